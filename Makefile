@@ -1,0 +1,18 @@
+# The two commands of the README. Everything else is plain cargo: see .cargo/config.toml.
+CARGO ?= cargo
+
+.PHONY: demo test build
+
+build:
+	@echo "building pintle (a first build takes some minutes)"
+	@$(CARGO) build --locked --workspace --bins
+
+demo: build
+	@target/debug/demo
+
+test:
+	@tests/prerequisites.sh
+	@$(MAKE) --no-print-directory build
+	@$(CARGO) fmt --all --check
+	@$(CARGO) clippy --locked --workspace --all-targets --quiet -- -D warnings
+	@$(CARGO) test --locked --workspace

@@ -1,0 +1,157 @@
+//! Unit agents as child processes of this machine: their folders, their start, their end. Every step may be cut off
+//! by a crash and done again (spec F.2).
+//!
+//! A unit is deployed here when its folder holds an `agent.yaml`; it is being recalled when it holds `recalling`.
+
+use crate::config::{Config, FILE, Kind};
+use crate::folder::{self, Folder};
+use crate::hook_process::{end_leftovers, socket_dir};
+use crate::process::Process;
+use anyhow::{Context, Result};
+use nix::sys::signal::Signal;
+use state::names::{UnitName, Uuid};
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+pub const AGENT_PID: &str = "agent.pid";
+pub const AGENT_LOCK: &str = "agent.lock";
+/// The unit's agent has said that it is finished: it is not started again.
+pub const FINISHED: &str = "finished";
+const RECALLING: &str = "recalling";
+const TOKEN_SET: &str = "token-set";
+/// An agent's log begins anew beyond this, keeping one older.
+const LOG_BYTES_MAX: u64 = 10 << 20;
+/// An agent that is told to end has this long.
+const END_LOOK: Duration = Duration::from_millis(20);
+const END_LOOKS_MAX: u32 = 250;
+
+/// The folders under `<machine>/agents`.
+#[derive(Clone, Debug)]
+pub struct Deployer {
+    machine: PathBuf,
+    config: Config,
+}
+
+impl Deployer {
+    pub fn new(machine: PathBuf, config: Config) -> Deployer {
+        Deployer { machine, config }
+    }
+
+    pub fn folder(&self, name: &UnitName) -> Folder {
+        Folder::new(self.machine.join("agents").join(name.tag()))
+    }
+
+    /// Units deployed here, with their folders.
+    pub fn deployed(&self) -> BTreeMap<Uuid, Folder> {
+        let entries = fs::read_dir(self.machine.join("agents")).into_iter().flatten().flatten();
+        let folders = entries.map(|entry| Folder::new(entry.path()));
+        folders.filter_map(|folder| Some((Config::read(folder.root()).ok()?.uuid, folder))).collect()
+    }
+
+    /// Makes the folder; answers the token to be set, which is on disk first. `machine` is what people call this
+    /// machine.
+    pub fn prepare(&self, unit: Uuid, name: &UnitName) -> Result<Config> {
+        let folder = self.folder(name);
+        folder::private_dir(folder.root()).with_context(|| folder.root().display().to_string())?;
+        if let Ok(known) = Config::read(folder.root())
+            && known.uuid == unit
+        {
+            return Ok(known);
+        }
+        let token = format!("{:032x}{:032x}", crate::clock::fresh_uuid().0, crate::clock::fresh_uuid().0);
+        let config = Config {
+            kind: Kind::Unit,
+            uuid: unit,
+            name: name.to_string(),
+            token,
+            machine: self.config.name.clone(),
+            ..self.config.clone()
+        };
+        folder::replace(&folder.file(FILE), config.text().as_bytes())?;
+        Ok(config)
+    }
+
+    pub fn token_is_set(&self, folder: &Folder) -> bool {
+        folder.file(TOKEN_SET).exists()
+    }
+
+    pub fn note_token_set(&self, folder: &Folder) -> Result<()> {
+        Ok(folder::put(&folder.file(TOKEN_SET), b"")?)
+    }
+
+    /// The live agent of a folder, whoever started it.
+    pub fn running(&self, folder: &Folder) -> Option<Process> {
+        Process::read(&folder.file(AGENT_PID)).filter(Process::is_alive)
+    }
+
+    pub fn may_run(&self, folder: &Folder) -> bool {
+        !folder.file(FINISHED).exists() && !folder.file(RECALLING).exists()
+    }
+
+    pub fn start(&self, folder: &Folder) -> Result<tokio::process::Child> {
+        let log = folder.file("agent.log");
+        if fs::metadata(&log).is_ok_and(|found| found.len() > LOG_BYTES_MAX) {
+            fs::rename(&log, folder.file("agent.log.1"))?;
+        }
+        let log = fs::OpenOptions::new().append(true).create(true).mode(0o600).open(log)?;
+        let mut command = Command::new(std::env::current_exe()?);
+        command
+            .arg("unit")
+            .arg("--dir")
+            .arg(folder.root())
+            .current_dir(folder.root())
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .process_group(0);
+        Ok(tokio::process::Command::from(command).spawn()?)
+    }
+
+    /// Ends the agent and what is left of its hooks. From here on it is not started again.
+    pub async fn stop(&self, folder: &Folder) -> Result<()> {
+        folder::put(&folder.file(RECALLING), b"")?;
+        if let Some(agent) = self.running(folder) {
+            agent.signal(Signal::SIGTERM);
+            for look in 0..END_LOOKS_MAX {
+                if !agent.is_alive() {
+                    break;
+                }
+                if look == END_LOOKS_MAX / 2 {
+                    agent.signal(Signal::SIGKILL);
+                }
+                tokio::time::sleep(END_LOOK).await;
+            }
+        }
+        for run in runs(folder) {
+            end_leftovers(&run).await;
+        }
+        Ok(())
+    }
+
+    /// Deletes everything of the unit. The identity goes first: a crash in between leaves no deployed unit.
+    pub fn forget(&self, folder: &Folder) -> Result<()> {
+        let gone = |result: std::io::Result<()>| match result {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+            Ok(()) | Err(_) => Ok(()),
+        };
+        if let Ok(sockets) = socket_dir(folder) {
+            gone(fs::remove_dir_all(sockets))?;
+        }
+        gone(fs::remove_dir_all(folder.tools()))?;
+        gone(fs::remove_file(folder.file(FILE)))?;
+        gone(fs::remove_dir_all(folder.root()))?;
+        Ok(())
+    }
+}
+
+/// Run folders that may still have a process: those with a pid and without an outcome.
+fn runs(folder: &Folder) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder.root().join("hooks")).into_iter().flatten().flatten();
+    let unfinished = |path: &Path| path.join(crate::shim::SHIM_PID).exists() && !path.join(crate::shim::OUTCOME).exists();
+    entries.map(|entry| entry.path()).filter(|path| unfinished(path)).collect()
+}

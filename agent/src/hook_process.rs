@@ -1,0 +1,418 @@
+//! The charm on this machine: its folder, its hooks behind their shims, their tool calls. Implements
+//! `ports::Charms`.
+
+use crate::folder::{self, Folder, Lock};
+use crate::ports::{Charms, Ending};
+use crate::process::Process;
+use crate::shim;
+use crate::tool_calls::{Calls, Conversation};
+use crate::tool_socket::{Answer, Call, Gate};
+use nix::sys::signal::Signal;
+use serde::{Deserialize, Serialize};
+use state::charm::Charm;
+use state::unit::dispatch::{CharmFiles, Dispatch, Entry, dispatch};
+use state::unit::environment::{Surroundings, environment};
+use state::unit::hook::{HookContext, Immediate, Level};
+use state::unit::local::Run;
+use state::unit::operation::{CharmRef, Operation};
+use state::unit::outcome::Exit;
+use state::unit::record::Said;
+use std::cell::RefCell;
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+
+/// Run folders kept of one unit; older ones go (invariant: the folder is bounded).
+const RUNS_KEPT: u64 = 200;
+/// How often an adopted process, which is no child of ours, is looked at.
+const ADOPTED_LOOK: Duration = Duration::from_millis(20);
+/// Between tries of the machine's hook lock.
+const LOCK_LOOK_FIRST: Duration = Duration::from_millis(2);
+const LOCK_LOOK_MAX: Duration = Duration::from_millis(50);
+/// How long a killed leftover may take to be gone.
+const KILL_LOOKS_MAX: u32 = 500;
+
+const DECLARED: &str = "charm.json";
+const CONTEXT: &str = "context.yaml";
+
+/// The charm of one unit.
+pub struct RealCharms {
+    folder: Folder,
+    around: Surroundings,
+    calls: RefCell<mpsc::Receiver<Call>>,
+    gate: watch::Sender<Gate>,
+    declared: RefCell<Option<Arc<Charm>>>,
+    /// The hook lock while it is held, for the shim to inherit.
+    lock: RefCell<Weak<Lock>>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Declared {
+    sha256: String,
+    charm: Charm,
+}
+
+/// `context.yaml`: what a successor needs to answer this run's tools. The context's id is a secret: only its
+/// digest is kept.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    operation: String,
+    cause: String,
+    position: Option<state::unit::snapshot::Position>,
+    context_digest: String,
+    context: HookContext,
+}
+
+impl RealCharms {
+    /// `gate` is that of the socket `calls` come from.
+    pub fn new(
+        folder: Folder,
+        around: Surroundings,
+        calls: mpsc::Receiver<Call>,
+        gate: watch::Sender<Gate>,
+    ) -> RealCharms {
+        let declared = read_declared(&folder);
+        RealCharms {
+            folder,
+            around,
+            calls: RefCell::new(calls),
+            gate,
+            declared: RefCell::new(declared),
+            lock: RefCell::default(),
+        }
+    }
+
+    fn charm_file(&self, name: &str) -> Entry {
+        match fs::metadata(self.folder.charm().join(name)) {
+            Err(_) => Entry::Absent,
+            Ok(found) if found.is_dir() => Entry::Directory,
+            Ok(found) if found.permissions().mode() & 0o111 != 0 => Entry::Executable,
+            Ok(_) => Entry::NotExecutable,
+        }
+    }
+
+    fn program(&self, path: &str) -> Dispatch {
+        let metadata = self.folder.charm().join("metadata.yaml").is_file();
+        dispatch(CharmFiles { metadata, dispatch: self.charm_file("dispatch"), own: self.charm_file(path) }, path)
+    }
+
+    /// Writes down what a successor needs, then starts the shim.
+    fn start(&self, run: &Run, context: &HookContext, program: &str) -> io::Result<tokio::process::Child> {
+        let at = self.folder.run(run.number);
+        folder::private_dir(&at)?;
+        let mut kept = Kept {
+            operation: run.operation.to_string(),
+            cause: run.cause.clone(),
+            position: run.position,
+            context_digest: charms::digest::sha256(context.id.as_bytes()),
+            context: context.clone(),
+        };
+        kept.context.id.clear();
+        // JSON is YAML; one value a line is for people
+        let text = serde_json::to_string_pretty(&kept).expect("contexts are plain data");
+        folder::put(&at.join(CONTEXT), text.as_bytes())?;
+        let lock = self.lock.borrow().upgrade().expect("hooks run under the machine's hook lock");
+        let mut command = Command::new(std::env::current_exe()?);
+        command
+            .arg("shim")
+            .arg(&at)
+            .arg(self.folder.charm().join(program))
+            .env_clear()
+            .envs(environment(context, &self.around))
+            .current_dir(self.folder.charm())
+            .stdin(Stdio::from(lock.copy()?))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0);
+        tokio::process::Command::from(command).spawn()
+    }
+
+    /// Answers tools until `over` is: the process ended.
+    async fn converse(&self, conversation: &mut Conversation<'_>, over: impl Future<Output = ()>) {
+        let mut over = std::pin::pin!(over);
+        let mut calls = self.calls.borrow_mut();
+        self.gate.send_replace(Gate::Open);
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut over => break,
+                Some(call) = calls.recv() => {
+                    let answer = conversation.answer(&call.frame);
+                    // a caller that is gone meanwhile calls again with the same id, or never
+                    call.answer.send(answer).ok();
+                }
+            }
+        }
+        self.gate.send_replace(Gate::Closed);
+        // calls that raced with the end are wholly refused (invariant I33)
+        while let Ok(call) = calls.try_recv() {
+            call.answer.send(closed()).ok();
+        }
+    }
+
+    fn ending(&self, run: &Run, conversation: Conversation) -> Ending {
+        let at = self.folder.run(run.number);
+        let exit = read_outcome(&at).unwrap_or(Exit::Interrupted);
+        let (writes, mut said) = conversation.close();
+        if exit != Exit::Interrupted {
+            said.extend(output_lines(&at, run, said.last().map_or(0, |last| last.call)));
+        }
+        self.forget_old_runs(run.number);
+        Ending { exit, writes, said }
+    }
+
+    fn forget_old_runs(&self, number: u64) {
+        if let Some(old) = number.checked_sub(RUNS_KEPT) {
+            // absent is as good
+            fs::remove_dir_all(self.folder.run(old)).ok();
+        }
+    }
+}
+
+/// What the charm printed, as log lines: stderr as warnings (spec/hook-tools.md 5.6). stdout is DEBUG, below what
+/// is stored; it stays in `output.log`.
+fn output_lines(at: &Path, run: &Run, last_call: u32) -> Vec<Said> {
+    let text = fs::read(at.join(shim::OUTPUT)).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let hook = match &run.operation {
+        Operation::Hook(hook) => hook.name(),
+        operation => operation.to_string(),
+    };
+    let lines = text.lines().filter_map(|line| line.strip_prefix("stderr: "));
+    let lines: Vec<&str> = lines.collect();
+    let newest = lines.iter().rev().take(state::unit::record::SAID_MAX / 2).rev();
+    let line = |(n, text): (usize, &&str)| Said {
+        call: last_call + 1 + u32::try_from(n).expect("a few dozen lines"),
+        at_ms: crate::clock::wall_ms(),
+        what: Immediate::Output { hook: hook.clone(), level: Level::Warning, text: (*text).to_owned() },
+    };
+    newest.enumerate().map(line).collect()
+}
+
+fn read_declared(folder: &Folder) -> Option<Arc<Charm>> {
+    let declared: Declared = serde_json::from_slice(&fs::read(folder.file(DECLARED)).ok()?).ok()?;
+    Some(Arc::new(declared.charm))
+}
+
+fn read_outcome(at: &Path) -> Option<Exit> {
+    let text = fs::read_to_string(at.join(shim::OUTCOME)).ok()?;
+    let (kind, rest) = text.trim_end().split_once(' ')?;
+    match kind {
+        "exit" => rest.parse().ok().map(Exit::Code),
+        "signal" => rest.parse().ok().map(Exit::Signal),
+        "refused" => Some(Exit::Refused(rest.to_owned())),
+        _ => None,
+    }
+}
+
+impl Charms for RealCharms {
+    type Lock = Rc<Lock>;
+
+    async fn lock(&self) -> Rc<Lock> {
+        let path = self.folder.machine().join("hook.lock");
+        let holder = format!("{} (pid {})", self.folder.tag(), std::process::id());
+        let mut pause = LOCK_LOOK_FIRST;
+        loop {
+            match Lock::take(&path, &holder) {
+                Ok(Ok(lock)) => {
+                    let lock = Rc::new(lock);
+                    *self.lock.borrow_mut() = Rc::downgrade(&lock);
+                    return lock;
+                }
+                Ok(Err(_)) => {}
+                Err(error) => tracing::warn!("{}: {error}", path.display()),
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LOCK_LOOK_MAX);
+        }
+    }
+
+    fn declared(&self) -> Option<Arc<Charm>> {
+        self.declared.borrow().clone()
+    }
+
+    async fn is_deployed(&self, charm: &CharmRef) -> bool {
+        let known: Option<Declared> =
+            fs::read(self.folder.file(DECLARED)).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let same = known.is_some_and(|known| known.sha256 == charm.sha256);
+        same && charms::verify(&self.folder.charm()).is_some_and(|differing| differing.is_empty())
+    }
+
+    async fn deploy(&self, charm: &CharmRef, archive: Vec<u8>) -> Result<(), String> {
+        if archive.is_empty() {
+            return Ok(());
+        }
+        let options = charms::ReadOptions { cache: self.folder.file("cache"), force: true };
+        let read = charms::read::read_archive(&charm.url, archive, &options);
+        let source = read.map_err(|problems| {
+            problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+        })?;
+        let installed = charms::install(&source.archive, &charm.sha256, &self.folder.charm(), charm.revision);
+        let installed = installed.map_err(|error| error.to_string())?;
+        for name in installed.set_aside {
+            tracing::warn!("the charm's own {name} made way for the new revision's: kept as {name}.juju-orig");
+        }
+        let declared = Declared { sha256: charm.sha256.clone(), charm: source.charm };
+        let text = serde_json::to_vec(&declared).expect("declarations are plain data");
+        folder::replace(&self.folder.file(DECLARED), &text).map_err(|error| error.to_string())?;
+        *self.declared.borrow_mut() = Some(Arc::new(declared.charm));
+        Ok(())
+    }
+
+    async fn run(
+        &self,
+        run: &Run,
+        context: HookContext,
+        said: &dyn Fn(&Said),
+        leads: &dyn Fn() -> bool,
+    ) -> Ending {
+        let nothing = |exit| Ending { exit, writes: Default::default(), said: Vec::new() };
+        let path = context.cause.dispatch_path().expect("hooks and actions have a path");
+        let program = match self.program(&path) {
+            Dispatch::Run(program) => program,
+            Dispatch::Missing => return nothing(Exit::Missing),
+            Dispatch::Failed(why) => return nothing(Exit::Refused(why)),
+        };
+        let mut shim = match self.start(run, &context, &program) {
+            Ok(shim) => shim,
+            Err(error) => return nothing(Exit::Refused(format!("cannot start the hook: {error}"))),
+        };
+        let at = self.folder.run(run.number);
+        let digest = charms::digest::sha256(context.id.as_bytes());
+        let mut conversation = Conversation::new(context, digest, Calls::open(&at), said, leads);
+        self.converse(&mut conversation, async {
+            // how the shim ended says nothing: its record does
+            shim.wait().await.ok();
+        })
+        .await;
+        if read_outcome(&at).is_none() {
+            tracing::warn!("the shim of run {} died", run.number);
+            end_leftovers(&at).await;
+        }
+        self.ending(run, conversation)
+    }
+
+    async fn adopt(
+        &self,
+        run: &Run,
+        said: &dyn Fn(&Said),
+        leads: &dyn Fn() -> bool,
+    ) -> Option<Ending> {
+        let ending = self.take_over(run, said, leads).await;
+        self.gate.send_replace(Gate::Closed);
+        ending
+    }
+}
+
+impl RealCharms {
+    async fn take_over(
+        &self,
+        run: &Run,
+        said: &dyn Fn(&Said),
+        leads: &dyn Fn() -> bool,
+    ) -> Option<Ending> {
+        let at = self.folder.run(run.number);
+        // A shim holds the machine's hook lock from before it is known here until it ends:
+        // 1. the shim was started and the agent died before anything was written: only the lock tells;
+        // 2. so without a trace of it, the lock is taken, and looked again: nothing then means there is none.
+        let mut kept = read_kept(&at);
+        let mut lock = None;
+        loop {
+            if read_outcome(&at).is_some() {
+                break;
+            }
+            if let Some(shim) = Process::read(&at.join(shim::SHIM_PID)) {
+                if shim.is_alive() {
+                    break;
+                }
+                if read_outcome(&at).is_some() {
+                    break;
+                }
+                end_leftovers(&at).await;
+                return None;
+            }
+            if lock.is_some() {
+                return None;
+            }
+            lock = Some(self.lock().await);
+        }
+        drop(lock);
+        let Some(kept) = kept.take().or_else(|| read_kept(&at)) else {
+            // its context cannot be read: its tools cannot be answered and its writes are not known
+            end_leftovers(&at).await;
+            return None;
+        };
+        let mut conversation = Conversation::new(kept.context, kept.context_digest, Calls::open(&at), said, leads);
+        if !conversation.replay(&Calls::read(&at)) {
+            end_leftovers(&at).await;
+            return None;
+        }
+        let shim = Process::read(&at.join(shim::SHIM_PID));
+        self.converse(&mut conversation, async {
+            while read_outcome(&at).is_none() && shim.is_some_and(|shim| shim.is_alive()) {
+                tokio::time::sleep(ADOPTED_LOOK).await;
+            }
+        })
+        .await;
+        match read_outcome(&at) {
+            Some(_) => Some(self.ending(run, conversation)),
+            None => {
+                end_leftovers(&at).await;
+                None
+            }
+        }
+    }
+}
+
+fn read_kept(at: &Path) -> Option<Kept> {
+    serde_json::from_slice(&fs::read(at.join(CONTEXT)).ok()?).ok()
+}
+
+/// Before a run is repeated its recorded processes and the hook's process group must be dead (design 12). What the
+/// hook left running in other sessions is the charm's and lives on.
+pub async fn end_leftovers(at: &Path) {
+    let shim = Process::read(&at.join(shim::SHIM_PID));
+    let hook = Process::read(&at.join(shim::HOOK_PID));
+    if let Some(shim) = shim {
+        shim.signal(Signal::SIGKILL);
+    }
+    if let Some(hook) = hook.filter(Process::is_alive) {
+        hook.signal_group(Signal::SIGKILL);
+    }
+    for _ in 0..KILL_LOOKS_MAX {
+        let alive = |process: &Option<Process>| process.is_some_and(|process| process.is_alive());
+        if !alive(&shim) && !alive(&hook) {
+            return;
+        }
+        tokio::time::sleep(ADOPTED_LOOK).await;
+    }
+    tracing::error!("{}: a killed hook does not end", at.display());
+}
+
+/// The folder of this unit's socket: short, private, reached by the link `run` (socket paths stay below 108 bytes).
+pub fn socket_dir(folder: &Folder) -> io::Result<PathBuf> {
+    let base = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|base| base.is_dir());
+    let base = base.unwrap_or_else(|| PathBuf::from("/tmp")).join(format!("pintle-{}", nix::unistd::geteuid()));
+    folder::private_dir(&base)?;
+    let short = charms::digest::sha256(folder.root().as_os_str().as_encoded_bytes());
+    let dir = base.join(&short[..12]);
+    folder::private_dir(&dir)?;
+    let link = folder.file("run");
+    if fs::read_link(&link).ok().as_ref() != Some(&dir) {
+        fs::remove_file(&link).ok();
+        std::os::unix::fs::symlink(&dir, &link)?;
+    }
+    Ok(dir)
+}
+
+/// What a tool gets that calls when no hook runs.
+pub fn closed() -> Answer {
+    Answer::bad_request("this context is closed")
+}

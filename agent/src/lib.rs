@@ -1,0 +1,21 @@
+//! What is done on a machine: the unit agent and the machine agent. This crate never decides what is next; it asks
+//! `state` and does it.
+//!
+//! Reading order: `ports` (all the loops ask of the world), `uniter` (the unit loop), `machiner` (the machine loop);
+//! then the world: `journal`, `folder` (local files), `hook_process`, `shim`, `tool_socket` (hooks), `clock`,
+//! `deployer`, `report` (for people).
+
+pub mod clock;
+pub mod config;
+pub mod deployer;
+pub mod folder;
+pub mod hook_process;
+pub mod journal;
+pub mod machiner;
+pub mod ports;
+pub mod process;
+pub mod report;
+pub mod shim;
+pub mod tool_calls;
+pub mod tool_socket;
+pub mod uniter;

@@ -1,0 +1,231 @@
+//! The machine loop: watch what is assigned, plan, execute. Unit agents are processes of their own: this one may end
+//! and start again beside them without touching them.
+
+use crate::deployer::Deployer;
+use crate::folder::Folder;
+use anyhow::Result;
+use api::error::{ApiError, ErrorCode};
+use api::machine::{Fate, MachineApi, MachineShown, MachineView, MachineWatch};
+use state::life::Life;
+use state::machine::plan::{Evidence, Step, plan};
+use state::names::Uuid;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+
+const RETRY_FIRST: Duration = Duration::from_millis(200);
+const RETRY_MAX: Duration = Duration::from_secs(5);
+/// A unit agent that dies is started again after this, doubled to the most while it keeps dying young.
+const RESTART_FIRST: Duration = Duration::from_millis(200);
+const RESTART_MAX: Duration = Duration::from_secs(30);
+/// An agent that lived this long did not die young.
+const GREW_UP: Duration = Duration::from_secs(60);
+/// How often an agent that an earlier machine agent started, no child of ours, is looked at.
+const ADOPTED_LOOK: Duration = Duration::from_millis(500);
+
+/// How the loop ended.
+#[derive(Debug)]
+pub enum End {
+    /// The machine is Dead: this agent is never started again.
+    Dead,
+}
+
+/// A unit agent's starts, for the back-off.
+#[derive(Clone, Copy, Debug)]
+struct Tended {
+    started: Instant,
+    delay: Duration,
+    /// Its end was not seen yet.
+    running: bool,
+}
+
+/// The machine agent.
+pub struct Machiner<A> {
+    api: A,
+    deployer: Deployer,
+    tended: std::cell::RefCell<BTreeMap<Uuid, Tended>>,
+    /// A unit agent ended.
+    ended: Arc<Notify>,
+}
+
+impl<A: MachineApi> Machiner<A> {
+    pub fn new(api: A, deployer: Deployer) -> Machiner<A> {
+        Machiner { api, deployer, tended: Default::default(), ended: Arc::new(Notify::new()) }
+    }
+
+    /// Tends this machine's units until the machine is Dead. The units that are deployed run whether the controller
+    /// answers or not.
+    pub async fn run(&self) -> End {
+        let mut pause = RETRY_FIRST;
+        loop {
+            self.tend(None).await;
+            let error = match self.api.watch_machine().await {
+                Ok(watch) => {
+                    pause = RETRY_FIRST;
+                    match self.follow(watch).await {
+                        Ok(end) => return end,
+                        Err(error) => error,
+                    }
+                }
+                Err(error) => error,
+            };
+            tracing::debug!("the controller: {error}");
+            let ended = self.ended.notified();
+            tokio::select! { () = tokio::time::sleep(pause) => {}, () = ended => {} }
+            pause = (pause * 2).min(RETRY_MAX);
+        }
+    }
+
+    async fn follow(&self, mut watch: A::Watch) -> Result<End, ApiError> {
+        let mut view = None;
+        loop {
+            // not done yet, for whatever reason: looked at again
+            let again = self.tend(view.as_ref()).await;
+            if let Some(view) = &view
+                && self.is_dead(view).await?
+            {
+                return Ok(End::Dead);
+            }
+            tokio::select! {
+                shown = watch.next() => match shown? {
+                    MachineShown::View(newest) => view = Some(newest),
+                    MachineShown::Heartbeat(_) => {}
+                },
+                () = self.ended.notified() => {}
+                () = tokio::time::sleep(RETRY_FIRST), if again => {}
+            }
+        }
+    }
+
+    /// A Dying machine without units says that it is Dead (spec E.5).
+    async fn is_dead(&self, view: &MachineView) -> Result<bool, ApiError> {
+        let empty = view.units.is_empty() && self.deployer.deployed().is_empty();
+        if view.life == Life::Dying && empty {
+            self.api.machine_dead().await?;
+        }
+        Ok(view.life == Life::Dead)
+    }
+
+    /// Executes the plan; true when something is left to be done again.
+    async fn tend(&self, view: Option<&MachineView>) -> bool {
+        let deployed = self.deployer.deployed();
+        let assigned = view.map(|view| view.units.iter().map(|(uuid, unit)| (*uuid, unit.life)).collect());
+        let assigned: BTreeMap<Uuid, Life> = assigned.unwrap_or_default();
+        let mut evidence = BTreeMap::new();
+        if view.is_some() {
+            for unit in deployed.keys().filter(|unit| !assigned.contains_key(unit)) {
+                let removed = matches!(self.api.fate(*unit).await, Ok(Fate::Tombstone));
+                evidence.insert(*unit, if removed { Evidence::Removed } else { Evidence::None });
+            }
+        }
+        let mut left = false;
+        let keys: BTreeSet<Uuid> = deployed.keys().copied().collect();
+        for step in plan(&assigned, &keys, &evidence) {
+            if let Err(error) = self.execute(step, view, &deployed).await {
+                tracing::warn!("{step:?}: {error:#}");
+                left = true;
+            }
+        }
+        left
+    }
+
+    async fn execute(
+        &self,
+        step: Step,
+        view: Option<&MachineView>,
+        deployed: &BTreeMap<Uuid, Folder>,
+    ) -> Result<()> {
+        match step {
+            Step::Deploy(unit) => {
+                let assigned = view.and_then(|view| view.units.get(&unit));
+                let name = &assigned.expect("units are deployed when they are assigned").name;
+                let folder = self.deployer.folder(name);
+                if deployed.values().any(|other| other.root() == folder.root()) {
+                    // the name's older holder is still being recalled
+                    anyhow::bail!("{} is still another unit's folder", folder.root().display());
+                }
+                let config = self.deployer.prepare(unit, name)?;
+                self.api.set_token(unit, &config.token).await?;
+                self.deployer.note_token_set(&folder)?;
+                self.keep(unit, &folder)
+            }
+            Step::Keep(unit) => {
+                let folder = &deployed[&unit];
+                if !self.deployer.token_is_set(folder) {
+                    let config = crate::config::Config::read(folder.root())?;
+                    self.api.set_token(unit, &config.token).await?;
+                    self.deployer.note_token_set(folder)?;
+                }
+                self.keep(unit, folder)
+            }
+            Step::Recall(unit) => {
+                let folder = &deployed[&unit];
+                self.deployer.stop(folder).await?;
+                // the controller is told before the folder goes: a crash in between recalls again
+                self.removed(unit).await?;
+                self.deployer.forget(folder)?;
+                self.tended.borrow_mut().remove(&unit);
+                tracing::info!("recalled {}", folder.tag());
+                Ok(())
+            }
+            Step::Remove(unit) => self.removed(unit).await,
+        }
+    }
+
+    async fn removed(&self, unit: Uuid) -> Result<()> {
+        match self.api.remove_unit(unit).await {
+            Err(error) if matches!(error.code, ErrorCode::Removed | ErrorCode::NotFound) => Ok(()),
+            other => Ok(other?),
+        }
+    }
+
+    /// Sees that the unit's agent runs, after its back-off.
+    fn keep(&self, unit: Uuid, folder: &Folder) -> Result<()> {
+        if !self.deployer.may_run(folder) {
+            return Ok(());
+        }
+        let mut all = self.tended.borrow_mut();
+        let known = all.get(&unit).copied();
+        if let Some(process) = self.deployer.running(folder) {
+            if known.is_none_or(|known| !known.running) {
+                // started by an earlier machine agent: watched, not touched
+                let ended = Arc::clone(&self.ended);
+                tokio::spawn(async move {
+                    while process.is_alive() {
+                        tokio::time::sleep(ADOPTED_LOOK).await;
+                    }
+                    ended.notify_one();
+                });
+                let tended = Tended { started: Instant::now(), delay: RESTART_FIRST, running: true };
+                all.insert(unit, tended);
+            }
+            return Ok(());
+        }
+        let delay = match known {
+            None => RESTART_FIRST,
+            Some(known) if known.started.elapsed() < known.delay => return self.look_again(known),
+            Some(known) if known.started.elapsed() > GREW_UP => RESTART_FIRST,
+            Some(known) => (known.delay * 2).min(RESTART_MAX),
+        };
+        let mut child = self.deployer.start(folder)?;
+        tracing::info!("started the agent of {}", folder.tag());
+        all.insert(unit, Tended { started: Instant::now(), delay, running: true });
+        let ended = Arc::clone(&self.ended);
+        tokio::spawn(async move {
+            // reaped here; how it ended is in its folder
+            child.wait().await.ok();
+            ended.notify_one();
+        });
+        Ok(())
+    }
+
+    fn look_again(&self, known: Tended) -> Result<()> {
+        let (left, ended) = (known.delay.saturating_sub(known.started.elapsed()), Arc::clone(&self.ended));
+        tokio::spawn(async move {
+            tokio::time::sleep(left).await;
+            ended.notify_one();
+        });
+        Ok(())
+    }
+}

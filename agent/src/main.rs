@@ -1,0 +1,250 @@
+//! `pintle-agent`: the agent of one unit, the agent of one machine, and looks at their files.
+
+use agent::clock::RealClock;
+use agent::config::{self, Config};
+use agent::deployer::{AGENT_LOCK, AGENT_PID, Deployer, FINISHED};
+use agent::folder::{self, EXIT_DISK, Folder, Lock};
+use agent::hook_process::{RealCharms, socket_dir};
+use agent::journal::{self, Found, Journal};
+use agent::process::Process;
+use agent::tool_socket::{self, Gate};
+use agent::uniter::{End, Uniter};
+use agent::{machiner, report, shim};
+use anyhow::{Context, Result, anyhow, bail};
+use nix::sys::stat::{Mode, umask};
+use notify::Watcher;
+use state::names::UnitName;
+use state::unit::environment::Surroundings;
+use state::unit::local::{Local, Step};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{Notify, watch};
+
+const USAGE: &str = "usage: pintle-agent unit --dir DIR      the agent of one unit
+       pintle-agent machine --data DIR  the agent of one machine
+       pintle-agent show DIR            what a unit remembers
+       pintle-agent why DIR             what a unit waits for
+       pintle-agent resolve DIR --fresh runs a unit whose state was lost from its beginning";
+
+/// Ended by a signal; the machine agent starts it again unless it is told otherwise.
+const EXIT_ASKED: u8 = 15;
+/// Another agent holds the folder, or serves the unit.
+const EXIT_COPY: u8 = 5;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let result = match args.as_slice() {
+        ["shim", run, program] => {
+            umask(Mode::from_bits_truncate(0o022));
+            shim::run(Path::new(run), Path::new(program)).map(|()| ExitCode::SUCCESS).map_err(Into::into)
+        }
+        ["unit", "--dir", dir] => run_async(unit(PathBuf::from(dir))),
+        ["machine", "--data", dir] => run_async(machine(PathBuf::from(dir))),
+        ["show", dir] => run_async(print(report::show(Path::new(dir)))),
+        ["why", dir] => run_async(print(report::why(Path::new(dir)))),
+        ["resolve", dir, "--fresh"] => run_async(start_fresh(PathBuf::from(dir))),
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("ERROR {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+fn run_async(main: impl Future<Output = Result<ExitCode>>) -> Result<ExitCode> {
+    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(main)
+}
+
+async fn print(text: impl Future<Output = Result<String>>) -> Result<ExitCode> {
+    print!("{}", text.await?);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The unit's folder with its lock: one agent per folder.
+fn enter(dir: PathBuf) -> Result<Result<(Folder, Lock), String>> {
+    // the same folder by any name has one identity
+    let dir = dir.canonicalize().with_context(|| format!("cannot enter {}", dir.display()))?;
+    let folder = Folder::new(dir);
+    let holder = format!("pid {}", std::process::id());
+    match Lock::take(&folder.file(AGENT_LOCK), &holder)? {
+        Ok(lock) => Ok(Ok((folder, lock))),
+        Err(held) => {
+            Ok(Err(format!("another agent holds {}: {}", folder.root().display(), held.0)))
+        }
+    }
+}
+
+/// What the folder remembers; none when a newer program wrote it.
+async fn remember(folder: &Folder, config: &Config) -> Result<Journal<Folder>> {
+    let found = journal::load(folder).await.map_err(|failed| anyhow!("{failed}"))?;
+    let name: UnitName = config.name.parse()?;
+    let mut fresh = Local::new(config.uuid, name);
+    let (local, index, is_new) = match found {
+        Found::Nothing => (fresh, 0, true),
+        Found::Memory { local, index, notes } => {
+            notes.iter().for_each(|note| tracing::warn!("{note}"));
+            if local.unit != config.uuid {
+                bail!("{} holds the memory of another unit ({})", folder.root().display(), local.name);
+            }
+            (*local, index, false)
+        }
+        Found::Lost { notes } => {
+            notes.iter().for_each(|note| tracing::error!("{note}"));
+            fresh.lost = folder.file("hooks").exists();
+            (fresh, 0, true)
+        }
+        Found::Newer { format } => bail!(
+            "{} was written by a newer pintle-agent (format {format}, this one knows {}): nothing was touched",
+            folder.root().display(),
+            journal::FORMAT
+        ),
+    };
+    let journal = Journal::begin(folder.clone(), index, &local, is_new).await;
+    journal.map_err(|failed| anyhow!("{failed}"))
+}
+
+async fn unit(dir: PathBuf) -> Result<ExitCode> {
+    let (folder, _lock) = match enter(dir)? {
+        Ok(entered) => entered,
+        Err(held) => {
+            eprintln!("ERROR {held}");
+            return Ok(ExitCode::from(EXIT_COPY));
+        }
+    };
+    umask(Mode::from_bits_truncate(0o077));
+    let config = Config::read(folder.root())?;
+    Process::this().write(&folder.file(AGENT_PID))?;
+    let journal = match remember(&folder, &config).await {
+        Ok(journal) => journal,
+        Err(error) => {
+            eprintln!("ERROR {error:#}");
+            return Ok(ExitCode::from(EXIT_DISK));
+        }
+    };
+    let local = journal::peek(&folder).await?.context("the memory was just written")?;
+    link_tools(&folder)?;
+    let socket = socket_dir(&folder)?.join("agent.socket");
+    let orphan = matches!(local.step, Step::Started(_));
+    let (gate, gate_seen) = watch::channel(if orphan { Gate::Undecided } else { Gate::Closed });
+    let calls = tool_socket::listen(&socket, gate_seen)?;
+    let around = Surroundings {
+        charm_dir: folder.charm().display().to_string(),
+        tools_dir: folder.tools().display().to_string(),
+        socket: socket.display().to_string(),
+        machine: config.machine.clone(),
+        api_addresses: config.controllers.clone(),
+        version: api::JUJU_VERSION.to_owned(),
+        path: std::env::var("PATH").unwrap_or_default(),
+        ..Surroundings::default()
+    };
+    let charms = RealCharms::new(folder.clone(), around, calls, gate);
+    let clock = RealClock::new(&folder.machine().join("boot"));
+    let view = journal::load_view(&folder).await;
+    let view = view.filter(|view| view.unit.uuid == config.uuid);
+    tracing::info!("{}: workflow {}", config.name, local.workflow());
+    let uniter = Uniter::new((journal, config.client()?, charms, clock), local, view);
+    let mut asked = signal(SignalKind::terminate())?;
+    let (changed, _watcher) = watch_config(&folder)?;
+    let end = tokio::select! {
+        end = uniter.run() => end,
+        _ = asked.recv() => return Ok(ExitCode::from(EXIT_ASKED)),
+        () = changed.notified() => {
+            tracing::info!("{} changed: starting again to read it", config::FILE);
+            return Ok(ExitCode::from(EXIT_ASKED));
+        }
+    };
+    Ok(match end {
+        End::Finished => {
+            folder::put(&folder.file(FINISHED), b"")?;
+            tracing::info!("{} is finished", config.name);
+            ExitCode::SUCCESS
+        }
+        End::Copy(why) => {
+            eprintln!("ERROR {}: this folder is a copy: {why}", config.name);
+            ExitCode::from(EXIT_COPY)
+        }
+        End::Forked(why) => {
+            eprintln!("ERROR {}: {why}", config.name);
+            ExitCode::from(EXIT_COPY)
+        }
+        End::Disk(failed) => {
+            eprintln!("ERROR the disk failed: {failed}");
+            ExitCode::from(EXIT_DISK)
+        }
+    })
+}
+
+/// A hint, not a promise: a missed change is read at the next start.
+fn watch_config(folder: &Folder) -> Result<(std::sync::Arc<Notify>, notify::RecommendedWatcher)> {
+    let (changed, path) = (std::sync::Arc::new(Notify::new()), folder.file(config::FILE));
+    let (notice, known) = (changed.clone(), std::fs::read(&path)?);
+    let watched = path.clone();
+    let mut watcher = notify::recommended_watcher(move |_| {
+        if std::fs::read(&watched).is_ok_and(|now| now != known) {
+            notice.notify_one();
+        }
+    })?;
+    watcher.watch(&path, notify::RecursiveMode::NonRecursive)?;
+    Ok((changed, watcher))
+}
+
+/// Every tool's name, as a link to the one client (spec/hook-tools.md 1.1).
+fn link_tools(folder: &Folder) -> Result<()> {
+    let tools = folder.tools();
+    std::fs::create_dir_all(&tools)?;
+    let client = std::env::current_exe()?.with_file_name("pintle-hook");
+    if !client.is_file() {
+        bail!("{} is missing: it belongs beside pintle-agent", client.display());
+    }
+    for name in commands::NAMES {
+        let link = tools.join(name);
+        if std::fs::read_link(&link).ok().as_ref() != Some(&client) {
+            let beside = tools.join(format!(".{name}.new"));
+            std::fs::remove_file(&beside).ok();
+            std::os::unix::fs::symlink(&client, &beside)?;
+            std::fs::rename(&beside, &link)?;
+        }
+    }
+    Ok(())
+}
+
+async fn machine(dir: PathBuf) -> Result<ExitCode> {
+    let dir = dir.canonicalize().with_context(|| format!("cannot enter {}", dir.display()))?;
+    let holder = format!("pid {}", std::process::id());
+    let _lock = match Lock::take(&dir.join("machine.lock"), &holder)? {
+        Ok(lock) => lock,
+        Err(held) => {
+            eprintln!("ERROR another machine agent holds {}: {}", dir.display(), held.0);
+            return Ok(ExitCode::from(EXIT_COPY));
+        }
+    };
+    umask(Mode::from_bits_truncate(0o077));
+    let config = Config::read(&dir)?;
+    Process::this().write(&dir.join("machine.pid"))?;
+    let machiner = machiner::Machiner::new(config.client()?, Deployer::new(dir, config));
+    let mut asked = signal(SignalKind::terminate())?;
+    tokio::select! {
+        machiner::End::Dead = machiner.run() => Ok(ExitCode::SUCCESS),
+        _ = asked.recv() => Ok(ExitCode::from(EXIT_ASKED)),
+    }
+}
+
+/// A person's decision about a unit whose files were lost: it begins anew.
+async fn start_fresh(dir: PathBuf) -> Result<ExitCode> {
+    let (folder, _lock) = enter(dir)?.map_err(|held| anyhow!("{held}; stop it first"))?;
+    let config = Config::read(folder.root())?;
+    let mut local = journal::peek(&folder).await?.context("there is no memory that can be read")?;
+    if !local.lost {
+        bail!("{} has not lost its state: nothing to decide", config.name);
+    }
+    local.lost = false;
+    Journal::begin(folder, 0, &local, true).await.map_err(|failed| anyhow!("{failed}"))?;
+    println!("{} begins anew when its agent starts", config.name);
+    Ok(ExitCode::SUCCESS)
+}

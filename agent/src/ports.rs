@@ -1,0 +1,79 @@
+//! All the unit loop asks of the world, beside the controller (`api::unit::UnitApi`). The simulator implements these
+//! and nothing else.
+
+use state::charm::Charm;
+use state::names::Uuid;
+use state::unit::hook::{HookContext, Writes};
+use state::unit::local::{Event, Local, Run};
+use state::unit::operation::CharmRef;
+use state::unit::outcome::Exit;
+use state::unit::record::Said;
+use state::unit::snapshot::Snapshot;
+use std::future::Future;
+use std::sync::Arc;
+
+/// The disk failed under a write: nothing after it is certain. The agent dies and restarts from what is there.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct DiskFailed(pub String);
+
+/// The unit's durable memory.
+pub trait Memory {
+    /// Appends the events as one record and syncs it. Events are durable when this returns, in order.
+    /// `after` is the memory with the events applied, for when the journal is folded.
+    fn append(&self, events: &[Event], after: &Local) -> impl Future<Output = Result<(), DiskFailed>>;
+    /// Keeps the last view as a cache: not synced, may be lost.
+    fn keep_view(&self, view: &Snapshot) -> impl Future<Output = ()>;
+}
+
+/// A hook process that ended, with all it wrote and said.
+#[derive(Clone, Debug)]
+pub struct Ending {
+    pub exit: Exit,
+    pub writes: Writes,
+    pub said: Vec<Said>,
+}
+
+/// The charm's folder and its processes.
+pub trait Charms {
+    /// Held around a run, one at a time per machine. Dropping it releases it, unless a hook's process still holds
+    /// it.
+    type Lock;
+    fn lock(&self) -> impl Future<Output = Self::Lock>;
+    /// What the deployed charm declares; none before the first deployment.
+    fn declared(&self) -> Option<Arc<Charm>>;
+    /// Makes this charm the deployed one: verified, complete, or not at all. The error is for people.
+    fn deploy(&self, charm: &CharmRef, archive: Vec<u8>) -> impl Future<Output = Result<(), String>>;
+    /// True when the archive need not be fetched: this charm is deployed already.
+    fn is_deployed(&self, charm: &CharmRef) -> impl Future<Output = bool>;
+    /// Runs the charm's program for `run` and answers its tool calls from `context`. `said` is called for what is
+    /// said at once, as it is said.
+    fn run(
+        &self,
+        run: &Run,
+        context: HookContext,
+        said: &dyn Fn(&Said),
+        leads: &dyn Fn() -> bool,
+    ) -> impl Future<Output = Ending>;
+    /// Takes over a run that an earlier agent began: waits for its process if it lives, else finds its outcome.
+    /// None: neither is there (any process of it is dead by then); run it again.
+    fn adopt(
+        &self,
+        run: &Run,
+        said: &dyn Fn(&Said),
+        leads: &dyn Fn() -> bool,
+    ) -> impl Future<Output = Option<Ending>>;
+}
+
+/// Time and chance.
+pub trait Clock {
+    /// Identity of this boot.
+    fn boot(&self) -> String;
+    /// Milliseconds since boot; goes on while the machine sleeps.
+    fn since_boot_ms(&self) -> u64;
+    /// Wall clock in milliseconds, for people only.
+    fn wall_ms(&self) -> i64;
+    fn sleep_until(&self, since_boot_ms: u64) -> impl Future<Output = ()>;
+    /// 128 random bits.
+    fn fresh(&self) -> Uuid;
+}

@@ -1,0 +1,63 @@
+//! For people, from the local files alone: what a unit remembers, and what `next` says of it now and why. Needs no
+//! controller and touches nothing.
+
+use crate::folder::Folder;
+use crate::journal;
+use anyhow::{Context, Result};
+use charms::yaml;
+use serde_json::json;
+use state::unit::local::Local;
+use state::unit::resolve::{self, Act, Now};
+use std::path::Path;
+
+async fn read(dir: &Path) -> Result<(Folder, Local)> {
+    let folder = Folder::new(dir.to_path_buf());
+    let local = journal::peek(&folder).await?;
+    let local = local.with_context(|| format!("{} holds no unit's memory that can be read", dir.display()))?;
+    Ok((folder, local))
+}
+
+/// The unit's memory, state and journal together, as YAML.
+pub async fn show(dir: &Path) -> Result<String> {
+    let (_, local) = read(dir).await?;
+    let head = json!({ "unit": local.name, "workflow": local.workflow().to_string() });
+    Ok(format!("{}{}", yaml::to_string(&head)?, yaml::to_string(&local)?))
+}
+
+/// One line for each thing the unit waits for, or what it would do next.
+pub async fn why(dir: &Path) -> Result<String> {
+    let (folder, local) = read(dir).await?;
+    let view = journal::load_view(&folder).await;
+    let clock = crate::clock::RealClock::new(&folder.machine().join("boot"));
+    let since_boot_ms = crate::clock::since_boot_ms();
+    use crate::ports::Clock;
+    let now = Now {
+        boot: clock.boot(),
+        since_boot_ms,
+        agent_start_ms: 0,
+        wall_ms: crate::clock::wall_ms(),
+        hook_lock: true,
+        orphan_gone: true,
+        attached: true,
+        link_age_ms: Some(0),
+        leads: local.leader,
+        idle_ms: 0,
+    };
+    let name = &local.name;
+    Ok(match resolve::next(&local, view.as_ref(), &now).act {
+        Act::Wait(wait) => wait
+            .causes
+            .iter()
+            .map(|cause| {
+                let since = cause.since_ago_ms.map_or(String::new(), |ago| format!(", for {} s", ago / 1000));
+                format!("{name}: {} (owner: {}{since}); {}\n", cause.what, cause.owner, cause.help)
+            })
+            .collect(),
+        Act::Begin(run) => format!("{name}: next is {}: {}\n", run.operation, run.cause),
+        Act::Settle(record) => format!("{name}: next is {}\n", record.operation),
+        Act::Adopt(run) => format!("{name}: {} was begun by an agent that is gone\n", run.operation),
+        Act::Note(event) => format!("{name}: next is to note {event:?}\n"),
+        Act::Lock => format!("{name}: next is a hook, once the machine's hook lock is free\n"),
+        Act::Stop => format!("{name}: is finished\n"),
+    })
+}

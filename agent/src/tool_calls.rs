@@ -1,0 +1,257 @@
+//! One hook's conversation with its tools: each call is answered once, from the hook's context, and written down
+//! before it is answered, so that a successor of this agent goes on where it was (design 12).
+
+use crate::tool_socket::Answer;
+use commands::{Inputs, Need, Outcome};
+use hook_client::Request;
+use serde::{Deserialize, Serialize};
+use state::unit::hook::{HookContext, Immediate, Level, Writes};
+use state::unit::record::Said;
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// A file a tool names is read up to this; as much as its stdin may hold.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+/// What one hook says and is remembered until it ends; more is in `calls.yaml` only.
+const SAID_MAX: usize = 2_000;
+/// The model's default level: lines below it are not stored (spec/clients.md 3.6).
+const LEVEL_STORED: Level = Level::Info;
+
+const CALLS: &str = "calls.yaml";
+
+/// Bytes as people read them where they are text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Bytes {
+    Text(String),
+    Raw { bytes: Vec<u8> },
+}
+
+impl Bytes {
+    fn of(bytes: &[u8]) -> Bytes {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Bytes::Text(text.to_owned()),
+            Err(_) => Bytes::Raw { bytes: bytes.to_vec() },
+        }
+    }
+    fn as_slice(&self) -> &[u8] {
+        match self {
+            Bytes::Text(text) => text.as_bytes(),
+            Bytes::Raw { bytes } => bytes,
+        }
+    }
+}
+
+/// One answered call, as `calls.yaml` keeps it: what went in, so that the buffer can be rebuilt, and what came out.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Kept {
+    call: u32,
+    id: String,
+    at_ms: i64,
+    tool: String,
+    args: Vec<Bytes>,
+    cwd: Bytes,
+    /// The unit led when it was asked.
+    leads: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stdin: Option<Bytes>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    files: BTreeMap<String, Result<Bytes, String>>,
+    code: u8,
+    stdout: Bytes,
+    stderr: Bytes,
+}
+
+/// `calls.yaml` of one run, appended to and never synced: it outlives the agent, not the machine.
+#[derive(Debug)]
+pub struct Calls(Option<File>);
+
+impl Calls {
+    pub fn open(run: &Path) -> Calls {
+        let file = OpenOptions::new().append(true).create(true).mode(0o600).open(run.join(CALLS));
+        Calls(file.inspect_err(|error| tracing::error!("{CALLS}: {error}")).ok())
+    }
+
+    /// The whole calls of an earlier agent; a torn last line was never answered.
+    pub fn read(run: &Path) -> Vec<Kept> {
+        let text = fs::read_to_string(run.join(CALLS)).unwrap_or_default();
+        text.lines().map_while(|line| serde_json::from_str(line.strip_prefix("- ")?).ok()).collect()
+    }
+
+    fn append(&mut self, kept: &Kept) -> io::Result<()> {
+        let line = serde_json::to_string(kept).expect("calls are plain data");
+        let file = self.0.as_mut().ok_or_else(|| io::Error::other("the file cannot be opened"))?;
+        file.write_all(format!("- {line}\n").as_bytes())
+    }
+}
+
+/// The running hook, from its tools' side.
+pub struct Conversation<'a> {
+    context: HookContext,
+    context_digest: String,
+    calls: Calls,
+    answered: BTreeMap<String, (u8, Bytes, Bytes)>,
+    said: Vec<Said>,
+    last_call: u32,
+    tell: &'a dyn Fn(&Said),
+    leads: &'a dyn Fn() -> bool,
+}
+
+impl<'a> Conversation<'a> {
+    pub fn new(
+        context: HookContext,
+        context_digest: String,
+        calls: Calls,
+        tell: &'a dyn Fn(&Said),
+        leads: &'a dyn Fn() -> bool,
+    ) -> Conversation<'a> {
+        let (answered, said) = (BTreeMap::new(), Vec::new());
+        Conversation { context, context_digest, calls, answered, said, last_call: 0, tell, leads }
+    }
+
+    /// Everything the hook wrote and said. Nothing can be added any more (invariant I33).
+    pub fn close(self) -> (Writes, Vec<Said>) {
+        (self.context.writes, self.said)
+    }
+
+    /// Rebuilds the buffer from the calls of an earlier agent. False: a call answers otherwise now, so what the
+    /// hook was told is not what would be kept.
+    pub fn replay(&mut self, kept: &[Kept]) -> bool {
+        kept.iter().all(|kept| {
+            self.context.keep_leadership(kept.leads);
+            let args: Vec<Vec<u8>> = kept.args.iter().map(|arg| arg.as_slice().to_vec()).collect();
+            let mut inputs = Inputs::default();
+            inputs.stdin = kept.stdin.as_ref().map(|stdin| stdin.as_slice().to_vec());
+            inputs.files = kept
+                .files
+                .iter()
+                .map(|(path, found)| (path.clone(), found.clone().map(|bytes| bytes.as_slice().to_vec())))
+                .collect();
+            let Outcome::Reply(reply) = commands::call(&mut self.context, &kept.tool, &args, &inputs) else {
+                return false;
+            };
+            self.last_call = kept.call;
+            self.answered.insert(kept.id.clone(), (kept.code, kept.stdout.clone(), kept.stderr.clone()));
+            self.remember(kept.call, kept.at_ms, reply.immediate);
+            reply.code == kept.code && reply.stdout == kept.stdout.as_slice()
+        })
+    }
+
+    /// Answers one call: the same id, the same answer; written down before it is given.
+    pub fn answer(&mut self, frame: &[u8]) -> Answer {
+        let Ok(request) = Request::decode(frame) else { return Answer::bad_request("malformed request") };
+        // never says which context is open (CVE-2024-6984)
+        if charms::digest::sha256(request.call.context_id) != self.context_digest {
+            return crate::hook_process::closed();
+        }
+        let id = hex(&request.call.call_id);
+        if let Some((code, stdout, stderr)) = self.answered.get(&id) {
+            let (stdout, stderr) = (stdout.as_slice().to_vec(), stderr.as_slice().to_vec());
+            return Answer::Done { code: *code, stdout, stderr };
+        }
+        let cwd = PathBuf::from(std::ffi::OsStr::from_bytes(request.call.cwd));
+        if !cwd.is_absolute() {
+            return Answer::bad_request("Dir is not absolute");
+        }
+        let tool = String::from_utf8_lossy(request.call.tool).into_owned();
+        let args: Vec<Vec<u8>> = request.args.clone().map(<[u8]>::to_vec).collect();
+        let leads = (self.leads)();
+        self.context.keep_leadership(leads);
+        let before = self.context.writes.clone();
+        let mut inputs = Inputs::default();
+        inputs.stdin = request.stdin.map(<[u8]>::to_vec);
+        let reply = loop {
+            match commands::call(&mut self.context, &tool, &args, &inputs) {
+                Outcome::Reply(reply) => break reply,
+                Outcome::Need(Need::Stdin) if inputs.stdin.is_none() => return Answer::NeedStdin,
+                Outcome::Need(Need::Stdin) => return Answer::bad_request("stdin is asked for twice"),
+                Outcome::Need(Need::File(path)) => {
+                    let found = read_file(&cwd.join(expand(&path)), &path);
+                    inputs.files.insert(path, found);
+                }
+            }
+        };
+        let (mut code, mut stderr) = (reply.code, reply.stderr);
+        if let Some((path, bytes)) = &reply.output_file
+            && let Err(error) = fs::write(cwd.join(expand(path)), bytes)
+        {
+            (code, stderr) = (1, format!("ERROR open {path}: {}\n", words(&error)).into_bytes());
+        }
+        let kept = Kept {
+            call: self.last_call + 1,
+            id: id.clone(),
+            at_ms: crate::clock::wall_ms(),
+            tool,
+            args: args.iter().map(|arg| Bytes::of(arg)).collect(),
+            cwd: Bytes::of(request.call.cwd),
+            leads,
+            stdin: inputs.stdin.as_deref().map(Bytes::of),
+            files: inputs.files.iter().map(|(p, f)| (p.clone(), f.clone().map(|b| Bytes::of(&b)))).collect(),
+            code,
+            stdout: Bytes::of(&reply.stdout),
+            stderr: Bytes::of(&stderr),
+        };
+        if let Err(error) = self.calls.append(&kept) {
+            // what was not written down is not done: a successor could not know of it
+            self.context.writes = before;
+            tracing::error!("{CALLS}: {error}");
+            let stderr = format!("ERROR the call cannot be written down: {error}\n").into_bytes();
+            return Answer::Done { code: 1, stdout: Vec::new(), stderr };
+        }
+        self.last_call = kept.call;
+        self.answered.insert(id, (code, kept.stdout, kept.stderr));
+        self.remember(kept.call, kept.at_ms, reply.immediate);
+        Answer::Done { code, stdout: reply.stdout, stderr }
+    }
+
+    fn remember(&mut self, call: u32, at_ms: i64, immediate: Vec<Immediate>) {
+        let stored = immediate
+            .into_iter()
+            .filter(|what| !matches!(what, Immediate::Log { level, .. } if *level < LEVEL_STORED));
+        for what in stored {
+            let said = Said { call, at_ms, what };
+            (self.tell)(&said);
+            if self.said.len() < SAID_MAX {
+                self.said.push(said);
+            }
+        }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
+}
+
+/// `~/` is the agent's user's home, as the charm's would be.
+fn expand(path: &str) -> PathBuf {
+    match (path.strip_prefix("~/"), std::env::var_os("HOME")) {
+        (Some(rest), Some(home)) => Path::new(&home).join(rest),
+        (Some(_), None) | (None, _) => PathBuf::from(path),
+    }
+}
+
+/// The words Go's os package has for an error, which charms know.
+fn words(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "no such file or directory".to_owned(),
+        io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        io::ErrorKind::IsADirectory => "is a directory".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+fn read_file(path: &Path, named: &str) -> Result<Vec<u8>, String> {
+    let read = || {
+        let mut bytes = Vec::new();
+        File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+        match bytes.len() as u64 > FILE_BYTES_MAX {
+            true => Err(io::Error::other("file too large")),
+            false => Ok(bytes),
+        }
+    };
+    read().map_err(|error: io::Error| format!("open {named}: {}", words(&error)))
+}

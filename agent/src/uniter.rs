@@ -1,0 +1,706 @@
+//! The unit loop. Three small loops over one shared memory: `doing` (save, act, save), `sending` (attach, then the
+//! outbox in order), `watching` (take the view). None of them decides: `state::unit::resolve::next` does.
+//!
+//! Everything here is polled by one task; nothing is spawned, so a crash is the drop of one future.
+
+use crate::ports::{Charms, Clock, DiskFailed, Ending, Memory};
+use api::error::{ApiError, ErrorCode};
+use api::unit::{Attach, Claim, Commit, Report, Shown, UnitApi, Watch};
+use state::unit::agreement::{Agreement, Session, agree};
+use state::unit::context::{self, Given};
+use state::unit::hook::Writes;
+use state::unit::local::{Event, Local, Run, Step};
+use state::unit::operation::Operation;
+use state::unit::outcome::{self, Ended, Exit};
+use state::unit::record::{SAID_MAX, Said};
+use state::unit::resolve::{self, Act, Now, Send};
+use state::unit::snapshot::{Position, Snapshot};
+use std::cell::{Cell, RefCell};
+use std::pin::pin;
+use tokio::sync::{Mutex, Notify};
+
+/// Waits between tries of a link that is down: 0.2 s doubled to 5 s.
+const LINK_RETRY_FIRST_MS: u64 = 200;
+const LINK_RETRY_MAX_MS: u64 = 5_000;
+/// Leadership is renewed this often, and `is-leader` promises this much (design 13).
+const RENEW_MS: u64 = 15_000;
+const PROMISE_MS: u64 = 30_000;
+/// What a hook says, and that it runs, is sent early only if it runs longer than this: a short hook's record says
+/// it all, without a second round trip in its way.
+const EARLY_MS: u64 = 100;
+/// Another agent's session that is still open after this long is no leftover of a crash: the watch of a dead one
+/// is given up after `WATCH_SILENCE_MS`, and a third again.
+const OTHER_SESSION_MS: u64 = 20_000;
+
+/// Why the agent ends.
+#[derive(Debug)]
+pub enum End {
+    /// The unit is finished; this agent is never started again.
+    Finished,
+    /// A newer agent serves the unit: this one is a copy. The text says where the live one is.
+    Copy(String),
+    /// Folder and controller went separate ways.
+    Forked(String),
+    /// The disk failed: die, restart from what is there.
+    Disk(DiskFailed),
+}
+
+/// Held leadership: the generation, and until when, counted from when the claim was sent.
+#[derive(Clone, Copy, Debug)]
+struct Lease {
+    generation: u64,
+    until_ms: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Executing {
+    run: u64,
+    text: String,
+    since_ms: u64,
+}
+
+/// Facts of this process, lost with it.
+#[derive(Debug, Default)]
+struct Facts {
+    view: Option<Snapshot>,
+    epoch: Option<u64>,
+    heard_ms: Option<u64>,
+    lease: Option<Lease>,
+    orphan_gone: bool,
+    last_end_ms: u64,
+    agent_start_ms: u64,
+    executing: Option<Executing>,
+    /// Since when attaching is refused because another session is open.
+    other_session_ms: Option<u64>,
+    /// Said by the running hook and not yet acknowledged.
+    unsaid: Vec<Said>,
+    executing_shown: Option<String>,
+}
+
+/// One unit agent.
+pub struct Uniter<M, A, H, C> {
+    memory: M,
+    api: A,
+    charms: H,
+    clock: C,
+    /// Memory is set from what was saved: written under `disk`, read anywhere.
+    local: RefCell<Local>,
+    /// Acknowledgements not yet on disk: folded into the next append.
+    acknowledged: RefCell<Vec<Event>>,
+    disk: Mutex<()>,
+    facts: RefCell<Facts>,
+    /// Something that `next` looks at has changed.
+    doing: Notify,
+    sending: Notify,
+    /// A session was opened, a view came, leadership is free.
+    shown: Notify,
+    explained: RefCell<Vec<resolve::Cause>>,
+    hook_lock: Cell<bool>,
+}
+
+impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
+    /// `view` is the cached one, of an earlier process.
+    pub fn new(world: (M, A, H, C), local: Local, view: Option<Snapshot>) -> Self {
+        let (memory, api, charms, clock) = world;
+        let start = clock.since_boot_ms();
+        let facts = Facts { view, last_end_ms: start, agent_start_ms: start, ..Facts::default() };
+        Uniter {
+            memory,
+            api,
+            charms,
+            clock,
+            local: RefCell::new(local),
+            acknowledged: RefCell::default(),
+            disk: Mutex::new(()),
+            facts: RefCell::new(facts),
+            doing: Notify::new(),
+            sending: Notify::new(),
+            shown: Notify::new(),
+            explained: RefCell::default(),
+            hook_lock: Cell::new(false),
+        }
+    }
+
+    /// Runs until the unit is finished or this agent may not go on.
+    pub async fn run(&self) -> End {
+        let (doing, sending) = (pin!(self.keep_doing()), pin!(self.keep_sending()));
+        let (watching, claiming) = (pin!(self.keep_watching()), pin!(self.keep_claiming()));
+        // first come, first ended: none of the four ends while the unit goes on
+        tokio::select! {
+            biased;
+            end = sending => end,
+            end = doing => end,
+            end = watching => end,
+            end = claiming => end,
+        }
+    }
+
+    /// What the unit waits for, as of the last decision.
+    pub fn explained(&self) -> Vec<resolve::Cause> {
+        self.explained.borrow().clone()
+    }
+
+    /// A look at the memory, for the simulator's checks and for reports.
+    pub fn with_local<T>(&self, look: impl FnOnce(&Local) -> T) -> T {
+        look(&self.local.borrow())
+    }
+
+    fn now(&self) -> Now {
+        let facts = self.facts.borrow();
+        let since_boot_ms = self.clock.since_boot_ms();
+        Now {
+            boot: self.clock.boot(),
+            since_boot_ms,
+            agent_start_ms: facts.agent_start_ms,
+            wall_ms: self.clock.wall_ms(),
+            hook_lock: self.hook_lock.get(),
+            orphan_gone: facts.orphan_gone,
+            attached: facts.epoch.is_some(),
+            link_age_ms: facts.heard_ms.map(|heard| since_boot_ms.saturating_sub(heard)),
+            leads: facts.leads(since_boot_ms),
+            idle_ms: since_boot_ms.saturating_sub(facts.last_end_ms),
+        }
+    }
+
+    async fn save(&self, events: Vec<Event>) -> Result<(), DiskFailed> {
+        self.save_what(|_| events).await
+    }
+
+    /// Saves what `decide` makes of the memory, then takes it into memory. Two never interleave.
+    async fn save_what(&self, decide: impl FnOnce(&Local) -> Vec<Event>) -> Result<(), DiskFailed> {
+        let _order = self.disk.lock().await;
+        let mut after = self.local.borrow().clone();
+        let events = decide(&after);
+        if events.is_empty() {
+            return Ok(());
+        }
+        let acknowledged = self.acknowledged.borrow_mut().split_off(0);
+        events.iter().for_each(|event| after.apply(event));
+        let all: Vec<Event> = acknowledged.into_iter().chain(events).collect();
+        self.memory.append(&all, &after).await?;
+        *self.local.borrow_mut() = after;
+        self.doing.notify_one();
+        self.sending.notify_one();
+        Ok(())
+    }
+
+    async fn keep_doing(&self) -> End {
+        match self.do_next_for_ever().await {
+            Ok(end) => end,
+            Err(failed) => End::Disk(failed),
+        }
+    }
+
+    async fn do_next_for_ever(&self) -> Result<End, DiskFailed> {
+        let mut lock = None;
+        loop {
+            let now = self.now();
+            let act = resolve::next(&self.local.borrow(), self.facts.borrow().view.as_ref(), &now).act;
+            match act {
+                Act::Stop => return Ok(End::Finished),
+                Act::Adopt(run) => self.adopt(&run).await?,
+                Act::Lock => {
+                    let (taken, changed) = (pin!(self.charms.lock()), pin!(self.doing.notified()));
+                    lock = tokio::select! { biased; taken = taken => Some(taken), () = changed => None };
+                    self.hook_lock.set(lock.is_some());
+                    continue;
+                }
+                Act::Begin(run) => {
+                    self.save(vec![Event::Began(run.clone())]).await?;
+                    self.perform(&run).await?;
+                }
+                Act::Settle(record) => {
+                    self.save(vec![Event::Finished(record)]).await?;
+                    self.ended();
+                }
+                Act::Note(event) => self.save(vec![event]).await?,
+                Act::Wait(wait) => {
+                    self.release(&mut lock);
+                    *self.explained.borrow_mut() = wait.causes;
+                    self.until_changed(wait.until_ms).await;
+                    continue;
+                }
+            }
+            // the outcome is durable: others may run their hooks before ours is sent (design 12)
+            self.release(&mut lock);
+        }
+    }
+
+    fn release(&self, lock: &mut Option<H::Lock>) {
+        self.hook_lock.set(false);
+        lock.take();
+    }
+
+    async fn until_changed(&self, until_ms: Option<u64>) {
+        let changed = pin!(self.doing.notified());
+        match until_ms {
+            None => changed.await,
+            Some(until_ms) => {
+                let timer = pin!(self.clock.sleep_until(until_ms));
+                tokio::select! { biased; () = changed => {}, () = timer => {} }
+            }
+        }
+    }
+
+    /// Does what was written down as begun.
+    async fn perform(&self, run: &Run) -> Result<(), DiskFailed> {
+        self.facts.borrow_mut().orphan_gone = false;
+        match &run.operation {
+            Operation::Deploy(charm) => {
+                let exit = match self.deploy(charm).await {
+                    Ok(()) => Exit::Code(0),
+                    Err(reason) => Exit::Refused(reason),
+                };
+                self.end(run, Ending { exit, writes: Writes::default(), said: Vec::new() }).await
+            }
+            Operation::Hook(_)
+            | Operation::Action { .. }
+            | Operation::EnterScope { .. }
+            | Operation::LeaveScope { .. }
+            | Operation::Restate
+            | Operation::Die => {
+                let ending = self.run_charm(run).await;
+                self.end(run, ending).await
+            }
+        }
+    }
+
+    async fn run_charm(&self, run: &Run) -> Ending {
+        let refused = |reason: &str| Ending {
+            exit: Exit::Refused(reason.to_owned()),
+            writes: Writes::default(),
+            said: Vec::new(),
+        };
+        let Some(declared) = self.charms.declared() else { return refused("charm missing from disk") };
+        let secret = format!("{:032x}", self.clock.fresh().0);
+        let built = {
+            let (local, leads) = (self.local.borrow(), self.leads());
+            let facts = self.facts.borrow();
+            let given = Given { declared: &declared, secret: &secret, leads };
+            facts.view.as_ref().and_then(|view| context::build(&local, view, run, &given))
+        };
+        let Some(context) = built else { return refused("the relation is not known") };
+        self.executing(run);
+        self.charms.run(run, context, &|said| self.say(said), &|| self.leads()).await
+    }
+
+    async fn adopt(&self, run: &Run) -> Result<(), DiskFailed> {
+        self.executing(run);
+        let ending = match run.operation.runs_charm() {
+            true => self.charms.adopt(run, &|said| self.say(said), &|| self.leads()).await,
+            false => None,
+        };
+        match ending {
+            Some(ending) => self.end(run, ending).await,
+            None => {
+                self.facts.borrow_mut().orphan_gone = true;
+                self.ended();
+                Ok(())
+            }
+        }
+    }
+
+    /// Writes the outcome down, with all its effects, as one record.
+    async fn end(&self, run: &Run, ending: Ending) -> Result<(), DiskFailed> {
+        let now = self.now();
+        self.save_what(|local| {
+            let begun = matches!(&local.step, Step::Started(begun) if begun.number == run.number);
+            if !begun {
+                // the replica that was taken meanwhile holds this run's outcome already
+                return Vec::new();
+            }
+            let view = &self.facts.borrow().view;
+            let ended = Ended { run, exit: ending.exit, writes: &ending.writes, said: ending.said };
+            let record = outcome::record(local, view.as_ref(), &now, ended);
+            record.map(Event::Finished).into_iter().collect()
+        })
+        .await?;
+        // a run without an outcome was interrupted: `next` sees it begun and gone, and begins it again
+        self.facts.borrow_mut().orphan_gone = true;
+        self.ended();
+        Ok(())
+    }
+
+    fn executing(&self, run: &Run) {
+        let mut facts = self.facts.borrow_mut();
+        let (text, since_ms) = (outcome::executing(&run.operation), self.clock.since_boot_ms());
+        facts.executing = Some(Executing { run: run.number, text, since_ms });
+        facts.unsaid.clear();
+        self.sending.notify_one();
+    }
+
+    fn ended(&self) {
+        let mut facts = self.facts.borrow_mut();
+        facts.executing = None;
+        facts.unsaid.clear();
+        facts.last_end_ms = self.clock.since_boot_ms();
+        self.sending.notify_one();
+    }
+
+    fn say(&self, said: &Said) {
+        self.facts.borrow_mut().unsaid.push(said.clone());
+        self.sending.notify_one();
+    }
+
+    fn leads(&self) -> bool {
+        self.facts.borrow().leads(self.clock.since_boot_ms()).is_some()
+    }
+
+    /// Fetches until the controller answers: an outage is no failure of the charm.
+    async fn deploy(&self, charm: &state::unit::operation::CharmRef) -> Result<(), String> {
+        if self.charms.is_deployed(charm).await {
+            return self.charms.deploy(charm, Vec::new()).await;
+        }
+        let mut delay = LINK_RETRY_FIRST_MS;
+        loop {
+            match self.api.archive(&charm.sha256).await {
+                Ok(archive) => return self.charms.deploy(charm, archive).await,
+                Err(error) if error.is_passing() => self.pause(&mut delay).await,
+                Err(error) => return Err(error.message),
+            }
+        }
+    }
+
+    async fn pause(&self, delay: &mut u64) {
+        self.clock.sleep_until(self.clock.since_boot_ms() + *delay).await;
+        *delay = (*delay * 2).min(LINK_RETRY_MAX_MS);
+    }
+
+    async fn keep_sending(&self) -> End {
+        let mut delay = LINK_RETRY_FIRST_MS;
+        loop {
+            let send = {
+                let now = self.now();
+                resolve::next(&self.local.borrow(), self.facts.borrow().view.as_ref(), &now).send
+            };
+            let sent = match send {
+                Send::Attach => self.attach().await,
+                Send::Commit(sequence) => self.commit(sequence).await,
+                Send::Nothing => match self.report() {
+                    Early::Now(report) => self.send_report(report).await,
+                    Early::Later(at_ms) => {
+                        let timer = pin!(self.clock.sleep_until(at_ms));
+                        tokio::select! { biased; () = self.sending.notified() => {}, () = timer => {} }
+                        continue;
+                    }
+                    Early::Nothing => {
+                        self.sending.notified().await;
+                        continue;
+                    }
+                },
+            };
+            match sent {
+                Ok(()) => delay = LINK_RETRY_FIRST_MS,
+                Err(Trouble::End(end)) => return end,
+                Err(Trouble::Link(error)) => {
+                    tracing::debug!("the controller: {error}");
+                    self.pause(&mut delay).await;
+                }
+            }
+        }
+    }
+
+    /// Opens the session: the nonce is on disk before it is sent, and nothing runs before disk and replica agree.
+    async fn attach(&self) -> Result<(), Trouble> {
+        let (nonce, epoch) = {
+            let local = self.local.borrow();
+            (local.nonce, local.epoch)
+        };
+        let nonce = match nonce {
+            Some(nonce) => nonce,
+            None => {
+                let nonce = self.clock.fresh();
+                self.save(vec![Event::Attaching { nonce }]).await?;
+                nonce
+            }
+        };
+        let answer = match self.api.attach(Attach { nonce, epoch }).await {
+            Ok(answer) => answer,
+            Err(error) if error.code == ErrorCode::Blocked => return Err(self.other_session(error)),
+            Err(error) => return Err(error.into()),
+        };
+        self.heard();
+        let mut forked = None;
+        self.save_what(|local| {
+            let session = Session {
+                history: answer.history,
+                epoch: answer.epoch,
+                sequence: answer.sequence,
+                digest: &answer.digest,
+                replica: answer.replica.as_ref(),
+            };
+            match agree(local, &session, self.clock.wall_ms()) {
+                Agreement::Agreed(events) => events,
+                Agreement::Forked { sequence } => {
+                    forked = Some(sequence);
+                    Vec::new()
+                }
+            }
+        })
+        .await?;
+        if let Some(sequence) = forked {
+            let what = format!("record {sequence} of this folder is not the one the controller has");
+            return Err(Trouble::End(End::Forked(what)));
+        }
+        let mut facts = self.facts.borrow_mut();
+        facts.epoch = Some(answer.epoch);
+        // a view of another history says nothing about this one
+        facts.view.take_if(|view| view.position.history != answer.history);
+        drop(facts);
+        self.doing.notify_one();
+        self.shown.notify_waiters();
+        Ok(())
+    }
+
+    /// Another session of this unit is open: a leftover of the agent before this one, for as long as the
+    /// controller needs to see it closed; after that, another agent that lives.
+    fn other_session(&self, error: ApiError) -> Trouble {
+        let now = self.clock.since_boot_ms();
+        let since = *self.facts.borrow_mut().other_session_ms.get_or_insert(now);
+        if now - since < OTHER_SESSION_MS { Trouble::Link(error) } else { Trouble::End(End::Copy(error.message)) }
+    }
+
+    async fn commit(&self, sequence: u64) -> Result<(), Trouble> {
+        let found = self.local.borrow().outbox.iter().find(|record| record.sequence == sequence).cloned();
+        let (Some(record), Some(epoch)) = (found, self.epoch()) else { return Ok(()) };
+        let conditional = record.is_conditional();
+        let operation = record.operation.clone();
+        let committed = self.api.commit(Commit { epoch, record }).await?;
+        self.heard();
+        // the controller takes a record as the end of what it was told is running
+        self.facts.borrow_mut().executing_shown = None;
+        for dropped in &committed.dropped {
+            tracing::warn!("record {sequence}: {dropped}");
+        }
+        let retry = committed.refusal.as_ref().and_then(|_| {
+            let (local, now) = (self.local.borrow(), self.now());
+            resolve::retry_after(&local, self.facts.borrow().view.as_ref(), &now, &operation)
+        });
+        let answered = Event::Answered {
+            sequence,
+            revision: committed.revision,
+            refusal: committed.refusal,
+            retry,
+        };
+        if conditional {
+            self.save(vec![answered]).await?;
+            return Ok(());
+        }
+        // the acknowledgement rides on the next append; sent again after a crash, it is answered the same
+        let _order = self.disk.lock().await;
+        self.local.borrow_mut().apply(&answered);
+        self.acknowledged.borrow_mut().push(answered);
+        self.doing.notify_one();
+        Ok(())
+    }
+
+    fn epoch(&self) -> Option<u64> {
+        self.facts.borrow().epoch
+    }
+
+    /// What the running hook said, and that it runs.
+    fn report(&self) -> Early {
+        let facts = self.facts.borrow();
+        let Some(epoch) = facts.epoch else { return Early::Nothing };
+        let text = facts.executing.as_ref().map(|executing| executing.text.clone());
+        if facts.unsaid.is_empty() && text == facts.executing_shown {
+            return Early::Nothing;
+        }
+        let due = facts.executing.as_ref().map_or(0, |executing| executing.since_ms + EARLY_MS);
+        if due > self.clock.since_boot_ms() {
+            return Early::Later(due);
+        }
+        let run = facts.executing.as_ref().map_or(0, |executing| executing.run);
+        let said = facts.unsaid.iter().take(SAID_MAX).cloned().collect();
+        Early::Now(Report { epoch, run, said, executing: text })
+    }
+
+    async fn send_report(&self, report: Report) -> Result<(), Trouble> {
+        let (run, text) = (report.run, report.executing.clone());
+        let last = report.said.last().map(|said| said.call);
+        self.api.report(report).await?;
+        self.heard();
+        let mut facts = self.facts.borrow_mut();
+        facts.executing_shown = text;
+        if facts.executing.as_ref().is_some_and(|executing| executing.run == run) && last.is_some() {
+            facts.unsaid.retain(|said| Some(said.call) > last);
+        }
+        Ok(())
+    }
+
+    fn heard(&self) {
+        let now = self.clock.since_boot_ms();
+        let mut facts = self.facts.borrow_mut();
+        facts.heard_ms = Some(now);
+    }
+
+    async fn keep_watching(&self) -> End {
+        let mut delay = LINK_RETRY_FIRST_MS;
+        loop {
+            let epoch = self.until_shown(|facts| facts.epoch).await;
+            let from = self.facts.borrow().view.as_ref().map(|view| view.position);
+            let error = match self.api.watch(epoch, from).await {
+                Ok(watch) => {
+                    delay = LINK_RETRY_FIRST_MS;
+                    self.watch(watch).await
+                }
+                Err(error) => error,
+            };
+            match Trouble::from(error) {
+                Trouble::End(end) => return end,
+                Trouble::Link(error) => tracing::debug!("the watch ended: {error}"),
+            }
+            self.pause(&mut delay).await;
+        }
+    }
+
+    /// Waits until `found` finds something among this process's facts.
+    async fn until_shown<T>(&self, found: impl Fn(&Facts) -> Option<T>) -> T {
+        loop {
+            let mut shown = pin!(self.shown.notified());
+            shown.as_mut().enable();
+            if let Some(found) = found(&self.facts.borrow()) {
+                return found;
+            }
+            shown.await;
+        }
+    }
+
+    async fn watch(&self, mut watch: A::Watch) -> ApiError {
+        loop {
+            match watch.next().await {
+                Ok(Shown::Delta(delta)) => {
+                    self.heard();
+                    if let Err(error) = self.take(delta).await {
+                        return error;
+                    }
+                }
+                Ok(Shown::Heartbeat(position)) => {
+                    self.heard();
+                    self.reach(position);
+                }
+                Err(error) => return error,
+            }
+            self.doing.notify_one();
+        }
+    }
+
+    async fn take(&self, delta: state::unit::snapshot::Delta) -> Result<(), ApiError> {
+        let taken = {
+            let mut facts = self.facts.borrow_mut();
+            match facts.view.as_mut() {
+                _ if delta.full => {
+                    let view = Snapshot::from_full(delta).map_err(|_| {
+                        ApiError::new(ErrorCode::Broken, "the controller sent an incomplete view")
+                    })?;
+                    facts.view = Some(view);
+                }
+                Some(view) if view.position.history == delta.position.history => {
+                    if delta.position.revision > view.position.revision {
+                        view.apply(delta);
+                    }
+                }
+                Some(_) | None => {
+                    return Err(ApiError::new(ErrorCode::Compacted, "a delta without its view"));
+                }
+            }
+            facts.view.clone()
+        };
+        if let Some(view) = taken {
+            self.facts.borrow_mut().lose_moved_lease(&view);
+            self.memory.keep_view(&view).await;
+        }
+        self.shown.notify_waiters();
+        Ok(())
+    }
+
+    fn reach(&self, position: Position) {
+        let mut facts = self.facts.borrow_mut();
+        if let Some(view) = facts.view.as_mut().filter(|view| view.position.history == position.history) {
+            view.position.revision = view.position.revision.max(position.revision);
+        }
+    }
+
+    /// Leadership is asked for, and renewed, as long as the unit is alive or leaving (spec D.4).
+    async fn keep_claiming(&self) -> End {
+        loop {
+            let epoch = self.until_shown(|facts| facts.view.as_ref().and(facts.epoch)).await;
+            let sent_ms = self.clock.since_boot_ms();
+            let again_ms = match self.api.claim(Claim { epoch, release: false }).await {
+                Ok(claimed) => {
+                    self.heard();
+                    let lease = Lease { generation: claimed.generation, until_ms: sent_ms + claimed.term_ms };
+                    self.facts.borrow_mut().lease = claimed.granted.then_some(lease);
+                    self.doing.notify_one();
+                    sent_ms + RENEW_MS
+                }
+                Err(error) => match Trouble::from(error) {
+                    Trouble::End(end) => return end,
+                    Trouble::Link(_) => self.clock.since_boot_ms() + LINK_RETRY_MAX_MS,
+                },
+            };
+            let timer = pin!(self.clock.sleep_until(again_ms));
+            let free = pin!(self.until_shown(Facts::leadership_is_free));
+            tokio::select! { biased; () = timer => {}, () = free => {} }
+        }
+    }
+}
+
+impl Facts {
+    fn leads(&self, now_ms: u64) -> Option<u64> {
+        self.lease.filter(|lease| now_ms + PROMISE_MS <= lease.until_ms).map(|lease| lease.generation)
+    }
+
+    /// Nobody leads: worth asking before the next renewal. Not while the own grant is on its way into the view.
+    fn leadership_is_free(&self) -> Option<()> {
+        let free = self.view.as_ref().is_some_and(|view| view.leader.is_none());
+        (free && self.lease.is_none()).then_some(())
+    }
+
+    fn lose_moved_lease(&mut self, view: &Snapshot) {
+        let moved = |lease: &mut Lease| {
+            view.leader.as_ref().is_some_and(|grant| grant.generation > lease.generation)
+        };
+        self.lease.take_if(moved);
+    }
+}
+
+enum Early {
+    Now(Report),
+    Later(u64),
+    Nothing,
+}
+
+/// What an error means to this loop.
+enum Trouble {
+    /// Try again later.
+    Link(ApiError),
+    End(End),
+}
+
+impl From<ApiError> for Trouble {
+    fn from(error: ApiError) -> Trouble {
+        match error.code {
+            ErrorCode::Fenced => Trouble::End(End::Copy(error.message)),
+            ErrorCode::Forked => Trouble::End(End::Forked(error.message)),
+            ErrorCode::Removed => Trouble::End(End::Finished),
+            ErrorCode::Unreachable
+            | ErrorCode::Unavailable
+            | ErrorCode::Invalid
+            | ErrorCode::NotFound
+            | ErrorCode::AlreadyExists
+            | ErrorCode::NotAlive
+            | ErrorCode::Blocked
+            | ErrorCode::Unauthorised
+            | ErrorCode::Gap
+            | ErrorCode::Compacted
+            | ErrorCode::Broken => Trouble::Link(error),
+        }
+    }
+}
+
+impl From<DiskFailed> for Trouble {
+    fn from(failed: DiskFailed) -> Trouble {
+        Trouble::End(End::Disk(failed))
+    }
+}

@@ -1,0 +1,19 @@
+//! The contract between the programs: traits, messages, errors, and the HTTP client that implements the traits.
+//! The controller's handlers implement the same traits, so the simulator plugs agents straight into handlers
+//! (design 10). Identity comes from the session, never from a body.
+
+pub mod client;
+pub mod error;
+pub mod machine;
+pub mod operator;
+pub mod routes;
+pub mod unit;
+
+/// Version of everything spoken here; a path prefix.
+pub const API_VERSION: &str = "v1";
+/// What `JUJU_VERSION` and `pintle version` say: switches on everything charms want of 3.6, nothing that 4 changed.
+pub const JUJU_VERSION: &str = "3.6.14";
+
+/// Silence on a watch after which its reader gives it up. The controller sends a heartbeat every third of it.
+pub const WATCH_SILENCE_MS: u64 = 15_000;
+pub const HEARTBEAT_MS: u64 = WATCH_SILENCE_MS / 3;

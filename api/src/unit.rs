@@ -1,0 +1,101 @@
+//! What a unit agent asks of the controller. The unit is the session's.
+
+use crate::error::ApiError;
+use serde::{Deserialize, Serialize};
+use state::names::Uuid;
+use state::unit::local::Local;
+use state::unit::record::{Record, Said};
+use state::unit::snapshot::{Delta, Position};
+use std::future::Future;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Attach {
+    /// Journaled before it is sent: the same nonce again answers the same epoch.
+    pub nonce: Uuid,
+    /// The epoch this agent last held; 0 = never. Lets the controller tell a copy from a newcomer.
+    pub epoch: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Attached {
+    pub history: Uuid,
+    pub epoch: u64,
+    /// Of the last record applied; 0 and empty = none.
+    pub sequence: u64,
+    pub digest: String,
+    /// The unit's memory as of that record; none = the controller knows of nothing.
+    pub replica: Option<Local>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Commit {
+    pub epoch: u64,
+    pub record: Record,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Committed {
+    /// The store's revision that holds the record.
+    pub revision: u64,
+    /// Its conditional writes were refused; nothing of its writes was applied.
+    pub refusal: Option<String>,
+    /// Unconditional writes that were dropped because what they belong to is gone.
+    pub dropped: Vec<String>,
+}
+
+/// Statuses and log lines sent early; their outcome record repeats what was not acknowledged.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    pub epoch: u64,
+    pub run: u64,
+    pub said: Vec<Said>,
+    /// What runs now, for status: `running config-changed hook`; none = nothing. Kept in memory only.
+    pub executing: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claim {
+    pub epoch: u64,
+    /// Give it up instead.
+    pub release: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claimed {
+    /// This unit leads, for `term_ms` from when it *sent* the claim (design 13).
+    pub granted: bool,
+    pub generation: u64,
+    pub term_ms: u64,
+}
+
+/// One message of a watch.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Shown {
+    Delta(Delta),
+    /// Nothing new up to here.
+    Heartbeat(Position),
+}
+
+/// A watch under way. Dropping it ends it.
+pub trait Watch {
+    /// The next message; an error ends the watch.
+    fn next(&mut self) -> impl Future<Output = Result<Shown, ApiError>> + Send;
+}
+
+/// What a unit agent asks. Implemented by the HTTP client and by the controller's sessions.
+pub trait UnitApi {
+    type Watch: Watch + Send;
+    fn attach(&self, attach: Attach) -> impl Future<Output = Result<Attached, ApiError>> + Send;
+    fn commit(&self, commit: Commit) -> impl Future<Output = Result<Committed, ApiError>> + Send;
+    fn report(&self, report: Report) -> impl Future<Output = Result<(), ApiError>> + Send;
+    fn claim(&self, claim: Claim) -> impl Future<Output = Result<Claimed, ApiError>> + Send;
+    /// A full view first when `from` is none, of another history, or compacted; else the deltas after it.
+    fn watch(
+        &self,
+        epoch: u64,
+        from: Option<Position>,
+    ) -> impl Future<Output = Result<Self::Watch, ApiError>> + Send;
+    /// The charm archive of this digest; the caller verifies it.
+    fn archive(&self, sha256: &str) -> impl Future<Output = Result<Vec<u8>, ApiError>> + Send;
+}

@@ -1,0 +1,146 @@
+//! actions.yaml: what a user may run on a unit (spec/clients.md 4.5).
+
+use crate::problem::{Checker, join};
+use serde_json::{Map, Value};
+use state::charm::{Action, Charm};
+
+/// Reads the parsed file into `charm`; what is wrong goes to `checker`.
+pub fn read(file: &Value, charm: &mut Charm, checker: &mut Checker) {
+    for (name, value) in checker.map("", Some(file)) {
+        if !is_action_name(&name) {
+            checker.say(
+                &name,
+                "is no action name: lower case letters, digits and inner dashes",
+            );
+        } else if name == "juju" || name.starts_with("juju-") {
+            checker.say(&name, "action names beginning with juju are reserved");
+        }
+        let action = read_action(&name, &value, checker);
+        charm.actions.insert(name, action);
+    }
+}
+
+/// The name becomes a path below `actions/`.
+fn is_action_name(name: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    !name.is_empty() && name.bytes().all(plain) && !name.starts_with('-') && !name.ends_with('-')
+}
+
+fn read_action(name: &str, value: &Value, checker: &mut Checker) -> Action {
+    let map = checker.map(name, Some(value));
+    let mut schema = Map::from_iter([("type".to_owned(), Value::from("object"))]);
+    for (key, value) in &map {
+        match key.as_str() {
+            "parallel" | "execution-group" => {}
+            "params" => {
+                let properties = checker.map(&join(name, "params"), Some(value));
+                schema.insert("properties".to_owned(), Value::Object(properties));
+            }
+            // Whatever else stands there belongs to the schema.
+            _ => drop(schema.insert(key.clone(), value.clone())),
+        }
+    }
+    let _ = checker.text(&join(name, "title"), map.get("title"));
+    let schema = Value::Object(schema);
+    check_schema(&schema, name, checker);
+    Action {
+        description: checker
+            .text(&join(name, "description"), map.get("description"))
+            .unwrap_or_default(),
+        parallel: checker.flag(&join(name, "parallel"), map.get("parallel")),
+        execution_group: checker
+            .text(&join(name, "execution-group"), map.get("execution-group"))
+            .unwrap_or_default(),
+        schema,
+    }
+}
+
+/// Refuses what can not be a schema, wherever it is nested.
+fn check_schema(schema: &Value, place: &str, checker: &mut Checker) {
+    const TYPES: [&str; 7] = [
+        "string", "integer", "number", "boolean", "array", "object", "null",
+    ];
+    let Value::Object(map) = schema else {
+        return checker.say(place, "expected a map that describes the parameter");
+    };
+    for key in ["$ref", "$schema"] {
+        if map.contains_key(key) {
+            checker.say(place, format!("{key} is not supported"));
+        }
+    }
+    let known = |word: &Value| word.as_str().is_some_and(|word| TYPES.contains(&word));
+    match map.get("type") {
+        None => {}
+        Some(Value::Array(several)) if several.iter().all(known) => {}
+        Some(one) if known(one) => {}
+        Some(other) => checker.say(&join(place, "type"), format!("{other} is no type of parameter")),
+    }
+    match map.get("required") {
+        None => {}
+        Some(Value::Array(names)) if names.iter().all(Value::is_string) => {}
+        Some(_) => checker.say(&join(place, "required"), "expected a list of parameter names"),
+    }
+    match map.get("properties") {
+        None => {}
+        Some(Value::Object(properties)) => {
+            for (name, property) in properties {
+                check_schema(property, &join(place, name), checker);
+            }
+        }
+        Some(_) => checker.say(&join(place, "properties"), "expected a map"),
+    }
+    if let Some(items @ Value::Object(_)) = map.get("items") {
+        check_schema(items, &join(place, "items"), checker);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn read_text(text: &str) -> (Charm, Vec<String>) {
+        let (mut charm, mut checker) = (Charm::default(), Checker::new("actions.yaml"));
+        read(
+            &crate::yaml::from_str(text).expect("yaml"),
+            &mut charm,
+            &mut checker,
+        );
+        (charm, checker.problems.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn params_become_the_properties_of_a_schema() {
+        let (charm, problems) = read_text(
+            "backup:\n  description: Save it.\n  params:\n    to: {type: string, default: /srv}\n  required: [to]\n  \
+             additionalProperties: false\n  parallel: true\nget-units:\n",
+        );
+        assert_eq!(problems, Vec::<String>::new());
+        assert_eq!(charm.actions["backup"].description, "Save it.");
+        assert!(charm.actions["backup"].parallel);
+        let expected = json!({
+            "type": "object", "description": "Save it.", "required": ["to"], "additionalProperties": false,
+            "properties": {"to": {"type": "string", "default": "/srv"}},
+        });
+        assert_eq!(charm.actions["backup"].schema, expected);
+        assert_eq!(charm.actions["get-units"].schema, json!({"type": "object"}));
+    }
+
+    #[test]
+    fn bad_names_and_schemas_are_all_named() {
+        let (_, problems) = read_text(
+            "Backup: {}\n../sh: {}\njuju-run: {}\na:\n  params:\n    x: {type: int}\n    y: {$ref: '#/z'}\n    z: 1\n\
+             b: {required: to}\n",
+        );
+        let expected = [
+            "actions.yaml: ../sh: is no action name: lower case letters, digits and inner dashes",
+            "actions.yaml: Backup: is no action name: lower case letters, digits and inner dashes",
+            "actions.yaml: a.x.type: \"int\" is no type of parameter",
+            "actions.yaml: a.y: $ref is not supported",
+            "actions.yaml: a.z: expected a map that describes the parameter",
+            "actions.yaml: b.required: expected a list of parameter names",
+            "actions.yaml: juju-run: action names beginning with juju are reserved",
+        ];
+        assert_eq!(problems, expected);
+    }
+}

@@ -1,0 +1,110 @@
+//! config.yaml: the options a user may set (spec/clients.md 4.4).
+
+use crate::problem::{Checker, join, kind};
+use serde_json::Value;
+use state::charm::{Charm, ConfigOption, OptionType};
+
+const TYPES: [(&str, OptionType); 5] = [
+    ("string", OptionType::String),
+    ("int", OptionType::Int),
+    ("float", OptionType::Float),
+    ("boolean", OptionType::Boolean),
+    ("secret", OptionType::Secret),
+];
+
+/// Reads the parsed file into `charm`; what is wrong goes to `checker`, what is only doubtful to `notes`.
+pub fn read(file: &Value, charm: &mut Charm, checker: &mut Checker, notes: &mut Vec<String>) {
+    let root = checker.map("", Some(file));
+    for (name, value) in checker.map("options", root.get("options")) {
+        let place = join("options", &name);
+        let map = checker.map(&place, Some(&value));
+        let option_type = match map.get("type") {
+            None | Some(Value::Null) => {
+                notes.push(format!("config option {name:?} has no type: taken for a string"));
+                Some(OptionType::String)
+            }
+            given => checker.word(&join(&place, "type"), given, &TYPES),
+        };
+        // A type that does not exist is one problem, not two: the default is then not looked at.
+        let default = match (option_type, map.get("default")) {
+            (None, _) | (_, None | Some(Value::Null)) => None,
+            // Charms write an empty text as "no default" for every type.
+            (Some(kind), Some(Value::String(text))) if text.is_empty() && kind != OptionType::String => None,
+            (Some(option_type), Some(given)) => {
+                let accepted = option_type.accept(given);
+                if accepted.is_none() {
+                    let text = format!("expected {}, got {}", option_type.word(), kind(given));
+                    checker.say(&join(&place, "default"), text);
+                }
+                accepted
+            }
+        };
+        let description = checker
+            .text(&join(&place, "description"), map.get("description"))
+            .unwrap_or_default();
+        charm.config.insert(
+            name,
+            ConfigOption {
+                kind: option_type.unwrap_or_default(),
+                default,
+                description,
+            },
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn read_text(text: &str) -> (Charm, Vec<String>, Vec<String>) {
+        let (mut charm, mut checker, mut notes) = (Charm::default(), Checker::new("config.yaml"), Vec::new());
+        read(
+            &crate::yaml::from_str(text).expect("yaml"),
+            &mut charm,
+            &mut checker,
+            &mut notes,
+        );
+        (
+            charm,
+            checker.problems.iter().map(ToString::to_string).collect(),
+            notes,
+        )
+    }
+
+    #[test]
+    fn defaults_have_the_type_of_their_option() {
+        let (charm, problems, notes) = read_text(
+            "options:\n  a: {type: int, default: 0644}\n  b: {type: float, default: 2}\n  \
+             c: {type: boolean, default: no}\n  d: {type: string, default: '', description: text}\n  \
+             e: {default: x}\n  f: {type: string}\n  g: {type: int, default: ''}\n",
+        );
+        assert_eq!(problems, Vec::<String>::new());
+        let default = |name: &str| charm.config[name].default.clone();
+        assert_eq!(default("a"), Some(json!(420)));
+        assert_eq!(default("b"), Some(json!(2.0)));
+        assert_eq!(default("c"), Some(json!(false)));
+        assert_eq!(default("d"), Some(json!("")));
+        assert_eq!((default("f"), default("g")), (None, None));
+        assert_eq!(notes, ["config option \"e\" has no type: taken for a string"]);
+    }
+
+    #[test]
+    fn impossible_types_and_defaults_are_all_named() {
+        let (_, problems, _) = read_text(
+            "options:\n  a: {type: list, default: 1}\n  b: {type: int, default: many}\n  \
+             c: {type: string, default: 1.10}\n  d: 5\n  e: {type: string, description: [1]}\n",
+        );
+        assert_eq!(
+            problems,
+            [
+                "config.yaml: options.a.type: expected string or int or float or boolean or secret, got list",
+                "config.yaml: options.b.default: expected int, got \"many\"",
+                "config.yaml: options.c.default: expected string, got 1.1",
+                "config.yaml: options.d: expected a map, got 5",
+                "config.yaml: options.e.description: expected a string, got a list",
+            ]
+        );
+    }
+}

@@ -1,0 +1,236 @@
+use super::*;
+use crate::archive::pack;
+use crate::folder::{Entry, Files};
+use std::collections::BTreeMap;
+use tempfile::TempDir;
+
+fn files(members: &[(&str, &str)]) -> Files {
+    members
+        .iter()
+        .map(|(path, text)| (path.to_string(), Entry::written(*text, false)))
+        .collect()
+}
+
+struct Revision {
+    archive: Vec<u8>,
+    sha256: String,
+    number: u32,
+}
+
+fn revision(number: u32, members: &[(&str, &str)]) -> Revision {
+    let archive = pack(&files(members)).expect("packs");
+    Revision {
+        sha256: digest::sha256(&archive),
+        archive,
+        number,
+    }
+}
+
+impl Revision {
+    fn install(&self, charm: &Path) -> Result<Installed, InstallError> {
+        install(&self.archive, &self.sha256, charm, self.number)
+    }
+}
+
+/// All of a folder below `root`: path and content.
+fn tree(root: &Path) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    let mut open = vec![root.to_owned()];
+    while let Some(folder) = open.pop() {
+        for entry in fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                open.push(path);
+            } else {
+                let name = path.strip_prefix(root).expect("below").display().to_string();
+                found.insert(name, fs::read_to_string(&path).unwrap_or_default());
+            }
+        }
+    }
+    found
+}
+
+fn names(root: &Path) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(root)
+        .expect("a folder")
+        .map(|e| e.expect("an entry").file_name().display().to_string())
+        .collect();
+    names.sort();
+    names
+}
+
+const ONE: &[(&str, &str)] = &[
+    ("hooks/install", "one"),
+    ("metadata.yaml", "name: a"),
+    ("old/only", "x"),
+];
+const TWO: &[(&str, &str)] = &[
+    ("hooks/install", "two"),
+    ("metadata.yaml", "name: a"),
+    ("data/new", "y"),
+];
+
+#[test]
+fn the_first_revision_is_unpacked_with_its_number() {
+    let unit = TempDir::new().expect("tempdir");
+    let charm = unit.path().join("charm");
+    let one = revision(1, ONE);
+    assert!(one.install(&charm).expect("installs").swapped);
+    let tree = tree(&charm);
+    assert_eq!(tree["hooks/install"], "one");
+    assert_eq!(tree["revision"], "1\n");
+    assert_eq!(verify(&charm), Some(Vec::new()));
+    assert_eq!(one.install(&charm).expect("again"), Installed::default());
+    let manifest = format!("charm.manifest-{}", &one.sha256[..16]);
+    assert_eq!(names(unit.path()), ["charm".to_owned(), manifest]);
+}
+
+#[test]
+fn what_the_charm_wrote_is_kept_and_what_the_old_revision_brought_is_gone() {
+    let unit = TempDir::new().expect("tempdir");
+    let charm = unit.path().join("charm");
+    revision(1, ONE).install(&charm).expect("installs");
+    fs::write(charm.join(".unit-state.db"), "state").expect("write");
+    fs::create_dir_all(charm.join("own/deep")).expect("mkdir");
+    fs::write(charm.join("own/deep/file"), "mine").expect("write");
+    fs::write(charm.join("old/mine"), "kept").expect("write");
+    fs::create_dir(charm.join("__pycache__")).expect("mkdir");
+    fs::write(charm.join("__pycache__/x.pyc"), "stale").expect("write");
+    std::os::unix::fs::symlink("/nowhere", charm.join("link")).expect("link");
+    let installed = revision(2, TWO).install(&charm).expect("upgrades");
+    assert_eq!(
+        installed,
+        Installed {
+            swapped: true,
+            set_aside: Vec::new()
+        }
+    );
+    let tree = tree(&charm);
+    assert_eq!(tree["hooks/install"], "two");
+    assert_eq!(tree["revision"], "2\n");
+    assert_eq!(tree[".unit-state.db"], "state");
+    assert_eq!(tree["own/deep/file"], "mine");
+    assert_eq!(tree["old/mine"], "kept");
+    assert!(
+        !tree.contains_key("old/only") && !tree.contains_key("__pycache__/x.pyc"),
+        "{tree:?}"
+    );
+    assert_eq!(
+        fs::read_link(charm.join("link")).expect("carried"),
+        PathBuf::from("/nowhere")
+    );
+    assert_eq!(verify(&charm), Some(Vec::new()));
+}
+
+#[test]
+fn an_own_file_in_the_way_is_set_aside() {
+    let unit = TempDir::new().expect("tempdir");
+    let charm = unit.path().join("charm");
+    revision(1, ONE).install(&charm).expect("installs");
+    // The new revision brings data/new: here the charm has a file where that needs a folder, and a folder elsewhere.
+    fs::write(charm.join("data"), "mine").expect("write");
+    let installed = revision(2, TWO).install(&charm).expect("upgrades");
+    assert_eq!(installed.set_aside, ["data"]);
+    assert_eq!(tree(&charm)["data.juju-orig"], "mine");
+    assert_eq!(tree(&charm)["data/new"], "y");
+    fs::create_dir(charm.join("old")).expect("mkdir");
+    fs::write(charm.join("old/only"), "mine").expect("write");
+    let installed = revision(3, ONE).install(&charm).expect("downgrades");
+    assert_eq!(installed.set_aside, ["old/only"]);
+    assert_eq!(
+        (&*tree(&charm)["old/only"], &*tree(&charm)["old/only.juju-orig"]),
+        ("x", "mine")
+    );
+}
+
+/// The seed's promise I50: cut off anywhere, the folder is one whole revision, and the next call finishes.
+#[test]
+fn at_every_crash_point_one_whole_revision_is_there() {
+    use Step::*;
+    for first in [true, false] {
+        for crash in [
+            Unpacked,
+            ManifestWritten,
+            CarriedOver,
+            Synced,
+            Swapped,
+            OldRemoved,
+        ] {
+            let unit = TempDir::new().expect("tempdir");
+            let charm = unit.path().join("charm");
+            let (one, two) = (revision(1, ONE), revision(2, TWO));
+            if !first {
+                one.install(&charm).expect("installs");
+                fs::write(charm.join(".unit-state.db"), "state").expect("write");
+            }
+            let mut cut = |step| {
+                if step == crash {
+                    Err(io::Error::other("cut off"))
+                } else {
+                    Ok(())
+                }
+            };
+            let cut = install_until(&two.archive, &two.sha256, &charm, 2, &mut cut);
+            assert!(cut.is_err(), "{crash:?}");
+            let swapped = matches!(crash, Swapped | OldRemoved);
+            match (first, swapped) {
+                (true, false) => assert!(!charm.exists(), "{crash:?}"),
+                (false, false) => {
+                    assert_eq!(verify(&charm), Some(Vec::new()), "{crash:?}");
+                    assert_eq!(tree(&charm)["hooks/install"], "one");
+                }
+                (_, true) => {
+                    assert_eq!(verify(&charm), Some(Vec::new()), "{crash:?}");
+                    assert_eq!(tree(&charm)["hooks/install"], "two");
+                }
+            }
+            two.install(&charm).expect("finishes");
+            assert_eq!(verify(&charm), Some(Vec::new()), "{crash:?}");
+            assert_eq!(tree(&charm)["revision"], "2\n");
+            assert_eq!(tree(&charm).contains_key(".unit-state.db"), !first, "{crash:?}");
+            assert_eq!(names(unit.path()).len(), 2, "{crash:?}: {:?}", names(unit.path()));
+        }
+    }
+}
+
+#[test]
+fn a_failure_leaves_no_half_revision_behind() {
+    let unit = TempDir::new().expect("tempdir");
+    let charm = unit.path().join("charm");
+    revision(1, ONE).install(&charm).expect("installs");
+    let before = names(unit.path());
+    let two = revision(2, TWO);
+    for damaged in [
+        &two.archive[1..],
+        &two.archive[..two.archive.len() - 1],
+        b"",
+        &[&*two.archive, b"x"].concat(),
+    ] {
+        let refused = install(damaged, &two.sha256, &charm, 2).expect_err("another digest");
+        assert!(
+            refused.to_string().starts_with("the charm archive is damaged"),
+            "{refused}"
+        );
+    }
+    // A name that cannot be carried over is a failure after unpacking.
+    let strange: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(b"\xff");
+    fs::write(charm.join(strange), "mine").expect("write");
+    let refused = two.install(&charm).expect_err("cannot be carried over");
+    assert!(refused.to_string().contains("rename it"), "{refused}");
+    assert_eq!(names(unit.path()), before);
+    assert_eq!(verify(&charm), Some(Vec::new()));
+}
+
+#[test]
+fn damage_to_the_folder_is_seen() {
+    let unit = TempDir::new().expect("tempdir");
+    let charm = unit.path().join("charm");
+    assert_eq!(verify(&charm), None);
+    revision(1, ONE).install(&charm).expect("installs");
+    fs::write(charm.join("hooks/install"), "other").expect("write");
+    fs::remove_file(charm.join("old/only")).expect("remove");
+    assert_eq!(
+        verify(&charm),
+        Some(vec!["hooks/install".to_owned(), "old/only".to_owned()])
+    );
+}

@@ -1,0 +1,377 @@
+//! metadata.yaml: who the charm is, its endpoints, storage and resources (spec/clients.md 4.3).
+
+use crate::problem::{Checker, join};
+use serde_json::{Map, Value};
+use state::charm::{Charm, Endpoint, Resource, ResourceType, Role, Scope, Storage, StorageType};
+
+/// Reads the parsed file into `charm`; what is wrong goes to `checker`.
+pub fn read(file: &Value, charm: &mut Charm, checker: &mut Checker) {
+    if !file.is_object() {
+        return checker.say("", "expected a map of keys");
+    }
+    let root = checker.map("", Some(file));
+    read_identity(&root, charm, checker);
+    for (section, role) in [
+        ("provides", Role::Provider),
+        ("requires", Role::Requirer),
+        ("peers", Role::Peer),
+    ] {
+        for (name, value) in checker.map(section, root.get(section)) {
+            let place = join(section, &name);
+            check_endpoint_name(&name, &charm.name, &place, checker);
+            let endpoint = read_endpoint(&name, role, &value, &place, checker);
+            if role != Role::Requirer && reserved(&endpoint.interface, &charm.name) {
+                checker.say(&place, format!("interface {:?} is reserved", endpoint.interface));
+            }
+            if charm.endpoints.insert(name.clone(), endpoint).is_some() {
+                checker.say(&place, format!("relation {name:?} is declared twice"));
+            }
+        }
+    }
+    let container = |e: &Endpoint| e.role == Role::Requirer && e.scope == Scope::Container;
+    if charm.subordinate && !charm.endpoints.values().any(container) {
+        checker.say(
+            "subordinate",
+            "a subordinate must require a relation with scope: container",
+        );
+    }
+    for (name, value) in checker.map("storage", root.get("storage")) {
+        let storage = read_storage(&value, &join("storage", &name), checker);
+        charm.storage.insert(name, storage);
+    }
+    for (name, value) in checker.map("resources", root.get("resources")) {
+        let resource = read_resource(&value, &join("resources", &name), checker);
+        charm.resources.insert(name, resource);
+    }
+    for (name, value) in checker.map("extra-bindings", root.get("extra-bindings")) {
+        let place = join("extra-bindings", &name);
+        if !value.is_null() {
+            checker.say(&place, "expected no value");
+        }
+        if charm.endpoints.contains_key(&name) {
+            checker.say(&place, "repeats the name of a relation");
+        }
+        charm.extra_bindings.insert(name);
+    }
+    let containers = checker.map("containers", root.get("containers"));
+    charm.containers = containers.keys().cloned().collect();
+    if !charm.containers.is_empty() {
+        checker.say(
+            "containers",
+            "this charm runs its workload in Kubernetes containers; units here are machines",
+        );
+    }
+}
+
+fn read_identity(root: &Map<String, Value>, charm: &mut Charm, checker: &mut Checker) {
+    charm.name = checker.text("name", root.get("name")).unwrap_or_default();
+    if !root.contains_key("name") {
+        checker.say("name", "is missing");
+    } else if !charm.name.is_empty() && !state::names::is_application_name(&charm.name) {
+        let text = "is no charm name: lower case letters, digits and single dashes, beginning with a letter";
+        checker.say("name", format!("{:?} {text}", charm.name));
+    } else if charm.name.is_empty() && root["name"].is_string() {
+        checker.say("name", "is empty");
+    }
+    for (key, field) in [
+        ("summary", &mut charm.summary),
+        ("description", &mut charm.description),
+    ] {
+        *field = checker.text(key, root.get(key)).unwrap_or_default();
+        if !root.contains_key(key) {
+            checker.say(key, "is missing (it may be empty)");
+        }
+    }
+    charm.subordinate = checker.flag("subordinate", root.get("subordinate"));
+}
+
+fn check_endpoint_name(name: &str, charm: &str, place: &str, checker: &mut Checker) {
+    let first = name.starts_with(|c: char| c.is_ascii_lowercase());
+    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_';
+    // The name becomes part of hook names, so of paths.
+    if !first || !name.bytes().all(plain) {
+        checker.say(
+            place,
+            "is no relation name: lower case letters, digits, dashes, beginning with a letter",
+        );
+    } else if reserved(name, charm) && !place.starts_with("requires.") {
+        checker.say(place, format!("relation name {name:?} is reserved"));
+    }
+}
+
+fn reserved(name: &str, charm: &str) -> bool {
+    (name == "juju" || name.starts_with("juju-")) && !charm.starts_with("juju-")
+}
+
+fn read_endpoint(name: &str, role: Role, value: &Value, place: &str, checker: &mut Checker) -> Endpoint {
+    let short = match value {
+        Value::String(interface) => Some(Map::from_iter([(
+            "interface".to_owned(),
+            Value::from(interface.as_str()),
+        )])),
+        _ => None,
+    };
+    let map = short.unwrap_or_else(|| checker.map(place, Some(value)));
+    let interface = checker.text(&join(place, "interface"), map.get("interface"));
+    if map.get("interface").is_none_or(Value::is_null) {
+        checker.say(place, "interface is missing");
+    }
+    let scopes = [("global", Scope::Global), ("container", Scope::Container)];
+    let scope = match map.get("scope") {
+        None | Some(Value::Null) => Scope::Global,
+        given => checker
+            .word(&join(place, "scope"), given, &scopes)
+            .unwrap_or_default(),
+    };
+    Endpoint {
+        name: name.to_owned(),
+        role,
+        interface: interface.unwrap_or_default(),
+        scope,
+        limit: checker.count(&join(place, "limit"), map.get("limit")),
+        optional: checker.flag(&join(place, "optional"), map.get("optional")),
+    }
+}
+
+fn read_storage(value: &Value, place: &str, checker: &mut Checker) -> Storage {
+    let map = checker.map(place, Some(value));
+    let types = [
+        ("filesystem", StorageType::Filesystem),
+        ("block", StorageType::Block),
+    ];
+    let kind = checker
+        .word(&join(place, "type"), map.get("type"), &types)
+        .unwrap_or_default();
+    let location = checker.text(&join(place, "location"), map.get("location"));
+    if location.is_some() && kind == StorageType::Block {
+        checker.say(&join(place, "location"), "is only for filesystems");
+    }
+    let mut storage = Storage {
+        kind,
+        description: checker
+            .text(&join(place, "description"), map.get("description"))
+            .unwrap_or_default(),
+        shared: checker.flag(&join(place, "shared"), map.get("shared")),
+        read_only: checker.flag(&join(place, "read-only"), map.get("read-only")),
+        location,
+        ..Storage::default()
+    };
+    let multiple = checker.map(&join(place, "multiple"), map.get("multiple"));
+    if let Some(range) = multiple.get("range") {
+        match parse_range(&plain(range)) {
+            Some((min, max)) => (storage.count_min, storage.count_max) = (min, max),
+            None => checker.say(
+                &join(place, "multiple.range"),
+                format!("expected a count like 2, 1-3, 1- or 1+, got {}", plain(range)),
+            ),
+        }
+    }
+    if let Some(size) = map.get("minimum-size") {
+        match parse_size_mib(&plain(size)) {
+            Some(size) => storage.minimum_size_mib = size,
+            None => checker.say(
+                &join(place, "minimum-size"),
+                format!("expected a size like 500M or 1G, got {}", plain(size)),
+            ),
+        }
+    }
+    for property in map
+        .get("properties")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+    {
+        match property.as_str() {
+            Some("transient") => storage.transient = true,
+            _ => checker.say(
+                &join(place, "properties"),
+                format!("unknown property {}", plain(property)),
+            ),
+        }
+    }
+    storage
+}
+
+/// A scalar as it was written: ranges and sizes may be YAML numbers.
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// `m`, `m-n`, `m-` or `m+` as least and most; most none = no bound.
+fn parse_range(text: &str) -> Option<(u32, Option<u32>)> {
+    if let Some(least) = text.strip_suffix(['-', '+']) {
+        return Some((least.parse().ok()?, None));
+    }
+    let (least, most) = text.split_once('-').unwrap_or((text, text));
+    let (least, most): (u32, u32) = (least.parse().ok()?, most.parse().ok()?);
+    (least <= most && most > 0).then_some((least, Some(most)))
+}
+
+/// A number with one of M G T P E Z Y (M if none), in whole MiB, rounded up.
+fn parse_size_mib(text: &str) -> Option<u64> {
+    let text = text.strip_suffix("iB").or(text.strip_suffix('B')).unwrap_or(text);
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let exponent = match &text[digits.len()..] {
+        "" => 0,
+        unit => "MGTPEZY".find(unit).filter(|_| unit.len() == 1)?,
+    };
+    let number: f64 = digits
+        .parse()
+        .ok()
+        .filter(|number: &f64| number.is_finite() && *number >= 0.0)?;
+    let mib = (number * 1024f64.powi(exponent as i32)).ceil();
+    (mib < u64::MAX as f64).then_some(mib as u64)
+}
+
+fn read_resource(value: &Value, place: &str, checker: &mut Checker) -> Resource {
+    let map = checker.map(place, Some(value));
+    let types = [
+        ("file", ResourceType::File),
+        ("oci-image", ResourceType::OciImage),
+    ];
+    // Older charms leave the type out; it was always file.
+    let kind = match map.get("type") {
+        None => Some(ResourceType::File),
+        given => checker.word(&join(place, "type"), given, &types),
+    };
+    let filename = checker
+        .text(&join(place, "filename"), map.get("filename"))
+        .unwrap_or_default();
+    if kind == Some(ResourceType::File) {
+        if filename.is_empty() {
+            checker.say(place, "filename is missing (a file resource needs one)");
+        } else if filename.contains('/') || filename.starts_with('.') && filename.len() <= 2 {
+            checker.say(
+                &join(place, "filename"),
+                format!("{filename:?} is a path, not a file name"),
+            );
+        }
+    }
+    let description = checker
+        .text(&join(place, "description"), map.get("description"))
+        .unwrap_or_default();
+    Resource {
+        kind: kind.unwrap_or_default(),
+        filename,
+        description,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_text(text: &str) -> (Charm, Vec<String>) {
+        let (mut charm, mut checker) = (Charm::default(), Checker::new("metadata.yaml"));
+        read(
+            &crate::yaml::from_str(text).expect("yaml"),
+            &mut charm,
+            &mut checker,
+        );
+        (charm, checker.problems.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn endpoints_have_a_short_and_a_long_form() {
+        let (charm, problems) = read_text(
+            "name: web\nsummary: ''\ndescription: ''\nsubordinate: yes\nprovides:\n  site: http\nrequires:\n  \
+             db: {interface: sql, limit: 1, optional: true}\n  host: {interface: juju-info, scope: container}\n\
+             peers:\n  ring: {interface: gossip}\nmaintainer: me\n",
+        );
+        assert_eq!(problems, Vec::<String>::new());
+        let db = &charm.endpoints["db"];
+        assert_eq!(
+            (db.role, db.interface.as_str(), db.limit, db.optional),
+            (Role::Requirer, "sql", Some(1), true)
+        );
+        assert_eq!(charm.endpoints["host"].scope, Scope::Container);
+        assert_eq!(charm.endpoints["site"].interface, "http");
+        assert!(charm.subordinate);
+    }
+
+    #[test]
+    fn every_problem_is_reported_with_its_key() {
+        let (_, problems) = read_text(
+            "name: Bad_Name\nsummary: 1\nsubordinate: true\nprovides:\n  db: {scope: machine}\n  juju-x: http\n  \
+             s: juju-info\nrequires:\n  db: sql\n  '../x': sql\nextra-bindings:\n  s: null\n",
+        );
+        for expected in [
+            "metadata.yaml: name: \"Bad_Name\" is no charm name",
+            "metadata.yaml: summary: expected a string, got 1",
+            "metadata.yaml: description: is missing",
+            "metadata.yaml: provides.db: interface is missing",
+            "metadata.yaml: provides.db.scope: expected global or container, got machine",
+            "metadata.yaml: provides.juju-x: relation name \"juju-x\" is reserved",
+            "metadata.yaml: provides.s: interface \"juju-info\" is reserved",
+            "metadata.yaml: requires.db: relation \"db\" is declared twice",
+            "metadata.yaml: requires.../x: is no relation name",
+            "metadata.yaml: subordinate: a subordinate must require a relation with scope: container",
+            "metadata.yaml: extra-bindings.s: repeats the name of a relation",
+        ] {
+            assert!(
+                problems.iter().any(|problem| problem.starts_with(expected)),
+                "{expected}\n{problems:#?}"
+            );
+        }
+        assert_eq!(problems.len(), 11, "{problems:#?}");
+    }
+
+    #[test]
+    fn storage_ranges_and_sizes() {
+        for (text, range) in [
+            ("2", (2, Some(2))),
+            ("1-3", (1, Some(3))),
+            ("0-", (0, None)),
+            ("1+", (1, None)),
+            ("0-1", (0, Some(1))),
+        ] {
+            assert_eq!(parse_range(text), Some(range), "{text}");
+        }
+        for text in ["", "-", "x", "3-1", "0", "1-2-3", "-1"] {
+            assert_eq!(parse_range(text), None, "{text}");
+        }
+        for (text, mib) in [
+            ("500", 500),
+            ("500M", 500),
+            ("1G", 1024),
+            ("1.5G", 1536),
+            ("1T", 1 << 20),
+            ("1GiB", 1024),
+        ] {
+            assert_eq!(parse_size_mib(text), Some(mib), "{text}");
+        }
+        for text in ["", "G", "1K", "1GG", "-1G", "nan", "1 G"] {
+            assert_eq!(parse_size_mib(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn storage_and_resources_are_checked() {
+        let (charm, problems) = read_text(
+            "name: a\nsummary: ''\ndescription: ''\nstorage:\n  data: {type: filesystem, location: /srv, \
+             multiple: {range: 1-2}, minimum-size: 1G}\n  raw: {type: tape}\n  disk: {type: block, location: /x, \
+             multiple: {range: many}}\nresources:\n  web: {type: file}\n  image: {type: oci-image}\n",
+        );
+        let data = &charm.storage["data"];
+        assert_eq!(
+            (data.count_min, data.count_max, data.minimum_size_mib),
+            (1, Some(2), 1024)
+        );
+        assert_eq!(
+            problems,
+            [
+                "metadata.yaml: storage.disk.location: is only for filesystems",
+                "metadata.yaml: storage.disk.multiple.range: expected a count like 2, 1-3, 1- or 1+, got many",
+                "metadata.yaml: storage.raw.type: expected filesystem or block, got tape",
+                "metadata.yaml: resources.web: filename is missing (a file resource needs one)",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_kubernetes_charm_is_refused_with_a_sentence() {
+        let (_, problems) = read_text("name: a\nsummary: ''\ndescription: ''\ncontainers: {app: {}}\n");
+        assert_eq!(problems.len(), 1);
+        assert!(problems[0].contains("Kubernetes"), "{problems:?}");
+    }
+}

@@ -1,0 +1,147 @@
+//! YAML in and out: the only place that knows which library does it, and the one place where its options are fixed.
+//!
+//! Reading follows what charms were written for (YAML 1.1 as goyaml.v2 reads it): `yes` is true, `0644` is octal,
+//! `<<` merges. Duplicate keys and unknown tags are errors, and expansion is bounded (spec/security.md S25). Writing
+//! quotes whatever a YAML 1.1 reader could mistake for something else.
+
+use serde::{Serialize, de::DeserializeOwned};
+use std::fmt;
+
+/// Deepest nesting of maps and lists.
+const DEPTH_MAX: usize = 64;
+/// Most nodes that aliases may add: a charm's files have a few thousand nodes in all.
+const ALIAS_NODES_MAX: usize = 10_000;
+
+/// A text that is not the YAML that was expected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct YamlError {
+    /// Counted from 1; 0 when the place is not known.
+    pub line: u64,
+    pub column: u64,
+    /// One line, without the place and without the text it was found in: values may be secret.
+    pub message: String,
+}
+
+impl YamlError {
+    /// `line 3, column 5`, or empty when the place is not known.
+    pub fn place(&self) -> String {
+        if self.line == 0 {
+            String::new()
+        } else {
+            format!("line {}, column {}", self.line, self.column)
+        }
+    }
+}
+
+impl fmt::Display for YamlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => f.write_str(&self.message),
+            _ => write!(f, "{}: {}", self.place(), self.message),
+        }
+    }
+}
+
+impl std::error::Error for YamlError {}
+
+/// Reads one document. An empty text is null.
+pub fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, YamlError> {
+    let options = serde_yaml::options! {
+        legacy_octal_numbers: true,
+        with_snippet: false,
+        reject_unsupported_tags: true,
+        duplicate_keys: serde_yaml::options::DuplicateKeyPolicy::Error,
+        budget: serde_yaml::budget! { max_depth: DEPTH_MAX },
+        alias_limits: serde_yaml::alias_limits! { max_total_replayed_events: ALIAS_NODES_MAX },
+    };
+    serde_yaml::from_str_with_options(text, options).map_err(|error| {
+        let (line, column) = error
+            .location()
+            .map_or((0, 0), |place| (place.line(), place.column()));
+        let text = error.without_snippet().to_string();
+        // The library ends with the place, and advises its callers how to call it: neither is for our user.
+        let text = text
+            .strip_suffix(&format!(" at line {line}, column {column}"))
+            .unwrap_or(&text);
+        let advice = [", set DuplicateKeyPolicy", "; use from_str_multiple"];
+        let end = advice
+            .iter()
+            .filter_map(|advice| text.find(advice))
+            .min()
+            .unwrap_or(text.len());
+        YamlError {
+            line,
+            column,
+            message: text[..end].lines().collect::<Vec<_>>().join(" "),
+        }
+    })
+}
+
+/// Writes one document in block style, with a newline at its end.
+///
+/// The error is a value that YAML cannot hold, such as a map with maps as keys: a mistake in the caller's types.
+pub fn to_string<T: Serialize>(value: &T) -> Result<String, YamlError> {
+    // Without block scalars no YAML reader tried has misread a document (dependencies.md, YAML).
+    let options = serde_yaml::ser_options! { prefer_block_scalars: false };
+    serde_yaml::to_string_with_options(value, options).map_err(|error| YamlError {
+        line: 0,
+        column: 0,
+        message: error.to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn read(text: &str) -> Result<Value, String> {
+        from_str(text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn charms_are_read_as_yaml_1_1() {
+        let text = "a: no\nb: 0644\nc: 1.10\nd: \"0644\"\ne: &x {f: on}\ng:\n  <<: *x\n  h: ~\n";
+        let expected = json!({
+            "a": false, "b": 420, "c": 1.1, "d": "0644", "e": {"f": true}, "g": {"f": true, "h": null},
+        });
+        assert_eq!(read(text), Ok(expected));
+        assert_eq!(read("# nothing\n"), Ok(Value::Null));
+    }
+
+    #[test]
+    fn errors_have_line_and_column_and_one_line() {
+        assert_eq!(
+            read("a: 1\na: 2"),
+            Err("line 2, column 1: duplicate mapping key: a".to_owned())
+        );
+        let error = from_str::<Value>("name: x\nsummary: [1,\n").expect_err("not closed");
+        assert_eq!(error.line, 2);
+        assert_eq!(
+            read("a: 1\n---\nb: 2").map_err(|text| text.lines().count()),
+            Err(1)
+        );
+    }
+
+    #[test]
+    fn what_could_run_or_explode_is_refused() {
+        assert!(read("a: !!python/object x").is_err());
+        let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n".to_owned();
+        for level in 1..9 {
+            let alias = format!("*a{}", level - 1);
+            bomb += &format!("a{level}: &a{level} [{}]\n", vec![alias; 9].join(", "));
+        }
+        assert!(read(&bomb).is_err());
+        assert!(read(&"[".repeat(100)).is_err());
+    }
+
+    #[test]
+    fn what_is_written_is_read_back_the_same() {
+        let value = json!({
+            "a": "yes", "b": "1.10", "c": "two\nlines\n", "d": [1, {"x": 2}], "e": "\tx\n", "f": null, "g": "",
+            "h": {}, "i": "0644", "on": "# no comment", "j": "- x: y", "k": "\u{85}\u{2028}", "l": "null",
+        });
+        let text = to_string(&value).expect("plain data");
+        assert_eq!(read(&text), Ok(value), "{text}");
+    }
+}

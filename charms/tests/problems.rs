@@ -1,0 +1,215 @@
+//! Bad charms at the user's door: everything that is wrong is said at once, one line each, with file and place, and
+//! nothing is created (spec/clients.md 4.8; issue 2, "Bad input").
+
+use charms::{ReadOptions, Source, read};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use tempfile::TempDir;
+
+const METADATA: &str = "name: web\nsummary: s\ndescription: d\n";
+
+fn folder(files: &[(&str, &str)]) -> TempDir {
+    let folder = TempDir::new().expect("tempdir");
+    for (path, text) in files {
+        let path = folder.path().join(path);
+        fs::create_dir_all(path.parent().expect("below")).expect("mkdir");
+        fs::write(path, text).expect("write");
+    }
+    folder
+}
+
+fn options(force: bool) -> ReadOptions {
+    ReadOptions {
+        cache: "unused".into(),
+        force,
+    }
+}
+
+fn problems_of(path: &Path) -> Vec<String> {
+    let problems = read(path, &options(false)).err().unwrap_or_default();
+    let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    assert!(lines.iter().all(|line| line.lines().count() == 1), "{lines:#?}");
+    lines
+}
+
+fn problems(files: &[(&str, &str)]) -> Vec<String> {
+    problems_of(folder(files).path())
+}
+
+fn good(files: &[(&str, &str)]) -> Source {
+    read(folder(files).path(), &options(false)).expect("a good charm")
+}
+
+#[test]
+fn what_is_no_charm_is_named() {
+    let lines = problems(&[("hooks/install", "")]);
+    assert!(lines[0].starts_with("metadata.yaml: is missing in "), "{lines:?}");
+    let lines = problems_of(Path::new("no/such/folder"));
+    assert_eq!(lines, ["no/such/folder: there is no such folder or .charm file"]);
+}
+
+#[test]
+fn broken_yaml_is_named_with_line_and_column() {
+    let lines = problems(&[
+        ("metadata.yaml", "name: web\nsummary: [a,\n"),
+        ("hooks/install", ""),
+    ]);
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(
+        lines[0].starts_with("metadata.yaml: line 2, column 10: "),
+        "{lines:?}"
+    );
+    let twice = problems(&[
+        ("metadata.yaml", &format!("{METADATA}name: other\n")),
+        ("hooks/install", ""),
+    ]);
+    assert_eq!(
+        twice,
+        ["metadata.yaml: line 4, column 1: duplicate mapping key: name"]
+    );
+}
+
+#[test]
+fn all_problems_of_all_files_come_at_once() {
+    let metadata = "name: Web\nsummary: s\nsubordinate: true\nrequires: {db: {limit: x}}\nprovides: {db: sql}\n\
+                    storage: {data: {type: tape, multiple: {range: x}, minimum-size: x}}\n\
+                    resources: {image: {type: file}}\nassumes: [k8s-api]\ncontainers: {app: {}}\n";
+    let lines = problems(&[
+        ("metadata.yaml", metadata),
+        (
+            "config.yaml",
+            "options: {port: {type: int, default: http}, x: {type: list}}\n",
+        ),
+        ("actions.yaml", "Go: {}\nstop: {params: {x: {type: int}}}\n"),
+        ("manifest.yaml", "bases: [\n"),
+        ("README.md", ""),
+    ]);
+    for part in [
+        "manifest.yaml: line 1, column ",
+        "metadata.yaml: name: \"Web\" is no charm name",
+        "metadata.yaml: description: is missing",
+        "metadata.yaml: requires.db: interface is missing",
+        "metadata.yaml: requires.db.limit: expected a count, got \"x\"",
+        "metadata.yaml: requires.db: relation \"db\" is declared twice",
+        "metadata.yaml: subordinate: ",
+        "metadata.yaml: storage.data.type: expected filesystem or block, got tape",
+        "metadata.yaml: storage.data.multiple.range: ",
+        "metadata.yaml: storage.data.minimum-size: ",
+        "metadata.yaml: resources.image: filename is missing",
+        "metadata.yaml: containers: ",
+        "metadata.yaml: assumes: \"k8s-api\" is not met",
+        "config.yaml: options.port.default: expected int, got \"http\"",
+        "config.yaml: options.x.type: ",
+        "actions.yaml: Go: is no action name",
+        "actions.yaml: stop.x.type: ",
+        "dispatch: is missing",
+    ] {
+        assert!(
+            lines.iter().any(|line| line.starts_with(part)),
+            "{part}\n{lines:#?}"
+        );
+    }
+    assert_eq!(lines.len(), 18, "{lines:#?}");
+}
+
+#[test]
+fn a_lone_charmcraft_yaml_is_checked_in_its_own_places() {
+    let lines = problems(&[(
+        "charmcraft.yaml",
+        "type: charm\nname: web\nsummary: s\nconfig: {options: {port: {type: number}}}\n\
+         actions: {go: {params: 1}}\nrequires: {db: {}}\n",
+    )]);
+    for part in [
+        "charmcraft.yaml: description: is missing",
+        "charmcraft.yaml: config.options.port.type: ",
+        "charmcraft.yaml: actions.go.params: expected a map, got 1",
+        "charmcraft.yaml: requires.db: interface is missing",
+        "dispatch: is missing",
+    ] {
+        assert!(
+            lines.iter().any(|line| line.starts_with(part)),
+            "{part}\n{lines:#?}"
+        );
+    }
+    assert_eq!(lines.len(), 5, "{lines:#?}");
+}
+
+#[test]
+fn the_user_may_insist_on_what_is_only_assumed() {
+    let metadata = format!("{METADATA}assumes: [juju >= 9]\n");
+    let charm = folder(&[("metadata.yaml", &metadata)]);
+    assert_eq!(problems_of(charm.path()).len(), 2);
+    assert!(read(charm.path(), &options(true)).is_ok());
+}
+
+#[test]
+fn links_out_of_a_folder_are_refused_and_links_to_nowhere_left_out() {
+    let charm = folder(&[("metadata.yaml", METADATA), ("hooks/install", "")]);
+    symlink("../nowhere", charm.path().join("CHANGELOG.md")).expect("link");
+    symlink("install", charm.path().join("hooks/start")).expect("link");
+    let source = read(charm.path(), &options(false)).expect("fine without the link");
+    assert!(
+        source.notes.iter().any(|note| note.contains("CHANGELOG.md")),
+        "{:?}",
+        source.notes
+    );
+    symlink("/etc", charm.path().join("etc")).expect("link");
+    let lines = problems_of(charm.path());
+    assert_eq!(
+        lines,
+        ["etc: is a link to an absolute path (its target is \"/etc\")"]
+    );
+}
+
+#[test]
+fn an_archive_needs_what_a_folder_is_given() {
+    let charm = folder(&[("metadata.yaml", METADATA), ("dispatch", "#!/bin/sh\n")]);
+    let source = read(charm.path(), &options(false)).expect("the packer sets the execute bit");
+    let path = charm.path().join("web.charm");
+    fs::write(&path, &source.archive).expect("write");
+    let again = read(&path, &options(false)).expect("an archive we packed");
+    assert_eq!((again.sha256, again.charm), (source.sha256, source.charm));
+
+    let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    zip.start_file(
+        "dispatch",
+        zip::write::SimpleFileOptions::default().unix_permissions(0o644),
+    )
+    .expect("written");
+    fs::write(&path, zip.finish().expect("finished").into_inner()).expect("write");
+    let lines = problems_of(&path);
+    assert!(
+        lines
+            .iter()
+            .any(|line| line.starts_with("metadata.yaml: is missing in ")),
+        "{lines:?}"
+    );
+    assert!(
+        lines.contains(&"dispatch: is not executable".to_owned()),
+        "{lines:?}"
+    );
+}
+
+#[test]
+fn the_same_content_is_the_same_archive() {
+    let files = [
+        ("metadata.yaml", METADATA),
+        ("hooks/install", "#!/bin/sh\n"),
+        ("src/a", "1"),
+        ("b", "2"),
+    ];
+    let reversed: Vec<_> = files.iter().rev().copied().collect();
+    assert_eq!(good(&files).sha256, good(&reversed).sha256);
+    let clutter = [
+        (".git/HEAD", "x"),
+        ("build/x", "x"),
+        ("old.charm", "x"),
+        ("src/__pycache__/a.pyc", "x"),
+    ];
+    assert_eq!(good(&files).sha256, good(&[&files[..], &clutter].concat()).sha256);
+    assert_ne!(
+        good(&files).sha256,
+        good(&[&files[..], &[("c", "")]].concat()).sha256
+    );
+}

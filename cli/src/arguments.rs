@@ -1,0 +1,199 @@
+//! The command line: Juju's verbs and flags as its clients type them (spec/clients.md 2.2, 3.2), and Pintle's own.
+//! Flags that mean nothing here are accepted where they are harmless.
+
+use crate::commands::*;
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// Runs charms: deploys them, relates them, tells what they do and why.
+#[derive(Debug, Parser)]
+#[command(name = "pintle", about, arg_required_else_help = true, infer_subcommands = false)]
+pub struct Arguments {
+    #[command(flatten)]
+    pub everywhere: Everywhere,
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// Flags of all verbs.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Everywhere {
+    /// Folder of the controller that `pintle up` started
+    #[arg(long, global = true, env = "PINTLE_DATA", value_name = "DIR")]
+    pub data: Option<PathBuf>,
+    /// Model to work in: [controller:][user/]name
+    #[arg(short, long, global = true, env = "JUJU_MODEL", hide_env = true)]
+    pub model: Option<String>,
+    /// Write the result to a file
+    #[arg(short, long, global = true, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    #[arg(long, global = true, hide = true)]
+    pub debug: bool,
+    #[arg(long, global = true, hide = true)]
+    pub quiet: bool,
+    #[arg(long, global = true, hide = true)]
+    pub verbose: bool,
+    #[arg(long, global = true, hide = true)]
+    pub show_log: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Start a controller and its machines, in the background
+    Up(up::Up),
+    /// Stop everything that `up` started; the state stays
+    Down(down::Down),
+    /// Deploy a charm from its folder or .charm file
+    Deploy(deploy::Deploy),
+    /// Add units to an application
+    AddUnit(add_unit::AddUnit),
+    /// Relate two applications
+    #[command(visible_alias = "relate")]
+    Integrate(integrate::Integrate),
+    /// Show or change an application's settings
+    Config(config::Config),
+    /// Show the model: applications, units, machines
+    Status(status::Status),
+    /// Show a unit and the data of its relations
+    ShowUnit(show_unit::ShowUnit),
+    /// Show what units logged
+    DebugLog(debug_log::DebugLog),
+    /// Run a failed hook again, or count it as done
+    #[command(visible_alias = "resolve")]
+    Resolved(resolved::Resolved),
+    /// Replace an application's charm
+    #[command(visible_alias = "upgrade-charm")]
+    Refresh(refresh::Refresh),
+    /// Run an action of a charm on units
+    Run(run::Run),
+    /// Remove units
+    RemoveUnit(remove_unit::RemoveUnit),
+    /// Remove a relation
+    RemoveRelation(remove_relation::RemoveRelation),
+    /// Remove applications with all their units
+    RemoveApplication(remove_application::RemoveApplication),
+    /// Tell what a unit, application or relation waits for, and who owes it
+    Why(why::Why),
+    /// Show the version
+    Version(version::Version),
+    /// List the models
+    Models(models::Models),
+    /// Create a model
+    AddModel(add_model::AddModel),
+    /// Describe a model
+    ShowModel(show_model::ShowModel),
+    /// Remove a model and all that is in it
+    DestroyModel(destroy_model::DestroyModel),
+    /// Show or change a model's settings
+    ModelConfig(model_config::ModelConfig),
+    #[command(hide = true)]
+    Supervise(supervise::Supervise),
+    #[command(external_subcommand)]
+    Other(Vec<String>),
+}
+
+/// Verbs of Juju that are not offered: answered with one plain sentence (spec/clients.md 3.2).
+pub const NOT_OFFERED: [&str; 84] = [
+    "actions",
+    "add-cloud",
+    "add-credential",
+    "add-k8s",
+    "add-machine",
+    "add-secret",
+    "add-space",
+    "add-ssh-key",
+    "add-storage",
+    "add-user",
+    "attach-resource",
+    "attach-storage",
+    "bind",
+    "bootstrap",
+    "cancel-task",
+    "charm-resources",
+    "clouds",
+    "consume",
+    "constraints",
+    "controller-config",
+    "controllers",
+    "create-backup",
+    "credentials",
+    "debug-code",
+    "debug-hook",
+    "debug-hooks",
+    "destroy-controller",
+    "detach-storage",
+    "diff-bundle",
+    "download",
+    "enable-ha",
+    "exec",
+    "export-bundle",
+    "expose",
+    "find",
+    "find-offers",
+    "grant",
+    "grant-secret",
+    "import-ssh-key",
+    "info",
+    "kill-controller",
+    "login",
+    "logout",
+    "machines",
+    "migrate",
+    "model-constraints",
+    "model-defaults",
+    "offer",
+    "offers",
+    "operations",
+    "regions",
+    "register",
+    "reload-spaces",
+    "remove-machine",
+    "remove-offer",
+    "remove-saas",
+    "remove-secret",
+    "remove-ssh-key",
+    "remove-storage",
+    "resources",
+    "resume-relation",
+    "retry-provisioning",
+    "revoke",
+    "revoke-secret",
+    "scp",
+    "secrets",
+    "set-application-base",
+    "set-constraints",
+    "set-model-constraints",
+    "show-application",
+    "show-controller",
+    "show-machine",
+    "show-operation",
+    "show-secret",
+    "show-status-log",
+    "show-task",
+    "spaces",
+    "ssh",
+    "storage",
+    "switch",
+    "trust",
+    "unexpose",
+    "update-secret",
+    "wait-for",
+];
+
+/// `--no-prompt` and what removals accept besides; storage and waiting have no meaning yet.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Removal {
+    /// Do not ask
+    #[arg(long)]
+    pub no_prompt: bool,
+    /// Let the controller do what the agents owe
+    #[arg(long)]
+    pub force: bool,
+    #[arg(long, hide = true)]
+    pub destroy_storage: bool,
+    #[arg(long, hide = true)]
+    pub no_wait: bool,
+    /// Only say what would go
+    #[arg(long)]
+    pub dry_run: bool,
+}

@@ -1,0 +1,31 @@
+//! `add-unit APP`.
+
+use crate::failure::Failure;
+use crate::session::Session;
+use api::operator::{AddUnits, OperatorApi};
+use clap::Args;
+
+#[derive(Debug, Args)]
+pub struct AddUnit {
+    pub application: String,
+    #[arg(short = 'n', long, default_value_t = 1)]
+    pub num_units: u32,
+    /// Machines to use, like 0 or 0,1; each further unit gets one of its own
+    #[arg(long, value_delimiter = ',', value_name = "MACHINE")]
+    pub to: Vec<String>,
+    #[arg(long, hide = true)]
+    pub attach_storage: Vec<String>,
+}
+
+pub async fn run<A: OperatorApi>(args: &AddUnit, at: &Session<A>) -> Result<(), Failure> {
+    let add = |units, to| AddUnits { application: args.application.clone(), units, to };
+    let placed: Vec<&String> = args.to.iter().take(args.num_units as usize).collect();
+    for &place in &placed {
+        at.api.add_units(&at.model, add(1, Some(place.clone()))).await?;
+    }
+    let rest = args.num_units - placed.len() as u32;
+    if rest > 0 {
+        at.api.add_units(&at.model, add(rest, None)).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,37 @@
+//! The charm that `deploy` and `refresh` name: read, checked as a whole, and brought to the controller.
+
+use crate::failure::Failure;
+use crate::session::Session;
+use api::operator::{OperatorApi, Uploaded};
+use charms::{ReadOptions, Source, read};
+use std::path::Path;
+
+/// Reads the charm at `path`. All its problems are in one failure, one a line, before anything is sent.
+pub fn load<A>(path: &str, force: bool, at: &Session<A>) -> Result<Source, Failure> {
+    // `local:./x` is what bundles and old scripts write.
+    let place = Path::new(path.strip_prefix("local:").unwrap_or(path));
+    if !place.exists() {
+        let help =
+            "give the path of a charm folder or of a .charm file, like ./web; there is no charm store here";
+        return Err(Failure::new(format!("no charm at {path:?}")).hint(help));
+    }
+    let options = ReadOptions { cache: at.charm_cache.clone(), force };
+    let source = read(place, &options).map_err(|problems| {
+        let lines: Vec<String> = problems.iter().map(|problem| format!("  {problem}")).collect();
+        Failure::new(format!("cannot use charm {path:?}:\n{}", lines.join("\n")))
+    })?;
+    at.output.warn(&source.notes);
+    Ok(source)
+}
+
+/// Sends the archive, unless the controller has it already.
+pub async fn bring<A: OperatorApi>(source: Source, at: &Session<A>) -> Result<Uploaded, Failure> {
+    if let Some(there) = at.api.archive_info(&source.sha256).await? {
+        return Ok(there);
+    }
+    let uploaded = at.api.upload_archive(source.archive).await?;
+    if uploaded.sha256 != source.sha256 {
+        return Err(Failure::new("the charm was changed on its way to the controller").hint("try again"));
+    }
+    Ok(uploaded)
+}

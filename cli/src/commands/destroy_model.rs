@@ -1,0 +1,29 @@
+//! `destroy-model NAME`.
+
+use crate::arguments::Removal;
+use crate::commands::removal;
+use crate::failure::Failure;
+use crate::session::{Session, model_name};
+use api::operator::OperatorApi;
+use clap::Args;
+
+#[derive(Debug, Args)]
+pub struct DestroyModel {
+    pub name: String,
+    #[command(flatten)]
+    pub removal: Removal,
+    #[arg(long, hide = true)]
+    pub release_storage: bool,
+    #[arg(long, hide = true)]
+    pub timeout: Option<String>,
+}
+
+pub async fn run<A: OperatorApi>(args: &DestroyModel, at: &Session<A>) -> Result<(), Failure> {
+    let name = model_name(&args.name);
+    if !removal::agreed(&[format!("model {name}")], &args.removal, &at.output)? {
+        return Ok(());
+    }
+    let changed = at.api.destroy_model(name).await?;
+    at.output.warn(&changed.warnings);
+    Ok(())
+}

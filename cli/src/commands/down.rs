@@ -1,0 +1,24 @@
+//! `down`: ends every process of a data folder. Its state stays.
+
+use crate::data_dir::DataDir;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::supervisor::stop;
+use clap::Args;
+
+#[derive(Debug, Args)]
+pub struct Down {}
+
+pub async fn run(dir: &DataDir, output: &Output) -> Result<(), Failure> {
+    let name = dir.path().display();
+    let stopped = stop::everything(dir).await;
+    if let Some(process) = stopped.left.first() {
+        return Err(
+            Failure::new(format!("process {} does not end", process.pid)).hint("run pintle down again")
+        );
+    }
+    if stopped.ended == 0 {
+        return output.say(&format!("nothing is running for {name}\n"));
+    }
+    output.say(&format!("stopped; the state stays in {name}, and pintle up goes on from there\n"))
+}

@@ -1,0 +1,22 @@
+//! `integrate A[:endpoint] B[:endpoint]`.
+
+use crate::failure::Failure;
+use crate::session::Session;
+use api::operator::{Ends, OperatorApi};
+use clap::Args;
+
+#[derive(Debug, Args)]
+pub struct Integrate {
+    /// application or application:endpoint
+    pub a: String,
+    /// application or application:endpoint
+    pub b: String,
+    /// Networks of a cross-model relation: no meaning here
+    #[arg(long, hide = true)]
+    pub via: Option<String>,
+}
+
+pub async fn run<A: OperatorApi>(args: &Integrate, at: &Session<A>) -> Result<(), Failure> {
+    at.api.integrate(&at.model, Ends { a: args.a.clone(), b: args.b.clone() }).await?;
+    Ok(())
+}

@@ -1,0 +1,111 @@
+//! One file a verb; each is its arguments and what it does.
+
+pub mod add_model;
+pub mod add_unit;
+pub mod charm_source;
+pub mod config;
+pub mod debug_log;
+pub mod deploy;
+pub mod destroy_model;
+pub mod down;
+pub mod integrate;
+pub mod model_config;
+pub mod models;
+pub mod refresh;
+pub mod removal;
+pub mod remove_application;
+pub mod remove_relation;
+pub mod remove_unit;
+pub mod resolved;
+pub mod run;
+pub mod settings;
+pub mod show_model;
+pub mod show_unit;
+pub mod status;
+pub mod supervise;
+pub mod up;
+pub mod version;
+pub mod why;
+
+use crate::arguments::{Arguments, Everywhere, NOT_OFFERED, Verb};
+use crate::data_dir::DataDir;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::session::{Session, explain};
+
+/// Does what the command line says.
+pub fn dispatch(arguments: Arguments) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::new(format!("cannot start: {error}")))?;
+    let Arguments { everywhere, verb } = arguments;
+    runtime.block_on(alone(&everywhere, verb))
+}
+
+/// The verbs that need no controller; all others go on to [`with_controller`].
+async fn alone(everywhere: &Everywhere, verb: Verb) -> Result<(), Failure> {
+    let output = Output::Process { file: everywhere.output.clone() };
+    match verb {
+        Verb::Other(words) => Err(other(&words)),
+        Verb::Version(args) => version::run(&args, &output),
+        Verb::Up(_) => up::run(&DataDir::choose(everywhere.data.as_deref())?, &output).await,
+        Verb::Down(_) => down::run(&DataDir::choose(everywhere.data.as_deref())?, &output).await,
+        Verb::Supervise(_) => supervise::run(&DataDir::choose(everywhere.data.as_deref())?).await,
+        verb => {
+            let dir = DataDir::choose(everywhere.data.as_deref())?;
+            let session = Session::open(everywhere)?;
+            with_controller(&session, &dir, verb).await.map_err(|failure| explain(failure, &dir))
+        }
+    }
+}
+
+async fn with_controller(
+    session: &Session<api::client::Client>,
+    dir: &DataDir,
+    verb: Verb,
+) -> Result<(), Failure> {
+    match verb {
+        Verb::Deploy(args) => deploy::run(&args, session).await,
+        Verb::AddUnit(args) => add_unit::run(&args, session).await,
+        Verb::Integrate(args) => integrate::run(&args, session).await,
+        Verb::Config(args) => config::run(&args, session).await,
+        Verb::Status(args) => status::run(&args, session).await,
+        Verb::ShowUnit(args) => show_unit::run(&args, session).await,
+        Verb::DebugLog(args) => debug_log::run(&args, session).await,
+        Verb::Resolved(args) => resolved::run(&args, session).await,
+        Verb::Refresh(args) => refresh::run(&args, session).await,
+        Verb::Run(args) => run::run(&args, session).await,
+        Verb::RemoveUnit(args) => remove_unit::run(&args, session).await,
+        Verb::RemoveRelation(args) => remove_relation::run(&args, session).await,
+        Verb::RemoveApplication(args) => remove_application::run(&args, session).await,
+        Verb::Why(args) => why::run(&args, session).await,
+        Verb::Models(args) => models::run(&args, session).await,
+        Verb::AddModel(args) => add_model::run(&args, session, dir).await,
+        Verb::ShowModel(args) => show_model::run(&args, session).await,
+        Verb::DestroyModel(args) => destroy_model::run(&args, session).await,
+        Verb::ModelConfig(args) => model_config::run(&args, session).await,
+        Verb::Up(_) | Verb::Down(_) | Verb::Supervise(_) | Verb::Version(_) | Verb::Other(_) => {
+            unreachable!("these need no controller")
+        }
+    }
+}
+
+/// A verb that is Juju's but not ours, or nobody's.
+fn other(words: &[String]) -> Failure {
+    let verb = words.first().map_or("", String::as_str);
+    if NOT_OFFERED.contains(&verb) {
+        return Failure::new(format!("not offered here: {verb}"));
+    }
+    Failure::usage(format!("unrecognized command: {verb}")).hint("see: pintle help")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verb_of_juju_that_is_not_offered_is_named() {
+        let failure = other(&["bootstrap".to_owned(), "x".to_owned()]);
+        assert_eq!((failure.text().as_str(), failure.code), ("ERROR not offered here: bootstrap\n", 1));
+        assert_eq!(other(&["frobnicate".to_owned()]).code, 2);
+    }
+}

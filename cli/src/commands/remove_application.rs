@@ -1,0 +1,29 @@
+//! `remove-application APP…`.
+
+use crate::arguments::Removal;
+use crate::commands::removal;
+use crate::failure::Failure;
+use crate::session::Session;
+use api::operator::OperatorApi;
+use clap::Args;
+
+#[derive(Debug, Args)]
+pub struct RemoveApplication {
+    #[arg(required = true)]
+    pub applications: Vec<String>,
+    #[command(flatten)]
+    pub removal: Removal,
+}
+
+pub async fn run<A: OperatorApi>(args: &RemoveApplication, at: &Session<A>) -> Result<(), Failure> {
+    let things: Vec<String> = args.applications.iter().map(|name| format!("application {name}")).collect();
+    if !removal::agreed(&things, &args.removal, &at.output)? {
+        return Ok(());
+    }
+    let mut failures = Vec::new();
+    for application in &args.applications {
+        let removed = at.api.remove_application(&at.model, application, args.removal.force).await;
+        failures.extend(removed.err().map(Failure::from));
+    }
+    removal::together(failures)
+}

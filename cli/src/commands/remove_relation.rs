@@ -1,0 +1,30 @@
+//! `remove-relation A[:endpoint] B[:endpoint]`, or by number.
+
+use crate::failure::Failure;
+use crate::session::Session;
+use api::operator::{Ends, OperatorApi, RelationChoice};
+use clap::Args;
+
+#[derive(Debug, Args)]
+pub struct RemoveRelation {
+    /// Its two ends, application or application:endpoint, or its number
+    #[arg(required = true, num_args = 1..=2)]
+    pub ends: Vec<String>,
+    #[arg(long)]
+    pub force: bool,
+    #[arg(long, hide = true)]
+    pub no_prompt: bool,
+}
+
+pub async fn run<A: OperatorApi>(args: &RemoveRelation, at: &Session<A>) -> Result<(), Failure> {
+    let choice = match &args.ends[..] {
+        [number] => RelationChoice::Number(number.parse().map_err(|_| {
+            Failure::usage(format!("{number:?} is not the number of a relation")).hint("or name its two ends")
+        })?),
+        [a, b] => RelationChoice::Ends(Ends { a: a.clone(), b: b.clone() }),
+        _ => return Err(Failure::usage("a relation has two ends")),
+    };
+    let changed = at.api.remove_relation(&at.model, choice, args.force).await?;
+    at.output.warn(&changed.warnings);
+    Ok(())
+}

@@ -1,0 +1,55 @@
+//! `remove-unit UNIT…`, or `remove-unit APP --num-units N`.
+
+use crate::arguments::Removal;
+use crate::commands::removal;
+use crate::failure::Failure;
+use crate::session::Session;
+use api::operator::OperatorApi;
+use clap::Args;
+
+#[derive(Debug, Args)]
+pub struct RemoveUnit {
+    /// Units, or an application with --num-units
+    #[arg(required = true)]
+    pub units: Vec<String>,
+    /// How many units of the application; the newest go
+    #[arg(long)]
+    pub num_units: Option<usize>,
+    #[command(flatten)]
+    pub removal: Removal,
+}
+
+pub async fn run<A: OperatorApi>(args: &RemoveUnit, at: &Session<A>) -> Result<(), Failure> {
+    let units = match (args.num_units, &args.units[..]) {
+        (None, units) => units.to_vec(),
+        (Some(count), [application]) => newest(application, count, at).await?,
+        (Some(_), _) => return Err(Failure::usage("--num-units takes one application")),
+    };
+    let things: Vec<String> = units.iter().map(|unit| format!("unit {unit}")).collect();
+    if !removal::agreed(&things, &args.removal, &at.output)? {
+        return Ok(());
+    }
+    let mut failures = Vec::new();
+    for unit in units {
+        failures
+            .extend(at.api.remove_unit(&at.model, &unit, args.removal.force).await.err().map(Failure::from));
+    }
+    removal::together(failures)
+}
+
+async fn newest<A: OperatorApi>(
+    application: &str,
+    count: usize,
+    at: &Session<A>,
+) -> Result<Vec<String>, Failure> {
+    let status = at.api.status(&at.model).await?;
+    let found = status.applications.get(application);
+    let found = found.ok_or_else(|| Failure::new(format!("application {application:?} not found")))?;
+    let alive = found.units.iter().filter(|(_, unit)| unit.life.is_alive());
+    let units: Vec<String> = alive.rev().take(count).map(|(name, _)| name.to_string()).collect();
+    if units.len() < count {
+        let have = units.len();
+        return Err(Failure::new(format!("cannot remove {count} units of {application}: it has {have}")));
+    }
+    Ok(units)
+}

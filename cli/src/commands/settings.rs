@@ -1,0 +1,111 @@
+//! Settings on a command line: `key=value`, `key=@file`, and YAML files.
+
+use crate::failure::Failure;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Splits `key=value`; of `key=@file` the value is the file's text.
+pub fn pair(text: &str) -> Result<(String, String), Failure> {
+    let (key, value) = text
+        .split_once('=')
+        .filter(|(key, _)| !key.is_empty())
+        .ok_or_else(|| Failure::usage(format!("expected key=value, got {text:?}")))?;
+    let value = match value.strip_prefix('@') {
+        Some(file) => read(Path::new(file))?,
+        None => value.to_owned(),
+    };
+    Ok((key.to_owned(), value))
+}
+
+/// All pairs; a key given twice has its last value.
+pub fn pairs<'a>(texts: impl IntoIterator<Item = &'a String>) -> Result<BTreeMap<String, String>, Failure> {
+    texts.into_iter().map(|text| pair(text)).collect()
+}
+
+/// `--config`: each is `key=value` or a YAML file for [`of_file`]. Later ones win.
+pub fn of_flags(flags: &[String], application: Option<&str>) -> Result<BTreeMap<String, String>, Failure> {
+    let mut all = BTreeMap::new();
+    for flag in flags {
+        if flag.contains('=') {
+            all.extend([pair(flag)?]);
+        } else {
+            all.extend(of_file(Path::new(flag), application)?);
+        }
+    }
+    Ok(all)
+}
+
+/// A YAML file of settings, either plain or below the application's name. What `config APP` prints is read back: of
+/// a `settings` map the values that a user set.
+pub fn of_file(file: &Path, application: Option<&str>) -> Result<BTreeMap<String, String>, Failure> {
+    let bad = |why: String| Failure::new(format!("cannot use settings of {}: {why}", file.display()));
+    let parsed: Value = serde_yaml::from_str(&read(file)?).map_err(|error| bad(error.to_string()))?;
+    let mut map = match parsed {
+        Value::Object(map) => map,
+        _ => return Err(bad("it is not a map".to_owned())),
+    };
+    if let Some(Value::Object(settings)) = map.get("settings") {
+        let user =
+            settings.iter().filter(|(_, one)| one.get("source").is_some_and(|source| source == "user"));
+        map = user.filter_map(|(key, one)| Some((key.clone(), one.get("value")?.clone()))).collect();
+    } else if let Some(Value::Object(own)) = application.and_then(|name| map.get(name)) {
+        map = own.clone();
+    }
+    map.into_iter()
+        .map(|(key, value)| match value {
+            Value::String(text) => Ok((key, text)),
+            Value::Null => Ok((key, String::new())),
+            Value::Bool(_) | Value::Number(_) => Ok((key, value.to_string())),
+            Value::Array(_) | Value::Object(_) => Err(bad(format!("the value of {key:?} is not a scalar"))),
+        })
+        .collect()
+}
+
+/// The words of `--reset a,b`.
+pub fn reset_words(flags: &[String]) -> Vec<String> {
+    let words = flags.iter().flat_map(|flag| flag.split(',')).map(str::trim);
+    words.filter(|word| !word.is_empty()).map(str::to_owned).collect()
+}
+
+fn read(file: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(file)
+        .map_err(|error| Failure::new(format!("cannot read {}: {error}", file.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_come_from_pairs_and_files() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("some.yaml");
+        std::fs::write(&file, "web:\n  port: 80\n  title: 'on'\n  debug: true\n").expect("written");
+        let map = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+            pairs.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
+        };
+        let flags = [file.display().to_string(), "port=81".to_owned()];
+        let all = of_flags(&flags, Some("web")).expect("both understood");
+        assert_eq!(all, map(&[("debug", "true"), ("port", "81"), ("title", "on")]));
+
+        std::fs::write(&file, "settings: {a: {source: user, value: 1}, b: {source: default, value: 2}}")
+            .expect("written");
+        assert_eq!(of_file(&file, Some("web")).expect("own output"), map(&[("a", "1")]));
+
+        std::fs::write(&file, "text").expect("written");
+        assert_eq!(pair(&format!("key=@{}", file.display())), Ok(("key".to_owned(), "text".to_owned())));
+        assert!(pair("=x").is_err() && pair("x").is_err());
+    }
+
+    #[test]
+    fn an_equals_sign_belongs_to_the_value() {
+        assert_eq!(pair("a=b=c"), Ok(("a".to_owned(), "b=c".to_owned())));
+        assert_eq!(pair("a="), Ok(("a".to_owned(), String::new())));
+    }
+
+    #[test]
+    fn reset_takes_lists_and_repeats() {
+        assert_eq!(reset_words(&["a,b".to_owned(), "c".to_owned()]), ["a", "b", "c"]);
+    }
+}

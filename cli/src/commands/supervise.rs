@@ -1,0 +1,60 @@
+//! `supervise`: the process behind `up`. Internal.
+
+use crate::data_dir::DataDir;
+use crate::failure::Failure;
+use crate::supervisor::daemon::{Daemon, Program};
+use crate::supervisor::machines::Machines;
+use crate::supervisor::{lock, stop};
+use clap::Args;
+use std::path::PathBuf;
+use tokio::signal::unix::{SignalKind, signal};
+
+#[derive(Debug, Args)]
+pub struct Supervise {}
+
+/// Runs until SIGTERM, then ends all it started.
+pub async fn run(dir: &DataDir) -> Result<(), Failure> {
+    // A session of its own: the terminal's signals and its end do not reach it. Refused only to a group's leader,
+    // which is detached already.
+    let _ = nix::unistd::setsid();
+    let broken = |error: std::io::Error| Failure::new(format!("cannot catch signals: {error}"));
+    let mut end = signal(SignalKind::terminate()).map_err(broken)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(broken)?;
+    let _held = lock::hold(dir)?;
+    let (controller, agent) = (program("pintle-controller")?, program("pintle-agent")?);
+
+    // Left by a supervisor that was killed; two controllers on one store would be refused.
+    stop::orphans(dir).await;
+    let controller = Daemon::start(Program {
+        path: controller,
+        arguments: vec!["--data".to_owned(), dir.path().display().to_string()],
+        log: dir.log("controller"),
+        pid_file: Some(dir.controller_pid()),
+    });
+    let mut machines = Machines::new(dir.clone(), agent);
+    tokio::select! {
+        _ = end.recv() => {}
+        _ = interrupt.recv() => {}
+        () = machines.follow() => {}
+    }
+    let agents = machines.release();
+    // The controller is released but goes on until the agents have ended: it is found by its pid file.
+    controller.release();
+    let left = stop::below(dir, agents).await.left;
+    match left.first() {
+        None => Ok(()),
+        Some(process) => Err(Failure::new(format!("process {} does not end", process.pid))),
+    }
+}
+
+/// A program of Pintle: beside this one.
+fn program(name: &str) -> Result<PathBuf, Failure> {
+    let own = std::env::current_exe()
+        .map_err(|error| Failure::new(format!("cannot find this program: {error}")))?;
+    let path = own.with_file_name(name);
+    if path.exists() {
+        return Ok(path);
+    }
+    Err(Failure::new(format!("{} is missing", path.display()))
+        .hint("all programs of Pintle lie in one folder"))
+}

@@ -1,0 +1,96 @@
+//! `why UNIT|APP|RELATION`: what holds an entity up, who owes it, since when, and what helps.
+
+use crate::failure::Failure;
+use crate::render::{self, Format};
+use crate::session::Session;
+use crate::terminal::safe_line;
+use crate::times::{Zone, ago};
+use api::operator::{Cause, OperatorApi};
+use clap::Args;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+#[derive(Debug, Args)]
+pub struct Why {
+    /// A unit, an application, a machine, a relation's number or its two ends
+    #[arg(required = true, num_args = 1..=2)]
+    pub entity: Vec<String>,
+    #[arg(long, value_enum)]
+    pub format: Option<Format>,
+    #[arg(long)]
+    pub utc: bool,
+}
+
+pub async fn run<A: OperatorApi>(args: &Why, at: &Session<A>) -> Result<(), Failure> {
+    let why = at.api.why(&at.model, &args.entity.join(" ")).await?;
+    if let Some(format) = args.format {
+        let value = serde_json::to_value(&why).expect("plain data");
+        return at.output.say(&render::structured(&value, format)?);
+    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    at.output.say(&text(&why, i64::try_from(now.as_millis()).unwrap_or(i64::MAX), &Zone::new(args.utc)))
+}
+
+/// The entity in one line, then a line for each cause.
+pub fn text(why: &api::operator::Why, now_ms: i64, zone: &Zone) -> String {
+    let doing = if why.now.is_empty() { String::new() } else { format!(", {}", why.now) };
+    let mut text = safe_line(&format!("{}: {}{doing}", why.entity, why.life)) + "\n";
+    if why.causes.is_empty() {
+        text += "  waits for nothing\n";
+    }
+    for one in &why.causes {
+        text += &format!("  {}\n", safe_line(&cause(one, &why.entity, now_ms, zone)));
+    }
+    text
+}
+
+/// `waits: X; owed by Y since 10:00:05Z (2m); last error: Z; help: C`. Another entity than the one asked about is
+/// named.
+fn cause(cause: &Cause, asked: &str, now_ms: i64, zone: &Zone) -> String {
+    let who = if cause.entity == asked { String::new() } else { format!("{} ", cause.entity) };
+    let mut text = format!("{who}waits: {}; owed by {}", cause.duty, cause.owner);
+    if let Some(since) = cause.since_ms {
+        text += &format!(" since {} ({})", zone.of_day(since), ago(now_ms - since));
+    }
+    if let Some(error) = &cause.last_error {
+        text += &format!("; last error: {error}");
+    }
+    if !cause.help.is_empty() {
+        text += &format!("; help: {}", cause.help);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use state::life::Life;
+
+    #[test]
+    fn each_cause_is_one_line_with_owner_since_and_help() {
+        let why = api::operator::Why {
+            entity: "application web".to_owned(),
+            life: Life::Dying,
+            now: String::new(),
+            causes: vec![Cause {
+                entity: "unit web/0".to_owned(),
+                duty: "run its stop hook again".to_owned(),
+                owner: "unit agent of web/0".to_owned(),
+                since_ms: Some(36_005_000), // 10:00:05
+                last_error: Some("exit status 1\nsecond line".to_owned()),
+                help: "pintle resolved web/0".to_owned(),
+            }],
+        };
+        assert_eq!(
+            text(&why, 36_005_000 + 125_000, &Zone::new(true)),
+            "application web: dying\n  unit web/0 waits: run its stop hook again; owed by unit agent of web/0 \
+             since 10:00:05Z (2m); last error: exit status 1 second line; help: pintle resolved web/0\n"
+        );
+    }
+
+    #[test]
+    fn nothing_to_wait_for_is_said() {
+        let entity = "unit web/0".to_owned();
+        let why = api::operator::Why { entity, life: Life::Alive, now: "idle".to_owned(), causes: vec![] };
+        assert_eq!(text(&why, 0, &Zone::new(true)), "unit web/0: alive, idle\n  waits for nothing\n");
+    }
+}

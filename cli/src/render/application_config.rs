@@ -1,0 +1,48 @@
+//! `config APP`: an application's settings (spec/clients.md 2.4 "config").
+
+use api::operator::{ApplicationConfig, Setting};
+use serde_json::{Map, Value, json};
+
+pub fn document(config: &ApplicationConfig) -> Value {
+    let settings: Map<String, Value> =
+        config.settings.iter().map(|(name, option)| (name.clone(), setting(option))).collect();
+    let trust = "Does this application have access to trusted credentials";
+    json!({
+        "application": config.application,
+        "charm": config.charm,
+        "application-config": {
+            "trust": {
+                "type": "bool", "value": false, "default": false, "source": "default", "description": trust,
+            },
+        },
+        "settings": settings,
+    })
+}
+
+/// An option without a value has no key `value`: clients read that as unset.
+fn setting(option: &Setting) -> Value {
+    let source = match (&option.value, option.user) {
+        (None, _) => "unset",
+        (Some(_), true) => "user",
+        (Some(_), false) => "default",
+    };
+    let mut map = Map::new();
+    map.insert("type".into(), option.kind.word().into());
+    map.insert("description".into(), option.description.clone().into());
+    map.insert("source".into(), source.into());
+    if let Some(value) = &option.value {
+        map.insert("value".into(), value.clone());
+    }
+    if let Some(default) = &option.default {
+        map.insert("default".into(), default.clone());
+    }
+    map.into()
+}
+
+/// A single value as it stands: text without quotes.
+pub fn bare(value: &Value) -> String {
+    match value {
+        Value::String(text) => format!("{text}\n"),
+        other => format!("{other}\n"),
+    }
+}

@@ -1,0 +1,55 @@
+//! Lines of `debug-log` (spec/clients.md 3.6).
+
+use crate::render::json;
+use crate::terminal;
+use crate::times::Zone;
+use api::operator::LogLine;
+
+/// How lines look.
+#[derive(Clone)]
+pub struct Style {
+    pub zone: Zone,
+    pub date: bool,
+    pub millis: bool,
+    /// One JSON object a line.
+    pub json: bool,
+}
+
+/// `unit-ledger-0: 10:00:05 INFO unit.ledger/0.juju-log ledger:1: text`.
+pub fn text(line: &LogLine, style: &Style) -> String {
+    if style.json {
+        return json(&serde_json::json!({
+            "timestamp": style.zone.iso(line.at_ms),
+            "entity": line.entity,
+            "level": line.level,
+            "module": line.module,
+            "message": line.text,
+        }));
+    }
+    let time = style.zone.of_line(line.at_ms, style.date, style.millis);
+    let text = terminal::safe_text(&line.text);
+    let entity = terminal::safe_line(&line.entity);
+    let (level, module) = (terminal::safe_line(&line.level), terminal::safe_line(&line.module));
+    format!("{entity}: {time} {level} {module} {text}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_reads_as_the_clients_expect() {
+        let line = LogLine {
+            at_ms: 36_005_000, // 10:00:05
+            level: "INFO".to_owned(),
+            module: "unit.ledger/0.juju-log".to_owned(),
+            entity: "unit-ledger-0".to_owned(),
+            text: "ledger:1: text\u{1b}[2J".to_owned(),
+        };
+        let style = Style { zone: Zone::new(true), date: false, millis: false, json: false };
+        assert_eq!(
+            text(&line, &style),
+            "unit-ledger-0: 10:00:05 INFO unit.ledger/0.juju-log ledger:1: text\\u{1b}[2J\n"
+        );
+    }
+}

@@ -1,0 +1,148 @@
+//! `status` as JSON and YAML: the keys clients parse (spec/clients.md 2.4). What has no value is left out: `null` is
+//! not tolerated where an object is expected.
+
+use crate::render::put_text;
+use crate::render::status_table::subordinates;
+use crate::times::Zone;
+use api::operator::{ApplicationStatus, MachineStatus, Related, Status, StatusInfo, UnitStatus};
+use serde_json::{Map, Value, json};
+use state::charm::{Base, Scope};
+use state::life::Life;
+use state::names::UnitName;
+
+/// The whole document.
+pub fn document(status: &Status, zone: &Zone) -> Value {
+    let (model, version) = (&status.model, status.model.version.as_str());
+    let applications: Map<String, Value> = status
+        .applications
+        .iter()
+        .map(|(name, app)| (name.clone(), application(status, app, zone)))
+        .collect();
+    let machines: Map<String, Value> =
+        status.machines.iter().map(|(name, one)| (name.clone(), machine(one, version, zone))).collect();
+    json!({
+        "model": {
+            "name": model.name,
+            "type": "iaas",
+            "controller": model.controller,
+            "cloud": model.cloud,
+            "region": model.region,
+            "version": version,
+            "model-status": info(&model.status, zone),
+            "sla": "unsupported",
+        },
+        "machines": machines,
+        "applications": applications,
+        "controller": { "timestamp": zone.of_day(status.now_ms) },
+    })
+}
+
+/// A status: `current`, and what is known besides.
+fn info(status: &StatusInfo, zone: &Zone) -> Map<String, Value> {
+    let mut map = Map::new();
+    map.insert("current".into(), status.current.clone().into());
+    put_text(&mut map, "message", &status.message);
+    if let Some(ms) = status.since_ms {
+        map.insert("since".into(), zone.since(ms).into());
+    }
+    map
+}
+
+/// An agent's status, with its version and the life of its entity, where that is no longer `alive`.
+fn agent(status: &StatusInfo, version: &str, life: Life, zone: &Zone) -> Value {
+    let mut map = info(status, zone);
+    put_text(&mut map, "version", version);
+    put_life(&mut map, life);
+    map.into()
+}
+
+fn put_life(map: &mut Map<String, Value>, life: Life) {
+    if !life.is_alive() {
+        map.insert("life".into(), life.to_string().into());
+    }
+}
+
+fn put_base(map: &mut Map<String, Value>, base: &Base) {
+    if !base.name.is_empty() {
+        map.insert("base".into(), json!({ "name": base.name, "channel": base.channel }));
+    }
+}
+
+fn application(status: &Status, app: &ApplicationStatus, zone: &Zone) -> Value {
+    let mut map = Map::new();
+    map.insert("charm".into(), app.charm_name.clone().into());
+    map.insert("charm-origin".into(), "local".into());
+    map.insert("charm-name".into(), app.charm_name.clone().into());
+    map.insert("charm-rev".into(), app.charm_revision.into());
+    map.insert("exposed".into(), app.exposed.into());
+    map.insert("application-status".into(), info(&app.status, zone).into());
+    put_text(&mut map, "version", &app.workload_version);
+    put_text(&mut map, "charm-version", app.charm_version.as_deref().unwrap_or_default());
+    put_life(&mut map, app.life);
+    put_base(&mut map, &app.base);
+    if app.subordinate {
+        map.insert("subordinate-to".into(), json!(app.subordinate_to));
+    }
+    if !app.relations.is_empty() {
+        let all = app.relations.iter();
+        let related: Map<String, Value> =
+            all.map(|(endpoint, list)| (endpoint.clone(), list.iter().map(related).collect())).collect();
+        map.insert("relations".into(), related.into());
+    }
+    let own = app.units.iter().filter(|(_, unit)| unit.principal.is_none());
+    let units: Map<String, Value> =
+        own.map(|(name, one)| (name.to_string(), unit(status, name, one, zone))).collect();
+    if !units.is_empty() {
+        map.insert("units".into(), units.into());
+    }
+    map.into()
+}
+
+fn related(related: &Related) -> Value {
+    let scope = match related.scope {
+        Scope::Global => "global",
+        Scope::Container => "container",
+    };
+    json!({ "related-application": related.application, "interface": related.interface, "scope": scope })
+}
+
+fn unit(status: &Status, name: &UnitName, unit: &UnitStatus, zone: &Zone) -> Value {
+    let mut map = unit_alone(unit, &status.model.version, zone);
+    put_text(&mut map, "machine", &unit.machine);
+    let below: Map<String, Value> = subordinates(status, name)
+        .map(|(name, one)| (name.to_string(), unit_alone(one, &status.model.version, zone).into()))
+        .collect();
+    if !below.is_empty() {
+        map.insert("subordinates".into(), below.into());
+    }
+    map.into()
+}
+
+/// What a principal and a subordinate have in common.
+fn unit_alone(unit: &UnitStatus, version: &str, zone: &Zone) -> Map<String, Value> {
+    let mut map = Map::new();
+    map.insert("workload-status".into(), info(&unit.workload, zone).into());
+    map.insert("juju-status".into(), agent(&unit.agent, version, unit.life, zone));
+    if unit.leader {
+        map.insert("leader".into(), true.into());
+    }
+    if !unit.ports.is_empty() {
+        map.insert("open-ports".into(), json!(unit.ports));
+    }
+    put_text(&mut map, "public-address", &unit.address);
+    map
+}
+
+fn machine(machine: &MachineStatus, version: &str, zone: &Zone) -> Value {
+    let mut map = Map::new();
+    map.insert("juju-status".into(), agent(&machine.agent, version, machine.life, zone));
+    map.insert("machine-status".into(), info(&machine.instance, zone).into());
+    put_text(&mut map, "hostname", &machine.instance_id);
+    put_text(&mut map, "instance-id", &machine.instance_id);
+    put_text(&mut map, "dns-name", &machine.address);
+    if !machine.address.is_empty() {
+        map.insert("ip-addresses".into(), json!([machine.address]));
+    }
+    put_base(&mut map, &machine.base);
+    map.into()
+}

@@ -1,0 +1,74 @@
+//! Tasks: what `run` answers (spec/clients.md 2.4, 2.5, 3.7).
+
+use crate::failure::Failure;
+use crate::render::yaml;
+use crate::terminal;
+use crate::times::of_task;
+use api::operator::ActionInfo;
+use serde_json::{Map, Value};
+
+/// What stands below the unit's name in JSON and YAML.
+pub fn document(task: &ActionInfo) -> Value {
+    let mut map = Map::new();
+    map.insert("id".into(), task.id.to_string().into());
+    map.insert("unit".into(), task.unit.to_string().into());
+    map.insert("status".into(), task.status.clone().into());
+    if !task.message.is_empty() {
+        map.insert("message".into(), task.message.clone().into());
+    }
+    if !task.results.is_empty() {
+        map.insert("results".into(), Value::Object(task.results.clone().into_iter().collect()));
+    }
+    if !task.log.is_empty() {
+        let lines = task.log.iter().map(|(ms, text)| Value::from(format!("{} {text}", of_task(*ms))));
+        map.insert("log".into(), lines.collect());
+    }
+    let times = [
+        ("enqueued", Some(task.enqueued_ms)),
+        ("started", task.started_ms),
+        ("completed", task.completed_ms),
+    ];
+    let timing: Map<String, Value> =
+        times.into_iter().filter_map(|(name, ms)| Some((name.to_owned(), of_task(ms?).into()))).collect();
+    map.insert("timing".into(), timing.into());
+    map.into()
+}
+
+/// The results without the return code, as YAML; for a failed task the reason first.
+pub fn plain(task: &ActionInfo) -> Result<String, Failure> {
+    let mut text = String::new();
+    if task.status == "failed" {
+        text = format!("Action id {} failed: {}\n", task.id, terminal::safe_line(&task.message));
+    }
+    let results: Map<String, Value> =
+        task.results.clone().into_iter().filter(|(key, _)| key != "return-code").collect();
+    if !results.is_empty() {
+        text += &yaml(&results.into())?;
+    }
+    Ok(text)
+}
+
+/// It will not change any more.
+pub fn is_done(task: &ActionInfo) -> bool {
+    !matches!(task.status.as_str(), "pending" | "running")
+}
+
+/// The exit code of its process, if that was not 0.
+pub fn bad_return_code(task: &ActionInfo) -> Option<i64> {
+    task.results.get("return-code").and_then(Value::as_i64).filter(|code| *code != 0)
+}
+
+/// The error of `run` when processes failed; none = all ended with 0, even where `action-fail` was called.
+pub fn failure(tasks: &[ActionInfo]) -> Option<Failure> {
+    let bad: Vec<(&ActionInfo, i64)> =
+        tasks.iter().filter_map(|task| Some((task, bad_return_code(task)?))).collect();
+    let heading = match bad.len() {
+        0 => return None,
+        1 => "the following task failed:",
+        _ => "the following tasks failed:",
+    };
+    let lines: Vec<String> =
+        bad.iter().map(|(task, code)| format!(" - id \"{}\" with return code {code}", task.id)).collect();
+    let help = format!("see what it did: pintle debug-log -i {}", bad[0].0.unit);
+    Some(Failure::new(format!("{heading}\n{}", lines.join("\n"))).hint(help))
+}

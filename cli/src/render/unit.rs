@@ -1,0 +1,58 @@
+//! `show-unit` (spec/clients.md 2.4, 3.5).
+
+use crate::render::put_text;
+use api::operator::{MemberInfo, UnitInfo, UnitRelation};
+use serde_json::{Map, Value, json};
+
+/// Which relations, and how much of them.
+#[derive(Clone, Debug, Default)]
+pub struct Parts {
+    /// Only this endpoint's.
+    pub endpoint: Option<String>,
+    /// Only this related unit.
+    pub related_unit: Option<String>,
+    /// `--app`: without the units' data.
+    pub application_only: bool,
+}
+
+/// What stands below the unit's name.
+pub fn document(unit: &UnitInfo, parts: &Parts) -> Value {
+    let relations = unit.relations.iter();
+    let wanted =
+        relations.filter(|one| parts.endpoint.as_ref().is_none_or(|endpoint| *endpoint == one.endpoint));
+    let relations: Vec<Value> = wanted.map(|one| relation(one, parts)).collect();
+    let mut map = Map::new();
+    put_text(&mut map, "workload-version", &unit.workload_version);
+    put_text(&mut map, "machine", &unit.machine);
+    map.insert("opened-ports".into(), json!(unit.ports));
+    put_text(&mut map, "public-address", &unit.address);
+    map.insert("charm".into(), unit.charm_url.clone().into());
+    map.insert("leader".into(), unit.leader.into());
+    map.insert("life".into(), unit.life.to_string().into());
+    if !relations.is_empty() {
+        map.insert("relation-info".into(), relations.into());
+    }
+    map.into()
+}
+
+fn relation(relation: &UnitRelation, parts: &Parts) -> Value {
+    let mut map = Map::new();
+    map.insert("relation-id".into(), relation.number.into());
+    map.insert("endpoint".into(), relation.endpoint.clone().into());
+    map.insert("related-endpoint".into(), relation.related_endpoint.clone().into());
+    map.insert("application-data".into(), json!(relation.application_data));
+    if !parts.application_only {
+        map.insert("local-unit".into(), member(&relation.local_unit));
+        let units = relation.related_units.iter().map(|(name, unit)| (name.to_string(), member(unit)));
+        let wanted = |name: &str| parts.related_unit.as_ref().is_none_or(|unit| unit == name);
+        let related: Map<String, Value> = units.filter(|(name, _)| wanted(name)).collect();
+        if !related.is_empty() {
+            map.insert("related-units".into(), related.into());
+        }
+    }
+    map.into()
+}
+
+fn member(member: &MemberInfo) -> Value {
+    json!({ "in-scope": member.in_scope, "data": member.data })
+}

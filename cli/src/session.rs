@@ -1,0 +1,127 @@
+//! Whom a command talks to: the controller of its data folder, in one model, with its output.
+
+use crate::arguments::Everywhere;
+use crate::data_dir::DataDir;
+use crate::failure::Failure;
+use crate::output::Output;
+use api::client::{Client, Controller};
+use api::error::ErrorCode;
+use api::operator::ClientFile;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+/// What every command that asks the controller is given. Tests put another `api` in.
+pub struct Session<A> {
+    pub api: A,
+    /// Name or uuid of the model.
+    pub model: String,
+    pub output: Output,
+    /// Where Python packages of charms are kept between deploys.
+    pub charm_cache: PathBuf,
+}
+
+impl Session<Client> {
+    /// By the client file of the chosen data folder. Nothing is sent yet.
+    pub fn open(everywhere: &Everywhere) -> Result<Session<Client>, Failure> {
+        let dir = DataDir::choose(everywhere.data.as_deref())?;
+        let file = read_client_file(&dir)?.ok_or_else(|| no_controller(&dir, "it was never started"))?;
+        let api = client(&file)?;
+        let model = everywhere.model.as_deref().map_or(file.model, |name| model_name(name).to_owned());
+        let output = Output::Process { file: everywhere.output.clone() };
+        Ok(Session { api, model, output, charm_cache: dir.charm_cache() })
+    }
+}
+
+pub fn client(file: &ClientFile) -> Result<Client, Failure> {
+    Ok(Client::user(&Controller::from(file))?)
+}
+
+/// The client file; none when there is none yet. One that others may read is refused: its token may be known to
+/// them (spec/security.md S27).
+pub fn read_client_file(dir: &DataDir) -> Result<Option<ClientFile>, Failure> {
+    let path = dir.client_file();
+    let name = path.display();
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Failure::new(format!("cannot read {name}: {error}"))),
+    };
+    let mode = path.metadata().map(|found| found.permissions().mode()).unwrap_or_default();
+    if mode & 0o077 != 0 {
+        let help = format!("it holds a token: chmod 600 {name}");
+        return Err(Failure::new(format!("{name} may be read by others")).hint(help));
+    }
+    let options = serde_yaml::options! { with_snippet: false }; // a snippet could show the token
+    serde_yaml::from_str_with_options(&text, options)
+        .map(Some)
+        .map_err(|error| Failure::new(format!("cannot understand {name}: {error}")))
+}
+
+/// The one line for a controller that is not there.
+pub fn no_controller(dir: &DataDir, why: &str) -> Failure {
+    Failure::new(format!(
+        "no controller is running for {}: {why}; start it with: pintle up",
+        dir.path().display()
+    ))
+}
+
+/// A failure to reach the controller in the words of [`no_controller`]; all others as they are.
+pub fn explain(failure: Failure, dir: &DataDir) -> Failure {
+    // The client's line: `controller 127.0.0.1:1 is not there: Connection refused`, and other lines that say more.
+    match failure.message.split_once(" is not there: ") {
+        Some((_, why)) if failure.refusal == Some(ErrorCode::Unreachable) => {
+            let why = why.split(" (os error").next().unwrap_or(why);
+            no_controller(dir, &why.to_lowercase())
+        }
+        _ => failure,
+    }
+}
+
+/// The bare name in `controller:user/name`.
+pub fn model_name(text: &str) -> &str {
+    let text = text.split_once(':').map_or(text, |(_, rest)| rest);
+    text.rsplit('/').next().unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_may_name_its_controller_and_owner() {
+        for text in ["dev", "admin/dev", "here:dev", "here:admin/dev"] {
+            assert_eq!(model_name(text), "dev", "{text}");
+        }
+    }
+
+    #[test]
+    fn a_controller_that_is_not_there_is_one_plain_line() {
+        let dir = DataDir::choose(Some(std::path::Path::new("/data"))).expect("a path");
+        let error = |code, text: &str| Failure::from(api::error::ApiError::new(code, text));
+        let refused = "controller 127.0.0.1:1 is not there: Connection refused (os error 111)";
+        assert_eq!(
+            explain(error(ErrorCode::Unreachable, refused), &dir).message,
+            "no controller is running for /data: connection refused; start it with: pintle up"
+        );
+        let unknown = error(ErrorCode::NotFound, "application web is not there: no");
+        assert_eq!(explain(unknown.clone(), &dir), unknown);
+    }
+
+    #[test]
+    fn a_client_file_that_others_may_read_is_refused() {
+        let outer = tempfile::tempdir().expect("a folder");
+        let dir = DataDir::choose(Some(outer.path())).expect("a path");
+        assert_eq!(read_client_file(&dir), Ok(None));
+        let text = "controller: 127.0.0.1:1\nserver_name: x\nca: pem\nuser: admin\ntoken: t\nmodel: dev\n";
+        std::fs::write(dir.client_file(), text).expect("written");
+        let chmod = |mode| {
+            std::fs::set_permissions(dir.client_file(), std::fs::Permissions::from_mode(mode))
+                .expect("own file");
+        };
+        chmod(0o644);
+        let failure = read_client_file(&dir).expect_err("readable by others");
+        assert!(failure.message.ends_with("client.yaml may be read by others"), "{failure:?}");
+        chmod(0o600);
+        assert_eq!(read_client_file(&dir).expect("private").expect("there").model, "dev");
+    }
+}

@@ -1,0 +1,132 @@
+//! A child that is kept running: started again when it ends, with a back-off that is bounded.
+
+use crate::supervisor::process::Process;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tokio::process::Command;
+use tokio::task::JoinHandle;
+
+const BACKOFF_FIRST: Duration = Duration::from_millis(100);
+/// 100 ms doubled 8 times is 25.6 s: from then on a try every 30 s.
+const BACKOFF_MAX: Duration = Duration::from_secs(30);
+/// Who lived this long has recovered: the next back-off is the first again.
+const RECOVERED: Duration = Duration::from_secs(60);
+
+/// What to start, and where its words go.
+#[derive(Clone, Debug)]
+pub struct Program {
+    pub path: PathBuf,
+    pub arguments: Vec<String>,
+    pub log: PathBuf,
+    /// Where the running process is to be named; none where it names itself.
+    pub pid_file: Option<PathBuf>,
+}
+
+/// A program under care, until it is released.
+pub struct Daemon {
+    current: Arc<Mutex<Option<Process>>>,
+    care: JoinHandle<()>,
+}
+
+impl Daemon {
+    pub fn start(program: Program) -> Daemon {
+        let current = Arc::new(Mutex::new(None));
+        Daemon { care: tokio::spawn(keep_running(program, current.clone())), current }
+    }
+
+    /// No longer started again. Answers the process that runs now: it is the caller's to stop.
+    pub fn release(self) -> Option<Process> {
+        self.care.abort();
+        *self.current.lock().expect("no holder panics")
+    }
+}
+
+async fn keep_running(program: Program, current: Arc<Mutex<Option<Process>>>) {
+    let mut backoff = BACKOFF_FIRST;
+    loop {
+        let begun = Instant::now();
+        let why = match start(&program) {
+            Err(error) => format!("cannot be started: {error}"),
+            Ok(mut child) => {
+                let process = child.id().and_then(|pid| Process::of(pid as i32));
+                *current.lock().expect("no holder panics") = process;
+                if let (Some(file), Some(process)) = (&program.pid_file, process)
+                    && let Err(error) = std::fs::write(file, format!("{process}\n"))
+                {
+                    eprintln!("cannot write {}: {error}", file.display());
+                }
+                let ended = child.wait().await;
+                *current.lock().expect("no holder panics") = None;
+                ended.map_or_else(|error| error.to_string(), |status| status.to_string())
+            }
+        };
+        backoff = next_backoff(backoff, begun.elapsed());
+        eprintln!("{}: {why}; again in {backoff:?}, see {}", program.path.display(), program.log.display());
+        tokio::time::sleep(backoff).await;
+        backoff *= 2;
+    }
+}
+
+/// How long to wait before the next start.
+fn next_backoff(planned: Duration, lived: Duration) -> Duration {
+    if lived >= RECOVERED { BACKOFF_FIRST } else { planned.min(BACKOFF_MAX) }
+}
+
+fn start(program: &Program) -> io::Result<tokio::process::Child> {
+    let log = open_log(&program.log)?;
+    Command::new(&program.path)
+        .args(&program.arguments)
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log)
+        .spawn()
+}
+
+/// Opens a log to append to.
+pub fn open_log(path: &std::path::Path) -> io::Result<File> {
+    OpenOptions::new().create(true).append(true).mode(0o600).open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::supervisor::process::stop;
+
+    #[test]
+    fn the_backoff_is_bounded_and_ends_with_recovery() {
+        let (short, long) = (Duration::from_secs(1), Duration::from_secs(60));
+        assert_eq!(next_backoff(Duration::from_millis(100), short), Duration::from_millis(100));
+        assert_eq!(next_backoff(Duration::from_millis(51_200), short), Duration::from_secs(30));
+        assert_eq!(next_backoff(Duration::from_secs(20), long), Duration::from_millis(100));
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn what_ends_is_started_again_and_what_is_released_is_not() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let pid_file = folder.path().join("pid");
+        let daemon = Daemon::start(Program {
+            path: "sleep".into(),
+            arguments: vec!["1000".to_owned()],
+            log: folder.path().join("log"),
+            pid_file: Some(pid_file.clone()),
+        });
+        let other_than = async |old: Option<Process>| loop {
+            match Process::named_by(&pid_file) {
+                Some(process) if Some(process) != old => return process,
+                _ => tokio::time::sleep(Duration::from_millis(5)).await,
+            }
+        };
+        let first = other_than(None).await;
+        stop(&[first], Duration::from_secs(5)).await;
+        let second = other_than(Some(first)).await;
+        assert_eq!(daemon.release(), Some(second));
+        assert_eq!(stop(&[second], Duration::from_secs(5)).await, []);
+        tokio::time::sleep(BACKOFF_FIRST * 3).await; // three times what a restart takes
+        assert_eq!(Process::named_by(&pid_file), None);
+    }
+}

@@ -1,0 +1,14 @@
+//! What runs behind `pintle up`: one detached process for a data folder that starts the controller and a machine
+//! agent for each machine, and starts again what dies. It is the `local` provider: a machine is a folder and a
+//! process (design 16). It decides nothing about units: those are the machine agents'.
+//!
+//! Reading order: `lock` (one for a folder), `daemon` (a child that is kept running), `machines` (which agents there
+//! should be), `agent_file` (how an agent knows its controller), `stop` (what `down` stops), `process`, `files`.
+
+pub mod agent_file;
+pub mod daemon;
+pub mod files;
+pub mod lock;
+pub mod machines;
+pub mod process;
+pub mod stop;

@@ -1,0 +1,154 @@
+//! Ends everything of a data folder, in an order in which nobody starts again what was ended: who starts others goes
+//! before them. Processes are found by the pid files they or their starters wrote, never by name.
+
+use crate::data_dir::DataDir;
+use crate::supervisor::process::{self, Process, children};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// For an agent to end: it saves at every step, so there is nothing to wait for but the step itself.
+const AGENT_GRACE: Duration = Duration::from_secs(5);
+/// A hook may end by itself, but what it did is lost either way.
+const HOOK_GRACE: Duration = Duration::from_secs(2);
+/// The controller answers what it has begun.
+const CONTROLLER_GRACE: Duration = Duration::from_secs(5);
+/// Each of the four stages below takes at most its grace and 5 s for the kernel: 5 + 5 + 2 + 5 + 4 * 5 = 37 s.
+const SUPERVISOR_GRACE: Duration = Duration::from_secs(40);
+
+/// What was found and ended, and what did not end.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Stopped {
+    pub ended: usize,
+    pub left: Vec<Process>,
+}
+
+impl Stopped {
+    async fn stop(&mut self, processes: BTreeSet<Process>, grace: Duration) {
+        let processes: Vec<Process> = processes.into_iter().collect();
+        let left = process::stop(&processes, grace).await;
+        self.ended += processes.len() - left.len();
+        self.left.extend(left);
+    }
+}
+
+/// Ends the supervisor and all that it started. Also after the supervisor was killed.
+pub async fn everything(dir: &DataDir) -> Stopped {
+    let supervisor = Process::named_by(&dir.supervisor_lock());
+    // Looked at before it goes, for what it started and had not written down.
+    let started: Vec<Process> = supervisor.map(children).unwrap_or_default();
+    let mut stopped = Stopped::default();
+    stopped.stop(supervisor.into_iter().collect(), SUPERVISOR_GRACE).await;
+    let below = below(dir, started).await;
+    Stopped { ended: stopped.ended + below.ended, left: [stopped.left, below.left].concat() }
+}
+
+/// Ends machine agents, unit agents, hooks and the controller; `started` are children of the supervisor, which
+/// starts nothing any more.
+pub async fn below(dir: &DataDir, started: Vec<Process>) -> Stopped {
+    let mut stopped = Stopped::default();
+    let controller = Process::named_by(&dir.controller_pid());
+    let machines: Vec<PathBuf> = folders(&dir.machines());
+    let agents = machines.iter().filter_map(|machine| Process::named_by(&machine.join("machine.pid")));
+    let agents = agents.chain(started).filter(|process| Some(*process) != controller);
+    stopped.stop(agents.collect(), AGENT_GRACE).await;
+    stop_units(&machines, &mut stopped).await;
+    stopped.stop(controller.into_iter().collect(), CONTROLLER_GRACE).await;
+    stopped
+}
+
+/// Ends all of one machine; `agent` is what is known of its agent besides the pid file.
+pub async fn machine(folder: &Path, agent: Option<Process>) -> Stopped {
+    let mut stopped = Stopped::default();
+    let named = Process::named_by(&folder.join("machine.pid"));
+    stopped.stop(agent.into_iter().chain(named).collect(), AGENT_GRACE).await;
+    stop_units(&[folder.to_owned()], &mut stopped).await;
+    stopped
+}
+
+/// Ends the controller and the machine agents that an earlier supervisor left when it was killed. Unit agents go on.
+pub async fn orphans(dir: &DataDir) -> Stopped {
+    let mut stopped = Stopped::default();
+    let agents = folders(&dir.machines()).into_iter().map(|machine| machine.join("machine.pid"));
+    let all = agents.chain([dir.controller_pid()]).filter_map(|file| Process::named_by(&file));
+    stopped.stop(all.collect(), CONTROLLER_GRACE).await;
+    stopped
+}
+
+/// Unit agents first, then what their hooks run.
+async fn stop_units(machines: &[PathBuf], stopped: &mut Stopped) {
+    let units: Vec<PathBuf> = machines.iter().flat_map(|machine| folders(&machine.join("agents"))).collect();
+    let agents = units.iter().filter_map(|unit| Process::named_by(&unit.join("agent.pid")));
+    stopped.stop(agents.collect(), AGENT_GRACE).await;
+    let runs = units.iter().flat_map(|unit| folders(&unit.join("hooks")));
+    let shims = runs.filter_map(|run| Process::named_by(&run.join("shim.pid")));
+    stopped.stop(shims.flat_map(process::hook_of).collect(), HOOK_GRACE).await;
+}
+
+/// The folders in a folder; none where there is no folder.
+fn folders(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(|entry| entry.path())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::process::CommandExt;
+    use std::process::{Child, Command};
+
+    /// A process that a pid file names.
+    fn named(file: &Path, script: &str) -> Child {
+        let child = Command::new("sh").args(["-c", script]).process_group(0).spawn().expect("a shell");
+        let process = Process::of(child.id() as i32).expect("alive");
+        fs::create_dir_all(file.parent().expect("in a folder")).expect("made");
+        fs::write(file, format!("{process}\n")).expect("written");
+        child
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn all_that_pid_files_name_is_ended_and_nothing_else() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let dir = DataDir::choose(Some(folder.path())).expect("a path");
+        let machine = dir.machines().join("m");
+        let unit = machine.join("agents/unit-web-0");
+        let sleeps = "exec sleep 1000";
+        let mut named_ones = [
+            named(&dir.controller_pid(), sleeps),
+            named(&machine.join("machine.pid"), sleeps),
+            named(&unit.join("agent.pid"), sleeps),
+            named(&unit.join("hooks/000001/shim.pid"), sleeps),
+        ];
+        let mut other = Command::new("sleep").arg("1000").spawn().expect("a process");
+        // A pid file that is older than the process which has the pid now.
+        let process = Process::of(other.id() as i32).expect("alive");
+        let stale = Process { started: process.started - 1, ..process };
+        fs::create_dir_all(unit.join("hooks/000002")).expect("made");
+        fs::write(unit.join("hooks/000002/shim.pid"), stale.to_string()).expect("written");
+
+        assert_eq!(everything(&dir).await, Stopped { ended: 4, left: vec![] });
+        for child in &mut named_ones {
+            child.wait().expect("its parent");
+        }
+        assert!(process.is_alive());
+        assert_eq!(everything(&dir).await, Stopped::default());
+        other.kill().and_then(|()| other.wait()).expect("its parent");
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn orphans_are_ended_but_units_go_on() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let dir = DataDir::choose(Some(folder.path())).expect("a path");
+        let machine = dir.machines().join("m");
+        let mut agent = named(&machine.join("machine.pid"), "exec sleep 1000");
+        let mut unit = named(&machine.join("agents/unit-web-0/agent.pid"), "exec sleep 1000");
+        assert_eq!(orphans(&dir).await, Stopped { ended: 1, left: vec![] });
+        agent.wait().expect("its parent");
+        assert!(Process::of(unit.id() as i32).is_some());
+        unit.kill().and_then(|()| unit.wait()).expect("its parent");
+    }
+}

@@ -1,0 +1,56 @@
+//! Text that others wrote, made safe for a terminal (spec/security.md S31): it can neither move the cursor nor
+//! reorder what is read, and what was there stays visible.
+
+/// One line: control and direction characters become their escapes, line breaks and tabs a blank.
+pub fn safe_line(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' | '\t' => safe.push(' '),
+            c if is_unsafe(c) => safe.extend(c.escape_unicode()),
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+/// Several lines: as [`safe_line`], but line breaks and tabs stay.
+pub fn safe_text(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' | '\t' => safe.push(c),
+            c if is_unsafe(c) => safe.extend(c.escape_unicode()),
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+/// Control characters (C0, DEL, C1), line and paragraph separators, and everything that changes the direction of
+/// text or is there without being seen.
+fn is_unsafe(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+            | '\u{feff}' | '\u{fff9}'..='\u{fffb}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escape_return_and_direction_marks_do_not_reach_the_terminal() {
+        assert_eq!(safe_line("a\u{1b}[31mb"), "a\\u{1b}[31mb");
+        assert_eq!(safe_line("ready\rERROR"), "ready\\u{d}ERROR");
+        assert_eq!(safe_line("\u{202e}evil\u{2066}"), "\\u{202e}evil\\u{2066}");
+        assert_eq!(safe_line("\u{9b}2J"), "\\u{9b}2J");
+        assert_eq!(safe_line("two\nlines\tand"), "two lines and");
+        assert_eq!(safe_text("two\nlines\u{7}"), "two\nlines\\u{7}");
+    }
+
+    #[test]
+    fn letters_of_all_languages_stay() {
+        assert_eq!(safe_line("größe 大 мир"), "größe 大 мир");
+    }
+}

@@ -1,0 +1,115 @@
+//! Times as people and clients read them, and durations as they type them.
+
+use jiff::Timestamp;
+use jiff::tz::{Offset, TimeZone};
+use std::time::Duration;
+
+/// The zone times are shown in: the person's, or UTC with `--utc`.
+#[derive(Clone)]
+pub struct Zone(TimeZone);
+
+impl Zone {
+    pub fn new(utc: bool) -> Zone {
+        Zone(if utc { TimeZone::UTC } else { TimeZone::system() })
+    }
+
+    fn format(&self, ms: i64, format: &str) -> String {
+        let time = Timestamp::from_millisecond(ms).unwrap_or(Timestamp::UNIX_EPOCH).to_zoned(self.0.clone());
+        // A zero offset is written Z, as Go does.
+        let offset =
+            if time.offset() == Offset::UTC { "Z".to_owned() } else { time.strftime("%:z").to_string() };
+        time.strftime(format).to_string().replace('@', &offset)
+    }
+
+    /// `24 Feb 2025 12:03:17+13:00`, in status' json and yaml.
+    pub fn since(&self, ms: i64) -> String {
+        self.format(ms, "%d %b %Y %H:%M:%S@")
+    }
+
+    /// `10:00:09Z`, in status' head.
+    pub fn of_day(&self, ms: i64) -> String {
+        self.format(ms, "%H:%M:%S@")
+    }
+
+    /// `10:00:05`, in debug-log; with the date and milliseconds where asked for.
+    pub fn of_line(&self, ms: i64, date: bool, millis: bool) -> String {
+        let day = if date { self.format(ms, "%Y-%m-%d ") } else { String::new() };
+        let fraction = if millis { format!(".{:03}", ms.rem_euclid(1000)) } else { String::new() };
+        format!("{day}{}{fraction}", self.format(ms, "%H:%M:%S"))
+    }
+
+    /// `2026-11-03T10:00:10Z`.
+    pub fn iso(&self, ms: i64) -> String {
+        self.format(ms, "%Y-%m-%dT%H:%M:%S@")
+    }
+}
+
+/// `2026-11-03 10:00:10 +0000 UTC`, in tasks.
+pub fn of_task(ms: i64) -> String {
+    Zone::new(true).format(ms, "%Y-%m-%d %H:%M:%S +0000 UTC")
+}
+
+/// `45s`, `12m`, `3h`, `2d`: how long ago.
+pub fn ago(ms: i64) -> String {
+    let seconds = ms.max(0) / 1000;
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m", seconds / 60),
+        3600..86400 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86400),
+    }
+}
+
+/// A duration as Go writes them: `30s`, `1.5s`, `1h30m`, `500ms`.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let bad = || format!("{text:?} is not a duration (like 30s or 1h30m)");
+    let (mut rest, mut total) = (text, 0.0);
+    while !rest.is_empty() {
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(bad)?;
+        let number: f64 = rest[..end].parse().map_err(|_| bad())?;
+        rest = &rest[end..];
+        let unit_end = rest.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(rest.len());
+        let seconds = match &rest[..unit_end] {
+            "ms" => 0.001,
+            "s" => 1.0,
+            "m" => 60.0,
+            "h" => 3600.0,
+            _ => return Err(bad()),
+        };
+        total += number * seconds;
+        rest = &rest[unit_end..];
+    }
+    if text.is_empty() { Err(bad()) } else { Duration::try_from_secs_f64(total).map_err(|_| bad()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 2026-11-03 10:00:09.250 UTC: 20,760 days (of 86,400 s) since 1970-01-01, and 36,009.25 s.
+    const MS: i64 = 20_760 * 86_400_000 + 36_009_250;
+
+    #[test]
+    fn times_read_as_the_spec_shows_them() {
+        let zone = Zone::new(true);
+        assert_eq!(zone.since(MS), "03 Nov 2026 10:00:09Z");
+        assert_eq!(zone.of_day(MS), "10:00:09Z");
+        assert_eq!(zone.of_line(MS, false, false), "10:00:09");
+        assert_eq!(zone.of_line(MS, true, true), "2026-11-03 10:00:09.250");
+        assert_eq!(of_task(MS), "2026-11-03 10:00:09 +0000 UTC");
+        let east = Zone(TimeZone::fixed(jiff::tz::offset(13)));
+        assert_eq!(east.since(MS), "03 Nov 2026 23:00:09+13:00");
+    }
+
+    #[test]
+    fn durations_parse_as_go_writes_them() {
+        for (text, ms) in
+            [("30s", 30_000), ("1.5s", 1_500), ("1h30m", 5_400_000), ("500ms", 500), ("10m", 600_000)]
+        {
+            assert_eq!(duration(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+        for bad in ["", "30", "s", "3 s", "1.2.3s", "-1s", "5x"] {
+            assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+}

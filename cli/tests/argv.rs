@@ -1,0 +1,94 @@
+//! Every command line that clients send (spec/clients.md 2.2, P0 and P1 of what is offered) is understood.
+
+use clap::Parser;
+use cli::arguments::{Arguments, NOT_OFFERED, Verb};
+
+fn parse(line: &str) -> Result<Arguments, clap::Error> {
+    Arguments::try_parse_from(["juju"].into_iter().chain(line.split_whitespace()))
+}
+
+#[test]
+fn every_line_of_the_clients_is_understood() {
+    let lines = [
+        "add-model --no-switch m local/local --controller c --config a=b --config c=d --credential x",
+        "add-model --no-switch m",
+        "show-model --format json m",
+        "show-model --format json",
+        "deploy --model m ./charm app --attach-storage a,b --base ubuntu@24.04 --bind db=alpha --channel c --config k=v \
+         --config l=w --constraints mem=8G --force --num-units 2 --overlay f --resource r=p --revision 1 --storage d=p,1 \
+         --to 0,lxd:1 --trust",
+        "deploy --model m charm",
+        "status --model m --format json",
+        "integrate --model m a:e b:f --via 10.0.0.0/8,10.1.0.0/16",
+        "integrate --model m a b",
+        "run --model m --format json u/0 act --wait 30s --params f.yaml",
+        "run --model m --format json u/leader act",
+        "config --model m --format json app",
+        "config --model m app k=true l=w --reset a,b",
+        "config --model m app --reset a",
+        "remove-application --model m --no-prompt a b --destroy-storage --force",
+        "remove-unit --model m --no-prompt a/0 a/1 --destroy-storage --force",
+        "remove-unit --model m --no-prompt a --num-units 2",
+        "destroy-model m --no-prompt --destroy-storage --force --no-wait --release-storage --timeout 10s",
+        "debug-log --model m --limit 0",
+        "version --format json --all",
+        "version",
+        // P1 of what is offered.
+        "add-unit --model m app --attach-storage s --num-units 2 --to 3",
+        "remove-relation --model m a:e b --force",
+        "refresh --model m app --path f --base b --channel c --config k=v --force --force-base --force-units --resource \
+         r=f --revision 2 --storage d=x --trust",
+        "model-config --model m --format json",
+        "model-config --model m k=v",
+        "model-config --model m --reset a,b",
+        "show-unit --model m u/0 --format json",
+        // People and scripts.
+        "relate a b",
+        "resolve u/0 --no-retry",
+        "upgrade-charm app --path f",
+        "status --relations --utc --color web*",
+        "debug-log --replay --no-tail --include-module unit -i web/0 -x db -l warning --ms --date",
+        "-m here:admin/dev status",
+        "up --data d",
+        "down --data d",
+        "why web/0",
+        "why web:db db",
+    ];
+    for line in lines {
+        match parse(line) {
+            Err(error) => panic!("{line}: {error}"),
+            Ok(Arguments { verb: Verb::Other(words), .. }) => panic!("{line}: {words:?} is unknown"),
+            Ok(_) => {}
+        }
+    }
+}
+
+#[test]
+fn flags_reach_their_verb() {
+    let arguments =
+        parse("deploy --model here:admin/m ./c web --config a=1 -n 3 --to 0,1").expect("understood");
+    assert_eq!(arguments.everywhere.model.as_deref(), Some("here:admin/m"));
+    let Verb::Deploy(deploy) = arguments.verb else { panic!("deploy") };
+    assert_eq!(
+        (deploy.charm.as_str(), deploy.application.as_deref(), deploy.num_units),
+        ("./c", Some("web"), 3)
+    );
+    assert_eq!((deploy.config, deploy.to), (vec!["a=1".to_owned()], vec!["0".to_owned(), "1".to_owned()]));
+}
+
+#[test]
+fn nonsense_is_a_usage_error() {
+    for line in
+        ["integrate a", "deploy", "debug-log --tail --no-tail", "debug-log -l LOUD", "run u/0 a --wait soon"]
+    {
+        assert_eq!(parse(line).map(drop).map_err(|error| error.exit_code()), Err(2), "{line}");
+    }
+}
+
+#[test]
+fn what_is_not_offered_is_no_verb_of_ours() {
+    for verb in NOT_OFFERED {
+        let parsed = parse(verb).expect("any verb is taken");
+        assert!(matches!(parsed.verb, Verb::Other(_)), "{verb} is offered");
+    }
+}

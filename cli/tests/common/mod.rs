@@ -1,0 +1,221 @@
+//! One model of the spec (spec/clients.md 3.3), as the controller would tell it.
+#![allow(dead_code)] // each test file uses what it needs
+
+pub mod fake;
+
+use api::operator::*;
+use serde_json::json;
+use state::charm::{Base, OptionType, Role, Scope};
+use state::life::Life;
+use state::names::{UnitName, Uuid};
+use state::unit::snapshot::Position;
+use std::collections::BTreeMap;
+
+/// 10:00:09 UTC on the first day of the epoch.
+pub const NOW_MS: i64 = 36_009_000;
+
+pub fn info(current: &str, message: &str) -> StatusInfo {
+    StatusInfo {
+        current: current.to_owned(),
+        message: message.to_owned(),
+        since_ms: Some(NOW_MS),
+        ..Default::default()
+    }
+}
+
+fn base() -> Base {
+    Base { name: "ubuntu".to_owned(), channel: "24.04".to_owned(), architectures: vec![] }
+}
+
+fn application(charm: &str, version: &str, message: &str) -> ApplicationStatus {
+    ApplicationStatus {
+        uuid: Uuid(1),
+        life: Life::Alive,
+        charm_name: charm.to_owned(),
+        charm_url: format!("local:{charm}-0"),
+        charm_revision: 0,
+        charm_version: None,
+        base: base(),
+        exposed: false,
+        subordinate: false,
+        subordinate_to: vec![],
+        workload_version: version.to_owned(),
+        status: info("active", message),
+        relations: BTreeMap::new(),
+        units: BTreeMap::new(),
+    }
+}
+
+/// The model of the sample: `ledger/0` with the subordinate `auditor/0`, which runs config-changed.
+pub fn sample() -> Status {
+    let ledger_unit = UnitName::new("ledger", 0);
+    let related = |application: &str, scope| Related {
+        application: application.to_owned(),
+        interface: "audit".to_owned(),
+        scope,
+    };
+    let mut ledger = application("ledger", "2.1", "epoch 1");
+    ledger.relations = BTreeMap::from([("audit".to_owned(), vec![related("auditor", Scope::Container)])]);
+    ledger.units.insert(
+        ledger_unit.clone(),
+        UnitStatus {
+            uuid: Uuid(2),
+            life: Life::Alive,
+            machine: "0".to_owned(),
+            principal: None,
+            leader: true,
+            workload: info("active", "ready"),
+            agent: info("idle", ""),
+            address: "127.0.0.1".to_owned(),
+            ports: vec!["8080/tcp".to_owned()],
+        },
+    );
+    let mut auditor = application("auditor", "", "");
+    auditor.subordinate = true;
+    auditor.subordinate_to = vec!["ledger".to_owned()];
+    auditor.units.insert(
+        UnitName::new("auditor", 0),
+        UnitStatus {
+            uuid: Uuid(3),
+            life: Life::Alive,
+            machine: "0".to_owned(),
+            principal: Some(ledger_unit),
+            leader: true,
+            workload: info("active", ""),
+            agent: info("executing", "running config-changed hook"),
+            address: "127.0.0.1".to_owned(),
+            ports: vec![],
+        },
+    );
+    let end = |application: &str, endpoint: &str, role| RelationEnd {
+        application: application.to_owned(),
+        endpoint: endpoint.to_owned(),
+        role,
+    };
+    Status {
+        position: Position::default(),
+        now_ms: NOW_MS,
+        model: ModelStatus {
+            name: "dev".to_owned(),
+            uuid: Uuid(9),
+            life: Life::Alive,
+            controller: "here".to_owned(),
+            cloud: "local".to_owned(),
+            region: "local".to_owned(),
+            version: "3.6.14".to_owned(),
+            status: info("available", ""),
+        },
+        machines: BTreeMap::from([(
+            "0".to_owned(),
+            MachineStatus {
+                uuid: Uuid(4),
+                life: Life::Alive,
+                agent: info("started", ""),
+                instance: info("running", "Running"),
+                address: "127.0.0.1".to_owned(),
+                instance_id: "box-0".to_owned(),
+                base: base(),
+                zone: "local".to_owned(),
+            },
+        )]),
+        applications: BTreeMap::from([("ledger".to_owned(), ledger), ("auditor".to_owned(), auditor)]),
+        relations: vec![
+            RelationStatus {
+                uuid: Uuid(5),
+                number: 1,
+                life: Life::Alive,
+                interface: "audit".to_owned(),
+                scope: Scope::Container,
+                ends: vec![end("ledger", "audit", Role::Provider), end("auditor", "book", Role::Requirer)],
+                status: info("joined", ""),
+            },
+            RelationStatus {
+                uuid: Uuid(6),
+                number: 0,
+                life: Life::Alive,
+                interface: "ring".to_owned(),
+                scope: Scope::Global,
+                ends: vec![end("ledger", "ring", Role::Peer)],
+                status: info("joining", ""),
+            },
+        ],
+    }
+}
+
+/// The unit of spec/clients.md 3.5.
+pub fn sample_unit() -> UnitInfo {
+    let bag = |key: &str, value: &str| BTreeMap::from([(key.to_owned(), value.to_owned())]);
+    UnitInfo {
+        name: UnitName::new("ledger", 0),
+        uuid: Uuid(2),
+        machine: "0".to_owned(),
+        life: Life::Alive,
+        leader: true,
+        charm_url: "local:ledger-0".to_owned(),
+        address: "127.0.0.1".to_owned(),
+        ports: vec!["8080/tcp".to_owned()],
+        workload_version: "2.1".to_owned(),
+        relations: vec![UnitRelation {
+            number: 1,
+            endpoint: "ledger".to_owned(),
+            related_endpoint: "bank".to_owned(),
+            application_data: bag("greeting", "hi"),
+            local_unit: MemberInfo { in_scope: true, data: bag("address", "127.0.0.1") },
+            related_units: BTreeMap::from([(
+                UnitName::new("teller", 0),
+                MemberInfo { in_scope: true, data: bag("request", "[]") },
+            )]),
+        }],
+    }
+}
+
+pub fn sample_config() -> ApplicationConfig {
+    let setting = |kind, value: Option<serde_json::Value>, user| Setting {
+        kind,
+        description: "what it is for".to_owned(),
+        value,
+        default: None,
+        user,
+    };
+    ApplicationConfig {
+        application: "ledger".to_owned(),
+        charm: "ledger".to_owned(),
+        settings: BTreeMap::from([
+            ("port".to_owned(), setting(OptionType::Int, Some(json!(8080)), true)),
+            ("rate".to_owned(), setting(OptionType::Float, Some(json!(0.5)), false)),
+            ("debug".to_owned(), setting(OptionType::Boolean, Some(json!(true)), false)),
+            ("title".to_owned(), setting(OptionType::String, Some(json!("yes")), true)),
+            ("unset".to_owned(), setting(OptionType::String, None, false)),
+        ]),
+    }
+}
+
+/// Task 7 of spec/clients.md 2.4.
+pub fn sample_task() -> ActionInfo {
+    ActionInfo {
+        id: 7,
+        unit: UnitName::new("ledger", 0),
+        action: "post".to_owned(),
+        status: "completed".to_owned(),
+        message: String::new(),
+        results: BTreeMap::from([
+            ("balance".to_owned(), json!("30")),
+            ("nested".to_owned(), json!({ "a": "1" })),
+            ("return-code".to_owned(), json!(0)),
+        ]),
+        log: vec![(NOW_MS, "posting".to_owned())],
+        enqueued_ms: NOW_MS,
+        started_ms: Some(NOW_MS),
+        completed_ms: Some(NOW_MS),
+    }
+}
+
+pub fn sample_model() -> ModelInfo {
+    ModelInfo {
+        uuid: Uuid(9),
+        name: "dev".to_owned(),
+        life: Life::Alive,
+        controller: Uuid(8),
+        created_ms: NOW_MS,
+    }
+}

@@ -1,0 +1,116 @@
+//! `status` as people see it: the expected pages are the spec's (spec/clients.md 3.3), trailing blanks left out.
+
+mod common;
+
+use cli::commands::status::filter;
+use cli::render::status_table::{page, remark};
+use cli::times::Zone;
+use common::{info, sample};
+use state::life::Life;
+use state::names::UnitName;
+
+const HEAD: &str = "\
+Model  Controller  Cloud/Region  Version  Timestamp
+dev    here        local/local   3.6.14   10:00:09Z
+";
+
+#[test]
+fn the_page_is_the_specs_sample() {
+    let expected = format!(
+        "{HEAD}
+App      Version  Status  Scale  Charm    Channel  Rev  Exposed  Message
+auditor           active      1  auditor             0  no
+ledger   2.1      active      1  ledger              0  no       epoch 1
+
+Unit          Workload  Agent      Machine  Public address  Ports     Message
+ledger/0*     active    idle       0        127.0.0.1       8080/tcp  ready
+  auditor/0*  active    executing           127.0.0.1                 (config-changed)
+
+Machine  State    Address    Inst id  Base          AZ     Message
+0        started  127.0.0.1  box-0    ubuntu@24.04  local  Running
+"
+    );
+    assert_eq!(page(&sample(), &Zone::new(true), false), expected);
+}
+
+#[test]
+fn relations_are_a_section_when_asked_for() {
+    let expected = "
+Integration provider  Requirer      Interface  Type         Message
+ledger:audit          auditor:book  audit      subordinate
+ledger:ring           ledger:ring   ring       peer         joining
+";
+    let text = page(&sample(), &Zone::new(true), true);
+    assert!(text.ends_with(expected), "{text}");
+}
+
+#[test]
+fn a_model_without_anything_is_its_head_and_a_remark() {
+    let mut status = sample();
+    status.applications.clear();
+    status.machines.clear();
+    status.relations.clear();
+    assert_eq!(page(&status, &Zone::new(true), true), HEAD);
+    assert_eq!(remark(&status), Some("\nModel \"admin/dev\" is empty.\n".to_owned()));
+    assert_eq!(remark(&sample()), None);
+}
+
+#[test]
+fn units_order_by_number_and_the_scale_counts_the_well() {
+    let mut status = sample();
+    let ledger = status.applications.get_mut("ledger").expect("of the sample");
+    let unit = ledger.units[&UnitName::new("ledger", 0)].clone();
+    for number in [10, 2] {
+        let mut more = unit.clone();
+        more.leader = false;
+        more.agent = if number == 10 { info("lost", "") } else { info("idle", "") };
+        ledger.units.insert(UnitName::new("ledger", number), more);
+    }
+    let text = page(&status, &Zone::new(true), false);
+    let row = text.lines().find(|line| line.starts_with("ledger ")).expect("a row of ledger");
+    assert_eq!(row.split_whitespace().nth(3), Some("2/3"));
+    let names: Vec<&str> = text
+        .lines()
+        .skip_while(|line| !line.starts_with("Unit "))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| name.contains('/'))
+        .collect();
+    assert_eq!(names, ["ledger/0*", "auditor/0*", "ledger/2", "ledger/10"]);
+}
+
+#[test]
+fn a_charms_message_cannot_move_the_cursor() {
+    let mut status = sample();
+    status.applications.get_mut("ledger").expect("of the sample").status.message =
+        "\u{1b}[2J\r\u{202e}ok\nUnit".to_owned();
+    let text = page(&status, &Zone::new(true), false);
+    assert!(text.contains("\\u{1b}[2J\\u{d}\\u{202e}ok Unit\n"), "{text}");
+    assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
+}
+
+#[test]
+fn a_filter_keeps_what_it_names_and_what_that_needs() {
+    let keeps = |filters: &[&str]| {
+        let mut status = sample();
+        let mut bystander = status.applications["ledger"].clone();
+        bystander.units.clear();
+        status.applications.insert("other".to_owned(), bystander);
+        filter(&mut status, &filters.iter().map(|word| word.to_string()).collect::<Vec<_>>());
+        let names: Vec<String> = status.applications.into_keys().collect();
+        (names.join(" "), status.machines.len())
+    };
+    assert_eq!(keeps(&["ledger"]), ("ledger".to_owned(), 1));
+    // A subordinate is shown with its principal.
+    assert_eq!(keeps(&["auditor/0"]), ("auditor ledger".to_owned(), 1));
+    assert_eq!(keeps(&["other"]), ("other".to_owned(), 0));
+    assert_eq!(keeps(&["nothing*"]), (String::new(), 0));
+}
+
+#[test]
+fn a_dying_model_says_so_in_its_head() {
+    let mut status = sample();
+    status.model.life = Life::Dying;
+    let text = page(&status, &Zone::new(true), false);
+    assert!(text.starts_with("Model  Controller  Cloud/Region  Version  Timestamp  Notes\n"), "{text}");
+    assert!(text.lines().nth(1).is_some_and(|line| line.ends_with("  model is dying")), "{text}");
+}

@@ -1,0 +1,250 @@
+//! Verbs against a controller that answers as told: what they ask, what they print, how they end
+//! (spec/clients.md 2.5, 3.6, 3.7).
+
+mod common;
+
+use api::operator::{LogLine, LogPage};
+use clap::Parser;
+use cli::arguments::{Arguments, Verb};
+use cli::commands::{add_unit, config, debug_log, deploy, remove_unit, run};
+use cli::failure::Failure;
+use cli::output::Output;
+use cli::session::Session;
+use common::fake::Fake;
+use common::sample_task;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+fn session(api: Fake) -> Session<Fake> {
+    let charm_cache = PathBuf::from("no charm here needs packages");
+    Session { api, model: "dev".to_owned(), output: Output::memory(), charm_cache }
+}
+
+/// Does what `words` say.
+async fn does(words: &[&str], at: &Session<Fake>) -> Result<(), Failure> {
+    let parsed = Arguments::try_parse_from(["juju"].iter().chain(words)).expect("understood");
+    match parsed.verb {
+        Verb::Run(args) => run::run(&args, at).await,
+        Verb::Deploy(args) => deploy::run(&args, at).await,
+        Verb::AddUnit(args) => add_unit::run(&args, at).await,
+        Verb::Config(args) => config::run(&args, at).await,
+        Verb::DebugLog(args) => debug_log::run(&args, at).await,
+        Verb::RemoveUnit(args) => remove_unit::run(&args, at).await,
+        verb => panic!("{verb:?} is not tried here"),
+    }
+}
+
+fn ledger(task: Option<api::operator::ActionInfo>) -> Session<Fake> {
+    session(Fake { units: vec!["ledger/0".to_owned()], task, ..Fake::default() })
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_task_that_succeeds_is_json_by_unit() {
+    let at = ledger(Some(sample_task()));
+    let done =
+        does(&["run", "--format", "json", "ledger/0", "post", "account=cash", "amount=3", "a.b=yes"], &at)
+            .await;
+    assert_eq!(done, Ok(()));
+    let (stdout, stderr) = at.output.said();
+    let document: Value = serde_json::from_str(&stdout).expect("JSON");
+    assert_eq!(document["ledger/0"]["results"]["balance"], json!("30"));
+    assert_eq!(stderr, "");
+    let asked = &at.api.asked()[0];
+    assert!(
+        asked.contains("\"account\": String(\"cash\")") && asked.contains("\"amount\": Number(3)"),
+        "{asked}"
+    );
+    assert!(asked.contains("\"a\": Object {\"b\": Bool(true)}"), "{asked}");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_process_that_fails_is_json_and_exit_code_1() {
+    let mut task = sample_task();
+    task.status = "failed".to_owned();
+    task.results.insert("return-code".to_owned(), json!(3));
+    let at = ledger(Some(task));
+    let failure = does(&["run", "--format", "json", "ledger/0", "post"], &at).await.expect_err("it failed");
+    assert_eq!(failure.code, 1);
+    assert!(failure.text().contains("task failed"), "{failure:?}");
+    assert!(failure.text().contains("id \"7\" with return code 3"), "{failure:?}");
+    let document: Value = serde_json::from_str(&at.output.said().0).expect("JSON besides");
+    assert_eq!(document["ledger/0"]["status"], "failed");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn action_fail_with_a_process_that_ended_well_is_exit_code_0() {
+    let mut task = sample_task();
+    task.status = "failed".to_owned();
+    task.message = "the book is frozen".to_owned();
+    let at = ledger(Some(task));
+    assert_eq!(does(&["run", "ledger/0", "post"], &at).await, Ok(()));
+    let (stdout, _) = at.output.said();
+    assert!(stdout.starts_with("Action id 7 failed: the book is frozen\n"), "{stdout}");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn plain_output_is_the_results_without_the_return_code() {
+    let at = ledger(Some(sample_task()));
+    does(&["run", "--utc", "ledger/0", "post"], &at).await.expect("it succeeded");
+    let (stdout, stderr) = at.output.said();
+    let results: Value = serde_yaml::from_str(&stdout).expect("YAML");
+    assert_eq!(results, json!({ "balance": "30", "nested": { "a": "1" } }));
+    assert_eq!(stderr, "Waiting for task 7...\n10:00:09 posting\n");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn results_that_do_not_come_time_out() {
+    let at = ledger(None);
+    let failure = does(&["run", "ledger/0", "post", "--wait", "20ms"], &at).await.expect_err("it never ends");
+    assert_eq!(failure.code, 1);
+    assert!(failure.message.contains("timed out"), "{failure:?}");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn an_unknown_unit_is_exit_code_0_with_nothing_on_stdout() {
+    let at = ledger(None);
+    assert_eq!(does(&["run", "--format", "json", "ledger/9", "post"], &at).await, Ok(()));
+    let (stdout, stderr) = at.output.said();
+    assert_eq!(stdout, "");
+    assert_eq!(stderr, "Operation failed to schedule any tasks:\nunit \"ledger/9\" not found\n");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn an_unknown_action_is_exit_code_1_and_not_found() {
+    let at = ledger(None);
+    let failure = does(&["run", "--format", "json", "ledger/0", "fly"], &at).await.expect_err("unknown");
+    assert_eq!(failure.code, 1);
+    assert!(failure.text().contains("(not found)"), "{failure:?}");
+    assert_eq!(at.output.said().0, "");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn what_cannot_be_run_is_not_sent() {
+    for words in [
+        &["run", "ledger", "post"][..],
+        &["run", "ledger/0"],
+        &["run", "ledger/0", "other/0", "post"],
+        &["run", "ledger/0", "post", "Key=1"],
+        &["run", "ledger/0", "post", "a..b=1"],
+        &["run", "ledger/0", "post", "word"],
+    ] {
+        let at = ledger(None);
+        assert_eq!(does(words, &at).await.expect_err("a usage error").code, 2, "{words:?}");
+        assert!(at.api.asked().is_empty(), "{words:?}");
+    }
+}
+
+fn charm(folder: &std::path::Path, metadata: &str) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::create_dir_all(folder.join("hooks")).expect("made");
+    std::fs::write(folder.join("metadata.yaml"), metadata).expect("written");
+    std::fs::write(folder.join("hooks/start"), "#!/bin/sh\n").expect("written");
+    let executable = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(folder.join("hooks/start"), executable).expect("own file");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_charm_the_controller_has_is_not_sent_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    charm(folder.path(), "name: web\nsummary: s\ndescription: d\n");
+    let path = folder.path().display().to_string();
+    for has_archive in [false, true] {
+        let at = session(Fake { has_archive, ..Fake::default() });
+        does(&["deploy", &path, "--config", "port=81", "-n", "3", "--to", "0,1"], &at)
+            .await
+            .expect("deployed");
+        // Three units: the first on 0, one anywhere, and one on 1.
+        let mut expected = vec![
+            "deploy web units=2 to=Some(\"0\") config={\"port\": \"81\"}".to_owned(),
+            "add web units=1 to=Some(\"1\")".to_owned(),
+        ];
+        if !has_archive {
+            expected.insert(0, "upload".to_owned());
+        }
+        assert_eq!(at.api.asked(), expected);
+        let (_, stderr) = at.output.said();
+        assert!(stderr.ends_with("Deploying \"web\" from local charm \"web\", revision 3\n"), "{stderr}");
+    }
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn all_problems_of_a_charm_are_told_before_anything_is_sent() {
+    let folder = tempfile::tempdir().expect("a folder");
+    charm(folder.path(), "name: Web\nrequires:\n  db: {scope: odd}\n");
+    let at = session(Fake::default());
+    let path = folder.path().display().to_string();
+    let failure = does(&["deploy", &path], &at).await.expect_err("a bad charm");
+    let problems = failure.text().lines().filter(|line| line.contains("metadata.yaml")).count();
+    assert!(problems >= 3, "{}", failure.text());
+    assert_eq!(at.api.asked(), Vec::<String>::new());
+
+    let failure = does(&["deploy", "no-such-charm"], &at).await.expect_err("no charm");
+    assert!(
+        failure.text().starts_with("ERROR no charm at \"no-such-charm\"\n      give the path"),
+        "{failure:?}"
+    );
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn units_without_a_place_are_added_together() {
+    let at = session(Fake::default());
+    does(&["add-unit", "web", "-n", "3", "--to", "4"], &at).await.expect("added");
+    assert_eq!(at.api.asked(), ["add web units=1 to=Some(\"4\")", "add web units=2 to=None"]);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_single_key_is_its_bare_value_and_an_unknown_one_an_error() {
+    let at = session(Fake::default());
+    does(&["config", "ledger", "port"], &at).await.expect("known");
+    does(&["config", "ledger", "title"], &at).await.expect("known");
+    assert_eq!(at.output.said().0, "8080\nyes\n");
+    assert_eq!(does(&["config", "ledger", "nothing"], &at).await.expect_err("unknown").code, 1);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn settings_and_resets_are_one_change() {
+    let at = session(Fake::default());
+    does(&["config", "ledger", "a=1", "b=x=y", "--reset", "c,d"], &at).await.expect("changed");
+    assert_eq!(at.api.asked(), ["configure dev ledger {\"a\": \"1\", \"b\": \"x=y\"} [\"c\", \"d\"]"]);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn the_whole_log_comes_in_pages_and_ends() {
+    let line = |text: &str| LogLine {
+        at_ms: common::NOW_MS,
+        level: "INFO".to_owned(),
+        module: "unit.web/0.juju-log".to_owned(),
+        entity: "unit-web-0".to_owned(),
+        text: text.to_owned(),
+    };
+    let pages = vec![
+        LogPage { lines: vec![line("one")], cursor: "c1".to_owned(), more: true },
+        LogPage { lines: vec![line("two")], cursor: "c2".to_owned(), more: false },
+    ];
+    let at = session(Fake { pages: pages.into(), ..Fake::default() });
+    does(&["debug-log", "--limit", "0", "--utc", "--no-tail", "--replay"], &at).await.expect("it ends");
+    let prefix = "unit-web-0: 10:00:09 INFO unit.web/0.juju-log";
+    assert_eq!(at.output.said().0, format!("{prefix} one\n{prefix} two\n"));
+    assert_eq!(
+        at.api.asked(),
+        ["log after=None newest=None wait=false", "log after=Some(\"c1\") newest=None wait=false"]
+    );
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn one_refusal_does_not_keep_the_others_from_going() {
+    let refuses = [("web/8".to_owned(), "unit \"web/8\" not found".to_owned())].into();
+    let at = session(Fake { refuses, ..Fake::default() });
+    let failure =
+        does(&["remove-unit", "--no-prompt", "web/8", "web/9"], &at).await.expect_err("one is unknown");
+    assert_eq!(failure.text(), "ERROR unit \"web/8\" not found\n");
+    assert_eq!(at.api.asked(), ["remove web/8 force=false", "remove web/9 force=false"]);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_dry_run_removes_nothing() {
+    let at = session(Fake::default());
+    does(&["remove-unit", "--dry-run", "web/8"], &at).await.expect("said");
+    assert_eq!(at.output.said().1, "would remove unit web/8\n");
+    assert!(at.api.asked().is_empty());
+}

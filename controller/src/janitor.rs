@@ -1,0 +1,65 @@
+//! What removals leave behind, cleared in bounded bites, and the bound on what a model's log keeps (design 5).
+//! Tombstones stay.
+
+use crate::outside::Outside;
+use crate::session::Controller;
+use crate::store::Store;
+use api::error::ApiError;
+use state::model::draft::{Draft, Key, PAGE_MAX, Reader, read_all};
+use state::model::keys::{GLOBAL, LogDoc, Model, last_id};
+use state::model::{application, cleanup};
+use state::names::Uuid;
+
+/// Log lines a model keeps: some 200 bytes each, 4 MiB, a few days of a quiet model.
+pub const LOG_LINES_MAX: usize = 20_000;
+/// Between two sweeps; leftovers disturb nobody.
+pub const SWEEP_EVERY_MS: u64 = 10_000;
+
+/// One sweep over all models: of each leftover one bite, of each log one. True = there is more to do now.
+pub async fn sweep<S: Store, O: Outside>(controller: &Controller<S, O>) -> Result<bool, ApiError> {
+    let models = controller.read(|reader| read_all::<Uuid>(reader, &GLOBAL.all("model-name"))).await;
+    let mut more = false;
+    for (_, id) in models {
+        let model = Model(id);
+        let (left, destroyed, old) = controller
+            .read(move |reader| {
+                let ids = |prefix: &str| -> Vec<Uuid> {
+                    reader
+                        .scan(prefix, "", PAGE_MAX)
+                        .iter()
+                        .filter_map(|stored| last_id(&stored.key))
+                        .collect()
+                };
+                (ids(&model.cleanups()), ids(&model.all("reap")), oldest(reader, model))
+            })
+            .await;
+        for id in left {
+            more |= controller.run(move |draft| Ok(cleanup::bite(draft, model, id))).await?.answer;
+        }
+        for id in destroyed {
+            controller.run(move |draft| Ok(application::reap_more(draft, model, id))).await?;
+            more = true;
+        }
+        if !old.is_empty() {
+            more |= old.len() == PAGE_MAX;
+            let transition = move |draft: &mut Draft<'_>| {
+                old.iter().for_each(|key| draft.remove(&Key::<LogDoc>::new(key.clone())));
+                Ok(())
+            };
+            controller.run(transition).await?;
+        }
+    }
+    Ok(more)
+}
+
+/// A bite of the oldest log lines beyond the bound.
+fn oldest(reader: &dyn Reader, model: Model) -> Vec<String> {
+    let lines = reader.scan(&model.logs(), "", usize::MAX);
+    let mut places: Vec<(u64, String)> =
+        lines.into_iter().map(|stored| (stored.revision, stored.key)).collect();
+    let beyond = places.len().saturating_sub(LOG_LINES_MAX).min(PAGE_MAX);
+    if beyond > 0 {
+        places.sort();
+    }
+    places.into_iter().take(beyond).map(|(_, key)| key).collect()
+}

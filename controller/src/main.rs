@@ -1,0 +1,91 @@
+//! The controller's program: arguments, logging, run.
+
+use anyhow::{Context, Result, bail};
+use controller::host::{self, Host};
+use controller::installation::Installation;
+use controller::outside::{Outside, version_4};
+use controller::store::sqlite::{Options, Sqlite};
+use controller::{Controller, janitor, server};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+const USAGE: &str = "usage: pintle-controller --data DIR [--listen ADDRESS:PORT] [--restored]";
+
+struct Arguments {
+    data: PathBuf,
+    /// Port 0 = the one it had, or any.
+    listen: SocketAddr,
+    restored: bool,
+}
+
+fn arguments() -> Result<Arguments> {
+    let (mut data, mut listen, mut restored) = (None, SocketAddr::from(([127, 0, 0, 1], 0)), false);
+    let mut given = std::env::args().skip(1);
+    while let Some(flag) = given.next() {
+        let mut value = || given.next().with_context(|| format!("{flag} needs a value\n{USAGE}"));
+        match flag.as_str() {
+            "--data" => data = Some(PathBuf::from(value()?)),
+            "--listen" => {
+                let text = value()?;
+                listen = text
+                    .parse()
+                    .with_context(|| format!("{text:?} is not an address like 127.0.0.1:17070"))?;
+            }
+            "--restored" => restored = true,
+            _ => bail!("unknown argument {flag:?}\n{USAGE}"),
+        }
+    }
+    Ok(Arguments { data: data.context(USAGE)?, listen, restored })
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() {
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+    let run = async { run(arguments()?).await };
+    if let Err(error) = run.await {
+        eprintln!("ERROR {error:#}");
+        std::process::exit(1);
+    }
+}
+
+async fn run(arguments: Arguments) -> Result<()> {
+    let mut installation = Installation::open(&arguments.data)?;
+    let options = Options { restored: arguments.restored, ..Options::new(version_4(host::random())) };
+    let store = Sqlite::open(&installation.store(), options)?;
+    let host = Host::new(installation.archives())?;
+    let controller = Controller::new(store.clone(), host, installation.controller());
+    let mut listen = arguments.listen;
+    if let (0, Some(before)) = (listen.port(), installation.address()) {
+        listen.set_port(before.port());
+    }
+    let listener = TcpListener::bind(listen).await.with_context(|| format!("cannot listen on {listen}"))?;
+    installation.listens(listener.local_addr()?)?;
+    installation.introduce(&controller).await?;
+    let acceptor = server::acceptor(&installation.certificate, &installation.key)?;
+    tracing::info!(address = %listener.local_addr()?, controller = %installation.controller(), "serving");
+    tokio::spawn(sweep(controller.clone()));
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let stop = async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    };
+    tokio::select! {
+        () = server::serve(controller, listener, acceptor, stop) => Ok(()),
+        why = store.broken() => bail!("the store is broken: {why}; ending, to start again from what is on disk"),
+    }
+}
+
+async fn sweep(controller: Arc<Controller<Sqlite, Host>>) {
+    loop {
+        // What could not be cleared now is found again by the next sweep.
+        if !matches!(janitor::sweep(&controller).await, Ok(true)) {
+            let next = controller.outside.monotonic_ms() + janitor::SWEEP_EVERY_MS;
+            controller.outside.sleep_until(next).await;
+        }
+    }
+}

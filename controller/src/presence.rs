@@ -1,0 +1,83 @@
+//! Who is there: an agent whose stream takes what it is sent (design 9). In memory only; after a start of the
+//! controller everybody has the full time to come back.
+
+use state::names::Uuid;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+/// An agent that was silent so long is shown as lost: four heartbeat periods of its reader.
+pub const LOST_AFTER_MS: u64 = 4 * api::WATCH_SILENCE_MS;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Monotonic.
+    pub last_ms: u64,
+    /// What it runs: `running config-changed hook`.
+    pub executing: Option<String>,
+}
+
+pub struct Presence {
+    started_ms: u64,
+    seen: Mutex<BTreeMap<Uuid, Seen>>,
+}
+
+/// Presence of everybody at one moment.
+pub struct Roll {
+    now_ms: u64,
+    started_ms: u64,
+    seen: BTreeMap<Uuid, Seen>,
+}
+
+impl Presence {
+    pub fn new(started_ms: u64) -> Presence {
+        Presence { started_ms, seen: Mutex::default() }
+    }
+
+    pub fn saw(&self, agent: Uuid, now_ms: u64) {
+        self.seen().entry(agent).or_default().last_ms = now_ms;
+    }
+
+    pub fn executes(&self, agent: Uuid, executing: Option<String>, now_ms: u64) {
+        self.seen().insert(agent, Seen { last_ms: now_ms, executing });
+    }
+
+    pub fn forget(&self, agent: Uuid) {
+        self.seen().remove(&agent);
+    }
+
+    pub fn roll(&self, now_ms: u64) -> Roll {
+        Roll { now_ms, started_ms: self.started_ms, seen: self.seen().clone() }
+    }
+
+    fn seen(&self) -> std::sync::MutexGuard<'_, BTreeMap<Uuid, Seen>> {
+        self.seen.lock().expect("no holder of the roll panics")
+    }
+}
+
+impl Roll {
+    /// Silent for longer than [`LOST_AFTER_MS`].
+    pub fn is_lost(&self, agent: Uuid) -> bool {
+        let last_ms = self.seen.get(&agent).map_or(self.started_ms, |seen| seen.last_ms);
+        self.now_ms.saturating_sub(last_ms) > LOST_AFTER_MS
+    }
+
+    pub fn executing(&self, agent: Uuid) -> Option<&str> {
+        self.seen.get(&agent)?.executing.as_deref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_is_lost_after_sixty_silent_seconds_and_never_before() {
+        let presence = Presence::new(1_000);
+        let (here, never) = (Uuid(1), Uuid(2));
+        presence.saw(here, 30_000);
+        assert!(!presence.roll(90_000).is_lost(here));
+        assert!(presence.roll(90_001).is_lost(here));
+        assert!(!presence.roll(61_000).is_lost(never), "the controller itself has just started");
+        assert!(presence.roll(61_001).is_lost(never));
+    }
+}

@@ -1,0 +1,254 @@
+//! HTTPS in front of the handlers: authentication before, error mapping after, bounds around.
+//!
+//! The accept loop is our own: TLS 1.3 only, few connections that have not shown a token yet, and those not for long
+//! (S18). Nothing is read from a body before its sender may call the route.
+
+use crate::authority;
+use crate::dispatch::{Reply, answer};
+use crate::outside::Outside;
+use crate::session::{Controller, Session};
+use crate::store::Store;
+use api::error::{ApiError, ErrorCode};
+use api::operator::ARCHIVE_BYTES_MAX;
+use api::routes::{ROUTES, Row, Takes};
+use axum::Router;
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::{RawPathParams, Request};
+use axum::http::{Extensions, HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::Response;
+use axum::routing::{MethodFilter, on};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+/// Connections that have not shown a valid token yet; more wait in the kernel (S18).
+const STRANGERS_MAX: usize = 64;
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
+/// From the handshake to the end of the first authenticated request's head.
+const STRANGER_TIMEOUT: Duration = Duration::from_secs(10);
+/// An idle connection; clients give theirs up sooner.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+/// A record is at most 1 MiB of writes and 60 lines of log (design 5); JSON may double it.
+const BODY_BYTES_MAX: usize = 4 << 20;
+/// 4 MiB at 70 KiB/s.
+const BODY_TIMEOUT: Duration = Duration::from_secs(60);
+/// 512 MiB at 1 MiB/s.
+const UPLOAD_TIMEOUT: Duration = Duration::from_secs(512);
+/// Archives in memory at once: two of 512 MiB.
+const UPLOADS_MAX: usize = 2;
+/// What is under way when the process is told to stop may end; streams never would.
+const STOP_TIMEOUT: Duration = Duration::from_secs(2);
+/// A peer that acknowledges nothing for so long is gone: an agent gives the stream up after the same time.
+const UNACKNOWLEDGED_MS_MAX: u32 = api::WATCH_SILENCE_MS as u32;
+
+/// The TLS side: one certificate, TLS 1.3 only. An error says what is wrong with the PEM texts.
+pub fn acceptor(certificate: &str, key: &str) -> anyhow::Result<TlsAcceptor> {
+    let chain = CertificateDer::pem_slice_iter(certificate.as_bytes()).collect::<Result<Vec<_>, _>>()?;
+    let key = PrivateKeyDer::from_pem_slice(key.as_bytes())?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])?
+        .with_no_client_auth()
+        .with_single_cert(chain, key)?;
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+/// A connection's place among the strangers, until it shows a token.
+#[derive(Clone)]
+struct Stranger(Arc<(Mutex<Option<OwnedSemaphorePermit>>, tokio::sync::Notify)>);
+
+impl Stranger {
+    fn is_known(&self) {
+        if self.0.0.lock().expect("no holder panics").take().is_some() {
+            self.0.1.notify_one();
+        }
+    }
+}
+
+/// Serves until `stop`, then lets what is under way end.
+pub async fn serve<S: Store, O: Outside>(
+    controller: Arc<Controller<S, O>>,
+    listener: TcpListener,
+    acceptor: TlsAcceptor,
+    stop: impl Future<Output = ()>,
+) {
+    let router = router(controller);
+    let strangers = Arc::new(Semaphore::new(STRANGERS_MAX));
+    let mut connections = JoinSet::new();
+    let stopping = tokio::sync::watch::Sender::new(false);
+    let mut stop = pin!(stop);
+    loop {
+        let accepted = async {
+            let place = strangers.clone().acquire_owned().await.expect("it is never closed");
+            (place, listener.accept().await)
+        };
+        tokio::select! {
+            () = &mut stop => break,
+            (place, accepted) = accepted => match accepted {
+                Ok((stream, _)) => {
+                    let stranger = Stranger(Arc::new((Mutex::new(Some(place)), tokio::sync::Notify::new())));
+                    let (acceptor, router) = (acceptor.clone(), router.clone());
+                    let mut stopping = stopping.subscribe();
+                    connections.spawn(async move {
+                        let stopped = async move { drop(stopping.wait_for(|stopping| *stopping).await) };
+                        connection(stream, acceptor, router, stranger, stopped).await;
+                    });
+                }
+                // Out of descriptors: the next may be freed any moment, and a hot loop helps nobody.
+                Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+            },
+            Some(_) = connections.join_next(), if !connections.is_empty() => {}
+        }
+    }
+    stopping.send_replace(true);
+    let _ =
+        tokio::time::timeout(STOP_TIMEOUT, async { while connections.join_next().await.is_some() {} }).await;
+}
+
+async fn connection(
+    stream: TcpStream,
+    acceptor: TlsAcceptor,
+    router: Router,
+    stranger: Stranger,
+    stopped: impl Future<Output = ()>,
+) {
+    // Both fail only on a connection that is closed already.
+    let _ = stream.set_nodelay(true);
+    let _ = nix::sys::socket::setsockopt(
+        &stream,
+        nix::sys::socket::sockopt::TcpUserTimeout,
+        &UNACKNOWLEDGED_MS_MAX,
+    );
+    let Ok(Ok(tls)) = tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await else { return };
+    let inner = TowerToHyperService::new(router);
+    let known = stranger.clone();
+    let service = hyper::service::service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
+        request.extensions_mut().insert(known.clone());
+        hyper::service::Service::call(&inner, request)
+    });
+    let mut http = hyper::server::conn::http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(IDLE_TIMEOUT);
+    let mut serving = pin!(http.serve_connection(TokioIo::new(tls), service));
+    tokio::select! {
+        _ = &mut serving => return,
+        () = stranger.0.1.notified() => {}
+        () = tokio::time::sleep(STRANGER_TIMEOUT) => return,
+    }
+    tokio::select! {
+        _ = &mut serving => return,
+        () = stopped => serving.as_mut().graceful_shutdown(),
+    }
+    let _ = serving.await; // the stop's own timeout ends what does not end
+}
+
+/// One service for all routes of the table.
+fn router<S: Store, O: Outside>(controller: Arc<Controller<S, O>>) -> Router {
+    let uploads = Arc::new(Semaphore::new(UPLOADS_MAX));
+    let mut router = Router::new();
+    for row in ROUTES {
+        let method = match row.takes {
+            Takes::Nothing => MethodFilter::GET,
+            Takes::Json(_) | Takes::Bytes => MethodFilter::POST,
+        };
+        let (controller, uploads) = (controller.clone(), uploads.clone());
+        let handler = move |params: RawPathParams, request: Request| {
+            let params = params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+            let (controller, uploads) = (controller.clone(), uploads.clone());
+            async move { respond(one(controller, row, params, request, uploads).await) }
+        };
+        router = router.route(row.path, on(method, handler));
+    }
+    let unknown = move |request: Request| {
+        let controller = controller.clone();
+        async move {
+            let known = session(&controller, request.headers(), request.extensions()).await;
+            respond(known.and_then(|_| Err(ApiError::new(ErrorCode::NotFound, "there is no such route"))))
+        }
+    };
+    router.method_not_allowed_fallback(unknown.clone()).fallback(unknown)
+}
+
+/// Whose request it is; releases the connection's place among the strangers.
+async fn session<S: Store, O: Outside>(
+    controller: &Arc<Controller<S, O>>,
+    headers: &HeaderMap,
+    extensions: &Extensions,
+) -> Result<Session<S, O>, ApiError> {
+    let header = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let token = header.and_then(|value| value.strip_prefix("Bearer "));
+    let session = controller.session(token.ok_or_else(authority::unauthorised)?).await?;
+    if let Some(stranger) = extensions.get::<Stranger>() {
+        stranger.is_known();
+    }
+    Ok(session)
+}
+
+async fn one<S: Store, O: Outside>(
+    controller: Arc<Controller<S, O>>,
+    row: &Row,
+    params: BTreeMap<String, String>,
+    request: Request,
+    uploads: Arc<Semaphore>,
+) -> Result<Reply, ApiError> {
+    let session = session(&controller, request.headers(), request.extensions()).await?;
+    authority::check(&session.principal, row.route)?;
+    if let Some(agent) = params.get("agent") {
+        let id = |text: Option<&String>| {
+            text.and_then(|text| text.parse().ok()).ok_or_else(authority::unauthorised)
+        };
+        authority::check_agent(&session.principal, id(params.get("model"))?, id(Some(agent))?)?;
+    }
+    let _upload = match row.takes {
+        Takes::Bytes => Some(uploads.acquire().await.expect("it is never closed")),
+        Takes::Nothing | Takes::Json(_) => None,
+    };
+    let body = body(row, request.into_body()).await?;
+    answer(session, row.route, &params, body).await
+}
+
+async fn body(row: &Row, body: Body) -> Result<Bytes, ApiError> {
+    let (bytes_max, timeout) = match row.takes {
+        Takes::Nothing => (0, BODY_TIMEOUT),
+        Takes::Json(_) => (BODY_BYTES_MAX, BODY_TIMEOUT),
+        Takes::Bytes => (ARCHIVE_BYTES_MAX, UPLOAD_TIMEOUT),
+    };
+    match tokio::time::timeout(timeout, to_bytes(body, bytes_max)).await {
+        Ok(Ok(bytes)) => Ok(bytes),
+        Ok(Err(_)) => {
+            let text = format!("the request was cut short or is larger than {bytes_max} bytes");
+            Err(ApiError::new(ErrorCode::Invalid, text))
+        }
+        Err(_) => Err(ApiError::new(ErrorCode::Invalid, "the request did not arrive in time")),
+    }
+}
+
+/// The one mapping of results to HTTP.
+fn respond(result: Result<Reply, ApiError>) -> Response {
+    let (status, kind, body) = match result {
+        Ok(Reply::Json(json)) => (StatusCode::OK, "application/json", Body::from(json)),
+        Ok(Reply::Bytes(bytes)) => (StatusCode::OK, "application/octet-stream", Body::from(bytes)),
+        Ok(Reply::Lines(lines)) => (StatusCode::OK, "application/x-ndjson", lines),
+        Err(error) => {
+            let status = StatusCode::from_u16(error.code.status()).expect("the mapping has valid codes");
+            (status, "application/json", Body::from(serde_json::to_vec(&error).expect("plain data")))
+        }
+    };
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    if status == StatusCode::UNAUTHORIZED {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
+}

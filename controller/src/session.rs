@@ -1,0 +1,153 @@
+//! The controller and a caller's session with it.
+
+use crate::authority::{self, unauthorised};
+use crate::leases::Leases;
+use crate::outside::Outside;
+use crate::presence::Presence;
+use crate::store::{self, Failure, RunError, Store};
+use crate::tokens;
+use api::error::{ApiError, ErrorCode};
+use api::routes::Route;
+use state::model::draft::{Draft, Reader};
+use state::model::keys::Principal;
+use state::model::refusal::{Blocker, Code, Refusal};
+use state::names::Uuid;
+use state::unit::snapshot::Position;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+/// One controller process: the store, the outside, and what is kept in memory only.
+pub struct Controller<S, O> {
+    pub store: S,
+    pub outside: O,
+    /// Its uuid: the name in its certificate.
+    pub id: Uuid,
+    pub presence: Presence,
+    pub(crate) leases: tokio::sync::Mutex<Leases>,
+}
+
+/// What one authenticated caller may ask: implements the traits of `api`.
+pub struct Session<S, O> {
+    pub controller: Arc<Controller<S, O>>,
+    pub principal: Principal,
+}
+
+impl<S, O> Clone for Session<S, O> {
+    fn clone(&self) -> Self {
+        Session { controller: self.controller.clone(), principal: self.principal.clone() }
+    }
+}
+
+impl<S: Store, O: Outside> Controller<S, O> {
+    pub fn new(store: S, outside: O, id: Uuid) -> Arc<Controller<S, O>> {
+        let now_ms = outside.monotonic_ms();
+        let leases = tokio::sync::Mutex::new(Leases::new(now_ms));
+        Arc::new(Controller { store, outside, id, presence: Presence::new(now_ms), leases })
+    }
+
+    /// The session of whoever holds this token.
+    pub async fn session(self: &Arc<Self>, token: &str) -> Result<Session<S, O>, ApiError> {
+        if !tokens::is_token(token) {
+            return Err(unauthorised());
+        }
+        let token = token.to_owned();
+        let principal = self.store.read(move |reader| tokens::holder(reader, &token)).await;
+        Ok(self.session_of(principal.ok_or_else(unauthorised)?))
+    }
+
+    /// A session of a principal that needs no token: the controller's own, and the simulator's.
+    pub fn session_of(self: &Arc<Self>, principal: Principal) -> Session<S, O> {
+        Session { controller: self.clone(), principal }
+    }
+
+    /// Runs a transition; whatever kept it from being committed becomes the caller's error.
+    pub async fn run<A, F>(&self, transition: F) -> Result<store::Committed<A>, ApiError>
+    where
+        A: Send + 'static,
+        F: Fn(&mut Draft<'_>) -> Result<A, Refusal> + Send + Sync + 'static,
+    {
+        match self.store.run(transition).await {
+            Ok(committed) => Ok(committed),
+            Err(RunError::Refused(refusal)) => Err(refused(refusal)),
+            Err(RunError::TooLarge(why)) => Err(ApiError::new(ErrorCode::Invalid, why.to_string())),
+            Err(RunError::Busy(_)) => {
+                let text = "many others change the same thing at this moment; try again";
+                Err(ApiError::new(ErrorCode::Unavailable, text))
+            }
+            Err(RunError::Failed(Failure::Full)) => {
+                Err(ApiError::new(ErrorCode::Unavailable, Failure::Full.to_string()))
+            }
+            Err(RunError::Failed(broken @ Failure::Broken(_))) => {
+                self.outside.broken(&broken.to_string());
+                Err(ApiError::new(ErrorCode::Unavailable, broken.to_string()))
+            }
+        }
+    }
+
+    /// Reads documents of the newest revision.
+    pub async fn read<T, F>(&self, view: F) -> T
+    where
+        T: Send + 'static,
+        F: FnOnce(&dyn Reader) -> T + Send + 'static,
+    {
+        self.store.read(view).await
+    }
+
+    pub fn position(&self, revision: u64) -> Position {
+        Position { history: self.store.history(), revision }
+    }
+
+    /// Waits until the store is past `revision` or it is `until_ms`; true in the first case.
+    pub async fn past_or(&self, revision: u64, until_ms: u64) -> bool {
+        let mut past = pin!(self.store.wait_past(revision));
+        let mut late = pin!(self.outside.sleep_until(until_ms));
+        std::future::poll_fn(move |context| {
+            if past.as_mut().poll(context).is_ready() {
+                return Poll::Ready(true);
+            }
+            late.as_mut().poll(context).map(|()| false)
+        })
+        .await
+    }
+}
+
+impl<S: Store, O: Outside> Session<S, O> {
+    /// The caller is a user who may call this route.
+    pub(crate) fn user(&self, route: Route) -> Result<(), ApiError> {
+        authority::check(&self.principal, route)
+    }
+}
+
+/// A position as the store's port has it.
+pub(crate) fn stored(position: Position) -> store::Position {
+    store::Position { history: position.history, revision: position.revision }
+}
+
+/// A refusal as it goes over the wire: who must act first becomes part of the message.
+pub(crate) fn refused(refusal: Refusal) -> ApiError {
+    let (code, expected) = match refusal.code {
+        Code::NotFound => (ErrorCode::NotFound, None),
+        Code::AlreadyExists => (ErrorCode::AlreadyExists, None),
+        Code::NotAlive => (ErrorCode::NotAlive, None),
+        Code::Invalid | Code::Ambiguous => (ErrorCode::Invalid, None),
+        Code::Busy => (ErrorCode::Blocked, None),
+        Code::Forbidden => (ErrorCode::Unauthorised, None),
+        Code::Fenced => (ErrorCode::Fenced, None),
+        Code::Forked => (ErrorCode::Forked, None),
+        Code::Gap { expected } => (ErrorCode::Gap, Some(expected)),
+        Code::Removed => (ErrorCode::Removed, None),
+    };
+    let mut message = refusal.message;
+    for blocker in &refusal.blockers {
+        message.push_str(&format!("\n{}", line(blocker)));
+    }
+    let help = refusal.blockers.into_iter().map(|blocker| blocker.help).find(|help| !help.is_empty());
+    ApiError { code, message, hint: refusal.hint.or(help), expected }
+}
+
+fn line(blocker: &Blocker) -> String {
+    let error = blocker.last_error.as_ref().map_or(String::new(), |error| format!(" (last error: {error})"));
+    format!("{}: {} is owed by {}{error}", blocker.entity, blocker.duty, blocker.owner)
+}

@@ -1,0 +1,358 @@
+//! What people see of a model, from its documents and from who is there (spec/clients.md 2.4, 3.4; uniter.md F.5).
+
+use crate::presence::Roll;
+use api::operator::*;
+use state::charm::{Base, Role};
+use state::life::Life;
+use state::model::draft::{Reader, read, read_all};
+use state::model::keys::{
+    ApplicationDoc, BagDoc, GLOBAL, MachineDoc, Model, RelationDoc, ScopeDoc, StatusDoc, UnitDoc, last_id,
+};
+use state::model::{application, effective, view};
+use state::names::{RelationNumber, UnitName, Uuid};
+use state::unit::operation::Operation;
+use state::unit::resolve::{Act, Now, next};
+use state::unit::snapshot::{Position, Snapshot};
+use std::collections::BTreeMap;
+
+/// Workload statuses, worst first (spec/clients.md 3.4).
+const WORST_FIRST: [&str; 7] =
+    ["error", "blocked", "maintenance", "waiting", "active", "terminated", "unknown"];
+/// What the units of the local provider run on, as far as a charm does not say: a name clients can parse.
+const BASE: (&str, &str) = ("ubuntu", "24.04");
+
+/// The whole model.
+pub fn of_model(reader: &dyn Reader, model: Model, roll: &Roll, position: Position, now_ms: i64) -> Status {
+    let doc = read(reader, &model.model()).expect("the caller has found the model");
+    let life = read(reader, &model.model_life()).unwrap_or_default();
+    let relations = relations(reader, model);
+    let mut applications = BTreeMap::new();
+    for (key, app) in read_all::<ApplicationDoc>(reader, &model.all("application")) {
+        let id = last_id(&key).expect("an application's key ends with its id");
+        applications.insert(app.name.clone(), of_application(reader, model, roll, (id, &app), &relations));
+    }
+    let mut machines = BTreeMap::new();
+    for (key, machine) in read_all::<MachineDoc>(reader, &model.all("machine")) {
+        let id = last_id(&key).expect("a machine's key ends with its id");
+        machines.insert(machine.name.clone(), of_machine(reader, model, roll, id, machine));
+    }
+    Status {
+        position,
+        now_ms,
+        model: ModelStatus {
+            name: doc.name,
+            uuid: model.0,
+            life,
+            controller: "here".to_owned(),
+            cloud: "local".to_owned(),
+            region: "local".to_owned(),
+            version: api::JUJU_VERSION.to_owned(),
+            status: info("available", "", Some(doc.created_ms)),
+        },
+        machines,
+        applications,
+        relations: relations.iter().map(|(id, doc)| of_relation(reader, model, *id, doc)).collect(),
+    }
+}
+
+fn info(current: &str, message: &str, since_ms: Option<i64>) -> StatusInfo {
+    StatusInfo { current: current.to_owned(), message: message.to_owned(), since_ms, data: BTreeMap::new() }
+}
+
+fn told(doc: StatusDoc) -> StatusInfo {
+    StatusInfo { current: doc.status, message: doc.message, since_ms: Some(doc.since_ms), data: doc.data }
+}
+
+fn base() -> Base {
+    Base { name: BASE.0.to_owned(), channel: BASE.1.to_owned(), architectures: Vec::new() }
+}
+
+fn relations(reader: &dyn Reader, model: Model) -> Vec<(Uuid, RelationDoc)> {
+    let all = read_all(reader, &model.all("relation"));
+    let mut all: Vec<_> = all.into_iter().filter_map(|(key, doc)| Some((last_id(&key)?, doc))).collect();
+    all.sort_by_key(|(_, doc): &(Uuid, RelationDoc)| doc.number);
+    all
+}
+
+/// The relation of this number.
+pub fn relation_of_number(reader: &dyn Reader, model: Model, number: RelationNumber) -> Option<Uuid> {
+    relations(reader, model).into_iter().find(|(_, doc)| doc.number == number).map(|(id, _)| id)
+}
+
+fn of_machine(reader: &dyn Reader, model: Model, roll: &Roll, id: Uuid, doc: MachineDoc) -> MachineStatus {
+    let life = read(reader, &model.machine_life(id)).unwrap_or(Life::Dead);
+    let introduced = reader.get(GLOBAL.token_of(id).text()).is_some();
+    let (agent, instance) = match (life, introduced, roll.is_lost(id)) {
+        (Life::Dead, _, _) => (info("stopped", "", None), "stopped"),
+        (Life::Alive | Life::Dying, false, _) => (info("pending", "", Some(doc.created_ms)), "pending"),
+        (Life::Alive | Life::Dying, true, true) => {
+            (info("down", "agent is not communicating with the controller", None), "running")
+        }
+        (Life::Alive | Life::Dying, true, false) => (info("started", "", Some(doc.created_ms)), "running"),
+    };
+    MachineStatus {
+        uuid: id,
+        life,
+        agent,
+        instance: info(instance, if instance == "running" { "Running" } else { "" }, Some(doc.created_ms)),
+        address: doc.address,
+        instance_id: format!("local-{}", doc.name),
+        base: base(),
+        zone: String::new(),
+    }
+}
+
+fn of_application(
+    reader: &dyn Reader,
+    model: Model,
+    roll: &Roll,
+    (id, doc): (Uuid, &ApplicationDoc),
+    all: &[(Uuid, RelationDoc)],
+) -> ApplicationStatus {
+    let (charm, declared) =
+        application::charm_of(&mut { reader }, model, id).expect("an application has a charm (I22)");
+    let mut units = BTreeMap::new();
+    let mut version = (0, String::new());
+    for (key, ()) in read_all(reader, &model.units_of(id)) {
+        let unit = last_id(&key).expect("an index ends with an id");
+        let doc = read(reader, &model.unit(unit)).expect("an index names what exists (I22)");
+        if let Some(said) =
+            reader.get(model.workload_version(unit).text()).filter(|said| said.revision > version.0)
+        {
+            version = (said.revision, serde_json::from_str(&said.value).expect("a version is text"));
+        }
+        units.insert(doc.name.clone(), of_member(reader, model, roll, unit, &doc));
+    }
+    let mut relations = BTreeMap::<String, Vec<Related>>::new();
+    let mut subordinate_to = Vec::new();
+    for (_, relation) in all {
+        let Some(own) = relation.side_of(id) else { continue };
+        let other = relation.other_side(id);
+        relations.entry(own.endpoint.clone()).or_default().push(Related {
+            application: other.application_name.clone(),
+            interface: own.interface.clone(),
+            scope: relation.scope,
+        });
+        if doc.subordinate && relation.scope == state::charm::Scope::Container {
+            subordinate_to.push(other.application_name.clone());
+        }
+    }
+    let set = read(reader, &model.application_status(id)).filter(|set| set.status != "unset");
+    ApplicationStatus {
+        uuid: id,
+        life: read(reader, &model.application_life(id)).unwrap_or(Life::Dying),
+        charm_name: charm.name,
+        charm_url: charm.url,
+        charm_revision: charm.revision,
+        charm_version: declared.version.clone(),
+        base: declared.base().cloned().unwrap_or_else(base),
+        exposed: false,
+        subordinate: doc.subordinate,
+        subordinate_to,
+        workload_version: version.1,
+        status: set.map_or_else(|| worst(units.values(), doc.created_ms), told),
+        relations,
+        units,
+    }
+}
+
+/// The worst workload status of the units with its unit's message; the first of equals.
+fn worst<'a>(units: impl Iterator<Item = &'a UnitStatus>, created_ms: i64) -> StatusInfo {
+    let rank = |status: &StatusInfo| {
+        WORST_FIRST.iter().position(|known| *known == status.current).unwrap_or(WORST_FIRST.len())
+    };
+    let worst = units.map(|unit| &unit.workload).min_by_key(|status| rank(status));
+    worst.cloned().unwrap_or_else(|| info("unknown", "", Some(created_ms)))
+}
+
+fn of_member(reader: &dyn Reader, model: Model, roll: &Roll, id: Uuid, doc: &UnitDoc) -> UnitStatus {
+    let machine = read(reader, &model.machine(doc.machine));
+    let (workload, agent) = statuses(reader, model, roll, id, doc);
+    UnitStatus {
+        uuid: id,
+        life: effective::life_of(&mut { reader }, model, id, doc),
+        machine: machine.as_ref().map_or(String::new(), |machine| machine.name.clone()),
+        principal: doc.principal.and_then(|id| read(reader, &model.unit(id))).map(|doc| doc.name),
+        leader: leads(reader, model, id, doc),
+        workload,
+        agent,
+        address: machine.map_or(String::new(), |machine| machine.address),
+        ports: ports(reader, model, id),
+    }
+}
+
+fn leads(reader: &dyn Reader, model: Model, id: Uuid, doc: &UnitDoc) -> bool {
+    read(reader, &model.leader(doc.application)).is_some_and(|grant| grant.holder == id)
+}
+
+fn ports(reader: &dyn Reader, model: Model, unit: Uuid) -> Vec<String> {
+    let open = read(reader, &model.ports(unit)).unwrap_or_default();
+    let mut ports: Vec<String> = open.into_values().flatten().collect();
+    let number = |range: &String| range.split(['-', '/']).next().and_then(|first| first.parse::<u32>().ok());
+    ports.sort_by_key(|range| (number(range), range.clone()));
+    ports.dedup();
+    ports
+}
+
+/// Workload and agent status of a unit. An agent's error is shown as the workload's (F.5); a silent agent says
+/// nothing about either.
+pub fn statuses(
+    reader: &dyn Reader,
+    model: Model,
+    roll: &Roll,
+    id: Uuid,
+    doc: &UnitDoc,
+) -> (StatusInfo, StatusInfo) {
+    let workload = read(reader, &model.unit_status(id)).map(told).unwrap_or_default();
+    let agent = read(reader, &model.agent_status(id)).map(told).unwrap_or_default();
+    if reader.get(model.session(id).text()).is_none() {
+        return (workload, StatusInfo { current: "allocating".to_owned(), ..agent });
+    }
+    if roll.is_lost(id) {
+        let lost = format!("agent lost, see: pintle why {}", doc.name);
+        let silent = "agent is not communicating with the controller";
+        return (info("unknown", &lost, agent.since_ms), info("lost", silent, agent.since_ms));
+    }
+    if let Some(running) = roll.executing(id) {
+        return (workload, info("executing", running, agent.since_ms));
+    }
+    if agent.current == "error" {
+        let idle = info("idle", "", agent.since_ms);
+        return (agent, idle);
+    }
+    match undone(reader, model, id) {
+        Some(Act::Begin(run)) => (workload, info("executing", &running(&run.operation), agent.since_ms)),
+        Some(Act::Wait(_) | Act::Stop) | None => (workload, info("idle", "", agent.since_ms)),
+        Some(Act::Adopt(_) | Act::Lock | Act::Settle(_) | Act::Note(_)) => {
+            (workload, info("executing", "", agent.since_ms))
+        }
+    }
+}
+
+/// `running config-changed hook`, `running action post`: what clients cut out of the message.
+pub fn running(operation: &Operation) -> String {
+    match operation {
+        Operation::Hook(hook) => format!("running {} hook", hook.name()),
+        Operation::Action { name, .. } => format!("running action {name}"),
+        Operation::Deploy(_) => "installing charm software".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// What the unit's agent would do next if it had seen all of the model by now: the agent's own decision, asked with
+/// the replica. A unit is idle only if that is to wait. None: nothing is known of the unit's memory yet.
+pub fn undone(reader: &dyn Reader, model: Model, id: Uuid) -> Option<Act> {
+    let local = read(reader, &model.replica(id))?.local;
+    let view = view::full(reader, model, id)?;
+    let mut delta = view.delta;
+    delta.position.history = local.history.unwrap_or_default();
+    let snapshot = Snapshot::from_full(delta).expect("the controller's own view is whole");
+    let leader = snapshot.leader.as_ref().filter(|grant| grant.holder == local.name);
+    // Boots, timers and locks are the machine's: here it has not been rebooted, nothing is due, everything is free.
+    let now = Now {
+        boot: local.boot.clone().unwrap_or_default(),
+        since_boot_ms: 0,
+        agent_start_ms: 0,
+        wall_ms: 0,
+        hook_lock: true,
+        orphan_gone: true,
+        attached: true,
+        link_age_ms: Some(0),
+        leads: leader.map(|grant| grant.generation),
+        idle_ms: 0,
+    };
+    Some(next(&local, Some(&snapshot), &now).act)
+}
+
+fn of_relation(reader: &dyn Reader, model: Model, id: Uuid, doc: &RelationDoc) -> RelationStatus {
+    let mut ends: Vec<RelationEnd> = doc
+        .sides
+        .iter()
+        .map(|side| RelationEnd {
+            application: side.application_name.clone(),
+            endpoint: side.endpoint.clone(),
+            role: side.role,
+        })
+        .collect();
+    ends.sort_by_key(|end| end.role != Role::Provider);
+    let life = effective::life_between(&mut { reader }, model, id, doc);
+    let present = read_all::<ScopeDoc>(reader, &model.scopes(id));
+    let joined =
+        doc.sides.iter().all(|side| present.iter().any(|(_, entry)| entry.application == side.application));
+    let status = match (life, joined) {
+        (Life::Alive, true) => "joined",
+        (Life::Alive, false) => "joining",
+        (Life::Dying | Life::Dead, _) => "broken",
+    };
+    RelationStatus {
+        uuid: id,
+        number: doc.number,
+        life,
+        interface: doc.sides[0].interface.clone(),
+        scope: doc.scope,
+        ends,
+        status: info(status, "", Some(doc.created_ms)),
+    }
+}
+
+/// One unit with the data of its relations.
+pub fn of_unit(reader: &dyn Reader, model: Model, id: Uuid) -> UnitInfo {
+    let doc = read(reader, &model.unit(id)).expect("the caller has found the unit");
+    let machine = read(reader, &model.machine(doc.machine));
+    let mut relations: Vec<UnitRelation> = read_all::<()>(reader, &model.relations_of(doc.application))
+        .into_iter()
+        .filter_map(|(key, ())| {
+            let relation = last_id(&key)?;
+            Some(of_unit_in(reader, model, (id, &doc), relation, &read(reader, &model.relation(relation))?))
+        })
+        .collect();
+    relations.sort_by_key(|relation| relation.number);
+    UnitInfo {
+        name: doc.name.clone(),
+        uuid: id,
+        machine: machine.as_ref().map_or(String::new(), |machine| machine.name.clone()),
+        life: effective::life_of(&mut { reader }, model, id, &doc),
+        leader: leads(reader, model, id, &doc),
+        charm_url: read(reader, &model.application_charm(doc.application))
+            .map_or(String::new(), |charm| charm.url),
+        address: machine.map_or(String::new(), |machine| machine.address),
+        ports: ports(reader, model, id),
+        workload_version: read(reader, &model.workload_version(id)).unwrap_or_default(),
+        relations,
+    }
+}
+
+fn of_unit_in(
+    reader: &dyn Reader,
+    model: Model,
+    (unit, doc): (Uuid, &UnitDoc),
+    id: Uuid,
+    relation: &RelationDoc,
+) -> UnitRelation {
+    let own = relation.side_of(doc.application).expect("a relation's index is of its sides (I22)");
+    let other = relation.other_side(doc.application);
+    let bags: BTreeMap<String, BagDoc> = read_all::<BagDoc>(reader, &model.bags(id))
+        .into_iter()
+        .map(|(_, bag)| (bag.owner.clone(), bag))
+        .collect();
+    let data = |owner: &str| bags.get(owner).map(|bag| bag.values.clone()).unwrap_or_default();
+    let present = read_all::<ScopeDoc>(reader, &model.scopes(id));
+    let related: BTreeMap<UnitName, MemberInfo> = present
+        .iter()
+        .filter(|(_, entry)| entry.application == other.application && entry.unit != doc.name)
+        .map(|(_, entry)| {
+            (entry.unit.clone(), MemberInfo { in_scope: true, data: data(&entry.unit.to_string()) })
+        })
+        .collect();
+    UnitRelation {
+        number: relation.number,
+        endpoint: own.endpoint.clone(),
+        related_endpoint: other.endpoint.clone(),
+        application_data: data(&other.application_name),
+        local_unit: MemberInfo {
+            in_scope: present.iter().any(|(key, _)| last_id(key) == Some(unit)),
+            data: data(&doc.name.to_string()),
+        },
+        related_units: related,
+    }
+}

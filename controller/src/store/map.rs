@@ -1,0 +1,333 @@
+//! The simulator's engine: an ordered map and its change log, in memory. Between a transition's reads and its commit
+//! others may commit, and it checks *only* what the draft recorded (design 14): a read that is not recorded shows as
+//! a lost update.
+//!
+//! Every call gives way at least once, before or after it takes effect, and needs no runtime: to crash a caller is
+//! to drop its future.
+
+use super::{
+    ApplyError, CHANGES_KEPT, Change, Changes, Committed, Compacted, Earlier, Position, RETRIES_MAX,
+    RunError, Store, Undo, from,
+};
+use state::model::draft::{Conflict, Draft, Reader, Revision, Stored, Txn};
+use state::names::Uuid;
+use std::collections::{BTreeMap, VecDeque};
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::Poll;
+use tokio::sync::watch;
+
+/// One commit in the log: what it changed and what had been there.
+#[derive(Clone)]
+struct Commit {
+    changes: Changes,
+    undo: Vec<Undo>,
+}
+
+/// The documents as of one revision; a clone shares them until either changes.
+#[derive(Clone, Default)]
+struct Documents {
+    revision: Revision,
+    by_key: Arc<BTreeMap<String, (Revision, Arc<str>)>>,
+}
+
+impl Reader for Documents {
+    fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    fn get(&self, key: &str) -> Option<Stored> {
+        self.by_key.get_key_value(key).map(stored)
+    }
+
+    fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<Stored> {
+        let below = self
+            .by_key
+            .range(from(prefix, after)..)
+            .take_while(|(key, _)| key.starts_with(prefix));
+        below
+            .filter(|(key, _)| key.as_str() > after)
+            .take(limit)
+            .map(stored)
+            .collect()
+    }
+}
+
+fn stored((key, (revision, value)): (&String, &(Revision, Arc<str>))) -> Stored {
+    Stored {
+        key: key.clone(),
+        revision: *revision,
+        value: value.to_string(),
+    }
+}
+
+#[derive(Clone)]
+struct Contents {
+    documents: Documents,
+    log: VecDeque<Commit>,
+    changes_kept: u64,
+    /// Transactions in the order of their commits, if they are recorded.
+    recorded: Option<Vec<(Revision, Txn)>>,
+}
+
+struct Shared {
+    history: Uuid,
+    contents: Mutex<Contents>,
+    newest: watch::Sender<Revision>,
+}
+
+/// A store in memory.
+#[derive(Clone)]
+pub struct Map(Arc<Shared>);
+
+impl Map {
+    /// An empty store.
+    pub fn new(history: Uuid) -> Map {
+        Map::keeping(history, CHANGES_KEPT)
+    }
+
+    /// An empty store whose log keeps this many revisions.
+    pub fn keeping(history: Uuid, changes_kept: u64) -> Map {
+        let (documents, log) = (Documents::default(), VecDeque::new());
+        Map::of(
+            history,
+            Contents {
+                documents,
+                log,
+                changes_kept,
+                recorded: None,
+            },
+        )
+    }
+
+    /// A copy of all contents that from here on has a history of its own: what a controller restored from a copy
+    /// has. Neither sees what the other does later.
+    pub fn fork(&self, history: Uuid) -> Map {
+        Map::of(history, self.contents().clone())
+    }
+
+    /// From now on keeps every transaction that commits, for [`replay`].
+    pub fn record(&self) {
+        self.contents().recorded.get_or_insert_default();
+    }
+
+    /// The transactions committed since [`Map::record`], with their revisions.
+    pub fn recorded(&self) -> Vec<(Revision, Txn)> {
+        self.contents().recorded.clone().unwrap_or_default()
+    }
+
+    fn of(history: Uuid, contents: Contents) -> Map {
+        let newest = watch::Sender::new(contents.documents.revision);
+        Map(Arc::new(Shared {
+            history,
+            contents: Mutex::new(contents),
+            newest,
+        }))
+    }
+
+    fn contents(&self) -> MutexGuard<'_, Contents> {
+        self.0
+            .contents
+            .lock()
+            .expect("no caller panics while it holds the contents")
+    }
+
+    fn documents(&self) -> Documents {
+        self.contents().documents.clone()
+    }
+
+    fn commit(&self, txn: &Txn) -> Result<Revision, Conflict> {
+        let mut contents = self.contents();
+        let revision = contents.commit(txn)?;
+        self.0
+            .newest
+            .send_if_modified(|newest| std::mem::replace(newest, revision) != revision);
+        Ok(revision)
+    }
+}
+
+impl Contents {
+    fn commit(&mut self, txn: &Txn) -> Result<Revision, Conflict> {
+        txn.check(&self.documents)?;
+        let revision = self.documents.revision + 1;
+        let (mut entries, mut undo) = (Vec::new(), Vec::new());
+        for (key, value) in &txn.writes {
+            let before = self.documents.get(key);
+            if value.is_none() && before.is_none() {
+                continue;
+            }
+            let by_key = Arc::make_mut(&mut self.documents.by_key);
+            match value {
+                Some(value) => by_key.insert(key.clone(), (revision, value.as_str().into())),
+                None => by_key.remove(key),
+            };
+            entries.push(Change {
+                key: key.clone(),
+                value: value.clone(),
+            });
+            undo.push(Undo {
+                key: key.clone(),
+                before,
+            });
+        }
+        if entries.is_empty() {
+            return Ok(self.documents.revision);
+        }
+        self.documents.revision = revision;
+        self.log.push_back(Commit {
+            changes: Changes { revision, entries },
+            undo,
+        });
+        while self.log.len() as u64 > self.changes_kept {
+            self.log.pop_front();
+        }
+        if let Some(recorded) = &mut self.recorded {
+            recorded.push((revision, txn.clone()));
+        }
+        Ok(revision)
+    }
+
+    /// The commits after a revision, if the log still has all of them.
+    fn after(&self, revision: Revision) -> Result<impl Iterator<Item = &Commit>, Compacted> {
+        let newest = self.documents.revision;
+        let oldest = newest - self.log.len() as u64;
+        if !(oldest..=newest).contains(&revision) {
+            return Err(Compacted);
+        }
+        Ok(self
+            .log
+            .iter()
+            .filter(move |commit| commit.changes.revision > revision))
+    }
+}
+
+/// Gives way once.
+fn pause() -> impl Future<Output = ()> + Send {
+    let mut paused = false;
+    std::future::poll_fn(move |context| {
+        if std::mem::replace(&mut paused, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+}
+
+impl Store for Map {
+    fn history(&self) -> Uuid {
+        self.0.history
+    }
+
+    fn newest(&self) -> Revision {
+        *self.0.newest.borrow()
+    }
+
+    async fn read<T, F>(&self, view: F) -> T
+    where
+        T: Send + 'static,
+        F: FnOnce(&dyn Reader) -> T + Send + 'static,
+    {
+        pause().await;
+        view(&self.documents())
+    }
+
+    async fn read_at<T, F>(&self, at: Position, view: F) -> Result<T, Compacted>
+    where
+        T: Send + 'static,
+        F: FnOnce(&dyn Reader) -> T + Send + 'static,
+    {
+        pause().await;
+        if at.history != self.history() {
+            return Err(Compacted);
+        }
+        let (newest, undo) = {
+            let contents = self.contents();
+            let undo: Vec<Undo> = contents
+                .after(at.revision)?
+                .flat_map(|commit| commit.undo.iter().cloned())
+                .collect();
+            (contents.documents.clone(), undo)
+        };
+        Ok(view(&Earlier::new(&newest, at.revision, undo.into_iter())))
+    }
+
+    async fn run<A, R, F>(&self, transition: F) -> Result<Committed<A>, RunError<R>>
+    where
+        A: Send + 'static,
+        R: Send + 'static,
+        F: Fn(&mut Draft<'_>) -> Result<A, R> + Send + Sync + 'static,
+    {
+        let mut retries = 0;
+        loop {
+            let (decided, read) = {
+                let documents = self.documents();
+                let mut draft = Draft::new(&documents);
+                let decided = match transition(&mut draft) {
+                    Ok(answer) => draft
+                        .finish()
+                        .map(|txn| (answer, txn))
+                        .map_err(RunError::TooLarge),
+                    Err(refusal) => Err(RunError::Refused(refusal)),
+                };
+                (decided, documents.revision)
+            };
+            pause().await; // others commit here
+            let (answer, txn) = decided?;
+            if txn.writes.is_empty() {
+                return Ok(Committed {
+                    answer,
+                    revision: read,
+                });
+            }
+            match self.commit(&txn) {
+                Ok(revision) => {
+                    pause().await; // a caller that crashes here never learns that it committed
+                    return Ok(Committed { answer, revision });
+                }
+                Err(conflict) if retries == RETRIES_MAX => return Err(RunError::Busy(conflict)),
+                Err(_) => retries += 1,
+            }
+        }
+    }
+
+    async fn apply(&self, txn: Txn) -> Result<Revision, ApplyError> {
+        pause().await;
+        let revision = self.commit(&txn).map_err(ApplyError::Conflict)?;
+        pause().await;
+        Ok(revision)
+    }
+
+    async fn changes_after(&self, after: Position, limit: usize) -> Result<Vec<Changes>, Compacted> {
+        pause().await;
+        if after.history != self.history() {
+            return Err(Compacted);
+        }
+        let contents = self.contents();
+        let commits = contents.after(after.revision)?;
+        Ok(commits.take(limit).map(|commit| commit.changes.clone()).collect())
+    }
+
+    async fn wait_past(&self, revision: Revision) -> Revision {
+        let mut newest = self.0.newest.subscribe();
+        *newest
+            .wait_for(|newest| *newest > revision)
+            .await
+            .expect("self keeps the sender")
+    }
+}
+
+/// The serialisability check (design 8): the transactions, one after the other into an empty store, each find
+/// exactly what they recorded as read. Answers the first that does not.
+pub fn replay(recorded: &[(Revision, Txn)]) -> Result<(), (Revision, Conflict)> {
+    let mut contents = Contents {
+        documents: Documents::default(),
+        log: VecDeque::new(),
+        changes_kept: 1,
+        recorded: None,
+    };
+    for (revision, txn) in recorded {
+        let replayed = contents.commit(txn).map_err(|conflict| (*revision, conflict))?;
+        assert_eq!(replayed, *revision, "recording began with the empty store");
+    }
+    Ok(())
+}

@@ -1,0 +1,394 @@
+//! The embedded engine (design 8): SQLite in WAL mode, every commit synced.
+//!
+//! One thread owns the only connection that writes. It takes the requests that are waiting, runs their transitions
+//! one after the other in one SQLite transaction, commits once, and then answers all of them: a refusal too may rest
+//! on what the request before it wrote. A transition writes nothing before it has decided, so a refusal leaves
+//! nothing to undo, and under a single writer a transition never conflicts. Reads have connections of their own and
+//! see committed, synced documents.
+//!
+//! A commit that fails for any reason but a full disk leaves it unknown what is on disk: the engine answers nothing
+//! else from then on ([`Sqlite::broken`]), and the process is to end.
+//!
+//! Beside the database lie `store.lock` (who has it open) and `history.yaml` (how far this history had come), which
+//! tells a database that was restored from an older copy.
+
+mod opening;
+mod writer;
+
+pub use opening::{OpenError, Options};
+
+use super::{
+    ApplyError, Change, Changes, Committed, Compacted, Earlier, Failure, Position, RunError, Store, Undo,
+    from,
+};
+use opening::Opened;
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, Transaction, TransactionBehavior, params};
+use state::model::draft::{Draft, Reader, Revision, Stored, Txn};
+use state::names::Uuid;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use writer::{Apply, QUEUE_MAX, Request, Run, Writer};
+
+/// Connections for reading: twice the cores of a small machine; more only wait for each other.
+const READERS: usize = 4;
+/// The statements below, with room.
+const STATEMENTS: usize = 32;
+
+/// A store in a folder. Dropping the last handle closes it: waits for what was handed in, then lets go of the lock.
+#[derive(Clone)]
+pub struct Sqlite(Arc<Shared>);
+
+struct Shared {
+    history: Uuid,
+    /// None while closing.
+    requests: Option<mpsc::Sender<Box<dyn Request>>>,
+    writer: Option<JoinHandle<()>>,
+    readers: Readers,
+    newest: Arc<watch::Sender<Revision>>,
+    broken: Arc<watch::Sender<Option<String>>>,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.requests = None;
+        // The writer then closes the last connection, which leaves one file without a WAL beside it.
+        if let Ok(mut idle) = self.readers.idle.lock() {
+            idle.clear();
+        }
+        // A transition that owns the last handle is dropped by the writer, which cannot wait for itself.
+        if let Some(writer) = self
+            .writer
+            .take()
+            .filter(|w| w.thread().id() != std::thread::current().id())
+        {
+            let _ = writer.join(); // it panicked: its callers have been told
+        }
+    }
+}
+
+impl Sqlite {
+    /// Opens the store in an existing folder, or begins one there.
+    pub fn open(folder: &Path, options: Options) -> Result<Sqlite, OpenError> {
+        let Opened {
+            lock,
+            file,
+            connection,
+            sidecar,
+            history,
+            newest,
+        } = opening::open(folder, &options)?;
+        let failed = |why: String| OpenError::Failed {
+            folder: folder.to_owned(),
+            why,
+        };
+        let oldest = oldest(&connection).map_err(|e| failed(e.to_string()))?;
+        let readers = Readers::open(&file).map_err(|e| failed(e.to_string()))?;
+
+        let newest = Arc::new(watch::Sender::new(newest));
+        let broken = Arc::new(watch::Sender::new(None));
+        let (requests, waiting) = mpsc::channel(QUEUE_MAX);
+        let writer = Writer {
+            connection,
+            sidecar,
+            _lock: lock,
+            oldest: oldest.unwrap_or(*newest.borrow() + 1),
+            changes_kept: options.changes_kept.max(1),
+            newest: newest.clone(),
+            broken: broken.clone(),
+        };
+        let thread = std::thread::Builder::new().name("store".to_owned());
+        let writer = thread
+            .spawn(move || writer.serve(waiting))
+            .map_err(|e| failed(e.to_string()))?;
+        let (requests, writer) = (Some(requests), Some(writer));
+        Ok(Sqlite(Arc::new(Shared {
+            history,
+            requests,
+            writer,
+            readers,
+            newest,
+            broken,
+        })))
+    }
+
+    /// Waits until the engine is broken; says why. The process is to end then.
+    pub async fn broken(&self) -> String {
+        let mut broken = self.0.broken.subscribe();
+        let why = broken
+            .wait_for(Option::is_some)
+            .await
+            .expect("self keeps the sender");
+        why.clone().unwrap_or_default()
+    }
+
+    /// Hands a request in and waits for its answer.
+    async fn ask<T>(&self, request: Box<dyn Request>, answer: oneshot::Receiver<T>) -> Result<T, Failure> {
+        let requests = self
+            .0
+            .requests
+            .as_ref()
+            .expect("the store is open while there is a handle");
+        let gone = || Failure::Broken("its writer is gone".to_owned());
+        requests.send(request).await.map_err(|_| gone())?;
+        answer.await.map_err(|_| gone())
+    }
+
+    fn knows(&self, position: Position) -> bool {
+        position.history == self.0.history
+    }
+}
+
+/// The newest revision. Every commit has a row in the log, and the newest are never removed from it.
+fn newest(connection: &Connection) -> rusqlite::Result<Revision> {
+    let mut newest = connection.prepare_cached("SELECT max(revision) FROM changes")?;
+    let newest: Option<i64> = newest.query_row([], |row| row.get(0))?;
+    Ok(newest.unwrap_or(0) as u64)
+}
+
+/// The oldest revision in the log.
+fn oldest(connection: &Connection) -> rusqlite::Result<Option<Revision>> {
+    let mut oldest = connection.prepare_cached("SELECT min(revision) FROM changes")?;
+    let oldest: Option<i64> = oldest.query_row([], |row| row.get(0))?;
+    Ok(oldest.map(|oldest| oldest as u64))
+}
+
+/// The documents one connection sees. A disk that cannot be read ends the program (design 15): there is no answer
+/// that a transition could go on with.
+struct Newest<'c> {
+    connection: &'c Connection,
+    revision: Revision,
+}
+
+const READABLE: &str = "the store's file can be read";
+
+impl Reader for Newest<'_> {
+    fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    fn get(&self, key: &str) -> Option<Stored> {
+        let get = self
+            .connection
+            .prepare_cached("SELECT key, revision, value FROM documents WHERE key = ?1");
+        get.expect(READABLE)
+            .query_row([key], stored)
+            .optional()
+            .expect(READABLE)
+    }
+
+    fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<Stored> {
+        let scan = "SELECT key, revision, value FROM documents WHERE key >= ?1 ORDER BY key";
+        let mut scan = self.connection.prepare_cached(scan).expect(READABLE);
+        let rows = scan.query_map([from(prefix, after)], stored).expect(READABLE);
+        let below = rows
+            .map(|row| row.expect(READABLE))
+            .take_while(|stored| stored.key.starts_with(prefix));
+        below
+            .filter(|stored| stored.key.as_str() > after)
+            .take(limit)
+            .collect()
+    }
+}
+
+fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
+    let revision: i64 = row.get(1)?;
+    Ok(Stored {
+        key: row.get(0)?,
+        revision: revision as u64,
+        value: row.get(2)?,
+    })
+}
+
+/// The connections for reading, lent to one read at a time.
+struct Readers {
+    idle: Arc<Mutex<Vec<Connection>>>,
+    free: Arc<Semaphore>,
+}
+
+impl Readers {
+    fn open(file: &Path) -> rusqlite::Result<Readers> {
+        let mut idle = Vec::new();
+        for _ in 0..READERS {
+            let connection = Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+            connection.set_prepared_statement_cache_capacity(STATEMENTS);
+            idle.push(connection);
+        }
+        Ok(Readers {
+            idle: Arc::new(Mutex::new(idle)),
+            free: Arc::new(Semaphore::new(READERS)),
+        })
+    }
+
+    /// Runs a read within one read transaction, on a thread that may block. A dropped call runs to its end there.
+    async fn view<T, F>(&self, view: F) -> T
+    where
+        T: Send + 'static,
+        F: FnOnce(&Newest<'_>) -> T + Send + 'static,
+    {
+        let permit = self
+            .free
+            .clone()
+            .acquire_owned()
+            .await
+            .expect("the semaphore is never closed");
+        let idle = self.idle.clone();
+        let work = move || {
+            let lock = || idle.lock().expect("no one panics with the idle connections");
+            let connection = lock().pop().expect("as many connections as permits");
+            let transaction = Transaction::new_unchecked(&connection, TransactionBehavior::Deferred);
+            let transaction = transaction.expect(READABLE);
+            let revision = newest(&transaction).expect(READABLE); // from here on the snapshot stands
+            let answer = view(&Newest {
+                connection: &transaction,
+                revision,
+            });
+            drop(transaction);
+            lock().push(connection);
+            drop(permit);
+            answer
+        };
+        tokio::task::spawn_blocking(work)
+            .await
+            .expect("a view does not panic")
+    }
+}
+
+/// Whether the log has every commit after a revision, of those that lie before the newest.
+fn reaches(newest: &Newest<'_>, revision: Revision) -> rusqlite::Result<bool> {
+    let oldest = oldest(newest.connection)?;
+    Ok(revision <= newest.revision && oldest.is_none_or(|oldest| revision + 1 >= oldest))
+}
+
+/// Everything done after a revision, oldest first.
+fn undo_since(connection: &Connection, revision: Revision) -> rusqlite::Result<Vec<Undo>> {
+    let mut undo = connection.prepare_cached(
+        "SELECT key, revision_before, value_before FROM changes WHERE revision > ?1 ORDER BY revision",
+    )?;
+    let rows = undo.query_map([revision as i64], |row| {
+        let key: String = row.get(0)?;
+        let before: Option<i64> = row.get(1)?;
+        let value: Option<String> = row.get(2)?;
+        let before = before.zip(value);
+        let before = before.map(|(at, value)| Stored {
+            key: key.clone(),
+            revision: at as u64,
+            value,
+        });
+        Ok(Undo { key, before })
+    })?;
+    rows.collect()
+}
+
+/// The commits after a revision, oldest first, at most `limit`.
+fn changes_since(
+    connection: &Connection,
+    revision: Revision,
+    limit: usize,
+) -> rusqlite::Result<Vec<Changes>> {
+    // Revisions have no holes, so the last one wanted is known.
+    let last = revision.saturating_add(limit as u64).min(i64::MAX as u64);
+    let mut select = connection.prepare_cached(
+        "SELECT revision, key, value FROM changes WHERE revision > ?1 AND revision <= ?2 ORDER BY revision, key",
+    )?;
+    let mut rows = select.query(params![revision as i64, last as i64])?;
+    let mut all: Vec<Changes> = Vec::new();
+    while let Some(row) = rows.next()? {
+        let revision = row.get::<_, i64>(0)? as u64;
+        if all.last().is_none_or(|changes| changes.revision != revision) {
+            all.push(Changes {
+                revision,
+                entries: Vec::new(),
+            });
+        }
+        let entries = &mut all.last_mut().expect("one was just made sure of").entries;
+        entries.push(Change {
+            key: row.get(1)?,
+            value: row.get(2)?,
+        });
+    }
+    Ok(all)
+}
+
+impl Store for Sqlite {
+    fn history(&self) -> Uuid {
+        self.0.history
+    }
+
+    fn newest(&self) -> Revision {
+        *self.0.newest.borrow()
+    }
+
+    async fn read<T, F>(&self, view: F) -> T
+    where
+        T: Send + 'static,
+        F: FnOnce(&dyn Reader) -> T + Send + 'static,
+    {
+        self.0.readers.view(|newest| view(newest)).await
+    }
+
+    async fn read_at<T, F>(&self, at: Position, view: F) -> Result<T, Compacted>
+    where
+        T: Send + 'static,
+        F: FnOnce(&dyn Reader) -> T + Send + 'static,
+    {
+        if !self.knows(at) {
+            return Err(Compacted);
+        }
+        let earlier = move |newest: &Newest<'_>| {
+            if !reaches(newest, at.revision).expect(READABLE) {
+                return Err(Compacted);
+            }
+            let undo = undo_since(newest.connection, at.revision).expect(READABLE);
+            Ok(view(&Earlier::new(newest, at.revision, undo.into_iter())))
+        };
+        self.0.readers.view(earlier).await
+    }
+
+    async fn run<A, R, F>(&self, transition: F) -> Result<Committed<A>, RunError<R>>
+    where
+        A: Send + 'static,
+        R: Send + 'static,
+        F: Fn(&mut Draft<'_>) -> Result<A, R> + Send + Sync + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        let request = Box::new(Run {
+            transition,
+            decided: None,
+            reply,
+        });
+        self.ask(request, answer).await.map_err(RunError::Failed)?
+    }
+
+    async fn apply(&self, txn: Txn) -> Result<Revision, ApplyError> {
+        let (reply, answer) = oneshot::channel();
+        let request = Box::new(Apply {
+            txn,
+            conflict: None,
+            reply,
+        });
+        self.ask(request, answer).await.map_err(ApplyError::Failed)?
+    }
+
+    async fn changes_after(&self, after: Position, limit: usize) -> Result<Vec<Changes>, Compacted> {
+        if !self.knows(after) {
+            return Err(Compacted);
+        }
+        let changes = move |newest: &Newest<'_>| {
+            if !reaches(newest, after.revision).expect(READABLE) {
+                return Err(Compacted);
+            }
+            Ok(changes_since(newest.connection, after.revision, limit).expect(READABLE))
+        };
+        self.0.readers.view(changes).await
+    }
+
+    async fn wait_past(&self, revision: Revision) -> Revision {
+        let mut newest = self.0.newest.subscribe();
+        *newest
+            .wait_for(|newest| *newest > revision)
+            .await
+            .expect("self keeps the sender")
+    }
+}

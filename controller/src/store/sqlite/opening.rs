@@ -1,0 +1,244 @@
+//! Opening a store's folder: the lock, the tables, and which history goes on there.
+
+use super::super::{CHANGES_KEPT, Position};
+use super::{STATEMENTS, newest};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, TransactionBehavior};
+use state::model::draft::Revision;
+use state::names::Uuid;
+use std::fmt::Write as _;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+/// The version of the tables below, in SQLite's `user_version`.
+const SCHEMA: i64 = 1;
+const TABLES: &str = "
+    CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+    CREATE TABLE documents (
+        key TEXT PRIMARY KEY, revision INTEGER NOT NULL, value TEXT NOT NULL) WITHOUT ROWID;
+    CREATE TABLE changes (
+        revision INTEGER NOT NULL, key TEXT NOT NULL, value TEXT,
+        revision_before INTEGER, value_before TEXT,
+        PRIMARY KEY (revision, key)) WITHOUT ROWID;
+    PRAGMA user_version = 1;";
+
+/// How a store is opened.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The id of the history that begins if the store is new or was restored. Made by the entropy port.
+    pub fresh_history: Uuid,
+    /// The operator says that this is a restored copy: begins a new history even if nothing shows it.
+    pub restored: bool,
+    /// Revisions the change log keeps, at least 1.
+    pub changes_kept: u64,
+    /// Size limit in SQLite pages of 4 KiB; none: the disk is the limit.
+    pub pages_max: Option<u32>,
+}
+
+impl Options {
+    pub fn new(fresh_history: Uuid) -> Options {
+        Options {
+            fresh_history,
+            restored: false,
+            changes_kept: CHANGES_KEPT,
+            pages_max: None,
+        }
+    }
+}
+
+/// Why a store was not opened. It was left as it is.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("the store in {} is in use by {holder}", folder.display())]
+    InUse { folder: PathBuf, holder: String },
+    #[error("{} was written by a newer version (schema {found}; this one knows up to {SCHEMA})", file.display())]
+    Newer { file: PathBuf, found: i64 },
+    #[error("cannot open the store in {}: {why}", folder.display())]
+    Failed { folder: PathBuf, why: String },
+}
+
+/// A store's folder, locked and ready.
+pub(super) struct Opened {
+    pub lock: Lock,
+    pub file: PathBuf,
+    pub connection: Connection,
+    pub sidecar: Sidecar,
+    pub history: Uuid,
+    pub newest: Revision,
+}
+
+pub(super) fn open(folder: &Path, options: &Options) -> Result<Opened, OpenError> {
+    let failed = |why: String| OpenError::Failed {
+        folder: folder.to_owned(),
+        why,
+    };
+    let lock = lock(folder)?;
+    let file = folder.join("store.sqlite");
+    if let Some(found) = newer_schema(&file).map_err(|e| failed(e.to_string()))? {
+        return Err(OpenError::Newer { file, found });
+    }
+    let connection = connect(&file, options).map_err(|e| failed(e.to_string()))?;
+    let (history, newest) =
+        settle_history(&connection, folder, options).map_err(|e| failed(e.to_string()))?;
+    let sidecar = Sidecar::create(folder, history, newest).map_err(|e| failed(e.to_string()))?;
+    Ok(Opened {
+        lock,
+        file,
+        connection,
+        sidecar,
+        history,
+        newest,
+    })
+}
+
+/// The kernel's lock on `store.lock`. It also ends with the process.
+pub(super) struct Lock(File);
+
+impl Drop for Lock {
+    /// Closing alone would not do: a child just forked holds the same open file until it runs its program.
+    fn drop(&mut self) {
+        let _ = self.0.unlock(); // the process's end unlocks as well
+    }
+}
+
+/// Takes the lock and leaves our name in the file.
+fn lock(folder: &Path) -> Result<Lock, OpenError> {
+    let failed = |e: std::io::Error| OpenError::Failed {
+        folder: folder.to_owned(),
+        why: e.to_string(),
+    };
+    let path = folder.join("store.lock");
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)
+        .map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => {
+            file.set_len(0).map_err(failed)?;
+            writeln!(file, "process {}", std::process::id()).map_err(failed)?;
+            Ok(Lock(file))
+        }
+        Err(TryLockError::WouldBlock) => {
+            let mut holder = String::new();
+            file.read_to_string(&mut holder).map_err(failed)?;
+            let holder = if holder.is_empty() {
+                "another process"
+            } else {
+                holder.trim_end()
+            }
+            .to_owned();
+            Err(OpenError::InUse {
+                folder: folder.to_owned(),
+                holder,
+            })
+        }
+        Err(TryLockError::Error(e)) => Err(failed(e)),
+    }
+}
+
+/// The schema version of an existing database if it is newer than ours; reads only.
+fn newer_schema(file: &Path) -> rusqlite::Result<Option<i64>> {
+    if !file.exists() {
+        return Ok(None);
+    }
+    let connection = Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    let version = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    Ok(Some(version).filter(|version| *version > SCHEMA))
+}
+
+fn connect(file: &Path, options: &Options) -> rusqlite::Result<Connection> {
+    let connection = Connection::open(file)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    if let Some(pages) = options.pages_max {
+        connection.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))?;
+    }
+    let transaction = Transaction::new_unchecked(&connection, TransactionBehavior::Immediate)?;
+    let version: i64 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    if version == 0 {
+        transaction.execute_batch(TABLES)?;
+    }
+    transaction.commit()?;
+    Ok(connection)
+}
+
+/// The history this store continues, and how far it has come. A new one begins if the store is new, if the operator
+/// says it was restored, or if `history.yaml` knows a later revision or another history than the database.
+fn settle_history(
+    connection: &Connection,
+    folder: &Path,
+    options: &Options,
+) -> Result<(Uuid, Revision), Box<dyn std::error::Error>> {
+    let newest = newest(connection)?;
+    let known: Option<String> = connection
+        .query_row("SELECT value FROM meta WHERE name = 'history'", [], |row| {
+            row.get(0)
+        })
+        .optional()?;
+    let known = known
+        .map(|text| text.parse::<Uuid>().map_err(|e| e.to_string()))
+        .transpose()?;
+    let seen = Sidecar::load(folder);
+    let continued = known.filter(|known| {
+        !options.restored && seen.is_none_or(|seen| seen.history == *known && seen.revision <= newest)
+    });
+    if let Some(history) = continued {
+        return Ok((history, newest));
+    }
+    let history = options.fresh_history;
+    connection.execute(
+        "INSERT OR REPLACE INTO meta VALUES ('history', ?1)",
+        [history.to_string()],
+    )?;
+    Ok((history, newest))
+}
+
+/// `history.yaml`: the history and a revision it is known to have reached. Never synced after its creation: one that
+/// lags behind only notices less.
+pub(super) struct Sidecar {
+    file: File,
+    history: Uuid,
+}
+
+impl Sidecar {
+    /// What the last process left. Unreadable is as good as absent.
+    fn load(folder: &Path) -> Option<Position> {
+        let text = std::fs::read_to_string(folder.join("history.yaml")).ok()?;
+        let field = |name: &str| {
+            text.lines()
+                .find_map(|line| line.strip_prefix(name))
+                .map(str::trim)
+        };
+        let history = field("history:")?.parse().ok()?;
+        Some(Position {
+            history,
+            revision: field("revision:")?.parse().ok()?,
+        })
+    }
+
+    /// Replaces the file whole and synced, together with the database's own entry in the folder.
+    fn create(folder: &Path, history: Uuid, revision: Revision) -> std::io::Result<Sidecar> {
+        let beside = folder.join("history.yaml.new");
+        let sidecar = Sidecar {
+            file: File::create(&beside)?,
+            history,
+        };
+        sidecar.note(revision)?;
+        sidecar.file.sync_all()?;
+        std::fs::rename(&beside, folder.join("history.yaml"))?;
+        File::open(folder)?.sync_all()?;
+        Ok(sidecar)
+    }
+
+    /// Always the same length, so that writing in place never leaves a part of the text.
+    pub(super) fn note(&self, revision: Revision) -> std::io::Result<()> {
+        let mut text = String::from("# A database that is behind this was restored from an older copy.\n");
+        let _ = write!(text, "history: {}\nrevision: {revision:<20}\n", self.history);
+        self.file.write_all_at(text.as_bytes(), 0)
+    }
+}

@@ -1,0 +1,212 @@
+//! The one thread that writes: requests in, batches committed, answers out after the sync.
+
+use super::super::{ApplyError, Committed, Failure, RunError};
+use super::Newest;
+use super::opening::{Lock, Sidecar};
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
+use state::model::draft::{Draft, Reader, Revision, Txn};
+use std::sync::Arc;
+use tokio::sync::{mpsc, oneshot, watch};
+
+/// Requests of one commit. At 20 to 50 µs each, a full batch keeps the first waiting for 3 ms, about as long as a
+/// sync.
+const BATCH_MAX: usize = 64;
+/// Requests that wait for the writer: sixteen batches. Beyond, callers wait before they hand theirs in.
+pub(super) const QUEUE_MAX: usize = 16 * BATCH_MAX;
+/// Old revisions removed from the log by one commit: twice what a full batch adds, so that a lowered bound is
+/// reached.
+const PRUNE_MAX: u64 = 2 * BATCH_MAX as u64;
+/// What the writer is asked for.
+pub(super) trait Request: Send {
+    /// Reads the newest documents, those of this batch included; answers what to write.
+    fn decide(&mut self, newest: &dyn Reader) -> Option<Txn>;
+    /// Called once, after the sync: `Ok` has the revision of the commit, or the one read if there is nothing to
+    /// write.
+    fn answer(self: Box<Self>, synced: Result<Revision, Failure>);
+}
+
+pub(super) struct Run<A, R, F> {
+    pub transition: F,
+    pub decided: Option<Result<A, RunError<R>>>,
+    pub reply: oneshot::Sender<Result<Committed<A>, RunError<R>>>,
+}
+
+impl<A, R, F> Request for Run<A, R, F>
+where
+    A: Send,
+    R: Send,
+    F: Fn(&mut Draft<'_>) -> Result<A, R> + Send,
+{
+    fn decide(&mut self, newest: &dyn Reader) -> Option<Txn> {
+        let mut draft = Draft::new(newest);
+        let decided = match (self.transition)(&mut draft) {
+            Ok(answer) => draft
+                .finish()
+                .map(|txn| (answer, txn))
+                .map_err(RunError::TooLarge),
+            Err(refusal) => Err(RunError::Refused(refusal)),
+        };
+        let (decided, txn) = match decided {
+            Ok((answer, txn)) => (Ok(answer), Some(txn)),
+            Err(error) => (Err(error), None),
+        };
+        debug_assert!(
+            txn.as_ref().is_none_or(|txn| txn.check(newest).is_ok()),
+            "what was just read holds"
+        );
+        self.decided = Some(decided);
+        txn
+    }
+
+    fn answer(self: Box<Self>, synced: Result<Revision, Failure>) {
+        let Run { decided, reply, .. } = *self;
+        let answer = synced.map_err(RunError::Failed).and_then(|revision| {
+            let decided = decided.expect("what is synced was decided");
+            decided.map(|answer| Committed { answer, revision })
+        });
+        let _ = reply.send(answer); // the caller may be gone
+    }
+}
+
+pub(super) struct Apply {
+    pub txn: Txn,
+    pub conflict: Option<ApplyError>,
+    pub reply: oneshot::Sender<Result<Revision, ApplyError>>,
+}
+
+impl Request for Apply {
+    fn decide(&mut self, newest: &dyn Reader) -> Option<Txn> {
+        self.conflict = self.txn.check(newest).err().map(ApplyError::Conflict);
+        self.conflict.is_none().then(|| std::mem::take(&mut self.txn))
+    }
+
+    fn answer(self: Box<Self>, synced: Result<Revision, Failure>) {
+        let Apply { conflict, reply, .. } = *self;
+        let answer = synced.map_err(ApplyError::Failed);
+        let _ = reply.send(answer.and_then(|revision| conflict.map_or(Ok(revision), Err)));
+    }
+}
+
+pub(super) struct Writer {
+    pub connection: Connection,
+    pub sidecar: Sidecar,
+    /// Dropped after the connection: the next process finds everything written.
+    pub _lock: Lock,
+    /// The oldest revision in the log; the newest and one if it is empty.
+    pub oldest: Revision,
+    pub changes_kept: u64,
+    pub newest: Arc<watch::Sender<Revision>>,
+    pub broken: Arc<watch::Sender<Option<String>>>,
+}
+
+impl Writer {
+    pub(super) fn serve(mut self, mut waiting: mpsc::Receiver<Box<dyn Request>>) {
+        while let Some(first) = waiting.blocking_recv() {
+            let mut batch = vec![first];
+            while batch.len() < BATCH_MAX
+                && let Ok(next) = waiting.try_recv()
+            {
+                batch.push(next);
+            }
+            if let Some(why) = self.broken.borrow().clone() {
+                batch
+                    .into_iter()
+                    .for_each(|r| r.answer(Err(Failure::Broken(why.clone()))));
+                continue;
+            }
+            match self.commit(&mut batch) {
+                Ok(revisions) => self.publish(batch, &revisions),
+                Err(error) => {
+                    let failure = self.fail(&error);
+                    batch
+                        .into_iter()
+                        .for_each(|request| request.answer(Err(failure.clone())));
+                }
+            }
+        }
+    }
+
+    /// One transaction, one sync. Answers each request's revision.
+    fn commit(&mut self, batch: &mut [Box<dyn Request>]) -> rusqlite::Result<Vec<Revision>> {
+        let before = *self.newest.borrow();
+        let mut newest = before;
+        let transaction = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)?;
+        let mut revisions = Vec::with_capacity(batch.len());
+        for request in batch {
+            let txn = request.decide(&Newest {
+                connection: &self.connection,
+                revision: newest,
+            });
+            if let Some(txn) = txn
+                && write(&transaction, &txn, newest + 1)?
+            {
+                newest += 1;
+            }
+            revisions.push(newest);
+        }
+        let oldest = (newest + 1)
+            .saturating_sub(self.changes_kept)
+            .min(self.oldest + PRUNE_MAX);
+        if newest > before && oldest > self.oldest {
+            let mut prune = transaction.prepare_cached("DELETE FROM changes WHERE revision < ?1")?;
+            prune.execute([oldest as i64])?;
+        }
+        transaction.commit()?;
+        if newest > before {
+            self.oldest = self.oldest.max(oldest);
+        }
+        Ok(revisions)
+    }
+
+    /// Everything is synced: shows it and answers.
+    fn publish(&self, batch: Vec<Box<dyn Request>>, revisions: &[Revision]) {
+        let newest = *revisions.last().expect("a batch has at least one request");
+        if *self.newest.borrow() != newest {
+            let _ = self.sidecar.note(newest); // one that lags behind only notices less
+            self.newest.send_replace(newest);
+        }
+        for (request, revision) in batch.into_iter().zip(revisions) {
+            request.answer(Ok(*revision));
+        }
+    }
+
+    /// The transaction was rolled back. Only of a full disk is it certain that nothing else happened.
+    fn fail(&self, error: &rusqlite::Error) -> Failure {
+        if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull) {
+            return Failure::Full;
+        }
+        let why = error.to_string();
+        tracing::error!(why, "the store is broken");
+        self.broken.send_replace(Some(why.clone()));
+        Failure::Broken(why)
+    }
+}
+
+/// Writes documents and log of one revision; false if nothing changes.
+fn write(transaction: &Transaction<'_>, txn: &Txn, revision: Revision) -> rusqlite::Result<bool> {
+    let mut get = transaction.prepare_cached("SELECT revision, value FROM documents WHERE key = ?1")?;
+    let mut put = transaction.prepare_cached("INSERT OR REPLACE INTO documents VALUES (?1, ?2, ?3)")?;
+    let mut remove = transaction.prepare_cached("DELETE FROM documents WHERE key = ?1")?;
+    let mut log = transaction.prepare_cached("INSERT INTO changes VALUES (?1, ?2, ?3, ?4, ?5)")?;
+    let mut changed = false;
+    for (key, value) in &txn.writes {
+        let before: Option<(i64, String)> = get
+            .query_row([key], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?;
+        match value {
+            Some(value) => put.execute(params![key, revision as i64, value])?,
+            None if before.is_none() => continue,
+            None => remove.execute([key])?,
+        };
+        let (revision_before, value_before) = before.unzip();
+        log.execute(params![
+            revision as i64,
+            key,
+            value,
+            revision_before,
+            value_before
+        ])?;
+        changed = true;
+    }
+    Ok(changed)
+}

@@ -1,0 +1,59 @@
+//! Tokens: 256 random bits, known to their holder only; the store has them by hash, so whoever reads the store can
+//! be nobody (S12).
+
+use crate::outside::Outside;
+use sha2::{Digest, Sha256};
+use state::model::draft::{Draft, Reader, read};
+use state::model::keys::{GLOBAL, Principal};
+use state::names::Uuid;
+
+/// The form a token has: 64 digits of lower case hex.
+pub fn is_token(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+}
+
+pub fn fresh_token(outside: &impl Outside) -> String {
+    format!("{:032x}{:032x}", outside.random(), outside.random())
+}
+
+pub fn sha256_hex(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Whose token this is. The comparison is a lookup of its hash: its time says nothing about any other token.
+pub fn holder(reader: &dyn Reader, token: &str) -> Option<Principal> {
+    read(reader, &GLOBAL.token(&sha256_hex(token.as_bytes())))
+}
+
+/// Gives `entity` this token and takes the one it had. The same again changes nothing.
+pub fn set(draft: &mut Draft, entity: Uuid, principal: &Principal, token: &str) {
+    let hash = sha256_hex(token.as_bytes());
+    let before = draft.get(&GLOBAL.token_of(entity));
+    if before.as_ref() == Some(&hash) {
+        return;
+    }
+    if let Some(before) = before {
+        draft.remove(&GLOBAL.token(&before));
+    }
+    draft.put(&GLOBAL.token_of(entity), &hash);
+    draft.put(&GLOBAL.token(&hash), principal);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_64_digits_of_lower_case_hex() {
+        assert!(is_token(&"0123456789abcdef".repeat(4)));
+        assert!(!is_token(&"0123456789abcdeF".repeat(4)));
+        assert!(!is_token("0123456789abcdef"));
+    }
+
+    #[test]
+    fn the_hash_is_sha256_in_hex() {
+        // FIPS 180-2, appendix B.1.
+        let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(sha256_hex(b"abc"), abc);
+    }
+}

@@ -1,0 +1,139 @@
+//! What a unit agent may ask. The unit is the session's; its epoch is checked inside each transition (S16).
+
+use crate::authority;
+use crate::leases::TERM_MS;
+use crate::outside::Outside;
+use crate::session::Session;
+use crate::store::Store;
+use crate::watches::UnitWatch;
+use api::error::{ApiError, ErrorCode};
+use api::routes::Route;
+use api::unit::{Attach, Attached, Claim, Claimed, Commit, Committed, Report, UnitApi};
+use state::model::draft::{Draft, read};
+use state::model::keys::{GLOBAL, Model, Principal};
+use state::model::{action, hook_commit, leadership, session};
+use state::names::Uuid;
+use state::unit::snapshot::Position;
+
+impl<S: Store, O: Outside> Session<S, O> {
+    /// The unit that calls; it is there.
+    fn unit(&self, route: Route) -> Result<(Model, Uuid), ApiError> {
+        let (model, unit) = authority::unit(&self.principal, route)?;
+        self.controller.presence.saw(unit, self.controller.outside.monotonic_ms());
+        Ok((model, unit))
+    }
+}
+
+/// A unit says that an action runs: it is the oldest of its unfinished ones (spec A.16).
+fn begin_action(draft: &mut Draft, model: Model, unit: Uuid, executing: Option<&str>, now_ms: i64) {
+    let Some(name) = executing.and_then(|text| text.strip_prefix("running action ")) else { return };
+    let waiting = draft.page::<()>(&model.actions_of(unit), "", action::QUEUED_MAX);
+    let ids = waiting.iter().filter_map(|(key, ())| key.rsplit('/').next()?.parse().ok());
+    for id in ids.collect::<Vec<u64>>() {
+        if draft.get(&model.action(id)).is_some_and(|doc| doc.name == name) {
+            action::begin(draft, model, unit, id, now_ms);
+            return;
+        }
+    }
+}
+
+impl<S: Store, O: Outside> UnitApi for Session<S, O> {
+    type Watch = UnitWatch<S, O>;
+
+    async fn attach(&self, attach: Attach) -> Result<Attached, ApiError> {
+        let (model, unit) = self.unit(Route::Attach)?;
+        let attached =
+            self.controller.run(move |draft| session::attach(draft, model, unit, attach.nonce)).await?.answer;
+        self.controller.presence.executes(unit, None, self.controller.outside.monotonic_ms());
+        let history = self.controller.store.history();
+        let (sequence, digest, replica) = match attached.replica {
+            Some(replica) => (replica.sequence, replica.digest, Some(replica.local)),
+            None => (0, String::new(), None),
+        };
+        Ok(Attached { history, epoch: attached.epoch, sequence, digest, replica })
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<Committed, ApiError> {
+        let (model, unit) = self.unit(Route::Commit)?;
+        let Commit { epoch, record } = commit;
+        let transition = move |draft: &mut Draft<'_>| hook_commit::commit(draft, model, unit, epoch, &record);
+        let committed = self.controller.run(transition).await?;
+        let answer = committed.answer;
+        Ok(Committed { revision: committed.revision, refusal: answer.refusal, dropped: answer.dropped })
+    }
+
+    async fn report(&self, report: Report) -> Result<(), ApiError> {
+        let (model, unit) = self.unit(Route::Report)?;
+        let Report { epoch, run, said, executing } = report;
+        let running = executing.clone();
+        let now_ms = self.controller.outside.wall_ms();
+        let transition = move |draft: &mut Draft<'_>| {
+            hook_commit::report(draft, model, unit, epoch, run, &said)?;
+            begin_action(draft, model, unit, running.as_deref(), now_ms);
+            Ok(())
+        };
+        self.controller.run(transition).await?;
+        self.controller.presence.executes(unit, executing, self.controller.outside.monotonic_ms());
+        Ok(())
+    }
+
+    async fn claim(&self, claim: Claim) -> Result<Claimed, ApiError> {
+        let (model, unit) = self.unit(Route::Claim)?;
+        let Claim { epoch, release } = claim;
+        // Held until the transaction is answered: see the story in `leases`.
+        let mut leases = self.controller.leases.lock().await;
+        let now_ms = self.controller.outside.monotonic_ms();
+        let application = self.controller.read(move |reader| read(reader, &model.unit(unit)));
+        let application = application.await.map(|doc| doc.application);
+        let may_take_over = application.is_some_and(|application| leases.is_over(application, now_ms));
+        let transition = move |draft: &mut Draft<'_>| {
+            session::check_epoch(draft, model, unit, epoch)?;
+            if release {
+                leadership::release(draft, model, unit);
+                return Ok(None);
+            }
+            leadership::claim(draft, model, unit, may_take_over).map(Some)
+        };
+        let claimed = self.controller.run(transition).await?.answer;
+        let (granted, generation) = match claimed {
+            Some(leadership::Claim::Granted(grant)) => (true, grant.generation),
+            Some(leadership::Claim::Held(grant)) => (false, grant.generation),
+            None => (false, 0),
+        };
+        if let (true, Some(application)) = (granted, application) {
+            leases.granted(application, now_ms);
+        }
+        Ok(Claimed { granted, generation, term_ms: TERM_MS })
+    }
+
+    async fn watch(&self, epoch: u64, from: Option<Position>) -> Result<UnitWatch<S, O>, ApiError> {
+        let (model, unit) = self.unit(Route::WatchUnit)?;
+        UnitWatch::open(self.controller.clone(), (model, unit), epoch, from).await
+    }
+
+    async fn archive(&self, sha256: &str) -> Result<Vec<u8>, ApiError> {
+        self.unit(Route::Archive)?;
+        self.controller.archive(sha256).await
+    }
+}
+
+impl<S: Store, O: Outside> crate::Controller<S, O> {
+    /// A registered archive. Only a digest that is a document's is looked for in the folder.
+    async fn archive(&self, sha256: &str) -> Result<Vec<u8>, ApiError> {
+        let key = GLOBAL.archive(sha256);
+        let registered = self.read(move |reader| reader.get(key.text()).is_some()).await;
+        if !registered {
+            return Err(ApiError::new(ErrorCode::NotFound, format!("there is no charm archive {sha256}")));
+        }
+        self.outside.archive(sha256).await.ok_or_else(|| {
+            let text = format!("the controller has lost or damaged the charm archive {sha256}");
+            ApiError::new(ErrorCode::Unavailable, text)
+                .hint("deploy or refresh from the same charm again: it is kept anew")
+        })
+    }
+
+    /// The session of the unit itself: for the simulator and tests.
+    pub fn unit_session(self: &std::sync::Arc<Self>, model: Model, unit: Uuid) -> Session<S, O> {
+        self.session_of(Principal::Unit { model, unit })
+    }
+}

@@ -1,0 +1,291 @@
+//! Streams to agents (design 9): the whole view first, then one delta per revision that concerns the agent, from any
+//! position on that the change log still reaches. Any doubt means a whole view.
+//!
+//! A watch holds no queue: it asks the store for what came after its position when its reader asks it, so a slow
+//! reader costs nothing and loses nothing.
+
+use crate::authority::unauthorised;
+use crate::outside::Outside;
+use crate::session::{Controller, stored};
+use crate::store::Store;
+use api::error::{ApiError, ErrorCode};
+use api::machine::{Assigned, MachineShown, MachineView};
+use api::unit::Shown;
+use state::model::draft::{Reader, read};
+use state::model::keys::Model;
+use state::model::view;
+use state::names::Uuid;
+use state::unit::snapshot::{Change, Delta, Position};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Revisions looked at in one go: a reader that is behind catches up in a few reads, and holds some 32 × 4 KiB.
+const REVISIONS_AT_ONCE: usize = 32;
+
+/// Kinds of documents that no unit's view shows: revisions of these alone need no look at the documents.
+const UNSEEN: [&str; 9] =
+    ["log", "agent-status", "replica", "session", "token", "token-of", "archive", "sequence", "charm-state"];
+
+/// The kind of a key: what stands after the model.
+fn kind(key: &str) -> &str {
+    key.split('/').nth(1).unwrap_or_default()
+}
+
+/// A position that advances with the store, and a heartbeat while it does not.
+struct Cursor<S, O> {
+    controller: Arc<Controller<S, O>>,
+    agent: Uuid,
+    position: Position,
+    heartbeat_ms: u64,
+}
+
+enum Step {
+    /// Revisions after the position, which is now the last of them: each with the keys it changed.
+    Revisions(Vec<(u64, Vec<String>)>),
+    Heartbeat,
+    Compacted,
+}
+
+impl<S: Store, O: Outside> Cursor<S, O> {
+    fn new(controller: Arc<Controller<S, O>>, agent: Uuid, position: Position) -> Cursor<S, O> {
+        let heartbeat_ms = controller.outside.monotonic_ms() + api::HEARTBEAT_MS;
+        Cursor { controller, agent, position, heartbeat_ms }
+    }
+
+    /// Something is about to be sent to the reader, which has taken what came before: it is there.
+    fn sends(&mut self) {
+        let now_ms = self.controller.outside.monotonic_ms();
+        self.controller.presence.saw(self.agent, now_ms);
+        self.heartbeat_ms = now_ms + api::HEARTBEAT_MS;
+    }
+
+    async fn step(&mut self) -> Step {
+        loop {
+            let after = stored(self.position);
+            let Ok(changes) = self.controller.store.changes_after(after, REVISIONS_AT_ONCE).await else {
+                return Step::Compacted;
+            };
+            if !changes.is_empty() {
+                let keys =
+                    |entries: Vec<crate::store::Change>| entries.into_iter().map(|entry| entry.key).collect();
+                return Step::Revisions(changes.into_iter().map(|c| (c.revision, keys(c.entries))).collect());
+            }
+            if !self.controller.past_or(self.position.revision, self.heartbeat_ms).await {
+                return Step::Heartbeat;
+            }
+        }
+    }
+}
+
+/// One unit's stream.
+pub struct UnitWatch<S, O> {
+    cursor: Cursor<S, O>,
+    model: Model,
+    epoch: u64,
+    /// What was shown up to the cursor's position; none = a whole view is next.
+    shown: Option<view::Shown>,
+    ahead: VecDeque<(u64, Vec<String>)>,
+    removed: bool,
+}
+
+impl<S: Store, O: Outside> UnitWatch<S, O> {
+    pub(crate) async fn open(
+        controller: Arc<Controller<S, O>>,
+        (model, unit): (Model, Uuid),
+        epoch: u64,
+        from: Option<Position>,
+    ) -> Result<UnitWatch<S, O>, ApiError> {
+        let shown = match from {
+            Some(from) => {
+                let shown = controller.store.read_at(stored(from), move |reader| {
+                    view::full(reader, model, unit).map(|view| view.shown)
+                });
+                shown.await.ok().flatten()
+            }
+            None => None,
+        };
+        let position = from.unwrap_or_default();
+        let cursor = Cursor::new(controller, unit, position);
+        let watch = UnitWatch { cursor, model, epoch, shown, ahead: VecDeque::new(), removed: false };
+        watch.check_epoch().await?;
+        Ok(watch)
+    }
+
+    fn unit(&self) -> Uuid {
+        self.cursor.agent
+    }
+
+    /// The session of this epoch is still the unit's newest.
+    async fn check_epoch(&self) -> Result<(), ApiError> {
+        let (model, unit, epoch) = (self.model, self.unit(), self.epoch);
+        let found = self.cursor.controller.read(move |reader| {
+            (read(reader, &model.session(unit)).map_or(0, |s| s.epoch), fate(reader, model, unit))
+        });
+        let (newest, fate) = found.await;
+        match fate {
+            view::Fate::Tombstone => Err(removed()),
+            view::Fate::Unknown => Err(unauthorised()),
+            view::Fate::Known(_) if newest != epoch || epoch == 0 => {
+                let text =
+                    format!("a newer agent of this unit has attached (epoch {newest}, this one is {epoch})");
+                Err(ApiError::new(ErrorCode::Fenced, text).hint("this agent is a copy; stop it"))
+            }
+            view::Fate::Known(_) => Ok(()),
+        }
+    }
+
+    async fn whole(&mut self) -> Result<Delta, ApiError> {
+        self.check_epoch().await?;
+        let (model, unit) = (self.model, self.unit());
+        let view = self.cursor.controller.read(move |reader| view::full(reader, model, unit)).await;
+        let mut view = view.ok_or_else(removed)?;
+        view.delta.position.history = self.cursor.controller.store.history();
+        self.cursor.position = view.delta.position;
+        self.shown = Some(view.shown);
+        self.ahead.clear();
+        Ok(view.delta)
+    }
+
+    /// What one revision changed for this unit; none = nothing, or the log does not reach there any more and a whole
+    /// view is next.
+    async fn delta(&mut self, revision: u64, keys: Vec<String>) -> Result<Option<Delta>, ApiError> {
+        let position = Position { history: self.cursor.position.history, revision };
+        if keys.iter().any(|key| *key == self.model.session(self.unit()).text()) {
+            self.check_epoch().await?;
+        }
+        if keys.iter().all(|key| UNSEEN.contains(&kind(key))) {
+            self.cursor.position = position;
+            return Ok(None);
+        }
+        let shown = self.shown.clone().expect("deltas follow a whole view");
+        let changes = self
+            .cursor
+            .controller
+            .store
+            .read_at(stored(position), move |reader| view::delta(reader, &shown, &keys));
+        let Ok(changes) = changes.await else {
+            self.shown = None;
+            return Ok(None);
+        };
+        self.cursor.position = position;
+        if changes.is_empty() {
+            return Ok(None);
+        }
+        if let Some(shown) = &mut self.shown {
+            shown.take(&changes);
+        }
+        self.removed = changes.contains(&Change::Removed);
+        Ok(Some(Delta { position, full: false, changes }))
+    }
+}
+
+fn removed() -> ApiError {
+    ApiError::new(ErrorCode::Removed, "the unit was removed")
+}
+
+fn fate(reader: &dyn Reader, model: Model, unit: Uuid) -> view::Fate {
+    view::fate(reader, model, unit)
+}
+
+impl<S: Store, O: Outside> api::unit::Watch for UnitWatch<S, O> {
+    async fn next(&mut self) -> Result<Shown, ApiError> {
+        loop {
+            if self.removed {
+                return Err(removed());
+            }
+            if self.shown.is_none() {
+                let delta = self.whole().await?;
+                self.cursor.sends();
+                return Ok(Shown::Delta(delta));
+            }
+            while let Some((revision, keys)) = self.ahead.pop_front() {
+                if let Some(delta) = self.delta(revision, keys).await? {
+                    self.cursor.sends();
+                    return Ok(Shown::Delta(delta));
+                }
+            }
+            if self.shown.is_none() {
+                continue;
+            }
+            match self.cursor.step().await {
+                Step::Revisions(revisions) => self.ahead.extend(revisions),
+                Step::Compacted => self.shown = None,
+                Step::Heartbeat => {
+                    self.cursor.sends();
+                    return Ok(Shown::Heartbeat(self.cursor.position));
+                }
+            }
+        }
+    }
+}
+
+/// One machine's stream.
+pub struct MachineWatch<S, O> {
+    cursor: Cursor<S, O>,
+    model: Model,
+    shown: Option<MachineView>,
+}
+
+/// Kinds of documents that a machine's view is made of.
+const OF_MACHINES: [&str; 6] =
+    ["machine", "machine-life", "unit", "unit-life", "unit-on", "application-life"];
+
+impl<S: Store, O: Outside> MachineWatch<S, O> {
+    pub(crate) fn open(controller: Arc<Controller<S, O>>, model: Model, machine: Uuid) -> MachineWatch<S, O> {
+        let cursor = Cursor::new(controller, machine, Position::default());
+        MachineWatch { cursor, model, shown: None }
+    }
+
+    /// The view if it is another than what was shown; none for the position's sake.
+    async fn newer(&mut self) -> Result<Option<MachineView>, ApiError> {
+        let (model, machine) = (self.model, self.cursor.agent);
+        let (revision, seen) = self
+            .cursor
+            .controller
+            .read(move |reader| (reader.revision(), view::machine(reader, model, machine)))
+            .await;
+        self.cursor.position = self.cursor.controller.position(revision);
+        let gone = || ApiError::new(ErrorCode::Removed, "the machine was removed");
+        let seen = seen.ok_or_else(gone)?;
+        let assigned =
+            |(id, unit): (Uuid, view::Assigned)| (id, Assigned { name: unit.name, life: unit.life });
+        let view = MachineView {
+            position: self.cursor.position,
+            model: model.0,
+            name: seen.name,
+            address: seen.address,
+            life: seen.life,
+            units: seen.units.into_iter().map(assigned).collect(),
+        };
+        let known = self
+            .shown
+            .as_ref()
+            .is_some_and(|shown| MachineView { position: shown.position, ..view.clone() } == *shown);
+        self.shown = Some(view.clone());
+        Ok((!known).then_some(view))
+    }
+}
+
+impl<S: Store, O: Outside> api::machine::MachineWatch for MachineWatch<S, O> {
+    async fn next(&mut self) -> Result<MachineShown, ApiError> {
+        let mut look = self.shown.is_none();
+        loop {
+            if look && let Some(view) = self.newer().await? {
+                self.cursor.sends();
+                return Ok(MachineShown::View(view));
+            }
+            look = match self.cursor.step().await {
+                Step::Revisions(revisions) => {
+                    let last = revisions.last().map(|(revision, _)| *revision);
+                    self.cursor.position.revision = last.expect("a step has revisions");
+                    revisions.iter().any(|(_, keys)| keys.iter().any(|key| OF_MACHINES.contains(&kind(key))))
+                }
+                Step::Compacted => true,
+                Step::Heartbeat => {
+                    self.cursor.sends();
+                    return Ok(MachineShown::Heartbeat(self.cursor.position));
+                }
+            };
+        }
+    }
+}

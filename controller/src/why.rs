@@ -1,0 +1,214 @@
+//! `pintle why`: what an entity waits for. Computed when asked, from the same functions that decide (design 1, 5):
+//! the model's blockers, and the unit agent's `next` asked with what the controller knows of it.
+
+use crate::operator_handlers::find_unit;
+use crate::presence::Roll;
+use crate::status;
+use api::operator::{Cause, Why};
+use state::life::Life;
+use state::model::blockers::{Entity, blockers};
+use state::model::draft::{Draft, Reader, read, read_all};
+use state::model::keys::{GLOBAL, Model, ScopeDoc, last_id};
+use state::model::refusal::{Blocker, Code, Refusal};
+use state::model::{application, effective, machine, relation};
+use state::names::Uuid;
+use state::unit::resolve::Act;
+
+/// Causes of one answer; of more, people need only know the first.
+const CAUSES_MAX: usize = 20;
+
+/// What is asked, and everything needed to answer.
+struct Asked<'a> {
+    reader: &'a dyn Reader,
+    model: Model,
+    roll: &'a Roll,
+    now_ms: i64,
+}
+
+/// The answer for an entity as people name it: `web/0`, `web`, `3`, `machine 0`, `relation 3`, `web:db db:server`.
+pub(crate) fn of(
+    reader: &dyn Reader,
+    model: Model,
+    roll: &Roll,
+    entity: &str,
+    now_ms: i64,
+) -> Result<Why, Refusal> {
+    let asked = Asked { reader, model, roll, now_ms };
+    let mut why = asked.entity(entity.trim())?;
+    why.causes.truncate(CAUSES_MAX);
+    Ok(why)
+}
+
+fn cause(blocker: Blocker) -> Cause {
+    Cause {
+        entity: blocker.entity,
+        duty: blocker.duty,
+        owner: blocker.owner,
+        since_ms: blocker.since_ms,
+        last_error: blocker.last_error,
+        help: blocker.help,
+    }
+}
+
+impl Asked<'_> {
+    fn entity(&self, text: &str) -> Result<Why, Refusal> {
+        match text.split_once(' ') {
+            Some(("unit", name)) => return self.unit(find_unit(self.reader, self.model, name)?.0),
+            Some(("application", name)) => return self.application(name),
+            Some(("machine", name)) => return self.machine(name),
+            Some(("relation", number)) if number.bytes().all(|b| b.is_ascii_digit()) => {
+                return self.numbered(number);
+            }
+            Some((a, b)) => {
+                let ends = b.strip_prefix("relation ").unwrap_or(b);
+                let mut draft = Draft::new(self.reader); // read only: it is never committed
+                return self.relation(relation::find(&mut draft, self.model, a, ends)?);
+            }
+            None => {}
+        }
+        if text.contains('/') {
+            return self.unit(find_unit(self.reader, self.model, text)?.0);
+        }
+        if !text.bytes().all(|b| b.is_ascii_digit()) {
+            return self.application(text);
+        }
+        // A number is a machine or a relation; the one that has something to say is meant.
+        match (self.machine(text), self.numbered(text)) {
+            (Ok(machine), Ok(relation)) if machine.causes.is_empty() => Ok(relation),
+            (Ok(machine), _) => Ok(machine),
+            (Err(_), Ok(relation)) => Ok(relation),
+            (Err(_), Err(_)) => {
+                Err(Refusal::new(Code::NotFound, format!("no machine or relation is called {text}")))
+            }
+        }
+    }
+
+    fn blockers(&self, entity: Entity) -> Vec<Cause> {
+        blockers(&mut { self.reader }, self.model, entity).into_iter().map(cause).collect()
+    }
+
+    fn unit(&self, id: Uuid) -> Result<Why, Refusal> {
+        let doc = read(self.reader, &self.model.unit(id)).ok_or_else(|| Refusal::not_found("unit", id))?;
+        let (workload, agent) = status::statuses(self.reader, self.model, self.roll, id, &doc);
+        let mut causes = self.blockers(Entity::Unit(id));
+        let entity = format!("unit {}", doc.name);
+        let owner = format!("the agent of unit {}", doc.name);
+        let machine = read(self.reader, &self.model.machine(doc.machine)).map_or(String::new(), |m| m.name);
+        let of_machine = format!("the agent of machine {machine}");
+        let attached = self.reader.get(self.model.session(id).text()).is_some();
+        let mut add = |duty: &str, owner: &str, since_ms, help: String| {
+            let (duty, owner) = (duty.to_owned(), owner.to_owned());
+            causes.push(Cause { entity: entity.clone(), duty, owner, since_ms, last_error: None, help });
+        };
+        if !attached {
+            let help = format!("see that machine {machine} is up: pintle why machine {machine}");
+            add("start its agent", &of_machine, Some(doc.created_ms), help);
+        } else if self.roll.is_lost(id) {
+            let help = format!("its machine agent restarts it: pintle why machine {machine}");
+            add("come back: it has been silent for a minute", &owner, agent.since_ms, help);
+        }
+        match status::undone(self.reader, self.model, id) {
+            Some(Act::Wait(wait)) => {
+                for waits in wait.causes.into_iter().filter(|cause| cause.owner != "nobody") {
+                    let ago = waits.since_ago_ms.and_then(|ago| i64::try_from(ago).ok());
+                    let since_ms = ago.map(|ago| self.now_ms - ago).or(agent.since_ms);
+                    add(&waits.what, &waits.owner, since_ms, waits.help);
+                }
+            }
+            Some(Act::Begin(run)) => {
+                let duty = format!("{}: {}", status::running(&run.operation), run.cause);
+                add(&duty, &owner, agent.since_ms, String::new());
+            }
+            Some(Act::Stop | Act::Adopt(_) | Act::Lock | Act::Settle(_) | Act::Note(_)) | None => {}
+        }
+        let now = [agent.current, agent.message].into_iter().filter(|text| !text.is_empty());
+        let mut now = now.collect::<Vec<_>>().join(": ");
+        if workload.current == "error" {
+            now = workload.message;
+        }
+        let life = effective::life_of(&mut { self.reader }, self.model, id, &doc);
+        Ok(Why { entity, life, now, causes })
+    }
+
+    /// Its own blockers, then what its units wait for.
+    fn application(&self, name: &str) -> Result<Why, Refusal> {
+        let id = application::find(&mut { self.reader }, self.model, name)?;
+        let life = read(self.reader, &self.model.application_life(id)).unwrap_or(Life::Dying);
+        let mut causes = self.blockers(Entity::Application(id));
+        let units = read_all::<()>(self.reader, &self.model.units_of(id));
+        if life == Life::Alive {
+            for (key, ()) in &units {
+                let unit = self.unit(last_id(key).expect("an index ends with an id"))?;
+                causes.extend(unit.causes);
+                if causes.len() >= CAUSES_MAX {
+                    break;
+                }
+            }
+        }
+        let now = match units.len() {
+            1 => "1 unit".to_owned(),
+            count => format!("{count} units"),
+        };
+        Ok(Why { entity: format!("application {name}"), life, now, causes })
+    }
+
+    fn numbered(&self, number: &str) -> Result<Why, Refusal> {
+        let id = number.parse().ok().and_then(|n| status::relation_of_number(self.reader, self.model, n));
+        self.relation(id.ok_or_else(|| Refusal::not_found("relation", number))?)
+    }
+
+    /// A Dying relation waits for its members to leave, another for the units of its applications to enter.
+    fn relation(&self, id: Uuid) -> Result<Why, Refusal> {
+        let gone = || Refusal::not_found("relation", id);
+        let doc = read(self.reader, &self.model.relation(id)).ok_or_else(gone)?;
+        let life = effective::life_between(&mut { self.reader }, self.model, id, &doc);
+        let mut causes = self.blockers(Entity::Relation(id));
+        let present = read_all::<ScopeDoc>(self.reader, &self.model.scopes(id));
+        if life == Life::Alive {
+            let applications = doc.sides.iter().map(|side| side.application);
+            for (key, ()) in
+                applications.flat_map(|app| read_all::<()>(self.reader, &self.model.units_of(app)))
+            {
+                let unit = last_id(&key).expect("an index ends with an id");
+                if present.iter().any(|(key, _)| last_id(key) == Some(unit)) {
+                    continue;
+                }
+                let why = self.unit(unit)?;
+                let held = why.causes.first().map(|cause| format!("{} ({})", cause.duty, cause.owner));
+                causes.push(Cause {
+                    owner: format!("the agent of {}", why.entity),
+                    help: format!("pintle why {}", why.entity.trim_start_matches("unit ")),
+                    entity: why.entity,
+                    duty: format!("enter relation {}", doc.key_text()),
+                    since_ms: Some(doc.created_ms),
+                    last_error: held,
+                });
+                if causes.len() >= CAUSES_MAX {
+                    break;
+                }
+            }
+        }
+        let now = format!("{} ({} in scope)", doc.key_text(), present.len());
+        Ok(Why { entity: format!("relation {}", doc.number), life, now, causes })
+    }
+
+    fn machine(&self, name: &str) -> Result<Why, Refusal> {
+        let id = machine::find(&mut { self.reader }, self.model, name)?;
+        let life = read(self.reader, &self.model.machine_life(id)).unwrap_or(Life::Dead);
+        let mut causes = self.blockers(Entity::Machine(id));
+        let introduced = self.reader.get(GLOBAL.token_of(id).text()).is_some();
+        if life != Life::Dead && (!introduced || self.roll.is_lost(id)) {
+            let created = read(self.reader, &self.model.machine(id)).map(|doc| doc.created_ms);
+            causes.push(Cause {
+                entity: format!("machine {name}"),
+                duty: "run its agent".to_owned(),
+                owner: "the supervisor of pintle up".to_owned(),
+                since_ms: created,
+                last_error: None,
+                help: "pintle up".to_owned(),
+            });
+        }
+        let units = read_all::<()>(self.reader, &self.model.units_on(id)).len();
+        Ok(Why { entity: format!("machine {name}"), life, now: format!("{units} units"), causes })
+    }
+}

@@ -1,0 +1,494 @@
+//! The doors: real HTTPS on loopback over SQLite. Who gets in, what goes over the wire, and what a restart keeps.
+
+mod support;
+
+use api::client::{self, Client};
+use api::error::{ApiError, ErrorCode};
+use api::operator::{AddUnits, ClientFile, Deploy, LogQuery, OperatorApi};
+use api::routes::{ROUTES, Row, Takes};
+use api::unit::{Attach, Claim, UnitApi, Watch};
+use controller::Controller;
+use controller::host::{Host, write_whole};
+use controller::installation::Installation;
+use controller::server;
+use controller::store::sqlite::{Options, Sqlite};
+use controller::{Outside, authority, openapi, tokens};
+use state::model::draft::Draft;
+use state::model::keys::{Principal, UserRole};
+use state::model::relation;
+use state::names::Uuid;
+use state::settings::Bag;
+use state::unit::snapshot::Change;
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+use support::{Agent, Story, delta};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::{TlsConnector, rustls};
+
+/// A controller that serves in this process.
+struct Served {
+    story: Story<Sqlite, Host>,
+    address: String,
+    installation: Installation,
+    _folder: TempDir,
+}
+
+impl Served {
+    async fn new() -> Served {
+        let folder = tempfile::tempdir().expect("a folder");
+        let installation = Installation::open(folder.path()).expect("a new installation");
+        let store = Sqlite::open(&installation.store(), Options::new(Uuid(9))).expect("a new store");
+        let host = Host::new(installation.archives()).expect("a folder for archives");
+        let story = Story::new(Controller::new(store, host, installation.controller())).await;
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("it is bound").to_string();
+        let acceptor =
+            server::acceptor(&installation.certificate, &installation.key).expect("its own certificate");
+        let serving = server::serve(story.controller.clone(), listener, acceptor, std::future::pending());
+        tokio::spawn(serving);
+        Served { story, address, installation, _folder: folder }
+    }
+
+    fn controller(&self, token: &str) -> client::Controller {
+        client::Controller {
+            address: self.address.clone(),
+            server_name: self.installation.controller().to_string(),
+            ca: self.installation.ca.clone(),
+            token: token.to_owned(),
+        }
+    }
+
+    async fn user(&self, name: u128, role: UserRole) -> Client {
+        let token = self.user_token(name, role).await;
+        Client::user(&self.controller(&token)).expect("a good file")
+    }
+
+    async fn user_token(&self, name: u128, role: UserRole) -> String {
+        self.story.token(Uuid(name), Principal::User { name: format!("{name}"), role }).await
+    }
+
+    async fn unit_token(&self, unit: Uuid) -> String {
+        self.story.token(unit, Principal::Unit { model: self.story.model, unit }).await
+    }
+
+    /// The client of a unit's agent.
+    async fn unit(&self, name: &str) -> Client {
+        let unit = self.story.unit(name).await;
+        let token = self.unit_token(unit).await;
+        Client::agent(&self.controller(&token), self.story.model.0, unit).expect("a good file")
+    }
+
+    fn connector(&self) -> TlsConnector {
+        let mut roots = rustls::RootCertStore::empty();
+        roots
+            .add(CertificateDer::from_pem_slice(self.installation.ca.as_bytes()).expect("PEM"))
+            .expect("a CA");
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .expect("the defaults")
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        TlsConnector::from(Arc::new(config))
+    }
+
+    fn name(&self) -> ServerName<'static> {
+        ServerName::try_from(self.installation.controller().to_string()).expect("a uuid is a name")
+    }
+
+    /// One request with exactly these bytes, to the end of the connection: status and everything that came.
+    async fn raw(&self, method: &str, path: &str, token: Option<&str>, body: &str) -> (u16, String) {
+        let stream = TcpStream::connect(&self.address).await.expect("it listens");
+        let mut tls = self.connector().connect(self.name(), stream).await.expect("its CA is known");
+        let token = token.map_or(String::new(), |token| format!("authorization: Bearer {token}\r\n"));
+        let length = body.len();
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{token}content-length: {length}\r\n\r\n"
+        );
+        tls.write_all(format!("{head}{body}").as_bytes()).await.expect("it is sent");
+        let mut answer = Vec::new();
+        // A stream never ends: its head is enough.
+        while !answer.windows(4).any(|end| end == b"\r\n\r\n") {
+            let mut bytes = [0; 4096];
+            match tls.read(&mut bytes).await {
+                Ok(read) if read > 0 => answer.extend_from_slice(&bytes[..read]),
+                _ => break,
+            }
+        }
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        let status = answer.split(' ').nth(1).and_then(|code| code.parse().ok());
+        (status.expect("an HTTP answer"), answer)
+    }
+}
+
+#[tokio::test]
+async fn one_bag_changed_among_a_hundred_sends_one_delta_of_one_bag() {
+    let served = Served::new().await;
+    let story = &served.story;
+    story.deploy("web", 1).await;
+    story.deploy("db", 1).await;
+    let ids = story.admin.add_units("dev", AddUnits { application: "db".into(), units: 99, to: None });
+    ids.await.expect("they are added");
+    let (number, id) = story.integrate().await;
+    let model = story.model;
+    for n in 0..100 {
+        let unit = story.unit(&format!("db/{n}")).await;
+        let settings = Bag::from([("value".to_owned(), "x".repeat(200))]);
+        let enter = move |draft: &mut Draft<'_>| relation::enter_scope(draft, model, unit, id, &settings);
+        story.controller.run(enter).await.expect("it enters");
+    }
+    let web = Agent::attach(served.unit("web/0").await, 1).await;
+    let mut watch = web.api.watch(web.epoch, None).await.expect("it may watch");
+    let whole = delta(&mut watch).await;
+    let bags = whole.changes.iter().filter(|change| matches!(change, Change::Bag { .. })).count();
+    assert!(whole.full && bags >= 100, "{bags} bags");
+
+    let mut db = Agent::attach(served.unit("db/42").await, 1).await;
+    // The unit knows the relation as one that it has entered.
+    db.enter((number, id), "server", "web").await;
+    let record = db.setting(number, "value", "y");
+    let committed = db.commit(record).await;
+    let next = delta(&mut watch).await;
+    assert_eq!(next.position.revision, committed.revision, "one message, for that revision");
+    assert!(matches!(&next.changes[..], [Change::Bag { .. }]), "{:?}", next.changes);
+    let bytes = serde_json::to_vec(&next).expect("plain data").len();
+    assert!(bytes < 500, "{bytes} bytes: one bag, not a hundred");
+}
+
+#[tokio::test]
+async fn every_route_answers_exactly_the_principals_its_row_names() {
+    let served = Served::new().await;
+    let story = &served.story;
+    story.deploy("web", 2).await;
+    let (own, other) = (story.unit("web/0").await, story.unit("web/1").await);
+    let machine = story.machine_of(own).await;
+    let machine_token = story.token(machine, Principal::Machine { model: story.model, machine }).await;
+    // The reviewed table: which of the routes of people need more than reading. All others are for readers.
+    let writes = [
+        "UploadArchive",
+        "ConfigureModel",
+        "Deploy",
+        "AddUnits",
+        "Refresh",
+        "Integrate",
+        "Configure",
+        "Resolved",
+        "Run",
+        "RemoveUnit",
+        "RemoveApplication",
+        "RemoveRelation",
+    ];
+    let admins = ["CreateModel", "DestroyModel", "MachineToken", "MachineRemoved"];
+    let principals = [
+        ("nobody", None),
+        ("unknown", Some("0".repeat(64))),
+        ("reader", Some(served.user_token(11, UserRole::Read).await)),
+        ("writer", Some(served.user_token(12, UserRole::Write).await)),
+        ("admin", Some(served.user_token(13, UserRole::Admin).await)),
+        ("unit", Some(served.unit_token(own).await)),
+        ("other unit", Some(served.unit_token(other).await)),
+        ("machine", Some(machine_token)),
+    ];
+    for row in ROUTES {
+        let name = format!("{:?}", row.route);
+        let agent = if row.path.contains("/machine-agents/") { machine } else { own };
+        let path = path(row, &story.model.0.to_string(), &agent.to_string());
+        for (who, token) in &principals {
+            let may = match *who {
+                "reader" => {
+                    !path.contains("-agents/") && !writes.contains(&&*name) && !admins.contains(&&*name)
+                }
+                "writer" => !path.contains("-agents/") && !admins.contains(&&*name),
+                "admin" => !path.contains("-agents/"),
+                "unit" => path.contains("/unit-agents/"),
+                "machine" => path.contains("/machine-agents/"),
+                _ => false,
+            };
+            // A body that no route understands: who may call is told that, and nothing is done.
+            let body = if row.takes == Takes::Nothing { "" } else { "{" };
+            let (status, answer) = served.raw(row.method(), &path, token.as_deref(), body).await;
+            assert_eq!(status != 401, may, "{who} {} {path}: {answer}", row.method());
+        }
+    }
+    // Another unit's, an unknown unit's, another model's, no route at all: the same bytes for whoever may not.
+    let token = served.unit_token(own).await;
+    let attach = |model: Uuid, unit: Uuid| format!("/v1/models/{model}/unit-agents/{unit}/attach");
+    let forbidden = served.raw("POST", &attach(story.model.0, other), Some(&token), "{}").await;
+    assert_eq!(forbidden.0, 401);
+    let body = |answer: &str| answer.split("\r\n\r\n").nth(1).map(str::to_owned);
+    for path in
+        [attach(story.model.0, Uuid(404)), attach(Uuid(404), own), "/v1/models/dev/machine-token".into()]
+    {
+        let answer = served.raw("POST", &path, Some(&token), "{}").await;
+        assert_eq!((answer.0, body(&answer.1)), (401, body(&forbidden.1)), "{path}");
+    }
+    assert_eq!(served.raw("GET", "/v1/nothing", None, "").await.0, 401);
+}
+
+fn path(row: &Row, model: &str, agent: &str) -> String {
+    row.path.replace("{model}", model).replace("{agent}", agent).replace("{sha256}", &"0".repeat(64))
+}
+
+#[tokio::test]
+async fn a_token_of_another_unit_does_nothing_and_says_why() {
+    let served = Served::new().await;
+    served.story.deploy("web", 2).await;
+    let (own, other) = (served.story.unit("web/0").await, served.story.unit("web/1").await);
+    let token = served.unit_token(other).await;
+    let mistaken = Client::agent(&served.controller(&token), served.story.model.0, own).expect("a good file");
+    let error = mistaken.attach(Attach { nonce: Uuid(1), epoch: 0 }).await.expect_err("not its own");
+    assert_eq!(error, authority::unauthorised());
+    let web = Agent::attach(served.unit("web/0").await, 1).await;
+    assert_eq!(web.epoch, 1, "nothing had happened to it");
+    let claim = mistaken.claim(Claim { epoch: 1, release: false }).await.expect_err("not its own");
+    assert_eq!(claim.code, ErrorCode::Unauthorised);
+}
+
+#[tokio::test]
+async fn only_the_pinned_ca_and_tls_1_3_and_a_known_name_are_taken() {
+    let served = Served::new().await;
+    let token = served.user_token(1, UserRole::Admin).await;
+    let elsewhere = tempfile::tempdir().expect("a folder");
+    let elsewhere = Installation::open(elsewhere.path()).expect("another installation");
+    let wrong_ca = client::Controller { ca: elsewhere.ca.clone(), ..served.controller(&token) };
+    let error = Client::user(&wrong_ca).expect("a CA").about().await.expect_err("another CA");
+    assert_eq!(error.code, ErrorCode::Unreachable);
+    assert!(error.message.contains("is not the controller that was expected"), "{error}");
+    let wrong_name =
+        client::Controller { server_name: elsewhere.controller().to_string(), ..served.controller(&token) };
+    let error = Client::user(&wrong_name).expect("a name").about().await.expect_err("another name");
+    assert!(error.message.contains("is not the controller that was expected"), "{error}");
+
+    let mut plain = TcpStream::connect(&served.address).await.expect("it listens");
+    plain.write_all(b"GET /v1/about HTTP/1.1\r\nhost: x\r\n\r\n").await.expect("it is sent");
+    let mut answer = Vec::new();
+    let _ = plain.read_to_end(&mut answer).await; // a reset is as good as an end
+    assert!(
+        answer.len() < 32 && !String::from_utf8_lossy(&answer).contains("HTTP"),
+        "an alert at most: {answer:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_controller_that_is_not_there_is_named_with_its_address() {
+    let served = Served::new().await;
+    let free = TcpListener::bind("127.0.0.1:0").await.expect("a port").local_addr().expect("bound");
+    let nobody = client::Controller { address: free.to_string(), ..served.controller(&"0".repeat(64)) };
+    let error = Client::user(&nobody).expect("a good file").about().await.expect_err("nobody listens");
+    assert_eq!(error.code, ErrorCode::Unreachable);
+    assert_eq!(error.message, format!("controller {free} is not there: connection refused"));
+}
+
+#[tokio::test]
+async fn strangers_who_say_nothing_keep_nobody_else_out() {
+    let served = Served::new().await;
+    let user = served.user(1, UserRole::Read).await;
+    user.about().await.expect("it is known now");
+    let mut strangers = Vec::new();
+    for _ in 0..200 {
+        strangers.push(TcpStream::connect(&served.address).await.expect("the kernel takes it"));
+    }
+    tokio::time::timeout(Duration::from_secs(2), user.models()).await.expect("at once").expect("answered");
+    drop(strangers);
+}
+
+#[tokio::test]
+async fn a_body_beyond_its_bound_and_one_that_is_no_message_are_refused_in_one_line() {
+    let served = Served::new().await;
+    let token = served.user_token(1, UserRole::Admin).await;
+    let (status, answer) = served.raw("POST", "/v1/models/dev/deploy", Some(&token), "{\"sha256\": 1}").await;
+    assert_eq!(status, 400);
+    assert!(answer.contains("the request is not understood"), "{answer}");
+    let large = "x".repeat(5 << 20);
+    let deploy = Deploy {
+        application: Some(large),
+        sha256: String::new(),
+        units: 1,
+        to: None,
+        config: BTreeMap::new(),
+    };
+    let error = served.user(2, UserRole::Admin).await.deploy("dev", deploy).await.expect_err("too large");
+    assert!(matches!(error.code, ErrorCode::Invalid | ErrorCode::Unreachable), "{error}");
+}
+
+#[tokio::test]
+async fn a_charm_with_problems_is_refused_with_all_of_them_and_a_good_one_is_kept() {
+    let served = Served::new().await;
+    let user = served.user(1, UserRole::Write).await;
+    let error = user.upload_archive(b"no archive".to_vec()).await.expect_err("not an archive");
+    assert_eq!(error.code, ErrorCode::Invalid);
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("metadata.yaml"), "name: tiny\nsummary: s\ndescription: d\n")
+        .expect("written");
+    std::fs::create_dir(folder.path().join("hooks")).expect("made");
+    let hook = folder.path().join("hooks/install");
+    write_whole(&hook, b"#!/bin/sh\n", 0o755).expect("written");
+    let options = charms::ReadOptions { cache: folder.path().join("cache"), force: false };
+    let source = charms::read(folder.path(), &options).expect("a good charm");
+    assert_eq!(user.archive_info(&source.sha256).await, Ok(None));
+    let uploaded = user.upload_archive(source.archive.clone()).await.expect("kept");
+    assert_eq!((uploaded.sha256.as_str(), uploaded.charm.name.as_str()), (source.sha256.as_str(), "tiny"));
+    assert_eq!(user.archive_info(&source.sha256).await, Ok(Some(uploaded.clone())));
+    let again = user.upload_archive(source.archive.clone()).await.expect("twice is once");
+    assert_eq!(again, uploaded);
+    let deploy = Deploy {
+        application: None,
+        sha256: source.sha256.clone(),
+        units: 1,
+        to: None,
+        config: BTreeMap::new(),
+    };
+    let deployed = user.deploy("dev", deploy).await.expect("it deploys");
+    assert_eq!(deployed.charm_url, "local:tiny-0");
+    let unit = served.unit("tiny/0").await;
+    assert_eq!(unit.archive(&source.sha256).await.expect("whole"), source.archive);
+}
+
+#[tokio::test]
+async fn the_openapi_document_has_every_route_with_its_callers() {
+    let document = openapi::document();
+    for row in ROUTES {
+        let operation = &document["paths"][row.path][row.method().to_lowercase()];
+        assert!(operation["x-callers"].is_string(), "{}", row.path);
+    }
+    let served = Served::new().await;
+    let over_the_wire = served.user(1, UserRole::Read).await.openapi().await.expect("readers may");
+    assert_eq!(over_the_wire, document);
+}
+
+/// The program, as the supervisor starts it.
+struct Program(Child);
+
+impl Program {
+    /// Started and serving.
+    fn start(data: &std::path::Path) -> Program {
+        let program = Command::new(env!("CARGO_BIN_EXE_pintle-controller"))
+            .arg("--data")
+            .arg(data)
+            .stderr(Stdio::piped())
+            .spawn();
+        let mut program = program.expect("it starts");
+        let lines = BufReader::new(program.stderr.take().expect("it is piped")).lines();
+        let mut said = Vec::new();
+        for line in lines {
+            said.push(line.expect("text"));
+            if said.last().is_some_and(|line| line.contains("serving")) {
+                return Program(program);
+            }
+        }
+        panic!("it ended: {said:?}");
+    }
+
+    fn signal(mut self, signal: nix::sys::signal::Signal) -> std::process::ExitStatus {
+        let pid = nix::unistd::Pid::from_raw(i32::try_from(self.0.id()).expect("a pid"));
+        nix::sys::signal::kill(pid, signal).expect("it runs");
+        self.0.wait().expect("it ends")
+    }
+}
+
+fn file(data: &std::path::Path) -> ClientFile {
+    let place = data.join("client.yaml");
+    let mode = std::fs::metadata(&place).expect("it is there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    serde_yaml::from_str(&std::fs::read_to_string(place).expect("text")).expect("YAML")
+}
+
+#[tokio::test]
+async fn a_killed_controller_comes_back_at_the_same_address_and_watches_resume() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = Program::start(folder.path());
+    let before = file(folder.path());
+    let admin = Client::user(&client::Controller::from(&before)).expect("a good file");
+    let models = admin.models().await.expect("answered");
+    assert_eq!(models.iter().map(|model| model.name.as_str()).collect::<Vec<_>>(), ["dev"]);
+    let charm = tempfile::tempdir().expect("a folder");
+    std::fs::write(charm.path().join("metadata.yaml"), "name: tiny\nsummary: s\ndescription: d\n")
+        .expect("written");
+    std::fs::create_dir(charm.path().join("hooks")).expect("made");
+    write_whole(&charm.path().join("hooks/install"), b"#!/bin/sh\n", 0o755).expect("written");
+    let options = charms::ReadOptions { cache: charm.path().join("cache"), force: false };
+    let source = charms::read(charm.path(), &options).expect("a good charm");
+    admin.upload_archive(source.archive).await.expect("kept");
+    let deploy =
+        Deploy { application: None, sha256: source.sha256, units: 1, to: None, config: BTreeMap::new() };
+    admin.deploy("dev", deploy).await.expect("it deploys");
+
+    // The way of a token: the supervisor's for the machine, the machine agent's for the unit.
+    let machine = admin.machines("dev").await.expect("answered")[0].uuid;
+    let (machine_token, unit_token) = ("ab".repeat(32), "cd".repeat(32));
+    admin.machine_token("dev", machine, &machine_token).await.expect("set");
+    let door =
+        |token: &str| client::Controller { token: token.to_owned(), ..client::Controller::from(&before) };
+    let model = models[0].uuid;
+    let machine_agent = Client::agent(&door(&machine_token), model, machine).expect("a good file");
+    let unit = admin.status("dev").await.expect("answered").applications["tiny"]
+        .units
+        .values()
+        .next()
+        .expect("one")
+        .uuid;
+    api::machine::MachineApi::set_token(&machine_agent, unit, &unit_token).await.expect("set");
+    let mut agent =
+        Agent::attach(Client::agent(&door(&unit_token), model, unit).expect("a good file"), 1).await;
+    let mut watch = agent.api.watch(agent.epoch, None).await.expect("it may watch");
+    let position = delta(&mut watch).await.position;
+
+    let killed = program.signal(nix::sys::signal::Signal::SIGKILL);
+    assert!(!killed.success());
+    let ended: ApiError = loop {
+        if let Err(error) = watch.next().await {
+            break error;
+        }
+    };
+    assert_eq!(ended.code, ErrorCode::Unreachable);
+    let program = Program::start(folder.path());
+    assert_eq!(file(folder.path()), before, "address, CA and token are the same");
+    let change = api::operator::ConfigChange {
+        set: [("logging-config".into(), "<root>=DEBUG".into())].into(),
+        reset: Vec::new(),
+    };
+    admin.configure_model("dev", change).await.expect("the client finds it again");
+    let interval = [("update-status-hook-interval".to_owned(), "10s".to_owned())];
+    let change = api::operator::ConfigChange { set: interval.into(), reset: Vec::new() };
+    let revision = admin.configure_model("dev", change).await.expect("set").revision;
+    let mut watch = agent.api.watch(agent.epoch, Some(position)).await.expect("the session stands");
+    let next = delta(&mut watch).await;
+    assert!(!next.full, "it goes on where it was");
+    assert_eq!((next.position.revision, next.changes.len()), (revision, 1), "{:?}", next.changes);
+    let record = agent.record(state::unit::operation::Operation::Hook(state::unit::operation::Hook::Install));
+    agent.commit(record).await;
+    assert_eq!(admin.debug_log("dev", LogQuery::default()).await.expect("a page").lines.len(), 0);
+    drop(watch);
+    let stopped = program.signal(nix::sys::signal::Signal::SIGTERM);
+    assert!(stopped.success(), "{stopped}");
+}
+
+#[tokio::test]
+async fn a_second_controller_on_the_same_folder_is_refused_by_the_holders_name() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = Program::start(folder.path());
+    let second =
+        Command::new(env!("CARGO_BIN_EXE_pintle-controller")).arg("--data").arg(folder.path()).output();
+    let second = second.expect("it runs");
+    assert_eq!(second.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert!(said.contains("is in use by") && said.contains(&program.0.id().to_string()), "{said}");
+    assert!(program.signal(nix::sys::signal::Signal::SIGTERM).success());
+}
+
+#[test]
+fn fresh_tokens_are_tokens_and_differ() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let host = Host::new(folder.path().join("archives")).expect("a folder");
+    let (a, b) = (tokens::fresh_token(&host), tokens::fresh_token(&host));
+    assert!(tokens::is_token(&a) && tokens::is_token(&b) && a != b);
+    assert!(host.monotonic_ms() < 60_000, "it counts from its own start");
+}

@@ -1,0 +1,389 @@
+//! The handlers over the map store, called directly: what agents and people are answered.
+
+mod support;
+
+use api::error::ErrorCode;
+use api::machine::{Fate, MachineApi, MachineShown, MachineWatch};
+use api::operator::{LogQuery, OperatorApi, Run};
+use api::unit::{Attach, Claim, Commit, Report, Shown, UnitApi, Watch};
+use controller::authority;
+use controller::janitor::LOG_LINES_MAX;
+use controller::leases::TERM_MS;
+use controller::presence::LOST_AFTER_MS;
+use controller::store::Store;
+use state::life::Life;
+use state::model::draft::{Draft, Reader, read};
+use state::model::keys::{BagDoc, LogDoc, Principal};
+use state::names::Uuid;
+use state::unit::hook::{Immediate, Level};
+use state::unit::operation::{CharmRef, Hook, Operation};
+use state::unit::record::{Outcome, Said};
+use state::unit::snapshot::{Change, Owner, Position};
+use std::collections::BTreeSet;
+use support::*;
+
+#[tokio::test]
+async fn an_attached_unit_commits_and_its_counterpart_is_shown_exactly_that() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 1).await;
+    story.deploy("db", 1).await;
+    let relation = story.integrate().await;
+    let (mut web, mut db) = (story.agent_of("web/0").await, story.agent_of("db/0").await);
+    web.enter(relation, "db", "db").await;
+    let mut watch = web.api.watch(web.epoch, None).await.expect("it may watch");
+    let whole = delta(&mut watch).await;
+    assert!(whole.full);
+    assert_eq!(whole.position.history, story.controller.store.history());
+    db.enter(relation, "server", "web").await;
+    let entered = delta(&mut watch).await;
+    assert!(!entered.full);
+    let joined = |change: &Change| matches!(change, Change::Member { unit, incarnation: Some(_), .. } if unit.to_string() == "db/0");
+    assert!(entered.changes.iter().any(joined), "{:?}", entered.changes);
+    let record = db.setting(relation.0, "password", "x");
+    let committed = db.commit(record).await;
+    let set = delta(&mut watch).await;
+    assert_eq!(set.position.revision, committed.revision);
+    let [Change::Bag { owner: Owner::Unit(owner), bag: Some(bag), .. }] = &set.changes[..] else {
+        panic!("one bag and nothing else: {:?}", set.changes)
+    };
+    assert_eq!((owner.to_string().as_str(), bag.values["password"].as_str()), ("db/0", "x"));
+}
+
+#[tokio::test]
+async fn a_doubled_commit_is_applied_once_and_answered_alike() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 1).await;
+    story.deploy("db", 1).await;
+    let relation = story.integrate().await;
+    let mut db = story.agent_of("db/0").await;
+    db.enter(relation, "server", "web").await;
+    let record = db.setting(relation.0, "password", "x");
+    let first = db.commit(record.clone()).await;
+    let before = story.controller.store.newest();
+    let second = db.commit(record.clone()).await;
+    assert_eq!(story.controller.store.newest(), before, "nothing was written again");
+    assert_eq!((first.refusal, first.dropped), (second.refusal, second.dropped));
+    let (model, unit) = (story.model, story.unit("db/0").await);
+    let bag = story.controller.read(move |reader| read(reader, &model.bag(relation.1, unit))).await;
+    assert_eq!(bag.expect("it is there").counter, 2, "entering with settings, and one write");
+
+    let mut other = db.setting(relation.0, "password", "y");
+    other.sequence = record.sequence;
+    let forked = db.api.commit(Commit { epoch: db.epoch, record: other }).await.expect_err("another content");
+    assert_eq!(forked.code, ErrorCode::Forked);
+    let mut later = db.setting(relation.0, "password", "z");
+    later.sequence += 1;
+    let gap = db.api.commit(Commit { epoch: db.epoch, record: later }).await.expect_err("a hole");
+    assert_eq!((gap.code, gap.expected), (ErrorCode::Gap, Some(record.sequence + 1)));
+}
+
+#[tokio::test]
+async fn the_same_nonce_gets_the_same_epoch_and_another_one_ends_the_older_session() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 1).await;
+    let old = story.agent_of("web/0").await;
+    let mut watch = old.api.watch(old.epoch, None).await.expect("it may watch");
+    assert!(delta(&mut watch).await.full);
+    let again = old.api.attach(Attach { nonce: Uuid(1), epoch: old.epoch }).await.expect("a lost reply");
+    assert_eq!(again.epoch, old.epoch);
+    let new = Agent::attach(old.api.clone(), 2).await;
+    assert_eq!(new.epoch, old.epoch + 1);
+
+    let record = old.record(Operation::Hook(Hook::Install));
+    let commit = old.api.commit(Commit { epoch: old.epoch, record }).await.expect_err("a copy");
+    let report = Report { epoch: old.epoch, run: 1, said: Vec::new(), executing: None };
+    let report = old.api.report(report).await.expect_err("a copy");
+    let claim = old.api.claim(Claim { epoch: old.epoch, release: false }).await.expect_err("a copy");
+    let reopened = old.api.watch(old.epoch, None).await.err().expect("a copy");
+    let ended = watch.next().await.expect_err("the stream of a copy ends");
+    for error in [commit, report, claim, reopened, ended] {
+        assert_eq!(error.code, ErrorCode::Fenced, "{error}");
+    }
+}
+
+#[tokio::test]
+async fn ten_changes_while_away_are_ten_deltas_after_the_reconnect() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 1).await;
+    story.deploy("db", 1).await;
+    let relation = story.integrate().await;
+    let (web, mut db) = (story.agent_of("web/0").await, story.agent_of("db/0").await);
+    db.enter(relation, "server", "web").await;
+    let mut watch = web.api.watch(web.epoch, None).await.expect("it may watch");
+    let mut position = delta(&mut watch).await.position;
+    drop(watch);
+    for n in 0..10 {
+        let record = db.setting(relation.0, "n", &n.to_string());
+        db.commit(record).await;
+    }
+    let mut watch = web.api.watch(web.epoch, Some(position)).await.expect("it may watch");
+    for n in 0..10 {
+        let next = delta(&mut watch).await;
+        assert!(!next.full && next.changes.len() == 1, "{:?}", next.changes);
+        assert!(next.position.revision > position.revision);
+        let Change::Bag { bag: Some(bag), .. } = &next.changes[0] else { panic!("{:?}", next.changes) };
+        assert_eq!(bag.values["n"], n.to_string());
+        position = next.position;
+    }
+    story.pass(api::HEARTBEAT_MS);
+    assert!(matches!(watch.next().await, Ok(Shown::Heartbeat(_))), "nothing else is left");
+}
+
+#[tokio::test]
+async fn a_position_of_another_history_gets_a_whole_view() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 1).await;
+    let web = story.agent_of("web/0").await;
+    let elsewhere = Position { history: Uuid(5), revision: 1 };
+    let mut watch = web.api.watch(web.epoch, Some(elsewhere)).await.expect("it may watch");
+    assert!(delta(&mut watch).await.full);
+}
+
+#[tokio::test]
+async fn what_does_not_concern_a_unit_is_not_sent_and_a_heartbeat_tells_the_position() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 1).await;
+    let web = story.agent_of("web/0").await;
+    let mut watch = web.api.watch(web.epoch, None).await.expect("it may watch");
+    delta(&mut watch).await;
+    story.deploy("db", 3).await;
+    let newest = revision_of(&story.controller).await;
+    let next = async { watch.next().await.expect("the watch goes on") };
+    let pass = async { story.pass(api::HEARTBEAT_MS) };
+    let (shown, ()) = tokio::join!(next, pass);
+    let Shown::Heartbeat(position) = shown else { panic!("{shown:?}") };
+    assert!(position <= newest);
+    story.pass(api::HEARTBEAT_MS);
+    assert_eq!(watch.next().await, Ok(Shown::Heartbeat(newest)));
+}
+
+#[tokio::test]
+async fn a_grant_passes_on_only_after_a_term_and_a_restart_counts_as_a_renewal() {
+    let mut story = Story::in_memory().await;
+    story.deploy("web", 2).await;
+    let (a, b) = (story.agent_of("web/0").await, story.agent_of("web/1").await);
+    let ask = Claim { epoch: 1, release: false };
+    assert!(a.api.claim(ask.clone()).await.expect("answered").granted, "never led before");
+    assert!(!b.api.claim(ask.clone()).await.expect("answered").granted);
+    story.pass(TERM_MS - 1);
+    assert!(!b.api.claim(ask.clone()).await.expect("answered").granted, "the term is not over");
+    assert!(a.api.claim(ask.clone()).await.expect("answered").granted, "renewed at the last moment");
+    story.pass(TERM_MS - 1);
+    assert!(!b.api.claim(ask.clone()).await.expect("answered").granted);
+
+    story.restart();
+    let (a, b) = (story.agent_of("web/0").await, story.agent_of("web/1").await);
+    story.pass(TERM_MS - 1);
+    assert!(!b.api.claim(ask.clone()).await.expect("answered").granted, "one full term since the start");
+    assert!(a.api.claim(ask.clone()).await.expect("answered").granted, "its holder renews at once");
+    story.pass(TERM_MS);
+    let taken = b.api.claim(ask.clone()).await.expect("answered");
+    assert!(taken.granted && taken.generation == 2);
+    assert!(!a.api.claim(ask.clone()).await.expect("answered").granted);
+    b.api.claim(Claim { epoch: 1, release: true }).await.expect("answered");
+    assert!(a.api.claim(ask).await.expect("answered").granted, "released: granted at once");
+}
+
+#[tokio::test]
+async fn a_machine_sees_its_units_only_and_asks_about_no_others() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 2).await;
+    let (own, other) = (story.unit("web/0").await, story.unit("web/1").await);
+    let machine = story.machine_of(own).await;
+    let session = story.controller.session_of(Principal::Machine { model: story.model, machine });
+    let mut watch = session.watch_machine().await.expect("it may watch");
+    let Ok(MachineShown::View(view)) = watch.next().await else { panic!("the view comes first") };
+    assert_eq!(view.units.keys().collect::<Vec<_>>(), [&own]);
+    assert_eq!(session.fate(own).await, Ok(Fate::Known(Life::Alive)));
+    assert_eq!(session.fate(other).await, session.fate(Uuid(404)).await, "indistinguishable");
+    let token = "ab".repeat(32);
+    session.set_token(own, &token).await.expect("its own unit");
+    let before = revision_of(&story.controller).await;
+    session.set_token(own, &token).await.expect("again");
+    assert_eq!(revision_of(&story.controller).await, before, "the same token again changes nothing");
+    let refused = session.set_token(other, &"cd".repeat(32)).await.expect_err("another machine's unit");
+    assert_eq!(Err(refused), session.set_token(Uuid(404), &"cd".repeat(32)).await);
+    assert_eq!(MachineApi::remove_unit(&session, other).await, Err(authority::unauthorised()));
+
+    // Never attached: it goes at once, and its machine sees that.
+    OperatorApi::remove_unit(&story.admin, "dev", "web/0", false).await.expect("it is removed");
+    let shown = loop {
+        match watch.next().await.expect("the watch goes on") {
+            MachineShown::View(view) => break view,
+            MachineShown::Heartbeat(_) => story.pass(1),
+        }
+    };
+    assert_eq!(shown.units.len(), 0);
+    assert_eq!(session.fate(own).await, Ok(Fate::Tombstone));
+    MachineApi::remove_unit(&session, own).await.expect("twice is once");
+}
+
+#[tokio::test]
+async fn a_unit_is_idle_only_when_nothing_is_undone_and_lost_after_a_silent_minute() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 1).await;
+    let status = async || {
+        let status = story.admin.status("dev").await.expect("the model is there");
+        let unit = status.applications["web"].units.values().next().expect("one unit").clone();
+        (unit.workload.current, unit.agent.current, unit.agent.message)
+    };
+    let waiting = |agent: &str| ("waiting".to_owned(), agent.to_owned(), String::new());
+    assert_eq!(status().await, waiting("allocating"));
+    let mut web = story.agent_of("web/0").await;
+    let charm = CharmRef {
+        sha256: "web".to_owned(),
+        url: "local:web-0".to_owned(),
+        revision: 0,
+        endpoints: BTreeSet::from(["db".to_owned()]),
+    };
+    let record = web.record(Operation::Deploy(charm));
+    web.commit(record).await;
+    let (_, agent, message) = status().await;
+    assert_eq!((agent.as_str(), message.as_str()), ("executing", "running install hook"), "install is owed");
+    let mut record = web.record(Operation::Hook(Hook::Install));
+    record.outcome = Outcome::Failed { reason: "exit status: 1".to_owned(), retry: None };
+    web.commit(record).await;
+    let unit = story.admin.status("dev").await.expect("it is there").applications["web"].clone();
+    assert_eq!(unit.status.current, "error", "an application shows its worst unit");
+    assert_eq!(unit.status.message, "hook failed: \"install\"");
+    let (workload, agent, _) = status().await;
+    assert_eq!((workload.as_str(), agent.as_str()), ("error", "idle"), "an agent's error is the workload's");
+    let why = story.admin.why("dev", "web/0").await.expect("it is there");
+    assert!(why.causes.iter().any(|cause| cause.help.contains("pintle resolved")), "{why:?}");
+
+    let report =
+        Report { epoch: web.epoch, run: 9, said: Vec::new(), executing: Some("running install hook".into()) };
+    web.api.report(report).await.expect("taken");
+    assert_eq!(status().await.1, "executing", "a retry runs");
+    story.pass(LOST_AFTER_MS);
+    assert_ne!(status().await.1, "lost");
+    story.pass(1);
+    let (workload, agent, _) = status().await;
+    assert_eq!((workload.as_str(), agent.as_str()), ("unknown", "lost"));
+    assert!(
+        story
+            .admin
+            .why("dev", "web/0")
+            .await
+            .expect("it is there")
+            .causes
+            .iter()
+            .any(|c| c.duty.contains("silent"))
+    );
+}
+
+#[tokio::test]
+async fn log_lines_come_in_the_order_in_which_they_were_stored() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 2).await;
+    let (a, b) = (story.agent_of("web/0").await, story.agent_of("web/1").await);
+    let say = |call: u32, level: Level, text: &str| Said {
+        call,
+        at_ms: 100 - i64::from(call),
+        what: Immediate::Log { level, text: text.to_owned() },
+    };
+    let report = |said| Report { epoch: 1, run: 1, said, executing: None };
+    b.api.report(report(vec![say(1, Level::Info, "one")])).await.expect("taken");
+    a.api
+        .report(report(vec![say(1, Level::Warning, "two"), say(2, Level::Info, "three")]))
+        .await
+        .expect("taken");
+    let texts = |page: &api::operator::LogPage| page.lines.iter().map(|l| l.text.clone()).collect::<Vec<_>>();
+    let all = story.admin.debug_log("dev", LogQuery::default()).await.expect("a page");
+    assert_eq!(texts(&all), ["one", "two", "three"]);
+    assert_eq!(
+        (all.lines[1].entity.as_str(), all.lines[1].module.as_str()),
+        ("unit-web-0", "unit.web/0.juju-log")
+    );
+    let query = LogQuery { level: Some("WARNING".into()), ..LogQuery::default() };
+    assert_eq!(texts(&story.admin.debug_log("dev", query).await.expect("a page")), ["two"]);
+    let query = LogQuery { newest: Some(1), ..LogQuery::default() };
+    assert_eq!(texts(&story.admin.debug_log("dev", query).await.expect("a page")), ["three"]);
+    let query = LogQuery { include: vec!["web/1".into()], ..LogQuery::default() };
+    assert_eq!(texts(&story.admin.debug_log("dev", query).await.expect("a page")), ["one"]);
+
+    let query = LogQuery { after: Some(all.cursor), wait: true, ..LogQuery::default() };
+    let tail = story.admin.debug_log("dev", query);
+    let speak = async { b.api.report(report(vec![say(2, Level::Info, "four")])).await.expect("taken") };
+    let (page, ()) = tokio::join!(tail, speak);
+    assert_eq!(texts(&page.expect("a page")), ["four"], "only what is new");
+}
+
+#[tokio::test]
+async fn an_action_begins_when_its_unit_says_so() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 1).await;
+    let web = story.agent_of("web/0").await;
+    let run = |action: &str| Run { unit: "web/0".into(), action: action.into(), params: Default::default() };
+    let unknown = story.admin.run("dev", run("restore")).await.expect_err("there is no such action");
+    assert_eq!(unknown.code, ErrorCode::Invalid);
+    assert!(unknown.message.contains("(not found)"), "{unknown}");
+    let id = story.admin.run("dev", run("backup")).await.expect("queued").id;
+    assert_eq!(story.admin.action("dev", id).await.expect("it is there").status, "pending");
+    let report =
+        Report { epoch: 1, run: 4, said: Vec::new(), executing: Some("running action backup".into()) };
+    web.api.report(report).await.expect("taken");
+    let action = story.admin.action("dev", id).await.expect("it is there");
+    assert_eq!((action.status.as_str(), action.started_ms.is_some()), ("running", true));
+}
+
+#[tokio::test]
+async fn a_lost_archive_is_a_clear_error() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 1).await;
+    let web = story.agent_of("web/0").await;
+    let error = web.api.archive("web").await.expect_err("it was registered and never kept");
+    assert_eq!(error.code, ErrorCode::Unavailable);
+    assert!(error.message.contains("lost or damaged"), "{error}");
+    assert_eq!(web.api.archive("../client.yaml").await.expect_err("no digest").code, ErrorCode::NotFound);
+}
+
+#[tokio::test]
+async fn leftovers_are_cleared_in_bounded_bites() {
+    let story = Story::in_memory().await;
+    let (model, relation) = (story.model, Uuid(5));
+    // Nine bites of ten bags written, three of forty to clear.
+    for bite in 0..9 {
+        let leave = move |draft: &mut Draft<'_>| {
+            (0..10).for_each(|n| draft.put(&model.bag(relation, Uuid(bite * 10 + n)), &BagDoc::default()));
+            draft.put(&model.cleanup(relation), &vec![model.bags(relation)]);
+            Ok(())
+        };
+        story.controller.run(leave).await.expect("written");
+    }
+    let left = async |prefix: String| {
+        story.controller.read(move |reader: &dyn Reader| reader.scan(&prefix, "", usize::MAX).len()).await
+    };
+    assert_eq!(left(model.bags(relation)).await, 90);
+    assert_eq!(controller::janitor::sweep(&story.controller).await, Ok(true), "there is more to do");
+    assert_eq!(left(model.bags(relation)).await, 50);
+    while controller::janitor::sweep(&story.controller).await.expect("it sweeps") {}
+    assert_eq!((left(model.bags(relation)).await, left(model.cleanups()).await), (0, 0));
+}
+
+#[tokio::test]
+async fn a_models_log_keeps_its_newest_lines() {
+    let story = Story::in_memory().await;
+    let model = story.model;
+    let line =
+        LogDoc { at_ms: 1, level: "INFO".into(), module: "m".into(), entity: "e".into(), text: "t".into() };
+    // Lines of run 1 are the oldest; keys of later runs sort after them.
+    let runs = (LOG_LINES_MAX / 50 + 1) as u64;
+    for run in 1..=runs {
+        let line = line.clone();
+        let write = move |draft: &mut Draft<'_>| {
+            (0..50).for_each(|call| draft.put(&model.log(Uuid(1), run, call), &line));
+            Ok(())
+        };
+        story.controller.run(write).await.expect("written");
+    }
+    while controller::janitor::sweep(&story.controller).await.expect("it sweeps") {}
+    let (count, first) = story
+        .controller
+        .read(move |reader: &dyn Reader| {
+            let lines = reader.scan(&model.logs(), "", usize::MAX);
+            (lines.len(), lines[0].key.clone())
+        })
+        .await;
+    assert_eq!((count, first), (LOG_LINES_MAX, model.log(Uuid(1), 2, 0).text().to_owned()));
+}

@@ -1,0 +1,134 @@
+//! Many tasks at once: nothing is lost, and what each was shown holds in the order of revisions (I45).
+
+use super::{Random, at, key, scan, stored};
+use controller::store::{Change, Changes, Store};
+use state::model::draft::{Draft, Key};
+use std::collections::BTreeMap;
+
+pub async fn concurrent_increments_are_all_counted<S: Store, G>(open: impl Fn(u64) -> (S, G)) {
+    const TASKS: u64 = 40;
+    const EACH: u64 = 5;
+    let (store, _guard) = open(1000);
+    let tasks: Vec<_> = (0..TASKS)
+        .map(|_| {
+            let store = store.clone();
+            tokio::spawn(async move {
+                let mut seen = Vec::new();
+                for _ in 0..EACH {
+                    let increment = |draft: &mut Draft<'_>| {
+                        let count = draft.get(&key("m/count")).unwrap_or(0) + 1;
+                        draft.put(&key("m/count"), &count);
+                        Ok::<_, ()>(count)
+                    };
+                    let committed = store.run(increment).await.expect("fewer tasks than retries");
+                    assert_eq!(committed.answer, committed.revision, "the n-th commit counts n");
+                    seen.push(committed.answer);
+                }
+                seen
+            })
+        })
+        .collect();
+    let mut seen = Vec::new();
+    for task in tasks {
+        seen.extend(task.await.expect("no panic"));
+    }
+    seen.sort_unstable();
+    assert_eq!(seen, (1..=TASKS * EACH).collect::<Vec<_>>());
+    assert_eq!(scan(&store, "m/").await, [stored("m/count", 200, 200)]);
+}
+
+/// What one transition of the check below was shown: single documents, a page, who was found beside whom.
+type Shown = (Vec<(String, Option<u64>)>, Vec<(String, u64)>, Option<String>);
+
+/// Serialisability seen from outside: each transition writes down what it was shown. Taking the commits from the log
+/// in the order of revisions, each must have been shown exactly what the ones before it left.
+pub async fn what_was_read_holds_in_the_order_of_revisions<S: Store, G>(open: impl Fn(u64) -> (S, G)) {
+    const TASKS: u64 = 12;
+    const EACH: u64 = 25;
+    let (store, _guard) = open(1000);
+    let tasks: Vec<_> = (0..TASKS)
+        .map(|task| {
+            let store = store.clone();
+            tokio::spawn(async move {
+                let mut random = Random(task);
+                for n in 0..EACH {
+                    let seed = random.below(u64::MAX);
+                    let name = format!("trace/{task}/{n}");
+                    store
+                        .run(move |draft| wander(draft, seed, &name))
+                        .await
+                        .expect("commits");
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.expect("no panic");
+    }
+    let commits = store
+        .changes_after(at(&store, 0), usize::MAX)
+        .await
+        .expect("all are kept");
+    assert_eq!(commits.len() as u64, TASKS * EACH);
+    let mut documents: BTreeMap<String, u64> = BTreeMap::new();
+    for Changes { revision, entries } in commits {
+        let trace = entries
+            .iter()
+            .find(|c| c.key.starts_with("trace/"))
+            .expect("each commit has its trace");
+        let trace = trace.value.as_ref().expect("traces stay");
+        let (gets, page, first): Shown = serde_json::from_str(trace).expect("a trace");
+        for (key, value) in gets {
+            assert_eq!(
+                documents.get(&key).copied(),
+                value,
+                "{key} as read by revision {revision}"
+            );
+        }
+        let expected: Vec<(String, u64)> = documents
+            .range("m/p/".to_owned()..)
+            .take(3)
+            .map(|(k, v)| (k.clone(), *v))
+            .collect();
+        assert_eq!(page, expected, "the page as read by revision {revision}");
+        match first {
+            Some(witness) => assert!(documents.contains_key(&witness), "{witness} at {revision}"),
+            None => assert_eq!(
+                documents.keys().find(|k| k.starts_with("m/f/") && *k != "m/f/0"),
+                None,
+                "at {revision}"
+            ),
+        }
+        for Change { key, value } in entries.into_iter().filter(|c| c.key.starts_with("m/")) {
+            match value {
+                Some(value) => documents.insert(key, value.parse().expect("a number")),
+                None => documents.remove(&key),
+            };
+        }
+    }
+}
+
+/// Reads and writes at random. `m/p/` sorts last below `m/`, so the model above needs no upper end for its page.
+pub fn wander(draft: &mut Draft<'_>, seed: u64, name: &str) -> Result<(), ()> {
+    let mut random = Random(seed);
+    let any = |random: &mut Random| {
+        let below = [("m/f/", 3), ("m/k/", 4), ("m/p/", 5)][random.below(3) as usize];
+        format!("{}{}", below.0, random.below(below.1))
+    };
+    let page = draft.page::<u64>("m/p/", "", 3);
+    let first = draft.first("m/f/", &["m/f/0"]);
+    let mut gets = Vec::new();
+    for _ in 0..2 {
+        let read = any(&mut random);
+        gets.push((read.clone(), draft.get(&key(&read))));
+    }
+    draft.put::<Shown>(&Key::new(name.to_owned()), &(gets, page, first));
+    for _ in 0..2 {
+        let written = key(&any(&mut random));
+        match random.below(2) {
+            0 => draft.put(&written, &random.below(1000)),
+            _ => draft.remove(&written),
+        }
+    }
+    Ok(())
+}

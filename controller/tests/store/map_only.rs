@@ -1,0 +1,72 @@
+//! What only the map promises.
+
+use super::concurrency::wander;
+use super::{HISTORY, OTHER_HISTORY, at, key, scan, stored, write};
+use controller::store::map::{Map, replay};
+use controller::store::{Committed, Compacted, Store};
+use state::model::draft::Conflict;
+
+#[tokio::test]
+async fn recorded_transactions_replay_and_a_changed_one_does_not() {
+    let store = Map::new(HISTORY);
+    store.record();
+    let tasks = (0..10).map(|task| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            store
+                .run(move |draft| wander(draft, task, &format!("trace/{task}")))
+                .await
+        })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        task.await.expect("no panic").expect("commits");
+    }
+    let mut recorded = store.recorded();
+    assert_eq!(recorded.len(), 10);
+    assert_eq!(replay(&recorded), Ok(()));
+    // The fifth claims to have read a document that the store never had.
+    recorded[4].1.keys.insert("m/never".to_owned(), 1);
+    assert_eq!(replay(&recorded), Err((5, Conflict("m/never".to_owned()))));
+}
+
+#[tokio::test]
+async fn others_commit_between_the_reads_and_the_commit_of_a_transition() {
+    let store = Map::new(HISTORY);
+    let runs = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let counted = runs.clone();
+    let slow = store.run(move |draft| {
+        counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let seen = draft.get(&key("m/a"));
+        draft.put(&key("m/b"), &0);
+        Ok::<_, ()>(seen)
+    });
+    let (committed, _) = tokio::join!(slow, write(&store, &[("m/a", Some(1))]));
+    assert_eq!(
+        committed,
+        Ok(Committed {
+            answer: Some(1),
+            revision: 2
+        })
+    );
+    assert_eq!(
+        runs.load(std::sync::atomic::Ordering::Relaxed),
+        2,
+        "overtaken once"
+    );
+}
+
+#[tokio::test]
+async fn a_fork_goes_its_own_way_in_a_history_of_its_own() {
+    let store = Map::new(HISTORY);
+    write(&store, &[("m/a", Some(1))]).await;
+    let fork = store.fork(OTHER_HISTORY);
+    write(&store, &[("m/a", Some(2))]).await;
+    assert_eq!(
+        (fork.newest(), scan(&fork, "m/").await),
+        (1, vec![stored("m/a", 1, 1)])
+    );
+    write(&fork, &[("m/b", Some(3))]).await;
+    assert_eq!(scan(&store, "m/").await, [stored("m/a", 2, 2)]);
+    assert_eq!(fork.changes_after(at(&store, 1), 10).await, Err(Compacted));
+    assert_eq!(fork.changes_after(at(&fork, 1), 10).await.map(|c| c.len()), Ok(1));
+}

@@ -1,0 +1,193 @@
+//! Every kind of read a draft records, against what may happen to it before the commit.
+
+use super::{key, write};
+use controller::store::{ApplyError, Store};
+use state::model::draft::Draft;
+
+type Read = fn(&mut Draft<'_>);
+type Meanwhile = &'static [(&'static str, Option<u64>)];
+
+/// What a draft reads of `m/x/a`, `m/x/b`, `m/x/d` and `m/one/k`, each 1; what somebody else then writes; whether
+/// what was read still holds.
+const RECORDED_READS: &[(&str, Read, Meanwhile, bool)] = &[
+    (
+        "a key, changed",
+        |d| assert!(d.get(&key("m/x/a")).is_some()),
+        &[("m/x/a", Some(2))],
+        false,
+    ),
+    (
+        "a key, written the same",
+        |d| assert!(d.get(&key("m/x/a")).is_some()),
+        &[("m/x/a", Some(1))],
+        false,
+    ),
+    (
+        "a key, removed",
+        |d| assert!(d.get(&key("m/x/a")).is_some()),
+        &[("m/x/a", None)],
+        false,
+    ),
+    (
+        "a key, its neighbour changed",
+        |d| assert!(d.get(&key("m/x/a")).is_some()),
+        &[("m/x/b", Some(2))],
+        true,
+    ),
+    (
+        "an absent key, created",
+        |d| assert!(d.get(&key("m/x/c")).is_none()),
+        &[("m/x/c", Some(1))],
+        false,
+    ),
+    (
+        "an absent key, another created",
+        |d| assert!(d.get(&key("m/x/c")).is_none()),
+        &[("m/x/e", Some(1))],
+        true,
+    ),
+    (
+        "a revision, changed",
+        |d| assert_eq!(d.revision_of(&key("m/x/a")), 1),
+        &[("m/x/a", Some(2))],
+        false,
+    ),
+    (
+        "somebody, gone",
+        |d| assert!(d.first("m/one/", &[]).is_some()),
+        &[("m/one/k", None)],
+        false,
+    ),
+    (
+        "somebody, changed",
+        |d| assert!(d.first("m/one/", &[]).is_some()),
+        &[("m/one/k", Some(2))],
+        true,
+    ),
+    (
+        "somebody, more come",
+        |d| assert!(d.first("m/one/", &[]).is_some()),
+        &[("m/one/l", Some(1))],
+        true,
+    ),
+    (
+        "nobody, one appears",
+        |d| assert!(d.first("m/none/", &[]).is_none()),
+        &[("m/none/k", Some(1))],
+        false,
+    ),
+    (
+        "nobody else, one before the excepted appears",
+        |d| assert!(d.first("m/one/", &["m/one/k"]).is_none()),
+        &[("m/one/a", Some(1))],
+        false,
+    ),
+    (
+        "nobody else, one after the excepted appears",
+        |d| assert!(d.first("m/one/", &["m/one/k"]).is_none()),
+        &[("m/one/z", Some(1))],
+        false,
+    ),
+    (
+        "nobody else, the excepted leaves",
+        |d| assert!(d.first("m/one/", &["m/one/k"]).is_none()),
+        &[("m/one/k", None)],
+        true,
+    ),
+    (
+        "nobody else, another for the excepted",
+        |d| assert!(d.first("m/one/", &["m/one/k"]).is_none()),
+        &[("m/one/k", None), ("m/one/l", Some(1))],
+        false,
+    ),
+    (
+        "a page, grown inside",
+        |d| assert_eq!(d.page::<u64>("m/x/", "", 2).len(), 2),
+        &[("m/x/aa", Some(1))],
+        false,
+    ),
+    (
+        "a page, shrunk",
+        |d| assert_eq!(d.page::<u64>("m/x/", "", 2).len(), 2),
+        &[("m/x/b", None)],
+        false,
+    ),
+    (
+        "a page, a member changed",
+        |d| assert_eq!(d.page::<u64>("m/x/", "", 2).len(), 2),
+        &[("m/x/b", Some(2))],
+        false,
+    ),
+    (
+        "a page, grown behind it",
+        |d| assert_eq!(d.page::<u64>("m/x/", "", 2).len(), 2),
+        &[("m/x/c", Some(1))],
+        true,
+    ),
+    (
+        "a page, shrunk behind it",
+        |d| assert_eq!(d.page::<u64>("m/x/", "", 2).len(), 2),
+        &[("m/x/d", None)],
+        true,
+    ),
+    (
+        "a page, one member for another",
+        |d| assert_eq!(d.page::<u64>("m/x/", "", 2).len(), 2),
+        &[("m/x/b", None), ("m/x/aa", Some(1))],
+        false,
+    ),
+    (
+        "a page, grown before it",
+        |d| assert_eq!(d.page::<u64>("m/x/", "m/x/a", 2).len(), 2),
+        &[("m/x/0", Some(1))],
+        true,
+    ),
+    (
+        "a last page, grown at the end",
+        |d| assert_eq!(d.page::<u64>("m/x/", "m/x/b", 2).len(), 1),
+        &[("m/x/e", Some(1))],
+        false,
+    ),
+    (
+        "an empty page, one appears",
+        |d| assert_eq!(d.page::<u64>("m/none/", "", 2).len(), 0),
+        &[("m/none/k", Some(1))],
+        false,
+    ),
+];
+
+pub async fn every_kind_of_recorded_read_is_checked<S: Store, G>(open: impl Fn(u64) -> (S, G)) {
+    for (case, read, meanwhile, holds) in RECORDED_READS {
+        let (store, _guard) = open(100);
+        let first = [
+            ("m/x/a", Some(1)),
+            ("m/x/b", Some(1)),
+            ("m/x/d", Some(1)),
+            ("m/one/k", Some(1)),
+        ];
+        assert_eq!(write(&store, &first).await, 1);
+        let drafted = || async {
+            let txn = store
+                .read(|reader| {
+                    let mut draft = Draft::new(reader);
+                    read(&mut draft);
+                    draft.put(&key("m/written"), &1);
+                    draft.finish()
+                })
+                .await;
+            txn.expect("small")
+        };
+        let (unchanged, overtaken) = (drafted().await, drafted().await);
+        assert_eq!(store.apply(unchanged).await, Ok(2), "{case}: nothing happened");
+        write(&store, meanwhile).await;
+        let before = store.newest();
+        match store.apply(overtaken).await {
+            Ok(revision) => assert!(*holds && revision == before + 1, "{case}: went unnoticed"),
+            Err(ApplyError::Conflict(_)) => {
+                assert!(!holds, "{case}: is no conflict");
+                assert_eq!(store.newest(), before, "{case}: a conflict wrote");
+            }
+            Err(error) => panic!("{case}: {error:?}"),
+        }
+    }
+}

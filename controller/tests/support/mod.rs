@@ -1,0 +1,262 @@
+//! A small model to ask a controller about: `web` requires `db`, `db` provides it.
+
+#![allow(dead_code, reason = "each test program uses its part")]
+
+use api::error::ApiError;
+use api::operator::{AddUnits, Deploy, Ends, OperatorApi};
+use api::unit::{Attach, Commit, Committed, Shown, UnitApi, Watch};
+use controller::outside::{Kept, Outside, version_4};
+use controller::store::Store;
+use controller::store::map::Map;
+use controller::tokens::{self, sha256_hex};
+use controller::{Controller, Session};
+use state::charm::{Action, Charm, Endpoint, Role, Scope};
+use state::model::application::register_archive;
+use state::model::draft::read;
+use state::model::keys::{GLOBAL, Model, Principal, UserRole};
+use state::names::{RelationNumber, UnitName, Uuid};
+use state::settings::Bag;
+use state::unit::operation::{Hook, Operation, Place};
+use state::unit::record::{Outcome, Record};
+use state::unit::snapshot::{Delta, Position};
+use state::unit::writes::{BagWrites, Writes};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// An outside whose time passes only when a test says so.
+#[derive(Clone)]
+pub struct Still {
+    pub now_ms: tokio::sync::watch::Sender<u64>,
+    random: Arc<AtomicU64>,
+    archives: Arc<Mutex<BTreeMap<String, Vec<u8>>>>,
+}
+
+impl Still {
+    pub fn new() -> Still {
+        let now_ms = tokio::sync::watch::Sender::new(1_000_000);
+        Still { now_ms, random: Arc::default(), archives: Arc::default() }
+    }
+
+    pub fn pass(&self, ms: u64) {
+        self.now_ms.send_modify(|now_ms| *now_ms += ms);
+    }
+}
+
+impl Outside for Still {
+    fn wall_ms(&self) -> i64 {
+        1_700_000_000_000 + self.monotonic_ms() as i64
+    }
+    fn monotonic_ms(&self) -> u64 {
+        *self.now_ms.borrow()
+    }
+    fn random(&self) -> u128 {
+        let count = self.random.fetch_add(1, Ordering::Relaxed);
+        u128::from_str_radix(&sha256_hex(&count.to_be_bytes())[..32], 16).expect("hex")
+    }
+    async fn sleep_until(&self, monotonic_ms: u64) {
+        let mut now_ms = self.now_ms.subscribe();
+        now_ms.wait_for(|now_ms| *now_ms >= monotonic_ms).await.expect("self keeps the sender");
+    }
+    async fn keep_archive(&self, bytes: Vec<u8>) -> Result<Kept, ApiError> {
+        let charm = serde_json::from_slice(&bytes).expect("in these tests an archive is the charm as JSON");
+        let (sha256, length) = (sha256_hex(&bytes), bytes.len() as u64);
+        self.archives.lock().expect("no holder panics").insert(sha256.clone(), bytes);
+        Ok(Kept { sha256, bytes: length, charm })
+    }
+    async fn archive(&self, sha256: &str) -> Option<Vec<u8>> {
+        self.archives.lock().expect("no holder panics").get(sha256).cloned()
+    }
+    fn broken(&self, why: &str) {
+        panic!("{why}");
+    }
+}
+
+fn charm(name: &str, endpoint: &str, role: Role) -> Charm {
+    let endpoint = Endpoint {
+        name: endpoint.to_owned(),
+        role,
+        interface: "sql".to_owned(),
+        scope: Scope::Global,
+        limit: None,
+        optional: false,
+    };
+    Charm {
+        name: name.to_owned(),
+        endpoints: [(endpoint.name.clone(), endpoint)].into(),
+        actions: [("backup".to_owned(), Action::default())].into(),
+        ..Charm::default()
+    }
+}
+
+/// A controller with model `dev` and the archives `web` and `db`.
+pub struct Story<S, O> {
+    pub controller: Arc<Controller<S, O>>,
+    pub model: Model,
+    pub admin: Session<S, O>,
+}
+
+impl Story<Map, Still> {
+    pub async fn in_memory() -> Story<Map, Still> {
+        let outside = Still::new();
+        let store = Map::new(version_4(77));
+        Story::new(Controller::new(store, outside, version_4(1))).await
+    }
+
+    /// The controller's process dies; another one starts on the same store.
+    pub fn restart(&mut self) {
+        let (store, outside) = (self.controller.store.clone(), self.controller.outside.clone());
+        self.controller = Controller::new(store, outside, self.controller.id);
+        self.admin = self.controller.session_of(self.admin.principal.clone());
+    }
+
+    pub fn pass(&self, ms: u64) {
+        self.controller.outside.pass(ms);
+    }
+}
+
+impl<S: Store, O: Outside> Story<S, O> {
+    pub async fn new(controller: Arc<Controller<S, O>>) -> Story<S, O> {
+        let model = Model(version_4(2));
+        let made = controller.run(move |draft| {
+            state::model::model::create(draft, model.0, "dev", 1)?;
+            register_archive(draft, "web", charm("web", "db", Role::Requirer), 10);
+            register_archive(draft, "db", charm("db", "server", Role::Provider), 10);
+            Ok(())
+        });
+        made.await.expect("a new store");
+        let principal = Principal::User { name: "admin".to_owned(), role: UserRole::Admin };
+        let admin = controller.session_of(principal);
+        Story { controller, model, admin }
+    }
+
+    pub async fn deploy(&self, name: &str, units: u32) {
+        let deploy = Deploy {
+            application: None,
+            sha256: name.to_owned(),
+            units: 1,
+            to: None,
+            config: BTreeMap::new(),
+        };
+        self.admin.deploy("dev", deploy).await.expect("it deploys");
+        // Beyond the first, all on one machine of their own: few documents.
+        let add = AddUnits { application: name.to_owned(), units: units - 1, to: None };
+        self.admin.add_units("dev", add).await.expect("they are added");
+    }
+
+    /// The relation between web and db.
+    pub async fn integrate(&self) -> (RelationNumber, Uuid) {
+        let ends = Ends { a: "web".to_owned(), b: "db".to_owned() };
+        let done = self.admin.integrate("dev", ends).await.expect("they fit");
+        let (model, key) = (self.model, done.key);
+        let id = self.controller.read(move |reader| read(reader, &model.relation_key(&key))).await;
+        (done.relation, id.expect("it was just made"))
+    }
+
+    pub async fn unit(&self, name: &str) -> Uuid {
+        let (model, name): (_, UnitName) = (self.model, name.parse().expect("a unit's name"));
+        self.controller.read(move |reader| read(reader, &model.unit_name(&name))).await.expect("it is there")
+    }
+
+    pub async fn machine_of(&self, unit: Uuid) -> Uuid {
+        let model = self.model;
+        self.controller
+            .read(move |reader| read(reader, &model.unit(unit)))
+            .await
+            .expect("it is there")
+            .machine
+    }
+
+    /// Gives a principal a token.
+    pub async fn token(&self, entity: Uuid, principal: Principal) -> String {
+        let token = tokens::fresh_token(&self.controller.outside);
+        let given = token.clone();
+        let set = self.controller.run(move |draft| {
+            tokens::set(draft, entity, &principal, &given);
+            Ok(())
+        });
+        set.await.expect("tokens are always set");
+        token
+    }
+
+    pub async fn agent_of(&self, name: &str) -> Agent<Session<S, O>> {
+        let unit = self.unit(name).await;
+        Agent::attach(self.controller.unit_session(self.model, unit), 1).await
+    }
+}
+
+/// A unit's agent, as far as it talks.
+pub struct Agent<A> {
+    pub api: A,
+    pub epoch: u64,
+    pub sequence: u64,
+}
+
+impl<A: UnitApi> Agent<A> {
+    pub async fn attach(api: A, nonce: u128) -> Agent<A> {
+        let attached = api.attach(Attach { nonce: Uuid(nonce), epoch: 0 }).await.expect("it may attach");
+        Agent { api, epoch: attached.epoch, sequence: attached.sequence }
+    }
+
+    pub fn record(&self, operation: Operation) -> Record {
+        let sequence = self.sequence + 1;
+        Record {
+            sequence,
+            run: sequence,
+            operation,
+            outcome: Outcome::Ok,
+            episode: None,
+            writes: Writes::default(),
+            said: Vec::new(),
+            at_ms: 5,
+        }
+    }
+
+    pub async fn commit(&mut self, record: Record) -> Committed {
+        self.sequence = record.sequence;
+        self.api.commit(Commit { epoch: self.epoch, record }).await.expect("it is applied")
+    }
+
+    pub async fn enter(&mut self, (relation, uuid): (RelationNumber, Uuid), own: &str, remote: &str) {
+        let place = Place {
+            endpoint: own.to_owned(),
+            interface: "sql".to_owned(),
+            peer: false,
+            implicit: false,
+            remote_application: remote.to_owned(),
+        };
+        let settings = Bag::from([("address".to_owned(), "127.0.0.1".to_owned())]);
+        let record = self.record(Operation::EnterScope { relation, uuid, place, settings });
+        self.commit(record).await;
+    }
+
+    /// A record that sets one key of the unit's own bag.
+    pub fn setting(&self, relation: RelationNumber, key: &str, value: &str) -> Record {
+        let mut record = self.record(Operation::Hook(Hook::UpdateStatus));
+        let change = BTreeMap::from([(key.to_owned(), value.to_owned())]);
+        let writes = BagWrites { unit: change, application: BTreeMap::new() };
+        record.writes.bags.insert(relation, writes);
+        record
+    }
+}
+
+/// The next delta, heartbeats left out.
+pub async fn delta(watch: &mut impl Watch) -> Delta {
+    loop {
+        if let Shown::Delta(delta) = watch.next().await.expect("the watch goes on") {
+            return delta;
+        }
+    }
+}
+
+pub async fn revision_of(controller: &Controller<impl Store, impl Outside>) -> Position {
+    controller.position(controller.store.newest())
+}
+
+pub fn archive_of(charm: &Charm) -> Vec<u8> {
+    serde_json::to_vec(charm).expect("plain data")
+}
+
+pub fn registered(sha256: &str) -> String {
+    GLOBAL.archive(sha256).text().to_owned()
+}

@@ -1,0 +1,272 @@
+//! The system calls of this program, each as a safe function. Linux only.
+//! Calls that a signal broke off are made again.
+
+use core::arch::asm;
+
+/// A system call's refusal: Linux's error number.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Errno(pub u16);
+
+pub const ENOENT: Errno = Errno(2);
+pub const EINTR: Errno = Errno(4);
+pub const EAGAIN: Errno = Errno(11);
+pub const ECONNREFUSED: Errno = Errno(111);
+
+/// An open file.
+pub type Fd = usize;
+pub const STDIN: Fd = 0;
+pub const STDOUT: Fd = 1;
+pub const STDERR: Fd = 2;
+
+/// The longest path of a unix socket, without the zero byte that ends it.
+pub const SOCKET_PATH_BYTES_MAX: usize = 107;
+/// The longest path the kernel takes, the zero byte included.
+pub const PATH_BYTES_MAX: usize = 4096;
+
+#[cfg(target_arch = "x86_64")]
+mod number {
+    pub const READ: usize = 0;
+    pub const WRITE: usize = 1;
+    pub const CLOSE: usize = 3;
+    pub const MMAP: usize = 9;
+    pub const WRITEV: usize = 20;
+    pub const NANOSLEEP: usize = 35;
+    pub const SOCKET: usize = 41;
+    pub const CONNECT: usize = 42;
+    pub const SENDTO: usize = 44;
+    pub const GETSOCKOPT: usize = 55;
+    pub const GETCWD: usize = 79;
+    pub const EXIT_GROUP: usize = 231;
+    pub const FACCESSAT: usize = 269;
+    pub const PPOLL: usize = 271;
+    pub const GETRANDOM: usize = 318;
+}
+
+#[cfg(target_arch = "aarch64")]
+mod number {
+    pub const GETCWD: usize = 17;
+    pub const FACCESSAT: usize = 48;
+    pub const CLOSE: usize = 57;
+    pub const READ: usize = 63;
+    pub const WRITE: usize = 64;
+    pub const WRITEV: usize = 66;
+    pub const PPOLL: usize = 73;
+    pub const EXIT_GROUP: usize = 94;
+    pub const NANOSLEEP: usize = 101;
+    pub const SOCKET: usize = 198;
+    pub const CONNECT: usize = 203;
+    pub const SENDTO: usize = 206;
+    pub const GETSOCKOPT: usize = 209;
+    pub const MMAP: usize = 222;
+    pub const GETRANDOM: usize = 278;
+}
+
+/// # Safety
+/// The kernel reads and writes where the arguments of this call point to.
+#[inline(always)]
+unsafe fn system(call: usize, args: [usize; 6]) -> Result<usize, Errno> {
+    let [a, b, c, d, e, f] = args;
+    let result: isize;
+    // SAFETY: the caller's promise; the registers named are those the kernel reads and overwrites.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        asm!("syscall", inlateout("rax") call => result, in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d,
+            in("r8") e, in("r9") f, out("rcx") _, out("r11") _, options(nostack));
+        #[cfg(target_arch = "aarch64")]
+        asm!("svc 0", in("x8") call, inlateout("x0") a => result, in("x1") b, in("x2") c, in("x3") d,
+            in("x4") e, in("x5") f, options(nostack));
+    }
+    // Errors are -4095 to -1.
+    if (-4095..0).contains(&result) {
+        Err(Errno(result.unsigned_abs() as u16))
+    } else {
+        Ok(result as usize)
+    }
+}
+
+/// # Safety
+/// As `system`.
+unsafe fn uninterrupted(call: usize, args: [usize; 6]) -> Result<usize, Errno> {
+    loop {
+        // SAFETY: the caller's promise.
+        match unsafe { system(call, args) } {
+            Err(EINTR) => {}
+            result => return result,
+        }
+    }
+}
+
+pub fn exit(code: u8) -> ! {
+    loop {
+        // SAFETY: no pointers. It does not return.
+        let _ = unsafe { system(number::EXIT_GROUP, [code.into(), 0, 0, 0, 0, 0]) };
+    }
+}
+
+/// Up to `into.len()` bytes; 0 is the end.
+pub fn read(fd: Fd, into: &mut [u8]) -> Result<usize, Errno> {
+    // SAFETY: the kernel writes into that slice only.
+    unsafe {
+        uninterrupted(
+            number::READ,
+            [fd, into.as_mut_ptr() as usize, into.len(), 0, 0, 0],
+        )
+    }
+}
+
+pub fn write(fd: Fd, bytes: &[u8]) -> Result<usize, Errno> {
+    // SAFETY: the kernel reads that slice only.
+    unsafe { uninterrupted(number::WRITE, [fd, bytes.as_ptr() as usize, bytes.len(), 0, 0, 0]) }
+}
+
+/// The pieces at once, so that no other process writes in between.
+pub fn write_pieces(fd: Fd, pieces: &[&[u8]]) -> Result<usize, Errno> {
+    // A slice's reference has no promised layout; the kernel wants pointer, then length.
+    let mut vector = [[0usize; 2]; 8];
+    let count = pieces.len().min(vector.len());
+    for (entry, piece) in vector.iter_mut().zip(pieces) {
+        *entry = [piece.as_ptr() as usize, piece.len()];
+    }
+    // SAFETY: the kernel reads the vector and the slices in it only.
+    unsafe { uninterrupted(number::WRITEV, [fd, vector.as_ptr() as usize, count, 0, 0, 0]) }
+}
+
+/// To a socket; a peer that is gone is an error, not a signal.
+pub fn send(fd: Fd, bytes: &[u8]) -> Result<usize, Errno> {
+    const NO_SIGNAL: usize = 0x4000;
+    // SAFETY: the kernel reads that slice only.
+    unsafe {
+        uninterrupted(
+            number::SENDTO,
+            [fd, bytes.as_ptr() as usize, bytes.len(), NO_SIGNAL, 0, 0],
+        )
+    }
+}
+
+pub fn close(fd: Fd) {
+    // SAFETY: no pointers.
+    let _ = unsafe { system(number::CLOSE, [fd, 0, 0, 0, 0, 0]) };
+}
+
+/// Waits until a file that does not block (somebody else made it so) can be read or written.
+pub fn wait_until_ready(fd: Fd, write: bool) -> Result<(), Errno> {
+    #[repr(C)]
+    struct Poll {
+        fd: i32,
+        events: i16,
+        returned: i16,
+    }
+    let mut poll = Poll {
+        fd: fd as i32,
+        events: if write { 4 } else { 1 },
+        returned: 0,
+    };
+    // SAFETY: the kernel reads and writes that one entry; no time limit, no signal mask.
+    unsafe { uninterrupted(number::PPOLL, [&raw mut poll as usize, 1, 0, 0, 0, 0]) }.map(|_| ())
+}
+
+/// Connects to a unix socket. `path` has at most `SOCKET_PATH_BYTES_MAX` bytes; what is longer is cut.
+pub fn connect(path: &[u8]) -> Result<Fd, Errno> {
+    const UNIX: u16 = 1;
+    const STREAM_CLOSED_ON_EXEC: usize = 1 | 0o2_000_000;
+    #[repr(C)]
+    struct Address {
+        family: u16,
+        path: [u8; SOCKET_PATH_BYTES_MAX + 1],
+    }
+    let mut address = Address {
+        family: UNIX,
+        path: [0; SOCKET_PATH_BYTES_MAX + 1],
+    };
+    for (to, from) in address.path[..SOCKET_PATH_BYTES_MAX].iter_mut().zip(path) {
+        *to = *from;
+    }
+    // SAFETY: no pointers.
+    let fd = unsafe { system(number::SOCKET, [UNIX.into(), STREAM_CLOSED_ON_EXEC, 0, 0, 0, 0]) }?;
+    let connect = [fd, &raw const address as usize, size_of::<Address>(), 0, 0, 0];
+    // SAFETY: the kernel reads that address only.
+    match unsafe { uninterrupted(number::CONNECT, connect) } {
+        Ok(_) => Ok(fd),
+        Err(errno) => {
+            close(fd);
+            Err(errno)
+        }
+    }
+}
+
+/// The user who listens at the other end.
+pub fn peer_uid(fd: Fd) -> Result<u32, Errno> {
+    const SOCKET_LEVEL: usize = 1;
+    const PEER_CREDENTIALS: usize = 17;
+    let mut credentials = [u32::MAX; 3]; // pid, uid, gid
+    let mut bytes = size_of_val(&credentials) as u32;
+    let (to, length) = (&raw mut credentials as usize, &raw mut bytes as usize);
+    // SAFETY: the kernel writes at most `bytes` bytes there, and their number.
+    unsafe {
+        system(
+            number::GETSOCKOPT,
+            [fd, SOCKET_LEVEL, PEER_CREDENTIALS, to, length, 0],
+        )
+    }?;
+    Ok(credentials[1])
+}
+
+/// The working directory, absolute.
+pub fn current_directory(into: &mut [u8; PATH_BYTES_MAX]) -> Result<&[u8], Errno> {
+    // SAFETY: the kernel writes into that array only.
+    let bytes = unsafe {
+        system(
+            number::GETCWD,
+            [into.as_mut_ptr() as usize, into.len(), 0, 0, 0, 0],
+        )
+    }?;
+    // The zero byte at the end is counted. A directory outside our root begins with a bracket.
+    match into.get(..bytes.saturating_sub(1)) {
+        Some(path) if path.first() == Some(&b'/') => Ok(path),
+        _ => Err(ENOENT),
+    }
+}
+
+/// Whether something has this path. `path` is short, see `connect`.
+pub fn exists(path: &[u8]) -> bool {
+    const FROM_WORKING_DIRECTORY: usize = -100isize as usize;
+    let mut ended = [0u8; SOCKET_PATH_BYTES_MAX + 1];
+    for (to, from) in ended[..SOCKET_PATH_BYTES_MAX].iter_mut().zip(path) {
+        *to = *from;
+    }
+    let access = [FROM_WORKING_DIRECTORY, ended.as_ptr() as usize, 0, 0, 0, 0];
+    // SAFETY: the kernel reads up to the zero byte that the array ends with.
+    unsafe { system(number::FACCESSAT, access) }.is_ok()
+}
+
+pub fn sleep(milliseconds: u32) {
+    let time = [
+        u64::from(milliseconds) / 1000,
+        u64::from(milliseconds) % 1000 * 1_000_000,
+    ];
+    // SAFETY: the kernel reads that time only. Woken early, the caller just looks earlier.
+    let _ = unsafe { system(number::NANOSLEEP, [time.as_ptr() as usize, 0, 0, 0, 0, 0]) };
+}
+
+/// New memory, zeroed, for the rest of this program's life. Pages that nobody touches cost nothing.
+pub fn memory(bytes: usize) -> Result<&'static mut [u8], Errno> {
+    const READ_WRITE: usize = 3;
+    const PRIVATE_ANONYMOUS_NORESERVE: usize = 0x2 | 0x20 | 0x4000;
+    let map = [0, bytes, READ_WRITE, PRIVATE_ANONYMOUS_NORESERVE, usize::MAX, 0];
+    // SAFETY: a new mapping touches nothing that exists.
+    let start = unsafe { system(number::MMAP, map) }?;
+    // SAFETY: this mapping is `bytes` long, readable, writable, ours alone, and never unmapped.
+    Ok(unsafe { core::slice::from_raw_parts_mut(start as *mut u8, bytes) })
+}
+
+/// Fills `into` from the kernel's source of randomness.
+pub fn random(into: &mut [u8; 16]) -> Result<(), Errno> {
+    // SAFETY: the kernel writes into that array only. So few bytes are never cut short.
+    unsafe {
+        uninterrupted(
+            number::GETRANDOM,
+            [into.as_mut_ptr() as usize, into.len(), 0, 0, 0, 0],
+        )
+    }
+    .map(|_| ())
+}

@@ -1,0 +1,109 @@
+//! action-set: results of the running action (spec/hook-tools.md 2.7).
+
+use crate::action_get::running;
+use crate::quote::quote;
+use crate::tool::{Answer, Call, Stop, Tool, usage};
+use serde_json::{Map, Value};
+
+pub const TOOL: Tool = Tool {
+    name: "action-set",
+    arguments: "<key>=<value> [<key>=<value> ...]",
+    summary: "Set action results.",
+    details: "Dots in a key make nested maps. Values are text, taken as they are.",
+    flags: &[],
+    run,
+};
+
+/// What the agent itself adds to the results.
+const RESERVED: [&str; 4] = ["stdout", "stdout-encoding", "stderr", "stderr-encoding"];
+
+fn run(call: &mut Call) -> Result<Answer, Stop> {
+    let mut pairs = Vec::new();
+    for word in &call.parsed.words {
+        let Some((path, value)) = word.split_once('=') else {
+            return usage(format!(
+                "argument {} must be of the form key...=value",
+                quote(word)
+            ));
+        };
+        let keys: Vec<&str> = path.split('.').collect();
+        for key in &keys {
+            if !is_key(key) {
+                return usage(format!(
+                    "key {} must start and end with lowercase alphanumeric, and contain only lowercase \
+                     alphanumeric, hyphens and periods",
+                    quote(key)
+                ));
+            }
+            if RESERVED.contains(key) {
+                return usage(format!("cannot set reserved action key {}", quote(key)));
+            }
+        }
+        pairs.push((keys, value));
+    }
+    running(call.context)?;
+    let mut action = call.context.writes.action.clone();
+    for (keys, value) in pairs {
+        insert(&mut action.results, &keys, value);
+    }
+    call.context.write_action(action)?;
+    Ok(Answer::silent())
+}
+
+fn is_key(key: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    key.bytes().all(|b| plain(b) || b == b'-')
+        && key.bytes().next().is_some_and(plain)
+        && key.bytes().last().is_some_and(plain)
+}
+
+/// Deeper keys merge; text in the way of a map gives way, and a map in the way of text.
+fn insert(results: &mut Map<String, Value>, keys: &[&str], value: &str) {
+    let [key, deeper @ ..] = keys else { return };
+    if deeper.is_empty() {
+        results.insert((*key).to_owned(), Value::String(value.to_owned()));
+        return;
+    }
+    let slot = results.entry(*key).or_insert_with(|| Value::Object(Map::new()));
+    if !slot.is_object() {
+        *slot = Value::Object(Map::new());
+    }
+    insert(
+        slot.as_object_mut().expect("it has just been made one"),
+        deeper,
+        value,
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::{action_context, call};
+    use serde_json::json;
+
+    #[test]
+    fn deeper_keys_merge_and_what_is_in_the_way_gives_way() {
+        let mut context = action_context();
+        for words in [["a.b=1", "a.c= 2 "], ["x=text", "y.z=map"], ["x.y=3", "y=text"]] {
+            assert_eq!(call(&mut context, "action-set", &words).code, 0);
+        }
+        let results = Value::Object(context.writes.action.results);
+        assert_eq!(
+            results,
+            json!({"a": {"b": "1", "c": " 2 "}, "x": {"y": "3"}, "y": "text"})
+        );
+    }
+
+    #[test]
+    fn one_bad_pair_and_nothing_is_applied() {
+        let mut context = action_context();
+        for bad in ["Key=1", "a..b=1", "-a=1", "a.stdout=1", "abc", "=x"] {
+            assert_eq!(
+                call(&mut context, "action-set", &["--", "ok=1", bad]).code,
+                2,
+                "{bad}"
+            );
+        }
+        assert!(context.writes.action.is_empty());
+    }
+}

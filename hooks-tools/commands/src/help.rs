@@ -1,0 +1,96 @@
+//! `--help` (spec/hook-tools.md 1.10). charm-helpers looks for `--file` in that of relation-set, older `ops` for
+//! `-s  (= data/0)` in that of storage-get.
+
+use crate::flags::{Flag, Kind, dashed};
+use crate::tool::Tool;
+use state::unit::hook::HookContext;
+
+/// The help of a tool, in this context: the default of `-r` is the hook's relation.
+pub fn text(tool: &Tool, context: &HookContext) -> String {
+    let mut text = usage(tool.name, !tool.flags.is_empty(), tool.arguments, tool.summary);
+    let mut flags: Vec<(Vec<&str>, &Flag)> = tool
+        .flags
+        .iter()
+        .map(|flag| {
+            let mut names = flag.names.to_vec();
+            names.sort_by_key(|name| name.len());
+            (names, flag)
+        })
+        .collect();
+    flags.sort_by_key(|(names, _)| names[0]);
+    if !flags.is_empty() {
+        text.push_str("\nOptions:\n");
+    }
+    for (names, flag) in flags {
+        let default = match flag.kind {
+            Kind::Switch => "  (= false)".to_owned(),
+            Kind::Text => " (= \"\")".to_owned(),
+            Kind::Format(formats) => format!("  (= {})", formats[0].name()),
+            Kind::Relation => {
+                let about = context.cause.counterpart();
+                format!(
+                    "  (= {})",
+                    about
+                        .and_then(|about| context.relation_id(about.relation))
+                        .unwrap_or_default()
+                )
+            }
+        };
+        text.push_str(&option(&names, &default, flag.help));
+    }
+    if !tool.details.is_empty() {
+        text.push_str(&format!("\nDetails:\n{}\n", tool.details));
+    }
+    text
+}
+
+/// The head of every help.
+pub fn usage(name: &str, options: bool, arguments: &str, summary: &str) -> String {
+    let options = if options { " [options]" } else { "" };
+    let blank = if arguments.is_empty() { "" } else { " " };
+    format!("Usage: {name}{options}{blank}{arguments}\n\nSummary:\n{summary}\n")
+}
+
+/// One option: its names, its default, what it is.
+pub fn option(names: &[&str], default: &str, help: &str) -> String {
+    let names: Vec<String> = names.iter().map(|name| dashed(name)).collect();
+    format!("{}{default}\n    {help}\n", names.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::sample::{call, context, relation_context};
+
+    fn help(name: &str, context: &mut super::HookContext) -> String {
+        String::from_utf8(call(context, name, &["-h"]).stdout).unwrap()
+    }
+
+    #[test]
+    fn options_are_sorted_with_their_defaults() {
+        let text = help("relation-get", &mut relation_context());
+        let lines: Vec<&str> = text.lines().filter(|line| line.starts_with('-')).collect();
+        let expected = [
+            "--app  (= false)",
+            "--format  (= smart)",
+            "-o, --output (= \"\")",
+            "-r, --relation  (= db:1)",
+        ];
+        assert_eq!(lines, expected);
+        assert!(help("relation-get", &mut context()).contains("-r, --relation  (= )\n"));
+    }
+
+    #[test]
+    fn relation_set_names_its_file_option() {
+        assert!(help("relation-set", &mut context()).contains("--file (= \"\")\n"));
+    }
+
+    #[test]
+    fn a_tool_without_flags_offers_no_options() {
+        let text = help("application-version-set", &mut context());
+        assert!(
+            text.starts_with("Usage: application-version-set <new-version>\n"),
+            "{text}"
+        );
+        assert!(!text.contains("Options:"));
+    }
+}

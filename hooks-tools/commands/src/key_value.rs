@@ -1,0 +1,58 @@
+//! `key=value` arguments (spec/hook-tools.md 1.7).
+
+use crate::quote::quote;
+use std::collections::BTreeMap;
+
+/// Pairs, key and value trimmed; empty words are skipped, empty values kept. The error is a usage error.
+pub fn parse(words: &[String]) -> Result<BTreeMap<String, String>, String> {
+    let mut pairs = BTreeMap::new();
+    for word in words.iter().filter(|word| !word.is_empty()) {
+        let expected = |word: &str| format!("expected \"key=value\", got {}", quote(word));
+        let (key, value) = word.split_once('=').ok_or_else(|| expected(word))?;
+        let (key, value) = (key.trim(), value.trim());
+        if key.is_empty() {
+            return Err(expected(&format!("={value}")));
+        }
+        if pairs.insert(key.to_owned(), value.to_owned()).is_some() {
+            return Err(format!("key {} specified more than once", quote(key)));
+        }
+    }
+    Ok(pairs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(words: &[&str]) -> Result<BTreeMap<String, String>, String> {
+        super::parse(&words.iter().map(|word| word.to_string()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn pairs_are_trimmed_and_split_at_the_first_equals_sign() {
+        let pairs = parsed(&["", " a = b=c\n", "d="]).unwrap();
+        assert_eq!(
+            pairs,
+            BTreeMap::from([
+                ("a".to_owned(), "b=c".to_owned()),
+                ("d".to_owned(), String::new())
+            ])
+        );
+    }
+
+    #[test]
+    fn what_is_no_pair_is_named() {
+        assert_eq!(
+            parsed(&["haha"]),
+            Err("expected \"key=value\", got \"haha\"".to_owned())
+        );
+        assert_eq!(
+            parsed(&["=haha"]),
+            Err("expected \"key=value\", got \"=haha\"".to_owned())
+        );
+        assert_eq!(
+            parsed(&["a=1", " a=2"]),
+            Err("key \"a\" specified more than once".to_owned())
+        );
+    }
+}

@@ -1,0 +1,221 @@
+//! open-port and close-port (spec/hook-tools.md 2.4). What they do is buffered; conflicts that can be seen here are
+//! refused here.
+
+use crate::flags::{Flag, IGNORED_FORMAT, Kind};
+use crate::tool::{Answer, Call, Stop, Tool, failed, usage};
+use state::names::UnitName;
+use state::unit::hook::{ALL_ENDPOINTS, HookContext, PortWrites, Ports};
+use state::unit::port_range::PortRange;
+
+pub const OPEN: Tool = Tool {
+    name: "open-port",
+    arguments: "<port>[/<protocol>] or <from>-<to>[/<protocol>] or icmp",
+    summary: "Register a request to open a port or port range.",
+    details: "Done when the hook succeeds. The default protocol is tcp.",
+    flags: &[ENDPOINTS, IGNORED_FORMAT],
+    run: |call| change(call, open),
+};
+
+pub const CLOSE: Tool = Tool {
+    name: "close-port",
+    arguments: "<port>[/<protocol>] or <from>-<to>[/<protocol>] or icmp",
+    summary: "Register a request to close a port or port range.",
+    details: "Done when the hook succeeds. The default protocol is tcp.",
+    flags: &[ENDPOINTS, IGNORED_FORMAT],
+    run: |call| change(call, close),
+};
+
+const ENDPOINTS: Flag = Flag {
+    names: &["endpoints"],
+    kind: Kind::Text,
+    help: "a comma-delimited list of application endpoints to target with this operation",
+};
+
+/// A change of one range at one endpoint; the error is what is told.
+type Change = fn(&HookContext, &mut PortWrites, PortRange, &str) -> Result<(), String>;
+
+fn change(call: &mut Call, change: Change) -> Result<Answer, Stop> {
+    let Some(text) = call.parsed.words.first() else {
+        return usage("no port or range specified");
+    };
+    let range: PortRange = text.parse().map_err(Stop::Usage)?;
+    call.words(1)?;
+    if call.context.model.kubernetes && !range.is_single() {
+        return failed("port ranges are not supported for k8s applications, please specify a single port");
+    }
+    let named = call
+        .parsed
+        .text("endpoints")
+        .unwrap_or_default()
+        .split(',')
+        .map(str::trim);
+    let mut endpoints: Vec<&str> = named.filter(|name| !name.is_empty()).collect();
+    if endpoints.is_empty() {
+        endpoints.push(ALL_ENDPOINTS);
+    }
+    let mut ports = call.context.writes.ports.clone();
+    for endpoint in endpoints {
+        change(call.context, &mut ports, range, endpoint).map_err(Stop::Failed)?;
+    }
+    call.context.write_ports(ports)?;
+    Ok(Answer::silent())
+}
+
+fn open(
+    context: &HookContext,
+    ports: &mut PortWrites,
+    range: PortRange,
+    endpoint: &str,
+) -> Result<(), String> {
+    let verb = format!("cannot open {range} (unit \"{}\")", context.unit);
+    take(&mut ports.close, endpoint, range);
+    if has(&ports.applied_to(&context.opened_ports), endpoint, range) {
+        return Ok(());
+    }
+    if let Some(other) = overlap(&ports.open, range) {
+        return Err(conflict(&verb, other, &context.unit, " requested earlier"));
+    }
+    // What this hook closes anyway is out of the way.
+    let closing = PortWrites {
+        close: ports.close.clone(),
+        ..PortWrites::default()
+    };
+    if let Some(other) = overlap(&closing.applied_to(&context.opened_ports), range) {
+        return Err(conflict(&verb, other, &context.unit, ""));
+    }
+    for (unit, theirs) in &context.machine_ports {
+        if let Some(other) = all(theirs).find(|other| other.conflicts(range)) {
+            return Err(conflict(&verb, other, unit, ""));
+        }
+    }
+    ports
+        .open
+        .entry(endpoint.to_owned())
+        .or_default()
+        .insert(range.to_string());
+    Ok(())
+}
+
+fn close(
+    context: &HookContext,
+    ports: &mut PortWrites,
+    range: PortRange,
+    endpoint: &str,
+) -> Result<(), String> {
+    let verb = format!("cannot close {range} (unit \"{}\")", context.unit);
+    let pending: Vec<String> = match endpoint {
+        ALL_ENDPOINTS => ports.open.keys().cloned().collect(),
+        one => vec![one.to_owned()],
+    };
+    for endpoint in pending {
+        take(&mut ports.open, &endpoint, range);
+    }
+    if let Some(other) = overlap(&context.opened_ports, range) {
+        return Err(conflict(&verb, other, &context.unit, ""));
+    }
+    if let Some(other) = overlap(&ports.open, range) {
+        return Err(conflict(&verb, other, &context.unit, " requested earlier"));
+    }
+    let is_open = |at: &str| has(&context.opened_ports, at, range) || has(&ports.open, at, range);
+    let open = match endpoint {
+        ALL_ENDPOINTS => all(&context.opened_ports).any(|open| open == range),
+        one => is_open(one) || is_open(ALL_ENDPOINTS),
+    };
+    if open {
+        ports
+            .close
+            .entry(endpoint.to_owned())
+            .or_default()
+            .insert(range.to_string());
+    }
+    Ok(())
+}
+
+fn conflict(verb: &str, other: PortRange, unit: &UnitName, when: &str) -> String {
+    format!("{verb}: port range conflicts with {other} (unit \"{unit}\"){when}")
+}
+
+/// A range that overlaps `range` without being it.
+fn overlap(ports: &Ports, range: PortRange) -> Option<PortRange> {
+    all(ports).find(|other| other.conflicts(range) && *other != range)
+}
+
+fn all(ports: &Ports) -> impl Iterator<Item = PortRange> + '_ {
+    ports.values().flatten().filter_map(|text| text.parse().ok())
+}
+
+fn has(ports: &Ports, endpoint: &str, range: PortRange) -> bool {
+    ports
+        .get(endpoint)
+        .is_some_and(|ranges| ranges.contains(&range.to_string()))
+}
+
+fn take(ports: &mut Ports, endpoint: &str, range: PortRange) {
+    if let Some(ranges) = ports.get_mut(endpoint) {
+        ranges.remove(&range.to_string());
+    }
+    ports.retain(|_, ranges| !ranges.is_empty());
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::sample::{call, context};
+    use std::collections::{BTreeMap, BTreeSet};
+
+    fn ports(endpoint: &str, ranges: &[&str]) -> super::Ports {
+        let ranges = ranges.iter().map(|range| range.to_string()).collect();
+        BTreeMap::from([(endpoint.to_owned(), ranges)])
+    }
+
+    #[test]
+    fn opening_and_closing_the_same_range_leaves_nothing() {
+        let mut context = context();
+        assert_eq!(call(&mut context, "open-port", &["80"]).code, 0);
+        assert_eq!(call(&mut context, "close-port", &["80/tcp"]).code, 0);
+        assert!(context.writes.ports.is_empty());
+        context.opened_ports = ports("*", &["80/tcp"]);
+        assert_eq!(call(&mut context, "close-port", &["80"]).code, 0);
+        assert_eq!(call(&mut context, "open-port", &["80"]).code, 0);
+        assert!(context.writes.ports.is_empty());
+    }
+
+    #[test]
+    fn a_range_of_another_unit_of_the_machine_is_taken() {
+        let mut context = context();
+        context
+            .machine_ports
+            .insert("other/3".parse().unwrap(), ports("*", &["80/tcp"]));
+        let reply = call(&mut context, "open-port", &["80"]);
+        let expected = "ERROR cannot open 80/tcp (unit \"web/0\"): port range conflicts with 80/tcp (unit \"other/3\")\n";
+        assert_eq!(
+            (reply.code, String::from_utf8(reply.stderr).unwrap()),
+            (1, expected.to_owned())
+        );
+        assert_eq!(call(&mut context, "open-port", &["80/udp"]).code, 0);
+    }
+
+    #[test]
+    fn a_range_that_this_hook_closes_is_out_of_the_way() {
+        let mut context = context();
+        context.opened_ports = ports("*", &["80-90/tcp"]);
+        assert_eq!(call(&mut context, "open-port", &["85"]).code, 1);
+        assert_eq!(call(&mut context, "close-port", &["80-90"]).code, 0);
+        assert_eq!(call(&mut context, "open-port", &["85"]).code, 0);
+        assert_eq!(context.own_ports(), ports("*", &["85/tcp"]));
+    }
+
+    #[test]
+    fn a_refused_endpoint_leaves_the_others_unwritten() {
+        let mut context = context();
+        context.opened_ports = ports("db", &["85/tcp"]);
+        assert_eq!(
+            call(&mut context, "open-port", &["80-90", "--endpoints", "web,db"]).code,
+            1
+        );
+        assert!(context.writes.ports.is_empty());
+        assert_eq!(
+            context.own_ports().get("db"),
+            Some(&BTreeSet::from(["85/tcp".to_owned()]))
+        );
+    }
+}

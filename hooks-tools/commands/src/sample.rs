@@ -1,0 +1,87 @@
+//! A hook context for unit tests: web/0, leader, related to mysql over db:1.
+
+use crate::{Inputs, Outcome, Reply};
+use serde_json::Map;
+use state::life::Life;
+use state::names::{UnitName, Uuid};
+use state::unit::hook::{
+    Action, Cause, Counterpart, GoalState, HookContext, Model, Relation, Statuses, Writes,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+pub fn context() -> HookContext {
+    let relation = Relation {
+        endpoint: "db".to_owned(),
+        interface: "sql".to_owned(),
+        peer: false,
+        key: "web:db mysql:server".to_owned(),
+        remote_application: "mysql".to_owned(),
+        remote_model: Uuid(1),
+        life: Life::Alive,
+        suspended: false,
+        members: BTreeSet::from([UnitName::new("mysql", 0)]),
+        unit_bags: BTreeMap::new(),
+        application_bags: BTreeMap::new(),
+        unknown_bags: BTreeSet::new(),
+    };
+    HookContext {
+        unit: UnitName::new("web", 0),
+        id: "web/0-config-changed-0".to_owned(),
+        cause: Cause::Hook("config-changed".to_owned()),
+        model: Model {
+            name: "dev".to_owned(),
+            uuid: Uuid(1),
+            kubernetes: false,
+        },
+        leader: true,
+        relations: BTreeMap::from([(1, relation)]),
+        config: BTreeMap::new(),
+        charm_state: BTreeMap::new(),
+        statuses: Statuses::default(),
+        opened_ports: BTreeMap::new(),
+        machine_ports: BTreeMap::new(),
+        networks: BTreeMap::new(),
+        private_address: None,
+        public_address: None,
+        goal_state: GoalState::default(),
+        writes: Writes::default(),
+    }
+}
+
+/// In db-relation-changed for mysql/0.
+pub fn relation_context() -> HookContext {
+    let about = Counterpart {
+        relation: 1,
+        unit: Some(UnitName::new("mysql", 0)),
+        application: "mysql".to_owned(),
+        departing: None,
+    };
+    HookContext {
+        cause: Cause::Relation {
+            hook: "db-relation-changed".to_owned(),
+            about,
+        },
+        ..context()
+    }
+}
+
+pub fn action_context() -> HookContext {
+    let action = Action {
+        name: "backup".to_owned(),
+        id: "3".to_owned(),
+        params: Map::new(),
+    };
+    HookContext {
+        cause: Cause::Action(action),
+        ..context()
+    }
+}
+
+/// A call that needs no input.
+pub fn call(context: &mut HookContext, name: &str, words: &[&str]) -> Reply {
+    let args: Vec<Vec<u8>> = words.iter().map(|word| word.as_bytes().to_vec()).collect();
+    match crate::call(context, name, &args, &Inputs::default()) {
+        Outcome::Reply(reply) => reply,
+        Outcome::Need(need) => panic!("{name} needs {need:?}"),
+    }
+}

@@ -1,0 +1,295 @@
+//! The YAML of `--file`: one mapping of scalars, each taken as its source text (spec/hook-tools.md 1.8).
+
+use crate::yaml_plain::{is_integer, is_null, is_number, is_word};
+use granit_parser::{Event, Parser, ScalarStyle, Span};
+use std::collections::BTreeMap;
+
+/// A settings file holds few bags' worth of text at most: 4 MiB.
+const BYTES_MAX: usize = 4 << 20;
+
+/// A node as far as settings need it: what is nested deeper is only named.
+#[derive(Clone, Debug)]
+enum Node {
+    Scalar {
+        text: String,
+        plain: bool,
+        tag: Option<String>,
+    },
+    Sequence,
+    Mapping,
+}
+
+/// The settings in `bytes`: nothing if it is empty or null; the last of two equal keys; only the first document.
+/// The error is what the tool prints.
+pub fn parse(bytes: &[u8]) -> Result<BTreeMap<String, String>, String> {
+    if bytes.len() > BYTES_MAX {
+        return Err(format!(
+            "settings of {} bytes are too large: {BYTES_MAX} at most",
+            bytes.len()
+        ));
+    }
+    let text = std::str::from_utf8(bytes).map_err(|_| "yaml: invalid leading UTF-8 octet".to_owned())?;
+    let mut reader = Reader {
+        events: Parser::new_from_str(text),
+        anchors: BTreeMap::new(),
+    };
+    let mut settings = BTreeMap::new();
+    let mut wrong = Vec::new();
+    let (event, line) = loop {
+        match reader.next()? {
+            (Event::StreamStart | Event::DocumentStart(..), _) => {}
+            first => break first,
+        }
+    };
+    if matches!(event, Event::MappingStart(..)) {
+        while let Some((key, line)) = reader.node()? {
+            let key = string(&key, line).map_err(|text| wrong.push(text));
+            let Some((value, line)) = reader.node()? else {
+                break;
+            };
+            let value = string(&value, line).map_err(|text| wrong.push(text));
+            if let (Ok(key), Ok(value)) = (key, value) {
+                settings.insert(key, value);
+            }
+        }
+    } else if let Some(node) = reader.finish(event)? {
+        match &node {
+            Node::Scalar {
+                text,
+                plain: true,
+                tag: None,
+            } if is_null(text) => {}
+            node => wrong.push(mismatch(node, line, "map[string]string")),
+        }
+    }
+    if wrong.is_empty() {
+        Ok(settings)
+    } else {
+        Err(format!("yaml: unmarshal errors:\n  {}", wrong.join("\n  ")))
+    }
+}
+
+struct Reader<'a> {
+    events: Parser<'a, granit_parser::StrInput<'a>>,
+    anchors: BTreeMap<usize, Node>,
+}
+
+impl<'a> Reader<'a> {
+    /// The next event that is no comment, and its line.
+    fn next(&mut self) -> Result<(Event<'a>, usize), String> {
+        match self.events.next_event() {
+            Some(Ok((event, Span { start, .. }))) => Ok((event, start.line())),
+            Some(Err(error)) => Err(format!("yaml: line {}: {}", error.marker().line(), error.info())),
+            None => Ok((Event::StreamEnd, 0)),
+        }
+    }
+
+    /// The next node of a collection and its line; none at the collection's end.
+    fn node(&mut self) -> Result<Option<(Node, usize)>, String> {
+        let (event, line) = self.next()?;
+        Ok(self.finish(event)?.map(|node| (node, line)))
+    }
+
+    /// Reads the node that `event` begins to its end.
+    fn finish(&mut self, event: Event<'a>) -> Result<Option<Node>, String> {
+        let (node, anchor) = match event {
+            Event::Scalar(text, style, anchor, tag) => {
+                let tag = tag.map(|tag| format!("{}{}", tag.handle(), tag.suffix()));
+                (
+                    Node::Scalar {
+                        text: text.into_owned(),
+                        plain: style == ScalarStyle::Plain,
+                        tag,
+                    },
+                    anchor,
+                )
+            }
+            Event::SequenceStart(_, anchor, _) => {
+                self.skip()?;
+                (Node::Sequence, anchor)
+            }
+            Event::MappingStart(_, anchor, _) => {
+                self.skip()?;
+                (Node::Mapping, anchor)
+            }
+            Event::Alias(anchor) => {
+                return Ok(Some(self.anchors.get(&anchor).cloned().unwrap_or(Node::Mapping)));
+            }
+            _ => return Ok(None),
+        };
+        if anchor > 0 {
+            self.anchors.insert(anchor, node.clone());
+        }
+        Ok(Some(node))
+    }
+
+    /// Reads to the end of the collection that has just begun.
+    fn skip(&mut self) -> Result<(), String> {
+        let mut depth = 1;
+        while depth > 0 {
+            match self.next()?.0 {
+                Event::SequenceStart(..) | Event::MappingStart(..) => depth += 1,
+                Event::SequenceEnd | Event::MappingEnd => depth -= 1,
+                Event::StreamEnd => return Ok(()),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A scalar's source text; null is empty.
+fn string(node: &Node, line: usize) -> Result<String, String> {
+    match node {
+        Node::Scalar {
+            text,
+            plain: true,
+            tag: None,
+        } if is_null(text) => Ok(String::new()),
+        Node::Scalar {
+            text, tag: Some(tag), ..
+        } if tag.ends_with("binary") => base64(text)
+            .and_then(|bytes| String::from_utf8(bytes).ok())
+            .ok_or_else(|| format!("line {line}: !!binary value is not base64 of UTF-8 text")),
+        Node::Scalar { text, .. } => Ok(text.clone()),
+        Node::Sequence | Node::Mapping => Err(mismatch(node, line, "string")),
+    }
+}
+
+fn mismatch(node: &Node, line: usize, wanted: &str) -> String {
+    let found = match node {
+        Node::Sequence => "!!seq".to_owned(),
+        Node::Mapping => "!!map".to_owned(),
+        Node::Scalar { text, plain, .. } => {
+            let kind = match text {
+                _ if !plain => "!!str",
+                _ if is_integer(&text.replace('_', "")) => "!!int",
+                _ if is_number(text) || (is_word(text) && text.contains('.')) => "!!float",
+                _ if is_word(text) => "!!bool",
+                _ => "!!str",
+            };
+            // Longer texts are cut to 7 bytes, as Go cuts them.
+            match text.len() {
+                0..=10 => format!("{kind} `{text}`"),
+                _ => format!("{kind} `{}...`", String::from_utf8_lossy(&text.as_bytes()[..7])),
+            }
+        }
+    };
+    format!("line {line}: cannot unmarshal {found} into {wanted}")
+}
+
+/// Standard base64 with padding; line breaks and blanks are skipped.
+fn base64(text: &str) -> Option<Vec<u8>> {
+    let digits: Vec<u8> = text.bytes().filter(|b| !b.is_ascii_whitespace()).collect();
+    if !digits.len().is_multiple_of(4) {
+        return None;
+    }
+    let padding = digits.iter().rev().take_while(|b| **b == b'=').count();
+    if padding > 2 {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    let (mut bits, mut held) = (0u32, 0);
+    for digit in &digits[..digits.len() - padding] {
+        let value = match digit {
+            b'A'..=b'Z' => digit - b'A',
+            b'a'..=b'z' => digit - b'a' + 26,
+            b'0'..=b'9' => digit - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return None,
+        };
+        bits = (bits << 6) | u32::from(value);
+        held += 6;
+        if held >= 8 {
+            held -= 8;
+            bytes.push((bits >> held) as u8);
+        }
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+
+    fn parsed(text: &str) -> Vec<(String, String)> {
+        super::parse(text.as_bytes()).unwrap().into_iter().collect()
+    }
+
+    fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+        pairs
+            .iter()
+            .map(|(key, text)| (key.to_string(), text.to_string()))
+            .collect()
+    }
+
+    #[test]
+    fn scalars_are_their_source_text_untrimmed() {
+        let text = "a: 3306\nb: 1.50\nc: yes\nd: 2020-01-01\ne: ' x '\nf: |\n  l\n1: 0x1F\n";
+        let expected = [
+            ("1", "0x1F"),
+            ("a", "3306"),
+            ("b", "1.50"),
+            ("c", "yes"),
+            ("d", "2020-01-01"),
+            ("e", " x "),
+            ("f", "l\n"),
+        ];
+        assert_eq!(parsed(text), pairs(&expected));
+    }
+
+    #[test]
+    fn null_is_empty_and_the_last_of_equal_keys_wins() {
+        assert_eq!(
+            parsed("a: ~\nb:\nc: null\nc: \"null\"\n"),
+            pairs(&[("a", ""), ("b", ""), ("c", "null")])
+        );
+    }
+
+    #[test]
+    fn json_with_escapes_and_only_the_first_document_count() {
+        assert_eq!(
+            parsed("{\"a\": \"\\ud83d\\ude00\\u00e9\\n\", \"b\": 1}"),
+            pairs(&[("a", "😀é\n"), ("b", "1")])
+        );
+        assert_eq!(parsed("a: b\n---\nc: d\n"), pairs(&[("a", "b")]));
+    }
+
+    #[test]
+    fn nothing_and_null_are_no_settings() {
+        for text in ["", "\n", "# only a comment\n", "null", "~\n", "{}", "---\n"] {
+            assert_eq!(parsed(text), pairs(&[]), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn binary_and_aliases_are_resolved() {
+        assert_eq!(
+            parsed("a: &x one\nb: *x\nc: !!binary Z3LDvMOf\n"),
+            pairs(&[("a", "one"), ("b", "one"), ("c", "grüß")])
+        );
+    }
+
+    #[test]
+    fn what_is_no_map_of_strings_is_named_by_line() {
+        let error = |text: &str| super::parse(text.as_bytes()).unwrap_err();
+        assert_eq!(
+            error("- a\n"),
+            "yaml: unmarshal errors:\n  line 1: cannot unmarshal !!seq into map[string]string"
+        );
+        assert_eq!(
+            error("just some words\n"),
+            "yaml: unmarshal errors:\n  line 1: cannot unmarshal !!str `just so...` into map[string]string"
+        );
+        assert_eq!(
+            error("12"),
+            "yaml: unmarshal errors:\n  line 1: cannot unmarshal !!int `12` into map[string]string"
+        );
+        assert_eq!(
+            error("a: 1\nb: [x]\nc:\n  d: e\n"),
+            "yaml: unmarshal errors:\n  line 2: cannot unmarshal !!seq into string\n  line 4: cannot unmarshal !!map into string"
+        );
+        assert!(error("a: [b\n").starts_with("yaml: line "));
+        assert!(super::parse(&[0xff, 0xfe]).is_err());
+    }
+}

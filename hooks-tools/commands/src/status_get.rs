@@ -1,0 +1,67 @@
+//! status-get: what was last said about the workload, in this hook too (spec/hook-tools.md 2.3, uniter.md C.1).
+
+use crate::flags::{FORMAT, Flag, Kind, OUTPUT};
+use crate::tool::{Answer, Call, Stop, Tool, failed};
+use crate::value::Value;
+use state::unit::hook::Status;
+use std::collections::BTreeMap;
+
+pub const TOOL: Tool = Tool {
+    name: "status-get",
+    arguments: "[--include-data] [--application]",
+    summary: "Print status information.",
+    details: "",
+    flags: &[
+        FORMAT,
+        OUTPUT,
+        Flag {
+            names: &["include-data"],
+            kind: Kind::Switch,
+            help: "print all status data",
+        },
+        Flag {
+            names: &["application"],
+            kind: Kind::Switch,
+            help: "print status for all units of this application if this unit is the leader",
+        },
+    ],
+    run,
+};
+
+fn run(call: &mut Call) -> Result<Answer, Stop> {
+    call.words(0)?;
+    let data = call.parsed.on("include-data");
+    let statuses = &call.context.statuses;
+    if call.parsed.on("application") {
+        if !call.context.leader {
+            return failed("finding application status: this unit is not the leader");
+        }
+        let units = statuses
+            .units
+            .iter()
+            .map(|(unit, status)| (unit.to_string(), Value::Map(details(status, data))));
+        let units = Value::Map(units.collect());
+        let mut application = details(&statuses.application, data);
+        application.insert("units".to_owned(), units);
+        let all = BTreeMap::from([("application-status".to_owned(), Value::Map(application))]);
+        return Ok(Answer::value(Value::Map(all)));
+    }
+    let smart = matches!(call.parsed.text("format"), None | Some("smart"));
+    Ok(Answer::value(match smart && !data {
+        true => Value::text(&statuses.unit.status),
+        false => Value::Map(details(&statuses.unit, data)),
+    }))
+}
+
+fn details(status: &Status, include_data: bool) -> BTreeMap<String, Value> {
+    let mut details = BTreeMap::from([("status".to_owned(), Value::text(&status.status))]);
+    if include_data {
+        details.insert("message".to_owned(), Value::text(&status.message));
+        let data = status
+            .data
+            .iter()
+            .map(|(key, value)| (key.clone(), Value::from(value)));
+        details.insert("status-data".to_owned(), Value::Map(data.collect()));
+    }
+    details
+}

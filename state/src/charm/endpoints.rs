@@ -1,0 +1,272 @@
+//! By which endpoints two applications can be related: the choice behind `integrate`.
+
+use super::{Charm, Endpoint, JUJU_INFO, Role, Scope, juju_info};
+use std::fmt;
+
+/// One of the two applications named in `integrate`: `web`, or `web:db`.
+#[derive(Clone, Copy, Debug)]
+pub struct Side<'a> {
+    pub application: &'a str,
+    pub charm: &'a Charm,
+    /// The endpoint, if the user named one.
+    pub endpoint: Option<&'a str>,
+}
+
+/// Two endpoints that fit, in the order of the two sides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Match {
+    pub left: Endpoint,
+    pub right: Endpoint,
+    /// Container if either end says so.
+    pub scope: Scope,
+}
+
+/// Why no pair of endpoints was found; its text is for the user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoMatch {
+    /// The user named an endpoint that the charm does not have.
+    Unknown { application: String, endpoint: String },
+    /// Nothing fits. Holds what each side has to offer.
+    Nothing { left: Vec<String>, right: Vec<String> },
+    /// More than one pair fits: the user must choose. Each pair as `web:db db:db`.
+    Ambiguous(Vec<(String, String)>),
+    /// The only pairs are of container scope, and neither application is a subordinate.
+    NoSubordinate,
+}
+
+impl fmt::Display for NoMatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoMatch::Unknown {
+                application,
+                endpoint,
+            } => {
+                write!(f, "application {application:?} has no {endpoint:?} relation")
+            }
+            NoMatch::Nothing { left, right } => {
+                write!(
+                    f,
+                    "no relations found: {} and {} have no interface in common",
+                    join(left),
+                    join(right)
+                )
+            }
+            NoMatch::Ambiguous(pairs) => {
+                let pairs: Vec<_> = pairs
+                    .iter()
+                    .map(|(left, right)| format!("\"{left} {right}\""))
+                    .collect();
+                write!(f, "ambiguous relation: could be {}", pairs.join(" or "))
+            }
+            NoMatch::NoSubordinate => {
+                f.write_str("container scoped relation requires at least one subordinate application")
+            }
+        }
+    }
+}
+
+impl std::error::Error for NoMatch {}
+
+fn join(endpoints: &[String]) -> String {
+    format!("[{}]", endpoints.join(", "))
+}
+
+/// The one pair of endpoints by which the two sides can be related. Pairs with the implicit `juju-info` count only
+/// when there is no other; peers relate only to themselves and are never chosen.
+pub fn infer(left: Side, right: Side) -> Result<Match, NoMatch> {
+    let (lefts, rights) = (offered(left)?, offered(right)?);
+    let mut pairs: Vec<Match> = Vec::new();
+    for a in &lefts {
+        pairs.extend(rights.iter().filter(|b| fit(a, b)).map(|b| Match {
+            left: a.clone(),
+            right: b.clone(),
+            scope: a.scope.max(b.scope),
+        }));
+    }
+    if pairs.is_empty() {
+        let names = |side: Side, ends: &[Endpoint]| ends.iter().map(|e| named(side, e)).collect();
+        return Err(NoMatch::Nothing {
+            left: names(left, &lefts),
+            right: names(right, &rights),
+        });
+    }
+    if !left.charm.subordinate && !right.charm.subordinate {
+        pairs.retain(|pair| pair.scope == Scope::Global);
+        if pairs.is_empty() {
+            return Err(NoMatch::NoSubordinate);
+        }
+    }
+    // A subordinate may call the endpoint by which it requires it juju-info too: that one was declared.
+    let provided = |end: &Endpoint| end.name == JUJU_INFO && end.role == Role::Provider;
+    let implicit = |pair: &Match| provided(&pair.left) || provided(&pair.right);
+    if pairs.iter().any(|pair| !implicit(pair)) {
+        pairs.retain(|pair| !implicit(pair));
+    }
+    match <[Match; 1]>::try_from(pairs) {
+        Ok([only]) => Ok(only),
+        Err(pairs) => {
+            let pair = |m: &Match| (named(left, &m.left), named(right, &m.right));
+            Err(NoMatch::Ambiguous(pairs.iter().map(pair).collect()))
+        }
+    }
+}
+
+/// The endpoints a side offers: the one the user named, or all of them.
+fn offered(side: Side) -> Result<Vec<Endpoint>, NoMatch> {
+    match side.endpoint {
+        Some(name) => side
+            .charm
+            .endpoint(name)
+            .map(|endpoint| vec![endpoint])
+            .ok_or_else(|| NoMatch::Unknown {
+                application: side.application.to_owned(),
+                endpoint: name.to_owned(),
+            }),
+        None => Ok(side
+            .charm
+            .endpoints
+            .values()
+            .cloned()
+            .chain([juju_info()])
+            .collect()),
+    }
+}
+
+fn named(side: Side, endpoint: &Endpoint) -> String {
+    format!("{}:{}", side.application, endpoint.name)
+}
+
+fn fit(a: &Endpoint, b: &Endpoint) -> bool {
+    let opposite = matches!(
+        (a.role, b.role),
+        (Role::Provider, Role::Requirer) | (Role::Requirer, Role::Provider)
+    );
+    opposite && a.interface == b.interface
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn charm(subordinate: bool, endpoints: &[(&str, Role, &str, Scope)]) -> Charm {
+        let endpoint = |&(name, role, interface, scope): &(&str, Role, &str, Scope)| {
+            let (name, interface) = (name.to_owned(), interface.to_owned());
+            (
+                name.clone(),
+                Endpoint {
+                    name,
+                    role,
+                    interface,
+                    scope,
+                    limit: None,
+                    optional: false,
+                },
+            )
+        };
+        Charm {
+            subordinate,
+            endpoints: endpoints.iter().map(endpoint).collect(),
+            ..Charm::default()
+        }
+    }
+
+    fn side<'a>(application: &'a str, charm: &'a Charm, endpoint: Option<&'a str>) -> Side<'a> {
+        Side {
+            application,
+            charm,
+            endpoint,
+        }
+    }
+
+    fn names(found: Result<Match, NoMatch>) -> Result<(String, String, Scope), String> {
+        found
+            .map(|m| (m.left.name, m.right.name, m.scope))
+            .map_err(|e| e.to_string())
+    }
+
+    use Role::{Peer, Provider, Requirer};
+    use Scope::{Container, Global};
+
+    #[test]
+    fn the_only_pair_that_fits_is_chosen_in_either_order() {
+        let db = charm(
+            false,
+            &[("db", Provider, "pair", Global), ("ring", Peer, "pair", Global)],
+        );
+        let web = charm(
+            false,
+            &[
+                ("store", Requirer, "pair", Global),
+                ("site", Provider, "http", Global),
+            ],
+        );
+        let (db, web) = (side("db", &db, None), side("web", &web, None));
+        assert_eq!(names(infer(web, db)), Ok(("store".into(), "db".into(), Global)));
+        assert_eq!(names(infer(db, web)), Ok(("db".into(), "store".into(), Global)));
+    }
+
+    #[test]
+    fn more_than_one_pair_is_for_the_user_to_choose() {
+        let db = charm(
+            false,
+            &[
+                ("db", Provider, "pair", Global),
+                ("admin", Provider, "pair", Global),
+            ],
+        );
+        let web = charm(false, &[("store", Requirer, "pair", Global)]);
+        let message = r#"ambiguous relation: could be "web:store db:admin" or "web:store db:db""#;
+        assert_eq!(
+            names(infer(side("web", &web, None), side("db", &db, None))),
+            Err(message.into())
+        );
+        let chosen = infer(side("web", &web, None), side("db", &db, Some("db")));
+        assert_eq!(names(chosen), Ok(("store".into(), "db".into(), Global)));
+    }
+
+    #[test]
+    fn an_unknown_endpoint_is_named() {
+        let web = charm(false, &[]);
+        let message = r#"application "web" has no "nosuch" relation"#;
+        assert_eq!(
+            names(infer(side("web", &web, Some("nosuch")), side("db", &web, None))),
+            Err(message.into())
+        );
+    }
+
+    #[test]
+    fn two_peers_or_two_providers_do_not_fit() {
+        let a = charm(
+            false,
+            &[
+                ("ring", Peer, "gossip", Global),
+                ("site", Provider, "http", Global),
+            ],
+        );
+        let found = infer(side("a", &a, None), side("b", &a, None));
+        assert!(matches!(found, Err(NoMatch::Nothing { .. })), "{found:?}");
+    }
+
+    #[test]
+    fn juju_info_counts_only_when_nothing_else_fits() {
+        let info = ("host", Requirer, "juju-info", Container);
+        let sub = charm(true, &[info, ("logs", Requirer, "logs", Container)]);
+        let plain = charm(false, &[]);
+        let logging = charm(false, &[("logs", Provider, "logs", Global)]);
+        let sub = side("sub", &sub, None);
+        let implicit = Ok(("host".into(), "juju-info".into(), Container));
+        assert_eq!(names(infer(sub, side("plain", &plain, None))), implicit);
+        let explicit = Ok(("logs".into(), "logs".into(), Container));
+        assert_eq!(names(infer(sub, side("logging", &logging, None))), explicit);
+    }
+
+    #[test]
+    fn container_scope_needs_a_subordinate() {
+        let a = charm(false, &[("logs", Requirer, "logs", Container)]);
+        let b = charm(false, &[("logs", Provider, "logs", Global)]);
+        assert_eq!(
+            infer(side("a", &a, None), side("b", &b, None)),
+            Err(NoMatch::NoSubordinate)
+        );
+    }
+}

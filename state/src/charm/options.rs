@@ -1,0 +1,295 @@
+//! Configuration values: from a person's text to a value of the declared type, and the values a charm sees.
+//! Values are strings, integers, floats and booleans, never anything else (spec/clients.md 4.4).
+
+use super::{Charm, ConfigOption, OptionType};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// What somebody set, by option. The charm's defaults are not in it: they belong to the charm revision
+/// (spec/charms.md, lesson 7).
+pub type Settings = BTreeMap<String, Value>;
+
+/// A wish to change settings: a new value, or none to go back to the charm's default.
+pub type Change = BTreeMap<String, Option<Value>>;
+
+impl OptionType {
+    /// The word for this type in config.yaml and in refusals.
+    pub fn word(self) -> &'static str {
+        match self {
+            OptionType::String => "string",
+            OptionType::Int => "int",
+            OptionType::Float => "float",
+            OptionType::Boolean => "boolean",
+            OptionType::Secret => "secret",
+        }
+    }
+
+    /// `value` as this type holds it, or none if it is of another type. An integer is accepted for a float.
+    pub fn accept(self, value: &Value) -> Option<Value> {
+        let fits = match (self, value) {
+            (OptionType::String, Value::String(_)) | (OptionType::Boolean, Value::Bool(_)) => true,
+            (OptionType::Int, Value::Number(number)) => number.is_i64(),
+            (OptionType::Float, Value::Number(number)) => return Some(Value::from(number.as_f64()?)),
+            (OptionType::Secret, Value::String(uri)) => uri.is_empty() || uri.starts_with("secret:"),
+            _ => false,
+        };
+        fits.then(|| value.clone())
+    }
+}
+
+/// The value of option `name` written as `text` on a command line. `Ok(None)` = unset: an empty text means that for
+/// every type but string. The error is for the user.
+pub fn parse_config_value(name: &str, option: &ConfigOption, text: &str) -> Result<Option<Value>, String> {
+    if text.is_empty() && option.kind != OptionType::String {
+        return Ok(None);
+    }
+    let value = match option.kind {
+        OptionType::String | OptionType::Secret => option.kind.accept(&Value::from(text)),
+        OptionType::Int => text.parse::<i64>().ok().map(Value::from),
+        OptionType::Float => text
+            .parse::<f64>()
+            .ok()
+            .filter(|number| number.is_finite())
+            .map(Value::from),
+        // The words Go's strconv.ParseBool takes, since people type what Juju took.
+        OptionType::Boolean => match text {
+            "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(Value::from(true)),
+            "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(Value::from(false)),
+            _ => None,
+        },
+    };
+    value
+        .map(Some)
+        .ok_or_else(|| expected(name, option.kind, &format!("{text:?}")))
+}
+
+fn expected(name: &str, kind: OptionType, got: &str) -> String {
+    format!("option {name:?} expected {}, got {got}", kind.word())
+}
+
+fn unknown(name: &str) -> String {
+    format!("unknown option {name:?}")
+}
+
+/// What `pintle config APP a=1 b=2` asks for. Several options set together are one change: with any bad one, nothing
+/// is changed and all that is wrong is said.
+pub fn parse_change(charm: &Charm, texts: &BTreeMap<String, String>) -> Result<Change, Vec<String>> {
+    collect(texts.iter().map(|(name, text)| {
+        let option = charm.config.get(name).ok_or_else(|| unknown(name))?;
+        Ok((name.clone(), parse_config_value(name, option, text)?))
+    }))
+}
+
+/// The same for values that already have a type (`--config FILE`, the API). Null and, for any type but string, the
+/// empty string unset.
+pub fn check_change(charm: &Charm, values: &BTreeMap<String, Value>) -> Result<Change, Vec<String>> {
+    collect(values.iter().map(|(name, value)| {
+        let option = charm.config.get(name).ok_or_else(|| unknown(name))?;
+        let unset = value.is_null() || (option.kind != OptionType::String && value == "");
+        let value = match unset {
+            true => None,
+            false => Some(
+                option
+                    .kind
+                    .accept(value)
+                    .ok_or_else(|| expected(name, option.kind, &value.to_string()))?,
+            ),
+        };
+        Ok((name.clone(), value))
+    }))
+}
+
+/// The names of `pintle config APP --reset a,b`, as a change.
+pub fn reset_change<'a>(charm: &Charm, names: impl Iterator<Item = &'a str>) -> Result<Change, Vec<String>> {
+    collect(names.map(|name| match charm.config.contains_key(name) {
+        true => Ok((name.to_owned(), None)),
+        false => Err(unknown(name)),
+    }))
+}
+
+fn collect(
+    each: impl Iterator<Item = Result<(String, Option<Value>), String>>,
+) -> Result<Change, Vec<String>> {
+    let (mut change, mut wrong) = (Change::new(), Vec::new());
+    for one in each {
+        match one {
+            Ok((name, value)) => drop(change.insert(name, value)),
+            Err(message) => wrong.push(message),
+        }
+    }
+    if wrong.is_empty() { Ok(change) } else { Err(wrong) }
+}
+
+/// Makes `change` so in `settings`.
+pub fn apply_change(settings: &mut Settings, change: &Change) {
+    for (name, value) in change {
+        match value {
+            Some(value) => drop(settings.insert(name.clone(), value.clone())),
+            None => drop(settings.remove(name)),
+        }
+    }
+}
+
+/// What `config-get` shows: the settings over the charm's defaults. An option without either is absent.
+pub fn effective(charm: &Charm, settings: &Settings) -> Settings {
+    let value =
+        |name: &String, option: &ConfigOption| settings.get(name).or(option.default.as_ref()).cloned();
+    charm
+        .config
+        .iter()
+        .filter_map(|(name, option)| Some((name.clone(), value(name, option)?)))
+        .collect()
+}
+
+/// The settings that stay when the application is refreshed to `charm`: those whose option still exists with a type
+/// that accepts the value (spec/charms.md, lesson 7).
+pub fn kept(charm: &Charm, settings: &Settings) -> Settings {
+    let keep = |name: &String, value: &Value| charm.config.get(name)?.kind.accept(value);
+    settings
+        .iter()
+        .filter_map(|(name, value)| Some((name.clone(), keep(name, value)?)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn option(kind: OptionType, default: Value) -> ConfigOption {
+        ConfigOption {
+            kind,
+            default: (!default.is_null()).then_some(default),
+            description: String::new(),
+        }
+    }
+
+    fn charm() -> Charm {
+        let config = [
+            ("name", option(OptionType::String, json!("none"))),
+            ("port", option(OptionType::Int, json!(80))),
+            ("ratio", option(OptionType::Float, Value::Null)),
+            ("debug", option(OptionType::Boolean, json!(false))),
+            ("key", option(OptionType::Secret, Value::Null)),
+        ];
+        Charm {
+            config: config.map(|(name, option)| (name.to_owned(), option)).into(),
+            ..Charm::default()
+        }
+    }
+
+    fn texts(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs
+            .iter()
+            .map(|(name, text)| (name.to_string(), text.to_string()))
+            .collect()
+    }
+
+    #[test]
+    fn text_is_parsed_by_the_options_type() {
+        let change = parse_change(
+            &charm(),
+            &texts(&[
+                ("name", "17"),
+                ("port", "-17"),
+                ("ratio", "2"),
+                ("debug", "True"),
+                ("key", "secret:abc"),
+            ]),
+        );
+        let expected = [
+            ("name".to_owned(), Some(json!("17"))),
+            ("port".to_owned(), Some(json!(-17))),
+            ("ratio".to_owned(), Some(json!(2.0))),
+            ("debug".to_owned(), Some(json!(true))),
+            ("key".to_owned(), Some(json!("secret:abc"))),
+        ];
+        assert_eq!(change, Ok(expected.into()));
+    }
+
+    #[test]
+    fn all_that_is_wrong_with_a_change_is_said() {
+        let change = texts(&[
+            ("port", "x"),
+            ("colour", "red"),
+            ("debug", "yes"),
+            ("key", "plain"),
+            ("name", "ok"),
+        ]);
+        let wrong = [
+            r#"unknown option "colour""#,
+            r#"option "debug" expected boolean, got "yes""#,
+            r#"option "key" expected secret, got "plain""#,
+            r#"option "port" expected int, got "x""#,
+        ];
+        assert_eq!(
+            parse_change(&charm(), &change),
+            Err(wrong.map(str::to_owned).to_vec())
+        );
+        let typed = BTreeMap::from([("port".to_owned(), json!("80")), ("debug".to_owned(), json!(1))]);
+        let wrong = [
+            r#"option "debug" expected boolean, got 1"#,
+            r#"option "port" expected int, got "80""#,
+        ];
+        assert_eq!(
+            check_change(&charm(), &typed),
+            Err(wrong.map(str::to_owned).to_vec())
+        );
+    }
+
+    #[test]
+    fn empty_text_unsets_all_but_strings() {
+        let change = parse_change(
+            &charm(),
+            &texts(&[("name", ""), ("port", ""), ("debug", ""), ("key", "")]),
+        );
+        let mut settings = Settings::from([
+            ("port".to_owned(), json!(8080)),
+            ("debug".to_owned(), json!(true)),
+        ]);
+        apply_change(&mut settings, &change.expect("valid"));
+        assert_eq!(settings, Settings::from([("name".to_owned(), json!(""))]));
+    }
+
+    #[test]
+    fn settings_lie_over_the_charms_defaults_and_valueless_options_are_absent() {
+        let settings = Settings::from([("port".to_owned(), json!(8080))]);
+        let expected = [
+            ("debug", json!(false)),
+            ("name", json!("none")),
+            ("port", json!(8080)),
+        ];
+        let expected = expected.map(|(name, value)| (name.to_owned(), value));
+        assert_eq!(effective(&charm(), &settings), Settings::from(expected));
+    }
+
+    #[test]
+    fn a_refresh_drops_settings_whose_option_vanished_or_changed_type() {
+        let mut next = charm();
+        next.config.remove("name");
+        next.config
+            .insert("port".to_owned(), option(OptionType::String, json!("http")));
+        let settings = [("name", json!("a")), ("port", json!(81)), ("debug", json!(true))];
+        let settings = Settings::from(settings.map(|(name, value)| (name.to_owned(), value)));
+        assert_eq!(
+            kept(&next, &settings),
+            Settings::from([("debug".to_owned(), json!(true))])
+        );
+        assert_eq!(
+            effective(&next, &kept(&next, &settings)).get("port"),
+            Some(&json!("http"))
+        );
+    }
+
+    #[test]
+    fn only_known_options_can_be_reset() {
+        assert_eq!(
+            reset_change(&charm(), ["port"].into_iter()),
+            Ok(Change::from([("port".to_owned(), None)]))
+        );
+        assert_eq!(
+            reset_change(&charm(), ["x"].into_iter()),
+            Err(vec![r#"unknown option "x""#.to_owned()])
+        );
+    }
+}

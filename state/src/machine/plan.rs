@@ -1,0 +1,95 @@
+//! The deployer's whole decision table (spec F.2, with absence never taken for death, design 7).
+
+use crate::life::Life;
+use crate::names::Uuid;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What the controller says of a unit that is deployed here but not assigned here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Evidence {
+    /// A tombstone of this uuid in a known history.
+    Removed,
+    /// Not found, not authorised, assigned elsewhere: no evidence.
+    None,
+}
+
+/// One thing to do; each may be repeated, and any may be cut off by a crash and done again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Step {
+    /// Make the folder, give it a token, start the agent.
+    Deploy(Uuid),
+    /// See that its agent runs.
+    Keep(Uuid),
+    /// Stop the agent, forget the folder.
+    Recall(Uuid),
+    /// Tell the controller that nothing of the unit is here.
+    Remove(Uuid),
+}
+
+/// What to do about the difference, in order of uuids.
+pub fn plan(
+    assigned: &BTreeMap<Uuid, Life>,
+    deployed: &BTreeSet<Uuid>,
+    evidence: &BTreeMap<Uuid, Evidence>,
+) -> Vec<Step> {
+    let both: BTreeSet<Uuid> = assigned.keys().chain(deployed).copied().collect();
+    both.into_iter().flat_map(|unit| step(unit, assigned.get(&unit), deployed, evidence)).collect()
+}
+
+fn step(
+    unit: Uuid,
+    life: Option<&Life>,
+    deployed: &BTreeSet<Uuid>,
+    evidence: &BTreeMap<Uuid, Evidence>,
+) -> Vec<Step> {
+    match (deployed.contains(&unit), life) {
+        (false, Some(Life::Alive)) => vec![Step::Deploy(unit)],
+        // no agent is started only to die; one that ran elsewhere on this disk is the controller's to refuse
+        (false, Some(Life::Dying | Life::Dead)) => vec![Step::Remove(unit)],
+        (false, None) => vec![],
+        (true, Some(Life::Alive | Life::Dying)) => vec![Step::Keep(unit)],
+        (true, Some(Life::Dead)) => vec![Step::Recall(unit), Step::Remove(unit)],
+        (true, None) => match evidence.get(&unit).unwrap_or(&Evidence::None) {
+            Evidence::Removed => vec![Step::Recall(unit)],
+            Evidence::None => vec![Step::Keep(unit)],
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn planned(deployed: bool, life: Option<Life>, evidence: Evidence) -> Vec<Step> {
+        let unit = Uuid(7);
+        plan(
+            &life.map(|life| (unit, life)).into_iter().collect(),
+            &deployed.then_some(unit).into_iter().collect(),
+            &BTreeMap::from([(unit, evidence)]),
+        )
+    }
+
+    #[test]
+    fn the_table_is_that_of_the_spec() {
+        use Step::{Deploy, Keep, Recall, Remove};
+        let unit = Uuid(7);
+        let rows = [
+            (false, Some(Life::Alive), vec![Deploy(unit)]),
+            (false, Some(Life::Dying), vec![Remove(unit)]),
+            (false, Some(Life::Dead), vec![Remove(unit)]),
+            (false, None, vec![]),
+            (true, Some(Life::Alive), vec![Keep(unit)]),
+            (true, Some(Life::Dying), vec![Keep(unit)]),
+            (true, Some(Life::Dead), vec![Recall(unit), Remove(unit)]),
+        ];
+        for (deployed, life, steps) in rows {
+            assert_eq!(planned(deployed, life, Evidence::None), steps, "{deployed} {life:?}");
+        }
+    }
+
+    #[test]
+    fn absence_is_not_death() {
+        assert_eq!(planned(true, None, Evidence::None), [Step::Keep(Uuid(7))]);
+        assert_eq!(planned(true, None, Evidence::Removed), [Step::Recall(Uuid(7))]);
+    }
+}

@@ -1,0 +1,149 @@
+//! Actions: a person's wish to one unit, checked before it is queued, run at most once (spec A.16, clients 2.5).
+
+use super::application;
+use super::draft::Draft;
+use super::effective;
+use super::keys::{ActionDoc, Model};
+use super::refusal::{Code, Refusal};
+use super::sequence;
+use crate::charm::params;
+use crate::life::Life;
+use crate::names::{UnitName, Uuid};
+use crate::unit::hook::{ActionWrites, Immediate};
+use crate::unit::record::{Outcome, Record, Said};
+use serde_json::{Map, Value};
+
+/// Actions of one unit that may wait: they are all cancelled in the transaction that removes the unit, two writes
+/// each beside its own 30.
+pub const QUEUED_MAX: usize = 20;
+
+/// Lines one action's log keeps; the newest win.
+const LOG_LINES_MAX: usize = 1000;
+
+/// Queues an action with complete parameters; the answer is its number.
+pub fn enqueue(
+    draft: &mut Draft,
+    model: Model,
+    unit: Uuid,
+    name: &str,
+    given: &Map<String, Value>,
+    now_ms: i64,
+) -> Result<u64, Refusal> {
+    let doc = draft.get(&model.unit(unit)).ok_or_else(|| Refusal::not_found("unit", unit))?;
+    if effective::life_of(draft, model, unit, &doc) == Life::Dead {
+        return Err(Refusal::new(Code::NotAlive, format!("unit {} is dead", doc.name)));
+    }
+    let (_, charm) = application::charm_of(draft, model, doc.application).expect("a unit has a charm (I22)");
+    let Some(action) = charm.actions.get(name) else {
+        let message = format!("action {name:?} on unit {} (not found)", doc.name);
+        let known: Vec<&str> = charm.actions.keys().map(String::as_str).collect();
+        let hint = match known.is_empty() {
+            true => format!("charm {} has no actions", charm.name),
+            false => format!("charm {} has: {}", charm.name, known.join(", ")),
+        };
+        return Err(Refusal::new(Code::NotFound, message).hint(hint));
+    };
+    let params = params::validate(action, given).map_err(|message| Refusal::new(Code::Invalid, message))?;
+    if draft.page::<()>(&model.actions_of(unit), "", QUEUED_MAX).len() >= QUEUED_MAX {
+        let message = format!("{QUEUED_MAX} actions wait for unit {} already", doc.name);
+        return Err(Refusal::new(Code::Busy, message));
+    }
+    let id = sequence::take(draft, model, "action") + 1;
+    draft.put(
+        &model.action(id),
+        &ActionDoc {
+            id,
+            unit,
+            unit_name: doc.name,
+            name: name.to_owned(),
+            params: params.into_iter().collect(),
+            status: "pending".to_owned(),
+            message: String::new(),
+            results: Default::default(),
+            log: Vec::new(),
+            enqueued_ms: now_ms,
+            started_ms: None,
+            completed_ms: None,
+        },
+    );
+    draft.put(&model.action_of(unit, id), &());
+    Ok(id)
+}
+
+/// The unit's agent begins it. Not waiting any more: no change.
+pub fn begin(draft: &mut Draft, model: Model, unit: Uuid, id: u64, now_ms: i64) {
+    if let Some(mut doc) = unfinished(draft, model, unit, id).filter(|doc| doc.status == "pending") {
+        doc.status = "running".to_owned();
+        doc.started_ms = Some(now_ms);
+        draft.put(&model.action(id), &doc);
+    }
+}
+
+fn unfinished(draft: &mut Draft, model: Model, unit: Uuid, id: u64) -> Option<ActionDoc> {
+    draft.get(&model.action_of(unit, id))?;
+    draft.get(&model.action(id))
+}
+
+/// Lines of the action that runs; only the oldest unfinished one can.
+pub(super) fn log(draft: &mut Draft, model: Model, unit: Uuid, said: &[Said]) {
+    if !said.iter().any(|said| matches!(said.what, Immediate::ActionLog(_))) {
+        return;
+    }
+    let page = draft.page::<()>(&model.actions_of(unit), "", 1);
+    let id = page.first().and_then(|(key, ())| key.rsplit('/').next()?.parse().ok());
+    if let Some(mut doc) = id.and_then(|id| draft.get(&model.action(id))) {
+        take_lines(&mut doc, said);
+        draft.put(&model.action(doc.id), &doc);
+    }
+}
+
+/// Lines were sent early and come again with the record: each is kept once.
+fn take_lines(doc: &mut ActionDoc, said: &[Said]) {
+    for said in said {
+        if let Immediate::ActionLog(text) = &said.what {
+            let line = (said.at_ms, text.clone());
+            if !doc.log.contains(&line) {
+                doc.log.push(line);
+            }
+        }
+    }
+    let over = doc.log.len().saturating_sub(LOG_LINES_MAX);
+    doc.log.drain(..over);
+}
+
+/// The record of an action ends it, whatever its outcome. The charm's action-fail and a failed process both fail it;
+/// the process decides the words when the charm has none.
+pub(super) fn finish(draft: &mut Draft, model: Model, unit: Uuid, id: u64, record: &Record) {
+    let Some(mut doc) = unfinished(draft, model, unit, id) else {
+        return;
+    };
+    let ActionWrites { results, failed } = &record.writes.action;
+    let (status, message) = match (&record.outcome, failed) {
+        (_, Some(reason)) => ("failed", reason.clone()),
+        (Outcome::Failed { reason, .. }, None) => ("failed", reason.clone()),
+        (Outcome::Ok | Outcome::Skipped, None) => ("completed", String::new()),
+        (Outcome::Missing, None) => ("failed", format!("the charm has no program for action {:?}", doc.name)),
+    };
+    doc.status = status.to_owned();
+    doc.message = message;
+    doc.results.extend(results.clone());
+    doc.started_ms.get_or_insert(record.at_ms);
+    doc.completed_ms = Some(record.at_ms);
+    take_lines(&mut doc, &record.said);
+    draft.put(&model.action(id), &doc);
+    draft.remove(&model.action_of(unit, id));
+}
+
+/// The unit is removed: what it has not finished it never will.
+pub(super) fn cancel_all(draft: &mut Draft, model: Model, unit: Uuid, name: &UnitName) {
+    for (key, ()) in draft.page::<()>(&model.actions_of(unit), "", QUEUED_MAX) {
+        let id =
+            key.rsplit('/').next().and_then(|text| text.parse().ok()).expect("an index ends with the number");
+        if let Some(mut doc) = draft.get(&model.action(id)) {
+            doc.status = "failed".to_owned();
+            doc.message = format!("unit {name} was removed");
+            draft.put(&model.action(id), &doc);
+        }
+        draft.remove(&model.action_of(unit, id));
+    }
+}

@@ -1,0 +1,237 @@
+//! What of one unit's view changed at one revision, from the keys written at it: one change for each thing that is
+//! different now, nothing for a unit that is not concerned (design 9). The fold of deltas is the full view.
+
+use super::draft::{Reader, read, read_all};
+use super::keys::{BagDoc, Model, OpenPortsDoc, RelationDoc, ScopeDoc, last_id};
+use super::view::{Seen, Shown};
+use crate::names::{RelationNumber, UnitName, Uuid};
+use crate::unit::snapshot::{Change, RelationHead};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What to look at again.
+#[derive(Default)]
+struct Touched {
+    model: bool,
+    unit: bool,
+    charm: bool,
+    config: bool,
+    leader: bool,
+    resolved: bool,
+    application_status: bool,
+    removed: bool,
+    actions: BTreeSet<u64>,
+    relations: BTreeSet<Uuid>,
+    applications: BTreeSet<Uuid>,
+    /// Relation and container and unit, as in the key.
+    scopes: BTreeSet<(Uuid, Uuid, Uuid)>,
+    bags: BTreeSet<(Uuid, Uuid)>,
+    statuses: BTreeSet<Uuid>,
+    /// Names whose holder may be gone.
+    names: BTreeSet<UnitName>,
+    ports: BTreeSet<Uuid>,
+}
+
+/// The changes of the view at the reader's revision. `at` shows the documents as of it, `shown` what the unit was
+/// shown up to the revision before; the caller then lets `shown` take the answer.
+pub fn delta(at: &dyn Reader, shown: &Shown, changed_keys: &[String]) -> Vec<Change> {
+    let model = Model(shown.model.uuid);
+    let touched = touched(model, shown, changed_keys);
+    let unit = shown.unit.uuid;
+    let Some(doc) = read(at, &model.unit(unit)) else {
+        return if touched.removed { vec![Change::Removed] } else { Vec::new() };
+    };
+    let seen = Seen { reader: at, model, unit, doc: &doc };
+    let mut changes = Vec::new();
+    if touched.model {
+        let view = super::model::view(&mut { at }, model);
+        changes.extend(view.filter(|view| *view != shown.model).map(Change::Model));
+    }
+    if touched.unit || !touched.applications.is_empty() {
+        changes.extend(seen.unit_view().filter(|view| *view != shown.unit).map(Change::Unit));
+    }
+    if touched.charm {
+        changes.extend(seen.charm().map(Change::Charm));
+    }
+    if touched.config {
+        changes
+            .push(Change::Config(read(at, &model.application_config(doc.application)).unwrap_or_default()));
+    }
+    if touched.leader {
+        changes.push(Change::Leader(seen.leader()));
+    }
+    if touched.resolved {
+        changes.push(Change::Resolved(read(at, &model.resolved(unit))));
+    }
+    if touched.application_status {
+        changes.push(Change::ApplicationStatus(read(at, &model.application_status(doc.application))));
+    }
+    changes.extend(touched.actions.iter().map(|id| seen.action(*id)));
+    let heads = relations(&seen, shown, &touched, &mut changes);
+    statuses(&seen, shown, &touched, &heads, &mut changes);
+    ports(&seen, shown, &touched, &mut changes);
+    changes
+}
+
+/// Sorts the keys by what of the view they can be about.
+fn touched(model: Model, shown: &Shown, changed_keys: &[String]) -> Touched {
+    let (unit, application) = (shown.unit.uuid, shown.unit.application);
+    let prefix = format!("{}/", model.0);
+    let mut touched = Touched::default();
+    for key in changed_keys.iter().filter_map(|key| key.strip_prefix(&prefix)) {
+        let (kind, rest) = key.split_once('/').unwrap_or((key, ""));
+        let ids: Vec<Uuid> = rest.split('/').map_while(|part| part.parse().ok()).collect();
+        let own = ids.first() == Some(&unit);
+        match (kind, &ids[..]) {
+            ("model" | "model-config", _) => touched.model = true,
+            ("tombstone", _) if own => touched.removed = true,
+            ("unit" | "unit-life" | "subordinate", _) if own || shown.unit.principal.is_some() => {
+                touched.unit = true
+            }
+            ("machine" | "machine-life", _) => touched.unit = true,
+            ("resolved", _) if own => touched.resolved = true,
+            ("action-of", _) if own => {
+                touched.actions.extend(rest.rsplit('/').next().and_then(|id| id.parse::<u64>().ok()));
+            }
+            ("application-charm", [id]) if *id == application => touched.charm = true,
+            ("application-config", [id]) if *id == application => touched.config = true,
+            ("application-status", [id]) if *id == application => touched.application_status = true,
+            ("application-life", [id]) => drop(touched.applications.insert(*id)),
+            ("leader", [id]) if *id == application => touched.leader = true,
+            ("relation-of", [id, relation]) if *id == application => {
+                touched.relations.insert(*relation);
+            }
+            ("relation-life", [relation]) => drop(touched.relations.insert(*relation)),
+            ("scope", [relation, container, member]) => {
+                touched.scopes.insert((*relation, *container, *member));
+            }
+            ("bag", [relation, owner]) => drop(touched.bags.insert((*relation, *owner))),
+            ("unit-status", [id]) => drop(touched.statuses.insert(*id)),
+            ("unit-name", _) => touched.names.extend(rest.parse::<UnitName>().ok()),
+            ("ports-on", [_, id]) => drop(touched.ports.insert(*id)),
+            _ => {}
+        }
+    }
+    touched
+}
+
+/// Relations that came, went or changed; then members and bags of those that were there. Answers the heads as they
+/// are now.
+fn relations(
+    seen: &Seen,
+    shown: &Shown,
+    touched: &Touched,
+    changes: &mut Vec<Change>,
+) -> BTreeMap<RelationNumber, RelationHead> {
+    let (mut heads, own) = (shown.relations.clone(), seen.doc.application);
+    let mut again: BTreeSet<Uuid> = touched.relations.clone();
+    for head in shown.relations.values() {
+        let ends = [own, head.remote_application_uuid];
+        if ends.iter().any(|id| touched.applications.contains(id)) {
+            again.insert(head.uuid);
+        }
+    }
+    let mut whole = BTreeSet::new();
+    for id in again {
+        let relation = read(seen.reader, &seen.model.relation(id));
+        match (shown.relation(id), relation.filter(|doc: &RelationDoc| doc.side_of(own).is_some())) {
+            (Some((number, before)), Some(doc)) => {
+                let head = seen.head(id, &doc);
+                if head != *before {
+                    changes.push(Change::Relation { relation: number, head: Some(head.clone()) });
+                    heads.insert(number, head);
+                }
+            }
+            (Some((number, _)), None) => {
+                changes.push(Change::Relation { relation: number, head: None });
+                heads.remove(&number);
+            }
+            (None, Some(doc)) => {
+                changes.extend(seen.whole_relation(id, &doc));
+                heads.insert(doc.number, seen.head(id, &doc));
+                whole.insert(id);
+            }
+            (None, None) => {}
+        }
+    }
+    let known = |id: &Uuid| {
+        let there = |(_, head): &(&RelationNumber, &RelationHead)| head.uuid == *id && !whole.contains(id);
+        heads.iter().find(there)
+    };
+    for (id, container, member) in &touched.scopes {
+        let Some((number, head)) = known(id) else { continue };
+        let entry = read::<ScopeDoc>(seen.reader, &seen.model.scope(*id, *container, *member));
+        // Who left is told by the bag, which stays until the relation is removed.
+        let bag = read::<BagDoc>(seen.reader, &seen.model.bag(*id, *member));
+        if let Some(unit) = bag.and_then(|bag| bag.owner.parse().ok()).filter(|unit| seen.meets(head, unit)) {
+            let incarnation = entry.map(|entry| entry.incarnation);
+            changes.push(Change::Member { relation: *number, unit, incarnation });
+        }
+    }
+    for (id, owner) in &touched.bags {
+        let Some((number, head)) = known(id) else { continue };
+        let bag = read(seen.reader, &seen.model.bag(*id, *owner));
+        changes.extend(bag.and_then(|bag| seen.bag(*number, head, bag)));
+    }
+    heads
+}
+
+/// Statuses of the units of the own application and of related ones.
+fn statuses(
+    seen: &Seen,
+    shown: &Shown,
+    touched: &Touched,
+    heads: &BTreeMap<RelationNumber, RelationHead>,
+    changes: &mut Vec<Change>,
+) {
+    let own = (seen.doc.application, &seen.doc.name.application);
+    let of = |heads: &BTreeMap<RelationNumber, RelationHead>| -> BTreeMap<Uuid, String> {
+        let remote =
+            heads.values().map(|head| (head.remote_application_uuid, head.remote_application.clone()));
+        remote.chain([(own.0, own.1.clone())]).collect()
+    };
+    let (before, after) = (of(&shown.relations), of(heads));
+    let units = |application: &Uuid| -> Vec<Uuid> {
+        let index = read_all::<()>(seen.reader, &seen.model.units_of(*application));
+        index.iter().filter_map(|(key, ())| last_id(key)).collect()
+    };
+    let mut again = touched.statuses.clone();
+    for application in after.keys().filter(|id| !before.contains_key(id)) {
+        again.extend(units(application));
+    }
+    for id in again {
+        let doc = read(seen.reader, &seen.model.unit(id));
+        if doc.is_some_and(|doc| after.contains_key(&doc.application)) {
+            changes.extend(seen.status(id));
+        }
+    }
+    let mut gone: BTreeSet<UnitName> = touched.names.clone();
+    gone.retain(|name| {
+        let was_shown = before.values().any(|application| *application == name.application);
+        was_shown && read(seen.reader, &seen.model.unit_name(name)).is_none()
+    });
+    for application in before.keys().filter(|id| !after.contains_key(id)) {
+        let docs = units(application).into_iter().filter_map(|id| read(seen.reader, &seen.model.unit(id)));
+        gone.extend(docs.map(|doc| doc.name));
+    }
+    changes.extend(gone.into_iter().map(|unit| Change::Status { unit, status: None }));
+}
+
+/// What other units of the machine have open.
+fn ports(seen: &Seen, shown: &Shown, touched: &Touched, changes: &mut Vec<Change>) {
+    for id in touched.ports.iter().filter(|id| **id != seen.unit) {
+        let open = read::<OpenPortsDoc>(seen.reader, &seen.model.ports_on(seen.doc.machine, *id));
+        let name = read(seen.reader, &seen.model.unit(*id)).map(|doc| doc.name);
+        match (open, name) {
+            (Some(open), _) => changes.push(Change::MachinePorts { unit: open.unit, ports: open.ports }),
+            (None, Some(unit)) if shown.neighbours.contains(&unit) => {
+                changes.push(Change::MachinePorts { unit, ports: BTreeMap::new() });
+            }
+            (None, _) => {}
+        }
+    }
+    for unit in touched.names.intersection(&shown.neighbours) {
+        if read(seen.reader, &seen.model.unit_name(unit)).is_none() {
+            changes.push(Change::MachinePorts { unit: unit.clone(), ports: BTreeMap::new() });
+        }
+    }
+}

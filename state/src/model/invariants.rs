@@ -1,0 +1,251 @@
+//! What must hold of any set of documents, after any commit (spec/invariants.md I13, I14, I18 to I23). Used by the
+//! tests, the simulator and `controller check`: each violation is one line for people.
+
+use super::draft::{Key, Reader, read, read_all};
+use super::effective;
+use super::keys::{
+    ActionDoc, ApplicationDoc, BagDoc, GLOBAL, GrantDoc, MachineDoc, Model, OpenPortsDoc, RelationDoc,
+    ScopeDoc, UnitDoc, last_id,
+};
+use crate::life::Life;
+use crate::names::{UnitName, Uuid};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// Every promise that one model's documents break; empty when all is well.
+pub fn violations(reader: &dyn Reader, model: Model) -> Vec<String> {
+    let mut check = Check { reader, model, found: Vec::new() };
+    check.machines();
+    check.applications();
+    check.units();
+    check.relations();
+    check.scopes();
+    check.indexes();
+    check.owned();
+    check.found
+}
+
+struct Check<'a> {
+    reader: &'a dyn Reader,
+    model: Model,
+    found: Vec<String>,
+}
+
+impl Check<'_> {
+    /// All documents of one kind, with the last id of their keys.
+    fn all<T: DeserializeOwned>(&self, kind: &str) -> Vec<(String, Uuid, T)> {
+        let documents = read_all(self.reader, &self.model.all(kind));
+        documents.into_iter().filter_map(|(key, doc)| last_id(&key).map(|id| (key, id, doc))).collect()
+    }
+
+    fn get<T: DeserializeOwned>(&self, key: &Key<T>) -> Option<T> {
+        read(self.reader, key)
+    }
+
+    fn some(&self, prefix: &str) -> bool {
+        !self.reader.scan(prefix, "", 1).is_empty()
+    }
+
+    fn hold(&mut self, holds: bool, what: impl FnOnce() -> String) {
+        if !holds {
+            self.found.push(what());
+        }
+    }
+
+    /// The document of `key` must be `expected`.
+    fn points<T: DeserializeOwned + PartialEq>(&mut self, key: &Key<T>, expected: &T) {
+        let there = self.get(key).is_some_and(|value| value == *expected);
+        self.hold(there, || format!("I22: {key} does not name what it should"));
+    }
+
+    fn machines(&mut self) {
+        for (_, id, doc) in self.all::<MachineDoc>("machine") {
+            self.points(&self.model.machine_name(&doc.name), &id);
+            let life = self.get(&self.model.machine_life(id));
+            self.hold(life.is_some(), || format!("I22: machine {} has no life", doc.name));
+            let empty = !self.some(&self.model.units_on(id));
+            self.hold(life != Some(Life::Dead) || empty, || {
+                format!("I20: machine {} is Dead with units assigned", doc.name)
+            });
+        }
+    }
+
+    fn applications(&mut self) {
+        for (_, id, doc) in self.all::<ApplicationDoc>("application") {
+            self.points(&self.model.application_name(&doc.name), &id);
+            let life = self.get(&self.model.application_life(id));
+            let seen = matches!(life, Some(Life::Alive | Life::Dying));
+            self.hold(seen, || {
+                format!("application {} is {life:?}: Alive or Dying is all it can be", doc.name)
+            });
+            let held = self.some(&self.model.units_of(id)) || self.some(&self.model.relations_of(id));
+            self.hold(life != Some(Life::Dying) || held, || {
+                format!("I19: application {} is Dying and nothing refers to it", doc.name)
+            });
+            let charm = self.get(&self.model.application_charm(id));
+            let archive = charm.and_then(|charm| self.get(&GLOBAL.archive(&charm.sha256)));
+            self.hold(archive.is_some(), || format!("I22: application {} has no charm", doc.name));
+        }
+    }
+
+    fn units(&mut self) {
+        for (_, id, doc) in self.all::<UnitDoc>("unit") {
+            let model = self.model;
+            let name = doc.name.clone();
+            self.points(&model.unit_name(&name), &id);
+            self.points(&model.unit_of(doc.application, id), &());
+            self.points(&model.unit_on(doc.machine, id), &());
+            let application = self.get(&model.application(doc.application));
+            let named = application.is_some_and(|application| application.name == name.application);
+            self.hold(named, || format!("I22: unit {name} has no application of its name"));
+            let machine = self.get(&model.machine(doc.machine)).is_some();
+            self.hold(machine, || format!("I22: unit {name} has no machine"));
+            if let Some(principal) = doc.principal {
+                self.points(&model.subordinate(principal, id), &());
+                let there = self.get(&model.unit(principal)).is_some();
+                self.hold(there, || format!("I22: unit {name} has no principal"));
+            }
+            let statuses = self.get(&model.unit_status(id)).and(self.get(&model.agent_status(id)));
+            self.hold(statuses.is_some(), || format!("unit {name} lacks a status"));
+            let life = self.get(&model.unit_life(id));
+            self.hold(life.is_some(), || format!("I22: unit {name} has no life"));
+            let held = self.some(&model.scopes_of(id)) || self.some(&model.subordinates(id));
+            self.hold(life != Some(Life::Dead) || !held, || {
+                format!("I20: unit {name} is Dead in a scope or with subordinates")
+            });
+        }
+    }
+
+    fn relations(&mut self) {
+        for (_, id, doc) in self.all::<RelationDoc>("relation") {
+            let model = self.model;
+            let ends = doc.key_text();
+            self.points(&model.relation_key(&ends), &id);
+            let own = self.get(&model.relation_life(id));
+            let seen = matches!(own, Some(Life::Alive | Life::Dying));
+            self.hold(seen, || format!("relation {ends} is {own:?}: Alive or Dying is all it can be"));
+            for side in &doc.sides {
+                self.points(&model.relation_of(side.application, id), &());
+                let application = self.get(&model.application(side.application)).is_some();
+                self.hold(application, || format!("I22: relation {ends} lacks an application"));
+                let bag = self.get(&model.bag(id, side.application)).is_some();
+                self.hold(bag, || format!("relation {ends} lacks the bag of {}", side.application_name));
+            }
+            let life = effective::life_between(&mut { self.reader }, model, id, &doc);
+            let in_bites = doc.sides.iter().any(|side| self.get(&model.reap(side.application)).is_some());
+            let held = life == Life::Alive || in_bites || self.some(&model.scopes(id));
+            self.hold(held, || format!("I18: relation {ends} is {life} and nobody is in its scope"));
+        }
+    }
+
+    fn scopes(&mut self) {
+        let model = self.model;
+        for (key, unit, entry) in self.all::<ScopeDoc>("scope") {
+            let parts: Vec<Uuid> = key.split('/').filter_map(|part| part.parse().ok()).collect();
+            let [_, relation, _, _] = parts[..] else {
+                self.found.push(format!("{key} is no scope"));
+                continue;
+            };
+            self.points(&model.scope_of(unit, relation), &());
+            let doc = self.get(&model.unit(unit));
+            let same = doc.is_some_and(|doc| doc.name == entry.unit && doc.application == entry.application);
+            self.hold(same, || format!("I22: {} is in a scope and not there", entry.unit));
+            let part = self.get(&model.relation(relation));
+            let part = part.is_some_and(|doc| doc.side_of(entry.application).is_some());
+            self.hold(part, || {
+                format!("I22: {} is in the scope of a relation it has no part in", entry.unit)
+            });
+            let bag = self.get(&model.bag(relation, unit));
+            let settled = bag
+                .is_some_and(|bag| bag.counter >= entry.incarnation && bag.owner == entry.unit.to_string());
+            self.hold(settled, || format!("I13: {} is in a scope without its settings", entry.unit));
+        }
+        for (key, relation, ()) in self.all::<()>("scope-of") {
+            let unit = key.split('/').nth(2).and_then(|part| part.parse().ok()).unwrap_or_default();
+            let scope = self.get(&model.scope(relation, Uuid(0), unit)).is_some();
+            self.hold(scope, || format!("I22: {key} names no scope"));
+        }
+        for (key, _, _) in self.all::<BagDoc>("bag") {
+            let relation = key.split('/').nth(2).and_then(|part| part.parse().ok()).unwrap_or_default();
+            let held = self.get(&model.relation(relation)).is_some();
+            let leftover = self.get(&model.cleanup(relation)).is_some();
+            self.hold(held || leftover, || format!("I14: {key} belongs to no relation and no cleanup"));
+        }
+    }
+
+    /// Every index entry and every name stands for something that is there.
+    fn indexes(&mut self) {
+        let model = self.model;
+        for (index, kind) in [
+            ("unit-of", "unit"),
+            ("unit-on", "unit"),
+            ("subordinate", "unit"),
+            ("relation-of", "relation"),
+            ("unit-life", "unit"),
+            ("machine-life", "machine"),
+            ("application-life", "application"),
+            ("relation-life", "relation"),
+        ] {
+            for (key, id, _) in self.all::<Value>(index) {
+                let there = self.reader.get(&format!("{}{id}", model.all(kind))).is_some();
+                self.hold(there, || format!("I22: {key} names no {kind}"));
+            }
+        }
+        for (names, kind) in [
+            ("unit-name", "unit"),
+            ("machine-name", "machine"),
+            ("application-name", "application"),
+            ("relation-key", "relation"),
+        ] {
+            for (key, id) in read_all::<Uuid>(self.reader, &model.all(names)) {
+                let there = self.reader.get(&format!("{}{id}", model.all(kind))).is_some();
+                self.hold(there, || format!("I26: {key} names no {kind}"));
+            }
+        }
+        for (key, id, _) in self.all::<Value>("tombstone") {
+            let risen = ["unit", "machine", "application", "relation"];
+            let risen =
+                risen.iter().any(|kind| self.reader.get(&format!("{}{id}", model.all(kind))).is_some());
+            self.hold(!risen, || format!("I17: {key}: what was removed is there"));
+        }
+    }
+
+    /// What belongs to a unit or an application goes with it.
+    fn owned(&mut self) {
+        let model = self.model;
+        let of_units =
+            ["unit-status", "agent-status", "workload-version", "session", "replica", "resolved", "ports"];
+        let of_applications = ["application-charm", "application-config", "application-status", "reap"];
+        let owned = of_units.map(|kind| (kind, "unit")).into_iter();
+        for (kind, owner) in owned.chain(of_applications.map(|kind| (kind, "application"))) {
+            for (key, id, _) in self.all::<Value>(kind) {
+                let there = self.reader.get(&format!("{}{id}", model.all(owner))).is_some();
+                self.hold(there, || format!("I22: {key} belongs to nobody"));
+            }
+        }
+        for (_, application, grant) in self.all::<GrantDoc>("leader") {
+            let holder = self.get(&model.unit(grant.holder));
+            let own = holder.is_some_and(|unit| unit.application == application);
+            let dead = self.get(&model.unit_life(grant.holder)) == Some(Life::Dead);
+            self.hold(own && !dead, || format!("{} leads and cannot", grant.holder_name));
+        }
+        for (key, id, open) in self.all::<OpenPortsDoc>("ports-on") {
+            let same = self.get(&model.ports(id)).is_some_and(|ports| ports == open.ports);
+            self.hold(same, || format!("I22: {key} is not what the unit has open"));
+        }
+        for (key, ()) in read_all::<()>(self.reader, &model.all("action-of")) {
+            let parts: Vec<&str> = key.rsplit('/').collect();
+            let action = parts[0].parse().ok().and_then(|id| self.get(&model.action(id)));
+            let waits = action
+                .is_some_and(|doc: ActionDoc| doc.unit.to_string() == parts[1] && doc.completed_ms.is_none());
+            self.hold(waits, || format!("I22: {key} names no action that waits"));
+        }
+        for (_, id, doc) in self.all::<UnitDoc>("unit") {
+            let replica = self.get(&model.replica(id));
+            let same =
+                replica.is_none_or(|replica| replica.local.unit == id && replica.local.outbox.is_empty());
+            let name: &UnitName = &doc.name;
+            self.hold(same, || format!("the replica of {name} is not its own, or has unsent records"));
+        }
+    }
+}

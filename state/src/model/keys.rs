@@ -1,0 +1,454 @@
+//! Every document there is: its key and its shape. Keys begin with the model's uuid; what belongs to no model lies
+//! under the nil uuid. Life, config, settings and status are separate keys (design 5).
+
+use super::draft::Key;
+use crate::charm::{Charm, Role, Scope};
+use crate::life::Life;
+use crate::names::{RelationNumber, UnitName, Uuid};
+use crate::settings::Bag;
+use crate::unit::local::Local;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// One model's keys. `Model(Uuid(0))` holds what belongs to no model: models, tokens, charms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Model(pub Uuid);
+
+/// Where documents of no model lie.
+pub const GLOBAL: Model = Model(Uuid(0));
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ModelDoc {
+    pub name: String,
+    pub created_ms: i64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MachineDoc {
+    /// What people see: `0`.
+    pub name: String,
+    /// Address of the machine's units: 127.0.n.1 for the local provider.
+    pub address: String,
+    pub created_ms: i64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ApplicationDoc {
+    pub name: String,
+    pub subordinate: bool,
+    pub created_ms: i64,
+}
+
+/// The charm an application runs. A separate key, so that a refresh touches nothing else.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CharmDoc {
+    pub sha256: String,
+    pub name: String,
+    /// `local:web-3`.
+    pub url: String,
+    pub revision: u32,
+    /// `--force-units`: replace the charm even while a hook is in error (spec A.6).
+    pub forced: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct UnitDoc {
+    pub name: UnitName,
+    pub application: Uuid,
+    pub machine: Uuid,
+    pub principal: Option<Uuid>,
+    pub created_ms: i64,
+}
+
+/// A status a charm or an agent set. `number` orders the sends of one unit, so that a late one never wins
+/// (design 4).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StatusDoc {
+    pub status: String,
+    pub message: String,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub data: BTreeMap<String, Value>,
+    pub since_ms: i64,
+    #[serde(default)]
+    pub number: (u64, u32),
+}
+
+/// Who speaks for a unit: raised by compare-and-set at every attach (design 6).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SessionDoc {
+    pub epoch: u64,
+    pub nonce: Uuid,
+}
+
+/// What the controller knows of a unit's own memory: the last record applied, its digest, the answer given, and
+/// `Local` as of it (design 4), without the bags the unit wrote: those are documents of their own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReplicaDoc {
+    pub sequence: u64,
+    pub digest: String,
+    pub refusal: Option<String>,
+    /// Writes of that record that had nothing left to apply to, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dropped: Vec<String>,
+    pub local: Local,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ResolvedDoc {
+    pub episode: u64,
+    pub retry: bool,
+}
+
+/// One side of a relation. A peer relation has one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SideDoc {
+    pub application: Uuid,
+    pub application_name: String,
+    pub endpoint: String,
+    pub role: Role,
+    pub interface: String,
+    /// The provider side of `juju-info`: scope is entered, no hook runs.
+    #[serde(default)]
+    pub implicit: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RelationDoc {
+    pub number: RelationNumber,
+    pub sides: Vec<SideDoc>,
+    pub scope: Scope,
+    pub created_ms: i64,
+}
+
+impl RelationDoc {
+    pub fn is_peer(&self) -> bool {
+        self.sides.len() == 1
+    }
+    pub fn side_of(&self, application: Uuid) -> Option<&SideDoc> {
+        self.sides.iter().find(|side| side.application == application)
+    }
+    /// The side whose units `application`'s units observe; of a peer relation, its own.
+    pub fn other_side(&self, application: Uuid) -> &SideDoc {
+        let other = self.sides.iter().find(|side| side.application != application);
+        other.unwrap_or(&self.sides[0])
+    }
+    /// `mysql:server web:db`, ends in text order; `web:ring` for a peer. What makes two relations the same one.
+    pub fn key_text(&self) -> String {
+        let mut ends: Vec<String> =
+            self.sides.iter().map(|s| format!("{}:{}", s.application_name, s.endpoint)).collect();
+        ends.sort();
+        ends.join(" ")
+    }
+}
+
+/// A unit in scope. The incarnation is new at every entry: a unit that left and came back is another member
+/// (spec A.11).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ScopeDoc {
+    pub unit: UnitName,
+    pub application: Uuid,
+    pub incarnation: u64,
+}
+
+/// A settings bag. `counter` grows with each effective write.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct BagDoc {
+    /// Unit or application name, for readers.
+    pub owner: String,
+    pub counter: u64,
+    pub values: Bag,
+}
+
+/// Who leads an application; a new holder is a new generation. No times in it (design 13).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GrantDoc {
+    pub holder: Uuid,
+    pub holder_name: UnitName,
+    pub generation: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ActionDoc {
+    pub id: u64,
+    pub unit: Uuid,
+    pub unit_name: UnitName,
+    pub name: String,
+    pub params: BTreeMap<String, Value>,
+    /// pending, running, completed, failed.
+    pub status: String,
+    pub message: String,
+    pub results: BTreeMap<String, Value>,
+    pub log: Vec<(i64, String)>,
+    pub enqueued_ms: i64,
+    pub started_ms: Option<i64>,
+    pub completed_ms: Option<i64>,
+}
+
+/// A removed entity leaves one, so that its agent learns of the removal from positive evidence (design 7).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TombstoneDoc {
+    pub kind: String,
+    pub name: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LogDoc {
+    pub at_ms: i64,
+    pub level: String,
+    /// `unit.web/0.juju-log`.
+    pub module: String,
+    /// `unit-web-0`.
+    pub entity: String,
+    pub text: String,
+}
+
+/// The open ports of one unit, with its name for messages.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenPortsDoc {
+    pub unit: UnitName,
+    pub ports: BTreeMap<String, BTreeSet<String>>,
+}
+
+/// Whose a token is. Stored under the token's hash, never under the token.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Principal {
+    User { name: String, role: UserRole },
+    Machine { model: Model, machine: Uuid },
+    Unit { model: Model, unit: Uuid },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum UserRole {
+    Read,
+    Write,
+    Admin,
+}
+
+/// A charm archive that was uploaded: what it declares.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ArchiveDoc {
+    pub charm: Charm,
+    pub bytes: u64,
+}
+
+impl Model {
+    fn key<T>(&self, rest: String) -> Key<T> {
+        Key::new(format!("{}/{rest}", self.0))
+    }
+
+    pub fn model(&self) -> Key<ModelDoc> {
+        self.key("model".into())
+    }
+    pub fn model_config(&self) -> Key<BTreeMap<String, Value>> {
+        self.key("model-config".into())
+    }
+    pub fn model_life(&self) -> Key<Life> {
+        self.key("model-life".into())
+    }
+    /// Under [`GLOBAL`]: a model's name -> its uuid.
+    pub fn model_name(&self, name: &str) -> Key<Uuid> {
+        self.key(format!("model-name/{name}"))
+    }
+    /// Under [`GLOBAL`].
+    pub fn token(&self, sha256: &str) -> Key<Principal> {
+        self.key(format!("token/{sha256}"))
+    }
+    /// Under [`GLOBAL`]: which token a unit or machine has, to revoke it: entity -> hash.
+    pub fn token_of(&self, entity: Uuid) -> Key<String> {
+        self.key(format!("token-of/{entity}"))
+    }
+    /// Under [`GLOBAL`].
+    pub fn archive(&self, sha256: &str) -> Key<ArchiveDoc> {
+        self.key(format!("archive/{sha256}"))
+    }
+
+    /// Next number of a sequence: `machine`, `relation`, `action`, `unit/<application name>`. Kept after removal:
+    /// numbers are never reused.
+    pub fn sequence(&self, name: &str) -> Key<u64> {
+        self.key(format!("sequence/{name}"))
+    }
+    pub fn tombstone(&self, id: Uuid) -> Key<TombstoneDoc> {
+        self.key(format!("tombstone/{id}"))
+    }
+
+    pub fn machine(&self, id: Uuid) -> Key<MachineDoc> {
+        self.key(format!("machine/{id}"))
+    }
+    pub fn machine_life(&self, id: Uuid) -> Key<Life> {
+        self.key(format!("machine-life/{id}"))
+    }
+    pub fn machine_name(&self, name: &str) -> Key<Uuid> {
+        self.key(format!("machine-name/{name}"))
+    }
+    /// A machine's units, principals and subordinates.
+    pub fn unit_on(&self, machine: Uuid, unit: Uuid) -> Key<()> {
+        self.key(format!("unit-on/{machine}/{unit}"))
+    }
+    pub fn units_on(&self, machine: Uuid) -> String {
+        format!("{}/unit-on/{machine}/", self.0)
+    }
+
+    /// What one unit of a machine has open, by endpoint; only units with open ports are here, so that a conflict is
+    /// found in one page.
+    pub fn ports_on(&self, machine: Uuid, unit: Uuid) -> Key<OpenPortsDoc> {
+        self.key(format!("ports-on/{machine}/{unit}"))
+    }
+    pub fn all_ports_on(&self, machine: Uuid) -> String {
+        format!("{}/ports-on/{machine}/", self.0)
+    }
+
+    pub fn application(&self, id: Uuid) -> Key<ApplicationDoc> {
+        self.key(format!("application/{id}"))
+    }
+    pub fn application_life(&self, id: Uuid) -> Key<Life> {
+        self.key(format!("application-life/{id}"))
+    }
+    pub fn application_charm(&self, id: Uuid) -> Key<CharmDoc> {
+        self.key(format!("application-charm/{id}"))
+    }
+    /// What the user set; defaults belong to the charm.
+    pub fn application_config(&self, id: Uuid) -> Key<BTreeMap<String, Value>> {
+        self.key(format!("application-config/{id}"))
+    }
+    pub fn application_status(&self, id: Uuid) -> Key<StatusDoc> {
+        self.key(format!("application-status/{id}"))
+    }
+    pub fn application_name(&self, name: &str) -> Key<Uuid> {
+        self.key(format!("application-name/{name}"))
+    }
+    pub fn leader(&self, application: Uuid) -> Key<GrantDoc> {
+        self.key(format!("leader/{application}"))
+    }
+    pub fn unit_of(&self, application: Uuid, unit: Uuid) -> Key<()> {
+        self.key(format!("unit-of/{application}/{unit}"))
+    }
+    pub fn units_of(&self, application: Uuid) -> String {
+        format!("{}/unit-of/{application}/", self.0)
+    }
+    /// A destroyed application with more relations than one transaction removes: the last relation looked at
+    /// (design 5, "sideways").
+    pub fn reap(&self, application: Uuid) -> Key<String> {
+        self.key(format!("reap/{application}"))
+    }
+    pub fn relation_of(&self, application: Uuid, relation: Uuid) -> Key<()> {
+        self.key(format!("relation-of/{application}/{relation}"))
+    }
+    pub fn relations_of(&self, application: Uuid) -> String {
+        format!("{}/relation-of/{application}/", self.0)
+    }
+
+    pub fn unit(&self, id: Uuid) -> Key<UnitDoc> {
+        self.key(format!("unit/{id}"))
+    }
+    pub fn unit_life(&self, id: Uuid) -> Key<Life> {
+        self.key(format!("unit-life/{id}"))
+    }
+    pub fn unit_name(&self, name: &UnitName) -> Key<Uuid> {
+        self.key(format!("unit-name/{name}"))
+    }
+    /// A principal's subordinates.
+    pub fn subordinate(&self, principal: Uuid, unit: Uuid) -> Key<()> {
+        self.key(format!("subordinate/{principal}/{unit}"))
+    }
+    pub fn subordinates(&self, principal: Uuid) -> String {
+        format!("{}/subordinate/{principal}/", self.0)
+    }
+    /// Workload status, set by the charm.
+    pub fn unit_status(&self, id: Uuid) -> Key<StatusDoc> {
+        self.key(format!("unit-status/{id}"))
+    }
+    /// Agent status: allocating, executing, idle, error.
+    pub fn agent_status(&self, id: Uuid) -> Key<StatusDoc> {
+        self.key(format!("agent-status/{id}"))
+    }
+    pub fn workload_version(&self, id: Uuid) -> Key<String> {
+        self.key(format!("workload-version/{id}"))
+    }
+    pub fn session(&self, unit: Uuid) -> Key<SessionDoc> {
+        self.key(format!("session/{unit}"))
+    }
+    pub fn replica(&self, unit: Uuid) -> Key<ReplicaDoc> {
+        self.key(format!("replica/{unit}"))
+    }
+    pub fn resolved(&self, unit: Uuid) -> Key<ResolvedDoc> {
+        self.key(format!("resolved/{unit}"))
+    }
+    /// endpoint (or `*`) -> ranges in their text form (`80/tcp`).
+    pub fn ports(&self, unit: Uuid) -> Key<BTreeMap<String, BTreeSet<String>>> {
+        self.key(format!("ports/{unit}"))
+    }
+    pub fn charm_state(&self, unit: Uuid) -> Key<BTreeMap<String, String>> {
+        self.key(format!("charm-state/{unit}"))
+    }
+
+    pub fn relation(&self, id: Uuid) -> Key<RelationDoc> {
+        self.key(format!("relation/{id}"))
+    }
+    pub fn relation_life(&self, id: Uuid) -> Key<Life> {
+        self.key(format!("relation-life/{id}"))
+    }
+    /// [`RelationDoc::key_text`] -> the relation.
+    pub fn relation_key(&self, ends: &str) -> Key<Uuid> {
+        self.key(format!("relation-key/{ends}"))
+    }
+    /// `container` is the principal's uuid in a container relation, nil in a global one.
+    pub fn scope(&self, relation: Uuid, container: Uuid, unit: Uuid) -> Key<ScopeDoc> {
+        self.key(format!("scope/{relation}/{container}/{unit}"))
+    }
+    pub fn scopes(&self, relation: Uuid) -> String {
+        format!("{}/scope/{relation}/", self.0)
+    }
+    /// Which scopes a unit is in: found without reading every relation.
+    pub fn scope_of(&self, unit: Uuid, relation: Uuid) -> Key<()> {
+        self.key(format!("scope-of/{unit}/{relation}"))
+    }
+    pub fn scopes_of(&self, unit: Uuid) -> String {
+        format!("{}/scope-of/{unit}/", self.0)
+    }
+    /// `owner` is a unit's or an application's uuid.
+    pub fn bag(&self, relation: Uuid, owner: Uuid) -> Key<BagDoc> {
+        self.key(format!("bag/{relation}/{owner}"))
+    }
+    pub fn bags(&self, relation: Uuid) -> String {
+        format!("{}/bag/{relation}/", self.0)
+    }
+    /// Leftovers of a removed relation or unit, for the janitor: the prefix to clear.
+    pub fn cleanup(&self, id: Uuid) -> Key<Vec<String>> {
+        self.key(format!("cleanup/{id}"))
+    }
+    pub fn cleanups(&self) -> String {
+        format!("{}/cleanup/", self.0)
+    }
+
+    pub fn action(&self, id: u64) -> Key<ActionDoc> {
+        self.key(format!("action/{id:010}"))
+    }
+    /// Actions of a unit that are not finished.
+    pub fn action_of(&self, unit: Uuid, id: u64) -> Key<()> {
+        self.key(format!("action-of/{unit}/{id:010}"))
+    }
+    pub fn actions_of(&self, unit: Uuid) -> String {
+        format!("{}/action-of/{unit}/", self.0)
+    }
+
+    /// `hook` and `call` number the line within its unit, so that a line sent twice is stored once.
+    pub fn log(&self, unit: Uuid, hook: u64, call: u32) -> Key<LogDoc> {
+        self.key(format!("log/{unit}/{hook:010}/{call:06}"))
+    }
+    pub fn logs(&self) -> String {
+        format!("{}/log/", self.0)
+    }
+
+    /// Everything of one kind in this model: `unit`, `relation`, ...
+    pub fn all(&self, kind: &str) -> String {
+        format!("{}/{kind}/", self.0)
+    }
+}
+
+/// The last part of a key, when it is a uuid.
+pub fn last_id(key: &str) -> Option<Uuid> {
+    key.rsplit('/').next()?.parse().ok()
+}

@@ -1,0 +1,155 @@
+//! Machines: added with the unit that needs one, Dying when the last unit is gone, Dead by their own agent (spec
+//! E.5, seed 001).
+
+use super::blockers::{self, Entity};
+use super::draft::Draft;
+use super::effective::{self, Documents};
+use super::keys::{MachineDoc, Model, TombstoneDoc};
+use super::refusal::{Code, Refusal};
+use super::sequence;
+use crate::life::Life;
+use crate::names::Uuid;
+
+/// Units of one machine. One page of a transaction holds them, beside the 60 reads of the largest hook's commit.
+pub const UNITS_MAX: usize = 25;
+
+/// Machines of one model: the addresses of 127.0.0.0/8 that [`address`] gives out.
+const MACHINES_MAX: u64 = 250 * 256;
+
+/// A new machine; the answer is its name. The model must be Alive (spec E.1).
+pub fn add(draft: &mut Draft, model: Model, id: Uuid, now_ms: i64) -> Result<String, Refusal> {
+    super::model::require_alive(draft, model)?;
+    let number = sequence::take(draft, model, "machine");
+    if number >= MACHINES_MAX {
+        return Err(Refusal::new(Code::Invalid, format!("a model has at most {MACHINES_MAX} machines")));
+    }
+    let name = number.to_string();
+    draft.put(
+        &model.machine(id),
+        &MachineDoc { name: name.clone(), address: address(number), created_ms: now_ms },
+    );
+    draft.put(&model.machine_life(id), &Life::Alive);
+    draft.put(&model.machine_name(&name), &id);
+    Ok(name)
+}
+
+/// Loopback address of machine `number` of the local provider: 127.0.n.1; beyond 254, where that form ends, a form
+/// whose second part is never 0, so that no two machines meet.
+fn address(number: u64) -> String {
+    match number {
+        0..=254 => format!("127.0.{number}.1"),
+        _ => format!("127.{}.{}.1", number / 250, number % 250),
+    }
+}
+
+/// The machine people call `name`.
+pub fn find(documents: &mut impl Documents, model: Model, name: &str) -> Result<Uuid, Refusal> {
+    documents.document(&model.machine_name(name)).ok_or_else(|| Refusal::not_found("machine", name))
+}
+
+/// Refuses unless another unit may be assigned to the machine (I21; scenario 172).
+pub fn require_room(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
+    let machine = draft.get(&model.machine(id)).ok_or_else(|| Refusal::not_found("machine", id))?;
+    if draft.get(&model.machine_life(id)) != Some(Life::Alive) {
+        let message = format!("cannot assign a unit to machine {}: the machine is not alive", machine.name);
+        return Err(Refusal::new(Code::NotAlive, message));
+    }
+    if draft.keys(&model.units_on(id), UNITS_MAX).len() >= UNITS_MAX {
+        let message = format!("machine {} has {UNITS_MAX} units, the most one machine takes", machine.name);
+        return Err(Refusal::new(Code::Invalid, message));
+    }
+    Ok(())
+}
+
+/// The user's remove-machine: Dying, unless a unit on it is Alive (spec E.5 rows 1 and 2; scenarios 169, 170). A
+/// second time changes nothing.
+pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
+    let Some(machine) = draft.get(&model.machine(id)) else {
+        return gone(draft, model, id);
+    };
+    if draft.get(&model.machine_life(id)) != Some(Life::Alive) {
+        return Ok(());
+    }
+    let mut alive = Vec::new();
+    for unit in draft.ids(&model.units_on(id), UNITS_MAX) {
+        if effective::unit_life(draft, model, unit) == Some(Life::Alive) {
+            alive.extend(draft.get(&model.unit(unit)).map(|doc| doc.name.to_string()));
+        }
+    }
+    if !alive.is_empty() {
+        let (units, are) = (alive.join(", "), if alive.len() == 1 { "unit" } else { "units" });
+        let verb = if alive.len() == 1 { "is" } else { "are" };
+        let message = format!("cannot remove machine {}: {are} {units} {verb} assigned to it", machine.name);
+        return Err(Refusal::new(Code::Busy, message).hint(format!("remove the {are} first")));
+    }
+    draft.put(&model.machine_life(id), &Life::Dying);
+    Ok(())
+}
+
+/// The machine agent says that it has finished: no unit is assigned any more (I20).
+pub fn set_dead(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
+    let Some(machine) = draft.get(&model.machine(id)) else {
+        return gone(draft, model, id);
+    };
+    match draft.get(&model.machine_life(id)) {
+        Some(Life::Dead) => return Ok(()),
+        Some(Life::Dying) => {}
+        Some(Life::Alive) | None => {
+            return Err(Refusal::new(Code::Invalid, format!("machine {} is alive", machine.name)));
+        }
+    }
+    if draft.first(&model.units_on(id), &[]).is_some() {
+        let blockers = blockers::blockers(draft, model, Entity::Machine(id));
+        let message = format!("machine {} cannot be dead: units are assigned to it", machine.name);
+        return Err(Refusal::new(Code::Busy, message).blockers(blockers));
+    }
+    draft.put(&model.machine_life(id), &Life::Dead);
+    Ok(())
+}
+
+/// Dead -> removed: what the provisioner does once the machine is released; its name is not used again (spec E.5).
+pub fn remove(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
+    let Some(machine) = draft.get(&model.machine(id)) else {
+        return gone(draft, model, id);
+    };
+    if draft.get(&model.machine_life(id)) != Some(Life::Dead) {
+        let message = format!("cannot remove machine {}: it is not dead", machine.name);
+        return Err(Refusal::new(Code::Busy, message));
+    }
+    draft.remove(&model.machine(id));
+    draft.remove(&model.machine_life(id));
+    draft.remove(&model.machine_name(&machine.name));
+    draft.put(&model.tombstone(id), &TombstoneDoc { kind: "machine".to_owned(), name: machine.name });
+    Ok(())
+}
+
+/// The machine whose last unit is being removed becomes Dying in that transaction (spec E.3 last row; scenario 171).
+pub(super) fn release(draft: &mut Draft, model: Model, id: Uuid) {
+    let alive = draft.get(&model.machine_life(id)) == Some(Life::Alive);
+    if alive && draft.first(&model.units_on(id), &[]).is_none() {
+        draft.put(&model.machine_life(id), &Life::Dying);
+    }
+}
+
+/// Ends well for what was removed before (I26).
+fn gone(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
+    match draft.get(&model.tombstone(id)) {
+        Some(_) => Ok(()),
+        None => Err(Refusal::not_found("machine", id)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn no_two_machines_have_one_address() {
+        let all: BTreeSet<String> = (0..MACHINES_MAX).map(address).collect();
+        assert_eq!(all.len() as u64, MACHINES_MAX);
+        assert_eq!(address(0), "127.0.0.1");
+        assert_eq!(address(7), "127.0.7.1");
+        assert!(all.iter().all(|a| a.parse::<std::net::Ipv4Addr>().is_ok()));
+    }
+}

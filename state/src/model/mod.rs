@@ -1,0 +1,31 @@
+//! Documents, drafts and the transitions over them: what the controller may change, and only how.
+//!
+//! Reading order: `draft` (reads are the precondition), `keys` (every document), `effective` (life is derived
+//! downwards), `refusal` (why not); then one file per entity: `model`, `machine`, `application`, `unit`, `relation`,
+//! `leadership`, `session`, `hook_commit` with `said` (what units send), `action`, `cleanup`; then what is only
+//! read: `view` with `delta` (what a unit is shown), `blockers`, `invariants`.
+
+pub mod action;
+pub mod application;
+pub mod blockers;
+pub mod cleanup;
+pub mod delta;
+pub mod draft;
+pub mod effective;
+pub mod hook_commit;
+pub mod invariants;
+pub mod keys;
+pub mod leadership;
+pub mod machine;
+#[expect(clippy::module_inception, reason = "the model is one of the entities")]
+pub mod model;
+pub mod refusal;
+pub mod relation;
+pub mod said;
+pub mod session;
+mod sequence;
+pub mod unit;
+pub mod view;
+
+#[cfg(test)]
+mod tests;

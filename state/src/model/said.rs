@@ -1,0 +1,146 @@
+//! What a unit says at once, and what its records say about it: statuses, log lines, workload version (design 4,
+//! spec C.4). Numbered (run, call): the highest stands, a line sent twice is stored once.
+
+use super::draft::Draft;
+use super::keys::{LogDoc, Model, StatusDoc, UnitDoc};
+use crate::names::Uuid;
+use crate::unit::hook::{Immediate, Level};
+use crate::unit::local::{Episode, Local, Queued};
+use crate::unit::operation::{Hook, Operation};
+use crate::unit::record::{Outcome, Record, Said};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// The number of a status the agent sets when a run has ended: after everything the run itself said.
+const AFTER_RUN: u32 = u32::MAX;
+
+pub(super) fn take(
+    draft: &mut Draft,
+    model: Model,
+    (unit, doc): (Uuid, &UnitDoc),
+    (run, said): (u64, &[Said]),
+    dropped: &mut Vec<String>,
+) {
+    for Said { call, at_ms, what } in said {
+        let mut log = |module: String, level: &Level, text: &str| {
+            let (entity, level) = (doc.name.tag(), level.to_string());
+            let line = LogDoc { at_ms: *at_ms, level, module, entity, text: text.to_owned() };
+            draft.put_once(&model.log(unit, run, *call), &line);
+        };
+        match what {
+            Immediate::Log { level, text } => log(format!("unit.{}.juju-log", doc.name), level, text),
+            Immediate::Output { hook, level, text } => log(format!("unit.{}.{hook}", doc.name), level, text),
+            Immediate::UnitStatus { status, message } => {
+                let status = status_doc(status, message, *at_ms, (run, *call));
+                put_newer(draft, &model.unit_status(unit), &status);
+            }
+            Immediate::ApplicationStatus { status, message } => {
+                let grant = draft.get(&model.leader(doc.application));
+                match grant.filter(|grant| grant.holder == unit) {
+                    // Runs of different leaders are not comparable; their generations are.
+                    Some(grant) => {
+                        let number = ((grant.generation << 40) + run, *call);
+                        let status = status_doc(status, message, *at_ms, number);
+                        put_newer(draft, &model.application_status(doc.application), &status);
+                    }
+                    None => dropped.push(format!("application status: {} is not the leader", doc.name)),
+                }
+            }
+            Immediate::WorkloadVersion(version) => {
+                let key = model.workload_version(unit);
+                if draft.get(&key).as_ref() != Some(version) {
+                    draft.put(&key, version);
+                }
+            }
+            Immediate::ActionLog(_) => {}
+        }
+    }
+}
+
+fn status_doc(status: &str, message: &str, since_ms: i64, number: (u64, u32)) -> StatusDoc {
+    StatusDoc {
+        status: status.to_owned(),
+        message: message.to_owned(),
+        data: BTreeMap::new(),
+        since_ms,
+        number,
+    }
+}
+
+fn put_newer(draft: &mut Draft, key: &super::draft::Key<StatusDoc>, status: &StatusDoc) {
+    if draft.get(key).is_none_or(|stored| stored.number < status.number) {
+        draft.put(key, status);
+    }
+}
+
+/// What an applied record says of the unit by itself: the agent's status, and the workload statuses that the agent
+/// sets around install, start, stop and remove (spec C.4). `local` is the unit's memory after the record.
+pub(super) fn derive(draft: &mut Draft, model: Model, unit: Uuid, record: &Record, local: &Local) {
+    let (status, message, data) = agent_status(record, local);
+    let key = model.agent_status(unit);
+    let before = draft.get(&key).unwrap_or_default();
+    if (&before.status, &before.message, &before.data) != (&status, &message, &data) {
+        let number = (record.run, AFTER_RUN);
+        draft.put(&key, &StatusDoc { status, message, data, since_ms: record.at_ms, number });
+    }
+    if let Some((status, message)) = workload_status(record, local) {
+        let status = status_doc(status, message, record.at_ms, (record.run, AFTER_RUN));
+        put_newer(draft, &model.unit_status(unit), &status);
+    }
+}
+
+fn agent_status(record: &Record, local: &Local) -> (String, String, BTreeMap<String, Value>) {
+    if let Some(episode) = local.episode() {
+        let (message, data) = failure(episode, local);
+        return ("error".to_owned(), message, data);
+    }
+    let next = match (&local.queued, &record.operation) {
+        (Some(Queued::Install), _) => Some("install"),
+        (Some(Queued::LeaderElected), _) => Some("leader-elected"),
+        (Some(Queued::Start), _) => Some("start"),
+        (Some(Queued::UpgradeCharm), _) => Some("upgrade-charm"),
+        (Some(Queued::ConfigChanged), _) => Some("config-changed"),
+        (None, Operation::Hook(Hook::Install)) => Some("config-changed"),
+        (None, Operation::Hook(Hook::Stop)) => Some("remove"),
+        (None, _) => None,
+    };
+    match next {
+        Some(hook) => ("executing".to_owned(), format!("running {hook} hook"), BTreeMap::new()),
+        None => ("idle".to_owned(), String::new(), BTreeMap::new()),
+    }
+}
+
+/// `hook failed: "db-relation-joined"`, with the data that say which (spec A.8).
+pub(super) fn failure(episode: &Episode, local: &Local) -> (String, BTreeMap<String, Value>) {
+    let Operation::Hook(hook) = &episode.operation else {
+        return (format!("{} failed: {}", episode.operation, episode.reason), BTreeMap::new());
+    };
+    let mut data = BTreeMap::from([("hook".to_owned(), Value::from(hook.name()))]);
+    if let Hook::Relation { relation, endpoint, event } = hook {
+        data.insert("relation-id".to_owned(), Value::from(*relation));
+        data.insert("endpoint".to_owned(), Value::from(endpoint.as_str()));
+        if let Some(remote) = event.remote_unit() {
+            data.insert("remote-unit".to_owned(), Value::from(remote.to_string()));
+        }
+        if let Some(known) = local.relations.get(relation) {
+            let application = known.place.remote_application.as_str();
+            data.insert("remote-application".to_owned(), Value::from(application));
+        }
+    }
+    (format!("hook failed: {:?}", hook.name()), data)
+}
+
+/// The status an agent sets for the workload; each stands for what comes next, since a record is sent when its
+/// operation has ended. A skipped operation sets none (spec A.8).
+fn workload_status(record: &Record, local: &Local) -> Option<(&'static str, &'static str)> {
+    match (&record.outcome, &record.operation) {
+        (Outcome::Failed { .. } | Outcome::Skipped, _) => None,
+        (_, Operation::Deploy(_)) if !local.installed && !local.status_set => {
+            Some(("maintenance", "installing charm software"))
+        }
+        (_, Operation::Hook(Hook::Start { .. })) if !local.status_set => Some(("unknown", "")),
+        (_, Operation::Hook(Hook::Stop)) => Some(("maintenance", "cleaning up prior to charm deletion")),
+        (_, Operation::Hook(Hook::Remove)) => Some(("terminated", "")),
+        _ => None,
+    }
+}

@@ -1,0 +1,12 @@
+//! Numbers that are never used twice.
+
+use super::draft::Draft;
+use super::keys::Model;
+
+/// The next number of a sequence, from 0.
+pub fn take(draft: &mut Draft, model: Model, name: &str) -> u64 {
+    let key = model.sequence(name);
+    let number = draft.get(&key).unwrap_or(0);
+    draft.put(&key, &(number + 1));
+    number
+}

@@ -1,0 +1,55 @@
+//! Who speaks for a unit: each attaching agent gets a higher epoch, and older ones are refused (design 6, I34).
+
+use super::draft::Draft;
+use super::hook_commit;
+use super::keys::{Model, ReplicaDoc, SessionDoc};
+use super::refusal::{Code, Refusal};
+use crate::names::Uuid;
+
+/// A session granted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attached {
+    pub epoch: u64,
+    /// What the controller knows of the unit's own memory; none before its first record.
+    pub replica: Option<ReplicaDoc>,
+}
+
+/// An agent begins to speak for its unit. The nonce was journaled by the agent first: the same nonce again (a reply
+/// was lost) gets the same epoch. A unit that was removed is refused with the tombstone as evidence (design 7).
+pub fn attach(draft: &mut Draft, model: Model, unit: Uuid, nonce: Uuid) -> Result<Attached, Refusal> {
+    require_unit(draft, model, unit)?;
+    let session = draft.get(&model.session(unit)).unwrap_or_default();
+    let mut replica = draft.get(&model.replica(unit));
+    if let Some(replica) = &mut replica {
+        hook_commit::restore_bags(draft, model, unit, &mut replica.local);
+    }
+    if session.epoch > 0 && session.nonce == nonce {
+        return Ok(Attached { epoch: session.epoch, replica });
+    }
+    let epoch = session.epoch + 1;
+    draft.put(&model.session(unit), &SessionDoc { epoch, nonce });
+    Ok(Attached { epoch, replica })
+}
+
+/// Refuses whoever does not hold the unit's newest session.
+pub fn check_epoch(draft: &mut Draft, model: Model, unit: Uuid, epoch: u64) -> Result<(), Refusal> {
+    require_unit(draft, model, unit)?;
+    let newest = draft.get(&model.session(unit)).unwrap_or_default().epoch;
+    if epoch == newest && epoch > 0 {
+        return Ok(());
+    }
+    let message = format!("a newer agent of this unit has attached (epoch {newest}, this one is {epoch})");
+    Err(Refusal::new(Code::Fenced, message).hint("this agent is a copy; stop it"))
+}
+
+fn require_unit(draft: &mut Draft, model: Model, unit: Uuid) -> Result<(), Refusal> {
+    if draft.get(&model.unit(unit)).is_some() {
+        return Ok(());
+    }
+    Err(match draft.get(&model.tombstone(unit)) {
+        Some(tombstone) => {
+            Refusal::new(Code::Removed, format!("{} {} was removed", tombstone.kind, tombstone.name))
+        }
+        None => Refusal::new(Code::NotFound, format!("unit {unit} is unknown to the controller")),
+    })
+}

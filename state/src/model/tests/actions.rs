@@ -1,0 +1,103 @@
+//! Actions: checked at the door, run at most once, cancelled with their unit.
+
+use super::super::keys::ActionDoc;
+use super::super::{action, unit};
+use super::*;
+use crate::unit::hook::Immediate;
+use crate::unit::record::Said;
+use serde_json::{Map, Value, json};
+
+fn enqueue(world: &mut World, unit: Uuid, name: &str, params: Value) -> Result<u64, Refusal> {
+    let params: Map<String, Value> = params.as_object().expect("a map").clone();
+    world.run(|draft, _| action::enqueue(draft, MODEL, unit, name, &params, 50))
+}
+
+fn doc(world: &World, id: u64) -> ActionDoc {
+    read(world.reader(), &MODEL.action(id)).expect("it is there")
+}
+
+#[test]
+fn an_action_is_checked_queued_and_finished_once() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut agent = Agent::attach(&mut world, "web/0");
+    let unit = agent.unit;
+    let (code, text) = refused(enqueue(&mut world, unit, "restore", json!({})));
+    assert_eq!(code, Code::NotFound);
+    assert!(text.contains("(not found)"), "{text}");
+    assert_eq!(refused(enqueue(&mut world, unit, "backup", json!({"to": 5}))).0, Code::Invalid);
+    let id = enqueue(&mut world, unit, "backup", json!({})).expect("it fits");
+    assert_eq!(
+        doc(&world, id).params,
+        BTreeMap::from([("to".to_owned(), json!("/tmp"))]),
+        "defaults are in it"
+    );
+    world
+        .run(|draft, _| {
+            action::begin(draft, MODEL, unit, id, 60);
+            Ok(())
+        })
+        .expect("no refusal");
+    assert_eq!((doc(&world, id).status.as_str(), doc(&world, id).started_ms), ("running", Some(60)));
+    let line = |call: u32| Said {
+        call,
+        at_ms: 70 + i64::from(call),
+        what: Immediate::ActionLog(format!("line {call}")),
+    };
+    let run = agent.local.run + 1;
+    world.run(|draft, _| hook_commit::report(draft, MODEL, unit, 1, run, &[line(1)])).expect("its session");
+    assert_eq!(doc(&world, id).log, [(71, "line 1".to_owned())]);
+    let mut record = agent.record(Operation::Action { id, name: "backup".into() }, Outcome::Ok);
+    record.writes.action.results = json!({"size": 3}).as_object().expect("a map").clone();
+    record.said = vec![line(1), line(2)];
+    agent.commit(&mut world, record);
+    let done = doc(&world, id);
+    assert_eq!(
+        (done.status.as_str(), done.results["size"].clone(), done.log.len()),
+        ("completed", json!(3), 2)
+    );
+    assert_eq!(done.completed_ms, Some(1000));
+    let again = agent.record(
+        Operation::Action { id, name: "backup".into() },
+        Outcome::Failed { reason: "x".into(), retry: None },
+    );
+    agent.commit(&mut world, again);
+    assert_eq!(doc(&world, id), done, "what has ended stays as it ended");
+}
+
+#[test]
+fn a_failed_action_is_no_failure_of_its_unit() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut agent = Agent::attach(&mut world, "web/0");
+    let id = enqueue(&mut world, agent.unit, "backup", json!({})).expect("it fits");
+    let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };
+    let record = agent.record(Operation::Action { id, name: "backup".into() }, failed);
+    agent.commit(&mut world, record);
+    assert_eq!(
+        (doc(&world, id).status.as_str(), doc(&world, id).message.as_str()),
+        ("failed", "exit status 1")
+    );
+    assert_eq!(agent.local.episode(), None);
+    let id = enqueue(&mut world, agent.unit, "backup", json!({})).expect("it fits");
+    let mut record = agent.record(Operation::Action { id, name: "backup".into() }, Outcome::Ok);
+    record.writes.action.failed = Some("no disk".into());
+    agent.commit(&mut world, record);
+    assert_eq!((doc(&world, id).status.as_str(), doc(&world, id).message.as_str()), ("failed", "no disk"));
+}
+
+#[test]
+fn a_removed_unit_takes_its_waiting_actions_along() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let unit = world.unit("web/0");
+    for _ in 0..action::QUEUED_MAX {
+        enqueue(&mut world, unit, "backup", json!({})).expect("it fits");
+    }
+    assert_eq!(refused(enqueue(&mut world, unit, "backup", json!({}))).0, Code::Busy);
+    world.run(|draft, _| unit::destroy(draft, MODEL, unit)).expect("it may go");
+    assert_eq!(
+        (doc(&world, 1).status.as_str(), doc(&world, 1).message.as_str()),
+        ("failed", "unit web/0 was removed")
+    );
+}

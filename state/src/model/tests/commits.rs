@@ -1,0 +1,398 @@
+//! Records: applied exactly once, in order, by the table of writes.
+
+use super::super::keys::{BagDoc, LogDoc, ReplicaDoc, StatusDoc};
+use super::super::{application, leadership, unit};
+use super::relations::pair;
+use super::*;
+use crate::settings::BagChange;
+use crate::unit::hook::{BagWrites, Immediate, Level, PortWrites};
+use crate::unit::record::{SAID_MAX, Said};
+
+fn change(key: &str, value: &str) -> BagChange {
+    BagChange::from([(key.to_owned(), value.to_owned())])
+}
+
+fn said(call: u32, what: Immediate) -> Said {
+    Said { call, at_ms: 2000 + i64::from(call), what }
+}
+
+fn status(call: u32, message: &str) -> Said {
+    said(call, Immediate::UnitStatus { status: "active".into(), message: message.into() })
+}
+
+fn log(call: u32, text: &str) -> Said {
+    said(call, Immediate::Log { level: Level::Info, text: text.into() })
+}
+
+fn hook(agent: &Agent) -> Record {
+    agent.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok)
+}
+
+fn report(world: &mut World, agent: &Agent, run: u64, said: &[Said]) -> Result<Vec<String>, Refusal> {
+    world.run(|draft, _| hook_commit::report(draft, MODEL, agent.unit, agent.epoch, run, said))
+}
+
+#[test]
+fn exactly_once() {
+    let mut world = World::new();
+    let (id, mut web, _db) = pair(&mut world);
+    let number = world.number(id);
+    let mut record = hook(&web);
+    record.writes.bags.insert(number, BagWrites { unit: change("a", "1"), ..BagWrites::default() });
+    let mut other = record.clone();
+    other.at_ms += 1;
+    let hole = Record { sequence: record.sequence + 1, ..record.clone() };
+    let expected = Code::Gap { expected: record.sequence };
+    assert_eq!(refused(web.send(&mut world, &hole)).0, expected);
+    assert_eq!(web.send(&mut world, &record), Ok(Committed::default()));
+    let bag: BagDoc = read(world.reader(), &MODEL.bag(id, web.unit)).expect("its bag");
+    let before = world.documents.map.clone();
+    assert_eq!(
+        web.send(&mut world, &record),
+        Ok(Committed::default()),
+        "same sequence and digest: same answer"
+    );
+    assert_eq!(world.documents.map, before, "and nothing is changed");
+    assert_eq!(refused(web.send(&mut world, &other)).0, Code::Forked, "same sequence, other digest");
+    web.commit(&mut world, record.clone());
+    web.done(&mut world, Operation::Hook(Hook::UpdateStatus));
+    assert_eq!(refused(web.send(&mut world, &record)).0, Code::Forked, "an older sequence");
+    assert_eq!(read(world.reader(), &MODEL.bag(id, web.unit)), Some(bag));
+}
+
+#[test]
+fn a_refused_record_is_answered_the_same_when_sent_again() {
+    let mut world = World::new();
+    let (id, web, _db) = pair(&mut world);
+    let number = world.number(id);
+    let mut record = hook(&web);
+    let writes = BagWrites { unit: change("a", "1"), application: change("b", "2") };
+    record.writes.bags.insert(number, writes);
+    record.said = vec![status(1, "trying")];
+    let committed = web.send(&mut world, &record).expect("a refusal is an answer");
+    let text = "cannot write application settings: web/0 is not the leader (nobody is)";
+    assert_eq!(committed.refusal.as_deref(), Some(text));
+    assert_eq!(web.send(&mut world, &record), Ok(committed));
+    let bag: BagDoc = read(world.reader(), &MODEL.bag(id, web.unit)).expect("its bag");
+    assert_eq!(bag.values.get("a"), None, "a refusal refuses all writes of its record");
+    let words: StatusDoc = read(world.reader(), &MODEL.unit_status(web.unit)).expect("it said so");
+    assert_eq!(words.message, "trying", "what was said stands");
+    let replica: ReplicaDoc = read(world.reader(), &MODEL.replica(web.unit)).expect("it is stored");
+    assert_eq!((replica.sequence, replica.digest), (record.sequence, record.digest()));
+    assert_eq!(replica.local.episode().map(|e| (e.id, e.reason.as_str())), Some((record.run, text)));
+    let agent: StatusDoc = read(world.reader(), &MODEL.agent_status(web.unit)).expect("it has one");
+    assert_eq!((agent.status.as_str(), agent.message.as_str()), ("error", "hook failed: \"update-status\""));
+}
+
+#[test]
+fn only_the_leader_writes_the_applications_bag() {
+    let mut world = World::new();
+    let (id, mut web, db) = pair(&mut world);
+    let number = world.number(id);
+    world.run(|draft, _| leadership::claim(draft, MODEL, web.unit, false)).expect("nobody leads");
+    let mut record = hook(&web);
+    record.writes.bags.insert(number, BagWrites { application: change("b", "2"), ..BagWrites::default() });
+    assert_eq!(web.commit(&mut world, record), Committed::default());
+    let app = read(world.reader(), &MODEL.application_name("web")).expect("it is there");
+    let bag: BagDoc = read(world.reader(), &MODEL.bag(id, app)).expect("its bag");
+    assert_eq!((bag.counter, bag.values["b"].as_str(), bag.owner.as_str()), (1, "2", "web"));
+    assert_eq!(world.sent[&db.unit].len(), 1, "one bag is one change: {:?}", world.sent[&db.unit]);
+}
+
+#[test]
+fn a_change_that_changes_nothing_bumps_no_counter_and_wakes_nobody() {
+    let mut world = World::new();
+    let (id, mut web, db) = pair(&mut world);
+    let number = world.number(id);
+    let counter = |world: &World| {
+        let bag: BagDoc = read(world.reader(), &MODEL.bag(id, web.unit)).expect("its bag");
+        bag.counter
+    };
+    let before = counter(&world);
+    let mut agent = web.clone();
+    for expected in [before + 1, before + 1] {
+        let mut record = hook(&agent);
+        record.writes.bags.insert(number, BagWrites { unit: change("a", "1"), ..BagWrites::default() });
+        agent.commit(&mut world, record);
+        assert_eq!(counter(&world), expected);
+    }
+    assert_eq!(world.sent[&db.unit], vec![], "I7");
+    web = agent;
+    let _ = web;
+}
+
+#[test]
+fn writes_to_a_relation_that_is_gone_are_dropped_with_a_reason() {
+    let mut world = World::new();
+    let (id, web, db) = pair(&mut world);
+    let number = world.number(id);
+    world.run(|draft, _| relation::destroy(draft, MODEL, id)).expect("it may go");
+    for unit in [web.unit, db.unit] {
+        world
+            .run(|draft, _| {
+                relation::leave_scope(draft, MODEL, unit, id);
+                Ok(())
+            })
+            .expect("no refusal");
+    }
+    let mut record = hook(&web);
+    let writes = BagWrites { unit: change("a", "1"), application: change("b", "2") };
+    record.writes.bags.insert(number, writes);
+    let committed = web.send(&mut world, &record).expect("in order");
+    assert_eq!(committed.refusal, None, "what belongs to nothing is never refused");
+    assert_eq!(committed.dropped, [format!("settings of relation {number}: the relation is gone")]);
+    assert_eq!(web.send(&mut world, &record), Ok(committed), "the same answer");
+}
+
+#[test]
+fn ports_conflict_between_units_of_one_machine_only() {
+    let mut world = World::new();
+    let app = world.deploy("web", "web", 1);
+    for to in [Some("0"), None] {
+        world.run(|draft, ids| unit::add(draft, MODEL, app, to, 1, ids)).expect("it is alive");
+    }
+    let mut agents = ["web/0", "web/1", "web/2"].map(|name| Agent::attach(&mut world, name));
+    let mut open = |world: &mut World, at: usize, range: &str, open: bool| {
+        let mut record = hook(&agents[at]);
+        let ports = BTreeMap::from([("*".to_owned(), [range.to_owned()].into())]);
+        record.writes.ports = match open {
+            true => PortWrites { open: ports, ..PortWrites::default() },
+            false => PortWrites { close: ports, ..PortWrites::default() },
+        };
+        let refusal = agents[at].commit(world, record).refusal;
+        if refusal.is_some() {
+            agents[at].done(world, Operation::Hook(Hook::UpdateStatus));
+        }
+        refusal
+    };
+    assert_eq!(open(&mut world, 0, "80-90/tcp", true), None);
+    assert_eq!(open(&mut world, 0, "80-90/tcp", true), None, "a unit does not conflict with itself");
+    let text = "cannot open 85/tcp (unit \"web/1\"): port range conflicts with 80-90/tcp (unit \"web/0\")";
+    assert_eq!(open(&mut world, 1, "85/tcp", true).as_deref(), Some(text));
+    assert_eq!(open(&mut world, 1, "85/udp", true), None, "another protocol");
+    assert_eq!(open(&mut world, 2, "85/tcp", true), None, "another machine");
+    assert_eq!(open(&mut world, 0, "80-90/tcp", false), None);
+    assert_eq!(open(&mut world, 1, "85/tcp", true), None, "it was closed");
+    let first = world.unit("web/0");
+    assert_eq!(read(world.reader(), &MODEL.ports(first)), None);
+}
+
+#[test]
+fn an_older_epoch_is_fenced_and_a_repeated_attach_is_not_a_new_one() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let old = Agent::attach(&mut world, "web/0");
+    let attach = |world: &mut World, nonce| {
+        world.run(|draft, _| session::attach(draft, MODEL, old.unit, Uuid(nonce))).expect("it is there").epoch
+    };
+    assert_eq!(attach(&mut world, 1), old.epoch + 1);
+    assert_eq!(attach(&mut world, 1), old.epoch + 1, "the reply was lost");
+    assert_eq!(attach(&mut world, 2), old.epoch + 2);
+    let record = hook(&old);
+    assert_eq!(refused(old.send(&mut world, &record)).0, Code::Fenced);
+    assert_eq!(refused(report(&mut world, &old, 1, &[])).0, Code::Fenced);
+    let ahead = Agent { epoch: old.epoch + 3, ..old.clone() };
+    assert_eq!(refused(ahead.send(&mut world, &record)).0, Code::Fenced, "an epoch nobody was granted");
+}
+
+#[test]
+fn the_replica_is_the_fold_of_the_records() {
+    let mut world = World::new();
+    let (_, web, _) = pair(&mut world);
+    let restored = Agent::attach(&mut world, "web/0");
+    assert_eq!(restored.local, web.local);
+}
+
+#[test]
+fn large_bags_do_not_outgrow_the_replica() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut web = Agent::attach(&mut world, "web/0");
+    web.start(&mut world);
+    for name in ["one", "two", "three"] {
+        world.deploy(name, "db", 0);
+        let id = world.integrate("web:db", name).expect("they fit");
+        web.enter(&mut world, id);
+        let number = world.number(id);
+        let mut record = hook(&web);
+        let unit = change("large", &"x".repeat(700_000));
+        record.writes.bags.insert(number, BagWrites { unit, ..BagWrites::default() });
+        assert_eq!(web.commit(&mut world, record), Committed::default());
+    }
+    let restored = Agent::attach(&mut world, "web/0");
+    assert_eq!(restored.local, web.local);
+}
+
+#[test]
+fn statuses_and_lines_stand_once_and_in_order() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut agent = Agent::attach(&mut world, "web/0");
+    agent.start(&mut world);
+    let run = agent.local.run + 1;
+    let message = |world: &World| {
+        let status: StatusDoc = read(world.reader(), &MODEL.unit_status(agent.unit)).expect("it has one");
+        status.message
+    };
+    let lines = |world: &World| {
+        let lines = read_all::<LogDoc>(world.reader(), &MODEL.logs());
+        lines.into_iter().map(|(_, line)| line.text).collect::<Vec<_>>()
+    };
+    report(&mut world, &agent, run, &[log(1, "one"), status(3, "late")]).expect("its session");
+    report(&mut world, &agent, run, &[status(2, "early")]).expect("its session");
+    assert_eq!(message(&world), "late", "the highest number stands");
+    let mut record = hook(&agent);
+    record.said = vec![log(1, "one"), status(2, "early"), status(3, "late"), log(4, "two")];
+    let mut after = agent.clone();
+    after.commit(&mut world, record);
+    assert_eq!(lines(&world), ["one", "two"]);
+    report(&mut world, &agent, run, &[status(9, "from a run that has ended"), log(9, "late")])
+        .expect("its session");
+    assert_eq!((message(&world).as_str(), lines(&world).len()), ("late", 2));
+    let line = read_all::<LogDoc>(world.reader(), &MODEL.logs()).remove(0).1;
+    assert_eq!(
+        (line.module.as_str(), line.entity.as_str(), line.level.as_str()),
+        ("unit.web/0.juju-log", "unit-web-0", "INFO")
+    );
+}
+
+#[test]
+fn a_failed_hook_publishes_what_it_said_and_nothing_else() {
+    let mut world = World::new();
+    let (id, mut web, _db) = pair(&mut world);
+    let number = world.number(id);
+    let mut record = web.record(
+        Operation::Hook(Hook::UpdateStatus),
+        Outcome::Failed { reason: "exit status 1".into(), retry: None },
+    );
+    record.writes.bags.insert(number, BagWrites { unit: change("a", "1"), ..BagWrites::default() });
+    record.said = vec![status(1, "half way")];
+    web.commit(&mut world, record);
+    let bag: BagDoc = read(world.reader(), &MODEL.bag(id, web.unit)).expect("its bag");
+    assert_eq!(bag.values.get("a"), None, "I8");
+    let words: StatusDoc = read(world.reader(), &MODEL.unit_status(web.unit)).expect("it has one");
+    assert_eq!(words.message, "half way");
+}
+
+#[test]
+fn only_the_leader_says_what_the_application_is() {
+    let mut world = World::new();
+    let app = world.deploy("web", "web", 1);
+    let agent = Agent::attach(&mut world, "web/0");
+    let words = Immediate::ApplicationStatus { status: "active".into(), message: "all".into() };
+    let dropped = report(&mut world, &agent, 1, &[said(1, words.clone())]).expect("its session");
+    assert_eq!(dropped, ["application status: web/0 is not the leader"]);
+    world.run(|draft, _| leadership::claim(draft, MODEL, agent.unit, false)).expect("nobody leads");
+    assert_eq!(report(&mut world, &agent, 1, &[said(2, words)]), Ok(vec![]));
+    let status: StatusDoc = read(world.reader(), &MODEL.application_status(app)).expect("said");
+    assert_eq!(status.status, "active");
+}
+
+#[test]
+fn the_agent_speaks_for_the_workload_until_the_charm_does() {
+    let mut world = World::new();
+    world.deploy("web", "web", 2);
+    let words = |world: &World, unit| {
+        let [workload, agent]: [StatusDoc; 2] = [MODEL.unit_status(unit), MODEL.agent_status(unit)]
+            .map(|key| read(world.reader(), &key).expect("one"));
+        format!("{} {}; {} {}", workload.status, workload.message, agent.status, agent.message)
+    };
+    let mut quiet = Agent::attach(&mut world, "web/0");
+    let unit = quiet.unit;
+    assert_eq!(words(&world, unit), "waiting waiting for machine; allocating ");
+    let charm =
+        CharmRef { sha256: "x".into(), url: "local:x-0".into(), revision: 0, endpoints: Default::default() };
+    quiet.done(&mut world, Operation::Deploy(charm));
+    assert_eq!(words(&world, unit), "maintenance installing charm software; executing running install hook");
+    quiet.done(&mut world, Operation::Hook(Hook::Install));
+    quiet.done(
+        &mut world,
+        Operation::Hook(Hook::ConfigChanged(ConfigSeen {
+            settings: String::new(),
+            addresses: String::new(),
+        })),
+    );
+    assert_eq!(words(&world, unit), "maintenance installing charm software; executing running start hook");
+    quiet.done(&mut world, Operation::Hook(Hook::Start { boot: "b".into() }));
+    assert_eq!(words(&world, unit), "unknown ; idle ");
+    quiet.done(&mut world, Operation::Hook(Hook::Stop));
+    assert_eq!(
+        words(&world, unit),
+        "maintenance cleaning up prior to charm deletion; executing running remove hook"
+    );
+    quiet.done(&mut world, Operation::Hook(Hook::Remove));
+    assert_eq!(words(&world, unit), "terminated ; idle ");
+
+    let mut loud = Agent::attach(&mut world, "web/1");
+    let mut install = loud.record(Operation::Hook(Hook::Install), Outcome::Ok);
+    install.said = vec![status(1, "here")];
+    loud.commit(&mut world, install);
+    loud.start(&mut world);
+    assert_eq!(words(&world, loud.unit), "active here; idle ", "kept through start");
+}
+
+#[test]
+fn resolved_marks_one_failure_only_and_goes_with_it() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut agent = Agent::attach(&mut world, "web/0");
+    let unit = agent.unit;
+    let resolved = |world: &mut World| world.run(|draft, _| unit::resolved(draft, MODEL, unit, true));
+    let text = "unit web/0 is not in an error state";
+    assert_eq!(refused(resolved(&mut world)), (Code::Invalid, text.into()));
+    let fail = |agent: &mut Agent, world: &mut World| {
+        let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };
+        let record = agent.record(Operation::Hook(Hook::Install), failed);
+        agent.commit(world, record);
+    };
+    fail(&mut agent, &mut world);
+    resolved(&mut world).expect("it is in error");
+    let mark = |world: &World| read(world.reader(), &MODEL.resolved(unit));
+    assert_eq!(mark(&world).map(|mark| (mark.episode, mark.retry)), Some((1, true)));
+    fail(&mut agent, &mut world);
+    assert!(mark(&world).is_some(), "a retry within the episode keeps it");
+    agent.done(&mut world, Operation::Hook(Hook::Install));
+    assert_eq!(mark(&world), None);
+    assert_eq!(refused(resolved(&mut world)), (Code::Invalid, text.into()));
+}
+
+#[test]
+fn malformed_records_are_refused_and_break_nothing() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let agent = Agent::attach(&mut world, "web/0");
+    let event = RelationEvent::Broken;
+    let stranger = Operation::Hook(Hook::Relation { relation: 99, endpoint: "db".into(), event });
+    let record = agent.record(stranger, Outcome::Ok);
+    assert_eq!(refused(agent.send(&mut world, &record)).0, Code::Invalid);
+    let mut record = hook(&agent);
+    record.said = (0..=SAID_MAX as u32).map(|call| log(call, "x")).collect();
+    assert_eq!(refused(agent.send(&mut world, &record)).0, Code::Invalid);
+    let alive = agent.record(Operation::Die, Outcome::Ok);
+    let committed = agent.send(&mut world, &alive).expect("an answer");
+    assert_eq!(committed.refusal.as_deref(), Some("unit web/0 is alive: it cannot be dead"));
+}
+
+#[test]
+fn the_largest_record_fits_one_transaction() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut web = Agent::attach(&mut world, "web/0");
+    web.start(&mut world);
+    let mut numbers = Vec::new();
+    for n in 0..29 {
+        let name = format!("d{n}");
+        world.deploy(&name, "db", 0);
+        let id = world.integrate("web:db", &name).expect("they fit");
+        web.enter(&mut world, id);
+        numbers.push(world.number(id));
+    }
+    let mut record = hook(&web);
+    for number in numbers {
+        record.writes.bags.insert(number, BagWrites { unit: change("a", "1"), ..BagWrites::default() });
+    }
+    record.said = (0..SAID_MAX as u32).map(|call| log(call, "x")).collect();
+    assert_eq!(web.commit(&mut world, record), Committed::default());
+    let app = read(world.reader(), &MODEL.application_name("web")).expect("it is there");
+    world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("one document");
+}

@@ -1,0 +1,212 @@
+//! Units: added to an application and a machine, destroyed by a person, Dead by their own agent, removed by the
+//! machine agent (spec E.3, seed 001).
+
+use super::application;
+use super::blockers::{self, Entity};
+use super::draft::Draft;
+use super::effective::{self, Documents};
+use super::keys::{Model, ResolvedDoc, StatusDoc, TombstoneDoc, UnitDoc};
+use super::refusal::{Code, Refusal};
+use super::{action, leadership, machine, relation, sequence};
+use crate::life::Life;
+use crate::names::{UnitName, Uuid};
+
+/// What a removal came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Destroyed {
+    /// Nothing held it: it is gone.
+    Removed,
+    /// On its way; the blockers say what it waits for.
+    Dying,
+}
+
+/// The unit people call `name`.
+pub fn find(documents: &mut impl Documents, model: Model, name: &UnitName) -> Result<Uuid, Refusal> {
+    documents.document(&model.unit_name(name)).ok_or_else(|| Refusal::not_found("unit", name))
+}
+
+/// A new unit of an Alive application, on machine `to` or on one of its own; its number is never used again (spec
+/// E.1 add unit, assign unit; I21).
+pub fn add(
+    draft: &mut Draft,
+    model: Model,
+    application: Uuid,
+    to: Option<&str>,
+    now_ms: i64,
+    ids: &mut dyn FnMut() -> Uuid,
+) -> Result<(Uuid, UnitName), Refusal> {
+    let owner = application::require_alive(draft, model, application, "add a unit to")?;
+    if owner.subordinate {
+        let message = format!("cannot add a unit to {}: it is a subordinate application", owner.name);
+        let hint = "its units come with the units it is integrated with";
+        return Err(Refusal::new(Code::Forbidden, message).hint(hint));
+    }
+    let machine = match to {
+        Some(name) => {
+            let machine = machine::find(draft, model, name)?;
+            machine::require_room(draft, model, machine)?;
+            machine
+        }
+        None => {
+            let machine = ids();
+            machine::add(draft, model, machine, now_ms)?;
+            machine
+        }
+    };
+    let number = sequence::take(draft, model, &format!("unit/{}", owner.name));
+    let number = u32::try_from(number).expect("an application has fewer than 2^32 units in its life");
+    let (id, name) = (ids(), UnitName::new(&owner.name, number));
+    let doc = UnitDoc { name: name.clone(), application, machine, principal: None, created_ms: now_ms };
+    draft.put(&model.unit(id), &doc);
+    draft.put(&model.unit_life(id), &Life::Alive);
+    draft.put(&model.unit_name(&name), &id);
+    draft.put(&model.unit_of(application, id), &());
+    draft.put(&model.unit_on(machine, id), &());
+    let status = |status: &str, message: &str| StatusDoc {
+        status: status.to_owned(),
+        message: message.to_owned(),
+        since_ms: now_ms,
+        ..StatusDoc::default()
+    };
+    draft.put(&model.agent_status(id), &status("allocating", ""));
+    draft.put(&model.unit_status(id), &status("waiting", "waiting for machine"));
+    Ok((id, name))
+}
+
+/// The user's remove-unit (spec E.3). A unit whose agent never attached has done nothing that anybody could have
+/// seen: it goes at once, and a deployer that had begun recalls it on its tombstone (scenarios 165, 166). Any other
+/// becomes Dying, and its agent does the rest. A second time changes nothing.
+pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<Destroyed, Refusal> {
+    let Some(doc) = draft.get(&model.unit(id)) else {
+        return gone(draft, model, id).map(|()| Destroyed::Removed);
+    };
+    if doc.principal.is_some() {
+        let message = format!("cannot remove unit {}: it is a subordinate", doc.name);
+        return Err(
+            Refusal::new(Code::Forbidden, message).hint("remove its principal or the relation between them")
+        );
+    }
+    if draft.get(&model.unit_life(id)) != Some(Life::Alive) {
+        return Ok(Destroyed::Dying);
+    }
+    if never_attached(draft, model, id) {
+        remove_documents(draft, model, id, &doc);
+        return Ok(Destroyed::Removed);
+    }
+    draft.put(&model.unit_life(id), &Life::Dying);
+    Ok(Destroyed::Dying)
+}
+
+/// No agent has ever spoken for it, so it is in no scope and has no subordinates; both are asked all the same, so
+/// that nobody enters one while the unit is being removed.
+fn never_attached(draft: &mut Draft, model: Model, id: Uuid) -> bool {
+    draft.get(&model.session(id)).is_none()
+        && draft.get(&model.replica(id)).is_none()
+        && draft.first(&model.scopes_of(id), &[]).is_none()
+        && draft.first(&model.subordinates(id), &[]).is_none()
+}
+
+/// The unit's agent says that it has finished (spec E.3 "ensure dead", E.8#9; I20): no scope but those of peer
+/// relations, which end here, and no subordinates. Leadership is released. A second time changes nothing.
+pub fn set_dead(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
+    let Some(doc) = draft.get(&model.unit(id)) else {
+        return gone(draft, model, id);
+    };
+    match (draft.get(&model.unit_life(id)), effective::life_of(draft, model, id, &doc)) {
+        (Some(Life::Dead), _) => return Ok(()),
+        (_, Life::Alive) => {
+            return Err(Refusal::new(
+                Code::Invalid,
+                format!("unit {} is alive: it cannot be dead", doc.name),
+            ));
+        }
+        (_, Life::Dying | Life::Dead) => {}
+    }
+    let refuse = |draft: &mut Draft, what: String| {
+        let blockers = blockers::blockers(draft, model, Entity::Unit(id));
+        Err(Refusal::new(Code::Busy, format!("unit {} cannot be dead: {what}", doc.name)).blockers(blockers))
+    };
+    if draft.first(&model.subordinates(id), &[]).is_some() {
+        return refuse(draft, "it has subordinates".to_owned());
+    }
+    let scopes = draft.ids(&model.scopes_of(id), relation::PEERS_MAX + 1);
+    for scope in &scopes {
+        let held = draft.get(&model.relation(*scope)).expect("a scope's relation exists (I22)");
+        if !held.is_peer() {
+            return refuse(draft, format!("it is in the scope of relation {}", held.key_text()));
+        }
+    }
+    for scope in scopes {
+        relation::leave_scope(draft, model, id, scope);
+    }
+    leadership::release(draft, model, id);
+    draft.put(&model.unit_life(id), &Life::Dead);
+    Ok(())
+}
+
+/// Dead -> removed, by the machine agent once it has recalled the unit (spec E.3 last row, F.2). A Dying unit whose
+/// agent never attached goes too: no agent is started just to die. The name is free, the machine becomes Dying when
+/// this was its last unit, a Dying application goes with its last referrer, all in this transaction. A second time
+/// changes nothing (I26).
+pub fn remove(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
+    let Some(doc) = draft.get(&model.unit(id)) else {
+        return gone(draft, model, id);
+    };
+    let dead = draft.get(&model.unit_life(id)) == Some(Life::Dead);
+    let dying = effective::life_of(draft, model, id, &doc) != Life::Alive;
+    let never_begun = dying && never_attached(draft, model, id);
+    if !dead && !never_begun {
+        let blockers = blockers::blockers(draft, model, Entity::Unit(id));
+        let message = format!("cannot remove unit {}: it is not dead", doc.name);
+        return Err(Refusal::new(Code::Busy, message).blockers(blockers));
+    }
+    remove_documents(draft, model, id, &doc);
+    Ok(())
+}
+
+fn remove_documents(draft: &mut Draft, model: Model, id: Uuid, doc: &UnitDoc) {
+    action::cancel_all(draft, model, id, &doc.name);
+    leadership::release(draft, model, id);
+    draft.remove(&model.unit(id));
+    draft.remove(&model.unit_life(id));
+    draft.remove(&model.unit_name(&doc.name));
+    draft.remove(&model.unit_of(doc.application, id));
+    draft.remove(&model.unit_on(doc.machine, id));
+    draft.remove(&model.unit_status(id));
+    draft.remove(&model.agent_status(id));
+    draft.remove(&model.workload_version(id));
+    draft.remove(&model.session(id));
+    draft.remove(&model.replica(id));
+    draft.remove(&model.resolved(id));
+    draft.remove(&model.ports(id));
+    draft.remove(&model.ports_on(doc.machine, id));
+    if let Some(principal) = doc.principal {
+        draft.remove(&model.subordinate(principal, id));
+    }
+    draft.put(&model.tombstone(id), &TombstoneDoc { kind: "unit".to_owned(), name: doc.name.to_string() });
+    machine::release(draft, model, doc.machine);
+    application::reap(draft, model, doc.application);
+}
+
+/// The user's resolved: marks the failure the unit rests in, and only that one (spec A.8, design 2).
+pub fn resolved(draft: &mut Draft, model: Model, id: Uuid, retry: bool) -> Result<(), Refusal> {
+    let doc = draft.get(&model.unit(id)).ok_or_else(|| Refusal::not_found("unit", id))?;
+    let replica = draft.get(&model.replica(id));
+    let Some(episode) = replica.as_ref().and_then(|replica| replica.local.episode()) else {
+        let message = format!("unit {} is not in an error state", doc.name);
+        return Err(Refusal::new(Code::Invalid, message));
+    };
+    let mark = ResolvedDoc { episode: episode.id, retry };
+    if draft.get(&model.resolved(id)).as_ref() != Some(&mark) {
+        draft.put(&model.resolved(id), &mark);
+    }
+    Ok(())
+}
+
+/// Ends well for what was removed before.
+fn gone(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
+    match draft.get(&model.tombstone(id)) {
+        Some(_) => Ok(()),
+        None => Err(Refusal::not_found("unit", id)),
+    }
+}

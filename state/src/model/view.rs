@@ -1,0 +1,288 @@
+//! What agents are shown: one unit's view, whole (design 9), and a machine's. What changed in a unit's view is
+//! [`super::delta`].
+//!
+//! A unit sees the members of the other side of its relations (of a peer relation, the other members), its own and
+//! its application's bag, and the bags of the remote application and its units, departed ones too; nothing else of
+//! anybody (I31).
+
+use super::draft::{Reader, Revision, read, read_all};
+use super::keys::{ApplicationDoc, BagDoc, Model, OpenPortsDoc, RelationDoc, ScopeDoc, UnitDoc, last_id};
+use super::{application, effective};
+
+pub use super::delta::delta;
+use crate::life::Life;
+use crate::names::{RelationNumber, UnitName, Uuid};
+use crate::unit::snapshot::{
+    ActionView, BagView, Change, CharmView, Delta, GrantView, ModelView, Owner, Position, RelationHead,
+    Snapshot, UnitView,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A whole view.
+#[derive(Clone, Debug, PartialEq)]
+pub struct View {
+    /// The position's history is nil: a reader knows revisions only, the caller fills it in.
+    pub delta: Delta,
+    pub shown: Shown,
+}
+
+/// Of what a unit was shown, as much as [`super::delta::delta`] compares with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shown {
+    pub model: ModelView,
+    pub unit: UnitView,
+    pub relations: BTreeMap<RelationNumber, RelationHead>,
+    /// Other units of the machine that have open ports.
+    pub neighbours: BTreeSet<UnitName>,
+}
+
+impl Shown {
+    pub fn of(snapshot: &Snapshot) -> Shown {
+        let heads = snapshot.relations.iter().map(|(number, view)| (*number, view.head.clone()));
+        Shown {
+            model: snapshot.model.clone(),
+            unit: snapshot.unit.clone(),
+            relations: heads.collect(),
+            neighbours: snapshot.machine_ports.keys().cloned().collect(),
+        }
+    }
+
+    /// Takes what was sent.
+    pub fn take(&mut self, changes: &[Change]) {
+        for change in changes {
+            match change {
+                Change::Model(view) => self.model = view.clone(),
+                Change::Unit(view) => self.unit = view.clone(),
+                Change::Relation { relation, head: Some(head) } => {
+                    self.relations.insert(*relation, head.clone());
+                }
+                Change::Relation { relation, head: None } => {
+                    self.relations.remove(relation);
+                }
+                Change::MachinePorts { unit, ports } => {
+                    match ports.is_empty() {
+                        true => self.neighbours.remove(unit),
+                        false => self.neighbours.insert(unit.clone()),
+                    };
+                }
+                Change::Charm(_)
+                | Change::Config(_)
+                | Change::Leader(_)
+                | Change::Resolved(_)
+                | Change::Action { .. }
+                | Change::Member { .. }
+                | Change::Bag { .. }
+                | Change::Status { .. }
+                | Change::ApplicationStatus(_)
+                | Change::Removed => {}
+            }
+        }
+    }
+
+    /// The relation of this uuid, if it is shown.
+    pub(super) fn relation(&self, id: Uuid) -> Option<(RelationNumber, &RelationHead)> {
+        self.relations.iter().find(|(_, head)| head.uuid == id).map(|(number, head)| (*number, head))
+    }
+}
+
+/// Everything one unit sees, as of the reader's revision; none for a unit that is not there (see [`fate`]).
+pub fn full(reader: &dyn Reader, model: Model, unit: Uuid) -> Option<View> {
+    let doc = read(reader, &model.unit(unit))?;
+    let seen = Seen { reader, model, unit, doc: &doc };
+    let mut changes = vec![
+        Change::Model(super::model::view(&mut { reader }, model)?),
+        Change::Unit(seen.unit_view()?),
+        Change::Charm(seen.charm()?),
+        Change::Config(read(reader, &model.application_config(doc.application)).unwrap_or_default()),
+        Change::Leader(seen.leader()),
+        Change::Resolved(read(reader, &model.resolved(unit))),
+        Change::ApplicationStatus(read(reader, &model.application_status(doc.application))),
+    ];
+    for (key, ()) in read_all(reader, &model.actions_of(unit)) {
+        changes.extend(key.rsplit('/').next().and_then(|id| id.parse().ok()).map(|id| seen.action(id)));
+    }
+    let mut applications = BTreeSet::from([doc.application]);
+    for (key, ()) in read_all(reader, &model.relations_of(doc.application)) {
+        let id = last_id(&key)?;
+        let relation = read(reader, &model.relation(id))?;
+        applications.insert(relation.other_side(doc.application).application);
+        changes.extend(seen.whole_relation(id, &relation));
+    }
+    for (key, ()) in applications.iter().flat_map(|id| read_all::<()>(reader, &model.units_of(*id))) {
+        changes.extend(last_id(&key).and_then(|id| seen.status(id)));
+    }
+    for (key, ports) in read_all::<OpenPortsDoc>(reader, &model.all_ports_on(doc.machine)) {
+        if last_id(&key) != Some(unit) {
+            changes.push(Change::MachinePorts { unit: ports.unit, ports: ports.ports });
+        }
+    }
+    let position = Position { history: Uuid(0), revision: reader.revision() };
+    let delta = Delta { position, full: true, changes };
+    let snapshot = Snapshot::from_full(delta.clone()).expect("model, unit and charm are in it");
+    Some(View { delta, shown: Shown::of(&snapshot) })
+}
+
+/// The documents as one unit sees them.
+pub(super) struct Seen<'a> {
+    pub reader: &'a dyn Reader,
+    pub model: Model,
+    pub unit: Uuid,
+    pub doc: &'a UnitDoc,
+}
+
+impl Seen<'_> {
+    pub fn unit_view(&self) -> Option<UnitView> {
+        let machine = read(self.reader, &self.model.machine(self.doc.machine))?;
+        let name = |id: Uuid| read(self.reader, &self.model.unit(id)).map(|doc| doc.name);
+        let subordinates = read_all::<()>(self.reader, &self.model.subordinates(self.unit));
+        Some(UnitView {
+            uuid: self.unit,
+            name: self.doc.name.clone(),
+            application: self.doc.application,
+            machine: machine.name,
+            address: machine.address,
+            principal: self.doc.principal.and_then(name),
+            life: effective::life_of(&mut { self.reader }, self.model, self.unit, self.doc),
+            subordinates: subordinates.iter().filter_map(|(key, ())| name(last_id(key)?)).collect(),
+        })
+    }
+
+    pub fn charm(&self) -> Option<CharmView> {
+        let (charm, declared) =
+            application::charm_of(&mut { self.reader }, self.model, self.doc.application)?;
+        Some(CharmView { charm, declared })
+    }
+
+    pub fn leader(&self) -> Option<GrantView> {
+        let grant = read(self.reader, &self.model.leader(self.doc.application))?;
+        Some(GrantView { holder: grant.holder_name, generation: grant.generation })
+    }
+
+    /// An action that waits or runs; one that ended is gone.
+    pub fn action(&self, id: u64) -> Change {
+        let waits = read(self.reader, &self.model.action_of(self.unit, id)).is_some();
+        let doc = read(self.reader, &self.model.action(id)).filter(|_| waits);
+        Change::Action { id, action: doc.map(|doc| ActionView { name: doc.name, params: doc.params }) }
+    }
+
+    /// The workload status of a unit of an application this unit sees; the caller knows that it does.
+    pub fn status(&self, id: Uuid) -> Option<Change> {
+        let unit = read(self.reader, &self.model.unit(id))?.name;
+        let status = read(self.reader, &self.model.unit_status(id))?;
+        Some(Change::Status { unit, status: Some(status) })
+    }
+
+    pub fn head(&self, id: Uuid, relation: &RelationDoc) -> RelationHead {
+        let own = relation.side_of(self.doc.application).expect("a relation's index is of its sides (I22)");
+        let other = relation.other_side(self.doc.application);
+        RelationHead {
+            uuid: id,
+            endpoint: own.endpoint.clone(),
+            interface: own.interface.clone(),
+            peer: relation.is_peer(),
+            implicit: own.implicit,
+            scope: relation.scope,
+            remote_application: other.application_name.clone(),
+            remote_application_uuid: other.application,
+            remote_endpoint: other.endpoint.clone(),
+            life: effective::life_between(&mut { self.reader }, self.model, id, relation),
+            suspended: false,
+        }
+    }
+
+    /// The unit meets the units of this application, and never itself.
+    pub fn meets(&self, head: &RelationHead, unit: &UnitName) -> bool {
+        unit.application == head.remote_application && *unit != self.doc.name
+    }
+
+    pub fn bag(&self, relation: RelationNumber, head: &RelationHead, bag: BagDoc) -> Option<Change> {
+        let own = &self.doc.name;
+        let owner = match bag.owner.parse::<UnitName>() {
+            Ok(unit) => {
+                let seen = unit == *own || unit.application == head.remote_application;
+                seen.then_some(Owner::Unit(unit))?
+            }
+            Err(_) => Owner::Application(bag.owner),
+        };
+        let bag = BagView { counter: bag.counter, values: bag.values };
+        Some(Change::Bag { relation, owner, bag: Some(bag) })
+    }
+
+    /// A relation with its members and bags: what becomes visible is sent whole.
+    pub fn whole_relation(&self, id: Uuid, relation: &RelationDoc) -> Vec<Change> {
+        let (number, head) = (relation.number, self.head(id, relation));
+        let mut changes = vec![Change::Relation { relation: number, head: Some(head.clone()) }];
+        for (_, entry) in read_all::<ScopeDoc>(self.reader, &self.model.scopes(id)) {
+            if self.meets(&head, &entry.unit) {
+                let incarnation = Some(entry.incarnation);
+                changes.push(Change::Member { relation: number, unit: entry.unit, incarnation });
+            }
+        }
+        for (_, bag) in read_all::<BagDoc>(self.reader, &self.model.bags(id)) {
+            changes.extend(self.bag(number, &head, bag));
+        }
+        changes
+    }
+}
+
+/// What a machine's agent is to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MachineView {
+    pub revision: Revision,
+    pub life: Life,
+    pub name: String,
+    pub address: String,
+    pub units: BTreeMap<Uuid, Assigned>,
+}
+
+/// One unit of a machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assigned {
+    pub name: UnitName,
+    /// Effective life. Dying and never attached: to be removed without an agent started for it (spec F.2).
+    pub life: Life,
+    /// An agent has spoken for it at some time.
+    pub attached: bool,
+}
+
+/// The machine and its units as of the reader's revision; none for a machine that is not there.
+pub fn machine(reader: &dyn Reader, model: Model, id: Uuid) -> Option<MachineView> {
+    let doc = read(reader, &model.machine(id))?;
+    let life = read(reader, &model.machine_life(id))?;
+    let mut units = BTreeMap::new();
+    for (key, ()) in read_all(reader, &model.units_on(id)) {
+        let unit = last_id(&key)?;
+        let doc = read(reader, &model.unit(unit))?;
+        let life = effective::life_of(&mut { reader }, model, unit, &doc);
+        let attached = read(reader, &model.session(unit)).is_some();
+        units.insert(unit, Assigned { name: doc.name, life, attached });
+    }
+    Some(MachineView { revision: reader.revision(), life, name: doc.name, address: doc.address, units })
+}
+
+/// What is known of a uuid (design 7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It is there; of units and relations the effective life.
+    Known(Life),
+    /// It was removed: positive evidence.
+    Tombstone,
+    /// Nothing is known: never a reason to tear down.
+    Unknown,
+}
+
+/// The fate of a unit, machine, application or relation.
+pub fn fate(reader: &dyn Reader, model: Model, id: Uuid) -> Fate {
+    let life = effective::unit_life(&mut { reader }, model, id)
+        .or_else(|| read(reader, &model.machine_life(id)))
+        .or_else(|| {
+            read::<ApplicationDoc>(reader, &model.application(id))
+                .and(read(reader, &model.application_life(id)))
+        })
+        .or_else(|| effective::relation_life(&mut { reader }, model, id));
+    match life {
+        Some(life) => Fate::Known(life),
+        None if read(reader, &model.tombstone(id)).is_some() => Fate::Tombstone,
+        None => Fate::Unknown,
+    }
+}

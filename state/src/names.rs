@@ -1,0 +1,154 @@
+//! Names people and charms see, and the uuids everything is stored under. Names live only at the edge: a name that
+//! is used again never meets an older holder's state (design, "Identity").
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::fmt;
+use std::str::FromStr;
+
+/// A name or id that does not parse; the text is for the user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadName(pub String);
+
+impl fmt::Display for BadName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadName {}
+
+/// 128 random bits that name one entity for ever. Made by the shell's entropy port or by a hash, never here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Uuid(pub u128);
+
+impl fmt::Display for Uuid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let n = self.0;
+        let (a, b, c) = ((n >> 96) as u32, (n >> 80) as u16, (n >> 64) as u16);
+        let (d, e) = ((n >> 48) as u16, n as u64 & 0xffff_ffff_ffff);
+        write!(f, "{a:08x}-{b:04x}-{c:04x}-{d:04x}-{e:012x}")
+    }
+}
+
+impl FromStr for Uuid {
+    type Err = BadName;
+    fn from_str(text: &str) -> Result<Self, BadName> {
+        let bad = || BadName(format!("{text:?} is not a uuid"));
+        let hyphens = text.char_indices().filter(|(_, c)| *c == '-').map(|(i, _)| i);
+        if text.len() != 36 || !hyphens.eq([8, 13, 18, 23]) {
+            return Err(bad());
+        }
+        u128::from_str_radix(&text.replace('-', ""), 16).map(Uuid).map_err(|_| bad())
+    }
+}
+
+/// The name of a unit: `web/0`. Orders by application, then by number, so `web/2` comes before `web/10`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct UnitName {
+    pub application: String,
+    pub number: u32,
+}
+
+impl UnitName {
+    pub fn new(application: &str, number: u32) -> UnitName {
+        UnitName { application: application.to_owned(), number }
+    }
+
+    /// `unit-web-0`: the form of folder names and log lines.
+    pub fn tag(&self) -> String {
+        format!("unit-{}-{}", self.application, self.number)
+    }
+}
+
+impl fmt::Display for UnitName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.application, self.number)
+    }
+}
+
+impl FromStr for UnitName {
+    type Err = BadName;
+    fn from_str(text: &str) -> Result<Self, BadName> {
+        let bad = || BadName(format!("{text:?} is not a unit name (like web/0)"));
+        let (application, number) = text.split_once('/').ok_or_else(bad)?;
+        let plain = number.bytes().all(|b| b.is_ascii_digit()) && (number == "0" || !number.starts_with('0'));
+        if !is_application_name(application) || !plain {
+            return Err(bad());
+        }
+        Ok(UnitName::new(application, number.parse().map_err(|_| bad())?))
+    }
+}
+
+/// Application names: lower case letters, digits and single dashes; begins with a letter; no part after a dash is
+/// digits only (spec/clients.md 3.2).
+pub fn is_application_name(text: &str) -> bool {
+    let mut parts = text.split('-');
+    let first = parts.next().unwrap_or_default();
+    let lower = |part: &str| part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+    first.starts_with(|c: char| c.is_ascii_lowercase())
+        && lower(first)
+        && parts.all(|part| lower(part) && part.bytes().any(|b| b.is_ascii_lowercase()))
+}
+
+/// One endpoint of one application: `web:db`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct EndpointName {
+    pub application: String,
+    pub endpoint: String,
+}
+
+impl fmt::Display for EndpointName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.application, self.endpoint)
+    }
+}
+
+impl FromStr for EndpointName {
+    type Err = BadName;
+    fn from_str(text: &str) -> Result<Self, BadName> {
+        let bad = || BadName(format!("{text:?} is not an endpoint (like web:db)"));
+        let (application, endpoint) = text.split_once(':').ok_or_else(bad)?;
+        if !is_application_name(application) || endpoint.is_empty() {
+            return Err(bad());
+        }
+        Ok(EndpointName { application: application.to_owned(), endpoint: endpoint.to_owned() })
+    }
+}
+
+/// The short number charms see in `db:1`. Never reused within a model.
+pub type RelationNumber = u32;
+
+macro_rules! serde_as_text {
+    ($($name:ident),*) => {$(
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> { s.collect_str(self) }
+        }
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+                String::deserialize(d)?.parse().map_err(de::Error::custom)
+            }
+        }
+    )*};
+}
+serde_as_text!(Uuid, UnitName, EndpointName);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_parse_and_print() {
+        assert_eq!("web-app/10".parse::<UnitName>().map(|u| u.to_string()), Ok("web-app/10".to_owned()));
+        for bad in ["web", "web/", "web/x", "web/01", "Web/0", "web-1/0", "/0", "web/0/1", "web//0"] {
+            assert!(bad.parse::<UnitName>().is_err(), "{bad}");
+        }
+        let uuid = "5f3a1c2e-7d64-4a0b-9c11-0e6b8f2d9a10";
+        assert_eq!(uuid.parse::<Uuid>().map(|u| u.to_string()), Ok(uuid.to_owned()));
+        assert!("5f3a1c2e7d644a0b9c110e6b8f2d9a10".parse::<Uuid>().is_err());
+    }
+
+    #[test]
+    fn units_order_by_number() {
+        assert!(UnitName::new("web", 2) < UnitName::new("web", 10));
+    }
+}

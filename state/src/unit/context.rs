@@ -1,0 +1,270 @@
+//! What one hook is given: built once, from memory and view, when the hook was decided. Nothing in it moves while the
+//! hook runs (invariant I5).
+
+use super::hook::{
+    Action, Address, Cause, Counterpart, Device, Goal, GoalState, HookContext, Model, Network, Relation, Status,
+    Statuses, Writes,
+};
+use super::local::{Local, RelationLocal, Run};
+use super::operation::{Hook, Operation, RelationEvent};
+use super::snapshot::{Owner, RelationView, Snapshot};
+use crate::charm::{Charm, options};
+use crate::life::Life;
+use crate::model::keys::StatusDoc;
+use crate::names::{RelationNumber, UnitName};
+use crate::settings::{self, Bag};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What the context needs beside memory and view.
+#[derive(Clone, Debug)]
+pub struct Given<'a> {
+    /// What the deployed charm declares, read from its folder.
+    pub declared: &'a Charm,
+    /// 128 random bits in hex: the secret part of the context id.
+    pub secret: &'a str,
+    /// The unit leads for at least 30 s more.
+    pub leads: bool,
+}
+
+/// The context of `run`. None when `run` runs nothing of the charm.
+pub fn build(local: &Local, view: &Snapshot, run: &Run, given: &Given) -> Option<HookContext> {
+    let (cause, middle) = cause(local, view, &run.operation)?;
+    let about = cause.counterpart().cloned();
+    let numbers: BTreeSet<_> = local.relations.keys().chain(view.relations.keys()).copied().collect();
+    let of = |number| relation(local, view, number, &run.operation);
+    let relations: BTreeMap<_, _> = numbers.into_iter().filter_map(|n| Some((n, of(n)?))).collect();
+    debug_assert!(about.is_none_or(|about| relations.contains_key(&about.relation)));
+    let settings = options::effective(given.declared, &view.config);
+    let config = given.declared.config.keys();
+    let config = config.map(|name| (name.clone(), settings.get(name).cloned().unwrap_or(Value::Null))).collect();
+    let address = Some(view.unit.address.clone()).filter(|address| !address.is_empty());
+    Some(HookContext {
+        unit: local.name.clone(),
+        id: format!("{}-{middle}-{}", local.name, given.secret),
+        cause,
+        model: Model { name: view.model.name.clone(), uuid: view.model.uuid, kubernetes: false },
+        leader: given.leads,
+        relations,
+        config,
+        charm_state: local.charm_state.clone(),
+        statuses: statuses(local, view),
+        opened_ports: local.ports.clone(),
+        machine_ports: view.machine_ports.clone(),
+        networks: networks(given.declared, &view.unit.address),
+        private_address: address.clone(),
+        public_address: address,
+        goal_state: goal_state(view),
+        writes: Writes::default(),
+    })
+}
+
+fn cause(local: &Local, view: &Snapshot, operation: &Operation) -> Option<(Cause, String)> {
+    match operation {
+        Operation::Hook(Hook::Relation { relation, event, .. }) => {
+            let Operation::Hook(hook) = operation else { unreachable!("matched above") };
+            let place = &local.relations.get(relation)?.place;
+            let application = match event {
+                RelationEvent::ApplicationChanged { application, .. } => application.clone(),
+                RelationEvent::Created
+                | RelationEvent::Joined { .. }
+                | RelationEvent::Changed { .. }
+                | RelationEvent::Departed { .. }
+                | RelationEvent::Broken => place.remote_application.clone(),
+            };
+            let departing = match event {
+                RelationEvent::Departed { departing, .. } => Some(departing.clone()),
+                RelationEvent::Created
+                | RelationEvent::Joined { .. }
+                | RelationEvent::Changed { .. }
+                | RelationEvent::ApplicationChanged { .. }
+                | RelationEvent::Broken => None,
+            };
+            let unit = event.remote_unit().cloned();
+            let about = Counterpart { relation: *relation, unit, application, departing };
+            Some((Cause::Relation { hook: hook.name(), about }, hook.name()))
+        }
+        Operation::Hook(hook) => Some((Cause::Hook(hook.name()), hook.name())),
+        Operation::Action { id, name } => {
+            let params = view.actions.get(id).map(|action| action.params.clone()).unwrap_or_default();
+            let params = params.into_iter().collect();
+            Some((Cause::Action(Action { name: name.clone(), id: id.to_string(), params }), name.clone()))
+        }
+        Operation::Deploy(_)
+        | Operation::EnterScope { .. }
+        | Operation::LeaveScope { .. }
+        | Operation::Restate
+        | Operation::Die => None,
+    }
+}
+
+/// A relation as the hook sees it: the members it was told of, and the hook's own effect on them (spec C.1).
+fn relation(
+    local: &Local,
+    view: &Snapshot,
+    number: RelationNumber,
+    operation: &Operation,
+) -> Option<Relation> {
+    let mine = local.relations.get(&number);
+    let shown = view.relations.get(&number).filter(|shown| mine.is_none_or(|m| m.uuid == shown.head.uuid));
+    let mut members: BTreeSet<UnitName> =
+        mine.map(|mine| mine.members.keys().cloned().collect()).unwrap_or_default();
+    let mut broken = false;
+    if let Operation::Hook(Hook::Relation { relation, event, .. }) = operation
+        && *relation == number
+    {
+        match event {
+            RelationEvent::Joined { unit, .. } => drop(members.insert(unit.clone())),
+            RelationEvent::Departed { unit, .. } => drop(members.remove(unit)),
+            RelationEvent::Broken => broken = true,
+            RelationEvent::Created
+            | RelationEvent::Changed { .. }
+            | RelationEvent::ApplicationChanged { .. } => {}
+        }
+    }
+    let (endpoint, interface, peer, remote_application) = match (mine, shown) {
+        (Some(RelationLocal { place, .. }), _) => {
+            (&place.endpoint, &place.interface, place.peer, &place.remote_application)
+        }
+        (None, Some(RelationView { head, .. })) => {
+            (&head.endpoint, &head.interface, head.peer, &head.remote_application)
+        }
+        (None, None) => return None,
+    };
+    let life = shown.map_or(Life::Dying, |shown| shown.head.life);
+    let ours = format!("{}:{endpoint}", local.name.application);
+    let theirs = shown.map(|shown| format!("{}:{}", remote_application, shown.head.remote_endpoint));
+    let mut ends: Vec<String> = [Some(ours), theirs.filter(|_| !peer)].into_iter().flatten().collect();
+    ends.sort();
+    let (unit_bags, application_bags) = bags(local, mine, shown, view.position.revision);
+    Some(Relation {
+        endpoint: endpoint.clone(),
+        interface: interface.clone(),
+        peer,
+        key: ends.join(" "),
+        remote_application: remote_application.clone(),
+        remote_model: view.model.uuid,
+        // in its broken hook a relation is no longer listed, whatever the view says
+        life: if broken { life.furthest(Life::Dying) } else { life },
+        suspended: shown.is_some_and(|shown| shown.head.suspended),
+        members,
+        unit_bags,
+        application_bags,
+        unknown_bags: BTreeSet::new(),
+    })
+}
+
+type Bags = (BTreeMap<UnitName, Bag>, BTreeMap<String, Bag>);
+
+/// What others wrote comes from the view; what this unit wrote, from its own memory, which is ahead of the view.
+fn bags(local: &Local, mine: Option<&RelationLocal>, shown: Option<&RelationView>, revision: u64) -> Bags {
+    let (mut units, mut applications) = (BTreeMap::new(), BTreeMap::new());
+    for (owner, bag) in shown.iter().flat_map(|shown| &shown.bags) {
+        match owner {
+            Owner::Unit(unit) => drop(units.insert(unit.clone(), bag.values.clone())),
+            Owner::Application(name) => drop(applications.insert(name.clone(), bag.values.clone())),
+        }
+    }
+    if let Some(mine) = mine {
+        units.insert(local.name.clone(), mine.bag.clone());
+        if let Some((written, change)) = &mine.application_written
+            && revision < *written
+        {
+            let own = applications.entry(local.name.application.clone()).or_default();
+            settings::apply(own, change);
+        }
+    }
+    (units, applications)
+}
+
+fn statuses(local: &Local, view: &Snapshot) -> Statuses {
+    let words = |doc: &StatusDoc| Status {
+        status: doc.status.clone(),
+        message: doc.message.clone(),
+        data: doc.data.clone(),
+    };
+    let unknown = || Status { status: "unknown".into(), ..Status::default() };
+    let mut units: BTreeMap<_, _> = view
+        .statuses
+        .iter()
+        .filter(|(unit, _)| unit.application == local.name.application)
+        .map(|(unit, doc)| (unit.clone(), words(doc)))
+        .collect();
+    let said = local.status.as_ref();
+    let said = said.map(|(status, message)| Status {
+        status: status.clone(),
+        message: message.clone(),
+        ..Status::default()
+    });
+    let unit = said.or_else(|| units.get(&local.name).cloned()).unwrap_or_else(unknown);
+    units.insert(local.name.clone(), unit.clone());
+    let application = view.application_status.as_ref().map(words).unwrap_or_else(unknown);
+    Statuses { unit, application, units }
+}
+
+/// Every binding has the machine's one address.
+fn networks(declared: &Charm, address: &str) -> BTreeMap<String, Network> {
+    if address.is_empty() {
+        return BTreeMap::new();
+    }
+    let value = Address { hostname: String::new(), value: address.into(), cidr: format!("{address}/32") };
+    let device = Device { mac: String::new(), name: "lo".into(), addresses: vec![value] };
+    let network = Network {
+        devices: vec![device],
+        egress: vec![format!("{address}/32")],
+        ingress: vec![address.to_owned()],
+    };
+    let names = declared.endpoints.keys().chain(&declared.extra_bindings).map(String::as_str);
+    names.chain(["", "juju-info"]).map(|name| (name.to_owned(), network.clone())).collect()
+}
+
+fn goal_state(view: &Snapshot) -> GoalState {
+    let goal = |doc: &StatusDoc| Goal { status: doc.status.clone(), since: utc(doc.since_ms) };
+    let of = |application: &str| {
+        let units = view.statuses.iter().filter(move |(unit, _)| unit.application == application);
+        units.map(|(unit, doc)| (unit.to_string(), goal(doc))).collect::<BTreeMap<_, _>>()
+    };
+    let mut relations: BTreeMap<String, BTreeMap<String, Goal>> = BTreeMap::new();
+    for relation in view.relations.values().filter(|relation| !relation.head.implicit) {
+        let goals = relations.entry(relation.head.endpoint.clone()).or_default();
+        let application = &relation.head.remote_application;
+        goals.extend(of(application).into_iter().filter(|(unit, _)| *unit != view.unit.name.to_string()));
+        if !relation.head.peer {
+            let since = goals.values().map(|goal| goal.since.clone()).min().unwrap_or_else(|| utc(0));
+            goals.insert(application.clone(), Goal { status: "joined".into(), since });
+        }
+    }
+    GoalState { units: of(&view.unit.name.application), relations }
+}
+
+/// `2006-01-02 15:04:05Z`. The calendar of the days since 1970, by 400-year cycles that begin in March.
+pub fn utc(ms: i64) -> String {
+    let seconds = ms.div_euclid(1000);
+    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    let shifted = days + 719_468;
+    let (cycle, day) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let (day, month) = (day - (153 * month + 2) / 5 + 1, if month < 10 { month + 3 } else { month - 9 });
+    let year = year + cycle * 400 + i64::from(month <= 2);
+    format!(
+        "{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}Z",
+        second / 3600,
+        second / 60 % 60,
+        second % 60
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::utc;
+
+    #[test]
+    fn times_are_printed_in_utc() {
+        assert_eq!(utc(0), "1970-01-01 00:00:00Z");
+        assert_eq!(utc(951_827_696_000), "2000-02-29 12:34:56Z");
+        assert_eq!(utc(1_735_689_599_999), "2024-12-31 23:59:59Z");
+        assert_eq!(utc(-1_000), "1969-12-31 23:59:59Z");
+    }
+}

@@ -1,0 +1,367 @@
+//! The variables a hook's process is given: exactly these, nothing inherited (spec/hook-tools.md 4).
+
+use super::hook::{Cause, Counterpart, HookContext};
+
+/// What the hook context does not know: facts of the agent and its machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Surroundings {
+    /// `<data>/agents/unit-web-0/charm`.
+    pub charm_dir: String,
+    pub tools_dir: String,
+    /// Path of the unix socket the tools talk to.
+    pub socket: String,
+    /// Empty on Kubernetes.
+    pub machine: String,
+    /// Principal of a subordinate, else empty.
+    pub principal: String,
+    /// `host:port` of the controllers.
+    pub api_addresses: Vec<String>,
+    pub availability_zone: String,
+    /// The version charms are told, not this program's own.
+    pub version: String,
+    pub cloud_api_version: String,
+    /// The agent's own PATH.
+    pub path: String,
+    /// Model settings `http-proxy` and the like.
+    pub legacy_proxy: Proxy,
+    /// Model settings `juju-http-proxy` and the like.
+    pub charm_proxy: Proxy,
+    /// The agent's own `KUBERNETES_*` variables, in their order.
+    pub kubernetes: Vec<(String, String)>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Proxy {
+    pub http: String,
+    pub https: String,
+    pub ftp: String,
+    pub no_proxy: String,
+}
+
+impl Proxy {
+    fn entries(&self) -> [(&'static str, &str); 4] {
+        [
+            ("http_proxy", &self.http),
+            ("https_proxy", &self.https),
+            ("ftp_proxy", &self.ftp),
+            ("no_proxy", &self.no_proxy),
+        ]
+    }
+}
+
+/// The whole environment of one run. A variable of another kind of run is absent, not empty: shell charms under
+/// `set -u` and `ops` both tell the difference.
+pub fn environment(context: &HookContext, around: &Surroundings) -> Vec<(String, String)> {
+    let mut variables: Vec<(String, String)> = Vec::new();
+    let mut add = |name: &str, value: &str| variables.push((name.to_owned(), value.to_owned()));
+
+    for (name, value) in around.legacy_proxy.entries() {
+        if !value.is_empty() {
+            add(name, value);
+            add(&name.to_uppercase(), value);
+        }
+    }
+    for (name, value) in &around.kubernetes {
+        add(name, value);
+    }
+    add("CHARM_DIR", &around.charm_dir);
+    add("JUJU_CHARM_DIR", &around.charm_dir);
+    add("JUJU_CONTEXT_ID", &context.id);
+    add("JUJU_HOOK_NAME", context.cause.hook());
+    add("JUJU_AGENT_SOCKET_ADDRESS", &around.socket);
+    add("JUJU_AGENT_SOCKET_NETWORK", "unix");
+    add("JUJU_UNIT_NAME", &context.unit.to_string());
+    add("JUJU_MODEL_UUID", &context.model.uuid.to_string());
+    add("JUJU_MODEL_NAME", &context.model.name);
+    add("JUJU_API_ADDRESSES", &around.api_addresses.join(" "));
+    add("JUJU_SLA", "");
+    add("JUJU_MACHINE_ID", &around.machine);
+    add("JUJU_PRINCIPAL_UNIT", &around.principal);
+    add("JUJU_AVAILABILITY_ZONE", &around.availability_zone);
+    add("JUJU_VERSION", &around.version);
+    add("CLOUD_API_VERSION", &around.cloud_api_version);
+    for (name, value) in around.charm_proxy.entries() {
+        add(&format!("JUJU_CHARM_{}", name.to_uppercase()), value);
+    }
+    if let Some(path) = context.cause.dispatch_path() {
+        add("JUJU_DISPATCH_PATH", &path);
+    }
+    if let Some(about) = context.cause.counterpart() {
+        relation(context, about, &mut add);
+    }
+    own_kind(&context.cause, &mut add);
+    add("APT_LISTCHANGES_FRONTEND", "none");
+    add("DEBIAN_FRONTEND", "noninteractive");
+    add("LANG", "C.UTF-8");
+    add("TERM", "tmux-256color");
+    add("PATH", &format!("{}:{}", around.tools_dir, around.path));
+    variables
+}
+
+/// JUJU_REMOTE_UNIT is there but empty in created, broken and application-level changed.
+fn relation(context: &HookContext, about: &Counterpart, add: &mut impl FnMut(&str, &str)) {
+    if let Some(relation) = context.relations.get(&about.relation) {
+        add("JUJU_RELATION", &relation.endpoint);
+        add(
+            "JUJU_RELATION_ID",
+            &format!("{}:{}", relation.endpoint, about.relation),
+        );
+    }
+    add(
+        "JUJU_REMOTE_UNIT",
+        &about.unit.as_ref().map_or_else(String::new, ToString::to_string),
+    );
+    add("JUJU_REMOTE_APP", &about.application);
+    if let Some(departing) = &about.departing {
+        add("JUJU_DEPARTING_UNIT", &departing.to_string());
+    }
+}
+
+fn own_kind(cause: &Cause, add: &mut impl FnMut(&str, &str)) {
+    match cause {
+        Cause::Hook(_) | Cause::Relation { .. } | Cause::Commands(_) => {}
+        Cause::Storage {
+            id, location, kind, ..
+        } => {
+            add("JUJU_STORAGE_ID", id);
+            add("JUJU_STORAGE_LOCATION", location);
+            add("JUJU_STORAGE_KIND", kind);
+        }
+        Cause::Secret {
+            id, label, revision, ..
+        } => {
+            add("JUJU_SECRET_ID", &format!("secret:{id}"));
+            add("JUJU_SECRET_LABEL", label);
+            if let Some(revision) = revision {
+                add("JUJU_SECRET_REVISION", &revision.to_string());
+            }
+        }
+        Cause::Workload {
+            workload,
+            notice,
+            check,
+            ..
+        } => {
+            add("JUJU_WORKLOAD_NAME", workload);
+            if let Some(notice) = notice {
+                add("JUJU_NOTICE_ID", &notice.id);
+                add("JUJU_NOTICE_TYPE", &notice.kind);
+                add("JUJU_NOTICE_KEY", &notice.key);
+            }
+            if let Some(check) = check {
+                add("JUJU_PEBBLE_CHECK_NAME", check);
+            }
+        }
+        Cause::Action(action) => {
+            add("JUJU_ACTION_NAME", &action.name);
+            add("JUJU_ACTION_UUID", &action.id);
+            add("JUJU_ACTION_TAG", &format!("action-{}", action.id));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::life::Life;
+    use crate::names::{UnitName, Uuid};
+    use crate::unit::hook::{Action, GoalState, Model, Relation, Statuses, Writes};
+    use std::collections::{BTreeMap, BTreeSet};
+
+    fn context(cause: Cause) -> HookContext {
+        let relation = Relation {
+            endpoint: "db".to_owned(),
+            interface: "sql".to_owned(),
+            peer: false,
+            key: "web:db mysql:db".to_owned(),
+            remote_application: "mysql".to_owned(),
+            remote_model: Uuid(1),
+            life: Life::Alive,
+            suspended: false,
+            members: BTreeSet::new(),
+            unit_bags: BTreeMap::new(),
+            application_bags: BTreeMap::new(),
+            unknown_bags: BTreeSet::new(),
+        };
+        HookContext {
+            unit: UnitName::new("web", 0),
+            id: "web/0-install-00000000000000000000000000000001".to_owned(),
+            cause,
+            model: Model {
+                name: "dev".to_owned(),
+                uuid: Uuid(1),
+                kubernetes: false,
+            },
+            leader: false,
+            relations: BTreeMap::from([(7, relation)]),
+            config: BTreeMap::new(),
+            charm_state: BTreeMap::new(),
+            statuses: Statuses::default(),
+            opened_ports: BTreeMap::new(),
+            machine_ports: BTreeMap::new(),
+            networks: BTreeMap::new(),
+            private_address: None,
+            public_address: None,
+            goal_state: GoalState::default(),
+            writes: Writes::default(),
+        }
+    }
+
+    fn surroundings() -> Surroundings {
+        Surroundings {
+            charm_dir: "/d/agents/unit-web-0/charm".to_owned(),
+            tools_dir: "/d/tools/unit-web-0".to_owned(),
+            socket: "/run/s".to_owned(),
+            machine: "3".to_owned(),
+            api_addresses: vec!["10.0.0.1:1".to_owned(), "10.0.0.2:2".to_owned()],
+            version: "3.6.14".to_owned(),
+            path: "/usr/bin:/bin".to_owned(),
+            charm_proxy: Proxy {
+                http: "http://p".to_owned(),
+                ..Proxy::default()
+            },
+            ..Surroundings::default()
+        }
+    }
+
+    /// The variables every run has, as spec/hook-tools.md 4 lists them.
+    const ALWAYS: &[(&str, &str)] = &[
+        ("CHARM_DIR", "/d/agents/unit-web-0/charm"),
+        ("JUJU_CHARM_DIR", "/d/agents/unit-web-0/charm"),
+        (
+            "JUJU_CONTEXT_ID",
+            "web/0-install-00000000000000000000000000000001",
+        ),
+        ("JUJU_AGENT_SOCKET_ADDRESS", "/run/s"),
+        ("JUJU_AGENT_SOCKET_NETWORK", "unix"),
+        ("JUJU_UNIT_NAME", "web/0"),
+        ("JUJU_MODEL_UUID", "00000000-0000-0000-0000-000000000001"),
+        ("JUJU_MODEL_NAME", "dev"),
+        ("JUJU_API_ADDRESSES", "10.0.0.1:1 10.0.0.2:2"),
+        ("JUJU_SLA", ""),
+        ("JUJU_MACHINE_ID", "3"),
+        ("JUJU_PRINCIPAL_UNIT", ""),
+        ("JUJU_AVAILABILITY_ZONE", ""),
+        ("JUJU_VERSION", "3.6.14"),
+        ("CLOUD_API_VERSION", ""),
+        ("JUJU_CHARM_HTTP_PROXY", "http://p"),
+        ("JUJU_CHARM_HTTPS_PROXY", ""),
+        ("JUJU_CHARM_FTP_PROXY", ""),
+        ("JUJU_CHARM_NO_PROXY", ""),
+        ("APT_LISTCHANGES_FRONTEND", "none"),
+        ("DEBIAN_FRONTEND", "noninteractive"),
+        ("LANG", "C.UTF-8"),
+        ("TERM", "tmux-256color"),
+        ("PATH", "/d/tools/unit-web-0:/usr/bin:/bin"),
+    ];
+
+    /// Exactly the common variables and `own`, each once.
+    fn assert_environment(cause: Cause, own: &[(&str, &str)]) {
+        let mut expected: Vec<(String, String)> = ALWAYS
+            .iter()
+            .chain(own)
+            .map(|(name, value)| (name.to_string(), value.to_string()))
+            .collect();
+        let mut actual = environment(&context(cause), &surroundings());
+        expected.sort();
+        actual.sort();
+        assert_eq!(actual, expected);
+    }
+
+    #[test]
+    fn a_plain_hook_has_nothing_beyond_the_common_variables() {
+        let own = [
+            ("JUJU_HOOK_NAME", "install"),
+            ("JUJU_DISPATCH_PATH", "hooks/install"),
+        ];
+        assert_environment(Cause::Hook("install".to_owned()), &own);
+    }
+
+    #[test]
+    fn a_relation_hook_without_a_unit_has_an_empty_remote_unit() {
+        let about = Counterpart {
+            relation: 7,
+            unit: None,
+            application: "mysql".to_owned(),
+            departing: None,
+        };
+        let own = [
+            ("JUJU_HOOK_NAME", "db-relation-broken"),
+            ("JUJU_DISPATCH_PATH", "hooks/db-relation-broken"),
+            ("JUJU_RELATION", "db"),
+            ("JUJU_RELATION_ID", "db:7"),
+            ("JUJU_REMOTE_UNIT", ""),
+            ("JUJU_REMOTE_APP", "mysql"),
+        ];
+        assert_environment(
+            Cause::Relation {
+                hook: "db-relation-broken".to_owned(),
+                about,
+            },
+            &own,
+        );
+    }
+
+    #[test]
+    fn departed_names_the_departing_unit() {
+        let about = Counterpart {
+            relation: 7,
+            unit: Some(UnitName::new("mysql", 1)),
+            application: "mysql".to_owned(),
+            departing: Some(UnitName::new("web", 0)),
+        };
+        let own = [
+            ("JUJU_HOOK_NAME", "db-relation-departed"),
+            ("JUJU_DISPATCH_PATH", "hooks/db-relation-departed"),
+            ("JUJU_RELATION", "db"),
+            ("JUJU_RELATION_ID", "db:7"),
+            ("JUJU_REMOTE_UNIT", "mysql/1"),
+            ("JUJU_REMOTE_APP", "mysql"),
+            ("JUJU_DEPARTING_UNIT", "web/0"),
+        ];
+        assert_environment(
+            Cause::Relation {
+                hook: "db-relation-departed".to_owned(),
+                about,
+            },
+            &own,
+        );
+    }
+
+    #[test]
+    fn an_action_has_an_empty_hook_name_and_commands_have_no_dispatch_path() {
+        let action = Action {
+            name: "backup".to_owned(),
+            id: "14".to_owned(),
+            params: serde_json::Map::new(),
+        };
+        let own = [
+            ("JUJU_HOOK_NAME", ""),
+            ("JUJU_DISPATCH_PATH", "actions/backup"),
+            ("JUJU_ACTION_NAME", "backup"),
+            ("JUJU_ACTION_UUID", "14"),
+            ("JUJU_ACTION_TAG", "action-14"),
+        ];
+        assert_environment(Cause::Action(action), &own);
+        assert_environment(Cause::Commands(None), &[("JUJU_HOOK_NAME", "")]);
+    }
+
+    #[test]
+    fn legacy_proxies_come_in_both_cases_and_only_if_set() {
+        let legacy_proxy = Proxy {
+            no_proxy: "10.0.0.0/8".to_owned(),
+            ..Proxy::default()
+        };
+        let around = Surroundings {
+            legacy_proxy,
+            ..surroundings()
+        };
+        let variables = environment(&context(Cause::Hook("start".to_owned())), &around);
+        let proxies: Vec<&str> = variables
+            .iter()
+            .map(|(name, _)| name.as_str())
+            .filter(|name| name.to_lowercase().ends_with("_proxy") && !name.starts_with("JUJU"))
+            .collect();
+        assert_eq!(proxies, ["no_proxy", "NO_PROXY"]);
+    }
+}

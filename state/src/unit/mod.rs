@@ -1,0 +1,20 @@
+//! The unit agent: what its disk remembers, what it is shown, what it does next.
+//!
+//! Reading order: `operation` (what can be done), `snapshot` (what is shown), `local` (what is remembered, and its
+//! only transitions), `record` (what is sent), `resolve` and `relations` (what is next), `hook` (what a hook sees
+//! and writes), `context` and `environment` (how it is given to the hook's process).
+
+pub mod agreement;
+pub mod context;
+pub mod dispatch;
+pub mod environment;
+pub mod hook;
+pub mod local;
+pub mod operation;
+pub mod outcome;
+pub mod port_range;
+pub mod record;
+pub mod relations;
+pub mod resolve;
+pub mod snapshot;
+pub mod writes;

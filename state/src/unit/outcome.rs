@@ -1,0 +1,125 @@
+//! How a run ended, turned into its record.
+
+use super::dispatch::missing_action;
+use super::hook::{Immediate, Writes};
+use super::local::{Local, Run};
+use super::operation::{Hook, Operation};
+use super::record::{Outcome, Record, SAID_MAX, Said};
+use super::resolve::{self, Now};
+use super::snapshot::Snapshot;
+use std::collections::BTreeSet;
+
+/// What is known of a process that ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Exit {
+    Code(i32),
+    /// Killed by somebody else: the charm's failure (spec I.14).
+    Signal(i32),
+    /// We, the machine or a crash ended it: run again, no error.
+    Interrupted,
+    /// The charm has no such hook.
+    Missing,
+    /// It could not be run, or what it asked for could not be done.
+    Refused(String),
+}
+
+/// A run that has ended, and what it left.
+#[derive(Clone, Debug)]
+pub struct Ended<'a> {
+    pub run: &'a Run,
+    pub exit: Exit,
+    /// What the hook wrote; taken only if it ended well.
+    pub writes: &'a Writes,
+    /// What it said, in order; all of it stands.
+    pub said: Vec<Said>,
+}
+
+/// The record of a run; none = interrupted, to be run again.
+pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, ended: Ended) -> Option<Record> {
+    let operation = &ended.run.operation;
+    let action = matches!(operation, Operation::Action { .. });
+    let failed = |reason: String| {
+        let retry = if action { None } else { resolve::retry_after(local, view, now, operation) };
+        Outcome::Failed { reason, retry }
+    };
+    let outcome = match ended.exit {
+        Exit::Interrupted => return None,
+        Exit::Code(0) => Outcome::Ok,
+        Exit::Missing if action => failed(missing_action(&local.name)),
+        Exit::Missing => Outcome::Missing,
+        Exit::Code(code) => failed(format!("exit status {code}")),
+        Exit::Signal(signal) => failed(format!("killed by signal {signal}")),
+        Exit::Refused(reason) => failed(reason),
+    };
+    let mut record = local.record(operation.clone(), outcome, now.wall_ms);
+    // a failed hook publishes nothing but what it said; an action's results are sent whatever its exit
+    if record.outcome.advances() {
+        record.writes = ended.writes.clone();
+        refresh_addresses(local, view, &mut record);
+    } else {
+        record.writes.action = ended.writes.action.clone();
+    }
+    record.said = newest(ended.said);
+    Some(record)
+}
+
+/// What one record can hold of what was said: the last of each kind of status, and the newest lines, which tell how
+/// it ended.
+fn newest(said: Vec<Said>) -> Vec<Said> {
+    let mut kinds = BTreeSet::new();
+    let mut kept: Vec<Said> = said
+        .into_iter()
+        .rev()
+        .filter(|said| match &said.what {
+            Immediate::UnitStatus { .. } => kinds.insert(0),
+            Immediate::ApplicationStatus { .. } => kinds.insert(1),
+            Immediate::WorkloadVersion(_) => kinds.insert(2),
+            Immediate::Log { .. } | Immediate::ActionLog(_) | Immediate::Output { .. } => true,
+        })
+        .collect();
+    let mut lines_left = SAID_MAX - 3;
+    kept.retain(|said| match &said.what {
+        Immediate::UnitStatus { .. }
+        | Immediate::ApplicationStatus { .. }
+        | Immediate::WorkloadVersion(_) => true,
+        Immediate::Log { .. } | Immediate::ActionLog(_) | Immediate::Output { .. } => {
+            let fits = lines_left > 0;
+            lines_left = lines_left.saturating_sub(1);
+            fits
+        }
+    });
+    kept.reverse();
+    kept
+}
+
+/// A config-changed that was about new addresses puts them into every bag (spec A.12).
+fn refresh_addresses(local: &Local, view: Option<&Snapshot>, record: &mut Record) {
+    let (Operation::Hook(Hook::ConfigChanged(seen)), Some(view)) = (&record.operation, view) else { return };
+    if local.config.as_ref().is_none_or(|old| old.addresses == seen.addresses) {
+        return;
+    }
+    for number in local.relations.keys() {
+        let change = &mut record.writes.bags.entry(*number).or_default().unit;
+        for (key, value) in resolve::addresses(view) {
+            change.entry(key).or_insert(value);
+        }
+    }
+}
+
+/// How people read what runs: `running config-changed hook`, `running action post`.
+pub fn executing(operation: &Operation) -> String {
+    match operation {
+        Operation::Hook(Hook::Relation { event, .. }) => {
+            let about = event.remote_unit().map_or(String::new(), |unit| format!(" for {unit}"));
+            let Operation::Hook(hook) = operation else { unreachable!("matched above") };
+            format!("running {} hook{about}", hook.name())
+        }
+        Operation::Hook(hook) => format!("running {} hook", hook.name()),
+        Operation::Action { name, .. } => format!("running action {name}"),
+        Operation::Deploy(_)
+        | Operation::EnterScope { .. }
+        | Operation::LeaveScope { .. }
+        | Operation::Restate
+        | Operation::Die => operation.to_string(),
+    }
+}

@@ -1,0 +1,708 @@
+//! What happens next, as a pure function: `next(local, view, now)`. It is total; the order of hooks is the chain of
+//! `or_else` in [`idle`]; the same answer explains itself (`pintle why`).
+
+use super::local::{Episode, Event, INTERRUPTIONS_MAX, Local, Queued, Run, Step};
+use super::operation::{CharmRef, ConfigSeen, Hook, Operation, Place, RelationEvent};
+use super::record::{Outcome, Record, Timer, hex};
+use super::relations::{self, Me, Owed};
+use super::snapshot::{RelationView, Snapshot};
+use crate::life::Life;
+use crate::names::{RelationNumber, Uuid};
+use crate::settings::Bag;
+use sha2::{Digest, Sha256};
+
+/// Relation hooks do not begin on a view older than this: three lost heartbeats and a reconnect (spec B.6.7).
+pub const LINK_AGE_MAX_MS: u64 = 30_000;
+/// A starting agent waits this long for the comparison of disk and replica: some forty round trips of a slow link.
+pub const COMPARE_MS: u64 = 2_000;
+/// First delay of a retry; doubles each time (spec A.8).
+pub const RETRY_FIRST_MS: u64 = 5_000;
+/// 5 s doubled six times is 320 s: the seventh and later delays are this.
+pub const RETRY_MAX_MS: u64 = 300_000;
+
+/// Records an agent without a link collects before it stops adding to them with update-status: five hours of it at
+/// the default interval.
+pub const OUTBOX_MAX: usize = 60;
+
+/// The outside facts that are neither memory nor view.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Now {
+    /// This boot of the machine.
+    pub boot: String,
+    pub since_boot_ms: u64,
+    /// When this agent started, on the same clock.
+    pub agent_start_ms: u64,
+    /// Wall clock, for people; decides nothing.
+    pub wall_ms: i64,
+    /// This agent holds the machine's hook lock.
+    pub hook_lock: bool,
+    /// The run found begun at start was looked for, and neither its process nor its outcome is there.
+    pub orphan_gone: bool,
+    /// Disk and replica were compared in this process: a session is open.
+    pub attached: bool,
+    /// Since the controller was last heard; none = not in this process.
+    pub link_age_ms: Option<u64>,
+    /// The generation of the leadership this unit holds for at least 30 s more; none = does not lead, or not known.
+    pub leads: Option<u64>,
+    /// Since the last hook ended (or the agent started).
+    pub idle_ms: u64,
+}
+
+/// What to do and, independently, what to send.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Next {
+    pub send: Send,
+    pub act: Act,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Send {
+    Attach,
+    /// The oldest unsent record.
+    Commit(u64),
+    Nothing,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Act {
+    /// This unit is finished: the agent ends and stays ended.
+    Stop,
+    /// A run was begun by an agent that is gone: look for its process, then for its outcome.
+    Adopt(Run),
+    /// Take the machine's hook lock, then ask again.
+    Lock,
+    /// Write it down, then do it.
+    Begin(Run),
+    /// Nothing to run: write the record down.
+    Settle(Record),
+    /// Write this down.
+    Note(Event),
+    Wait(Wait),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wait {
+    /// Look again at this time since boot, whatever happens.
+    pub until_ms: Option<u64>,
+    pub causes: Vec<Cause>,
+}
+
+/// Why nothing happens: what, who owes it, since when, what helps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cause {
+    pub what: String,
+    pub owner: String,
+    /// Milliseconds ago; none = unknown or not a matter of time.
+    pub since_ago_ms: Option<u64>,
+    pub help: String,
+}
+
+fn cause(what: impl Into<String>, owner: &str, since_ago_ms: Option<u64>, help: impl Into<String>) -> Cause {
+    Cause { what: what.into(), owner: owner.to_owned(), since_ago_ms, help: help.into() }
+}
+
+fn wait(until_ms: Option<u64>, causes: Vec<Cause>) -> Act {
+    Act::Wait(Wait { until_ms, causes })
+}
+
+/// The one decision of the unit agent.
+pub fn next(local: &Local, view: Option<&Snapshot>, now: &Now) -> Next {
+    Next { send: send(local, now), act: act(local, view, now) }
+}
+
+fn send(local: &Local, now: &Now) -> Send {
+    if !now.attached {
+        return Send::Attach;
+    }
+    local.outbox.first().map_or(Send::Nothing, |record| Send::Commit(record.sequence))
+}
+
+fn act(local: &Local, view: Option<&Snapshot>, now: &Now) -> Act {
+    // Dead and removed need positive evidence from the history this memory belongs to (design 7)
+    let known = view.filter(|view| local.history.is_none_or(|history| history == view.position.history));
+    let gone = known.is_some_and(|view| view.removed || view.unit.life == Life::Dead);
+    if local.dead || gone {
+        return Act::Stop;
+    }
+    if let Some(until_ms) = comparing(local, now) {
+        let what = "disk and controller have not been compared yet";
+        return wait(Some(until_ms), vec![cause(what, "controller", None, "start the controller")]);
+    }
+    if local.lost {
+        let what = "state-lost: this unit's files were corrupt, and the controller has no copy of them";
+        let help = "pintle-agent resolve DIR --fresh runs the unit from its beginning";
+        return wait(None, vec![cause(what, "operator", None, help)]);
+    }
+    match &local.step {
+        Step::Unanswered { sequence, .. } => {
+            let what = format!("record {sequence} holds a write that may be refused, and has no answer yet");
+            wait(None, vec![cause(what, "controller", now.link_age_ms, "restore the link to the controller")])
+        }
+        Step::Started(run) => interrupted(local, known, now, run),
+        Step::Failed(episode) => after_failure(local, known, now, episode),
+        Step::Idle => match known {
+            Some(view) => idle(local, view, now),
+            None => wait(None, vec![no_view(view, now)]),
+        },
+    }
+}
+
+/// Until when a starting agent gives the controller the time to say what it knows, before it goes on alone.
+fn comparing(local: &Local, now: &Now) -> Option<u64> {
+    let until = now.agent_start_ms + COMPARE_MS;
+    (!now.attached && local.epoch > 0 && now.since_boot_ms < until).then_some(until)
+}
+
+fn no_view(view: Option<&Snapshot>, now: &Now) -> Cause {
+    match view {
+        Some(_) => cause(
+            "the controller shows another history than this unit's",
+            "operator",
+            now.link_age_ms,
+            "was the controller restored from an older copy? it is agreed on at the next attach",
+        ),
+        None => {
+            cause("the controller has not shown this unit yet", "controller", None, "start the controller")
+        }
+    }
+}
+
+/// A run whose agent died. It is run again at once, and is never the charm's failure (design 2); an action is
+/// never run again.
+fn interrupted(local: &Local, view: Option<&Snapshot>, now: &Now, run: &Run) -> Act {
+    if !now.orphan_gone {
+        return Act::Adopt(run.clone());
+    }
+    let failed = |reason: &str, retry| {
+        let outcome = Outcome::Failed { reason: reason.to_owned(), retry };
+        Act::Settle(local.record(run.operation.clone(), outcome, now.wall_ms))
+    };
+    if matches!(run.operation, Operation::Action { .. }) {
+        return failed("the agent stopped while the action ran", None);
+    }
+    if let Some(instead) = without_running(local, view, now, &run.operation) {
+        return instead;
+    }
+    if run.attempt >= INTERRUPTIONS_MAX {
+        return failed("interrupted three times in a row", retry_after(local, view, now, &run.operation));
+    }
+    let operation = refresh(&run.operation, local, view, now);
+    let again = Run { attempt: run.attempt + 1, cause: "interrupted".into(), ..run.clone() };
+    begin(local, view, now, Run { operation, ..again })
+}
+
+fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, episode: &Episode) -> Act {
+    let run = |operation: Operation, cause: String, episode: Option<Episode>| {
+        let run = Run { number: 0, operation, attempt: 1, cause, position: None, episode };
+        begin(local, view, now, run)
+    };
+    let refreshed = || refresh(&episode.operation, local, view, now);
+    let again = |cause, open| {
+        let instead = without_running(local, view, now, &episode.operation);
+        instead.unwrap_or_else(|| run(refreshed(), cause, open))
+    };
+    if let Some(mark) = view.and_then(|view| view.resolved.as_ref()).filter(|mark| mark.episode == episode.id)
+    {
+        // a charm that is not there cannot be skipped: both kinds try the unpack again (spec A.6)
+        return if mark.retry || matches!(episode.operation, Operation::Deploy(_)) {
+            // a person ended this episode: failing again is another one
+            again("resolved".into(), None)
+        } else {
+            Act::Settle(local.record(refreshed(), Outcome::Skipped, now.wall_ms))
+        };
+    }
+    if let Some(view) = view {
+        let wanted = charm_of(view);
+        let tried = match &episode.operation {
+            Operation::Deploy(charm) => Some(charm.sha256.as_str()),
+            _ => local.charm.as_ref().map(|charm| charm.sha256.as_str()),
+        };
+        if view.charm.charm.forced && tried.is_some_and(|sha256| sha256 != wanted.sha256) {
+            return run(Operation::Deploy(wanted), "forced refresh".into(), Some(episode.clone()));
+        }
+        if let Some((id, action)) = pending_action(local, view) {
+            let operation = Operation::Action { id, name: action };
+            return run(operation, "action".into(), Some(episode.clone()));
+        }
+    }
+    let due = episode.retry.as_ref().map(|timer| due_ms(timer, now));
+    if due.is_some_and(|due| due <= now.since_boot_ms) {
+        // no relation hook begins on a stale view, a retry neither (spec B.6.7)
+        if matches!(episode.operation, Operation::Hook(Hook::Relation { .. })) && !fresh(now) {
+            return wait(None, vec![stale(now)]);
+        }
+        let cause = format!("retry {} of {}", episode.failures, episode.operation);
+        return again(cause, Some(episode.clone()));
+    }
+    let ago = u64::try_from(now.wall_ms - episode.since_ms).ok();
+    let next = match due {
+        Some(due) => format!("next retry in {} s", (due - now.since_boot_ms).div_ceil(1000)),
+        None => "no retries are left".to_owned(),
+    };
+    let what = format!("{} failed {} times: {}; {next}", episode.operation, episode.failures, episode.reason);
+    let help = format!("pintle resolved {0}, or pintle resolved --no-retry {0}", local.name);
+    let owner = match &episode.operation {
+        Operation::Hook(_) | Operation::Action { .. } => "charm",
+        Operation::Deploy(_) => "machine",
+        Operation::EnterScope { .. } | Operation::LeaveScope { .. } | Operation::Restate | Operation::Die => {
+            "controller"
+        }
+    };
+    wait(due, vec![cause(what, owner, ago, help)])
+}
+
+/// What is done instead of running an operation again: it has no program, or what it was about has gone.
+fn without_running(local: &Local, view: Option<&Snapshot>, now: &Now, operation: &Operation) -> Option<Act> {
+    let settle = |operation, outcome| Act::Settle(local.record(operation, outcome, now.wall_ms));
+    match operation {
+        // the lease moved before the hook could run: skipped (spec A.15)
+        Operation::Hook(Hook::LeaderElected { .. }) if now.leads.is_none() => {
+            let operation = Operation::Hook(Hook::LeaderElected { generation: None });
+            Some(settle(operation, Outcome::Skipped))
+        }
+        Operation::Hook(Hook::Relation { relation, endpoint, event }) => {
+            let known = local.relations.get(relation)?;
+            let view = view?;
+            if view.relations.get(relation).is_some_and(|remote| remote.head.uuid == known.uuid) {
+                return None;
+            }
+            let me = Me { name: &local.name, alive: view.unit.life.is_alive() };
+            match (event, relations::owed(known, None, me)) {
+                // nobody joined a relation that is gone: on to what is left of it (H.115)
+                (RelationEvent::Joined { .. }, Some(Owed::Hook(event))) => {
+                    let (relation, endpoint) = (*relation, endpoint.clone());
+                    let chosen =
+                        Chosen::hook(Hook::Relation { relation, endpoint, event }, "the relation is gone");
+                    chosen.map(|chosen| chosen.act(local, view, now))
+                }
+                // counts as done (spec A.8)
+                _ => Some(settle(operation.clone(), Outcome::Skipped)),
+            }
+        }
+        Operation::EnterScope { .. } | Operation::LeaveScope { .. } | Operation::Restate | Operation::Die => {
+            Some(settle(operation.clone(), Outcome::Ok))
+        }
+        Operation::Deploy(_) | Operation::Action { .. } | Operation::Hook(_) => None,
+    }
+}
+
+/// When a retry is due, in this boot's clock.
+fn due_ms(timer: &Timer, now: &Now) -> u64 {
+    let from = if timer.boot == now.boot { timer.from_ms } else { now.agent_start_ms };
+    from + timer.delay_ms
+}
+
+/// When to try again after `operation` fails now; none when its retries are used up.
+pub fn retry_after(
+    local: &Local,
+    view: Option<&Snapshot>,
+    now: &Now,
+    operation: &Operation,
+) -> Option<Timer> {
+    let same = local.episode().filter(|episode| episode.operation.same_as(operation));
+    let failures = same.map_or(0, |episode| episode.failures) + 1;
+    let max = view.map_or(Some(10), |view| view.model.hook_retries_max);
+    if max.is_some_and(|max| failures > max) {
+        return None;
+    }
+    let doubled = RETRY_FIRST_MS << (failures - 1).min(16);
+    let delay = doubled.min(RETRY_MAX_MS);
+    // up to a tenth longer, the same on every run of the same story: units that failed together part
+    let jitter = scatter(local.unit, u64::from(failures)) % (delay / 10);
+    Some(Timer { boot: now.boot.clone(), from_ms: now.since_boot_ms, delay_ms: delay + jitter })
+}
+
+/// A number that looks random and is the same every time.
+fn scatter(unit: Uuid, salt: u64) -> u64 {
+    let digest = Sha256::digest([&unit.0.to_be_bytes()[..], &salt.to_be_bytes()[..]].concat());
+    digest[..8].iter().fold(0, |n, byte| n << 8 | u64::from(*byte))
+}
+
+/// Nothing is open: what is next, in order (spec A.2). This chain *is* the order of hooks.
+fn idle(local: &Local, view: &Snapshot, now: &Now) -> Act {
+    let alive = view.unit.life.is_alive();
+    let mut waits = Vec::new();
+    rebooted(local, now)
+        .or_else(|| first_charm(local, view, alive))
+        .or_else(|| follow_up(local, view, now, alive))
+        .map(|chosen| chosen.act(local, view, now))
+        .or_else(|| enter_scope(local, view, now, alive, &mut waits))
+        .or_else(|| created(local, view, now, alive, &mut waits))
+        .or_else(|| leadership(local, now, alive))
+        .or_else(|| action(local, view).map(|chosen| chosen.act(local, view, now)))
+        .or_else(|| shut_down(local, view, now, alive, &mut waits))
+        .or_else(|| upgrade(local, view, alive).map(|chosen| chosen.act(local, view, now)))
+        .or_else(|| config_changed(local, view, alive).map(|chosen| chosen.act(local, view, now)))
+        .or_else(|| related(local, view, now, alive, &mut waits))
+        .or_else(|| update_status(local, view, now, alive).map(|chosen| chosen.act(local, view, now)))
+        .unwrap_or_else(|| {
+            if waits.is_empty() {
+                waits.push(cause("nothing is left to do", "nobody", None, "change something"));
+            }
+            wait(update_status_due(local, view, now, alive), waits)
+        })
+}
+
+/// An operation to begin, and why.
+struct Chosen(Operation, String);
+
+impl Chosen {
+    fn hook(hook: Hook, cause: impl Into<String>) -> Option<Chosen> {
+        Some(Chosen(Operation::Hook(hook), cause.into()))
+    }
+
+    fn act(self, local: &Local, view: &Snapshot, now: &Now) -> Act {
+        let run =
+            Run { number: 0, operation: self.0, attempt: 1, cause: self.1, position: None, episode: None };
+        begin(local, Some(view), now, run)
+    }
+}
+
+/// Begins a run; the machine's hook lock is taken before the final decision (design 12).
+fn begin(local: &Local, view: Option<&Snapshot>, now: &Now, run: Run) -> Act {
+    if run.operation.runs_charm() && !now.hook_lock {
+        return Act::Lock;
+    }
+    Act::Begin(Run { number: local.run + 1, position: view.map(|view| view.position), ..run })
+}
+
+fn rebooted(local: &Local, now: &Now) -> Option<Chosen> {
+    let due =
+        local.started && !local.stopped && local.queued.is_none() && local.boot.as_ref() != Some(&now.boot);
+    if !due {
+        return None;
+    }
+    Chosen::hook(Hook::Start { boot: now.boot.clone() }, "the machine was rebooted")
+}
+
+fn first_charm(local: &Local, view: &Snapshot, alive: bool) -> Option<Chosen> {
+    let due = alive && local.charm.is_none();
+    due.then(|| Chosen(Operation::Deploy(charm_of(view)), "the unit has no charm yet".into()))
+}
+
+/// What the last operation queued runs at once, except install on a unit that is going away (spec A.7).
+fn follow_up(local: &Local, view: &Snapshot, now: &Now, alive: bool) -> Option<Chosen> {
+    match local.queued? {
+        Queued::Install if alive => Chosen::hook(Hook::Install, "the charm is deployed"),
+        Queued::Install => None,
+        // lost before it could run: noted in `leadership`, no hook
+        Queued::LeaderElected if now.leads.is_none() => None,
+        Queued::LeaderElected => {
+            Chosen::hook(Hook::LeaderElected { generation: now.leads }, "this unit became the leader")
+        }
+        Queued::Start => Chosen::hook(Hook::Start { boot: now.boot.clone() }, "config-changed is done"),
+        Queued::UpgradeCharm => Chosen::hook(Hook::UpgradeCharm, "the charm was replaced"),
+        Queued::ConfigChanged => {
+            Chosen::hook(Hook::ConfigChanged(config_seen(view)), "upgrade-charm is done")
+        }
+    }
+}
+
+fn fresh(now: &Now) -> bool {
+    now.attached && now.link_age_ms.is_some_and(|age| age <= LINK_AGE_MAX_MS)
+}
+
+fn stale(now: &Now) -> Cause {
+    let what = match now.link_age_ms {
+        Some(age) => format!("relation hooks wait for the controller, silent for {} s", age / 1000),
+        None => "relation hooks wait for the controller, not heard since the agent started".to_owned(),
+    };
+    cause(what, "controller", now.link_age_ms, "restore the link to the controller")
+}
+
+/// Said once, however many relations wait.
+fn wait_for_link(waits: &mut Vec<Cause>, now: &Now) {
+    let stale = stale(now);
+    if !waits.contains(&stale) {
+        waits.push(stale);
+    }
+}
+
+/// Announce this unit in the first relation it is not in yet; all of them before any relation-created.
+fn enter_scope(
+    local: &Local,
+    view: &Snapshot,
+    now: &Now,
+    alive: bool,
+    waits: &mut Vec<Cause>,
+) -> Option<Act> {
+    if !alive || !local.installed || local.queued.is_some() {
+        return None;
+    }
+    let charm = local.charm.as_ref().expect("an installed unit has a charm");
+    let open = |view: &RelationView| view.head.life.is_alive() && !view.head.suspended;
+    for (relation, remote) in in_order(view) {
+        if local.relations.contains_key(&relation) || !open(remote) {
+            continue;
+        }
+        let head = &remote.head;
+        if !head.implicit && !charm.endpoints.contains(&head.endpoint) {
+            let what =
+                format!("relation {relation} waits for a charm that has the endpoint {:?}", head.endpoint);
+            waits.push(cause(what, "operator", None, "pintle refresh"));
+            continue;
+        }
+        if !fresh(now) {
+            wait_for_link(waits, now);
+            return None;
+        }
+        let place = Place {
+            endpoint: head.endpoint.clone(),
+            interface: head.interface.clone(),
+            peer: head.peer,
+            implicit: head.implicit,
+            remote_application: head.remote_application.clone(),
+        };
+        let settings = addresses(view);
+        let operation = Operation::EnterScope { relation, uuid: head.uuid, place, settings };
+        return Some(Act::Settle(local.record(operation, Outcome::Ok, now.wall_ms)));
+    }
+    None
+}
+
+/// Initial settings of a unit in a relation (spec A.12; `ingress-address` and `egress-subnets` by E.8#18).
+pub fn addresses(view: &Snapshot) -> Bag {
+    let address = &view.unit.address;
+    [
+        ("private-address", address.clone()),
+        ("ingress-address", address.clone()),
+        ("egress-subnets", format!("{address}/32")),
+    ]
+    .map(|(key, value)| (key.to_owned(), value))
+    .into()
+}
+
+/// Relations in the order their hooks run: by number, peers last.
+fn in_order(view: &Snapshot) -> impl Iterator<Item = (RelationNumber, &RelationView)> {
+    let of = |peer| view.relations.iter().filter(move |(_, r)| r.head.peer == peer).map(|(n, r)| (*n, r));
+    of(false).chain(of(true))
+}
+
+fn created(local: &Local, view: &Snapshot, now: &Now, alive: bool, waits: &mut Vec<Cause>) -> Option<Act> {
+    if !alive || !local.installed || local.queued.is_some() {
+        return None;
+    }
+    let (relation, remote) = in_order(view).find(|(relation, remote)| {
+        let owed = local.relations.get(relation).is_some_and(|local| !local.created);
+        owed && remote.head.life.is_alive() && !remote.head.suspended
+    })?;
+    if !fresh(now) {
+        wait_for_link(waits, now);
+        return None;
+    }
+    let endpoint = remote.head.endpoint.clone();
+    let hook = Hook::Relation { relation, endpoint, event: RelationEvent::Created };
+    let chosen = Chosen::hook(hook, format!("relation {relation} appeared"))?;
+    Some(chosen.act(local, view, now))
+}
+
+/// leader-elected is queued once per generation held, and unqueued when the lease moved before it ran.
+fn leadership(local: &Local, now: &Now, alive: bool) -> Option<Act> {
+    if local.queued == Some(Queued::LeaderElected) {
+        return now.leads.is_none().then_some(Act::Note(Event::Leader(None)));
+    }
+    let gained = alive && local.installed && local.queued.is_none() && now.leads.is_some();
+    (gained && now.leads != local.leader).then_some(Act::Note(Event::Leader(now.leads)))
+}
+
+fn pending_action(local: &Local, view: &Snapshot) -> Option<(u64, String)> {
+    let unsent = |id: &u64| {
+        let same =
+            |record: &Record| matches!(&record.operation, Operation::Action { id: done, .. } if done == id);
+        local.outbox.iter().any(same) || local.last_action.is_some_and(|last| *id <= last)
+    };
+    let (id, action) = view.actions.iter().find(|(id, _)| !unsent(id))?;
+    local.charm.as_ref().map(|_| (*id, action.name.clone()))
+}
+
+fn action(local: &Local, view: &Snapshot) -> Option<Chosen> {
+    if !local.installed || local.queued.is_some() || local.removed {
+        return None;
+    }
+    let (id, name) = pending_action(local, view)?;
+    Some(Chosen(Operation::Action { id, name }, "a person asked for it".into()))
+}
+
+/// The unit is Dying: relations first, then stop, remove, and the end (spec A.7).
+fn shut_down(local: &Local, view: &Snapshot, now: &Now, alive: bool, waits: &mut Vec<Cause>) -> Option<Act> {
+    if alive {
+        return None;
+    }
+    if local.installed {
+        let leaving = related(local, view, now, alive, waits);
+        if leaving.is_some() || !waits.is_empty() {
+            return Some(leaving.unwrap_or_else(|| wait(None, std::mem::take(waits))));
+        }
+        let last = if local.started && !local.stopped {
+            Chosen::hook(Hook::Stop, "the unit is going away")
+        } else if !local.removed {
+            Chosen::hook(Hook::Remove, "the unit is going away")
+        } else {
+            None
+        };
+        if let Some(chosen) = last {
+            return Some(chosen.act(local, view, now));
+        }
+    }
+    if let Some(subordinate) = view.unit.subordinates.first() {
+        let what = format!("the subordinate unit {subordinate} is not removed yet");
+        let help = format!("pintle why {subordinate}");
+        return Some(wait(None, vec![cause(what, &subordinate.to_string(), None, help)]));
+    }
+    Some(Act::Settle(local.record(Operation::Die, Outcome::Ok, now.wall_ms)))
+}
+
+fn upgrade(local: &Local, view: &Snapshot, alive: bool) -> Option<Chosen> {
+    if !alive || !local.installed {
+        return None;
+    }
+    let wanted = charm_of(view);
+    if local.charm.as_ref().is_some_and(|charm| charm.sha256 != wanted.sha256 || charm.url != wanted.url) {
+        let cause = format!("the application was refreshed to {}", wanted.url);
+        return Some(Chosen(Operation::Deploy(wanted), cause));
+    }
+    if local.upgrade_owed {
+        return Chosen::hook(Hook::UpgradeCharm, "a forced refresh left it owed");
+    }
+    None
+}
+
+fn config_changed(local: &Local, view: &Snapshot, alive: bool) -> Option<Chosen> {
+    if !alive || !local.installed {
+        return None;
+    }
+    let seen = config_seen(view);
+    let cause = match &local.config {
+        None => "first configuration",
+        Some(old) if *old == seen => return None,
+        Some(old) if old.settings != seen.settings => "settings changed",
+        Some(_) => "addresses changed",
+    };
+    Chosen::hook(Hook::ConfigChanged(seen), cause)
+}
+
+/// Relation hooks, across relations in order; a changed owed by a joined comes before other relations' news.
+fn related(local: &Local, view: &Snapshot, now: &Now, alive: bool, waits: &mut Vec<Cause>) -> Option<Act> {
+    if !local.installed {
+        return None;
+    }
+    let me = Me { name: &local.name, alive };
+    let remote = |relation: &RelationNumber, uuid| {
+        view.relations.get(relation).filter(|remote| remote.head.uuid == uuid)
+    };
+    let owing = local.relations.iter().find(|(_, relation)| relation.changed_owed.is_some());
+    let peers_last = |peer| local.relations.iter().filter(move |(_, relation)| relation.place.peer == peer);
+    let order = owing.into_iter().chain(peers_last(false)).chain(peers_last(true));
+    for (number, relation) in order {
+        let Some(owed) = relations::owed(relation, remote(number, relation.uuid), me) else { continue };
+        if !fresh(now) {
+            wait_for_link(waits, now);
+            return None;
+        }
+        return Some(match owed {
+            Owed::Leave => {
+                let operation = Operation::LeaveScope { relation: *number, uuid: relation.uuid };
+                Act::Settle(local.record(operation, Outcome::Ok, now.wall_ms))
+            }
+            Owed::Hook(event) => {
+                let endpoint = relation.place.endpoint.clone();
+                let cause = format!("news in relation {endpoint}:{number}");
+                let hook = Hook::Relation { relation: *number, endpoint, event };
+                Chosen(Operation::Hook(hook), cause).act(local, view, now)
+            }
+        });
+    }
+    None
+}
+
+/// When update-status is next due: the interval, a fifth more or less, by the unit and its last run.
+fn update_status_due(local: &Local, view: &Snapshot, now: &Now, alive: bool) -> Option<u64> {
+    let interval = view.model.update_status_ms;
+    if !alive || !local.started || interval == 0 || local.outbox.len() >= OUTBOX_MAX {
+        return None;
+    }
+    let spread = (interval * 2 / 5).max(1);
+    let delay = interval - interval / 5 + scatter(local.unit, local.run) % spread;
+    Some((now.since_boot_ms + delay).saturating_sub(now.idle_ms))
+}
+
+fn update_status(local: &Local, view: &Snapshot, now: &Now, alive: bool) -> Option<Chosen> {
+    let due = update_status_due(local, view, now, alive)?;
+    if due > now.since_boot_ms {
+        return None;
+    }
+    Chosen::hook(Hook::UpdateStatus, "the interval has passed")
+}
+
+/// The charm the application wants.
+fn charm_of(view: &Snapshot) -> CharmRef {
+    let charm = &view.charm.charm;
+    CharmRef {
+        sha256: charm.sha256.clone(),
+        url: charm.url.clone(),
+        revision: charm.revision,
+        endpoints: view.charm.declared.endpoints.keys().cloned().collect(),
+    }
+}
+
+/// What config-changed is about, hashed: a value that changed and changed back is no change (H.18).
+pub fn config_seen(view: &Snapshot) -> ConfigSeen {
+    let digest = |text: String| hex(&Sha256::digest(text))[..16].to_owned();
+    let settings = serde_json::to_string(&view.config).expect("settings are plain data");
+    ConfigSeen {
+        settings: digest(format!("{} {settings}", view.charm.charm.url)),
+        addresses: digest(view.unit.address.clone()),
+    }
+}
+
+/// The same operation on what is known now: a retried hook sees, and commits, the newest.
+fn refresh(operation: &Operation, local: &Local, view: Option<&Snapshot>, now: &Now) -> Operation {
+    let Some(view) = view else { return operation.clone() };
+    match operation {
+        Operation::Deploy(_) => Operation::Deploy(charm_of(view)),
+        Operation::Hook(Hook::ConfigChanged(_)) => Operation::Hook(Hook::ConfigChanged(config_seen(view))),
+        Operation::Hook(Hook::Start { .. }) => Operation::Hook(Hook::Start { boot: now.boot.clone() }),
+        Operation::Hook(Hook::LeaderElected { .. }) => {
+            Operation::Hook(Hook::LeaderElected { generation: now.leads })
+        }
+        Operation::Hook(Hook::Relation { relation, endpoint, event }) => {
+            let remote = view.relations.get(relation);
+            let event = refresh_event(event, remote, local, *relation);
+            Operation::Hook(Hook::Relation { relation: *relation, endpoint: endpoint.clone(), event })
+        }
+        Operation::Hook(
+            Hook::Install | Hook::UpgradeCharm | Hook::UpdateStatus | Hook::Stop | Hook::Remove,
+        )
+        | Operation::EnterScope { .. }
+        | Operation::LeaveScope { .. }
+        | Operation::Action { .. }
+        | Operation::Restate
+        | Operation::Die => operation.clone(),
+    }
+}
+
+fn refresh_event(
+    event: &RelationEvent,
+    remote: Option<&RelationView>,
+    local: &Local,
+    relation: RelationNumber,
+) -> RelationEvent {
+    let newest = |unit| remote.and_then(|remote| remote.version(unit));
+    match event {
+        RelationEvent::Joined { unit, version } => {
+            RelationEvent::Joined { unit: unit.clone(), version: newest(unit).unwrap_or(*version) }
+        }
+        RelationEvent::Changed { unit, version } => {
+            // a unit that left and came back is another membership: this changed is still about the old one
+            let member = local.relations.get(&relation).and_then(|local| local.members.get(unit));
+            let same = newest(unit).filter(|v| member.is_none_or(|m| m.incarnation == v.incarnation));
+            RelationEvent::Changed { unit: unit.clone(), version: same.unwrap_or(*version) }
+        }
+        RelationEvent::ApplicationChanged { application, counter } => {
+            let owner = super::snapshot::Owner::Application(application.clone());
+            let newest = remote.and_then(|remote| remote.bag(&owner)).map_or(*counter, |bag| bag.counter);
+            RelationEvent::ApplicationChanged { application: application.clone(), counter: newest }
+        }
+        RelationEvent::Created | RelationEvent::Departed { .. } | RelationEvent::Broken => event.clone(),
+    }
+}

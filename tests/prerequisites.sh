@@ -1,0 +1,25 @@
+#!/bin/sh
+# What the tests need beyond the Rust toolchain. Installed if it can be, else named: nothing is skipped.
+set -eu
+missing=
+for tool in cc python3 strace setpriv; do
+    command -v "$tool" >/dev/null 2>&1 || missing="$missing $tool"
+done
+if [ -n "$missing" ]; then
+    echo "installing:$missing"
+    packages=
+    for tool in $missing; do
+        case $tool in
+        cc) packages="$packages gcc" ;;
+        setpriv) packages="$packages util-linux" ;;
+        *) packages="$packages $tool" ;;
+        esac
+    done
+    sudo=
+    [ "$(id -u)" = 0 ] || sudo=sudo
+    # shellcheck disable=SC2086
+    { $sudo apt-get update -qq && $sudo apt-get install -y -qq $packages; } ||
+        { echo "make test needs these programs:$missing" >&2; exit 1; }
+fi
+python3 -m pip --version >/dev/null 2>&1 ||
+    { echo "make test needs pip: python3 -m pip does not answer (Debian: python3-pip)" >&2; exit 1; }

@@ -1,0 +1,117 @@
+//! `make demo`: the main job, on the sample charms, each step checked. Ends with 0 only if every step was seen.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use tests::host::{Host, sample};
+
+fn main() {
+    let dir = data_dir();
+    println!("A controller, two related charms, a crash and a removal; everything in {}\n", dir.display());
+    let host = step("pintle up: a controller with its store, in the background", || Host::up(&dir));
+    step("deploy two charms, each on a machine of its own", || {
+        host.ok(&["deploy", path(&sample("pair-db")), "db"]);
+        host.ok(&["deploy", path(&sample("pair-web")), "web"]);
+        host.until_status("db/0", "active", "ready");
+        host.until_status("web/0", "blocked", "needs a database");
+    });
+    step("relate them: each side joins, tells, and sees what the other told", || {
+        host.ok(&["integrate", "web", "db"]);
+        let address = host.unit("db/0").expect("deployed")["public-address"].clone();
+        let address = address.as_str().expect("units have an address").to_owned();
+        host.until_status("web/0", "active", &format!("connected to {address}"));
+        host.until_status("db/0", "active", "web likes green");
+        print!("{}", host.ok(&["status", "--relations"]));
+    });
+    step("the hooks that ran on each side, with their data", || {
+        for unit in ["db/0", "web/0"] {
+            let hooks: Vec<String> = host.runs(unit).into_iter().map(|(_, operation)| operation).collect();
+            println!("  {unit}: {}", hooks.join(", ").replace("hook ", ""));
+            let at = |hook: &str| hooks.iter().position(|run| run.contains(hook));
+            let order = ["install", "config-changed", "start", "joined", "changed"].map(at);
+            assert!(order.iter().all(Option::is_some) && order.is_sorted(), "{unit}: {hooks:?}");
+        }
+        for unit in ["db/0", "web/0"] {
+            let shown = host.ok(&["show-unit", unit, "--format", "json"]);
+            let shown: Value = serde_json::from_str(&shown).expect("show-unit prints JSON");
+            let relation = &shown[unit]["relation-info"][0];
+            println!("  {unit} told {} and sees {}", relation["local-unit"]["data"], relation["related-units"]);
+            assert!(relation["related-units"].as_object().is_some_and(|units| units.len() == 1));
+        }
+    });
+    step("change a setting on one side, see the other react", || {
+        host.ok(&["config", "web", "color=blue"]);
+        host.until_status("db/0", "active", "web likes blue");
+    });
+    step("kill -9 an agent in the middle of a hook: the hook goes on, and is not run twice", || {
+        host.ok(&["config", "web", "slow-seconds=3", "color=red"]);
+        let pid = host.until("the slow hook runs", |host| {
+            let slow = host.log().iter().any(|line| line.contains("taking 3 seconds"));
+            slow.then(|| host.agent_pid("web/0")).flatten()
+        });
+        host.kill(pid);
+        println!("  killed the agent of web/0, pid {pid}");
+        host.until_status("db/0", "active", "web likes red");
+        let again = host.until("another agent", |host| host.agent_pid("web/0").filter(|now| *now != pid));
+        let begun = host.log().iter().filter(|line| line.contains("taking 3 seconds")).count();
+        println!("  the agent is back as pid {again}; the hook was begun {begun} time(s)");
+        assert_eq!(begun, 1, "a hook that survived its agent is not run again");
+    });
+    step("kill -9 agent and hook: the hook is run again, and its effects are there once", || {
+        host.ok(&["config", "web", "slow-seconds=4", "color=white"]);
+        let (agent, shim, hook) = host.until("the slow hook runs", |host| {
+            let slow = host.log().iter().any(|line| line.contains("taking 4 seconds"));
+            let (last, _) = slow.then(|| host.runs("web/0").pop()).flatten()?;
+            let run = host.unit_folder("web/0")?.join(format!("hooks/{last:06}"));
+            Some((host.agent_pid("web/0")?, pid(&run.join("shim.pid"))?, pid(&run.join("hook.pid"))?))
+        });
+        [agent, shim, hook].map(|pid| host.kill(pid));
+        println!("  killed agent {agent}, shim {shim} and hook {hook}");
+        host.until_status("db/0", "active", "web likes white");
+        let begun = host.log().iter().filter(|line| line.contains("taking 4 seconds")).count();
+        println!("  the hook was begun {begun} times");
+        assert_eq!(begun, 2, "an interrupted hook is run again, once");
+        host.ok(&["config", "web", "slow-seconds=0"]);
+    });
+    step("remove one side: departed and broken on the other, then nothing of it is left", || {
+        host.ok(&["remove-application", "web", "--no-prompt"]);
+        host.until("db/0 ran departed and broken", |host| {
+            let log = host.log();
+            let ran = |hook: &str| log.iter().any(|line| line.contains(&format!("unit.db/0.juju-log db:0: {hook}")));
+            (ran("db-relation-departed") && ran("db-relation-broken")).then_some(())
+        });
+        host.until("web is gone", |host| {
+            let gone = host.status()["applications"]["web"].is_null() && host.unit_folder("web/0").is_none();
+            gone.then_some(())
+        });
+        print!("{}", host.ok(&["status"]));
+    });
+    step("pintle down: no process is left", || {
+        host.ok(&["down"]);
+        let left = host.processes();
+        assert!(left.is_empty(), "left behind: {left:#?}");
+    });
+    drop(host);
+    std::fs::remove_dir_all(&dir).expect("the demo's own folder");
+    println!("\nEvery step was checked.");
+}
+
+fn data_dir() -> PathBuf {
+    let base = std::env::temp_dir().canonicalize().expect("there is a folder for temporary files");
+    base.join(format!("pintle-demo-{}", std::process::id()))
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().expect("sample paths are text")
+}
+
+fn pid(file: &Path) -> Option<i32> {
+    std::fs::read_to_string(file).ok()?.split(' ').next()?.parse().ok()
+}
+
+/// Says what it does, does it, and says that it was seen; a check that fails ends the demo with its words.
+fn step<T>(what: &str, work: impl FnOnce() -> T) -> T {
+    println!("==> {what}");
+    let done = work();
+    println!("    seen\n");
+    done
+}

@@ -1,0 +1,287 @@
+//! The lines of a script: each changes the world, none decides.
+
+use super::view;
+use super::world::{Ending, World};
+use state::life::Life;
+use state::model::keys::ResolvedDoc;
+use state::names::{RelationNumber, UnitName, Uuid};
+use state::settings::BagChange;
+use state::unit::hook::Writes;
+use state::unit::local::Local;
+use state::unit::outcome::Exit;
+use state::unit::snapshot::{ActionView, Owner, RelationView};
+use std::collections::BTreeMap;
+
+type Done = Result<(), String>;
+
+/// Does what one line says.
+pub fn perform(world: &mut World, line: &str) -> Done {
+    world.view.position.revision += 1;
+    if let Some(rest) = line.strip_prefix("during ") {
+        let (name, command) = rest.split_once(": ").ok_or("during NAME: COMMAND")?;
+        world.during.entry(name.to_owned()).or_default().push(command.to_owned());
+        return Ok(());
+    }
+    if let Some(code) = line.strip_prefix("orphan exits ") {
+        world.orphan = Some(Exit::Code(parse(code)?));
+        return Ok(());
+    }
+    if let Some((name, how)) = line.split_once(" exits ") {
+        world.endings.insert(key(name), ending(how)?);
+        return Ok(());
+    }
+    if let Some(command) = line.strip_prefix("quietly ") {
+        let before = world.take_trace();
+        perform(world, command)?;
+        world.take_trace();
+        before.into_iter().for_each(|line| world.say(line));
+        return Ok(());
+    }
+    if let Some((name, change)) = line.split_once(" sets ") {
+        return sets(world.writes.entry(key(name)).or_default(), change);
+    }
+    if let Some((name, range)) = line.split_once(" opens ") {
+        let writes = world.writes.entry(key(name)).or_default();
+        writes.ports.open.entry("*".into()).or_default().insert(range.to_owned());
+        return Ok(());
+    }
+    let words: Vec<&str> = line.split_whitespace().collect();
+    match words.as_slice() {
+        ["relation", number, rest @ ..] => relation(world, parse(number)?, rest),
+        ["unit" | "model", ..] | ["charm", ..] | ["config", ..] | ["address", ..] => desire(world, &words),
+        ["resolved", mode @ ..] => resolved(world, mode),
+        ["why"] => {
+            let causes = world.look().map(|wait| wait.causes).unwrap_or_default();
+            causes.iter().for_each(|cause| world.say(format!("{}: {}", cause.owner, cause.what)));
+            Ok(())
+        }
+        ["bag", number] => {
+            world.look();
+            let known = world.local.relations.get(&parse(number)?);
+            let bag = known.map(|relation| relation.bag.clone()).unwrap_or_default();
+            bag.iter().for_each(|(key, value)| world.say(format!("{key}={value}")));
+            Ok(())
+        }
+        ["look"] => {
+            world.look();
+            Ok(())
+        }
+        ["wait", time] => {
+            world.pass(milliseconds(time)?);
+            Ok(())
+        }
+        ["due", time] => due(world, milliseconds(time)?),
+        _ => machine(world, &words),
+    }
+}
+
+/// The agent, its machine, its link, the lease.
+fn machine(world: &mut World, words: &[&str]) -> Done {
+    match words {
+        ["stop", "agent"] => world.process = None,
+        ["restart"] => world.start(),
+        ["reboot"] => {
+            world.boot += 1;
+            // the clock since boot begins again
+            world.clock_ms = 20_000;
+            world.start();
+        }
+        ["crash", "after", "note"] => world.crash_after_note = true,
+        ["crash", "before", name] => world.crash_after_begin = Some((*name).to_owned()),
+        ["link", "down"] => world.link = false,
+        ["link", "up"] => world.link = true,
+        ["answer", "lost"] => world.answer_lost = true,
+        ["refuse", text @ ..] => world.refusal = Some(text.join(" ")),
+        ["lease", "lost"] => world.lease = None,
+        ["leader"] => {
+            world.leases += 1;
+            world.lease = Some(world.leases);
+        }
+        ["disk", "lost"] => {
+            world.process = None;
+            world.shown = None;
+            world.local = Local::new(world.local.unit, world.local.name.clone());
+        }
+        ["action", id, name] => {
+            let action = ActionView { name: (*name).to_owned(), params: BTreeMap::new() };
+            world.view.actions.insert(parse(id)?, action);
+        }
+        ["no", "action", id] => {
+            world.view.actions.remove(&parse(id)?);
+        }
+        ["subordinate", name] => {
+            world.view.unit.subordinates.insert(unit(name)?);
+        }
+        ["no", "subordinate", name] => {
+            world.view.unit.subordinates.remove(&unit(name)?);
+        }
+        ["copy"] => world.copy = Some(Box::new((world.controller.clone(), world.local.clone()))),
+        ["disk", "of", "the", "copy"] => {
+            world.process = None;
+            world.local = world.copy.as_ref().ok_or("nothing was copied")?.1.clone();
+        }
+        ["controller", "of", "the", "copy"] => {
+            world.process = None;
+            world.controller = world.copy.as_ref().ok_or("nothing was copied")?.0.clone();
+        }
+        ["other", "digest"] => world.controller.digest = "0".repeat(64),
+        ["other", "history"] => world.view.position.history = Uuid(0xb),
+        _ => return Err("no such command".to_owned()),
+    }
+    Ok(())
+}
+
+/// What the user wants of the unit.
+fn desire(world: &mut World, words: &[&str]) -> Done {
+    let view = &mut world.view;
+    match words {
+        ["unit", "alive"] => view.unit.life = Life::Alive,
+        ["unit", "dying"] => view.unit.life = Life::Dying,
+        ["unit", "dead"] => view.unit.life = Life::Dead,
+        ["unit", "removed"] => view.removed = true,
+        ["model", "retries", "unlimited"] => view.model.hook_retries_max = None,
+        ["model", "retries", max] => view.model.hook_retries_max = Some(parse(max)?),
+        ["model", "update-status", time] => view.model.update_status_ms = milliseconds(time)?,
+        ["charm", revision, "forced", endpoints @ ..] => {
+            view.charm = view::charm(parse(revision)?, true, &texts(endpoints));
+        }
+        ["charm", revision, endpoints @ ..] => {
+            view.charm = view::charm(parse(revision)?, false, &texts(endpoints));
+        }
+        ["config", pair] => {
+            let (key, value) = pair.split_once('=').ok_or("config KEY=VALUE")?;
+            view.config.insert(key.to_owned(), value.into());
+        }
+        ["address", address] => view.unit.address = (*address).to_owned(),
+        _ => return Err("no such command".to_owned()),
+    }
+    Ok(())
+}
+
+fn relation(world: &mut World, number: RelationNumber, words: &[&str]) -> Done {
+    let relations = &mut world.view.relations;
+    if let ["added", endpoint, application] = words {
+        relations.insert(number, view::relation(number, endpoint, application));
+        return Ok(());
+    }
+    if words == ["removed"] {
+        relations.remove(&number).ok_or("no such relation")?;
+        return Ok(());
+    }
+    let relation = relations.get_mut(&number).ok_or("no such relation")?;
+    match words {
+        ["dying"] => relation.head.life = Life::Dying,
+        ["suspended"] => relation.head.suspended = true,
+        ["resumed"] => relation.head.suspended = false,
+        ["entered", names @ ..] => {
+            for name in names {
+                // the transaction's revision is the incarnation; entering rewrites the bag
+                let incarnation = world.view.position.revision;
+                relation.members.insert(unit(name)?, incarnation);
+                entering(relation, unit(name)?);
+            }
+        }
+        ["left", names @ ..] => {
+            for name in names {
+                relation.members.remove(&unit(name)?).ok_or("no such member")?;
+            }
+        }
+        // a controller restored from an older copy counts from lower
+        ["recount", name, counter] => {
+            let owner = Owner::Unit(unit(name)?);
+            let at = relation.bags.iter().position(|(o, _)| *o == owner).ok_or("no such bag")?;
+            relation.bags[at].1.counter = parse(counter)?;
+        }
+        ["write", owner, pairs @ ..] => {
+            let owner = unit(owner).map_or_else(|_| Owner::Application((*owner).to_owned()), Owner::Unit);
+            view::write(relation, owner, &change(pairs)?);
+        }
+        _ => return Err("no such command".to_owned()),
+    }
+    Ok(())
+}
+
+fn entering(relation: &mut RelationView, unit: UnitName) {
+    let address = BagChange::from([("private-address".to_owned(), "10.0.0.9".to_owned())]);
+    view::write(relation, Owner::Unit(unit), &address);
+}
+
+/// The user's `resolved`, as the controller takes it: it names the episode the replica is in.
+fn resolved(world: &mut World, mode: &[&str]) -> Done {
+    let retry = match mode {
+        [] => true,
+        ["--no-retry"] => false,
+        _ => return Err("resolved [--no-retry]".to_owned()),
+    };
+    match world.controller.replica.episode() {
+        Some(episode) => world.view.resolved = Some(ResolvedDoc { episode: episode.id, retry }),
+        None => world.say("refused: the unit is not in an error state"),
+    }
+    Ok(())
+}
+
+/// The agent waits for a time that is `ms` from now, or up to a tenth later; it comes.
+fn due(world: &mut World, ms: u64) -> Done {
+    let until = world.look().and_then(|wait| wait.until_ms);
+    let left = until.map(|until| until - world.clock_ms);
+    match left.filter(|left| (ms..ms + ms / 10).contains(left)) {
+        Some(left) => world.set_clock(world.clock_ms + left),
+        None => world.say(format!("due in {left:?} ms")),
+    }
+    Ok(())
+}
+
+fn sets(writes: &mut Writes, change_text: &str) -> Done {
+    let words: Vec<&str> = change_text.split_whitespace().collect();
+    let [number, bag, pairs @ ..] = words.as_slice() else {
+        return Err("sets RELATION unit|app K=V".to_owned());
+    };
+    let bags = writes.bags.entry(parse(number)?).or_default();
+    let into = if *bag == "app" { &mut bags.application } else { &mut bags.unit };
+    into.extend(change(pairs)?);
+    Ok(())
+}
+
+fn ending(how: &str) -> Result<Ending, String> {
+    let words: Vec<&str> = how.split_whitespace().collect();
+    Ok(match words.as_slice() {
+        ["crash"] => Ending::Crash,
+        ["interrupted"] => Ending::Exit(Exit::Interrupted),
+        ["missing"] => Ending::Exit(Exit::Missing),
+        ["signal", signal] => Ending::Exit(Exit::Signal(parse(signal)?)),
+        ["refused", text @ ..] => Ending::Exit(Exit::Refused(text.join(" "))),
+        [code] => Ending::Exit(Exit::Code(parse(code)?)),
+        _ => return Err("no such ending".to_owned()),
+    })
+}
+
+fn key(name: &str) -> String {
+    name.strip_prefix("hook ").unwrap_or(name).to_owned()
+}
+
+fn change(pairs: &[&str]) -> Result<BagChange, String> {
+    let pair = |text: &&str| {
+        let (key, value) = text.split_once('=').ok_or("settings are KEY=VALUE")?;
+        Ok((key.to_owned(), value.to_owned()))
+    };
+    pairs.iter().map(pair).collect()
+}
+
+fn texts(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+fn unit(name: &str) -> Result<UnitName, String> {
+    name.parse().map_err(|error| format!("{error}"))
+}
+
+fn parse<T: std::str::FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| format!("{text:?} is not a number"))
+}
+
+fn milliseconds(text: &str) -> Result<u64, String> {
+    let units = [("ms", 1), ("s", 1_000), ("m", 60_000)];
+    let found = units.iter().find_map(|(unit, ms)| Some((text.strip_suffix(unit)?, ms)));
+    let (number, ms) = found.ok_or("a time is 5s, 20ms or 5m")?;
+    Ok(parse::<u64>(number)? * ms)
+}

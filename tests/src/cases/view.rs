@@ -1,0 +1,116 @@
+//! The world's end of a view: what the controller would show this unit.
+
+use state::charm::{Charm, Endpoint, Role, Scope};
+use state::life::Life;
+use state::model::keys::CharmDoc;
+use state::names::{RelationNumber, UnitName, Uuid};
+use state::settings::{self, BagChange};
+use state::unit::snapshot::{
+    BagView, CharmView, ModelView, Owner, Position, RelationHead, RelationView, Snapshot, UnitView,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Endpoints every revision has unless a script says otherwise.
+const ENDPOINTS: [&str; 3] = ["db", "ring", "cache"];
+
+/// The unit under test.
+pub fn me() -> UnitName {
+    UnitName::new("u", 0)
+}
+
+/// The store's history until a script restores the controller.
+pub const HISTORY: Uuid = Uuid(0xa);
+
+/// What a new unit without relations is shown.
+pub fn fresh() -> Snapshot {
+    Snapshot {
+        position: Position { history: HISTORY, revision: 1 },
+        model: ModelView {
+            uuid: Uuid(1),
+            name: "dev".into(),
+            update_status_ms: 0,
+            hook_retries_max: Some(10),
+        },
+        unit: UnitView {
+            uuid: Uuid(2),
+            name: me(),
+            application: Uuid(3),
+            machine: "0".into(),
+            address: "10.0.0.1".into(),
+            principal: None,
+            life: Life::Alive,
+            subordinates: BTreeSet::new(),
+        },
+        charm: charm(1, false, &ENDPOINTS.map(str::to_owned)),
+        config: BTreeMap::new(),
+        leader: None,
+        resolved: None,
+        actions: BTreeMap::new(),
+        relations: BTreeMap::new(),
+        statuses: BTreeMap::new(),
+        application_status: None,
+        machine_ports: BTreeMap::new(),
+        removed: false,
+    }
+}
+
+/// A revision of the charm, with these endpoints (none = the usual ones).
+pub fn charm(revision: u32, forced: bool, endpoints: &[String]) -> CharmView {
+    let usual = ENDPOINTS.map(str::to_owned);
+    let names = if endpoints.is_empty() { &usual } else { endpoints };
+    let endpoint = |name: &String| {
+        let role = if name == "ring" { Role::Peer } else { Role::Requirer };
+        let endpoint = Endpoint {
+            name: name.clone(),
+            role,
+            interface: name.clone(),
+            scope: Scope::Global,
+            limit: None,
+            optional: true,
+        };
+        (name.clone(), endpoint)
+    };
+    CharmView {
+        charm: CharmDoc {
+            sha256: format!("{revision:064}"),
+            name: "u".into(),
+            url: format!("local:u-{revision}"),
+            revision,
+            forced,
+        },
+        declared: Charm { endpoints: names.iter().map(endpoint).collect(), ..Charm::default() },
+    }
+}
+
+/// A relation of this number; of endpoint `ring`, the peer relation.
+pub fn relation(number: RelationNumber, endpoint: &str, application: &str) -> RelationView {
+    let head = RelationHead {
+        uuid: Uuid(0x100 + u128::from(number)),
+        endpoint: endpoint.into(),
+        interface: endpoint.into(),
+        peer: endpoint == "ring",
+        implicit: endpoint == "juju-info",
+        scope: Scope::Global,
+        remote_application: application.into(),
+        remote_application_uuid: Uuid(4),
+        remote_endpoint: "server".into(),
+        life: Life::Alive,
+        suspended: false,
+    };
+    RelationView { head, members: BTreeMap::new(), bags: Vec::new() }
+}
+
+/// Writes into a bag; a write that changes nothing counts as none (spec A.11, "no-op writes are silent").
+pub fn write(relation: &mut RelationView, owner: Owner, change: &BagChange) {
+    let at = match relation.bags.binary_search_by(|(o, _)| o.cmp(&owner)) {
+        Ok(at) => at,
+        Err(at) => {
+            relation.bags.insert(at, (owner, BagView::default()));
+            at
+        }
+    };
+    let bag = &mut relation.bags[at].1;
+    if settings::apply(&mut bag.values, change) {
+        bag.counter += 1;
+    }
+}

@@ -1,0 +1,195 @@
+//! A whole Pintle on this host, driven as a person drives it: the real programs, through the `pintle` command, its
+//! output and the files on disk. Shared by the demo and the end-to-end tests.
+
+use serde_json::Value;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+/// Facts are waited for this long; a busy machine of two cores needs a tenth of it.
+const DEADLINE: Duration = Duration::from_secs(120);
+/// Between two looks at a fact that has no event.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A data folder, and the programs that were built.
+pub struct Host {
+    pub dir: PathBuf,
+    pub programs: PathBuf,
+}
+
+/// What a command printed and how it ended.
+#[derive(Debug)]
+pub struct Said {
+    pub code: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Host {
+    /// `dir` is the data folder; nothing is started.
+    pub fn new(dir: &Path) -> Host {
+        Host { dir: dir.to_path_buf(), programs: programs() }
+    }
+
+    /// Starts it all.
+    pub fn up(dir: &Path) -> Host {
+        let host = Host::new(dir);
+        host.ok(&["up"]);
+        host
+    }
+
+    /// Runs `pintle` with this data folder.
+    pub fn pintle(&self, args: &[&str]) -> Said {
+        let mut command = Command::new(self.programs.join("pintle"));
+        command.args(args).arg("--data").arg(&self.dir);
+        said(command.output().expect("pintle was built: cargo build --workspace"))
+    }
+
+    /// The same, which must succeed; answers stdout.
+    pub fn ok(&self, args: &[&str]) -> String {
+        let said = self.pintle(args);
+        assert!(said.code == 0, "pintle {args:?}: {said:?}\n{}", self.picture());
+        said.stdout
+    }
+
+    /// The same, which must fail; answers stderr.
+    pub fn refused(&self, args: &[&str]) -> String {
+        let said = self.pintle(args);
+        assert!(said.code != 0, "pintle {args:?} was to be refused: {said:?}");
+        said.stderr
+    }
+
+    pub fn status(&self) -> Value {
+        let text = self.ok(&["status", "--format", "json"]);
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("status is not JSON: {error}: {text}"))
+    }
+
+    /// Waits until `look` finds its fact.
+    pub fn until<T>(&self, what: impl Display, look: impl Fn(&Host) -> Option<T>) -> T {
+        let end = Instant::now() + DEADLINE;
+        loop {
+            if let Some(found) = look(self) {
+                return found;
+            }
+            assert!(Instant::now() < end, "not seen within {DEADLINE:?}: {what}\n{}", self.picture());
+            std::thread::park_timeout(LOOK);
+        }
+    }
+
+    /// Waits until a unit's workload status and message are these, and its agent is idle.
+    pub fn until_status(&self, unit: &str, status: &str, message: &str) {
+        self.until(format_args!("{unit} is {status} {message:?}"), |host| {
+            let shown = host.unit(unit)?;
+            let workload = &shown["workload-status"];
+            let as_wanted = workload["current"] == status
+                && workload["message"].as_str().unwrap_or_default() == message
+                && shown["juju-status"]["current"] == "idle";
+            as_wanted.then_some(())
+        });
+    }
+
+    /// A unit as status shows it.
+    pub fn unit(&self, unit: &str) -> Option<Value> {
+        let application = unit.split('/').next()?;
+        let found = self.status()["applications"][application]["units"][unit].clone();
+        (!found.is_null()).then_some(found)
+    }
+
+    /// The whole log, a line each.
+    pub fn log(&self) -> Vec<String> {
+        let text = self.ok(&["debug-log", "--limit", "0"]);
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// Waits for a log line that holds `text`.
+    pub fn until_logged(&self, text: &str) -> String {
+        self.until(format_args!("a log line with {text:?}"), |host| {
+            host.log().into_iter().find(|line| line.contains(text))
+        })
+    }
+
+    /// The folder of a deployed unit, on whichever machine.
+    pub fn unit_folder(&self, unit: &str) -> Option<PathBuf> {
+        let name = format!("unit-{}", unit.replace('/', "-"));
+        let machines = std::fs::read_dir(self.dir.join("machines")).ok()?.flatten();
+        machines.map(|machine| machine.path().join("agents").join(&name)).find(|folder| folder.is_dir())
+    }
+
+    /// The pid of a unit's agent.
+    pub fn agent_pid(&self, unit: &str) -> Option<i32> {
+        let text = std::fs::read_to_string(self.unit_folder(unit)?.join("agent.pid")).ok()?;
+        text.split(' ').next()?.parse().ok()
+    }
+
+    /// `kill -9`.
+    pub fn kill(&self, pid: i32) {
+        let status = Command::new("kill").args(["-9", &pid.to_string()]).status();
+        assert!(status.is_ok_and(|status| status.success()), "kill -9 {pid}");
+    }
+
+    /// Hook runs of a unit in order, as their folders name them: number and operation.
+    pub fn runs(&self, unit: &str) -> Vec<(u64, String)> {
+        let Some(folder) = self.unit_folder(unit) else { return Vec::new() };
+        let entries = std::fs::read_dir(folder.join("hooks")).into_iter().flatten().flatten();
+        let mut runs: Vec<(u64, String)> = entries
+            .filter_map(|entry| {
+                let number = entry.file_name().to_string_lossy().parse().ok()?;
+                let text = std::fs::read_to_string(entry.path().join("context.yaml")).ok()?;
+                let context: Value = serde_json::from_str(&text).ok()?;
+                Some((number, context["operation"].as_str()?.to_owned()))
+            })
+            .collect();
+        runs.sort();
+        runs
+    }
+
+    /// Processes whose command line names this data folder.
+    pub fn processes(&self) -> Vec<String> {
+        let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        let dir = self.dir.to_string_lossy().into_owned();
+        let line = |entry: std::fs::DirEntry| {
+            let bytes = std::fs::read(entry.path().join("cmdline")).ok()?;
+            let line = String::from_utf8_lossy(&bytes).replace('\0', " ");
+            let own = entry.file_name().to_string_lossy().parse::<u32>().ok()? == std::process::id();
+            (line.contains(&dir) && !own).then_some(line)
+        };
+        entries.filter_map(line).collect()
+    }
+
+    /// Everything a failed check wants to show.
+    pub fn picture(&self) -> String {
+        let status = self.pintle(&["status"]);
+        let log = self.pintle(&["debug-log", "--limit", "40"]);
+        format!("--- status\n{}{}\n--- log\n{}{}", status.stdout, status.stderr, log.stdout, log.stderr)
+    }
+}
+
+impl Drop for Host {
+    /// A test that fails leaves no process behind.
+    fn drop(&mut self) {
+        self.pintle(&["down"]);
+    }
+}
+
+fn said(output: Output) -> Said {
+    Said {
+        code: output.status.code().unwrap_or(-1),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+/// Where this build's programs are: beside the demo, above the tests.
+pub fn programs() -> PathBuf {
+    let this = std::env::current_exe().expect("a process knows its program");
+    let beside = this.parent().expect("programs lie in folders").to_path_buf();
+    if beside.join("pintle").is_file() { beside } else { beside.parent().expect("deps has a parent").to_path_buf() }
+}
+
+/// A sample charm's folder.
+pub fn sample(name: &str) -> PathBuf {
+    let samples = std::env::var_os("PINTLE_SAMPLES").map(PathBuf::from);
+    let samples = samples.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../charms/samples"));
+    samples.join(name).canonicalize().expect("sample charms are in the repository")
+}

@@ -1,0 +1,298 @@
+//! Charms as seeded scripts over the real tools. A hook is a process of its own: it outlives its agent or dies with
+//! it, holds the machine's hook lock, and is adopted by the next agent from the calls that were written down.
+
+use crate::sim::checks::Fact;
+use crate::sim::machine::Machine;
+use crate::sim::mutants::Mutant;
+use crate::sim::script;
+use crate::sim::world::World;
+use agent::ports::{Charms, Ending};
+use commands::{Inputs, Outcome, Reply};
+use state::charm::Charm;
+use state::names::{UnitName, Uuid};
+use state::unit::hook::HookContext;
+use state::unit::local::Run;
+use state::unit::operation::CharmRef;
+use state::unit::outcome::Exit;
+use state::unit::record::Said;
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use tokio::sync::{Notify, OwnedMutexGuard};
+
+/// One tool call as the agent wrote it down.
+#[derive(Clone)]
+struct Kept {
+    tool: String,
+    args: Vec<String>,
+    leads: bool,
+    reply: Reply,
+}
+
+#[derive(Default)]
+struct Talk {
+    /// The call that waits for its answer, and how many there were before.
+    asked: Option<(usize, String, Vec<String>)>,
+    calls: usize,
+    answer: Option<Reply>,
+    exit: Option<Exit>,
+    killed: bool,
+}
+
+/// A hook's process.
+pub struct Process {
+    run: u64,
+    talk: Mutex<Talk>,
+    changed: Notify,
+}
+
+impl Process {
+    fn talk(&self) -> MutexGuard<'_, Talk> {
+        self.talk.lock().expect("one thread")
+    }
+
+    /// Calls a tool, for as long as it takes an agent to answer; none = killed.
+    pub async fn call(&self, tool: &str, args: &[&str]) -> Option<Reply> {
+        {
+            let mut talk = self.talk();
+            let args = args.iter().map(|arg| arg.to_string()).collect();
+            talk.asked = Some((talk.calls, tool.to_owned(), args));
+            talk.calls += 1;
+        }
+        self.changed.notify_waiters();
+        loop {
+            let changed = self.changed.notified();
+            {
+                let mut talk = self.talk();
+                if talk.killed {
+                    return None;
+                }
+                if let Some(answer) = talk.answer.take() {
+                    return Some(answer);
+                }
+            }
+            changed.await;
+        }
+    }
+
+    pub fn is_killed(&self) -> bool {
+        self.talk().killed
+    }
+
+    fn is_alive(&self) -> bool {
+        let talk = self.talk();
+        talk.exit.is_none() && !talk.killed
+    }
+
+    fn kill(&self) {
+        self.talk().killed = true;
+        self.changed.notify_waiters();
+    }
+}
+
+#[derive(Default)]
+struct State {
+    charm: Option<(String, Arc<Charm>)>,
+    lock: Weak<OwnedMutexGuard<()>>,
+    process: Option<Arc<Process>>,
+    context: Option<HookContext>,
+    calls: Vec<Kept>,
+}
+
+/// The charm's folder of one unit, and its processes.
+#[derive(Clone)]
+pub struct SimCharms {
+    world: World,
+    unit: Uuid,
+    name: UnitName,
+    machine: Machine,
+    state: Arc<Mutex<State>>,
+}
+
+impl SimCharms {
+    pub fn new(world: World, unit: Uuid, name: UnitName, machine: Machine) -> SimCharms {
+        SimCharms { world, unit, name, machine, state: Arc::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("one thread")
+    }
+
+    /// What a crash of the machine, or a process that was in its agent's group, does to the hook.
+    pub fn kill_process(&self) {
+        let process = self.state().process.clone();
+        if let Some(process) = process.filter(|process| process.is_alive()) {
+            process.kill();
+            self.world.note(Fact::HookEnded { unit: self.unit, run: process.run });
+        }
+    }
+
+    pub fn kill_with_agent(&self) {
+        if self.world.strikes(self.world.mix().process_dies) {
+            self.kill_process();
+        }
+    }
+
+    /// Answers the process until it ends.
+    async fn serve(
+        &self,
+        process: Arc<Process>,
+        mut context: HookContext,
+        mut said: Vec<Said>,
+        (tell, leads): (&dyn Fn(&Said), &dyn Fn() -> bool),
+    ) -> Ending {
+        loop {
+            let changed = process.changed.notified();
+            let (asked, exit) = {
+                let talk = process.talk();
+                (talk.asked.clone(), talk.exit.clone().or(talk.killed.then_some(Exit::Signal(9))))
+            };
+            if let Some(exit) = exit {
+                let exit = match exit {
+                    Exit::Code(_) if self.world.mix().has(Mutant::FailedHookPublishes) => Exit::Code(0),
+                    exit => exit,
+                };
+                return Ending { exit, writes: context.writes, said };
+            }
+            let Some((number, tool, args)) = asked else {
+                changed.await;
+                continue;
+            };
+            let kept = self.state().calls.get(number).cloned();
+            let reply = match kept {
+                // answered by an agent that died before its answer arrived
+                Some(kept) => kept.reply,
+                None => {
+                    let leads = leads();
+                    let reply = call(&mut context, leads, &tool, &args);
+                    remember(&self.world, number, &reply, &mut said).iter().for_each(tell);
+                    self.state().calls.push(Kept { tool, args, leads, reply: reply.clone() });
+                    if self.world.mix().has(Mutant::ContextMoves) {
+                        let bags = context.relations.values_mut().flat_map(|relation| relation.unit_bags.iter_mut());
+                        bags.filter(|(owner, _)| **owner != self.name)
+                            .for_each(|(_, bag)| drop(bag.insert("moved".to_owned(), number.to_string())));
+                    }
+                    reply
+                }
+            };
+            self.world.pause().await;
+            let mut talk = process.talk();
+            if talk.asked.as_ref().is_some_and(|(asked, ..)| *asked == number) {
+                talk.asked = None;
+                talk.answer = Some(reply);
+                drop(talk);
+                process.changed.notify_waiters();
+            }
+        }
+    }
+}
+
+fn call(context: &mut HookContext, leads: bool, tool: &str, args: &[String]) -> Reply {
+    context.keep_leadership(leads);
+    let args: Vec<Vec<u8>> = args.iter().map(|arg| arg.clone().into_bytes()).collect();
+    match commands::call(context, tool, &args, &Inputs::default()) {
+        Outcome::Reply(reply) => reply,
+        Outcome::Need(need) => panic!("no script gives a tool a file: {need:?}"),
+    }
+}
+
+/// Numbers what the call said, as the agent does.
+fn remember(world: &World, number: usize, reply: &Reply, said: &mut Vec<Said>) -> Vec<Said> {
+    let call = u32::try_from(number + 1).expect("scripts are short");
+    let at_ms = crate::sim::store::wall_ms(world);
+    let new: Vec<Said> =
+        reply.immediate.iter().map(|what| Said { call, at_ms, what: what.clone() }).collect();
+    said.extend(new.clone());
+    new
+}
+
+impl Charms for SimCharms {
+    type Lock = Arc<OwnedMutexGuard<()>>;
+
+    async fn lock(&self) -> Self::Lock {
+        self.world.pause().await;
+        let lock = Arc::new(self.machine.hook_lock().lock_owned().await);
+        self.state().lock = Arc::downgrade(&lock);
+        lock
+    }
+
+    fn declared(&self) -> Option<Arc<Charm>> {
+        self.state().charm.as_ref().map(|(_, charm)| charm.clone())
+    }
+
+    async fn deploy(&self, charm: &CharmRef, archive: Vec<u8>) -> Result<(), String> {
+        self.world.pause().await;
+        if self.is_deployed(charm).await {
+            return Ok(());
+        }
+        let declared = serde_json::from_slice(&archive).map_err(|error| error.to_string())?;
+        self.state().charm = Some((charm.sha256.clone(), Arc::new(declared)));
+        self.world.pause().await;
+        Ok(())
+    }
+
+    async fn is_deployed(&self, charm: &CharmRef) -> bool {
+        self.state().charm.as_ref().is_some_and(|(sha256, _)| *sha256 == charm.sha256)
+    }
+
+    async fn run(
+        &self,
+        run: &Run,
+        context: HookContext,
+        said: &dyn Fn(&Said),
+        leads: &dyn Fn() -> bool,
+    ) -> Ending {
+        self.world.pause().await;
+        self.world.tell(|| format!("{}: hook {}: {} (run {})", self.name, context.cause.hook(), run.operation, run.number));
+        if script::is_missing(&context) {
+            return Ending { exit: Exit::Missing, writes: Default::default(), said: Vec::new() };
+        }
+        let process =
+            Arc::new(Process { run: run.number, talk: Mutex::default(), changed: Notify::new() });
+        let lock = {
+            let mut state = self.state();
+            state.process = Some(process.clone());
+            state.context = Some(context.clone());
+            state.calls.clear();
+            state.lock.upgrade()
+        };
+        self.world.note(Fact::HookBegan { unit: self.unit, run: run.number, locked: lock.is_some() });
+        let (world, of, cause) = (self.world.clone(), process.clone(), context.clone());
+        let unit = self.unit;
+        self.world.release(async move {
+            let exit = script::run(&world, &of, &cause).await;
+            drop(lock);
+            if !of.is_killed() {
+                world.note(Fact::HookEnded { unit, run: of.run });
+                of.talk().exit = Some(exit);
+                of.changed.notify_waiters();
+            }
+        });
+        self.serve(process, context, Vec::new(), (said, leads)).await
+    }
+
+    async fn adopt(
+        &self,
+        run: &Run,
+        said: &dyn Fn(&Said),
+        leads: &dyn Fn() -> bool,
+    ) -> Option<Ending> {
+        self.world.pause().await;
+        let (process, context, calls) = {
+            let state = self.state();
+            (state.process.clone(), state.context.clone(), state.calls.clone())
+        };
+        if self.world.mix().has(Mutant::OrphanIsIgnored) {
+            return None;
+        }
+        let process = process.filter(|process| process.run == run.number)?;
+        if process.is_killed() || (!process.is_alive() && self.world.strikes(300)) {
+            return None; // dead, and its exit was not written down
+        }
+        let (mut context, mut all) = (context?, Vec::new());
+        for (number, kept) in calls.iter().enumerate() {
+            call(&mut context, kept.leads, &kept.tool, &kept.args);
+            remember(&self.world, number, &kept.reply, &mut all).iter().for_each(said);
+        }
+        self.world.tell(|| format!("{}: adopts run {}", self.name, run.number));
+        Some(self.serve(process, context, all, (said, leads)).await)
+    }
+}

@@ -1,0 +1,36 @@
+//! I10, the first half: what an agent was told is on its disk is what the next agent finds there.
+
+use super::{Check, Fact};
+use state::names::Uuid;
+use state::unit::local::{Event, Local};
+use std::collections::BTreeMap;
+
+#[derive(Default)]
+pub struct Durable(BTreeMap<Uuid, (Local, Vec<Event>)>);
+
+impl Check for Durable {
+    fn name(&self) -> &'static str {
+        "durable"
+    }
+
+    fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
+        match fact {
+            Fact::Recorded { unit, events } => {
+                if let Some((_, since)) = self.0.get_mut(unit) {
+                    since.extend(events.iter().cloned());
+                }
+            }
+            Fact::Loaded { unit, local } => {
+                if let Some((mut known, since)) = self.0.remove(unit) {
+                    since.iter().for_each(|event| known.apply(event));
+                    if known != **local {
+                        let (known, loaded) = ((known.run, known.sequence), (local.run, local.sequence));
+                        found.push(format!("{unit}: run and record {known:?} were acknowledged, {loaded:?} is there"));
+                    }
+                }
+                self.0.insert(*unit, ((**local).clone(), Vec::new()));
+            }
+            _ => {}
+        }
+    }
+}

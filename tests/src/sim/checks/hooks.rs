@@ -1,0 +1,84 @@
+//! I1, I16, G2 to G4: the order of a unit's own hooks.
+
+use super::{Check, Fact, hooks_done};
+use state::names::Uuid;
+use state::unit::operation::{Hook, RelationEvent};
+use std::collections::BTreeMap;
+
+#[derive(Default)]
+struct Unit {
+    installed: bool,
+    configured: bool,
+    boot: Option<String>,
+    started: bool,
+    stopped: bool,
+    removed: bool,
+    /// upgrade-charm ran and its config-changed has not.
+    config_owed: bool,
+}
+
+#[derive(Default)]
+pub struct Hooks(BTreeMap<Uuid, Unit>);
+
+impl Unit {
+    /// What is wrong with this hook now; empty = nothing.
+    fn take(&mut self, hook: &Hook) -> Vec<&'static str> {
+        let mut wrong = Vec::new();
+        let mut hold = |holds: bool, what| {
+            if !holds {
+                wrong.push(what);
+            }
+        };
+        hold(!self.removed, "nothing runs after remove");
+        hold(self.installed || *hook == Hook::Install, "install comes first");
+        match hook {
+            Hook::Install => {
+                hold(!self.installed, "install runs once");
+                self.installed = true;
+            }
+            Hook::ConfigChanged(_) => {
+                self.configured = true;
+                self.config_owed = false;
+            }
+            Hook::Start { boot } => {
+                hold(self.configured, "config-changed comes before start");
+                hold(self.boot.as_ref() != Some(boot), "start runs once a boot");
+                hold(!self.stopped, "start never follows stop");
+                self.boot = Some(boot.clone());
+                self.started = true;
+            }
+            Hook::UpgradeCharm => self.config_owed = true,
+            Hook::UpdateStatus => hold(self.started, "update-status only once started"),
+            Hook::Stop => {
+                hold(self.started && !self.stopped, "stop runs once, of what was started");
+                self.stopped = true;
+            }
+            Hook::Remove => {
+                hold(self.stopped || !self.started, "what was started is stopped before remove");
+                self.removed = true;
+            }
+            Hook::Relation { event: RelationEvent::Joined { .. } | RelationEvent::Changed { .. }, .. } => {
+                hold(self.started, "start comes before the news of relations");
+                hold(!self.stopped, "no news of relations after stop");
+                hold(!self.config_owed, "config-changed follows upgrade-charm");
+            }
+            Hook::Relation { .. } | Hook::LeaderElected { .. } => {}
+        }
+        wrong
+    }
+}
+
+impl Check for Hooks {
+    fn name(&self) -> &'static str {
+        "hooks"
+    }
+
+    fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
+        let Fact::Recorded { unit, events } = fact else { return };
+        let state = self.0.entry(*unit).or_default();
+        for hook in hooks_done(events) {
+            let wrong = state.take(hook);
+            found.extend(wrong.into_iter().map(|wrong| format!("{unit}: {}: {wrong}", hook.name())));
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! I4, I12: one hook at a time, under the machine's lock; whatever was begun ends, or is begun again as it was,
+//! before anything else.
+
+use super::{Check, Fact};
+use state::names::Uuid;
+use state::unit::local::{Event, Run};
+use state::unit::operation::Operation;
+use std::collections::BTreeMap;
+
+#[derive(Default)]
+pub struct Intervals {
+    running: BTreeMap<Uuid, u64>,
+    begun: BTreeMap<Uuid, Run>,
+}
+
+impl Intervals {
+    fn event(&mut self, unit: Uuid, event: &Event) -> Option<String> {
+        match event {
+            Event::Began(run) => {
+                let open = self.begun.insert(unit, run.clone())?;
+                let again = open.operation.same_as(&run.operation) && run.attempt == open.attempt + 1;
+                (!again).then(|| format!("{unit}: run {} of {} was begun and has no end, and {} (attempt {}) begins",
+                    open.number, open.operation, run.operation, run.attempt))
+            }
+            Event::Finished(record) if record.operation != Operation::Restate => {
+                let open = self.begun.remove(&unit)?;
+                (open.number != record.run)
+                    .then(|| format!("{unit}: run {} ends while run {} is open", record.run, open.number))
+            }
+            Event::Restored { .. } => {
+                self.begun.remove(&unit);
+                None
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Check for Intervals {
+    fn name(&self) -> &'static str {
+        "intervals"
+    }
+
+    fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
+        match fact {
+            Fact::HookBegan { unit, run, locked } => {
+                if let Some(other) = self.running.insert(*unit, *run) {
+                    found.push(format!("{unit}: the hook of run {run} begins while that of run {other} lives"));
+                }
+                if !locked {
+                    found.push(format!("{unit}: the hook of run {run} begins without the machine's lock"));
+                }
+            }
+            Fact::HookEnded { unit, run } => {
+                if self.running.get(unit) == Some(run) {
+                    self.running.remove(unit);
+                }
+            }
+            Fact::Recorded { unit, events } => {
+                found.extend(events.iter().filter_map(|event| self.event(*unit, event)));
+            }
+            _ => {}
+        }
+    }
+}

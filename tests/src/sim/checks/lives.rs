@@ -1,0 +1,34 @@
+//! I17: life only moves on, for every uuid, in every transaction.
+
+use super::{Check, Commit, place};
+use state::life::Life;
+use std::collections::BTreeMap;
+
+/// By key: the life last seen; none = removed.
+#[derive(Default)]
+pub struct Lives(BTreeMap<String, Option<Life>>);
+
+impl Check for Lives {
+    fn name(&self) -> &'static str {
+        "lives"
+    }
+
+    fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
+        for change in &commit.changes.entries {
+            if !place(&change.key).0.ends_with("-life") {
+                continue;
+            }
+            let life = change.value.as_ref();
+            let life: Option<Life> = life.map(|text| serde_json::from_str(text).expect("documents are what was written"));
+            let before = self.0.insert(change.key.clone(), life);
+            let on = match (before, life) {
+                (None, _) | (Some(Some(_)), None) => true,
+                (Some(Some(before)), Some(life)) => before <= life,
+                (Some(None), life) => life.is_none(),
+            };
+            if !on {
+                found.push(format!("{} goes from {before:?} to {life:?}", change.key));
+            }
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! I6, I10 (the second half), I25, I53: once faults are over and failures resolved, the system comes to rest; nothing
+//! is Dying any more, every record is applied, every member and its last version was delivered, and nobody waits.
+
+use super::{Check, End};
+use state::life::Life;
+use state::model::draft::{read, read_all};
+use state::model::keys::{BagDoc, ScopeDoc, last_id};
+use state::names::Uuid;
+use state::unit::local::Step;
+use state::unit::operation::Version;
+use std::collections::BTreeMap;
+
+#[derive(Default)]
+pub struct Settled;
+
+impl Settled {
+    fn lives(end: &End<'_>, found: &mut Vec<String>) {
+        for kind in ["unit-life", "application-life", "relation-life", "machine-life"] {
+            for (key, life) in read_all::<Life>(end.reader, &end.model.all(kind)) {
+                if life != Life::Alive {
+                    found.push(format!("{key} is still {life}"));
+                }
+            }
+        }
+    }
+
+    /// Members of each relation this unit is in, with their versions, as the store has them.
+    fn members(end: &End<'_>, unit: Uuid, relation: Uuid) -> BTreeMap<String, Version> {
+        let Some(doc) = read(end.reader, &end.model.relation(relation)) else { return BTreeMap::new() };
+        let Some(own) = read(end.reader, &end.model.unit(unit)) else { return BTreeMap::new() };
+        let scopes = read_all::<ScopeDoc>(end.reader, &end.model.scopes(relation));
+        let container = |key: &str| key.rsplit('/').nth(1).unwrap_or_default().to_owned();
+        let mine = scopes.iter().find(|(key, _)| last_id(key) == Some(unit)).map(|(key, _)| container(key));
+        let others = scopes.iter().filter(|(key, scope)| {
+            let other = last_id(key) != Some(unit) && Some(container(key)) == mine;
+            other && (doc.is_peer() || scope.application != own.application)
+        });
+        others
+            .map(|(key, scope)| {
+                let owner = last_id(key).expect("a scope's key ends in a uuid");
+                let bag: BagDoc = read(end.reader, &end.model.bag(relation, owner)).unwrap_or_default();
+                let version = Version { incarnation: scope.incarnation, counter: bag.counter };
+                (scope.unit.to_string(), version)
+            })
+            .collect()
+    }
+}
+
+impl Check for Settled {
+    fn name(&self) -> &'static str {
+        "settled"
+    }
+
+    fn settle(&mut self, end: &End<'_>, found: &mut Vec<String>) {
+        found.extend(end.ended.iter().cloned());
+        if !end.rests {
+            found.push("the system does not come to rest".to_owned());
+        }
+        Settled::lives(end, found);
+        for (name, unit) in read_all::<Uuid>(end.reader, &end.model.all("unit-name")) {
+            if !end.agents.contains_key(&unit) {
+                found.push(format!("{name}: its agent does not run"));
+            }
+        }
+        for (unit, (name, local, causes)) in &end.agents {
+            if local.step != Step::Idle || !local.started {
+                found.push(format!("{name} rests in {:?}, workflow {}", local.step, local.workflow()));
+            }
+            if !local.outbox.is_empty() {
+                found.push(format!("{name} has {} unsent records", local.outbox.len()));
+            }
+            let applied = read(end.reader, &end.model.replica(*unit)).map_or(0, |replica| replica.sequence);
+            if applied != local.sequence {
+                found.push(format!("{name}: {} records were made and {applied} applied", local.sequence));
+            }
+            for cause in causes.iter().filter(|cause| cause.owner != "nobody") {
+                found.push(format!("{name} waits: {} ({})", cause.what, cause.owner));
+            }
+            let relations = read_all::<()>(end.reader, &end.model.scopes_of(*unit)).len();
+            if relations != local.relations.len() {
+                found.push(format!("{name} is in {relations} scopes and knows {} relations", local.relations.len()));
+            }
+            for (number, relation) in local.relations.iter().filter(|(_, relation)| !relation.place.implicit) {
+                let delivered: BTreeMap<String, Version> =
+                    relation.members.iter().map(|(unit, version)| (unit.to_string(), *version)).collect();
+                let there = Settled::members(end, *unit, relation.uuid);
+                if delivered != there {
+                    found.push(format!("{name} in relation {number} was told of {delivered:?}, there is {there:?}"));
+                }
+            }
+        }
+    }
+}

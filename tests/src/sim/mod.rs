@@ -1,0 +1,21 @@
+//! The whole system in one thread from one seed (design 14): the production core, agent loop and controller handlers
+//! on a simulated disk, network, clock, charms and users. Nothing here decides what the product would decide.
+//!
+//! Reading order: `world` (time, chance, who runs), `mix` (a seed's faults), `system` (one run); then the ports:
+//! `disk`, `network`, `charms` with `script`, `clock`, `store`; `machine` and `user` (who else acts); `checks` (the
+//! promises) and `mutants` (the faults that each of them must see); `session` (many runs, as the command does them).
+
+pub mod charms;
+pub mod checks;
+pub mod clock;
+pub mod disk;
+pub mod machine;
+pub mod mix;
+pub mod mutants;
+pub mod network;
+pub mod script;
+pub mod session;
+pub mod store;
+pub mod system;
+pub mod user;
+pub mod world;

@@ -1,0 +1,354 @@
+//! What lies between a unit agent and the controller's handlers: delay, loss before and after taking effect,
+//! doubles, late arrivals, partitions, broken watches. A message once sent no longer dies with its sender.
+
+use crate::sim::mutants::Mutant;
+use crate::sim::store::{SimOutside, SimStore};
+use crate::sim::world::World;
+use api::WATCH_SILENCE_MS;
+use api::error::{ApiError, ErrorCode};
+use api::unit::{Attach, Attached, Claim, Claimed, Commit, Committed, Report, Shown, UnitApi, Watch};
+use controller::{Controller, Session};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use state::model::keys::{Model, Principal};
+use state::names::Uuid;
+use state::unit::snapshot::Position;
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard};
+use tokio::sync::{Notify, oneshot};
+
+/// How long a client waits for an answer.
+const ANSWER_MS: u64 = 10_000;
+
+pub type SimController = Controller<SimStore, SimOutside>;
+pub type SimSession = Session<SimStore, SimOutside>;
+
+struct State {
+    controller: Arc<SimController>,
+    /// Of each agent that is cut off: until when.
+    partitions: BTreeMap<Uuid, u64>,
+    /// Nobody gets through until then.
+    outage_ms: u64,
+    /// Counts restarts of the controller.
+    generation: u64,
+    /// Commits whose reply was lost once, when all are to be.
+    lost_once: BTreeMap<(Uuid, u64), ()>,
+}
+
+/// The network and the controller at its other end.
+#[derive(Clone)]
+pub struct Wire {
+    world: World,
+    state: Arc<Mutex<State>>,
+    restarted: Arc<Notify>,
+}
+
+/// What happens to one message.
+enum Fate {
+    Delivered { doubled: bool },
+    LostBefore,
+    LostAfter,
+    /// The sender gives up; it takes effect this much later.
+    Late(u64),
+}
+
+impl Wire {
+    pub fn new(world: World, controller: Arc<SimController>) -> Wire {
+        let state = State {
+            controller,
+            partitions: BTreeMap::new(),
+            outage_ms: 0,
+            generation: 0,
+            lost_once: BTreeMap::new(),
+        };
+        Wire { world, state: Arc::new(Mutex::new(state)), restarted: Arc::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("one thread")
+    }
+
+    pub fn session(&self, principal: Principal) -> SimSession {
+        self.state().controller.session_of(principal)
+    }
+
+    /// The controller died and another process serves the same store.
+    pub fn restart(&self, controller: Arc<SimController>) {
+        let mut state = self.state();
+        state.controller = controller;
+        state.generation += 1;
+        drop(state);
+        self.restarted.notify_waiters();
+    }
+
+    fn generation(&self) -> u64 {
+        self.state().generation
+    }
+
+    pub fn cut_off(&self, agent: Uuid, until_ms: u64) {
+        self.state().partitions.insert(agent, until_ms);
+    }
+
+    pub fn cut_everybody_off(&self, until_ms: u64) {
+        self.state().outage_ms = until_ms;
+    }
+
+    pub fn heal(&self) {
+        let mut state = self.state();
+        state.partitions.clear();
+        state.outage_ms = 0;
+    }
+
+    pub fn is_cut_off(&self, agent: Uuid) -> bool {
+        let now_ms = self.world.now_ms();
+        let state = self.state();
+        state.outage_ms > now_ms || state.partitions.get(&agent).is_some_and(|until| *until > now_ms)
+    }
+
+    fn fate(&self) -> Fate {
+        let (world, mix) = (&self.world, self.world.mix());
+        if world.strikes(mix.message_lost) {
+            return if world.hits(500) { Fate::LostBefore } else { Fate::LostAfter };
+        }
+        if world.strikes(mix.message_late) {
+            return Fate::Late(ANSWER_MS + world.below(5_000));
+        }
+        let doubled = world.strikes(mix.message_doubled) || (mix.every_reply_lost && !world.is_calm());
+        Fate::Delivered { doubled }
+    }
+}
+
+fn unreachable(what: &str) -> ApiError {
+    ApiError::new(ErrorCode::Unreachable, what)
+}
+
+/// One unit agent's way to the controller.
+#[derive(Clone)]
+pub struct Link {
+    wire: Wire,
+    model: Model,
+    unit: Uuid,
+}
+
+impl Link {
+    pub fn new(wire: Wire, model: Model, unit: Uuid) -> Link {
+        Link { wire, model, unit }
+    }
+
+    fn session(&self) -> SimSession {
+        self.wire.session(Principal::Unit { model: self.model, unit: self.unit })
+    }
+
+    fn through_json<T: Serialize + DeserializeOwned>(&self, message: T) -> T {
+        if !self.wire.world.mix().wire {
+            return message;
+        }
+        let text = serde_json::to_string(&message).expect("messages are plain data");
+        serde_json::from_str(&text).expect("what one end writes the other reads")
+    }
+
+    /// Sends `request` on its way; `serve` is the handler.
+    async fn ask<A, T, S, F>(&self, name: &'static str, request: A, serve: S) -> Result<T, ApiError>
+    where
+        A: Serialize + DeserializeOwned + Clone + Send + 'static,
+        T: Serialize + DeserializeOwned + Send + 'static,
+        S: Fn(SimSession, A) -> F + Clone + Send + 'static,
+        F: Future<Output = Result<T, ApiError>> + Send + 'static,
+    {
+        let fate = self.wire.fate();
+        self.ask_with(name, request, serve, fate).await
+    }
+
+    async fn ask_with<A, T, S, F>(
+        &self,
+        name: &'static str,
+        request: A,
+        serve: S,
+        fate: Fate,
+    ) -> Result<T, ApiError>
+    where
+        A: Serialize + DeserializeOwned + Clone + Send + 'static,
+        T: Serialize + DeserializeOwned + Send + 'static,
+        S: Fn(SimSession, A) -> F + Clone + Send + 'static,
+        F: Future<Output = Result<T, ApiError>> + Send + 'static,
+    {
+        let world = &self.wire.world;
+        world.pause().await;
+        if self.wire.is_cut_off(self.unit) {
+            world.sleep(ANSWER_MS).await;
+            return Err(unreachable("no answer"));
+        }
+        let (sender, receiver) = oneshot::channel();
+        let request = self.through_json(request);
+        match fate {
+            Fate::Delivered { doubled } => {
+                if doubled {
+                    world.tell(|| format!("network: {name} of {} doubled", self.unit));
+                    self.carry(request.clone(), serve.clone(), world.below(3_000), None);
+                }
+                self.carry(request, serve, world.below(20), Some(sender));
+            }
+            Fate::LostBefore => {
+                world.tell(|| format!("network: {name} of {} lost", self.unit));
+                drop(sender);
+            }
+            Fate::LostAfter => {
+                world.tell(|| format!("network: reply to {name} of {} lost", self.unit));
+                self.carry(request, serve, world.below(20), None);
+                if world.hits(500) {
+                    world.sleep(ANSWER_MS).await;
+                } else {
+                    world.sleep(world.below(40)).await;
+                }
+                drop(sender);
+            }
+            Fate::Late(ms) => {
+                world.tell(|| format!("network: {name} of {} late", self.unit));
+                self.carry(request, serve, ms, None);
+                world.sleep(ANSWER_MS).await;
+                drop(sender);
+            }
+        }
+        match receiver.await {
+            Ok(answer) => Ok(self.through_json(answer?)),
+            Err(_) => {
+                world.pause().await;
+                Err(unreachable("the connection broke"))
+            }
+        }
+    }
+
+    fn carry<A, T, S, F>(
+        &self,
+        request: A,
+        serve: S,
+        delay_ms: u64,
+        reply: Option<oneshot::Sender<Result<T, ApiError>>>,
+    ) where
+        A: Send + 'static,
+        T: Send + 'static,
+        S: Fn(SimSession, A) -> F + Send + 'static,
+        F: Future<Output = Result<T, ApiError>> + Send + 'static,
+    {
+        let link = self.clone();
+        self.wire.world.send(async move {
+            let world = &link.wire.world;
+            world.sleep(delay_ms).await;
+            if link.wire.is_cut_off(link.unit) {
+                return;
+            }
+            let answer = serve(link.session(), request).await;
+            world.sleep(world.below(10)).await;
+            if let Some(reply) = reply.filter(|_| !link.wire.is_cut_off(link.unit)) {
+                reply.send(answer).ok();
+            }
+        });
+    }
+}
+
+impl UnitApi for Link {
+    type Watch = SimWatch;
+
+    async fn attach(&self, attach: Attach) -> Result<Attached, ApiError> {
+        self.ask("attach", attach, |session, attach| async move { session.attach(attach).await }).await
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<Committed, ApiError> {
+        let (unit, sequence) = (self.unit, commit.record.sequence);
+        let mix = self.wire.world.mix();
+        let serve = |session: SimSession, commit| async move { session.commit(commit).await };
+        if mix.has(Mutant::CommitIsLostButAnswered) && self.wire.world.hits(50) {
+            return Ok(Committed { revision: 1, refusal: None, dropped: Vec::new() });
+        }
+        let first = mix.every_reply_lost
+            && !self.wire.world.is_calm()
+            && self.wire.state().lost_once.insert((unit, sequence), ()).is_none();
+        let fate = if first { Fate::LostAfter } else { self.wire.fate() };
+        self.ask_with("commit", commit, serve, fate).await
+    }
+
+    async fn report(&self, report: Report) -> Result<(), ApiError> {
+        self.ask("report", report, |session, report| async move { session.report(report).await }).await
+    }
+
+    async fn claim(&self, claim: Claim) -> Result<Claimed, ApiError> {
+        self.ask("claim", claim, |session, claim| async move { session.claim(claim).await }).await
+    }
+
+    async fn watch(&self, epoch: u64, from: Option<Position>) -> Result<SimWatch, ApiError> {
+        let (wire, world) = (&self.wire, &self.wire.world);
+        world.pause().await;
+        if wire.is_cut_off(self.unit) || world.strikes(world.mix().message_lost) {
+            world.sleep(ANSWER_MS).await;
+            return Err(unreachable("no answer"));
+        }
+        let generation = wire.generation();
+        let inner = self.session().watch(epoch, from).await?;
+        let breaks = world.strikes(world.mix().watch_broken);
+        let breaks_ms = if breaks { world.now_ms() + world.below(20_000) } else { u64::MAX };
+        Ok(SimWatch { link: self.clone(), inner, generation, breaks_ms, again: None })
+    }
+
+    async fn archive(&self, sha256: &str) -> Result<Vec<u8>, ApiError> {
+        let asked = sha256.to_owned();
+        self.ask("archive", asked, |session, asked| async move { session.archive(&asked).await }).await
+    }
+}
+
+/// A watch that may break, fall silent, stutter or lag.
+pub struct SimWatch {
+    link: Link,
+    inner: <SimSession as UnitApi>::Watch,
+    generation: u64,
+    breaks_ms: u64,
+    again: Option<Shown>,
+}
+
+impl Watch for SimWatch {
+    async fn next(&mut self) -> Result<Shown, ApiError> {
+        if let Some(again) = self.again.take() {
+            return Ok(again);
+        }
+        let (wire, world) = (&self.link.wire, &self.link.wire.world);
+        loop {
+            let shown = {
+                let mut next = pin!(self.inner.next());
+                loop {
+                    if wire.generation() != self.generation || world.now_ms() >= self.breaks_ms {
+                        return Err(unreachable("the connection broke"));
+                    }
+                    let (restarted, broken) = (pin!(wire.restarted.notified()), pin!(world.sleep_until(self.breaks_ms)));
+                    tokio::select! {
+                        biased;
+                        shown = &mut next => break shown?,
+                        () = restarted => {}
+                        () = broken => {}
+                    }
+                }
+            };
+            world.pause().await;
+            if world.strikes(20) {
+                world.sleep(world.below(2_000)).await;
+            }
+            if wire.is_cut_off(self.link.unit) {
+                world.sleep(WATCH_SILENCE_MS).await;
+                return Err(unreachable("silence"));
+            }
+            let mut shown = self.link.through_json(shown);
+            if world.strikes(50) {
+                self.again = Some(shown.clone());
+            }
+            if let Shown::Delta(delta) = &mut shown
+                && world.mix().has(Mutant::DeltaIsLost)
+                && !delta.full
+                && world.hits(100)
+            {
+                // its position is shown all the same
+                return Ok(Shown::Heartbeat(delta.position));
+            }
+            return Ok(shown);
+        }
+    }
+}

@@ -1,0 +1,395 @@
+//! One thread's world: virtual time, chance from one seed, and who runs next. Nothing here knows what is simulated.
+//!
+//! Tasks are polled one at a time; which of the ready ones is chance. Time stands still while anybody is ready and
+//! jumps to the next timer when nobody is. To crash a task is to drop it.
+
+use crate::sim::checks::Fact;
+use crate::sim::mix::Mix;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll, Wake, Waker};
+
+/// A stream of numbers from a seed (splitmix64).
+#[derive(Clone, Debug)]
+pub struct Chance(u64);
+
+impl Chance {
+    pub fn new(seed: u64) -> Chance {
+        Chance(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5851_f42d_4c95_7f2d)
+    }
+
+    pub fn number(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `bound`; 0 when there is none.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        if bound == 0 { 0 } else { self.number() % bound }
+    }
+
+    /// True `per_mille` times in a thousand.
+    pub fn hits(&mut self, per_mille: u64) -> bool {
+        per_mille > 0 && self.below(1000) < per_mille
+    }
+
+    pub fn pick<'a, T>(&mut self, from: &'a [T]) -> Option<&'a T> {
+        from.get(self.below(from.len() as u64) as usize)
+    }
+}
+
+pub type TaskId = u64;
+type Future0 = Pin<Box<dyn Future<Output = ()>>>;
+type Message = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// What a task asks the run to do once its poll is over.
+#[derive(Clone, Debug)]
+pub enum Command {
+    StartMachine(state::names::Uuid),
+    Deploy { machine: state::names::Uuid, unit: state::names::Uuid, name: state::names::UnitName },
+    Keep(state::names::Uuid),
+    Recall(state::names::Uuid),
+}
+
+struct State {
+    now_ms: u64,
+    chance: Chance,
+    timers: BTreeMap<(u64, u64), Waker>,
+    timers_made: u64,
+    tasks_made: TaskId,
+    spawned: Vec<(TaskId, Message, bool)>,
+    commands: Vec<Command>,
+    facts: Vec<Fact>,
+    /// Faults are over.
+    calm: bool,
+    faults: u64,
+    story: Option<Vec<String>>,
+}
+
+struct Inside {
+    seed: u64,
+    mix: Mix,
+    state: Mutex<State>,
+    ready: Arc<Mutex<BTreeSet<TaskId>>>,
+}
+
+/// A handle to the world.
+#[derive(Clone)]
+pub struct World(Arc<Inside>);
+
+struct Waking {
+    task: TaskId,
+    ready: Arc<Mutex<BTreeSet<TaskId>>>,
+}
+
+impl Wake for Waking {
+    fn wake(self: Arc<Self>) {
+        self.ready.lock().expect("one thread").insert(self.task);
+    }
+}
+
+impl World {
+    pub fn new(seed: u64, mix: Mix, tell: bool) -> World {
+        let state = State {
+            now_ms: 1_000_000,
+            chance: Chance::new(seed),
+            timers: BTreeMap::new(),
+            timers_made: 0,
+            tasks_made: 0,
+            spawned: Vec::new(),
+            commands: Vec::new(),
+            facts: Vec::new(),
+            calm: true,
+            faults: 0,
+            story: tell.then(Vec::new),
+        };
+        World(Arc::new(Inside { seed, mix, state: Mutex::new(state), ready: Arc::default() }))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().expect("one thread")
+    }
+
+    pub fn seed(&self) -> u64 {
+        self.0.seed
+    }
+
+    pub fn mix(&self) -> &Mix {
+        &self.0.mix
+    }
+
+    pub fn now_ms(&self) -> u64 {
+        self.state().now_ms
+    }
+
+    pub fn below(&self, bound: u64) -> u64 {
+        self.state().chance.below(bound)
+    }
+
+    pub fn hits(&self, per_mille: u64) -> bool {
+        self.state().chance.hits(per_mille)
+    }
+
+    pub fn bits(&self) -> u128 {
+        let mut state = self.state();
+        u128::from(state.chance.number()) << 64 | u128::from(state.chance.number())
+    }
+
+    /// Like [`World::hits`], and never once faults are over.
+    pub fn strikes(&self, per_mille: u64) -> bool {
+        let mut state = self.state();
+        let struck = !state.calm && state.chance.hits(per_mille);
+        state.faults += u64::from(struck);
+        struck
+    }
+
+    pub fn set_calm(&self, calm: bool) {
+        self.state().calm = calm;
+    }
+
+    pub fn is_calm(&self) -> bool {
+        self.state().calm
+    }
+
+    pub fn faults(&self) -> u64 {
+        self.state().faults
+    }
+
+    /// A line of the story, made only if somebody listens.
+    pub fn tell<T: Display>(&self, line: impl FnOnce() -> T) {
+        if self.state().story.is_none() {
+            return;
+        }
+        let line = line().to_string();
+        let mut state = self.state();
+        let now_ms = state.now_ms - 1_000_000;
+        if let Some(story) = &mut state.story {
+            story.push(format!("{:>6}.{:03} {line}", now_ms / 1000, now_ms % 1000));
+        }
+    }
+
+    pub fn story(&self) -> Vec<String> {
+        self.state().story.clone().unwrap_or_default()
+    }
+
+    pub fn note(&self, fact: Fact) {
+        self.state().facts.push(fact);
+    }
+
+    pub fn facts(&self) -> Vec<Fact> {
+        std::mem::take(&mut self.state().facts)
+    }
+
+    pub fn command(&self, command: Command) {
+        self.state().commands.push(command);
+    }
+
+    pub fn commands(&self) -> Vec<Command> {
+        std::mem::take(&mut self.state().commands)
+    }
+
+    /// Sends a message on its way: it does not die with its sender, but with the controller.
+    pub fn send(&self, message: impl Future<Output = ()> + Send + 'static) {
+        self.spawn(Box::pin(message), true);
+    }
+
+    /// Starts something that lives on its own: a hook's process.
+    pub fn release(&self, process: impl Future<Output = ()> + Send + 'static) {
+        self.spawn(Box::pin(process), false);
+    }
+
+    fn spawn(&self, future: Message, message: bool) {
+        let mut state = self.state();
+        state.tasks_made += 1;
+        let task = state.tasks_made;
+        state.spawned.push((task, future, message));
+    }
+
+    /// Gives way: mostly just once, sometimes for a few milliseconds.
+    pub async fn pause(&self) {
+        match self.below(4) {
+            0 => self.sleep(self.below(4)).await,
+            _ => once().await,
+        }
+    }
+
+    pub fn sleep(&self, ms: u64) -> Sleep {
+        self.sleep_until(self.now_ms() + ms)
+    }
+
+    pub fn sleep_until(&self, at_ms: u64) -> Sleep {
+        Sleep { world: self.clone(), at_ms, timer: None }
+    }
+
+    /// Jumps to the next timer. False: there is none, or it is later than `until_ms` (then it is that time now).
+    fn advance(&self, until_ms: u64) -> bool {
+        let due = {
+            let mut state = self.state();
+            let Some(next_ms) = state.timers.keys().next().map(|(at, _)| *at).filter(|at| *at <= until_ms) else {
+                state.now_ms = state.now_ms.max(until_ms);
+                return false;
+            };
+            state.now_ms = state.now_ms.max(next_ms);
+            let later = state.timers.split_off(&(next_ms + 1, 0));
+            std::mem::replace(&mut state.timers, later)
+        };
+        due.into_values().for_each(Waker::wake);
+        true
+    }
+}
+
+/// Gives way once.
+pub fn once() -> impl Future<Output = ()> + Send {
+    let mut gave = false;
+    std::future::poll_fn(move |context| {
+        if std::mem::replace(&mut gave, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+}
+
+/// A timer on the virtual clock.
+pub struct Sleep {
+    world: World,
+    at_ms: u64,
+    timer: Option<(u64, u64)>,
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let world = self.world.clone();
+        let mut state = world.state();
+        if let Some(timer) = self.timer.take() {
+            state.timers.remove(&timer);
+        }
+        if state.now_ms >= self.at_ms {
+            return Poll::Ready(());
+        }
+        state.timers_made += 1;
+        let timer = (self.at_ms, state.timers_made);
+        state.timers.insert(timer, context.waker().clone());
+        self.timer = Some(timer);
+        Poll::Pending
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        if let Some(timer) = self.timer {
+            let waker = self.world.state().timers.remove(&timer);
+            drop(waker);
+        }
+    }
+}
+
+struct Task {
+    future: Future0,
+    waker: Waker,
+    message: bool,
+}
+
+/// Everything that runs.
+pub struct Tasks {
+    world: World,
+    running: BTreeMap<TaskId, Task>,
+    pub polls: u64,
+}
+
+/// What one step was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stepped {
+    /// This task was polled; done?
+    Polled { task: TaskId, done: bool },
+    /// Time passed.
+    Waited,
+    /// Nothing is to happen until the time asked for.
+    Quiet,
+}
+
+impl Tasks {
+    pub fn new(world: World) -> Tasks {
+        Tasks { world, running: BTreeMap::new(), polls: 0 }
+    }
+
+    pub fn start(&mut self, future: impl Future<Output = ()> + 'static) -> TaskId {
+        let task = {
+            let mut state = self.world.state();
+            state.tasks_made += 1;
+            state.tasks_made
+        };
+        self.insert(task, Box::pin(future), false);
+        task
+    }
+
+    fn insert(&mut self, task: TaskId, future: Future0, message: bool) {
+        let ready = self.world.0.ready.clone();
+        ready.lock().expect("one thread").insert(task);
+        let waker = Waker::from(Arc::new(Waking { task, ready }));
+        self.running.insert(task, Task { future, waker, message });
+    }
+
+    /// Ends a task where it stands: a crash.
+    pub fn drop_task(&mut self, task: TaskId) {
+        self.running.remove(&task);
+    }
+
+    /// Messages under way are lost.
+    pub fn drop_messages(&mut self) {
+        let messages: Vec<TaskId> =
+            self.running.iter().filter(|(_, task)| task.message).map(|(id, _)| *id).collect();
+        messages.into_iter().for_each(|task| self.drop_task(task));
+        let spawned = std::mem::take(&mut self.world.state().spawned);
+        let kept = spawned.into_iter().filter(|(_, _, message)| !message).collect();
+        self.world.state().spawned = kept;
+    }
+
+    pub fn is_message(&self, task: TaskId) -> bool {
+        self.running.get(&task).is_some_and(|task| task.message)
+    }
+
+    /// Lets one ready task run, or time pass, up to `until_ms`.
+    pub fn step(&mut self, until_ms: u64) -> Stepped {
+        let spawned = std::mem::take(&mut self.world.state().spawned);
+        for (task, future, message) in spawned {
+            self.insert(task, future, message);
+        }
+        let chosen = {
+            let mut ready = self.world.0.ready.lock().expect("one thread");
+            let at = self.world.below(ready.len() as u64) as usize;
+            let chosen = ready.iter().nth(at).copied();
+            chosen.inspect(|task| drop(ready.remove(task)))
+        };
+        let Some(task) = chosen else {
+            return if self.world.advance(until_ms) { Stepped::Waited } else { Stepped::Quiet };
+        };
+        self.polls += 1;
+        let Some(running) = self.running.get_mut(&task) else { return Stepped::Waited };
+        let done = running.future.as_mut().poll(&mut Context::from_waker(&running.waker)).is_ready();
+        if done {
+            self.running.remove(&task);
+        }
+        Stepped::Polled { task, done }
+    }
+}
+
+/// Runs a future that needs nobody else to its end.
+pub fn finish<T>(future: impl Future<Output = T>) -> T {
+    let mut future = std::pin::pin!(future);
+    let mut context = Context::from_waker(Waker::noop());
+    for _ in 0..1_000_000 {
+        if let Poll::Ready(done) = future.as_mut().poll(&mut context) {
+            return done;
+        }
+    }
+    panic!("a future that was to need nobody else waits for somebody");
+}

@@ -1,0 +1,162 @@
+//! What a case says a call changes, against what it changed.
+
+use super::difference;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use state::names::RelationNumber;
+use state::settings::{self, Bag};
+use state::unit::hook::{HookContext, Immediate, PortWrites, Ports, Side};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A case without effects must change nothing, which is what the default expects.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Expected {
+    /// unit_status, application_status, workload_version, log, action_log; as [`said_as_json`] shows them.
+    immediate: Map<String, Value>,
+    on_commit: OnCommit,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct OnCommit {
+    relation_settings: BTreeMap<String, SideChanges>,
+    open_ports: Ports,
+    close_ports: Ports,
+    charm_state: Option<BTreeMap<String, String>>,
+    action_results: Map<String, Value>,
+    action_failed: Option<String>,
+    #[serde(flatten)]
+    other: Map<String, Value>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct SideChanges {
+    unit: BagDifference,
+    app: BagDifference,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct BagDifference {
+    set: Bag,
+    delete: BTreeSet<String>,
+}
+
+impl BagDifference {
+    fn applied_to(&self, bag: &Bag) -> Bag {
+        let mut bag = bag.clone();
+        let deleted = self.delete.iter().map(|key| (key.clone(), String::new()));
+        settings::apply(&mut bag, &self.set.clone().into_iter().chain(deleted).collect());
+        bag
+    }
+}
+
+impl Expected {
+    pub fn problems(&self, before: &HookContext, after: &HookContext, said: &[Immediate]) -> Vec<String> {
+        let mut problems = self.on_commit.problems(before, after);
+        let actual = said_as_json(after, said);
+        if self.immediate != actual {
+            problems.push(difference("immediate", &self.immediate, actual));
+        }
+        problems
+    }
+}
+
+impl OnCommit {
+    fn problems(&self, before: &HookContext, after: &HookContext) -> Vec<String> {
+        let mut problems = Vec::new();
+        let mut by_number: BTreeMap<RelationNumber, &SideChanges> = BTreeMap::new();
+        for (id, changes) in &self.relation_settings {
+            match id.rsplit(':').next().and_then(|number| number.parse().ok()) {
+                Some(number) => {
+                    by_number.insert(number, changes);
+                }
+                None => problems.push(format!("  relation_settings: {id} is no relation id")),
+            }
+        }
+        let unchanged = SideChanges::default();
+        for number in before.relations.keys() {
+            let changes = by_number.remove(number).unwrap_or(&unchanged);
+            for (side, change) in [(Side::Unit, &changes.unit), (Side::Application, &changes.app)] {
+                let expected = change.applied_to(&before.own_bag(*number, side));
+                let actual = after.own_bag(*number, side);
+                if expected != actual {
+                    problems.push(difference(
+                        &format!("{side:?} bag of relation {number}"),
+                        expected,
+                        actual,
+                    ));
+                }
+            }
+        }
+        problems.extend(
+            by_number
+                .keys()
+                .map(|number| format!("  there is no relation {number}")),
+        );
+        let ports = PortWrites {
+            open: self.open_ports.clone(),
+            close: self.close_ports.clone(),
+        };
+        if ports != after.writes.ports {
+            problems.push(difference("ports", ports, &after.writes.ports));
+        }
+        let state = self.charm_state.as_ref().unwrap_or(&before.charm_state);
+        if *state != after.own_state().unwrap_or_default() {
+            problems.push(difference("charm state", state, after.own_state()));
+        }
+        let action = &after.writes.action;
+        if (&self.action_results, &self.action_failed) != (&action.results, &action.failed) {
+            problems.push(difference(
+                "action",
+                (&self.action_results, &self.action_failed),
+                action,
+            ));
+        }
+        problems.extend(
+            self.other
+                .keys()
+                .map(|name| format!("  effect {name} is not known here")),
+        );
+        problems
+    }
+}
+
+/// The last status and version, every line.
+fn said_as_json(context: &HookContext, said: &[Immediate]) -> Map<String, Value> {
+    let mut shown = Map::new();
+    let (mut lines, mut progress) = (Vec::new(), Vec::new());
+    for one in said {
+        let status = |status: &str, message: &str| json!({"status": status, "message": message});
+        match one {
+            Immediate::UnitStatus { status: to, message } => {
+                shown.insert("unit_status".to_owned(), status(to, message));
+            }
+            Immediate::ApplicationStatus { status: to, message } => {
+                shown.insert("application_status".to_owned(), status(to, message));
+            }
+            Immediate::WorkloadVersion(version) => {
+                shown.insert("workload_version".to_owned(), json!(version));
+            }
+            Immediate::Log { level, text } => {
+                let module = format!("unit.{}.juju-log", context.unit);
+                lines.push(json!({"level": level.to_string(), "message": text, "module": module}));
+            }
+            Immediate::ActionLog(text) => progress.push(json!(text)),
+            Immediate::Output { .. } => {
+                shown.insert(
+                    "output".to_owned(),
+                    json!("the hook's own output is no tool's to say"),
+                );
+            }
+        }
+    }
+    for (name, list) in [("log", lines), ("action_log", progress)] {
+        if !list.is_empty() {
+            shown.insert(name.to_owned(), Value::Array(list));
+        }
+    }
+    shown
+}

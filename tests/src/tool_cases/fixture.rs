@@ -1,0 +1,417 @@
+//! The fixtures of a case file, patched, as hook contexts.
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use state::life::Life;
+use state::names::{RelationNumber, UnitName, Uuid};
+use state::unit::hook::{
+    ALL_ENDPOINTS, Action, Address, Cause, Counterpart, Device, Goal, GoalState, HookContext, Model, Network,
+    Ports, Relation, Status, Statuses, Writes,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// `context` of a case: a fixture and a merge patch over it.
+#[derive(Deserialize)]
+pub struct Source {
+    base: String,
+    #[serde(default)]
+    patch: Value,
+}
+
+impl Source {
+    pub fn of(base: &str) -> Source {
+        Source {
+            base: base.to_owned(),
+            patch: Value::Null,
+        }
+    }
+}
+
+/// The patched fixture. Fixtures are built on each other in the same way.
+pub fn resolve(fixtures: &BTreeMap<String, Value>, source: &Source) -> Result<Value, String> {
+    let fixture = fixtures
+        .get(&source.base)
+        .ok_or(format!("no fixture {}", source.base))?;
+    let mut resolved = match fixture.get("base").and_then(Value::as_str) {
+        Some(base) => {
+            let patch = fixture.get("patch").cloned().unwrap_or_default();
+            resolve(
+                fixtures,
+                &Source {
+                    base: base.to_owned(),
+                    patch,
+                },
+            )?
+        }
+        None => fixture.clone(),
+    };
+    if source.patch.is_object() {
+        merge(&mut resolved, &source.patch);
+    }
+    Ok(resolved)
+}
+
+fn merge(target: &mut Value, patch: &Value) {
+    let (Value::Object(members), Value::Object(changes)) = (&mut *target, patch) else {
+        *target = patch.clone();
+        return;
+    };
+    for (key, change) in changes {
+        match members.get_mut(key) {
+            // Into an empty place a value is taken as it is, nulls included.
+            None => {
+                members.insert(key.clone(), change.clone());
+            }
+            Some(_) if change.is_null() => {
+                members.remove(key);
+            }
+            Some(member) => merge(member, change),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Fixture {
+    unit: UnitName,
+    #[serde(default)]
+    hook: String,
+    model_type: Option<String>,
+    #[serde(default)]
+    leader: bool,
+    model: FixtureModel,
+    #[serde(default)]
+    relations: BTreeMap<String, FixtureRelation>,
+    relation_id: Option<RelationNumber>,
+    remote_unit: Option<String>,
+    remote_app: Option<String>,
+    departing_unit: Option<UnitName>,
+    hook_storage: Option<String>,
+    action: Option<FixtureAction>,
+    #[serde(default)]
+    config: FixtureConfig,
+    #[serde(default)]
+    charm_state: BTreeMap<String, String>,
+    #[serde(default)]
+    status: FixtureStatuses,
+    #[serde(default)]
+    opened_ports: BTreeMap<String, BTreeSet<String>>,
+    #[serde(default)]
+    machine_ports_of_other_units: BTreeMap<UnitName, Value>,
+    private_address: Option<String>,
+    public_address: Option<String>,
+    #[serde(default)]
+    networks: BTreeMap<String, FixtureNetwork>,
+    #[serde(default)]
+    storage: BTreeMap<String, FixtureStorage>,
+    #[serde(default)]
+    goal_state: FixtureGoals,
+}
+
+#[derive(Deserialize)]
+struct FixtureModel {
+    name: String,
+    uuid: Uuid,
+}
+
+#[derive(Deserialize)]
+struct FixtureRelation {
+    endpoint: String,
+    #[serde(default)]
+    peer: bool,
+    key: String,
+    remote_app: String,
+    remote_model_uuid: Uuid,
+    #[serde(default)]
+    life: Life,
+    #[serde(default)]
+    suspended: bool,
+    #[serde(default)]
+    members: BTreeSet<UnitName>,
+    #[serde(default)]
+    units: BTreeMap<UnitName, BTreeMap<String, String>>,
+    #[serde(default)]
+    apps: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+#[derive(Deserialize)]
+struct FixtureAction {
+    name: String,
+    id: String,
+    params: Option<Map<String, Value>>,
+}
+
+#[derive(Default, Deserialize)]
+struct FixtureConfig {
+    #[serde(default)]
+    schema: BTreeMap<String, FixtureOption>,
+    #[serde(default)]
+    values: BTreeMap<String, Value>,
+}
+
+#[derive(Deserialize)]
+struct FixtureOption {
+    #[serde(default)]
+    default: Value,
+    #[serde(rename = "type")]
+    kind: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+struct FixtureStatus {
+    status: String,
+    #[serde(default)]
+    message: String,
+    #[serde(default)]
+    data: BTreeMap<String, Value>,
+}
+
+#[derive(Default, Deserialize)]
+struct FixtureStatuses {
+    #[serde(default)]
+    unit: FixtureStatus,
+    #[serde(default)]
+    application: FixtureStatus,
+    #[serde(default)]
+    units: BTreeMap<UnitName, FixtureStatus>,
+}
+
+#[derive(Deserialize)]
+struct FixtureNetwork {
+    #[serde(default)]
+    info: Vec<FixtureDevice>,
+    #[serde(default)]
+    egress: Vec<String>,
+    #[serde(default)]
+    ingress: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct FixtureDevice {
+    mac: String,
+    name: String,
+    #[serde(default)]
+    addrs: Vec<FixtureAddress>,
+}
+
+#[derive(Deserialize)]
+struct FixtureAddress {
+    #[serde(default)]
+    hostname: String,
+    value: String,
+    #[serde(default)]
+    cidr: String,
+}
+
+#[derive(Deserialize)]
+struct FixtureStorage {
+    kind: String,
+    location: String,
+}
+
+#[derive(Default, Deserialize)]
+struct FixtureGoals {
+    #[serde(default)]
+    units: BTreeMap<String, FixtureGoal>,
+    #[serde(default)]
+    relations: BTreeMap<String, BTreeMap<String, FixtureGoal>>,
+}
+
+#[derive(Deserialize)]
+struct FixtureGoal {
+    status: String,
+    since: String,
+}
+
+/// Reads one part of a fixture, naming it if it cannot be read.
+pub fn part<T: DeserializeOwned>(value: &Value, name: &str) -> Result<T, String> {
+    serde_json::from_value(value.clone()).map_err(|error| format!("{name}: {error}"))
+}
+
+pub fn context(value: &Value) -> Result<HookContext, String> {
+    let fixture: Fixture = part(value, "fixture")?;
+    let cause = cause(&fixture)?;
+    let machine_ports = fixture.machine_ports_of_other_units.iter();
+    let machine_ports = machine_ports.map(|(unit, value)| Ok((unit.clone(), machine_ports_of(value)?)));
+    Ok(HookContext {
+        id: format!("{}-{}-0", fixture.unit, fixture.hook),
+        cause,
+        model: Model {
+            name: fixture.model.name,
+            uuid: fixture.model.uuid,
+            kubernetes: fixture.model_type.as_deref() == Some("caas"),
+        },
+        leader: fixture.leader,
+        relations: fixture
+            .relations
+            .into_iter()
+            .map(|(number, relation)| Ok((number.parse().map_err(|_| number)?, relation.into())))
+            .collect::<Result<_, String>>()?,
+        config: effective(fixture.config),
+        charm_state: fixture.charm_state,
+        statuses: Statuses {
+            unit: fixture.status.unit.into(),
+            application: fixture.status.application.into(),
+            units: fixture
+                .status
+                .units
+                .into_iter()
+                .map(|(unit, status)| (unit, status.into()))
+                .collect(),
+        },
+        opened_ports: ports(fixture.opened_ports),
+        machine_ports: machine_ports.collect::<Result<_, String>>()?,
+        networks: fixture
+            .networks
+            .into_iter()
+            .map(|(name, network)| (name, network.into()))
+            .collect(),
+        private_address: fixture.private_address.filter(|address| !address.is_empty()),
+        public_address: fixture.public_address.filter(|address| !address.is_empty()),
+        goal_state: fixture.goal_state.into(),
+        writes: Writes::default(),
+        unit: fixture.unit,
+    })
+}
+
+fn cause(fixture: &Fixture) -> Result<Cause, String> {
+    let hook = fixture.hook.clone();
+    if let Some(action) = &fixture.action {
+        let params = action.params.clone().unwrap_or_default();
+        return Ok(Cause::Action(Action {
+            name: action.name.clone(),
+            id: action.id.clone(),
+            params,
+        }));
+    }
+    if let Some(relation) = fixture.relation_id {
+        let unit = fixture.remote_unit.as_deref().filter(|unit| !unit.is_empty());
+        let about = Counterpart {
+            relation,
+            unit: unit
+                .map(str::parse)
+                .transpose()
+                .map_err(|error| format!("{error}"))?,
+            application: fixture.remote_app.clone().unwrap_or_default(),
+            departing: fixture.departing_unit.clone(),
+        };
+        return Ok(Cause::Relation { hook, about });
+    }
+    if let Some(id) = &fixture.hook_storage {
+        let storage = fixture.storage.get(id).ok_or("hook_storage names no storage")?;
+        let (location, kind) = (storage.location.clone(), storage.kind.clone());
+        return Ok(Cause::Storage {
+            hook,
+            id: id.clone(),
+            location,
+            kind,
+        });
+    }
+    Ok(Cause::Hook(hook))
+}
+
+/// In a fixture the empty endpoint stands for all.
+fn ports(ports: BTreeMap<String, BTreeSet<String>>) -> Ports {
+    let named = |name: String| {
+        if name.is_empty() {
+            ALL_ENDPOINTS.to_owned()
+        } else {
+            name
+        }
+    };
+    ports
+        .into_iter()
+        .map(|(name, ranges)| (named(name), ranges))
+        .collect()
+}
+
+/// By endpoint, or just a list.
+fn machine_ports_of(value: &Value) -> Result<Ports, String> {
+    let by_endpoint = match value {
+        Value::Array(_) => BTreeMap::from([(String::new(), part(value, "machine ports")?)]),
+        _ => part(value, "machine ports")?,
+    };
+    Ok(ports(by_endpoint))
+}
+
+fn effective(config: FixtureConfig) -> BTreeMap<String, Value> {
+    let mut values = config.values;
+    let options = config.schema.into_iter().map(|(name, option)| {
+        let set = values.remove(&name).filter(|value| !value.is_null());
+        let value = set.unwrap_or(option.default);
+        let float = option.kind.as_deref() == Some("float");
+        match value.as_f64().filter(|_| float) {
+            Some(number) => (name, Value::from(number)),
+            None => (name, value),
+        }
+    });
+    options.collect()
+}
+
+impl From<FixtureRelation> for Relation {
+    fn from(relation: FixtureRelation) -> Relation {
+        Relation {
+            interface: String::new(),
+            endpoint: relation.endpoint,
+            peer: relation.peer,
+            key: relation.key,
+            remote_application: relation.remote_app,
+            remote_model: relation.remote_model_uuid,
+            life: relation.life,
+            suspended: relation.suspended,
+            members: relation.members,
+            unit_bags: relation.units,
+            application_bags: relation.apps,
+            unknown_bags: BTreeSet::new(),
+        }
+    }
+}
+
+impl From<FixtureStatus> for Status {
+    fn from(status: FixtureStatus) -> Status {
+        Status {
+            status: status.status,
+            message: status.message,
+            data: status.data,
+        }
+    }
+}
+
+impl From<FixtureNetwork> for Network {
+    fn from(network: FixtureNetwork) -> Network {
+        let address = |a: FixtureAddress| Address {
+            hostname: a.hostname,
+            value: a.value,
+            cidr: a.cidr,
+        };
+        let devices = network.info.into_iter().map(|device| Device {
+            mac: device.mac,
+            name: device.name,
+            addresses: device.addrs.into_iter().map(address).collect(),
+        });
+        Network {
+            devices: devices.collect(),
+            egress: network.egress,
+            ingress: network.ingress,
+        }
+    }
+}
+
+impl From<FixtureGoals> for GoalState {
+    fn from(goals: FixtureGoals) -> GoalState {
+        let goal = |goal: FixtureGoal| Goal {
+            status: goal.status,
+            since: goal.since,
+        };
+        let all =
+            |goals: BTreeMap<String, FixtureGoal>| goals.into_iter().map(|(k, g)| (k, goal(g))).collect();
+        GoalState {
+            units: all(goals.units),
+            relations: goals
+                .relations
+                .into_iter()
+                .map(|(endpoint, parties)| (endpoint, all(parties)))
+                .collect(),
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! Cases about the hook's process: its environment and which file is run.
+
+use super::difference;
+use super::fixture::{self, Source, part};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use state::names::{RelationNumber, UnitName};
+use state::unit::dispatch::{CharmFiles, Dispatch, Entry, dispatch, missing_action};
+use state::unit::environment::{Proxy, Surroundings, environment};
+use state::unit::hook::{Action, Cause, Counterpart, HookContext, Notice};
+use std::collections::BTreeMap;
+
+#[derive(Deserialize)]
+pub struct EnvCase {
+    pub id: String,
+    hook: HookKind,
+    context: Option<Source>,
+    #[serde(default)]
+    expect: BTreeMap<String, String>,
+    #[serde(default)]
+    absent: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct HookKind {
+    kind: String,
+    relation_id: Option<RelationNumber>,
+    remote_unit: Option<UnitName>,
+    remote_app: Option<String>,
+    departing_unit: Option<UnitName>,
+    storage_id: Option<String>,
+    secret: Option<String>,
+    revision: Option<u32>,
+    name: Option<String>,
+    id: Option<String>,
+    workload: Option<String>,
+    notice: Option<HookNotice>,
+    check: Option<String>,
+    #[serde(default)]
+    legacy_proxy: BTreeMap<String, String>,
+    #[serde(default, alias = "juju_proxy")]
+    charm_proxy: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+struct HookNotice {
+    id: String,
+    #[serde(rename = "type")]
+    kind: String,
+    key: String,
+}
+
+impl EnvCase {
+    pub fn problems(&self, fixtures: &BTreeMap<String, Value>) -> Vec<String> {
+        self.run(fixtures)
+            .unwrap_or_else(|problem| vec![format!("  {problem}")])
+    }
+
+    fn run(&self, fixtures: &BTreeMap<String, Value>) -> Result<Vec<String>, String> {
+        let plain = Source::of("plain");
+        let fixture = fixture::resolve(fixtures, self.context.as_ref().unwrap_or(&plain))?;
+        let mut context = fixture::context(&fixture)?;
+        context.cause = self.hook.cause(&fixture, &context)?;
+        let folder = format!("/var/lib/juju/agents/{}", context.unit.tag());
+        let around = Surroundings {
+            charm_dir: format!("{folder}/charm"),
+            tools_dir: format!("/var/lib/juju/tools/{}", context.unit.tag()),
+            socket: format!("{folder}/agent.socket"),
+            version: "3.6.14".to_owned(),
+            path: "/usr/bin:/bin".to_owned(),
+            legacy_proxy: proxy(&self.hook.legacy_proxy),
+            charm_proxy: proxy(&self.hook.charm_proxy),
+            ..Surroundings::default()
+        };
+        let variables: BTreeMap<String, String> = environment(&context, &around).into_iter().collect();
+        let mut problems = Vec::new();
+        for (name, expected) in &self.expect {
+            if variables.get(name) != Some(expected) {
+                problems.push(difference(name, Some(expected), variables.get(name)));
+            }
+        }
+        for name in self.absent.iter().filter(|name| variables.contains_key(*name)) {
+            problems.push(difference(name, None::<String>, &variables[name]));
+        }
+        Ok(problems)
+    }
+}
+
+fn proxy(settings: &BTreeMap<String, String>) -> Proxy {
+    let setting = |name: &str| settings.get(name).cloned().unwrap_or_default();
+    Proxy {
+        http: setting("http"),
+        https: setting("https"),
+        ftp: setting("ftp"),
+        no_proxy: setting("no"),
+    }
+}
+
+impl HookKind {
+    fn cause(&self, fixture: &Value, context: &HookContext) -> Result<Cause, String> {
+        if let Some(relation) = self.relation_id {
+            let there = context.relations.get(&relation).ok_or("no such relation")?;
+            let about = Counterpart {
+                relation,
+                unit: self.remote_unit.clone(),
+                application: self
+                    .remote_app
+                    .clone()
+                    .unwrap_or_else(|| there.remote_application.clone()),
+                departing: self.departing_unit.clone(),
+            };
+            return Ok(match self.kind.starts_with("relation-") {
+                true => Cause::Relation {
+                    hook: format!("{}-{}", there.endpoint, self.kind),
+                    about,
+                },
+                false => Cause::Commands(Some(about)),
+            });
+        }
+        if let Some(id) = &self.storage_id {
+            let name = id.split('/').next().unwrap_or_default();
+            let fact = |name: &str| part(&fixture["storage"][id][name], name);
+            let hook = format!("{name}-{}", self.kind);
+            return Ok(Cause::Storage {
+                hook,
+                id: id.clone(),
+                location: fact("location")?,
+                kind: fact("kind")?,
+            });
+        }
+        if let Some(id) = &self.secret {
+            let secret = &fixture["secrets"][id];
+            let label = secret
+                .get("consumer_label")
+                .or(secret.get("label"))
+                .and_then(Value::as_str);
+            return Ok(Cause::Secret {
+                hook: self.kind.clone(),
+                id: id.clone(),
+                label: label.unwrap_or_default().to_owned(),
+                revision: self
+                    .revision
+                    .filter(|_| matches!(self.kind.as_str(), "secret-remove" | "secret-expired")),
+            });
+        }
+        if let Some(workload) = &self.workload {
+            let notice = self.notice.as_ref();
+            return Ok(Cause::Workload {
+                hook: format!("{workload}-{}", self.kind),
+                workload: workload.clone(),
+                notice: notice.map(|n| Notice {
+                    id: n.id.clone(),
+                    kind: n.kind.clone(),
+                    key: n.key.clone(),
+                }),
+                check: self.check.clone(),
+            });
+        }
+        Ok(match self.kind.as_str() {
+            "action" => Cause::Action(Action {
+                name: self.name.clone().unwrap_or_default(),
+                id: self.id.clone().unwrap_or_default(),
+                params: Map::new(),
+            }),
+            "juju-exec" | "exec" | "run-commands" => Cause::Commands(None),
+            hook => Cause::Hook(hook.to_owned()),
+        })
+    }
+}
+
+#[derive(Deserialize)]
+pub struct DispatchCase {
+    pub id: String,
+    kind: String,
+    name: String,
+    /// Mode of each file in octal, `dir`, or `-> target`.
+    tree: BTreeMap<String, String>,
+    expect: Outcome,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Outcome {
+    exec: Option<String>,
+    #[serde(rename = "JUJU_DISPATCH_PATH")]
+    dispatch_path: Option<String>,
+    result: Option<String>,
+    text: Option<String>,
+    message: Option<String>,
+}
+
+impl DispatchCase {
+    pub fn problems(&self) -> Vec<String> {
+        let action = self.kind == "action";
+        let path = format!("{}/{}", if action { "actions" } else { "hooks" }, self.name);
+        let files = CharmFiles {
+            metadata: self.entry("metadata.yaml") != Entry::Absent,
+            dispatch: self.entry("dispatch"),
+            own: self.entry(&path),
+        };
+        let decision = dispatch(files, &path);
+        let expect = &self.expect;
+        let result = expect.result.as_deref().unwrap_or_default();
+        let as_expected = match &decision {
+            Dispatch::Run(file) => {
+                expect.exec.as_ref() == Some(file) && expect.dispatch_path.as_ref().is_none_or(|p| *p == path)
+            }
+            Dispatch::Missing if action => {
+                let message = missing_action(&UnitName::new("myapp", 0));
+                result == "failed"
+                    && expect
+                        .message
+                        .as_ref()
+                        .is_none_or(|expected| *expected == message)
+            }
+            Dispatch::Missing => matches!(result, "missing" | "skipped" | "skip" | "success" | "ok"),
+            Dispatch::Failed(text) => {
+                let words = expect.text.as_ref().or(expect.message.as_ref());
+                matches!(result, "error" | "failed") && words.is_none_or(|words| text.contains(words))
+            }
+        };
+        if as_expected {
+            return Vec::new();
+        }
+        let shown = (&expect.exec, &expect.result, &expect.text, &expect.message);
+        vec![difference("dispatch", shown, decision)]
+    }
+
+    fn entry(&self, path: &str) -> Entry {
+        let Some(mode) = self.tree.get(path) else {
+            return Entry::Absent;
+        };
+        if let Some(target) = mode.strip_prefix("->") {
+            let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+            return self.entry(&joined(folder, target.trim()));
+        }
+        match u32::from_str_radix(mode, 8) {
+            Err(_) => Entry::Directory,
+            Ok(mode) if mode & 0o111 != 0 => Entry::Executable,
+            Ok(_) => Entry::NotExecutable,
+        }
+    }
+}
+
+/// `target` seen from `folder`, without `..`.
+fn joined(folder: &str, target: &str) -> String {
+    let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
+    for part in target.split('/') {
+        match part {
+            "." | "" => {}
+            ".." => {
+                parts.pop();
+            }
+            name => parts.push(name),
+        }
+    }
+    parts.join("/")
+}
