@@ -31,6 +31,11 @@ pub enum End {
     Dead,
 }
 
+/// The controller could not be asked, or asks to be asked again.
+fn is_passing(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<ApiError>().is_some_and(ApiError::is_passing)
+}
+
 /// A unit agent's starts, for the back-off.
 #[derive(Clone, Copy, Debug)]
 struct Tended {
@@ -137,19 +142,7 @@ impl<A: MachineApi> Machiner<A> {
         deployed: &BTreeMap<Uuid, Folder>,
     ) -> Result<()> {
         match step {
-            Step::Deploy(unit) => {
-                let assigned = view.and_then(|view| view.units.get(&unit));
-                let name = &assigned.expect("units are deployed when they are assigned").name;
-                let folder = self.deployer.folder(name);
-                if deployed.values().any(|other| other.root() == folder.root()) {
-                    // the name's older holder is still being recalled
-                    anyhow::bail!("{} is still another unit's folder", folder.root().display());
-                }
-                let config = self.deployer.prepare(unit, name)?;
-                self.api.set_token(unit, &config.token).await?;
-                self.deployer.note_token_set(&folder)?;
-                self.keep(unit, &folder)
-            }
+            Step::Deploy(unit) => self.deploy(unit, view, deployed).await,
             Step::Keep(unit) => {
                 let folder = &deployed[&unit];
                 if !self.deployer.token_is_set(folder) {
@@ -169,8 +162,34 @@ impl<A: MachineApi> Machiner<A> {
                 tracing::info!("recalled {}", folder.tag());
                 Ok(())
             }
-            Step::Remove(unit) => self.removed(unit).await,
+            Step::Remove(unit) => match self.removed(unit).await {
+                // it lived, and its folder is gone: its agent takes the replica and ends it properly
+                Err(error) if !is_passing(&error) => {
+                    tracing::info!("deployed again to end properly: {error:#}");
+                    self.deploy(unit, view, deployed).await
+                }
+                other => other,
+            },
         }
+    }
+
+    async fn deploy(
+        &self,
+        unit: Uuid,
+        view: Option<&MachineView>,
+        deployed: &BTreeMap<Uuid, Folder>,
+    ) -> Result<()> {
+        let assigned = view.and_then(|view| view.units.get(&unit));
+        let name = &assigned.expect("units are deployed when they are assigned").name;
+        let folder = self.deployer.folder(name);
+        if deployed.values().any(|other| other.root() == folder.root()) {
+            // the name's older holder is still being recalled
+            anyhow::bail!("{} is still another unit's folder", folder.root().display());
+        }
+        let config = self.deployer.prepare(unit, name)?;
+        self.api.set_token(unit, &config.token).await?;
+        self.deployer.note_token_set(&folder)?;
+        self.keep(unit, &folder)
     }
 
     async fn removed(&self, unit: Uuid) -> Result<()> {

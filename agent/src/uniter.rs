@@ -467,8 +467,6 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
         let operation = record.operation.clone();
         let committed = self.api.commit(Commit { epoch, record }).await?;
         self.heard();
-        // the controller takes a record as the end of what it was told is running
-        self.facts.borrow_mut().executing_shown = None;
         for dropped in &committed.dropped {
             tracing::warn!("record {sequence}: {dropped}");
         }

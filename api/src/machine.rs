@@ -12,7 +12,7 @@ use std::future::Future;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assigned {
     pub name: UnitName,
-    /// Own life; Dead = its agent has finished, recall it.
+    /// Effective life; Dead = its agent has finished, recall it.
     pub life: Life,
 }
 

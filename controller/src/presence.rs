@@ -3,7 +3,7 @@
 
 use state::names::Uuid;
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 /// An agent that was silent so long is shown as lost: four heartbeat periods of its reader.
 pub const LOST_AFTER_MS: u64 = 4 * api::WATCH_SILENCE_MS;
@@ -14,6 +14,8 @@ pub struct Seen {
     pub last_ms: u64,
     /// What it runs: `running config-changed hook`.
     pub executing: Option<String>,
+    /// Streams it has open.
+    pub streams: u32,
 }
 
 pub struct Presence {
@@ -38,7 +40,20 @@ impl Presence {
     }
 
     pub fn executes(&self, agent: Uuid, executing: Option<String>, now_ms: u64) {
-        self.seen().insert(agent, Seen { last_ms: now_ms, executing });
+        let mut all = self.seen();
+        let seen = all.entry(agent).or_default();
+        (seen.last_ms, seen.executing) = (now_ms, executing);
+    }
+
+    /// A stream of this agent was opened; it lasts until the answer is dropped.
+    pub fn stream(self: &Arc<Self>, agent: Uuid) -> Stream {
+        self.seen().entry(agent).or_default().streams += 1;
+        Stream { presence: Arc::clone(self), agent }
+    }
+
+    /// Some agent takes this unit's stream right now.
+    pub fn is_streaming(&self, agent: Uuid) -> bool {
+        self.seen().get(&agent).is_some_and(|seen| seen.streams > 0)
     }
 
     pub fn forget(&self, agent: Uuid) {
@@ -51,6 +66,20 @@ impl Presence {
 
     fn seen(&self) -> std::sync::MutexGuard<'_, BTreeMap<Uuid, Seen>> {
         self.seen.lock().expect("no holder of the roll panics")
+    }
+}
+
+/// One open stream of an agent.
+pub struct Stream {
+    presence: Arc<Presence>,
+    agent: Uuid,
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if let Some(seen) = self.presence.seen().get_mut(&self.agent) {
+            seen.streams = seen.streams.saturating_sub(1);
+        }
     }
 }
 

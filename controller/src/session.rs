@@ -24,7 +24,7 @@ pub struct Controller<S, O> {
     pub outside: O,
     /// Its uuid: the name in its certificate.
     pub id: Uuid,
-    pub presence: Presence,
+    pub presence: Arc<Presence>,
     pub(crate) leases: tokio::sync::Mutex<Leases>,
 }
 
@@ -44,7 +44,7 @@ impl<S: Store, O: Outside> Controller<S, O> {
     pub fn new(store: S, outside: O, id: Uuid) -> Arc<Controller<S, O>> {
         let now_ms = outside.monotonic_ms();
         let leases = tokio::sync::Mutex::new(Leases::new(now_ms));
-        Arc::new(Controller { store, outside, id, presence: Presence::new(now_ms), leases })
+        Arc::new(Controller { store, outside, id, presence: Arc::new(Presence::new(now_ms)), leases })
     }
 
     /// The session of whoever holds this token.

@@ -24,6 +24,22 @@ impl<S: Store, O: Outside> Session<S, O> {
     }
 }
 
+impl<S: Store, O: Outside> Session<S, O> {
+    /// An agent whose stream is open lives: another one may not take its unit over. What is left of a dead agent's
+    /// stream is closed within its silence, so the newcomer asks again until then (design 6).
+    async fn refuse_beside_another(&self, model: Model, unit: Uuid, nonce: Uuid) -> Result<(), ApiError> {
+        if !self.controller.presence.is_streaming(unit) {
+            return Ok(());
+        }
+        let session = self.controller.store.read(move |reader| read(reader, &model.session(unit))).await;
+        if session.is_some_and(|session| session.nonce == nonce) {
+            return Ok(());
+        }
+        let message = "another agent serves this unit and is connected now";
+        Err(ApiError::new(ErrorCode::Blocked, message).hint("one of the two runs in a copy of the unit's folder"))
+    }
+}
+
 /// A unit says that an action runs: it is the oldest of its unfinished ones (spec A.16).
 fn begin_action(draft: &mut Draft, model: Model, unit: Uuid, executing: Option<&str>, now_ms: i64) {
     let Some(name) = executing.and_then(|text| text.strip_prefix("running action ")) else { return };
@@ -42,8 +58,10 @@ impl<S: Store, O: Outside> UnitApi for Session<S, O> {
 
     async fn attach(&self, attach: Attach) -> Result<Attached, ApiError> {
         let (model, unit) = self.unit(Route::Attach)?;
-        let attached =
-            self.controller.run(move |draft| session::attach(draft, model, unit, attach.nonce)).await?.answer;
+        self.refuse_beside_another(model, unit, attach.nonce).await?;
+        let Attach { nonce, epoch } = attach;
+        let attached = self.controller.run(move |draft| session::attach(draft, model, unit, nonce, epoch));
+        let attached = attached.await?.answer;
         self.controller.presence.executes(unit, None, self.controller.outside.monotonic_ms());
         let history = self.controller.store.history();
         let (sequence, digest, replica) = match attached.replica {

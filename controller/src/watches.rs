@@ -6,6 +6,7 @@
 
 use crate::authority::unauthorised;
 use crate::outside::Outside;
+use crate::presence::Stream;
 use crate::session::{Controller, stored};
 use crate::store::Store;
 use api::error::{ApiError, ErrorCode};
@@ -86,6 +87,8 @@ pub struct UnitWatch<S, O> {
     shown: Option<view::Shown>,
     ahead: VecDeque<(u64, Vec<String>)>,
     removed: bool,
+    /// Open as long as this is.
+    _stream: Stream,
 }
 
 impl<S: Store, O: Outside> UnitWatch<S, O> {
@@ -105,8 +108,10 @@ impl<S: Store, O: Outside> UnitWatch<S, O> {
             None => None,
         };
         let position = from.unwrap_or_default();
+        let stream = controller.presence.stream(unit);
         let cursor = Cursor::new(controller, unit, position);
-        let watch = UnitWatch { cursor, model, epoch, shown, ahead: VecDeque::new(), removed: false };
+        let ahead = VecDeque::new();
+        let watch = UnitWatch { cursor, model, epoch, shown, ahead, removed: false, _stream: stream };
         watch.check_epoch().await?;
         Ok(watch)
     }

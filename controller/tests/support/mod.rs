@@ -206,6 +206,7 @@ impl<A: UnitApi> Agent<A> {
             operation,
             outcome: Outcome::Ok,
             episode: None,
+            memory: None,
             writes: Writes::default(),
             said: Vec::new(),
             at_ms: 5,

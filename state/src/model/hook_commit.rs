@@ -4,9 +4,10 @@
 //!
 //! | write | kind | when it cannot be applied |
 //! |---|---|---|
-//! | own bag, scope entered or left, charm state, closed ports | unconditional | dropped with a reason: what it belongs to is gone |
+//! | own bag, scope left, charm state, closed ports | unconditional | dropped with a reason: what it belongs to is gone |
 //! | application's bag | conditional | refused: the unit is not the leader |
 //! | opened ports | conditional | refused: another unit of the machine has them |
+//! | scope entered | conditional | refused: the unit or the relation is not alive |
 //! | dying | conditional | refused: scopes or subordinates are left |
 //! | statuses, log lines, workload version | said | always stand; ordered by (run, call) |
 //!
@@ -68,7 +69,7 @@ pub fn commit(
     in_order(&stored, record)?;
     well_formed(&stored.local, record)?;
 
-    let mut local = stored.local.clone();
+    let mut local = record.memory.as_deref().unwrap_or(&stored.local).clone();
     local.sequence = record.sequence - 1;
     let of = Of { id: unit, doc: &doc, record, local: &stored.local };
     let mut committed = Committed { refusal: refusal(draft, model, &of)?, dropped: Vec::new() };
@@ -180,7 +181,7 @@ fn publishes(record: &Record) -> bool {
     }
 }
 
-/// Why the conditional writes cannot be made, if they cannot. Dying, the last of them, is done on the way.
+/// Why the conditional writes cannot be made, if they cannot. Dying and entering a scope are done on the way.
 fn refusal(draft: &mut Draft, model: Model, of: &Of) -> Result<Option<String>, Refusal> {
     if !publishes(of.record) || !of.record.is_conditional() {
         return Ok(None);
@@ -199,10 +200,18 @@ fn refusal(draft: &mut Draft, model: Model, of: &Of) -> Result<Option<String>, R
     if let Some(conflict) = port_conflict(draft, model, of) {
         return Ok(Some(conflict));
     }
-    if of.record.operation == Operation::Die {
-        return Ok(unit::set_dead(draft, model, of.id).err().map(|refusal| refusal.message));
-    }
-    Ok(None)
+    let done = match &of.record.operation {
+        Operation::Die => unit::set_dead(draft, model, of.id),
+        Operation::EnterScope { uuid, settings, .. } => {
+            relation::enter_scope(draft, model, of.id, *uuid, settings)
+        }
+        Operation::Deploy(_)
+        | Operation::LeaveScope { .. }
+        | Operation::Hook(_)
+        | Operation::Action { .. }
+        | Operation::Restate => Ok(()),
+    };
+    Ok(done.err().map(|refusal| refusal.message))
 }
 
 /// A range to open meets one that another unit of the machine has open.
@@ -252,22 +261,37 @@ fn effects(draft: &mut Draft, model: Model, of: &Of, after: &Local, dropped: &mu
         write_ports(draft, model, of, &after.ports);
     }
     match &of.record.operation {
-        Operation::EnterScope { uuid, settings, .. } => {
-            if let Err(refusal) = relation::enter_scope(draft, model, of.id, *uuid, settings) {
-                dropped.push(refusal.message);
-            }
-        }
         Operation::LeaveScope { uuid, .. } => relation::leave_scope(draft, model, of.id, *uuid),
         Operation::Hook(Hook::Relation { relation: number, event: RelationEvent::Broken, .. }) => {
             let known = of.local.relations.get(number).expect("a record was checked for this");
             relation::leave_scope(draft, model, of.id, known.uuid);
         }
+        Operation::Restate => restate(draft, model, of, dropped),
         Operation::Deploy(_)
+        | Operation::EnterScope { .. }
         | Operation::Hook(_)
         | Operation::Action { .. }
-        | Operation::Restate
         | Operation::Die => {}
     }
+}
+
+/// The store was restored from an older copy: the unit says again all it has published (design 4). What it was part
+/// of and the store does not know is dropped; the unit sees it missing and departs from it.
+fn restate(draft: &mut Draft, model: Model, of: &Of, dropped: &mut Vec<String>) {
+    let Some(memory) = &of.record.memory else { return };
+    for (number, mine) in &memory.relations {
+        if let Err(refusal) = relation::enter_scope(draft, model, of.id, mine.uuid, &mine.bag) {
+            dropped.push(format!("relation {number}: {}", refusal.message));
+            continue;
+        }
+        let mut bag = draft.get(&model.bag(mine.uuid, of.id)).unwrap_or_default();
+        if bag.values != mine.bag {
+            bag.values = mine.bag.clone();
+            bag.counter += 1;
+            draft.put(&model.bag(mine.uuid, of.id), &bag);
+        }
+    }
+    write_ports(draft, model, of, &memory.ports);
 }
 
 /// A change that changes nothing bumps no counter (I7).

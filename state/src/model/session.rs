@@ -16,7 +16,16 @@ pub struct Attached {
 
 /// An agent begins to speak for its unit. The nonce was journaled by the agent first: the same nonce again (a reply
 /// was lost) gets the same epoch. A unit that was removed is refused with the tombstone as evidence (design 7).
-pub fn attach(draft: &mut Draft, model: Model, unit: Uuid, nonce: Uuid) -> Result<Attached, Refusal> {
+///
+/// `held` is the epoch the agent's folder last had; 0 = a folder that never had one. A folder with an older epoch than
+/// the newest is a copy of one that went on (I34). One with a newer epoch is not: the store was restored.
+pub fn attach(
+    draft: &mut Draft,
+    model: Model,
+    unit: Uuid,
+    nonce: Uuid,
+    held: u64,
+) -> Result<Attached, Refusal> {
     require_unit(draft, model, unit)?;
     let session = draft.get(&model.session(unit)).unwrap_or_default();
     let mut replica = draft.get(&model.replica(unit));
@@ -26,7 +35,10 @@ pub fn attach(draft: &mut Draft, model: Model, unit: Uuid, nonce: Uuid) -> Resul
     if session.epoch > 0 && session.nonce == nonce {
         return Ok(Attached { epoch: session.epoch, replica });
     }
-    let epoch = session.epoch + 1;
+    if held > 0 && held < session.epoch {
+        return Err(newer(session.epoch, held));
+    }
+    let epoch = session.epoch.max(held) + 1;
     draft.put(&model.session(unit), &SessionDoc { epoch, nonce });
     Ok(Attached { epoch, replica })
 }
@@ -38,8 +50,12 @@ pub fn check_epoch(draft: &mut Draft, model: Model, unit: Uuid, epoch: u64) -> R
     if epoch == newest && epoch > 0 {
         return Ok(());
     }
+    Err(newer(newest, epoch))
+}
+
+fn newer(newest: u64, epoch: u64) -> Refusal {
     let message = format!("a newer agent of this unit has attached (epoch {newest}, this one is {epoch})");
-    Err(Refusal::new(Code::Fenced, message).hint("this agent is a copy; stop it"))
+    Refusal::new(Code::Fenced, message).hint("this agent is a copy; stop it")
 }
 
 fn require_unit(draft: &mut Draft, model: Model, unit: Uuid) -> Result<(), Refusal> {

@@ -284,6 +284,7 @@ impl Local {
             writes: Default::default(),
             said: Vec::new(),
             at_ms,
+            memory: None,
         }
     }
 
@@ -335,8 +336,12 @@ impl Local {
             self.remember(&said.what);
         }
         if record.operation == Operation::Restate {
-            // says what was done before; nothing is done by it
-            self.outbox.push(record.clone());
+            // It says what was done before, the unsent records included; nothing is done by it. What waited for an
+            // answer is decided anew: its store is gone, and the answer with it.
+            if let Step::Unanswered { episode, .. } = &mut self.step {
+                self.step = episode.take().map_or(Step::Idle, Step::Failed);
+            }
+            self.outbox = vec![record.clone()];
             return;
         }
         let episode = match std::mem::take(&mut self.step) {
@@ -365,6 +370,10 @@ impl Local {
             None => {
                 self.conclude(&record, episode);
                 self.overlay_application_bags(&record, revision);
+            }
+            // no failure of anybody's: the relation is going away, and the view is about to say so
+            Some(_) if matches!(record.operation, Operation::EnterScope { .. }) => {
+                self.step = episode.map_or(Step::Idle, Step::Failed);
             }
             Some(reason) => self.fail(&record, reason, retry, episode),
         }

@@ -1,6 +1,7 @@
 //! What a unit sends: one record per outcome, applied exactly once, in order (design 4).
 
 use super::hook::{Immediate, Writes};
+use super::local::Local;
 use super::operation::Operation;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -73,6 +74,9 @@ pub struct Record {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub said: Vec<Said>,
     pub at_ms: i64,
+    /// With a restatement: the whole memory, without its outbox.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Box<Local>>,
 }
 
 fn is_default(writes: &Writes) -> bool {
@@ -86,12 +90,12 @@ impl Record {
     }
 
     /// Holds a write that may be refused, so nothing further begins until it is answered (design 4): leader-only
-    /// bags and statuses, ports that may conflict, and dying.
+    /// bags, ports that may conflict, entering a scope, and dying.
     pub fn is_conditional(&self) -> bool {
         self.outcome.advances()
             && (self.writes.bags.values().any(|bag| !bag.application.is_empty())
                 || !self.writes.ports.open.is_empty()
-                || self.operation == Operation::Die)
+                || matches!(self.operation, Operation::Die | Operation::EnterScope { .. }))
     }
 }
 

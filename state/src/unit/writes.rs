@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Documents one hook may write: of a transaction's 100, without what the record says and without some 10 of the
+/// Documents one hook may write: of a transaction's 100, without what the record says and without some 20 of the
 /// record's own (sequence, digest, replica, ...).
-pub const WRITES_MAX: usize = 100 - SAID_MAX - 10;
+pub const WRITES_MAX: usize = 100 - SAID_MAX - 20;
 
 /// Bytes of a transaction's 1 MiB that a unit's own data may take: a quarter is left for 60 lines of some 4 KiB that
 /// the record says.

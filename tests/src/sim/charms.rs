@@ -35,6 +35,8 @@ struct Talk {
     answer: Option<Reply>,
     exit: Option<Exit>,
     killed: bool,
+    /// The machine's hook lock, for as long as the process lives.
+    lock: Option<Arc<OwnedMutexGuard<()>>>,
 }
 
 /// A hook's process.
@@ -83,7 +85,11 @@ impl Process {
     }
 
     fn kill(&self) {
-        self.talk().killed = true;
+        let mut talk = self.talk();
+        talk.killed = true;
+        let lock = talk.lock.take();
+        drop(talk);
+        drop(lock);
         self.changed.notify_waiters();
     }
 }
@@ -255,14 +261,18 @@ impl Charms for SimCharms {
             state.lock.upgrade()
         };
         self.world.note(Fact::HookBegan { unit: self.unit, run: run.number, locked: lock.is_some() });
+        process.talk().lock = lock;
         let (world, of, cause) = (self.world.clone(), process.clone(), context.clone());
         let unit = self.unit;
         self.world.release(async move {
             let exit = script::run(&world, &of, &cause).await;
-            drop(lock);
             if !of.is_killed() {
                 world.note(Fact::HookEnded { unit, run: of.run });
-                of.talk().exit = Some(exit);
+                let mut talk = of.talk();
+                talk.exit = Some(exit);
+                let lock = talk.lock.take();
+                drop(talk);
+                drop(lock);
                 of.changed.notify_waiters();
             }
         });

@@ -139,7 +139,7 @@ async fn execute(
 }
 
 async fn remove(session: &SimSession, unit: Uuid) -> Result<(), ApiError> {
-    match session.remove_unit(unit).await {
+    match MachineApi::remove_unit(session, unit).await {
         Err(error) if matches!(error.code, ErrorCode::Removed | ErrorCode::NotFound) => Ok(()),
         other => other,
     }

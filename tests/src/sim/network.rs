@@ -312,43 +312,41 @@ impl Watch for SimWatch {
             return Ok(again);
         }
         let (wire, world) = (&self.link.wire, &self.link.wire.world);
-        loop {
-            let shown = {
-                let mut next = pin!(self.inner.next());
-                loop {
-                    if wire.generation() != self.generation || world.now_ms() >= self.breaks_ms {
-                        return Err(unreachable("the connection broke"));
-                    }
-                    let (restarted, broken) = (pin!(wire.restarted.notified()), pin!(world.sleep_until(self.breaks_ms)));
-                    tokio::select! {
-                        biased;
-                        shown = &mut next => break shown?,
-                        () = restarted => {}
-                        () = broken => {}
-                    }
+        let shown = {
+            let mut next = pin!(self.inner.next());
+            loop {
+                if wire.generation() != self.generation || world.now_ms() >= self.breaks_ms {
+                    return Err(unreachable("the connection broke"));
                 }
-            };
-            world.pause().await;
-            if world.strikes(20) {
-                world.sleep(world.below(2_000)).await;
+                let (restarted, broken) = (pin!(wire.restarted.notified()), pin!(world.sleep_until(self.breaks_ms)));
+                tokio::select! {
+                    biased;
+                    shown = &mut next => break shown?,
+                    () = restarted => {}
+                    () = broken => {}
+                }
             }
-            if wire.is_cut_off(self.link.unit) {
-                world.sleep(WATCH_SILENCE_MS).await;
-                return Err(unreachable("silence"));
-            }
-            let mut shown = self.link.through_json(shown);
-            if world.strikes(50) {
-                self.again = Some(shown.clone());
-            }
-            if let Shown::Delta(delta) = &mut shown
-                && world.mix().has(Mutant::DeltaIsLost)
-                && !delta.full
-                && world.hits(100)
-            {
-                // its position is shown all the same
-                return Ok(Shown::Heartbeat(delta.position));
-            }
-            return Ok(shown);
+        };
+        world.pause().await;
+        if world.strikes(20) {
+            world.sleep(world.below(2_000)).await;
         }
+        if wire.is_cut_off(self.link.unit) {
+            world.sleep(WATCH_SILENCE_MS).await;
+            return Err(unreachable("silence"));
+        }
+        let shown = self.link.through_json(shown);
+        if world.strikes(50) {
+            self.again = Some(shown.clone());
+        }
+        if let Shown::Delta(delta) = &shown
+            && world.mix().has(Mutant::DeltaIsLost)
+            && !delta.full
+            && world.hits(100)
+        {
+            // its position is shown all the same
+            return Ok(Shown::Heartbeat(delta.position));
+        }
+        Ok(shown)
     }
 }

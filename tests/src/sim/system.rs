@@ -68,7 +68,7 @@ pub struct Report {
 
 /// The documents as of the last commit seen.
 #[derive(Default)]
-pub(super) struct Mirror {
+struct Mirror {
     revision: u64,
     by_key: BTreeMap<String, Stored>,
 }
@@ -103,8 +103,8 @@ impl Reader for Mirror {
 }
 
 /// The system.
-pub(super) struct System {
-    pub(super) world: World,
+struct System {
+    world: World,
     tasks: Tasks,
     store: SimStore,
     outside: SimOutside,
@@ -283,8 +283,9 @@ impl System {
         unit.agent.borrow_mut().take();
         unit.charms.kill_with_agent();
         unit.start_ms = self.world.now_ms() + 200 + self.world.below(1_000);
+        let start_ms = unit.start_ms;
         self.world.tell(|| format!("{}: its agent dies", unit.name));
-        self.wake_at(unit.start_ms);
+        self.wake_at(start_ms);
     }
 
     fn wake_at(&mut self, at_ms: u64) {

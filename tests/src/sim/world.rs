@@ -367,7 +367,10 @@ impl Tasks {
             let mut ready = self.world.0.ready.lock().expect("one thread");
             let at = self.world.below(ready.len() as u64) as usize;
             let chosen = ready.iter().nth(at).copied();
-            chosen.inspect(|task| drop(ready.remove(task)))
+            if let Some(task) = chosen {
+                ready.remove(&task);
+            }
+            chosen
         };
         let Some(task) = chosen else {
             return if self.world.advance(until_ms) { Stepped::Waited } else { Stepped::Quiet };

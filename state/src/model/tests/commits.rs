@@ -183,10 +183,16 @@ fn an_older_epoch_is_fenced_and_a_repeated_attach_is_not_a_new_one() {
     world.deploy("web", "web", 1);
     let old = Agent::attach(&mut world, "web/0");
     let attach = |world: &mut World, nonce| {
-        world.run(|draft, _| session::attach(draft, MODEL, old.unit, Uuid(nonce))).expect("it is there").epoch
+        world.run(|draft, _| session::attach(draft, MODEL, old.unit, Uuid(nonce), 0)).expect("it is there").epoch
     };
     assert_eq!(attach(&mut world, 1), old.epoch + 1);
     assert_eq!(attach(&mut world, 1), old.epoch + 1, "the reply was lost");
+    let copy = world.run(|draft, _| session::attach(draft, MODEL, old.unit, Uuid(77), old.epoch));
+    assert_eq!(refused(copy).0, Code::Fenced, "a copy of a folder that went on");
+    let restored = world.run(|draft, _| session::attach(draft, MODEL, old.unit, Uuid(78), 40));
+    assert_eq!(restored.expect("the store is older than the folder").epoch, 41);
+    let old = Agent { epoch: 41, ..old };
+    assert_eq!(attach(&mut world, 2), old.epoch + 1);
     assert_eq!(attach(&mut world, 2), old.epoch + 2);
     let record = hook(&old);
     assert_eq!(refused(old.send(&mut world, &record)).0, Code::Fenced);

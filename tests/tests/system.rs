@@ -1,0 +1,343 @@
+//! The real programs on loopback, through the doors their users use. What the simulator cannot see is here.
+
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::TempDir;
+use tests::host::{Host, programs, sample};
+
+struct Scene {
+    host: Host,
+    // dropped after the host has gone down
+    _dir: TempDir,
+}
+
+impl std::ops::Deref for Scene {
+    type Target = Host;
+    fn deref(&self) -> &Host {
+        &self.host
+    }
+}
+
+fn scene() -> Scene {
+    let dir = TempDir::with_prefix("pintle-test-").expect("there is room for a test");
+    let host = Host::up(&dir.path().canonicalize().expect("it was just made").join("data"));
+    Scene { host, _dir: dir }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("test paths are text")
+}
+
+/// Hooks of a unit without their arguments: `install`, `config-changed`, ...
+fn hooks(host: &Host, unit: &str) -> Vec<String> {
+    let runs = host.runs(unit).into_iter();
+    runs.map(|(_, operation)| operation.split(' ').nth(1).unwrap_or_default().to_owned()).collect()
+}
+
+#[test]
+fn the_demo_passes_for_an_unprivileged_user() {
+    let open = TempDir::with_prefix("pintle-demo-").expect("there is room for a test");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode;
+    fs::set_permissions(open.path(), mode(0o755)).expect("it was just made");
+    for program in ["pintle", "pintle-agent", "pintle-controller", "pintle-hook", "demo"] {
+        fs::copy(programs().join(program), open.path().join(program)).expect("programs were built");
+    }
+    let samples = open.path().join("samples");
+    let copied = Command::new("cp").arg("-r").arg(sample("hello").join("..")).arg(&samples).status();
+    assert!(copied.is_ok_and(|status| status.success()));
+    let home = open.path().join("home");
+    fs::create_dir(&home).expect("it is a new folder");
+    fs::set_permissions(&home, mode(0o777)).expect("it was just made");
+    let root = nix_is_root();
+    let mut command = if root { Command::new("setpriv") } else { Command::new(open.path().join("demo")) };
+    if root {
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(open.path().join("demo"));
+    }
+    let output = command
+        .env("HOME", &home)
+        .env("TMPDIR", &home)
+        .env("PINTLE_SAMPLES", &samples)
+        .env_remove("XDG_RUNTIME_DIR")
+        .env_remove("PINTLE_DATA")
+        .output()
+        .expect("setpriv is there: tests/prerequisites.sh");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.ends_with("Every step was checked.\n"), "{said}");
+}
+
+fn nix_is_root() -> bool {
+    let status = fs::read_to_string("/proc/self/status").expect("a process can read its own status");
+    status.lines().any(|line| line.starts_with("Uid:") && line.split_whitespace().nth(2) == Some("0"))
+}
+
+#[test]
+fn a_failing_hook_says_so_and_rests_until_it_is_resolved() {
+    let host = scene();
+    host.ok(&["model-config", "automatically-retry-hooks=false"]);
+    host.ok(&["deploy", text(&sample("broken")), "--config", "fail-in=install"]);
+    host.until("the unit is in error", |host| {
+        let unit = host.unit("broken/0")?;
+        let workload = &unit["workload-status"];
+        let error = workload["current"] == "error" && workload["message"] == "hook failed: \"install\"";
+        error.then_some(())
+    });
+    let why = host.ok(&["why", "broken/0"]);
+    assert!(why.contains("install") && why.contains("pintle resolved"), "{why}");
+    host.ok(&["resolved", "broken/0"]);
+    host.until("install ran again", |host| (hooks(host, "broken/0").len() >= 2).then_some(()));
+    host.until("and failed again", |host| {
+        let unit = host.unit("broken/0")?;
+        (unit["workload-status"]["current"] == "error" && unit["juju-status"]["current"] == "idle").then_some(())
+    });
+    host.ok(&["resolved", "broken/0", "--no-retry"]);
+    host.until("the unit has started", |host| hooks(host, "broken/0").contains(&"start".to_owned()).then_some(()));
+    assert_eq!(hooks(&host, "broken/0")[..2], ["install", "install"], "skipped, not run a third time");
+    let healthy = host.until("it is healthy", |host| {
+        let said = host.pintle(&["resolved", "broken/0"]);
+        (said.code != 0).then_some(said.stderr)
+    });
+    assert!(healthy.contains("is not in an error state"), "{healthy}");
+}
+
+#[test]
+fn a_refresh_runs_upgrade_charm_then_config_changed() {
+    let host = scene();
+    host.ok(&["deploy", text(&sample("hello"))]);
+    host.until("it has started", |host| hooks(host, "hello/0").contains(&"start".to_owned()).then_some(()));
+    let before = hooks(&host, "hello/0").len();
+    let copy = TempDir::new().expect("there is room for a test");
+    let folder = copy.path().join("hello");
+    let copied = Command::new("cp").arg("-r").arg(sample("hello")).arg(&folder).status();
+    assert!(copied.is_ok_and(|status| status.success()));
+    fs::write(folder.join("NEWS"), "another revision\n").expect("the copy is ours");
+    host.ok(&["refresh", "hello", "--path", text(&folder)]);
+    host.until("both hooks ran", |host| {
+        let all = hooks(host, "hello/0");
+        (all.get(before..)? == ["upgrade-charm", "config-changed"]).then_some(())
+    });
+    let deployed = host.unit_folder("hello/0").expect("it is deployed").join("charm/NEWS");
+    assert!(deployed.is_file(), "the new revision is on disk");
+}
+
+#[test]
+fn a_restart_with_nothing_changed_runs_no_hook() {
+    let host = scene();
+    host.ok(&["deploy", text(&sample("pair-db")), "db"]);
+    host.until_status("db/0", "active", "ready");
+    let before = hooks(&host, "db/0");
+    host.ok(&["down"]);
+    assert!(host.processes().is_empty(), "{:#?}", host.processes());
+    host.ok(&["up"]);
+    host.ok(&["config", "db"]);
+    host.until("the agent is back and idle", |host| {
+        let pid = host.agent_pid("db/0")?;
+        let alive = Path::new(&format!("/proc/{pid}")).exists();
+        (alive && host.unit("db/0")?["juju-status"]["current"] == "idle").then_some(())
+    });
+    // an action goes through the same loop: once it has run, everything before it was decided
+    host.ok(&["run", "db/0", "get-units"]);
+    let after: Vec<String> = hooks(&host, "db/0").into_iter().filter(|hook| hook != "get-units").collect();
+    assert_eq!(after, before);
+}
+
+#[test]
+fn a_hook_costs_two_syncs() {
+    let host = scene();
+    host.ok(&["deploy", text(&sample("pair-web")), "web"]);
+    host.until_status("web/0", "blocked", "needs a database");
+    let trace = host.dir.join("trace");
+    let pid = host.agent_pid("web/0").expect("it runs").to_string();
+    let mut strace = Command::new("strace")
+        .args(["-f", "-qq", "-e", "trace=fsync,fdatasync,sync_file_range,msync", "-o"])
+        .arg(&trace)
+        .args(["-p", &pid])
+        .spawn()
+        .expect("strace is there: tests/prerequisites.sh");
+    host.until("strace follows the agent", |_| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        status.lines().any(|line| line.starts_with("TracerPid:") && !line.ends_with("\t0")).then_some(())
+    });
+    let before = hooks(&host, "web/0").len();
+    host.ok(&["config", "web", "color=blue"]);
+    host.until_logged("color is blue");
+    host.until_status("web/0", "blocked", "needs a database");
+    assert_eq!(hooks(&host, "web/0").len(), before + 1, "one hook ran");
+    let stopped = Command::new("kill").arg(strace.id().to_string()).status();
+    assert!(stopped.is_ok_and(|status| status.success()));
+    strace.wait().expect("it was told to end");
+    let syncs = fs::read_to_string(&trace).expect("strace wrote it").lines().count();
+    assert_eq!(syncs, 2, "{}", fs::read_to_string(&trace).unwrap_or_default());
+}
+
+#[test]
+fn corrupt_files_are_named_kept_and_survived() {
+    let host = scene();
+    host.ok(&["deploy", text(&sample("pair-db")), "db"]);
+    host.until_status("db/0", "active", "ready");
+    let before = hooks(&host, "db/0");
+    let folder = host.unit_folder("db/0").expect("it is deployed");
+    for file in ["state.yaml", "journal.yaml"] {
+        host.ok(&["down"]);
+        let path = folder.join(file);
+        let mut bytes = fs::read(&path).expect("the unit has files");
+        if bytes.is_empty() {
+            bytes = b"--- # 1 2 3\nnonsense\n".to_vec();
+        }
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 0x55;
+        fs::write(&path, &bytes).expect("it is ours");
+        host.ok(&["up"]);
+        host.until("the agent is back", |host| {
+            let pid = host.agent_pid("db/0")?;
+            Path::new(&format!("/proc/{pid}")).exists().then_some(())
+        });
+        host.ok(&["run", "db/0", "get-units"]);
+        let said = fs::read_to_string(folder.join("agent.log")).expect("the agent has a log");
+        assert!(said.contains(file) && (said.contains("corrupt") || said.contains("torn")), "{said}");
+        let after: Vec<String> = hooks(&host, "db/0").into_iter().filter(|hook| hook != "get-units").collect();
+        assert_eq!(after, before, "after a flipped byte in {file}");
+    }
+}
+
+#[test]
+fn one_folder_has_one_agent_and_a_copy_stops() {
+    let host = scene();
+    host.ok(&["deploy", text(&sample("hello"))]);
+    host.until("it has started", |host| hooks(host, "hello/0").contains(&"start".to_owned()).then_some(()));
+    let folder = host.unit_folder("hello/0").expect("it is deployed");
+    let agent = |folder: &Path| {
+        let output = Command::new(programs().join("pintle-agent")).args(["unit", "--dir"]).arg(folder).output();
+        let output = output.expect("it was built");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, said) = agent(&folder);
+    assert_eq!(code, Some(5), "{said}");
+    let pid = host.agent_pid("hello/0").expect("it runs").to_string();
+    assert!(said.contains("another agent holds") && said.contains(&pid), "{said}");
+    let before = hooks(&host, "hello/0");
+    let elsewhere = host.dir.join("elsewhere/agents/unit-hello-0");
+    fs::create_dir_all(elsewhere.parent().expect("it has one")).expect("it is ours");
+    let copied = Command::new("cp").arg("-a").arg(&folder).arg(&elsewhere).status();
+    assert!(copied.is_ok_and(|status| status.success()));
+    fs::remove_file(elsewhere.join("run")).expect("the link to the live agent's sockets");
+    let (code, said) = agent(&elsewhere);
+    assert_eq!(code, Some(5), "{said}");
+    assert!(said.contains("this folder is a copy"), "{said}");
+    host.ok(&["run", "hello/0", "greet"]);
+    let after: Vec<String> = hooks(&host, "hello/0").into_iter().filter(|hook| hook != "greet").collect();
+    assert_eq!(after, before, "the live agent went on undisturbed");
+}
+
+#[test]
+fn bad_input_is_one_clear_line_and_changes_nothing() {
+    let host = scene();
+    let dir = host.dir.join("charms");
+    let charm = |name: &str, files: &[(&str, &str)]| {
+        let folder = dir.join(name);
+        fs::create_dir_all(folder.join("hooks")).expect("it is ours");
+        fs::write(folder.join("hooks/install"), "#!/bin/sh\n").expect("it is ours");
+        for (file, content) in files {
+            fs::write(folder.join(file), content).expect("it is ours");
+        }
+        text(&folder).to_owned()
+    };
+    let revision = || host.status()["applications"].clone();
+    let nothing = revision();
+    let refused = |args: &[&str], words: &[&str]| {
+        let said = host.refused(args);
+        assert!(said.starts_with("ERROR "), "{args:?}: {said}");
+        for word in words {
+            assert!(said.contains(word), "{args:?} does not say {word:?}: {said}");
+        }
+    };
+    refused(&["deploy", &charm("bare", &[])], &["metadata.yaml"]);
+    let broken = charm("broken", &[("metadata.yaml", "name: x\nsummary: [\n")]);
+    refused(&["deploy", &broken], &["metadata.yaml", "line"]);
+    let two = charm("two", &[("metadata.yaml", "name: BAD\nsummary: s\ndescription: d\nprovides: {juju-x: y}\n")]);
+    refused(&["deploy", &two], &["BAD", "juju-x"]);
+    refused(&["deploy", text(&sample("hello")), "Not_A_Name"], &["Not_A_Name"]);
+    refused(&["integrate", "no:such", "thing"], &["no"]);
+    refused(&["config", "ghost", "a=b"], &["ghost"]);
+    assert_eq!(revision(), nothing, "a refusal changes nothing");
+    host.ok(&["deploy", text(&sample("pair-web")), "web"]);
+    refused(&["deploy", text(&sample("pair-web")), "web"], &["already exists"]);
+    refused(&["config", "web", "slow-seconds=soon"], &["slow-seconds", "expected int"]);
+    refused(&["config", "web", "colour=red"], &["unknown option", "colour"]);
+    refused(&["integrate", "web:nope", "web"], &["nope"]);
+    refused(&["why", "nobody/0"], &["nobody/0"]);
+}
+
+#[test]
+fn a_tool_outside_of_its_hook_is_refused() {
+    let host = scene();
+    host.ok(&["deploy", text(&sample("hello"))]);
+    host.until("it has started", |host| hooks(host, "hello/0").contains(&"start".to_owned()).then_some(()));
+    let folder = host.unit_folder("hello/0").expect("it is deployed");
+    let socket = fs::read_link(folder.join("run")).expect("run leads to the sockets").join("agent.socket");
+    let tool = |context: Option<&str>| {
+        let mut command = Command::new(programs().join("pintle-hook"));
+        command.arg("config-get").env_clear().env("JUJU_AGENT_SOCKET_NETWORK", "unix");
+        command.env("JUJU_AGENT_SOCKET_ADDRESS", &socket);
+        context.map(|context| command.env("JUJU_CONTEXT_ID", context));
+        let output = command.output().expect("it was built");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    assert_eq!(tool(None), (Some(1), "ERROR JUJU_CONTEXT_ID not set\n".to_owned()));
+    let stale = tool(Some("hello/0-start-00000000000000000000000000000000"));
+    assert_eq!(stale, (Some(1), "ERROR bad request: this context is closed\n".to_owned()));
+}
+
+/// A charm nobody here wrote: from the source distribution of ops, deployed unmodified from its folder.
+#[test]
+fn a_real_charm_of_ops_sees_its_relations() {
+    let dir = TempDir::with_prefix("pintle-ops-").expect("there is room for a test");
+    let run = |program: &str, args: &[&str]| {
+        let output = Command::new(program).args(args).current_dir(dir.path()).output();
+        let output = output.unwrap_or_else(|error| panic!("{program}: {error}"));
+        assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
+    };
+    let version = "ops==3.9.0";
+    run("python3", &["-m", "pip", "download", "-q", "--no-deps", "--no-binary", ":all:", version]);
+    run("tar", &["xzf", "ops-3.9.0.tar.gz"]);
+    let charm = dir.path().join("ops-3.9.0/test/charms/test_relation");
+    let host = scene();
+    host.ok(&["deploy", text(&charm), "test-relation", "--num-units", "2"]);
+    host.ok(&["deploy", text(&sample("any"))]);
+    host.ok(&["integrate", "test-relation:db", "any:db"]);
+    host.ok(&["integrate", "test-relation:ingress", "any:ingress"]);
+    host.until_status("test-relation/0", "active", "ok");
+    host.until_status("test-relation/1", "active", "ok");
+    let units = host.until("both relations and the peer are seen", |host| {
+        let said = host.pintle(&["run", "test-relation/0", "get-units", "--format", "json"]);
+        let task: Value = serde_json::from_str(&said.stdout).ok()?;
+        let units = task["test-relation/0"]["results"]["units"].as_str()?;
+        let units: Value = serde_json::from_str(units).ok()?;
+        (units.as_object()?.len() == 3).then_some(units)
+    });
+    let expected = r#"{"db": ["any/0"], "ingress": ["any/0"], "peer": ["test-relation/1"]}"#;
+    assert_eq!(units, serde_json::from_str::<Value>(expected).expect("it is JSON"));
+}
+
+/// What the folder of a data directory is never left as: somebody else's to read.
+#[test]
+fn tokens_are_for_their_user_only() {
+    let host = scene();
+    host.ok(&["deploy", text(&sample("hello"))]);
+    host.until("it has started", |host| hooks(host, "hello/0").contains(&"start".to_owned()).then_some(()));
+    let folder = host.unit_folder("hello/0").expect("it is deployed");
+    let files: [PathBuf; 3] =
+        [host.dir.join("client.yaml"), folder.join("agent.yaml"), folder.join("../../agent.yaml")];
+    for file in files {
+        let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&file).expect("it is there").permissions());
+        assert_eq!(mode & 0o077, 0, "{}", file.display());
+    }
+    let loose = Command::new("chmod").arg("644").arg(host.dir.join("client.yaml")).status();
+    assert!(loose.is_ok_and(|status| status.success()));
+    let said = host.refused(&["status"]);
+    assert!(said.contains("client.yaml") && said.contains("600"), "{said}");
+    let tight = Command::new("chmod").arg("600").arg(host.dir.join("client.yaml")).status();
+    assert!(tight.is_ok_and(|status| status.success()));
+}
