@@ -152,6 +152,7 @@ impl Deployer {
 /// Run folders that may still have a process: those with a pid and without an outcome.
 fn runs(folder: &Folder) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder.root().join("hooks")).into_iter().flatten().flatten();
-    let unfinished = |path: &Path| path.join(crate::shim::SHIM_PID).exists() && !path.join(crate::shim::OUTCOME).exists();
+    let unfinished =
+        |path: &Path| path.join(crate::shim::SHIM_PID).exists() && !path.join(crate::shim::OUTCOME).exists();
     entries.map(|entry| entry.path()).filter(|path| unfinished(path)).collect()
 }

@@ -100,7 +100,10 @@ impl RealCharms {
 
     fn program(&self, path: &str) -> Dispatch {
         let metadata = self.folder.charm().join("metadata.yaml").is_file();
-        dispatch(CharmFiles { metadata, dispatch: self.charm_file("dispatch"), own: self.charm_file(path) }, path)
+        dispatch(
+            CharmFiles { metadata, dispatch: self.charm_file("dispatch"), own: self.charm_file(path) },
+            path,
+        )
     }
 
     /// Writes down what a successor needs, then starts the shim.
@@ -251,13 +254,14 @@ impl Charms for RealCharms {
         }
         let options = charms::ReadOptions { cache: self.folder.file("cache"), force: true };
         let read = charms::read::read_archive(&charm.url, archive, &options);
-        let source = read.map_err(|problems| {
-            problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
-        })?;
+        let source =
+            read.map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))?;
         let installed = charms::install(&source.archive, &charm.sha256, &self.folder.charm(), charm.revision);
         let installed = installed.map_err(|error| error.to_string())?;
         for name in installed.set_aside {
-            tracing::warn!("the charm's own {name} made way for the new revision's: kept as {name}.juju-orig");
+            tracing::warn!(
+                "the charm's own {name} made way for the new revision's: kept as {name}.juju-orig"
+            );
         }
         let declared = Declared { sha256: charm.sha256.clone(), charm: source.charm };
         let text = serde_json::to_vec(&declared).expect("declarations are plain data");
@@ -299,12 +303,7 @@ impl Charms for RealCharms {
         self.ending(run, conversation)
     }
 
-    async fn adopt(
-        &self,
-        run: &Run,
-        said: &dyn Fn(&Said),
-        leads: &dyn Fn() -> bool,
-    ) -> Option<Ending> {
+    async fn adopt(&self, run: &Run, said: &dyn Fn(&Said), leads: &dyn Fn() -> bool) -> Option<Ending> {
         let ending = self.take_over(run, said, leads).await;
         self.gate.send_replace(Gate::Closed);
         ending
@@ -312,12 +311,7 @@ impl Charms for RealCharms {
 }
 
 impl RealCharms {
-    async fn take_over(
-        &self,
-        run: &Run,
-        said: &dyn Fn(&Said),
-        leads: &dyn Fn() -> bool,
-    ) -> Option<Ending> {
+    async fn take_over(&self, run: &Run, said: &dyn Fn(&Said), leads: &dyn Fn() -> bool) -> Option<Ending> {
         let at = self.folder.run(run.number);
         // A shim holds the machine's hook lock from before it is known here until it ends:
         // 1. the shim was started and the agent died before anything was written: only the lock tells;
@@ -349,7 +343,8 @@ impl RealCharms {
             end_leftovers(&at).await;
             return None;
         };
-        let mut conversation = Conversation::new(kept.context, kept.context_digest, Calls::open(&at), said, leads);
+        let mut conversation =
+            Conversation::new(kept.context, kept.context_digest, Calls::open(&at), said, leads);
         if !conversation.replay(&Calls::read(&at)) {
             end_leftovers(&at).await;
             return None;
@@ -399,7 +394,8 @@ pub async fn end_leftovers(at: &Path) {
 /// The folder of this unit's socket: short, private, reached by the link `run` (socket paths stay below 108 bytes).
 pub fn socket_dir(folder: &Folder) -> io::Result<PathBuf> {
     let base = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|base| base.is_dir());
-    let base = base.unwrap_or_else(|| PathBuf::from("/tmp")).join(format!("pintle-{}", nix::unistd::geteuid()));
+    let base =
+        base.unwrap_or_else(|| PathBuf::from("/tmp")).join(format!("pintle-{}", nix::unistd::geteuid()));
     folder::private_dir(&base)?;
     let short = charms::digest::sha256(folder.root().as_os_str().as_encoded_bytes());
     let dir = base.join(&short[..12]);

@@ -141,10 +141,19 @@ fn decode_state(bytes: &[u8]) -> Result<StateFile, u32> {
 /// What the two files say together.
 enum Assembled {
     Nothing,
-    Memory { local: Box<Local>, index: u64, torn_bytes: usize },
+    Memory {
+        local: Box<Local>,
+        index: u64,
+        torn_bytes: usize,
+    },
     /// Which of the two cannot be trusted.
-    Corrupt { state: bool, journal: bool },
-    Newer { format: u32 },
+    Corrupt {
+        state: bool,
+        journal: bool,
+    },
+    Newer {
+        format: u32,
+    },
 }
 
 fn assemble(state: Option<&[u8]>, journal: &[u8]) -> Assembled {

@@ -74,9 +74,7 @@ fn enter(dir: PathBuf) -> Result<Result<(Folder, Lock), String>> {
     let holder = format!("pid {}", std::process::id());
     match Lock::take(&folder.file(AGENT_LOCK), &holder)? {
         Ok(lock) => Ok(Ok((folder, lock))),
-        Err(held) => {
-            Ok(Err(format!("another agent holds {}: {}", folder.root().display(), held.0)))
-        }
+        Err(held) => Ok(Err(format!("another agent holds {}: {}", folder.root().display(), held.0))),
     }
 }
 
@@ -185,8 +183,10 @@ fn watch_config(folder: &Folder) -> Result<(std::sync::Arc<Notify>, notify::Reco
     let (changed, path) = (std::sync::Arc::new(Notify::new()), folder.file(config::FILE));
     let (notice, known) = (changed.clone(), std::fs::read(&path)?);
     let watched = path.clone();
-    let mut watcher = notify::recommended_watcher(move |_| {
-        if std::fs::read(&watched).is_ok_and(|now| now != known) {
+    let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+        // reading is an event too: looked at, it would look at itself for ever
+        let accessed = event.is_ok_and(|event| event.kind.is_access());
+        if !accessed && std::fs::read(&watched).is_ok_and(|now| now != known) {
             notice.notify_one();
         }
     })?;

@@ -13,7 +13,8 @@ use std::path::Path;
 async fn read(dir: &Path) -> Result<(Folder, Local)> {
     let folder = Folder::new(dir.to_path_buf());
     let local = journal::peek(&folder).await?;
-    let local = local.with_context(|| format!("{} holds no unit's memory that can be read", dir.display()))?;
+    let local =
+        local.with_context(|| format!("{} holds no unit's memory that can be read", dir.display()))?;
     Ok((folder, local))
 }
 

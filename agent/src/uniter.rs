@@ -457,7 +457,11 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
     fn other_session(&self, error: ApiError) -> Trouble {
         let now = self.clock.since_boot_ms();
         let since = *self.facts.borrow_mut().other_session_ms.get_or_insert(now);
-        if now - since < OTHER_SESSION_MS { Trouble::Link(error) } else { Trouble::End(End::Copy(error.message)) }
+        if now - since < OTHER_SESSION_MS {
+            Trouble::Link(error)
+        } else {
+            Trouble::End(End::Copy(error.message))
+        }
     }
 
     async fn commit(&self, sequence: u64) -> Result<(), Trouble> {
@@ -474,12 +478,8 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
             let (local, now) = (self.local.borrow(), self.now());
             resolve::retry_after(&local, self.facts.borrow().view.as_ref(), &now, &operation)
         });
-        let answered = Event::Answered {
-            sequence,
-            revision: committed.revision,
-            refusal: committed.refusal,
-            retry,
-        };
+        let answered =
+            Event::Answered { sequence, revision: committed.revision, refusal: committed.refusal, retry };
         if conditional {
             self.save(vec![answered]).await?;
             return Ok(());
@@ -656,9 +656,8 @@ impl Facts {
     }
 
     fn lose_moved_lease(&mut self, view: &Snapshot) {
-        let moved = |lease: &mut Lease| {
-            view.leader.as_ref().is_some_and(|grant| grant.generation > lease.generation)
-        };
+        let moved =
+            |lease: &mut Lease| view.leader.as_ref().is_some_and(|grant| grant.generation > lease.generation);
         self.lease.take_if(moved);
     }
 }

@@ -516,7 +516,8 @@ pub trait OperatorApi {
         model: &str,
         refresh: Refresh,
     ) -> impl Future<Output = Result<Refreshed, ApiError>> + Send;
-    fn integrate(&self, model: &str, ends: Ends) -> impl Future<Output = Result<Integrated, ApiError>> + Send;
+    fn integrate(&self, model: &str, ends: Ends)
+    -> impl Future<Output = Result<Integrated, ApiError>> + Send;
     fn config(
         &self,
         model: &str,
@@ -532,8 +533,11 @@ pub trait OperatorApi {
     fn status(&self, model: &str) -> impl Future<Output = Result<Status, ApiError>> + Send;
     /// `unit` is `web/0` or `web/leader`.
     fn show_unit(&self, model: &str, unit: &str) -> impl Future<Output = Result<UnitInfo, ApiError>> + Send;
-    fn debug_log(&self, model: &str, query: LogQuery)
-    -> impl Future<Output = Result<LogPage, ApiError>> + Send;
+    fn debug_log(
+        &self,
+        model: &str,
+        query: LogQuery,
+    ) -> impl Future<Output = Result<LogPage, ApiError>> + Send;
     /// `entity` is a unit, an application, a machine's name, a relation's number or its two ends with a space
     /// between.
     fn why(&self, model: &str, entity: &str) -> impl Future<Output = Result<Why, ApiError>> + Send;

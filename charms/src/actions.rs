@@ -8,10 +8,7 @@ use state::charm::{Action, Charm};
 pub fn read(file: &Value, charm: &mut Charm, checker: &mut Checker) {
     for (name, value) in checker.map("", Some(file)) {
         if !is_action_name(&name) {
-            checker.say(
-                &name,
-                "is no action name: lower case letters, digits and inner dashes",
-            );
+            checker.say(&name, "is no action name: lower case letters, digits and inner dashes");
         } else if name == "juju" || name.starts_with("juju-") {
             checker.say(&name, "action names beginning with juju are reserved");
         }
@@ -44,9 +41,7 @@ fn read_action(name: &str, value: &Value, checker: &mut Checker) -> Action {
     let schema = Value::Object(schema);
     check_schema(&schema, name, checker);
     Action {
-        description: checker
-            .text(&join(name, "description"), map.get("description"))
-            .unwrap_or_default(),
+        description: checker.text(&join(name, "description"), map.get("description")).unwrap_or_default(),
         parallel: checker.flag(&join(name, "parallel"), map.get("parallel")),
         execution_group: checker
             .text(&join(name, "execution-group"), map.get("execution-group"))
@@ -57,9 +52,7 @@ fn read_action(name: &str, value: &Value, checker: &mut Checker) -> Action {
 
 /// Refuses what can not be a schema, wherever it is nested.
 fn check_schema(schema: &Value, place: &str, checker: &mut Checker) {
-    const TYPES: [&str; 7] = [
-        "string", "integer", "number", "boolean", "array", "object", "null",
-    ];
+    const TYPES: [&str; 7] = ["string", "integer", "number", "boolean", "array", "object", "null"];
     let Value::Object(map) = schema else {
         return checker.say(place, "expected a map that describes the parameter");
     };
@@ -101,11 +94,7 @@ mod tests {
 
     fn read_text(text: &str) -> (Charm, Vec<String>) {
         let (mut charm, mut checker) = (Charm::default(), Checker::new("actions.yaml"));
-        read(
-            &crate::yaml::from_str(text).expect("yaml"),
-            &mut charm,
-            &mut checker,
-        );
+        read(&crate::yaml::from_str(text).expect("yaml"), &mut charm, &mut checker);
         (charm, checker.problems.iter().map(ToString::to_string).collect())
     }
 

@@ -23,10 +23,9 @@ pub fn check(metadata: &Value, checker: &mut Checker) {
         let text = least.as_str().map_or_else(|| least.to_string(), str::to_owned);
         match parse(&text) {
             Some(version) if version <= JUJU_VERSION => {}
-            Some(_) => checker.say(
-                "min-juju-version",
-                format!("{text} is not met: this speaks {}", version()),
-            ),
+            Some(_) => {
+                checker.say("min-juju-version", format!("{text} is not met: this speaks {}", version()))
+            }
             None => checker.say("min-juju-version", format!("{text:?} is no version")),
         }
     }
@@ -83,11 +82,7 @@ fn words(need: &Value) -> String {
     };
     match need {
         Value::String(text) => format!("{text:?}"),
-        Value::Object(map) => map
-            .iter()
-            .map(|(key, needs)| each(key, needs))
-            .collect::<Vec<_>>()
-            .join(", "),
+        Value::Object(map) => map.iter().map(|(key, needs)| each(key, needs)).collect::<Vec<_>>().join(", "),
         other => other.to_string(),
     }
 }
@@ -126,10 +121,7 @@ mod tests {
             ]
         );
         let either = problems("assumes: [{any-of: [k8s-api, juju >= 9]}]");
-        assert_eq!(
-            either,
-            ["metadata.yaml: assumes: any-of(\"k8s-api\", \"juju >= 9\") is not met"]
-        );
+        assert_eq!(either, ["metadata.yaml: assumes: any-of(\"k8s-api\", \"juju >= 9\") is not met"]);
         assert_eq!(problems("min-juju-version: '4.0'").len(), 1);
     }
 }

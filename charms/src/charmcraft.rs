@@ -50,11 +50,7 @@ pub fn split(file: &Value, checker: &mut Checker) -> Split {
         None | Some("charm") => {}
         Some(other) => checker.say("type", format!("expected charm, got {other}")),
     }
-    if root
-        .get("extensions")
-        .and_then(Value::as_array)
-        .is_some_and(|list| !list.is_empty())
-    {
+    if root.get("extensions").and_then(Value::as_array).is_some_and(|list| !list.is_empty()) {
         checker.say(
             "extensions",
             "an extension can only be expanded by charmcraft: pack the charm and deploy that",
@@ -64,43 +60,25 @@ pub fn split(file: &Value, checker: &mut Checker) -> Split {
     for key in SAME {
         metadata.extend(root.get(key).map(|value| (key.to_owned(), value.clone())));
     }
-    metadata.extend(
-        root.get("title")
-            .map(|title| ("display-name".to_owned(), title.clone())),
-    );
+    metadata.extend(root.get("title").map(|title| ("display-name".to_owned(), title.clone())));
     let links = checker.map("links", root.get("links"));
     for (link, key) in LINKS {
         metadata.extend(links.get(link).map(|value| (key.to_owned(), value.clone())));
     }
     let section = |key: &str| root.get(key).filter(|value| !value.is_null()).cloned();
-    Split {
-        metadata: Value::Object(metadata),
-        config: section("config"),
-        actions: section("actions"),
-    }
+    Split { metadata: Value::Object(metadata), config: section("config"), actions: section("actions") }
 }
 
 /// The Python packages its parts ask for, as lines of a requirements file, and the requirements files they name.
 pub fn python_requirements(file: &Value) -> (Vec<String>, Vec<String>) {
-    let parts = file
-        .get("parts")
-        .and_then(Value::as_object)
-        .into_iter()
-        .flat_map(|parts| parts.values());
+    let parts = file.get("parts").and_then(Value::as_object).into_iter().flat_map(|parts| parts.values());
     let (mut lines, mut files) = (Vec::new(), Vec::new());
     for part in parts {
         let list = |key: &str| {
             let values = part.get(key).and_then(Value::as_array).into_iter().flatten();
-            values
-                .filter_map(Value::as_str)
-                .map(str::to_owned)
-                .collect::<Vec<_>>()
+            values.filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>()
         };
-        for key in [
-            "python-packages",
-            "charm-python-packages",
-            "charm-binary-python-packages",
-        ] {
+        for key in ["python-packages", "charm-python-packages", "charm-binary-python-packages"] {
             lines.extend(list(key));
         }
         // Tools of the build itself, not needed when the charm runs.
@@ -142,10 +120,7 @@ mod tests {
             "docs": "https://example.com", "requires": {"db": {"interface": "sql"}},
         });
         assert_eq!(split.metadata, expected);
-        assert_eq!(
-            (split.config, split.actions),
-            (Some(json!({"options": {}})), Some(json!({"go": null})))
-        );
+        assert_eq!((split.config, split.actions), (Some(json!({"options": {}})), Some(json!({"go": null}))));
     }
 
     #[test]

@@ -39,17 +39,11 @@ pub fn read(file: &Value, charm: &mut Charm, checker: &mut Checker, notes: &mut 
                 accepted
             }
         };
-        let description = checker
-            .text(&join(&place, "description"), map.get("description"))
-            .unwrap_or_default();
-        charm.config.insert(
-            name,
-            ConfigOption {
-                kind: option_type.unwrap_or_default(),
-                default,
-                description,
-            },
-        );
+        let description =
+            checker.text(&join(&place, "description"), map.get("description")).unwrap_or_default();
+        charm
+            .config
+            .insert(name, ConfigOption { kind: option_type.unwrap_or_default(), default, description });
     }
 }
 
@@ -60,17 +54,8 @@ mod tests {
 
     fn read_text(text: &str) -> (Charm, Vec<String>, Vec<String>) {
         let (mut charm, mut checker, mut notes) = (Charm::default(), Checker::new("config.yaml"), Vec::new());
-        read(
-            &crate::yaml::from_str(text).expect("yaml"),
-            &mut charm,
-            &mut checker,
-            &mut notes,
-        );
-        (
-            charm,
-            checker.problems.iter().map(ToString::to_string).collect(),
-            notes,
-        )
+        read(&crate::yaml::from_str(text).expect("yaml"), &mut charm, &mut checker, &mut notes);
+        (charm, checker.problems.iter().map(ToString::to_string).collect(), notes)
     }
 
     #[test]

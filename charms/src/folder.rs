@@ -34,52 +34,27 @@ const SKIPPED: [&str; 5] = [".git", ".bzr", ".tox", ".venv", "__pycache__"];
 /// it works only where it was made.
 pub fn list(root: &Path, notes: &mut Vec<String>) -> Result<Files, Vec<Problem>> {
     let (mut files, mut problems) = (Files::new(), Vec::new());
-    let mut walk = Walk {
-        root,
-        files: &mut files,
-        problems: &mut problems,
-        notes,
-    };
+    let mut walk = Walk { root, files: &mut files, problems: &mut problems, notes };
     if let Err(error) = walk.folder("") {
-        problems.push(Problem::new(
-            &root.display().to_string(),
-            "",
-            format!("cannot be read: {error}"),
-        ));
+        problems.push(Problem::new(&root.display().to_string(), "", format!("cannot be read: {error}")));
     }
-    let kinds: Vec<(&str, Kind)> = files
-        .iter()
-        .map(|(path, entry)| (path.as_str(), entry.kind()))
-        .collect();
+    let kinds: Vec<(&str, Kind)> = files.iter().map(|(path, entry)| (path.as_str(), entry.kind())).collect();
     let unsafe_names = names::check_all(kinds.iter().map(|(path, kind)| (*path, kind)));
-    problems.extend(
-        unsafe_names
-            .into_iter()
-            .map(|(path, text)| Problem::new(&path, "", text)),
-    );
-    if problems.is_empty() {
-        Ok(files)
-    } else {
-        Err(problems)
-    }
+    problems.extend(unsafe_names.into_iter().map(|(path, text)| Problem::new(&path, "", text)));
+    if problems.is_empty() { Ok(files) } else { Err(problems) }
 }
 
 impl Entry {
     fn kind(&self) -> Kind {
         match self {
-            Entry::File { executable, .. } => Kind::File {
-                executable: *executable,
-            },
+            Entry::File { executable, .. } => Kind::File { executable: *executable },
             Entry::Link(target) => Kind::Link(target.clone()),
         }
     }
 
     /// A file written by us.
     pub fn written(bytes: impl Into<Vec<u8>>, executable: bool) -> Entry {
-        Entry::File {
-            content: Content::Bytes(bytes.into()),
-            executable,
-        }
+        Entry::File { content: Content::Bytes(bytes.into()), executable }
     }
 }
 
@@ -107,8 +82,7 @@ impl Walk<'_> {
             let entry = entry?;
             let Ok(name) = entry.file_name().into_string() else {
                 let shown = entry.path().display().to_string();
-                self.problems
-                    .push(Problem::new(&shown, "", "the name is not UTF-8"));
+                self.problems.push(Problem::new(&shown, "", "the name is not UTF-8"));
                 continue;
             };
             let top = prefix.is_empty();
@@ -119,8 +93,7 @@ impl Walk<'_> {
             let kind = entry.file_type()?;
             if kind.is_dir() {
                 if top && name == "venv" && entry.path().join("pyvenv.cfg").exists() {
-                    self.notes
-                        .push("venv: a developer's environment, left out".to_owned());
+                    self.notes.push("venv: a developer's environment, left out".to_owned());
                 } else {
                     self.folder(&format!("{path}/"))?;
                 }
@@ -131,11 +104,7 @@ impl Walk<'_> {
                 let content = Content::Disk(entry.path());
                 self.files.insert(path, Entry::File { content, executable });
             } else {
-                self.problems.push(Problem::new(
-                    &path,
-                    "",
-                    "is neither a file nor a folder nor a link",
-                ));
+                self.problems.push(Problem::new(&path, "", "is neither a file nor a folder nor a link"));
             }
         }
         Ok(())
@@ -143,15 +112,12 @@ impl Walk<'_> {
 
     fn link(&mut self, path: String, on_disk: &Path) -> io::Result<()> {
         if fs::metadata(on_disk).is_err() {
-            self.notes
-                .push(format!("{path}: a link that leads nowhere, left out"));
+            self.notes.push(format!("{path}: a link that leads nowhere, left out"));
             return Ok(());
         }
         match fs::read_link(on_disk)?.into_os_string().into_string() {
             Ok(target) => drop(self.files.insert(path, Entry::Link(target))),
-            Err(_) => self
-                .problems
-                .push(Problem::new(&path, "", "the link's target is not UTF-8")),
+            Err(_) => self.problems.push(Problem::new(&path, "", "the link's target is not UTF-8")),
         }
         Ok(())
     }

@@ -82,13 +82,9 @@ fn install_until(
     reached: &mut dyn FnMut(Step) -> io::Result<()>,
 ) -> Result<Installed, InstallError> {
     let identity = format!("{sha256} {revision}\n");
-    let named = |source: io::Error| InstallError::Io {
-        folder: charm_dir.to_owned(),
-        source,
-    };
-    let beside = charm_dir
-        .parent()
-        .ok_or_else(|| named(io::Error::other("the charm needs a folder around it")))?;
+    let named = |source: io::Error| InstallError::Io { folder: charm_dir.to_owned(), source };
+    let beside =
+        charm_dir.parent().ok_or_else(|| named(io::Error::other("the charm needs a folder around it")))?;
     if fs::read_to_string(charm_dir.join(IDENTITY)).is_ok_and(|found| found == identity) {
         clean(charm_dir, Some(sha256)).map_err(named)?;
         return Ok(Installed::default());
@@ -112,14 +108,7 @@ fn install_until(
         }
         reached(Step::ManifestWritten)?;
         let set_aside = if charm_dir.exists() {
-            Carry {
-                old_root: charm_dir,
-                new_root: &new,
-                old,
-                new: &manifest,
-                set_aside: Vec::new(),
-            }
-            .all()?
+            Carry { old_root: charm_dir, new_root: &new, old, new: &manifest, set_aside: Vec::new() }.all()?
         } else {
             Vec::new()
         };
@@ -128,21 +117,15 @@ fn install_until(
         let folder = File::open(beside)?;
         nix::unistd::syncfs(&folder)?;
         reached(Step::Synced)?;
-        let flags = if charm_dir.exists() {
-            RenameFlags::RENAME_EXCHANGE
-        } else {
-            RenameFlags::RENAME_NOREPLACE
-        };
+        let flags =
+            if charm_dir.exists() { RenameFlags::RENAME_EXCHANGE } else { RenameFlags::RENAME_NOREPLACE };
         renameat2(AT_FDCWD, &new, AT_FDCWD, charm_dir, flags)?;
         folder.sync_all()?;
         reached(Step::Swapped)?;
         // The new revision is in place: an old one that cannot be removed now is removed by the next installation.
         let _ = clean(charm_dir, Some(sha256));
         reached(Step::OldRemoved)?;
-        Ok(Installed {
-            swapped: true,
-            set_aside,
-        })
+        Ok(Installed { swapped: true, set_aside })
     };
     finish().map_err(named)
 }
@@ -170,9 +153,7 @@ pub fn verify(charm_dir: &Path) -> Option<Vec<String>> {
 
 /// `charm.new-0123456789abcdef`.
 fn sibling(charm_dir: &Path, what: &str, sha256: &str) -> PathBuf {
-    let mut name = charm_dir
-        .file_name()
-        .map_or_else(|| OsString::from("charm"), OsString::from);
+    let mut name = charm_dir.file_name().map_or_else(|| OsString::from("charm"), OsString::from);
     name.push(format!(".{what}-{}", sha256.get(..16).unwrap_or(sha256)));
     charm_dir.with_file_name(name)
 }
@@ -182,11 +163,7 @@ fn sibling(charm_dir: &Path, what: &str, sha256: &str) -> PathBuf {
 fn clean(charm_dir: &Path, in_use: Option<&str>) -> io::Result<()> {
     let keep = in_use.map(str::to_owned).or_else(|| current_digest(charm_dir));
     let keep = keep.map(|sha256| sibling(charm_dir, "manifest", &sha256));
-    let name = charm_dir
-        .file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
+    let name = charm_dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let (news, manifests) = (format!("{name}.new-"), format!("{name}.manifest-"));
     for entry in fs::read_dir(charm_dir.parent().unwrap_or(Path::new(".")))? {
         let path = entry?.path();
@@ -207,9 +184,7 @@ fn current_digest(charm_dir: &Path) -> Option<String> {
 
 fn current_manifest(charm_dir: &Path) -> Option<Manifest> {
     let sha256 = current_digest(charm_dir)?;
-    Some(read_manifest(
-        &fs::read_to_string(sibling(charm_dir, "manifest", &sha256)).ok()?,
-    ))
+    Some(read_manifest(&fs::read_to_string(sibling(charm_dir, "manifest", &sha256)).ok()?))
 }
 
 /// One line for each file, in the form that `sha256sum -c` takes; links with their target instead.
@@ -224,12 +199,12 @@ fn write_manifest(manifest: &Manifest) -> String {
 /// The reverse. Paths hold no control characters (`names`), so a line is a member.
 fn read_manifest(text: &str) -> Manifest {
     let member = |line: &str| match line.strip_prefix("#link ") {
-        Some(link) => link
-            .split_once('\t')
-            .map(|(path, target)| (path.to_owned(), Managed::Link(target.to_owned()))),
-        None => line
-            .split_once("  ")
-            .map(|(sha256, path)| (path.to_owned(), Managed::File(sha256.to_owned()))),
+        Some(link) => {
+            link.split_once('\t').map(|(path, target)| (path.to_owned(), Managed::Link(target.to_owned())))
+        }
+        None => {
+            line.split_once("  ").map(|(sha256, path)| (path.to_owned(), Managed::File(sha256.to_owned())))
+        }
     };
     text.lines().filter_map(member).collect()
 }
@@ -239,14 +214,8 @@ fn read_manifest(text: &str) -> Manifest {
 fn compile(charm: &Path) {
     if charm.join("venv").is_dir() {
         let mut python = Command::new("python3");
-        python
-            .args(["-m", "compileall", "-q", "venv", "lib", "src"])
-            .current_dir(charm);
-        let _ = python
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status();
+        python.args(["-m", "compileall", "-q", "venv", "lib", "src"]).current_dir(charm);
+        let _ = python.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
     }
 }
 
@@ -262,12 +231,8 @@ struct Carry<'a> {
 
 impl Carry<'_> {
     fn all(mut self) -> io::Result<Vec<String>> {
-        let folders: BTreeSet<String> = self
-            .old
-            .iter()
-            .flatten()
-            .flat_map(|(path, _)| parents(path))
-            .collect();
+        let folders: BTreeSet<String> =
+            self.old.iter().flatten().flat_map(|(path, _)| parents(path)).collect();
         self.folder("", &folders)?;
         Ok(self.set_aside)
     }
@@ -278,10 +243,7 @@ impl Carry<'_> {
             let entry = entry?;
             // A name that is not UTF-8 was written by the charm, which can only lose it here: said, not hidden.
             let Ok(name) = entry.file_name().into_string() else {
-                let text = format!(
-                    "{} has a name that is not UTF-8: rename it",
-                    entry.path().display()
-                );
+                let text = format!("{} has a name that is not UTF-8: rename it", entry.path().display());
                 return Err(io::Error::other(text));
             };
             let path = format!("{prefix}{name}");
@@ -349,9 +311,7 @@ impl Carry<'_> {
 
 /// The folders a path lies in.
 fn parents(path: &str) -> Vec<String> {
-    path.match_indices('/')
-        .map(|(end, _)| path[..end].to_owned())
-        .collect()
+    path.match_indices('/').map(|(end, _)| path[..end].to_owned()).collect()
 }
 
 #[cfg(test)]

@@ -5,10 +5,7 @@ use std::collections::BTreeMap;
 use tempfile::TempDir;
 
 fn files(members: &[(&str, &str)]) -> Files {
-    members
-        .iter()
-        .map(|(path, text)| (path.to_string(), Entry::written(*text, false)))
-        .collect()
+    members.iter().map(|(path, text)| (path.to_string(), Entry::written(*text, false))).collect()
 }
 
 struct Revision {
@@ -19,11 +16,7 @@ struct Revision {
 
 fn revision(number: u32, members: &[(&str, &str)]) -> Revision {
     let archive = pack(&files(members)).expect("packs");
-    Revision {
-        sha256: digest::sha256(&archive),
-        archive,
-        number,
-    }
+    Revision { sha256: digest::sha256(&archive), archive, number }
 }
 
 impl Revision {
@@ -59,16 +52,8 @@ fn names(root: &Path) -> Vec<String> {
     names
 }
 
-const ONE: &[(&str, &str)] = &[
-    ("hooks/install", "one"),
-    ("metadata.yaml", "name: a"),
-    ("old/only", "x"),
-];
-const TWO: &[(&str, &str)] = &[
-    ("hooks/install", "two"),
-    ("metadata.yaml", "name: a"),
-    ("data/new", "y"),
-];
+const ONE: &[(&str, &str)] = &[("hooks/install", "one"), ("metadata.yaml", "name: a"), ("old/only", "x")];
+const TWO: &[(&str, &str)] = &[("hooks/install", "two"), ("metadata.yaml", "name: a"), ("data/new", "y")];
 
 #[test]
 fn the_first_revision_is_unpacked_with_its_number() {
@@ -98,27 +83,15 @@ fn what_the_charm_wrote_is_kept_and_what_the_old_revision_brought_is_gone() {
     fs::write(charm.join("__pycache__/x.pyc"), "stale").expect("write");
     std::os::unix::fs::symlink("/nowhere", charm.join("link")).expect("link");
     let installed = revision(2, TWO).install(&charm).expect("upgrades");
-    assert_eq!(
-        installed,
-        Installed {
-            swapped: true,
-            set_aside: Vec::new()
-        }
-    );
+    assert_eq!(installed, Installed { swapped: true, set_aside: Vec::new() });
     let tree = tree(&charm);
     assert_eq!(tree["hooks/install"], "two");
     assert_eq!(tree["revision"], "2\n");
     assert_eq!(tree[".unit-state.db"], "state");
     assert_eq!(tree["own/deep/file"], "mine");
     assert_eq!(tree["old/mine"], "kept");
-    assert!(
-        !tree.contains_key("old/only") && !tree.contains_key("__pycache__/x.pyc"),
-        "{tree:?}"
-    );
-    assert_eq!(
-        fs::read_link(charm.join("link")).expect("carried"),
-        PathBuf::from("/nowhere")
-    );
+    assert!(!tree.contains_key("old/only") && !tree.contains_key("__pycache__/x.pyc"), "{tree:?}");
+    assert_eq!(fs::read_link(charm.join("link")).expect("carried"), PathBuf::from("/nowhere"));
     assert_eq!(verify(&charm), Some(Vec::new()));
 }
 
@@ -137,10 +110,7 @@ fn an_own_file_in_the_way_is_set_aside() {
     fs::write(charm.join("old/only"), "mine").expect("write");
     let installed = revision(3, ONE).install(&charm).expect("downgrades");
     assert_eq!(installed.set_aside, ["old/only"]);
-    assert_eq!(
-        (&*tree(&charm)["old/only"], &*tree(&charm)["old/only.juju-orig"]),
-        ("x", "mine")
-    );
+    assert_eq!((&*tree(&charm)["old/only"], &*tree(&charm)["old/only.juju-orig"]), ("x", "mine"));
 }
 
 /// The seed's promise I50: cut off anywhere, the folder is one whole revision, and the next call finishes.
@@ -148,14 +118,7 @@ fn an_own_file_in_the_way_is_set_aside() {
 fn at_every_crash_point_one_whole_revision_is_there() {
     use Step::*;
     for first in [true, false] {
-        for crash in [
-            Unpacked,
-            ManifestWritten,
-            CarriedOver,
-            Synced,
-            Swapped,
-            OldRemoved,
-        ] {
+        for crash in [Unpacked, ManifestWritten, CarriedOver, Synced, Swapped, OldRemoved] {
             let unit = TempDir::new().expect("tempdir");
             let charm = unit.path().join("charm");
             let (one, two) = (revision(1, ONE), revision(2, TWO));
@@ -164,11 +127,7 @@ fn at_every_crash_point_one_whole_revision_is_there() {
                 fs::write(charm.join(".unit-state.db"), "state").expect("write");
             }
             let mut cut = |step| {
-                if step == crash {
-                    Err(io::Error::other("cut off"))
-                } else {
-                    Ok(())
-                }
+                if step == crash { Err(io::Error::other("cut off")) } else { Ok(()) }
             };
             let cut = install_until(&two.archive, &two.sha256, &charm, 2, &mut cut);
             assert!(cut.is_err(), "{crash:?}");
@@ -200,17 +159,11 @@ fn a_failure_leaves_no_half_revision_behind() {
     revision(1, ONE).install(&charm).expect("installs");
     let before = names(unit.path());
     let two = revision(2, TWO);
-    for damaged in [
-        &two.archive[1..],
-        &two.archive[..two.archive.len() - 1],
-        b"",
-        &[&*two.archive, b"x"].concat(),
-    ] {
+    for damaged in
+        [&two.archive[1..], &two.archive[..two.archive.len() - 1], b"", &[&*two.archive, b"x"].concat()]
+    {
         let refused = install(damaged, &two.sha256, &charm, 2).expect_err("another digest");
-        assert!(
-            refused.to_string().starts_with("the charm archive is damaged"),
-            "{refused}"
-        );
+        assert!(refused.to_string().starts_with("the charm archive is damaged"), "{refused}");
     }
     // A name that cannot be carried over is a failure after unpacking.
     let strange: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(b"\xff");
@@ -229,8 +182,5 @@ fn damage_to_the_folder_is_seen() {
     revision(1, ONE).install(&charm).expect("installs");
     fs::write(charm.join("hooks/install"), "other").expect("write");
     fs::remove_file(charm.join("old/only")).expect("remove");
-    assert_eq!(
-        verify(&charm),
-        Some(vec!["hooks/install".to_owned(), "old/only".to_owned()])
-    );
+    assert_eq!(verify(&charm), Some(vec!["hooks/install".to_owned(), "old/only".to_owned()]));
 }

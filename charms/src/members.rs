@@ -36,14 +36,10 @@ pub fn list<'a>(name: &str, bytes: &'a [u8]) -> Result<(Archive<'a>, Vec<Member>
     let mut zip = ZipArchive::new(Cursor::new(bytes))
         .map_err(|error| whole(format!("is not a zip archive ({error})")))?;
     if zip.len() > MEMBERS_MAX {
-        return Err(whole(format!(
-            "has {} members, more than {MEMBERS_MAX}",
-            zip.len()
-        )));
+        return Err(whole(format!("has {} members, more than {MEMBERS_MAX}", zip.len())));
     }
     // A reader that goes by the other table of contents would see another charm: refused before anything else.
-    zip.validate_header_consistency()
-        .map_err(|error| whole(format!("contradicts itself: {error}")))?;
+    zip.validate_header_consistency().map_err(|error| whole(format!("contradicts itself: {error}")))?;
     let (mut members, mut problems) = (Vec::new(), Vec::new());
     for index in 0..zip.len() {
         match member(&mut zip, index) {
@@ -52,22 +48,12 @@ pub fn list<'a>(name: &str, bytes: &'a [u8]) -> Result<(Archive<'a>, Vec<Member>
         }
     }
     let all = members.iter().map(|member| (member.path.as_str(), &member.kind));
-    problems.extend(
-        names::check_all(all)
-            .into_iter()
-            .map(|(path, text)| Problem::new(name, &path, text)),
-    );
-    let total = members
-        .iter()
-        .fold(0u64, |total, member| total.saturating_add(member.size));
+    problems.extend(names::check_all(all).into_iter().map(|(path, text)| Problem::new(name, &path, text)));
+    let total = members.iter().fold(0u64, |total, member| total.saturating_add(member.size));
     if let Some(text) = too_large(total, bytes.len() as u64) {
         problems.push(Problem::new(name, "", text));
     }
-    if problems.is_empty() {
-        Ok((zip, members))
-    } else {
-        Err(problems)
-    }
+    if problems.is_empty() { Ok((zip, members)) } else { Err(problems) }
 }
 
 /// Why `unpacked` bytes are too many for an archive of `packed` bytes.
@@ -82,9 +68,7 @@ pub fn too_large(unpacked: u64, packed: u64) -> Option<String> {
 /// One member, or its path and what is wrong with it.
 fn member(zip: &mut Archive, index: usize) -> Result<Member, (String, String)> {
     let numbered = |text: String| (format!("member {index}"), text);
-    let mut file = zip
-        .by_index(index)
-        .map_err(|error| numbered(format!("cannot be read: {error}")))?;
+    let mut file = zip.by_index(index).map_err(|error| numbered(format!("cannot be read: {error}")))?;
     // Only one reading of a name: bytes that are not UTF-8 mean different things to different readers.
     let raw =
         std::str::from_utf8(file.name_raw()).map_err(|_| numbered("its name is not UTF-8".to_owned()))?;
@@ -99,17 +83,11 @@ fn member(zip: &mut Archive, index: usize) -> Result<Member, (String, String)> {
     let kind = match mode & KIND {
         0 | 0o100_000 | 0o040_000 if is_folder => Kind::Folder,
         _ if is_folder => return wrong("is a folder by its name and something else by its mode"),
-        0 | 0o100_000 => Kind::File {
-            executable: mode & 0o100 != 0,
-        },
+        0 | 0o100_000 => Kind::File { executable: mode & 0o100 != 0 },
         0o120_000 if file.size() > TARGET_BYTES_MAX => return wrong("is a link with a bad target"),
         0o120_000 => {
             let mut target = String::new();
-            match file
-                .by_ref()
-                .take(TARGET_BYTES_MAX + 1)
-                .read_to_string(&mut target)
-            {
+            match file.by_ref().take(TARGET_BYTES_MAX + 1).read_to_string(&mut target) {
                 Ok(_) => Kind::Link(target),
                 Err(_) => return wrong("is a link with a bad target"),
             }
@@ -117,12 +95,7 @@ fn member(zip: &mut Archive, index: usize) -> Result<Member, (String, String)> {
         _ => return wrong("is neither a file nor a folder nor a link"),
     };
     let size = file.size();
-    Ok(Member {
-        index,
-        path,
-        kind,
-        size,
-    })
+    Ok(Member { index, path, kind, size })
 }
 
 /// The content of one member as text; for the few small files that are read before unpacking.
@@ -131,11 +104,7 @@ pub fn text(zip: &mut Archive, member: &Member, bytes_max: u64) -> Result<String
         return Err(format!("is larger than {bytes_max} bytes"));
     }
     let mut text = String::new();
-    let file = zip
-        .by_index(member.index)
-        .map_err(|error| format!("cannot be read: {error}"))?;
-    file.take(bytes_max)
-        .read_to_string(&mut text)
-        .map_err(|error| format!("cannot be read: {error}"))?;
+    let file = zip.by_index(member.index).map_err(|error| format!("cannot be read: {error}"))?;
+    file.take(bytes_max).read_to_string(&mut text).map_err(|error| format!("cannot be read: {error}"))?;
     Ok(text)
 }

@@ -11,11 +11,8 @@ pub fn read(file: &Value, charm: &mut Charm, checker: &mut Checker) {
     }
     let root = checker.map("", Some(file));
     read_identity(&root, charm, checker);
-    for (section, role) in [
-        ("provides", Role::Provider),
-        ("requires", Role::Requirer),
-        ("peers", Role::Peer),
-    ] {
+    for (section, role) in [("provides", Role::Provider), ("requires", Role::Requirer), ("peers", Role::Peer)]
+    {
         for (name, value) in checker.map(section, root.get(section)) {
             let place = join(section, &name);
             check_endpoint_name(&name, &charm.name, &place, checker);
@@ -30,10 +27,7 @@ pub fn read(file: &Value, charm: &mut Charm, checker: &mut Checker) {
     }
     let container = |e: &Endpoint| e.role == Role::Requirer && e.scope == Scope::Container;
     if charm.subordinate && !charm.endpoints.values().any(container) {
-        checker.say(
-            "subordinate",
-            "a subordinate must require a relation with scope: container",
-        );
+        checker.say("subordinate", "a subordinate must require a relation with scope: container");
     }
     for (name, value) in checker.map("storage", root.get("storage")) {
         let storage = read_storage(&value, &join("storage", &name), checker);
@@ -73,10 +67,7 @@ fn read_identity(root: &Map<String, Value>, charm: &mut Charm, checker: &mut Che
     } else if charm.name.is_empty() && root["name"].is_string() {
         checker.say("name", "is empty");
     }
-    for (key, field) in [
-        ("summary", &mut charm.summary),
-        ("description", &mut charm.description),
-    ] {
+    for (key, field) in [("summary", &mut charm.summary), ("description", &mut charm.description)] {
         *field = checker.text(key, root.get(key)).unwrap_or_default();
         if !root.contains_key(key) {
             checker.say(key, "is missing (it may be empty)");
@@ -90,10 +81,8 @@ fn check_endpoint_name(name: &str, charm: &str, place: &str, checker: &mut Check
     let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_';
     // The name becomes part of hook names, so of paths.
     if !first || !name.bytes().all(plain) {
-        checker.say(
-            place,
-            "is no relation name: lower case letters, digits, dashes, beginning with a letter",
-        );
+        checker
+            .say(place, "is no relation name: lower case letters, digits, dashes, beginning with a letter");
     } else if reserved(name, charm) && !place.starts_with("requires.") {
         checker.say(place, format!("relation name {name:?} is reserved"));
     }
@@ -105,10 +94,9 @@ fn reserved(name: &str, charm: &str) -> bool {
 
 fn read_endpoint(name: &str, role: Role, value: &Value, place: &str, checker: &mut Checker) -> Endpoint {
     let short = match value {
-        Value::String(interface) => Some(Map::from_iter([(
-            "interface".to_owned(),
-            Value::from(interface.as_str()),
-        )])),
+        Value::String(interface) => {
+            Some(Map::from_iter([("interface".to_owned(), Value::from(interface.as_str()))]))
+        }
         _ => None,
     };
     let map = short.unwrap_or_else(|| checker.map(place, Some(value)));
@@ -119,9 +107,7 @@ fn read_endpoint(name: &str, role: Role, value: &Value, place: &str, checker: &m
     let scopes = [("global", Scope::Global), ("container", Scope::Container)];
     let scope = match map.get("scope") {
         None | Some(Value::Null) => Scope::Global,
-        given => checker
-            .word(&join(place, "scope"), given, &scopes)
-            .unwrap_or_default(),
+        given => checker.word(&join(place, "scope"), given, &scopes).unwrap_or_default(),
     };
     Endpoint {
         name: name.to_owned(),
@@ -135,22 +121,15 @@ fn read_endpoint(name: &str, role: Role, value: &Value, place: &str, checker: &m
 
 fn read_storage(value: &Value, place: &str, checker: &mut Checker) -> Storage {
     let map = checker.map(place, Some(value));
-    let types = [
-        ("filesystem", StorageType::Filesystem),
-        ("block", StorageType::Block),
-    ];
-    let kind = checker
-        .word(&join(place, "type"), map.get("type"), &types)
-        .unwrap_or_default();
+    let types = [("filesystem", StorageType::Filesystem), ("block", StorageType::Block)];
+    let kind = checker.word(&join(place, "type"), map.get("type"), &types).unwrap_or_default();
     let location = checker.text(&join(place, "location"), map.get("location"));
     if location.is_some() && kind == StorageType::Block {
         checker.say(&join(place, "location"), "is only for filesystems");
     }
     let mut storage = Storage {
         kind,
-        description: checker
-            .text(&join(place, "description"), map.get("description"))
-            .unwrap_or_default(),
+        description: checker.text(&join(place, "description"), map.get("description")).unwrap_or_default(),
         shared: checker.flag(&join(place, "shared"), map.get("shared")),
         read_only: checker.flag(&join(place, "read-only"), map.get("read-only")),
         location,
@@ -175,18 +154,10 @@ fn read_storage(value: &Value, place: &str, checker: &mut Checker) -> Storage {
             ),
         }
     }
-    for property in map
-        .get("properties")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-    {
+    for property in map.get("properties").and_then(Value::as_array).into_iter().flatten() {
         match property.as_str() {
             Some("transient") => storage.transient = true,
-            _ => checker.say(
-                &join(place, "properties"),
-                format!("unknown property {}", plain(property)),
-            ),
+            _ => checker.say(&join(place, "properties"), format!("unknown property {}", plain(property))),
         }
     }
     storage
@@ -215,46 +186,29 @@ fn parse_size_mib(text: &str) -> Option<u64> {
         "" => 0,
         unit => "MGTPEZY".find(unit).filter(|_| unit.len() == 1)?,
     };
-    let number: f64 = digits
-        .parse()
-        .ok()
-        .filter(|number: &f64| number.is_finite() && *number >= 0.0)?;
+    let number: f64 = digits.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0)?;
     let mib = (number * 1024f64.powi(exponent as i32)).ceil();
     (mib < u64::MAX as f64).then_some(mib as u64)
 }
 
 fn read_resource(value: &Value, place: &str, checker: &mut Checker) -> Resource {
     let map = checker.map(place, Some(value));
-    let types = [
-        ("file", ResourceType::File),
-        ("oci-image", ResourceType::OciImage),
-    ];
+    let types = [("file", ResourceType::File), ("oci-image", ResourceType::OciImage)];
     // Older charms leave the type out; it was always file.
     let kind = match map.get("type") {
         None => Some(ResourceType::File),
         given => checker.word(&join(place, "type"), given, &types),
     };
-    let filename = checker
-        .text(&join(place, "filename"), map.get("filename"))
-        .unwrap_or_default();
+    let filename = checker.text(&join(place, "filename"), map.get("filename")).unwrap_or_default();
     if kind == Some(ResourceType::File) {
         if filename.is_empty() {
             checker.say(place, "filename is missing (a file resource needs one)");
         } else if filename.contains('/') || filename.starts_with('.') && filename.len() <= 2 {
-            checker.say(
-                &join(place, "filename"),
-                format!("{filename:?} is a path, not a file name"),
-            );
+            checker.say(&join(place, "filename"), format!("{filename:?} is a path, not a file name"));
         }
     }
-    let description = checker
-        .text(&join(place, "description"), map.get("description"))
-        .unwrap_or_default();
-    Resource {
-        kind: kind.unwrap_or_default(),
-        filename,
-        description,
-    }
+    let description = checker.text(&join(place, "description"), map.get("description")).unwrap_or_default();
+    Resource { kind: kind.unwrap_or_default(), filename, description }
 }
 
 #[cfg(test)]
@@ -263,11 +217,7 @@ mod tests {
 
     fn read_text(text: &str) -> (Charm, Vec<String>) {
         let (mut charm, mut checker) = (Charm::default(), Checker::new("metadata.yaml"));
-        read(
-            &crate::yaml::from_str(text).expect("yaml"),
-            &mut charm,
-            &mut checker,
-        );
+        read(&crate::yaml::from_str(text).expect("yaml"), &mut charm, &mut checker);
         (charm, checker.problems.iter().map(ToString::to_string).collect())
     }
 
@@ -330,14 +280,9 @@ mod tests {
         for text in ["", "-", "x", "3-1", "0", "1-2-3", "-1"] {
             assert_eq!(parse_range(text), None, "{text}");
         }
-        for (text, mib) in [
-            ("500", 500),
-            ("500M", 500),
-            ("1G", 1024),
-            ("1.5G", 1536),
-            ("1T", 1 << 20),
-            ("1GiB", 1024),
-        ] {
+        for (text, mib) in
+            [("500", 500), ("500M", 500), ("1G", 1024), ("1.5G", 1536), ("1T", 1 << 20), ("1GiB", 1024)]
+        {
             assert_eq!(parse_size_mib(text), Some(mib), "{text}");
         }
         for text in ["", "G", "1K", "1GG", "-1G", "nan", "1 G"] {
@@ -353,10 +298,7 @@ mod tests {
              multiple: {range: many}}\nresources:\n  web: {type: file}\n  image: {type: oci-image}\n",
         );
         let data = &charm.storage["data"];
-        assert_eq!(
-            (data.count_min, data.count_max, data.minimum_size_mib),
-            (1, Some(2), 1024)
-        );
+        assert_eq!((data.count_min, data.count_max, data.minimum_size_mib), (1, Some(2), 1024));
         assert_eq!(
             problems,
             [

@@ -15,11 +15,7 @@ pub struct Problem {
 
 impl Problem {
     pub fn new(file: &str, place: &str, text: impl Into<String>) -> Problem {
-        Problem {
-            file: file.to_owned(),
-            place: place.to_owned(),
-            text: text.into(),
-        }
+        Problem { file: file.to_owned(), place: place.to_owned(), text: text.into() }
     }
 }
 
@@ -35,15 +31,7 @@ impl fmt::Display for Problem {
 
 /// Names and keys come from the charm: whatever is in them, a problem stays one line and moves no cursor.
 fn one_line(text: &str) -> String {
-    text.chars()
-        .flat_map(|c| {
-            if c.is_control() {
-                c.escape_default().collect()
-            } else {
-                vec![c]
-            }
-        })
-        .collect()
+    text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect()
 }
 
 impl std::error::Error for Problem {}
@@ -62,19 +50,11 @@ impl Checker {
 
     /// For a part of a file: all places are given below `section`.
     pub fn of_section(file: &str, section: &str) -> Checker {
-        Checker {
-            file: file.to_owned(),
-            section: section.to_owned(),
-            problems: Vec::new(),
-        }
+        Checker { file: file.to_owned(), section: section.to_owned(), problems: Vec::new() }
     }
 
     pub fn say(&mut self, place: &str, text: impl Into<String>) {
-        let place = if place.is_empty() {
-            self.section.clone()
-        } else {
-            join(&self.section, place)
-        };
+        let place = if place.is_empty() { self.section.clone() } else { join(&self.section, place) };
         self.problems.push(Problem::new(&self.file, &place, text));
     }
 
@@ -131,10 +111,8 @@ impl Checker {
             None | Some(Value::Null) => "nothing".to_owned(),
             Some(other) => kind(other),
         };
-        let found = words
-            .iter()
-            .find(|(word, _)| *word == given && value.is_some())
-            .map(|(_, meaning)| *meaning);
+        let found =
+            words.iter().find(|(word, _)| *word == given && value.is_some()).map(|(_, meaning)| *meaning);
         if found.is_none() {
             let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
             self.say(place, format!("expected {}, got {given}", words.join(" or ")));
@@ -155,9 +133,5 @@ pub fn kind(value: &Value) -> String {
 
 /// `outer.inner`.
 pub fn join(outer: &str, inner: &str) -> String {
-    if outer.is_empty() {
-        inner.to_owned()
-    } else {
-        format!("{outer}.{inner}")
-    }
+    if outer.is_empty() { inner.to_owned() } else { format!("{outer}.{inner}") }
 }

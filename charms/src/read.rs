@@ -56,10 +56,7 @@ pub fn read_archive(name: &str, archive: Vec<u8>, options: &ReadOptions) -> Resu
     let layout;
     {
         let (mut zip, members) = members::list(name, &archive)?;
-        for member in members
-            .iter()
-            .filter(|member| READ.contains(&member.path.as_str()))
-        {
+        for member in members.iter().filter(|member| READ.contains(&member.path.as_str())) {
             match members::text(&mut zip, member, FILE_BYTES_MAX) {
                 Ok(text) => drop(texts.insert(member.path.clone(), text)),
                 Err(text) => problems.push(Problem::new(&member.path, "", text)),
@@ -84,22 +81,14 @@ pub fn read_archive(name: &str, archive: Vec<u8>, options: &ReadOptions) -> Resu
         notes.push("the archive names no base: this host's is taken".to_owned());
     }
     let sha256 = digest::sha256(&archive);
-    Ok(Source {
-        charm,
-        archive,
-        sha256,
-        notes,
-    })
+    Ok(Source { charm, archive, sha256, notes })
 }
 
 fn read_folder(root: &Path, options: &ReadOptions) -> Result<Source, Vec<Problem>> {
     let (mut problems, mut notes, mut texts) = (Vec::new(), Vec::new(), Texts::new());
     let mut files = folder::list(root, &mut notes)?;
     for file in READ {
-        match files
-            .get(file)
-            .map(|_| fs::metadata(root.join(file)).map(|found| found.len()))
-        {
+        match files.get(file).map(|_| fs::metadata(root.join(file)).map(|found| found.len())) {
             None => {}
             Some(Ok(size)) if size > FILE_BYTES_MAX => problems.push(Problem::new(file, "", "is too large")),
             Some(_) => match fs::read_to_string(root.join(file)) {
@@ -115,18 +104,13 @@ fn read_folder(root: &Path, options: &ReadOptions) -> Result<Source, Vec<Problem
         extra = charmcraft::python_requirements(value);
         problems.extend(take_from_charmcraft(value, &texts, &mut sections, &mut files));
     } else if !texts.contains_key("metadata.yaml") && problems.is_empty() {
-        let text = format!(
-            "is missing in {}, and so is charmcraft.yaml: this is no charm",
-            root.display()
-        );
+        let text = format!("is missing in {}, and so is charmcraft.yaml: this is no charm", root.display());
         problems.push(Problem::new("metadata.yaml", "", text));
     }
     let (charm, wrong) = declared::declare(&sections, &texts, options.force, &mut notes);
     problems.extend(wrong);
     let kind = |entry: &Entry| match entry {
-        Entry::File { executable, .. } => Kind::File {
-            executable: *executable,
-        },
+        Entry::File { executable, .. } => Kind::File { executable: *executable },
         Entry::Link(target) => Kind::Link(target.clone()),
     };
     let kinds: Vec<(&String, Kind)> = files.iter().map(|(path, entry)| (path, kind(entry))).collect();
@@ -146,12 +130,7 @@ fn read_folder(root: &Path, options: &ReadOptions) -> Result<Source, Vec<Problem
     // What was packed here must be acceptable there.
     members::list(&shown, &archive)?;
     let sha256 = digest::sha256(&archive);
-    Ok(Source {
-        charm,
-        archive,
-        sha256,
-        notes,
-    })
+    Ok(Source { charm, archive, sha256, notes })
 }
 
 /// The sections that stand in files of their own.
@@ -182,27 +161,15 @@ fn take_from_charmcraft(
     if !texts.contains_key("metadata.yaml") {
         add("metadata.yaml", &split.metadata);
         let value = split.metadata;
-        sections.metadata = Some(Section {
-            file: "charmcraft.yaml",
-            section: "",
-            value,
-        });
+        sections.metadata = Some(Section { file: "charmcraft.yaml", section: "", value });
     }
     if let (Some(value), false) = (split.config, texts.contains_key("config.yaml")) {
         add("config.yaml", &value);
-        sections.config = Some(Section {
-            file: "charmcraft.yaml",
-            section: "config",
-            value,
-        });
+        sections.config = Some(Section { file: "charmcraft.yaml", section: "config", value });
     }
     if let (Some(value), false) = (split.actions, texts.contains_key("actions.yaml")) {
         add("actions.yaml", &value);
-        sections.actions = Some(Section {
-            file: "charmcraft.yaml",
-            section: "actions",
-            value,
-        });
+        sections.actions = Some(Section { file: "charmcraft.yaml", section: "actions", value });
     }
     checker.problems
 }
@@ -212,11 +179,9 @@ fn check_layout(layout: &Layout, forced: bool) -> Option<Problem> {
         Some(true) => None,
         Some(false) => Some(Problem::new("dispatch", "", "is not executable")),
         None if layout.has_hooks || forced => None,
-        None => Some(Problem::new(
-            "dispatch",
-            "",
-            "is missing, and there is nothing in hooks: no code to run",
-        )),
+        None => {
+            Some(Problem::new("dispatch", "", "is missing, and there is nothing in hooks: no code to run"))
+        }
     }
 }
 
@@ -226,13 +191,8 @@ fn check_python(charm: &Charm, packed: &str, host: Option<&str>) -> Option<Probl
     if host == Some(packed) {
         return None;
     }
-    let base = charm
-        .base()
-        .map(|base| format!(" ({}@{})", base.name, base.channel))
-        .unwrap_or_default();
-    let has = host.map_or("this host has no python3".to_owned(), |host| {
-        format!("this host has {host}")
-    });
+    let base = charm.base().map(|base| format!(" ({}@{})", base.name, base.channel)).unwrap_or_default();
+    let has = host.map_or("this host has no python3".to_owned(), |host| format!("this host has {host}"));
     let text = format!(
         "charm {:?} was packed for python{packed}{base}; {has} - deploy the source directory, or use --force",
         charm.name
@@ -247,20 +207,10 @@ mod tests {
 
     #[test]
     fn a_python_mismatch_is_one_helpful_sentence() {
-        let base = Base {
-            name: "ubuntu".to_owned(),
-            channel: "24.04".to_owned(),
-            architectures: Vec::new(),
-        };
-        let charm = Charm {
-            name: "x".to_owned(),
-            bases: vec![base],
-            ..Charm::default()
-        };
+        let base = Base { name: "ubuntu".to_owned(), channel: "24.04".to_owned(), architectures: Vec::new() };
+        let charm = Charm { name: "x".to_owned(), bases: vec![base], ..Charm::default() };
         assert_eq!(check_python(&charm, "3.12", Some("3.12")), None);
-        let problem = check_python(&charm, "3.12", Some("3.11"))
-            .expect("another Python")
-            .to_string();
+        let problem = check_python(&charm, "3.12", Some("3.11")).expect("another Python").to_string();
         let expected = "venv: charm \"x\" was packed for python3.12 (ubuntu@24.04); this host has 3.11";
         assert!(problem.starts_with(expected), "{problem}");
         assert!(check_python(&charm, "3.12", None).is_some());

@@ -43,10 +43,7 @@ pub enum UnpackError {
 pub fn unpack(archive: &[u8], sha256: &str, target: &Path) -> Result<Manifest, UnpackError> {
     let found = digest::sha256(archive);
     if found != sha256 {
-        return Err(UnpackError::Digest {
-            expected: sha256.to_owned(),
-            found,
-        });
+        return Err(UnpackError::Digest { expected: sha256.to_owned(), found });
     }
     let (mut zip, members) = members::list("charm archive", archive).map_err(UnpackError::Unsafe)?;
     fs::create_dir(target)?;
@@ -65,25 +62,14 @@ fn fill(target: &Path, zip: &mut Archive, members: &[Member]) -> Result<Manifest
     let mut manifest = Manifest::new();
     for member in members {
         if let Kind::File { executable } = &member.kind {
-            let mode = if *executable || must_run(&member.path) {
-                0o755
-            } else {
-                0o644
-            };
+            let mode = if *executable || must_run(&member.path) { 0o755 } else { 0o644 };
             let mut out = create(&root, &member.path, mode)?;
-            let mut source = zip
-                .by_index(member.index)
-                .map_err(io::Error::from)?
-                .take(member.size + 1);
+            let mut source = zip.by_index(member.index).map_err(io::Error::from)?.take(member.size + 1);
             let written = io::copy(&mut source, &mut out)?;
             // The sum of what members claim was checked; here each is held to its claim, as the library does too.
             if written != member.size {
                 let text = "is not as long as it claims to be";
-                return Err(UnpackError::Unsafe(vec![Problem::new(
-                    "charm archive",
-                    &member.path,
-                    text,
-                )]));
+                return Err(UnpackError::Unsafe(vec![Problem::new("charm archive", &member.path, text)]));
             }
             let digest = digest::sha256_of(File::open(target.join(&member.path))?)?;
             manifest.insert(member.path.clone(), Managed::File(digest));
@@ -96,20 +82,12 @@ fn fill(target: &Path, zip: &mut Archive, members: &[Member]) -> Result<Manifest
             manifest.insert(member.path.clone(), Managed::Link(link.clone()));
         }
     }
-    for member in members
-        .iter()
-        .filter(|member| matches!(member.kind, Kind::Link(_)))
-    {
-        let how = OpenHow::new()
-            .flags(OFlag::O_PATH | OFlag::O_CLOEXEC)
-            .resolve(ResolveFlag::RESOLVE_BENEATH);
+    for member in members.iter().filter(|member| matches!(member.kind, Kind::Link(_))) {
+        let how =
+            OpenHow::new().flags(OFlag::O_PATH | OFlag::O_CLOEXEC).resolve(ResolveFlag::RESOLVE_BENEATH);
         if matches!(openat2(&root, member.path.as_str(), how), Err(Errno::EXDEV)) {
             let text = "is a link that leads out of the charm";
-            return Err(UnpackError::Unsafe(vec![Problem::new(
-                "charm archive",
-                &member.path,
-                text,
-            )]));
+            return Err(UnpackError::Unsafe(vec![Problem::new("charm archive", &member.path, text)]));
         }
     }
     Ok(manifest)
@@ -119,12 +97,7 @@ fn fill(target: &Path, zip: &mut Archive, members: &[Member]) -> Result<Manifest
 fn folders(members: &[Member]) -> BTreeSet<String> {
     let mut folders = BTreeSet::new();
     for member in members {
-        folders.extend(
-            member
-                .path
-                .match_indices('/')
-                .map(|(end, _)| member.path[..end].to_owned()),
-        );
+        folders.extend(member.path.match_indices('/').map(|(end, _)| member.path[..end].to_owned()));
         if member.kind == Kind::Folder {
             folders.insert(member.path.clone());
         }

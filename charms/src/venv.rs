@@ -29,15 +29,8 @@ fn dispatch_script(site: &str) -> String {
 /// `3.11`: the version of the python3 that hooks of this host will find; none without python3.
 pub fn host_python() -> Option<String> {
     let script = "import sys; print('%d.%d' % sys.version_info[:2])";
-    let output = Command::new("python3")
-        .args(["-I", "-c", script])
-        .stdin(Stdio::null())
-        .output()
-        .ok()?;
-    output
-        .status
-        .success()
-        .then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    let output = Command::new("python3").args(["-I", "-c", script]).stdin(Stdio::null()).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 #[derive(Deserialize)]
@@ -76,10 +69,7 @@ pub fn complete(
         }
     }
     if !files.contains_key("dispatch") {
-        files.insert(
-            "dispatch".to_owned(),
-            Entry::written(dispatch_script(&site), true),
-        );
+        files.insert("dispatch".to_owned(), Entry::written(dispatch_script(&site), true));
     }
     Ok(())
 }
@@ -111,37 +101,22 @@ fn packages(
         wrong("this charm needs Python: install python3 where it is deployed from".to_owned())
     })?;
     let root = root.canonicalize().map_err(|error| wrong(error.to_string()))?;
-    let asked = run(Command::new("python3")
-        .args(["-I", "-c", REQUIREMENTS])
-        .arg(&root))
-    .map_err(wrong)?;
+    let asked = run(Command::new("python3").args(["-I", "-c", REQUIREMENTS]).arg(&root)).map_err(wrong)?;
     let declared: Declared = serde_json::from_slice(&asked.stdout).map_err(|_| {
-        Problem::new(
-            "pyproject.toml",
-            "",
-            format!("cannot be read: {}", last_line(&asked.stderr)),
-        )
+        Problem::new("pyproject.toml", "", format!("cannot be read: {}", last_line(&asked.stderr)))
     })?;
     for (name, path) in &declared.missing {
-        notes.push(format!(
-            "pyproject.toml: {path} is not there; {name} comes from the package index"
-        ));
+        notes.push(format!("pyproject.toml: {path} is not there; {name} comes from the package index"));
     }
     let mut lines = declared.lines;
     lines.extend(extra.0.iter().cloned());
-    let mut from: Vec<String> = extra
-        .1
-        .iter()
-        .filter(|name| root.join(name).is_file())
-        .cloned()
-        .collect();
+    let mut from: Vec<String> = extra.1.iter().filter(|name| root.join(name).is_file()).cloned().collect();
     if files.contains_key("requirements.txt") && !from.iter().any(|name| name == "requirements.txt") {
         from.push("requirements.txt".to_owned());
     }
     if lines.is_empty() && from.is_empty() {
-        let brings_ops = files
-            .keys()
-            .any(|path| path.starts_with("lib/ops/") || path.starts_with("src/ops/"));
+        let brings_ops =
+            files.keys().any(|path| path.starts_with("lib/ops/") || path.starts_with("src/ops/"));
         if brings_ops || !imports_ops(files) {
             return Ok(None);
         }
@@ -151,20 +126,14 @@ fn packages(
     let key = key(&python, &root, &lines, &from, &declared.local);
     let kept = cache.join(&key);
     if !kept.join("site").is_dir() {
-        notes.push(format!(
-            "installing the charm's Python packages with python{python} and pip"
-        ));
+        notes.push(format!("installing the charm's Python packages with python{python} and pip"));
         install(&root, &lines, &from, &kept)?;
     }
     Ok(Some((python, kept.join("site"))))
 }
 
 fn imports_ops(files: &Files) -> bool {
-    let Some(Entry::File {
-        content: Content::Disk(path),
-        ..
-    }) = files.get("src/charm.py")
-    else {
+    let Some(Entry::File { content: Content::Disk(path), .. }) = files.get("src/charm.py") else {
         return false;
     };
     let text = fs::read_to_string(path).unwrap_or_default();
@@ -182,19 +151,8 @@ fn key(python: &str, root: &Path, lines: &[String], from: &[String], local: &[Pa
     for name in from {
         let text = fs::read_to_string(root.join(name)).unwrap_or_default();
         for line in text.lines().map(str::trim) {
-            let named = [
-                "-r ",
-                "-c ",
-                "-e ",
-                "--editable ",
-                "--requirement ",
-                "--constraint ",
-            ];
-            let path = named
-                .iter()
-                .find_map(|option| line.strip_prefix(option))
-                .unwrap_or(line)
-                .trim();
+            let named = ["-r ", "-c ", "-e ", "--editable ", "--requirement ", "--constraint "];
+            let path = named.iter().find_map(|option| line.strip_prefix(option)).unwrap_or(line).trim();
             if path != line || path.starts_with(['.', '/']) {
                 parts.push(content_digest(&root.join(path)));
             }
@@ -230,10 +188,8 @@ fn install(root: &Path, lines: &[String], from: &[String], kept: &Path) -> Resul
     fs::write(&asked, lines.join("\n")).map_err(named)?;
     // Some hosts have python3 without pip, some without venv: either is enough, and pip alone is seconds faster.
     let environment = building.join("environment");
-    let has_pip = run(Command::new("python3").args(["-m", "pip", "--version"]))
-        .map_err(wrong)?
-        .status
-        .success();
+    let has_pip =
+        run(Command::new("python3").args(["-m", "pip", "--version"])).map_err(wrong)?.status.success();
     let python = if has_pip {
         PathBuf::from("python3")
     } else {
@@ -260,10 +216,7 @@ fn install(root: &Path, lines: &[String], from: &[String], kept: &Path) -> Resul
     pip.env("PIP_USER", "0").env("PIP_REQUIRE_VIRTUALENV", "0");
     // pip tries five times with growing pauses; a person is waiting.
     pip.args(["--retries", "1", "--timeout", "15"]);
-    pip.arg("--target")
-        .arg(building.join("site"))
-        .arg("-r")
-        .arg(&asked);
+    pip.arg("--target").arg(building.join("site")).arg("-r").arg(&asked);
     for name in from {
         pip.arg("-r").arg(root.join(name));
     }
@@ -303,24 +256,14 @@ fn refusal(stderr: &str) -> String {
     }
     let error = stderr.lines().rev().find(|line| line.starts_with("ERROR:"));
     let error = error.unwrap_or_else(|| stderr.lines().last().unwrap_or_default());
-    format!(
-        "cannot install its Python packages: {}",
-        error.trim_start_matches("ERROR:").trim()
-    )
+    format!("cannot install its Python packages: {}", error.trim_start_matches("ERROR:").trim())
 }
 
 fn run(command: &mut Command) -> Result<Output, String> {
     let name = command.get_program().to_string_lossy().into_owned();
-    command
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| format!("cannot run {name}: {error}"))
+    command.stdin(Stdio::null()).output().map_err(|error| format!("cannot run {name}: {error}"))
 }
 
 fn last_line(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes)
-        .lines()
-        .last()
-        .unwrap_or_default()
-        .to_owned()
+    String::from_utf8_lossy(bytes).lines().last().unwrap_or_default().to_owned()
 }

@@ -25,11 +25,7 @@ pub struct YamlError {
 impl YamlError {
     /// `line 3, column 5`, or empty when the place is not known.
     pub fn place(&self) -> String {
-        if self.line == 0 {
-            String::new()
-        } else {
-            format!("line {}, column {}", self.line, self.column)
-        }
+        if self.line == 0 { String::new() } else { format!("line {}, column {}", self.line, self.column) }
     }
 }
 
@@ -55,25 +51,13 @@ pub fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, YamlError> {
         alias_limits: serde_yaml::alias_limits! { max_total_replayed_events: ALIAS_NODES_MAX },
     };
     serde_yaml::from_str_with_options(text, options).map_err(|error| {
-        let (line, column) = error
-            .location()
-            .map_or((0, 0), |place| (place.line(), place.column()));
+        let (line, column) = error.location().map_or((0, 0), |place| (place.line(), place.column()));
         let text = error.without_snippet().to_string();
         // The library ends with the place, and advises its callers how to call it: neither is for our user.
-        let text = text
-            .strip_suffix(&format!(" at line {line}, column {column}"))
-            .unwrap_or(&text);
+        let text = text.strip_suffix(&format!(" at line {line}, column {column}")).unwrap_or(&text);
         let advice = [", set DuplicateKeyPolicy", "; use from_str_multiple"];
-        let end = advice
-            .iter()
-            .filter_map(|advice| text.find(advice))
-            .min()
-            .unwrap_or(text.len());
-        YamlError {
-            line,
-            column,
-            message: text[..end].lines().collect::<Vec<_>>().join(" "),
-        }
+        let end = advice.iter().filter_map(|advice| text.find(advice)).min().unwrap_or(text.len());
+        YamlError { line, column, message: text[..end].lines().collect::<Vec<_>>().join(" ") }
     })
 }
 
@@ -111,16 +95,10 @@ mod tests {
 
     #[test]
     fn errors_have_line_and_column_and_one_line() {
-        assert_eq!(
-            read("a: 1\na: 2"),
-            Err("line 2, column 1: duplicate mapping key: a".to_owned())
-        );
+        assert_eq!(read("a: 1\na: 2"), Err("line 2, column 1: duplicate mapping key: a".to_owned()));
         let error = from_str::<Value>("name: x\nsummary: [1,\n").expect_err("not closed");
         assert_eq!(error.line, 2);
-        assert_eq!(
-            read("a: 1\n---\nb: 2").map_err(|text| text.lines().count()),
-            Err(1)
-        );
+        assert_eq!(read("a: 1\n---\nb: 2").map_err(|text| text.lines().count()), Err(1));
     }
 
     #[test]

@@ -20,10 +20,7 @@ fn folder(files: &[(&str, &str)]) -> TempDir {
 }
 
 fn options(force: bool) -> ReadOptions {
-    ReadOptions {
-        cache: "unused".into(),
-        force,
-    }
+    ReadOptions { cache: "unused".into(), force }
 }
 
 fn problems_of(path: &Path) -> Vec<String> {
@@ -51,23 +48,11 @@ fn what_is_no_charm_is_named() {
 
 #[test]
 fn broken_yaml_is_named_with_line_and_column() {
-    let lines = problems(&[
-        ("metadata.yaml", "name: web\nsummary: [a,\n"),
-        ("hooks/install", ""),
-    ]);
+    let lines = problems(&[("metadata.yaml", "name: web\nsummary: [a,\n"), ("hooks/install", "")]);
     assert_eq!(lines.len(), 1, "{lines:?}");
-    assert!(
-        lines[0].starts_with("metadata.yaml: line 2, column 10: "),
-        "{lines:?}"
-    );
-    let twice = problems(&[
-        ("metadata.yaml", &format!("{METADATA}name: other\n")),
-        ("hooks/install", ""),
-    ]);
-    assert_eq!(
-        twice,
-        ["metadata.yaml: line 4, column 1: duplicate mapping key: name"]
-    );
+    assert!(lines[0].starts_with("metadata.yaml: line 2, column 10: "), "{lines:?}");
+    let twice = problems(&[("metadata.yaml", &format!("{METADATA}name: other\n")), ("hooks/install", "")]);
+    assert_eq!(twice, ["metadata.yaml: line 4, column 1: duplicate mapping key: name"]);
 }
 
 #[test]
@@ -77,10 +62,7 @@ fn all_problems_of_all_files_come_at_once() {
                     resources: {image: {type: file}}\nassumes: [k8s-api]\ncontainers: {app: {}}\n";
     let lines = problems(&[
         ("metadata.yaml", metadata),
-        (
-            "config.yaml",
-            "options: {port: {type: int, default: http}, x: {type: list}}\n",
-        ),
+        ("config.yaml", "options: {port: {type: int, default: http}, x: {type: list}}\n"),
         ("actions.yaml", "Go: {}\nstop: {params: {x: {type: int}}}\n"),
         ("manifest.yaml", "bases: [\n"),
         ("README.md", ""),
@@ -105,10 +87,7 @@ fn all_problems_of_all_files_come_at_once() {
         "actions.yaml: stop.x.type: ",
         "dispatch: is missing",
     ] {
-        assert!(
-            lines.iter().any(|line| line.starts_with(part)),
-            "{part}\n{lines:#?}"
-        );
+        assert!(lines.iter().any(|line| line.starts_with(part)), "{part}\n{lines:#?}");
     }
     assert_eq!(lines.len(), 18, "{lines:#?}");
 }
@@ -127,10 +106,7 @@ fn a_lone_charmcraft_yaml_is_checked_in_its_own_places() {
         "charmcraft.yaml: requires.db: interface is missing",
         "dispatch: is missing",
     ] {
-        assert!(
-            lines.iter().any(|line| line.starts_with(part)),
-            "{part}\n{lines:#?}"
-        );
+        assert!(lines.iter().any(|line| line.starts_with(part)), "{part}\n{lines:#?}");
     }
     assert_eq!(lines.len(), 5, "{lines:#?}");
 }
@@ -149,17 +125,10 @@ fn links_out_of_a_folder_are_refused_and_links_to_nowhere_left_out() {
     symlink("../nowhere", charm.path().join("CHANGELOG.md")).expect("link");
     symlink("install", charm.path().join("hooks/start")).expect("link");
     let source = read(charm.path(), &options(false)).expect("fine without the link");
-    assert!(
-        source.notes.iter().any(|note| note.contains("CHANGELOG.md")),
-        "{:?}",
-        source.notes
-    );
+    assert!(source.notes.iter().any(|note| note.contains("CHANGELOG.md")), "{:?}", source.notes);
     symlink("/etc", charm.path().join("etc")).expect("link");
     let lines = problems_of(charm.path());
-    assert_eq!(
-        lines,
-        ["etc: is a link to an absolute path (its target is \"/etc\")"]
-    );
+    assert_eq!(lines, ["etc: is a link to an absolute path (its target is \"/etc\")"]);
 }
 
 #[test]
@@ -172,44 +141,20 @@ fn an_archive_needs_what_a_folder_is_given() {
     assert_eq!((again.sha256, again.charm), (source.sha256, source.charm));
 
     let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
-    zip.start_file(
-        "dispatch",
-        zip::write::SimpleFileOptions::default().unix_permissions(0o644),
-    )
-    .expect("written");
+    zip.start_file("dispatch", zip::write::SimpleFileOptions::default().unix_permissions(0o644))
+        .expect("written");
     fs::write(&path, zip.finish().expect("finished").into_inner()).expect("write");
     let lines = problems_of(&path);
-    assert!(
-        lines
-            .iter()
-            .any(|line| line.starts_with("metadata.yaml: is missing in ")),
-        "{lines:?}"
-    );
-    assert!(
-        lines.contains(&"dispatch: is not executable".to_owned()),
-        "{lines:?}"
-    );
+    assert!(lines.iter().any(|line| line.starts_with("metadata.yaml: is missing in ")), "{lines:?}");
+    assert!(lines.contains(&"dispatch: is not executable".to_owned()), "{lines:?}");
 }
 
 #[test]
 fn the_same_content_is_the_same_archive() {
-    let files = [
-        ("metadata.yaml", METADATA),
-        ("hooks/install", "#!/bin/sh\n"),
-        ("src/a", "1"),
-        ("b", "2"),
-    ];
+    let files = [("metadata.yaml", METADATA), ("hooks/install", "#!/bin/sh\n"), ("src/a", "1"), ("b", "2")];
     let reversed: Vec<_> = files.iter().rev().copied().collect();
     assert_eq!(good(&files).sha256, good(&reversed).sha256);
-    let clutter = [
-        (".git/HEAD", "x"),
-        ("build/x", "x"),
-        ("old.charm", "x"),
-        ("src/__pycache__/a.pyc", "x"),
-    ];
+    let clutter = [(".git/HEAD", "x"), ("build/x", "x"), ("old.charm", "x"), ("src/__pycache__/a.pyc", "x")];
     assert_eq!(good(&files).sha256, good(&[&files[..], &clutter].concat()).sha256);
-    assert_ne!(
-        good(&files).sha256,
-        good(&[&files[..], &[("c", "")]].concat()).sha256
-    );
+    assert_ne!(good(&files).sha256, good(&[&files[..], &[("c", "")]].concat()).sha256);
 }

@@ -18,10 +18,7 @@ fn wheel(folder: &Path, word: &str) {
     let record = format!("greeter.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n");
     let members = [
         ("greeter.py".to_owned(), format!("WORD = {word:?}\n")),
-        (
-            format!("{info}/METADATA"),
-            "Metadata-Version: 2.1\nName: greeter\nVersion: 1.0\n".to_owned(),
-        ),
+        (format!("{info}/METADATA"), "Metadata-Version: 2.1\nName: greeter\nVersion: 1.0\n".to_owned()),
         (
             format!("{info}/WHEEL"),
             "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n".to_owned(),
@@ -31,8 +28,7 @@ fn wheel(folder: &Path, word: &str) {
     let mut zip =
         zip::ZipWriter::new(File::create(folder.join("greeter-1.0-py3-none-any.whl")).expect("created"));
     for (name, text) in members {
-        zip.start_file(name, zip::write::SimpleFileOptions::default())
-            .expect("written");
+        zip.start_file(name, zip::write::SimpleFileOptions::default()).expect("written");
         zip.write_all(text.as_bytes()).expect("written");
     }
     zip.finish().expect("finished");
@@ -42,10 +38,7 @@ fn charm(files: &[(&str, &str)]) -> TempDir {
     let folder = TempDir::new().expect("tempdir");
     fs::create_dir(folder.path().join("src")).expect("mkdir");
     wheel(folder.path(), "hello");
-    for (path, text) in [("metadata.yaml", METADATA), ("src/charm.py", CHARM)]
-        .iter()
-        .chain(files)
-    {
+    for (path, text) in [("metadata.yaml", METADATA), ("src/charm.py", CHARM)].iter().chain(files) {
         fs::write(folder.path().join(path), text).expect("write");
     }
     folder
@@ -53,25 +46,15 @@ fn charm(files: &[(&str, &str)]) -> TempDir {
 
 /// Deploys and runs the charm's dispatch as an agent would; what it printed.
 fn run(charm: &Path, cache: &Path) -> String {
-    let options = ReadOptions {
-        cache: cache.to_owned(),
-        force: false,
-    };
+    let options = ReadOptions { cache: cache.to_owned(), force: false };
     let source = read(charm, &options).unwrap_or_else(|problems| panic!("{problems:#?}"));
     let unit = TempDir::new().expect("tempdir");
     let deployed = unit.path().join("charm");
     install(&source.archive, &source.sha256, &deployed, 0).expect("installs");
     let mut dispatch = Command::new(deployed.join("dispatch"));
-    dispatch
-        .current_dir(&deployed)
-        .env("JUJU_DISPATCH_PATH", "hooks/start")
-        .env_remove("PYTHONPATH");
+    dispatch.current_dir(&deployed).env("JUJU_DISPATCH_PATH", "hooks/start").env_remove("PYTHONPATH");
     let output = dispatch.output().expect("runs");
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
@@ -81,16 +64,9 @@ fn requirements_are_packed_and_found() {
     let charm = charm(&[("requirements.txt", "./greeter-1.0-py3-none-any.whl\n")]);
     assert_eq!(run(charm.path(), cache.path()), "hello hooks/start");
     // Installed once: the second deploy takes them from the cache, and is the same revision.
-    let options = ReadOptions {
-        cache: cache.path().to_owned(),
-        force: false,
-    };
+    let options = ReadOptions { cache: cache.path().to_owned(), force: false };
     let again = read(charm.path(), &options).expect("reads");
-    assert!(
-        !again.notes.iter().any(|note| note.contains("installing")),
-        "{:?}",
-        again.notes
-    );
+    assert!(!again.notes.iter().any(|note| note.contains("installing")), "{:?}", again.notes);
     // Another content of what is named is another set.
     wheel(charm.path(), "goodbye");
     assert_eq!(run(charm.path(), cache.path()), "goodbye hooks/start");
@@ -110,10 +86,7 @@ fn a_local_source_in_pyproject_is_taken() {
 fn a_dispatch_that_expects_packages_flat_in_venv_finds_them_there() {
     let cache = TempDir::new().expect("tempdir");
     let dispatch = "#!/bin/sh\nPYTHONPATH=lib:venv exec python3 ./src/charm.py\n";
-    let charm = charm(&[
-        ("requirements.txt", "./greeter-1.0-py3-none-any.whl\n"),
-        ("dispatch", dispatch),
-    ]);
+    let charm = charm(&[("requirements.txt", "./greeter-1.0-py3-none-any.whl\n"), ("dispatch", dispatch)]);
     assert_eq!(run(charm.path(), cache.path()), "hello hooks/start");
 }
 
@@ -121,20 +94,11 @@ fn a_dispatch_that_expects_packages_flat_in_venv_finds_them_there() {
 fn packages_that_cannot_be_had_are_one_line() {
     let cache = TempDir::new().expect("tempdir");
     let charm = charm(&[("requirements.txt", "--no-index\nno-such-package-here\n")]);
-    let options = ReadOptions {
-        cache: cache.path().to_owned(),
-        force: false,
-    };
+    let options = ReadOptions { cache: cache.path().to_owned(), force: false };
     let problems = read(charm.path(), &options).expect_err("nowhere to take it from");
     assert_eq!(problems.len(), 1);
     let line = problems[0].to_string();
-    assert!(
-        line.starts_with("requirements.txt: cannot install its Python packages: "),
-        "{line}"
-    );
-    assert!(
-        line.contains("no-such-package-here") && line.lines().count() == 1,
-        "{line}"
-    );
+    assert!(line.starts_with("requirements.txt: cannot install its Python packages: "), "{line}");
+    assert!(line.contains("no-such-package-here") && line.lines().count() == 1, "{line}");
     assert_eq!(fs::read_dir(cache.path()).expect("a folder").count(), 0);
 }

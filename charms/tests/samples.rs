@@ -10,10 +10,7 @@ use tempfile::TempDir;
 
 fn sample(name: &str) -> charms::Source {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("samples").join(name);
-    let options = ReadOptions {
-        cache: PathBuf::from("unused"),
-        force: false,
-    };
+    let options = ReadOptions { cache: PathBuf::from("unused"), force: false };
     read(&path, &options).unwrap_or_else(|problems| panic!("{name}: {problems:#?}"))
 }
 
@@ -41,12 +38,7 @@ fn every_shell_sample_can_be_installed_and_its_programs_parse() {
                 "{program:?}"
             );
             assert!(
-                Command::new("sh")
-                    .arg("-n")
-                    .arg(&program)
-                    .status()
-                    .expect("sh")
-                    .success(),
+                Command::new("sh").arg("-n").arg(&program).status().expect("sh").success(),
                 "{program:?}"
             );
         }
@@ -56,25 +48,11 @@ fn every_shell_sample_can_be_installed_and_its_programs_parse() {
 #[test]
 fn the_pair_can_be_related_without_naming_endpoints() {
     let (web, db) = (sample("pair-web").charm, sample("pair-db").charm);
-    let web = Side {
-        application: "web",
-        charm: &web,
-        endpoint: None,
-    };
-    let db = Side {
-        application: "db",
-        charm: &db,
-        endpoint: None,
-    };
+    let web = Side { application: "web", charm: &web, endpoint: None };
+    let db = Side { application: "db", charm: &db, endpoint: None };
     let found = endpoints::infer(web, db).expect("one pair fits");
-    assert_eq!(
-        (found.left.name.as_str(), found.right.name.as_str()),
-        ("db", "db")
-    );
-    assert_eq!(
-        (found.left.role, found.right.role),
-        (Role::Requirer, Role::Provider)
-    );
+    assert_eq!((found.left.name.as_str(), found.right.name.as_str()), ("db", "db"));
+    assert_eq!((found.left.role, found.right.role), (Role::Requirer, Role::Provider));
 }
 
 #[test]

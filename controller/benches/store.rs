@@ -22,9 +22,7 @@ fn main() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let store = Sqlite::open(folder.path(), Options::new(Uuid(1))).expect("opens");
     let mut raw = Raw::open(&folder.path().join("raw.sqlite"));
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .build()
-        .expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     println!("{DOCUMENTS} documents of {DOCUMENT_BYTES} bytes a transaction; median of {ROUNDS} rounds\n");
     println!("clients | store tx/s | raw, 1 a commit | ratio | raw, `clients` a commit | ratio");
     for clients in CLIENTS {
@@ -63,10 +61,7 @@ async fn drive(store: &Sqlite, clients: usize) {
             let store = store.clone();
             tokio::spawn(async move {
                 for _ in 0..EACH {
-                    store
-                        .run(move |draft| write(draft, client))
-                        .await
-                        .expect("commits");
+                    store.run(move |draft| write(draft, client)).await.expect("commits");
                 }
             })
         })
@@ -93,43 +88,32 @@ struct Raw {
 impl Raw {
     fn open(file: &std::path::Path) -> Raw {
         let connection = Connection::open(file).expect("opens");
-        connection
-            .pragma_update(None, "journal_mode", "WAL")
-            .expect("set");
-        connection
-            .pragma_update(None, "synchronous", "FULL")
-            .expect("set");
+        connection.pragma_update(None, "journal_mode", "WAL").expect("set");
+        connection.pragma_update(None, "synchronous", "FULL").expect("set");
         let tables = "
             CREATE TABLE documents (key TEXT PRIMARY KEY, revision INTEGER, value TEXT) WITHOUT ROWID;
             CREATE TABLE changes (revision INTEGER, key TEXT, value TEXT, revision_before INTEGER, value_before TEXT,
                 PRIMARY KEY (revision, key)) WITHOUT ROWID;";
         connection.execute_batch(tables).expect("created");
-        Raw {
-            connection,
-            revision: 0,
-        }
+        Raw { connection, revision: 0 }
     }
 
     fn drive(&mut self, clients: usize, per_commit: usize) {
         let value = format!("{:?}", "x".repeat(DOCUMENT_BYTES));
         for first in (0..clients * EACH).step_by(per_commit) {
-            let transaction = self
-                .connection
-                .transaction_with_behavior(TransactionBehavior::Immediate)
-                .expect("begun");
+            let transaction =
+                self.connection.transaction_with_behavior(TransactionBehavior::Immediate).expect("begun");
             let mut put = transaction
                 .prepare_cached("INSERT OR REPLACE INTO documents VALUES (?1, ?2, ?3)")
                 .expect("valid");
-            let mut log = transaction
-                .prepare_cached("INSERT INTO changes VALUES (?1, ?2, ?3, ?4, ?5)")
-                .expect("valid");
+            let mut log =
+                transaction.prepare_cached("INSERT INTO changes VALUES (?1, ?2, ?3, ?4, ?5)").expect("valid");
             for i in first..first + per_commit {
                 self.revision += 1;
                 for n in 0..DOCUMENTS {
                     let key = key(i % clients, n);
                     put.execute(params![key, self.revision, value]).expect("written");
-                    log.execute(params![self.revision, key, value, self.revision, value])
-                        .expect("written");
+                    log.execute(params![self.revision, key, value, self.revision, value]).expect("written");
                 }
             }
             drop((put, log));

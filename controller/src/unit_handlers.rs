@@ -36,7 +36,8 @@ impl<S: Store, O: Outside> Session<S, O> {
             return Ok(());
         }
         let message = "another agent serves this unit and is connected now";
-        Err(ApiError::new(ErrorCode::Blocked, message).hint("one of the two runs in a copy of the unit's folder"))
+        Err(ApiError::new(ErrorCode::Blocked, message)
+            .hint("one of the two runs in a copy of the unit's folder"))
     }
 }
 

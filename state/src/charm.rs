@@ -216,10 +216,7 @@ pub struct Base {
 impl Charm {
     /// The endpoint of this name, `juju-info` included.
     pub fn endpoint(&self, name: &str) -> Option<Endpoint> {
-        self.endpoints
-            .get(name)
-            .cloned()
-            .or_else(|| (name == JUJU_INFO).then(juju_info))
+        self.endpoints.get(name).cloned().or_else(|| (name == JUJU_INFO).then(juju_info))
     }
 
     /// All names a network may be asked for (network-get): endpoints, extra bindings and `juju-info`.
@@ -252,47 +249,25 @@ mod tests {
 
     #[test]
     fn every_charm_provides_juju_info() {
-        let charm = Charm {
-            extra_bindings: ["admin".to_owned()].into(),
-            ..Charm::default()
-        };
+        let charm = Charm { extra_bindings: ["admin".to_owned()].into(), ..Charm::default() };
         let endpoint = charm.endpoint("juju-info").expect("implicit");
-        assert_eq!(
-            (endpoint.role, endpoint.interface.as_str()),
-            (Role::Provider, "juju-info")
-        );
+        assert_eq!((endpoint.role, endpoint.interface.as_str()), (Role::Provider, "juju-info"));
         assert_eq!(charm.endpoint("db"), None);
-        assert_eq!(
-            charm.bindings(),
-            BTreeSet::from(["admin".to_owned(), "juju-info".to_owned()])
-        );
+        assert_eq!(charm.bindings(), BTreeSet::from(["admin".to_owned(), "juju-info".to_owned()]));
     }
 
     #[test]
     fn a_charm_survives_being_stored() {
         let charm = Charm {
             name: "web".to_owned(),
-            storage: BTreeMap::from([(
-                "data".to_owned(),
-                Storage {
-                    count_max: None,
-                    ..Storage::default()
-                },
-            )]),
+            storage: BTreeMap::from([("data".to_owned(), Storage { count_max: None, ..Storage::default() })]),
             config: BTreeMap::from([(
                 "port".to_owned(),
-                ConfigOption {
-                    kind: OptionType::Int,
-                    default: Some(80.into()),
-                    description: String::new(),
-                },
+                ConfigOption { kind: OptionType::Int, default: Some(80.into()), description: String::new() },
             )]),
             ..Charm::default()
         };
         let text = serde_json::to_string(&charm).expect("plain data");
-        assert_eq!(
-            serde_json::from_str::<Charm>(&text).expect("what was written"),
-            charm
-        );
+        assert_eq!(serde_json::from_str::<Charm>(&text).expect("what was written"), charm);
     }
 }

@@ -184,7 +184,11 @@ fn said(output: Output) -> Said {
 pub fn programs() -> PathBuf {
     let this = std::env::current_exe().expect("a process knows its program");
     let beside = this.parent().expect("programs lie in folders").to_path_buf();
-    if beside.join("pintle").is_file() { beside } else { beside.parent().expect("deps has a parent").to_path_buf() }
+    if beside.join("pintle").is_file() {
+        beside
+    } else {
+        beside.parent().expect("deps has a parent").to_path_buf()
+    }
 }
 
 /// A sample charm's folder.

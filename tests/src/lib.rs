@@ -1,6 +1,6 @@
 //! What the tests share.
 
 pub mod cases;
+pub mod host;
 pub mod sim;
 pub mod tool_cases;
-pub mod host;

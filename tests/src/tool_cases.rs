@@ -81,11 +81,7 @@ pub fn run(text: &str, directory: &Path) -> Result<Report, String> {
     let mut report = Report::default();
     let mut skipped: BTreeMap<&str, usize> = BTreeMap::new();
     for case in &file.cases {
-        let tools = case
-            .pre
-            .iter()
-            .filter_map(|words| words.first())
-            .chain([&case.tool]);
+        let tools = case.pre.iter().filter_map(|words| words.first()).chain([&case.tool]);
         let missing = tools
             .map(String::as_str)
             .find(|name| commands::NAMES.contains(name) && !commands::is_supported(name));
@@ -107,15 +103,9 @@ pub fn run(text: &str, directory: &Path) -> Result<Report, String> {
         report.count(&case.id, case.problems(), None);
     }
     if !skipped.is_empty() {
-        let names: Vec<String> = skipped
-            .iter()
-            .map(|(name, count)| format!("{name} {count}"))
-            .collect();
+        let names: Vec<String> = skipped.iter().map(|(name, count)| format!("{name} {count}")).collect();
         let count: usize = skipped.values().sum();
-        report.lines.push(format!(
-            "skipped {count} (tools not supported yet): {}",
-            names.join(", ")
-        ));
+        report.lines.push(format!("skipped {count} (tools not supported yet): {}", names.join(", ")));
     }
     Ok(report)
 }
@@ -125,9 +115,7 @@ impl Report {
     fn count(&mut self, id: &str, problems: Vec<String>, question: Option<&String>) {
         match question {
             _ if problems.is_empty() => self.passed += 1,
-            Some(why) => self
-                .lines
-                .push(format!("QUESTION {id} ({why})\n{}", problems.join("\n"))),
+            Some(why) => self.lines.push(format!("QUESTION {id} ({why})\n{}", problems.join("\n"))),
             None => {
                 self.failed += 1;
                 self.lines.push(format!("FAILED {id}\n{}", problems.join("\n")));
@@ -138,21 +126,13 @@ impl Report {
 
 /// `what`, if expected and actual differ.
 fn difference(what: &str, expected: impl std::fmt::Debug, actual: impl std::fmt::Debug) -> String {
-    format!(
-        "  {what}: expected {expected:?}\n  {:1$}  actual   {actual:?}",
-        "",
-        what.len()
-    )
+    format!("  {what}: expected {expected:?}\n  {:1$}  actual   {actual:?}", "", what.len())
 }
 
 impl Vector {
     fn problems(&self) -> Vec<String> {
         let value = as_doubles(&self.value);
-        let formats = [
-            (Format::Smart, &self.smart),
-            (Format::Yaml, &self.yaml),
-            (Format::Json, &self.json),
-        ];
+        let formats = [(Format::Smart, &self.smart), (Format::Yaml, &self.yaml), (Format::Json, &self.json)];
         formats
             .into_iter()
             .map(|(format, expected)| (format, expected, format.write(&value)))
@@ -168,10 +148,7 @@ fn as_doubles(value: &Value) -> commands::Value {
         Value::Number(number) => commands::Value::Float(number.as_f64().unwrap_or(f64::NAN)),
         Value::Array(items) => commands::Value::List(items.iter().map(as_doubles).collect()),
         Value::Object(members) => commands::Value::Map(
-            members
-                .iter()
-                .map(|(key, value)| (key.clone(), as_doubles(value)))
-                .collect(),
+            members.iter().map(|(key, value)| (key.clone(), as_doubles(value))).collect(),
         ),
         Value::Null | Value::Bool(_) | Value::String(_) => commands::Value::from(value),
     }
@@ -198,10 +175,7 @@ impl Case {
             let (name, args) = words.split_first().ok_or("an empty command in pre")?;
             let reply = tool(&mut context, name, args, "", directory)?;
             if reply.code != 0 {
-                return Err(format!(
-                    "pre {words:?}: {}",
-                    String::from_utf8_lossy(&reply.stderr)
-                ));
+                return Err(format!("pre {words:?}: {}", String::from_utf8_lossy(&reply.stderr)));
             }
             immediate.extend(reply.immediate);
         }
@@ -215,12 +189,7 @@ impl Case {
         self.compare_stdout(&String::from_utf8_lossy(&reply.stdout), placed, &mut problems);
         let stderr = String::from_utf8_lossy(&reply.stderr);
         let silent = self.stderr_contains.is_empty() && !stderr.is_empty();
-        if silent
-            || self
-                .stderr_contains
-                .iter()
-                .any(|part| !stderr.contains(&placed(part)))
-        {
+        if silent || self.stderr_contains.iter().any(|part| !stderr.contains(&placed(part))) {
             problems.push(difference("stderr", &self.stderr_contains, &stderr));
         }
         if let Some(expected) = &self.output_file {
@@ -236,21 +205,14 @@ impl Case {
 
     fn compare_stdout(&self, actual: &str, placed: impl Fn(&str) -> String, problems: &mut Vec<String>) {
         if let Some(expected) = &self.stdout {
-            let mut accepted = [expected]
-                .into_iter()
-                .chain(&self.alt_stdout)
-                .map(|text| placed(text));
+            let mut accepted = [expected].into_iter().chain(&self.alt_stdout).map(|text| placed(text));
             let same =
                 |text: String| text == actual || (self.unordered && in_order(&text) == in_order(actual));
             if !accepted.any(same) {
                 problems.push(difference("stdout", expected, actual));
             }
         }
-        if self
-            .stdout_contains
-            .iter()
-            .any(|part| !actual.contains(&placed(part)))
-        {
+        if self.stdout_contains.iter().any(|part| !actual.contains(&placed(part))) {
             problems.push(difference("stdout", &self.stdout_contains, actual));
         }
     }

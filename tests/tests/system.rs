@@ -90,10 +90,13 @@ fn a_failing_hook_says_so_and_rests_until_it_is_resolved() {
     host.until("install ran again", |host| (hooks(host, "broken/0").len() >= 2).then_some(()));
     host.until("and failed again", |host| {
         let unit = host.unit("broken/0")?;
-        (unit["workload-status"]["current"] == "error" && unit["juju-status"]["current"] == "idle").then_some(())
+        (unit["workload-status"]["current"] == "error" && unit["juju-status"]["current"] == "idle")
+            .then_some(())
     });
     host.ok(&["resolved", "broken/0", "--no-retry"]);
-    host.until("the unit has started", |host| hooks(host, "broken/0").contains(&"start".to_owned()).then_some(()));
+    host.until("the unit has started", |host| {
+        hooks(host, "broken/0").contains(&"start".to_owned()).then_some(())
+    });
     assert_eq!(hooks(&host, "broken/0")[..2], ["install", "install"], "skipped, not run a third time");
     let healthy = host.until("it is healthy", |host| {
         let said = host.pintle(&["resolved", "broken/0"]);
@@ -197,7 +200,8 @@ fn corrupt_files_are_named_kept_and_survived() {
         host.ok(&["run", "db/0", "get-units"]);
         let said = fs::read_to_string(folder.join("agent.log")).expect("the agent has a log");
         assert!(said.contains(file) && (said.contains("corrupt") || said.contains("torn")), "{said}");
-        let after: Vec<String> = hooks(&host, "db/0").into_iter().filter(|hook| hook != "get-units").collect();
+        let after: Vec<String> =
+            hooks(&host, "db/0").into_iter().filter(|hook| hook != "get-units").collect();
         assert_eq!(after, before, "after a flipped byte in {file}");
     }
 }
@@ -209,7 +213,8 @@ fn one_folder_has_one_agent_and_a_copy_stops() {
     host.until("it has started", |host| hooks(host, "hello/0").contains(&"start".to_owned()).then_some(()));
     let folder = host.unit_folder("hello/0").expect("it is deployed");
     let agent = |folder: &Path| {
-        let output = Command::new(programs().join("pintle-agent")).args(["unit", "--dir"]).arg(folder).output();
+        let output =
+            Command::new(programs().join("pintle-agent")).args(["unit", "--dir"]).arg(folder).output();
         let output = output.expect("it was built");
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
@@ -256,7 +261,8 @@ fn bad_input_is_one_clear_line_and_changes_nothing() {
     refused(&["deploy", &charm("bare", &[])], &["metadata.yaml"]);
     let broken = charm("broken", &[("metadata.yaml", "name: x\nsummary: [\n")]);
     refused(&["deploy", &broken], &["metadata.yaml", "line"]);
-    let two = charm("two", &[("metadata.yaml", "name: BAD\nsummary: s\ndescription: d\nprovides: {juju-x: y}\n")]);
+    let two =
+        charm("two", &[("metadata.yaml", "name: BAD\nsummary: s\ndescription: d\nprovides: {juju-x: y}\n")]);
     refused(&["deploy", &two], &["BAD", "juju-x"]);
     refused(&["deploy", text(&sample("hello")), "Not_A_Name"], &["Not_A_Name"]);
     refused(&["integrate", "no:such", "thing"], &["no"]);
@@ -331,7 +337,8 @@ fn tokens_are_for_their_user_only() {
     let files: [PathBuf; 3] =
         [host.dir.join("client.yaml"), folder.join("agent.yaml"), folder.join("../../agent.yaml")];
     for file in files {
-        let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&file).expect("it is there").permissions());
+        let mode =
+            std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&file).expect("it is there").permissions());
         assert_eq!(mode & 0o077, 0, "{}", file.display());
     }
     let loose = Command::new("chmod").arg("644").arg(host.dir.join("client.yaml")).status();

@@ -59,8 +59,19 @@ fn the_core_depends_on_data_formats_and_a_digest_only() {
 #[test]
 fn the_core_has_no_effects() {
     let banned = [
-        "std::fs", "std::net", "std::process", "std::time", "std::env", "std::thread", "HashMap", "HashSet", "async fn",
-        ".await", "println!", "SystemTime", "Instant::now",
+        "std::fs",
+        "std::net",
+        "std::process",
+        "std::time",
+        "std::env",
+        "std::thread",
+        "HashMap",
+        "HashSet",
+        "async fn",
+        ".await",
+        "println!",
+        "SystemTime",
+        "Instant::now",
     ];
     for path in sources(&root().join("state/src")) {
         let text = fs::read_to_string(&path).expect("sources are text");

@@ -24,10 +24,7 @@ fn a_case_that_expects_something_else_fails() {
     let replacements = [
         ("stdout: \"3306\\n\"", "stdout: \"3307\\n\""),
         ("rc: 2", "rc: 1"),
-        (
-            "ERROR no relation id specified",
-            "ERROR no relation name specified",
-        ),
+        ("ERROR no relation id specified", "ERROR no relation name specified"),
         ("delete: [database]", "delete: []"),
         ("open_ports: {'*': [80/tcp]}", "open_ports: {'*': [81/tcp]}"),
         ("immediate: {action_log: [-50%]}", "immediate: {}"),

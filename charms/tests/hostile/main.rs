@@ -22,47 +22,26 @@ fn refused(bytes: &[u8]) -> String {
     // The same archive at the user's door: refused before it is uploaded.
     let path = outside.path().join("x.charm");
     fs::write(&path, bytes).expect("write");
-    let options = ReadOptions {
-        cache: PathBuf::from("unused"),
-        force: false,
-    };
+    let options = ReadOptions { cache: PathBuf::from("unused"), force: false };
     assert!(read(&path, &options).is_err(), "{error}");
     error.to_string()
 }
 
 /// The archive holds an honest member too, so that it is the hostile one that is refused.
 fn with(members: &[Member]) -> Vec<u8> {
-    archive(
-        &[
-            &[file("metadata.yaml", "name: a\nsummary: ''\ndescription: ''\n")],
-            members,
-        ]
-        .concat(),
-    )
+    archive(&[&[file("metadata.yaml", "name: a\nsummary: ''\ndescription: ''\n")], members].concat())
 }
 
 #[test]
 fn an_honest_archive_unpacks_with_plain_modes() {
     let members = [
-        Member {
-            mode: 0o104_777,
-            ..file("setuid", "x")
-        },
-        Member {
-            mode: 0o102_666,
-            ..file("shared", "x")
-        },
-        Member {
-            mode: 0,
-            ..file("unknown", "x")
-        },
+        Member { mode: 0o104_777, ..file("setuid", "x") },
+        Member { mode: 0o102_666, ..file("shared", "x") },
+        Member { mode: 0, ..file("unknown", "x") },
         file("hooks/install", "#!/bin/sh\n"),
         file("hooks/lib/x", ""),
         link("hooks/start", "install"),
-        Member {
-            mode: 0o040_755,
-            ..file("empty/", "")
-        },
+        Member { mode: 0o040_755, ..file("empty/", "") },
     ];
     let bytes = with(&members);
     let outside = TempDir::new().expect("tempdir");
@@ -70,15 +49,9 @@ fn an_honest_archive_unpacks_with_plain_modes() {
     let manifest = unpack(&bytes, &sha256(&bytes), &target).expect("honest");
     assert_eq!(manifest.len(), 7);
     let mode = |path: &str| fs::metadata(target.join(path)).expect(path).permissions().mode() & 0o7777;
-    assert_eq!(
-        (mode("setuid"), mode("shared"), mode("unknown")),
-        (0o755, 0o644, 0o644)
-    );
+    assert_eq!((mode("setuid"), mode("shared"), mode("unknown")), (0o755, 0o644, 0o644));
     assert_eq!((mode("hooks/install"), mode("hooks/lib/x")), (0o755, 0o644));
-    assert_eq!(
-        fs::read_link(target.join("hooks/start")).expect("a link"),
-        PathBuf::from("install")
-    );
+    assert_eq!(fs::read_link(target.join("hooks/start")).expect("a link"), PathBuf::from("install"));
     assert!(target.join("empty").is_dir());
 }
 
@@ -95,29 +68,19 @@ fn names_that_lead_out_are_refused() {
         ("a\0b", "control character"),
     ] {
         let text = refused(&with(&[file(name, "x")]));
-        assert!(
-            text.contains(reason) && text.lines().count() == 1,
-            "{name}: {text}"
-        );
+        assert!(text.contains(reason) && text.lines().count() == 1, "{name}: {text}");
     }
 }
 
 #[test]
 fn links_that_lead_out_are_refused() {
     for target in ["/etc/passwd", "../x", "..", "b/../../x", "b/..", ""] {
-        assert!(
-            refused(&with(&[link("a", target)])).contains("is a link"),
-            "{target}"
-        );
+        assert!(refused(&with(&[link("a", target)])).contains("is a link"), "{target}");
     }
     // b is inside, a goes through it and up again: outside of where it seems.
     assert!(
-        refused(&with(&[
-            file("d/e/f", ""),
-            link("b", "d/e"),
-            link("a", "b/../../../x")
-        ]))
-        .contains("is a link")
+        refused(&with(&[file("d/e/f", ""), link("b", "d/e"), link("a", "b/../../../x")]))
+            .contains("is a link")
     );
 }
 
@@ -136,25 +99,16 @@ fn one_name_has_one_meaning() {
     assert!(refused(&with(&[file("a", ""), file("a/b", "")])).contains("lies below the file a"));
     assert!(refused(&with(&[file([0xff, 0xfe], "")])).contains("UTF-8"));
     // The two tables of contents disagree.
-    refused(&with(&[Member {
-        local_name: b"other".to_vec(),
-        ..file("a", "x")
-    }]));
+    refused(&with(&[Member { local_name: b"other".to_vec(), ..file("a", "x") }]));
 }
 
 #[test]
 fn devices_and_other_kinds_are_refused() {
     for mode in [0o020_644, 0o060_644, 0o010_644, 0o140_644] {
-        let text = refused(&with(&[Member {
-            mode,
-            ..file("a", "")
-        }]));
+        let text = refused(&with(&[Member { mode, ..file("a", "") }]));
         assert!(text.contains("neither a file nor a folder nor a link"), "{text}");
     }
-    refused(&with(&[Member {
-        mode: 0o120_777,
-        ..file("a/", "b")
-    }]));
+    refused(&with(&[Member { mode: 0o120_777, ..file("a/", "b") }]));
 }
 
 #[test]
@@ -165,26 +119,15 @@ fn bombs_stop_at_their_limits() {
     let bytes = with(&[zeros("zeros", 3 << 20)]);
     let outside = TempDir::new().expect("tempdir");
     unpack(&bytes, &sha256(&bytes), &outside.path().join("charm")).expect("small");
-    assert_eq!(
-        fs::metadata(outside.path().join("charm/zeros"))
-            .expect("unpacked")
-            .len(),
-        3 << 20
-    );
-    let huge = Member {
-        claimed_size: Some(600 << 20),
-        ..file("huge", "")
-    };
+    assert_eq!(fs::metadata(outside.path().join("charm/zeros")).expect("unpacked").len(), 3 << 20);
+    let huge = Member { claimed_size: Some(600 << 20), ..file("huge", "") };
     refused(&with(&[huge]));
 }
 
 #[test]
 fn a_member_that_lies_about_its_size_is_refused() {
     // Claims to be small, unpacks to more: reading stops, and all that was written is removed.
-    let lying = Member {
-        claimed_size: Some(10),
-        ..zeros("zeros", 5 << 20)
-    };
+    let lying = Member { claimed_size: Some(10), ..zeros("zeros", 5 << 20) };
     refused(&with(&[lying]));
 }
 
@@ -209,12 +152,7 @@ fn no_byte_is_interpreted_before_the_digest_is_right() {
     let outside = TempDir::new().expect("tempdir");
     let target = outside.path().join("charm");
     let good = with(&[]);
-    for bytes in [
-        &good[..good.len() - 1],
-        &[&*good, b"appended"].concat(),
-        b"",
-        b"no zip at all",
-    ] {
+    for bytes in [&good[..good.len() - 1], &[&*good, b"appended"].concat(), b"", b"no zip at all"] {
         let error = unpack(bytes, &sha256(&good), &target).expect_err("another digest");
         assert!(matches!(error, UnpackError::Digest { .. }), "{error}");
         assert!(!target.exists());

@@ -17,41 +17,22 @@ pub struct Member {
 
 pub fn file(name: impl AsRef<[u8]>, content: impl AsRef<[u8]>) -> Member {
     let (name, content) = (name.as_ref().to_vec(), content.as_ref().to_vec());
-    Member {
-        local_name: name.clone(),
-        name,
-        content,
-        mode: 0o100_644,
-        claimed_size: None,
-        deflated: false,
-    }
+    Member { local_name: name.clone(), name, content, mode: 0o100_644, claimed_size: None, deflated: false }
 }
 
 pub fn link(name: &str, target: &str) -> Member {
-    Member {
-        mode: 0o120_777,
-        ..file(name, target)
-    }
+    Member { mode: 0o120_777, ..file(name, target) }
 }
 
 /// `size` zeros, as small as deflate makes them: a thousandth.
 pub fn zeros(name: &str, size: u32) -> Member {
     let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
-    zip.start_file("x", zip::write::SimpleFileOptions::default())
-        .expect("written");
+    zip.start_file("x", zip::write::SimpleFileOptions::default()).expect("written");
     zip.write_all(&vec![0; size as usize]).expect("written");
     let mut zip = zip.finish_into_readable().expect("finished");
     let mut content = Vec::new();
-    zip.by_index_raw(0)
-        .expect("there")
-        .read_to_end(&mut content)
-        .expect("read");
-    Member {
-        content,
-        claimed_size: Some(size),
-        deflated: true,
-        ..file(name, "")
-    }
+    zip.by_index_raw(0).expect("there").read_to_end(&mut content).expect("read");
+    Member { content, claimed_size: Some(size), deflated: true, ..file(name, "") }
 }
 
 fn crc32(bytes: impl Iterator<Item = u8>) -> u32 {
@@ -59,11 +40,7 @@ fn crc32(bytes: impl Iterator<Item = u8>) -> u32 {
     for byte in bytes {
         crc ^= u32::from(byte);
         for _ in 0..8 {
-            crc = if crc & 1 == 1 {
-                crc >> 1 ^ 0xedb8_8320
-            } else {
-                crc >> 1
-            };
+            crc = if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 };
         }
     }
     !crc

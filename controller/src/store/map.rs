@@ -41,24 +41,13 @@ impl Reader for Documents {
     }
 
     fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<Stored> {
-        let below = self
-            .by_key
-            .range(from(prefix, after)..)
-            .take_while(|(key, _)| key.starts_with(prefix));
-        below
-            .filter(|(key, _)| key.as_str() > after)
-            .take(limit)
-            .map(stored)
-            .collect()
+        let below = self.by_key.range(from(prefix, after)..).take_while(|(key, _)| key.starts_with(prefix));
+        below.filter(|(key, _)| key.as_str() > after).take(limit).map(stored).collect()
     }
 }
 
 fn stored((key, (revision, value)): (&String, &(Revision, Arc<str>))) -> Stored {
-    Stored {
-        key: key.clone(),
-        revision: *revision,
-        value: value.to_string(),
-    }
+    Stored { key: key.clone(), revision: *revision, value: value.to_string() }
 }
 
 #[derive(Clone)]
@@ -89,15 +78,7 @@ impl Map {
     /// An empty store whose log keeps this many revisions.
     pub fn keeping(history: Uuid, changes_kept: u64) -> Map {
         let (documents, log) = (Documents::default(), VecDeque::new());
-        Map::of(
-            history,
-            Contents {
-                documents,
-                log,
-                changes_kept,
-                recorded: None,
-            },
-        )
+        Map::of(history, Contents { documents, log, changes_kept, recorded: None })
     }
 
     /// A copy of all contents that from here on has a history of its own: what a controller restored from a copy
@@ -118,18 +99,11 @@ impl Map {
 
     fn of(history: Uuid, contents: Contents) -> Map {
         let newest = watch::Sender::new(contents.documents.revision);
-        Map(Arc::new(Shared {
-            history,
-            contents: Mutex::new(contents),
-            newest,
-        }))
+        Map(Arc::new(Shared { history, contents: Mutex::new(contents), newest }))
     }
 
     fn contents(&self) -> MutexGuard<'_, Contents> {
-        self.0
-            .contents
-            .lock()
-            .expect("no caller panics while it holds the contents")
+        self.0.contents.lock().expect("no caller panics while it holds the contents")
     }
 
     fn documents(&self) -> Documents {
@@ -139,9 +113,7 @@ impl Map {
     fn commit(&self, txn: &Txn) -> Result<Revision, Conflict> {
         let mut contents = self.contents();
         let revision = contents.commit(txn)?;
-        self.0
-            .newest
-            .send_if_modified(|newest| std::mem::replace(newest, revision) != revision);
+        self.0.newest.send_if_modified(|newest| std::mem::replace(newest, revision) != revision);
         Ok(revision)
     }
 }
@@ -161,23 +133,14 @@ impl Contents {
                 Some(value) => by_key.insert(key.clone(), (revision, value.as_str().into())),
                 None => by_key.remove(key),
             };
-            entries.push(Change {
-                key: key.clone(),
-                value: value.clone(),
-            });
-            undo.push(Undo {
-                key: key.clone(),
-                before,
-            });
+            entries.push(Change { key: key.clone(), value: value.clone() });
+            undo.push(Undo { key: key.clone(), before });
         }
         if entries.is_empty() {
             return Ok(self.documents.revision);
         }
         self.documents.revision = revision;
-        self.log.push_back(Commit {
-            changes: Changes { revision, entries },
-            undo,
-        });
+        self.log.push_back(Commit { changes: Changes { revision, entries }, undo });
         while self.log.len() as u64 > self.changes_kept {
             self.log.pop_front();
         }
@@ -194,10 +157,7 @@ impl Contents {
         if !(oldest..=newest).contains(&revision) {
             return Err(Compacted);
         }
-        Ok(self
-            .log
-            .iter()
-            .filter(move |commit| commit.changes.revision > revision))
+        Ok(self.log.iter().filter(move |commit| commit.changes.revision > revision))
     }
 }
 
@@ -242,10 +202,8 @@ impl Store for Map {
         }
         let (newest, undo) = {
             let contents = self.contents();
-            let undo: Vec<Undo> = contents
-                .after(at.revision)?
-                .flat_map(|commit| commit.undo.iter().cloned())
-                .collect();
+            let undo: Vec<Undo> =
+                contents.after(at.revision)?.flat_map(|commit| commit.undo.iter().cloned()).collect();
             (contents.documents.clone(), undo)
         };
         Ok(view(&Earlier::new(&newest, at.revision, undo.into_iter())))
@@ -263,10 +221,7 @@ impl Store for Map {
                 let documents = self.documents();
                 let mut draft = Draft::new(&documents);
                 let decided = match transition(&mut draft) {
-                    Ok(answer) => draft
-                        .finish()
-                        .map(|txn| (answer, txn))
-                        .map_err(RunError::TooLarge),
+                    Ok(answer) => draft.finish().map(|txn| (answer, txn)).map_err(RunError::TooLarge),
                     Err(refusal) => Err(RunError::Refused(refusal)),
                 };
                 (decided, documents.revision)
@@ -274,10 +229,7 @@ impl Store for Map {
             pause().await; // others commit here
             let (answer, txn) = decided?;
             if txn.writes.is_empty() {
-                return Ok(Committed {
-                    answer,
-                    revision: read,
-                });
+                return Ok(Committed { answer, revision: read });
             }
             match self.commit(&txn) {
                 Ok(revision) => {
@@ -309,22 +261,15 @@ impl Store for Map {
 
     async fn wait_past(&self, revision: Revision) -> Revision {
         let mut newest = self.0.newest.subscribe();
-        *newest
-            .wait_for(|newest| *newest > revision)
-            .await
-            .expect("self keeps the sender")
+        *newest.wait_for(|newest| *newest > revision).await.expect("self keeps the sender")
     }
 }
 
 /// The serialisability check (design 8): the transactions, one after the other into an empty store, each find
 /// exactly what they recorded as read. Answers the first that does not.
 pub fn replay(recorded: &[(Revision, Txn)]) -> Result<(), (Revision, Conflict)> {
-    let mut contents = Contents {
-        documents: Documents::default(),
-        log: VecDeque::new(),
-        changes_kept: 1,
-        recorded: None,
-    };
+    let mut contents =
+        Contents { documents: Documents::default(), log: VecDeque::new(), changes_kept: 1, recorded: None };
     for (revision, txn) in recorded {
         let replayed = contents.commit(txn).map_err(|conflict| (*revision, conflict))?;
         assert_eq!(replayed, *revision, "recording began with the empty store");

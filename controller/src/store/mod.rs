@@ -149,11 +149,7 @@ impl<'r> Earlier<'r> {
         for Undo { key, before: held } in undo {
             before.entry(key).or_insert(held); // the first change since then has what was there at that time
         }
-        Earlier {
-            newest,
-            revision,
-            before,
-        }
+        Earlier { newest, revision, before }
     }
 }
 
@@ -163,27 +159,15 @@ impl Reader for Earlier<'_> {
     }
 
     fn get(&self, key: &str) -> Option<Stored> {
-        self.before
-            .get(key)
-            .cloned()
-            .unwrap_or_else(|| self.newest.get(key))
+        self.before.get(key).cloned().unwrap_or_else(|| self.newest.get(key))
     }
 
     fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<Stored> {
         // At most `before` of the newest documents are to be left out, so this many always suffice.
-        let newest = self
-            .newest
-            .scan(prefix, after, limit.saturating_add(self.before.len()));
-        let kept = newest
-            .into_iter()
-            .filter(|stored| !self.before.contains_key(&stored.key));
-        let held = self
-            .before
-            .range(from(prefix, after)..)
-            .take_while(|(key, _)| key.starts_with(prefix));
-        let held = held
-            .filter(|(key, _)| key.as_str() > after)
-            .filter_map(|(_, stored)| stored.clone());
+        let newest = self.newest.scan(prefix, after, limit.saturating_add(self.before.len()));
+        let kept = newest.into_iter().filter(|stored| !self.before.contains_key(&stored.key));
+        let held = self.before.range(from(prefix, after)..).take_while(|(key, _)| key.starts_with(prefix));
+        let held = held.filter(|(key, _)| key.as_str() > after).filter_map(|(_, stored)| stored.clone());
         let mut all: Vec<Stored> = kept.chain(held).collect();
         all.sort_by(|a, b| a.key.cmp(&b.key));
         all.truncate(limit);

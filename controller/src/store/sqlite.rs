@@ -58,11 +58,7 @@ impl Drop for Shared {
             idle.clear();
         }
         // A transition that owns the last handle is dropped by the writer, which cannot wait for itself.
-        if let Some(writer) = self
-            .writer
-            .take()
-            .filter(|w| w.thread().id() != std::thread::current().id())
-        {
+        if let Some(writer) = self.writer.take().filter(|w| w.thread().id() != std::thread::current().id()) {
             let _ = writer.join(); // it panicked: its callers have been told
         }
     }
@@ -71,18 +67,8 @@ impl Drop for Shared {
 impl Sqlite {
     /// Opens the store in an existing folder, or begins one there.
     pub fn open(folder: &Path, options: Options) -> Result<Sqlite, OpenError> {
-        let Opened {
-            lock,
-            file,
-            connection,
-            sidecar,
-            history,
-            newest,
-        } = opening::open(folder, &options)?;
-        let failed = |why: String| OpenError::Failed {
-            folder: folder.to_owned(),
-            why,
-        };
+        let Opened { lock, file, connection, sidecar, history, newest } = opening::open(folder, &options)?;
+        let failed = |why: String| OpenError::Failed { folder: folder.to_owned(), why };
         let oldest = oldest(&connection).map_err(|e| failed(e.to_string()))?;
         let readers = Readers::open(&file).map_err(|e| failed(e.to_string()))?;
 
@@ -99,37 +85,21 @@ impl Sqlite {
             broken: broken.clone(),
         };
         let thread = std::thread::Builder::new().name("store".to_owned());
-        let writer = thread
-            .spawn(move || writer.serve(waiting))
-            .map_err(|e| failed(e.to_string()))?;
+        let writer = thread.spawn(move || writer.serve(waiting)).map_err(|e| failed(e.to_string()))?;
         let (requests, writer) = (Some(requests), Some(writer));
-        Ok(Sqlite(Arc::new(Shared {
-            history,
-            requests,
-            writer,
-            readers,
-            newest,
-            broken,
-        })))
+        Ok(Sqlite(Arc::new(Shared { history, requests, writer, readers, newest, broken })))
     }
 
     /// Waits until the engine is broken; says why. The process is to end then.
     pub async fn broken(&self) -> String {
         let mut broken = self.0.broken.subscribe();
-        let why = broken
-            .wait_for(Option::is_some)
-            .await
-            .expect("self keeps the sender");
+        let why = broken.wait_for(Option::is_some).await.expect("self keeps the sender");
         why.clone().unwrap_or_default()
     }
 
     /// Hands a request in and waits for its answer.
     async fn ask<T>(&self, request: Box<dyn Request>, answer: oneshot::Receiver<T>) -> Result<T, Failure> {
-        let requests = self
-            .0
-            .requests
-            .as_ref()
-            .expect("the store is open while there is a handle");
+        let requests = self.0.requests.as_ref().expect("the store is open while there is a handle");
         let gone = || Failure::Broken("its writer is gone".to_owned());
         requests.send(request).await.map_err(|_| gone())?;
         answer.await.map_err(|_| gone())
@@ -169,36 +139,22 @@ impl Reader for Newest<'_> {
     }
 
     fn get(&self, key: &str) -> Option<Stored> {
-        let get = self
-            .connection
-            .prepare_cached("SELECT key, revision, value FROM documents WHERE key = ?1");
-        get.expect(READABLE)
-            .query_row([key], stored)
-            .optional()
-            .expect(READABLE)
+        let get = self.connection.prepare_cached("SELECT key, revision, value FROM documents WHERE key = ?1");
+        get.expect(READABLE).query_row([key], stored).optional().expect(READABLE)
     }
 
     fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<Stored> {
         let scan = "SELECT key, revision, value FROM documents WHERE key >= ?1 ORDER BY key";
         let mut scan = self.connection.prepare_cached(scan).expect(READABLE);
         let rows = scan.query_map([from(prefix, after)], stored).expect(READABLE);
-        let below = rows
-            .map(|row| row.expect(READABLE))
-            .take_while(|stored| stored.key.starts_with(prefix));
-        below
-            .filter(|stored| stored.key.as_str() > after)
-            .take(limit)
-            .collect()
+        let below = rows.map(|row| row.expect(READABLE)).take_while(|stored| stored.key.starts_with(prefix));
+        below.filter(|stored| stored.key.as_str() > after).take(limit).collect()
     }
 }
 
 fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
     let revision: i64 = row.get(1)?;
-    Ok(Stored {
-        key: row.get(0)?,
-        revision: revision as u64,
-        value: row.get(2)?,
-    })
+    Ok(Stored { key: row.get(0)?, revision: revision as u64, value: row.get(2)? })
 }
 
 /// The connections for reading, lent to one read at a time.
@@ -215,10 +171,7 @@ impl Readers {
             connection.set_prepared_statement_cache_capacity(STATEMENTS);
             idle.push(connection);
         }
-        Ok(Readers {
-            idle: Arc::new(Mutex::new(idle)),
-            free: Arc::new(Semaphore::new(READERS)),
-        })
+        Ok(Readers { idle: Arc::new(Mutex::new(idle)), free: Arc::new(Semaphore::new(READERS)) })
     }
 
     /// Runs a read within one read transaction, on a thread that may block. A dropped call runs to its end there.
@@ -227,12 +180,7 @@ impl Readers {
         T: Send + 'static,
         F: FnOnce(&Newest<'_>) -> T + Send + 'static,
     {
-        let permit = self
-            .free
-            .clone()
-            .acquire_owned()
-            .await
-            .expect("the semaphore is never closed");
+        let permit = self.free.clone().acquire_owned().await.expect("the semaphore is never closed");
         let idle = self.idle.clone();
         let work = move || {
             let lock = || idle.lock().expect("no one panics with the idle connections");
@@ -240,18 +188,13 @@ impl Readers {
             let transaction = Transaction::new_unchecked(&connection, TransactionBehavior::Deferred);
             let transaction = transaction.expect(READABLE);
             let revision = newest(&transaction).expect(READABLE); // from here on the snapshot stands
-            let answer = view(&Newest {
-                connection: &transaction,
-                revision,
-            });
+            let answer = view(&Newest { connection: &transaction, revision });
             drop(transaction);
             lock().push(connection);
             drop(permit);
             answer
         };
-        tokio::task::spawn_blocking(work)
-            .await
-            .expect("a view does not panic")
+        tokio::task::spawn_blocking(work).await.expect("a view does not panic")
     }
 }
 
@@ -271,11 +214,7 @@ fn undo_since(connection: &Connection, revision: Revision) -> rusqlite::Result<V
         let before: Option<i64> = row.get(1)?;
         let value: Option<String> = row.get(2)?;
         let before = before.zip(value);
-        let before = before.map(|(at, value)| Stored {
-            key: key.clone(),
-            revision: at as u64,
-            value,
-        });
+        let before = before.map(|(at, value)| Stored { key: key.clone(), revision: at as u64, value });
         Ok(Undo { key, before })
     })?;
     rows.collect()
@@ -297,16 +236,10 @@ fn changes_since(
     while let Some(row) = rows.next()? {
         let revision = row.get::<_, i64>(0)? as u64;
         if all.last().is_none_or(|changes| changes.revision != revision) {
-            all.push(Changes {
-                revision,
-                entries: Vec::new(),
-            });
+            all.push(Changes { revision, entries: Vec::new() });
         }
         let entries = &mut all.last_mut().expect("one was just made sure of").entries;
-        entries.push(Change {
-            key: row.get(1)?,
-            value: row.get(2)?,
-        });
+        entries.push(Change { key: row.get(1)?, value: row.get(2)? });
     }
     Ok(all)
 }
@@ -353,21 +286,13 @@ impl Store for Sqlite {
         F: Fn(&mut Draft<'_>) -> Result<A, R> + Send + Sync + 'static,
     {
         let (reply, answer) = oneshot::channel();
-        let request = Box::new(Run {
-            transition,
-            decided: None,
-            reply,
-        });
+        let request = Box::new(Run { transition, decided: None, reply });
         self.ask(request, answer).await.map_err(RunError::Failed)?
     }
 
     async fn apply(&self, txn: Txn) -> Result<Revision, ApplyError> {
         let (reply, answer) = oneshot::channel();
-        let request = Box::new(Apply {
-            txn,
-            conflict: None,
-            reply,
-        });
+        let request = Box::new(Apply { txn, conflict: None, reply });
         self.ask(request, answer).await.map_err(ApplyError::Failed)?
     }
 
@@ -386,9 +311,6 @@ impl Store for Sqlite {
 
     async fn wait_past(&self, revision: Revision) -> Revision {
         let mut newest = self.0.newest.subscribe();
-        *newest
-            .wait_for(|newest| *newest > revision)
-            .await
-            .expect("self keeps the sender")
+        *newest.wait_for(|newest| *newest > revision).await.expect("self keeps the sender")
     }
 }

@@ -54,10 +54,7 @@ pub async fn what_was_read_holds_in_the_order_of_revisions<S: Store, G>(open: im
                 for n in 0..EACH {
                     let seed = random.below(u64::MAX);
                     let name = format!("trace/{task}/{n}");
-                    store
-                        .run(move |draft| wander(draft, seed, &name))
-                        .await
-                        .expect("commits");
+                    store.run(move |draft| wander(draft, seed, &name)).await.expect("commits");
                 }
             })
         })
@@ -65,31 +62,18 @@ pub async fn what_was_read_holds_in_the_order_of_revisions<S: Store, G>(open: im
     for task in tasks {
         task.await.expect("no panic");
     }
-    let commits = store
-        .changes_after(at(&store, 0), usize::MAX)
-        .await
-        .expect("all are kept");
+    let commits = store.changes_after(at(&store, 0), usize::MAX).await.expect("all are kept");
     assert_eq!(commits.len() as u64, TASKS * EACH);
     let mut documents: BTreeMap<String, u64> = BTreeMap::new();
     for Changes { revision, entries } in commits {
-        let trace = entries
-            .iter()
-            .find(|c| c.key.starts_with("trace/"))
-            .expect("each commit has its trace");
+        let trace = entries.iter().find(|c| c.key.starts_with("trace/")).expect("each commit has its trace");
         let trace = trace.value.as_ref().expect("traces stay");
         let (gets, page, first): Shown = serde_json::from_str(trace).expect("a trace");
         for (key, value) in gets {
-            assert_eq!(
-                documents.get(&key).copied(),
-                value,
-                "{key} as read by revision {revision}"
-            );
+            assert_eq!(documents.get(&key).copied(), value, "{key} as read by revision {revision}");
         }
-        let expected: Vec<(String, u64)> = documents
-            .range("m/p/".to_owned()..)
-            .take(3)
-            .map(|(k, v)| (k.clone(), *v))
-            .collect();
+        let expected: Vec<(String, u64)> =
+            documents.range("m/p/".to_owned()..).take(3).map(|(k, v)| (k.clone(), *v)).collect();
         assert_eq!(page, expected, "the page as read by revision {revision}");
         match first {
             Some(witness) => assert!(documents.contains_key(&witness), "{witness} at {revision}"),

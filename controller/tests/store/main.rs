@@ -24,10 +24,7 @@ fn map(changes_kept: u64) -> (Map, ()) {
 
 fn sqlite(changes_kept: u64) -> (Sqlite, TempDir) {
     let folder = tempfile::tempdir().expect("a folder");
-    let options = Options {
-        changes_kept,
-        ..Options::new(HISTORY)
-    };
+    let options = Options { changes_kept, ..Options::new(HISTORY) };
     (Sqlite::open(folder.path(), options).expect("opens"), folder)
 }
 
@@ -69,38 +66,21 @@ fn key(text: &str) -> Key<u64> {
 
 /// Writes documents in one commit; none removes.
 async fn write(store: &impl Store, documents: &[(&str, Option<u64>)]) -> Revision {
-    let writes = documents
-        .iter()
-        .map(|(key, value)| (key.to_string(), value.map(|v| v.to_string())))
-        .collect();
-    store
-        .apply(Txn {
-            writes,
-            ..Txn::default()
-        })
-        .await
-        .expect("an unconditional write")
+    let writes =
+        documents.iter().map(|(key, value)| (key.to_string(), value.map(|v| v.to_string()))).collect();
+    store.apply(Txn { writes, ..Txn::default() }).await.expect("an unconditional write")
 }
 
 fn stored(key: &str, revision: Revision, value: u64) -> Stored {
-    Stored {
-        key: key.to_owned(),
-        revision,
-        value: value.to_string(),
-    }
+    Stored { key: key.to_owned(), revision, value: value.to_string() }
 }
 
 async fn scan(store: &impl Store, prefix: &'static str) -> Vec<Stored> {
-    store
-        .read(move |reader| reader.scan(prefix, "", usize::MAX))
-        .await
+    store.read(move |reader| reader.scan(prefix, "", usize::MAX)).await
 }
 
 fn at(store: &impl Store, revision: Revision) -> Position {
-    Position {
-        history: store.history(),
-        revision,
-    }
+    Position { history: store.history(), revision }
 }
 
 /// Numbers from a seed (SplitMix64).
@@ -119,10 +99,7 @@ impl Random {
 async fn a_read_sees_one_revision<S: Store, G>(open: impl Fn(u64) -> (S, G)) {
     let (store, _guard) = open(100);
     assert_eq!(store.newest(), 0);
-    assert_eq!(
-        store.read(|reader| (reader.revision(), reader.get("m/a"))).await,
-        (0, None)
-    );
+    assert_eq!(store.read(|reader| (reader.revision(), reader.get("m/a"))).await, (0, None));
     write(&store, &[("m/a", Some(1)), ("m/b", Some(1))]).await;
     let writer = async {
         for n in 2..50 {
@@ -131,9 +108,8 @@ async fn a_read_sees_one_revision<S: Store, G>(open: impl Fn(u64) -> (S, G)) {
     };
     let reader = async {
         while store.newest() < 49 {
-            let (revision, a, b) = store
-                .read(|reader| (reader.revision(), reader.get("m/a"), reader.get("m/b")))
-                .await;
+            let (revision, a, b) =
+                store.read(|reader| (reader.revision(), reader.get("m/a"), reader.get("m/b"))).await;
             // Commit n wrote n to both.
             assert_eq!(a, Some(stored("m/a", revision, revision)));
             assert_eq!(b, Some(stored("m/b", revision, revision)));
@@ -157,10 +133,7 @@ async fn a_reader_scans_in_key_order_below_a_prefix<S: Store, G>(open: impl Fn(u
             found.into_iter().map(|stored| stored.key).collect::<Vec<_>>()
         }
     };
-    assert_eq!(
-        names("m/x/", "", usize::MAX).await,
-        ["m/x/", "m/x/a", "m/x/b", "m/x/é"]
-    );
+    assert_eq!(names("m/x/", "", usize::MAX).await, ["m/x/", "m/x/a", "m/x/b", "m/x/é"]);
     assert_eq!(names("m/x/", "", 2).await, ["m/x/", "m/x/a"]);
     assert_eq!(names("m/x/", "m/x/a", 1).await, ["m/x/b"]);
     assert_eq!(names("m/x/", "m/x/aa", usize::MAX).await, ["m/x/b", "m/x/é"]);
@@ -176,24 +149,15 @@ async fn a_commit_raises_the_revision_by_one_and_writes_all_or_nothing<S: Store,
     assert_eq!(write(&store, &[("m/a", Some(1)), ("m/b", Some(2))]).await, 1);
     assert_eq!(write(&store, &[("m/a", None), ("m/c", Some(3))]).await, 2);
     assert_eq!(store.newest(), 2);
-    assert_eq!(
-        scan(&store, "m/").await,
-        [stored("m/b", 1, 2), stored("m/c", 2, 3)]
-    );
+    assert_eq!(scan(&store, "m/").await, [stored("m/b", 1, 2), stored("m/c", 2, 3)]);
     let stale = Txn {
         keys: BTreeMap::from([("m/b".to_owned(), 9)]),
         writes: BTreeMap::from([("m/b".to_owned(), None), ("m/d".to_owned(), Some("4".to_owned()))]),
         ..Txn::default()
     };
-    assert_eq!(
-        store.apply(stale).await,
-        Err(ApplyError::Conflict(Conflict("m/b".to_owned())))
-    );
+    assert_eq!(store.apply(stale).await, Err(ApplyError::Conflict(Conflict("m/b".to_owned()))));
     assert_eq!(store.newest(), 2);
-    assert_eq!(
-        scan(&store, "m/").await,
-        [stored("m/b", 1, 2), stored("m/c", 2, 3)]
-    );
+    assert_eq!(scan(&store, "m/").await, [stored("m/b", 1, 2), stored("m/c", 2, 3)]);
     // The same contents again are a commit: somebody wrote.
     assert_eq!(write(&store, &[("m/b", Some(2))]).await, 3);
     assert_eq!(scan(&store, "m/b").await, [stored("m/b", 3, 2)]);
@@ -203,13 +167,7 @@ async fn a_transition_without_writes_commits_nothing<S: Store, G>(open: impl Fn(
     let (store, _guard) = open(100);
     write(&store, &[("m/a", Some(5))]).await;
     let read = store.run(|draft| Ok::<_, ()>(draft.get(&key("m/a")))).await;
-    assert_eq!(
-        read,
-        Ok(Committed {
-            answer: Some(5),
-            revision: 1
-        })
-    );
+    assert_eq!(read, Ok(Committed { answer: Some(5), revision: 1 }));
     assert_eq!(store.newest(), 1);
     assert_eq!(store.changes_after(at(&store, 1), 10).await, Ok(vec![]));
 }
@@ -219,14 +177,8 @@ async fn removing_what_is_absent_is_no_change<S: Store, G>(open: impl Fn(u64) ->
     assert_eq!(write(&store, &[("m/a", None)]).await, 0);
     assert_eq!(write(&store, &[("m/a", None), ("m/b", Some(1))]).await, 1);
     assert_eq!(write(&store, &[("m/a", None)]).await, 1);
-    let entries = vec![Change {
-        key: "m/b".to_owned(),
-        value: Some("1".to_owned()),
-    }];
-    assert_eq!(
-        store.changes_after(at(&store, 0), 10).await,
-        Ok(vec![Changes { revision: 1, entries }])
-    );
+    let entries = vec![Change { key: "m/b".to_owned(), value: Some("1".to_owned()) }];
+    assert_eq!(store.changes_after(at(&store, 0), 10).await, Ok(vec![Changes { revision: 1, entries }]));
 }
 
 async fn a_refusal_leaves_nothing<S: Store, G>(open: impl Fn(u64) -> (S, G)) {
@@ -241,17 +193,8 @@ async fn a_refusal_leaves_nothing<S: Store, G>(open: impl Fn(u64) -> (S, G)) {
     };
     // Handed in together, so that an engine that commits many at once has them in one batch.
     let (first, second, third) = tokio::join!(store.run(refused), store.run(taken), store.run(refused));
-    assert_eq!(
-        (first, third),
-        (Err(RunError::Refused("no")), Err(RunError::Refused("no")))
-    );
-    assert_eq!(
-        second,
-        Ok(Committed {
-            answer: (),
-            revision: 1
-        })
-    );
+    assert_eq!((first, third), (Err(RunError::Refused("no")), Err(RunError::Refused("no"))));
+    assert_eq!(second, Ok(Committed { answer: (), revision: 1 }));
     assert_eq!(store.newest(), 1);
     assert_eq!(scan(&store, "m/").await, [stored("m/b", 1, 1)]);
 }
@@ -270,10 +213,7 @@ async fn a_transaction_past_its_bound_leaves_nothing<S: Store, G>(open: impl Fn(
 }
 
 fn change(key: &str, value: Option<u64>) -> Change {
-    Change {
-        key: key.to_owned(),
-        value: value.map(|v| v.to_string()),
-    }
+    Change { key: key.to_owned(), value: value.map(|v| v.to_string()) }
 }
 
 async fn changes_come_in_order_once_and_with_deletions<S: Store, G>(open: impl Fn(u64) -> (S, G)) {
@@ -283,26 +223,14 @@ async fn changes_come_in_order_once_and_with_deletions<S: Store, G>(open: impl F
     write(&store, &[("m/a", None)]).await;
     write(&store, &[("m/a", Some(2))]).await;
     let all = vec![
-        Changes {
-            revision: 1,
-            entries: vec![change("m/a", Some(1)), change("m/b", Some(1))],
-        },
-        Changes {
-            revision: 2,
-            entries: vec![change("m/a", None)],
-        },
-        Changes {
-            revision: 3,
-            entries: vec![change("m/a", Some(2))],
-        },
+        Changes { revision: 1, entries: vec![change("m/a", Some(1)), change("m/b", Some(1))] },
+        Changes { revision: 2, entries: vec![change("m/a", None)] },
+        Changes { revision: 3, entries: vec![change("m/a", Some(2))] },
     ];
     for after in 0..=3 {
         for limit in 1..=4 {
             let expected: Vec<Changes> = all.iter().skip(after).take(limit).cloned().collect();
-            assert_eq!(
-                store.changes_after(at(&store, after as u64), limit).await,
-                Ok(expected)
-            );
+            assert_eq!(store.changes_after(at(&store, after as u64), limit).await, Ok(expected));
         }
     }
     assert_eq!(store.changes_after(at(&store, 0), usize::MAX).await, Ok(all));
@@ -310,43 +238,22 @@ async fn changes_come_in_order_once_and_with_deletions<S: Store, G>(open: impl F
 
 async fn changes_beyond_the_log_are_compacted<S: Store, G>(open: impl Fn(u64) -> (S, G)) {
     let (store, _guard) = open(5);
-    let other = Position {
-        history: OTHER_HISTORY,
-        revision: 0,
-    };
+    let other = Position { history: OTHER_HISTORY, revision: 0 };
     assert_eq!(store.changes_after(other, 10).await, Err(Compacted));
     assert_eq!(store.read_at(other, |_| ()).await, Err(Compacted));
-    assert_eq!(
-        store.changes_after(at(&store, 1), 10).await,
-        Err(Compacted),
-        "a position of the future"
-    );
+    assert_eq!(store.changes_after(at(&store, 1), 10).await, Err(Compacted), "a position of the future");
     assert_eq!(store.read_at(at(&store, 1), |_| ()).await, Err(Compacted));
     for n in 1..=20 {
         write(&store, &[("m/a", Some(n))]).await;
         // The five newest changes are there: those after revision n - 5.
         let oldest = n.saturating_sub(5);
-        let kept = store
-            .changes_after(at(&store, oldest), 10)
-            .await
-            .expect("the log keeps five");
-        assert_eq!(
-            kept.iter().map(|c| c.revision).collect::<Vec<_>>(),
-            (oldest + 1..=n).collect::<Vec<_>>()
-        );
-        let value = store
-            .read_at(at(&store, oldest), |reader| reader.get("m/a"))
-            .await;
+        let kept = store.changes_after(at(&store, oldest), 10).await.expect("the log keeps five");
+        assert_eq!(kept.iter().map(|c| c.revision).collect::<Vec<_>>(), (oldest + 1..=n).collect::<Vec<_>>());
+        let value = store.read_at(at(&store, oldest), |reader| reader.get("m/a")).await;
         assert_eq!(value, Ok((oldest > 0).then(|| stored("m/a", oldest, oldest))));
         if oldest > 0 {
-            assert_eq!(
-                store.changes_after(at(&store, oldest - 1), 10).await,
-                Err(Compacted)
-            );
-            assert_eq!(
-                store.read_at(at(&store, oldest - 1), |_| ()).await,
-                Err(Compacted)
-            );
+            assert_eq!(store.changes_after(at(&store, oldest - 1), 10).await, Err(Compacted));
+            assert_eq!(store.read_at(at(&store, oldest - 1), |_| ()).await, Err(Compacted));
         }
     }
 }
@@ -355,9 +262,7 @@ async fn changes_beyond_the_log_are_compacted<S: Store, G>(open: impl Fn(u64) ->
 async fn every_older_revision_reads_as_it_was<S: Store, G>(open: impl Fn(u64) -> (S, G)) {
     let (store, _guard) = open(1000);
     let mut random = Random(20);
-    let keys: Vec<String> = (0..12)
-        .map(|i| format!("m/{}/{}", ["x", "y"][i % 2], i / 2))
-        .collect();
+    let keys: Vec<String> = (0..12).map(|i| format!("m/{}/{}", ["x", "y"][i % 2], i / 2)).collect();
     let mut model: BTreeMap<String, Stored> = BTreeMap::new();
     let mut past = vec![model.clone()];
     while past.len() <= 120 {
@@ -368,19 +273,14 @@ async fn every_older_revision_reads_as_it_was<S: Store, G>(open: impl Fn(u64) ->
             }
         }
         let revision = past.len() as u64;
-        let changes = writes
-            .iter()
-            .any(|(key, value)| value.is_some() || model.contains_key(*key));
+        let changes = writes.iter().any(|(key, value)| value.is_some() || model.contains_key(*key));
         for (key, value) in &writes {
             match value {
                 Some(value) => model.insert(key.to_string(), stored(key, revision, *value)),
                 None => model.remove(*key),
             };
         }
-        assert_eq!(
-            write(&store, &writes).await,
-            if changes { revision } else { revision - 1 }
-        );
+        assert_eq!(write(&store, &writes).await, if changes { revision } else { revision - 1 });
         if changes {
             past.push(model.clone());
         }
@@ -388,9 +288,8 @@ async fn every_older_revision_reads_as_it_was<S: Store, G>(open: impl Fn(u64) ->
     for (revision, model) in past.iter().enumerate() {
         let position = at(&store, revision as u64);
         let asked = keys.clone();
-        let gets = store.read_at(position, move |r| {
-            (r.revision(), asked.iter().map(|k| r.get(k)).collect::<Vec<_>>())
-        });
+        let gets = store
+            .read_at(position, move |r| (r.revision(), asked.iter().map(|k| r.get(k)).collect::<Vec<_>>()));
         let expected: Vec<Option<Stored>> = keys.iter().map(|key| model.get(key).cloned()).collect();
         assert_eq!(gets.await, Ok((revision as u64, expected)));
         for (prefix, after, limit) in [
@@ -402,34 +301,24 @@ async fn every_older_revision_reads_as_it_was<S: Store, G>(open: impl Fn(u64) ->
             ("m/", "", 1),
             ("m/", "m/x/3", 2),
         ] {
-            let below = model
-                .values()
-                .filter(|s| s.key.starts_with(prefix) && s.key.as_str() > after);
+            let below = model.values().filter(|s| s.key.starts_with(prefix) && s.key.as_str() > after);
             let expected: Vec<Stored> = below.take(limit).cloned().collect();
-            let found = store
-                .read_at(position, move |reader| reader.scan(prefix, after, limit))
-                .await;
+            let found = store.read_at(position, move |reader| reader.scan(prefix, after, limit)).await;
             assert_eq!(found, Ok(expected), "{prefix} after {after:?} at {revision}");
         }
         // What is there plus what changed since is what is there now.
         let mut values: BTreeMap<String, String> =
             model.values().map(|s| (s.key.clone(), s.value.clone())).collect();
-        for Change { key, value } in store
-            .changes_after(position, usize::MAX)
-            .await
-            .expect("kept")
-            .into_iter()
-            .flat_map(|c| c.entries)
+        for Change { key, value } in
+            store.changes_after(position, usize::MAX).await.expect("kept").into_iter().flat_map(|c| c.entries)
         {
             match value {
                 Some(value) => values.insert(key, value),
                 None => values.remove(&key),
             };
         }
-        let now: BTreeMap<String, String> = past[120]
-            .values()
-            .map(|s| (s.key.clone(), s.value.clone()))
-            .collect();
+        let now: BTreeMap<String, String> =
+            past[120].values().map(|s| (s.key.clone(), s.value.clone())).collect();
         assert_eq!(values, now);
     }
 }
@@ -438,9 +327,7 @@ async fn an_older_scan_is_not_shortened_by_what_came_since<S: Store, G>(open: im
     let (store, _guard) = open(100);
     write(&store, &[("m/c", Some(1)), ("m/d", Some(1)), ("m/e", Some(1))]).await;
     write(&store, &[("m/a", Some(2)), ("m/b", Some(2)), ("m/c", None)]).await;
-    let found = store
-        .read_at(at(&store, 1), |reader| reader.scan("m/", "", 2))
-        .await;
+    let found = store.read_at(at(&store, 1), |reader| reader.scan("m/", "", 2)).await;
     assert_eq!(found, Ok(vec![stored("m/c", 1, 1), stored("m/d", 1, 1)]));
 }
 

@@ -12,11 +12,9 @@ async fn recorded_transactions_replay_and_a_changed_one_does_not() {
     store.record();
     let tasks = (0..10).map(|task| {
         let store = store.clone();
-        tokio::spawn(async move {
-            store
-                .run(move |draft| wander(draft, task, &format!("trace/{task}")))
-                .await
-        })
+        tokio::spawn(
+            async move { store.run(move |draft| wander(draft, task, &format!("trace/{task}"))).await },
+        )
     });
     for task in tasks.collect::<Vec<_>>() {
         task.await.expect("no panic").expect("commits");
@@ -41,18 +39,8 @@ async fn others_commit_between_the_reads_and_the_commit_of_a_transition() {
         Ok::<_, ()>(seen)
     });
     let (committed, _) = tokio::join!(slow, write(&store, &[("m/a", Some(1))]));
-    assert_eq!(
-        committed,
-        Ok(Committed {
-            answer: Some(1),
-            revision: 2
-        })
-    );
-    assert_eq!(
-        runs.load(std::sync::atomic::Ordering::Relaxed),
-        2,
-        "overtaken once"
-    );
+    assert_eq!(committed, Ok(Committed { answer: Some(1), revision: 2 }));
+    assert_eq!(runs.load(std::sync::atomic::Ordering::Relaxed), 2, "overtaken once");
 }
 
 #[tokio::test]
@@ -61,10 +49,7 @@ async fn a_fork_goes_its_own_way_in_a_history_of_its_own() {
     write(&store, &[("m/a", Some(1))]).await;
     let fork = store.fork(OTHER_HISTORY);
     write(&store, &[("m/a", Some(2))]).await;
-    assert_eq!(
-        (fork.newest(), scan(&fork, "m/").await),
-        (1, vec![stored("m/a", 1, 1)])
-    );
+    assert_eq!((fork.newest(), scan(&fork, "m/").await), (1, vec![stored("m/a", 1, 1)]));
     write(&fork, &[("m/b", Some(3))]).await;
     assert_eq!(scan(&store, "m/").await, [stored("m/a", 2, 2)]);
     assert_eq!(fork.changes_after(at(&store, 1), 10).await, Err(Compacted));

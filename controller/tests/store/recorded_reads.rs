@@ -10,72 +10,27 @@ type Meanwhile = &'static [(&'static str, Option<u64>)];
 /// What a draft reads of `m/x/a`, `m/x/b`, `m/x/d` and `m/one/k`, each 1; what somebody else then writes; whether
 /// what was read still holds.
 const RECORDED_READS: &[(&str, Read, Meanwhile, bool)] = &[
-    (
-        "a key, changed",
-        |d| assert!(d.get(&key("m/x/a")).is_some()),
-        &[("m/x/a", Some(2))],
-        false,
-    ),
-    (
-        "a key, written the same",
-        |d| assert!(d.get(&key("m/x/a")).is_some()),
-        &[("m/x/a", Some(1))],
-        false,
-    ),
-    (
-        "a key, removed",
-        |d| assert!(d.get(&key("m/x/a")).is_some()),
-        &[("m/x/a", None)],
-        false,
-    ),
+    ("a key, changed", |d| assert!(d.get(&key("m/x/a")).is_some()), &[("m/x/a", Some(2))], false),
+    ("a key, written the same", |d| assert!(d.get(&key("m/x/a")).is_some()), &[("m/x/a", Some(1))], false),
+    ("a key, removed", |d| assert!(d.get(&key("m/x/a")).is_some()), &[("m/x/a", None)], false),
     (
         "a key, its neighbour changed",
         |d| assert!(d.get(&key("m/x/a")).is_some()),
         &[("m/x/b", Some(2))],
         true,
     ),
-    (
-        "an absent key, created",
-        |d| assert!(d.get(&key("m/x/c")).is_none()),
-        &[("m/x/c", Some(1))],
-        false,
-    ),
+    ("an absent key, created", |d| assert!(d.get(&key("m/x/c")).is_none()), &[("m/x/c", Some(1))], false),
     (
         "an absent key, another created",
         |d| assert!(d.get(&key("m/x/c")).is_none()),
         &[("m/x/e", Some(1))],
         true,
     ),
-    (
-        "a revision, changed",
-        |d| assert_eq!(d.revision_of(&key("m/x/a")), 1),
-        &[("m/x/a", Some(2))],
-        false,
-    ),
-    (
-        "somebody, gone",
-        |d| assert!(d.first("m/one/", &[]).is_some()),
-        &[("m/one/k", None)],
-        false,
-    ),
-    (
-        "somebody, changed",
-        |d| assert!(d.first("m/one/", &[]).is_some()),
-        &[("m/one/k", Some(2))],
-        true,
-    ),
-    (
-        "somebody, more come",
-        |d| assert!(d.first("m/one/", &[]).is_some()),
-        &[("m/one/l", Some(1))],
-        true,
-    ),
-    (
-        "nobody, one appears",
-        |d| assert!(d.first("m/none/", &[]).is_none()),
-        &[("m/none/k", Some(1))],
-        false,
-    ),
+    ("a revision, changed", |d| assert_eq!(d.revision_of(&key("m/x/a")), 1), &[("m/x/a", Some(2))], false),
+    ("somebody, gone", |d| assert!(d.first("m/one/", &[]).is_some()), &[("m/one/k", None)], false),
+    ("somebody, changed", |d| assert!(d.first("m/one/", &[]).is_some()), &[("m/one/k", Some(2))], true),
+    ("somebody, more come", |d| assert!(d.first("m/one/", &[]).is_some()), &[("m/one/l", Some(1))], true),
+    ("nobody, one appears", |d| assert!(d.first("m/none/", &[]).is_none()), &[("m/none/k", Some(1))], false),
     (
         "nobody else, one before the excepted appears",
         |d| assert!(d.first("m/one/", &["m/one/k"]).is_none()),
@@ -106,12 +61,7 @@ const RECORDED_READS: &[(&str, Read, Meanwhile, bool)] = &[
         &[("m/x/aa", Some(1))],
         false,
     ),
-    (
-        "a page, shrunk",
-        |d| assert_eq!(d.page::<u64>("m/x/", "", 2).len(), 2),
-        &[("m/x/b", None)],
-        false,
-    ),
+    ("a page, shrunk", |d| assert_eq!(d.page::<u64>("m/x/", "", 2).len(), 2), &[("m/x/b", None)], false),
     (
         "a page, a member changed",
         |d| assert_eq!(d.page::<u64>("m/x/", "", 2).len(), 2),
@@ -159,12 +109,7 @@ const RECORDED_READS: &[(&str, Read, Meanwhile, bool)] = &[
 pub async fn every_kind_of_recorded_read_is_checked<S: Store, G>(open: impl Fn(u64) -> (S, G)) {
     for (case, read, meanwhile, holds) in RECORDED_READS {
         let (store, _guard) = open(100);
-        let first = [
-            ("m/x/a", Some(1)),
-            ("m/x/b", Some(1)),
-            ("m/x/d", Some(1)),
-            ("m/one/k", Some(1)),
-        ];
+        let first = [("m/x/a", Some(1)), ("m/x/b", Some(1)), ("m/x/d", Some(1)), ("m/one/k", Some(1))];
         assert_eq!(write(&store, &first).await, 1);
         let drafted = || async {
             let txn = store

@@ -19,9 +19,7 @@ fn hold(store: &Sqlite) -> (impl Future + use<>, impl Future<Output = ()> + use<
     let gate = std::sync::Mutex::new(gate);
     let store = store.clone();
     let wait = move |_: &mut Draft<'_>| gate.lock().expect("one holder").recv().map_err(|e| e.to_string());
-    (async move { store.run(wait).await }, async move {
-        open.send(()).expect("the writer waits")
-    })
+    (async move { store.run(wait).await }, async move { open.send(()).expect("the writer waits") })
 }
 
 #[tokio::test]
@@ -46,30 +44,12 @@ async fn requests_of_one_batch_see_each_other_and_fail_alone() {
         Ok::<_, ()>(next)
     };
     let (hold, go) = hold(&store);
-    let (_, put, stale, refused, increment, ()) = tokio::join!(
-        hold,
-        store.run(put),
-        store.apply(stale),
-        store.run(refused),
-        store.run(increment),
-        go
-    );
-    assert_eq!(
-        put,
-        Ok(Committed {
-            answer: (),
-            revision: 1
-        })
-    );
+    let (_, put, stale, refused, increment, ()) =
+        tokio::join!(hold, store.run(put), store.apply(stale), store.run(refused), store.run(increment), go);
+    assert_eq!(put, Ok(Committed { answer: (), revision: 1 }));
     assert_eq!(stale, Err(ApplyError::Conflict(Conflict("m/a".to_owned()))));
     assert_eq!(refused, Err(RunError::Refused(Some(1))));
-    assert_eq!(
-        increment,
-        Ok(Committed {
-            answer: 2,
-            revision: 2
-        })
-    );
+    assert_eq!(increment, Ok(Committed { answer: 2, revision: 2 }));
     assert_eq!(scan(&store, "m/").await, [stored("m/a", 2, 2)]);
     let revisions = store.changes_after(at(&store, 0), 10).await.map(|c| c.len());
     assert_eq!(revisions, Ok(2), "each commit of a batch is one revision");
@@ -85,20 +65,14 @@ async fn a_reopened_store_goes_on_where_it_was() {
     let store = open(folder.path(), OTHER_HISTORY).expect("opens again at once");
     assert_eq!((store.history(), store.newest()), (HISTORY, 2));
     assert_eq!(write(&store, &[("m/b", Some(3))]).await, 3);
-    assert_eq!(
-        store.changes_after(at(&store, 0), 10).await.map(|c| c.len()),
-        Ok(3)
-    );
+    assert_eq!(store.changes_after(at(&store, 0), 10).await.map(|c| c.len()), Ok(3));
 }
 
 #[tokio::test]
 async fn a_second_opener_is_refused_and_told_who_has_it() {
     let (store, folder) = sqlite(10);
     let error = open(folder.path(), HISTORY).err().expect("refused").to_string();
-    assert!(
-        error.contains(&format!("in use by process {}", std::process::id())),
-        "{error}"
-    );
+    assert!(error.contains(&format!("in use by process {}", std::process::id())), "{error}");
     assert_eq!(write(&store, &[("m/a", Some(1))]).await, 1, "the first goes on");
 }
 
@@ -108,15 +82,10 @@ async fn a_newer_schema_is_refused_and_not_touched() {
     drop(store);
     let file = folder.path().join("store.sqlite");
     let connection = rusqlite::Connection::open(&file).expect("a database");
-    connection
-        .pragma_update(None, "user_version", 2)
-        .expect("written");
+    connection.pragma_update(None, "user_version", 2).expect("written");
     drop(connection);
     let before = std::fs::read(&file).expect("readable");
-    assert!(matches!(
-        open(folder.path(), HISTORY),
-        Err(OpenError::Newer { found: 2, .. })
-    ));
+    assert!(matches!(open(folder.path(), HISTORY), Err(OpenError::Newer { found: 2, .. })));
     assert!(std::fs::read(&file).expect("readable") == before);
 }
 
@@ -125,14 +94,8 @@ async fn what_is_no_database_is_refused_and_not_touched() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("store.sqlite");
     std::fs::write(&file, "a letter to a friend".repeat(100)).expect("written");
-    assert!(matches!(
-        open(folder.path(), HISTORY),
-        Err(OpenError::Failed { .. })
-    ));
-    assert_eq!(
-        std::fs::read_to_string(&file).expect("readable"),
-        "a letter to a friend".repeat(100)
-    );
+    assert!(matches!(open(folder.path(), HISTORY), Err(OpenError::Failed { .. })));
+    assert_eq!(std::fs::read_to_string(&file).expect("readable"), "a letter to a friend".repeat(100));
 }
 
 #[tokio::test]
@@ -158,11 +121,7 @@ async fn an_older_copy_begins_a_new_history() {
     assert_eq!((store.history(), store.newest()), (OTHER_HISTORY, 1));
     assert_eq!(write(&store, &[("m/a", Some(3))]).await, 2);
     assert_eq!(write(&store, &[("m/a", Some(4))]).await, 3);
-    assert_eq!(
-        store.changes_after(lost, 10).await,
-        Err(Compacted),
-        "the same number, another history"
-    );
+    assert_eq!(store.changes_after(lost, 10).await, Err(Compacted), "the same number, another history");
     drop(store);
     let store = open(folder.path(), Uuid(9)).expect("opens");
     assert_eq!(store.history(), OTHER_HISTORY, "it goes on with the new one");
@@ -173,10 +132,7 @@ async fn the_operator_can_say_that_a_copy_was_restored() {
     let (store, folder) = sqlite(100);
     write(&store, &[("m/a", Some(1))]).await;
     drop(store);
-    let restored = Options {
-        restored: true,
-        ..Options::new(OTHER_HISTORY)
-    };
+    let restored = Options { restored: true, ..Options::new(OTHER_HISTORY) };
     let store = Sqlite::open(folder.path(), restored).expect("opens");
     assert_eq!((store.history(), store.newest()), (OTHER_HISTORY, 1));
 }
@@ -185,10 +141,7 @@ async fn the_operator_can_say_that_a_copy_was_restored() {
 async fn a_full_disk_changes_nothing_and_ends_when_there_is_space() {
     let folder = tempfile::tempdir().expect("a folder");
     // An empty store has some ten pages of 4 KiB; these leave room for about 100 KiB.
-    let options = Options {
-        pages_max: Some(40),
-        ..Options::new(HISTORY)
-    };
+    let options = Options { pages_max: Some(40), ..Options::new(HISTORY) };
     let store = Sqlite::open(folder.path(), options).expect("opens");
     write(&store, &[("m/a", Some(1))]).await;
     let large = |draft: &mut Draft<'_>| {
@@ -209,22 +162,12 @@ async fn a_full_disk_changes_nothing_and_ends_when_there_is_space() {
     assert_eq!(small, Err(RunError::Failed(Failure::Full)));
     assert_eq!(refused, Err(RunError::Failed(Failure::Full)));
     assert_eq!(first, Err(RunError::Failed(Failure::Full)));
-    assert_eq!(
-        (store.newest(), scan(&store, "m/").await),
-        (1, vec![stored("m/a", 1, 1)])
-    );
+    assert_eq!((store.newest(), scan(&store, "m/").await), (1, vec![stored("m/a", 1, 1)]));
     assert_eq!(write(&store, &[("m/a", Some(3))]).await, 2, "what fits is taken");
     drop(store);
     let store = open(folder.path(), OTHER_HISTORY).expect("opens");
     assert_eq!(store.history(), HISTORY);
-    assert_eq!(
-        store.run(large).await,
-        Ok(Committed {
-            answer: (),
-            revision: 3
-        }),
-        "there is space"
-    );
+    assert_eq!(store.run(large).await, Ok(Committed { answer: (), revision: 3 }), "there is space");
 }
 
 #[tokio::test]
@@ -232,25 +175,15 @@ async fn after_a_failed_commit_nothing_is_answered_but_broken() {
     let (store, folder) = sqlite(10);
     write(&store, &[("m/a", Some(1))]).await;
     let saboteur = rusqlite::Connection::open(folder.path().join("store.sqlite")).expect("a database");
-    saboteur
-        .execute_batch("ALTER TABLE changes RENAME TO elsewhere")
-        .expect("sabotaged");
+    saboteur.execute_batch("ALTER TABLE changes RENAME TO elsewhere").expect("sabotaged");
     let put = |draft: &mut Draft<'_>| {
         draft.put(&key("m/a"), &2);
         Ok::<_, ()>(())
     };
-    assert!(matches!(
-        store.run(put).await,
-        Err(RunError::Failed(Failure::Broken(_)))
-    ));
+    assert!(matches!(store.run(put).await, Err(RunError::Failed(Failure::Broken(_)))));
     assert_ne!(store.broken().await, "");
-    saboteur
-        .execute_batch("ALTER TABLE elsewhere RENAME TO changes")
-        .expect("repaired");
-    assert!(
-        matches!(store.run(put).await, Err(RunError::Failed(Failure::Broken(_)))),
-        "it stays broken"
-    );
+    saboteur.execute_batch("ALTER TABLE elsewhere RENAME TO changes").expect("repaired");
+    assert!(matches!(store.run(put).await, Err(RunError::Failed(Failure::Broken(_)))), "it stays broken");
     assert_eq!(store.newest(), 1);
 }
 
@@ -261,14 +194,11 @@ const CHILD: &str = "PINTLE_STORE_TEST_FOLDER";
 fn acknowledged_commits_survive_kill_9() {
     use std::io::{BufRead as _, BufReader, Write as _};
     if let Some(folder) = std::env::var_os(CHILD) {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .build()
-            .expect("a runtime");
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         runtime.block_on(async {
             let store = open(Path::new(&folder), HISTORY).expect("opens");
-            let tasks: Vec<_> = (0..8)
-                .map(|task| tokio::spawn(commit_for_ever(store.clone(), task)))
-                .collect();
+            let tasks: Vec<_> =
+                (0..8).map(|task| tokio::spawn(commit_for_ever(store.clone(), task))).collect();
             for task in tasks {
                 task.await.expect("no panic");
             }
@@ -286,31 +216,21 @@ fn acknowledged_commits_survive_kill_9() {
             };
             store.run(pair).await.expect("commits");
             let mut out = std::io::stdout();
-            writeln!(out, "\nacknowledged {task}/{n}")
-                .and_then(|()| out.flush())
-                .expect("the parent reads");
+            writeln!(out, "\nacknowledged {task}/{n}").and_then(|()| out.flush()).expect("the parent reads");
         }
     }
     let folder = tempfile::tempdir().expect("a folder");
     let mut acknowledged = Vec::new();
     for _ in 0..3 {
         let mut child = std::process::Command::new(std::env::current_exe().expect("this test"))
-            .args([
-                "--exact",
-                "sqlite_only::acknowledged_commits_survive_kill_9",
-                "--nocapture",
-            ])
+            .args(["--exact", "sqlite_only::acknowledged_commits_survive_kill_9", "--nocapture"])
             .env(CHILD, folder.path())
             .stdout(std::process::Stdio::piped())
             .spawn()
             .expect("starts");
         let mut enough = 50;
         for line in BufReader::new(child.stdout.take().expect("piped")).lines() {
-            let Some(name) = line
-                .expect("text")
-                .strip_prefix("acknowledged ")
-                .map(str::to_owned)
-            else {
+            let Some(name) = line.expect("text").strip_prefix("acknowledged ").map(str::to_owned) else {
                 continue;
             };
             acknowledged.push(name);
@@ -324,16 +244,10 @@ fn acknowledged_commits_survive_kill_9() {
     }
     let store = open(folder.path(), OTHER_HISTORY).expect("opens");
     assert_eq!(store.history(), HISTORY, "a crash is no restored copy");
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .build()
-        .expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     let (a, b) = runtime.block_on(async { (scan(&store, "m/a/").await, scan(&store, "m/b/").await) });
     let names = |stored: &[Stored]| stored.iter().map(|s| s.key[4..].to_owned()).collect::<Vec<_>>();
-    assert_eq!(
-        names(&a),
-        names(&b),
-        "each commit is there as a whole or not at all"
-    );
+    assert_eq!(names(&a), names(&b), "each commit is there as a whole or not at all");
     let kept: std::collections::BTreeSet<String> = names(&a).into_iter().collect();
     let lost: Vec<_> = acknowledged.iter().filter(|name| !kept.contains(*name)).collect();
     assert_eq!(lost, Vec::<&String>::new());

@@ -20,18 +20,11 @@ const WARM_UP_ROUNDS: usize = 100;
 /// Whoever runs after `/bin/true` finds caches colder: everyone follows everyone equally often.
 const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0], [1, 0, 2], [0, 2, 1]];
 /// What a `relation-get` of one key answers.
-const ANSWER: Reply<'_> = Reply::Done {
-    code: 0,
-    stdout: b"10.0.0.7\n",
-    stderr: b"",
-};
+const ANSWER: Reply<'_> = Reply::Done { code: 0, stdout: b"10.0.0.7\n", stderr: b"" };
 
 fn main() {
     // Cargo itself passes words like --bench.
-    let rounds = env::args()
-        .skip(1)
-        .find_map(|word| word.parse().ok())
-        .unwrap_or(ROUNDS);
+    let rounds = env::args().skip(1).find_map(|word| word.parse().ok()).unwrap_or(ROUNDS);
     let folder = env::temp_dir().join(format!("pintle-launch-{}", process::id()));
     fs::create_dir(&folder).expect("a folder of our own in the folder for temporary files");
     let result = measure(&folder, rounds);
@@ -51,11 +44,7 @@ fn measure(folder: &Path, rounds: usize) -> io::Result<()> {
     tool.env("JUJU_AGENT_SOCKET_ADDRESS", &socket);
     let mut floor = Command::new(compile_floor(folder)?);
     floor.arg(&socket);
-    let mut commands = [
-        ("pintle-hook", tool),
-        ("floor", floor),
-        ("/bin/true", Command::new("/bin/true")),
-    ];
+    let mut commands = [("pintle-hook", tool), ("floor", floor), ("/bin/true", Command::new("/bin/true"))];
     for (_, command) in &mut commands {
         command
             .env("JUJU_CONTEXT_ID", "web/0-db-relation-changed-1")
@@ -85,10 +74,7 @@ fn measure(folder: &Path, rounds: usize) -> io::Result<()> {
     };
     println!("{rounds} rounds, in turns; microseconds of launch to exit, p50");
     for ((name, _), times) in commands.iter().zip(&times) {
-        println!(
-            "{name:12} {:8.1}",
-            median(times.iter().map(|time| time.as_secs_f64() * 1e6).collect())
-        );
+        println!("{name:12} {:8.1}", median(times.iter().map(|time| time.as_secs_f64() * 1e6).collect()));
     }
     println!(
         "pintle-hook / floor      {:.2}  (median of the rounds' ratios; goal at most 1.30)",
@@ -137,15 +123,6 @@ fn compile_floor(folder: &Path) -> io::Result<PathBuf> {
         "-Wl,-z,norelro",
         "-Wl,-z,noseparate-code",
     ];
-    let status = Command::new("cc")
-        .args(flags)
-        .arg("-o")
-        .arg(&program)
-        .arg(source)
-        .status()?;
-    if status.success() {
-        Ok(program)
-    } else {
-        Err(io::Error::other("cc cannot compile the floor"))
-    }
+    let status = Command::new("cc").args(flags).arg("-o").arg(&program).arg(source).status()?;
+    if status.success() { Ok(program) } else { Err(io::Error::other("cc cannot compile the floor")) }
 }

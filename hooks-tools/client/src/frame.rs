@@ -124,16 +124,8 @@ impl<'a> Request<'a> {
         let mut rest = Rest(body);
         let call_id = *rest.0.first_chunk().ok_or(Refused::Malformed)?;
         rest.skip(size_of::<CallId>())?;
-        let call = Call {
-            call_id,
-            context_id: rest.text()?,
-            cwd: rest.text()?,
-            tool: rest.text()?,
-        };
-        let args = Args {
-            left: rest.number()?,
-            packed: rest.0,
-        };
+        let call = Call { call_id, context_id: rest.text()?, cwd: rest.text()?, tool: rest.text()? };
+        let args = Args { left: rest.number()?, packed: rest.0 };
         for _ in 0..args.left {
             rest.text()?;
         }
@@ -147,11 +139,7 @@ impl<'a> Request<'a> {
         if kind == REQUEST && !stdin.is_empty() {
             return Err(Refused::Malformed);
         }
-        Ok(Request {
-            call,
-            args,
-            stdin: (kind == REQUEST_WITH_STDIN).then_some(stdin),
-        })
+        Ok(Request { call, args, stdin: (kind == REQUEST_WITH_STDIN).then_some(stdin) })
     }
 }
 
@@ -184,10 +172,7 @@ pub fn encode_request<'b>(
     args: impl Iterator<Item = &'b [u8]>,
 ) -> Result<usize, Refused> {
     let bytes_max = into.len().min(REQUEST_BYTES_MAX);
-    let mut space = Space {
-        into: into.get_mut(..bytes_max).unwrap_or_default(),
-        used: 0,
-    };
+    let mut space = Space { into: into.get_mut(..bytes_max).unwrap_or_default(), used: 0 };
     space.put(&[0; HEADER_BYTES])?;
     space.put(&call.call_id)?;
     space.text(call.context_id)?;
@@ -214,10 +199,7 @@ pub fn announce_stdin(request: &mut [u8], stdin_bytes: usize) -> Result<(), Refu
     if stdin_bytes > STDIN_BYTES_MAX {
         return Err(Refused::TooLarge(STDIN_BYTES_MAX));
     }
-    let body_bytes = request
-        .len()
-        .checked_sub(HEADER_BYTES)
-        .ok_or(Refused::Malformed)?;
+    let body_bytes = request.len().checked_sub(HEADER_BYTES).ok_or(Refused::Malformed)?;
     let place = request.first_chunk_mut().ok_or(Refused::Malformed)?;
     *place = header(REQUEST_WITH_STDIN, body_bytes + stdin_bytes);
     Ok(())
@@ -250,9 +232,9 @@ impl<'a> Reply<'a> {
     pub fn encoded_length(&self) -> Result<usize, Refused> {
         let bytes = match self {
             Reply::NeedStdin => HEADER_BYTES,
-            Reply::Done { stdout, stderr, .. } => (HEADER_BYTES + Self::DONE_BYTES)
-                .saturating_add(stdout.len())
-                .saturating_add(stderr.len()),
+            Reply::Done { stdout, stderr, .. } => {
+                (HEADER_BYTES + Self::DONE_BYTES).saturating_add(stdout.len()).saturating_add(stderr.len())
+            }
         };
         if bytes > REPLY_BYTES_MAX {
             return Err(Refused::TooLarge(REPLY_BYTES_MAX));
@@ -291,11 +273,7 @@ impl<'a> Reply<'a> {
                 let (&code, body) = body.split_first().ok_or(Refused::Malformed)?;
                 let mut rest = Rest(body);
                 let stdout = rest.text()?;
-                Ok(Reply::Done {
-                    code,
-                    stdout,
-                    stderr: rest.0,
-                })
+                Ok(Reply::Done { code, stdout, stderr: rest.0 })
             }
             _ => Err(Refused::Kind(kind)),
         }
@@ -304,9 +282,7 @@ impl<'a> Reply<'a> {
 
 /// Kind and body of a frame that is exactly as long as its header says.
 fn open(frame: &[u8]) -> Result<(u8, &[u8]), Refused> {
-    let (header, body) = frame
-        .split_first_chunk::<HEADER_BYTES>()
-        .ok_or(Refused::Malformed)?;
+    let (header, body) = frame.split_first_chunk::<HEADER_BYTES>().ok_or(Refused::Malformed)?;
     if frame_length(header)? != frame.len() {
         return Err(Refused::Malformed);
     }
@@ -358,10 +334,7 @@ impl Space<'_> {
     fn put_at(&mut self, at: usize, bytes: &[u8]) -> Result<(), Refused> {
         let bytes_max = self.into.len();
         let end = at.checked_add(bytes.len()).ok_or(Refused::TooLarge(bytes_max))?;
-        self.into
-            .get_mut(at..end)
-            .ok_or(Refused::TooLarge(bytes_max))?
-            .copy_from_slice(bytes);
+        self.into.get_mut(at..end).ok_or(Refused::TooLarge(bytes_max))?.copy_from_slice(bytes);
         Ok(())
     }
 

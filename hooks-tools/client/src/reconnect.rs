@@ -20,10 +20,7 @@ impl Pauses {
     /// The pauses of a call that has not waited yet.
     #[must_use]
     pub const fn new() -> Self {
-        Pauses {
-            next_ms: PAUSE_MS_FIRST,
-            left_ms: WAIT_MS_MAX,
-        }
+        Pauses { next_ms: PAUSE_MS_FIRST, left_ms: WAIT_MS_MAX }
     }
 }
 

@@ -59,16 +59,8 @@ fn a_request_is_read_as_it_was_written() {
 fn a_reply_is_read_as_it_was_written() {
     for value in [
         Reply::NeedStdin,
-        Reply::Done {
-            code: 0,
-            stdout: b"",
-            stderr: b"",
-        },
-        Reply::Done {
-            code: 255,
-            stdout: b"\0\xff\n",
-            stderr: b"ERROR no\n",
-        },
+        Reply::Done { code: 0, stdout: b"", stderr: b"" },
+        Reply::Done { code: 255, stdout: b"\0\xff\n", stderr: b"ERROR no\n" },
     ] {
         let frame = reply(&value);
         assert_eq!(length(&frame), Ok(frame.len()));
@@ -91,10 +83,7 @@ fn a_request_of_one_mebibyte_passes_and_one_byte_more_does_not() {
 #[test]
 fn stdin_of_sixteen_mebibytes_passes_and_one_byte_more_does_not() {
     let stdin = vec![b'x'; (16 << 20) + 1];
-    assert_eq!(
-        Request::decode(&request(&[], Some(&stdin[1..]))).unwrap().stdin,
-        Some(&stdin[1..])
-    );
+    assert_eq!(Request::decode(&request(&[], Some(&stdin[1..]))).unwrap().stdin, Some(&stdin[1..]));
     let refused = announce_stdin(&mut request(&[], None), stdin.len());
     assert_eq!(refused, Err(Refused::TooLarge(16 << 20)));
     // The same said by somebody who does not keep to the bound: the frame is short enough, its stdin is not.
@@ -102,10 +91,7 @@ fn stdin_of_sixteen_mebibytes_passes_and_one_byte_more_does_not() {
     let body_bytes = frame.len() - HEADER_BYTES + stdin.len();
     frame.splice(..HEADER_BYTES, header(b's', body_bytes));
     frame.extend_from_slice(&stdin);
-    assert_eq!(
-        Request::decode(&frame).unwrap_err(),
-        Refused::TooLarge(STDIN_BYTES_MAX)
-    );
+    assert_eq!(Request::decode(&frame).unwrap_err(), Refused::TooLarge(STDIN_BYTES_MAX));
 }
 
 #[test]
@@ -119,42 +105,26 @@ fn arguments_cannot_use_the_room_of_stdin() {
     frame.extend_from_slice(&arg);
     let body_bytes = frame.len() - HEADER_BYTES;
     frame.splice(..HEADER_BYTES, header(b's', body_bytes));
-    assert_eq!(
-        Request::decode(&frame).unwrap_err(),
-        Refused::TooLarge(REQUEST_BYTES_MAX)
-    );
+    assert_eq!(Request::decode(&frame).unwrap_err(), Refused::TooLarge(REQUEST_BYTES_MAX));
 }
 
 #[test]
 fn a_reply_over_thirty_two_mebibytes_is_not_written() {
     let text = vec![b'x'; 16 << 20];
-    let done = Reply::Done {
-        code: 0,
-        stdout: &text,
-        stderr: &text,
-    };
+    let done = Reply::Done { code: 0, stdout: &text, stderr: &text };
     assert_eq!(done.encoded_length(), Err(Refused::TooLarge(32 << 20)));
-    assert_eq!(
-        done.encode(&mut vec![0; 40 << 20]),
-        Err(Refused::TooLarge(32 << 20))
-    );
+    assert_eq!(done.encode(&mut vec![0; 40 << 20]), Err(Refused::TooLarge(32 << 20)));
 }
 
 #[test]
 fn a_header_is_refused_before_its_body_is_read() {
     let of = |kind, whole_bytes: usize| length(&header(kind, whole_bytes - HEADER_BYTES));
     assert_eq!(of(b'q', REQUEST_BYTES_MAX), Ok(REQUEST_BYTES_MAX));
-    assert_eq!(
-        of(b'q', REQUEST_BYTES_MAX + 1),
-        Err(Refused::TooLarge(REQUEST_BYTES_MAX))
-    );
+    assert_eq!(of(b'q', REQUEST_BYTES_MAX + 1), Err(Refused::TooLarge(REQUEST_BYTES_MAX)));
     let with_stdin = REQUEST_BYTES_MAX + STDIN_BYTES_MAX;
     assert_eq!(of(b's', with_stdin), Ok(with_stdin));
     assert_eq!(of(b's', with_stdin + 1), Err(Refused::TooLarge(with_stdin)));
-    assert_eq!(
-        of(b'r', REPLY_BYTES_MAX + 1),
-        Err(Refused::TooLarge(REPLY_BYTES_MAX))
-    );
+    assert_eq!(of(b'r', REPLY_BYTES_MAX + 1), Err(Refused::TooLarge(REPLY_BYTES_MAX)));
     assert_eq!(of(b'n', HEADER_BYTES + 1), Err(Refused::TooLarge(HEADER_BYTES)));
     assert_eq!(of(b'x', HEADER_BYTES), Err(Refused::Kind(b'x')));
     assert_eq!(length(b"PH\x02q\0\0\0\0"), Err(Refused::Version(2)));
@@ -164,21 +134,14 @@ fn a_header_is_refused_before_its_body_is_read() {
 
 #[test]
 fn a_reply_is_no_request_and_a_request_no_reply() {
-    assert_eq!(
-        Request::decode(&reply(&Reply::NeedStdin)).unwrap_err(),
-        Refused::Kind(b'n')
-    );
+    assert_eq!(Request::decode(&reply(&Reply::NeedStdin)).unwrap_err(), Refused::Kind(b'n'));
     assert_eq!(Reply::decode(&request(&[], None)), Err(Refused::Kind(b'q')));
 }
 
 #[test]
 fn a_frame_cut_anywhere_or_followed_by_anything_is_refused() {
     let args: [&[u8]; 2] = [b"key", b"unit/0"];
-    let done = reply(&Reply::Done {
-        code: 1,
-        stdout: b"out",
-        stderr: b"err",
-    });
+    let done = reply(&Reply::Done { code: 1, stdout: b"out", stderr: b"err" });
     for whole in [request(&args, None), request(&args, Some(b"text")), done] {
         for end in 0..whole.len() {
             assert!(Request::decode(&whole[..end]).is_err());
@@ -197,11 +160,7 @@ fn a_body_cut_under_a_right_header_is_refused_where_lengths_disagree() {
     for end in HEADER_BYTES..whole.len() {
         let mut frame = whole[..end].to_vec();
         frame.splice(..HEADER_BYTES, header(b'q', end - HEADER_BYTES));
-        assert_eq!(
-            Request::decode(&frame).unwrap_err(),
-            Refused::Malformed,
-            "cut at {end}"
-        );
+        assert_eq!(Request::decode(&frame).unwrap_err(), Refused::Malformed, "cut at {end}");
     }
 }
 
@@ -242,13 +201,7 @@ fn random_bytes_under_a_right_header_never_panic() {
         let body_bytes = random.below(120);
         let mut frame = header([b'q', b's', b'r', b'n'][random.below(4)], body_bytes);
         // Mostly small numbers, so that some lengths fit.
-        frame.extend((0..body_bytes).map(|_| {
-            if random.below(3) == 0 {
-                random.next() as u8
-            } else {
-                0
-            }
-        }));
+        frame.extend((0..body_bytes).map(|_| if random.below(3) == 0 { random.next() as u8 } else { 0 }));
         decode(&frame);
     }
 }
@@ -256,25 +209,16 @@ fn random_bytes_under_a_right_header_never_panic() {
 #[test]
 fn mutated_requests_never_panic_and_what_is_accepted_is_consistent() {
     let mut random = Random(2);
-    let whole = [
-        request(&[b"-r", b"db:1", b""], None),
-        request(&[b"--file", b"-"], Some(b"key: value\n")),
-    ];
+    let whole = [request(&[b"-r", b"db:1", b""], None), request(&[b"--file", b"-"], Some(b"key: value\n"))];
     let mut accepted = 0;
     for _ in 0..100_000 {
         let mut frame = whole[random.below(2)].clone();
         for _ in 0..=random.below(3) {
             let at = random.below(frame.len());
-            frame[at] = if random.below(2) == 0 {
-                random.next() as u8
-            } else {
-                frame[at] ^ (1 << random.below(8))
-            };
+            frame[at] =
+                if random.below(2) == 0 { random.next() as u8 } else { frame[at] ^ (1 << random.below(8)) };
         }
         accepted += usize::from(decode(&frame));
     }
-    assert!(
-        accepted > 1000,
-        "the mutants were all refused at once, nothing was tried: {accepted}"
-    );
+    assert!(accepted > 1000, "the mutants were all refused at once, nothing was tried: {accepted}");
 }

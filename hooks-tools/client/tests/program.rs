@@ -45,10 +45,7 @@ impl Folder {
             .env_clear()
             .env("JUJU_CONTEXT_ID", "web/0-install-1")
             .env("JUJU_AGENT_SOCKET_NETWORK", "unix");
-        command
-            .env("JUJU_AGENT_SOCKET_ADDRESS", self.socket())
-            .stdin(Stdio::null())
-            .current_dir(&self.0);
+        command.env("JUJU_AGENT_SOCKET_ADDRESS", self.socket()).stdin(Stdio::null()).current_dir(&self.0);
         command
     }
 }
@@ -88,11 +85,7 @@ fn answer(connection: &mut UnixStream, reply: &Reply<'_>) {
     connection.write_all(&frame).unwrap();
 }
 
-const NOTHING: Reply<'_> = Reply::Done {
-    code: 0,
-    stdout: b"",
-    stderr: b"",
-};
+const NOTHING: Reply<'_> = Reply::Done { code: 0, stdout: b"", stderr: b"" };
 
 /// Runs the tool while `serve` is its agent.
 fn run<T: Send>(command: &mut Command, serve: impl FnOnce() -> T + Send) -> (Output, T) {
@@ -140,11 +133,7 @@ fn arguments_of_any_bytes_go_out_and_output_of_any_bytes_comes_back() {
     let args: [&[u8]; 7] = [b"-r", b"db:1", b"", b"-", b"--", b"\xff\xfe \n\t\"'", &every_byte];
     let mut command = folder.tool("relation-get");
     command.args(args.map(OsStr::from_bytes));
-    let done = Reply::Done {
-        code: 7,
-        stdout: b"out\0\xff",
-        stderr: b"\xfeerr",
-    };
+    let done = Reply::Done { code: 7, stdout: b"out\0\xff", stderr: b"\xfeerr" };
     let (output, asked) = run_answered(&folder, &mut command, &done);
     let asked = Request::decode(&asked).unwrap();
     assert_eq!(asked.call.tool, b"relation-get");
@@ -161,11 +150,7 @@ fn arguments_of_any_bytes_go_out_and_output_of_any_bytes_comes_back() {
 fn exit_codes_are_the_agents() {
     for code in [0, 1, 2, 64, 255] {
         let folder = Folder::new();
-        let done = Reply::Done {
-            code,
-            stdout: b"",
-            stderr: b"",
-        };
+        let done = Reply::Done { code, stdout: b"", stderr: b"" };
         let (output, _) = run_answered(&folder, &mut folder.tool("is-leader"), &done);
         assert_eq!(output.status.code(), Some(code.into()));
     }
@@ -206,21 +191,11 @@ fn without_a_tools_name_it_prints_its_usage() {
 #[test]
 fn missing_or_empty_variables_are_named_in_order() {
     let folder = Folder::new();
-    let names = [
-        "JUJU_CONTEXT_ID",
-        "JUJU_AGENT_SOCKET_ADDRESS",
-        "JUJU_AGENT_SOCKET_NETWORK",
-    ];
+    let names = ["JUJU_CONTEXT_ID", "JUJU_AGENT_SOCKET_ADDRESS", "JUJU_AGENT_SOCKET_NETWORK"];
     let mut command = folder.tool("config-get");
     for name in names.into_iter().rev() {
-        assert_error(
-            &command.env(name, "").output().unwrap(),
-            format!("{name} not set"),
-        );
-        assert_error(
-            &command.env_remove(name).output().unwrap(),
-            format!("{name} not set"),
-        );
+        assert_error(&command.env(name, "").output().unwrap(), format!("{name} not set"));
+        assert_error(&command.env_remove(name).output().unwrap(), format!("{name} not set"));
     }
 }
 
@@ -229,10 +204,7 @@ fn only_unix_sockets_are_dialled() {
     let folder = Folder::new();
     let mut command = folder.tool("config-get");
     let output = command.env("JUJU_AGENT_SOCKET_NETWORK", "tcp").output().unwrap();
-    assert_error(
-        &output,
-        "JUJU_AGENT_SOCKET_NETWORK is tcp: only unix is supported",
-    );
+    assert_error(&output, "JUJU_AGENT_SOCKET_NETWORK is tcp: only unix is supported");
 }
 
 /// Half of the time that a tool waits for its agent: who took less has not waited it out.
@@ -246,10 +218,7 @@ fn a_socket_whose_folder_is_gone_fails_at_once() {
     let mut command = folder.tool("config-get");
     let output = command.env("JUJU_AGENT_SOCKET_ADDRESS", &path).output().unwrap();
     assert!(began.elapsed() < AT_ONCE);
-    assert_error(
-        &output,
-        format!("dial unix {}: connect: no such file or directory", path.display()),
-    );
+    assert_error(&output, format!("dial unix {}: connect: no such file or directory", path.display()));
 }
 
 #[test]
@@ -257,15 +226,9 @@ fn what_is_no_socket_fails_at_once() {
     let folder = Folder::new();
     let began = Instant::now();
     let mut command = folder.tool("config-get");
-    let output = command
-        .env("JUJU_AGENT_SOCKET_ADDRESS", PROGRAM_FILE)
-        .output()
-        .unwrap();
+    let output = command.env("JUJU_AGENT_SOCKET_ADDRESS", PROGRAM_FILE).output().unwrap();
     assert!(began.elapsed() < AT_ONCE);
-    assert_error(
-        &output,
-        format!("dial unix {PROGRAM_FILE}: connect: not a directory"),
-    );
+    assert_error(&output, format!("dial unix {PROGRAM_FILE}: connect: not a directory"));
 }
 
 const PROGRAM_FILE: &str = "/proc/self/exe/agent.socket";
@@ -285,14 +248,8 @@ fn a_socket_path_of_107_bytes_is_dialled_and_a_longer_one_refused() {
     });
     assert_eq!(output.status.code(), Some(0));
     drop(listener); // a path cut to 107 bytes would find nobody
-    let output = command
-        .env("JUJU_AGENT_SOCKET_ADDRESS", &too_long)
-        .output()
-        .unwrap();
-    let line = format!(
-        "dial unix {}: connect: the path is longer than 107 bytes",
-        too_long.display()
-    );
+    let output = command.env("JUJU_AGENT_SOCKET_ADDRESS", &too_long).output().unwrap();
+    let line = format!("dial unix {}: connect: the path is longer than 107 bytes", too_long.display());
     assert_error(&output, line);
 }
 
@@ -302,15 +259,8 @@ fn a_removed_working_directory_is_an_error_before_the_address_is_looked_at() {
     let link = folder.0.join("config-get");
     symlink(PROGRAM, &link).unwrap();
     let mut command = Command::new("/bin/sh");
-    command
-        .args(["-c", "mkdir gone && cd gone && rmdir ../gone && exec \"$0\""])
-        .arg(&link);
-    let output = command
-        .current_dir(&folder.0)
-        .env_clear()
-        .env("JUJU_CONTEXT_ID", "x")
-        .output()
-        .unwrap();
+    command.args(["-c", "mkdir gone && cd gone && rmdir ../gone && exec \"$0\""]).arg(&link);
+    let output = command.current_dir(&folder.0).env_clear().env("JUJU_CONTEXT_ID", "x").output().unwrap();
     assert_error(&output, "getwd: no such file or directory");
 }
 
@@ -348,10 +298,7 @@ fn asked_for_stdin_the_same_call_is_sent_again_with_all_of_it() {
             (first, second)
         });
         assert_eq!(output.status.code(), Some(0));
-        let (first, second) = (
-            Request::decode(&first).unwrap(),
-            Request::decode(&second).unwrap(),
-        );
+        let (first, second) = (Request::decode(&first).unwrap(), Request::decode(&second).unwrap());
         assert_eq!(first.stdin, None);
         assert_eq!(second.stdin, Some(text));
         assert_eq!(second.call, first.call);
@@ -383,10 +330,7 @@ fn an_agent_that_asks_for_stdin_twice_is_none() {
 }
 
 fn no_agent(socket: &Path) -> String {
-    format!(
-        "dial unix {}: what listens there is no unit agent",
-        socket.display()
-    )
+    format!("dial unix {}: what listens there is no unit agent", socket.display())
 }
 
 #[test]
@@ -405,14 +349,7 @@ fn a_call_whose_connection_is_lost_is_made_again_under_the_same_id() {
         }
         let mut connection = accept(&listener);
         frames.push(receive(&mut connection));
-        answer(
-            &mut connection,
-            &Reply::Done {
-                code: 0,
-                stdout: b"whole",
-                stderr: b"",
-            },
-        );
+        answer(&mut connection, &Reply::Done { code: 0, stdout: b"whole", stderr: b"" });
         frames
     });
     assert_eq!(output.stdout.as_bstr(), "whole");
@@ -462,14 +399,7 @@ fn a_tool_waits_for_an_agent_that_is_not_up_yet() {
         }
         let mut connection = accept(&folder.listen());
         receive(&mut connection);
-        answer(
-            &mut connection,
-            &Reply::Done {
-                code: 0,
-                stdout: b"True\n",
-                stderr: b"",
-            },
-        );
+        answer(&mut connection, &Reply::Done { code: 0, stdout: b"True\n", stderr: b"" });
         assert_eq!(child.wait_with_output().unwrap().stdout, b"True\n");
     }
 }
@@ -493,11 +423,7 @@ fn large_outputs_come_whole() {
     let folder = Folder::new();
     let stdout: Vec<u8> = (0..1 << 20).map(|i| (i % 251) as u8).collect();
     let stderr: Vec<u8> = (0..1 << 20).map(|i| (i % 241) as u8).collect();
-    let done = Reply::Done {
-        code: 3,
-        stdout: &stdout,
-        stderr: &stderr,
-    };
+    let done = Reply::Done { code: 3, stdout: &stdout, stderr: &stderr };
     let (output, _) = run_answered(&folder, &mut folder.tool("config-get"), &done);
     assert!(output.stdout == stdout && output.stderr == stderr);
     assert_eq!(output.status.code(), Some(3));
@@ -508,11 +434,7 @@ fn outputs_about_the_size_of_the_small_room_come_whole() {
     for bytes in 4096 - 20..4096 + 4 {
         let folder = Folder::new();
         let stdout: Vec<u8> = (0..bytes).map(|i| (i % 251) as u8).collect();
-        let done = Reply::Done {
-            code: 0,
-            stdout: &stdout,
-            stderr: b"!",
-        };
+        let done = Reply::Done { code: 0, stdout: &stdout, stderr: b"!" };
         let (output, _) = run_answered(&folder, &mut folder.tool("config-get"), &done);
         assert!(output.stdout == stdout && output.stderr == b"!", "{bytes}");
     }
@@ -525,11 +447,7 @@ fn an_answer_in_single_bytes_comes_whole() {
     let (output, ()) = run(&mut folder.tool("config-get"), || {
         let mut connection = accept(&listener);
         receive(&mut connection);
-        let done = Reply::Done {
-            code: 0,
-            stdout: b"value\n",
-            stderr: b"note\n",
-        };
+        let done = Reply::Done { code: 0, stdout: b"value\n", stderr: b"note\n" };
         let mut frame = vec![0; done.encoded_length().unwrap()];
         done.encode(&mut frame).unwrap();
         for byte in frame {
@@ -537,10 +455,7 @@ fn an_answer_in_single_bytes_comes_whole() {
             thread::yield_now();
         }
     });
-    assert_eq!(
-        (output.stdout.as_bstr(), output.stderr.as_bstr()),
-        ("value\n".as_ref(), "note\n".as_ref())
-    );
+    assert_eq!((output.stdout.as_bstr(), output.stderr.as_bstr()), ("value\n".as_ref(), "note\n".as_ref()));
 }
 
 #[test]
@@ -555,14 +470,7 @@ fn a_stdout_that_does_not_block_gets_everything() {
     drop(command); // and with it our copy of their end
     let mut connection = accept(&listener);
     receive(&mut connection);
-    answer(
-        &mut connection,
-        &Reply::Done {
-            code: 0,
-            stdout: &text,
-            stderr: b"",
-        },
-    );
+    answer(&mut connection, &Reply::Done { code: 0, stdout: &text, stderr: b"" });
     let mut read = Vec::new();
     ours.read_to_end(&mut read).unwrap();
     assert!(read == text);
@@ -578,18 +486,8 @@ fn an_output_that_cannot_be_written_is_an_error() {
     let child = command.stdout(full).stderr(Stdio::piped()).spawn().unwrap();
     let mut connection = accept(&listener);
     receive(&mut connection);
-    answer(
-        &mut connection,
-        &Reply::Done {
-            code: 0,
-            stdout: b"value\n",
-            stderr: b"",
-        },
-    );
-    assert_error(
-        &child.wait_with_output().unwrap(),
-        "write stdout: no space left on device",
-    );
+    answer(&mut connection, &Reply::Done { code: 0, stdout: b"value\n", stderr: b"" });
+    assert_error(&child.wait_with_output().unwrap(), "write stdout: no space left on device");
 }
 
 #[test]
@@ -614,14 +512,7 @@ fn a_refusal_is_heard_though_the_agent_did_not_read_everything() {
         receive(&mut connection);
         answer(&mut connection, &Reply::NeedStdin);
         connection.read_exact(&mut [0; HEADER_BYTES]).unwrap();
-        answer(
-            &mut connection,
-            &Reply::Done {
-                code: 1,
-                stdout: b"",
-                stderr: b"ERROR too much\n",
-            },
-        );
+        answer(&mut connection, &Reply::Done { code: 1, stdout: b"", stderr: b"ERROR too much\n" });
     });
     assert_error(&output, "too much");
 }
@@ -667,10 +558,7 @@ fn the_program_needs_no_other_file_to_start() {
     let program = fs::read(PROGRAM).unwrap();
     assert!(program.starts_with(b"\x7fELF"));
     let number = |at: usize, bytes: usize| {
-        program[at..at + bytes]
-            .iter()
-            .rev()
-            .fold(0, |n, b| n << 8 | usize::from(*b))
+        program[at..at + bytes].iter().rev().fold(0, |n, b| n << 8 | usize::from(*b))
     };
     // The ELF header: program headers begin at [32], each of [54] bytes, [56] of them; each begins with its type.
     let (start, bytes, count) = (number(32, 8), number(54, 2), number(56, 2));

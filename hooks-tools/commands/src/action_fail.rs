@@ -15,11 +15,7 @@ pub const TOOL: Tool = Tool {
 const WITHOUT_REASON: &str = "action failed without reason given, check action for errors";
 
 fn run(call: &mut Call) -> Result<Answer, Stop> {
-    let reason = call
-        .words(1)?
-        .first()
-        .cloned()
-        .unwrap_or_else(|| WITHOUT_REASON.to_owned());
+    let reason = call.words(1)?.first().cloned().unwrap_or_else(|| WITHOUT_REASON.to_owned());
     running(call.context)?;
     let mut action = call.context.writes.action.clone();
     action.failed = Some(reason);

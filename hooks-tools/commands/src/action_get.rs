@@ -18,16 +18,12 @@ fn run(call: &mut Call) -> Result<Answer, Stop> {
     let path = call.words(1)?.first();
     let params = &running(call.context)?.params;
     let Some(path) = path else {
-        let members = params
-            .iter()
-            .map(|(key, value)| (key.clone(), Value::from(value)));
+        let members = params.iter().map(|(key, value)| (key.clone(), Value::from(value)));
         return Ok(Answer::value(Value::Map(members.collect())));
     };
     let mut keys = path.split('.');
     let first = keys.next().and_then(|key| params.get(key));
-    let found = keys.fold(first, |value, key| {
-        value.and_then(|value| value.as_object()?.get(key))
-    });
+    let found = keys.fold(first, |value, key| value.and_then(|value| value.as_object()?.get(key)));
     Ok(Answer::value(found.map_or(Value::Nil, Value::from)))
 }
 

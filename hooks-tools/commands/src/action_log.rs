@@ -18,7 +18,5 @@ fn run(call: &mut Call) -> Result<Answer, Stop> {
         return usage("no message specified");
     }
     running(call.context)?;
-    Ok(Answer::immediate(Immediate::ActionLog(
-        call.parsed.words.join(" "),
-    )))
+    Ok(Answer::immediate(Immediate::ActionLog(call.parsed.words.join(" "))))
 }

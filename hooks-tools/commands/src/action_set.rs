@@ -21,10 +21,7 @@ fn run(call: &mut Call) -> Result<Answer, Stop> {
     let mut pairs = Vec::new();
     for word in &call.parsed.words {
         let Some((path, value)) = word.split_once('=') else {
-            return usage(format!(
-                "argument {} must be of the form key...=value",
-                quote(word)
-            ));
+            return usage(format!("argument {} must be of the form key...=value", quote(word)));
         };
         let keys: Vec<&str> = path.split('.').collect();
         for key in &keys {
@@ -68,11 +65,7 @@ fn insert(results: &mut Map<String, Value>, keys: &[&str], value: &str) {
     if !slot.is_object() {
         *slot = Value::Object(Map::new());
     }
-    insert(
-        slot.as_object_mut().expect("it has just been made one"),
-        deeper,
-        value,
-    );
+    insert(slot.as_object_mut().expect("it has just been made one"), deeper, value);
 }
 
 #[cfg(test)]
@@ -88,21 +81,14 @@ mod tests {
             assert_eq!(call(&mut context, "action-set", &words).code, 0);
         }
         let results = Value::Object(context.writes.action.results);
-        assert_eq!(
-            results,
-            json!({"a": {"b": "1", "c": " 2 "}, "x": {"y": "3"}, "y": "text"})
-        );
+        assert_eq!(results, json!({"a": {"b": "1", "c": " 2 "}, "x": {"y": "3"}, "y": "text"}));
     }
 
     #[test]
     fn one_bad_pair_and_nothing_is_applied() {
         let mut context = action_context();
         for bad in ["Key=1", "a..b=1", "-a=1", "a.stdout=1", "abc", "=x"] {
-            assert_eq!(
-                call(&mut context, "action-set", &["--", "ok=1", bad]).code,
-                2,
-                "{bad}"
-            );
+            assert_eq!(call(&mut context, "action-set", &["--", "ok=1", bad]).code, 2, "{bad}");
         }
         assert!(context.writes.action.is_empty());
     }

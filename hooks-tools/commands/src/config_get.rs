@@ -14,31 +14,20 @@ pub const TOOL: Tool = Tool {
     run,
 };
 
-const ALL: Flag = Flag {
-    names: &["all", "a"],
-    kind: Kind::Switch,
-    help: "Print all keys",
-};
+const ALL: Flag = Flag { names: &["all", "a"], kind: Kind::Switch, help: "Print all keys" };
 
 fn run(call: &mut Call) -> Result<Answer, Stop> {
     let key = call.words(1)?.first().filter(|key| !key.is_empty());
     let all = call.parsed.on("all");
     if let (Some(key), true) = (key, all) {
-        return usage(format!(
-            "cannot use argument --all together with key {}",
-            quote(key)
-        ));
+        return usage(format!("cannot use argument --all together with key {}", quote(key)));
     }
     let config = &call.context.config;
     Ok(Answer::value(match key {
         Some(key) => config.get(key).map_or(Value::Nil, Value::from),
         None => {
             let shown = config.iter().filter(|(_, value)| all || !value.is_null());
-            Value::Map(
-                shown
-                    .map(|(key, value)| (key.clone(), Value::from(value)))
-                    .collect(),
-            )
+            Value::Map(shown.map(|(key, value)| (key.clone(), Value::from(value))).collect())
         }
     }))
 }

@@ -40,24 +40,14 @@ pub const FORMAT_WITHOUT_SMART: Flag = Flag {
     help: "Specify output format (json|yaml)",
 };
 
-pub const OUTPUT: Flag = Flag {
-    names: &["output", "o"],
-    kind: Kind::Text,
-    help: "Specify an output file",
-};
+pub const OUTPUT: Flag = Flag { names: &["output", "o"], kind: Kind::Text, help: "Specify an output file" };
 
-pub const RELATION: Flag = Flag {
-    names: &["r", "relation"],
-    kind: Kind::Relation,
-    help: "Specify a relation by id",
-};
+pub const RELATION: Flag =
+    Flag { names: &["r", "relation"], kind: Kind::Relation, help: "Specify a relation by id" };
 
 /// Tools that print nothing once took a format; they still do, and say that it does nothing.
-pub const IGNORED_FORMAT: Flag = Flag {
-    names: &["format"],
-    kind: Kind::Text,
-    help: "deprecated format flag",
-};
+pub const IGNORED_FORMAT: Flag =
+    Flag { names: &["format"], kind: Kind::Text, help: "deprecated format flag" };
 
 /// What a tool was called with.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -75,10 +65,7 @@ impl Parsed {
 
     /// A flag's value; not given and given empty are the same.
     pub fn text(&self, name: &str) -> Option<&str> {
-        self.values
-            .get(name)
-            .map(String::as_str)
-            .filter(|text| !text.is_empty())
+        self.values.get(name).map(String::as_str).filter(|text| !text.is_empty())
     }
 }
 
@@ -92,10 +79,7 @@ pub enum Stopped {
 /// Reads `words` from left to right; the first thing that is wrong is reported.
 pub fn parse(flags: &'static [Flag], words: &[String], context: &HookContext) -> Result<Parsed, Stopped> {
     let own = context.cause.counterpart().map(|about| about.relation);
-    let mut parsed = Parsed {
-        relation: own,
-        ..Parsed::default()
-    };
+    let mut parsed = Parsed { relation: own, ..Parsed::default() };
     let mut rest = words.iter();
     while let Some(word) = rest.next() {
         if word == "--" {
@@ -104,10 +88,7 @@ pub fn parse(flags: &'static [Flag], words: &[String], context: &HookContext) ->
         } else if let Some(long) = word.strip_prefix("--") {
             let (name, value) = match long.split_once('=') {
                 Some(("", _)) => {
-                    return Err(Stopped::Wrong(format!(
-                        "empty option in argument {}",
-                        quote(word)
-                    )));
+                    return Err(Stopped::Wrong(format!("empty option in argument {}", quote(word))));
                 }
                 Some((name, value)) => (name, Some(value.to_owned())),
                 None => (long, None),
@@ -151,19 +132,12 @@ impl Parsed {
         context: &HookContext,
     ) -> Result<(), Stopped> {
         let wrong = |reason: String| {
-            Stopped::Wrong(format!(
-                "invalid value {} for option {}: {reason}",
-                quote(&value),
-                dashed(name)
-            ))
+            Stopped::Wrong(format!("invalid value {} for option {}: {reason}", quote(&value), dashed(name)))
         };
         let kept = match flag.kind {
             Kind::Switch => go_bool(&value)
                 .ok_or_else(|| {
-                    wrong(format!(
-                        "strconv.ParseBool: parsing {}: invalid syntax",
-                        quote(&value)
-                    ))
+                    wrong(format!("strconv.ParseBool: parsing {}: invalid syntax", quote(&value)))
                 })?
                 .to_string(),
             Kind::Text => value,
@@ -198,26 +172,17 @@ fn find(flags: &'static [Flag], name: &str) -> Result<&'static Flag, Stopped> {
     match flags.iter().find(|flag| flag.names.contains(&name)) {
         Some(flag) => Ok(flag),
         None if name == "help" || name == "h" => Err(Stopped::Help),
-        None => Err(Stopped::Wrong(format!(
-            "option provided but not defined: {}",
-            dashed(name)
-        ))),
+        None => Err(Stopped::Wrong(format!("option provided but not defined: {}", dashed(name)))),
     }
 }
 
 fn next_value<'a>(rest: &mut impl Iterator<Item = &'a String>, name: &str) -> Result<String, Stopped> {
-    rest.next()
-        .cloned()
-        .ok_or_else(|| Stopped::Wrong(format!("option needs an argument: {}", dashed(name))))
+    rest.next().cloned().ok_or_else(|| Stopped::Wrong(format!("option needs an argument: {}", dashed(name))))
 }
 
 /// `-r`, `--relation`.
 pub fn dashed(name: &str) -> String {
-    if name.len() > 1 {
-        format!("--{name}")
-    } else {
-        format!("-{name}")
-    }
+    if name.len() > 1 { format!("--{name}") } else { format!("-{name}") }
 }
 
 fn go_bool(text: &str) -> Option<bool> {
@@ -234,31 +199,11 @@ mod tests {
     use crate::sample::context;
 
     const FLAGS: &[Flag] = &[
-        Flag {
-            names: &["all", "a"],
-            kind: Kind::Switch,
-            help: "",
-        },
-        Flag {
-            names: &["b"],
-            kind: Kind::Switch,
-            help: "",
-        },
-        Flag {
-            names: &["file", "f"],
-            kind: Kind::Text,
-            help: "",
-        },
-        Flag {
-            names: &["format"],
-            kind: Kind::Format(&[Format::Yaml, Format::Json]),
-            help: "",
-        },
-        Flag {
-            names: &["r", "relation"],
-            kind: Kind::Relation,
-            help: "",
-        },
+        Flag { names: &["all", "a"], kind: Kind::Switch, help: "" },
+        Flag { names: &["b"], kind: Kind::Switch, help: "" },
+        Flag { names: &["file", "f"], kind: Kind::Text, help: "" },
+        Flag { names: &["format"], kind: Kind::Format(&[Format::Yaml, Format::Json]), help: "" },
+        Flag { names: &["r", "relation"], kind: Kind::Relation, help: "" },
     ];
 
     fn parsed(words: &[&str]) -> Result<Parsed, Stopped> {
@@ -317,10 +262,7 @@ mod tests {
         for text in ["1", "db:1", "other:1", "a:b:1"] {
             assert_eq!(parsed(&["-r", text]).unwrap().relation, Some(1));
         }
-        assert_eq!(
-            wrong(&["-r99"]),
-            "invalid value \"99\" for option -r: relation not found"
-        );
+        assert_eq!(wrong(&["-r99"]), "invalid value \"99\" for option -r: relation not found");
         assert_eq!(
             wrong(&["--relation", "db:"]),
             "invalid value \"db:\" for option --relation: invalid relation id"

@@ -51,12 +51,7 @@ mod tests {
 
     #[test]
     fn smart_prints_nothing_for_nothing() {
-        for value in [
-            Value::Nil,
-            Value::text(""),
-            Value::Names(Vec::new()),
-            Value::NoNames,
-        ] {
+        for value in [Value::Nil, Value::text(""), Value::Names(Vec::new()), Value::NoNames] {
             assert_eq!(Format::Smart.write(&value), "");
         }
         assert_eq!(Format::Smart.write(&Value::NoMap), "{}\n");

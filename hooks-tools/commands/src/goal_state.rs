@@ -18,10 +18,7 @@ pub const TOOL: Tool = Tool {
 fn run(call: &mut Call) -> Result<Answer, Stop> {
     call.words(0)?;
     let goals = &call.context.goal_state;
-    let relations = goals
-        .relations
-        .iter()
-        .map(|(endpoint, parties)| (endpoint.clone(), written(parties)));
+    let relations = goals.relations.iter().map(|(endpoint, parties)| (endpoint.clone(), written(parties)));
     Ok(Answer::value(Value::Record(vec![
         ("units", written(&goals.units)),
         ("relations", Value::Map(relations.collect())),
@@ -30,10 +27,7 @@ fn run(call: &mut Call) -> Result<Answer, Stop> {
 
 fn written(goals: &BTreeMap<String, Goal>) -> Value {
     let written = goals.iter().map(|(name, goal)| {
-        let fields = vec![
-            ("status", Value::text(&goal.status)),
-            ("since", Value::text(&goal.since)),
-        ];
+        let fields = vec![("status", Value::text(&goal.status)), ("since", Value::text(&goal.since))];
         (name.clone(), Value::Record(fields))
     });
     Value::Map(written.collect())

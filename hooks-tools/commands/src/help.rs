@@ -30,9 +30,7 @@ pub fn text(tool: &Tool, context: &HookContext) -> String {
                 let about = context.cause.counterpart();
                 format!(
                     "  (= {})",
-                    about
-                        .and_then(|about| context.relation_id(about.relation))
-                        .unwrap_or_default()
+                    about.and_then(|about| context.relation_id(about.relation)).unwrap_or_default()
                 )
             }
         };
@@ -69,12 +67,8 @@ mod tests {
     fn options_are_sorted_with_their_defaults() {
         let text = help("relation-get", &mut relation_context());
         let lines: Vec<&str> = text.lines().filter(|line| line.starts_with('-')).collect();
-        let expected = [
-            "--app  (= false)",
-            "--format  (= smart)",
-            "-o, --output (= \"\")",
-            "-r, --relation  (= db:1)",
-        ];
+        let expected =
+            ["--app  (= false)", "--format  (= smart)", "-o, --output (= \"\")", "-r, --relation  (= db:1)"];
         assert_eq!(lines, expected);
         assert!(help("relation-get", &mut context()).contains("-r, --relation  (= )\n"));
     }
@@ -87,10 +81,7 @@ mod tests {
     #[test]
     fn a_tool_without_flags_offers_no_options() {
         let text = help("application-version-set", &mut context());
-        assert!(
-            text.starts_with("Usage: application-version-set <new-version>\n"),
-            "{text}"
-        );
+        assert!(text.starts_with("Usage: application-version-set <new-version>\n"), "{text}");
         assert!(!text.contains("Options:"));
     }
 }

@@ -21,13 +21,11 @@ fn append(out: &mut String, value: &Value) {
         Value::Text(text) => append_text(out, text),
         Value::Names(names) => separated(out, ['[', ']'], names, |out, name| append_text(out, name)),
         Value::List(items) => separated(out, ['[', ']'], items, append),
-        Value::Map(members) => separated(out, ['{', '}'], members, |out, (key, value)| {
-            member(out, key, value)
-        }),
+        Value::Map(members) => {
+            separated(out, ['{', '}'], members, |out, (key, value)| member(out, key, value))
+        }
         Value::Record(fields) => {
-            separated(out, ['{', '}'], fields, |out, (key, value)| {
-                member(out, key, value)
-            });
+            separated(out, ['{', '}'], fields, |out, (key, value)| member(out, key, value));
         }
     }
 }

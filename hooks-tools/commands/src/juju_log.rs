@@ -12,16 +12,8 @@ pub const TOOL: Tool = Tool {
     details: "The words are joined by blanks. In a relation hook the line begins with the relation's id.",
     flags: &[
         IGNORED_FORMAT,
-        Flag {
-            names: &["debug"],
-            kind: Kind::Switch,
-            help: "log at debug level",
-        },
-        Flag {
-            names: &["l", "log-level"],
-            kind: Kind::Text,
-            help: "Send log message at the given level",
-        },
+        Flag { names: &["debug"], kind: Kind::Switch, help: "log at debug level" },
+        Flag { names: &["l", "log-level"], kind: Kind::Text, help: "Send log message at the given level" },
     ],
     run,
 };
@@ -30,22 +22,12 @@ fn run(call: &mut Call) -> Result<Answer, Stop> {
     if call.parsed.words.is_empty() {
         return usage("no message specified");
     }
-    let relation = call
-        .context
-        .cause
-        .counterpart()
-        .and_then(|about| call.context.relation_id(about.relation));
+    let relation =
+        call.context.cause.counterpart().and_then(|about| call.context.relation_id(about.relation));
     let prefix = relation.map_or_else(String::new, |id| format!("{id}: "));
-    let line = |level, text: &str| Immediate::Log {
-        level,
-        text: format!("{prefix}{text}"),
-    };
+    let line = |level, text: &str| Immediate::Log { level, text: format!("{prefix}{text}") };
     let message = call.parsed.words.join(" ");
-    let asked = if call.parsed.on("debug") {
-        "DEBUG"
-    } else {
-        call.parsed.text("l").unwrap_or("INFO")
-    };
+    let asked = if call.parsed.on("debug") { "DEBUG" } else { call.parsed.text("l").unwrap_or("INFO") };
     let immediate = match level(asked) {
         Known::Level(level) => vec![line(level, &message)],
         Known::Unspecified => Vec::new(),
@@ -54,10 +36,7 @@ fn run(call: &mut Call) -> Result<Answer, Stop> {
             vec![line(Level::Warning, &warning), line(Level::Info, &message)]
         }
     };
-    Ok(Answer {
-        immediate,
-        ..Answer::silent()
-    })
+    Ok(Answer { immediate, ..Answer::silent() })
 }
 
 enum Known {

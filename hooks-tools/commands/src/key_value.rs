@@ -33,26 +33,14 @@ mod tests {
         let pairs = parsed(&["", " a = b=c\n", "d="]).unwrap();
         assert_eq!(
             pairs,
-            BTreeMap::from([
-                ("a".to_owned(), "b=c".to_owned()),
-                ("d".to_owned(), String::new())
-            ])
+            BTreeMap::from([("a".to_owned(), "b=c".to_owned()), ("d".to_owned(), String::new())])
         );
     }
 
     #[test]
     fn what_is_no_pair_is_named() {
-        assert_eq!(
-            parsed(&["haha"]),
-            Err("expected \"key=value\", got \"haha\"".to_owned())
-        );
-        assert_eq!(
-            parsed(&["=haha"]),
-            Err("expected \"key=value\", got \"=haha\"".to_owned())
-        );
-        assert_eq!(
-            parsed(&["a=1", " a=2"]),
-            Err("key \"a\" specified more than once".to_owned())
-        );
+        assert_eq!(parsed(&["haha"]), Err("expected \"key=value\", got \"haha\"".to_owned()));
+        assert_eq!(parsed(&["=haha"]), Err("expected \"key=value\", got \"=haha\"".to_owned()));
+        assert_eq!(parsed(&["a=1", " a=2"]), Err("key \"a\" specified more than once".to_owned()));
     }
 }

@@ -151,21 +151,14 @@ pub fn call(context: &mut HookContext, name: &str, args: &[Vec<u8>], inputs: &In
         let shown = quote::quote(&String::from_utf8_lossy(bad));
         return Outcome::Reply(Reply::error(2, &format!("argument {shown} is not UTF-8 text")));
     }
-    let words: Vec<String> = args
-        .iter()
-        .map(|arg| String::from_utf8_lossy(arg).into_owned())
-        .collect();
+    let words: Vec<String> = args.iter().map(|arg| String::from_utf8_lossy(arg).into_owned()).collect();
     let parsed = match flags::parse(tool.flags, &words, context) {
         Ok(parsed) => parsed,
         Err(flags::Stopped::Help) => return Outcome::Reply(Reply::printed(help::text(tool, context))),
         Err(flags::Stopped::Wrong(text)) => return Outcome::Reply(Reply::error(2, &text)),
     };
     let ignored_format = tool.flags.contains(&flags::IGNORED_FORMAT) && parsed.text("format").is_some();
-    let mut call = Call {
-        context,
-        parsed,
-        inputs,
-    };
+    let mut call = Call { context, parsed, inputs };
     let result = (tool.run)(&mut call);
     let mut reply = match result {
         Ok(answer) => reply(answer, tool, &call.parsed),
@@ -187,16 +180,10 @@ fn reply(answer: Answer, tool: &Tool, parsed: &flags::Parsed) -> Reply {
         flags::Kind::Format(formats) => Some(formats),
         flags::Kind::Switch | flags::Kind::Text | flags::Kind::Relation => None,
     });
-    let mut reply = Reply {
-        immediate: answer.immediate,
-        ..Reply::default()
-    };
+    let mut reply = Reply { immediate: answer.immediate, ..Reply::default() };
     if let (Some(value), Some(formats)) = (answer.value, formats) {
         let asked = parsed.text("format");
-        let format = formats
-            .iter()
-            .find(|format| Some(format.name()) == asked)
-            .unwrap_or(&formats[0]);
+        let format = formats.iter().find(|format| Some(format.name()) == asked).unwrap_or(&formats[0]);
         let printed = format.write(&value).into_bytes();
         match parsed.text("output") {
             Some(path) => reply.output_file = Some((path.to_owned(), printed)),
@@ -231,10 +218,7 @@ mod tests {
         for name in NAMES.iter().filter(|name| !is_supported(name)) {
             let reply = call(&mut context(), name, &["x"]);
             assert_eq!((reply.code, reply.stdout), (1, Vec::new()));
-            assert_eq!(
-                reply.stderr,
-                format!("ERROR {name} is not supported yet\n").into_bytes()
-            );
+            assert_eq!(reply.stderr, format!("ERROR {name} is not supported yet\n").into_bytes());
         }
     }
 
@@ -257,22 +241,14 @@ mod tests {
     #[test]
     fn output_goes_to_the_file_that_is_named() {
         let reply = call(&mut context(), "is-leader", &["-o", "out.txt"]);
-        assert_eq!(
-            reply.output_file,
-            Some(("out.txt".to_owned(), b"True\n".to_vec()))
-        );
+        assert_eq!(reply.output_file, Some(("out.txt".to_owned(), b"True\n".to_vec())));
         assert_eq!(reply.stdout, b"");
     }
 
     #[test]
     fn stored_text_must_be_utf_8_and_shown_text_need_not() {
         let mut context = context();
-        let outcome = super::call(
-            &mut context,
-            "state-set",
-            &[b"k=\xff".to_vec()],
-            &Inputs::default(),
-        );
+        let outcome = super::call(&mut context, "state-set", &[b"k=\xff".to_vec()], &Inputs::default());
         assert!(matches!(outcome, Outcome::Reply(Reply { code: 2, .. })));
         let outcome = super::call(&mut context, "juju-log", &[b"\xff".to_vec()], &Inputs::default());
         assert!(matches!(outcome, Outcome::Reply(Reply { code: 0, .. })));

@@ -38,9 +38,7 @@ mod tests {
 
     #[test]
     fn digits_are_numbers_and_letters_come_last() {
-        let sorted = [
-            "1", "2", "10", "B", "a", "a-b", "a1", "a01", "a2", "a10", "a10b", "aa", "b",
-        ];
+        let sorted = ["1", "2", "10", "B", "a", "a-b", "a1", "a01", "a2", "a10", "a10b", "aa", "b"];
         for (at, left) in sorted.iter().enumerate() {
             assert_eq!(natural_order(left, left), Ordering::Equal);
             for right in &sorted[at + 1..] {

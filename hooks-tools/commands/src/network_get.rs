@@ -26,16 +26,8 @@ pub const TOOL: Tool = Tool {
             kind: Kind::Switch,
             help: "get the address for the binding on which the unit should listen",
         },
-        Flag {
-            names: &[INGRESS],
-            kind: Kind::Switch,
-            help: "get the ingress address for the binding",
-        },
-        Flag {
-            names: &[EGRESS],
-            kind: Kind::Switch,
-            help: "get the egress subnets for the binding",
-        },
+        Flag { names: &[INGRESS], kind: Kind::Switch, help: "get the ingress address for the binding" },
+        Flag { names: &[EGRESS], kind: Kind::Switch, help: "get the egress subnets for the binding" },
     ],
     run,
 };
@@ -53,26 +45,18 @@ fn run(call: &mut Call) -> Result<Answer, Stop> {
         return usage("no binding name specified");
     }
     call.words(1)?;
-    let Some((network, device)) = call
-        .context
-        .networks
-        .get(binding)
-        .and_then(|network| Some((network, network.devices.first()?)))
+    let Some((network, device)) =
+        call.context.networks.get(binding).and_then(|network| Some((network, network.devices.first()?)))
     else {
         return failed(format!("no network config found for binding {}", quote(binding)));
     };
     let first = device.addresses.first().map(|address| address.value.clone());
     let address = |address: Option<String>| {
         address.map(Value::Text).ok_or_else(|| {
-            Stop::Failed(format!(
-                "no addresses attached to space for binding {}",
-                quote(binding)
-            ))
+            Stop::Failed(format!("no addresses attached to space for binding {}", quote(binding)))
         })
     };
-    let flags = [BIND, EGRESS, INGRESS]
-        .into_iter()
-        .filter(|flag| call.parsed.on(flag));
+    let flags = [BIND, EGRESS, INGRESS].into_iter().filter(|flag| call.parsed.on(flag));
     let flags: Vec<&str> = flags.collect();
     if call.parsed.on(PRIMARY) {
         return match flags.is_empty() {
@@ -100,10 +84,7 @@ fn run(call: &mut Call) -> Result<Answer, Stop> {
 fn everything(network: &Network, json: bool) -> Value {
     let devices = network.devices.iter().map(|device| device_record(device, json));
     let mut fields = vec![("bind-addresses", Value::List(devices.collect()))];
-    for (name, list) in [
-        ("egress-subnets", &network.egress),
-        ("ingress-addresses", &network.ingress),
-    ] {
+    for (name, list) in [("egress-subnets", &network.egress), ("ingress-addresses", &network.ingress)] {
         if !list.is_empty() {
             fields.push((name, Value::Names(list.clone())));
         }

@@ -32,10 +32,7 @@ fn sign(exponent: i32) -> char {
 fn scientific(value: f64) -> (String, i32) {
     let text = format!("{value:e}");
     let (mantissa, exponent) = text.split_once('e').expect("LowerExp writes an exponent");
-    (
-        mantissa.to_owned(),
-        exponent.parse().expect("LowerExp writes a decimal exponent"),
-    )
+    (mantissa.to_owned(), exponent.parse().expect("LowerExp writes a decimal exponent"))
 }
 
 #[cfg(test)]
@@ -61,12 +58,9 @@ mod tests {
 
     #[test]
     fn json_writes_plain_numbers_up_to_1e21() {
-        for (value, text) in [
-            (1e20, "100000000000000000000"),
-            (1.5e21, "1.5e+21"),
-            (1e-6, "0.000001"),
-            (1.5e-9, "1.5e-9"),
-        ] {
+        for (value, text) in
+            [(1e20, "100000000000000000000"), (1.5e21, "1.5e+21"), (1e-6, "0.000001"), (1.5e-9, "1.5e-9")]
+        {
             assert_eq!(json(value), text);
         }
     }

@@ -43,12 +43,7 @@ fn change(call: &mut Call, change: Change) -> Result<Answer, Stop> {
     if call.context.model.kubernetes && !range.is_single() {
         return failed("port ranges are not supported for k8s applications, please specify a single port");
     }
-    let named = call
-        .parsed
-        .text("endpoints")
-        .unwrap_or_default()
-        .split(',')
-        .map(str::trim);
+    let named = call.parsed.text("endpoints").unwrap_or_default().split(',').map(str::trim);
     let mut endpoints: Vec<&str> = named.filter(|name| !name.is_empty()).collect();
     if endpoints.is_empty() {
         endpoints.push(ALL_ENDPOINTS);
@@ -76,10 +71,7 @@ fn open(
         return Err(conflict(&verb, other, &context.unit, " requested earlier"));
     }
     // What this hook closes anyway is out of the way.
-    let closing = PortWrites {
-        close: ports.close.clone(),
-        ..PortWrites::default()
-    };
+    let closing = PortWrites { close: ports.close.clone(), ..PortWrites::default() };
     if let Some(other) = overlap(&closing.applied_to(&context.opened_ports), range) {
         return Err(conflict(&verb, other, &context.unit, ""));
     }
@@ -88,11 +80,7 @@ fn open(
             return Err(conflict(&verb, other, unit, ""));
         }
     }
-    ports
-        .open
-        .entry(endpoint.to_owned())
-        .or_default()
-        .insert(range.to_string());
+    ports.open.entry(endpoint.to_owned()).or_default().insert(range.to_string());
     Ok(())
 }
 
@@ -122,11 +110,7 @@ fn close(
         one => is_open(one) || is_open(ALL_ENDPOINTS),
     };
     if open {
-        ports
-            .close
-            .entry(endpoint.to_owned())
-            .or_default()
-            .insert(range.to_string());
+        ports.close.entry(endpoint.to_owned()).or_default().insert(range.to_string());
     }
     Ok(())
 }
@@ -145,9 +129,7 @@ fn all(ports: &Ports) -> impl Iterator<Item = PortRange> + '_ {
 }
 
 fn has(ports: &Ports, endpoint: &str, range: PortRange) -> bool {
-    ports
-        .get(endpoint)
-        .is_some_and(|ranges| ranges.contains(&range.to_string()))
+    ports.get(endpoint).is_some_and(|ranges| ranges.contains(&range.to_string()))
 }
 
 fn take(ports: &mut Ports, endpoint: &str, range: PortRange) {
@@ -182,15 +164,10 @@ mod tests {
     #[test]
     fn a_range_of_another_unit_of_the_machine_is_taken() {
         let mut context = context();
-        context
-            .machine_ports
-            .insert("other/3".parse().unwrap(), ports("*", &["80/tcp"]));
+        context.machine_ports.insert("other/3".parse().unwrap(), ports("*", &["80/tcp"]));
         let reply = call(&mut context, "open-port", &["80"]);
         let expected = "ERROR cannot open 80/tcp (unit \"web/0\"): port range conflicts with 80/tcp (unit \"other/3\")\n";
-        assert_eq!(
-            (reply.code, String::from_utf8(reply.stderr).unwrap()),
-            (1, expected.to_owned())
-        );
+        assert_eq!((reply.code, String::from_utf8(reply.stderr).unwrap()), (1, expected.to_owned()));
         assert_eq!(call(&mut context, "open-port", &["80/udp"]).code, 0);
     }
 
@@ -208,14 +185,8 @@ mod tests {
     fn a_refused_endpoint_leaves_the_others_unwritten() {
         let mut context = context();
         context.opened_ports = ports("db", &["85/tcp"]);
-        assert_eq!(
-            call(&mut context, "open-port", &["80-90", "--endpoints", "web,db"]).code,
-            1
-        );
+        assert_eq!(call(&mut context, "open-port", &["80-90", "--endpoints", "web,db"]).code, 1);
         assert!(context.writes.ports.is_empty());
-        assert_eq!(
-            context.own_ports().get("db"),
-            Some(&BTreeSet::from(["85/tcp".to_owned()]))
-        );
+        assert_eq!(context.own_ports().get("db"), Some(&BTreeSet::from(["85/tcp".to_owned()])));
     }
 }

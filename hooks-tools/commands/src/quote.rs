@@ -50,10 +50,7 @@ mod tests {
 
     #[test]
     fn control_characters_are_escaped_and_letters_are_not() {
-        assert_eq!(
-            quote("a\"b\\\n\u{1}é☕\u{200b}\u{e000}"),
-            "\"a\\\"b\\\\\\n\\x01é☕\\u200b\\ue000\""
-        );
+        assert_eq!(quote("a\"b\\\n\u{1}é☕\u{200b}\u{e000}"), "\"a\\\"b\\\\\\n\\x01é☕\\u200b\\ue000\"");
         assert_eq!(quote_all(&["a".to_owned(), String::new()]), "[\"a\" \"\"]");
     }
 }

@@ -34,10 +34,7 @@ fn run(call: &mut Call) -> Result<Answer, Stop> {
     call.relation()?;
     let whose = whose(call)?;
     let words = call.words(2)?;
-    let key = words
-        .first()
-        .map(String::as_str)
-        .filter(|key| !key.is_empty() && *key != "-");
+    let key = words.first().map(String::as_str).filter(|key| !key.is_empty() && *key != "-");
     let mut bag = bag(call, whose)?;
     Ok(Answer::value(match key {
         Some(key) => bag.remove(key).map_or(Value::Nil, Value::Text),
@@ -53,10 +50,9 @@ fn whose(call: &Call) -> Result<Whose, Stop> {
             (Ok(unit), false) => Ok(Whose::Unit(unit)),
             (Ok(unit), true) => Ok(Whose::Application(unit.application)),
             (Err(_), true) => Ok(Whose::Application(name.clone())),
-            (Err(_), false) if is_application_name(name) => usage(format!(
-                "expected unit name, got application name {}",
-                quote(name)
-            )),
+            (Err(_), false) if is_application_name(name) => {
+                usage(format!("expected unit name, got application name {}", quote(name)))
+            }
             (Err(_), false) => usage(format!("invalid unit name {}", quote(name))),
         };
     }

@@ -15,18 +15,12 @@ pub const TOOL: Tool = Tool {
 
 fn run(call: &mut Call) -> Result<Answer, Stop> {
     let context = &*call.context;
-    let own = context
-        .cause
-        .counterpart()
-        .and_then(|about| context.relations.get(&about.relation));
+    let own = context.cause.counterpart().and_then(|about| context.relations.get(&about.relation));
     let named = call.words(1)?.first().filter(|name| !name.is_empty());
     let Some(endpoint) = named.or(own.map(|relation| &relation.endpoint)) else {
         return usage("no endpoint name specified");
     };
-    let listed = context
-        .relations
-        .iter()
-        .filter(|(_, r)| r.endpoint == *endpoint && !r.is_broken());
+    let listed = context.relations.iter().filter(|(_, r)| r.endpoint == *endpoint && !r.is_broken());
     let mut ids: Vec<String> = listed.map(|(number, _)| format!("{endpoint}:{number}")).collect();
     // Sorted as text: db:10 before db:2.
     ids.sort();

@@ -13,11 +13,8 @@ pub const TOOL: Tool = Tool {
     run,
 };
 
-const APP: Flag = Flag {
-    names: &["app"],
-    kind: Kind::Switch,
-    help: "List remote application instead of units",
-};
+const APP: Flag =
+    Flag { names: &["app"], kind: Kind::Switch, help: "List remote application instead of units" };
 
 fn run(call: &mut Call) -> Result<Answer, Stop> {
     let (_, relation) = call.relation()?;

@@ -15,11 +15,7 @@ pub const TOOL: Tool = Tool {
     run,
 };
 
-pub const FILE: Flag = Flag {
-    names: &["file"],
-    kind: Kind::Text,
-    help: "file containing key-value pairs",
-};
+pub const FILE: Flag = Flag { names: &["file"], kind: Kind::Text, help: "file containing key-value pairs" };
 
 const APP: Flag = Flag {
     names: &["app"],
@@ -32,11 +28,7 @@ fn run(call: &mut Call) -> Result<Answer, Stop> {
     let pairs = key_value::parse(&call.parsed.words).map_err(Stop::Usage)?;
     let mut change = call.file()?;
     change.extend(pairs);
-    let side = if call.parsed.on("app") {
-        Side::Application
-    } else {
-        Side::Unit
-    };
+    let side = if call.parsed.on("app") { Side::Application } else { Side::Unit };
     if side == Side::Application && !call.context.leader {
         return failed("cannot write relation settings");
     }

@@ -28,11 +28,7 @@ pub fn context() -> HookContext {
         unit: UnitName::new("web", 0),
         id: "web/0-config-changed-0".to_owned(),
         cause: Cause::Hook("config-changed".to_owned()),
-        model: Model {
-            name: "dev".to_owned(),
-            uuid: Uuid(1),
-            kubernetes: false,
-        },
+        model: Model { name: "dev".to_owned(), uuid: Uuid(1), kubernetes: false },
         leader: true,
         relations: BTreeMap::from([(1, relation)]),
         config: BTreeMap::new(),
@@ -56,25 +52,12 @@ pub fn relation_context() -> HookContext {
         application: "mysql".to_owned(),
         departing: None,
     };
-    HookContext {
-        cause: Cause::Relation {
-            hook: "db-relation-changed".to_owned(),
-            about,
-        },
-        ..context()
-    }
+    HookContext { cause: Cause::Relation { hook: "db-relation-changed".to_owned(), about }, ..context() }
 }
 
 pub fn action_context() -> HookContext {
-    let action = Action {
-        name: "backup".to_owned(),
-        id: "3".to_owned(),
-        params: Map::new(),
-    };
-    HookContext {
-        cause: Cause::Action(action),
-        ..context()
-    }
+    let action = Action { name: "backup".to_owned(), id: "3".to_owned(), params: Map::new() };
+    HookContext { cause: Cause::Action(action), ..context() }
 }
 
 /// A call that needs no input.

@@ -10,11 +10,7 @@ const BYTES_MAX: usize = 4 << 20;
 /// A node as far as settings need it: what is nested deeper is only named.
 #[derive(Clone, Debug)]
 enum Node {
-    Scalar {
-        text: String,
-        plain: bool,
-        tag: Option<String>,
-    },
+    Scalar { text: String, plain: bool, tag: Option<String> },
     Sequence,
     Mapping,
 }
@@ -23,16 +19,10 @@ enum Node {
 /// The error is what the tool prints.
 pub fn parse(bytes: &[u8]) -> Result<BTreeMap<String, String>, String> {
     if bytes.len() > BYTES_MAX {
-        return Err(format!(
-            "settings of {} bytes are too large: {BYTES_MAX} at most",
-            bytes.len()
-        ));
+        return Err(format!("settings of {} bytes are too large: {BYTES_MAX} at most", bytes.len()));
     }
     let text = std::str::from_utf8(bytes).map_err(|_| "yaml: invalid leading UTF-8 octet".to_owned())?;
-    let mut reader = Reader {
-        events: Parser::new_from_str(text),
-        anchors: BTreeMap::new(),
-    };
+    let mut reader = Reader { events: Parser::new_from_str(text), anchors: BTreeMap::new() };
     let mut settings = BTreeMap::new();
     let mut wrong = Vec::new();
     let (event, line) = loop {
@@ -54,11 +44,7 @@ pub fn parse(bytes: &[u8]) -> Result<BTreeMap<String, String>, String> {
         }
     } else if let Some(node) = reader.finish(event)? {
         match &node {
-            Node::Scalar {
-                text,
-                plain: true,
-                tag: None,
-            } if is_null(text) => {}
+            Node::Scalar { text, plain: true, tag: None } if is_null(text) => {}
             node => wrong.push(mismatch(node, line, "map[string]string")),
         }
     }
@@ -95,14 +81,7 @@ impl<'a> Reader<'a> {
         let (node, anchor) = match event {
             Event::Scalar(text, style, anchor, tag) => {
                 let tag = tag.map(|tag| format!("{}{}", tag.handle(), tag.suffix()));
-                (
-                    Node::Scalar {
-                        text: text.into_owned(),
-                        plain: style == ScalarStyle::Plain,
-                        tag,
-                    },
-                    anchor,
-                )
+                (Node::Scalar { text: text.into_owned(), plain: style == ScalarStyle::Plain, tag }, anchor)
             }
             Event::SequenceStart(_, anchor, _) => {
                 self.skip()?;
@@ -141,14 +120,8 @@ impl<'a> Reader<'a> {
 /// A scalar's source text; null is empty.
 fn string(node: &Node, line: usize) -> Result<String, String> {
     match node {
-        Node::Scalar {
-            text,
-            plain: true,
-            tag: None,
-        } if is_null(text) => Ok(String::new()),
-        Node::Scalar {
-            text, tag: Some(tag), ..
-        } if tag.ends_with("binary") => base64(text)
+        Node::Scalar { text, plain: true, tag: None } if is_null(text) => Ok(String::new()),
+        Node::Scalar { text, tag: Some(tag), .. } if tag.ends_with("binary") => base64(text)
             .and_then(|bytes| String::from_utf8(bytes).ok())
             .ok_or_else(|| format!("line {line}: !!binary value is not base64 of UTF-8 text")),
         Node::Scalar { text, .. } => Ok(text.clone()),
@@ -217,10 +190,7 @@ mod tests {
     }
 
     fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
-        pairs
-            .iter()
-            .map(|(key, text)| (key.to_string(), text.to_string()))
-            .collect()
+        pairs.iter().map(|(key, text)| (key.to_string(), text.to_string())).collect()
     }
 
     #[test]
@@ -240,10 +210,7 @@ mod tests {
 
     #[test]
     fn null_is_empty_and_the_last_of_equal_keys_wins() {
-        assert_eq!(
-            parsed("a: ~\nb:\nc: null\nc: \"null\"\n"),
-            pairs(&[("a", ""), ("b", ""), ("c", "null")])
-        );
+        assert_eq!(parsed("a: ~\nb:\nc: null\nc: \"null\"\n"), pairs(&[("a", ""), ("b", ""), ("c", "null")]));
     }
 
     #[test]

@@ -23,10 +23,7 @@ pub const TOOL: Tool = Tool {
 };
 
 fn run(call: &mut Call) -> Result<Answer, Stop> {
-    let key = call
-        .words(1)?
-        .first()
-        .filter(|key| !key.is_empty() && *key != "-");
+    let key = call.words(1)?.first().filter(|key| !key.is_empty() && *key != "-");
     let state = call.context.own_state();
     Ok(Answer::value(match (key, state) {
         (None, None) => Value::NoMap,

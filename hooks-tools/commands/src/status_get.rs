@@ -14,11 +14,7 @@ pub const TOOL: Tool = Tool {
     flags: &[
         FORMAT,
         OUTPUT,
-        Flag {
-            names: &["include-data"],
-            kind: Kind::Switch,
-            help: "print all status data",
-        },
+        Flag { names: &["include-data"], kind: Kind::Switch, help: "print all status data" },
         Flag {
             names: &["application"],
             kind: Kind::Switch,
@@ -36,10 +32,8 @@ fn run(call: &mut Call) -> Result<Answer, Stop> {
         if !call.context.leader {
             return failed("finding application status: this unit is not the leader");
         }
-        let units = statuses
-            .units
-            .iter()
-            .map(|(unit, status)| (unit.to_string(), Value::Map(details(status, data))));
+        let units =
+            statuses.units.iter().map(|(unit, status)| (unit.to_string(), Value::Map(details(status, data))));
         let units = Value::Map(units.collect());
         let mut application = details(&statuses.application, data);
         application.insert("units".to_owned(), units);
@@ -57,10 +51,7 @@ fn details(status: &Status, include_data: bool) -> BTreeMap<String, Value> {
     let mut details = BTreeMap::from([("status".to_owned(), Value::text(&status.status))]);
     if include_data {
         details.insert("message".to_owned(), Value::text(&status.message));
-        let data = status
-            .data
-            .iter()
-            .map(|(key, value)| (key.clone(), Value::from(value)));
+        let data = status.data.iter().map(|(key, value)| (key.clone(), Value::from(value)));
         details.insert("status-data".to_owned(), Value::Map(data.collect()));
     }
     details

@@ -27,17 +27,10 @@ fn run(call: &mut Call) -> Result<Answer, Stop> {
     };
     if !STATUSES.contains(&status.as_str()) {
         let expected = STATUSES.join(" ");
-        return usage(format!(
-            "invalid status {}, expected one of [{expected}]",
-            quote(&status)
-        ));
+        return usage(format!("invalid status {}, expected one of [{expected}]", quote(&status)));
     }
     let message = call.words(2)?.get(1).cloned().unwrap_or_default();
-    let shown = Status {
-        status: status.clone(),
-        message: message.clone(),
-        data: BTreeMap::new(),
-    };
+    let shown = Status { status: status.clone(), message: message.clone(), data: BTreeMap::new() };
     let statuses = &mut call.context.statuses;
     if !call.parsed.on("application") {
         statuses.units.insert(call.context.unit.clone(), shown.clone());
@@ -48,8 +41,5 @@ fn run(call: &mut Call) -> Result<Answer, Stop> {
         return failed("this unit is not the leader");
     }
     statuses.application = shown;
-    Ok(Answer::immediate(Immediate::ApplicationStatus {
-        status,
-        message,
-    }))
+    Ok(Answer::immediate(Immediate::ApplicationStatus { status, message }))
 }

@@ -63,18 +63,11 @@ pub struct Reply {
 
 impl Reply {
     pub fn printed(text: String) -> Reply {
-        Reply {
-            stdout: text.into_bytes(),
-            ..Reply::default()
-        }
+        Reply { stdout: text.into_bytes(), ..Reply::default() }
     }
 
     pub fn error(code: u8, text: &str) -> Reply {
-        Reply {
-            code,
-            stderr: format!("ERROR {text}\n").into_bytes(),
-            ..Reply::default()
-        }
+        Reply { code, stderr: format!("ERROR {text}\n").into_bytes(), ..Reply::default() }
     }
 }
 
@@ -92,17 +85,11 @@ impl Answer {
     }
 
     pub fn value(value: Value) -> Answer {
-        Answer {
-            value: Some(value),
-            ..Answer::default()
-        }
+        Answer { value: Some(value), ..Answer::default() }
     }
 
     pub fn immediate(what: Immediate) -> Answer {
-        Answer {
-            immediate: vec![what],
-            ..Answer::default()
-        }
+        Answer { immediate: vec![what], ..Answer::default() }
     }
 }
 

@@ -22,19 +22,10 @@ fn run(call: &mut Call) -> Result<Answer, Stop> {
     let (address, what) = match setting.as_str() {
         "private-address" => {
             // The default binding knows better, and by name if it has one.
-            let default = context
-                .networks
-                .get("")
-                .and_then(|network| network.devices.first());
-            let bound = default
-                .and_then(|device| device.addresses.first())
-                .map(|address| {
-                    if address.hostname.is_empty() {
-                        address.value.clone()
-                    } else {
-                        address.hostname.clone()
-                    }
-                });
+            let default = context.networks.get("").and_then(|network| network.devices.first());
+            let bound = default.and_then(|device| device.addresses.first()).map(|address| {
+                if address.hostname.is_empty() { address.value.clone() } else { address.hostname.clone() }
+            });
             (bound.or_else(|| context.private_address.clone()), "private")
         }
         "public-address" => (context.public_address.clone(), "public"),

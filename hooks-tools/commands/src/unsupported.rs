@@ -30,11 +30,7 @@ fn help_text(context: &HookContext, name: &str) -> String {
             | Cause::Commands(_) => "",
         };
         text.push_str("\nOptions:\n");
-        text.push_str(&help::option(
-            &["s"],
-            &format!("  (= {own})"),
-            "specify a storage instance by id",
-        ));
+        text.push_str(&help::option(&["s"], &format!("  (= {own})"), "specify a storage instance by id"));
     }
     text
 }

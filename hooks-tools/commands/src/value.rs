@@ -32,11 +32,7 @@ impl Value {
 
 impl From<BTreeMap<String, String>> for Value {
     fn from(map: BTreeMap<String, String>) -> Value {
-        Value::Map(
-            map.into_iter()
-                .map(|(key, text)| (key, Value::Text(text)))
-                .collect(),
-        )
+        Value::Map(map.into_iter().map(|(key, text)| (key, Value::Text(text))).collect())
     }
 }
 
@@ -53,12 +49,9 @@ impl From<&serde_json::Value> for Value {
             },
             Json::String(text) => Value::Text(text.clone()),
             Json::Array(items) => Value::List(items.iter().map(Value::from).collect()),
-            Json::Object(members) => Value::Map(
-                members
-                    .iter()
-                    .map(|(key, value)| (key.clone(), Value::from(value)))
-                    .collect(),
-            ),
+            Json::Object(members) => {
+                Value::Map(members.iter().map(|(key, value)| (key.clone(), Value::from(value))).collect())
+            }
         }
     }
 }

@@ -399,12 +399,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     fn map(pairs: &[(&str, &str)]) -> Value {
-        Value::Map(
-            pairs
-                .iter()
-                .map(|(key, text)| (key.to_string(), Value::text(*text)))
-                .collect(),
-        )
+        Value::Map(pairs.iter().map(|(key, text)| (key.to_string(), Value::text(*text))).collect())
     }
 
     fn text(text: &str) -> String {
@@ -424,10 +419,7 @@ mod tests {
 
     #[test]
     fn a_nested_map_is_indented_by_two() {
-        let value = Value::Map(BTreeMap::from([(
-            "a".to_owned(),
-            map(&[("b", "l1\nl2\n"), ("c", "")]),
-        )]));
+        let value = Value::Map(BTreeMap::from([("a".to_owned(), map(&[("b", "l1\nl2\n"), ("c", "")]))]));
         assert_eq!(write(&value), "a:\n  b: |\n    l1\n    l2\n  c: \"\"\n");
     }
 
@@ -436,10 +428,7 @@ mod tests {
         let long = "x".repeat(81);
         assert_eq!(text(&format!("{long} y z")), format!("{long}\n  y z\n"));
         assert_eq!(text(&format!("{long}  y z")), format!("{long}  y\n  z\n"));
-        assert_eq!(
-            text(&format!("{long} it: 's z")),
-            format!("'{long}\n  it: ''s z'\n")
-        );
+        assert_eq!(text(&format!("{long} it: 's z")), format!("'{long}\n  it: ''s z'\n"));
         assert_eq!(text(&format!("{long}  \ty")), format!("\"{long}\n  \\ \\ty\"\n"));
         let value = map(&[("key", &format!("{long} y"))]);
         assert_eq!(write(&value), format!("key: {long}\n  y\n"));

@@ -33,10 +33,7 @@ pub fn is_word(text: &str) -> bool {
                 | "False"
                 | "FALSE"
         )
-        || matches!(
-            text.strip_prefix(['+', '-']).unwrap_or(text),
-            ".inf" | ".Inf" | ".INF"
-        )
+        || matches!(text.strip_prefix(['+', '-']).unwrap_or(text), ".inf" | ".Inf" | ".INF")
         || matches!(text, ".nan" | ".NaN" | ".NAN")
 }
 
@@ -128,9 +125,7 @@ fn is_time(text: &str) -> bool {
 
 /// Whether the leading date is on the calendar, and what follows it.
 fn date(text: &str) -> Option<(bool, &str)> {
-    let year = text
-        .get(..4)
-        .filter(|year| year.bytes().all(|b| b.is_ascii_digit()))?;
+    let year = text.get(..4).filter(|year| year.bytes().all(|b| b.is_ascii_digit()))?;
     let year: u32 = year.parse().ok()?;
     let (month, rest) = short_number(text[4..].strip_prefix('-')?)?;
     let (day, rest) = short_number(rest.strip_prefix('-')?)?;

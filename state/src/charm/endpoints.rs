@@ -37,10 +37,7 @@ pub enum NoMatch {
 impl fmt::Display for NoMatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            NoMatch::Unknown {
-                application,
-                endpoint,
-            } => {
+            NoMatch::Unknown { application, endpoint } => {
                 write!(f, "application {application:?} has no {endpoint:?} relation")
             }
             NoMatch::Nothing { left, right } => {
@@ -52,10 +49,7 @@ impl fmt::Display for NoMatch {
                 )
             }
             NoMatch::Ambiguous(pairs) => {
-                let pairs: Vec<_> = pairs
-                    .iter()
-                    .map(|(left, right)| format!("\"{left} {right}\""))
-                    .collect();
+                let pairs: Vec<_> = pairs.iter().map(|(left, right)| format!("\"{left} {right}\"")).collect();
                 write!(f, "ambiguous relation: could be {}", pairs.join(" or "))
             }
             NoMatch::NoSubordinate => {
@@ -85,10 +79,7 @@ pub fn infer(left: Side, right: Side) -> Result<Match, NoMatch> {
     }
     if pairs.is_empty() {
         let names = |side: Side, ends: &[Endpoint]| ends.iter().map(|e| named(side, e)).collect();
-        return Err(NoMatch::Nothing {
-            left: names(left, &lefts),
-            right: names(right, &rights),
-        });
+        return Err(NoMatch::Nothing { left: names(left, &lefts), right: names(right, &rights) });
     }
     if !left.charm.subordinate && !right.charm.subordinate {
         pairs.retain(|pair| pair.scope == Scope::Global);
@@ -114,21 +105,10 @@ pub fn infer(left: Side, right: Side) -> Result<Match, NoMatch> {
 /// The endpoints a side offers: the one the user named, or all of them.
 fn offered(side: Side) -> Result<Vec<Endpoint>, NoMatch> {
     match side.endpoint {
-        Some(name) => side
-            .charm
-            .endpoint(name)
-            .map(|endpoint| vec![endpoint])
-            .ok_or_else(|| NoMatch::Unknown {
-                application: side.application.to_owned(),
-                endpoint: name.to_owned(),
-            }),
-        None => Ok(side
-            .charm
-            .endpoints
-            .values()
-            .cloned()
-            .chain([juju_info()])
-            .collect()),
+        Some(name) => side.charm.endpoint(name).map(|endpoint| vec![endpoint]).ok_or_else(|| {
+            NoMatch::Unknown { application: side.application.to_owned(), endpoint: name.to_owned() }
+        }),
+        None => Ok(side.charm.endpoints.values().cloned().chain([juju_info()]).collect()),
     }
 }
 
@@ -137,10 +117,8 @@ fn named(side: Side, endpoint: &Endpoint) -> String {
 }
 
 fn fit(a: &Endpoint, b: &Endpoint) -> bool {
-    let opposite = matches!(
-        (a.role, b.role),
-        (Role::Provider, Role::Requirer) | (Role::Requirer, Role::Provider)
-    );
+    let opposite =
+        matches!((a.role, b.role), (Role::Provider, Role::Requirer) | (Role::Requirer, Role::Provider));
     opposite && a.interface == b.interface
 }
 
@@ -151,37 +129,17 @@ mod tests {
     fn charm(subordinate: bool, endpoints: &[(&str, Role, &str, Scope)]) -> Charm {
         let endpoint = |&(name, role, interface, scope): &(&str, Role, &str, Scope)| {
             let (name, interface) = (name.to_owned(), interface.to_owned());
-            (
-                name.clone(),
-                Endpoint {
-                    name,
-                    role,
-                    interface,
-                    scope,
-                    limit: None,
-                    optional: false,
-                },
-            )
+            (name.clone(), Endpoint { name, role, interface, scope, limit: None, optional: false })
         };
-        Charm {
-            subordinate,
-            endpoints: endpoints.iter().map(endpoint).collect(),
-            ..Charm::default()
-        }
+        Charm { subordinate, endpoints: endpoints.iter().map(endpoint).collect(), ..Charm::default() }
     }
 
     fn side<'a>(application: &'a str, charm: &'a Charm, endpoint: Option<&'a str>) -> Side<'a> {
-        Side {
-            application,
-            charm,
-            endpoint,
-        }
+        Side { application, charm, endpoint }
     }
 
     fn names(found: Result<Match, NoMatch>) -> Result<(String, String, Scope), String> {
-        found
-            .map(|m| (m.left.name, m.right.name, m.scope))
-            .map_err(|e| e.to_string())
+        found.map(|m| (m.left.name, m.right.name, m.scope)).map_err(|e| e.to_string())
     }
 
     use Role::{Peer, Provider, Requirer};
@@ -189,17 +147,8 @@ mod tests {
 
     #[test]
     fn the_only_pair_that_fits_is_chosen_in_either_order() {
-        let db = charm(
-            false,
-            &[("db", Provider, "pair", Global), ("ring", Peer, "pair", Global)],
-        );
-        let web = charm(
-            false,
-            &[
-                ("store", Requirer, "pair", Global),
-                ("site", Provider, "http", Global),
-            ],
-        );
+        let db = charm(false, &[("db", Provider, "pair", Global), ("ring", Peer, "pair", Global)]);
+        let web = charm(false, &[("store", Requirer, "pair", Global), ("site", Provider, "http", Global)]);
         let (db, web) = (side("db", &db, None), side("web", &web, None));
         assert_eq!(names(infer(web, db)), Ok(("store".into(), "db".into(), Global)));
         assert_eq!(names(infer(db, web)), Ok(("db".into(), "store".into(), Global)));
@@ -207,19 +156,10 @@ mod tests {
 
     #[test]
     fn more_than_one_pair_is_for_the_user_to_choose() {
-        let db = charm(
-            false,
-            &[
-                ("db", Provider, "pair", Global),
-                ("admin", Provider, "pair", Global),
-            ],
-        );
+        let db = charm(false, &[("db", Provider, "pair", Global), ("admin", Provider, "pair", Global)]);
         let web = charm(false, &[("store", Requirer, "pair", Global)]);
         let message = r#"ambiguous relation: could be "web:store db:admin" or "web:store db:db""#;
-        assert_eq!(
-            names(infer(side("web", &web, None), side("db", &db, None))),
-            Err(message.into())
-        );
+        assert_eq!(names(infer(side("web", &web, None), side("db", &db, None))), Err(message.into()));
         let chosen = infer(side("web", &web, None), side("db", &db, Some("db")));
         assert_eq!(names(chosen), Ok(("store".into(), "db".into(), Global)));
     }
@@ -236,13 +176,7 @@ mod tests {
 
     #[test]
     fn two_peers_or_two_providers_do_not_fit() {
-        let a = charm(
-            false,
-            &[
-                ("ring", Peer, "gossip", Global),
-                ("site", Provider, "http", Global),
-            ],
-        );
+        let a = charm(false, &[("ring", Peer, "gossip", Global), ("site", Provider, "http", Global)]);
         let found = infer(side("a", &a, None), side("b", &a, None));
         assert!(matches!(found, Err(NoMatch::Nothing { .. })), "{found:?}");
     }
@@ -264,9 +198,6 @@ mod tests {
     fn container_scope_needs_a_subordinate() {
         let a = charm(false, &[("logs", Requirer, "logs", Container)]);
         let b = charm(false, &[("logs", Provider, "logs", Global)]);
-        assert_eq!(
-            infer(side("a", &a, None), side("b", &b, None)),
-            Err(NoMatch::NoSubordinate)
-        );
+        assert_eq!(infer(side("a", &a, None), side("b", &b, None)), Err(NoMatch::NoSubordinate));
     }
 }

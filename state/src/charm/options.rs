@@ -46,11 +46,7 @@ pub fn parse_config_value(name: &str, option: &ConfigOption, text: &str) -> Resu
     let value = match option.kind {
         OptionType::String | OptionType::Secret => option.kind.accept(&Value::from(text)),
         OptionType::Int => text.parse::<i64>().ok().map(Value::from),
-        OptionType::Float => text
-            .parse::<f64>()
-            .ok()
-            .filter(|number| number.is_finite())
-            .map(Value::from),
+        OptionType::Float => text.parse::<f64>().ok().filter(|number| number.is_finite()).map(Value::from),
         // The words Go's strconv.ParseBool takes, since people type what Juju took.
         OptionType::Boolean => match text {
             "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(Value::from(true)),
@@ -58,9 +54,7 @@ pub fn parse_config_value(name: &str, option: &ConfigOption, text: &str) -> Resu
             _ => None,
         },
     };
-    value
-        .map(Some)
-        .ok_or_else(|| expected(name, option.kind, &format!("{text:?}")))
+    value.map(Some).ok_or_else(|| expected(name, option.kind, &format!("{text:?}")))
 }
 
 fn expected(name: &str, kind: OptionType, got: &str) -> String {
@@ -89,10 +83,7 @@ pub fn check_change(charm: &Charm, values: &BTreeMap<String, Value>) -> Result<C
         let value = match unset {
             true => None,
             false => Some(
-                option
-                    .kind
-                    .accept(value)
-                    .ok_or_else(|| expected(name, option.kind, &value.to_string()))?,
+                option.kind.accept(value).ok_or_else(|| expected(name, option.kind, &value.to_string()))?,
             ),
         };
         Ok((name.clone(), value))
@@ -134,21 +125,14 @@ pub fn apply_change(settings: &mut Settings, change: &Change) {
 pub fn effective(charm: &Charm, settings: &Settings) -> Settings {
     let value =
         |name: &String, option: &ConfigOption| settings.get(name).or(option.default.as_ref()).cloned();
-    charm
-        .config
-        .iter()
-        .filter_map(|(name, option)| Some((name.clone(), value(name, option)?)))
-        .collect()
+    charm.config.iter().filter_map(|(name, option)| Some((name.clone(), value(name, option)?))).collect()
 }
 
 /// The settings that stay when the application is refreshed to `charm`: those whose option still exists with a type
 /// that accepts the value (spec/charms.md, lesson 7).
 pub fn kept(charm: &Charm, settings: &Settings) -> Settings {
     let keep = |name: &String, value: &Value| charm.config.get(name)?.kind.accept(value);
-    settings
-        .iter()
-        .filter_map(|(name, value)| Some((name.clone(), keep(name, value)?)))
-        .collect()
+    settings.iter().filter_map(|(name, value)| Some((name.clone(), keep(name, value)?))).collect()
 }
 
 #[cfg(test)]
@@ -157,11 +141,7 @@ mod tests {
     use serde_json::json;
 
     fn option(kind: OptionType, default: Value) -> ConfigOption {
-        ConfigOption {
-            kind,
-            default: (!default.is_null()).then_some(default),
-            description: String::new(),
-        }
+        ConfigOption { kind, default: (!default.is_null()).then_some(default), description: String::new() }
     }
 
     fn charm() -> Charm {
@@ -172,17 +152,11 @@ mod tests {
             ("debug", option(OptionType::Boolean, json!(false))),
             ("key", option(OptionType::Secret, Value::Null)),
         ];
-        Charm {
-            config: config.map(|(name, option)| (name.to_owned(), option)).into(),
-            ..Charm::default()
-        }
+        Charm { config: config.map(|(name, option)| (name.to_owned(), option)).into(), ..Charm::default() }
     }
 
     fn texts(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
-        pairs
-            .iter()
-            .map(|(name, text)| (name.to_string(), text.to_string()))
-            .collect()
+        pairs.iter().map(|(name, text)| (name.to_string(), text.to_string())).collect()
     }
 
     #[test]
@@ -209,44 +183,26 @@ mod tests {
 
     #[test]
     fn all_that_is_wrong_with_a_change_is_said() {
-        let change = texts(&[
-            ("port", "x"),
-            ("colour", "red"),
-            ("debug", "yes"),
-            ("key", "plain"),
-            ("name", "ok"),
-        ]);
+        let change =
+            texts(&[("port", "x"), ("colour", "red"), ("debug", "yes"), ("key", "plain"), ("name", "ok")]);
         let wrong = [
             r#"unknown option "colour""#,
             r#"option "debug" expected boolean, got "yes""#,
             r#"option "key" expected secret, got "plain""#,
             r#"option "port" expected int, got "x""#,
         ];
-        assert_eq!(
-            parse_change(&charm(), &change),
-            Err(wrong.map(str::to_owned).to_vec())
-        );
+        assert_eq!(parse_change(&charm(), &change), Err(wrong.map(str::to_owned).to_vec()));
         let typed = BTreeMap::from([("port".to_owned(), json!("80")), ("debug".to_owned(), json!(1))]);
-        let wrong = [
-            r#"option "debug" expected boolean, got 1"#,
-            r#"option "port" expected int, got "80""#,
-        ];
-        assert_eq!(
-            check_change(&charm(), &typed),
-            Err(wrong.map(str::to_owned).to_vec())
-        );
+        let wrong = [r#"option "debug" expected boolean, got 1"#, r#"option "port" expected int, got "80""#];
+        assert_eq!(check_change(&charm(), &typed), Err(wrong.map(str::to_owned).to_vec()));
     }
 
     #[test]
     fn empty_text_unsets_all_but_strings() {
-        let change = parse_change(
-            &charm(),
-            &texts(&[("name", ""), ("port", ""), ("debug", ""), ("key", "")]),
-        );
-        let mut settings = Settings::from([
-            ("port".to_owned(), json!(8080)),
-            ("debug".to_owned(), json!(true)),
-        ]);
+        let change =
+            parse_change(&charm(), &texts(&[("name", ""), ("port", ""), ("debug", ""), ("key", "")]));
+        let mut settings =
+            Settings::from([("port".to_owned(), json!(8080)), ("debug".to_owned(), json!(true))]);
         apply_change(&mut settings, &change.expect("valid"));
         assert_eq!(settings, Settings::from([("name".to_owned(), json!(""))]));
     }
@@ -254,11 +210,7 @@ mod tests {
     #[test]
     fn settings_lie_over_the_charms_defaults_and_valueless_options_are_absent() {
         let settings = Settings::from([("port".to_owned(), json!(8080))]);
-        let expected = [
-            ("debug", json!(false)),
-            ("name", json!("none")),
-            ("port", json!(8080)),
-        ];
+        let expected = [("debug", json!(false)), ("name", json!("none")), ("port", json!(8080))];
         let expected = expected.map(|(name, value)| (name.to_owned(), value));
         assert_eq!(effective(&charm(), &settings), Settings::from(expected));
     }
@@ -267,18 +219,11 @@ mod tests {
     fn a_refresh_drops_settings_whose_option_vanished_or_changed_type() {
         let mut next = charm();
         next.config.remove("name");
-        next.config
-            .insert("port".to_owned(), option(OptionType::String, json!("http")));
+        next.config.insert("port".to_owned(), option(OptionType::String, json!("http")));
         let settings = [("name", json!("a")), ("port", json!(81)), ("debug", json!(true))];
         let settings = Settings::from(settings.map(|(name, value)| (name.to_owned(), value)));
-        assert_eq!(
-            kept(&next, &settings),
-            Settings::from([("debug".to_owned(), json!(true))])
-        );
-        assert_eq!(
-            effective(&next, &kept(&next, &settings)).get("port"),
-            Some(&json!("http"))
-        );
+        assert_eq!(kept(&next, &settings), Settings::from([("debug".to_owned(), json!(true))]));
+        assert_eq!(effective(&next, &kept(&next, &settings)).get("port"), Some(&json!("http")));
     }
 
     #[test]
@@ -287,9 +232,6 @@ mod tests {
             reset_change(&charm(), ["port"].into_iter()),
             Ok(Change::from([("port".to_owned(), None)]))
         );
-        assert_eq!(
-            reset_change(&charm(), ["x"].into_iter()),
-            Err(vec![r#"unknown option "x""#.to_owned()])
-        );
+        assert_eq!(reset_change(&charm(), ["x"].into_iter()), Err(vec![r#"unknown option "x""#.to_owned()]));
     }
 }

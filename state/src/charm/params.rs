@@ -54,10 +54,7 @@ fn check(schema: &Value, value: &Value, place: &str, wrong: &mut Vec<String>, de
     }
     if let Some(Value::Array(choices)) = schema.get("enum").filter(|choices| !contains(choices, value)) {
         let choices: Vec<String> = choices.iter().map(Value::to_string).collect();
-        say(format!(
-            "must match one of the enum values [{}]",
-            choices.join(", ")
-        ));
+        say(format!("must match one of the enum values [{}]", choices.join(", ")));
     }
     for text in out_of_bounds(schema, value) {
         say(text);
@@ -68,11 +65,7 @@ fn check(schema: &Value, value: &Value, place: &str, wrong: &mut Vec<String>, de
         };
         let fitting = choices.iter().filter(|choice| fits(choice, value, depth)).count();
         if fitting == 0 || (exactly_one && fitting > 1) {
-            let how_many = if exactly_one {
-                "one and only one"
-            } else {
-                "at least one"
-            };
+            let how_many = if exactly_one { "one and only one" } else { "at least one" };
             say(format!("must validate {how_many} schema ({key})"));
         }
     }
@@ -98,30 +91,19 @@ fn check_object(
     depth: u32,
 ) {
     let given = Value::Object(object.clone());
-    for name in schema
-        .get("required")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
+    for name in
+        schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
     {
         if !object.contains_key(name) {
-            wrong.push(format!(
-                "{place} : {name:?} property is missing and required, given {given}"
-            ));
+            wrong.push(format!("{place} : {name:?} property is missing and required, given {given}"));
         }
     }
     let properties = schema.get("properties").and_then(Value::as_object);
     for (name, value) in object {
-        match (
-            properties.and_then(|all| all.get(name)),
-            schema.get("additionalProperties"),
-        ) {
+        match (properties.and_then(|all| all.get(name)), schema.get("additionalProperties")) {
             (Some(property), _) => check(property, value, &format!("{place}.{name}"), wrong, depth - 1),
             (None, Some(Value::Bool(false))) => {
-                wrong.push(format!(
-                    "{place} : additional property {name:?} is not allowed, given {given}"
-                ));
+                wrong.push(format!("{place} : additional property {name:?} is not allowed, given {given}"));
             }
             (None, Some(Value::Object(other))) => {
                 let other = Value::Object(other.clone());
@@ -168,16 +150,8 @@ fn out_of_bounds(schema: &Value, value: &Value) -> Vec<String> {
     // Draft 4 writes a bound and a boolean beside it, later drafts write the bound itself.
     let strict = |key: &str| schema.get(key).and_then(Value::as_bool).unwrap_or(false);
     if let Some(number) = value.as_f64() {
-        let low = (
-            bound("minimum"),
-            strict("exclusiveMinimum"),
-            bound("exclusiveMinimum"),
-        );
-        let high = (
-            bound("maximum"),
-            strict("exclusiveMaximum"),
-            bound("exclusiveMaximum"),
-        );
+        let low = (bound("minimum"), strict("exclusiveMinimum"), bound("exclusiveMinimum"));
+        let high = (bound("maximum"), strict("exclusiveMaximum"), bound("exclusiveMaximum"));
         match low {
             (Some(least), false, _) if number < least => {
                 wrong.push(format!("must be greater than or equal to {least}"))
@@ -220,14 +194,7 @@ mod tests {
 
     fn run(schema: Value, given: Value) -> Result<Value, String> {
         let given = given.as_object().expect("parameters are a map").clone();
-        validate(
-            &Action {
-                schema,
-                ..Action::default()
-            },
-            &given,
-        )
-        .map(Value::Object)
+        validate(&Action { schema, ..Action::default() }, &given).map(Value::Object)
     }
 
     fn schema() -> Value {
@@ -255,10 +222,7 @@ mod tests {
     #[test]
     fn the_place_and_the_value_are_named() {
         let message = r#"validation failed: (root).amount : must be of type integer, given "x""#;
-        assert_eq!(
-            run(schema(), json!({"mode": "fast", "amount": "x"})),
-            Err(message.to_owned())
-        );
+        assert_eq!(run(schema(), json!({"mode": "fast", "amount": "x"})), Err(message.to_owned()));
         let message = r#"validation failed: (root).target.port : must be of type integer, given "http""#;
         assert_eq!(
             run(schema(), json!({"mode": "fast", "target": {"port": "http"}})),
@@ -286,17 +250,11 @@ mod tests {
         assert!(between(json!({"minimum": 1, "maximum": 5}), json!(1)));
         assert!(between(json!({"minimum": 1, "maximum": 5}), json!(5)));
         assert!(!between(json!({"minimum": 1, "maximum": 5}), json!(6)));
-        assert!(!between(
-            json!({"minimum": 1, "exclusiveMinimum": true}),
-            json!(1)
-        ));
+        assert!(!between(json!({"minimum": 1, "exclusiveMinimum": true}), json!(1)));
         assert!(!between(json!({"exclusiveMaximum": 5}), json!(5)));
         assert!(between(json!({"minLength": 2}), json!("äö")));
         assert!(!between(json!({"minLength": 3}), json!("äö")));
-        assert!(!between(
-            json!({"maxItems": 1, "items": {"type": "string"}}),
-            json!(["a", "b"])
-        ));
+        assert!(!between(json!({"maxItems": 1, "items": {"type": "string"}}), json!(["a", "b"])));
         assert!(!between(json!({"items": {"type": "string"}}), json!([1])));
     }
 
@@ -314,12 +272,7 @@ mod tests {
     #[test]
     fn choices_between_schemas_are_counted() {
         let either = json!([{"type": "string"}, {"type": "integer"}]);
-        let one_of = |value: Value| {
-            run(
-                json!({"properties": {"x": {"oneOf": either}}}),
-                json!({"x": value}),
-            )
-        };
+        let one_of = |value: Value| run(json!({"properties": {"x": {"oneOf": either}}}), json!({"x": value}));
         assert!(one_of(json!("a")).is_ok());
         assert!(one_of(json!(true)).is_err());
         let both = json!([{"type": "number"}, {"type": "integer"}]);

@@ -26,10 +26,7 @@ pub struct Key<T> {
 impl<T> Key<T> {
     /// `text` is complete: `<model>/<kind>/<parts>`.
     pub fn new(text: String) -> Key<T> {
-        Key {
-            text,
-            document: PhantomData,
-        }
+        Key { text, document: PhantomData }
     }
     pub fn text(&self) -> &str {
         &self.text
@@ -83,12 +80,8 @@ pub fn read_all<T: DeserializeOwned>(reader: &dyn Reader, prefix: &str) -> Vec<(
 }
 
 fn parse<T: DeserializeOwned>(stored: &Stored) -> T {
-    serde_json::from_str(&stored.value).unwrap_or_else(|e| {
-        panic!(
-            "stored documents are what this program wrote: {}: {e}",
-            stored.key
-        )
-    })
+    serde_json::from_str(&stored.value)
+        .unwrap_or_else(|e| panic!("stored documents are what this program wrote: {}: {e}", stored.key))
 }
 
 /// A range of keys that was read as a whole: exactly `keys` lie in it.
@@ -152,12 +145,7 @@ impl Txn {
         for page in &self.pages {
             let present = reader.scan(&page.prefix, &page.after, page.keys.len() + 1);
             let inside = |key: &String| page.until.as_ref().is_none_or(|until| key <= until);
-            if !present
-                .iter()
-                .map(|stored| &stored.key)
-                .filter(|key| inside(key))
-                .eq(page.keys.iter())
-            {
+            if !present.iter().map(|stored| &stored.key).filter(|key| inside(key)).eq(page.keys.iter()) {
                 return Err(Conflict(page.prefix.clone()));
             }
         }
@@ -173,10 +161,7 @@ pub struct Draft<'r> {
 
 impl<'r> Draft<'r> {
     pub fn new(reader: &'r dyn Reader) -> Draft<'r> {
-        Draft {
-            reader,
-            txn: Txn::default(),
-        }
+        Draft { reader, txn: Txn::default() }
     }
 
     /// Reads one document; its revision (or absence) becomes part of the precondition.
@@ -186,9 +171,7 @@ impl<'r> Draft<'r> {
             return Some(serde_json::from_str(value).expect("a draft reads back what it wrote"));
         }
         let stored = self.reader.get(key.text());
-        self.txn
-            .keys
-            .insert(key.text().to_owned(), stored.as_ref().map_or(0, |s| s.revision));
+        self.txn.keys.insert(key.text().to_owned(), stored.as_ref().map_or(0, |s| s.revision));
         stored.map(|s| parse(&s))
     }
 
@@ -228,11 +211,8 @@ impl<'r> Draft<'r> {
     /// Some key below `prefix` other than `except`, or none. Records exactly what the answer rests on: the one
     /// witness, or that nobody else is there.
     pub fn first(&mut self, prefix: &str, except: &[&str]) -> Option<String> {
-        let removed = self
-            .txn
-            .writes
-            .iter()
-            .filter(|(key, value)| value.is_none() && key.starts_with(prefix));
+        let removed =
+            self.txn.writes.iter().filter(|(key, value)| value.is_none() && key.starts_with(prefix));
         let mut excepted: BTreeSet<String> = removed.map(|(key, _)| key.clone()).collect();
         excepted.extend(except.iter().map(|key| key.to_string()));
         let written = self
@@ -252,11 +232,7 @@ impl<'r> Draft<'r> {
             None => {
                 // Both this answer and an earlier one for the same prefix must keep holding: nobody outside of
                 // what both excepted.
-                let none = self
-                    .txn
-                    .none
-                    .entry(prefix.to_owned())
-                    .or_insert_with(|| excepted.clone());
+                let none = self.txn.none.entry(prefix.to_owned()).or_insert_with(|| excepted.clone());
                 none.retain(|key| excepted.contains(key));
                 None
             }
@@ -268,19 +244,12 @@ impl<'r> Draft<'r> {
     pub fn page<T: DeserializeOwned>(&mut self, prefix: &str, after: &str, limit: usize) -> Vec<(String, T)> {
         let limit = limit.clamp(1, PAGE_MAX);
         let present = self.reader.scan(prefix, after, limit);
-        let until = (present.len() == limit)
-            .then(|| present.last().map(|s| s.key.clone()))
-            .flatten();
+        let until = (present.len() == limit).then(|| present.last().map(|s| s.key.clone())).flatten();
         let keys = present.iter().map(|s| s.key.clone()).collect();
         for stored in &present {
             self.txn.keys.insert(stored.key.clone(), stored.revision);
         }
-        self.txn.pages.push(Page {
-            prefix: prefix.to_owned(),
-            after: after.to_owned(),
-            until,
-            keys,
-        });
+        self.txn.pages.push(Page { prefix: prefix.to_owned(), after: after.to_owned(), until, keys });
         present
             .into_iter()
             .map(|s| {
@@ -296,19 +265,12 @@ impl<'r> Draft<'r> {
         // "Nobody else is" costs one range between each two excepted keys, a page one beside its keys.
         let ranges: usize = txn.none.values().map(|except| except.len() + 1).sum();
         let reads = txn.keys.len() + txn.exist.len() + ranges + txn.pages.len();
-        let bytes: usize = txn
-            .writes
-            .iter()
-            .map(|(k, v)| k.len() + v.as_ref().map_or(0, String::len))
-            .sum();
+        let bytes: usize = txn.writes.iter().map(|(k, v)| k.len() + v.as_ref().map_or(0, String::len)).sum();
         if reads > READS_MAX {
             return Err(TooLarge(format!("{reads} reads, at most {READS_MAX}")));
         }
         if txn.writes.len() > WRITES_MAX {
-            return Err(TooLarge(format!(
-                "{} writes, at most {WRITES_MAX}",
-                txn.writes.len()
-            )));
+            return Err(TooLarge(format!("{} writes, at most {WRITES_MAX}", txn.writes.len())));
         }
         if bytes > BYTES_MAX {
             return Err(TooLarge(format!("{bytes} bytes, at most {BYTES_MAX}")));
@@ -330,17 +292,10 @@ mod tests {
         }
         fn get(&self, key: &str) -> Option<Stored> {
             let revision = *self.0.get(key)?;
-            Some(Stored {
-                key: key.to_owned(),
-                revision,
-                value: revision.to_string(),
-            })
+            Some(Stored { key: key.to_owned(), revision, value: revision.to_string() })
         }
         fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<Stored> {
-            let inside = self
-                .0
-                .keys()
-                .filter(|key| key.starts_with(prefix) && **key > after);
+            let inside = self.0.keys().filter(|key| key.starts_with(prefix) && **key > after);
             inside.take(limit).filter_map(|key| self.get(key)).collect()
         }
     }
@@ -365,10 +320,7 @@ mod tests {
         assert_eq!(draft.get(&key("m/b")), None);
         assert_eq!(draft.revision_of(&key("m/a")), 3);
         let txn = draft.finish().expect("small");
-        assert_eq!(
-            txn.keys,
-            BTreeMap::from([("m/a".to_owned(), 3), ("m/b".to_owned(), 0)])
-        );
+        assert_eq!(txn.keys, BTreeMap::from([("m/a".to_owned(), 3), ("m/b".to_owned(), 0)]));
         assert!(txn.writes.is_empty());
     }
 
@@ -385,10 +337,7 @@ mod tests {
         assert!(txn.keys.is_empty());
         assert_eq!(
             txn.writes,
-            BTreeMap::from([
-                ("m/a".to_owned(), Some("10".to_owned())),
-                ("m/b".to_owned(), None)
-            ])
+            BTreeMap::from([("m/a".to_owned(), Some("10".to_owned())), ("m/b".to_owned(), None)])
         );
     }
 
@@ -411,10 +360,7 @@ mod tests {
         draft.put(&key("m/x/c"), &1);
         assert_eq!(draft.first("m/x/", &["m/x/b"]), Some("m/x/c".to_owned()));
         let txn = draft.finish().expect("small");
-        assert_eq!(
-            txn.none,
-            BTreeMap::from([("m/x/".to_owned(), set(&["m/x/a", "m/x/b"]))])
-        );
+        assert_eq!(txn.none, BTreeMap::from([("m/x/".to_owned(), set(&["m/x/a", "m/x/b"]))]));
         assert!(txn.exist.is_empty(), "its own write is no witness");
     }
 
@@ -428,10 +374,7 @@ mod tests {
         assert_eq!(draft.first("m/x/", &["m/x/a", "m/x/b"]), None);
         let txn = draft.finish().expect("small");
         assert_eq!(txn.check(&before), Ok(()));
-        assert_eq!(
-            txn.check(&documents(&[("m/x/a", 1), ("m/x/b", 2)])),
-            Err(Conflict("m/x/".to_owned()))
-        );
+        assert_eq!(txn.check(&documents(&[("m/x/a", 1), ("m/x/b", 2)])), Err(Conflict("m/x/".to_owned())));
         assert_eq!(txn.check(&documents(&[])), Ok(()), "fewer are still nobody else");
     }
 
@@ -439,10 +382,7 @@ mod tests {
     fn a_full_page_ends_at_its_last_key_and_a_short_one_at_the_end_of_the_prefix() {
         let documents = documents(&[("m/x/a", 1), ("m/x/b", 2), ("m/x/c", 3), ("m/y", 4)]);
         let mut draft = Draft::new(&documents);
-        assert_eq!(
-            draft.page::<u64>("m/x/", "", 2),
-            [("m/x/a".to_owned(), 1), ("m/x/b".to_owned(), 2)]
-        );
+        assert_eq!(draft.page::<u64>("m/x/", "", 2), [("m/x/a".to_owned(), 1), ("m/x/b".to_owned(), 2)]);
         assert_eq!(draft.page::<u64>("m/x/", "m/x/b", 2), [("m/x/c".to_owned(), 3)]);
         let txn = draft.finish().expect("small");
         let untils: Vec<Option<&str>> = txn.pages.iter().map(|page| page.until.as_deref()).collect();

@@ -22,8 +22,8 @@ pub mod model;
 pub mod refusal;
 pub mod relation;
 pub mod said;
-pub mod session;
 mod sequence;
+pub mod session;
 pub mod unit;
 pub mod view;
 

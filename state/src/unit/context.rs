@@ -2,8 +2,8 @@
 //! hook runs (invariant I5).
 
 use super::hook::{
-    Action, Address, Cause, Counterpart, Device, Goal, GoalState, HookContext, Model, Network, Relation, Status,
-    Statuses, Writes,
+    Action, Address, Cause, Counterpart, Device, Goal, GoalState, HookContext, Model, Network, Relation,
+    Status, Statuses, Writes,
 };
 use super::local::{Local, RelationLocal, Run};
 use super::operation::{Hook, Operation, RelationEvent};
@@ -37,7 +37,8 @@ pub fn build(local: &Local, view: &Snapshot, run: &Run, given: &Given) -> Option
     debug_assert!(about.is_none_or(|about| relations.contains_key(&about.relation)));
     let settings = options::effective(given.declared, &view.config);
     let config = given.declared.config.keys();
-    let config = config.map(|name| (name.clone(), settings.get(name).cloned().unwrap_or(Value::Null))).collect();
+    let config =
+        config.map(|name| (name.clone(), settings.get(name).cloned().unwrap_or(Value::Null))).collect();
     let address = Some(view.unit.address.clone()).filter(|address| !address.is_empty());
     Some(HookContext {
         unit: local.name.clone(),
@@ -248,12 +249,7 @@ pub fn utc(ms: i64) -> String {
     let month = (5 * day + 2) / 153;
     let (day, month) = (day - (153 * month + 2) / 5 + 1, if month < 10 { month + 3 } else { month - 9 });
     let year = year + cycle * 400 + i64::from(month <= 2);
-    format!(
-        "{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}Z",
-        second / 3600,
-        second / 60 % 60,
-        second % 60
-    )
+    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}Z", second / 3600, second / 60 % 60, second % 60)
 }
 
 #[cfg(test)]

@@ -59,38 +59,19 @@ mod tests {
     use super::*;
 
     fn decide(dispatch: Entry, own: Entry) -> Dispatch {
-        super::dispatch(
-            CharmFiles {
-                metadata: true,
-                dispatch,
-                own,
-            },
-            "hooks/start",
-        )
+        super::dispatch(CharmFiles { metadata: true, dispatch, own }, "hooks/start")
     }
 
     #[test]
     fn a_dispatch_that_is_there_is_the_only_one_asked() {
-        assert_eq!(
-            decide(Entry::Executable, Entry::Executable),
-            Dispatch::Run("dispatch".to_owned())
-        );
-        assert!(matches!(
-            decide(Entry::NotExecutable, Entry::Executable),
-            Dispatch::Failed(_)
-        ));
+        assert_eq!(decide(Entry::Executable, Entry::Executable), Dispatch::Run("dispatch".to_owned()));
+        assert!(matches!(decide(Entry::NotExecutable, Entry::Executable), Dispatch::Failed(_)));
     }
 
     #[test]
     fn without_dispatch_the_hook_runs_or_is_missing() {
-        assert_eq!(
-            decide(Entry::Absent, Entry::Executable),
-            Dispatch::Run("hooks/start".to_owned())
-        );
+        assert_eq!(decide(Entry::Absent, Entry::Executable), Dispatch::Run("hooks/start".to_owned()));
         assert_eq!(decide(Entry::Absent, Entry::Absent), Dispatch::Missing);
-        assert!(matches!(
-            decide(Entry::Absent, Entry::Directory),
-            Dispatch::Failed(_)
-        ));
+        assert!(matches!(decide(Entry::Absent, Entry::Directory), Dispatch::Failed(_)));
     }
 }

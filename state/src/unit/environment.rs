@@ -102,15 +102,9 @@ pub fn environment(context: &HookContext, around: &Surroundings) -> Vec<(String,
 fn relation(context: &HookContext, about: &Counterpart, add: &mut impl FnMut(&str, &str)) {
     if let Some(relation) = context.relations.get(&about.relation) {
         add("JUJU_RELATION", &relation.endpoint);
-        add(
-            "JUJU_RELATION_ID",
-            &format!("{}:{}", relation.endpoint, about.relation),
-        );
+        add("JUJU_RELATION_ID", &format!("{}:{}", relation.endpoint, about.relation));
     }
-    add(
-        "JUJU_REMOTE_UNIT",
-        &about.unit.as_ref().map_or_else(String::new, ToString::to_string),
-    );
+    add("JUJU_REMOTE_UNIT", &about.unit.as_ref().map_or_else(String::new, ToString::to_string));
     add("JUJU_REMOTE_APP", &about.application);
     if let Some(departing) = &about.departing {
         add("JUJU_DEPARTING_UNIT", &departing.to_string());
@@ -120,28 +114,19 @@ fn relation(context: &HookContext, about: &Counterpart, add: &mut impl FnMut(&st
 fn own_kind(cause: &Cause, add: &mut impl FnMut(&str, &str)) {
     match cause {
         Cause::Hook(_) | Cause::Relation { .. } | Cause::Commands(_) => {}
-        Cause::Storage {
-            id, location, kind, ..
-        } => {
+        Cause::Storage { id, location, kind, .. } => {
             add("JUJU_STORAGE_ID", id);
             add("JUJU_STORAGE_LOCATION", location);
             add("JUJU_STORAGE_KIND", kind);
         }
-        Cause::Secret {
-            id, label, revision, ..
-        } => {
+        Cause::Secret { id, label, revision, .. } => {
             add("JUJU_SECRET_ID", &format!("secret:{id}"));
             add("JUJU_SECRET_LABEL", label);
             if let Some(revision) = revision {
                 add("JUJU_SECRET_REVISION", &revision.to_string());
             }
         }
-        Cause::Workload {
-            workload,
-            notice,
-            check,
-            ..
-        } => {
+        Cause::Workload { workload, notice, check, .. } => {
             add("JUJU_WORKLOAD_NAME", workload);
             if let Some(notice) = notice {
                 add("JUJU_NOTICE_ID", &notice.id);
@@ -187,11 +172,7 @@ mod tests {
             unit: UnitName::new("web", 0),
             id: "web/0-install-00000000000000000000000000000001".to_owned(),
             cause,
-            model: Model {
-                name: "dev".to_owned(),
-                uuid: Uuid(1),
-                kubernetes: false,
-            },
+            model: Model { name: "dev".to_owned(), uuid: Uuid(1), kubernetes: false },
             leader: false,
             relations: BTreeMap::from([(7, relation)]),
             config: BTreeMap::new(),
@@ -216,10 +197,7 @@ mod tests {
             api_addresses: vec!["10.0.0.1:1".to_owned(), "10.0.0.2:2".to_owned()],
             version: "3.6.14".to_owned(),
             path: "/usr/bin:/bin".to_owned(),
-            charm_proxy: Proxy {
-                http: "http://p".to_owned(),
-                ..Proxy::default()
-            },
+            charm_proxy: Proxy { http: "http://p".to_owned(), ..Proxy::default() },
             ..Surroundings::default()
         }
     }
@@ -228,10 +206,7 @@ mod tests {
     const ALWAYS: &[(&str, &str)] = &[
         ("CHARM_DIR", "/d/agents/unit-web-0/charm"),
         ("JUJU_CHARM_DIR", "/d/agents/unit-web-0/charm"),
-        (
-            "JUJU_CONTEXT_ID",
-            "web/0-install-00000000000000000000000000000001",
-        ),
+        ("JUJU_CONTEXT_ID", "web/0-install-00000000000000000000000000000001"),
         ("JUJU_AGENT_SOCKET_ADDRESS", "/run/s"),
         ("JUJU_AGENT_SOCKET_NETWORK", "unix"),
         ("JUJU_UNIT_NAME", "web/0"),
@@ -257,11 +232,8 @@ mod tests {
 
     /// Exactly the common variables and `own`, each once.
     fn assert_environment(cause: Cause, own: &[(&str, &str)]) {
-        let mut expected: Vec<(String, String)> = ALWAYS
-            .iter()
-            .chain(own)
-            .map(|(name, value)| (name.to_string(), value.to_string()))
-            .collect();
+        let mut expected: Vec<(String, String)> =
+            ALWAYS.iter().chain(own).map(|(name, value)| (name.to_string(), value.to_string())).collect();
         let mut actual = environment(&context(cause), &surroundings());
         expected.sort();
         actual.sort();
@@ -270,21 +242,13 @@ mod tests {
 
     #[test]
     fn a_plain_hook_has_nothing_beyond_the_common_variables() {
-        let own = [
-            ("JUJU_HOOK_NAME", "install"),
-            ("JUJU_DISPATCH_PATH", "hooks/install"),
-        ];
+        let own = [("JUJU_HOOK_NAME", "install"), ("JUJU_DISPATCH_PATH", "hooks/install")];
         assert_environment(Cause::Hook("install".to_owned()), &own);
     }
 
     #[test]
     fn a_relation_hook_without_a_unit_has_an_empty_remote_unit() {
-        let about = Counterpart {
-            relation: 7,
-            unit: None,
-            application: "mysql".to_owned(),
-            departing: None,
-        };
+        let about = Counterpart { relation: 7, unit: None, application: "mysql".to_owned(), departing: None };
         let own = [
             ("JUJU_HOOK_NAME", "db-relation-broken"),
             ("JUJU_DISPATCH_PATH", "hooks/db-relation-broken"),
@@ -293,13 +257,7 @@ mod tests {
             ("JUJU_REMOTE_UNIT", ""),
             ("JUJU_REMOTE_APP", "mysql"),
         ];
-        assert_environment(
-            Cause::Relation {
-                hook: "db-relation-broken".to_owned(),
-                about,
-            },
-            &own,
-        );
+        assert_environment(Cause::Relation { hook: "db-relation-broken".to_owned(), about }, &own);
     }
 
     #[test]
@@ -319,22 +277,13 @@ mod tests {
             ("JUJU_REMOTE_APP", "mysql"),
             ("JUJU_DEPARTING_UNIT", "web/0"),
         ];
-        assert_environment(
-            Cause::Relation {
-                hook: "db-relation-departed".to_owned(),
-                about,
-            },
-            &own,
-        );
+        assert_environment(Cause::Relation { hook: "db-relation-departed".to_owned(), about }, &own);
     }
 
     #[test]
     fn an_action_has_an_empty_hook_name_and_commands_have_no_dispatch_path() {
-        let action = Action {
-            name: "backup".to_owned(),
-            id: "14".to_owned(),
-            params: serde_json::Map::new(),
-        };
+        let action =
+            Action { name: "backup".to_owned(), id: "14".to_owned(), params: serde_json::Map::new() };
         let own = [
             ("JUJU_HOOK_NAME", ""),
             ("JUJU_DISPATCH_PATH", "actions/backup"),
@@ -348,14 +297,8 @@ mod tests {
 
     #[test]
     fn legacy_proxies_come_in_both_cases_and_only_if_set() {
-        let legacy_proxy = Proxy {
-            no_proxy: "10.0.0.0/8".to_owned(),
-            ..Proxy::default()
-        };
-        let around = Surroundings {
-            legacy_proxy,
-            ..surroundings()
-        };
+        let legacy_proxy = Proxy { no_proxy: "10.0.0.0/8".to_owned(), ..Proxy::default() };
+        let around = Surroundings { legacy_proxy, ..surroundings() };
         let variables = environment(&context(Cause::Hook("start".to_owned())), &around);
         let proxies: Vec<&str> = variables
             .iter()

@@ -244,9 +244,7 @@ impl HookContext {
 
     /// `db:1`, as charms write it.
     pub fn relation_id(&self, number: RelationNumber) -> Option<String> {
-        self.relations
-            .get(&number)
-            .map(|relation| format!("{}:{number}", relation.endpoint))
+        self.relations.get(&number).map(|relation| format!("{}:{number}", relation.endpoint))
     }
 
     /// One of this unit's two bags in a relation, with this hook's own writes. A bag never written is empty.
@@ -354,9 +352,7 @@ impl HookContext {
         }
         let after = std::mem::replace(&mut self.writes, before);
         if documents > WRITES_MAX {
-            return Err(TooLarge(format!(
-                "one hook may change at most {WRITES_MAX} documents"
-            )));
+            return Err(TooLarge(format!("one hook may change at most {WRITES_MAX} documents")));
         }
         if bytes < self.stored_bytes() {
             self.writes = after;
@@ -370,17 +366,10 @@ impl HookContext {
     /// Bytes a commit stores of what is this unit's: the bags it touches as documents, and in the replica all its own
     /// bags, its state, and the changes themselves.
     fn stored_bytes(&self) -> usize {
-        let replica: usize = self
-            .relations
-            .keys()
-            .map(|number| size(&self.own_bag(*number, Side::Unit)))
-            .sum();
+        let replica: usize =
+            self.relations.keys().map(|number| size(&self.own_bag(*number, Side::Unit))).sum();
         let touched = self.writes.bags.iter().map(|(number, writes)| {
-            let unit = if writes.unit.is_empty() {
-                0
-            } else {
-                size(&self.own_bag(*number, Side::Unit))
-            };
+            let unit = if writes.unit.is_empty() { 0 } else { size(&self.own_bag(*number, Side::Unit)) };
             let application = match writes.application.is_empty() {
                 true => 0,
                 false => size(&self.own_bag(*number, Side::Application)) + size(&writes.application),
@@ -423,11 +412,7 @@ mod tests {
             unit: UnitName::new("web", 0),
             id: "web/0-install-0".to_owned(),
             cause: Cause::Hook("install".to_owned()),
-            model: Model {
-                name: "dev".to_owned(),
-                uuid: Uuid(1),
-                kubernetes: false,
-            },
+            model: Model { name: "dev".to_owned(), uuid: Uuid(1), kubernetes: false },
             leader: true,
             relations: (0..100).map(|number| (number, relation(number))).collect(),
             config: BTreeMap::new(),
@@ -444,26 +429,16 @@ mod tests {
     }
 
     fn change(pairs: &[(&str, &str)]) -> BagChange {
-        pairs
-            .iter()
-            .map(|(key, value)| (key.to_string(), value.to_string()))
-            .collect()
+        pairs.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
     }
 
     #[test]
     fn own_writes_are_read_back_and_only_differences_are_kept() {
         let mut context = context();
-        context
-            .write_bag(1, Side::Unit, change(&[("a", "1"), ("old", "1"), ("gone", "")]))
-            .unwrap();
+        context.write_bag(1, Side::Unit, change(&[("a", "1"), ("old", "1"), ("gone", "")])).unwrap();
         assert_eq!(context.writes.bags[&1].unit, change(&[("a", "1")]));
-        assert_eq!(
-            context.own_bag(1, Side::Unit),
-            change(&[("a", "1"), ("old", "1")])
-        );
-        context
-            .write_bag(1, Side::Unit, change(&[("a", ""), ("old", "")]))
-            .unwrap();
+        assert_eq!(context.own_bag(1, Side::Unit), change(&[("a", "1"), ("old", "1")]));
+        context.write_bag(1, Side::Unit, change(&[("a", ""), ("old", "")])).unwrap();
         assert_eq!(context.writes.bags[&1].unit, change(&[("old", "")]));
         context.write_bag(1, Side::Unit, change(&[("old", "1")])).unwrap();
         assert_eq!(context.writes, Writes::default());
@@ -472,13 +447,9 @@ mod tests {
     #[test]
     fn a_bag_of_one_mebibyte_is_the_largest() {
         let mut context = context();
-        let refused = context
-            .write_bag(1, Side::Unit, change(&[("a", &"x".repeat(BAG_BYTES_MAX))]))
-            .unwrap_err();
-        assert!(
-            refused.0.contains("a bag holds 1048576 bytes at most"),
-            "{refused:?}"
-        );
+        let refused =
+            context.write_bag(1, Side::Unit, change(&[("a", &"x".repeat(BAG_BYTES_MAX))])).unwrap_err();
+        assert!(refused.0.contains("a bag holds 1048576 bytes at most"), "{refused:?}");
         assert_eq!(context.writes, Writes::default());
     }
 
@@ -487,15 +458,9 @@ mod tests {
         let mut context = context();
         // Stored twice: as the bag's document and in the replica.
         let third = "x".repeat(WRITES_BYTES_MAX / 3);
-        context
-            .write_bag(1, Side::Unit, change(&[("a", &third)]))
-            .unwrap();
+        context.write_bag(1, Side::Unit, change(&[("a", &third)])).unwrap();
         let before = context.clone();
-        assert!(
-            context
-                .write_bag(2, Side::Unit, change(&[("a", &third)]))
-                .is_err()
-        );
+        assert!(context.write_bag(2, Side::Unit, change(&[("a", &third)])).is_err());
         assert!(context.write_state("a".to_owned(), Some(third.clone())).is_err());
         assert_eq!(context, before);
     }
@@ -517,9 +482,7 @@ mod tests {
     fn more_documents_than_one_record_holds_are_refused() {
         let mut context = context();
         for number in 0..WRITES_MAX as u32 {
-            context
-                .write_bag(number, Side::Unit, change(&[("a", "1")]))
-                .unwrap();
+            context.write_bag(number, Side::Unit, change(&[("a", "1")])).unwrap();
         }
         let before = context.clone();
         assert!(context.write_bag(99, Side::Unit, change(&[("a", "1")])).is_err());
@@ -538,9 +501,7 @@ mod tests {
     #[test]
     fn a_context_and_its_writes_survive_a_restart() {
         let mut context = context();
-        context
-            .write_bag(1, Side::Application, change(&[("a", "1")]))
-            .unwrap();
+        context.write_bag(1, Side::Application, change(&[("a", "1")])).unwrap();
         context.write_state("k".to_owned(), None).unwrap();
         context.write_state("l".to_owned(), Some("v".to_owned())).unwrap();
         let text = serde_json::to_string(&context).unwrap();

@@ -55,11 +55,7 @@ impl FromStr for PortRange {
         let bounds: Vec<&str> = ports.split('-').collect();
         let (from, to) = match bounds[..] {
             ["icmp"] => {
-                return Ok(PortRange {
-                    protocol: Protocol::Icmp,
-                    from: 0,
-                    to: 0,
-                });
+                return Ok(PortRange { protocol: Protocol::Icmp, from: 0, to: 0 });
             }
             [single] => (port(single)?, port(single)?),
             [from, to] => (port(from)?, port(to)?),
@@ -69,49 +65,33 @@ impl FromStr for PortRange {
             "tcp" => Protocol::Tcp,
             "udp" => Protocol::Udp,
             "icmp" => {
-                return Err(format!(
-                    "protocol \"icmp\" doesn't support any ports; got \"{from}\""
-                ));
+                return Err(format!("protocol \"icmp\" doesn't support any ports; got \"{from}\""));
             }
             other => {
-                return Err(format!(
-                    "invalid protocol {other:?}, expected \"tcp\", \"udp\", or \"icmp\""
-                ));
+                return Err(format!("invalid protocol {other:?}, expected \"tcp\", \"udp\", or \"icmp\""));
             }
         };
         if from > to {
-            return Err(format!(
-                "invalid port range {text}",
-                text = shown(from, to, protocol)
-            ));
+            return Err(format!("invalid port range {text}", text = shown(from, to, protocol)));
         }
         let bound = |value: i64| u16::try_from(value);
         match (bound(from), bound(to)) {
             (Ok(from), Ok(to)) => Ok(PortRange { protocol, from, to }),
-            _ => Err(format!(
-                "port range bounds must be between 0 and 65535, got {from}-{to}"
-            )),
+            _ => Err(format!("port range bounds must be between 0 and 65535, got {from}-{to}")),
         }
     }
 }
 
 /// A range whose bounds are not ports yet.
 fn shown(from: i64, to: i64, protocol: Protocol) -> String {
-    format!(
-        "{from}-{to}/{}",
-        if protocol == Protocol::Tcp { "tcp" } else { "udp" }
-    )
+    format!("{from}-{to}/{}", if protocol == Protocol::Tcp { "tcp" } else { "udp" })
 }
 
 /// A decimal number, with the words of Go's `strconv.Atoi` when it is none.
 fn port(text: &str) -> Result<i64, String> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     let number = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
-    let reason = if number {
-        "value out of range"
-    } else {
-        "invalid syntax"
-    };
+    let reason = if number { "value out of range" } else { "invalid syntax" };
     text.parse()
         .ok()
         .filter(|_| number)
@@ -135,11 +115,7 @@ mod tests {
             ("80-80/tcp", "80/tcp"),
             ("ICMP", "icmp"),
         ] {
-            assert_eq!(
-                text.parse::<PortRange>().map(|r| r.to_string()),
-                Ok(printed.to_owned()),
-                "{text}"
-            );
+            assert_eq!(text.parse::<PortRange>().map(|r| r.to_string()), Ok(printed.to_owned()), "{text}");
         }
     }
 
@@ -147,18 +123,9 @@ mod tests {
     fn bad_ranges_are_told_in_the_words_of_the_spec() {
         assert_eq!(error("1-2-3/tcp"), "invalid port range \"1-2-3\"");
         assert_eq!(error("90-80"), "invalid port range 90-80/tcp");
-        assert_eq!(
-            error("80/sctp"),
-            "invalid protocol \"sctp\", expected \"tcp\", \"udp\", or \"icmp\""
-        );
-        assert_eq!(
-            error("x"),
-            "invalid port \"x\": strconv.Atoi: parsing \"x\": invalid syntax"
-        );
-        assert_eq!(
-            error("65536/udp"),
-            "port range bounds must be between 0 and 65535, got 65536-65536"
-        );
+        assert_eq!(error("80/sctp"), "invalid protocol \"sctp\", expected \"tcp\", \"udp\", or \"icmp\"");
+        assert_eq!(error("x"), "invalid port \"x\": strconv.Atoi: parsing \"x\": invalid syntax");
+        assert_eq!(error("65536/udp"), "port range bounds must be between 0 and 65535, got 65536-65536");
     }
 
     #[test]
@@ -172,10 +139,8 @@ mod tests {
 
     #[test]
     fn ranges_order_by_protocol_then_port() {
-        let mut ranges: Vec<PortRange> = ["53/udp", "443", "80-90", "80", "icmp"]
-            .iter()
-            .map(|t| t.parse().unwrap())
-            .collect();
+        let mut ranges: Vec<PortRange> =
+            ["53/udp", "443", "80-90", "80", "icmp"].iter().map(|t| t.parse().unwrap()).collect();
         ranges.sort();
         let printed: Vec<String> = ranges.iter().map(PortRange::to_string).collect();
         assert_eq!(printed, ["icmp", "80/tcp", "80-90/tcp", "443/tcp", "53/udp"]);

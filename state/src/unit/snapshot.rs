@@ -102,17 +102,37 @@ pub enum Change {
     Config(BTreeMap<String, Value>),
     Leader(Option<GrantView>),
     Resolved(Option<ResolvedDoc>),
-    Action { id: u64, action: Option<ActionView> },
-    Relation { relation: RelationNumber, head: Option<RelationHead> },
+    Action {
+        id: u64,
+        action: Option<ActionView>,
+    },
+    Relation {
+        relation: RelationNumber,
+        head: Option<RelationHead>,
+    },
     /// A counterpart in scope, with the incarnation of its membership.
-    Member { relation: RelationNumber, unit: UnitName, incarnation: Option<u64> },
-    Bag { relation: RelationNumber, owner: Owner, bag: Option<BagView> },
+    Member {
+        relation: RelationNumber,
+        unit: UnitName,
+        incarnation: Option<u64>,
+    },
+    Bag {
+        relation: RelationNumber,
+        owner: Owner,
+        bag: Option<BagView>,
+    },
     /// Cold (design 17): other units' workload status, for goal-state and status-get.
-    Status { unit: UnitName, status: Option<StatusDoc> },
+    Status {
+        unit: UnitName,
+        status: Option<StatusDoc>,
+    },
     /// Cold: what the leader said of the application.
     ApplicationStatus(Option<StatusDoc>),
     /// Cold: what other units on this machine have open.
-    MachinePorts { unit: UnitName, ports: BTreeMap<String, BTreeSet<String>> },
+    MachinePorts {
+        unit: UnitName,
+        ports: BTreeMap<String, BTreeSet<String>>,
+    },
     /// A tombstone of this unit's uuid: the one positive evidence of removal (design 7).
     Removed,
 }

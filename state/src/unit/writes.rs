@@ -62,10 +62,7 @@ impl PortWrites {
     pub fn applied_to(&self, opened: &Ports) -> Ports {
         let mut ports = opened.clone();
         for (endpoint, ranges) in &self.open {
-            ports
-                .entry(endpoint.clone())
-                .or_default()
-                .extend(ranges.iter().cloned());
+            ports.entry(endpoint.clone()).or_default().extend(ranges.iter().cloned());
         }
         for (endpoint, ranges) in &self.close {
             for (at, open) in &mut ports {

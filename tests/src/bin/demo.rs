@@ -7,6 +7,7 @@ use tests::host::{Host, sample};
 fn main() {
     let dir = data_dir();
     println!("A controller, two related charms, a crash and a removal; everything in {}\n", dir.display());
+    end_with_a_failed_check(&dir);
     let host = step("pintle up: a controller with its store, in the background", || Host::up(&dir));
     step("deploy two charms, each on a machine of its own", || {
         host.ok(&["deploy", path(&sample("pair-db")), "db"]);
@@ -27,14 +28,17 @@ fn main() {
             let hooks: Vec<String> = host.runs(unit).into_iter().map(|(_, operation)| operation).collect();
             println!("  {unit}: {}", hooks.join(", ").replace("hook ", ""));
             let at = |hook: &str| hooks.iter().position(|run| run.contains(hook));
-            let order = ["install", "config-changed", "start", "joined", "changed"].map(at);
+            let order = ["install", "config-changed", "start", "relation-joined", "relation-changed"].map(at);
             assert!(order.iter().all(Option::is_some) && order.is_sorted(), "{unit}: {hooks:?}");
         }
         for unit in ["db/0", "web/0"] {
             let shown = host.ok(&["show-unit", unit, "--format", "json"]);
             let shown: Value = serde_json::from_str(&shown).expect("show-unit prints JSON");
             let relation = &shown[unit]["relation-info"][0];
-            println!("  {unit} told {} and sees {}", relation["local-unit"]["data"], relation["related-units"]);
+            println!(
+                "  {unit} told {} and sees {}",
+                relation["local-unit"]["data"], relation["related-units"]
+            );
             assert!(relation["related-units"].as_object().is_some_and(|units| units.len() == 1));
         }
     });
@@ -64,7 +68,7 @@ fn main() {
             let run = host.unit_folder("web/0")?.join(format!("hooks/{last:06}"));
             Some((host.agent_pid("web/0")?, pid(&run.join("shim.pid"))?, pid(&run.join("hook.pid"))?))
         });
-        [agent, shim, hook].map(|pid| host.kill(pid));
+        [agent, shim, hook].into_iter().for_each(|pid| host.kill(pid));
         println!("  killed agent {agent}, shim {shim} and hook {hook}");
         host.until_status("db/0", "active", "web likes white");
         let begun = host.log().iter().filter(|line| line.contains("taking 4 seconds")).count();
@@ -76,7 +80,9 @@ fn main() {
         host.ok(&["remove-application", "web", "--no-prompt"]);
         host.until("db/0 ran departed and broken", |host| {
             let log = host.log();
-            let ran = |hook: &str| log.iter().any(|line| line.contains(&format!("unit.db/0.juju-log db:0: {hook}")));
+            let ran = |hook: &str| {
+                log.iter().any(|line| line.contains(&format!("unit.db/0.juju-log db:0: {hook}")))
+            };
             (ran("db-relation-departed") && ran("db-relation-broken")).then_some(())
         });
         host.until("web is gone", |host| {
@@ -98,6 +104,15 @@ fn main() {
 fn data_dir() -> PathBuf {
     let base = std::env::temp_dir().canonicalize().expect("there is a folder for temporary files");
     base.join(format!("pintle-demo-{}", std::process::id()))
+}
+
+/// Programs end at once when a check fails; what runs is stopped first.
+fn end_with_a_failed_check(dir: &Path) {
+    let (dir, show) = (dir.to_path_buf(), std::panic::take_hook());
+    std::panic::set_hook(Box::new(move |failed| {
+        show(failed);
+        drop(Host::new(&dir));
+    }));
 }
 
 fn path(path: &Path) -> &str {

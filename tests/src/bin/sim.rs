@@ -51,7 +51,9 @@ fn arguments() -> Result<Arguments> {
                 let named = Mutant::ALL.into_iter().find(|mutant| format!("{mutant:?}") == name);
                 found.mutant = Some(named.with_context(|| format!("there is no mutant {name}"))?);
             }
-            other => bail!("unknown argument {other}; --seeds A..B, --seed N, --trace, --time 60s, --mutants"),
+            other => {
+                bail!("unknown argument {other}; --seeds A..B, --seed N, --trace, --time 60s, --mutants")
+            }
         }
     }
     Ok(found)
@@ -129,7 +131,11 @@ fn mutants(only: Option<Mutant>) -> ExitCode {
             Some((seed, what)) => println!("{mutant:?}: seed {seed}, {}: {what}", mutant.target()),
             None => {
                 survivors += 1;
-                println!("{mutant:?}: SURVIVES {} seeds unseen by {}", session::MUTANT_SEEDS, mutant.target());
+                println!(
+                    "{mutant:?}: SURVIVES {} seeds unseen by {}",
+                    session::MUTANT_SEEDS,
+                    mutant.target()
+                );
             }
         }
     }

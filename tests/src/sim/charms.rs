@@ -172,7 +172,8 @@ impl SimCharms {
                     remember(&self.world, number, &reply, &mut said).iter().for_each(tell);
                     self.state().calls.push(Kept { tool, args, leads, reply: reply.clone() });
                     if self.world.mix().has(Mutant::ContextMoves) {
-                        let bags = context.relations.values_mut().flat_map(|relation| relation.unit_bags.iter_mut());
+                        let bags =
+                            context.relations.values_mut().flat_map(|relation| relation.unit_bags.iter_mut());
                         bags.filter(|(owner, _)| **owner != self.name)
                             .for_each(|(_, bag)| drop(bag.insert("moved".to_owned(), number.to_string())));
                     }
@@ -247,12 +248,13 @@ impl Charms for SimCharms {
         leads: &dyn Fn() -> bool,
     ) -> Ending {
         self.world.pause().await;
-        self.world.tell(|| format!("{}: hook {}: {} (run {})", self.name, context.cause.hook(), run.operation, run.number));
+        self.world.tell(|| {
+            format!("{}: hook {}: {} (run {})", self.name, context.cause.hook(), run.operation, run.number)
+        });
         if script::is_missing(&context) {
             return Ending { exit: Exit::Missing, writes: Default::default(), said: Vec::new() };
         }
-        let process =
-            Arc::new(Process { run: run.number, talk: Mutex::default(), changed: Notify::new() });
+        let process = Arc::new(Process { run: run.number, talk: Mutex::default(), changed: Notify::new() });
         let lock = {
             let mut state = self.state();
             state.process = Some(process.clone());
@@ -279,12 +281,7 @@ impl Charms for SimCharms {
         self.serve(process, context, Vec::new(), (said, leads)).await
     }
 
-    async fn adopt(
-        &self,
-        run: &Run,
-        said: &dyn Fn(&Said),
-        leads: &dyn Fn() -> bool,
-    ) -> Option<Ending> {
+    async fn adopt(&self, run: &Run, said: &dyn Fn(&Said), leads: &dyn Fn() -> bool) -> Option<Ending> {
         self.world.pause().await;
         let (process, context, calls) = {
             let state = self.state();

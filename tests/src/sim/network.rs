@@ -47,7 +47,9 @@ pub struct Wire {
 
 /// What happens to one message.
 enum Fate {
-    Delivered { doubled: bool },
+    Delivered {
+        doubled: bool,
+    },
     LostBefore,
     LostAfter,
     /// The sender gives up; it takes effect this much later.
@@ -318,7 +320,8 @@ impl Watch for SimWatch {
                 if wire.generation() != self.generation || world.now_ms() >= self.breaks_ms {
                     return Err(unreachable("the connection broke"));
                 }
-                let (restarted, broken) = (pin!(wire.restarted.notified()), pin!(world.sleep_until(self.breaks_ms)));
+                let (restarted, broken) =
+                    (pin!(wire.restarted.notified()), pin!(world.sleep_until(self.breaks_ms)));
                 tokio::select! {
                     biased;
                     shown = &mut next => break shown?,

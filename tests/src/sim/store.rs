@@ -6,9 +6,7 @@ use crate::sim::world::World;
 use api::error::{ApiError, ErrorCode};
 use controller::outside::{Kept, Outside};
 use controller::store::map::Map;
-use controller::store::{
-    ApplyError, Changes, Committed, Compacted, Position, RETRIES_MAX, RunError, Store,
-};
+use controller::store::{ApplyError, Changes, Committed, Compacted, Position, RETRIES_MAX, RunError, Store};
 use sha2::{Digest, Sha256};
 use state::charm::Charm;
 use state::life::Life;
@@ -38,10 +36,13 @@ impl SimStore {
         }
         if self.world.mix().has(Mutant::LifeGoesBack) && self.world.hits(200) {
             let alive = serde_json::to_string(&Life::Alive).expect("plain data");
-            let lives = txn.writes.iter_mut().filter(|(key, value)| key.contains("/unit-life/") && value.is_some());
+            let lives =
+                txn.writes.iter_mut().filter(|(key, value)| key.contains("/unit-life/") && value.is_some());
             lives.for_each(|(_, value)| *value = Some(alive.clone()));
         }
-        if self.world.mix().has(Mutant::ScopeWithoutSettings) && txn.writes.keys().any(|key| key.contains("/scope/")) {
+        if self.world.mix().has(Mutant::ScopeWithoutSettings)
+            && txn.writes.keys().any(|key| key.contains("/scope/"))
+        {
             txn.writes.retain(|key, value| value.is_none() || !key.contains("/bag/"));
         }
         if self.world.mix().has(Mutant::StatusOfRemovedStays) {

@@ -79,7 +79,8 @@ impl Mirror {
         for Change { key, value } in &changes.entries {
             match value {
                 Some(value) => {
-                    let stored = Stored { key: key.clone(), revision: changes.revision, value: value.clone() };
+                    let stored =
+                        Stored { key: key.clone(), revision: changes.revision, value: value.clone() };
                     self.by_key.insert(key.clone(), stored);
                 }
                 None => drop(self.by_key.remove(key)),
@@ -260,7 +261,8 @@ impl System {
                 self.crash(unit);
             } else if self.world.strikes(mix.partition) {
                 let until_ms = self.world.now_ms() + self.world.below(40_000);
-                self.world.tell(|| format!("network: {} is cut off until {until_ms}", self.units[&unit].name));
+                self.world
+                    .tell(|| format!("network: {} is cut off until {until_ms}", self.units[&unit].name));
                 self.wire.cut_off(unit, until_ms);
             }
         } else if self.tasks.is_message(task) && self.world.strikes(mix.message_crash) {
@@ -383,7 +385,8 @@ impl System {
         let (machine, _) = &self.machines[id];
         let machine = machine.clone();
         self.world.tell(|| format!("machine {id}: reboots"));
-        let units: Vec<Uuid> = self.units.iter().filter(|(_, unit)| unit.machine == *id).map(|(id, _)| *id).collect();
+        let units: Vec<Uuid> =
+            self.units.iter().filter(|(_, unit)| unit.machine == *id).map(|(id, _)| *id).collect();
         for unit in units {
             self.crash(unit);
             let unit = &self.units[&unit];
@@ -538,7 +541,8 @@ impl System {
         }
         self.changed_ms = self.world.now_ms();
         let after = Position { history: self.store.history(), revision: self.seen };
-        let changes = finish(self.store.changes_after(after, usize::MAX)).expect("one poll makes few commits");
+        let changes =
+            finish(self.store.changes_after(after, usize::MAX)).expect("one poll makes few commits");
         for changes in &changes {
             self.mirror.take(changes);
             self.world.tell(|| {
@@ -556,11 +560,19 @@ impl System {
 fn told(events: &[state::unit::local::Event]) -> String {
     use state::unit::local::Event;
     let line = |event: &Event| match event {
-        Event::Began(run) => format!("began {} (run {}, attempt {}: {})", run.operation, run.number, run.attempt, run.cause),
-        Event::Finished(record) => format!("record {}: {} {:?}", record.sequence, record.operation, record.outcome),
-        Event::Answered { sequence, refusal, .. } => format!("record {sequence} answered, refusal {refusal:?}"),
+        Event::Began(run) => {
+            format!("began {} (run {}, attempt {}: {})", run.operation, run.number, run.attempt, run.cause)
+        }
+        Event::Finished(record) => {
+            format!("record {}: {} {:?}", record.sequence, record.operation, record.outcome)
+        }
+        Event::Answered { sequence, refusal, .. } => {
+            format!("record {sequence} answered, refusal {refusal:?}")
+        }
         Event::Attaching { .. } => "attaching".to_owned(),
-        Event::Attached { epoch, sequence, .. } => format!("attached, epoch {epoch}, record {sequence} is there"),
+        Event::Attached { epoch, sequence, .. } => {
+            format!("attached, epoch {epoch}, record {sequence} is there")
+        }
         Event::Restored { .. } => "restored from the replica".to_owned(),
         Event::Leader(generation) => format!("leader {generation:?}"),
     };

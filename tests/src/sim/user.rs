@@ -16,8 +16,14 @@ const APPLICATIONS: [&str; 4] = ["db", "web", "cache", "mon"];
 const UNITS_MAX: usize = 6;
 
 fn endpoint(name: &str, role: Role, interface: &str, scope: Scope) -> (String, Endpoint) {
-    let end =
-        Endpoint { name: name.into(), role, interface: interface.into(), scope, limit: None, optional: false };
+    let end = Endpoint {
+        name: name.into(),
+        role,
+        interface: interface.into(),
+        scope,
+        limit: None,
+        optional: false,
+    };
     (name.to_owned(), end)
 }
 
@@ -32,7 +38,8 @@ pub fn charm(name: &str, version: u64) -> Vec<u8> {
             endpoint("ring", Role::Peer, "ring", Scope::Global),
         ],
     };
-    let option = ConfigOption { kind: OptionType::String, default: Some(json!("a")), ..ConfigOption::default() };
+    let option =
+        ConfigOption { kind: OptionType::String, default: Some(json!("a")), ..ConfigOption::default() };
     let action = Action { schema: json!({"type": "object", "properties": {}}), ..Action::default() };
     let charm = Charm {
         name: name.to_owned(),
@@ -94,7 +101,8 @@ impl User {
             45..=59 => {
                 self.told(format!("config {name}"));
                 let value = self.world.below(3).to_string();
-                let change = ConfigChange { set: BTreeMap::from([("level".to_owned(), value)]), reset: Vec::new() };
+                let change =
+                    ConfigChange { set: BTreeMap::from([("level".to_owned(), value)]), reset: Vec::new() };
                 session.configure(model, name, change).await.ok();
             }
             60..=69 => {
@@ -104,7 +112,8 @@ impl User {
                 session.remove_relation(model, ends, false).await.ok();
             }
             70..=79 => {
-                let units: Vec<String> = self.units().await.into_iter().map(|unit| unit.to_string()).collect();
+                let units: Vec<String> =
+                    self.units().await.into_iter().map(|unit| unit.to_string()).collect();
                 if let Some(unit) = units.get(self.world.below(units.len() as u64) as usize) {
                     self.told(format!("remove-unit {unit}"));
                     session.remove_unit(model, unit, false).await.ok();
@@ -117,10 +126,15 @@ impl User {
             85..=89 => self.refresh(name).await,
             90..=94 => self.resolve().await,
             _ => {
-                let units: Vec<String> = self.units().await.into_iter().map(|unit| unit.to_string()).collect();
+                let units: Vec<String> =
+                    self.units().await.into_iter().map(|unit| unit.to_string()).collect();
                 if let Some(unit) = units.get(self.world.below(units.len() as u64) as usize) {
                     self.told(format!("run {unit} act"));
-                    let run = Run { unit: unit.clone(), action: "act".to_owned(), params: BTreeMap::<_, Value>::new() };
+                    let run = Run {
+                        unit: unit.clone(),
+                        action: "act".to_owned(),
+                        params: BTreeMap::<_, Value>::new(),
+                    };
                     session.run(model, run).await.ok();
                 }
             }

@@ -231,7 +231,8 @@ impl World {
     fn advance(&self, until_ms: u64) -> bool {
         let due = {
             let mut state = self.state();
-            let Some(next_ms) = state.timers.keys().next().map(|(at, _)| *at).filter(|at| *at <= until_ms) else {
+            let Some(next_ms) = state.timers.keys().next().map(|(at, _)| *at).filter(|at| *at <= until_ms)
+            else {
                 state.now_ms = state.now_ms.max(until_ms);
                 return false;
             };

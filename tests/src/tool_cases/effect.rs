@@ -91,15 +91,8 @@ impl OnCommit {
                 }
             }
         }
-        problems.extend(
-            by_number
-                .keys()
-                .map(|number| format!("  there is no relation {number}")),
-        );
-        let ports = PortWrites {
-            open: self.open_ports.clone(),
-            close: self.close_ports.clone(),
-        };
+        problems.extend(by_number.keys().map(|number| format!("  there is no relation {number}")));
+        let ports = PortWrites { open: self.open_ports.clone(), close: self.close_ports.clone() };
         if ports != after.writes.ports {
             problems.push(difference("ports", ports, &after.writes.ports));
         }
@@ -109,17 +102,9 @@ impl OnCommit {
         }
         let action = &after.writes.action;
         if (&self.action_results, &self.action_failed) != (&action.results, &action.failed) {
-            problems.push(difference(
-                "action",
-                (&self.action_results, &self.action_failed),
-                action,
-            ));
+            problems.push(difference("action", (&self.action_results, &self.action_failed), action));
         }
-        problems.extend(
-            self.other
-                .keys()
-                .map(|name| format!("  effect {name} is not known here")),
-        );
+        problems.extend(self.other.keys().map(|name| format!("  effect {name} is not known here")));
         problems
     }
 }
@@ -146,10 +131,7 @@ fn said_as_json(context: &HookContext, said: &[Immediate]) -> Map<String, Value>
             }
             Immediate::ActionLog(text) => progress.push(json!(text)),
             Immediate::Output { .. } => {
-                shown.insert(
-                    "output".to_owned(),
-                    json!("the hook's own output is no tool's to say"),
-                );
+                shown.insert("output".to_owned(), json!("the hook's own output is no tool's to say"));
             }
         }
     }

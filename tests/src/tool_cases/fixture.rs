@@ -21,28 +21,17 @@ pub struct Source {
 
 impl Source {
     pub fn of(base: &str) -> Source {
-        Source {
-            base: base.to_owned(),
-            patch: Value::Null,
-        }
+        Source { base: base.to_owned(), patch: Value::Null }
     }
 }
 
 /// The patched fixture. Fixtures are built on each other in the same way.
 pub fn resolve(fixtures: &BTreeMap<String, Value>, source: &Source) -> Result<Value, String> {
-    let fixture = fixtures
-        .get(&source.base)
-        .ok_or(format!("no fixture {}", source.base))?;
+    let fixture = fixtures.get(&source.base).ok_or(format!("no fixture {}", source.base))?;
     let mut resolved = match fixture.get("base").and_then(Value::as_str) {
         Some(base) => {
             let patch = fixture.get("patch").cloned().unwrap_or_default();
-            resolve(
-                fixtures,
-                &Source {
-                    base: base.to_owned(),
-                    patch,
-                },
-            )?
+            resolve(fixtures, &Source { base: base.to_owned(), patch })?
         }
         None => fixture.clone(),
     };
@@ -252,20 +241,11 @@ pub fn context(value: &Value) -> Result<HookContext, String> {
         statuses: Statuses {
             unit: fixture.status.unit.into(),
             application: fixture.status.application.into(),
-            units: fixture
-                .status
-                .units
-                .into_iter()
-                .map(|(unit, status)| (unit, status.into()))
-                .collect(),
+            units: fixture.status.units.into_iter().map(|(unit, status)| (unit, status.into())).collect(),
         },
         opened_ports: ports(fixture.opened_ports),
         machine_ports: machine_ports.collect::<Result<_, String>>()?,
-        networks: fixture
-            .networks
-            .into_iter()
-            .map(|(name, network)| (name, network.into()))
-            .collect(),
+        networks: fixture.networks.into_iter().map(|(name, network)| (name, network.into())).collect(),
         private_address: fixture.private_address.filter(|address| !address.is_empty()),
         public_address: fixture.public_address.filter(|address| !address.is_empty()),
         goal_state: fixture.goal_state.into(),
@@ -278,20 +258,13 @@ fn cause(fixture: &Fixture) -> Result<Cause, String> {
     let hook = fixture.hook.clone();
     if let Some(action) = &fixture.action {
         let params = action.params.clone().unwrap_or_default();
-        return Ok(Cause::Action(Action {
-            name: action.name.clone(),
-            id: action.id.clone(),
-            params,
-        }));
+        return Ok(Cause::Action(Action { name: action.name.clone(), id: action.id.clone(), params }));
     }
     if let Some(relation) = fixture.relation_id {
         let unit = fixture.remote_unit.as_deref().filter(|unit| !unit.is_empty());
         let about = Counterpart {
             relation,
-            unit: unit
-                .map(str::parse)
-                .transpose()
-                .map_err(|error| format!("{error}"))?,
+            unit: unit.map(str::parse).transpose().map_err(|error| format!("{error}"))?,
             application: fixture.remote_app.clone().unwrap_or_default(),
             departing: fixture.departing_unit.clone(),
         };
@@ -300,12 +273,7 @@ fn cause(fixture: &Fixture) -> Result<Cause, String> {
     if let Some(id) = &fixture.hook_storage {
         let storage = fixture.storage.get(id).ok_or("hook_storage names no storage")?;
         let (location, kind) = (storage.location.clone(), storage.kind.clone());
-        return Ok(Cause::Storage {
-            hook,
-            id: id.clone(),
-            location,
-            kind,
-        });
+        return Ok(Cause::Storage { hook, id: id.clone(), location, kind });
     }
     Ok(Cause::Hook(hook))
 }
@@ -313,16 +281,9 @@ fn cause(fixture: &Fixture) -> Result<Cause, String> {
 /// In a fixture the empty endpoint stands for all.
 fn ports(ports: BTreeMap<String, BTreeSet<String>>) -> Ports {
     let named = |name: String| {
-        if name.is_empty() {
-            ALL_ENDPOINTS.to_owned()
-        } else {
-            name
-        }
+        if name.is_empty() { ALL_ENDPOINTS.to_owned() } else { name }
     };
-    ports
-        .into_iter()
-        .map(|(name, ranges)| (named(name), ranges))
-        .collect()
+    ports.into_iter().map(|(name, ranges)| (named(name), ranges)).collect()
 }
 
 /// By endpoint, or just a list.
@@ -369,40 +330,25 @@ impl From<FixtureRelation> for Relation {
 
 impl From<FixtureStatus> for Status {
     fn from(status: FixtureStatus) -> Status {
-        Status {
-            status: status.status,
-            message: status.message,
-            data: status.data,
-        }
+        Status { status: status.status, message: status.message, data: status.data }
     }
 }
 
 impl From<FixtureNetwork> for Network {
     fn from(network: FixtureNetwork) -> Network {
-        let address = |a: FixtureAddress| Address {
-            hostname: a.hostname,
-            value: a.value,
-            cidr: a.cidr,
-        };
+        let address = |a: FixtureAddress| Address { hostname: a.hostname, value: a.value, cidr: a.cidr };
         let devices = network.info.into_iter().map(|device| Device {
             mac: device.mac,
             name: device.name,
             addresses: device.addrs.into_iter().map(address).collect(),
         });
-        Network {
-            devices: devices.collect(),
-            egress: network.egress,
-            ingress: network.ingress,
-        }
+        Network { devices: devices.collect(), egress: network.egress, ingress: network.ingress }
     }
 }
 
 impl From<FixtureGoals> for GoalState {
     fn from(goals: FixtureGoals) -> GoalState {
-        let goal = |goal: FixtureGoal| Goal {
-            status: goal.status,
-            since: goal.since,
-        };
+        let goal = |goal: FixtureGoal| Goal { status: goal.status, since: goal.since };
         let all =
             |goals: BTreeMap<String, FixtureGoal>| goals.into_iter().map(|(k, g)| (k, goal(g))).collect();
         GoalState {

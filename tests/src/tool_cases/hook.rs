@@ -52,8 +52,7 @@ struct HookNotice {
 
 impl EnvCase {
     pub fn problems(&self, fixtures: &BTreeMap<String, Value>) -> Vec<String> {
-        self.run(fixtures)
-            .unwrap_or_else(|problem| vec![format!("  {problem}")])
+        self.run(fixtures).unwrap_or_else(|problem| vec![format!("  {problem}")])
     }
 
     fn run(&self, fixtures: &BTreeMap<String, Value>) -> Result<Vec<String>, String> {
@@ -88,12 +87,7 @@ impl EnvCase {
 
 fn proxy(settings: &BTreeMap<String, String>) -> Proxy {
     let setting = |name: &str| settings.get(name).cloned().unwrap_or_default();
-    Proxy {
-        http: setting("http"),
-        https: setting("https"),
-        ftp: setting("ftp"),
-        no_proxy: setting("no"),
-    }
+    Proxy { http: setting("http"), https: setting("https"), ftp: setting("ftp"), no_proxy: setting("no") }
 }
 
 impl HookKind {
@@ -103,17 +97,11 @@ impl HookKind {
             let about = Counterpart {
                 relation,
                 unit: self.remote_unit.clone(),
-                application: self
-                    .remote_app
-                    .clone()
-                    .unwrap_or_else(|| there.remote_application.clone()),
+                application: self.remote_app.clone().unwrap_or_else(|| there.remote_application.clone()),
                 departing: self.departing_unit.clone(),
             };
             return Ok(match self.kind.starts_with("relation-") {
-                true => Cause::Relation {
-                    hook: format!("{}-{}", there.endpoint, self.kind),
-                    about,
-                },
+                true => Cause::Relation { hook: format!("{}-{}", there.endpoint, self.kind), about },
                 false => Cause::Commands(Some(about)),
             });
         }
@@ -130,10 +118,7 @@ impl HookKind {
         }
         if let Some(id) = &self.secret {
             let secret = &fixture["secrets"][id];
-            let label = secret
-                .get("consumer_label")
-                .or(secret.get("label"))
-                .and_then(Value::as_str);
+            let label = secret.get("consumer_label").or(secret.get("label")).and_then(Value::as_str);
             return Ok(Cause::Secret {
                 hook: self.kind.clone(),
                 id: id.clone(),
@@ -148,11 +133,7 @@ impl HookKind {
             return Ok(Cause::Workload {
                 hook: format!("{workload}-{}", self.kind),
                 workload: workload.clone(),
-                notice: notice.map(|n| Notice {
-                    id: n.id.clone(),
-                    kind: n.kind.clone(),
-                    key: n.key.clone(),
-                }),
+                notice: notice.map(|n| Notice { id: n.id.clone(), kind: n.kind.clone(), key: n.key.clone() }),
                 check: self.check.clone(),
             });
         }
@@ -207,11 +188,7 @@ impl DispatchCase {
             }
             Dispatch::Missing if action => {
                 let message = missing_action(&UnitName::new("myapp", 0));
-                result == "failed"
-                    && expect
-                        .message
-                        .as_ref()
-                        .is_none_or(|expected| *expected == message)
+                result == "failed" && expect.message.as_ref().is_none_or(|expected| *expected == message)
             }
             Dispatch::Missing => matches!(result, "missing" | "skipped" | "skip" | "success" | "ok"),
             Dispatch::Failed(text) => {

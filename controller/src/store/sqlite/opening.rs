@@ -38,12 +38,7 @@ pub struct Options {
 
 impl Options {
     pub fn new(fresh_history: Uuid) -> Options {
-        Options {
-            fresh_history,
-            restored: false,
-            changes_kept: CHANGES_KEPT,
-            pages_max: None,
-        }
+        Options { fresh_history, restored: false, changes_kept: CHANGES_KEPT, pages_max: None }
     }
 }
 
@@ -69,10 +64,7 @@ pub(super) struct Opened {
 }
 
 pub(super) fn open(folder: &Path, options: &Options) -> Result<Opened, OpenError> {
-    let failed = |why: String| OpenError::Failed {
-        folder: folder.to_owned(),
-        why,
-    };
+    let failed = |why: String| OpenError::Failed { folder: folder.to_owned(), why };
     let lock = lock(folder)?;
     let file = folder.join("store.sqlite");
     if let Some(found) = newer_schema(&file).map_err(|e| failed(e.to_string()))? {
@@ -82,14 +74,7 @@ pub(super) fn open(folder: &Path, options: &Options) -> Result<Opened, OpenError
     let (history, newest) =
         settle_history(&connection, folder, options).map_err(|e| failed(e.to_string()))?;
     let sidecar = Sidecar::create(folder, history, newest).map_err(|e| failed(e.to_string()))?;
-    Ok(Opened {
-        lock,
-        file,
-        connection,
-        sidecar,
-        history,
-        newest,
-    })
+    Ok(Opened { lock, file, connection, sidecar, history, newest })
 }
 
 /// The kernel's lock on `store.lock`. It also ends with the process.
@@ -104,18 +89,10 @@ impl Drop for Lock {
 
 /// Takes the lock and leaves our name in the file.
 fn lock(folder: &Path) -> Result<Lock, OpenError> {
-    let failed = |e: std::io::Error| OpenError::Failed {
-        folder: folder.to_owned(),
-        why: e.to_string(),
-    };
+    let failed = |e: std::io::Error| OpenError::Failed { folder: folder.to_owned(), why: e.to_string() };
     let path = folder.join("store.lock");
-    let mut file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(path)
-        .map_err(failed)?;
+    let mut file =
+        OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(failed)?;
     match file.try_lock() {
         Ok(()) => {
             file.set_len(0).map_err(failed)?;
@@ -125,16 +102,8 @@ fn lock(folder: &Path) -> Result<Lock, OpenError> {
         Err(TryLockError::WouldBlock) => {
             let mut holder = String::new();
             file.read_to_string(&mut holder).map_err(failed)?;
-            let holder = if holder.is_empty() {
-                "another process"
-            } else {
-                holder.trim_end()
-            }
-            .to_owned();
-            Err(OpenError::InUse {
-                folder: folder.to_owned(),
-                holder,
-            })
+            let holder = if holder.is_empty() { "another process" } else { holder.trim_end() }.to_owned();
+            Err(OpenError::InUse { folder: folder.to_owned(), holder })
         }
         Err(TryLockError::Error(e)) => Err(failed(e)),
     }
@@ -176,13 +145,9 @@ fn settle_history(
 ) -> Result<(Uuid, Revision), Box<dyn std::error::Error>> {
     let newest = newest(connection)?;
     let known: Option<String> = connection
-        .query_row("SELECT value FROM meta WHERE name = 'history'", [], |row| {
-            row.get(0)
-        })
+        .query_row("SELECT value FROM meta WHERE name = 'history'", [], |row| row.get(0))
         .optional()?;
-    let known = known
-        .map(|text| text.parse::<Uuid>().map_err(|e| e.to_string()))
-        .transpose()?;
+    let known = known.map(|text| text.parse::<Uuid>().map_err(|e| e.to_string())).transpose()?;
     let seen = Sidecar::load(folder);
     let continued = known.filter(|known| {
         !options.restored && seen.is_none_or(|seen| seen.history == *known && seen.revision <= newest)
@@ -191,10 +156,7 @@ fn settle_history(
         return Ok((history, newest));
     }
     let history = options.fresh_history;
-    connection.execute(
-        "INSERT OR REPLACE INTO meta VALUES ('history', ?1)",
-        [history.to_string()],
-    )?;
+    connection.execute("INSERT OR REPLACE INTO meta VALUES ('history', ?1)", [history.to_string()])?;
     Ok((history, newest))
 }
 
@@ -209,25 +171,15 @@ impl Sidecar {
     /// What the last process left. Unreadable is as good as absent.
     fn load(folder: &Path) -> Option<Position> {
         let text = std::fs::read_to_string(folder.join("history.yaml")).ok()?;
-        let field = |name: &str| {
-            text.lines()
-                .find_map(|line| line.strip_prefix(name))
-                .map(str::trim)
-        };
+        let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
         let history = field("history:")?.parse().ok()?;
-        Some(Position {
-            history,
-            revision: field("revision:")?.parse().ok()?,
-        })
+        Some(Position { history, revision: field("revision:")?.parse().ok()? })
     }
 
     /// Replaces the file whole and synced, together with the database's own entry in the folder.
     fn create(folder: &Path, history: Uuid, revision: Revision) -> std::io::Result<Sidecar> {
         let beside = folder.join("history.yaml.new");
-        let sidecar = Sidecar {
-            file: File::create(&beside)?,
-            history,
-        };
+        let sidecar = Sidecar { file: File::create(&beside)?, history };
         sidecar.note(revision)?;
         sidecar.file.sync_all()?;
         std::fs::rename(&beside, folder.join("history.yaml"))?;

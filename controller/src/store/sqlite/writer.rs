@@ -40,20 +40,14 @@ where
     fn decide(&mut self, newest: &dyn Reader) -> Option<Txn> {
         let mut draft = Draft::new(newest);
         let decided = match (self.transition)(&mut draft) {
-            Ok(answer) => draft
-                .finish()
-                .map(|txn| (answer, txn))
-                .map_err(RunError::TooLarge),
+            Ok(answer) => draft.finish().map(|txn| (answer, txn)).map_err(RunError::TooLarge),
             Err(refusal) => Err(RunError::Refused(refusal)),
         };
         let (decided, txn) = match decided {
             Ok((answer, txn)) => (Ok(answer), Some(txn)),
             Err(error) => (Err(error), None),
         };
-        debug_assert!(
-            txn.as_ref().is_none_or(|txn| txn.check(newest).is_ok()),
-            "what was just read holds"
-        );
+        debug_assert!(txn.as_ref().is_none_or(|txn| txn.check(newest).is_ok()), "what was just read holds");
         self.decided = Some(decided);
         txn
     }
@@ -109,18 +103,14 @@ impl Writer {
                 batch.push(next);
             }
             if let Some(why) = self.broken.borrow().clone() {
-                batch
-                    .into_iter()
-                    .for_each(|r| r.answer(Err(Failure::Broken(why.clone()))));
+                batch.into_iter().for_each(|r| r.answer(Err(Failure::Broken(why.clone()))));
                 continue;
             }
             match self.commit(&mut batch) {
                 Ok(revisions) => self.publish(batch, &revisions),
                 Err(error) => {
                     let failure = self.fail(&error);
-                    batch
-                        .into_iter()
-                        .for_each(|request| request.answer(Err(failure.clone())));
+                    batch.into_iter().for_each(|request| request.answer(Err(failure.clone())));
                 }
             }
         }
@@ -133,10 +123,7 @@ impl Writer {
         let transaction = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)?;
         let mut revisions = Vec::with_capacity(batch.len());
         for request in batch {
-            let txn = request.decide(&Newest {
-                connection: &self.connection,
-                revision: newest,
-            });
+            let txn = request.decide(&Newest { connection: &self.connection, revision: newest });
             if let Some(txn) = txn
                 && write(&transaction, &txn, newest + 1)?
             {
@@ -144,9 +131,7 @@ impl Writer {
             }
             revisions.push(newest);
         }
-        let oldest = (newest + 1)
-            .saturating_sub(self.changes_kept)
-            .min(self.oldest + PRUNE_MAX);
+        let oldest = (newest + 1).saturating_sub(self.changes_kept).min(self.oldest + PRUNE_MAX);
         if newest > before && oldest > self.oldest {
             let mut prune = transaction.prepare_cached("DELETE FROM changes WHERE revision < ?1")?;
             prune.execute([oldest as i64])?;
@@ -190,22 +175,15 @@ fn write(transaction: &Transaction<'_>, txn: &Txn, revision: Revision) -> rusqli
     let mut log = transaction.prepare_cached("INSERT INTO changes VALUES (?1, ?2, ?3, ?4, ?5)")?;
     let mut changed = false;
     for (key, value) in &txn.writes {
-        let before: Option<(i64, String)> = get
-            .query_row([key], |row| Ok((row.get(0)?, row.get(1)?)))
-            .optional()?;
+        let before: Option<(i64, String)> =
+            get.query_row([key], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
         match value {
             Some(value) => put.execute(params![key, revision as i64, value])?,
             None if before.is_none() => continue,
             None => remove.execute([key])?,
         };
         let (revision_before, value_before) = before.unzip();
-        log.execute(params![
-            revision as i64,
-            key,
-            value,
-            revision_before,
-            value_before
-        ])?;
+        log.execute(params![revision as i64, key, value, revision_before, value_before])?;
         changed = true;
     }
     Ok(changed)

@@ -183,7 +183,10 @@ fn an_older_epoch_is_fenced_and_a_repeated_attach_is_not_a_new_one() {
     world.deploy("web", "web", 1);
     let old = Agent::attach(&mut world, "web/0");
     let attach = |world: &mut World, nonce| {
-        world.run(|draft, _| session::attach(draft, MODEL, old.unit, Uuid(nonce), 0)).expect("it is there").epoch
+        world
+            .run(|draft, _| session::attach(draft, MODEL, old.unit, Uuid(nonce), 0))
+            .expect("it is there")
+            .epoch
     };
     assert_eq!(attach(&mut world, 1), old.epoch + 1);
     assert_eq!(attach(&mut world, 1), old.epoch + 1, "the reply was lost");

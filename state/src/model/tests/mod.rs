@@ -245,7 +245,8 @@ impl Agent {
     pub fn attach(world: &mut World, name: &str) -> Agent {
         let unit = world.unit(name);
         let nonce = Uuid(u128::from(world.documents.revision) + 1_000_000);
-        let attached = world.run(|draft, _| session::attach(draft, MODEL, unit, nonce, 0)).expect("it attaches");
+        let attached =
+            world.run(|draft, _| session::attach(draft, MODEL, unit, nonce, 0)).expect("it attaches");
         let local =
             attached.replica.map_or_else(|| Local::new(unit, name.parse().expect("a name")), |r| r.local);
         Agent { unit, epoch: attached.epoch, local }

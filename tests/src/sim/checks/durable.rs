@@ -25,7 +25,9 @@ impl Check for Durable {
                     since.iter().for_each(|event| known.apply(event));
                     if known != **local {
                         let (known, loaded) = ((known.run, known.sequence), (local.run, local.sequence));
-                        found.push(format!("{unit}: run and record {known:?} were acknowledged, {loaded:?} is there"));
+                        found.push(format!(
+                            "{unit}: run and record {known:?} were acknowledged, {loaded:?} is there"
+                        ));
                     }
                 }
                 self.0.insert(*unit, ((**local).clone(), Vec::new()));

@@ -33,7 +33,8 @@ impl Effects {
         }
         let value = number(record.writes.state.get(COUNTER)?.as_ref()?);
         let before = self.counted.insert(unit, value).unwrap_or(0);
-        (value != before + 1).then(|| format!("{unit}: record {} counts {value} after {before}", record.sequence))
+        (value != before + 1)
+            .then(|| format!("{unit}: record {} counts {value} after {before}", record.sequence))
     }
 }
 
@@ -75,7 +76,8 @@ impl Check for Effects {
                 let shown = bag.and_then(|bag| bag.values.get(COUNTER).map(|value| number(value)));
                 let said = self.said.get(&(*unit, *relation)).copied();
                 if end.rests && shown != said {
-                    found.push(format!("{name} said {said:?} in relation {relation}, and {shown:?} is there"));
+                    found
+                        .push(format!("{name} said {said:?} in relation {relation}, and {shown:?} is there"));
                 }
             }
         }

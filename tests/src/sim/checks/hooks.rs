@@ -57,7 +57,9 @@ impl Unit {
                 hold(self.stopped || !self.started, "what was started is stopped before remove");
                 self.removed = true;
             }
-            Hook::Relation { event: RelationEvent::Joined { .. } | RelationEvent::Changed { .. }, .. } => {
+            Hook::Relation {
+                event: RelationEvent::Joined { .. } | RelationEvent::Changed { .. }, ..
+            } => {
                 hold(self.started, "start comes before the news of relations");
                 hold(!self.stopped, "no news of relations after stop");
                 hold(!self.config_owed, "config-changed follows upgrade-charm");

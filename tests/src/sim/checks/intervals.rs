@@ -19,8 +19,12 @@ impl Intervals {
             Event::Began(run) => {
                 let open = self.begun.insert(unit, run.clone())?;
                 let again = open.operation.same_as(&run.operation) && run.attempt == open.attempt + 1;
-                (!again).then(|| format!("{unit}: run {} of {} was begun and has no end, and {} (attempt {}) begins",
-                    open.number, open.operation, run.operation, run.attempt))
+                (!again).then(|| {
+                    format!(
+                        "{unit}: run {} of {} was begun and has no end, and {} (attempt {}) begins",
+                        open.number, open.operation, run.operation, run.attempt
+                    )
+                })
             }
             Event::Finished(record) if record.operation != Operation::Restate => {
                 let open = self.begun.remove(&unit)?;
@@ -45,7 +49,9 @@ impl Check for Intervals {
         match fact {
             Fact::HookBegan { unit, run, locked } => {
                 if let Some(other) = self.running.insert(*unit, *run) {
-                    found.push(format!("{unit}: the hook of run {run} begins while that of run {other} lives"));
+                    found.push(format!(
+                        "{unit}: the hook of run {run} begins while that of run {other} lives"
+                    ));
                 }
                 if !locked {
                     found.push(format!("{unit}: the hook of run {run} begins without the machine's lock"));

@@ -19,7 +19,8 @@ impl Check for Lives {
                 continue;
             }
             let life = change.value.as_ref();
-            let life: Option<Life> = life.map(|text| serde_json::from_str(text).expect("documents are what was written"));
+            let life: Option<Life> =
+                life.map(|text| serde_json::from_str(text).expect("documents are what was written"));
             let before = self.0.insert(change.key.clone(), life);
             let on = match (before, life) {
                 (None, _) | (Some(Some(_)), None) => true,

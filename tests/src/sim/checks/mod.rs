@@ -25,11 +25,24 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug)]
 pub enum Fact {
     /// These events are durable, and the agent was told so (or a crash kept it from being told).
-    Recorded { unit: Uuid, events: Vec<Event> },
+    Recorded {
+        unit: Uuid,
+        events: Vec<Event>,
+    },
     /// An agent starts and finds this.
-    Loaded { unit: Uuid, local: Box<Local> },
-    HookBegan { unit: Uuid, run: u64, locked: bool },
-    HookEnded { unit: Uuid, run: u64 },
+    Loaded {
+        unit: Uuid,
+        local: Box<Local>,
+    },
+    HookBegan {
+        unit: Uuid,
+        run: u64,
+        locked: bool,
+    },
+    HookEnded {
+        unit: Uuid,
+        run: u64,
+    },
     /// From here on nothing changes any more: agents are only restarted.
     OnlyRestarts,
     /// A part of the world saw a promise broken: which check's, and how.

@@ -36,7 +36,10 @@ impl Check for Once {
                 found.push(format!("{unit}: record {} is applied after record {before}", replica.sequence));
             }
             if self.journaled.get(&(unit, replica.sequence)) != Some(&replica.digest) {
-                found.push(format!("{unit}: record {} is applied and was not journaled like this", replica.sequence));
+                found.push(format!(
+                    "{unit}: record {} is applied and was not journaled like this",
+                    replica.sequence
+                ));
             }
         }
     }

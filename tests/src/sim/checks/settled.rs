@@ -78,14 +78,20 @@ impl Check for Settled {
             }
             let relations = read_all::<()>(end.reader, &end.model.scopes_of(*unit)).len();
             if relations != local.relations.len() {
-                found.push(format!("{name} is in {relations} scopes and knows {} relations", local.relations.len()));
+                found.push(format!(
+                    "{name} is in {relations} scopes and knows {} relations",
+                    local.relations.len()
+                ));
             }
-            for (number, relation) in local.relations.iter().filter(|(_, relation)| !relation.place.implicit) {
+            for (number, relation) in local.relations.iter().filter(|(_, relation)| !relation.place.implicit)
+            {
                 let delivered: BTreeMap<String, Version> =
                     relation.members.iter().map(|(unit, version)| (unit.to_string(), *version)).collect();
                 let there = Settled::members(end, *unit, relation.uuid);
                 if delivered != there {
-                    found.push(format!("{name} in relation {number} was told of {delivered:?}, there is {there:?}"));
+                    found.push(format!(
+                        "{name} in relation {number} was told of {delivered:?}, there is {there:?}"
+                    ));
                 }
             }
         }

@@ -48,10 +48,7 @@ pub struct Room {
 
 impl Room {
     pub const fn new() -> Self {
-        Room {
-            small: [0; _],
-            request: [0; _],
-        }
+        Room { small: [0; _], request: [0; _] }
     }
 }
 

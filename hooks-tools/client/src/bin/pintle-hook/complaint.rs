@@ -21,11 +21,9 @@ pub fn complain(pieces: &[&[u8]]) -> u8 {
 pub fn explain(failure: &Failure, socket: &[u8]) -> u8 {
     match failure {
         Failure::Connect(errno) => complain(&[b"dial unix ", socket, b": connect: ", reason(*errno)]),
-        Failure::PathTooLong => complain(&[
-            b"dial unix ",
-            socket,
-            b": connect: the path is longer than 107 bytes",
-        ]),
+        Failure::PathTooLong => {
+            complain(&[b"dial unix ", socket, b": connect: the path is longer than 107 bytes"])
+        }
         Failure::Stranger(uid) => complain(&[
             b"dial unix ",
             socket,

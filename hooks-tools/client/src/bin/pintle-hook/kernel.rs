@@ -77,11 +77,7 @@ unsafe fn system(call: usize, args: [usize; 6]) -> Result<usize, Errno> {
             in("x4") e, in("x5") f, options(nostack));
     }
     // Errors are -4095 to -1.
-    if (-4095..0).contains(&result) {
-        Err(Errno(result.unsigned_abs() as u16))
-    } else {
-        Ok(result as usize)
-    }
+    if (-4095..0).contains(&result) { Err(Errno(result.unsigned_abs() as u16)) } else { Ok(result as usize) }
 }
 
 /// # Safety
@@ -106,12 +102,7 @@ pub fn exit(code: u8) -> ! {
 /// Up to `into.len()` bytes; 0 is the end.
 pub fn read(fd: Fd, into: &mut [u8]) -> Result<usize, Errno> {
     // SAFETY: the kernel writes into that slice only.
-    unsafe {
-        uninterrupted(
-            number::READ,
-            [fd, into.as_mut_ptr() as usize, into.len(), 0, 0, 0],
-        )
-    }
+    unsafe { uninterrupted(number::READ, [fd, into.as_mut_ptr() as usize, into.len(), 0, 0, 0]) }
 }
 
 pub fn write(fd: Fd, bytes: &[u8]) -> Result<usize, Errno> {
@@ -135,12 +126,7 @@ pub fn write_pieces(fd: Fd, pieces: &[&[u8]]) -> Result<usize, Errno> {
 pub fn send(fd: Fd, bytes: &[u8]) -> Result<usize, Errno> {
     const NO_SIGNAL: usize = 0x4000;
     // SAFETY: the kernel reads that slice only.
-    unsafe {
-        uninterrupted(
-            number::SENDTO,
-            [fd, bytes.as_ptr() as usize, bytes.len(), NO_SIGNAL, 0, 0],
-        )
-    }
+    unsafe { uninterrupted(number::SENDTO, [fd, bytes.as_ptr() as usize, bytes.len(), NO_SIGNAL, 0, 0]) }
 }
 
 pub fn close(fd: Fd) {
@@ -156,11 +142,7 @@ pub fn wait_until_ready(fd: Fd, write: bool) -> Result<(), Errno> {
         events: i16,
         returned: i16,
     }
-    let mut poll = Poll {
-        fd: fd as i32,
-        events: if write { 4 } else { 1 },
-        returned: 0,
-    };
+    let mut poll = Poll { fd: fd as i32, events: if write { 4 } else { 1 }, returned: 0 };
     // SAFETY: the kernel reads and writes that one entry; no time limit, no signal mask.
     unsafe { uninterrupted(number::PPOLL, [&raw mut poll as usize, 1, 0, 0, 0, 0]) }.map(|_| ())
 }
@@ -174,10 +156,7 @@ pub fn connect(path: &[u8]) -> Result<Fd, Errno> {
         family: u16,
         path: [u8; SOCKET_PATH_BYTES_MAX + 1],
     }
-    let mut address = Address {
-        family: UNIX,
-        path: [0; SOCKET_PATH_BYTES_MAX + 1],
-    };
+    let mut address = Address { family: UNIX, path: [0; SOCKET_PATH_BYTES_MAX + 1] };
     for (to, from) in address.path[..SOCKET_PATH_BYTES_MAX].iter_mut().zip(path) {
         *to = *from;
     }
@@ -202,24 +181,14 @@ pub fn peer_uid(fd: Fd) -> Result<u32, Errno> {
     let mut bytes = size_of_val(&credentials) as u32;
     let (to, length) = (&raw mut credentials as usize, &raw mut bytes as usize);
     // SAFETY: the kernel writes at most `bytes` bytes there, and their number.
-    unsafe {
-        system(
-            number::GETSOCKOPT,
-            [fd, SOCKET_LEVEL, PEER_CREDENTIALS, to, length, 0],
-        )
-    }?;
+    unsafe { system(number::GETSOCKOPT, [fd, SOCKET_LEVEL, PEER_CREDENTIALS, to, length, 0]) }?;
     Ok(credentials[1])
 }
 
 /// The working directory, absolute.
 pub fn current_directory(into: &mut [u8; PATH_BYTES_MAX]) -> Result<&[u8], Errno> {
     // SAFETY: the kernel writes into that array only.
-    let bytes = unsafe {
-        system(
-            number::GETCWD,
-            [into.as_mut_ptr() as usize, into.len(), 0, 0, 0, 0],
-        )
-    }?;
+    let bytes = unsafe { system(number::GETCWD, [into.as_mut_ptr() as usize, into.len(), 0, 0, 0, 0]) }?;
     // The zero byte at the end is counted. A directory outside our root begins with a bracket.
     match into.get(..bytes.saturating_sub(1)) {
         Some(path) if path.first() == Some(&b'/') => Ok(path),
@@ -240,10 +209,7 @@ pub fn exists(path: &[u8]) -> bool {
 }
 
 pub fn sleep(milliseconds: u32) {
-    let time = [
-        u64::from(milliseconds) / 1000,
-        u64::from(milliseconds) % 1000 * 1_000_000,
-    ];
+    let time = [u64::from(milliseconds) / 1000, u64::from(milliseconds) % 1000 * 1_000_000];
     // SAFETY: the kernel reads that time only. Woken early, the caller just looks earlier.
     let _ = unsafe { system(number::NANOSLEEP, [time.as_ptr() as usize, 0, 0, 0, 0, 0]) };
 }
@@ -262,11 +228,6 @@ pub fn memory(bytes: usize) -> Result<&'static mut [u8], Errno> {
 /// Fills `into` from the kernel's source of randomness.
 pub fn random(into: &mut [u8; 16]) -> Result<(), Errno> {
     // SAFETY: the kernel writes into that array only. So few bytes are never cut short.
-    unsafe {
-        uninterrupted(
-            number::GETRANDOM,
-            [into.as_mut_ptr() as usize, into.len(), 0, 0, 0, 0],
-        )
-    }
-    .map(|_| ())
+    unsafe { uninterrupted(number::GETRANDOM, [into.as_mut_ptr() as usize, into.len(), 0, 0, 0, 0]) }
+        .map(|_| ())
 }

@@ -100,11 +100,7 @@ fn run(process: &Process, tool: &[u8], args: Texts, room: &mut Room) -> u8 {
         return complain(&[b"JUJU_AGENT_SOCKET_NETWORK not set"]);
     };
     if network != b"unix" {
-        return complain(&[
-            b"JUJU_AGENT_SOCKET_NETWORK is ",
-            network,
-            b": only unix is supported",
-        ]);
+        return complain(&[b"JUJU_AGENT_SOCKET_NETWORK is ", network, b": only unix is supported"]);
     }
     let mut call_id = process.random.unwrap_or_default();
     if process.random.is_none()
@@ -112,20 +108,11 @@ fn run(process: &Process, tool: &[u8], args: Texts, room: &mut Room) -> u8 {
     {
         return complain(&[b"getrandom: ", complaint::reason(errno)]);
     }
-    let call = Call {
-        call_id,
-        context_id,
-        cwd,
-        tool,
-    };
+    let call = Call { call_id, context_id, cwd, tool };
     let Ok(request_bytes) = encode_request(&mut room.request, &call, args) else {
         return complain(&[b"arguments too large: more than 1 MiB"]);
     };
-    let question = Question {
-        socket,
-        uid: process.uid,
-        request_bytes,
-    };
+    let question = Question { socket, uid: process.uid, request_bytes };
     match call::ask(&question, room) {
         Ok((code, stdout, stderr)) => {
             // Both are tried, stdout first; an answer that could not be delivered is no success.

@@ -63,12 +63,7 @@ unsafe extern "C" fn memset(to: *mut u8, byte: i32, n: usize) -> *mut u8 {
 unsafe extern "C" fn memcmp(a: *const u8, b: *const u8, n: usize) -> i32 {
     for i in 0..n {
         // SAFETY: i is below n. Volatile, so that this stays a loop.
-        let (x, y) = unsafe {
-            (
-                a.wrapping_add(i).read_volatile(),
-                b.wrapping_add(i).read_volatile(),
-            )
-        };
+        let (x, y) = unsafe { (a.wrapping_add(i).read_volatile(), b.wrapping_add(i).read_volatile()) };
         if x != y {
             return i32::from(x) - i32::from(y);
         }

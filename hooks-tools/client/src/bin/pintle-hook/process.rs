@@ -29,12 +29,7 @@ impl Process {
                 end = end.add(1);
             }
             let mut pair = end.add(1).cast::<usize>();
-            let mut process = Process {
-                args,
-                environment,
-                uid: None,
-                random: None,
-            };
+            let mut process = Process { args, environment, uid: None, random: None };
             while *pair != 0 {
                 let value = *pair.add(1);
                 if *pair == EFFECTIVE_UID {
@@ -56,9 +51,7 @@ impl Process {
     /// The first variable of that name, unless it is empty.
     pub fn variable(&self, name: &[u8]) -> Option<&'static [u8]> {
         let named = |text: &'static [u8]| text.strip_prefix(name)?.strip_prefix(b"=");
-        Texts(self.environment)
-            .find_map(named)
-            .filter(|value| !value.is_empty())
+        Texts(self.environment).find_map(named).filter(|value| !value.is_empty())
     }
 }
 
