@@ -78,7 +78,7 @@ async fn a_doubled_commit_is_applied_once_and_answered_alike() {
 }
 
 #[tokio::test]
-async fn the_same_nonce_gets_the_same_epoch_and_another_one_ends_the_older_session() {
+async fn the_same_nonce_gets_the_same_epoch_and_another_one_waits_for_the_older_session_to_end() {
     let story = Story::in_memory().await;
     story.deploy("web", 1).await;
     let old = story.agent_of("web/0").await;
@@ -86,8 +86,13 @@ async fn the_same_nonce_gets_the_same_epoch_and_another_one_ends_the_older_sessi
     assert!(delta(&mut watch).await.full);
     let again = old.api.attach(Attach { nonce: Uuid(1), epoch: old.epoch }).await.expect("a lost reply");
     assert_eq!(again.epoch, old.epoch);
+    let beside = old.api.attach(Attach { nonce: Uuid(2), epoch: old.epoch }).await;
+    assert_eq!(beside.expect_err("the older one lives").code, ErrorCode::Blocked);
+    drop(watch);
     let new = Agent::attach(old.api.clone(), 2).await;
     assert_eq!(new.epoch, old.epoch + 1);
+    let copy =
+        old.api.attach(Attach { nonce: Uuid(3), epoch: old.epoch }).await.expect_err("a copy's folder");
 
     let record = old.record(Operation::Hook(Hook::Install));
     let commit = old.api.commit(Commit { epoch: old.epoch, record }).await.expect_err("a copy");
@@ -95,8 +100,7 @@ async fn the_same_nonce_gets_the_same_epoch_and_another_one_ends_the_older_sessi
     let report = old.api.report(report).await.expect_err("a copy");
     let claim = old.api.claim(Claim { epoch: old.epoch, release: false }).await.expect_err("a copy");
     let reopened = old.api.watch(old.epoch, None).await.err().expect("a copy");
-    let ended = watch.next().await.expect_err("the stream of a copy ends");
-    for error in [commit, report, claim, reopened, ended] {
+    for error in [copy, commit, report, claim, reopened] {
         assert_eq!(error.code, ErrorCode::Fenced, "{error}");
     }
 }

@@ -262,8 +262,9 @@ impl Charms for SimCharms {
             state.calls.clear();
             state.lock.upgrade()
         };
+        let inherits = !self.world.mix().has(Mutant::OrphanIsIgnored);
         self.world.note(Fact::HookBegan { unit: self.unit, run: run.number, locked: lock.is_some() });
-        process.talk().lock = lock;
+        process.talk().lock = lock.filter(|_| inherits);
         let (world, of, cause) = (self.world.clone(), process.clone(), context.clone());
         let unit = self.unit;
         self.world.release(async move {

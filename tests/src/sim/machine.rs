@@ -1,6 +1,7 @@
 //! Machines: the hook lock and the boot of each, a stand-in for the machine agent over the production plan, and one
 //! for the provider that makes and takes machines.
 
+use crate::sim::mutants::Mutant;
 use crate::sim::network::{SimSession, Wire};
 use crate::sim::world::{Command, World};
 use api::error::{ApiError, ErrorCode};
@@ -126,6 +127,7 @@ async fn execute(
                 world.command(Command::Deploy { machine: machine.id, unit, name });
             }
             Step::Keep(unit) => world.command(Command::Keep(unit)),
+            Step::Recall(_) if world.mix().has(Mutant::DeadAreNotRecalled) => {}
             Step::Recall(unit) => {
                 world.command(Command::Recall(unit));
                 world.pause().await;

@@ -15,7 +15,7 @@ pub enum Mutant {
     ForgetsStart,
     /// After a restart, the hook that was interrupted is forgotten.
     ForgetsInterrupted,
-    /// The hook that outlived its agent is taken for dead.
+    /// The hook that outlived its agent is taken for dead, and does not hold the lock that would say otherwise.
     OrphanIsIgnored,
     /// A hook that fails publishes what it wrote.
     FailedHookPublishes,
@@ -25,8 +25,8 @@ pub enum Mutant {
     CommitIsLostButAnswered,
     /// A delta is lost, its position shown all the same.
     DeltaIsLost,
-    /// The store does not check what a transition read.
-    ReadsAreNotChecked,
+    /// The store does not check "somebody is" and "nobody else is".
+    SetsAreNotChecked,
     /// A Dying unit is Alive again.
     LifeGoesBack,
     /// A scope is entered without the unit's settings.
@@ -52,7 +52,7 @@ impl Mutant {
         Mutant::ContextMoves,
         Mutant::CommitIsLostButAnswered,
         Mutant::DeltaIsLost,
-        Mutant::ReadsAreNotChecked,
+        Mutant::SetsAreNotChecked,
         Mutant::LifeGoesBack,
         Mutant::ScopeWithoutSettings,
         Mutant::StatusOfRemovedStays,
@@ -72,7 +72,7 @@ impl Mutant {
             Mutant::ContextMoves => "snapshot",
             Mutant::CommitIsLostButAnswered => "settled",
             Mutant::DeltaIsLost => "settled",
-            Mutant::ReadsAreNotChecked => "serial",
+            Mutant::SetsAreNotChecked => "documents",
             Mutant::LifeGoesBack => "lives",
             Mutant::ScopeWithoutSettings | Mutant::StatusOfRemovedStays => "documents",
             Mutant::AppliesTwice => "once",
@@ -84,7 +84,7 @@ impl Mutant {
     pub fn is_of_the_store(self) -> bool {
         matches!(
             self,
-            Mutant::ReadsAreNotChecked
+            Mutant::SetsAreNotChecked
                 | Mutant::LifeGoesBack
                 | Mutant::ScopeWithoutSettings
                 | Mutant::StatusOfRemovedStays

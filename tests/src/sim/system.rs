@@ -447,9 +447,6 @@ impl System {
             }
             Command::Keep(unit) => self.start(unit),
             Command::Recall(unit) => {
-                if self.world.mix().has(Mutant::DeadAreNotRecalled) {
-                    return;
-                }
                 if let Some(recalled) = self.units.remove(&unit) {
                     recalled.task.into_iter().for_each(|task| self.tasks.drop_task(task));
                     recalled.charms.kill_process();

@@ -100,10 +100,9 @@ fn scenario_174_nobody_enters_a_dying_relation() {
     late.start(&mut world);
     destroy(&mut world, id).expect("it may go");
     let committed = late.enter(&mut world, id);
-    assert_eq!(committed.refusal, None);
     assert_eq!(
-        committed.dropped,
-        ["unit web/1 cannot enter the scope of db:server web:db: the relation is dying"]
+        committed.refusal.as_deref(),
+        Some("unit web/1 cannot enter the scope of db:server web:db: the relation is dying")
     );
     assert!(read(world.reader(), &MODEL.scope_of(late.unit, id)).is_none());
 }
