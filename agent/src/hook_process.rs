@@ -27,7 +27,7 @@ use std::process::{Command, Stdio};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Mutex, mpsc, watch};
 
 /// Run folders kept of one unit; older ones go (invariant: the folder is bounded).
 const RUNS_KEPT: u64 = 200;
@@ -46,7 +46,7 @@ const CONTEXT: &str = "context.yaml";
 pub struct RealCharms {
     folder: Folder,
     around: Surroundings,
-    calls: RefCell<mpsc::Receiver<Call>>,
+    calls: Mutex<mpsc::Receiver<Call>>,
     gate: watch::Sender<Gate>,
     declared: RefCell<Option<Arc<Charm>>>,
     /// The hook lock while it is held, for the shim to inherit.
@@ -82,7 +82,7 @@ impl RealCharms {
         RealCharms {
             folder,
             around,
-            calls: RefCell::new(calls),
+            calls: Mutex::new(calls),
             gate,
             declared: RefCell::new(declared),
             lock: RefCell::default(),
@@ -140,7 +140,7 @@ impl RealCharms {
     /// Answers tools until `over` is: the process ended.
     async fn converse(&self, conversation: &mut Conversation<'_>, over: impl Future<Output = ()>) {
         let mut over = std::pin::pin!(over);
-        let mut calls = self.calls.borrow_mut();
+        let mut calls = self.calls.lock().await;
         self.gate.send_replace(Gate::Open);
         loop {
             tokio::select! {

@@ -124,13 +124,14 @@ impl<'a> Conversation<'a> {
         kept.iter().all(|kept| {
             self.context.keep_leadership(kept.leads);
             let args: Vec<Vec<u8>> = kept.args.iter().map(|arg| arg.as_slice().to_vec()).collect();
-            let mut inputs = Inputs::default();
-            inputs.stdin = kept.stdin.as_ref().map(|stdin| stdin.as_slice().to_vec());
-            inputs.files = kept
-                .files
-                .iter()
-                .map(|(path, found)| (path.clone(), found.clone().map(|bytes| bytes.as_slice().to_vec())))
-                .collect();
+            let bytes = |kept: &Bytes| kept.as_slice().to_vec();
+            let files = kept.files.iter();
+            let inputs = Inputs {
+                stdin: kept.stdin.as_ref().map(bytes),
+                files: files
+                    .map(|(path, found)| (path.clone(), found.as_ref().map(bytes).map_err(Clone::clone)))
+                    .collect(),
+            };
             let Outcome::Reply(reply) = commands::call(&mut self.context, &kept.tool, &args, &inputs) else {
                 return false;
             };
@@ -162,8 +163,7 @@ impl<'a> Conversation<'a> {
         let leads = (self.leads)();
         self.context.keep_leadership(leads);
         let before = self.context.writes.clone();
-        let mut inputs = Inputs::default();
-        inputs.stdin = request.stdin.map(<[u8]>::to_vec);
+        let mut inputs = Inputs { stdin: request.stdin.map(<[u8]>::to_vec), ..Inputs::default() };
         let reply = loop {
             match commands::call(&mut self.context, &tool, &args, &inputs) {
                 Outcome::Reply(reply) => break reply,

@@ -37,7 +37,12 @@ pub async fn sweep<S: Store, O: Outside>(controller: &Controller<S, O>) -> Resul
             more |= controller.run(move |draft| Ok(cleanup::bite(draft, model, id))).await?.answer;
         }
         for id in destroyed {
-            controller.run(move |draft| Ok(application::reap_more(draft, model, id))).await?;
+            controller
+                .run(move |draft| {
+                    application::reap_more(draft, model, id);
+                    Ok(())
+                })
+                .await?;
             more = true;
         }
         if !old.is_empty() {

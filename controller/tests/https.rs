@@ -384,7 +384,7 @@ impl Program {
                 return Program(program);
             }
         }
-        panic!("it ended: {said:?}");
+        panic!("it ended with {:?}: {said:?}", program.wait());
     }
 
     fn signal(mut self, signal: nix::sys::signal::Signal) -> std::process::ExitStatus {

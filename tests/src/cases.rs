@@ -109,7 +109,7 @@ impl File {
         let mut text = self.head.clone();
         for (at, case) in self.cases.iter().enumerate() {
             let gap = if at == 0 { "" } else { "\n" };
-            write!(text, "{gap}## {}\n", case.title).expect("a String takes any text");
+            writeln!(text, "{gap}## {}", case.title).expect("a String takes any text");
             let found = case.play(fixtures)?;
             let blocks = case.blocks.iter().zip(found).map(|(block, found)| {
                 format!("{}\n{EXPECTED}\n{}\n", block.commands.join("\n"), found.join("\n"))

@@ -46,6 +46,9 @@ pub struct Process {
     changed: Notify,
 }
 
+/// Whom a running hook tells what it says, and asks whether its unit leads.
+type Outward<'a> = (&'a dyn Fn(&Said), &'a dyn Fn() -> bool);
+
 impl Process {
     fn talk(&self) -> MutexGuard<'_, Talk> {
         self.talk.lock().expect("one thread")
@@ -143,7 +146,7 @@ impl SimCharms {
         process: Arc<Process>,
         mut context: HookContext,
         mut said: Vec<Said>,
-        (tell, leads): (&dyn Fn(&Said), &dyn Fn() -> bool),
+        (tell, leads): Outward<'_>,
     ) -> Ending {
         loop {
             let changed = process.changed.notified();

@@ -25,8 +25,8 @@ pub enum Mutant {
     CommitIsLostButAnswered,
     /// A delta is lost, its position shown all the same.
     DeltaIsLost,
-    /// The store does not check "somebody is" and "nobody else is".
-    SetsAreNotChecked,
+    /// The store does not check what a transition read.
+    ReadsAreNotChecked,
     /// A Dying unit is Alive again.
     LifeGoesBack,
     /// A scope is entered without the unit's settings.
@@ -52,7 +52,7 @@ impl Mutant {
         Mutant::ContextMoves,
         Mutant::CommitIsLostButAnswered,
         Mutant::DeltaIsLost,
-        Mutant::SetsAreNotChecked,
+        Mutant::ReadsAreNotChecked,
         Mutant::LifeGoesBack,
         Mutant::ScopeWithoutSettings,
         Mutant::StatusOfRemovedStays,
@@ -72,7 +72,7 @@ impl Mutant {
             Mutant::ContextMoves => "snapshot",
             Mutant::CommitIsLostButAnswered => "settled",
             Mutant::DeltaIsLost => "settled",
-            Mutant::SetsAreNotChecked => "documents",
+            Mutant::ReadsAreNotChecked => "documents",
             Mutant::LifeGoesBack => "lives",
             Mutant::ScopeWithoutSettings | Mutant::StatusOfRemovedStays => "documents",
             Mutant::AppliesTwice => "once",
@@ -84,7 +84,7 @@ impl Mutant {
     pub fn is_of_the_store(self) -> bool {
         matches!(
             self,
-            Mutant::SetsAreNotChecked
+            Mutant::ReadsAreNotChecked
                 | Mutant::LifeGoesBack
                 | Mutant::ScopeWithoutSettings
                 | Mutant::StatusOfRemovedStays

@@ -57,10 +57,8 @@ impl Check for Intervals {
                     found.push(format!("{unit}: the hook of run {run} begins without the machine's lock"));
                 }
             }
-            Fact::HookEnded { unit, run } => {
-                if self.running.get(unit) == Some(run) {
-                    self.running.remove(unit);
-                }
+            Fact::HookEnded { unit, run } if self.running.get(unit) == Some(run) => {
+                self.running.remove(unit);
             }
             Fact::Recorded { unit, events } => {
                 found.extend(events.iter().filter_map(|event| self.event(*unit, event)));
