@@ -22,7 +22,7 @@ fn run(call: &mut Call) -> Result<Answer, Stop> {
     Ok(Answer::value(if call.parsed.on("app") {
         Value::text(&relation.remote_application)
     } else {
-        // Sorted as text, as Juju sorts it: mysql/10 before mysql/2.
+        // Sorted as text, as Juju sorts it: db/10 before db/2.
         let mut names: Vec<String> = relation.members.iter().map(ToString::to_string).collect();
         names.sort();
         Value::Names(names)

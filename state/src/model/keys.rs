@@ -79,6 +79,9 @@ pub struct StatusDoc {
 pub struct SessionDoc {
     pub epoch: u64,
     pub nonce: Uuid,
+    /// Nonces of agents that came with an empty folder, newest last: one that comes again late is no newcomer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub newcomers: Vec<Uuid>,
 }
 
 /// What the controller knows of a unit's own memory: the last record applied, its digest, the answer given, and

@@ -6,6 +6,10 @@ use super::keys::{Model, ReplicaDoc, SessionDoc};
 use super::refusal::{Code, Refusal};
 use crate::names::Uuid;
 
+/// First attaches of one unit that are remembered: a folder is lost and made again a few times in a unit's life, and a
+/// message is not late for longer than that.
+const NEWCOMERS_KEPT: usize = 8;
+
 /// A session granted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attached {
@@ -35,11 +39,21 @@ pub fn attach(
     if session.epoch > 0 && session.nonce == nonce {
         return Ok(Attached { epoch: session.epoch, replica });
     }
-    if held > 0 && held < session.epoch {
+    // 1. a first attach is sent twice, and one copy of it is late;
+    // 2. its agent dies, and the next one attaches: another nonce, a higher epoch;
+    // 3. the late copy arrives with epoch 0. Taken for an empty folder, it would fence the agent that lives.
+    let late = held == 0 && session.newcomers.contains(&nonce);
+    if late || held > 0 && held < session.epoch {
         return Err(newer(session.epoch, held));
     }
     let epoch = session.epoch.max(held) + 1;
-    draft.put(&model.session(unit), &SessionDoc { epoch, nonce });
+    let mut newcomers = session.newcomers;
+    if held == 0 {
+        newcomers.push(nonce);
+        let surplus = newcomers.len().saturating_sub(NEWCOMERS_KEPT);
+        newcomers.drain(..surplus);
+    }
+    draft.put(&model.session(unit), &SessionDoc { epoch, nonce, newcomers });
     Ok(Attached { epoch, replica })
 }
 

@@ -190,6 +190,9 @@ fn an_older_epoch_is_fenced_and_a_repeated_attach_is_not_a_new_one() {
     };
     assert_eq!(attach(&mut world, 1), old.epoch + 1);
     assert_eq!(attach(&mut world, 1), old.epoch + 1, "the reply was lost");
+    assert_eq!(attach(&mut world, 5), old.epoch + 2);
+    let late = world.run(|draft, _| session::attach(draft, MODEL, old.unit, Uuid(1), 0));
+    assert_eq!(refused(late).0, Code::Fenced, "a late copy of a first attach is no newcomer");
     let copy = world.run(|draft, _| session::attach(draft, MODEL, old.unit, Uuid(77), old.epoch));
     assert_eq!(refused(copy).0, Code::Fenced, "a copy of a folder that went on");
     let restored = world.run(|draft, _| session::attach(draft, MODEL, old.unit, Uuid(78), 40));
