@@ -99,7 +99,7 @@ impl Deployer {
             fs::rename(&log, folder.file("agent.log.1"))?;
         }
         let log = fs::OpenOptions::new().append(true).create(true).mode(0o600).open(log)?;
-        let mut command = Command::new(std::env::current_exe()?);
+        let mut command = Command::new(crate::process::program());
         command
             .arg("unit")
             .arg("--dir")

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use state::charm::Charm;
 use state::unit::dispatch::{CharmFiles, Dispatch, Entry, dispatch};
 use state::unit::environment::{Surroundings, environment};
-use state::unit::hook::{HookContext, Immediate, Level};
+use state::unit::hook::{ActionWrites, HookContext, Immediate, Level};
 use state::unit::local::Run;
 use state::unit::operation::{CharmRef, Operation};
 use state::unit::outcome::Exit;
@@ -38,6 +38,9 @@ const LOCK_LOOK_FIRST: Duration = Duration::from_millis(2);
 const LOCK_LOOK_MAX: Duration = Duration::from_millis(50);
 /// How long a killed leftover may take to be gone.
 const KILL_LOOKS_MAX: u32 = 500;
+
+/// Of what an action printed, its end is kept as a result: two of them leave a record's 1 MiB to the rest.
+const RESULT_BYTES_MAX: usize = 64 << 10;
 
 const DECLARED: &str = "charm.json";
 const CONTEXT: &str = "context.yaml";
@@ -109,6 +112,9 @@ impl RealCharms {
     /// Writes down what a successor needs, then starts the shim.
     fn start(&self, run: &Run, context: &HookContext, program: &str) -> io::Result<tokio::process::Child> {
         let at = self.folder.run(run.number);
+        if at.exists() {
+            fs::remove_dir_all(&at)?;
+        }
         folder::private_dir(&at)?;
         let mut kept = Kept {
             operation: run.operation.to_string(),
@@ -122,7 +128,7 @@ impl RealCharms {
         let text = serde_json::to_string_pretty(&kept).expect("contexts are plain data");
         folder::put(&at.join(CONTEXT), text.as_bytes())?;
         let lock = self.lock.borrow().upgrade().expect("hooks run under the machine's hook lock");
-        let mut command = Command::new(std::env::current_exe()?);
+        let mut command = Command::new(crate::process::program());
         command
             .arg("shim")
             .arg(&at)
@@ -163,7 +169,10 @@ impl RealCharms {
     fn ending(&self, run: &Run, conversation: Conversation) -> Ending {
         let at = self.folder.run(run.number);
         let exit = read_outcome(&at).unwrap_or(Exit::Interrupted);
-        let (writes, mut said) = conversation.close();
+        let (mut writes, mut said) = conversation.close();
+        if matches!(run.operation, Operation::Action { .. }) {
+            add_results(&at, &exit, &mut writes.action);
+        }
         if exit != Exit::Interrupted {
             said.extend(output_lines(&at, run, said.last().map_or(0, |last| last.call)));
         }
@@ -172,9 +181,32 @@ impl RealCharms {
     }
 
     fn forget_old_runs(&self, number: u64) {
-        if let Some(old) = number.checked_sub(RUNS_KEPT) {
-            // absent is as good
-            fs::remove_dir_all(self.folder.run(old)).ok();
+        let entries = fs::read_dir(self.folder.file("hooks")).into_iter().flatten().flatten();
+        for entry in entries {
+            let old = entry.file_name().to_str().and_then(|name| name.parse::<u64>().ok());
+            if old.is_some_and(|old| old + RUNS_KEPT <= number) {
+                // what is not removed now is removed after the next run
+                fs::remove_dir_all(entry.path()).ok();
+            }
+        }
+    }
+}
+
+/// What the agent adds to an action's results (spec/hook-tools.md 2.7): how its program ended, and what it printed.
+fn add_results(at: &Path, exit: &Exit, action: &mut ActionWrites) {
+    let Exit::Code(code) = exit else { return };
+    let text = fs::read(at.join(shim::OUTPUT)).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    action.results.insert("return-code".into(), (*code).into());
+    for stream in ["stdout", "stderr"] {
+        let lines = text.lines().filter_map(|line| line.strip_prefix(stream)?.strip_prefix(": "));
+        let mut printed: String = lines.flat_map(|line| [line, "\n"]).collect();
+        if printed.len() > RESULT_BYTES_MAX {
+            let start = (printed.len() - RESULT_BYTES_MAX..).find(|at| printed.is_char_boundary(*at));
+            printed.drain(..start.unwrap_or(0));
+        }
+        if !printed.is_empty() {
+            action.results.insert(stream.into(), printed.into());
         }
     }
 }
@@ -335,7 +367,11 @@ impl RealCharms {
             if lock.is_some() {
                 return None;
             }
-            lock = Some(self.lock().await);
+            // the shim may hold the lock and not have said yet that it is there: its tools wait for us
+            tokio::select! {
+                taken = self.lock() => lock = Some(taken),
+                () = tokio::time::sleep(ADOPTED_LOOK) => {}
+            }
         }
         drop(lock);
         let Some(kept) = kept.take().or_else(|| read_kept(&at)) else {

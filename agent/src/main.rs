@@ -33,6 +33,7 @@ const EXIT_ASKED: u8 = 15;
 const EXIT_COPY: u8 = 5;
 
 fn main() -> ExitCode {
+    agent::process::remember_program();
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let result = match args.as_slice() {
@@ -84,7 +85,12 @@ async fn remember(folder: &Folder, config: &Config) -> Result<Journal<Folder>> {
     let name: UnitName = config.name.parse()?;
     let mut fresh = Local::new(config.uuid, name);
     let (local, index, is_new) = match found {
-        Found::Nothing => (fresh, 0, true),
+        Found::Nothing => {
+            // files that were set aside, or deleted, are not a unit that has done nothing
+            fresh.lost = folder.file("hooks").exists();
+            fresh.run = newest_run(folder);
+            (fresh, 0, true)
+        }
         Found::Memory { local, index, notes } => {
             notes.iter().for_each(|note| tracing::warn!("{note}"));
             if local.unit != config.uuid {
@@ -95,6 +101,7 @@ async fn remember(folder: &Folder, config: &Config) -> Result<Journal<Folder>> {
         Found::Lost { notes } => {
             notes.iter().for_each(|note| tracing::error!("{note}"));
             fresh.lost = folder.file("hooks").exists();
+            fresh.run = newest_run(folder);
             (fresh, 0, true)
         }
         Found::Newer { format } => bail!(
@@ -105,6 +112,12 @@ async fn remember(folder: &Folder, config: &Config) -> Result<Journal<Folder>> {
     };
     let journal = Journal::begin(folder.clone(), index, &local, is_new).await;
     journal.map_err(|failed| anyhow!("{failed}"))
+}
+
+/// Runs are counted on from the folders that are there: a number names one run only.
+fn newest_run(folder: &Folder) -> u64 {
+    let entries = std::fs::read_dir(folder.file("hooks")).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).max().unwrap_or(0)
 }
 
 async fn unit(dir: PathBuf) -> Result<ExitCode> {
@@ -170,6 +183,10 @@ async fn unit(dir: PathBuf) -> Result<ExitCode> {
         End::Forked(why) => {
             eprintln!("ERROR {}: {why}", config.name);
             ExitCode::from(EXIT_COPY)
+        }
+        End::Reattach(why) => {
+            tracing::warn!("{}: {why}: starting again", config.name);
+            ExitCode::from(EXIT_ASKED)
         }
         End::Disk(failed) => {
             eprintln!("ERROR the disk failed: {failed}");

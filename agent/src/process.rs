@@ -6,8 +6,9 @@ use nix::unistd::Pid;
 use std::fmt;
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::OnceLock;
 
 /// One process, in its pid file's form `PID STARTTIME`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +30,19 @@ impl FromStr for Process {
         let (pid, start) = text.trim().split_once(' ').ok_or(())?;
         Ok(Process { pid: pid.parse().map_err(drop)?, start: start.parse().map_err(drop)? })
     }
+}
+
+static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+
+/// Notes where this program is before anybody replaces it: an upgrade renames a new one over it, and what is started
+/// from then on is the new one.
+pub fn remember_program() {
+    program();
+}
+
+/// This program's path, to start it again as a shim or an agent.
+pub fn program() -> &'static Path {
+    PROGRAM.get_or_init(|| std::env::current_exe().expect("a process knows its program"))
 }
 
 /// State and start time of a pid, from /proc; none when there is no such process.

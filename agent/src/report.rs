@@ -42,6 +42,7 @@ pub async fn why(dir: &Path) -> Result<String> {
         attached: true,
         link_age_ms: Some(0),
         leads: local.leader,
+        claimed: true,
         idle_ms: 0,
     };
     let name = &local.name;

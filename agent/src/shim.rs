@@ -46,10 +46,16 @@ fn supervise(run: &Path, program: &Path) -> io::Result<String> {
         .process_group(0)
         .spawn()?;
     let pid = child.id().try_into().expect("pids are positive i32s");
-    if let Some(process) = Process::of(pid) {
-        process.write(&run.join(HOOK_PID))?;
-    }
-    let log = Arc::new(Mutex::new(Log::open(run)?));
+    let noted = Process::of(pid).map_or(Ok(()), |process| process.write(&run.join(HOOK_PID)));
+    let log = match noted.and_then(|()| Log::open(run)) {
+        Ok(log) => Arc::new(Mutex::new(log)),
+        Err(error) => {
+            // a hook nobody can find again must not go on: it would run beside its own repetition
+            Process { pid, start: 0 }.signal_group(nix::sys::signal::Signal::SIGKILL);
+            child.wait()?;
+            return Err(error);
+        }
+    };
     let (done, readers) = mpsc::channel();
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     read_lines("stdout", stdout.expect("stdout is piped"), &log, done.clone());
@@ -59,7 +65,8 @@ fn supervise(run: &Path, program: &Path) -> io::Result<String> {
     if readers.recv_timeout(DRAIN).is_ok() {
         readers.recv_timeout(DRAIN).ok();
     }
-    log.lock().expect("readers do not panic").finish()?;
+    // a full disk costs the note, never the hook
+    log.lock().expect("readers do not panic").finish().ok();
     Ok(match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit {code}"),
         (None, Some(signal)) => format!("signal {signal}"),

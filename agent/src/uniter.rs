@@ -41,6 +41,8 @@ pub enum End {
     Copy(String),
     /// Folder and controller went separate ways.
     Forked(String),
+    /// The controller is not where it was: start again, so that disk and replica are compared.
+    Reattach(String),
     /// The disk failed: die, restart from what is there.
     Disk(DiskFailed),
 }
@@ -66,6 +68,7 @@ struct Facts {
     epoch: Option<u64>,
     heard_ms: Option<u64>,
     lease: Option<Lease>,
+    claimed: bool,
     orphan_gone: bool,
     last_end_ms: u64,
     agent_start_ms: u64,
@@ -158,6 +161,7 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
             attached: facts.epoch.is_some(),
             link_age_ms: facts.heard_ms.map(|heard| since_boot_ms.saturating_sub(heard)),
             leads: facts.leads(since_boot_ms),
+            claimed: facts.claimed,
             idle_ms: since_boot_ms.saturating_sub(facts.last_end_ms),
         }
     }
@@ -271,6 +275,13 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
             writes: Writes::default(),
             said: Vec::new(),
         };
+        // a folder that was lost and took the replica knows its charm and does not have it
+        let missing = self.local.borrow().charm.clone().filter(|_| self.charms.declared().is_none());
+        if let Some(charm) = missing
+            && let Err(why) = self.deploy(&charm).await
+        {
+            return refused(&why);
+        }
         let Some(declared) = self.charms.declared() else { return refused("charm missing from disk") };
         let secret = format!("{:032x}", self.clock.fresh().0);
         let built = {
@@ -584,6 +595,10 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
     }
 
     async fn take(&self, delta: state::unit::snapshot::Delta) -> Result<(), ApiError> {
+        if Some(delta.position.history) != self.local.borrow().history {
+            // the controller was restored from an older copy: disk and replica are compared at a new attach only
+            return Err(ApiError::new(ErrorCode::Gap, "the controller goes on in another history"));
+        }
         let taken = {
             let mut facts = self.facts.borrow_mut();
             match facts.view.as_mut() {
@@ -628,15 +643,24 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
                 Ok(claimed) => {
                     self.heard();
                     let lease = Lease { generation: claimed.generation, until_ms: sent_ms + claimed.term_ms };
-                    self.facts.borrow_mut().lease = claimed.granted.then_some(lease);
+                    let mut facts = self.facts.borrow_mut();
+                    facts.lease = claimed.granted.then_some(lease);
+                    facts.claimed = true;
+                    drop(facts);
                     self.doing.notify_one();
                     sent_ms + RENEW_MS
                 }
                 Err(error) => match Trouble::from(error) {
                     Trouble::End(end) => return end,
-                    Trouble::Link(_) => self.clock.since_boot_ms() + LINK_RETRY_MAX_MS,
+                    Trouble::Link(_) => {
+                        let again_ms = self.clock.since_boot_ms() + LINK_RETRY_MAX_MS;
+                        self.clock.sleep_until(again_ms).await;
+                        continue;
+                    }
                 },
             };
+            // a view that still shows nobody leading lags behind a claim that was refused
+            self.clock.sleep_until(self.clock.since_boot_ms() + LINK_RETRY_FIRST_MS).await;
             let timer = pin!(self.clock.sleep_until(again_ms));
             let free = pin!(self.until_shown(Facts::leadership_is_free));
             tokio::select! { biased; () = timer => {}, () = free => {} }
@@ -681,6 +705,7 @@ impl From<ApiError> for Trouble {
             ErrorCode::Fenced => Trouble::End(End::Copy(error.message)),
             ErrorCode::Forked => Trouble::End(End::Forked(error.message)),
             ErrorCode::Removed => Trouble::End(End::Finished),
+            ErrorCode::Gap => Trouble::End(End::Reattach(error.message)),
             ErrorCode::Unreachable
             | ErrorCode::Unavailable
             | ErrorCode::Invalid
@@ -689,7 +714,6 @@ impl From<ApiError> for Trouble {
             | ErrorCode::NotAlive
             | ErrorCode::Blocked
             | ErrorCode::Unauthorised
-            | ErrorCode::Gap
             | ErrorCode::Compacted
             | ErrorCode::Broken => Trouble::Link(error),
         }

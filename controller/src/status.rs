@@ -250,7 +250,7 @@ pub fn undone(reader: &dyn Reader, model: Model, id: Uuid) -> Option<Act> {
     let leader = snapshot.leader.as_ref().filter(|grant| grant.holder == local.name);
     // Boots, timers and locks are the machine's: here it has not been rebooted, nothing is due, everything is free.
     let now = Now {
-        boot: local.boot.clone().unwrap_or_default(),
+        boot: String::new(),
         since_boot_ms: 0,
         agent_start_ms: 0,
         wall_ms: 0,
@@ -259,6 +259,7 @@ pub fn undone(reader: &dyn Reader, model: Model, id: Uuid) -> Option<Act> {
         attached: true,
         link_age_ms: Some(0),
         leads: leader.map(|grant| grant.generation),
+        claimed: true,
         idle_ms: 0,
     };
     Some(next(&local, Some(&snapshot), &now).act)

@@ -3,10 +3,10 @@
 use crate::arguments::Removal;
 use crate::failure::Failure;
 use crate::output::Output;
-use std::io::{BufRead, IsTerminal};
+use std::io::BufRead;
 
-/// Says what will go. A person at a terminal is asked, unless `--no-prompt`; a script meant what it said. False =
-/// nothing is to be done.
+/// Says what will go, and asks, unless `--no-prompt`: what is read is the answer, at a terminal or not. False = nothing
+/// is to be done.
 pub fn agreed(things: &[String], flags: &Removal, output: &Output) -> Result<bool, Failure> {
     let verb = if flags.dry_run { "would remove" } else { "will remove" };
     for thing in things {
@@ -15,7 +15,7 @@ pub fn agreed(things: &[String], flags: &Removal, output: &Output) -> Result<boo
     if flags.dry_run {
         return Ok(false);
     }
-    if flags.no_prompt || !std::io::stdin().is_terminal() {
+    if flags.no_prompt {
         return Ok(true);
     }
     output.note("\nContinue [y/N]? ");

@@ -14,6 +14,9 @@ pub const TOOL: Tool = Tool {
     run,
 };
 
+/// Deepest nesting of results: readers of the record they travel in stop at 64 levels.
+const DEPTH_MAX: usize = 16;
+
 /// What the agent itself adds to the results.
 const RESERVED: [&str; 4] = ["stdout", "stdout-encoding", "stderr", "stderr-encoding"];
 
@@ -24,6 +27,9 @@ fn run(call: &mut Call) -> Result<Answer, Stop> {
             return usage(format!("argument {} must be of the form key...=value", quote(word)));
         };
         let keys: Vec<&str> = path.split('.').collect();
+        if keys.len() > DEPTH_MAX {
+            return usage(format!("key {} is nested deeper than {DEPTH_MAX}", quote(path)));
+        }
         for key in &keys {
             if !is_key(key) {
                 return usage(format!(

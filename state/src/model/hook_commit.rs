@@ -67,7 +67,7 @@ pub fn commit(
         return Ok(Committed { refusal: stored.refusal, dropped: stored.dropped });
     }
     in_order(&stored, record)?;
-    well_formed(&stored.local, record)?;
+    well_formed(unit, &stored.local, record)?;
 
     let mut local = record.memory.as_deref().unwrap_or(&stored.local).clone();
     local.sequence = record.sequence - 1;
@@ -155,10 +155,19 @@ fn in_order(stored: &ReplicaDoc, record: &Record) -> Result<(), Refusal> {
 }
 
 /// What no agent sends; taken, it would break a promise that `Local` asserts.
-fn well_formed(local: &Local, record: &Record) -> Result<(), Refusal> {
+fn well_formed(unit: Uuid, local: &Local, record: &Record) -> Result<(), Refusal> {
     let bad = |what: String| Err(Refusal::new(Code::Invalid, format!("record {}: {what}", record.sequence)));
     if record.said.len() > SAID_MAX {
         return bad(format!("{} lines and statuses, at most {SAID_MAX}", record.said.len()));
+    }
+    if record.memory.is_some() != (record.operation == Operation::Restate) {
+        return bad("a memory goes with a restatement, and only with one".to_owned());
+    }
+    if record.memory.as_ref().is_some_and(|memory| memory.unit != unit || !memory.outbox.is_empty()) {
+        return bad("a restatement of another unit".to_owned());
+    }
+    if record.sequence == u64::MAX {
+        return bad("sequences end before that".to_owned());
     }
     match &record.operation {
         Operation::Hook(Hook::Relation { relation, .. }) if !local.relations.contains_key(relation) => {

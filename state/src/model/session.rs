@@ -46,7 +46,9 @@ pub fn attach(
     if late || held > 0 && held < session.epoch {
         return Err(newer(session.epoch, held));
     }
-    let epoch = session.epoch.max(held) + 1;
+    let Some(epoch) = session.epoch.max(held).checked_add(1) else {
+        return Err(Refusal::new(Code::Invalid, format!("epoch {held} was never granted")));
+    };
     let mut newcomers = session.newcomers;
     if held == 0 {
         newcomers.push(nonce);

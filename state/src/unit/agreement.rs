@@ -41,6 +41,10 @@ pub fn agree(local: &Local, session: &Session, at_ms: i64) -> Agreement {
         }
         return Agreement::Agreed(vec![attached]);
     }
+    let same = local.outbox.iter().find(|record| record.sequence == session.sequence);
+    if same.is_some_and(|record| record.digest() != session.digest) {
+        return Agreement::Forked { sequence: session.sequence };
+    }
     let resend = local.outbox.first().is_some_and(|first| first.sequence <= session.sequence + 1);
     if resend {
         return Agreement::Agreed(vec![attached]);

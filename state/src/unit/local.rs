@@ -304,9 +304,11 @@ impl Local {
                 self.outbox.retain(|r| r.sequence > *sequence || Some(r.sequence) == waiting);
             }
             Event::Restored { replica } => {
-                let nonce = self.nonce;
+                // runs this disk began stay counted: a number names one run only
+                let (nonce, run) = (self.nonce, self.run);
                 *self = (**replica).clone();
                 self.nonce = nonce;
+                self.run = self.run.max(run);
             }
             Event::Began(run) => self.begin(run),
             Event::Finished(record) => self.finish(record),

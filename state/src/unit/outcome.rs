@@ -1,7 +1,7 @@
 //! How a run ended, turned into its record.
 
 use super::dispatch::missing_action;
-use super::hook::{Immediate, Writes};
+use super::hook::{Immediate, Level, Writes};
 use super::local::{Local, Run};
 use super::operation::{Hook, Operation};
 use super::record::{Outcome, Record, SAID_MAX, Said};
@@ -60,6 +60,12 @@ pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, ended: Ended) -
         record.writes.action = ended.writes.action.clone();
     }
     record.said = newest(ended.said);
+    if let (Outcome::Failed { reason, .. }, Operation::Hook(hook)) = (&record.outcome, &record.operation) {
+        let text = format!("hook {:?} failed: {reason}", hook.name());
+        let what = Immediate::Output { hook: hook.name(), level: Level::Error, text };
+        let call = record.said.last().map_or(0, |said| said.call) + 1;
+        record.said.push(Said { call, at_ms: now.wall_ms, what });
+    }
     Some(record)
 }
 
@@ -77,7 +83,8 @@ fn newest(said: Vec<Said>) -> Vec<Said> {
             Immediate::Log { .. } | Immediate::ActionLog(_) | Immediate::Output { .. } => true,
         })
         .collect();
-    let mut lines_left = SAID_MAX - 3;
+    // three statuses and the line that says how it failed
+    let mut lines_left = SAID_MAX - 4;
     kept.retain(|said| match &said.what {
         Immediate::UnitStatus { .. }
         | Immediate::ApplicationStatus { .. }

@@ -27,7 +27,7 @@ pub const OUTBOX_MAX: usize = 60;
 /// The outside facts that are neither memory nor view.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Now {
-    /// This boot of the machine.
+    /// This boot of the machine; empty = not known here (the controller explaining a unit), so nothing is due by it.
     pub boot: String,
     pub since_boot_ms: u64,
     /// When this agent started, on the same clock.
@@ -44,6 +44,8 @@ pub struct Now {
     pub link_age_ms: Option<u64>,
     /// The generation of the leadership this unit holds for at least 30 s more; none = does not lead, or not known.
     pub leads: Option<u64>,
+    /// The controller has answered a claim in this process: `leads` is known.
+    pub claimed: bool,
     /// Since the last hook ended (or the agent started).
     pub idle_ms: u64,
 }
@@ -225,7 +227,8 @@ fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, episode: &Ep
             return run(operation, "action".into(), Some(episode.clone()));
         }
     }
-    let due = episode.retry.as_ref().map(|timer| due_ms(timer, now));
+    let timer = episode.retry.as_ref().filter(|_| !now.boot.is_empty());
+    let due = timer.map(|timer| due_ms(timer, now));
     if due.is_some_and(|due| due <= now.since_boot_ms) {
         // no relation hook begins on a stale view, a retry neither (spec B.6.7)
         if matches!(episode.operation, Operation::Hook(Hook::Relation { .. })) && !fresh(now) {
@@ -235,9 +238,10 @@ fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, episode: &Ep
         return again(cause, Some(episode.clone()));
     }
     let ago = u64::try_from(now.wall_ms - episode.since_ms).ok();
-    let next = match due {
-        Some(due) => format!("next retry in {} s", (due - now.since_boot_ms).div_ceil(1000)),
-        None => "no retries are left".to_owned(),
+    let next = match (due, &episode.retry) {
+        (Some(due), _) => format!("next retry in {} s", (due - now.since_boot_ms).div_ceil(1000)),
+        (None, Some(timer)) => format!("retried {} s after that", timer.delay_ms.div_ceil(1000)),
+        (None, None) => "no retries are left".to_owned(),
     };
     let what = format!("{} failed {} times: {}; {next}", episode.operation, episode.failures, episode.reason);
     let help = format!("pintle resolved {0}, or pintle resolved --no-retry {0}", local.name);
@@ -248,7 +252,19 @@ fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, episode: &Ep
             "controller"
         }
     };
-    wait(due, vec![cause(what, owner, ago, help)])
+    let mut causes = vec![cause(what, owner, ago, help)];
+    if let Some(view) =
+        view.filter(|view| local.charm.as_ref().is_some_and(|c| c.url != view.charm.charm.url))
+    {
+        let what = format!("the refresh to {} waits until the failure has ended", view.charm.charm.url);
+        causes.push(cause(
+            what,
+            "operator",
+            None,
+            "pintle resolved --no-retry, or pintle refresh --force-units",
+        ));
+    }
+    wait(due, causes)
 }
 
 /// What is done instead of running an operation again: it has no program, or what it was about has gone.
@@ -322,6 +338,11 @@ fn scatter(unit: Uuid, salt: u64) -> u64 {
 fn idle(local: &Local, view: &Snapshot, now: &Now) -> Act {
     let alive = view.unit.life.is_alive();
     let mut waits = Vec::new();
+    if local.queued == Some(Queued::Install) && alive && !now.claimed && fresh(now) {
+        // the first unit leads before its first hook (spec D.4); without a link, install does not wait for it
+        let what = "install waits to hear who leads";
+        return wait(None, vec![cause(what, "controller", None, "restore the link to the controller")]);
+    }
     rebooted(local, now)
         .or_else(|| first_charm(local, view, alive))
         .or_else(|| follow_up(local, view, now, alive))
@@ -367,9 +388,9 @@ fn begin(local: &Local, view: Option<&Snapshot>, now: &Now, run: Run) -> Act {
 }
 
 fn rebooted(local: &Local, now: &Now) -> Option<Chosen> {
-    let due =
-        local.started && !local.stopped && local.queued.is_none() && local.boot.as_ref() != Some(&now.boot);
-    if !due {
+    let known = !now.boot.is_empty();
+    let running = local.started && !local.stopped && local.queued.is_none();
+    if !(known && running && local.boot.as_ref() != Some(&now.boot)) {
         return None;
     }
     Chosen::hook(Hook::Start { boot: now.boot.clone() }, "the machine was rebooted")

@@ -170,6 +170,7 @@ impl World {
             attached: process.attached,
             link_age_ms: heard.map(|heard| self.clock_ms - heard),
             leads: self.lease.filter(|_| process.attached),
+            claimed: true,
             idle_ms: self.clock_ms - process.last_end_ms,
         }
     }

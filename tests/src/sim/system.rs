@@ -507,7 +507,7 @@ impl System {
         self.world.tell(|| format!("{}: its agent ends: {end:?}", unit.name));
         match end {
             uniter::End::Finished => unit.finished = true,
-            uniter::End::Disk(_) => {
+            uniter::End::Disk(_) | uniter::End::Reattach(_) => {
                 unit.start_ms = self.world.now_ms() + 200;
                 self.wake_at(self.units[&id].start_ms);
             }
