@@ -23,6 +23,8 @@ pub const AGENT_LOCK: &str = "agent.lock";
 /// The unit's agent has said that it is finished: it is not started again.
 pub const FINISHED: &str = "finished";
 const RECALLING: &str = "recalling";
+/// Folders of units that are gone, until they are removed.
+const REMOVED: &str = "removed";
 const TOKEN_SET: &str = "token-set";
 /// An agent's log begins anew beyond this, keeping one older.
 const LOG_BYTES_MAX: u64 = 10 << 20;
@@ -57,6 +59,10 @@ impl Deployer {
     /// machine.
     pub fn prepare(&self, unit: Uuid, name: &UnitName) -> Result<Config> {
         let folder = self.folder(name);
+        if folder.root().exists() && !folder.file(FILE).exists() {
+            // no unit's: what a crash left of an older holder of the name
+            self.put_out_of_the_way(&folder)?;
+        }
         folder::private_dir(folder.root()).with_context(|| folder.root().display().to_string())?;
         if let Ok(known) = Config::read(folder.root())
             && known.uuid == unit
@@ -133,7 +139,7 @@ impl Deployer {
         Ok(())
     }
 
-    /// Deletes everything of the unit. The identity goes first: a crash in between leaves no deployed unit.
+    /// Deletes everything of the unit.
     pub fn forget(&self, folder: &Folder) -> Result<()> {
         let gone = |result: std::io::Result<()>| match result {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
@@ -143,9 +149,26 @@ impl Deployer {
             gone(fs::remove_dir_all(sockets))?;
         }
         gone(fs::remove_dir_all(folder.tools()))?;
-        gone(fs::remove_file(folder.file(FILE)))?;
-        gone(fs::remove_dir_all(folder.root()))?;
+        self.put_out_of_the_way(folder)?;
         Ok(())
+    }
+
+    /// One rename takes the folder from its name, whole; a crash after it leaves what the next start removes.
+    fn put_out_of_the_way(&self, folder: &Folder) -> Result<()> {
+        let aside =
+            self.machine.join(REMOVED).join(format!("{}-{}", folder.tag(), crate::clock::fresh_uuid()));
+        fs::create_dir_all(self.machine.join(REMOVED))?;
+        fs::rename(folder.root(), &aside)?;
+        Ok(fs::remove_dir_all(aside)?)
+    }
+
+    /// Removes what an earlier agent took out of the way and could not remove.
+    pub fn sweep(&self) {
+        if let Err(error) = fs::remove_dir_all(self.machine.join(REMOVED))
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            tracing::warn!("{}: {error}", self.machine.join(REMOVED).display());
+        }
     }
 }
 

@@ -381,7 +381,7 @@ impl RealCharms {
         };
         let mut conversation =
             Conversation::new(kept.context, kept.context_digest, Calls::open(&at), said, leads);
-        if !conversation.replay(&Calls::read(&at)) {
+        if !Calls::read(&at).is_some_and(|calls| conversation.replay(&calls)) {
             end_leftovers(&at).await;
             return None;
         }

@@ -244,7 +244,9 @@ async fn machine(dir: PathBuf) -> Result<ExitCode> {
     umask(Mode::from_bits_truncate(0o077));
     let config = Config::read(&dir)?;
     Process::this().write(&dir.join("machine.pid"))?;
-    let machiner = machiner::Machiner::new(config.client()?, Deployer::new(dir, config));
+    let deployer = Deployer::new(dir, config.clone());
+    deployer.sweep();
+    let machiner = machiner::Machiner::new(config.client()?, deployer);
     let mut asked = signal(SignalKind::terminate())?;
     tokio::select! {
         machiner::End::Dead = machiner.run() => Ok(ExitCode::SUCCESS),

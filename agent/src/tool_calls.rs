@@ -76,16 +76,25 @@ impl Calls {
         Calls(file.inspect_err(|error| tracing::error!("{CALLS}: {error}")).ok())
     }
 
-    /// The whole calls of an earlier agent; a torn last line was never answered.
-    pub fn read(run: &Path) -> Vec<Kept> {
-        let text = fs::read_to_string(run.join(CALLS)).unwrap_or_default();
-        text.lines().map_while(|line| serde_json::from_str(line.strip_prefix("- ")?).ok()).collect()
+    /// The whole calls of an earlier agent; a torn last line was never answered. None: a line before the last cannot be
+    /// read, so what the hook was told is not known.
+    pub fn read(run: &Path) -> Option<Vec<Kept>> {
+        let bytes = fs::read(run.join(CALLS)).unwrap_or_default();
+        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let lines = bytes[..whole].split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        lines.map(|line| serde_json::from_slice(line.strip_prefix(b"- ")?).ok()).collect()
     }
 
     fn append(&mut self, kept: &Kept) -> io::Result<()> {
         let line = serde_json::to_string(kept).expect("calls are plain data");
         let file = self.0.as_mut().ok_or_else(|| io::Error::other("the file cannot be opened"))?;
-        file.write_all(format!("- {line}\n").as_bytes())
+        let length = file.metadata()?.len();
+        let written = file.write_all(format!("- {line}\n").as_bytes());
+        // half a line would swallow the next one; if it cannot be cut off, no later call is taken either
+        if written.is_err() && file.set_len(length).is_err() {
+            self.0 = None;
+        }
+        written
     }
 }
 
@@ -177,7 +186,7 @@ impl<'a> Conversation<'a> {
         };
         let (mut code, mut stderr) = (reply.code, reply.stderr);
         if let Some((path, bytes)) = &reply.output_file
-            && let Err(error) = fs::write(cwd.join(expand(path)), bytes)
+            && let Err(error) = write_file(&cwd.join(expand(path)), bytes)
         {
             (code, stderr) = (1, format!("ERROR open {path}: {}\n", words(&error)).into_bytes());
         }
@@ -215,9 +224,13 @@ impl<'a> Conversation<'a> {
         for what in stored {
             let said = Said { call, at_ms, what };
             (self.tell)(&said);
-            if self.said.len() < SAID_MAX {
-                self.said.push(said);
+            if self.said.len() == SAID_MAX {
+                // the oldest line makes way, never a status
+                let line = |said: &Said| matches!(said.what, Immediate::Log { .. } | Immediate::ActionLog(_));
+                let oldest = self.said.iter().position(line).unwrap_or(0);
+                self.said.remove(oldest);
             }
+            self.said.push(said);
         }
     }
 }
@@ -244,10 +257,24 @@ fn words(error: &io::Error) -> String {
     }
 }
 
+/// Opens a file and nothing else: a pipe would hold up the agent, and with it the unit.
+fn plain_file(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    let file = options.custom_flags(nix::fcntl::OFlag::O_NONBLOCK.bits()).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::other("is not a file")),
+    }
+}
+
+fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = plain_file(OpenOptions::new().write(true).create(true).truncate(true).mode(0o644), path)?;
+    file.write_all(bytes)
+}
+
 fn read_file(path: &Path, named: &str) -> Result<Vec<u8>, String> {
     let read = || {
         let mut bytes = Vec::new();
-        File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+        plain_file(OpenOptions::new().read(true), path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
         match bytes.len() as u64 > FILE_BYTES_MAX {
             true => Err(io::Error::other("file too large")),
             false => Ok(bytes),

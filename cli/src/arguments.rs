@@ -186,7 +186,7 @@ pub struct Removal {
     /// Do not ask
     #[arg(long)]
     pub no_prompt: bool,
-    /// Let the controller do what the agents owe
+    /// Not offered yet: the same as without
     #[arg(long)]
     pub force: bool,
     #[arg(long, hide = true)]

@@ -59,6 +59,11 @@ pub fn read_client_file(dir: &DataDir) -> Result<Option<ClientFile>, Failure> {
 
 /// The one line for a controller that is not there.
 pub fn no_controller(dir: &DataDir, why: &str) -> Failure {
+    if crate::supervisor::lock::holder(dir).is_some() {
+        let text = format!("the controller of {} does not answer: {why}", dir.path().display());
+        return Failure::new(text)
+            .hint("it is being started again: try once more, then see log/controller.log there");
+    }
     Failure::new(format!(
         "no controller is running for {}: {why}; start it with: pintle up",
         dir.path().display()

@@ -21,6 +21,11 @@ pub fn load<A>(path: &str, force: bool, at: &Session<A>) -> Result<Source, Failu
         Failure::new(format!("cannot use charm {path:?}:\n{}", lines.join("\n")))
     })?;
     at.output.warn(&source.notes);
+    let declares =
+        [("storages", !source.charm.storage.is_empty()), ("resources", !source.charm.resources.is_empty())];
+    for (what, _) in declares.iter().filter(|(_, declared)| *declared) {
+        at.output.warn(&[format!("{what} are not supported yet: the charm's hooks run without")]);
+    }
     Ok(source)
 }
 

@@ -12,6 +12,9 @@ pub fn agreed(things: &[String], flags: &Removal, output: &Output) -> Result<boo
     for thing in things {
         output.note(&format!("{verb} {thing}\n"));
     }
+    if flags.force {
+        output.warn(&["--force is not offered yet: this is a removal like any other".to_owned()]);
+    }
     if flags.dry_run {
         return Ok(false);
     }

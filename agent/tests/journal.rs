@@ -1,0 +1,148 @@
+//! The unit's memory under damage: every byte of both files flipped, and both files cut at every byte.
+
+use agent::journal::{self, Files, Found, JOURNAL, Journal, STATE};
+use agent::ports::{DiskFailed, Memory};
+use state::names::{UnitName, Uuid};
+use state::unit::local::{Event, Local, Run};
+use state::unit::operation::{CharmRef, Hook, Operation};
+use state::unit::record::Outcome;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+/// A folder in memory; never waits.
+#[derive(Clone, Default)]
+struct Folder(RefCell<BTreeMap<String, Vec<u8>>>);
+
+impl Files for &Folder {
+    async fn read(&self, name: &str) -> Result<Option<Vec<u8>>, DiskFailed> {
+        Ok(self.0.borrow().get(name).cloned())
+    }
+    async fn append(&self, name: &str, bytes: &[u8]) -> Result<(), DiskFailed> {
+        self.0.borrow_mut().entry(name.to_owned()).or_default().extend(bytes);
+        Ok(())
+    }
+    async fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), DiskFailed> {
+        self.0.borrow_mut().insert(name.to_owned(), bytes.to_vec());
+        Ok(())
+    }
+    async fn cache(&self, name: &str, bytes: &[u8]) {
+        self.0.borrow_mut().insert(name.to_owned(), bytes.to_vec());
+    }
+    async fn set_aside(&self, name: &str) -> Result<String, DiskFailed> {
+        let bytes = self.0.borrow_mut().remove(name).expect("what is set aside was there");
+        let aside = format!("{name}.corrupt-1");
+        self.0.borrow_mut().insert(aside.clone(), bytes);
+        Ok(aside)
+    }
+}
+
+fn now<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => value,
+        Poll::Pending => panic!("a folder in memory never waits"),
+    }
+}
+
+/// A small unit's files after a few appends, and its memory after each.
+fn story() -> (Folder, Vec<Local>) {
+    let folder = Folder::default();
+    let mut local = Local::new(Uuid(7), UnitName::new("web", 0));
+    let journal = now(Journal::begin(&folder, 0, &local, true)).expect("it is written");
+    let mut memories = vec![local.clone()];
+    let mut append = |local: &mut Local, event: Event| {
+        local.apply(&event);
+        now(journal.append(&[event], local)).expect("it is appended");
+        memories.push(local.clone());
+    };
+    append(&mut local, Event::Attaching { nonce: Uuid(1) });
+    append(&mut local, Event::Attached { history: Uuid(2), epoch: 1, sequence: 0 });
+    let charm = CharmRef {
+        sha256: "ab".repeat(32),
+        url: "local:web-0".into(),
+        revision: 0,
+        endpoints: BTreeSet::from(["db".to_owned()]),
+    };
+    for operation in [Operation::Deploy(charm), Operation::Hook(Hook::Install)] {
+        let run = Run {
+            number: local.run + 1,
+            operation: operation.clone(),
+            attempt: 1,
+            cause: "the charm: is new".into(),
+            position: None,
+            episode: None,
+        };
+        append(&mut local, Event::Began(run));
+        let record = local.record(operation, Outcome::Ok, 5);
+        append(&mut local, Event::Finished(record));
+    }
+    drop(journal);
+    (folder, memories)
+}
+
+/// What a start makes of damaged files: one of the memories there were, named if it is not the last; or lost, named and
+/// kept. Never a fresh unit, never a memory that never was. True: lost.
+fn judge(damaged: &Folder, memories: &[Local], silent: bool, what: &str) -> bool {
+    match now(journal::load(&damaged)).unwrap_or_else(|failed| panic!("{what}: {failed}")) {
+        Found::Memory { local, notes, .. } => {
+            assert!(memories.contains(&local), "{what}: a memory that never was");
+            let said = silent || !notes.is_empty();
+            assert!(memories.last() == Some(&*local) || said, "{what}: not said");
+            let again = now(journal::load(&damaged)).unwrap_or_else(|failed| panic!("{what}: {failed}"));
+            let Found::Memory { local: second, notes, .. } = again else { panic!("{what}: {again:?}") };
+            assert!(*second == *local && notes.is_empty(), "{what}: a second start finds it in order");
+            false
+        }
+        Found::Lost { notes } => {
+            assert!(!notes.is_empty(), "{what}: not said");
+            assert!(damaged.0.borrow().keys().any(|name| name.contains("corrupt")), "{what}: not kept");
+            true
+        }
+        found @ (Found::Nothing | Found::Newer { .. }) => panic!("{what}: {found:?}"),
+    }
+}
+
+#[test]
+fn undamaged_files_are_read_back_whole() {
+    let (folder, memories) = story();
+    let found = now(journal::load(&&folder)).expect("they are read");
+    let Found::Memory { local, notes, .. } = found else { panic!("{found:?}") };
+    assert_eq!(Some(&*local), memories.last());
+    assert!(notes.is_empty(), "{notes:?}");
+}
+
+#[test]
+fn every_flipped_byte_is_noticed() {
+    let (folder, memories) = story();
+    let text = String::from_utf8(folder.0.borrow()[JOURNAL].clone()).expect("YAML is text");
+    let last = text.rfind("--- # ").expect("there are documents");
+    for file in [STATE, JOURNAL] {
+        for at in 0..folder.0.borrow()[file].len() {
+            for bit in [0x01, 0x80] {
+                let damaged = folder.clone();
+                damaged.0.borrow_mut().get_mut(file).expect("it is there")[at] ^= bit;
+                let what = format!("{file}, byte {at} ^ {bit:#x}");
+                let lost = judge(&damaged, &memories, false, &what);
+                // only the end can be torn; before it, what follows tells that it was whole once
+                let end = file == JOURNAL && at >= last;
+                assert!(lost || end, "{what}: corruption taken for a torn end");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_cut_is_survived() {
+    let (folder, memories) = story();
+    for file in [STATE, JOURNAL] {
+        for at in 0..folder.0.borrow()[file].len() {
+            let damaged = folder.clone();
+            damaged.0.borrow_mut().get_mut(file).expect("it is there").truncate(at);
+            // a journal that ends between two documents is one that was never longer
+            let silent = file == JOURNAL && (at == 0 || damaged.0.borrow()[file].ends_with(b"\n"));
+            judge(&damaged, &memories, silent, &format!("{file} cut at {at}"));
+        }
+    }
+}
