@@ -15,6 +15,14 @@ pub struct Effects {
     counted: BTreeMap<Uuid, u64>,
     said: BTreeMap<(Uuid, RelationNumber), u64>,
     shown: BTreeMap<String, u64>,
+    /// What was counted and said before the newest record of each unit: a refused one never happened.
+    before: BTreeMap<Uuid, Before>,
+}
+
+struct Before {
+    sequence: u64,
+    counted: Option<u64>,
+    said: BTreeMap<(Uuid, RelationNumber), u64>,
 }
 
 fn number(text: &str) -> u64 {
@@ -22,7 +30,23 @@ fn number(text: &str) -> u64 {
 }
 
 impl Effects {
+    fn refused(&mut self, unit: Uuid, sequence: u64) {
+        let Some(before) = self.before.remove(&unit).filter(|before| before.sequence == sequence) else {
+            return;
+        };
+        match before.counted {
+            Some(counted) => self.counted.insert(unit, counted),
+            None => self.counted.remove(&unit),
+        };
+        self.said.retain(|(of, _), _| *of != unit);
+        self.said.extend(before.said);
+    }
+
     fn record(&mut self, unit: Uuid, record: &Record) -> Option<String> {
+        let said = self.said.iter().filter(|((of, _), _)| *of == unit).map(|(key, value)| (*key, *value));
+        let counted = self.counted.get(&unit).copied();
+        let before = Before { sequence: record.sequence, counted, said: said.collect() };
+        self.before.insert(unit, before);
         if record.outcome != Outcome::Ok {
             return None;
         }
@@ -46,6 +70,9 @@ impl Check for Effects {
     fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
         let Fact::Recorded { unit, events } = fact else { return };
         for event in events {
+            if let Event::Answered { sequence, refusal: Some(_), .. } = event {
+                self.refused(*unit, *sequence);
+            }
             if let Event::Finished(record) = event {
                 found.extend(self.record(*unit, record));
             }
