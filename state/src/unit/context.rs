@@ -31,7 +31,8 @@ pub struct Given<'a> {
 pub fn build(local: &Local, view: &Snapshot, run: &Run, given: &Given) -> Option<HookContext> {
     let (cause, middle) = cause(local, view, &run.operation)?;
     let about = cause.counterpart().cloned();
-    let numbers: BTreeSet<_> = local.relations.keys().chain(view.relations.keys()).copied().collect();
+    // only relations whose scope was entered: a write in another one would be accepted here and dropped later
+    let numbers: BTreeSet<_> = local.relations.keys().copied().collect();
     let of = |number| relation(local, view, number, &run.operation);
     let relations: BTreeMap<_, _> = numbers.into_iter().filter_map(|n| Some((n, of(n)?))).collect();
     debug_assert!(about.is_none_or(|about| relations.contains_key(&about.relation)));
