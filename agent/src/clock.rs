@@ -18,13 +18,15 @@ impl RealClock {
     /// machine restarts the agents with a new one, design 16).
     pub fn new(override_file: &std::path::Path) -> RealClock {
         let given = std::fs::read_to_string(override_file).ok();
-        let boot = given.map(|text| text.trim().to_owned()).unwrap_or_else(|| {
-            let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-            let first = crate::process::Process::of(1).map_or(0, |process| process.start);
-            format!("{}-{first}", id.trim())
-        });
-        RealClock { boot }
+        RealClock { boot: given.map_or_else(kernel_boot, |text| text.trim().to_owned()) }
     }
+}
+
+/// The boot in which this process runs, whatever a local machine calls it: kernel's boot id and start of process 1.
+pub fn kernel_boot() -> String {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let first = crate::process::Process::of(1).map_or(0, |process| process.start);
+    format!("{}-{first}", id.trim())
 }
 
 /// 128 random bits from the kernel.

@@ -1,6 +1,7 @@
 //! The charm on this machine: its folder, its hooks behind their shims, their tool calls. Implements
 //! `ports::Charms`.
 
+use crate::clock::kernel_boot;
 use crate::folder::{self, Folder, Lock};
 use crate::ports::{Charms, Ending};
 use crate::process::Process;
@@ -70,6 +71,9 @@ struct Kept {
     cause: String,
     position: Option<state::unit::snapshot::Position>,
     context_digest: String,
+    /// The boot it began in. After another one nothing unsynced is certain: an outcome may be there whose calls
+    /// are not.
+    boot: String,
     context: HookContext,
 }
 
@@ -121,6 +125,7 @@ impl RealCharms {
             cause: run.cause.clone(),
             position: run.position,
             context_digest: charms::digest::sha256(context.id.as_bytes()),
+            boot: kernel_boot(),
             context: context.clone(),
         };
         kept.context.id.clear();
@@ -162,7 +167,7 @@ impl RealCharms {
         self.gate.send_replace(Gate::Closed);
         // calls that raced with the end are wholly refused (invariant I33)
         while let Ok(call) = calls.try_recv() {
-            call.answer.send(closed()).ok();
+            call.answer.send(Answer::closed()).ok();
         }
     }
 
@@ -349,6 +354,10 @@ impl RealCharms {
         // 1. the shim was started and the agent died before anything was written: only the lock tells;
         // 2. so without a trace of it, the lock is taken, and looked again: nothing then means there is none.
         let mut kept = read_kept(&at);
+        if kept.as_ref().is_some_and(|kept| kept.boot != kernel_boot()) {
+            // nothing of it runs, and of its unsynced files the power cut may have kept the outcome alone
+            return None;
+        }
         let mut lock = None;
         loop {
             if read_outcome(&at).is_some() {
@@ -414,17 +423,30 @@ pub async fn end_leftovers(at: &Path) {
     if let Some(shim) = shim {
         shim.signal(Signal::SIGKILL);
     }
-    if let Some(hook) = hook.filter(Process::is_alive) {
-        hook.signal_group(Signal::SIGKILL);
-    }
+    let context_digest = read_kept(at).map(|kept| kept.context_digest);
     for _ in 0..KILL_LOOKS_MAX {
-        let alive = |process: &Option<Process>| process.is_some_and(|process| process.is_alive());
-        if !alive(&shim) && !alive(&hook) {
+        let group = hook.map_or_else(Vec::new, |hook| group_of(hook, context_digest.as_deref()));
+        for process in &group {
+            process.signal(Signal::SIGKILL);
+        }
+        if group.is_empty() && !shim.is_some_and(|shim| shim.is_alive()) {
             return;
         }
         tokio::time::sleep(ADOPTED_LOOK).await;
     }
     tracing::error!("{}: a killed hook does not end", at.display());
+}
+
+/// The living processes of the group that `hook` leads or led. After the leader's end its number may lead another
+/// group some day: that one does not know the id of this run's context, and is none of ours.
+fn group_of(hook: Process, context_digest: Option<&str>) -> Vec<Process> {
+    let members = Process::in_group(hook.pid);
+    let ours = |process: &Process| {
+        *process == hook
+            || process.variable("JUJU_CONTEXT_ID").map(|id| charms::digest::sha256(&id)).as_deref()
+                == context_digest
+    };
+    if members.iter().any(ours) { members } else { Vec::new() }
 }
 
 /// The folder of this unit's socket: short, private, reached by the link `run` (socket paths stay below 108 bytes).
@@ -442,9 +464,4 @@ pub fn socket_dir(folder: &Folder) -> io::Result<PathBuf> {
         std::os::unix::fs::symlink(&dir, &link)?;
     }
     Ok(dir)
-}
-
-/// What a tool gets that calls when no hook runs.
-pub fn closed() -> Answer {
-    Answer::bad_request("this context is closed")
 }

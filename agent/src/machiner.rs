@@ -50,13 +50,21 @@ pub struct Machiner<A> {
     api: A,
     deployer: Deployer,
     tended: std::cell::RefCell<BTreeMap<Uuid, Tended>>,
+    /// Units whose removal the controller refused.
+    lived: std::cell::RefCell<BTreeSet<Uuid>>,
     /// A unit agent ended.
     ended: Arc<Notify>,
 }
 
 impl<A: MachineApi> Machiner<A> {
     pub fn new(api: A, deployer: Deployer) -> Machiner<A> {
-        Machiner { api, deployer, tended: Default::default(), ended: Arc::new(Notify::new()) }
+        Machiner {
+            api,
+            deployer,
+            tended: Default::default(),
+            lived: Default::default(),
+            ended: Arc::new(Notify::new()),
+        }
     }
 
     /// Tends this machine's units until the machine is Dead. The units that are deployed run whether the controller
@@ -117,7 +125,8 @@ impl<A: MachineApi> Machiner<A> {
         let deployed = self.deployer.deployed();
         let assigned = view.map(|view| view.units.iter().map(|(uuid, unit)| (*uuid, unit.life)).collect());
         let assigned: BTreeMap<Uuid, Life> = assigned.unwrap_or_default();
-        let mut evidence = BTreeMap::new();
+        let lived = self.lived.borrow().iter().map(|unit| (*unit, Evidence::Lived)).collect();
+        let mut evidence: BTreeMap<Uuid, Evidence> = lived;
         if view.is_some() {
             for unit in deployed.keys().filter(|unit| !assigned.contains_key(unit)) {
                 let removed = matches!(self.api.fate(*unit).await, Ok(Fate::Tombstone));
@@ -159,17 +168,17 @@ impl<A: MachineApi> Machiner<A> {
                 self.removed(unit).await?;
                 self.deployer.forget(folder)?;
                 self.tended.borrow_mut().remove(&unit);
+                self.lived.borrow_mut().remove(&unit);
                 tracing::info!("recalled {}", folder.tag());
                 Ok(())
             }
-            Step::Remove(unit) => match self.removed(unit).await {
-                // it lived, and its folder is gone: its agent takes the replica and ends it properly
-                Err(error) if !is_passing(&error) => {
-                    tracing::info!("deployed again to end properly: {error:#}");
-                    self.deploy(unit, view, deployed).await
+            Step::Remove(unit) => {
+                let removed = self.removed(unit).await;
+                if removed.as_ref().is_err_and(|error| !is_passing(error)) {
+                    self.lived.borrow_mut().insert(unit);
                 }
-                other => other,
-            },
+                removed
+            }
         }
     }
 

@@ -45,19 +45,34 @@ pub fn program() -> &'static Path {
     PROGRAM.get_or_init(|| std::env::current_exe().expect("a process knows its program"))
 }
 
-/// State and start time of a pid, from /proc; none when there is no such process.
-fn stat(pid: i32) -> Option<(char, u64)> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // the name, in parentheses, may hold anything
-    let mut fields = stat[stat.rfind(')')? + 2..].split(' ');
-    let state = fields.next()?.chars().next()?;
-    Some((state, fields.nth(18)?.parse().ok()?))
+/// What /proc says of a pid.
+struct Stat {
+    state: char,
+    group: i32,
+    start: u64,
+}
+
+impl Stat {
+    /// None when there is no such process.
+    fn of(pid: i32) -> Option<Stat> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // the name, in parentheses, may hold anything
+        let mut fields = stat[stat.rfind(')')? + 2..].split(' ');
+        let state = fields.next()?.chars().next()?;
+        let group = fields.nth(1)?.parse().ok()?;
+        Some(Stat { state, group, start: fields.nth(16)?.parse().ok()? })
+    }
+
+    /// A zombie is over.
+    fn is_alive(&self) -> bool {
+        !matches!(self.state, 'Z' | 'X')
+    }
 }
 
 impl Process {
     /// The process of this pid now.
     pub fn of(pid: i32) -> Option<Process> {
-        stat(pid).map(|(_, start)| Process { pid, start })
+        Stat::of(pid).map(|stat| Process { pid, start: stat.start })
     }
 
     pub fn this() -> Process {
@@ -77,9 +92,27 @@ impl Process {
         fs::rename(beside, path)
     }
 
-    /// Runs or could run again; a zombie is over.
+    /// The living processes of a process group.
+    pub fn in_group(group: i32) -> Vec<Process> {
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let member = |pid| {
+            let stat = Stat::of(pid).filter(|stat| stat.group == group && stat.is_alive())?;
+            Some(Process { pid, start: stat.start })
+        };
+        pids.filter_map(member).collect()
+    }
+
+    /// Runs or could run again.
     pub fn is_alive(&self) -> bool {
-        stat(self.pid).is_some_and(|(state, start)| start == self.start && state != 'Z' && state != 'X')
+        Stat::of(self.pid).is_some_and(|stat| stat.start == self.start && stat.is_alive())
+    }
+
+    /// A variable of the environment it was started with; none when it has none, or is not ours to read.
+    pub fn variable(&self, name: &str) -> Option<Vec<u8>> {
+        let all = fs::read(format!("/proc/{}/environ", self.pid)).ok()?;
+        let mut each = all.split(|byte| *byte == 0);
+        each.find_map(|one| Some(one.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?.to_vec()))
     }
 
     /// Sends a signal, if it is still this process.

@@ -30,6 +30,11 @@ pub enum Answer {
 }
 
 impl Answer {
+    /// What a tool gets that calls when no hook runs.
+    pub fn closed() -> Answer {
+        Answer::bad_request("this context is closed")
+    }
+
     /// Refused before any tool ran (spec/hook-tools.md 1.2).
     pub fn bad_request(why: &str) -> Answer {
         let stderr = format!("ERROR bad request: {why}\n").into_bytes();
@@ -115,14 +120,25 @@ async fn serve(
             Answer::bad_request("malformed request")
         } else if matches!(decided, Ok(Gate::Open)) {
             let (answer, answered) = oneshot::channel();
-            if calls.send(Call { frame, answer }).await.is_err() {
-                return Ok(());
+            // A call that still queues when the hook ends is refused, not kept for the next hook:
+            // 1. the conversation closes the gate, then answers what the channel holds;
+            // 2. that makes room for a caller that waited for it; the gate, asked first, turns it away.
+            let sent = tokio::select! {
+                biased;
+                _ = gate.wait_for(|gate| *gate == Gate::Closed) => None,
+                sent = calls.send(Call { frame, answer }) => Some(sent),
+            };
+            match sent {
+                None => Answer::closed(),
+                Some(Err(_)) => return Ok(()),
+                // dropped unanswered: the agent is ending, the tool calls the next one
+                Some(Ok(())) => match answered.await {
+                    Ok(reply) => reply,
+                    Err(_) => return Ok(()),
+                },
             }
-            // dropped unanswered: the agent is ending, the tool calls the next one
-            let Ok(reply) = answered.await else { return Ok(()) };
-            reply
         } else {
-            Answer::bad_request("this context is closed")
+            Answer::closed()
         };
         stream.write_all(&encode(&reply)).await?;
     }

@@ -16,6 +16,7 @@ use state::unit::record::{SAID_MAX, Said};
 use state::unit::resolve::{self, Act, Now, Send};
 use state::unit::snapshot::{Position, Snapshot};
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::pin::pin;
 use tokio::sync::{Mutex, Notify};
 
@@ -28,6 +29,8 @@ const PROMISE_MS: u64 = 30_000;
 /// What a hook says, and that it runs, is sent early only if it runs longer than this: a short hook's record says
 /// it all, without a second round trip in its way.
 const EARLY_MS: u64 = 100;
+/// What a hook said that waits to be sent early: two reports' worth.
+const UNSAID_MAX: usize = 2 * SAID_MAX;
 /// Another agent's session that is still open after this long is no leftover of a crash: the watch of a dead one
 /// is given up after `WATCH_SILENCE_MS`, and a third again.
 const OTHER_SESSION_MS: u64 = 20_000;
@@ -75,8 +78,8 @@ struct Facts {
     executing: Option<Executing>,
     /// Since when attaching is refused because another session is open.
     other_session_ms: Option<u64>,
-    /// Said by the running hook and not yet acknowledged.
-    unsaid: Vec<Said>,
+    /// Said by the running hook and not yet acknowledged: the newest; its record says all of it.
+    unsaid: VecDeque<Said>,
     executing_shown: Option<String>,
 }
 
@@ -275,8 +278,8 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
             writes: Writes::default(),
             said: Vec::new(),
         };
-        // a folder that was lost and took the replica knows its charm and does not have it
-        let missing = self.local.borrow().charm.clone().filter(|_| self.charms.declared().is_none());
+        let missing =
+            context::missing_charm(&self.local.borrow(), self.charms.declared().as_deref()).cloned();
         if let Some(charm) = missing
             && let Err(why) = self.deploy(&charm).await
         {
@@ -349,7 +352,12 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
     }
 
     fn say(&self, said: &Said) {
-        self.facts.borrow_mut().unsaid.push(said.clone());
+        let mut facts = self.facts.borrow_mut();
+        if facts.unsaid.len() == UNSAID_MAX {
+            facts.unsaid.pop_front();
+        }
+        facts.unsaid.push_back(said.clone());
+        drop(facts);
         self.sending.notify_one();
     }
 

@@ -9,6 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub enum Evidence {
     /// A tombstone of this uuid in a known history.
     Removed,
+    /// The controller refused its removal: it has lived, and must end properly.
+    Lived,
     /// Not found, not authorised, assigned elsewhere: no evidence.
     None,
 }
@@ -44,14 +46,17 @@ fn step(
 ) -> Vec<Step> {
     match (deployed.contains(&unit), life) {
         (false, Some(Life::Alive)) => vec![Step::Deploy(unit)],
-        // no agent is started only to die; one that ran elsewhere on this disk is the controller's to refuse
-        (false, Some(Life::Dying | Life::Dead)) => vec![Step::Remove(unit)],
+        // no agent is started only to die; a unit that lived and whose folder is gone takes the replica and ends
+        (false, Some(Life::Dying | Life::Dead)) => match evidence.get(&unit) {
+            Some(Evidence::Lived) => vec![Step::Deploy(unit)],
+            Some(Evidence::Removed | Evidence::None) | None => vec![Step::Remove(unit)],
+        },
         (false, None) => vec![],
         (true, Some(Life::Alive | Life::Dying)) => vec![Step::Keep(unit)],
         (true, Some(Life::Dead)) => vec![Step::Recall(unit), Step::Remove(unit)],
         (true, None) => match evidence.get(&unit).unwrap_or(&Evidence::None) {
             Evidence::Removed => vec![Step::Recall(unit)],
-            Evidence::None => vec![Step::Keep(unit)],
+            Evidence::Lived | Evidence::None => vec![Step::Keep(unit)],
         },
     }
 }
@@ -85,6 +90,13 @@ mod tests {
         for (deployed, life, steps) in rows {
             assert_eq!(planned(deployed, life, Evidence::None), steps, "{deployed} {life:?}");
         }
+    }
+
+    #[test]
+    fn a_dying_unit_that_lived_and_lost_its_folder_is_deployed_to_end_properly() {
+        assert_eq!(planned(false, Some(Life::Dying), Evidence::Lived), [Step::Deploy(Uuid(7))]);
+        assert_eq!(planned(false, Some(Life::Dying), Evidence::None), [Step::Remove(Uuid(7))]);
+        assert_eq!(planned(false, None, Evidence::Lived), []);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::hook::{
     Status, Statuses, Writes,
 };
 use super::local::{Local, RelationLocal, Run};
-use super::operation::{Hook, Operation, RelationEvent};
+use super::operation::{CharmRef, Hook, Operation, RelationEvent};
 use super::snapshot::{Owner, RelationView, Snapshot};
 use crate::charm::{Charm, options};
 use crate::life::Life;
@@ -25,6 +25,12 @@ pub struct Given<'a> {
     pub secret: &'a str,
     /// The unit leads for at least 30 s more.
     pub leads: bool,
+}
+
+/// The charm that must be fetched before anything of it runs: memory knows it and the disk does not have it. A folder
+/// that was lost and took the replica is so.
+pub fn missing_charm<'a>(local: &'a Local, declared: Option<&Charm>) -> Option<&'a CharmRef> {
+    local.charm.as_ref().filter(|_| declared.is_none())
 }
 
 /// The context of `run`. None when `run` runs nothing of the charm.

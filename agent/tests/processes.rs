@@ -1,0 +1,183 @@
+//! Hooks and their tools beyond the life of the agent that started them: what is left of a run, and who is answered.
+
+use agent::clock::kernel_boot;
+use agent::folder::Folder;
+use agent::hook_process::{RealCharms, end_leftovers};
+use agent::ports::Charms;
+use agent::process::Process;
+use agent::shim::{HOOK_PID, OUTCOME, SHIM_PID};
+use agent::tool_socket::{Answer, Gate, listen};
+use hook_client::{Call, HEADER_BYTES, Reply, encode_request, frame_length};
+use state::names::Uuid;
+use state::unit::environment::Surroundings;
+use state::unit::hook::{self, HookContext};
+use state::unit::local::Run;
+use state::unit::operation::{Hook, Operation};
+use state::unit::outcome::Exit;
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::sync::{mpsc, watch};
+
+const CONTEXT_ID: &str = "web/0-install-0123456789abcdef0123456789abcdef";
+
+fn context() -> HookContext {
+    HookContext {
+        unit: "web/0".parse().unwrap(),
+        id: String::new(),
+        cause: hook::Cause::Hook("install".into()),
+        model: hook::Model { name: "dev".into(), uuid: Uuid(1), kubernetes: false },
+        leader: false,
+        relations: Default::default(),
+        config: Default::default(),
+        charm_state: Default::default(),
+        statuses: Default::default(),
+        opened_ports: Default::default(),
+        machine_ports: Default::default(),
+        networks: Default::default(),
+        private_address: None,
+        public_address: None,
+        goal_state: Default::default(),
+        writes: Default::default(),
+    }
+}
+
+/// What an agent of boot `boot` wrote down about run 1 before it died.
+fn begun(at: &Path, boot: &str) -> Run {
+    fs::create_dir_all(at).unwrap();
+    let kept = serde_json::json!({
+        "operation": "install", "cause": "", "position": null, "boot": boot,
+        "context_digest": charms::digest::sha256(CONTEXT_ID.as_bytes()), "context": context(),
+    });
+    fs::write(at.join("context.yaml"), kept.to_string()).unwrap();
+    let operation = Operation::Hook(Hook::Install);
+    Run { number: 1, operation, attempt: 1, cause: String::new(), position: None, episode: None }
+}
+
+/// A process group whose leader waits for a line, then ends beside its child, which goes on.
+fn group(context_id: &str) -> (Child, Process) {
+    let mut leader = Command::new("/bin/sh");
+    leader.args(["-c", "sleep 100 >/dev/null 2>&1 & echo $!; read line"]);
+    leader.env("JUJU_CONTEXT_ID", context_id).process_group(0);
+    let mut leader = leader.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(leader.stdout.take().unwrap()), &mut line)
+        .unwrap();
+    (leader, Process::of(line.trim().parse().unwrap()).expect("the child lives"))
+}
+
+#[tokio::test]
+async fn the_children_of_a_hook_that_ended_with_its_shim_are_dead_before_it_is_run_again() {
+    let run = tempfile::tempdir().unwrap();
+    begun(run.path(), &kernel_boot());
+    let (mut leader, child) = group(CONTEXT_ID);
+    Process::of(leader.id() as i32).unwrap().write(&run.path().join(HOOK_PID)).unwrap();
+    drop(leader.stdin.take());
+    leader.wait().unwrap();
+
+    end_leftovers(run.path()).await;
+
+    assert!(!child.is_alive(), "{child} would run beside its own repetition");
+}
+
+#[tokio::test]
+async fn a_group_that_took_the_number_of_an_ended_hook_is_left_alone() {
+    let run = tempfile::tempdir().unwrap();
+    begun(run.path(), &kernel_boot());
+    let (mut leader, child) = group("another");
+    let hook = Process { pid: leader.id() as i32, start: 1 };
+    hook.write(&run.path().join(HOOK_PID)).unwrap();
+
+    end_leftovers(run.path()).await;
+
+    assert!(child.is_alive());
+    child.signal(nix::sys::signal::Signal::SIGKILL);
+    drop(leader.stdin.take());
+    leader.wait().unwrap();
+}
+
+fn adopter(unit: &Path) -> RealCharms {
+    let around = Surroundings {
+        charm_dir: String::new(),
+        tools_dir: String::new(),
+        socket: String::new(),
+        machine: "0".into(),
+        principal: String::new(),
+        api_addresses: Vec::new(),
+        availability_zone: String::new(),
+        version: String::new(),
+        cloud_api_version: String::new(),
+        path: String::new(),
+        legacy_proxy: Default::default(),
+        charm_proxy: Default::default(),
+        kubernetes: Vec::new(),
+    };
+    let (_, calls) = mpsc::channel(1);
+    RealCharms::new(Folder::new(unit.to_path_buf()), around, calls, watch::channel(Gate::Undecided).0)
+}
+
+#[tokio::test]
+async fn an_outcome_of_this_boot_is_taken_and_one_of_another_boot_is_not() {
+    for (boot, taken) in [(kernel_boot(), Some(Exit::Code(0))), ("another".to_owned(), None)] {
+        let unit = tempfile::tempdir().unwrap();
+        let at = unit.path().join("hooks/000001");
+        let run = begun(&at, &boot);
+        fs::write(at.join(SHIM_PID), "1 1").unwrap();
+        fs::write(at.join(OUTCOME), "exit 0").unwrap();
+
+        let ending = adopter(unit.path()).adopt(&run, &|_| {}, &|| false).await;
+
+        assert_eq!(ending.map(|ending| ending.exit), taken, "boot {boot}");
+    }
+}
+
+/// Calls a tool and answers what it prints on stderr.
+async fn call(socket: &Path, number: u8) -> String {
+    let mut frame = vec![0; 1000];
+    let call =
+        Call { call_id: [number; 16], context_id: CONTEXT_ID.as_bytes(), cwd: b"/", tool: b"is-leader" };
+    let length = encode_request(&mut frame, &call, std::iter::empty()).unwrap();
+    let mut stream = UnixStream::connect(socket).await.unwrap();
+    stream.write_all(&frame[..length]).await.unwrap();
+    let mut reply = vec![0; HEADER_BYTES];
+    stream.read_exact(&mut reply).await.unwrap();
+    let header: [u8; HEADER_BYTES] = reply[..].try_into().unwrap();
+    reply.resize(frame_length(&header).unwrap(), 0);
+    stream.read_exact(&mut reply[HEADER_BYTES..]).await.unwrap();
+    match Reply::decode(&reply).unwrap() {
+        Reply::Done { stderr, .. } => String::from_utf8(stderr.to_vec()).unwrap(),
+        Reply::NeedStdin => panic!("is-leader reads no stdin"),
+    }
+}
+
+#[tokio::test]
+async fn calls_that_queue_when_the_hook_ends_are_refused_and_do_not_wait_for_the_next_hook() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("s");
+    let (gate, opened) = watch::channel(Gate::Open);
+    let mut calls = listen(&socket, opened).unwrap();
+    let callers: Vec<_> = (0..5)
+        .map(|number| {
+            let socket = socket.clone();
+            tokio::spawn(async move { call(&socket, number).await })
+        })
+        .collect();
+    // the first is with the hook; the others come to queue behind it while this task steps aside
+    let first = calls.recv().await.expect("a call");
+    for _ in 0..10_000 {
+        tokio::task::yield_now().await;
+    }
+    gate.send_replace(Gate::Closed);
+    first.answer.send(Answer::closed()).unwrap();
+    while let Ok(call) = calls.try_recv() {
+        call.answer.send(Answer::closed()).unwrap();
+    }
+    for caller in callers {
+        let heard = tokio::time::timeout(std::time::Duration::from_secs(20), caller).await;
+        let heard = heard.expect("nobody waits for the next hook").unwrap();
+        assert_eq!(heard, "ERROR bad request: this context is closed\n");
+    }
+}
