@@ -119,9 +119,14 @@ impl Files for Folder {
         replace(&self.file(name), bytes).map_err(|error| self.failed(name, error))
     }
 
-    async fn cache(&self, name: &str, bytes: &[u8]) {
-        if let Err(error) = put(&self.file(name), bytes) {
-            tracing::warn!("the view is not kept: {}: {error}", self.file(name).display());
+    async fn cache(&self, name: &str, bytes: Option<&[u8]>) {
+        let path = self.file(name);
+        let kept = match bytes {
+            Some(bytes) => private_dir(path.parent().unwrap_or(&self.root)).and_then(|()| put(&path, bytes)),
+            None => fs::remove_file(&path),
+        };
+        if let Err(error) = kept {
+            tracing::warn!("the view is not kept: {}: {error}", path.display());
         }
     }
 

@@ -5,6 +5,7 @@
 //! A bad document with a good one behind it is corruption; a bad end is a torn tail: the write that a crash cut.
 
 use crate::ports::{DiskFailed, Memory};
+use crate::view_cache::ViewCache;
 use charms::yaml;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -15,7 +16,6 @@ use std::future::Future;
 
 pub const STATE: &str = "state.yaml";
 pub const JOURNAL: &str = "journal.yaml";
-pub const VIEW: &str = "view.json";
 
 /// The journal is folded into the state beyond this: replay of it costs tens of milliseconds (invariant I42).
 pub const JOURNAL_BYTES_MAX: usize = 1 << 20;
@@ -31,8 +31,8 @@ pub trait Files {
     fn append(&self, name: &str, bytes: &[u8]) -> impl Future<Output = Result<(), DiskFailed>>;
     /// Writes beside, syncs, renames over, syncs the folder. All or nothing.
     fn replace(&self, name: &str, bytes: &[u8]) -> impl Future<Output = Result<(), DiskFailed>>;
-    /// Writes beside and renames, unsynced: a cache.
-    fn cache(&self, name: &str, bytes: &[u8]) -> impl Future<Output = ()>;
+    /// Writes beside and renames, unsynced: a cache. None: the file goes.
+    fn cache(&self, name: &str, bytes: Option<&[u8]>) -> impl Future<Output = ()>;
     /// Renames out of the way, to a name that is free; answers that name.
     fn set_aside(&self, name: &str) -> impl Future<Output = Result<String, DiskFailed>>;
 }
@@ -67,7 +67,7 @@ pub enum Found {
 }
 
 /// 64 bits of SHA-256 in hex: against torn and flipped bytes, not against forgers.
-fn checksum(bytes: &[u8]) -> String {
+pub(crate) fn checksum(bytes: &[u8]) -> String {
     Sha256::digest(bytes)[..8].iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
 }
 
@@ -233,6 +233,7 @@ pub struct Journal<F> {
     index: Cell<u64>,
     bytes: Cell<usize>,
     previous: RefCell<String>,
+    view: ViewCache,
     /// A failed write or sync: what is on disk is not known, so nothing is ever written after it.
     poisoned: Cell<bool>,
 }
@@ -248,6 +249,7 @@ impl<F: Files> Journal<F> {
             index: Cell::new(index),
             bytes: Cell::new(0),
             previous: RefCell::default(),
+            view: ViewCache::default(),
             poisoned: Cell::new(false),
         })
     }
@@ -288,16 +290,6 @@ impl<F: Files> Memory for Journal<F> {
     }
 
     async fn keep_view(&self, view: &Snapshot) {
-        let body = serde_json::to_vec(view).expect("views are plain data");
-        let sum = checksum(&body);
-        self.files.cache(VIEW, &[sum.as_bytes(), b"\n", &body].concat()).await;
+        self.view.keep(&self.files, view).await;
     }
-}
-
-/// The cached view; none when there is none that can be trusted.
-pub async fn load_view<F: Files>(files: &F) -> Option<Snapshot> {
-    let bytes = files.read(VIEW).await.ok()??;
-    let at = bytes.iter().position(|byte| *byte == b'\n')?;
-    let body = &bytes[at + 1..];
-    (checksum(body).as_bytes() == &bytes[..at]).then(|| serde_json::from_slice(body).ok())?
 }

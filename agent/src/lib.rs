@@ -2,7 +2,7 @@
 //! `state` and does it.
 //!
 //! Reading order: `ports` (all the loops ask of the world), `uniter` (the unit loop), `machiner` (the machine loop);
-//! then the world: `journal`, `folder` (local files), `hook_process`, `shim`, `tool_socket` (hooks), `clock`,
+//! then the world: `journal`, `view_cache`, `folder` (local files), `hook_process`, `shim`, `tool_socket` (hooks), `clock`,
 //! `deployer`, `report` (for people).
 
 pub mod clock;
@@ -19,3 +19,4 @@ pub mod shim;
 pub mod tool_calls;
 pub mod tool_socket;
 pub mod uniter;
+pub mod view_cache;

@@ -9,6 +9,7 @@ use agent::journal::{self, Found, Journal};
 use agent::process::Process;
 use agent::tool_socket::{self, Gate};
 use agent::uniter::{End, Uniter};
+use agent::view_cache::ViewCache;
 use agent::{machiner, report, shim};
 use anyhow::{Context, Result, anyhow, bail};
 use nix::sys::stat::{Mode, umask};
@@ -156,7 +157,7 @@ async fn unit(dir: PathBuf) -> Result<ExitCode> {
     };
     let charms = RealCharms::new(folder.clone(), around, calls, gate);
     let clock = RealClock::new(&folder.machine().join("boot"));
-    let view = journal::load_view(&folder).await;
+    let view = ViewCache::load(&folder).await;
     let view = view.filter(|view| view.unit.uuid == config.uuid);
     tracing::info!("{}: workflow {}", config.name, local.workflow());
     let uniter = Uniter::new((journal, config.client()?, charms, clock), local, view);

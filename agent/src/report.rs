@@ -3,6 +3,7 @@
 
 use crate::folder::Folder;
 use crate::journal;
+use crate::view_cache::ViewCache;
 use anyhow::{Context, Result};
 use charms::yaml;
 use serde_json::json;
@@ -28,7 +29,7 @@ pub async fn show(dir: &Path) -> Result<String> {
 /// One line for each thing the unit waits for, or what it would do next.
 pub async fn why(dir: &Path) -> Result<String> {
     let (folder, local) = read(dir).await?;
-    let view = journal::load_view(&folder).await;
+    let view = ViewCache::load(&folder).await;
     let clock = crate::clock::RealClock::new(&folder.machine().join("boot"));
     let since_boot_ms = crate::clock::since_boot_ms();
     use crate::ports::Clock;

@@ -28,8 +28,11 @@ impl Files for &Folder {
         self.0.borrow_mut().insert(name.to_owned(), bytes.to_vec());
         Ok(())
     }
-    async fn cache(&self, name: &str, bytes: &[u8]) {
-        self.0.borrow_mut().insert(name.to_owned(), bytes.to_vec());
+    async fn cache(&self, name: &str, bytes: Option<&[u8]>) {
+        match bytes {
+            Some(bytes) => self.0.borrow_mut().insert(name.to_owned(), bytes.to_vec()),
+            None => self.0.borrow_mut().remove(name),
+        };
     }
     async fn set_aside(&self, name: &str) -> Result<String, DiskFailed> {
         let bytes = self.0.borrow_mut().remove(name).expect("what is set aside was there");

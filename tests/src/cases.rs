@@ -5,7 +5,7 @@
 //! what it says as the agent's loop would, and prints it.
 
 mod command;
-mod view;
+pub mod view;
 mod world;
 
 use std::collections::BTreeMap;

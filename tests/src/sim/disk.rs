@@ -62,7 +62,7 @@ impl Disk {
         let cut = self.world.below(1_000) as usize;
         let mut state = self.state();
         state.view = None;
-        if let Some(view) = state.files.get_mut(journal::VIEW) {
+        if let Some(view) = state.files.get_mut(agent::view_cache::HEAD) {
             view.truncate(cut);
         }
     }
@@ -142,7 +142,7 @@ impl Disk {
             }
         }
         let journal = Journal::begin(self.clone(), index, &local, fresh).await?;
-        let view = journal::load_view(self).await;
+        let view = agent::view_cache::ViewCache::load(self).await;
         Ok((SimMemory::Bytes(self.clone(), journal), local, view))
     }
 
@@ -221,9 +221,13 @@ impl Files for Disk {
     async fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), DiskFailed> {
         self.write(Unsynced::Replace(name.to_owned(), bytes.to_vec())).await
     }
-    async fn cache(&self, name: &str, bytes: &[u8]) {
+    async fn cache(&self, name: &str, bytes: Option<&[u8]>) {
         self.world.pause().await;
-        self.state().files.insert(name.to_owned(), bytes.to_vec());
+        let mut state = self.state();
+        match bytes {
+            Some(bytes) => state.files.insert(name.to_owned(), bytes.to_vec()),
+            None => state.files.remove(name),
+        };
     }
     async fn set_aside(&self, name: &str) -> Result<String, DiskFailed> {
         self.world.pause().await;

@@ -1,0 +1,94 @@
+//! The cached view under damage: whatever is cut, flipped, old or gone, a start finds a view that was, or none.
+
+use agent::journal::Files;
+use agent::view_cache::{HEAD, ViewCache};
+use state::unit::snapshot::Snapshot;
+use std::future::Future;
+use std::path::Path;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use tests::cases::view;
+
+type Folder = agent::folder::Folder;
+
+fn now<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => value,
+        Poll::Pending => panic!("a folder never waits"),
+    }
+}
+
+/// Two views one after the other: a bag changes, a relation goes, another comes.
+fn views() -> [Snapshot; 2] {
+    let mut first = view::fresh();
+    first.relations.insert(1, view::relation(1, "db", "mysql"));
+    first.relations.insert(2, view::relation(2, "cache", "redis"));
+    let mut second = first.clone();
+    second.position.revision += 1;
+    second.relations.remove(&2);
+    second.relations.insert(3, view::relation(3, "cache", "redis"));
+    let bag = second.relations.get_mut(&1).expect("it was put there");
+    view::write(
+        bag,
+        state::unit::snapshot::Owner::Application("mysql".into()),
+        &[("k".to_owned(), "v".to_owned())].into(),
+    );
+    [first, second]
+}
+
+fn files(root: &Path) -> Vec<String> {
+    let names = std::fs::read_dir(root.join("view")).expect("it is there").flatten();
+    let mut names: Vec<_> = names.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn the_cached_view_is_one_file_a_relation_and_reads_back_whole() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let folder = Folder::new(dir.path().to_path_buf());
+    let [first, second] = views();
+    now(ViewCache::default().keep(&folder, &first));
+    assert_eq!(files(dir.path()), ["relation-1.yaml", "relation-2.yaml", "unit.yaml"]);
+    assert_eq!(now(ViewCache::load(&folder)), Some(first));
+    // another process goes on: what it did not write itself goes too
+    now(ViewCache::default().keep(&folder, &second));
+    assert_eq!(files(dir.path()), ["relation-1.yaml", "relation-3.yaml", "unit.yaml"]);
+    assert_eq!(now(ViewCache::load(&folder)), Some(second));
+}
+
+#[test]
+fn a_damaged_file_of_the_cached_view_is_no_view() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let folder = Folder::new(dir.path().to_path_buf());
+    let [_, second] = views();
+    now(ViewCache::default().keep(&folder, &second));
+    for name in [HEAD, "view/relation-1.yaml"] {
+        let whole = std::fs::read(folder.file(name)).expect("it is there");
+        for at in 0..whole.len() {
+            let mut flipped = whole.clone();
+            flipped[at] ^= 0x20;
+            for damaged in [&flipped[..], &whole[..at]] {
+                std::fs::write(folder.file(name), damaged).expect("it is written");
+                let found = now(ViewCache::load(&folder));
+                assert_eq!(found, None, "{name} at byte {at}");
+            }
+        }
+        std::fs::remove_file(folder.file(name)).expect("it was there");
+        assert_eq!(now(ViewCache::load(&folder)), None, "{name} is gone");
+        std::fs::write(folder.file(name), &whole).expect("it is written");
+    }
+    assert_eq!(now(ViewCache::load(&folder)), Some(second));
+}
+
+#[test]
+fn a_mixture_of_two_views_is_no_view() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let folder = Folder::new(dir.path().to_path_buf());
+    let [first, second] = views();
+    now(ViewCache::default().keep(&folder, &first));
+    let old = std::fs::read(folder.file("view/relation-1.yaml")).expect("it is there");
+    now(ViewCache::default().keep(&folder, &second));
+    now(folder.cache("view/relation-1.yaml", Some(&old)));
+    assert_eq!(now(ViewCache::load(&folder)), None);
+}
