@@ -4,6 +4,7 @@ mod concurrency;
 mod map_only;
 mod recorded_reads;
 mod sqlite_only;
+mod transitions;
 
 use concurrency::{concurrent_increments_are_all_counted, what_was_read_holds_in_the_order_of_revisions};
 use controller::store::map::Map;
@@ -14,6 +15,7 @@ use state::model::draft::{Conflict, Draft, Key, READS_MAX, Revision, Stored, Txn
 use state::names::Uuid;
 use std::collections::BTreeMap;
 use tempfile::TempDir;
+use transitions::every_read_of_every_transition_is_a_precondition;
 
 const HISTORY: Uuid = Uuid(7);
 const OTHER_HISTORY: Uuid = Uuid(8);
@@ -51,6 +53,7 @@ promises! {
     a_refusal_leaves_nothing
     a_transaction_past_its_bound_leaves_nothing
     every_kind_of_recorded_read_is_checked
+    every_read_of_every_transition_is_a_precondition
     changes_come_in_order_once_and_with_deletions
     changes_beyond_the_log_are_compacted
     every_older_revision_reads_as_it_was

@@ -1,0 +1,412 @@
+//! Every transition of the model, and for each every single thing it read: changed before the commit, the commit is a
+//! conflict and writes nothing (design 5, I45).
+//!
+//! One story calls each transition once. Before a step is committed it is drafted anew for each of its recorded
+//! reads, that one read is made untrue, and the draft is sent.
+
+use super::Store;
+use controller::store::ApplyError;
+use state::charm::{Action, Charm, ConfigOption, Endpoint, OptionType, Role, Scope};
+use state::model::draft::{Draft, Reader, Stored, Txn, read};
+use state::model::keys::{Model, last_id};
+use state::model::refusal::Refusal;
+use state::model::{
+    action, application, cleanup, hook_commit, leadership, machine, model, relation, session, unit,
+};
+use state::names::{UnitName, Uuid};
+use state::unit::hook::{Immediate, Level};
+use state::unit::local::{Event, Local};
+use state::unit::operation::{CharmRef, Hook, Operation, Place};
+use state::unit::record::{Outcome, Record, Said};
+use state::unit::writes::{BagWrites, Writes};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const MODEL: Model = Model(Uuid(7));
+
+type Step = Arc<dyn Fn(&mut Draft<'_>) -> Result<(), Refusal> + Send + Sync>;
+
+struct Story<'s, S> {
+    store: &'s S,
+    /// Transitions called.
+    called: BTreeSet<&'static str>,
+    ids: Arc<AtomicU64>,
+}
+
+/// A write that makes one recorded read untrue, and the one that puts everything back.
+struct Untrue {
+    what: String,
+    done: Txn,
+    undone: Txn,
+}
+
+fn puts(key: &str, value: Option<String>) -> Txn {
+    Txn { writes: BTreeMap::from([(key.to_owned(), value)]), ..Txn::default() }
+}
+
+fn appears(what: &str, key: &str) -> Untrue {
+    let what = format!("{what}: {key} appears");
+    Untrue { what, done: puts(key, Some("null".to_owned())), undone: puts(key, None) }
+}
+
+fn vanishes(what: &str, there: &Stored) -> Untrue {
+    let (key, value) = (there.key.as_str(), there.value.clone());
+    Untrue { what: format!("{what}: {key} vanishes"), done: puts(key, None), undone: puts(key, Some(value)) }
+}
+
+/// Everything that can become untrue of what `txn` read.
+fn untrue(txn: &Txn, reader: &dyn Reader) -> Vec<Untrue> {
+    let mut all = Vec::new();
+    for key in txn.keys.keys() {
+        match reader.get(key) {
+            None => all.push(appears("a key", key)),
+            Some(there) => {
+                // written again, if only with the same
+                let same = || puts(key, Some(there.value.clone()));
+                all.push(Untrue { what: format!("a key: {key} is written"), done: same(), undone: same() });
+                all.push(vanishes("a key", &there));
+            }
+        }
+    }
+    for witness in &txn.exist {
+        all.push(vanishes("somebody", &reader.get(witness).expect("a witness is there")));
+    }
+    for prefix in txn.none.keys() {
+        all.push(appears("nobody else", &format!("{prefix}!")));
+        all.push(appears("nobody else", &format!("{prefix}~")));
+    }
+    for page in &txn.pages {
+        let after = if page.after.is_empty() { &page.prefix } else { &page.after };
+        all.push(appears("a page", &format!("{after}!")));
+        for key in &page.keys {
+            all.push(vanishes("a page", &reader.get(key).expect("a page's keys are there")));
+        }
+    }
+    all
+}
+
+async fn draft<S: Store>(store: &S, step: &Step) -> Txn {
+    let step = Arc::clone(step);
+    let drafted = store.read(move |reader| {
+        let mut draft = Draft::new(reader);
+        step(&mut draft).map(|()| draft.finish().expect("transactions are bounded"))
+    });
+    drafted.await.expect("the story is legal")
+}
+
+impl<S: Store> Story<'_, S> {
+    /// Calls one transition, after everything that may overtake it.
+    async fn call(
+        &mut self,
+        name: &'static str,
+        step: impl Fn(&mut Draft<'_>) -> Result<(), Refusal> + Send + Sync + 'static,
+    ) {
+        let step: Step = Arc::new(step);
+        self.called.insert(name);
+        let first = draft(self.store, &step).await;
+        let overtaking = self.store.read(move |reader| untrue(&first, reader)).await;
+        // an archive is the same whoever brings it first: nothing is read for it
+        assert!(!overtaking.is_empty() || name == "application::register_archive", "{name} reads nothing");
+        for Untrue { what, done, undone } in overtaking {
+            let overtaken = draft(self.store, &step).await;
+            assert!(!overtaken.writes.is_empty(), "{name} writes nothing: it proves nothing");
+            self.store.apply(done).await.expect("an unconditional write");
+            let before = self.store.newest();
+            match self.store.apply(overtaken).await {
+                Err(ApplyError::Conflict(_)) => {
+                    assert_eq!(self.store.newest(), before, "{name}, {what}: wrote")
+                }
+                other => panic!("{name}, {what}: went unnoticed: {other:?}"),
+            }
+            self.store.apply(undone).await.expect("an unconditional write");
+        }
+        let last = draft(self.store, &step).await;
+        self.store.apply(last).await.unwrap_or_else(|error| panic!("{name} overtaken by nothing: {error:?}"));
+    }
+
+    /// A source of uuids for one transition; the same ones however often it is drafted.
+    fn ids(&self) -> impl Fn() -> Box<dyn FnMut() -> Uuid> + Send + Sync + 'static {
+        let first = self.ids.fetch_add(10, Ordering::Relaxed);
+        move || {
+            let mut next = first;
+            Box::new(move || {
+                next += 1;
+                Uuid(next.into())
+            })
+        }
+    }
+
+    async fn unit(&self, name: &str) -> Uuid {
+        let name: UnitName = name.parse().expect("a unit name");
+        self.store.read(move |reader| read(reader, &MODEL.unit_name(&name))).await.expect("the unit is there")
+    }
+
+    async fn application(&self, name: &'static str) -> Uuid {
+        let found = self.store.read(move |reader| read(reader, &MODEL.application_name(name))).await;
+        found.expect("the application is there")
+    }
+
+    /// The ids of everything of a kind.
+    async fn all(&self, kind: &'static str) -> Vec<Uuid> {
+        let found = self.store.read(move |reader| reader.scan(&MODEL.all(kind), "", usize::MAX)).await;
+        found.iter().filter_map(|stored| last_id(&stored.key)).collect()
+    }
+
+    async fn commit(&mut self, local: &mut Local, record: Record) {
+        let (unit, epoch, sent) = (local.unit, local.epoch, record.clone());
+        self.call("hook_commit::commit", move |draft| {
+            hook_commit::commit(draft, MODEL, unit, epoch, &sent).map(drop)
+        })
+        .await;
+        let sequence = record.sequence;
+        local.apply(&Event::Finished(record));
+        local.apply(&Event::Answered { sequence, revision: 0, refusal: None, retry: None });
+    }
+
+    async fn done(&mut self, local: &mut Local, operation: Operation) {
+        let record = local.record(operation, Outcome::Ok, 1000);
+        self.commit(local, record).await;
+    }
+
+    async fn attach(&mut self, name: &str) -> Local {
+        let unit = self.unit(name).await;
+        self.call("session::attach", move |draft| session::attach(draft, MODEL, unit, Uuid(9), 0).map(drop))
+            .await;
+        let mut local = Local::new(unit, name.parse().expect("a unit name"));
+        local.apply(&Event::Attached { history: Uuid(7), epoch: 1, sequence: 0 });
+        local
+    }
+}
+
+fn charm(name: &str, endpoint: &str, role: Role) -> Charm {
+    let (name, endpoint) = (name.to_owned(), endpoint.to_owned());
+    let interface = "sql".to_owned();
+    let whole = Endpoint {
+        name: endpoint.clone(),
+        role,
+        interface,
+        scope: Scope::Global,
+        limit: None,
+        optional: false,
+    };
+    let actions = [("backup".to_owned(), Action::default())].into();
+    let option = ConfigOption { kind: OptionType::Int, default: None, description: String::new() };
+    let config = [("port".to_owned(), option)].into();
+    Charm { name, endpoints: [(endpoint, whole)].into(), actions, config, ..Charm::default() }
+}
+
+fn charm_ref(sha256: &str) -> CharmRef {
+    CharmRef { sha256: sha256.into(), url: "local:x-0".into(), revision: 0, endpoints: Default::default() }
+}
+
+pub async fn every_read_of_every_transition_is_a_precondition<S: Store, G>(open: impl Fn(u64) -> (S, G)) {
+    let (store, _guard) = open(10_000);
+    let mut story = Story { store: &store, called: BTreeSet::new(), ids: Arc::new(AtomicU64::new(1000)) };
+    build(&mut story).await;
+    live(&mut story).await;
+    end(&mut story).await;
+    assert_eq!(story.called, transitions(), "the story calls every transition");
+}
+
+/// Two related applications, their machines, and what users do to them.
+async fn build<S: Store>(story: &mut Story<'_, S>) {
+    story.call("model::create", |draft| model::create(draft, MODEL.0, "dev", 1)).await;
+    for (sha256, name, endpoint, role) in [
+        ("w1", "web", "db", Role::Requirer),
+        ("w2", "web", "db", Role::Requirer),
+        ("d1", "db", "server", Role::Provider),
+    ] {
+        story
+            .call("application::register_archive", move |draft| {
+                application::register_archive(draft, sha256, charm(name, endpoint, role), 10);
+                Ok(())
+            })
+            .await;
+    }
+    let set = BTreeMap::from([("update-status-hook-interval".to_owned(), "10m".to_owned())]);
+    story.call("model::configure", move |draft| model::configure(draft, MODEL, &set, &[]).map(drop)).await;
+    for (name, sha256) in [("web", "w1"), ("db", "d1"), ("spare", "d1")] {
+        let ids = story.ids();
+        let wish = application::Deploy {
+            name: name.into(),
+            sha256: sha256.into(),
+            units: 1,
+            now_ms: 1,
+            ..application::Deploy::default()
+        };
+        story
+            .call("application::deploy", move |draft| {
+                application::deploy(draft, MODEL, &wish, &mut ids()).map(drop)
+            })
+            .await;
+    }
+    for (other, id) in [("db", 50), ("spare", 51)] {
+        story
+            .call("relation::add", move |draft| {
+                relation::add(draft, MODEL, ("web", other), Uuid(id), 1).map(drop)
+            })
+            .await;
+    }
+    let (web, ids) = (story.application("web").await, story.ids());
+    story.call("unit::add", move |draft| unit::add(draft, MODEL, web, None, 1, &mut ids()).map(drop)).await;
+    story.call("machine::add", |draft| machine::add(draft, MODEL, Uuid(60), 1).map(drop)).await;
+    let wish =
+        application::Refresh { sha256: "w2".into(), forced: false, config: BTreeMap::new(), now_ms: 2 };
+    let ids = story.ids();
+    story
+        .call("application::refresh", move |draft| {
+            application::refresh(draft, MODEL, web, &wish, &mut ids()).map(drop)
+        })
+        .await;
+}
+
+/// What agents and users do while everything lives.
+async fn live<S: Store>(story: &mut Story<'_, S>) {
+    let mut local = story.attach("web/0").await;
+    let unit = local.unit;
+    story.done(&mut local, Operation::Deploy(charm_ref("w2"))).await;
+    story.done(&mut local, Operation::Hook(Hook::Install)).await;
+    let place = Place {
+        endpoint: "db".into(),
+        interface: "sql".into(),
+        peer: false,
+        implicit: false,
+        remote_application: "db".into(),
+    };
+    let number =
+        story.store.read(|reader| read(reader, &MODEL.relation(Uuid(50)))).await.expect("it is there").number;
+    let settings = BTreeMap::from([("private-address".to_owned(), "127.0.0.1".to_owned())]);
+    story.done(&mut local, Operation::EnterScope { relation: number, uuid: Uuid(50), place, settings }).await;
+    story
+        .call("leadership::claim", move |draft| leadership::claim(draft, MODEL, unit, false).map(drop))
+        .await;
+    let mut written = local.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok, 1000);
+    let bag = BTreeMap::from([("key".to_owned(), "value".to_owned())]);
+    written.writes = Writes {
+        bags: BTreeMap::from([(number, BagWrites { unit: bag.clone(), application: bag })]),
+        ..Writes::default()
+    };
+    story.commit(&mut local, written).await;
+    let said =
+        [Said { call: 1, at_ms: 1, what: Immediate::Log { level: Level::Info, text: "hello".into() } }];
+    let (epoch, run) = (local.epoch, local.run + 1);
+    story
+        .call("hook_commit::report", move |draft| {
+            hook_commit::report(draft, MODEL, unit, epoch, run, &said).map(drop)
+        })
+        .await;
+    let failed = Outcome::Failed { reason: "exit 1".into(), retry: None };
+    let failed = local.record(Operation::Hook(Hook::UpdateStatus), failed, 1000);
+    story.commit(&mut local, failed).await;
+    story.call("unit::resolved", move |draft| unit::resolved(draft, MODEL, unit, true)).await;
+    for _ in 0..2 {
+        story
+            .call("action::enqueue", move |draft| {
+                action::enqueue(draft, MODEL, unit, "backup", &Default::default(), 1).map(drop)
+            })
+            .await;
+    }
+    story
+        .call("action::begin", move |draft| {
+            action::begin(draft, MODEL, unit, 1, 2);
+            Ok(())
+        })
+        .await;
+    story
+        .call("leadership::release", move |draft| {
+            leadership::release(draft, MODEL, unit);
+            Ok(())
+        })
+        .await;
+    let web = story.application("web").await;
+    let set = BTreeMap::from([("port".to_owned(), "80".to_owned())]);
+    story
+        .call("application::configure", move |draft| application::configure(draft, MODEL, web, &set, &[]))
+        .await;
+    // by themselves, as --force will call them
+    let db = story.unit("db/0").await;
+    story
+        .call("relation::enter_scope", move |draft| {
+            relation::enter_scope(draft, MODEL, db, Uuid(50), &BTreeMap::new())
+        })
+        .await;
+}
+
+/// Everything goes away.
+async fn end<S: Store>(story: &mut Story<'_, S>) {
+    let (web, db) = (story.unit("web/0").await, story.unit("db/0").await);
+    for id in [50, 51] {
+        story
+            .call("relation::destroy", move |draft| relation::destroy(draft, MODEL, Uuid(id)).map(drop))
+            .await;
+    }
+    for unit in [db, web] {
+        story
+            .call("relation::leave_scope", move |draft| {
+                relation::leave_scope(draft, MODEL, unit, Uuid(50));
+                Ok(())
+            })
+            .await;
+    }
+    for cleanup in story.all("cleanup").await {
+        story
+            .call("cleanup::bite", move |draft| {
+                cleanup::bite(draft, MODEL, cleanup);
+                Ok(())
+            })
+            .await;
+    }
+    story.call("unit::destroy", move |draft| unit::destroy(draft, MODEL, web).map(drop)).await;
+    story.call("unit::set_dead", move |draft| unit::set_dead(draft, MODEL, web)).await;
+    story.call("unit::remove", move |draft| unit::remove(draft, MODEL, web)).await;
+    // more relations than one bite: the janitor goes on
+    let spare = story.application("spare").await;
+    story
+        .call("application::reap_more", move |draft| {
+            draft.put(&MODEL.reap(spare), &String::new());
+            application::reap_more(draft, MODEL, spare);
+            Ok(())
+        })
+        .await;
+    for name in ["db", "spare"] {
+        let application = story.application(name).await;
+        story
+            .call("application::destroy", move |draft| {
+                application::destroy(draft, MODEL, application).map(drop)
+            })
+            .await;
+    }
+    story.call("machine::destroy", |draft| machine::destroy(draft, MODEL, Uuid(60))).await;
+    story.call("machine::set_dead", |draft| machine::set_dead(draft, MODEL, Uuid(60))).await;
+    story.call("machine::remove", |draft| machine::remove(draft, MODEL, Uuid(60))).await;
+}
+
+/// The public functions of the model that take a draft, but those that are steps of others.
+fn transitions() -> BTreeSet<&'static str> {
+    const PARTS: &[&str] = &[
+        "application::find",
+        "machine::require_room",
+        "model::require_alive",
+        "relation::find",
+        "sequence::take",
+        "session::check_epoch",
+    ];
+    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../state/src/model");
+    let mut found = BTreeSet::new();
+    for entry in std::fs::read_dir(dir).expect("the model is there").flatten() {
+        let path = entry.path();
+        let Some(file) = path.file_name().and_then(|name| name.to_str()?.strip_suffix(".rs")) else {
+            continue;
+        };
+        let text = std::fs::read_to_string(&path).expect("sources are text");
+        for item in text.split("\npub fn ").skip(1) {
+            let head = item.split('{').next().unwrap_or_default();
+            let name = format!("{file}::{}", head.split(['(', '<']).next().unwrap_or_default());
+            if head.contains("draft: &mut Draft") && !PARTS.contains(&name.as_str()) {
+                found.insert(&*name.leak());
+            }
+        }
+    }
+    found
+}
