@@ -1,6 +1,8 @@
 //! What the tests share.
 
 pub mod cases;
+pub mod crash_disk;
+pub mod crash_story;
 pub mod host;
 pub mod sim;
 pub mod tool_cases;

@@ -1,0 +1,19 @@
+//! What `tests/crash_disk.rs` watches by strace: the unit's memory or its charm folder, written by the product's own
+//! code. It says on stdout what is done and must survive.
+//!
+//! `crash-story FOLDER begin | recover | charm N`
+
+use std::path::Path;
+use tests::crash_story;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let folder = Path::new(arguments[0]);
+    match arguments[1..] {
+        ["begin"] => crash_story::begin(folder),
+        ["recover"] => crash_story::recover(folder),
+        ["charm", revision] => crash_story::charm(folder, revision.parse().expect("a number")),
+        _ => panic!("crash-story FOLDER begin | recover | charm N"),
+    }
+}

@@ -1,0 +1,323 @@
+//! A disk that may lose power at any moment: what a program did to a folder, taken from its system calls, and every
+//! folder that a crash could leave of it.
+//!
+//! The program is the real one on a real folder, watched by strace. Its calls become [`Op`]s. A crash after any of
+//! them leaves every operation that a sync had covered, and of the others any subset: file data in pieces of 512
+//! bytes, the piece being written at any byte, directory entries each by itself. That is weaker than any file system
+//! in use promises, so what holds here holds on them.
+
+mod trace;
+
+pub use trace::trace;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// Writes reach the disk in pieces of this.
+const PIECE: usize = 512;
+/// Up to this many unsynced pieces and entries every subset is tried: 1,024.
+const ALL_SUBSETS_MAX: usize = 10;
+/// Beyond it: none, all, each one missing, each one alone, and this many at random.
+const SAMPLES: usize = 64;
+
+pub type Inode = usize;
+
+/// One call's effect. Paths are relative to the folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Op {
+    Create {
+        path: String,
+        inode: Inode,
+        mode: u32,
+    },
+    MakeFolder {
+        path: String,
+        mode: u32,
+    },
+    Symlink {
+        path: String,
+        target: String,
+    },
+    HardLink {
+        from: String,
+        to: String,
+    },
+    Rename {
+        from: String,
+        to: String,
+    },
+    Exchange {
+        one: String,
+        other: String,
+    },
+    Remove {
+        path: String,
+    },
+    Mode {
+        path: String,
+        mode: u32,
+    },
+    Write {
+        inode: Inode,
+        at: usize,
+        bytes: Vec<u8>,
+    },
+    Truncate {
+        inode: Inode,
+        length: usize,
+    },
+    SyncFile(Inode),
+    SyncFolder(String),
+    SyncAll,
+    /// The program said that something is done: it must survive.
+    Said(String),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Node {
+    Folder(u32),
+    Link(String),
+    File(Inode, u32),
+}
+
+/// A folder's whole content.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Image {
+    nodes: BTreeMap<String, Node>,
+    data: BTreeMap<Inode, Vec<u8>>,
+}
+
+fn parent(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(parent, _)| parent)
+}
+
+impl Image {
+    /// What is in `folder` now.
+    pub fn of(folder: &Path) -> Image {
+        let mut image = Image::default();
+        image.read(folder, "");
+        image
+    }
+
+    fn read(&mut self, root: &Path, prefix: &str) {
+        for entry in fs::read_dir(root.join(prefix)).expect("a folder").flatten() {
+            let name = entry.file_name().into_string().expect("names are text");
+            let path = if prefix.is_empty() { name } else { format!("{prefix}/{name}") };
+            let found = entry.metadata().expect("it is there");
+            let mode = found.permissions().mode() & 0o7777;
+            let node = if found.is_dir() {
+                Node::Folder(mode)
+            } else if found.is_symlink() {
+                let target = fs::read_link(entry.path()).expect("a link");
+                Node::Link(target.to_str().expect("names are text").to_owned())
+            } else {
+                let inode = std::os::unix::fs::MetadataExt::ino(&found) as Inode;
+                self.data.insert(inode, fs::read(entry.path()).expect("readable"));
+                Node::File(inode, mode)
+            };
+            let is_folder = matches!(node, Node::Folder(_));
+            self.nodes.insert(path.clone(), node);
+            if is_folder {
+                self.read(root, &path);
+            }
+        }
+    }
+
+    /// The file at `path`, which the trace opens.
+    pub fn inode(&self, path: &str) -> Option<Inode> {
+        match self.nodes.get(path)? {
+            Node::File(inode, _) => Some(*inode),
+            Node::Folder(_) | Node::Link(_) => None,
+        }
+    }
+
+    /// Makes `folder`, which is empty, this.
+    pub fn write(&self, folder: &Path) {
+        let mut first = BTreeMap::new();
+        for (path, node) in &self.nodes {
+            let at = folder.join(path);
+            match node {
+                Node::Folder(mode) => {
+                    fs::create_dir(&at).expect("a free name");
+                    fs::set_permissions(&at, fs::Permissions::from_mode(mode | 0o700)).expect("ours");
+                }
+                Node::Link(target) => std::os::unix::fs::symlink(target, &at).expect("a free name"),
+                Node::File(inode, mode) => match first.get(inode) {
+                    Some(other) => fs::hard_link(other, &at).expect("a free name"),
+                    None => {
+                        fs::write(&at, self.data.get(inode).map_or(&[][..], |data| data))
+                            .expect("a free name");
+                        fs::set_permissions(&at, fs::Permissions::from_mode(*mode)).expect("ours");
+                        first.insert(*inode, at);
+                    }
+                },
+            }
+        }
+    }
+
+    fn has_folder(&self, path: &str) -> bool {
+        path.is_empty() || matches!(self.nodes.get(path), Some(Node::Folder(_)))
+    }
+
+    /// Takes a name and all below it out.
+    fn take(&mut self, path: &str) -> Vec<(String, Node)> {
+        let below = format!("{path}/");
+        let is_in = |name: &String| name == path || name.starts_with(&below);
+        let names: Vec<String> = self.nodes.keys().filter(|name| is_in(name)).cloned().collect();
+        names.into_iter().filter_map(|name| self.nodes.remove_entry(&name)).collect()
+    }
+
+    fn give(&mut self, taken: Vec<(String, Node)>, from: &str, to: &str) {
+        self.nodes
+            .extend(taken.into_iter().map(|(name, node)| (format!("{to}{}", &name[from.len()..]), node)));
+    }
+
+    /// Does it; what cannot be (its folder was lost) is not.
+    fn apply(&mut self, op: &Op) {
+        match op {
+            Op::Create { path, inode, mode } => self.put(path, Node::File(*inode, *mode)),
+            Op::MakeFolder { path, mode } => self.put(path, Node::Folder(*mode)),
+            Op::Symlink { path, target } => self.put(path, Node::Link(target.clone())),
+            Op::HardLink { from, to } => {
+                if let Some(node) = self.nodes.get(from).cloned() {
+                    self.put(to, node);
+                }
+            }
+            Op::Rename { from, to } => {
+                if self.nodes.contains_key(from) && self.has_folder(parent(to)) {
+                    let taken = self.take(from);
+                    self.take(to);
+                    self.give(taken, from, to);
+                }
+            }
+            Op::Exchange { one, other } => {
+                if self.nodes.contains_key(one) && self.nodes.contains_key(other) {
+                    let (first, second) = (self.take(one), self.take(other));
+                    self.give(first, one, other);
+                    self.give(second, other, one);
+                }
+            }
+            Op::Remove { path } => drop(self.take(path)),
+            Op::Mode { path, mode } => match self.nodes.get_mut(path) {
+                Some(Node::Folder(of) | Node::File(_, of)) => *of = *mode,
+                Some(Node::Link(_)) | None => {}
+            },
+            Op::Write { inode, at, bytes } => {
+                let data = self.data.entry(*inode).or_default();
+                data.resize(data.len().max(at + bytes.len()), 0);
+                data[*at..at + bytes.len()].copy_from_slice(bytes);
+            }
+            Op::Truncate { inode, length } => self.data.entry(*inode).or_default().resize(*length, 0),
+            Op::SyncFile(_) | Op::SyncFolder(_) | Op::SyncAll | Op::Said(_) => {}
+        }
+    }
+
+    fn put(&mut self, path: &str, node: Node) {
+        if self.has_folder(parent(path)) && !matches!(self.nodes.get(path), Some(Node::Folder(_))) {
+            self.nodes.insert(path.to_owned(), node);
+        }
+    }
+}
+
+/// Whether `sync` makes `op` durable.
+fn covers(sync: &Op, op: &Op) -> bool {
+    let in_folder = |folder: &str, paths: &[&str]| paths.iter().all(|path| parent(path) == folder);
+    match (sync, op) {
+        (Op::SyncAll, _) => true,
+        (Op::SyncFile(file), Op::Write { inode, .. } | Op::Truncate { inode, .. }) => file == inode,
+        (Op::SyncFolder(folder), Op::Create { path, .. } | Op::MakeFolder { path, .. }) => {
+            in_folder(folder, &[path])
+        }
+        (Op::SyncFolder(folder), Op::Symlink { path, .. } | Op::Remove { path } | Op::Mode { path, .. }) => {
+            in_folder(folder, &[path])
+        }
+        (Op::SyncFolder(folder), Op::HardLink { to, .. }) => in_folder(folder, &[to]),
+        (Op::SyncFolder(folder), Op::Rename { from, to }) => in_folder(folder, &[from, to]),
+        (Op::SyncFolder(folder), Op::Exchange { one, other }) => in_folder(folder, &[one, other]),
+        _ => false,
+    }
+}
+
+/// A write as the pieces that reach the disk by themselves; anything else as it is.
+fn pieces(op: &Op) -> Vec<Op> {
+    let Op::Write { inode, at, bytes } = op else { return vec![op.clone()] };
+    let (mut from, mut found) = (*at, Vec::new());
+    while from < at + bytes.len() {
+        let until = ((from / PIECE + 1) * PIECE).min(at + bytes.len());
+        found.push(Op::Write { inode: *inode, at: from, bytes: bytes[from - at..until - at].to_vec() });
+        from = until;
+    }
+    found
+}
+
+/// A subset of `count` things, as which of them are in.
+fn subsets(count: usize, seed: u64) -> Vec<Vec<bool>> {
+    if count <= ALL_SUBSETS_MAX {
+        return (0..1usize << count).map(|set| (0..count).map(|n| set >> n & 1 == 1).collect()).collect();
+    }
+    let mut found = vec![vec![false; count], vec![true; count]];
+    for one in 0..count {
+        found.push((0..count).map(|n| n != one).collect());
+        found.push((0..count).map(|n| n == one).collect());
+    }
+    let mut dice = seed | 1;
+    for _ in 0..SAMPLES {
+        let mut roll = || {
+            dice ^= dice << 13;
+            dice ^= dice >> 7;
+            dice ^= dice << 17;
+            dice >> 40 & 1 == 1
+        };
+        found.push((0..count).map(|_| roll()).collect());
+    }
+    found
+}
+
+/// Every folder that a crash can leave of `ops` on `start`, each once, with what the program had said by then.
+pub fn crashes(start: &Image, ops: &[Op], mut judge: impl FnMut(&Image, &[&str])) {
+    let mut said: Vec<&str> = Vec::new();
+    let mut seen = BTreeSet::new();
+    for crash in 0..=ops.len() {
+        if let Some(Op::Said(text)) = crash.checked_sub(1).map(|last| &ops[last]) {
+            said.push(text);
+            seen.clear();
+        }
+        let done = &ops[..crash];
+        let is_durable = |n: usize| done[n..].iter().any(|later| covers(later, &done[n]));
+        let parts: Vec<(bool, Op)> = (0..crash)
+            .flat_map(|n| pieces(&done[n]).into_iter().map(move |piece| (n, piece)))
+            .map(|(n, piece)| (is_durable(n), piece))
+            .collect();
+        let pending = parts.iter().filter(|(durable, op)| !durable && !is_sync(op)).count();
+        for subset in subsets(pending, crash as u64) {
+            let mut image = start.clone();
+            let mut chosen = subset.iter();
+            for (durable, op) in &parts {
+                if *durable || is_sync(op) || *chosen.next().expect("one for each that is pending") {
+                    image.apply(op);
+                }
+            }
+            if seen.insert(image.clone()) {
+                judge(&image, &said);
+            }
+        }
+        // the write under way, at every byte
+        if let Some((Op::Write { inode, at, bytes }, before)) = done.split_last() {
+            let mut image = start.clone();
+            before.iter().for_each(|op| image.apply(op));
+            for length in 0..bytes.len() {
+                let mut image = image.clone();
+                image.apply(&Op::Write { inode: *inode, at: *at, bytes: bytes[..length].to_vec() });
+                if seen.insert(image.clone()) {
+                    judge(&image, &said);
+                }
+            }
+        }
+    }
+}
+
+fn is_sync(op: &Op) -> bool {
+    matches!(op, Op::SyncFile(_) | Op::SyncFolder(_) | Op::SyncAll | Op::Said(_))
+}

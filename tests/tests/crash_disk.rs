@@ -1,0 +1,95 @@
+//! The unit's memory and its charm folder under power loss: every folder that a crash of the real program could leave
+//! (see `tests::crash_disk`), and again during the recovery from it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use tempfile::TempDir;
+use tests::crash_disk::{Image, Op, crashes, trace};
+use tests::crash_story;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_crash-story");
+
+/// Recoveries that are traced and crashed in their turn, of each story.
+const RECOVERIES: usize = 6;
+
+/// Folders in memory: nothing here is about this machine's own disk.
+fn folder() -> TempDir {
+    let shm = Path::new("/dev/shm");
+    let made = if shm.is_dir() { TempDir::new_in(shm) } else { TempDir::new() };
+    made.expect("a folder")
+}
+
+fn traced(folder: &Path, arguments: &[&str]) -> Vec<Op> {
+    let path = folder.to_str().expect("text");
+    trace(folder, PROGRAM, &[&[path][..], arguments].concat())
+}
+
+/// What was said last, as a number.
+fn newest(said: &[&str]) -> Option<usize> {
+    said.last().map(|text| text.parse().expect("the story counts"))
+}
+
+#[test]
+fn no_crash_loses_a_memory_that_was_said_to_be_kept() {
+    let story = folder();
+    let ops = traced(story.path(), &["begin"]);
+    let said = ops.iter().filter(|op| matches!(op, Op::Said(_))).count();
+    assert_eq!(said, crash_story::memories().len(), "strace saw the whole story");
+    let mut left: BTreeMap<Image, Option<usize>> = BTreeMap::new();
+    crashes(&Image::default(), &ops, |image, said| {
+        let folder = folder();
+        image.write(folder.path());
+        let found = crash_story::found(folder.path());
+        assert!(found >= newest(said), "{said:?} was said, {found:?} is there: {image:?}");
+        assert_eq!(crash_story::found(folder.path()), found, "a second start finds the same");
+        left.insert(image.clone(), found);
+    });
+    println!("{} folders", left.len());
+    assert!(left.len() > 100, "{} folders", left.len());
+    let every = left.len().div_ceil(RECOVERIES);
+    for (image, found) in left.iter().step_by(every) {
+        let folder_left = folder();
+        image.write(folder_left.path());
+        let start = Image::of(folder_left.path());
+        let ops = traced(folder_left.path(), &["recover"]);
+        crashes(&start, &ops, |image, _| {
+            let folder = folder();
+            image.write(folder.path());
+            assert!(
+                crash_story::found(folder.path()) >= *found,
+                "a crash in the recovery lost {found:?}: {image:?}"
+            );
+        });
+    }
+}
+
+#[test]
+fn no_crash_leaves_half_a_charm_or_takes_its_own_files() {
+    let story = folder();
+    crash_story::charm(story.path(), 0);
+    crash_story::write_own(story.path());
+    let start = Image::of(story.path());
+    let ops = traced(story.path(), &["charm", "1"]);
+    let mut left = Vec::new();
+    crashes(&start, &ops, |image, said| {
+        let folder = folder();
+        image.write(folder.path());
+        let found = crash_story::charm_found(folder.path()).expect("one or the other");
+        assert!(said.is_empty() || found == 1, "the new revision was said to be there: {image:?}");
+        left.push(image.clone());
+    });
+    println!("{} folders", left.len());
+    assert!(left.len() > 100, "{} folders", left.len());
+    for image in left.iter().step_by(left.len().div_ceil(RECOVERIES)) {
+        let folder_left = folder();
+        image.write(folder_left.path());
+        let start = Image::of(folder_left.path());
+        let ops = traced(folder_left.path(), &["charm", "1"]);
+        assert_eq!(crash_story::charm_found(folder_left.path()), Some(1), "begun again, it is finished");
+        crashes(&start, &ops, |image, _| {
+            let folder = folder();
+            image.write(folder.path());
+            crash_story::charm_found(folder.path()).expect("one or the other");
+        });
+    }
+}
