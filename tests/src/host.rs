@@ -118,14 +118,24 @@ impl Host {
 
     /// The pid of a unit's agent.
     pub fn agent_pid(&self, unit: &str) -> Option<i32> {
-        let text = std::fs::read_to_string(self.unit_folder(unit)?.join("agent.pid")).ok()?;
-        text.split(' ').next()?.parse().ok()
+        self.pid(&self.unit_folder(unit)?.join("agent.pid"))
+    }
+
+    /// The process that a pid file names; none when it does not live.
+    pub fn pid(&self, file: &Path) -> Option<i32> {
+        let text = std::fs::read_to_string(file).ok()?;
+        let pid = text.split_whitespace().next()?.parse().ok()?;
+        Path::new(&format!("/proc/{pid}")).exists().then_some(pid)
     }
 
     /// `kill -9`.
     pub fn kill(&self, pid: i32) {
-        let status = Command::new("kill").args(["-9", &pid.to_string()]).status();
-        assert!(status.is_ok_and(|status| status.success()), "kill -9 {pid}");
+        self.signal("KILL", pid);
+    }
+
+    pub fn signal(&self, signal: &str, pid: i32) {
+        let status = Command::new("kill").args(["-s", signal, &pid.to_string()]).status();
+        assert!(status.is_ok_and(|status| status.success()), "kill -s {signal} {pid}");
     }
 
     /// Hook runs of a unit in order, as their folders name them: number and operation.

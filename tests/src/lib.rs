@@ -2,5 +2,6 @@
 
 pub mod cases;
 pub mod host;
+pub mod scene;
 pub mod sim;
 pub mod tool_cases;
