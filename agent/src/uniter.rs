@@ -3,6 +3,7 @@
 //!
 //! Everything here is polled by one task; nothing is spawned, so a crash is the drop of one future.
 
+use crate::outage::Outage;
 use crate::ports::{Charms, Clock, DiskFailed, Ending, Memory};
 use api::error::{ApiError, ErrorCode};
 use api::unit::{Attach, Claim, Commit, Report, Shown, UnitApi, Watch};
@@ -67,6 +68,7 @@ struct Facts {
     view: Option<Snapshot>,
     epoch: Option<u64>,
     heard_ms: Option<u64>,
+    outage: Outage,
     lease: Option<Lease>,
     claimed: bool,
     orphan_gone: bool,
@@ -404,7 +406,7 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
                 Ok(()) => delay = LINK_RETRY_FIRST_MS,
                 Err(Trouble::End(end)) => return end,
                 Err(Trouble::Link(error)) => {
-                    tracing::debug!("the controller: {error}");
+                    self.unheard(&error);
                     self.pause(&mut delay).await;
                 }
             }
@@ -541,6 +543,16 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
         let now = self.clock.since_boot_ms();
         let mut facts = self.facts.borrow_mut();
         facts.heard_ms = Some(now);
+        if let Some(told) = facts.outage.ended(now) {
+            tracing::info!("{told}");
+        }
+    }
+
+    fn unheard(&self, error: &ApiError) {
+        let now = self.clock.since_boot_ms();
+        if let Some(told) = self.facts.borrow_mut().outage.failed(error, now) {
+            tracing::warn!("{told}");
+        }
     }
 
     async fn keep_watching(&self) -> End {
@@ -557,7 +569,7 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
             };
             match Trouble::from(error) {
                 Trouble::End(end) => return end,
-                Trouble::Link(error) => tracing::debug!("the watch ended: {error}"),
+                Trouble::Link(error) => self.unheard(&error),
             }
             self.pause(&mut delay).await;
         }
