@@ -1,6 +1,8 @@
 //! What a user's Pintle must survive: the real programs on loopback, with the network, the disk, the processes and
 //! the user's input at fault. One binary: linking it takes longer than most of its tests.
 
+mod bad_input;
+mod door;
 mod network;
 mod proxy;
 mod story;

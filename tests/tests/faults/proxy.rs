@@ -2,10 +2,13 @@
 //! certificate, sends every request that changes something on twice, and the first time such a request is seen it
 //! closes the connection instead of answering.
 
+use crate::door::{caller, reconfigure};
+use agent::config::Config;
 use axum::body::{Body, to_bytes};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use tests::host::Host;
 use tokio::net::TcpListener;
@@ -46,23 +49,11 @@ struct Onward {
 impl Proxy {
     /// Stands in front of this host's controller.
     pub fn before(host: &Host) -> Proxy {
-        // refused where it is installed already: it is the same
-        tokio_rustls::rustls::crypto::ring::default_provider().install_default().ok();
         let own = |name: &str| fs::read_to_string(host.dir.join("controller").join(name)).expect("it is up");
         let acceptor =
             controller::server::acceptor(&own("server.pem"), &own("server-key.pem")).expect("its own pair");
-        let client = client_file(host);
-        let real: std::net::SocketAddr = client["controller"].parse().expect("an address");
-        let ca = reqwest::Certificate::from_pem(own("ca.pem").as_bytes()).expect("its own CA");
-        let http = reqwest::Client::builder()
-            .tls_certs_only([ca])
-            .https_only(true)
-            .no_proxy()
-            .resolve(&client["server_name"], real)
-            .build()
-            .expect("a client");
+        let (http, base) = caller(host);
         let ledger = Arc::<Mutex<Ledger>>::default();
-        let base = format!("https://{}:{}", client["server_name"], real.port());
         let onward = Arc::new(Onward { http, base, ledger: ledger.clone() });
         let (told, address) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
@@ -160,22 +151,20 @@ fn passed_on(answer: reqwest::Response) -> Response {
     response
 }
 
-fn client_file(host: &Host) -> BTreeMap<String, String> {
-    let text = fs::read_to_string(host.dir.join("client.yaml")).expect("it is up");
-    serde_yaml::from_str(&text).expect("our own YAML")
-}
-
 /// The machines' agents, and the units they deploy from now on, find the controller at `address`.
 pub fn lead_agents_to(host: &Host, address: &str) {
-    let real = client_file(host)["controller"].clone();
     for machine in fs::read_dir(host.dir.join("machines")).expect("there are machines").flatten() {
-        let (file, pid) = (machine.path().join("agent.yaml"), machine.path().join("machine.pid"));
-        let known = fs::read_to_string(&file).expect("machines have agents");
-        assert!(known.contains(&real), "{known}");
-        fs::write(&file, known.replace(&real, address)).expect("it is ours");
-        // read at its start
-        let before = host.pid(&pid).expect("its agent runs");
-        host.kill(before);
-        host.until("the machine's agent is back", |host| host.pid(&pid).filter(|now| *now != before));
+        lead_agent(host, &machine.path(), |config| config.controllers = vec![address.to_owned()]);
     }
+}
+
+/// Changes what a machine's agent knows of its controller; answers what that was.
+pub fn lead_agent(host: &Host, machine: &Path, change: impl FnOnce(&mut Config)) -> Config {
+    let known = reconfigure(machine, change);
+    // read at its start
+    let pid = machine.join("machine.pid");
+    let before = host.pid(&pid).expect("its agent runs");
+    host.kill(before);
+    host.until("the machine's agent is back", |host| host.pid(&pid).filter(|now| *now != before));
+    known
 }
