@@ -2,7 +2,11 @@
 //! the user's input at fault. One binary: linking it takes longer than most of its tests.
 
 mod bad_input;
+mod disk;
 mod door;
+mod errors;
 mod network;
+mod processes;
 mod proxy;
 mod story;
+mod strangers;
