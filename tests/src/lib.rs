@@ -4,4 +4,5 @@ pub mod cases;
 pub mod host;
 pub mod scene;
 pub mod sim;
+pub mod story;
 pub mod tool_cases;

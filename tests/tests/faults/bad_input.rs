@@ -1,12 +1,12 @@
 //! What a person hands over and is wrong: one clear line each, and nothing is created.
 
 use crate::door::{Door, client_file};
-use crate::story::tally;
 use std::fs;
 use std::io::{Cursor, Write};
 use std::path::Path;
 use tests::host::Host;
 use tests::scene::{Scene, scene, text};
+use tests::story::tally;
 use zip::write::SimpleFileOptions;
 
 const METADATA: &str = "name: odd\nsummary: s\ndescription: d\n";

@@ -1,13 +1,13 @@
 //! A full disk: under a unit's folder and under the controller's. A small file system of its own is mounted in a
 //! namespace of the test's own, so that nobody else sees it and nothing of it is left.
 
-use crate::story::{STARTED, deploy, ran, results, until_ran};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 use tests::host::Host;
 use tests::scene::{Scene, scene, text};
+use tests::story::{STARTED, deploy, ran, results, until_ran};
 
 /// Names the test that runs inside of its namespace.
 const INSIDE: &str = "PINTLE_TEST_INSIDE";

@@ -72,11 +72,13 @@ pub fn reconfigure(folder: &Path, change: impl FnOnce(&mut Config)) -> Config {
     before
 }
 
-/// A request body that each of a unit agent's routes understands.
-pub const UNIT_ROUTES: [(&str, fn() -> Value); 5] = [
-    ("attach", || json!({ "nonce": "00000000-0000-4000-8000-000000000001", "epoch": 0 })),
-    ("commit", || json!({ "epoch": 1, "record": null })),
-    ("report", || json!({ "epoch": 1, "run": 1, "said": [], "executing": null })),
-    ("claim", || json!({ "epoch": 1, "release": true })),
-    ("watch", || json!({ "epoch": 1, "from": null })),
-];
+/// The routes of a unit's agent, each with a body that it understands.
+pub fn unit_routes() -> [(&'static str, Value); 5] {
+    [
+        ("attach", json!({ "nonce": "00000000-0000-4000-8000-000000000001", "epoch": 0 })),
+        ("commit", json!({ "epoch": 1, "record": null })),
+        ("report", json!({ "epoch": 1, "run": 1, "said": [], "executing": null })),
+        ("claim", json!({ "epoch": 1, "release": true })),
+        ("watch", json!({ "epoch": 1, "from": null })),
+    ]
+}

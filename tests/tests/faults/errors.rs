@@ -1,9 +1,9 @@
 //! Out of an error by another revision of the charm (spec A.6), and by `resolved`.
 
-use crate::story::{STARTED, deploy, ran, results, tally, until_ran};
 use std::fs;
 use tests::host::Host;
 use tests::scene::{Scene, scene, text};
+use tests::story::{STARTED, deploy, ran, results, tally, until_ran};
 
 /// One unit that rests in an error of config-changed, no retry coming.
 fn failed() -> Scene {

@@ -8,5 +8,4 @@ mod errors;
 mod network;
 mod processes;
 mod proxy;
-mod story;
 mod strangers;

@@ -1,11 +1,11 @@
 //! Processes that are killed: the controller, a machine's agent, a unit's agent in an action, the action itself.
 
-use crate::story::{STARTED, counted, deploy, logged, ran, results, until_ran};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use tests::host::Host;
 use tests::scene::{Scene, scene, text};
+use tests::story::{STARTED, counted, deploy, logged, ran, results, until_ran};
 
 /// One unit of tally that has started, whose config-changed and action go on while the file of the answer exists.
 fn held() -> (Scene, PathBuf) {

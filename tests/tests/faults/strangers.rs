@@ -1,14 +1,14 @@
 //! A second CA, and tokens of somebody else: refused with a line that says so, and nothing is touched.
 
-use crate::door::{Door, UNIT_ROUTES, client_file, reconfigure};
+use crate::door::{Door, client_file, reconfigure, unit_routes};
 use crate::proxy::lead_agent;
-use crate::story::{STARTED, deploy, results, until_ran};
 use agent::config::Config;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tests::host::Host;
 use tests::scene::{Scene, scene};
+use tests::story::{STARTED, deploy, results, until_ran};
 
 fn folder(host: &Host, unit: &str) -> PathBuf {
     host.unit_folder(unit).expect("it is deployed")
@@ -88,12 +88,12 @@ fn a_token_opens_no_other_units_door() {
         let said = "not authorised: this token may not do that";
         assert_eq!(answer["message"], said, "{who}: {path}: {answer}");
     };
-    for (route, body) in UNIT_ROUTES {
+    for (route, body) in unit_routes() {
         let path = format!("/v1/models/{}/unit-agents/{}/{route}", web.model, web.uuid);
-        refused("another unit", Some(&db.token), &path, body());
-        refused("its machine", Some(&machine.token), &path, body());
-        refused("nobody", None, &path, body());
-        refused("a guess", Some("0123456789abcdef"), &path, body());
+        refused("another unit", Some(&db.token), &path, body.clone());
+        refused("its machine", Some(&machine.token), &path, body.clone());
+        refused("nobody", None, &path, body.clone());
+        refused("a guess", Some("0123456789abcdef"), &path, body.clone());
     }
     let own = format!("/v1/models/{}", web.model);
     let machines = format!("{own}/machine-agents/{}", machine.uuid);
