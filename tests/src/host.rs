@@ -2,6 +2,7 @@
 //! output and the files on disk. Shared by the demo and the end-to-end tests.
 
 use serde_json::Value;
+use std::ffi::OsString;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -16,6 +17,8 @@ const LOOK: Duration = Duration::from_millis(50);
 pub struct Host {
     pub dir: PathBuf,
     pub programs: PathBuf,
+    /// For the programs, besides what this process has.
+    pub environment: Vec<(String, OsString)>,
 }
 
 /// What a command printed and how it ended.
@@ -29,7 +32,7 @@ pub struct Said {
 impl Host {
     /// `dir` is the data folder; nothing is started.
     pub fn new(dir: &Path) -> Host {
-        Host { dir: dir.to_path_buf(), programs: programs() }
+        Host { dir: dir.to_path_buf(), programs: programs(), environment: Vec::new() }
     }
 
     /// Starts it all.
@@ -42,7 +45,7 @@ impl Host {
     /// Runs `pintle` with this data folder.
     pub fn pintle(&self, args: &[&str]) -> Said {
         let mut command = Command::new(self.programs.join("pintle"));
-        command.args(args).arg("--data").arg(&self.dir);
+        command.args(args).arg("--data").arg(&self.dir).envs(self.environment.iter().cloned());
         said(command.output().expect("pintle was built: cargo build --workspace"))
     }
 

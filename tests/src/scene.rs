@@ -1,6 +1,7 @@
 //! What end-to-end tests begin with: a whole Pintle in a folder that goes with the test.
 
 use crate::host::Host;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
@@ -36,8 +37,14 @@ impl Scene {
 
 /// Starts it all.
 pub fn scene() -> Scene {
-    let dir = TempDir::with_prefix("pintle-test-").expect("there is room for a test");
-    let host = Host::up(&dir.path().canonicalize().expect("it was just made").join("data"));
+    scene_with(TempDir::with_prefix("pintle-test-").expect("there is room for a test"), &[])
+}
+
+/// The same, in a folder and with variables for all of its programs.
+pub fn scene_with(dir: TempDir, environment: &[(&str, OsString)]) -> Scene {
+    let mut host = Host::new(&dir.path().canonicalize().expect("it was just made").join("data"));
+    host.environment = environment.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+    host.ok(&["up"]);
     Scene { host, dir }
 }
 
