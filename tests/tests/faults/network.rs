@@ -25,6 +25,10 @@ fn two_units_live_the_same_when_every_answer_is_lost_once_and_every_request_come
     deploy(&scene, "db", &["--to", "0"]);
     deploy(&scene, "web", &["--to", "1"]);
     two_units_live(&scene, "db", "web");
+    for unit in ["db/0", "web/0"] {
+        let actions = ran(&scene, unit).iter().filter(|name| *name == "count").count();
+        assert_eq!(actions, 1, "an action of {unit} was asked for once, and ran once");
+    }
     // each hook is one record, and each record's first answer was lost
     let commits = proxy.seen("commit");
     let hooks = ran(&scene, "db/0").len() + ran(&scene, "web/0").len();
