@@ -3,7 +3,7 @@
 
 use crate::deployer::Deployer;
 use crate::folder::{EXIT_DISK, Folder};
-use crate::outage::Outage;
+use crate::outage::{Call, Outage};
 use anyhow::Result;
 use api::error::{ApiError, ErrorCode};
 use api::machine::{Fate, MachineApi, MachineShown, MachineView, MachineWatch};
@@ -70,7 +70,7 @@ impl<A: MachineApi> Machiner<A> {
             let error = match self.api.watch_machine().await {
                 Ok(watch) => {
                     pause = RETRY_FIRST;
-                    if let Some(told) = outage.ended(crate::clock::since_boot_ms()) {
+                    if let Some(told) = outage.ended(Call::Watch, crate::clock::since_boot_ms()) {
                         tracing::info!("{told}");
                     }
                     match self.follow(watch).await {
@@ -80,7 +80,7 @@ impl<A: MachineApi> Machiner<A> {
                 }
                 Err(error) => error,
             };
-            if let Some(told) = outage.failed(&error, crate::clock::since_boot_ms()) {
+            if let Some(told) = outage.failed(Call::Watch, &error, crate::clock::since_boot_ms()) {
                 tracing::warn!("{told}");
             }
             let ended = self.ended.notified();

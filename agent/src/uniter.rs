@@ -3,7 +3,7 @@
 //!
 //! Everything here is polled by one task; nothing is spawned, so a crash is the drop of one future.
 
-use crate::outage::Outage;
+use crate::outage::{Call, Outage};
 use crate::ports::{Charms, Clock, DiskFailed, Ending, Memory};
 use api::error::{ApiError, ErrorCode};
 use api::unit::{Attach, Claim, Commit, Report, Shown, UnitApi, Watch};
@@ -403,10 +403,13 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
                 },
             };
             match sent {
-                Ok(()) => delay = LINK_RETRY_FIRST_MS,
+                Ok(()) => {
+                    delay = LINK_RETRY_FIRST_MS;
+                    self.works(Call::Send);
+                }
                 Err(Trouble::End(end)) => return end,
                 Err(Trouble::Link(error)) => {
-                    self.unheard(&error);
+                    self.fails(Call::Send, &error);
                     self.pause(&mut delay).await;
                 }
             }
@@ -543,14 +546,18 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
         let now = self.clock.since_boot_ms();
         let mut facts = self.facts.borrow_mut();
         facts.heard_ms = Some(now);
-        if let Some(told) = facts.outage.ended(now) {
+    }
+
+    fn works(&self, call: Call) {
+        let now = self.clock.since_boot_ms();
+        if let Some(told) = self.facts.borrow_mut().outage.ended(call, now) {
             tracing::info!("{told}");
         }
     }
 
-    fn unheard(&self, error: &ApiError) {
+    fn fails(&self, call: Call, error: &ApiError) {
         let now = self.clock.since_boot_ms();
-        if let Some(told) = self.facts.borrow_mut().outage.failed(error, now) {
+        if let Some(told) = self.facts.borrow_mut().outage.failed(call, error, now) {
             tracing::warn!("{told}");
         }
     }
@@ -563,13 +570,14 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
             let error = match self.api.watch(epoch, from).await {
                 Ok(watch) => {
                     delay = LINK_RETRY_FIRST_MS;
+                    self.works(Call::Watch);
                     self.watch(watch).await
                 }
                 Err(error) => error,
             };
             match Trouble::from(error) {
                 Trouble::End(end) => return end,
-                Trouble::Link(error) => self.unheard(&error),
+                Trouble::Link(error) => self.fails(Call::Watch, &error),
             }
             self.pause(&mut delay).await;
         }

@@ -1,5 +1,5 @@
-/* Loaded into every program of a Pintle under test; acts in unit agents only. An agent that finds a file
-   $PINTLE_DEATHS/<tag>.<n> takes the first one and dies of SIGKILL at the call it names: "fdatasync 3 before" is the
+/* Loaded into every program of a Pintle under test; acts in agents only. One that finds a file $PINTLE_DEATHS/<tag>.<n>
+   (the tag of a unit: its folder's name; of any machine: machine) takes the first one and dies of SIGKILL at the call it names: "fdatasync 3 before" is the
    third fdatasync, not done; "after" is the same call, done. Each file is one death: an agent that is started again
    takes the next one, or lives. When it dies it leaves <tag>.<n>.died. */
 #define _GNU_SOURCE
@@ -25,11 +25,11 @@ __attribute__((constructor)) static void take(void) {
     int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
     ssize_t length = fd < 0 ? -1 : read(fd, line, sizeof line - 1);
     if (fd >= 0) close(fd);
-    /* pintle-agent unit --dir FOLDER */
+    /* pintle-agent unit --dir FOLDER, pintle-agent machine --data FOLDER */
     char *words[4] = {0};
     for (int i = 0, at = 0; i < 4 && at < length; i++, at += (int)strlen(line + at) + 1) words[i] = line + at;
-    if (!dir || !words[3] || strcmp(words[1], "unit")) return;
-    char *tag = strrchr(words[3], '/');
+    if (!dir || !words[3]) return;
+    char *tag = !strcmp(words[1], "unit") ? strrchr(words[3], '/') : strcmp(words[1], "machine") ? 0 : "/machine";
     if (!tag) return;
     for (int n = 1; n <= DEATHS_MAX; n++) {
         char taken[PATH_MAX + 8];

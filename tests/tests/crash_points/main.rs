@@ -55,11 +55,7 @@ fn story(scene: &Scene, deaths: &Path, n: usize, first: &Death) -> bool {
     let second = Death { call: CALLS[n % 4], number: n / 4 % RECOVERY_CALLS + 1, side: SIDES[n % 2] };
     let (db, web) = (format!("db{n}"), format!("web{n}"));
     let tag = format!("unit-{}-0", if n.is_multiple_of(2) { &db } else { &web });
-    for (number, death) in [first, &second].into_iter().enumerate() {
-        let Death { call, number: nth, side } = death;
-        let file = deaths.join(format!("{tag}.{}", number + 1));
-        fs::write(file, format!("{call} {nth} {side}")).expect("it is ours");
-    }
+    sentence(deaths, &tag, &[first.clone(), second.clone()]);
     // what a failed check shows must tell where the agent died
     println!("{tag} dies at {first:?}, then at {second:?}");
     deploy(scene, &db, &[]);
@@ -67,6 +63,14 @@ fn story(scene: &Scene, deaths: &Path, n: usize, first: &Death) -> bool {
     two_units_live(scene, &db, &web);
     scene.ok(&["remove-application", &db, "--no-prompt"]);
     deaths.join(format!("{tag}.1.died")).exists()
+}
+
+/// Says where the agents of a tag die, the first of them first.
+fn sentence(deaths: &Path, tag: &str, all: &[Death]) {
+    for (n, Death { call, number, side }) in all.iter().enumerate() {
+        let file = deaths.join(format!("{tag}.{}", n + 1));
+        fs::write(file, format!("{call} {number} {side}")).expect("it is ours");
+    }
 }
 
 /// Lives through the story with each of these deaths, some at a time; answers those that did not come.
@@ -126,4 +130,38 @@ fn an_agent_may_die_at_any_call_and_again_while_it_recovers() {
         }
     }
     println!("{lived} lives on {}", text(&scene.dir));
+}
+
+#[test]
+fn a_machines_agent_may_die_at_any_call_and_its_unit_is_deployed_once() {
+    let (scene, deaths) = mortal();
+    // its pid file; the unit's agent.yaml, written, synced and renamed; its token's messages and mark
+    let at = [
+        ("rename", 1, "before"),
+        ("fsync", 1, "before"),
+        ("rename", 2, "before"),
+        ("rename", 2, "after"),
+        ("send", 2, "after"),
+        ("send", 3, "before"),
+        ("send", 3, "after"),
+        ("send", 4, "before"),
+        ("rename", 3, "before"),
+    ];
+    let all = at.map(|(call, number, side)| Death { call, number, side });
+    sentence(&deaths, "machine", &all);
+    // two machines a story: each agent that starts, the first time or again, takes the next death
+    std::thread::scope(|threads| {
+        for n in 0..AT_ONCE {
+            let scene = &scene;
+            threads.spawn(move || {
+                let (db, web) = (format!("db{n}"), format!("web{n}"));
+                deploy(scene, &db, &[]);
+                deploy(scene, &web, &[]);
+                two_units_live(scene, &db, &web);
+            });
+        }
+    });
+    let died: Vec<usize> =
+        (1..=all.len()).filter(|n| deaths.join(format!("machine.{n}.died")).exists()).collect();
+    assert_eq!(died, (1..=all.len()).collect::<Vec<_>>(), "each death came");
 }
