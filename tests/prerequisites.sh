@@ -2,7 +2,7 @@
 # What the tests need beyond the Rust toolchain. Installed if it can be, else named: nothing is skipped.
 set -eu
 missing=
-for tool in cc python3 strace setpriv; do
+for tool in cc python3 strace setpriv unshare; do
     command -v "$tool" >/dev/null 2>&1 || missing="$missing $tool"
 done
 if [ -n "$missing" ]; then
@@ -11,7 +11,7 @@ if [ -n "$missing" ]; then
     for tool in $missing; do
         case $tool in
         cc) packages="$packages gcc" ;;
-        setpriv) packages="$packages util-linux" ;;
+        setpriv | unshare) packages="$packages util-linux" ;;
         *) packages="$packages $tool" ;;
         esac
     done

@@ -82,6 +82,22 @@ impl Deployer {
         Ok(config)
     }
 
+    /// The unit finds the controller where its machine does: the controller may have moved, or have another CA. Its
+    /// agent sees the change and starts again.
+    pub fn lead(&self, folder: &Folder) -> Result<()> {
+        let known = Config::read(folder.root())?;
+        let led = Config {
+            controllers: self.config.controllers.clone(),
+            server_name: self.config.server_name.clone(),
+            ca: self.config.ca.clone(),
+            ..known.clone()
+        };
+        if led != known {
+            folder::replace(&folder.file(FILE), led.text().as_bytes())?;
+        }
+        Ok(())
+    }
+
     pub fn token_is_set(&self, folder: &Folder) -> bool {
         folder.file(TOKEN_SET).exists()
     }

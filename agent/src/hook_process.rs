@@ -321,9 +321,16 @@ impl Charms for RealCharms {
             Dispatch::Missing => return nothing(Exit::Missing),
             Dispatch::Failed(why) => return nothing(Exit::Refused(why)),
         };
-        let mut shim = match self.start(run, &context, &program) {
-            Ok(shim) => shim,
-            Err(error) => return nothing(Exit::Refused(format!("cannot start the hook: {error}"))),
+        let mut shim = loop {
+            match self.start(run, &context, &program) {
+                Ok(shim) => break shim,
+                // no failure of the charm's
+                Err(error) if folder::is_full(&error) => {
+                    tracing::error!("{} cannot be started: {error}; free some space", run.operation);
+                    tokio::time::sleep(shim::ROOM_LOOK).await;
+                }
+                Err(error) => return nothing(Exit::Refused(format!("cannot start the hook: {error}"))),
+            }
         };
         let at = self.folder.run(run.number);
         let digest = charms::digest::sha256(context.id.as_bytes());

@@ -12,6 +12,7 @@ pub mod folder;
 pub mod hook_process;
 pub mod journal;
 pub mod machiner;
+pub mod outage;
 pub mod ports;
 pub mod process;
 pub mod report;

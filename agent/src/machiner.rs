@@ -2,7 +2,8 @@
 //! and start again beside them without touching them.
 
 use crate::deployer::Deployer;
-use crate::folder::Folder;
+use crate::folder::{EXIT_DISK, Folder};
+use crate::outage::{Call, Outage};
 use anyhow::Result;
 use api::error::{ApiError, ErrorCode};
 use api::machine::{Fate, MachineApi, MachineShown, MachineView, MachineWatch};
@@ -71,11 +72,15 @@ impl<A: MachineApi> Machiner<A> {
     /// answers or not.
     pub async fn run(&self) -> End {
         let mut pause = RETRY_FIRST;
+        let mut outage = Outage::default();
         loop {
             self.tend(None).await;
             let error = match self.api.watch_machine().await {
                 Ok(watch) => {
                     pause = RETRY_FIRST;
+                    if let Some(told) = outage.ended(Call::Watch, crate::clock::since_boot_ms()) {
+                        tracing::info!("{told}");
+                    }
                     match self.follow(watch).await {
                         Ok(end) => return end,
                         Err(error) => error,
@@ -83,7 +88,9 @@ impl<A: MachineApi> Machiner<A> {
                 }
                 Err(error) => error,
             };
-            tracing::debug!("the controller: {error}");
+            if let Some(told) = outage.failed(Call::Watch, &error, crate::clock::since_boot_ms()) {
+                tracing::warn!("{told}");
+            }
             let ended = self.ended.notified();
             tokio::select! { () = tokio::time::sleep(pause) => {}, () = ended => {} }
             pause = (pause * 2).min(RETRY_MAX);
@@ -154,6 +161,7 @@ impl<A: MachineApi> Machiner<A> {
             Step::Deploy(unit) => self.deploy(unit, view, deployed).await,
             Step::Keep(unit) => {
                 let folder = &deployed[&unit];
+                self.deployer.lead(folder)?;
                 if !self.deployer.token_is_set(folder) {
                     let config = crate::config::Config::read(folder.root())?;
                     self.api.set_token(unit, &config.token).await?;
@@ -239,10 +247,13 @@ impl<A: MachineApi> Machiner<A> {
         let mut child = self.deployer.start(folder)?;
         tracing::info!("started the agent of {}", folder.tag());
         all.insert(unit, Tended { started: Instant::now(), delay, running: true });
-        let ended = Arc::clone(&self.ended);
+        let (ended, tag) = (Arc::clone(&self.ended), folder.tag());
         tokio::spawn(async move {
-            // reaped here; how it ended is in its folder
-            child.wait().await.ok();
+            // reaped here; how it ended is in its log, unless there was no room for that
+            let status = child.wait().await;
+            if status.is_ok_and(|status| status.code() == Some(EXIT_DISK.into())) {
+                tracing::error!("the agent of {tag} ended: its disk failed or is full; it is started again");
+            }
             ended.notify_one();
         });
         Ok(())

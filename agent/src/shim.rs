@@ -27,6 +27,8 @@ pub const LINE_BYTES_MAX: usize = 4096;
 pub const OUTPUT_BYTES_MAX: usize = 4 << 20;
 /// How long output is still read after the hook's process has ended: children may hold the pipe for ever.
 const DRAIN: Duration = Duration::from_millis(100);
+/// Between two looks whether a full disk has room again.
+pub const ROOM_LOOK: Duration = Duration::from_millis(500);
 
 /// Runs `program` and records how it ended in `run`, the folder of the run.
 pub fn run(run: &Path, program: &Path) -> io::Result<()> {
@@ -35,7 +37,14 @@ pub fn run(run: &Path, program: &Path) -> io::Result<()> {
         Ok(outcome) => outcome,
         Err(error) => format!("refused fork/exec {}: {error}", program.display()),
     };
-    folder::put(&run.join(OUTCOME), outcome.as_bytes())
+    // without its outcome a hook that has ended would be taken for interrupted and run again, so on a full disk the
+    // shim waits for room, with the hook lock it holds
+    loop {
+        match folder::put(&run.join(OUTCOME), outcome.as_bytes()) {
+            Err(error) if folder::is_full(&error) => std::thread::sleep(ROOM_LOOK),
+            put => return put,
+        }
+    }
 }
 
 fn supervise(run: &Path, program: &Path) -> io::Result<String> {

@@ -3,6 +3,7 @@
 //!
 //! Everything here is polled by one task; nothing is spawned, so a crash is the drop of one future.
 
+use crate::outage::{Call, Outage};
 use crate::ports::{Charms, Clock, DiskFailed, Ending, Memory};
 use api::error::{ApiError, ErrorCode};
 use api::unit::{Attach, Claim, Commit, Report, Shown, UnitApi, Watch};
@@ -70,6 +71,7 @@ struct Facts {
     view: Option<Snapshot>,
     epoch: Option<u64>,
     heard_ms: Option<u64>,
+    outage: Outage,
     lease: Option<Lease>,
     claimed: bool,
     orphan_gone: bool,
@@ -409,10 +411,13 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
                 },
             };
             match sent {
-                Ok(()) => delay = LINK_RETRY_FIRST_MS,
+                Ok(()) => {
+                    delay = LINK_RETRY_FIRST_MS;
+                    self.works(Call::Send);
+                }
                 Err(Trouble::End(end)) => return end,
                 Err(Trouble::Link(error)) => {
-                    tracing::debug!("the controller: {error}");
+                    self.fails(Call::Send, &error);
                     self.pause(&mut delay).await;
                 }
             }
@@ -551,6 +556,20 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
         facts.heard_ms = Some(now);
     }
 
+    fn works(&self, call: Call) {
+        let now = self.clock.since_boot_ms();
+        if let Some(told) = self.facts.borrow_mut().outage.ended(call, now) {
+            tracing::info!("{told}");
+        }
+    }
+
+    fn fails(&self, call: Call, error: &ApiError) {
+        let now = self.clock.since_boot_ms();
+        if let Some(told) = self.facts.borrow_mut().outage.failed(call, error, now) {
+            tracing::warn!("{told}");
+        }
+    }
+
     async fn keep_watching(&self) -> End {
         let mut delay = LINK_RETRY_FIRST_MS;
         loop {
@@ -559,13 +578,14 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
             let error = match self.api.watch(epoch, from).await {
                 Ok(watch) => {
                     delay = LINK_RETRY_FIRST_MS;
+                    self.works(Call::Watch);
                     self.watch(watch).await
                 }
                 Err(error) => error,
             };
             match Trouble::from(error) {
                 Trouble::End(end) => return end,
-                Trouble::Link(error) => tracing::debug!("the watch ended: {error}"),
+                Trouble::Link(error) => self.fails(Call::Watch, &error),
             }
             self.pause(&mut delay).await;
         }

@@ -2,6 +2,7 @@
 //! output and the files on disk. Shared by the demo and the end-to-end tests.
 
 use serde_json::Value;
+use std::ffi::OsString;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -16,6 +17,8 @@ const LOOK: Duration = Duration::from_millis(50);
 pub struct Host {
     pub dir: PathBuf,
     pub programs: PathBuf,
+    /// For the programs, besides what this process has.
+    pub environment: Vec<(String, OsString)>,
 }
 
 /// What a command printed and how it ended.
@@ -29,7 +32,7 @@ pub struct Said {
 impl Host {
     /// `dir` is the data folder; nothing is started.
     pub fn new(dir: &Path) -> Host {
-        Host { dir: dir.to_path_buf(), programs: programs() }
+        Host { dir: dir.to_path_buf(), programs: programs(), environment: Vec::new() }
     }
 
     /// Starts it all.
@@ -42,7 +45,7 @@ impl Host {
     /// Runs `pintle` with this data folder.
     pub fn pintle(&self, args: &[&str]) -> Said {
         let mut command = Command::new(self.programs.join("pintle"));
-        command.args(args).arg("--data").arg(&self.dir);
+        command.args(args).arg("--data").arg(&self.dir).envs(self.environment.iter().cloned());
         said(command.output().expect("pintle was built: cargo build --workspace"))
     }
 
@@ -118,14 +121,24 @@ impl Host {
 
     /// The pid of a unit's agent.
     pub fn agent_pid(&self, unit: &str) -> Option<i32> {
-        let text = std::fs::read_to_string(self.unit_folder(unit)?.join("agent.pid")).ok()?;
-        text.split(' ').next()?.parse().ok()
+        self.pid(&self.unit_folder(unit)?.join("agent.pid"))
+    }
+
+    /// The process that a pid file names; none when it does not live.
+    pub fn pid(&self, file: &Path) -> Option<i32> {
+        let text = std::fs::read_to_string(file).ok()?;
+        let pid = text.split_whitespace().next()?.parse().ok()?;
+        Path::new(&format!("/proc/{pid}")).exists().then_some(pid)
     }
 
     /// `kill -9`.
     pub fn kill(&self, pid: i32) {
-        let status = Command::new("kill").args(["-9", &pid.to_string()]).status();
-        assert!(status.is_ok_and(|status| status.success()), "kill -9 {pid}");
+        self.signal("KILL", pid);
+    }
+
+    pub fn signal(&self, signal: &str, pid: i32) {
+        let status = Command::new("kill").args(["-s", signal, &pid.to_string()]).status();
+        assert!(status.is_ok_and(|status| status.success()), "kill -s {signal} {pid}");
     }
 
     /// Hook runs of a unit in order, as their folders name them: number and operation.

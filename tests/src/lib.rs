@@ -4,5 +4,7 @@ pub mod cases;
 pub mod crash_disk;
 pub mod crash_story;
 pub mod host;
+pub mod scene;
 pub mod sim;
+pub mod story;
 pub mod tool_cases;

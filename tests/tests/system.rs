@@ -5,36 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
-use tests::host::{Host, programs, sample};
-
-struct Scene {
-    host: Host,
-    // dropped after the host has gone down
-    _dir: TempDir,
-}
-
-impl std::ops::Deref for Scene {
-    type Target = Host;
-    fn deref(&self) -> &Host {
-        &self.host
-    }
-}
-
-fn scene() -> Scene {
-    let dir = TempDir::with_prefix("pintle-test-").expect("there is room for a test");
-    let host = Host::up(&dir.path().canonicalize().expect("it was just made").join("data"));
-    Scene { host, _dir: dir }
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("test paths are text")
-}
-
-/// Hooks of a unit without their arguments: `install`, `config-changed`, ...
-fn hooks(host: &Host, unit: &str) -> Vec<String> {
-    let runs = host.runs(unit).into_iter();
-    runs.map(|(_, operation)| operation.split(' ').nth(1).unwrap_or_default().to_owned()).collect()
-}
+use tests::host::{programs, sample};
+use tests::scene::{hooks, scene, text};
 
 #[test]
 fn the_demo_passes_for_an_unprivileged_user() {

@@ -53,22 +53,26 @@ pub fn is_done(task: &ActionInfo) -> bool {
     !matches!(task.status.as_str(), "pending" | "running")
 }
 
-/// The exit code of its process, if that was not 0.
-pub fn bad_return_code(task: &ActionInfo) -> Option<i64> {
-    task.results.get("return-code").and_then(Value::as_i64).filter(|code| *code != 0)
+/// How its process ended, if not with 0: killed, or stopped with its agent, it has no return code at all.
+fn bad_end(task: &ActionInfo) -> Option<String> {
+    match task.results.get("return-code").and_then(Value::as_i64) {
+        Some(0) => None,
+        Some(code) => Some(format!("return code {code}")),
+        None => (task.status == "failed").then(|| "no return code".to_owned()),
+    }
 }
 
 /// The error of `run` when processes failed; none = all ended with 0, even where `action-fail` was called.
 pub fn failure(tasks: &[ActionInfo]) -> Option<Failure> {
-    let bad: Vec<(&ActionInfo, i64)> =
-        tasks.iter().filter_map(|task| Some((task, bad_return_code(task)?))).collect();
+    let bad: Vec<(&ActionInfo, String)> =
+        tasks.iter().filter_map(|task| Some((task, bad_end(task)?))).collect();
     let heading = match bad.len() {
         0 => return None,
         1 => "the following task failed:",
         _ => "the following tasks failed:",
     };
     let lines: Vec<String> =
-        bad.iter().map(|(task, code)| format!(" - id \"{}\" with return code {code}", task.id)).collect();
+        bad.iter().map(|(task, end)| format!(" - id \"{}\" with {end}", task.id)).collect();
     let help = format!("see what it did: pintle debug-log -i {}", bad[0].0.unit);
     Some(Failure::new(format!("{heading}\n{}", lines.join("\n"))).hint(help))
 }

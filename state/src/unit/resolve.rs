@@ -338,9 +338,11 @@ fn scatter(unit: Uuid, salt: u64) -> u64 {
 fn idle(local: &Local, view: &Snapshot, now: &Now) -> Act {
     let alive = view.unit.life.is_alive();
     let mut waits = Vec::new();
-    if local.queued == Some(Queued::Install) && alive && !now.claimed && fresh(now) {
-        // the first unit leads before its first hook (spec D.4); without a link, install does not wait for it
-        let what = "install waits to hear who leads";
+    // the first unit leads before its first hook (spec D.4), and leader-elected comes before the first config-changed,
+    // also when the agent was started again in between; without a link nothing waits for it
+    let first_hooks = local.queued == Some(Queued::Install) || local.installed && local.config.is_none();
+    if first_hooks && alive && !now.claimed && fresh(now) {
+        let what = "the unit's first hooks wait to hear who leads";
         return wait(None, vec![cause(what, "controller", None, "restore the link to the controller")]);
     }
     rebooted(local, now)

@@ -1,0 +1,125 @@
+//! The story of two related units of the charm `tally`, and what the spec says it makes of them.
+
+use crate::host::Host;
+use crate::scene::{Scene, text};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The charm that counts what is run of it.
+pub fn tally() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("charms/tally")
+        .canonicalize()
+        .expect("it is in the repository")
+}
+
+/// The processes of the charm that were started for a unit, in order: by the charm's own file, which Pintle does
+/// not know.
+pub fn ran(scene: &Scene, unit: &str) -> Vec<String> {
+    let all = fs::read_to_string(scene.beside("ran")).unwrap_or_default();
+    all.lines().filter_map(|line| line.strip_prefix(unit)?.strip_prefix(' ').map(str::to_owned)).collect()
+}
+
+/// Deploys the charm under a name.
+pub fn deploy(scene: &Scene, name: &str, more: &[&str]) {
+    let (charm, ran) = (tally(), format!("ran={}", text(&scene.beside("ran"))));
+    scene.ok(&[&["deploy", text(&charm), name, "--config", &ran], more].concat());
+}
+
+/// Waits until these are all the processes that ran for the unit, and its agent is idle.
+pub fn until_ran(scene: &Scene, unit: &str, expected: &[&str]) {
+    scene.until(format_args!("{unit} ran {expected:?} of {:?}", ran(scene, unit)), |host: &Host| {
+        let idle = host.unit(unit)?["juju-status"]["current"] == "idle";
+        (idle && ran(scene, unit).len() >= expected.len()).then_some(())
+    });
+    assert_eq!(ran(scene, unit), expected, "{unit}");
+}
+
+/// How many hooks of a unit had their effect, by its own count. An action that died with its agent is not run
+/// again: it is asked for again.
+fn effects(host: &Host, unit: &str) -> Value {
+    host.until(format_args!("{unit} counts"), |host| {
+        let said = host.pintle(&["run", unit, "count", "--format", "json"]);
+        let task: Value =
+            serde_json::from_str(&said.stdout).unwrap_or_else(|error| panic!("{error}: {said:?}"));
+        let died = task[unit]["message"] == "the agent stopped while the action ran";
+        assert!(died || said.code == 0, "{said:?}");
+        (!died).then(|| task[unit]["results"]["hooks"].clone())
+    })
+}
+
+/// What an action answered.
+pub fn results(host: &Host, unit: &str, action: &str) -> Value {
+    let said = host.ok(&["run", unit, action, "--format", "json"]);
+    let task: Value = serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"));
+    task[unit]["results"].clone()
+}
+
+/// How often each hook of a unit logged itself.
+pub fn logged(host: &Host, unit: &str) -> BTreeMap<String, usize> {
+    let mut counted = BTreeMap::new();
+    let stream = format!("unit.{unit}.juju-log");
+    for line in host.log().iter().filter(|line| line.contains(&stream)) {
+        if let Some((_, hook)) = line.split_once("tally ") {
+            *counted.entry(hook.to_owned()).or_insert(0) += 1;
+        }
+    }
+    counted
+}
+
+/// The same counts of a list.
+pub fn counted(hooks: &[&str]) -> BTreeMap<String, usize> {
+    let mut counted = BTreeMap::new();
+    hooks.iter().for_each(|hook| *counted.entry((*hook).to_owned()).or_insert(0) += 1);
+    counted
+}
+
+/// What the first unit of an application runs before anything happens to it.
+pub const STARTED: [&str; 4] = ["install", "leader-elected", "config-changed", "start"];
+
+/// A bag of `other` as `unit` sees it.
+fn bag(host: &Host, unit: &str, other: &str) -> Value {
+    let shown = host.ok(&["show-unit", unit, "--format", "json"]);
+    let shown: Value = serde_json::from_str(&shown).expect("show-unit prints JSON");
+    shown[unit]["relation-info"][0]["related-units"][other]["data"].clone()
+}
+
+/// Two applications of one unit each, just deployed, are related, hear of a changed setting, and the second is
+/// removed. At each step the hooks are exactly those of the spec, and at the end each had its effects once.
+///
+/// Only config-changed tells the other side anything, so that no hook coalesces with another.
+pub fn two_units_live(scene: &Scene, first: &str, second: &str) {
+    let (db, web) = (&*format!("{first}/0"), &*format!("{second}/0"));
+    let (mut of_db, mut of_web) = (STARTED.to_vec(), STARTED.to_vec());
+    until_ran(scene, db, &of_db);
+    until_ran(scene, web, &of_web);
+    scene.ok(&["integrate", &format!("{second}:in"), &format!("{first}:out")]);
+    of_db.extend(["out-relation-created", "out-relation-joined", "out-relation-changed"]);
+    of_web.extend(["in-relation-created", "in-relation-joined", "in-relation-changed"]);
+    until_ran(scene, db, &of_db);
+    until_ran(scene, web, &of_web);
+    scene.ok(&["config", second, "say=once"]);
+    of_db.push("out-relation-changed");
+    of_web.push("config-changed");
+    until_ran(scene, web, &of_web);
+    until_ran(scene, db, &of_db);
+    assert_eq!(bag(scene, db, web)["said"], "once");
+    assert_eq!(effects(scene, web), of_web.len().to_string());
+    scene.ok(&["remove-application", second, "--no-prompt"]);
+    of_web.extend(["in-relation-departed", "in-relation-broken", "stop", "remove"]);
+    of_db.extend(["out-relation-departed", "out-relation-broken"]);
+    until_ran(scene, db, &of_db);
+    scene.until(format_args!("{web} is gone"), |host| {
+        let gone = host.status()["applications"][second].is_null() && host.unit_folder(web).is_none();
+        gone.then_some(())
+    });
+    // the action is a process of the charm too, and no hook
+    let hooks_of_web: Vec<String> = ran(scene, web).into_iter().filter(|name| name != "count").collect();
+    assert_eq!(hooks_of_web, of_web);
+    assert_eq!(effects(scene, db), of_db.len().to_string(), "each effect is there once");
+    assert_eq!(logged(scene, db), counted(&of_db), "each line is there once");
+    assert_eq!(logged(scene, web), counted(&of_web), "each line is there once");
+    assert_eq!(scene.unit(db).expect("it lives")["workload-status"]["current"], "active");
+}

@@ -1,0 +1,91 @@
+/* Loaded into every program of a Pintle under test; acts in agents only. One that finds a file $PINTLE_DEATHS/<tag>.<n>
+   (the tag of a unit: its folder's name; of any machine: machine) takes the first one and dies of SIGKILL at the call it names: "fdatasync 3 before" is the
+   third fdatasync, not done; "after" is the same call, done. Each file is one death: an agent that is started again
+   takes the next one, or lives. When it dies it leaves <tag>.<n>.died. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define DEATHS_MAX 9
+
+static char file[PATH_MAX], call[16], when[8];
+static int left;
+
+__attribute__((constructor)) static void take(void) {
+    char line[2 * PATH_MAX] = {0}, *dir = getenv("PINTLE_DEATHS");
+    int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+    ssize_t length = fd < 0 ? -1 : read(fd, line, sizeof line - 1);
+    if (fd >= 0) close(fd);
+    /* pintle-agent unit --dir FOLDER, pintle-agent machine --data FOLDER */
+    char *words[4] = {0};
+    for (int i = 0, at = 0; i < 4 && at < length; i++, at += (int)strlen(line + at) + 1) words[i] = line + at;
+    if (!dir || !words[3]) return;
+    char *tag = !strcmp(words[1], "unit") ? strrchr(words[3], '/') : strcmp(words[1], "machine") ? 0 : "/machine";
+    if (!tag) return;
+    for (int n = 1; n <= DEATHS_MAX; n++) {
+        char taken[PATH_MAX + 8];
+        snprintf(file, sizeof file, "%s%s.%d", dir, tag, n);
+        snprintf(taken, sizeof taken, "%s.taken", file);
+        if (syscall(SYS_rename, file, taken)) continue;
+        FILE *death = fopen(taken, "r");
+        if (!death || fscanf(death, "%15s %d %7s", call, &left, when) != 3) abort();
+        fclose(death);
+        return;
+    }
+}
+
+static void die(void) {
+    char died[PATH_MAX + 8];
+    snprintf(died, sizeof died, "%s.died", file);
+    syscall(SYS_close, syscall(SYS_openat, AT_FDCWD, died, O_CREAT | O_WRONLY, 0600));
+    kill(getpid(), SIGKILL);
+}
+
+/* True: this is the call, and it is to die after it. */
+static int meet(const char *name) {
+    if (!left || strcmp(name, call) || --left) return 0;
+    if (!strcmp(when, "before")) die();
+    return 1;
+}
+
+#define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
+#define DO(name, real)                                                                                            \
+    int now = meet(name);                                                                                         \
+    __auto_type result = real;                                                                                    \
+    if (now) die();                                                                                               \
+    return result
+
+int fsync(int fd) { DO("fsync", REAL(fsync)(fd)); }
+int fdatasync(int fd) { DO("fdatasync", REAL(fdatasync)(fd)); }
+int rename(const char *from, const char *to) { DO("rename", REAL(rename)(from, to)); }
+
+/* What goes to the controller, not what answers a hook's tool. */
+static int meets_network(int fd) {
+    struct sockaddr_storage own;
+    socklen_t size = sizeof own;
+    if (!left || getsockname(fd, (struct sockaddr *)&own, &size) || own.ss_family != AF_INET) return 0;
+    return meet("send");
+}
+
+ssize_t send(int fd, const void *bytes, size_t size, int flags) {
+    int now = meets_network(fd);
+    ssize_t result = REAL(send)(fd, bytes, size, flags);
+    if (now) die();
+    return result;
+}
+
+ssize_t writev(int fd, const struct iovec *parts, int count) {
+    int now = meets_network(fd);
+    ssize_t result = REAL(writev)(fd, parts, count);
+    if (now) die();
+    return result;
+}

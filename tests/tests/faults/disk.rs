@@ -1,0 +1,177 @@
+//! A full disk: under a unit's folder and under the controller's. A small file system of its own is mounted in a
+//! namespace of the test's own, so that nobody else sees it and nothing of it is left.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+use tests::host::Host;
+use tests::scene::{Scene, scene, text};
+use tests::story::{STARTED, deploy, ran, results, until_ran};
+
+/// Names the test that runs inside of its namespace.
+const INSIDE: &str = "PINTLE_TEST_INSIDE";
+
+/// Runs a test again in a mount namespace where it is root; inside of it, runs `test`.
+fn with_mounts(name: &str, test: impl FnOnce()) {
+    if std::env::var(INSIDE).is_ok_and(|inside| inside == name) {
+        return test();
+    }
+    let this = std::env::current_exe().expect("a process knows its program");
+    let again = Command::new("unshare")
+        .args(namespace())
+        .arg(this)
+        .args([name, "--exact", "--nocapture"])
+        .env(INSIDE, name)
+        .output()
+        .expect("unshare is there: tests/prerequisites.sh");
+    let (said, complained) = (String::from_utf8_lossy(&again.stdout), String::from_utf8_lossy(&again.stderr));
+    assert!(again.status.success(), "{said}\n{complained}");
+    assert!(said.contains("1 passed"), "{said}");
+}
+
+/// How `unshare` makes a mount namespace here: root may, others where user namespaces are allowed.
+fn namespace() -> &'static [&'static str] {
+    let ways: [&[&str]; 2] = [&["--mount"], &["--user", "--map-root-user", "--mount"]];
+    let works = |way: &&&[&str]| {
+        let tried = Command::new("unshare").args(**way).arg("true").output();
+        tried.is_ok_and(|tried| tried.status.success())
+    };
+    ways.iter().find(works).expect("make test needs mount namespaces: be root, or allow user namespaces")
+}
+
+/// Puts a folder, with all that is in it, on a disk of its own.
+fn on_a_small_disk(scene: &Scene, folder: &Path, size: &str) {
+    let aside = scene.beside("aside");
+    let run = |program: &str, args: &[&str]| {
+        let status = Command::new(program).args(args).status();
+        assert!(status.is_ok_and(|status| status.success()), "{program} {args:?}");
+    };
+    run("cp", &["-a", text(folder), text(&aside)]);
+    run("mount", &["-t", "tmpfs", "-o", &format!("size={size},mode=700"), "none", text(folder)]);
+    run("cp", &["-a", &format!("{}/.", text(&aside)), text(folder)]);
+}
+
+/// Takes all the room there is.
+fn fill(folder: &Path) {
+    let mut ballast = File::create(folder.join("ballast")).expect("there is room for a name");
+    let block = [0; 4096];
+    while ballast.write_all(&block).is_ok() {}
+}
+
+fn free(folder: &Path) {
+    fs::remove_file(folder.join("ballast")).expect("it was full");
+}
+
+#[test]
+fn a_unit_on_a_full_disk_waits_for_room_and_repeats_nothing() {
+    with_mounts("disk::a_unit_on_a_full_disk_waits_for_room_and_repeats_nothing", || {
+        let scene = scene();
+        let hold = scene.beside("hold");
+        deploy(&scene, "db", &["--config", &format!("hold={}", text(&hold))]);
+        until_ran(&scene, "db/0", &STARTED);
+        scene.ok(&["down"]);
+        let folder = scene.unit_folder("db/0").expect("it is deployed");
+        on_a_small_disk(&scene, &folder, "16m");
+        scene.ok(&["up"]);
+        // the disk becomes full under a running hook; the hook ends, and nothing of it can be written down
+        fs::write(&hold, "").expect("it is ours");
+        scene.ok(&["config", "db", "say=first"]);
+        let mut hooks = [&STARTED[..], &["config-changed"]].concat();
+        scene.until("the hook runs", |_| (ran(&scene, "db/0") == hooks).then_some(()));
+        let run = folder.join(format!("hooks/{:06}", scene.runs("db/0").pop().expect("it runs").0));
+        let hook = scene.until("the hook is known", |host| host.pid(&run.join("hook.pid")));
+        fill(&folder);
+        fs::remove_file(&hold).expect("it was made");
+        scene.until("the hook is over", |_| (!is_running(hook)).then_some(()));
+        // another change, which a full disk cannot take either
+        scene.ok(&["config", "db", "say=second"]);
+        let outcome = run.join("outcome");
+        assert!(!outcome.exists(), "there is no room for it");
+        assert_eq!(ran(&scene, "db/0"), hooks, "what has ended is not run again");
+        free(&folder);
+        hooks.push("config-changed");
+        until_ran(&scene, "db/0", &hooks);
+        assert_eq!(fs::read_to_string(&outcome).expect("there is room again"), "exit 0");
+        assert_eq!(results(&scene, "db/0", "count")["hooks"], "6");
+        hooks.push("count");
+        // full before a hook begins: it begins when there is room
+        fill(&folder);
+        scene.ok(&["config", "db", "say=third"]);
+        let machine_log = folder.join("../../machine.log");
+        scene.until("somebody says that the disk is full", |_| {
+            let logs = [folder.join("agent.log"), machine_log.clone()];
+            let said = logs.map(|log| fs::read_to_string(log).unwrap_or_default()).concat();
+            (said.contains("No space left on device") || said.contains("its disk failed or is full"))
+                .then_some(())
+        });
+        assert_eq!(ran(&scene, "db/0"), hooks, "it has not begun");
+        let unit = scene.unit("db/0").expect("it is deployed");
+        assert_ne!(unit["workload-status"]["current"], "error", "a full disk is not the charm's failure");
+        free(&folder);
+        hooks.push("config-changed");
+        until_ran(&scene, "db/0", &hooks);
+        assert_eq!(results(&scene, "db/0", "count")["hooks"], "7");
+        scene.ok(&["down"]);
+    });
+}
+
+/// A process that has ended but was not waited for is over.
+fn is_running(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+}
+
+#[test]
+fn a_controller_on_a_full_disk_refuses_and_takes_what_was_kept_when_there_is_room() {
+    with_mounts(
+        "disk::a_controller_on_a_full_disk_refuses_and_takes_what_was_kept_when_there_is_room",
+        || {
+            let scene = scene();
+            deploy(&scene, "db", &[]);
+            deploy(&scene, "web", &[]);
+            until_ran(&scene, "db/0", &STARTED);
+            until_ran(&scene, "web/0", &STARTED);
+            scene.ok(&["down"]);
+            let folder = scene.dir.join("controller");
+            on_a_small_disk(&scene, &folder, "16m");
+            scene.ok(&["up"]);
+            fill(&folder);
+            // the log of the store has some room of its own: written to until it has none
+            let said = scene.until("a change is refused", |host: &Host| {
+                let said = host.pintle(&["config", "db", &format!("say={}", "x".repeat(4000))]);
+                let other = host.pintle(&["config", "db", &format!("say={}", "y".repeat(4000))]);
+                [said, other].into_iter().find(|said| said.code != 0)
+            });
+            assert_eq!((said.code, said.stdout.as_str()), (1, ""), "{said:?}");
+            let expected =
+                "ERROR the disk of the store is full: nothing was changed; free some space and try again";
+            assert_eq!(said.stderr.lines().next(), Some(expected));
+            scene.ok(&["status"]);
+            free(&folder);
+            scene.ok(&["config", "db", "say=room"]);
+            scene.ok(&["integrate", "web:in", "db:out"]);
+            scene.until("they are related", |_| {
+                ran(&scene, "db/0").contains(&"out-relation-changed".to_owned()).then_some(())
+            });
+            let hooks = ran(&scene, "db/0");
+            for once in
+                ["install", "start", "out-relation-created", "out-relation-joined", "out-relation-changed"]
+            {
+                assert_eq!(hooks.iter().filter(|hook| *hook == once).count(), 1, "{once}: {hooks:?}");
+            }
+            scene.until("both are idle", |host| {
+                let idle =
+                    |unit: &str| host.unit(unit).is_some_and(|unit| unit["juju-status"]["current"] == "idle");
+                (idle("db/0") && idle("web/0")).then_some(())
+            });
+            let counted = results(&scene, "db/0", "count")["hooks"].clone();
+            assert_eq!(
+                counted,
+                hooks.len().to_string(),
+                "what a hook did while there was no room is there once"
+            );
+            scene.ok(&["down"]);
+        },
+    );
+}

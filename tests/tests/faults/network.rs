@@ -1,0 +1,41 @@
+//! Messages that are lost and doubled, and a controller that is away.
+
+use crate::proxy::{Proxy, lead_agents_to};
+use tests::host::sample;
+use tests::scene::{scene, text};
+use tests::story::{deploy, ran, two_units_live};
+
+#[test]
+fn two_units_live_by_the_spec() {
+    let scene = scene();
+    deploy(&scene, "db", &[]);
+    deploy(&scene, "web", &[]);
+    two_units_live(&scene, "db", "web");
+}
+
+#[test]
+fn two_units_live_the_same_when_every_answer_is_lost_once_and_every_request_comes_twice() {
+    let scene = scene();
+    // two machines, whose agents find the controller behind the proxy before they deploy what is looked at
+    scene.ok(&["deploy", text(&sample("hello")), "--num-units", "2"]);
+    scene.until_status("hello/0", "active", "Hello");
+    scene.until_status("hello/1", "active", "Hello");
+    let proxy = Proxy::before(&scene);
+    lead_agents_to(&scene, &proxy.address);
+    deploy(&scene, "db", &["--to", "0"]);
+    deploy(&scene, "web", &["--to", "1"]);
+    two_units_live(&scene, "db", "web");
+    for unit in ["db/0", "web/0"] {
+        let actions = ran(&scene, unit).iter().filter(|name| *name == "count").count();
+        assert_eq!(actions, 1, "an action of {unit} was asked for once, and ran once");
+    }
+    // each hook is one record, and each record's first answer was lost
+    let commits = proxy.seen("commit");
+    let hooks = ran(&scene, "db/0").len() + ran(&scene, "web/0").len();
+    assert!(commits.lost >= hooks, "{commits:?}, {hooks} hooks");
+    // sent again, but for the last one of each unit: its effect may be seen before its answer
+    assert!(commits.doubled + 2 >= 2 * commits.lost, "{commits:?}");
+    for kind in ["attach", "unit-token", "claim", "remove-unit"] {
+        assert!(proxy.seen(kind).lost >= 1, "{kind}: {:?}", proxy.seen(kind));
+    }
+}

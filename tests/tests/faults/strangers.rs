@@ -1,0 +1,126 @@
+//! A second CA, and tokens of somebody else: refused with a line that says so, and nothing is touched.
+
+use crate::door::{Door, client_file, reconfigure, unit_routes};
+use crate::proxy::lead_agent;
+use agent::config::Config;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use tests::host::Host;
+use tests::scene::{Scene, scene};
+use tests::story::{STARTED, deploy, results, until_ran};
+
+fn folder(host: &Host, unit: &str) -> PathBuf {
+    host.unit_folder(unit).expect("it is deployed")
+}
+
+/// Waits for a line of a log that holds `words`; it is told once.
+fn told_once(host: &Host, log: &Path, words: &str) {
+    let count = || fs::read_to_string(log).unwrap_or_default().matches(words).count();
+    host.until(format_args!("{words:?} in {}", log.display()), |_| (count() > 0).then_some(()));
+    assert_eq!(count(), 1, "{}", fs::read_to_string(log).unwrap_or_default());
+}
+
+/// A scene with one unit that has started.
+fn with_a_unit() -> Scene {
+    let scene = scene();
+    deploy(&scene, "db", &[]);
+    until_ran(&scene, "db/0", &STARTED);
+    scene
+}
+
+#[test]
+fn a_controller_of_another_ca_is_refused_by_the_command() {
+    let scene = with_a_unit();
+    let old = scene.beside("old");
+    fs::create_dir(&old).expect("a new folder");
+    fs::copy(scene.dir.join("client.yaml"), old.join("client.yaml")).expect("it is up");
+    // the controller gets another CA under the same name; its own folder knows, an older copy does not
+    scene.ok(&["down"]);
+    for name in ["ca.pem", "ca-key.pem", "server.pem", "server-key.pem"] {
+        fs::remove_file(scene.dir.join("controller").join(name)).expect("it was up");
+    }
+    scene.ok(&["up"]);
+    let said = Host::new(&old).pintle(&["config", "db", "say=stranger"]);
+    let address = client_file(&scene.dir)["controller"].as_str().expect("text").to_owned();
+    let expected = format!("ERROR what answers at {address} is not the controller that was expected: ");
+    assert_eq!((said.code, said.stdout.as_str()), (1, ""), "{said:?}");
+    assert!(said.stderr.starts_with(&expected), "{said:?}");
+    assert!(said.stderr.contains("the file that names the controller"), "{said:?}");
+    // the agents follow their own data folder, and nothing was changed
+    scene.ok(&["config", "db", "say=own"]);
+    until_ran(&scene, "db/0", &[&STARTED[..], &["config-changed"]].concat());
+}
+
+#[test]
+fn a_controller_of_another_ca_is_refused_by_the_agents_which_come_back() {
+    let scene = with_a_unit();
+    let other = tests::scene::scene();
+    let stranger = client_file(&other.dir);
+    let machine = folder(&scene, "db/0").parent().and_then(Path::parent).expect("two up").to_path_buf();
+    // where the controller is said to be, another one answers
+    let known = lead_agent(&scene, &machine, |config: &mut Config| {
+        config.controllers = vec![stranger["controller"].as_str().expect("text").to_owned()];
+    });
+    let words = "is not the controller that was expected";
+    told_once(&scene, &machine.join("machine.log"), words);
+    told_once(&scene, &folder(&scene, "db/0").join("agent.log"), words);
+    scene.ok(&["config", "db", "say=meanwhile"]);
+    lead_agent(&scene, &machine, |config| config.controllers = known.controllers);
+    until_ran(&scene, "db/0", &[&STARTED[..], &["config-changed"]].concat());
+    assert_eq!(results(&scene, "db/0", "count")["hooks"], "5");
+}
+
+#[test]
+fn a_token_opens_no_other_units_door() {
+    let scene = with_a_unit();
+    deploy(&scene, "web", &[]);
+    until_ran(&scene, "web/0", &STARTED);
+    let door = Door::of(&scene);
+    let config = |unit| Config::read(&folder(&scene, unit)).expect("an agent's folder");
+    let (db, web) = (config("db/0"), config("web/0"));
+    let machine = Config::read(&folder(&scene, "web/0").join("../..")).expect("an agent's folder");
+    let pid = scene.agent_pid("web/0");
+    let refused = |who: &str, token: Option<&str>, path: &str, body| {
+        let (status, answer) = door.post_json(token, path, &body);
+        assert_eq!(status, 401, "{who}: {path}: {answer}");
+        // the one answer, which does not tell what exists
+        let said = "not authorised: this token may not do that";
+        assert_eq!(answer["message"], said, "{who}: {path}: {answer}");
+    };
+    for (route, body) in unit_routes() {
+        let path = format!("/v1/models/{}/unit-agents/{}/{route}", web.model, web.uuid);
+        refused("another unit", Some(&db.token), &path, body.clone());
+        refused("its machine", Some(&machine.token), &path, body.clone());
+        refused("nobody", None, &path, body.clone());
+        refused("a guess", Some("0123456789abcdef"), &path, body.clone());
+    }
+    let own = format!("/v1/models/{}", web.model);
+    let machines = format!("{own}/machine-agents/{}", machine.uuid);
+    let id = serde_json::json!({ "id": web.uuid });
+    refused("a unit as machine", Some(&web.token), &format!("{machines}/remove-unit"), id.clone());
+    refused("a unit as user", Some(&web.token), &format!("{own}/remove-unit"), serde_json::json!({}));
+    // a stranger's attach would have fenced the agent, its release taken leadership away
+    scene.ok(&["config", "web", "say=still here"]);
+    until_ran(&scene, "web/0", &[&STARTED[..], &["config-changed"]].concat());
+    assert_eq!(scene.agent_pid("web/0"), pid, "the agent was not disturbed");
+}
+
+#[test]
+fn an_agent_with_another_units_token_says_so_and_goes_on_with_its_own() {
+    let scene = with_a_unit();
+    deploy(&scene, "web", &[]);
+    until_ran(&scene, "web/0", &STARTED);
+    let (db, web) = (folder(&scene, "db/0"), folder(&scene, "web/0"));
+    let token = Config::read(&web).expect("an agent's folder").token;
+    let own = reconfigure(&db, |config| config.token = token);
+    told_once(&scene, &db.join("agent.log"), "not authorised: this token may not do that");
+    scene.ok(&["config", "db", "say=meanwhile"]);
+    scene.ok(&["config", "web", "say=other"]);
+    until_ran(&scene, "web/0", &[&STARTED[..], &["config-changed"]].concat());
+    reconfigure(&db, |config| config.token = own.token);
+    until_ran(&scene, "db/0", &[&STARTED[..], &["config-changed"]].concat());
+    let mode = fs::metadata(db.join("agent.yaml")).expect("it is there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert_eq!(results(&scene, "db/0", "count")["hooks"], "5");
+}
