@@ -271,6 +271,11 @@ fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, episode: &Ep
 fn without_running(local: &Local, view: Option<&Snapshot>, now: &Now, operation: &Operation) -> Option<Act> {
     let settle = |operation, outcome| Act::Settle(local.record(operation, outcome, now.wall_ms));
     match operation {
+        Operation::Hook(Hook::LeaderElected { .. })
+            if now.leads.is_none() && is_about_to_hear_who_leads(now) =>
+        {
+            Some(wait(None, vec![unknown_leader("leader-elected waits")]))
+        }
         // the lease moved before the hook could run: skipped (spec A.15)
         Operation::Hook(Hook::LeaderElected { .. }) if now.leads.is_none() => {
             let operation = Operation::Hook(Hook::LeaderElected { generation: None });
@@ -341,9 +346,8 @@ fn idle(local: &Local, view: &Snapshot, now: &Now) -> Act {
     // the first unit leads before its first hook (spec D.4), and leader-elected comes before the first config-changed,
     // also when the agent was started again in between; without a link nothing waits for it
     let first_hooks = local.queued == Some(Queued::Install) || local.installed && local.config.is_none();
-    if first_hooks && alive && !now.claimed && fresh(now) {
-        let what = "the unit's first hooks wait to hear who leads";
-        return wait(None, vec![cause(what, "controller", None, "restore the link to the controller")]);
+    if first_hooks && alive && is_about_to_hear_who_leads(now) {
+        return wait(None, vec![unknown_leader("the unit's first hooks wait")]);
     }
     rebooted(local, now)
         .or_else(|| first_charm(local, view, alive))
@@ -383,6 +387,10 @@ impl Chosen {
 
 /// Begins a run; the machine's hook lock is taken before the final decision (design 12).
 fn begin(local: &Local, view: Option<&Snapshot>, now: &Now, run: Run) -> Act {
+    if run.operation.runs_charm() && view.is_none() {
+        // its context is made of the view; the cached one may be lost while the run that began on it is not
+        return wait(None, vec![no_view(None, now)]);
+    }
     if run.operation.runs_charm() && !now.hook_lock {
         return Act::Lock;
     }
@@ -423,6 +431,16 @@ fn follow_up(local: &Local, view: &Snapshot, now: &Now, alive: bool) -> Option<C
 
 fn fresh(now: &Now) -> bool {
     now.attached && now.link_age_ms.is_some_and(|age| age <= LINK_AGE_MAX_MS)
+}
+
+/// A new agent that is attached and whose first claim has no answer yet.
+fn is_about_to_hear_who_leads(now: &Now) -> bool {
+    !now.claimed && fresh(now)
+}
+
+fn unknown_leader(who: &str) -> Cause {
+    let what = format!("{who} to hear who leads");
+    cause(what, "controller", None, "restore the link to the controller")
 }
 
 fn stale(now: &Now) -> Cause {

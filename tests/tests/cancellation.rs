@@ -1,0 +1,387 @@
+//! The unit agent's future, dropped at every await, under the real runtime on a paused clock. What the simulator
+//! polls itself runs here on tokio's timers, wakers and selects: a lost wake-up or a branch that loses what it had
+//! taken shows as an agent that stands still, or as an effect that is there twice or not at all.
+
+use agent::ports::{Charms, Clock, DiskFailed, Ending, Memory};
+use agent::uniter::Uniter;
+use api::error::ApiError;
+use api::operator::{Deploy, Ends, OperatorApi};
+use api::unit::{Attach, Attached, Claim, Claimed, Commit, Committed, Report, Shown, UnitApi, Watch};
+use controller::outside::{Kept, Outside, version_4};
+use controller::session::{Controller, Session};
+use controller::store::map::Map;
+use state::charm::{Charm, Endpoint, Role, Scope};
+use state::model::application::register_archive;
+use state::model::draft::read;
+use state::model::keys::{Model, Principal, UserRole};
+use state::names::{UnitName, Uuid};
+use state::unit::hook::{HookContext, Writes};
+use state::unit::local::{Event, Local, Run};
+use state::unit::operation::CharmRef;
+use state::unit::outcome::Exit;
+use state::unit::record::{Outcome, Said};
+use state::unit::snapshot::{Position, Snapshot};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+use tokio::sync::watch;
+use tokio::task::yield_now;
+
+const MODEL: Model = Model(Uuid(7));
+
+/// More than any chain of tasks that wake each other here is long.
+const QUIET_ROUNDS: u32 = 20;
+
+/// Time that passes only when everybody waits.
+#[derive(Clone)]
+struct Time {
+    now_ms: watch::Sender<u64>,
+    /// When somebody wants to be woken.
+    alarms: Arc<Mutex<BTreeSet<u64>>>,
+    random: Arc<AtomicU64>,
+}
+
+impl Time {
+    fn new() -> Time {
+        // a machine that has been up for some time
+        let (now_ms, _) = watch::channel(100_000);
+        Time { now_ms, alarms: Arc::default(), random: Arc::new(AtomicU64::new(1)) }
+    }
+    fn ms(&self) -> u64 {
+        *self.now_ms.borrow()
+    }
+    async fn until(&self, ms: u64) {
+        self.alarms.lock().expect("no holder panics").insert(ms);
+        let mut now_ms = self.now_ms.subscribe();
+        now_ms.wait_for(|now_ms| *now_ms >= ms).await.expect("self keeps the sender");
+    }
+    /// Whoever can go on has done so within these rounds of the scheduler: all wake-ups are in memory.
+    async fn pass(&self) {
+        loop {
+            for _ in 0..QUIET_ROUNDS {
+                yield_now().await;
+            }
+            if let Some(next) = self.alarms.lock().expect("no holder panics").pop_first() {
+                self.now_ms.send_modify(|now_ms| *now_ms = next.max(*now_ms));
+            }
+        }
+    }
+    fn bits(&self) -> u128 {
+        let next = self.random.fetch_add(1, Ordering::Relaxed);
+        u128::from(next).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835)
+    }
+}
+
+impl Clock for Time {
+    fn boot(&self) -> String {
+        "boot".to_owned()
+    }
+    fn since_boot_ms(&self) -> u64 {
+        self.ms()
+    }
+    fn wall_ms(&self) -> i64 {
+        1_714_550_400_000
+    }
+    async fn sleep_until(&self, since_boot_ms: u64) {
+        self.until(since_boot_ms).await;
+    }
+    fn fresh(&self) -> Uuid {
+        version_4(self.bits())
+    }
+}
+
+impl Outside for Time {
+    fn wall_ms(&self) -> i64 {
+        1_714_550_400_000
+    }
+    fn monotonic_ms(&self) -> u64 {
+        self.ms()
+    }
+    fn random(&self) -> u128 {
+        self.bits()
+    }
+    async fn sleep_until(&self, monotonic_ms: u64) {
+        self.until(monotonic_ms).await;
+    }
+    async fn keep_archive(&self, _: Vec<u8>) -> Result<Kept, ApiError> {
+        unreachable!("archives are registered by the story")
+    }
+    async fn archive(&self, _: &str) -> Option<Vec<u8>> {
+        Some(b"archive".to_vec())
+    }
+    fn broken(&self, why: &str) {
+        panic!("{why}");
+    }
+}
+
+/// What one unit's agents leave to the next: durable events, the charm, the hooks that ran to their end.
+#[derive(Clone, Default)]
+struct Disk {
+    events: Rc<RefCell<Vec<Event>>>,
+    charm: Rc<RefCell<Option<Arc<Charm>>>>,
+}
+
+impl Disk {
+    fn local(&self, unit: Uuid, name: &UnitName) -> Local {
+        let mut local = Local::new(unit, name.clone());
+        self.events.borrow().iter().for_each(|event| local.apply(event));
+        local
+    }
+
+    /// Hooks whose outcome is durable, in order.
+    fn finished(&self) -> Vec<String> {
+        let finished = |event: &Event| match event {
+            Event::Finished(record) => {
+                assert_eq!(record.outcome, Outcome::Ok, "{}", record.operation);
+                Some(record.operation.to_string())
+            }
+            _ => None,
+        };
+        self.events.borrow().iter().filter_map(finished).collect()
+    }
+}
+
+impl Memory for Disk {
+    async fn append(&self, events: &[Event], _: &Local) -> Result<(), DiskFailed> {
+        yield_now().await;
+        self.events.borrow_mut().extend_from_slice(events);
+        yield_now().await;
+        Ok(())
+    }
+    async fn keep_view(&self, _: &Snapshot) {
+        yield_now().await;
+    }
+}
+
+impl Charms for Disk {
+    type Lock = ();
+    async fn lock(&self) {
+        yield_now().await;
+    }
+    fn declared(&self) -> Option<Arc<Charm>> {
+        self.charm.borrow().clone()
+    }
+    async fn deploy(&self, charm: &CharmRef, _: Vec<u8>) -> Result<(), String> {
+        yield_now().await;
+        let role = if charm.endpoints.contains("db") { Role::Requirer } else { Role::Provider };
+        *self.charm.borrow_mut() = Some(Arc::new(declared(role)));
+        yield_now().await;
+        Ok(())
+    }
+    async fn is_deployed(&self, _: &CharmRef) -> bool {
+        self.charm.borrow().is_some()
+    }
+    /// Every hook counts itself, in the charm's state and in the bag of each relation.
+    async fn run(&self, _: &Run, context: HookContext, _: &dyn Fn(&Said), _: &dyn Fn() -> bool) -> Ending {
+        yield_now().await;
+        let count = |text: Option<&String>| text.map_or(0, |text| text.parse::<u32>().expect("a number")) + 1;
+        let n = count(context.charm_state.get("n")).to_string();
+        let mut writes = Writes::default();
+        writes.state.insert("n".into(), Some(n.clone()));
+        for relation in context.relations.keys() {
+            writes.bags.entry(*relation).or_default().unit.insert("n".into(), n.clone());
+        }
+        yield_now().await;
+        Ending { exit: Exit::Code(0), writes, said: Vec::new() }
+    }
+    async fn adopt(&self, _: &Run, _: &dyn Fn(&Said), _: &dyn Fn() -> bool) -> Option<Ending> {
+        yield_now().await;
+        None
+    }
+}
+
+/// The controller's handlers, with an await before and after each takes effect.
+struct Link(Session<Map, Time>);
+
+struct LinkWatch(<Session<Map, Time> as UnitApi>::Watch);
+
+impl Watch for LinkWatch {
+    async fn next(&mut self) -> Result<Shown, ApiError> {
+        let shown = self.0.next().await;
+        yield_now().await;
+        shown
+    }
+}
+
+async fn between<T>(call: impl Future<Output = T>) -> T {
+    yield_now().await;
+    let answer = call.await;
+    yield_now().await;
+    answer
+}
+
+impl UnitApi for Link {
+    type Watch = LinkWatch;
+    async fn attach(&self, attach: Attach) -> Result<Attached, ApiError> {
+        between(self.0.attach(attach)).await
+    }
+    async fn commit(&self, commit: Commit) -> Result<Committed, ApiError> {
+        between(self.0.commit(commit)).await
+    }
+    async fn report(&self, report: Report) -> Result<(), ApiError> {
+        between(self.0.report(report)).await
+    }
+    async fn claim(&self, claim: Claim) -> Result<Claimed, ApiError> {
+        between(self.0.claim(claim)).await
+    }
+    async fn watch(&self, epoch: u64, from: Option<Position>) -> Result<LinkWatch, ApiError> {
+        between(self.0.watch(epoch, from)).await.map(LinkWatch)
+    }
+    async fn archive(&self, sha256: &str) -> Result<Vec<u8>, ApiError> {
+        between(self.0.archive(sha256)).await
+    }
+}
+
+fn declared(role: Role) -> Charm {
+    let (name, endpoint) = if role == Role::Requirer { ("web", "db") } else { ("db", "server") };
+    let interface = "sql".to_owned();
+    let endpoint = Endpoint {
+        name: endpoint.to_owned(),
+        role,
+        interface,
+        scope: Scope::Global,
+        limit: None,
+        optional: false,
+    };
+    Charm { name: name.to_owned(), endpoints: [(endpoint.name.clone(), endpoint)].into(), ..Charm::default() }
+}
+
+/// One unit and the agents it had.
+struct Tended {
+    name: UnitName,
+    unit: Uuid,
+    disk: Disk,
+}
+
+type Agent = Uniter<Disk, Link, Disk, Time>;
+
+impl Tended {
+    fn agent(&self, controller: &Arc<Controller<Map, Time>>) -> Agent {
+        let link = Link(controller.unit_session(MODEL, self.unit));
+        let world = (self.disk.clone(), link, self.disk.clone(), controller.outside.clone());
+        Uniter::new(world, self.disk.local(self.unit, &self.name), None)
+    }
+}
+
+/// Polls `agent` until it has returned `awaits` times without an end, then drops it. True: it came so far.
+async fn run_until(agent: &Agent, awaits: u64, settled: impl Future<Output = ()>) -> bool {
+    let (mut running, mut settled) = (pin!(agent.run()), pin!(settled));
+    let mut left = awaits;
+    poll_fn(|context| {
+        if let Poll::Ready(end) = running.as_mut().poll(context) {
+            panic!("the agent ended: {end:?}");
+        }
+        left = left.saturating_sub(1);
+        if left == 0 {
+            return Poll::Ready(true);
+        }
+        settled.as_mut().poll(context).map(|()| false)
+    })
+    .await
+}
+
+/// The whole story; the agent of web/0 is dropped after `awaits`. Answers whether it came so far, and the hooks of
+/// both units.
+async fn story(awaits: u64) -> (bool, Vec<Vec<String>>) {
+    let time = Time::new();
+    let passing = time.clone();
+    let passing = tokio::spawn(async move { passing.pass().await });
+    let controller = Controller::new(Map::new(Uuid(77)), time.clone(), Uuid(1));
+    let made = controller.run(|draft| {
+        state::model::model::create(draft, MODEL.0, "dev", 1)?;
+        register_archive(draft, "web", declared(Role::Requirer), 10);
+        register_archive(draft, "db", declared(Role::Provider), 10);
+        Ok(())
+    });
+    made.await.expect("a new store");
+    let admin = controller.session_of(Principal::User { name: "admin".to_owned(), role: UserRole::Admin });
+    let mut units = Vec::new();
+    for name in ["web", "db"] {
+        let config = BTreeMap::new();
+        let wish = Deploy { application: None, sha256: name.to_owned(), units: 1, to: None, config };
+        admin.deploy("dev", wish).await.expect("it deploys");
+        let name = UnitName::new(name, 0);
+        let key = MODEL.unit_name(&name);
+        let unit = controller.read(move |reader| read(reader, &key)).await.expect("it is there");
+        units.push(Tended { name, unit, disk: Disk::default() });
+    }
+    admin.integrate("dev", Ends { a: "web".to_owned(), b: "db".to_owned() }).await.expect("they fit");
+    let [web, db] = &units[..] else { unreachable!("two were deployed") };
+
+    // every hook changes both bags, so the units go on answering each other: the story ends at a count
+    let both_have = |count: usize| {
+        let (web, db, time) = (web.disk.clone(), db.disk.clone(), time.clone());
+        async move {
+            while web.finished().len() < count || db.finished().len() < count {
+                let now_ms = time.ms();
+                assert!(now_ms < 400_000, "stands still: {:?} {:?}", web.finished(), db.finished());
+                time.until(now_ms + 10).await;
+            }
+        }
+    };
+    let other = db.agent(&controller);
+    let mut other = pin!(other.run());
+    let mut both = pin!(async {
+        let first = web.agent(&controller);
+        let came_so_far = run_until(&first, awaits, both_have(12)).await;
+        drop(first);
+        if came_so_far {
+            run_until(&web.agent(&controller), u64::MAX, both_have(12)).await;
+        }
+        came_so_far
+    });
+    let came_so_far = poll_fn(|context| {
+        if let Poll::Ready(end) = other.as_mut().poll(context) {
+            panic!("the other agent ended: {end:?}");
+        }
+        both.as_mut().poll(context)
+    })
+    .await;
+
+    passing.abort();
+    for tended in &units {
+        let local = tended.disk.local(tended.unit, &tended.name);
+        let hooks = tended.disk.finished().iter().filter(|hook| is_hook(hook)).count();
+        assert_eq!(local.charm_state["n"], hooks.to_string(), "{}: each hook counts once", tended.name);
+        let key = MODEL.replica(tended.unit);
+        let replica = controller.read(move |reader| read(reader, &key)).await.expect("it committed");
+        let behind = local.outbox.len() as u64;
+        assert!(replica.sequence + behind >= local.sequence, "nothing is lost on the way");
+    }
+    (came_so_far, units.iter().map(|tended| tended.disk.finished()).collect())
+}
+
+/// Operations without a program count nothing.
+fn is_hook(operation: &str) -> bool {
+    !["deploy", "enter", "leave", "restate"].iter().any(|kind| operation.starts_with(kind))
+}
+
+fn run_story(awaits: u64) -> (bool, Vec<Vec<String>>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    runtime.expect("a runtime").block_on(story(awaits))
+}
+
+#[test]
+fn an_agent_dropped_at_any_await_goes_on_where_it_was() {
+    let (came_so_far, undisturbed) = run_story(u64::MAX);
+    assert!(!came_so_far);
+    let mut awaits = 1;
+    loop {
+        let (came_so_far, hooks) = run_story(awaits);
+        if !came_so_far {
+            break;
+        }
+        for (hooks, undisturbed) in hooks.iter().zip(&undisturbed) {
+            let common = 9;
+            assert_eq!(hooks[..common], undisturbed[..common], "dropped at await {awaits}");
+        }
+        awaits += 1;
+    }
+    println!("{awaits} awaits");
+    assert!(awaits > 100, "only {awaits} awaits: nothing was tested");
+}
