@@ -53,6 +53,11 @@ impl DataDir {
         self.0.join("machines")
     }
 
+    /// One file a model: the last write of the person's commands to it.
+    pub fn last_writes(&self) -> PathBuf {
+        self.0.join("writes")
+    }
+
     /// Installed Python packages of charms, kept from one deploy to the next.
     pub fn charm_cache(&self) -> PathBuf {
         self.0.join("cache")

@@ -8,6 +8,7 @@ use clap::Parser;
 use cli::arguments::{Arguments, Verb};
 use cli::commands::{add_unit, config, debug_log, deploy, remove_unit, run};
 use cli::failure::Failure;
+use cli::last_write::LastWrites;
 use cli::output::Output;
 use cli::session::Session;
 use common::fake::Fake;
@@ -17,7 +18,8 @@ use std::path::PathBuf;
 
 fn session(api: Fake) -> Session<Fake> {
     let charm_cache = PathBuf::from("no charm here needs packages");
-    Session { api, model: "dev".to_owned(), output: Output::memory(), charm_cache }
+    let (output, writes) = (Output::memory(), LastWrites::memory());
+    Session { api, model: "dev".to_owned(), output, writes, charm_cache }
 }
 
 /// Does what `words` say.

@@ -214,12 +214,12 @@ pub fn statuses(
         return (info("unknown", &lost, agent.since_ms), info("lost", silent, agent.since_ms));
     }
     if let Some(running) = roll.executing(id) {
-        return (workload, info("executing", running, agent.since_ms));
+        return (workload, info("executing", &running.what, Some(running.since_ms)));
     }
-    if agent.current == "error" {
-        let idle = info("idle", "", agent.since_ms);
-        return (agent, idle);
-    }
+    let (workload, agent) = match agent.current == "error" {
+        true => (agent.clone(), info("", "", agent.since_ms)),
+        false => (workload, agent),
+    };
     match undone(reader, model, id) {
         Some(Act::Begin(run)) => (workload, info("executing", &running(&run.operation), agent.since_ms)),
         Some(Act::Wait(_) | Act::Stop) | None => (workload, info("idle", "", agent.since_ms)),

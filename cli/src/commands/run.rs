@@ -69,7 +69,10 @@ pub async fn run<A: OperatorApi>(args: &Run, at: &Session<A>) -> Result<(), Fail
             params: wish.params.clone(),
         };
         match at.api.run(&at.model, run).await {
-            Ok(task) => tasks.push(task),
+            Ok(task) => {
+                at.wrote(task.revision);
+                tasks.push(task);
+            }
             // Clients know an unknown unit by exit code 0 with nothing on stdout.
             Err(error) if error.code == ErrorCode::NotFound => {
                 at.output.note(&format!(
