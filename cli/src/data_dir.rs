@@ -35,6 +35,11 @@ impl DataDir {
         self.0.join("client.yaml")
     }
 
+    /// The model that was the current one before: `switch -` goes back to it.
+    pub fn previous_model(&self) -> PathBuf {
+        self.0.join("previous-model")
+    }
+
     /// Held by the supervisor while it lives; names it.
     pub fn supervisor_lock(&self) -> PathBuf {
         self.0.join("supervisor.pid")

@@ -180,6 +180,12 @@ async fn all_problems_of_a_charm_are_told_before_anything_is_sent() {
     assert!(problems >= 3, "{}", failure.text());
     assert_eq!(at.api.asked(), Vec::<String>::new());
 
+    // A folder that is no charm at all, however much is in it: one line.
+    std::fs::remove_file(folder.path().join("metadata.yaml")).expect("it is ours");
+    let failure = does(&["deploy", &path], &at).await.expect_err("no charm");
+    let expected = format!("ERROR {path:?} is no charm: it has neither metadata.yaml nor charmcraft.yaml\n");
+    assert_eq!(failure.text(), expected);
+
     let failure = does(&["deploy", "no-such-charm"], &at).await.expect_err("no charm");
     assert!(
         failure.text().starts_with("ERROR no charm at \"no-such-charm\"\n      give the path"),

@@ -67,7 +67,12 @@ pub async fn run<A: OperatorApi>(args: &Status, at: &Session<A>) -> Result<(), F
 async fn show<A: OperatorApi>(args: &Status, at: &Session<A>) -> Result<(), Failure> {
     let mut status = settled(args, at).await?;
     filter(&mut status, &args.filters);
-    print(&status, args, &at.output)
+    print(&status, args, &at.output)?;
+    if !args.filters.is_empty() && status.applications.is_empty() && status.machines.is_empty() {
+        let plural = if args.filters.len() == 1 { "" } else { "s" };
+        at.output.note(&format!("Nothing matched specified filter{plural}.\n"));
+    }
+    Ok(())
 }
 
 /// The status once every agent has acted on the caller's last write, on what followed from it too, so that a program

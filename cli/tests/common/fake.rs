@@ -139,6 +139,9 @@ impl OperatorApi for Fake {
             None => Ok(ActionInfo { status: "running".to_owned(), ..super::sample_task() }),
         }
     }
+    async fn actions(&self, _: &str) -> Answer<Vec<ActionInfo>> {
+        Ok(self.task.iter().cloned().collect())
+    }
     async fn remove_unit(&self, _: &str, unit: &str, force: bool) -> Answer<Changed> {
         self.note(format!("remove {unit} force={force}"));
         let refusal = self.refuses.get(unit).map(|text| ApiError::new(ErrorCode::NotFound, text));
