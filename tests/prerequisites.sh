@@ -23,3 +23,11 @@ if [ -n "$missing" ]; then
 fi
 python3 -m pip --version >/dev/null 2>&1 ||
     { echo "make test needs pip: python3 -m pip does not answer (Debian: python3-pip)" >&2; exit 1; }
+# The package that test suites of charms drive `juju` with; its exact version is part of what is tested.
+jubilant=jubilant==1.14.0
+folder=$(dirname "$0")/../target/jubilant
+if [ ! -d "$folder/${jubilant%%=*}-${jubilant##*=}.dist-info" ]; then
+    echo "installing: $jubilant (for the tests only, into target/jubilant)"
+    python3 -m pip install -q --target "$folder" "$jubilant" ||
+        { echo "make test needs $jubilant: pip cannot install it" >&2; exit 1; }
+fi

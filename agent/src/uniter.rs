@@ -533,8 +533,10 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
             return Early::Later(due);
         }
         let run = facts.executing.as_ref().map_or(0, |executing| executing.run);
+        let began_ms = facts.executing.as_ref().map_or(0, |executing| executing.since_ms);
+        let executing_for_ms = self.clock.since_boot_ms().saturating_sub(began_ms);
         let said = facts.unsaid.iter().take(SAID_MAX).cloned().collect();
-        Early::Now(Report { epoch, run, said, executing: text })
+        Early::Now(Report { epoch, run, said, executing: text, executing_for_ms })
     }
 
     async fn send_report(&self, report: Report) -> Result<(), Trouble> {

@@ -394,6 +394,9 @@ impl OperatorApi for Client {
     async fn action(&self, model: &str, id: u64) -> Result<ActionInfo, ApiError> {
         self.call(Route::Action, model, &routes::Number { id }).await
     }
+    async fn actions(&self, model: &str) -> Result<Vec<ActionInfo>, ApiError> {
+        self.get(Route::Actions, model).await
+    }
     async fn remove_unit(&self, model: &str, unit: &str, force: bool) -> Result<Changed, ApiError> {
         self.call(Route::RemoveUnit, model, &routes::Remove { name: unit.to_owned(), force }).await
     }

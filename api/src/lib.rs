@@ -7,6 +7,7 @@ pub mod error;
 pub mod machine;
 pub mod operator;
 pub mod routes;
+pub mod schema;
 pub mod unit;
 
 /// Version of everything spoken here; a path prefix.

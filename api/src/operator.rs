@@ -553,6 +553,8 @@ pub trait OperatorApi {
     /// action.
     fn run(&self, model: &str, run: Run) -> impl Future<Output = Result<Enqueued, ApiError>> + Send;
     fn action(&self, model: &str, id: u64) -> impl Future<Output = Result<ActionInfo, ApiError>> + Send;
+    /// All tasks that are kept, oldest first, without their results and log.
+    fn actions(&self, model: &str) -> impl Future<Output = Result<Vec<ActionInfo>, ApiError>> + Send;
 
     fn remove_unit(
         &self,

@@ -4,10 +4,16 @@
 //! What the path names is checked against the session, never the other way round: an agent that carries another
 //! unit's token is refused instead of acting as that unit.
 
-use crate::operator::{ConfigChange, RelationChoice};
+use crate::machine::*;
+use crate::operator::*;
+use crate::schema::Types;
+use crate::unit::*;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use state::names::Uuid;
 use state::unit::snapshot::Position;
+use std::collections::BTreeMap;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Route {
@@ -44,6 +50,7 @@ pub enum Route {
     Resolved,
     Run,
     Action,
+    Actions,
     RemoveUnit,
     RemoveApplication,
     RemoveRelation,
@@ -54,23 +61,23 @@ pub enum Route {
 }
 
 /// What a route takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub enum Takes {
     /// GET, no body.
     Nothing,
-    /// POST, a JSON document of this type.
-    Json(&'static str),
+    /// POST, a JSON document whose schema this is.
+    Json(fn(&Types) -> Value),
     /// POST, bytes.
     Bytes,
 }
 
 /// What a route gives back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub enum Gives {
-    Json(&'static str),
+    Json(fn(&Types) -> Value),
     Bytes,
     /// One JSON [`Line`] after the other, until either end closes.
-    Lines(&'static str),
+    Lines(fn(&Types) -> Value),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -83,64 +90,68 @@ pub struct Row {
     pub about: &'static str,
 }
 
-use Gives::Lines;
 use Takes::Nothing;
 
 const fn row(route: Route, path: &'static str, takes: Takes, gives: Gives, about: &'static str) -> Row {
     Row { route, path, takes, gives, about }
 }
 
-const fn takes(name: &'static str) -> Takes {
-    Takes::Json(name)
+const fn takes<T: DeserializeOwned>() -> Takes {
+    Takes::Json(Types::describe::<T>)
 }
 
-const fn gives(name: &'static str) -> Gives {
-    Gives::Json(name)
+const fn gives<T: DeserializeOwned>() -> Gives {
+    Gives::Json(Types::describe::<T>)
+}
+
+const fn lines<T: DeserializeOwned>() -> Gives {
+    Gives::Lines(Types::describe::<Line<T>>)
 }
 
 /// All routes, agents' first.
 #[rustfmt::skip]
 pub const ROUTES: &[Row] = &[
-    row(Route::Attach, "/v1/models/{model}/unit-agents/{agent}/attach", takes("Attach"), gives("Attached"), "Begin a session: raises the unit's epoch"),
-    row(Route::Commit, "/v1/models/{model}/unit-agents/{agent}/commit", takes("Commit"), gives("Committed"), "Apply one record, exactly once"),
-    row(Route::Report, "/v1/models/{model}/unit-agents/{agent}/report", takes("Report"), gives("null"), "Statuses and log lines sent early"),
-    row(Route::Claim, "/v1/models/{model}/unit-agents/{agent}/claim", takes("Claim"), gives("Claimed"), "Claim, renew or release leadership"),
-    row(Route::WatchUnit, "/v1/models/{model}/unit-agents/{agent}/watch", takes("WatchFrom"), Lines("Shown"), "The unit's view: whole, then one delta a revision"),
+    row(Route::Attach, "/v1/models/{model}/unit-agents/{agent}/attach", takes::<Attach>(), gives::<Attached>(), "Begin a session: raises the unit's epoch"),
+    row(Route::Commit, "/v1/models/{model}/unit-agents/{agent}/commit", takes::<Commit>(), gives::<Committed>(), "Apply one record, exactly once"),
+    row(Route::Report, "/v1/models/{model}/unit-agents/{agent}/report", takes::<Report>(), gives::<()>(), "Statuses and log lines sent early"),
+    row(Route::Claim, "/v1/models/{model}/unit-agents/{agent}/claim", takes::<Claim>(), gives::<Claimed>(), "Claim, renew or release leadership"),
+    row(Route::WatchUnit, "/v1/models/{model}/unit-agents/{agent}/watch", takes::<WatchFrom>(), lines::<Shown>(), "The unit's view: whole, then one delta a revision"),
     row(Route::Archive, "/v1/models/{model}/unit-agents/{agent}/archives/{sha256}", Nothing, Gives::Bytes, "A charm archive"),
-    row(Route::WatchMachine, "/v1/models/{model}/machine-agents/{agent}/watch", Nothing, Lines("MachineShown"), "The machine's view, again whenever it changed"),
-    row(Route::Fate, "/v1/models/{model}/machine-agents/{agent}/fate", takes("Id"), gives("Fate"), "What is known of a unit's uuid"),
-    row(Route::UnitToken, "/v1/models/{model}/machine-agents/{agent}/unit-token", takes("Token"), gives("null"), "Set the token of a unit on this machine"),
-    row(Route::RemoveDeadUnit, "/v1/models/{model}/machine-agents/{agent}/remove-unit", takes("Id"), gives("null"), "Remove a Dead unit that was recalled"),
-    row(Route::MachineDead, "/v1/models/{model}/machine-agents/{agent}/dead", takes("null"), gives("null"), "This Dying machine has no units left"),
-    row(Route::About, "/v1/about", Nothing, gives("About"), "Versions, controller and history"),
-    row(Route::OpenApi, "/v1/openapi.json", Nothing, gives("object"), "This document"),
-    row(Route::Models, "/v1/models", Nothing, gives("ModelInfo[]"), "All models"),
-    row(Route::CreateModel, "/v1/models", takes("CreateModel"), gives("ModelInfo"), "Create a model"),
-    row(Route::DestroyModel, "/v1/models/{model}/destroy", takes("null"), gives("Changed"), "Destroy a model"),
-    row(Route::ModelConfig, "/v1/models/{model}/model-config", Nothing, gives("ModelSettings"), "A model's settings"),
-    row(Route::ConfigureModel, "/v1/models/{model}/model-config", takes("ConfigChange"), gives("Changed"), "Change a model's settings"),
-    row(Route::ArchiveInfo, "/v1/archives/info", takes("Name"), gives("Uploaded?"), "The archive of this digest, if it is held"),
-    row(Route::UploadArchive, "/v1/archives", Takes::Bytes, gives("Uploaded"), "Check and keep a charm archive"),
-    row(Route::Deploy, "/v1/models/{model}/deploy", takes("Deploy"), gives("Deployed"), "Deploy an application"),
-    row(Route::AddUnits, "/v1/models/{model}/add-units", takes("AddUnits"), gives("Added"), "Add units"),
-    row(Route::Refresh, "/v1/models/{model}/refresh", takes("Refresh"), gives("Refreshed"), "Change an application's charm"),
-    row(Route::Integrate, "/v1/models/{model}/integrate", takes("Ends"), gives("Integrated"), "Relate two applications"),
-    row(Route::Config, "/v1/models/{model}/config", takes("Name"), gives("ApplicationConfig"), "An application's settings"),
-    row(Route::Configure, "/v1/models/{model}/configure", takes("Configure"), gives("Changed"), "Change an application's settings"),
-    row(Route::Status, "/v1/models/{model}/status", Nothing, gives("Status"), "The whole model"),
-    row(Route::ShowUnit, "/v1/models/{model}/show-unit", takes("Name"), gives("UnitInfo"), "One unit with its relations' data"),
-    row(Route::DebugLog, "/v1/models/{model}/debug-log", takes("LogQuery"), gives("LogPage"), "A page of log lines"),
-    row(Route::Why, "/v1/models/{model}/why", takes("Name"), gives("Why"), "What an entity waits for"),
-    row(Route::Resolved, "/v1/models/{model}/resolved", takes("Resolve"), gives("Changed"), "End a unit's error"),
-    row(Route::Run, "/v1/models/{model}/run", takes("Run"), gives("Enqueued"), "Queue an action"),
-    row(Route::Action, "/v1/models/{model}/action", takes("Number"), gives("ActionInfo"), "An action's state"),
-    row(Route::RemoveUnit, "/v1/models/{model}/remove-unit", takes("Remove"), gives("Changed"), "Destroy a unit"),
-    row(Route::RemoveApplication, "/v1/models/{model}/remove-application", takes("Remove"), gives("Changed"), "Destroy an application"),
-    row(Route::RemoveRelation, "/v1/models/{model}/remove-relation", takes("RemoveRelation"), gives("Changed"), "Destroy a relation"),
-    row(Route::Machines, "/v1/models/{model}/machines", Nothing, gives("MachineInfo[]"), "All machines, for their provider"),
-    row(Route::MachineToken, "/v1/models/{model}/machine-token", takes("Token"), gives("null"), "Set the token of a machine's agent"),
-    row(Route::MachineRemoved, "/v1/models/{model}/machine-removed", takes("Id"), gives("null"), "Its provider took a Dead machine away"),
-    row(Route::Changes, "/v1/models/{model}/changes", takes("ChangesAfter"), gives("Position"), "Wait for the next revision"),
+    row(Route::WatchMachine, "/v1/models/{model}/machine-agents/{agent}/watch", Nothing, lines::<MachineShown>(), "The machine's view, again whenever it changed"),
+    row(Route::Fate, "/v1/models/{model}/machine-agents/{agent}/fate", takes::<Id>(), gives::<Fate>(), "What is known of a unit's uuid"),
+    row(Route::UnitToken, "/v1/models/{model}/machine-agents/{agent}/unit-token", takes::<Token>(), gives::<()>(), "Set the token of a unit on this machine"),
+    row(Route::RemoveDeadUnit, "/v1/models/{model}/machine-agents/{agent}/remove-unit", takes::<Id>(), gives::<()>(), "Remove a Dead unit that was recalled"),
+    row(Route::MachineDead, "/v1/models/{model}/machine-agents/{agent}/dead", takes::<()>(), gives::<()>(), "This Dying machine has no units left"),
+    row(Route::About, "/v1/about", Nothing, gives::<About>(), "Versions, controller and history"),
+    row(Route::OpenApi, "/v1/openapi.json", Nothing, gives::<Value>(), "This document"),
+    row(Route::Models, "/v1/models", Nothing, gives::<Vec<ModelInfo>>(), "All models"),
+    row(Route::CreateModel, "/v1/models", takes::<CreateModel>(), gives::<ModelInfo>(), "Create a model"),
+    row(Route::DestroyModel, "/v1/models/{model}/destroy", takes::<()>(), gives::<Changed>(), "Destroy a model"),
+    row(Route::ModelConfig, "/v1/models/{model}/model-config", Nothing, gives::<BTreeMap<String, ModelSetting>>(), "A model's settings"),
+    row(Route::ConfigureModel, "/v1/models/{model}/model-config", takes::<ConfigChange>(), gives::<Changed>(), "Change a model's settings"),
+    row(Route::ArchiveInfo, "/v1/archives/info", takes::<Name>(), gives::<Option<Uploaded>>(), "The archive of this digest, if it is held"),
+    row(Route::UploadArchive, "/v1/archives", Takes::Bytes, gives::<Uploaded>(), "Check and keep a charm archive"),
+    row(Route::Deploy, "/v1/models/{model}/deploy", takes::<Deploy>(), gives::<Deployed>(), "Deploy an application"),
+    row(Route::AddUnits, "/v1/models/{model}/add-units", takes::<AddUnits>(), gives::<Added>(), "Add units"),
+    row(Route::Refresh, "/v1/models/{model}/refresh", takes::<Refresh>(), gives::<Refreshed>(), "Change an application's charm"),
+    row(Route::Integrate, "/v1/models/{model}/integrate", takes::<Ends>(), gives::<Integrated>(), "Relate two applications"),
+    row(Route::Config, "/v1/models/{model}/config", takes::<Name>(), gives::<ApplicationConfig>(), "An application's settings"),
+    row(Route::Configure, "/v1/models/{model}/configure", takes::<Configure>(), gives::<Changed>(), "Change an application's settings"),
+    row(Route::Status, "/v1/models/{model}/status", Nothing, gives::<Status>(), "The whole model"),
+    row(Route::ShowUnit, "/v1/models/{model}/show-unit", takes::<Name>(), gives::<UnitInfo>(), "One unit with its relations' data"),
+    row(Route::DebugLog, "/v1/models/{model}/debug-log", takes::<LogQuery>(), gives::<LogPage>(), "A page of log lines"),
+    row(Route::Why, "/v1/models/{model}/why", takes::<Name>(), gives::<Why>(), "What an entity waits for"),
+    row(Route::Resolved, "/v1/models/{model}/resolved", takes::<Resolve>(), gives::<Changed>(), "End a unit's error"),
+    row(Route::Run, "/v1/models/{model}/run", takes::<Run>(), gives::<Enqueued>(), "Queue an action"),
+    row(Route::Action, "/v1/models/{model}/action", takes::<Number>(), gives::<ActionInfo>(), "An action's state"),
+    row(Route::Actions, "/v1/models/{model}/actions", Nothing, gives::<Vec<ActionInfo>>(), "All actions, without results"),
+    row(Route::RemoveUnit, "/v1/models/{model}/remove-unit", takes::<Remove>(), gives::<Changed>(), "Destroy a unit"),
+    row(Route::RemoveApplication, "/v1/models/{model}/remove-application", takes::<Remove>(), gives::<Changed>(), "Destroy an application"),
+    row(Route::RemoveRelation, "/v1/models/{model}/remove-relation", takes::<RemoveRelation>(), gives::<Changed>(), "Destroy a relation"),
+    row(Route::Machines, "/v1/models/{model}/machines", Nothing, gives::<Vec<MachineInfo>>(), "All machines, for their provider"),
+    row(Route::MachineToken, "/v1/models/{model}/machine-token", takes::<Token>(), gives::<()>(), "Set the token of a machine's agent"),
+    row(Route::MachineRemoved, "/v1/models/{model}/machine-removed", takes::<Id>(), gives::<()>(), "Its provider took a Dead machine away"),
+    row(Route::Changes, "/v1/models/{model}/changes", takes::<ChangesAfter>(), gives::<Position>(), "Wait for the next revision"),
 ];
 
 impl Route {

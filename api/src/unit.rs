@@ -51,6 +51,9 @@ pub struct Report {
     pub said: Vec<Said>,
     /// What runs now, for status: `running config-changed hook`; none = nothing. Kept in memory only.
     pub executing: Option<String>,
+    /// How long it has run when this is sent.
+    #[serde(default)]
+    pub executing_for_ms: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -86,6 +86,18 @@ pub enum Verb {
     DestroyModel(destroy_model::DestroyModel),
     /// Show or change a model's settings
     ModelConfig(model_config::ModelConfig),
+    /// Show or change the model that commands without -m mean
+    Switch(switch::Switch),
+    /// List the actions that were run
+    Operations(operations::Operations),
+    /// Show one operation
+    ShowOperation(operations::ShowOperation),
+    /// Show one action's state and results
+    ShowTask(show_task::ShowTask),
+    /// Say what machines must be like: here, what this host is
+    SetModelConstraints(constraints::SetModelConstraints),
+    /// Show what machines are like
+    ModelConstraints(constraints::ModelConstraints),
     #[command(hide = true)]
     Supervise(supervise::Supervise),
     #[command(external_subcommand)]
@@ -93,7 +105,7 @@ pub enum Verb {
 }
 
 /// Verbs of Juju that are not offered: answered with one plain sentence (spec/clients.md 3.2).
-pub const NOT_OFFERED: [&str; 84] = [
+pub const NOT_OFFERED: [&str; 78] = [
     "actions",
     "add-cloud",
     "add-credential",
@@ -139,11 +151,9 @@ pub const NOT_OFFERED: [&str; 84] = [
     "logout",
     "machines",
     "migrate",
-    "model-constraints",
     "model-defaults",
     "offer",
     "offers",
-    "operations",
     "regions",
     "register",
     "reload-spaces",
@@ -162,18 +172,14 @@ pub const NOT_OFFERED: [&str; 84] = [
     "secrets",
     "set-application-base",
     "set-constraints",
-    "set-model-constraints",
     "show-application",
     "show-controller",
     "show-machine",
-    "show-operation",
     "show-secret",
     "show-status-log",
-    "show-task",
     "spaces",
     "ssh",
     "storage",
-    "switch",
     "trust",
     "unexpose",
     "update-secret",

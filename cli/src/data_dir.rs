@@ -35,6 +35,11 @@ impl DataDir {
         self.0.join("client.yaml")
     }
 
+    /// The model that was the current one before: `switch -` goes back to it.
+    pub fn previous_model(&self) -> PathBuf {
+        self.0.join("previous-model")
+    }
+
     /// Held by the supervisor while it lives; names it.
     pub fn supervisor_lock(&self) -> PathBuf {
         self.0.join("supervisor.pid")
@@ -51,6 +56,11 @@ impl DataDir {
     /// One folder a machine, by uuid: the machine agent's data.
     pub fn machines(&self) -> PathBuf {
         self.0.join("machines")
+    }
+
+    /// One file a model: the last write of the person's commands to it.
+    pub fn last_writes(&self) -> PathBuf {
+        self.0.join("writes")
     }
 
     /// Installed Python packages of charms, kept from one deploy to the next.

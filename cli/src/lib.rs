@@ -8,6 +8,7 @@ pub mod arguments;
 pub mod commands;
 pub mod data_dir;
 pub mod failure;
+pub mod last_write;
 pub mod output;
 pub mod render;
 pub mod session;

@@ -3,6 +3,7 @@
 use crate::arguments::Everywhere;
 use crate::data_dir::DataDir;
 use crate::failure::Failure;
+use crate::last_write::LastWrites;
 use crate::output::Output;
 use api::client::{Client, Controller};
 use api::error::ErrorCode;
@@ -16,6 +17,7 @@ pub struct Session<A> {
     /// Name or uuid of the model.
     pub model: String,
     pub output: Output,
+    pub writes: LastWrites,
     /// Where Python packages of charms are kept between deploys.
     pub charm_cache: PathBuf,
 }
@@ -28,7 +30,15 @@ impl Session<Client> {
         let api = client(&file)?;
         let model = everywhere.model.as_deref().map_or(file.model, |name| model_name(name).to_owned());
         let output = Output::Process { file: everywhere.output.clone() };
-        Ok(Session { api, model, output, charm_cache: dir.charm_cache() })
+        let writes = LastWrites::Folder(dir.last_writes());
+        Ok(Session { api, model, output, writes, charm_cache: dir.charm_cache() })
+    }
+}
+
+impl<A> Session<A> {
+    /// A write to this model was answered: the next `status` lets the agents catch up with it.
+    pub fn wrote(&self, revision: u64) {
+        self.writes.remember(&self.model, revision);
     }
 }
 

@@ -53,6 +53,15 @@ fn every_line_of_the_clients_is_understood() {
         "down --data d",
         "why web/0",
         "why web:db db",
+        "why web/0 db machine/0 relation/3",
+        "switch m",
+        "switch",
+        "set-model-constraints --model m arch=amd64",
+        "model-constraints --model m --format json",
+        "operations --apps a --units u/0 --actions x --status completed --limit 3 --format json",
+        "show-operation 7 --format json",
+        "show-task 7 --wait 5s --format json",
+        "status --no-settle",
     ];
     for line in lines {
         match parse(line) {

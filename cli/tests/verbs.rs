@@ -8,6 +8,7 @@ use clap::Parser;
 use cli::arguments::{Arguments, Verb};
 use cli::commands::{add_unit, config, debug_log, deploy, remove_unit, run};
 use cli::failure::Failure;
+use cli::last_write::LastWrites;
 use cli::output::Output;
 use cli::session::Session;
 use common::fake::Fake;
@@ -17,7 +18,8 @@ use std::path::PathBuf;
 
 fn session(api: Fake) -> Session<Fake> {
     let charm_cache = PathBuf::from("no charm here needs packages");
-    Session { api, model: "dev".to_owned(), output: Output::memory(), charm_cache }
+    let (output, writes) = (Output::memory(), LastWrites::memory());
+    Session { api, model: "dev".to_owned(), output, writes, charm_cache }
 }
 
 /// Does what `words` say.
@@ -177,6 +179,12 @@ async fn all_problems_of_a_charm_are_told_before_anything_is_sent() {
     let problems = failure.text().lines().filter(|line| line.contains("metadata.yaml")).count();
     assert!(problems >= 3, "{}", failure.text());
     assert_eq!(at.api.asked(), Vec::<String>::new());
+
+    // A folder that is no charm at all, however much is in it: one line.
+    std::fs::remove_file(folder.path().join("metadata.yaml")).expect("it is ours");
+    let failure = does(&["deploy", &path], &at).await.expect_err("no charm");
+    let expected = format!("ERROR {path:?} is no charm: it has neither metadata.yaml nor charmcraft.yaml\n");
+    assert_eq!(failure.text(), expected);
 
     let failure = does(&["deploy", "no-such-charm"], &at).await.expect_err("no charm");
     assert!(

@@ -39,6 +39,7 @@ pub fn callers(route: Route) -> Callers {
         | Route::DebugLog
         | Route::Why
         | Route::Action
+        | Route::Actions
         | Route::Machines
         | Route::Changes => Callers::Users(UserRole::Read),
         Route::UploadArchive

@@ -91,6 +91,7 @@ pub async fn answer<S: Store, O: Outside>(
         }
         Route::Run => json(&s.run(model, parsed(&body)?).await?),
         Route::Action => json(&s.action(model, parsed::<routes::Number>(&body)?.id).await?),
+        Route::Actions => json(&s.actions(model).await?),
         Route::RemoveUnit => {
             let wish: routes::Remove = parsed(&body)?;
             json(&OperatorApi::remove_unit(s, model, &wish.name, wish.force).await?)

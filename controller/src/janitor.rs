@@ -1,17 +1,21 @@
-//! What removals leave behind, cleared in bounded bites, and the bound on what a model's log keeps (design 5).
+//! What removals leave behind, cleared in bounded bites, and the bounds on what a model keeps of its log and of actions
+//! that have ended (design 5).
 //! Tombstones stay.
 
 use crate::outside::Outside;
 use crate::session::Controller;
 use crate::store::Store;
 use api::error::ApiError;
+use serde_json::Value;
 use state::model::draft::{Draft, Key, PAGE_MAX, Reader, read_all};
-use state::model::keys::{GLOBAL, LogDoc, Model, last_id};
+use state::model::keys::{ActionDoc, GLOBAL, Model, last_id};
 use state::model::{application, cleanup};
 use state::names::Uuid;
 
 /// Log lines a model keeps: some 200 bytes each, 4 MiB, a few days of a quiet model.
 pub const LOG_LINES_MAX: usize = 20_000;
+/// Actions that have ended and that a model keeps: some 1 KiB each where they log little, 1 MiB.
+pub const ACTIONS_MAX: usize = 1_000;
 /// Between two sweeps; leftovers disturb nobody.
 pub const SWEEP_EVERY_MS: u64 = 10_000;
 
@@ -30,7 +34,9 @@ pub async fn sweep<S: Store, O: Outside>(controller: &Controller<S, O>) -> Resul
                         .filter_map(|stored| last_id(&stored.key))
                         .collect()
                 };
-                (ids(&model.cleanups()), ids(&model.all("reap")), oldest(reader, model))
+                let mut old = oldest(reader, model);
+                old.extend(ended(reader, model, PAGE_MAX - old.len()));
+                (ids(&model.cleanups()), ids(&model.all("reap")), old)
             })
             .await;
         for id in left {
@@ -48,7 +54,7 @@ pub async fn sweep<S: Store, O: Outside>(controller: &Controller<S, O>) -> Resul
         if !old.is_empty() {
             more |= old.len() == PAGE_MAX;
             let transition = move |draft: &mut Draft<'_>| {
-                old.iter().for_each(|key| draft.remove(&Key::<LogDoc>::new(key.clone())));
+                old.iter().for_each(|key| draft.remove(&Key::<Value>::new(key.clone())));
                 Ok(())
             };
             controller.run(transition).await?;
@@ -67,4 +73,13 @@ fn oldest(reader: &dyn Reader, model: Model) -> Vec<String> {
         places.sort();
     }
     places.into_iter().take(beyond).map(|(_, key)| key).collect()
+}
+
+/// At most `bite` of the oldest actions beyond the bound. What has not ended is kept, however old.
+fn ended(reader: &dyn Reader, model: Model, bite: usize) -> Vec<String> {
+    let all = read_all::<ActionDoc>(reader, &model.all("action")).into_iter();
+    let ended = all.filter(|(_, doc)| !matches!(doc.status.as_str(), "pending" | "running"));
+    let mut keys: Vec<String> = ended.map(|(key, _)| key).collect();
+    keys.truncate(keys.len().saturating_sub(ACTIONS_MAX).min(bite));
+    keys
 }

@@ -5,7 +5,7 @@
 //! runtime, so that the simulator drives them (design 14). `host`, `installation`, `server` and `dispatch` are the real thing.
 
 pub mod authority;
-mod dispatch;
+pub mod dispatch;
 pub mod host;
 pub mod installation;
 pub mod janitor;

@@ -1,43 +1,33 @@
 //! The OpenAPI document, from the table of routes and the authority table: it cannot leave a route out.
 
 use crate::authority::{Callers, callers};
+use api::error::ApiError;
 use api::routes::{Gives, ROUTES, Row, Takes};
+use api::schema::Types;
 use serde_json::{Map, Value, json};
 use state::model::keys::UserRole;
 
 /// The document, version 3.1.
 pub fn document() -> Value {
-    let (mut paths, mut schemas) = (Map::new(), Map::new());
+    let (mut paths, types) = (Map::new(), Types::default());
+    let failure = json!({"application/json": {"schema": types.describe::<ApiError>()}});
     for row in ROUTES {
         let path = paths.entry(row.path).or_insert_with(|| json!({}));
-        path[row.method().to_lowercase()] = operation(row, &mut schemas);
+        path[row.method().to_lowercase()] = operation(row, &types, &failure);
     }
-    schemas.insert(
-        "ApiError".to_owned(),
-        json!({
-            "type": "object",
-            "required": ["code", "message"],
-            "properties": {
-                "code": {"type": "string"},
-                "message": {"type": "string"},
-                "hint": {"type": "string"},
-                "expected": {"type": "integer"},
-            },
-        }),
-    );
     json!({
         "openapi": "3.1.0",
         "info": {"title": "Pintle controller", "version": env!("CARGO_PKG_VERSION")},
         "paths": paths,
         "components": {
-            "schemas": schemas,
+            "schemas": types.schemas(),
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
         "security": [{"token": []}],
     })
 }
 
-fn operation(row: &Row, schemas: &mut Map<String, Value>) -> Value {
+fn operation(row: &Row, types: &Types, failure: &Value) -> Value {
     let parameters: Vec<Value> = row
         .path
         .split('/')
@@ -46,11 +36,10 @@ fn operation(row: &Row, schemas: &mut Map<String, Value>) -> Value {
         .collect();
     let bytes = json!({"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}});
     let answer = match row.gives {
-        Gives::Json(name) => json!({"application/json": {"schema": schema(name, schemas)}}),
+        Gives::Json(schema) => json!({"application/json": {"schema": schema(types)}}),
         Gives::Bytes => bytes.clone(),
-        Gives::Lines(name) => json!({"application/x-ndjson": {"schema": schema(name, schemas)}}),
+        Gives::Lines(schema) => json!({"application/x-ndjson": {"schema": schema(types)}}),
     };
-    let failure = json!({"application/json": {"schema": {"$ref": "#/components/schemas/ApiError"}}});
     let mut operation = json!({
         "operationId": format!("{:?}", row.route),
         "summary": row.about,
@@ -63,8 +52,8 @@ fn operation(row: &Row, schemas: &mut Map<String, Value>) -> Value {
     });
     match row.takes {
         Takes::Nothing => {}
-        Takes::Json(name) => {
-            let content = json!({"application/json": {"schema": schema(name, schemas)}});
+        Takes::Json(schema) => {
+            let content = json!({"application/json": {"schema": schema(types)}});
             operation["requestBody"] = json!({"required": true, "content": content});
         }
         Takes::Bytes => operation["requestBody"] = json!({"required": true, "content": bytes}),
@@ -80,19 +69,4 @@ fn who(callers: Callers) -> &'static str {
         Callers::Users(UserRole::Write) => "users who may write",
         Callers::Users(UserRole::Admin) => "admins",
     }
-}
-
-/// A message by its name in `api`: `Name`, `Name[]`, `Name?`, `null`.
-fn schema(name: &str, schemas: &mut Map<String, Value>) -> Value {
-    if name == "null" {
-        return json!({"type": "null"});
-    }
-    if let Some(item) = name.strip_suffix("[]") {
-        return json!({"type": "array", "items": schema(item, schemas)});
-    }
-    if let Some(some) = name.strip_suffix('?') {
-        return json!({"oneOf": [schema(some, schemas), {"type": "null"}]});
-    }
-    schemas.entry(name).or_insert_with(|| json!({"type": "object", "title": name}));
-    json!({"$ref": format!("#/components/schemas/{name}")})
 }

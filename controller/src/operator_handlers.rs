@@ -14,7 +14,7 @@ use api::operator::*;
 use api::routes::Route;
 use serde_json::Value;
 use state::model::draft::{Draft, Reader, read, read_all};
-use state::model::keys::{GLOBAL, Model, Principal};
+use state::model::keys::{ActionDoc, GLOBAL, Model, Principal};
 use state::model::refusal::{Code, Refusal};
 use state::model::{action, application, machine, model, relation, unit};
 use state::names::{UnitName, Uuid};
@@ -62,6 +62,21 @@ fn info(
     controller: Uuid,
 ) -> ModelInfo {
     ModelInfo { uuid: model.0, name: doc.name.clone(), life, controller, created_ms: doc.created_ms }
+}
+
+fn action_info(doc: ActionDoc) -> ActionInfo {
+    ActionInfo {
+        id: doc.id,
+        unit: doc.unit_name,
+        action: doc.name,
+        status: doc.status,
+        message: doc.message,
+        results: doc.results,
+        log: doc.log,
+        enqueued_ms: doc.enqueued_ms,
+        started_ms: doc.started_ms,
+        completed_ms: doc.completed_ms,
+    }
 }
 
 impl<S: Store, O: Outside> Session<S, O> {
@@ -387,20 +402,19 @@ impl<S: Store, O: Outside> OperatorApi for Session<S, O> {
     async fn action(&self, model: &str, id: u64) -> Result<ActionInfo, ApiError> {
         let action = self.view(Route::Action, model, move |reader, model| {
             let doc = read(reader, &model.action(id)).ok_or_else(|| Refusal::not_found("action", id))?;
-            Ok(ActionInfo {
-                id,
-                unit: doc.unit_name,
-                action: doc.name,
-                status: doc.status,
-                message: doc.message,
-                results: doc.results,
-                log: doc.log,
-                enqueued_ms: doc.enqueued_ms,
-                started_ms: doc.started_ms,
-                completed_ms: doc.completed_ms,
-            })
+            Ok(action_info(doc))
         });
         action.await
+    }
+
+    async fn actions(&self, model: &str) -> Result<Vec<ActionInfo>, ApiError> {
+        let all = self.view(Route::Actions, model, |reader, model| {
+            let all = read_all::<ActionDoc>(reader, &model.all("action")).into_iter();
+            Ok(all
+                .map(|(_, doc)| ActionInfo { results: BTreeMap::new(), log: Vec::new(), ..action_info(doc) })
+                .collect())
+        });
+        all.await
     }
 
     async fn remove_unit(&self, model: &str, unit: &str, force: bool) -> Result<Changed, ApiError> {

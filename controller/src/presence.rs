@@ -12,10 +12,19 @@ pub const LOST_AFTER_MS: u64 = 4 * api::WATCH_SILENCE_MS;
 pub struct Seen {
     /// Monotonic.
     pub last_ms: u64,
-    /// What it runs: `running config-changed hook`.
-    pub executing: Option<String>,
+    pub executing: Option<Executing>,
     /// Streams it has open.
     pub streams: u32,
+}
+
+/// What an agent runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Executing {
+    pub run: u64,
+    /// `running config-changed hook`.
+    pub what: String,
+    /// When it began, by the controller's wall clock.
+    pub since_ms: i64,
 }
 
 pub struct Presence {
@@ -39,10 +48,18 @@ impl Presence {
         self.seen().entry(agent).or_default().last_ms = now_ms;
     }
 
-    pub fn executes(&self, agent: Uuid, executing: Option<String>, now_ms: u64) {
+    pub fn executes(&self, agent: Uuid, executing: Option<Executing>, now_ms: u64) {
         let mut all = self.seen();
         let seen = all.entry(agent).or_default();
         (seen.last_ms, seen.executing) = (now_ms, executing);
+    }
+
+    /// The record of a run was applied, so nothing of it is executing any more, whatever was said before. Its agent
+    /// may have begun and told of the next run already: that one stays.
+    pub fn executed(&self, agent: Uuid, run: u64) {
+        if let Some(seen) = self.seen().get_mut(&agent) {
+            seen.executing.take_if(|executing| executing.run == run);
+        }
     }
 
     /// A stream of this agent was opened; it lasts until the answer is dropped.
@@ -90,8 +107,8 @@ impl Roll {
         self.now_ms.saturating_sub(last_ms) > LOST_AFTER_MS
     }
 
-    pub fn executing(&self, agent: Uuid) -> Option<&str> {
-        self.seen.get(&agent)?.executing.as_deref()
+    pub fn executing(&self, agent: Uuid) -> Option<&Executing> {
+        self.seen.get(&agent)?.executing.as_ref()
     }
 }
 
@@ -108,5 +125,18 @@ mod tests {
         assert!(presence.roll(90_001).is_lost(here));
         assert!(!presence.roll(61_000).is_lost(never), "the controller itself has just started");
         assert!(presence.roll(61_001).is_lost(never));
+    }
+
+    #[test]
+    fn a_run_whose_record_was_applied_is_over_and_the_next_one_is_not() {
+        let presence = Presence::new(0);
+        let (agent, what) = (Uuid(1), "running config-changed hook".to_owned());
+        let executing = |run| Some(Executing { run, what: what.clone(), since_ms: 5 });
+        presence.executes(agent, executing(4), 1_000);
+        presence.executed(agent, 4);
+        assert_eq!(presence.roll(1_000).executing(agent), None);
+        presence.executes(agent, executing(5), 1_000);
+        presence.executed(agent, 4);
+        assert_eq!(presence.roll(1_000).executing(agent), executing(5).as_ref());
     }
 }

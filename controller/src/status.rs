@@ -214,12 +214,12 @@ pub fn statuses(
         return (info("unknown", &lost, agent.since_ms), info("lost", silent, agent.since_ms));
     }
     if let Some(running) = roll.executing(id) {
-        return (workload, info("executing", running, agent.since_ms));
+        return (workload, info("executing", &running.what, Some(running.since_ms)));
     }
-    if agent.current == "error" {
-        let idle = info("idle", "", agent.since_ms);
-        return (agent, idle);
-    }
+    let (workload, agent) = match agent.current == "error" {
+        true => (agent.clone(), info("", "", agent.since_ms)),
+        false => (workload, agent),
+    };
     match undone(reader, model, id) {
         Some(Act::Begin(run)) => (workload, info("executing", &running(&run.operation), agent.since_ms)),
         Some(Act::Wait(_) | Act::Stop) | None => (workload, info("idle", "", agent.since_ms)),
@@ -308,14 +308,16 @@ pub fn of_unit(reader: &dyn Reader, model: Model, id: Uuid) -> UnitInfo {
         })
         .collect();
     relations.sort_by_key(|relation| relation.number);
+    // What the unit runs; until it has deployed anything, what it is to run.
+    let deployed = read(reader, &model.replica(id)).and_then(|replica| Some(replica.local.charm?.url));
+    let wanted = read(reader, &model.application_charm(doc.application)).map(|charm| charm.url);
     UnitInfo {
         name: doc.name.clone(),
         uuid: id,
         machine: machine.as_ref().map_or(String::new(), |machine| machine.name.clone()),
         life: effective::life_of(&mut { reader }, model, id, &doc),
         leader: leads(reader, model, id, &doc),
-        charm_url: read(reader, &model.application_charm(doc.application))
-            .map_or(String::new(), |charm| charm.url),
+        charm_url: deployed.or(wanted).unwrap_or_default(),
         address: machine.map_or(String::new(), |machine| machine.address),
         ports: ports(reader, model, id),
         workload_version: read(reader, &model.workload_version(id)).unwrap_or_default(),

@@ -3,6 +3,7 @@
 use crate::authority;
 use crate::leases::TERM_MS;
 use crate::outside::Outside;
+use crate::presence::Executing;
 use crate::session::Session;
 use crate::store::Store;
 use crate::watches::UnitWatch;
@@ -75,15 +76,17 @@ impl<S: Store, O: Outside> UnitApi for Session<S, O> {
     async fn commit(&self, commit: Commit) -> Result<Committed, ApiError> {
         let (model, unit) = self.unit(Route::Commit)?;
         let Commit { epoch, record } = commit;
+        let run = record.run;
         let transition = move |draft: &mut Draft<'_>| hook_commit::commit(draft, model, unit, epoch, &record);
         let committed = self.controller.run(transition).await?;
+        self.controller.presence.executed(unit, run);
         let answer = committed.answer;
         Ok(Committed { revision: committed.revision, refusal: answer.refusal, dropped: answer.dropped })
     }
 
     async fn report(&self, report: Report) -> Result<(), ApiError> {
         let (model, unit) = self.unit(Route::Report)?;
-        let Report { epoch, run, said, executing } = report;
+        let Report { epoch, run, said, executing, executing_for_ms } = report;
         let running = executing.clone();
         let now_ms = self.controller.outside.wall_ms();
         let transition = move |draft: &mut Draft<'_>| {
@@ -92,6 +95,8 @@ impl<S: Store, O: Outside> UnitApi for Session<S, O> {
             Ok(())
         };
         self.controller.run(transition).await?;
+        let since_ms = now_ms - i64::try_from(executing_for_ms).unwrap_or(0);
+        let executing = executing.map(|what| Executing { run, what, since_ms });
         self.controller.presence.executes(unit, executing, self.controller.outside.monotonic_ms());
         Ok(())
     }

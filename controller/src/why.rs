@@ -13,6 +13,7 @@ use state::model::refusal::{Blocker, Code, Refusal};
 use state::model::{application, effective, machine, relation};
 use state::names::Uuid;
 use state::unit::resolve::Act;
+use std::collections::BTreeSet;
 
 /// Causes of one answer; of more, people need only know the first.
 const CAUSES_MAX: usize = 20;
@@ -25,7 +26,8 @@ struct Asked<'a> {
     now_ms: i64,
 }
 
-/// The answer for an entity as people name it: `web/0`, `web`, `3`, `machine 0`, `relation 3`, `web:db db:server`.
+/// The answer for an entity as people name it: `web/0`, `web`, `3`, `machine 0`, `machine/0`, `relation 3`,
+/// `web:db db:server`.
 pub(crate) fn of(
     reader: &dyn Reader,
     model: Model,
@@ -35,6 +37,8 @@ pub(crate) fn of(
 ) -> Result<Why, Refusal> {
     let asked = Asked { reader, model, roll, now_ms };
     let mut why = asked.entity(entity.trim())?;
+    let mut told = BTreeSet::new();
+    why.causes.retain(|cause| told.insert((cause.entity.clone(), cause.duty.clone(), cause.owner.clone())));
     why.causes.truncate(CAUSES_MAX);
     Ok(why)
 }
@@ -59,15 +63,23 @@ impl Asked<'_> {
             Some(("relation", number)) if number.bytes().all(|b| b.is_ascii_digit()) => {
                 return self.numbered(number);
             }
-            Some((a, b)) => {
-                let ends = b.strip_prefix("relation ").unwrap_or(b);
+            Some(_) => {
+                let ends = text.strip_prefix("relation ").unwrap_or(text);
+                let (a, b) = ends.split_once(' ').ok_or_else(|| Refusal::not_found("relation", ends))?;
                 let mut draft = Draft::new(self.reader); // read only: it is never committed
-                return self.relation(relation::find(&mut draft, self.model, a, ends)?);
+                return self.relation(relation::find(&mut draft, self.model, a, b)?);
             }
             None => {}
         }
-        if text.contains('/') {
-            return self.unit(find_unit(self.reader, self.model, text)?.0);
+        if let Some((kind, number)) = text.split_once('/') {
+            // An application may well be called so: a unit is meant first.
+            let unit = find_unit(self.reader, self.model, text);
+            return match (unit, kind) {
+                (Ok((id, _)), _) => self.unit(id),
+                (Err(_), "machine") => self.machine(number),
+                (Err(_), "relation") => self.numbered(number),
+                (Err(refusal), _) => Err(refusal),
+            };
         }
         if !text.bytes().all(|b| b.is_ascii_digit()) {
             return self.application(text);
@@ -83,14 +95,18 @@ impl Asked<'_> {
         }
     }
 
+    /// What an owner owes for one entity is told once: its first, which is the most that it owes.
     fn blockers(&self, entity: Entity) -> Vec<Cause> {
-        blockers(&mut { self.reader }, self.model, entity).into_iter().map(cause).collect()
+        let mut told = BTreeSet::new();
+        let mut all = blockers(&mut { self.reader }, self.model, entity);
+        all.retain(|one| told.insert((one.entity.clone(), one.owner.clone())));
+        all.into_iter().map(cause).collect()
     }
 
     fn unit(&self, id: Uuid) -> Result<Why, Refusal> {
         let doc = read(self.reader, &self.model.unit(id)).ok_or_else(|| Refusal::not_found("unit", id))?;
         let (workload, agent) = status::statuses(self.reader, self.model, self.roll, id, &doc);
-        let mut causes = self.blockers(Entity::Unit(id));
+        let mut causes = Vec::new();
         let entity = format!("unit {}", doc.name);
         let owner = format!("the agent of unit {}", doc.name);
         let machine = read(self.reader, &self.model.machine(doc.machine)).map_or(String::new(), |m| m.name);
@@ -100,10 +116,11 @@ impl Asked<'_> {
             let (duty, owner) = (duty.to_owned(), owner.to_owned());
             causes.push(Cause { entity: entity.clone(), duty, owner, since_ms, last_error: None, help });
         };
-        if !attached {
+        let life = effective::life_of(&mut { self.reader }, self.model, id, &doc);
+        if !attached && life == Life::Alive {
             let help = format!("see that machine {machine} is up: pintle why machine {machine}");
             add("start its agent", &of_machine, Some(doc.created_ms), help);
-        } else if self.roll.is_lost(id) {
+        } else if attached && self.roll.is_lost(id) {
             let help = format!("its machine agent restarts it: pintle why machine {machine}");
             add("come back: it has been silent for a minute", &owner, agent.since_ms, help);
         }
@@ -126,7 +143,11 @@ impl Asked<'_> {
         if workload.current == "error" {
             now = workload.message;
         }
-        let life = effective::life_of(&mut { self.reader }, self.model, id, &doc);
+        // What the agent itself says is more exact than what the model knows that it owes.
+        let said = !causes.is_empty();
+        let blockers = self.blockers(Entity::Unit(id)).into_iter();
+        let blockers: Vec<Cause> = blockers.filter(|one| !said || one.entity != entity).collect();
+        causes.splice(0..0, blockers);
         Ok(Why { entity, life, now, causes })
     }
 

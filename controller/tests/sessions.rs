@@ -6,11 +6,11 @@ use api::error::ErrorCode;
 use api::machine::{Fate, MachineApi, MachineShown, MachineWatch};
 use api::operator::{LogQuery, OperatorApi, Run};
 use api::unit::{Attach, Claim, Commit, Report, Shown, UnitApi, Watch};
-use controller::authority;
 use controller::janitor::LOG_LINES_MAX;
 use controller::leases::TERM_MS;
 use controller::presence::LOST_AFTER_MS;
 use controller::store::Store;
+use controller::{Outside, authority};
 use state::life::Life;
 use state::model::draft::{Draft, Reader, read};
 use state::model::keys::{BagDoc, LogDoc, Principal};
@@ -96,7 +96,7 @@ async fn the_same_nonce_gets_the_same_epoch_and_another_one_waits_for_the_older_
 
     let record = old.record(Operation::Hook(Hook::Install));
     let commit = old.api.commit(Commit { epoch: old.epoch, record }).await.expect_err("a copy");
-    let report = Report { epoch: old.epoch, run: 1, said: Vec::new(), executing: None };
+    let report = Report { epoch: old.epoch, run: 1, said: Vec::new(), executing: None, executing_for_ms: 0 };
     let report = old.api.report(report).await.expect_err("a copy");
     let claim = old.api.claim(Claim { epoch: old.epoch, release: false }).await.expect_err("a copy");
     let reopened = old.api.watch(old.epoch, None).await.err().expect("a copy");
@@ -254,11 +254,30 @@ async fn a_unit_is_idle_only_when_nothing_is_undone_and_lost_after_a_silent_minu
     assert_eq!((workload.as_str(), agent.as_str()), ("error", "idle"), "an agent's error is the workload's");
     let why = story.admin.why("dev", "web/0").await.expect("it is there");
     assert!(why.causes.iter().any(|cause| cause.help.contains("pintle resolved")), "{why:?}");
+    story.admin.resolved("dev", "web/0", true).await.expect("it is in error");
+    let (workload, agent, _) = status().await;
+    assert_eq!(
+        (workload.as_str(), agent.as_str()),
+        ("error", "executing"),
+        "the hook is to run again: not idle"
+    );
 
-    let report =
-        Report { epoch: web.epoch, run: 9, said: Vec::new(), executing: Some("running install hook".into()) };
+    let report = Report {
+        epoch: web.epoch,
+        run: 9,
+        said: Vec::new(),
+        executing: Some("running install hook".into()),
+        executing_for_ms: 4_000,
+    };
     web.api.report(report).await.expect("taken");
     assert_eq!(status().await.1, "executing", "a retry runs");
+    let units = story.admin.status("dev").await.expect("it is there").applications["web"].units.clone();
+    let began_ms = story.controller.outside.wall_ms() - 4_000;
+    assert_eq!(
+        units[&"web/0".parse().expect("a unit")].agent.since_ms,
+        Some(began_ms),
+        "since the hook began"
+    );
     story.pass(LOST_AFTER_MS);
     assert_ne!(status().await.1, "lost");
     story.pass(1);
@@ -286,7 +305,7 @@ async fn log_lines_come_in_the_order_in_which_they_were_stored() {
         at_ms: 100 - i64::from(call),
         what: Immediate::Log { level, text: text.to_owned() },
     };
-    let report = |said| Report { epoch: 1, run: 1, said, executing: None };
+    let report = |said| Report { epoch: 1, run: 1, said, executing: None, executing_for_ms: 0 };
     b.api.report(report(vec![say(1, Level::Info, "one")])).await.expect("taken");
     a.api
         .report(report(vec![say(1, Level::Warning, "two"), say(2, Level::Info, "three")]))
@@ -324,8 +343,13 @@ async fn an_action_begins_when_its_unit_says_so() {
     assert!(unknown.message.contains("(not found)"), "{unknown}");
     let id = story.admin.run("dev", run("backup")).await.expect("queued").id;
     assert_eq!(story.admin.action("dev", id).await.expect("it is there").status, "pending");
-    let report =
-        Report { epoch: 1, run: 4, said: Vec::new(), executing: Some("running action backup".into()) };
+    let report = Report {
+        epoch: 1,
+        run: 4,
+        said: Vec::new(),
+        executing: Some("running action backup".into()),
+        executing_for_ms: 0,
+    };
     web.api.report(report).await.expect("taken");
     let action = story.admin.action("dev", id).await.expect("it is there");
     assert_eq!((action.status.as_str(), action.started_ms.is_some()), ("running", true));

@@ -1,11 +1,10 @@
 //! `add-model NAME`.
 
-use crate::commands::settings;
+use crate::commands::{settings, switch};
 use crate::data_dir::DataDir;
 use crate::failure::Failure;
-use crate::session::{Session, model_name, read_client_file};
-use crate::supervisor::files;
-use api::operator::{ClientFile, CreateModel, OperatorApi};
+use crate::session::{Session, model_name};
+use api::operator::{CreateModel, OperatorApi};
 use clap::Args;
 
 #[derive(Debug, Args)]
@@ -32,13 +31,8 @@ pub async fn run<A: OperatorApi>(args: &AddModel, at: &Session<A>, dir: &DataDir
     let name = model_name(&args.name).to_owned();
     let model = at.api.create_model(CreateModel { name, config }).await?;
     at.output.note(&format!("Added '{}' model on local/local for user 'admin'\n", model.name));
-    if !args.no_switch
-        && let Some(file) = read_client_file(dir)?
-    {
-        let text = serde_yaml::to_string(&ClientFile { model: model.name, ..file }).expect("plain data");
-        let path = dir.client_file();
-        files::replace_private(&path, &text)
-            .map_err(|error| Failure::new(format!("cannot write {}: {error}", path.display())))?;
+    if !args.no_switch {
+        switch::choose(dir, &model.name)?;
     }
     Ok(())
 }

@@ -21,11 +21,11 @@ pub async fn run<A: OperatorApi>(args: &AddUnit, at: &Session<A>) -> Result<(), 
     let add = |units, to| AddUnits { application: args.application.clone(), units, to };
     let placed: Vec<&String> = args.to.iter().take(args.num_units as usize).collect();
     for &place in &placed {
-        at.api.add_units(&at.model, add(1, Some(place.clone()))).await?;
+        at.wrote(at.api.add_units(&at.model, add(1, Some(place.clone()))).await?.revision);
     }
     let rest = args.num_units - placed.len() as u32;
     if rest > 0 {
-        at.api.add_units(&at.model, add(rest, None)).await?;
+        at.wrote(at.api.add_units(&at.model, add(rest, None)).await?.revision);
     }
     Ok(())
 }

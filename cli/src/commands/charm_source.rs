@@ -15,6 +15,11 @@ pub fn load<A>(path: &str, force: bool, at: &Session<A>) -> Result<Source, Failu
             "give the path of a charm folder or of a .charm file, like ./web; there is no charm store here";
         return Err(Failure::new(format!("no charm at {path:?}")).hint(help));
     }
+    let described = ["metadata.yaml", "charmcraft.yaml"];
+    if place.is_dir() && !described.iter().any(|file| place.join(file).exists()) {
+        let text = format!("{path:?} is no charm: it has neither {} nor {}", described[0], described[1]);
+        return Err(Failure::new(text));
+    }
     let options = ReadOptions { cache: at.charm_cache.clone(), force };
     let source = read(place, &options).map_err(|problems| {
         let lines: Vec<String> = problems.iter().map(|problem| format!("  {problem}")).collect();

@@ -37,6 +37,7 @@ pub async fn run<A: OperatorApi>(args: &Config, at: &Session<A>) -> Result<(), F
         return Err(Failure::usage(format!("cannot show {key:?} and change settings at once")));
     }
     let changed = at.api.configure(&at.model, &args.application, change).await?;
+    at.wrote(changed.revision);
     at.output.warn(&changed.warnings);
     Ok(())
 }

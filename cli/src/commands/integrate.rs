@@ -17,6 +17,7 @@ pub struct Integrate {
 }
 
 pub async fn run<A: OperatorApi>(args: &Integrate, at: &Session<A>) -> Result<(), Failure> {
-    at.api.integrate(&at.model, Ends { a: args.a.clone(), b: args.b.clone() }).await?;
+    let ends = Ends { a: args.a.clone(), b: args.b.clone() };
+    at.wrote(at.api.integrate(&at.model, ends).await?.revision);
     Ok(())
 }

@@ -4,6 +4,7 @@ pub mod add_model;
 pub mod add_unit;
 pub mod charm_source;
 pub mod config;
+pub mod constraints;
 pub mod debug_log;
 pub mod deploy;
 pub mod destroy_model;
@@ -11,6 +12,7 @@ pub mod down;
 pub mod integrate;
 pub mod model_config;
 pub mod models;
+pub mod operations;
 pub mod refresh;
 pub mod removal;
 pub mod remove_application;
@@ -20,9 +22,11 @@ pub mod resolved;
 pub mod run;
 pub mod settings;
 pub mod show_model;
+pub mod show_task;
 pub mod show_unit;
 pub mod status;
 pub mod supervise;
+pub mod switch;
 pub mod up;
 pub mod version;
 pub mod why;
@@ -83,6 +87,12 @@ async fn with_controller(
         Verb::ShowModel(args) => show_model::run(&args, session).await,
         Verb::DestroyModel(args) => destroy_model::run(&args, session).await,
         Verb::ModelConfig(args) => model_config::run(&args, session).await,
+        Verb::Switch(args) => switch::run(&args, session, dir).await,
+        Verb::Operations(args) => operations::list(&args, session).await,
+        Verb::ShowOperation(args) => operations::show(&args, session).await,
+        Verb::ShowTask(args) => show_task::run(&args, session).await,
+        Verb::SetModelConstraints(args) => constraints::set(&args, session),
+        Verb::ModelConstraints(args) => constraints::show(&args, session),
         Verb::Up(_) | Verb::Down(_) | Verb::Supervise(_) | Verb::Version(_) | Verb::Other(_) => {
             unreachable!("these need no controller")
         }

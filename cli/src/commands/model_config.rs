@@ -24,6 +24,7 @@ pub async fn run<A: OperatorApi>(args: &ModelConfig, at: &Session<A>) -> Result<
     let change = ConfigChange { set: settings::pairs(set)?, reset: settings::reset_words(&args.reset) };
     if change != ConfigChange::default() {
         let changed = at.api.configure_model(&at.model, change).await?;
+        at.wrote(changed.revision);
         at.output.warn(&changed.warnings);
         return Ok(());
     }

@@ -56,6 +56,7 @@ pub async fn run<A: OperatorApi>(args: &Refresh, at: &Session<A>) -> Result<(), 
         config,
     };
     let refreshed = at.api.refresh(&at.model, refresh).await?;
+    at.wrote(refreshed.revision);
     at.output.warn(&refreshed.warnings);
     at.output.note(&format!("Added charm \"{}\" to the model\n", refreshed.charm_url));
     Ok(())

@@ -22,8 +22,10 @@ pub async fn run<A: OperatorApi>(args: &RemoveApplication, at: &Session<A>) -> R
     }
     let mut failures = Vec::new();
     for application in &args.applications {
-        let removed = at.api.remove_application(&at.model, application, args.removal.force).await;
-        failures.extend(removed.err().map(Failure::from));
+        match at.api.remove_application(&at.model, application, args.removal.force).await {
+            Ok(changed) => at.wrote(changed.revision),
+            Err(error) => failures.push(Failure::from(error)),
+        }
     }
     removal::together(failures)
 }

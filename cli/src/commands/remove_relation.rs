@@ -25,6 +25,7 @@ pub async fn run<A: OperatorApi>(args: &RemoveRelation, at: &Session<A>) -> Resu
         _ => return Err(Failure::usage("a relation has two ends")),
     };
     let changed = at.api.remove_relation(&at.model, choice, args.force).await?;
+    at.wrote(changed.revision);
     at.output.warn(&changed.warnings);
     Ok(())
 }

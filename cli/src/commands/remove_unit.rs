@@ -31,8 +31,10 @@ pub async fn run<A: OperatorApi>(args: &RemoveUnit, at: &Session<A>) -> Result<(
     }
     let mut failures = Vec::new();
     for unit in units {
-        failures
-            .extend(at.api.remove_unit(&at.model, &unit, args.removal.force).await.err().map(Failure::from));
+        match at.api.remove_unit(&at.model, &unit, args.removal.force).await {
+            Ok(changed) => at.wrote(changed.revision),
+            Err(error) => failures.push(Failure::from(error)),
+        }
     }
     removal::together(failures)
 }

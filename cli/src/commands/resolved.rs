@@ -26,7 +26,7 @@ pub async fn run<A: OperatorApi>(args: &Resolved, at: &Session<A>) -> Result<(),
         units = failed.map(|(name, _)| name.to_string()).collect();
     }
     for unit in units {
-        at.api.resolved(&at.model, &unit, !args.no_retry).await?;
+        at.wrote(at.api.resolved(&at.model, &unit, !args.no_retry).await?.revision);
     }
     Ok(())
 }

@@ -69,7 +69,10 @@ pub async fn run<A: OperatorApi>(args: &Run, at: &Session<A>) -> Result<(), Fail
             params: wish.params.clone(),
         };
         match at.api.run(&at.model, run).await {
-            Ok(task) => tasks.push(task),
+            Ok(task) => {
+                at.wrote(task.revision);
+                tasks.push(task);
+            }
             // Clients know an unknown unit by exit code 0 with nothing on stdout.
             Err(error) if error.code == ErrorCode::NotFound => {
                 at.output.note(&format!(
@@ -85,14 +88,18 @@ pub async fn run<A: OperatorApi>(args: &Run, at: &Session<A>) -> Result<(), Fail
     }
     if args.background {
         let ids: Vec<String> = tasks.iter().map(|task| task.id.to_string()).collect();
-        at.output.note(&format!("Scheduled task {}\nsee what it does: pintle debug-log\n", ids.join(", ")));
+        at.output.note(&format!(
+            "Scheduled task {}\nCheck its state with: pintle show-task {}\n",
+            ids.join(", "),
+            ids[0]
+        ));
         return Ok(());
     }
     let limit = args.wait.unwrap_or(WAIT);
     let done = tokio::time::timeout(limit, results(&tasks, args, at)).await.map_err(|_| {
         let units: Vec<String> = tasks.iter().map(|task| format!("unit {}", task.unit)).collect();
         let text = format!("timed out waiting for results from: {}", units.join(", "));
-        Failure::new(text).hint("the task goes on; wait longer with --wait")
+        Failure::new(text).hint(format!("the task goes on: pintle show-task {} --wait 5m", tasks[0].id))
     })??;
     print(&done, args, at)?;
     task::failure(&done).map_or(Ok(()), Err)
@@ -163,7 +170,7 @@ fn put(params: &mut BTreeMap<String, Value>, key: &str, value: Value) -> Result<
     Ok(())
 }
 
-/// Waits until all tasks are done: looks, and looks again whenever the controller's store has moved on.
+/// Waits until all tasks are done.
 async fn results<A: OperatorApi>(
     tasks: &[Enqueued],
     args: &Run,
@@ -176,21 +183,33 @@ async fn results<A: OperatorApi>(
         if plain {
             at.output.note(&format!("Waiting for task {}...\n", enqueued.id));
         }
-        let (mut after, mut shown) = (None, 0);
-        loop {
-            after = Some(at.api.changes(&at.model, after).await?);
-            let task = at.api.action(&at.model, enqueued.id).await?;
+        let mut shown = 0;
+        let told = |task: &ActionInfo| {
             for (ms, line) in task.log.iter().skip(shown).filter(|_| plain) {
                 at.output.note(&format!("{} {}\n", zone.of_line(*ms, false, false), safe_line(line)));
             }
             shown = task.log.len();
-            if task::is_done(&task) {
-                done.push(task);
-                break;
-            }
-        }
+        };
+        done.push(finished(enqueued.id, at, told).await?);
     }
     Ok(done)
+}
+
+/// The task once it is done. Looks again whenever the controller's store has moved on, and tells what it sees.
+pub async fn finished<A: OperatorApi>(
+    id: u64,
+    at: &Session<A>,
+    mut tell: impl FnMut(&ActionInfo),
+) -> Result<ActionInfo, Failure> {
+    let mut after = None;
+    loop {
+        after = Some(at.api.changes(&at.model, after).await?);
+        let task = at.api.action(&at.model, id).await?;
+        tell(&task);
+        if task::is_done(&task) {
+            return Ok(task);
+        }
+    }
 }
 
 fn print<A>(tasks: &[ActionInfo], args: &Run, at: &Session<A>) -> Result<(), Failure> {

@@ -10,6 +10,7 @@ use clap::Args;
 use state::names::UnitName;
 use std::collections::BTreeSet;
 use std::time::Duration;
+use tokio::time::{Instant, sleep};
 
 #[derive(Debug, Args)]
 pub struct Status {
@@ -32,7 +33,8 @@ pub struct Status {
     pub color: bool,
     #[arg(long, hide = true)]
     pub no_color: bool,
-    #[arg(long, hide = true)]
+    /// Answer at once: do not let the agents catch up with your last change first
+    #[arg(long)]
     pub no_settle: bool,
 }
 
@@ -46,6 +48,11 @@ pub enum Format {
 /// Clears the terminal and puts the cursor at its top.
 const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
 
+/// How long one `status` lets the agents catch up with the caller's last write.
+const SETTLE_MAX: Duration = Duration::from_secs(2);
+/// Between two looks: half of what the shortest hook of a Python charm takes.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
 pub async fn run<A: OperatorApi>(args: &Status, at: &Session<A>) -> Result<(), Failure> {
     let Some(every) = args.watch else {
         return show(args, at).await;
@@ -53,14 +60,44 @@ pub async fn run<A: OperatorApi>(args: &Status, at: &Session<A>) -> Result<(), F
     loop {
         at.output.say(CLEAR)?;
         show(args, at).await?;
-        tokio::time::sleep(every).await;
+        sleep(every).await;
     }
 }
 
 async fn show<A: OperatorApi>(args: &Status, at: &Session<A>) -> Result<(), Failure> {
-    let mut status = at.api.status(&at.model).await?;
+    let mut status = settled(args, at).await?;
     filter(&mut status, &args.filters);
-    print(&status, args, &at.output)
+    print(&status, args, &at.output)?;
+    if !args.filters.is_empty() && status.applications.is_empty() && status.machines.is_empty() {
+        let plural = if args.filters.len() == 1 { "" } else { "s" };
+        at.output.note(&format!("Nothing matched specified filter{plural}.\n"));
+    }
+    Ok(())
+}
+
+/// The status once every agent has acted on the caller's last write, on what followed from it too, so that a program
+/// that waits for a state never sees the one before its own write (spec/clients.md 2.3). Waiting ends early when a
+/// unit fails, and in any case after [`SETTLE_MAX`].
+async fn settled<A: OperatorApi>(args: &Status, at: &Session<A>) -> Result<api::operator::Status, Failure> {
+    let mut status = at.api.status(&at.model).await?;
+    let Some(revision) = at.writes.of(&at.model).filter(|_| !args.no_settle) else {
+        return Ok(status);
+    };
+    let end = Instant::now() + SETTLE_MAX;
+    loop {
+        let mut units = status.applications.values().flat_map(|app| app.units.values());
+        // The controller says `idle` only of a unit that has nothing to do at this revision.
+        if !units.clone().any(|unit| unit.agent.current == "executing") {
+            at.writes.forget(&at.model, revision);
+            return Ok(status);
+        }
+        let failed = units.any(|unit| unit.workload.current == "error" && unit.agent.current == "idle");
+        if failed || Instant::now() >= end {
+            return Ok(status);
+        }
+        sleep(LOOK_EVERY).await;
+        status = at.api.status(&at.model).await?;
+    }
 }
 
 fn print(status: &api::operator::Status, args: &Status, output: &Output) -> Result<(), Failure> {

@@ -11,9 +11,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 #[derive(Debug, Args)]
 pub struct Why {
-    /// A unit, an application, a machine, a relation's number or its two ends
-    #[arg(required = true, num_args = 1..=2)]
-    pub entity: Vec<String>,
+    /// Units (web/0), applications (web), machines (machine/0), relations (relation/3, or their ends: web:db db:server)
+    #[arg(required = true)]
+    pub entities: Vec<String>,
     #[arg(long, value_enum)]
     pub format: Option<Format>,
     #[arg(long)]
@@ -21,13 +21,38 @@ pub struct Why {
 }
 
 pub async fn run<A: OperatorApi>(args: &Why, at: &Session<A>) -> Result<(), Failure> {
-    let why = at.api.why(&at.model, &args.entity.join(" ")).await?;
+    let mut all = Vec::new();
+    for entity in entities(&args.entities) {
+        all.push(at.api.why(&at.model, &entity).await?);
+    }
     if let Some(format) = args.format {
-        let value = serde_json::to_value(&why).expect("plain data");
-        return at.output.say(&render::structured(&value, format)?);
+        // One entity is itself, several are a list.
+        let value = match &all[..] {
+            [why] => serde_json::to_value(why),
+            all => serde_json::to_value(all),
+        };
+        return at.output.say(&render::structured(&value.expect("plain data"), format)?);
     }
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    at.output.say(&text(&why, i64::try_from(now.as_millis()).unwrap_or(i64::MAX), &Zone::new(args.utc)))
+    let (now, zone) = (i64::try_from(now.as_millis()).unwrap_or(i64::MAX), Zone::new(args.utc));
+    at.output.say(&all.iter().map(|why| text(why, now, &zone)).collect::<String>())
+}
+
+/// Words to entities: a kind takes its name along (`machine 0`), and two words of which one names an endpoint are the
+/// ends of a relation.
+fn entities(words: &[String]) -> Vec<String> {
+    let (mut words, mut all) = (words, Vec::new());
+    while let [first, rest @ ..] = words {
+        let kind = matches!(first.as_str(), "unit" | "application" | "machine" | "relation");
+        let length = match rest {
+            [a, b, ..] if first == "relation" && (a.contains(':') || b.contains(':')) => 3,
+            [next, ..] if kind || first.contains(':') || next.contains(':') => 2,
+            _ => 1,
+        };
+        all.push(words[..length].join(" "));
+        words = &words[length..];
+    }
+    all
 }
 
 /// The entity in one line, then a line for each cause.
@@ -85,6 +110,18 @@ mod tests {
             "application web: dying\n  unit web/0 waits: run its stop hook again; owed by unit agent of web/0 \
              since 10:00:05Z (2m); last error: exit status 1 second line; help: pintle resolved web/0\n"
         );
+    }
+
+    #[test]
+    fn several_entities_may_be_named_in_every_form() {
+        let of = |line: &str| {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            entities(&words).join(", ")
+        };
+        assert_eq!(of("web/0 db 3 machine/0"), "web/0, db, 3, machine/0");
+        assert_eq!(of("web:db db web/1"), "web:db db, web/1");
+        assert_eq!(of("machine 0 relation 3 web"), "machine 0, relation 3, web");
+        assert_eq!(of("relation web:db db:server web"), "relation web:db db:server, web");
     }
 
     #[test]

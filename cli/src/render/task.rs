@@ -23,15 +23,18 @@ pub fn document(task: &ActionInfo) -> Value {
         let lines = task.log.iter().map(|(ms, text)| Value::from(format!("{} {text}", of_task(*ms))));
         map.insert("log".into(), lines.collect());
     }
+    map.insert("timing".into(), timing(task).into());
+    map.into()
+}
+
+/// When it was queued, began and ended, as far as it has.
+pub fn timing(task: &ActionInfo) -> Map<String, Value> {
     let times = [
         ("enqueued", Some(task.enqueued_ms)),
         ("started", task.started_ms),
         ("completed", task.completed_ms),
     ];
-    let timing: Map<String, Value> =
-        times.into_iter().filter_map(|(name, ms)| Some((name.to_owned(), of_task(ms?).into()))).collect();
-    map.insert("timing".into(), timing.into());
-    map.into()
+    times.into_iter().filter_map(|(name, ms)| Some((name.to_owned(), of_task(ms?).into()))).collect()
 }
 
 /// The results without the return code, as YAML; for a failed task the reason first.
@@ -73,6 +76,7 @@ pub fn failure(tasks: &[ActionInfo]) -> Option<Failure> {
     };
     let lines: Vec<String> =
         bad.iter().map(|(task, end)| format!(" - id \"{}\" with {end}", task.id)).collect();
-    let help = format!("see what it did: pintle debug-log -i {}", bad[0].0.unit);
+    let help =
+        format!("see what it did: pintle show-task {}, pintle debug-log -i {}", bad[0].0.id, bad[0].0.unit);
     Some(Failure::new(format!("{heading}\n{}", lines.join("\n"))).hint(help))
 }

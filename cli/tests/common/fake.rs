@@ -22,6 +22,8 @@ pub struct Fake {
     pub has_archive: bool,
     /// Pages of the log, in order.
     pub pages: Mutex<Vec<LogPage>>,
+    /// Statuses, in order; the last one stays. None = the sample.
+    pub statuses: Mutex<Vec<Status>>,
     /// Refusal of `remove_unit`, by unit.
     pub refuses: BTreeMap<String, String>,
 }
@@ -99,7 +101,13 @@ impl OperatorApi for Fake {
         Ok(changed())
     }
     async fn status(&self, _: &str) -> Answer<Status> {
-        Ok(super::sample())
+        self.note("status".to_owned());
+        let mut statuses = self.statuses.lock().expect("no holder panics");
+        Ok(match &statuses[..] {
+            [] => super::sample(),
+            [last] => last.clone(),
+            _ => statuses.remove(0),
+        })
     }
     async fn show_unit(&self, _: &str, _: &str) -> Answer<UnitInfo> {
         Ok(super::sample_unit())
@@ -130,6 +138,9 @@ impl OperatorApi for Fake {
             Some(task) => Ok(task.clone()),
             None => Ok(ActionInfo { status: "running".to_owned(), ..super::sample_task() }),
         }
+    }
+    async fn actions(&self, _: &str) -> Answer<Vec<ActionInfo>> {
+        Ok(self.task.iter().cloned().collect())
     }
     async fn remove_unit(&self, _: &str, unit: &str, force: bool) -> Answer<Changed> {
         self.note(format!("remove {unit} force={force}"));

@@ -18,8 +18,8 @@ use std::collections::BTreeMap;
 /// end along: 16 writes, so 5 and the application's own 10 stay below 100; the janitor does the rest in such bites.
 const RELATIONS_AT_ONCE: usize = 5;
 
-/// Writes of a deploy beside its units and peers: eight documents and three sequences.
-const DEPLOY_WRITES: usize = 11;
+/// Writes of a deploy beside its units and peers: eight documents and four sequences.
+const DEPLOY_WRITES: usize = 12;
 /// Writes of one unit with a machine of its own.
 const UNIT_WRITES: usize = 10;
 /// Writes of one peer relation.
@@ -223,6 +223,11 @@ pub fn refresh(
     let doc = require_alive(draft, model, id, "refresh")?;
     let (current, before) = charm_of(draft, model, id).expect("an application has a charm (I22)");
     let charm = archive(draft, &wish.sha256)?;
+    if charm.name != before.name {
+        let message =
+            format!("cannot refresh {}: it runs charm {}, not {}", doc.name, before.name, charm.name);
+        return Err(Refusal::new(Code::Invalid, message).hint("deploy another charm as another application"));
+    }
     if charm.subordinate != doc.subordinate {
         let message =
             format!("cannot refresh {}: a charm cannot become or cease to be a subordinate", doc.name);

@@ -4,7 +4,7 @@
 use super::blockers::{self, Entity};
 use super::draft::Draft;
 use super::effective::{self, Documents};
-use super::keys::{MachineDoc, Model, TombstoneDoc};
+use super::keys::{GLOBAL, MachineDoc, Model, TombstoneDoc};
 use super::refusal::{Code, Refusal};
 use super::sequence;
 use crate::life::Life;
@@ -13,27 +13,26 @@ use crate::names::Uuid;
 /// Units of one machine. One page of a transaction holds them, beside the 60 reads of the largest hook's commit.
 pub const UNITS_MAX: usize = 25;
 
-/// Machines of one model: the addresses of 127.0.0.0/8 that [`address`] gives out.
-const MACHINES_MAX: u64 = 250 * 256;
+/// The addresses of 127.0.0.0/8 that [`address`] gives out. All models have them in common; after the last comes the
+/// first again, whose machine is most likely long gone.
+const ADDRESSES: u64 = 250 * 256;
 
 /// A new machine; the answer is its name. The model must be Alive (spec E.1).
 pub fn add(draft: &mut Draft, model: Model, id: Uuid, now_ms: i64) -> Result<String, Refusal> {
     super::model::require_alive(draft, model)?;
     let number = sequence::take(draft, model, "machine");
-    if number >= MACHINES_MAX {
-        return Err(Refusal::new(Code::Invalid, format!("a model has at most {MACHINES_MAX} machines")));
-    }
+    let place = sequence::take(draft, GLOBAL, "address") % ADDRESSES;
     let name = number.to_string();
     draft.put(
         &model.machine(id),
-        &MachineDoc { name: name.clone(), address: address(number), created_ms: now_ms },
+        &MachineDoc { name: name.clone(), address: address(place), created_ms: now_ms },
     );
     draft.put(&model.machine_life(id), &Life::Alive);
     draft.put(&model.machine_name(&name), &id);
     Ok(name)
 }
 
-/// Loopback address of machine `number` of the local provider: 127.0.n.1; beyond 254, where that form ends, a form
+/// Loopback address of the n-th machine of the local provider: 127.0.n.1; beyond 254, where that form ends, a form
 /// whose second part is never 0, so that no two machines meet.
 fn address(number: u64) -> String {
     match number {
@@ -146,8 +145,8 @@ mod tests {
 
     #[test]
     fn no_two_machines_have_one_address() {
-        let all: BTreeSet<String> = (0..MACHINES_MAX).map(address).collect();
-        assert_eq!(all.len() as u64, MACHINES_MAX);
+        let all: BTreeSet<String> = (0..ADDRESSES).map(address).collect();
+        assert_eq!(all.len() as u64, ADDRESSES);
         assert_eq!(address(0), "127.0.0.1");
         assert_eq!(address(7), "127.0.7.1");
         assert!(all.iter().all(|a| a.parse::<std::net::Ipv4Addr>().is_ok()));

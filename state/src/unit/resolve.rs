@@ -243,7 +243,11 @@ fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, episode: &Ep
         (None, Some(timer)) => format!("retried {} s after that", timer.delay_ms.div_ceil(1000)),
         (None, None) => "no retries are left".to_owned(),
     };
-    let what = format!("{} failed {} times: {}; {next}", episode.operation, episode.failures, episode.reason);
+    let times = match episode.failures {
+        1 => "once".to_owned(),
+        many => format!("{many} times"),
+    };
+    let what = format!("{} failed {times}: {}; {next}", episode.operation, episode.reason);
     let help = format!("pintle resolved {0}, or pintle resolved --no-retry {0}", local.name);
     let owner = match &episode.operation {
         Operation::Hook(_) | Operation::Action { .. } => "charm",

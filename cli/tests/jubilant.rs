@@ -1,7 +1,5 @@
-//! Prints the documents that clients parse, made of the sample model of the tests: one JSON map, by the command that
-//! answers with each. `tests/jubilant/parse_status.py` gives them to jubilant.
+//! The documents that clients parse, made of the sample model, given to the real parsers of jubilant.
 
-#[path = "../tests/common/mod.rs"]
 mod common;
 
 use api::operator::StatusInfo;
@@ -10,8 +8,11 @@ use cli::render::{application_config, status_json, task, unit};
 use cli::times::Zone;
 use common::*;
 use serde_json::{Map, Value, json};
+use std::path::Path;
+use std::process::Command;
 
-fn main() {
+#[test]
+fn jubilant_understands_every_document() {
     let zone = Zone::new(false);
     let mut bare = sample();
     bare.applications.clear();
@@ -34,5 +35,15 @@ fn main() {
         "run": named(&name, task::document(&sample_task())),
         "run that fails": named(&name, task::document(&failed)),
     });
-    println!("{documents}");
+    let file = tempfile::NamedTempFile::new().expect("there is room for a test");
+    std::fs::write(file.path(), documents.to_string()).expect("it is ours");
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let jubilant = here.join("../target/jubilant");
+    assert!(jubilant.is_dir(), "jubilant is not there: tests/prerequisites.sh installs it");
+    let script = here.join("../tests/jubilant/parse_status.py");
+    let output = Command::new("python3").arg(script).arg(file.path()).env("PYTHONPATH", jubilant).output();
+    let output = output.expect("python3 is there: tests/prerequisites.sh");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let wrong = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said == "jubilant understands every document\n", "{said}{wrong}");
 }

@@ -1,0 +1,362 @@
+//! The shape of a message, learnt from its type: what its own `Deserialize` asks for when it is read, nothing written
+//! twice. The type is read again and again, each time with another branch of an enum or one field left out, until
+//! nothing about it is unknown.
+//!
+//! Chosen over a derive (utoipa, schemars) because half of what goes over the wire is `state`'s, which depends on
+//! data formats only; the price is that it knows nothing but what serde knows: names, types, what may be left out.
+
+mod reading;
+
+use reading::{Reading, Stop};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Texts to try where a type parses one: what the first good one looks like is its format.
+const SAMPLES: [(&str, Option<&str>); 3] =
+    [("", None), ("00000000-0000-0000-0000-000000000000", Some("uuid")), ("web/0", Some("unit-name"))];
+
+/// Readings of one message after which its shape must be known: one for each field and each branch of it that no
+/// message before it had; the largest has some 400.
+const READINGS_MAX: usize = 10_000;
+
+/// What a type reads.
+#[derive(Clone, Debug, Default, PartialEq)]
+enum Shape {
+    #[default]
+    Unknown,
+    /// Any JSON at all.
+    Any,
+    Null,
+    Boolean,
+    Integer {
+        least: Option<i64>,
+    },
+    Number,
+    /// `sample` is the index of the text that it takes, `read` when it was read last.
+    Text {
+        sample: usize,
+        read: usize,
+    },
+    Optional(Box<Shape>),
+    List(Box<Shape>),
+    Tuple(Vec<Shape>),
+    Map {
+        key: Box<Shape>,
+        value: Box<Shape>,
+    },
+    /// A type with a name of its own, in [`Types`].
+    Named(&'static str),
+    Struct(Vec<Field>),
+    Enum(Vec<(&'static str, Option<Shape>)>),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Field {
+    name: &'static str,
+    shape: Shape,
+    /// None = not tried yet.
+    required: Option<bool>,
+}
+
+/// All types that were described, each once, by the name of the visitor that reads it: no two types share one.
+#[derive(Default)]
+pub struct Types {
+    known: RefCell<BTreeMap<&'static str, Known>>,
+    /// Counts texts as they are read.
+    clock: Cell<usize>,
+}
+
+struct Known {
+    /// What it is called in the document.
+    name: String,
+    shape: Shape,
+    /// It is being read: what is inside it of the same type is left out, where it can be.
+    under_way: bool,
+}
+
+impl Types {
+    /// The schema of `T`, which refers to the [`Types::schemas`]. A type that cannot be described is a mistake in
+    /// this crate, found by the test that describes every route's messages.
+    pub fn describe<T: DeserializeOwned>(&self) -> Value {
+        let mut shape = Shape::Unknown;
+        for _ in 0..READINGS_MAX {
+            match T::deserialize(Reading { shape: &mut shape, types: self }) {
+                Ok(_) if !self.is_open(&shape) => return self.schema(&shape),
+                Ok(_) | Err(Stop::FieldIsRequired | Stop::Learnt) => {}
+                Err(Stop::NotTaken(why)) => {
+                    assert!(self.try_another_text(&mut shape), "{why}: no sample is taken")
+                }
+            }
+        }
+        panic!("after {READINGS_MAX} readings it is not known what {} reads", std::any::type_name::<T>());
+    }
+
+    /// The schemas of all types with a name, by that name.
+    pub fn schemas(&self) -> Map<String, Value> {
+        let known = self.known.borrow();
+        known.values().map(|one| (one.name.clone(), self.schema(&one.shape))).collect()
+    }
+
+    /// There is something, in the types it leads to too, that another reading would tell. What is under way is
+    /// not asked: it is just being learnt.
+    fn is_open(&self, shape: &Shape) -> bool {
+        fn look(
+            known: &BTreeMap<&'static str, Known>,
+            shape: &Shape,
+            seen: &mut BTreeSet<&'static str>,
+        ) -> bool {
+            match shape {
+                Shape::Unknown => true,
+                Shape::Named(key) => known
+                    .get(key)
+                    .is_none_or(|one| !one.under_way && seen.insert(key) && look(known, &one.shape, seen)),
+                Shape::Struct(fields) if fields.iter().any(|field| field.required.is_none()) => true,
+                Shape::Enum(branches) if branches.iter().any(|(_, inner)| inner.is_none()) => true,
+                other => other.parts().into_iter().any(|part| look(known, part, seen)),
+            }
+        }
+        look(&self.known.borrow(), shape, &mut BTreeSet::new())
+    }
+
+    /// The text that was read last was not taken: the next sample, if there is one.
+    fn try_another_text(&self, shape: &mut Shape) -> bool {
+        let mut known = self.known.borrow_mut();
+        let shapes = known.values_mut().map(|one| &mut one.shape).chain([shape]);
+        let Some((_, sample)) = shapes.filter_map(Shape::last_text).max_by_key(|(read, _)| *read) else {
+            return false;
+        };
+        *sample += 1;
+        *sample < SAMPLES.len()
+    }
+
+    /// A type inside itself: it is known by then that it is there, and reading on would have no end.
+    fn holds_itself(&self, inner: &Shape) -> bool {
+        let Shape::Named(key) = inner else { return false };
+        self.known.borrow().get(key).is_some_and(|one| one.under_way)
+    }
+
+    /// Reads a type with a name; what is known of it afterwards is kept, however the reading ends.
+    fn named<T>(
+        &self,
+        key: &'static str,
+        name: &str,
+        read: impl FnOnce(&mut Shape) -> Result<T, Stop>,
+    ) -> Result<T, Stop> {
+        let mut shape = {
+            let mut known = self.known.borrow_mut();
+            let of_name = known.iter().filter(|(other, one)| {
+                **other != key && one.name.trim_end_matches(|c: char| c.is_ascii_digit()) == name
+            });
+            let name = match of_name.count() {
+                0 => name.to_owned(),
+                others => format!("{name}{}", others + 1),
+            };
+            let one = known.entry(key).or_insert(Known { name, shape: Shape::Unknown, under_way: false });
+            if std::mem::replace(&mut one.under_way, true) {
+                return Err(Stop::Learnt); // it holds itself, in an option or a list: see `holds_itself`
+            }
+            std::mem::take(&mut one.shape)
+        };
+        let answer = read(&mut shape);
+        let mut known = self.known.borrow_mut();
+        let one = known.get_mut(key).expect("it was just there");
+        (one.shape, one.under_way) = (shape, false);
+        answer
+    }
+
+    /// As JSON Schema (2020-12, what OpenAPI 3.1 takes). Unknown fields are ignored by whoever reads.
+    fn schema(&self, shape: &Shape) -> Value {
+        match shape {
+            Shape::Unknown | Shape::Any => json!({}),
+            Shape::Null => json!({"type": "null"}),
+            Shape::Boolean => json!({"type": "boolean"}),
+            Shape::Integer { least: None } => json!({"type": "integer"}),
+            Shape::Integer { least: Some(least) } => json!({"type": "integer", "minimum": least}),
+            Shape::Number => json!({"type": "number"}),
+            Shape::Text { sample, .. } => match SAMPLES[*sample].1 {
+                None => json!({"type": "string"}),
+                Some(format) => json!({"type": "string", "format": format}),
+            },
+            Shape::Optional(inner) => json!({"anyOf": [self.schema(inner), {"type": "null"}]}),
+            Shape::List(item) => json!({"type": "array", "items": self.schema(item)}),
+            Shape::Tuple(parts) => {
+                let schemas: Vec<Value> = parts.iter().map(|part| self.schema(part)).collect();
+                let length = parts.len();
+                json!({"type": "array", "prefixItems": schemas, "minItems": length, "maxItems": length})
+            }
+            Shape::Map { value, .. } => {
+                json!({"type": "object", "additionalProperties": self.schema(value)})
+            }
+            Shape::Named(key) => {
+                let known = self.known.borrow();
+                json!({"$ref": format!("#/components/schemas/{}", known[key].name)})
+            }
+            Shape::Struct(fields) => {
+                let properties: Map<String, Value> =
+                    fields.iter().map(|field| (field.name.to_owned(), self.schema(&field.shape))).collect();
+                let required = fields.iter().filter(|field| field.required == Some(true));
+                let required: Vec<&str> = required.map(|field| field.name).collect();
+                json!({"type": "object", "properties": properties, "required": required})
+            }
+            Shape::Enum(branches) => {
+                let words = branches.iter().filter(|(_, inner)| *inner == Some(Shape::Null));
+                let words: Vec<&str> = words.map(|(word, _)| *word).collect();
+                let holders = branches.iter().filter(|(_, inner)| *inner != Some(Shape::Null));
+                let holders: Vec<Value> = holders
+                    .map(|(word, inner)| {
+                        let inner = inner.as_ref().map_or(json!({}), |inner| self.schema(inner));
+                        let properties = Map::from_iter([(word.to_string(), inner)]);
+                        json!({"type": "object", "properties": properties, "required": [word], "maxProperties": 1})
+                    })
+                    .collect();
+                let word = json!({"type": "string", "enum": words});
+                match (words.is_empty(), holders.is_empty()) {
+                    (_, true) => word,
+                    (true, false) => json!({ "oneOf": holders }),
+                    (false, false) => {
+                        let all: Vec<Value> = [word].into_iter().chain(holders).collect();
+                        json!({ "oneOf": all })
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Shape {
+    fn parts(&self) -> Vec<&Shape> {
+        match self {
+            Shape::Optional(inner) | Shape::List(inner) => vec![inner],
+            Shape::Tuple(parts) => parts.iter().collect(),
+            Shape::Map { key, value } => vec![key, value],
+            Shape::Struct(fields) => fields.iter().map(|field| &field.shape).collect(),
+            Shape::Enum(branches) => branches.iter().filter_map(|(_, inner)| inner.as_ref()).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// When its last text was read, and which sample that was.
+    fn last_text(&mut self) -> Option<(usize, &mut usize)> {
+        let parts: Vec<&mut Shape> = match self {
+            Shape::Text { sample, read } => return Some((*read, sample)),
+            Shape::Optional(inner) | Shape::List(inner) => vec![inner],
+            Shape::Tuple(parts) => parts.iter_mut().collect(),
+            Shape::Map { key, value } => vec![key, value],
+            Shape::Struct(fields) => fields.iter_mut().map(|field| &mut field.shape).collect(),
+            Shape::Enum(branches) => branches.iter_mut().filter_map(|(_, inner)| inner.as_mut()).collect(),
+            _ => return None,
+        };
+        parts.into_iter().filter_map(Shape::last_text).max_by_key(|(read, _)| *read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+    use state::names::{UnitName, Uuid};
+
+    #[derive(Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    #[expect(dead_code, reason = "only its shape is looked at")]
+    struct Sample {
+        unit_name: UnitName,
+        #[serde(default)]
+        count: u32,
+        id: Option<Uuid>,
+        choice: Choice,
+        more: BTreeMap<String, (i64, Value)>,
+    }
+
+    #[derive(Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    #[expect(dead_code, reason = "only its shape is looked at")]
+    enum Choice {
+        PlainWord,
+        Other,
+        Holds {
+            text: String,
+            #[serde(default)]
+            flag: bool,
+        },
+        List(Vec<f64>),
+    }
+
+    #[test]
+    fn a_schema_says_what_the_type_reads() {
+        let types = Types::default();
+        assert_eq!(
+            types.describe::<Vec<Sample>>(),
+            json!({
+                "type": "array", "items": {"$ref": "#/components/schemas/Sample"},
+            })
+        );
+        let expected = json!({
+            "Sample": {
+                "type": "object",
+                "required": ["unit-name", "choice", "more"],
+                "properties": {
+                    "unit-name": {"type": "string", "format": "unit-name"},
+                    "count": {"type": "integer", "minimum": 0},
+                    "id": {"anyOf": [{"type": "string", "format": "uuid"}, {"type": "null"}]},
+                    "choice": {"$ref": "#/components/schemas/Choice"},
+                    "more": {"type": "object", "additionalProperties": {
+                        "type": "array", "prefixItems": [{"type": "integer"}, {}], "minItems": 2, "maxItems": 2,
+                    }},
+                },
+            },
+            "Choice": {"oneOf": [
+                {"type": "string", "enum": ["plain-word", "other"]},
+                {"type": "object", "maxProperties": 1, "required": ["holds"], "properties": {"holds": {
+                    "type": "object",
+                    "required": ["text"],
+                    "properties": {"text": {"type": "string"}, "flag": {"type": "boolean"}},
+                }}},
+                {"type": "object", "maxProperties": 1, "required": ["list"], "properties": {"list": {
+                    "type": "array", "items": {"type": "number"},
+                }}},
+            ]},
+        });
+        assert_eq!(Value::Object(types.schemas()), expected);
+    }
+
+    #[test]
+    fn a_type_may_hold_itself() {
+        #[derive(Deserialize)]
+        #[expect(dead_code, reason = "only its shape is looked at")]
+        struct Tree {
+            parent: Option<Box<Tree>>,
+            children: Vec<Tree>,
+            name: String,
+        }
+        let types = Types::default();
+        types.describe::<Tree>();
+        let tree = json!({"$ref": "#/components/schemas/Tree"});
+        let expected = json!({
+            "type": "object",
+            "required": ["children", "name"],
+            "properties": {
+                "parent": {"anyOf": [tree, {"type": "null"}]},
+                "children": {"type": "array", "items": tree},
+                "name": {"type": "string"},
+            },
+        });
+        assert_eq!(types.schemas()["Tree"], expected);
+    }
+
+    #[test]
+    fn two_types_of_one_name_are_two_schemas() {
+        mod other {
+            #[derive(serde::Deserialize)]
+            pub enum Choice {
+                Only,
+            }
+        }
+        let types = Types::default();
+        types.describe::<Choice>();
+        assert_eq!(types.describe::<other::Choice>(), json!({"$ref": "#/components/schemas/Choice2"}));
+        assert_eq!(types.schemas()["Choice2"], json!({"type": "string", "enum": ["Only"]}));
+    }
+}

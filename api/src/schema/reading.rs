@@ -1,0 +1,320 @@
+//! Serde's side of a description: answers whatever a type asks for with a small value, and notes what that was.
+
+use super::{Field, SAMPLES, Shape, Types};
+use serde::de::value::StrDeserializer;
+use serde::de::{
+    self, DeserializeSeed, Deserializer, EnumAccess, IntoDeserializer, MapAccess, SeqAccess, VariantAccess,
+    Visitor,
+};
+use std::fmt;
+
+/// Why a reading ended early.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// The field that was left out may not be; [`Stop::Learnt`] above the struct whose field it is.
+    FieldIsRequired,
+    Learnt,
+    /// The type refused a value, and says so.
+    NotTaken(String),
+}
+
+impl fmt::Display for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self:?}")
+    }
+}
+
+impl std::error::Error for Stop {}
+
+impl de::Error for Stop {
+    fn custom<T: fmt::Display>(message: T) -> Stop {
+        Stop::NotTaken(message.to_string())
+    }
+    fn missing_field(_: &'static str) -> Stop {
+        Stop::FieldIsRequired
+    }
+}
+
+/// One reading, at one place of the shape.
+pub(super) struct Reading<'a> {
+    pub shape: &'a mut Shape,
+    pub types: &'a Types,
+}
+
+macro_rules! scalars {
+    ($($method:ident $visit:ident($($value:expr)?) => $shape:expr;)*) => {$(
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+            *self.shape = $shape;
+            visitor.$visit($($value)?)
+        }
+    )*};
+}
+
+impl<'de> Deserializer<'de> for Reading<'_> {
+    type Error = Stop;
+
+    scalars! {
+        deserialize_any visit_unit() => Shape::Any;
+        deserialize_ignored_any visit_unit() => Shape::Any;
+        deserialize_unit visit_unit() => Shape::Null;
+        deserialize_bool visit_bool(false) => Shape::Boolean;
+        deserialize_i8 visit_i8(0) => Shape::Integer { least: None };
+        deserialize_i16 visit_i16(0) => Shape::Integer { least: None };
+        deserialize_i32 visit_i32(0) => Shape::Integer { least: None };
+        deserialize_i64 visit_i64(0) => Shape::Integer { least: None };
+        deserialize_u8 visit_u8(0) => Shape::Integer { least: Some(0) };
+        deserialize_u16 visit_u16(0) => Shape::Integer { least: Some(0) };
+        deserialize_u32 visit_u32(0) => Shape::Integer { least: Some(0) };
+        deserialize_u64 visit_u64(0) => Shape::Integer { least: Some(0) };
+        deserialize_f32 visit_f32(0.0) => Shape::Number;
+        deserialize_f64 visit_f64(0.0) => Shape::Number;
+    }
+    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+        let known = match self.shape {
+            Shape::Text { sample, .. } => *sample,
+            _ => 0,
+        };
+        let clock = &self.types.clock;
+        clock.set(clock.get() + 1);
+        *self.shape = Shape::Text { sample: known, read: clock.get() };
+        visitor.visit_str(SAMPLES[known].0)
+    }
+
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+        self.deserialize_str(visitor)
+    }
+
+    fn deserialize_identifier<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+        self.deserialize_str(visitor)
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+        if !matches!(self.shape, Shape::Optional(_)) {
+            *self.shape = Shape::Optional(Box::default());
+        }
+        let Shape::Optional(inner) = self.shape else { unreachable!("it was just made one") };
+        if self.types.holds_itself(inner) {
+            return visitor.visit_none();
+        }
+        visitor.visit_some(Reading { shape: inner, types: self.types })
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Stop> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_unit_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, Stop> {
+        self.deserialize_unit(visitor)
+    }
+
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+        if !matches!(self.shape, Shape::List(_)) {
+            *self.shape = Shape::List(Box::default());
+        }
+        let Shape::List(item) = self.shape else { unreachable!("it was just made one") };
+        let item = std::slice::from_mut(&mut **item);
+        let skipped = usize::from(self.types.holds_itself(&item[0]));
+        visitor.visit_seq(Parts { parts: item[skipped..].iter_mut(), types: self.types })
+    }
+
+    fn deserialize_tuple<V: Visitor<'de>>(self, length: usize, visitor: V) -> Result<V::Value, Stop> {
+        if !matches!(self.shape, Shape::Tuple(_)) {
+            *self.shape = Shape::Tuple(vec![Shape::Unknown; length]);
+        }
+        let Shape::Tuple(parts) = self.shape else { unreachable!("it was just made one") };
+        visitor.visit_seq(Parts { parts: parts.iter_mut(), types: self.types })
+    }
+
+    fn deserialize_tuple_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        length: usize,
+        visitor: V,
+    ) -> Result<V::Value, Stop> {
+        self.deserialize_tuple(length, visitor)
+    }
+
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+        if !matches!(self.shape, Shape::Map { .. }) {
+            *self.shape = Shape::Map { key: Box::default(), value: Box::default() };
+        }
+        let Shape::Map { key, value } = self.shape else { unreachable!("it was just made one") };
+        visitor.visit_map(OneEntry { key: Some(key), value: Some(value), types: self.types })
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        names: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Stop> {
+        let key = std::any::type_name::<V>();
+        *self.shape = Shape::Named(key);
+        self.types.named(key, name, |shape| read_struct(shape, names, visitor, self.types))
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        words: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Stop> {
+        let key = std::any::type_name::<V>();
+        *self.shape = Shape::Named(key);
+        self.types.named(key, name, |shape| {
+            if !matches!(shape, Shape::Enum(_)) {
+                *shape = Shape::Enum(words.iter().map(|word| (*word, None)).collect());
+            }
+            let Shape::Enum(branches) = shape else { unreachable!("it was just made one") };
+            let at = branches
+                .iter()
+                .position(|(_, inner)| inner.as_ref().is_none_or(|inner| self.types.is_open(inner)))
+                .unwrap_or(0);
+            let (word, inner) = &mut branches[at];
+            visitor.visit_enum(Branch { word, inner, types: self.types })
+        })
+    }
+
+    serde::forward_to_deserialize_any! { char bytes byte_buf }
+}
+
+/// Everything is there the first time; then one field after the other is left out.
+fn read_struct<'de, V: Visitor<'de>>(
+    shape: &mut Shape,
+    names: &'static [&'static str],
+    visitor: V,
+    types: &Types,
+) -> Result<V::Value, Stop> {
+    let mut left_out = None;
+    if let Shape::Struct(fields) = shape {
+        left_out = fields.iter().position(|field| field.required.is_none());
+    } else {
+        let field = |name: &&'static str| Field { name, shape: Shape::Unknown, required: None };
+        *shape = Shape::Struct(names.iter().map(field).collect());
+    }
+    let Shape::Struct(fields) = shape else { unreachable!("it was just made one") };
+    let there = fields.iter_mut().enumerate().filter(|(at, _)| Some(*at) != left_out);
+    let there: Vec<&mut Field> = there.map(|(_, field)| field).collect();
+    let read = visitor.visit_map(Fields { fields: there.into_iter(), value: None, types });
+    let required = match &read {
+        Ok(_) => Some(false),
+        Err(Stop::FieldIsRequired) => Some(true),
+        Err(Stop::Learnt | Stop::NotTaken(_)) => None,
+    };
+    if let (Some(at), Some(required)) = (left_out, required) {
+        fields[at].required = Some(required);
+    }
+    read.map_err(|stop| match stop {
+        Stop::FieldIsRequired => Stop::Learnt,
+        other => other,
+    })
+}
+
+/// The items of a list (one) or of a tuple.
+struct Parts<'a> {
+    parts: std::slice::IterMut<'a, Shape>,
+    types: &'a Types,
+}
+
+impl<'de> SeqAccess<'de> for Parts<'_> {
+    type Error = Stop;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Stop> {
+        let next = self.parts.next();
+        next.map(|shape| seed.deserialize(Reading { shape, types: self.types })).transpose()
+    }
+}
+
+struct OneEntry<'a> {
+    key: Option<&'a mut Shape>,
+    value: Option<&'a mut Shape>,
+    types: &'a Types,
+}
+
+impl<'de> MapAccess<'de> for OneEntry<'_> {
+    type Error = Stop;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Stop> {
+        let key = self.key.take();
+        key.map(|shape| seed.deserialize(Reading { shape, types: self.types })).transpose()
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Stop> {
+        let shape = self.value.take().expect("a value is asked for after its key");
+        seed.deserialize(Reading { shape, types: self.types })
+    }
+}
+
+struct Fields<'a> {
+    fields: std::vec::IntoIter<&'a mut Field>,
+    value: Option<&'a mut Shape>,
+    types: &'a Types,
+}
+
+impl<'de> MapAccess<'de> for Fields<'_> {
+    type Error = Stop;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Stop> {
+        let Some(Field { name, shape, .. }) = self.fields.next() else { return Ok(None) };
+        self.value = Some(shape);
+        let name: StrDeserializer<'_, Stop> = name.into_deserializer();
+        seed.deserialize(name).map(Some)
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Stop> {
+        let shape = self.value.take().expect("a value is asked for after its key");
+        seed.deserialize(Reading { shape, types: self.types })
+    }
+}
+
+struct Branch<'a> {
+    word: &'static str,
+    inner: &'a mut Option<Shape>,
+    types: &'a Types,
+}
+
+impl<'de, 'a> EnumAccess<'de> for Branch<'a> {
+    type Error = Stop;
+    type Variant = Branch<'a>;
+
+    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Branch<'a>), Stop> {
+        let word: StrDeserializer<'_, Stop> = self.word.into_deserializer();
+        Ok((seed.deserialize(word)?, self))
+    }
+}
+
+impl<'a> Branch<'a> {
+    fn inside(self) -> Reading<'a> {
+        Reading { shape: self.inner.get_or_insert_default(), types: self.types }
+    }
+}
+
+impl<'de> VariantAccess<'de> for Branch<'_> {
+    type Error = Stop;
+
+    fn unit_variant(self) -> Result<(), Stop> {
+        *self.inner = Some(Shape::Null);
+        Ok(())
+    }
+
+    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Stop> {
+        seed.deserialize(self.inside())
+    }
+
+    fn tuple_variant<V: Visitor<'de>>(self, length: usize, visitor: V) -> Result<V::Value, Stop> {
+        self.inside().deserialize_tuple(length, visitor)
+    }
+
+    fn struct_variant<V: Visitor<'de>>(
+        self,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Stop> {
+        let Reading { shape, types } = self.inside();
+        read_struct(shape, fields, visitor, types)
+    }
+}

@@ -1,0 +1,126 @@
+//! What was run can be asked for afterwards, and the small verbs that suites begin with (spec/clients.md 2.2, 3.2).
+
+mod common;
+
+use clap::Parser;
+use cli::arguments::{Arguments, Verb};
+use cli::commands::{constraints, operations, run, show_task, status, switch};
+use cli::data_dir::DataDir;
+use cli::failure::Failure;
+use cli::last_write::LastWrites;
+use cli::output::Output;
+use cli::session::Session;
+use common::fake::Fake;
+use common::sample_task;
+use serde_json::{Value, json};
+use std::os::unix::fs::PermissionsExt;
+
+fn session(api: Fake) -> Session<Fake> {
+    let (output, writes) = (Output::memory(), LastWrites::memory());
+    Session { api, model: "dev".to_owned(), output, writes, charm_cache: "unused".into() }
+}
+
+async fn does(words: &[&str], at: &Session<Fake>, dir: Option<&DataDir>) -> Result<(), Failure> {
+    match Arguments::try_parse_from(["juju"].iter().chain(words)).expect("understood").verb {
+        Verb::Run(args) => run::run(&args, at).await,
+        Verb::ShowTask(args) => show_task::run(&args, at).await,
+        Verb::Operations(args) => operations::list(&args, at).await,
+        Verb::ShowOperation(args) => operations::show(&args, at).await,
+        Verb::Status(args) => status::run(&args, at).await,
+        Verb::SetModelConstraints(args) => constraints::set(&args, at),
+        Verb::ModelConstraints(args) => constraints::show(&args, at),
+        Verb::Switch(args) => switch::run(&args, at, dir.expect("a folder")).await,
+        verb => panic!("{verb:?} is not tried here"),
+    }
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_task_in_the_background_is_told_by_number_and_shown_afterwards() {
+    let units = vec!["ledger/0".to_owned()];
+    let at = session(Fake { units, task: Some(sample_task()), ..Fake::default() });
+    does(&["run", "ledger/0", "post", "--background"], &at, None).await.expect("scheduled");
+    assert_eq!(at.output.said().1, "Scheduled task 7\nCheck its state with: pintle show-task 7\n");
+    does(&["show-task", "7", "--format", "json"], &at, None).await.expect("shown");
+    let task: Value = serde_json::from_str(&at.output.said().0).expect("JSON");
+    // The task of spec/clients.md 2.4.
+    assert_eq!(
+        (&task["id"], &task["status"], &task["unit"]),
+        (&json!("7"), &json!("completed"), &json!("ledger/0"))
+    );
+    assert_eq!(task["results"], json!({"balance": "30", "nested": {"a": "1"}, "return-code": 0}));
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_task_that_goes_on_is_shown_as_it_is_or_waited_for() {
+    let at = session(Fake::default());
+    does(&["show-task", "7", "--format", "json"], &at, None).await.expect("shown");
+    let task: Value = serde_json::from_str(&at.output.said().0).expect("JSON");
+    assert_eq!(task["status"], "running");
+    let failure = does(&["show-task", "7", "--wait", "20ms"], &at, None).await.expect_err("it never ends");
+    assert!(failure.message.contains("timed out"), "{failure:?}");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn operations_are_a_table_that_can_be_narrowed() {
+    let at = session(Fake { task: Some(sample_task()), ..Fake::default() });
+    does(&["operations", "--utc"], &at, None).await.expect("listed");
+    let expected = "\
+Id  Status     Started               Finished              Task IDs  Summary
+7   completed  1970-01-01T10:00:09Z  1970-01-01T10:00:09Z  7         post run on ledger/0
+";
+    assert_eq!(at.output.said().0, expected);
+    for other in [["--apps", "web"], ["--units", "ledger/1"], ["--actions", "x"], ["--status", "failed"]] {
+        let at = session(Fake { task: Some(sample_task()), ..Fake::default() });
+        does(&["operations", other[0], other[1]], &at, None).await.expect("listed");
+        assert_eq!(at.output.said().0.lines().count(), 1, "{other:?}");
+    }
+    let at = session(Fake { task: Some(sample_task()), ..Fake::default() });
+    does(&["show-operation", "7", "--format", "json"], &at, None).await.expect("shown");
+    let operation: Value = serde_json::from_str(&at.output.said().0).expect("JSON");
+    assert_eq!(operation["tasks"]["7"]["results"]["balance"], "30");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_filter_that_matches_nothing_says_so_and_is_no_error() {
+    let at = session(Fake::default());
+    assert_eq!(does(&["status", "nosuch"], &at, None).await, Ok(()));
+    let (stdout, stderr) = at.output.said();
+    assert!(stdout.starts_with("Model  Controller") && stdout.lines().count() == 2, "{stdout}");
+    assert_eq!(stderr, "Nothing matched specified filter.\n");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn the_architecture_of_this_host_is_a_constraint_like_the_truth() {
+    let at = session(Fake::default());
+    does(&["model-constraints", "--format", "json"], &at, None).await.expect("shown");
+    let shown: Value = serde_json::from_str(&at.output.said().0).expect("JSON");
+    let own = format!("arch={}", shown["arch"].as_str().expect("a name"));
+    assert_eq!(does(&["set-model-constraints", &own], &at, None).await, Ok(()));
+    assert_eq!(at.output.said().1, "");
+    assert_eq!(does(&["set-model-constraints", "mem=8G"], &at, None).await, Ok(()));
+    assert_eq!(at.output.said().1, "WARNING constraint \"mem\" has no effect: every machine is this host\n");
+    assert_eq!(does(&["set-model-constraints", "arch=vax"], &at, None).await.expect_err("none here").code, 1);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn switch_changes_the_current_model_and_goes_back() {
+    let outer = tempfile::tempdir().expect("a folder");
+    let dir = DataDir::choose(Some(outer.path())).expect("a path");
+    let file = dir.client_file();
+    std::fs::write(&file, "controller: c\nserver_name: s\nca: pem\nuser: admin\ntoken: t\nmodel: old\n")
+        .expect("written");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).expect("own file");
+    let current = || std::fs::read_to_string(&file).expect("there").lines().last().map(str::to_owned);
+    let at = session(Fake::default());
+    does(&["switch"], &at, Some(&dir)).await.expect("shown");
+    assert_eq!(at.output.said().0, "here:admin/dev\n");
+    does(&["switch", "here:admin/dev"], &at, Some(&dir)).await.expect("switched");
+    assert_eq!(at.output.said().1, "here:admin/old -> here:admin/dev\n");
+    assert_eq!(current().as_deref(), Some("model: dev"));
+    // The controller of this test has one model, dev.
+    assert!(does(&["switch", "-"], &at, Some(&dir)).await.expect_err("gone").message.contains("\"old\""));
+    assert!(
+        does(&["switch", "nosuch"], &at, Some(&dir)).await.expect_err("unknown").message.contains("nosuch")
+    );
+    assert_eq!(current().as_deref(), Some("model: dev"));
+}
