@@ -4,6 +4,7 @@ pub mod cases;
 pub mod crash_disk;
 pub mod crash_story;
 pub mod host;
+pub mod model_check;
 pub mod scene;
 pub mod sim;
 pub mod story;

@@ -1,0 +1,498 @@
+//! The lifecycle core, exhaustively: two related applications, their agents' real decisions and the controller's real
+//! transitions, in every order. Small enough to be complete, so what is true here needs no luck with seeds.
+//!
+//! A state is the documents and what each agent remembers. From each, every user command that is left, every agent
+//! and every machine agent may be next; one agent may die between any two of its steps. Views are up to date and
+//! messages arrive: lateness and loss are the simulator's.
+
+use sha2::{Digest, Sha256};
+use state::charm::{Charm, Endpoint, Role, Scope};
+use state::life::Life;
+use state::model::draft::{Draft, Reader, Revision, Stored, read, read_all};
+use state::model::invariants::violations;
+use state::model::keys::{Model, last_id};
+use state::model::refusal::Refusal;
+use state::model::view;
+use state::model::{application, cleanup, hook_commit, leadership, machine, model, relation, session, unit};
+use state::names::{UnitName, Uuid};
+use state::unit::local::{Event, Local};
+use state::unit::operation::{Hook, Operation, RelationEvent};
+use state::unit::outcome::{self, Ended, Exit};
+use state::unit::record::Record;
+use state::unit::resolve::{Act, Now, next};
+use state::unit::snapshot::Snapshot;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+const MODEL: Model = Model(Uuid(7));
+const RELATION: Uuid = Uuid(50);
+const EPOCH: u64 = 1;
+
+/// What a user does once, at any moment or never.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    RemoveRelation,
+    RemoveUnit(&'static str),
+    RemoveApplication(&'static str),
+}
+
+/// How large the space is.
+#[derive(Clone, Debug)]
+pub struct Bounds {
+    /// Units of each of the two applications.
+    pub units: u32,
+    pub commands: Vec<Command>,
+    /// One agent may die, once.
+    pub crash: bool,
+}
+
+/// What was searched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Space {
+    pub states: usize,
+    pub steps: usize,
+    /// States in which only a user could go on.
+    pub quiet: usize,
+}
+
+/// A broken promise, and the shortest way to it.
+#[derive(Clone, Debug)]
+pub struct Broken {
+    pub what: String,
+    pub story: Vec<String>,
+}
+
+#[derive(Clone)]
+struct State {
+    documents: Documents,
+    /// None: recalled by its machine agent.
+    agents: Vec<(Uuid, Option<Local>)>,
+    commands: Vec<Command>,
+    crash: bool,
+}
+
+#[derive(Clone, Default)]
+struct Documents(BTreeMap<Arc<str>, Arc<str>>);
+
+impl Reader for Documents {
+    fn revision(&self) -> Revision {
+        1
+    }
+    fn get(&self, key: &str) -> Option<Stored> {
+        let value = self.0.get(key)?;
+        Some(Stored { key: key.to_owned(), revision: 1, value: value.to_string() })
+    }
+    fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<Stored> {
+        let from: Arc<str> = prefix.max(after).into();
+        let range = self.0.range(from..);
+        let range = range.skip_while(|(key, _)| &***key <= after);
+        let below = range.take_while(|(key, _)| key.starts_with(prefix)).take(limit);
+        below
+            .map(|(key, value)| Stored { key: key.to_string(), revision: 1, value: value.to_string() })
+            .collect()
+    }
+}
+
+impl Documents {
+    fn run<T>(&mut self, transition: impl FnOnce(&mut Draft) -> Result<T, Refusal>) -> Result<T, Refusal> {
+        let mut draft = Draft::new(self);
+        let answer = transition(&mut draft)?;
+        let txn = draft.finish().expect("transactions are bounded");
+        for (key, value) in txn.writes {
+            match value {
+                Some(value) => drop(self.0.insert(key.into(), value.into())),
+                None => drop(self.0.remove(&*key)),
+            }
+        }
+        Ok(answer)
+    }
+
+    /// Ids of everything of a kind.
+    fn ids(&self, kind: &str) -> Vec<Uuid> {
+        let prefix = MODEL.all(kind);
+        self.scan(&prefix, "", usize::MAX).iter().filter_map(|stored| last_id(&stored.key)).collect()
+    }
+
+    /// What runs by itself and nobody can notice the order of: machines without units go, the janitor cleans up,
+    /// the first living unit of an application without leader leads.
+    fn settle(&mut self) {
+        loop {
+            let before = self.0.len();
+            for id in self.ids("machine") {
+                if read(self, &MODEL.machine_life(id)) == Some(Life::Dying)
+                    && self.scan(&MODEL.units_on(id), "", 1).is_empty()
+                {
+                    self.run(|draft| machine::set_dead(draft, MODEL, id)).expect("it is dying and empty");
+                    self.run(|draft| machine::remove(draft, MODEL, id)).expect("it is dead");
+                }
+            }
+            for id in self.ids("cleanup") {
+                self.run(|draft| Ok(cleanup::bite(draft, MODEL, id))).expect("nothing is refused");
+            }
+            for id in self.ids("application") {
+                let units = self.scan(&MODEL.units_of(id), "", usize::MAX);
+                let alive = units.iter().filter_map(|stored| last_id(&stored.key));
+                let alive = alive.filter(|unit| read(self, &MODEL.unit_life(*unit)) == Some(Life::Alive));
+                if let (None, Some(first)) = (read(self, &MODEL.leader(id)), alive.min()) {
+                    self.run(|draft| leadership::claim(draft, MODEL, first, false)).expect("it is free");
+                }
+            }
+            if self.0.len() == before {
+                return;
+            }
+        }
+    }
+}
+
+fn charm(name: &str, endpoint: &str, role: Role) -> Charm {
+    let endpoint = Endpoint {
+        name: endpoint.to_owned(),
+        role,
+        interface: "sql".to_owned(),
+        scope: Scope::Global,
+        limit: None,
+        optional: false,
+    };
+    Charm { name: name.to_owned(), endpoints: [(endpoint.name.clone(), endpoint)].into(), ..Charm::default() }
+}
+
+fn now(leads: Option<u64>) -> Now {
+    Now {
+        boot: "boot".into(),
+        since_boot_ms: 100_000,
+        agent_start_ms: 0,
+        wall_ms: 1,
+        hook_lock: true,
+        orphan_gone: true,
+        attached: true,
+        link_age_ms: Some(0),
+        leads,
+        claimed: true,
+        idle_ms: 0,
+    }
+}
+
+impl State {
+    /// Both applications deployed and related, every agent at rest.
+    fn begin(bounds: &Bounds) -> Result<State, Broken> {
+        let mut documents = Documents::default();
+        let mut run = |transition: &mut dyn FnMut(&mut Draft) -> Result<(), Refusal>| {
+            documents.run(transition).expect("a legal beginning");
+        };
+        run(&mut |draft| model::create(draft, MODEL.0, "dev", 1));
+        let mut ids = 1000;
+        for (name, endpoint, role) in [("web", "db", Role::Requirer), ("db", "server", Role::Provider)] {
+            run(&mut |draft| {
+                application::register_archive(draft, name, charm(name, endpoint, role), 1);
+                Ok(())
+            });
+            let wish = application::Deploy {
+                name: name.into(),
+                sha256: name.into(),
+                units: bounds.units,
+                now_ms: 1,
+                ..application::Deploy::default()
+            };
+            run(&mut |draft| {
+                let mut fresh = || {
+                    ids += 1;
+                    Uuid(ids)
+                };
+                application::deploy(draft, MODEL, &wish, &mut fresh).map(drop)
+            });
+        }
+        run(&mut |draft| relation::add(draft, MODEL, ("web", "db"), RELATION, 1).map(drop));
+        let mut agents = Vec::new();
+        for name in ["web", "db"].iter().flat_map(|name| (0..bounds.units).map(|n| UnitName::new(name, n))) {
+            let unit = read(&documents, &MODEL.unit_name(&name)).expect("it was deployed");
+            documents.run(|draft| session::attach(draft, MODEL, unit, Uuid(9), 0)).expect("nobody else has");
+            let mut local = Local::new(unit, name);
+            // the history that views of this model name
+            local.apply(&Event::Attached { history: Uuid(0), epoch: EPOCH, sequence: 0 });
+            agents.push((unit, Some(local)));
+        }
+        documents.settle();
+        let mut state = State { documents, agents, commands: bounds.commands.clone(), crash: false };
+        while let Some((_, following)) =
+            state.steps()?.into_iter().find(|(step, _)| step.starts_with("agent"))
+        {
+            state = following;
+        }
+        state.crash = bounds.crash;
+        Ok(state)
+    }
+
+    fn view(&self, unit: Uuid) -> Option<Snapshot> {
+        let full = view::full(&self.documents, MODEL, unit)?;
+        Some(Snapshot::from_full(full.delta).expect("a full view is complete"))
+    }
+
+    fn leads(&self, unit: Uuid) -> Option<u64> {
+        let doc = read(&self.documents, &MODEL.unit(unit))?;
+        let grant = read(&self.documents, &MODEL.leader(doc.application))?;
+        (grant.holder == unit).then_some(grant.generation)
+    }
+
+    /// Everything that may happen next, with what it is called.
+    fn steps(&self) -> Result<Vec<(String, State)>, Broken> {
+        let mut found = Vec::new();
+        for (index, command) in self.commands.iter().enumerate() {
+            let mut state = self.clone();
+            state.commands.remove(index);
+            // a refusal is an answer: nothing happened
+            if state.command(*command).is_ok() {
+                state.documents.settle();
+                found.push((format!("user: {command:?}"), state));
+            }
+        }
+        for index in 0..self.agents.len() {
+            self.machine_agent(index, &mut found);
+            self.agent(index, &mut found)?;
+        }
+        Ok(found)
+    }
+
+    fn command(&mut self, command: Command) -> Result<(), Refusal> {
+        let find = |name: &str| read(&self.documents, &MODEL.application_name(name));
+        let none = || Refusal::not_found("entity", "that was removed before");
+        match command {
+            Command::RemoveRelation => {
+                self.documents.run(|draft| relation::destroy(draft, MODEL, RELATION)).map(drop)
+            }
+            Command::RemoveUnit(name) => {
+                let name: UnitName = name.parse().expect("a unit's name");
+                let unit = read(&self.documents, &MODEL.unit_name(&name)).ok_or_else(none)?;
+                self.documents.run(|draft| unit::destroy(draft, MODEL, unit)).map(drop)
+            }
+            Command::RemoveApplication(name) => {
+                let id = find(name).ok_or_else(none)?;
+                self.documents.run(|draft| application::destroy(draft, MODEL, id)).map(drop)
+            }
+        }
+    }
+
+    /// A Dead unit is recalled and removed.
+    fn machine_agent(&self, index: usize, found: &mut Vec<(String, State)>) {
+        let (unit, local) = &self.agents[index];
+        if local.is_none() || read(&self.documents, &MODEL.unit_life(*unit)) != Some(Life::Dead) {
+            return;
+        }
+        let mut state = self.clone();
+        let name = state.agents[index].1.take().map(|local| local.name);
+        state.documents.run(|draft| unit::remove(draft, MODEL, *unit)).expect("it is dead");
+        state.documents.settle();
+        found.push((format!("machine agent: removes {}", name.expect("looked at above")), state));
+    }
+
+    fn agent(&self, index: usize, found: &mut Vec<(String, State)>) -> Result<(), Broken> {
+        let (unit, Some(local)) = &self.agents[index] else { return Ok(()) };
+        let with = |local: &Local, crash: bool| {
+            let mut state = self.clone();
+            state.agents[index].1 = Some(local.clone());
+            state.crash = crash;
+            state
+        };
+        let view = self.view(*unit);
+        let now = now(self.leads(*unit));
+        let name = &local.name;
+        if let Some(record) = local.outbox.first() {
+            let mut state = with(local, self.crash);
+            state.commit(index, record);
+            found.push((format!("agent: {name} sends {}", record.operation), state));
+            return Ok(());
+        }
+        match next(local, view.as_ref(), &now).act {
+            Act::Begin(run) => {
+                grammar(local, &run.operation)
+                    .map_err(|what| Broken { what: format!("{name}: {what}"), story: Vec::new() })?;
+                let mut begun = local.clone();
+                begun.apply(&Event::Began(run.clone()));
+                if self.crash {
+                    found.push((format!("crash: {name} in {}", run.operation), with(&begun, false)));
+                }
+                let writes = Default::default();
+                let ended = Ended { run: &run, exit: Exit::Code(0), writes: &writes, said: Vec::new() };
+                let record = outcome::record(&begun, view.as_ref(), &now, ended).expect("it ended");
+                begun.apply(&Event::Finished(record.clone()));
+                if self.crash {
+                    found.push((format!("crash: {name} after {}", run.operation), with(&begun, false)));
+                }
+                let mut state = with(&begun, self.crash);
+                state.commit(index, &record);
+                found.push((format!("agent: {name} runs {}", run.operation), state));
+            }
+            Act::Settle(record) => {
+                let mut done = local.clone();
+                done.apply(&Event::Finished(record.clone()));
+                let mut state = with(&done, self.crash);
+                state.commit(index, &record);
+                found.push((format!("agent: {name}: {}", record.operation), state));
+            }
+            Act::Note(event) => {
+                let mut noted = local.clone();
+                noted.apply(&event);
+                found.push((format!("agent: {name} notes {event:?}"), with(&noted, self.crash)));
+            }
+            Act::Wait(_) | Act::Stop => {}
+            act @ (Act::Adopt(_) | Act::Lock) => {
+                unreachable!("nothing is left behind, and the lock is held: {act:?}")
+            }
+        }
+        Ok(())
+    }
+
+    fn commit(&mut self, index: usize, record: &Record) {
+        let (unit, local) = &mut self.agents[index];
+        let local = local.as_mut().expect("it sends");
+        let committed = self
+            .documents
+            .run(|draft| hook_commit::commit(draft, MODEL, *unit, EPOCH, record))
+            .expect("its own session, in order");
+        let sequence = record.sequence;
+        local.apply(&Event::Answered { sequence, revision: 1, refusal: committed.refusal, retry: None });
+        self.documents.settle();
+    }
+
+    /// What is to be true of every state.
+    fn check(&self) -> Option<String> {
+        violations(&self.documents, MODEL).into_iter().next()
+    }
+
+    /// What is to be true when only a user can go on.
+    fn check_quiet(&self) -> Option<String> {
+        for kind in ["unit-life", "application-life", "relation-life", "machine-life"] {
+            for (key, life) in read_all::<Life>(&self.documents, &MODEL.all(kind)) {
+                if life != Life::Alive {
+                    return Some(format!("nobody has anything to do, and {key} is {life:?}"));
+                }
+            }
+        }
+        for (unit, local) in self.agents.iter().filter_map(|(unit, local)| Some((unit, local.as_ref()?))) {
+            let Some(view) = self.view(*unit) else { return Some(format!("{} has no view", local.name)) };
+            if view.unit.life != Life::Alive {
+                return Some(format!(
+                    "nobody has anything to do, and {} is {:?}",
+                    local.name, view.unit.life
+                ));
+            }
+            let numbers = |local: &Local| local.relations.keys().copied().collect::<Vec<_>>();
+            let shown: Vec<_> = view.relations.keys().copied().collect();
+            if numbers(local) != shown {
+                return Some(format!("{} knows {:?} and is shown {shown:?}", local.name, numbers(local)));
+            }
+            for (number, relation) in &local.relations {
+                let known: Vec<_> = relation.members.keys().collect();
+                let shown: Vec<_> = view.relations[number].members.keys().collect();
+                if known != shown {
+                    return Some(format!("{} has joined {known:?} of {shown:?}", local.name));
+                }
+            }
+        }
+        None
+    }
+
+    /// Two states are the same if nothing could tell them apart.
+    fn digest(&self) -> [u8; 32] {
+        let mut digest = Sha256::new();
+        for (key, value) in &self.documents.0 {
+            digest.update(key.as_bytes());
+            digest.update([0]);
+            digest.update(value.as_bytes());
+            digest.update([0]);
+        }
+        let rest = (self.agents.iter().map(|(_, local)| local).collect::<Vec<_>>(), self.crash);
+        digest.update(serde_json::to_vec(&rest).expect("plain data"));
+        digest.update(format!("{:?}", self.commands));
+        digest.finalize().into()
+    }
+}
+
+/// The grammar of a charm's hooks in one relation, as far as a hook about to begin can break it (spec A.11).
+fn grammar(local: &Local, operation: &Operation) -> Result<(), String> {
+    let broken = |what: String| Err(format!("{operation}: {what}"));
+    match operation {
+        Operation::Hook(Hook::Relation { relation, event, .. }) => {
+            let Some(known) = local.relations.get(relation) else {
+                return broken("not in the relation".into());
+            };
+            match event {
+                RelationEvent::Created if known.created => broken("a second time".into()),
+                RelationEvent::Joined { unit, .. } if known.members.contains_key(unit) => {
+                    broken("it has joined before".into())
+                }
+                RelationEvent::Changed { unit, .. } | RelationEvent::Departed { unit, .. }
+                    if !known.members.contains_key(unit) =>
+                {
+                    broken("it has not joined".into())
+                }
+                RelationEvent::Broken if !known.members.is_empty() => {
+                    broken(format!("{:?} have not departed", known.members.keys()))
+                }
+                _ => Ok(()),
+            }
+        }
+        Operation::Hook(Hook::Stop) if !local.relations.is_empty() => {
+            broken(format!("still in relations {:?}", local.relations.keys()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Searches the whole space, breadth first; the first broken promise has the shortest story.
+pub fn search(bounds: &Bounds) -> Result<Space, Box<Broken>> {
+    let start = State::begin(bounds).map_err(Box::new)?;
+    let mut known: BTreeMap<[u8; 32], usize> = BTreeMap::from([(start.digest(), 0)]);
+    // by number: how it was reached, from where, and from where else
+    let mut stories: Vec<(usize, String)> = vec![(0, "both applications are related and at rest".into())];
+    let mut reached_from: Vec<Vec<usize>> = vec![Vec::new()];
+    let mut quiet = Vec::new();
+    let mut steps = 0;
+    let mut queue = VecDeque::from([(0, start)]);
+    let broken = |stories: &[(usize, String)], mut at: usize, what: String| {
+        let mut story = vec![stories[at].1.clone()];
+        while at != 0 {
+            at = stories[at].0;
+            story.push(stories[at].1.clone());
+        }
+        story.reverse();
+        Box::new(Broken { what, story })
+    };
+    while let Some((number, state)) = queue.pop_front() {
+        if let Some(what) = state.check() {
+            return Err(broken(&stories, number, what));
+        }
+        let following = state.steps().map_err(|found| broken(&stories, number, found.what))?;
+        if following.iter().all(|(step, _)| step.starts_with("user")) {
+            if let Some(what) = state.check_quiet() {
+                return Err(broken(&stories, number, what));
+            }
+            quiet.push(number);
+        }
+        for (step, state) in following {
+            steps += 1;
+            let by_itself = !step.starts_with("user") && !step.starts_with("crash");
+            let next = stories.len();
+            let to = *known.entry(state.digest()).or_insert(next);
+            if to == next {
+                stories.push((number, step));
+                reached_from.push(Vec::new());
+                queue.push_back((next, state));
+            }
+            if by_itself {
+                reached_from[to].push(number);
+            }
+        }
+    }
+    // from everywhere the system comes to rest by itself: no circle without a way out
+    let mut comes_to_rest = vec![false; stories.len()];
+    let mut open = quiet.clone();
+    while let Some(number) = open.pop() {
+        if !std::mem::replace(&mut comes_to_rest[number], true) {
+            open.extend(&reached_from[number]);
+        }
+    }
+    if let Some(stuck) = comes_to_rest.iter().position(|rests| !rests) {
+        return Err(broken(&stories, stuck, "it never comes to rest".into()));
+    }
+    Ok(Space { states: stories.len(), steps, quiet: quiet.len() })
+}

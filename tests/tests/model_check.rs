@@ -1,0 +1,16 @@
+//! The exhaustive search of a small lifecycle, in a size that takes seconds; `cargo sim --model` searches the whole.
+
+use tests::model_check::{Bounds, Command, Space, search};
+
+fn searched(bounds: &Bounds) -> Space {
+    search(bounds).unwrap_or_else(|broken| panic!("{}:\n{}", broken.what, broken.story.join("\n")))
+}
+
+#[test]
+fn one_unit_each_ends_properly_whatever_is_removed_when_and_wherever_an_agent_dies() {
+    let commands =
+        vec![Command::RemoveRelation, Command::RemoveUnit("web/0"), Command::RemoveApplication("db")];
+    let space = searched(&Bounds { units: 1, commands, crash: true });
+    println!("{space:?}");
+    assert!(space.states > 500 && space.quiet > 5, "{space:?} is not the space that was meant");
+}
