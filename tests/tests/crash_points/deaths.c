@@ -68,24 +68,27 @@ int fsync(int fd) { DO("fsync", REAL(fsync)(fd)); }
 int fdatasync(int fd) { DO("fdatasync", REAL(fdatasync)(fd)); }
 int rename(const char *from, const char *to) { DO("rename", REAL(rename)(from, to)); }
 
-/* What goes to the controller, not what answers a hook's tool. */
-static int meets_network(int fd) {
+/* What is written where: send = to the controller, answer = to a hook's tool, append = to the journal, note = a tool's
+   call; else nothing that counts. */
+static int meet_write(int fd) {
     struct sockaddr_storage own;
     socklen_t size = sizeof own;
-    if (!left || getsockname(fd, (struct sockaddr *)&own, &size) || own.ss_family != AF_INET) return 0;
-    return meet("send");
+    char link[32], path[PATH_MAX] = {0};
+    if (!left) return 0;
+    if (!getsockname(fd, (struct sockaddr *)&own, &size)) return meet(own.ss_family == AF_UNIX ? "answer" : "send");
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(link, path, sizeof path - 1);
+    char *name = length > 0 ? strrchr(path, '/') : 0;
+    if (name && !strcmp(name, "/journal.yaml")) return meet("append");
+    return name && !strcmp(name, "/calls.yaml") ? meet("note") : 0;
 }
 
-ssize_t send(int fd, const void *bytes, size_t size, int flags) {
-    int now = meets_network(fd);
-    ssize_t result = REAL(send)(fd, bytes, size, flags);
-    if (now) die();
-    return result;
-}
+#define WRITE(real)                                                                                               \
+    int now = meet_write(fd);                                                                                     \
+    ssize_t result = real;                                                                                        \
+    if (now) die();                                                                                               \
+    return result
 
-ssize_t writev(int fd, const struct iovec *parts, int count) {
-    int now = meets_network(fd);
-    ssize_t result = REAL(writev)(fd, parts, count);
-    if (now) die();
-    return result;
-}
+ssize_t write(int fd, const void *bytes, size_t size) { WRITE(REAL(write)(fd, bytes, size)); }
+ssize_t send(int fd, const void *bytes, size_t size, int flags) { WRITE(REAL(send)(fd, bytes, size, flags)); }
+ssize_t writev(int fd, const struct iovec *parts, int count) { WRITE(REAL(writev)(fd, parts, count)); }

@@ -1,4 +1,4 @@
-//! `kill -9` of a unit's agent at every durable write and every send of its life, before the call and after it, and a
+//! `kill -9` of a unit's agent at every write, sync, rename and send of its life, before the call and after it, and a
 //! second time while it recovers. A sample of these points; with `PINTLE_CRASH_POINTS=all`, every one.
 
 use std::ffi::OsString;
@@ -19,7 +19,8 @@ const SAMPLE: [usize; 4] = [1, 3, 8, 17];
 /// A recovery reads, folds and syncs its files, attaches and sends: its first calls of each kind.
 const RECOVERY_CALLS: usize = 6;
 
-const CALLS: [&str; 4] = ["fsync", "fdatasync", "rename", "send"];
+/// `append` and `note` write to the journal and to a run's calls, `answer` to a hook's tool, `send` to the controller.
+const CALLS: [&str; 7] = ["append", "note", "answer", "send", "fdatasync", "fsync", "rename"];
 const SIDES: [&str; 2] = ["before", "after"];
 
 /// Where an agent dies: `fdatasync 3 before`.
@@ -52,7 +53,8 @@ fn mortal() -> (Scene, PathBuf) {
 
 /// One story in which an agent dies twice. False: its life has no such call.
 fn story(scene: &Scene, deaths: &Path, n: usize, first: &Death) -> bool {
-    let second = Death { call: CALLS[n % 4], number: n / 4 % RECOVERY_CALLS + 1, side: SIDES[n % 2] };
+    let number = n / CALLS.len() % RECOVERY_CALLS + 1;
+    let second = Death { call: CALLS[n % CALLS.len()], number, side: SIDES[n % 2] };
     let (db, web) = (format!("db{n}"), format!("web{n}"));
     let tag = format!("unit-{}-0", if n.is_multiple_of(2) { &db } else { &web });
     sentence(deaths, &tag, &[first.clone(), second.clone()]);
@@ -98,17 +100,11 @@ fn an_agent_may_die_at_any_call_and_again_while_it_recovers() {
     let all = std::env::var("PINTLE_CRASH_POINTS").is_ok_and(|points| points == "all");
     let kinds = CALLS.into_iter().flat_map(|call| SIDES.map(|side| (call, side)));
     if !all {
-        // each kind and side at two of the sample's numbers
-        let points: Vec<Death> = kinds
-            .enumerate()
-            .flat_map(|(n, (call, side))| {
-                [SAMPLE[n % 4], SAMPLE[(n + 2 + n / 4) % 4]].map(|number| Death { call, number, side })
-            })
-            .collect();
+        let at = |n: usize| SAMPLE[(n + n / SAMPLE.len()) % SAMPLE.len()];
+        let points: Vec<Death> =
+            kinds.enumerate().map(|(n, (call, side))| Death { call, number: at(n), side }).collect();
         let missed = live(&scene, &deaths, &points, 0);
-        // an agent syncs whole files at its start only
-        assert!(missed.iter().all(|death| ["fsync", "rename"].contains(&death.call)), "{missed:?}");
-        assert!(missed.len() <= points.len() / 4, "{missed:?}");
+        assert!(missed.is_empty(), "a life has these calls: {missed:?}");
         return;
     }
     let mut lived = 0;
@@ -161,7 +157,11 @@ fn a_machines_agent_may_die_at_any_call_and_its_unit_is_deployed_once() {
             });
         }
     });
-    let died: Vec<usize> =
-        (1..=all.len()).filter(|n| deaths.join(format!("machine.{n}.died")).exists()).collect();
-    assert_eq!(died, (1..=all.len()).collect::<Vec<_>>(), "each death came");
+    let count = |end: &str| {
+        let file = |n: &usize| deaths.join(format!("machine.{n}.{end}")).exists();
+        (1..=all.len()).filter(file).count()
+    };
+    assert_eq!(count("taken"), all.len(), "each death was some agent's");
+    // an agent that finds its unit deployed writes less: a late death may find no such call
+    assert!(count("died") * 3 >= all.len() * 2, "{} of {} died", count("died"), all.len());
 }
