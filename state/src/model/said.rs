@@ -106,8 +106,14 @@ fn agent_status(record: &Record, local: &Local) -> (String, String, BTreeMap<Str
     };
     match next {
         Some(hook) => ("executing".to_owned(), format!("running {hook} hook"), BTreeMap::new()),
-        None => ("idle".to_owned(), String::new(), BTreeMap::new()),
+        None => ("idle".to_owned(), skipped(local), BTreeMap::new()),
     }
+}
+
+/// `upgrade-charm skipped`, until it next succeeds (spec A.8, scenario 50).
+fn skipped(local: &Local) -> String {
+    let hooks: Vec<&str> = local.skipped.iter().map(String::as_str).collect();
+    if hooks.is_empty() { String::new() } else { format!("{} skipped", hooks.join(", ")) }
 }
 
 /// `hook failed: "db-relation-joined"`, with the data that say which (spec A.8).

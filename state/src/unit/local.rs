@@ -128,6 +128,9 @@ pub struct Local {
     /// The charm set its status at least once since install (spec C.4).
     pub status_set: bool,
     pub status: Option<(String, String)>,
+    /// Hooks that a person gave up on (`resolved --no-retry`) and that have not succeeded since: people are told.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub skipped: BTreeSet<String>,
     /// upgrade-charm is owed since a forced upgrade out of an error.
     pub upgrade_owed: bool,
     pub config: Option<ConfigSeen>,
@@ -226,6 +229,7 @@ impl Local {
             leader: None,
             status_set: false,
             status: None,
+            skipped: BTreeSet::new(),
             upgrade_owed: false,
             config: None,
             boot: None,
@@ -409,10 +413,20 @@ impl Local {
             Outcome::Failed { reason, retry } => self.fail(record, reason, retry.clone(), episode),
             Outcome::Ok | Outcome::Missing | Outcome::Skipped => {
                 let other = episode.filter(|episode| !episode.operation.same_as(&record.operation));
+                self.note_skipped(record);
                 self.publish(record);
                 self.advance(record, other.as_ref());
                 self.step = other.map_or(Step::Idle, Step::Failed);
             }
+        }
+    }
+
+    fn note_skipped(&mut self, record: &Record) {
+        let Operation::Hook(hook) = &record.operation else { return };
+        if record.outcome != Outcome::Skipped {
+            self.skipped.remove(&hook.name());
+        } else if record.episode.is_some() {
+            self.skipped.insert(hook.name());
         }
     }
 
@@ -551,7 +565,16 @@ impl Local {
                 local.members.remove(unit);
             }
             RelationEvent::Broken => {
+                let prefix = format!("{}-relation-", local.place.endpoint);
                 self.relations.remove(&relation);
+                // whatever was given up on there will not come again
+                if !self
+                    .relations
+                    .values()
+                    .any(|other| prefix == format!("{}-relation-", other.place.endpoint))
+                {
+                    self.skipped.retain(|hook| !hook.starts_with(&prefix));
+                }
             }
         }
     }

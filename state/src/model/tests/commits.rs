@@ -368,6 +368,26 @@ fn resolved_marks_one_failure_only_and_goes_with_it() {
 }
 
 #[test]
+fn scenario_50_a_skipped_hook_is_told_until_it_succeeds() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut agent = Agent::attach(&mut world, "web/0");
+    agent.start(&mut world);
+    let ends = |agent: &mut Agent, world: &mut World, outcome| {
+        let record = agent.record(Operation::Hook(Hook::UpdateStatus), outcome);
+        agent.commit(world, record);
+        read(world.reader(), &MODEL.agent_status(agent.unit)).expect("it said").message
+    };
+    let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };
+    assert_eq!(ends(&mut agent, &mut world, failed), "hook failed: \"update-status\"");
+    assert_eq!(ends(&mut agent, &mut world, Outcome::Skipped), "update-status skipped");
+    agent.done(&mut world, Operation::Hook(Hook::Start { boot: "c".into() }));
+    let said = read(world.reader(), &MODEL.agent_status(agent.unit)).expect("it said");
+    assert_eq!(said.message, "update-status skipped", "another hook's success says nothing of it");
+    assert_eq!(ends(&mut agent, &mut world, Outcome::Ok), "");
+}
+
+#[test]
 fn malformed_records_are_refused_and_break_nothing() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
