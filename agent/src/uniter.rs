@@ -148,6 +148,11 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
         look(&self.local.borrow())
     }
 
+    /// A look at what the controller last showed, for the simulator's checks.
+    pub fn with_view<T>(&self, look: impl FnOnce(Option<&Snapshot>) -> T) -> T {
+        look(self.facts.borrow().view.as_ref())
+    }
+
     fn now(&self) -> Now {
         let facts = self.facts.borrow();
         let since_boot_ms = self.clock.since_boot_ms();

@@ -130,6 +130,12 @@ impl<S: Store, O: Outside> UnitWatch<S, O> {
         match fate {
             view::Fate::Tombstone => Err(removed()),
             view::Fate::Unknown => Err(unauthorised()),
+            view::Fate::Known(_) if newest < epoch => {
+                // the store was restored from an older copy, see `state::model::session`
+                let text =
+                    format!("epoch {epoch} was not granted here (the newest is {newest}): attach again");
+                Err(ApiError::new(ErrorCode::Gap, text))
+            }
             view::Fate::Known(_) if newest != epoch || epoch == 0 => {
                 let text =
                     format!("a newer agent of this unit has attached (epoch {newest}, this one is {epoch})");
