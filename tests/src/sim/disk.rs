@@ -28,6 +28,8 @@ struct State {
     /// Being written, and the memory after it; a crash decides whether it was.
     trying: Option<(Vec<Event>, Local)>,
     view: Option<Snapshot>,
+    /// The view as it was kept before that one: a cache is not synced.
+    older_view: Option<Snapshot>,
     files: BTreeMap<String, Vec<u8>>,
     unsynced: Option<Unsynced>,
     /// Hooks have run here: a folder without memory is not a new one.
@@ -78,7 +80,7 @@ impl Disk {
     pub fn lose_power(&self) {
         let cut = self.world.below(1_000) as usize;
         let mut state = self.state();
-        state.view = None;
+        state.view = if cut < 500 { state.older_view.take() } else { None };
         if let Some(view) = state.files.get_mut(journal::VIEW) {
             view.truncate(cut);
         }
@@ -366,7 +368,8 @@ impl Memory for SimMemory {
         match self {
             SimMemory::Typed(disk) => {
                 disk.world.pause().await;
-                disk.state().view = Some(view.clone());
+                let mut state = disk.state();
+                state.older_view = state.view.replace(view.clone());
             }
             SimMemory::Bytes(_, journal) => journal.keep_view(view).await,
         }

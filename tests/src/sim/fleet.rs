@@ -9,8 +9,8 @@ use crate::sim::network::{Link, Wire};
 use crate::sim::user::MODEL;
 use crate::sim::world::{Stepped, TaskId, Tasks, World};
 use agent::uniter::{self, Uniter};
-use state::model::draft::{Reader, read};
-use state::model::keys::Model;
+use state::model::draft::{Reader, read, read_all};
+use state::model::keys::{Model, UnitDoc};
 use state::names::{UnitName, Uuid};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -127,11 +127,14 @@ impl Fleet {
         self.folders.insert(folder, folder_here);
     }
 
-    /// Copies a folder and starts an agent on the copy. False: there is a copy already.
+    /// Copies a folder and starts an agent on the copy. False: there is a copy already, or the folder is just about
+    /// to attach: two that attach with one nonce get one epoch, and only their next records tell them apart.
     pub fn copy(&mut self, tasks: &mut Tasks, id: Uuid) -> bool {
         let folder = &self.folders[&id];
         let unit = folder.at.unit;
-        if self.folders.values().filter(|folder| folder.at.unit == unit).count() > 1 {
+        let attaching = |agent: &Rc<Process>| agent.with_local(|local| local.nonce.is_some());
+        let settled = folder.agent.borrow().as_ref().is_some_and(|agent| !attaching(agent));
+        if !settled || self.folders.values().filter(|folder| folder.at.unit == unit).count() > 1 {
             return false;
         }
         let copy = Uuid(self.world.bits());
@@ -229,6 +232,17 @@ impl Fleet {
         let broken: Vec<Uuid> = broken.map(|folder| folder.at.folder).collect();
         let unknown = self.folders.values().filter(|folder| !known(folder.at.unit));
         let unknown: Vec<Uuid> = unknown.map(|folder| folder.at.folder).collect();
+        let absent =
+            read_all::<Uuid>(reader, &Model(MODEL).all("unit-name")).into_iter().filter_map(|(_, unit)| {
+                let doc =
+                    read(reader, &Model(MODEL).unit(unit)).filter(|_| !self.folders.contains_key(&unit))?;
+                self.machines.contains_key(&doc.machine).then_some((unit, doc))
+            });
+        let absent: Vec<(Uuid, UnitDoc)> = absent.collect();
+        for (unit, doc) in &absent {
+            // a restored store knows it again, Dying, and no machine agent makes a folder only to end it
+            self.deploy(tasks, doc.machine, *unit, doc.name.clone());
+        }
         for id in &broken {
             self.lose(tasks, *id);
             self.start(tasks, *id);
@@ -236,7 +250,7 @@ impl Fleet {
         for id in &unknown {
             self.forget(tasks, *id);
         }
-        !broken.is_empty() || !unknown.is_empty()
+        !broken.is_empty() || !unknown.is_empty() || !absent.is_empty()
     }
 
     /// A person takes a folder away that belongs to nobody the store knows.
@@ -297,7 +311,7 @@ impl Fleet {
         match end {
             uniter::End::Finished | uniter::End::Copy(_) | uniter::End::Forked(_) => folder.finished = true,
             uniter::End::Disk(_) | uniter::End::Reattach(_) => {
-                folder.start_ms = self.world.now_ms() + RESTART_MS;
+                folder.start_ms = self.world.now_ms() + RESTART_MS + self.world.below(RESTART_SPREAD_MS);
                 wake_at(&self.world, tasks, folder.start_ms);
             }
         }

@@ -30,8 +30,10 @@ const QUIET_MS: u64 = 85_000;
 const BETWEEN_RESTARTS_MS: u64 = 10_000;
 /// Rounds of "wait until quiet, resolve what failed" that suffice.
 const ROUNDS_MAX: u64 = 40;
-/// Polls of one run: some hundred times what a large one takes.
-const POLLS_MAX: u64 = 3_000_000;
+/// After so many rounds people remove what still fails: a unit that had ended before the store was restored.
+const PATIENCE: u64 = 5;
+/// Polls of one run: several times what an hour without a controller takes.
+const POLLS_MAX: u64 = 400_000;
 /// A standard schedule (issue 3) has as many units, hooks and faults at least.
 const STANDARD: (u64, u64, u64) = (3, 40, 5);
 
@@ -246,10 +248,13 @@ impl System {
         self.tasks.thaw();
         self.store.fill(0);
         self.fleet.machines().iter().for_each(|machine| machine.fill(0));
-        for _ in 0..ROUNDS_MAX {
+        for round in 0..ROUNDS_MAX {
             let user = self.user();
             self.tasks.start(async move {
                 user.quieten().await;
+                if round >= PATIENCE {
+                    user.remove_failing().await;
+                }
                 user.resolve().await;
             });
             if !self.rest(over) {

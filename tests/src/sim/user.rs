@@ -251,6 +251,23 @@ impl User {
         }
     }
 
+    /// Every unit that rests in an error is removed.
+    pub async fn remove_failing(&self) {
+        let ask = |session: SimSession, model: String| async move { session.status(&model).await };
+        let Some(status) = self.ask(ask).await else { return };
+        let units = status.applications.into_values().flat_map(|application| application.units);
+        for (unit, _) in
+            units.filter(|(_, unit)| unit.agent.current == "error" || unit.workload.current == "error")
+        {
+            self.told(format!("remove-unit {unit}"));
+            let ask = |session: SimSession, model: String| {
+                let unit = unit.to_string();
+                async move { session.remove_unit(&model, &unit, false).await }
+            };
+            self.ask(ask).await;
+        }
+    }
+
     /// Timed hooks off: what runs from now on has a cause.
     pub async fn quieten(&self) {
         let ask = |session: SimSession, model: String| {

@@ -231,11 +231,12 @@ impl World {
         state.spawned.push((task, future, message));
     }
 
-    /// Gives way: mostly just once, sometimes for a few milliseconds.
+    /// Perhaps gives way: for others to go first, now and then for a few milliseconds.
     pub async fn pause(&self) {
-        match self.below(4) {
-            0 => self.sleep(self.below(4)).await,
-            _ => once().await,
+        match self.below(8) {
+            0 => self.sleep(self.below(8)).await,
+            1..=3 => once().await,
+            _ => {}
         }
     }
 
@@ -288,18 +289,20 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let world = self.world.clone();
-        let mut state = world.state();
-        if let Some(timer) = self.timer.take() {
-            state.timers.remove(&timer);
-        }
-        if state.now_ms >= self.at_ms {
+        let this = &mut *self;
+        let mut state = this.world.state();
+        if state.now_ms >= this.at_ms {
+            this.timer.take().map(|timer| state.timers.remove(&timer));
             return Poll::Ready(());
         }
+        if let Some(known) = this.timer.and_then(|timer| state.timers.get_mut(&timer)) {
+            known.clone_from(context.waker());
+            return Poll::Pending;
+        }
         state.timers_made += 1;
-        let timer = (self.at_ms, state.timers_made);
+        let timer = (this.at_ms, state.timers_made);
         state.timers.insert(timer, context.waker().clone());
-        self.timer = Some(timer);
+        this.timer = Some(timer);
         Poll::Pending
     }
 }

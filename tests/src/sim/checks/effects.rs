@@ -49,7 +49,9 @@ impl Check for Effects {
                 known.said.insert(*relation, number(value));
             }
         }
-        if let Some((_, ok, counted)) = known.exited.filter(|(run, ..)| *run == record.run) {
+        if let Some((_, ok, counted)) =
+            known.exited.filter(|(run, ..)| *run == record.run && record.operation.runs_charm())
+        {
             let told = record.writes.state.get(COUNTER).cloned().flatten().map(|value| number(&value));
             if !ok || told != counted {
                 let run = record.run;

@@ -1,7 +1,7 @@
 //! Which records count as done: at once, unless they hold a write that may be refused; then when it was answered.
 
 use state::names::Uuid;
-use state::unit::local::Event;
+use state::unit::local::{Event, Local, Step};
 use state::unit::record::Record;
 use std::collections::BTreeMap;
 
@@ -35,8 +35,12 @@ impl Ledger {
     }
 
     /// Another journal begins here: nothing waits in it but what its memory says.
-    pub fn begin(&mut self, unit: Uuid) {
+    pub fn begin(&mut self, unit: Uuid, memory: &Local) {
         self.0.remove(&unit);
+        if let Step::Unanswered { sequence, .. } = &memory.step {
+            let waiting = memory.outbox.iter().find(|record| record.sequence == *sequence);
+            self.0.extend(waiting.map(|record| (unit, record.clone())));
+        }
     }
 
     pub fn copy(&mut self, from: Uuid, to: Uuid) {

@@ -223,7 +223,7 @@ impl Checks {
     }
 
     fn begin(&mut self, folder: Uuid, memory: &Local) {
-        self.ledger.begin(folder);
+        self.ledger.begin(folder, memory);
         self.ask(|check, _| check.begin(folder, memory));
     }
 

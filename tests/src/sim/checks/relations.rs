@@ -50,7 +50,7 @@ impl Relation {
             RelationEvent::Changed { unit, version } => {
                 let seen = self.members.insert(unit.clone(), Some(*version));
                 hold(seen.is_some(), "only joined units change");
-                let newer = seen.flatten().is_none_or(|seen| seen < *version || restored && seen != *version);
+                let newer = restored || seen.flatten().is_none_or(|seen| seen < *version);
                 hold(newer, "each changed shows a newer version (I6)");
                 self.owed = None;
             }
@@ -78,7 +78,8 @@ impl Check for Relations {
         match &record.operation {
             Operation::EnterScope { relation, uuid, .. } => {
                 let known = relations.entry(*relation).or_default();
-                if known.uuid != *uuid {
+                // what a restored store knows again begins again
+                if known.uuid != *uuid || (known.broken && self.restored) {
                     *known = Relation { uuid: *uuid, ..Relation::default() };
                 }
             }

@@ -18,7 +18,9 @@ impl Check for Views {
     fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
         match fact {
             // another agent begins with what was kept, which may be older
-            Fact::Loaded { folder: unit, .. } => drop(self.0.remove(unit)),
+            Fact::Loaded { folder: unit, .. } | Fact::Begins { folder: unit, .. } => {
+                drop(self.0.remove(unit))
+            }
             Fact::Recorded { folder: unit, events, .. } => {
                 let began = events.iter().filter_map(|event| match event {
                     Event::Began(run) => run.position,
