@@ -70,6 +70,10 @@ struct Executing {
 struct Facts {
     view: Option<Snapshot>,
     epoch: Option<u64>,
+    /// Where the store was when this session was opened. What the memory rests on was there: an older view, kept
+    /// from before, would show as gone what has come since.
+    attached_at: Option<Position>,
+    /// When the controller last showed where it is.
     heard_ms: Option<u64>,
     outage: Outage,
     lease: Option<Lease>,
@@ -153,6 +157,11 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
         look(&self.local.borrow())
     }
 
+    /// A look at what the controller last showed, for the simulator's checks.
+    pub fn with_view<T>(&self, look: impl FnOnce(Option<&Snapshot>) -> T) -> T {
+        look(self.facts.borrow().view.as_ref())
+    }
+
     fn now(&self) -> Now {
         let facts = self.facts.borrow();
         let since_boot_ms = self.clock.since_boot_ms();
@@ -164,7 +173,10 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
             hook_lock: self.hook_lock.get(),
             orphan_gone: facts.orphan_gone,
             attached: facts.epoch.is_some(),
-            link_age_ms: facts.heard_ms.map(|heard| since_boot_ms.saturating_sub(heard)),
+            link_age_ms: facts
+                .heard_ms
+                .filter(|_| facts.is_current())
+                .map(|heard| since_boot_ms.saturating_sub(heard)),
             leads: facts.leads(since_boot_ms),
             claimed: facts.claimed,
             idle_ms: since_boot_ms.saturating_sub(facts.last_end_ms),
@@ -443,7 +455,6 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
             Err(error) if error.code == ErrorCode::Blocked => return Err(self.other_session(error)),
             Err(error) => return Err(error.into()),
         };
-        self.heard();
         let mut forked = None;
         self.save_what(|local| {
             let session = Session {
@@ -468,6 +479,7 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
         }
         let mut facts = self.facts.borrow_mut();
         facts.epoch = Some(answer.epoch);
+        facts.attached_at = Some(Position { history: answer.history, revision: answer.revision });
         // a view of another history says nothing about this one
         facts.view.take_if(|view| view.position.history != answer.history);
         drop(facts);
@@ -494,7 +506,6 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
         let conditional = record.is_conditional();
         let operation = record.operation.clone();
         let committed = self.api.commit(Commit { epoch, record }).await?;
-        self.heard();
         for dropped in &committed.dropped {
             tracing::warn!("record {sequence}: {dropped}");
         }
@@ -543,7 +554,6 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
         let (run, text) = (report.run, report.executing.clone());
         let last = report.said.last().map(|said| said.call);
         self.api.report(report).await?;
-        self.heard();
         let mut facts = self.facts.borrow_mut();
         facts.executing_shown = text;
         if facts.executing.as_ref().is_some_and(|executing| executing.run == run) && last.is_some() {
@@ -671,7 +681,6 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
             let sent_ms = self.clock.since_boot_ms();
             let again_ms = match self.api.claim(Claim { epoch, release: false }).await {
                 Ok(claimed) => {
-                    self.heard();
                     let lease = Lease { generation: claimed.generation, until_ms: sent_ms + claimed.term_ms };
                     let mut facts = self.facts.borrow_mut();
                     facts.lease = claimed.granted.then_some(lease);
@@ -701,6 +710,16 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
 impl Facts {
     fn leads(&self, now_ms: u64) -> Option<u64> {
         self.lease.filter(|lease| now_ms + PROMISE_MS <= lease.until_ms).map(|lease| lease.generation)
+    }
+
+    /// The view is no older than what the memory may rest on.
+    fn is_current(&self) -> bool {
+        match (&self.view, self.attached_at) {
+            (Some(view), Some(at)) => {
+                view.position.history == at.history && view.position.revision >= at.revision
+            }
+            (None, _) | (_, None) => false,
+        }
     }
 
     /// Nobody leads: worth asking before the next renewal. Not while the own grant is on its way into the view.

@@ -25,6 +25,8 @@ pub struct Attached {
     pub digest: String,
     /// The unit's memory as of that record; none = the controller knows of nothing.
     pub replica: Option<Local>,
+    /// The store's revision at that moment: the memory may rest on it, so an older view is not acted on (I48).
+    pub revision: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -63,14 +63,14 @@ impl<S: Store, O: Outside> UnitApi for Session<S, O> {
         self.refuse_beside_another(model, unit, attach.nonce).await?;
         let Attach { nonce, epoch } = attach;
         let attached = self.controller.run(move |draft| session::attach(draft, model, unit, nonce, epoch));
-        let attached = attached.await?.answer;
+        let (attached, revision) = attached.await.map(|committed| (committed.answer, committed.revision))?;
         self.controller.presence.executes(unit, None, self.controller.outside.monotonic_ms());
         let history = self.controller.store.history();
         let (sequence, digest, replica) = match attached.replica {
             Some(replica) => (replica.sequence, replica.digest, Some(replica.local)),
             None => (0, String::new(), None),
         };
-        Ok(Attached { history, epoch: attached.epoch, sequence, digest, replica })
+        Ok(Attached { history, epoch: attached.epoch, sequence, digest, replica, revision })
     }
 
     async fn commit(&self, commit: Commit) -> Result<Committed, ApiError> {

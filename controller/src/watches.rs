@@ -38,6 +38,9 @@ struct Cursor<S, O> {
     agent: Uuid,
     position: Position,
     heartbeat_ms: u64,
+    /// The reader knows that it is where the store is. One that resumes is told so once, at once: until then it
+    /// cannot tell an old view from a quiet store.
+    told: bool,
 }
 
 enum Step {
@@ -50,7 +53,7 @@ enum Step {
 impl<S: Store, O: Outside> Cursor<S, O> {
     fn new(controller: Arc<Controller<S, O>>, agent: Uuid, position: Position) -> Cursor<S, O> {
         let heartbeat_ms = controller.outside.monotonic_ms() + api::HEARTBEAT_MS;
-        Cursor { controller, agent, position, heartbeat_ms }
+        Cursor { controller, agent, position, heartbeat_ms, told: true }
     }
 
     /// Something is about to be sent to the reader, which has taken what came before: it is there.
@@ -71,6 +74,9 @@ impl<S: Store, O: Outside> Cursor<S, O> {
                     |entries: Vec<crate::store::Change>| entries.into_iter().map(|entry| entry.key).collect();
                 return Step::Revisions(changes.into_iter().map(|c| (c.revision, keys(c.entries))).collect());
             }
+            if !std::mem::replace(&mut self.told, true) {
+                return Step::Heartbeat;
+            }
             if !self.controller.past_or(self.position.revision, self.heartbeat_ms).await {
                 return Step::Heartbeat;
             }
@@ -84,7 +90,7 @@ pub struct UnitWatch<S, O> {
     model: Model,
     epoch: u64,
     /// What was shown up to the cursor's position; none = a whole view is next.
-    shown: Option<view::Shown>,
+    shown: Option<Arc<view::Shown>>,
     ahead: VecDeque<(u64, Vec<String>)>,
     removed: bool,
     /// Open as long as this is.
@@ -101,7 +107,7 @@ impl<S: Store, O: Outside> UnitWatch<S, O> {
         let shown = match from {
             Some(from) => {
                 let shown = controller.store.read_at(stored(from), move |reader| {
-                    view::full(reader, model, unit).map(|view| view.shown)
+                    view::full(reader, model, unit).map(|view| Arc::new(view.shown))
                 });
                 shown.await.ok().flatten()
             }
@@ -109,7 +115,8 @@ impl<S: Store, O: Outside> UnitWatch<S, O> {
         };
         let position = from.unwrap_or_default();
         let stream = controller.presence.stream(unit);
-        let cursor = Cursor::new(controller, unit, position);
+        let mut cursor = Cursor::new(controller, unit, position);
+        cursor.told = from.is_none();
         let ahead = VecDeque::new();
         let watch = UnitWatch { cursor, model, epoch, shown, ahead, removed: false, _stream: stream };
         watch.check_epoch().await?;
@@ -130,6 +137,12 @@ impl<S: Store, O: Outside> UnitWatch<S, O> {
         match fate {
             view::Fate::Tombstone => Err(removed()),
             view::Fate::Unknown => Err(unauthorised()),
+            view::Fate::Known(_) if newest < epoch => {
+                // the store was restored from an older copy, see `state::model::session`
+                let text =
+                    format!("epoch {epoch} was not granted here (the newest is {newest}): attach again");
+                Err(ApiError::new(ErrorCode::Gap, text))
+            }
             view::Fate::Known(_) if newest != epoch || epoch == 0 => {
                 let text =
                     format!("a newer agent of this unit has attached (epoch {newest}, this one is {epoch})");
@@ -146,7 +159,7 @@ impl<S: Store, O: Outside> UnitWatch<S, O> {
         let mut view = view.ok_or_else(removed)?;
         view.delta.position.history = self.cursor.controller.store.history();
         self.cursor.position = view.delta.position;
-        self.shown = Some(view.shown);
+        self.shown = Some(Arc::new(view.shown));
         self.ahead.clear();
         Ok(view.delta)
     }
@@ -169,7 +182,9 @@ impl<S: Store, O: Outside> UnitWatch<S, O> {
             .store
             .read_at(stored(position), move |reader| view::delta(reader, &shown, &keys));
         let Ok(changes) = changes.await else {
+            // the log lost this revision while its reader lagged: what was to follow it is of no use either
             self.shown = None;
+            self.ahead.clear();
             return Ok(None);
         };
         self.cursor.position = position;
@@ -177,7 +192,7 @@ impl<S: Store, O: Outside> UnitWatch<S, O> {
             return Ok(None);
         }
         if let Some(shown) = &mut self.shown {
-            shown.take(&changes);
+            Arc::make_mut(shown).take(&changes);
         }
         self.removed = changes.contains(&Change::Removed);
         Ok(Some(Delta { position, full: false, changes }))

@@ -21,24 +21,29 @@ impl std::error::Error for BadName {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Uuid(pub u128);
 
+/// Where a uuid's text has its dashes.
+const DASHES: [usize; 4] = [8, 13, 18, 23];
+
 impl fmt::Display for Uuid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let n = self.0;
-        let (a, b, c) = ((n >> 96) as u32, (n >> 80) as u16, (n >> 64) as u16);
-        let (d, e) = ((n >> 48) as u16, n as u64 & 0xffff_ffff_ffff);
-        write!(f, "{a:08x}-{b:04x}-{c:04x}-{d:04x}-{e:012x}")
+        let mut text = [b'-'; 36];
+        let places = (0..36).filter(|at| !DASHES.contains(at));
+        for (nibble, at) in places.enumerate() {
+            text[at] = b"0123456789abcdef"[(self.0 >> (124 - 4 * nibble)) as usize & 15];
+        }
+        f.write_str(std::str::from_utf8(&text).map_err(|_| fmt::Error)?)
     }
 }
 
 impl FromStr for Uuid {
     type Err = BadName;
     fn from_str(text: &str) -> Result<Self, BadName> {
-        let bad = || BadName(format!("{text:?} is not a uuid"));
-        let hyphens = text.char_indices().filter(|(_, c)| *c == '-').map(|(i, _)| i);
-        if text.len() != 36 || !hyphens.eq([8, 13, 18, 23]) {
-            return Err(bad());
-        }
-        u128::from_str_radix(&text.replace('-', ""), 16).map(Uuid).map_err(|_| bad())
+        let bytes = text.as_bytes();
+        let dashed = bytes.len() == 36 && DASHES.iter().all(|at| bytes[*at] == b'-');
+        let places = (0..36).filter(|at| !DASHES.contains(at));
+        let digit = |at: usize| char::from(bytes[at]).to_digit(16);
+        let number = dashed.then(|| places.map(digit).try_fold(0, |n, d| Some(n << 4 | u128::from(d?))));
+        number.flatten().map(Uuid).ok_or_else(|| BadName(format!("{text:?} is not a uuid")))
     }
 }
 
@@ -144,7 +149,15 @@ mod tests {
         }
         let uuid = "5f3a1c2e-7d64-4a0b-9c11-0e6b8f2d9a10";
         assert_eq!(uuid.parse::<Uuid>().map(|u| u.to_string()), Ok(uuid.to_owned()));
-        assert!("5f3a1c2e7d644a0b9c110e6b8f2d9a10".parse::<Uuid>().is_err());
+        for bad in [
+            "5f3a1c2e7d644a0b9c110e6b8f2d9a10",
+            "5f3a1c2e-7d64-4a0b-9c11-0e6b8f2d9a1",
+            "5f3a1c2e-7d64-4a0b-9c11-0e6b8f2d9a1-",
+            "+f3a1c2e-7d64-4a0b-9c11-0e6b8f2d9a10",
+            "5f3a1c2e-7d64-4a0b-9c11-0e6b8f2d9aé",
+        ] {
+            assert!(bad.parse::<Uuid>().is_err(), "{bad}");
+        }
     }
 
     #[test]

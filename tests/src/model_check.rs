@@ -12,6 +12,7 @@ use state::model::draft::{Draft, Reader, Revision, Stored, read, read_all};
 use state::model::invariants::violations;
 use state::model::keys::{Model, last_id};
 use state::model::refusal::Refusal;
+use state::model::text::Text;
 use state::model::view;
 use state::model::{application, cleanup, hook_commit, leadership, machine, model, relation, session, unit};
 use state::names::{UnitName, Uuid};
@@ -72,7 +73,7 @@ struct State {
 }
 
 #[derive(Clone, Default)]
-struct Documents(BTreeMap<Arc<str>, Arc<str>>);
+struct Documents(BTreeMap<Arc<str>, Text>);
 
 impl Reader for Documents {
     fn revision(&self) -> Revision {
@@ -80,16 +81,14 @@ impl Reader for Documents {
     }
     fn get(&self, key: &str) -> Option<Stored> {
         let value = self.0.get(key)?;
-        Some(Stored { key: key.to_owned(), revision: 1, value: value.to_string() })
+        Some(Stored { key: key.to_owned(), revision: 1, value: value.clone() })
     }
     fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<Stored> {
         let from: Arc<str> = prefix.max(after).into();
         let range = self.0.range(from..);
         let range = range.skip_while(|(key, _)| &***key <= after);
         let below = range.take_while(|(key, _)| key.starts_with(prefix)).take(limit);
-        below
-            .map(|(key, value)| Stored { key: key.to_string(), revision: 1, value: value.to_string() })
-            .collect()
+        below.map(|(key, value)| Stored { key: key.to_string(), revision: 1, value: value.clone() }).collect()
     }
 }
 

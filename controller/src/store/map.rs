@@ -10,6 +10,7 @@ use super::{
     RunError, Store, Undo, from,
 };
 use state::model::draft::{Conflict, Draft, Reader, Revision, Stored, Txn};
+use state::model::text::Text;
 use state::names::Uuid;
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
@@ -28,7 +29,7 @@ struct Commit {
 #[derive(Clone, Default)]
 struct Documents {
     revision: Revision,
-    by_key: Arc<BTreeMap<String, (Revision, Arc<str>)>>,
+    by_key: Arc<BTreeMap<String, (Revision, Text)>>,
 }
 
 impl Reader for Documents {
@@ -46,8 +47,8 @@ impl Reader for Documents {
     }
 }
 
-fn stored((key, (revision, value)): (&String, &(Revision, Arc<str>))) -> Stored {
-    Stored { key: key.clone(), revision: *revision, value: value.to_string() }
+fn stored((key, (revision, value)): (&String, &(Revision, Text))) -> Stored {
+    Stored { key: key.clone(), revision: *revision, value: value.clone() }
 }
 
 #[derive(Clone)]
@@ -106,6 +107,11 @@ impl Map {
         self.0.contents.lock().expect("no caller panics while it holds the contents")
     }
 
+    /// Looks at the newest documents without giving way: for the simulator's checks.
+    pub fn look<T>(&self, view: impl FnOnce(&dyn Reader) -> T) -> T {
+        view(&self.documents())
+    }
+
     fn documents(&self) -> Documents {
         self.contents().documents.clone()
     }
@@ -129,11 +135,12 @@ impl Contents {
                 continue;
             }
             let by_key = Arc::make_mut(&mut self.documents.by_key);
-            match value {
-                Some(value) => by_key.insert(key.clone(), (revision, value.as_str().into())),
+            let value = value.clone().map(Text::from);
+            match &value {
+                Some(value) => by_key.insert(key.clone(), (revision, value.clone())),
                 None => by_key.remove(key),
             };
-            entries.push(Change { key: key.clone(), value: value.clone() });
+            entries.push(Change { key: key.clone(), value });
             undo.push(Undo { key: key.clone(), before });
         }
         if entries.is_empty() {

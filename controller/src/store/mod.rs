@@ -12,6 +12,7 @@ pub mod map;
 pub mod sqlite;
 
 use state::model::draft::{Conflict, Draft, Reader, Revision, Stored, TooLarge, Txn};
+use state::model::text::Text;
 use state::names::Uuid;
 pub use state::unit::snapshot::Position;
 use std::collections::BTreeMap;
@@ -30,7 +31,7 @@ pub const CHANGES_KEPT: u64 = 10_000;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     pub key: String,
-    pub value: Option<String>,
+    pub value: Option<Text>,
 }
 
 /// All that one commit changed, in key order. Never empty.

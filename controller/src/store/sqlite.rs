@@ -24,6 +24,7 @@ use super::{
 use opening::Opened;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, Transaction, TransactionBehavior, params};
 use state::model::draft::{Draft, Reader, Revision, Stored, Txn};
+use state::model::text::Text;
 use state::names::Uuid;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -154,7 +155,7 @@ impl Reader for Newest<'_> {
 
 fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
     let revision: i64 = row.get(1)?;
-    Ok(Stored { key: row.get(0)?, revision: revision as u64, value: row.get(2)? })
+    Ok(Stored { key: row.get(0)?, revision: revision as u64, value: row.get::<_, String>(2)?.into() })
 }
 
 /// The connections for reading, lent to one read at a time.
@@ -214,7 +215,8 @@ fn undo_since(connection: &Connection, revision: Revision) -> rusqlite::Result<V
         let before: Option<i64> = row.get(1)?;
         let value: Option<String> = row.get(2)?;
         let before = before.zip(value);
-        let before = before.map(|(at, value)| Stored { key: key.clone(), revision: at as u64, value });
+        let before =
+            before.map(|(at, value)| Stored { key: key.clone(), revision: at as u64, value: value.into() });
         Ok(Undo { key, before })
     })?;
     rows.collect()
@@ -239,7 +241,8 @@ fn changes_since(
             all.push(Changes { revision, entries: Vec::new() });
         }
         let entries = &mut all.last_mut().expect("one was just made sure of").entries;
-        entries.push(Change { key: row.get(1)?, value: row.get(2)? });
+        let value: Option<String> = row.get(2)?;
+        entries.push(Change { key: row.get(1)?, value: value.map(Text::from) });
     }
     Ok(all)
 }

@@ -75,7 +75,7 @@ async fn write(store: &impl Store, documents: &[(&str, Option<u64>)]) -> Revisio
 }
 
 fn stored(key: &str, revision: Revision, value: u64) -> Stored {
-    Stored { key: key.to_owned(), revision, value: value.to_string() }
+    Stored { key: key.to_owned(), revision, value: value.to_string().into() }
 }
 
 async fn scan(store: &impl Store, prefix: &'static str) -> Vec<Stored> {
@@ -180,7 +180,7 @@ async fn removing_what_is_absent_is_no_change<S: Store, G>(open: impl Fn(u64) ->
     assert_eq!(write(&store, &[("m/a", None)]).await, 0);
     assert_eq!(write(&store, &[("m/a", None), ("m/b", Some(1))]).await, 1);
     assert_eq!(write(&store, &[("m/a", None)]).await, 1);
-    let entries = vec![Change { key: "m/b".to_owned(), value: Some("1".to_owned()) }];
+    let entries = vec![Change { key: "m/b".to_owned(), value: Some("1".to_owned().into()) }];
     assert_eq!(store.changes_after(at(&store, 0), 10).await, Ok(vec![Changes { revision: 1, entries }]));
 }
 
@@ -216,7 +216,7 @@ async fn a_transaction_past_its_bound_leaves_nothing<S: Store, G>(open: impl Fn(
 }
 
 fn change(key: &str, value: Option<u64>) -> Change {
-    Change { key: key.to_owned(), value: value.map(|v| v.to_string()) }
+    Change { key: key.to_owned(), value: value.map(|v| v.to_string().into()) }
 }
 
 async fn changes_come_in_order_once_and_with_deletions<S: Store, G>(open: impl Fn(u64) -> (S, G)) {
@@ -311,17 +311,17 @@ async fn every_older_revision_reads_as_it_was<S: Store, G>(open: impl Fn(u64) ->
         }
         // What is there plus what changed since is what is there now.
         let mut values: BTreeMap<String, String> =
-            model.values().map(|s| (s.key.clone(), s.value.clone())).collect();
+            model.values().map(|s| (s.key.clone(), s.value.to_string())).collect();
         for Change { key, value } in
             store.changes_after(position, usize::MAX).await.expect("kept").into_iter().flat_map(|c| c.entries)
         {
             match value {
-                Some(value) => values.insert(key, value),
+                Some(value) => values.insert(key, value.to_string()),
                 None => values.remove(&key),
             };
         }
         let now: BTreeMap<String, String> =
-            past[120].values().map(|s| (s.key.clone(), s.value.clone())).collect();
+            past[120].values().map(|s| (s.key.clone(), s.value.to_string())).collect();
         assert_eq!(values, now);
     }
 }

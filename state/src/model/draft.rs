@@ -1,7 +1,8 @@
 //! A draft: reads are recorded and become the precondition, writes are collected. Nobody writes assertions by hand
 //! (design 5).
 
-use serde::{Serialize, de::DeserializeOwned};
+use super::text::{Document, Text};
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::marker::PhantomData;
@@ -50,7 +51,7 @@ impl<T> fmt::Display for Key<T> {
 pub struct Stored {
     pub key: String,
     pub revision: Revision,
-    pub value: String,
+    pub value: Text,
 }
 
 /// All documents as of one revision. Engines implement it; `Draft` and the views read through it.
@@ -63,12 +64,12 @@ pub trait Reader {
 }
 
 /// Reads one document outside a transaction (views, status).
-pub fn read<T: DeserializeOwned>(reader: &dyn Reader, key: &Key<T>) -> Option<T> {
+pub fn read<T: Document>(reader: &dyn Reader, key: &Key<T>) -> Option<T> {
     reader.get(key.text()).map(|stored| parse(&stored))
 }
 
 /// Reads all documents below `prefix`, in key order: key and document. For views and status, never in a transition.
-pub fn read_all<T: DeserializeOwned>(reader: &dyn Reader, prefix: &str) -> Vec<(String, T)> {
+pub fn read_all<T: Document>(reader: &dyn Reader, prefix: &str) -> Vec<(String, T)> {
     let stored = reader.scan(prefix, "", usize::MAX);
     stored
         .into_iter()
@@ -79,8 +80,10 @@ pub fn read_all<T: DeserializeOwned>(reader: &dyn Reader, prefix: &str) -> Vec<(
         .collect()
 }
 
-fn parse<T: DeserializeOwned>(stored: &Stored) -> T {
-    serde_json::from_str(&stored.value)
+fn parse<T: Document>(stored: &Stored) -> T {
+    stored
+        .value
+        .parse()
         .unwrap_or_else(|e| panic!("stored documents are what this program wrote: {}: {e}", stored.key))
 }
 
@@ -165,7 +168,7 @@ impl<'r> Draft<'r> {
     }
 
     /// Reads one document; its revision (or absence) becomes part of the precondition.
-    pub fn get<T: DeserializeOwned>(&mut self, key: &Key<T>) -> Option<T> {
+    pub fn get<T: Document>(&mut self, key: &Key<T>) -> Option<T> {
         if let Some(written) = self.txn.writes.get(key.text()) {
             let value = written.as_ref()?;
             return Some(serde_json::from_str(value).expect("a draft reads back what it wrote"));
@@ -176,12 +179,12 @@ impl<'r> Draft<'r> {
     }
 
     /// Reads without recording: only for what cannot change unless something recorded changes in the same commit.
-    pub fn glance<T: DeserializeOwned>(&self, key: &Key<T>) -> Option<T> {
+    pub fn glance<T: Document>(&self, key: &Key<T>) -> Option<T> {
         read(self.reader, key)
     }
 
     /// The revision of a document as read; 0 = absent or written in this draft.
-    pub fn revision_of<T: DeserializeOwned>(&mut self, key: &Key<T>) -> Revision {
+    pub fn revision_of<T: Document>(&mut self, key: &Key<T>) -> Revision {
         if self.txn.writes.contains_key(key.text()) {
             return 0;
         }
@@ -241,7 +244,7 @@ impl<'r> Draft<'r> {
 
     /// Up to `limit` (at least 1, at most [`PAGE_MAX`]) documents below `prefix` after `after`, committed ones only: a page is
     /// read before its members are written. The page as a whole becomes part of the precondition.
-    pub fn page<T: DeserializeOwned>(&mut self, prefix: &str, after: &str, limit: usize) -> Vec<(String, T)> {
+    pub fn page<T: Document>(&mut self, prefix: &str, after: &str, limit: usize) -> Vec<(String, T)> {
         let limit = limit.clamp(1, PAGE_MAX);
         let present = self.reader.scan(prefix, after, limit);
         let until = (present.len() == limit).then(|| present.last().map(|s| s.key.clone())).flatten();
@@ -292,7 +295,7 @@ mod tests {
         }
         fn get(&self, key: &str) -> Option<Stored> {
             let revision = *self.0.get(key)?;
-            Some(Stored { key: key.to_owned(), revision, value: revision.to_string() })
+            Some(Stored { key: key.to_owned(), revision, value: revision.to_string().into() })
         }
         fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<Stored> {
             let inside = self.0.keys().filter(|key| key.starts_with(prefix) && **key > after);

@@ -3,14 +3,14 @@
 
 use super::draft::{Draft, Key, Reader, read};
 use super::keys::{Model, RelationDoc, UnitDoc, last_id};
+use super::text::Document;
 use crate::life::Life;
 use crate::names::Uuid;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// Reads of a draft (recorded) or of a reader (views): what is derived must come out the same.
 pub trait Documents {
-    fn document<T: DeserializeOwned>(&mut self, key: &Key<T>) -> Option<T>;
+    fn document<T: Document>(&mut self, key: &Key<T>) -> Option<T>;
     /// Up to `limit` committed keys below `prefix`, in order.
     fn keys(&mut self, prefix: &str, limit: usize) -> Vec<String>;
 
@@ -21,7 +21,7 @@ pub trait Documents {
 }
 
 impl Documents for Draft<'_> {
-    fn document<T: DeserializeOwned>(&mut self, key: &Key<T>) -> Option<T> {
+    fn document<T: Document>(&mut self, key: &Key<T>) -> Option<T> {
         self.get(key)
     }
     fn keys(&mut self, prefix: &str, limit: usize) -> Vec<String> {
@@ -30,7 +30,7 @@ impl Documents for Draft<'_> {
 }
 
 impl Documents for &dyn Reader {
-    fn document<T: DeserializeOwned>(&mut self, key: &Key<T>) -> Option<T> {
+    fn document<T: Document>(&mut self, key: &Key<T>) -> Option<T> {
         read(*self, key)
     }
     fn keys(&mut self, prefix: &str, limit: usize) -> Vec<String> {

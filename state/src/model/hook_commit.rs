@@ -13,8 +13,8 @@
 //!
 //! A refusal refuses all writes of its record; what was said, the outcome and the answer are stored all the same.
 
-use super::draft::Draft;
-use super::keys::{Model, OpenPortsDoc, ReplicaDoc, UnitDoc};
+use super::draft::{Draft, PAGE_MAX};
+use super::keys::{Model, OpenPortsDoc, ReplicaDoc, UnitDoc, last_id};
 use super::machine::UNITS_MAX;
 use super::refusal::{Code, Refusal};
 use super::{action, leadership, relation, said, session, unit};
@@ -288,6 +288,12 @@ fn effects(draft: &mut Draft, model: Model, of: &Of, after: &Local, dropped: &mu
 /// of and the store does not know is dropped; the unit sees it missing and departs from it.
 fn restate(draft: &mut Draft, model: Model, of: &Of, dropped: &mut Vec<String>) {
     let Some(memory) = &of.record.memory else { return };
+    let known = |id: &Uuid| memory.relations.values().any(|relation| relation.uuid == *id);
+    let scopes = draft.page::<()>(&model.scopes_of(of.id), "", PAGE_MAX);
+    // what it had left when the store was lost it leaves again: nobody else would, and it could never be Dead
+    for left in scopes.iter().filter_map(|(key, ())| last_id(key)).filter(|id| !known(id)) {
+        relation::leave_scope(draft, model, of.id, left);
+    }
     for (number, mine) in &memory.relations {
         if let Err(refusal) = relation::enter_scope(draft, model, of.id, mine.uuid, &mine.bag) {
             dropped.push(format!("relation {number}: {}", refusal.message));

@@ -7,9 +7,9 @@ use super::keys::{
     ActionDoc, ApplicationDoc, BagDoc, GLOBAL, GrantDoc, MachineDoc, Model, OpenPortsDoc, RelationDoc,
     ScopeDoc, UnitDoc, last_id,
 };
+use super::text::Document;
 use crate::life::Life;
 use crate::names::{UnitName, Uuid};
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// Every promise that one model's documents break; empty when all is well.
@@ -33,12 +33,12 @@ struct Check<'a> {
 
 impl Check<'_> {
     /// All documents of one kind, with the last id of their keys.
-    fn all<T: DeserializeOwned>(&self, kind: &str) -> Vec<(String, Uuid, T)> {
+    fn all<T: Document>(&self, kind: &str) -> Vec<(String, Uuid, T)> {
         let documents = read_all(self.reader, &self.model.all(kind));
         documents.into_iter().filter_map(|(key, doc)| last_id(&key).map(|id| (key, id, doc))).collect()
     }
 
-    fn get<T: DeserializeOwned>(&self, key: &Key<T>) -> Option<T> {
+    fn get<T: Document>(&self, key: &Key<T>) -> Option<T> {
         read(self.reader, key)
     }
 
@@ -53,7 +53,7 @@ impl Check<'_> {
     }
 
     /// The document of `key` must be `expected`.
-    fn points<T: DeserializeOwned + PartialEq>(&mut self, key: &Key<T>, expected: &T) {
+    fn points<T: Document + PartialEq>(&mut self, key: &Key<T>, expected: &T) {
         let there = self.get(key).is_some_and(|value| value == *expected);
         self.hold(there, || format!("I22: {key} does not name what it should"));
     }

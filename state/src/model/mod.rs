@@ -24,6 +24,7 @@ pub mod relation;
 pub mod said;
 mod sequence;
 pub mod session;
+pub mod text;
 pub mod unit;
 pub mod view;
 

@@ -66,6 +66,13 @@ pub fn check_epoch(draft: &mut Draft, model: Model, unit: Uuid, epoch: u64) -> R
     if epoch == newest && epoch > 0 {
         return Ok(());
     }
+    if epoch > newest {
+        // 1. an agent attaches; 2. the store is restored from a copy made before; 3. the agent goes on sending.
+        // Taken for a copy, it would end for good, and nobody would serve the unit. It is to attach again.
+        let text = format!("epoch {epoch} was not granted here (the newest is {newest}): attach again");
+        let expected = draft.get(&model.replica(unit)).map_or(0, |replica| replica.sequence) + 1;
+        return Err(Refusal::new(Code::Gap { expected }, text));
+    }
     Err(newer(newest, epoch))
 }
 

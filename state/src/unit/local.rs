@@ -350,6 +350,7 @@ impl Local {
             self.outbox = vec![record.clone()];
             return;
         }
+        self.note_given_up(record);
         let episode = match std::mem::take(&mut self.step) {
             Step::Started(run) => run.episode,
             Step::Failed(episode) => Some(episode).filter(|episode| record.episode == Some(episode.id)),
@@ -413,7 +414,11 @@ impl Local {
             Outcome::Failed { reason, retry } => self.fail(record, reason, retry.clone(), episode),
             Outcome::Ok | Outcome::Missing | Outcome::Skipped => {
                 let other = episode.filter(|episode| !episode.operation.same_as(&record.operation));
-                self.note_skipped(record);
+                if let (Operation::Hook(hook), false) =
+                    (&record.operation, record.outcome == Outcome::Skipped)
+                {
+                    self.skipped.remove(&hook.name());
+                }
                 self.publish(record);
                 self.advance(record, other.as_ref());
                 self.step = other.map_or(Step::Idle, Step::Failed);
@@ -421,11 +426,11 @@ impl Local {
         }
     }
 
-    fn note_skipped(&mut self, record: &Record) {
-        let Operation::Hook(hook) = &record.operation else { return };
-        if record.outcome != Outcome::Skipped {
-            self.skipped.remove(&hook.name());
-        } else if record.episode.is_some() {
+    /// A skipped record that does not go on with the failure it follows was a person's decision.
+    fn note_given_up(&mut self, record: &Record) {
+        let Step::Failed(episode) = &self.step else { return };
+        let ended = record.episode.is_none() && episode.operation.same_as(&record.operation);
+        if let (true, Outcome::Skipped, Operation::Hook(hook)) = (ended, &record.outcome, &record.operation) {
             self.skipped.insert(hook.name());
         }
     }

@@ -40,7 +40,8 @@ pub struct Now {
     pub orphan_gone: bool,
     /// Disk and replica were compared in this process: a session is open.
     pub attached: bool,
-    /// Since the controller was last heard; none = not in this process.
+    /// Since the controller last showed where it is; none = not in this process, or not yet as far as it was when
+    /// the session was opened.
     pub link_age_ms: Option<u64>,
     /// The generation of the leadership this unit holds for at least 30 s more; none = does not lead, or not known.
     pub leads: Option<u64>,
@@ -149,10 +150,18 @@ fn act(local: &Local, view: Option<&Snapshot>, now: &Now) -> Act {
     }
 }
 
+/// The unit is not going away. One that ran stop or remove is: a store restored from an older copy may show it Alive
+/// again, and nothing begins anew after these (I1).
+fn is_alive(local: &Local, view: &Snapshot) -> bool {
+    view.unit.life.is_alive() && !local.stopped && !local.removed
+}
+
 /// Until when a starting agent gives the controller the time to say what it knows, before it goes on alone.
 fn comparing(local: &Local, now: &Now) -> Option<u64> {
     let until = now.agent_start_ms + COMPARE_MS;
-    (!now.attached && local.epoch > 0 && now.since_boot_ms < until).then_some(until)
+    // attached, and the view has not caught up yet: what it does not show may be newer, and is not gone
+    let compared = now.attached && now.link_age_ms.is_some();
+    (!compared && local.epoch > 0 && now.since_boot_ms < until).then_some(until)
 }
 
 fn no_view(view: Option<&Snapshot>, now: &Now) -> Cause {
@@ -199,8 +208,11 @@ fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, episode: &Ep
         begin(local, view, now, run)
     };
     let refreshed = || refresh(&episode.operation, local, view, now);
-    let again = |cause, open| {
-        let instead = without_running(local, view, now, &episode.operation);
+    let again = |cause, open: Option<Episode>| {
+        let instead = without_running(local, view, now, &episode.operation).map(|act| match act {
+            Act::Settle(record) if open.is_none() => Act::Settle(ending_the_episode(record)),
+            other => other,
+        });
         instead.unwrap_or_else(|| run(refreshed(), cause, open))
     };
     if let Some(mark) = view.and_then(|view| view.resolved.as_ref()).filter(|mark| mark.episode == episode.id)
@@ -210,7 +222,7 @@ fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, episode: &Ep
             // a person ended this episode: failing again is another one
             again("resolved".into(), None)
         } else {
-            Act::Settle(local.record(refreshed(), Outcome::Skipped, now.wall_ms))
+            Act::Settle(ending_the_episode(local.record(refreshed(), Outcome::Skipped, now.wall_ms)))
         };
     }
     if let Some(view) = view {
@@ -271,6 +283,12 @@ fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, episode: &Ep
     wait(due, causes)
 }
 
+/// A person ended the episode. The record does not go on with it: refused, it begins another one; else the same mark
+/// would be found again, and again, as fast as the controller can refuse.
+fn ending_the_episode(record: Record) -> Record {
+    Record { episode: None, ..record }
+}
+
 /// What is done instead of running an operation again: it has no program, or what it was about has gone.
 fn without_running(local: &Local, view: Option<&Snapshot>, now: &Now, operation: &Operation) -> Option<Act> {
     let settle = |operation, outcome| Act::Settle(local.record(operation, outcome, now.wall_ms));
@@ -291,7 +309,7 @@ fn without_running(local: &Local, view: Option<&Snapshot>, now: &Now, operation:
             if view.relations.get(relation).is_some_and(|remote| remote.head.uuid == known.uuid) {
                 return None;
             }
-            let me = Me { name: &local.name, alive: view.unit.life.is_alive() };
+            let me = Me { name: &local.name, alive: is_alive(local, view) };
             match (event, relations::owed(known, None, me)) {
                 // nobody joined a relation that is gone: on to what is left of it (H.115)
                 (RelationEvent::Joined { .. }, Some(Owed::Hook(event))) => {
@@ -345,7 +363,7 @@ fn scatter(unit: Uuid, salt: u64) -> u64 {
 
 /// Nothing is open: what is next, in order (spec A.2). This chain *is* the order of hooks.
 fn idle(local: &Local, view: &Snapshot, now: &Now) -> Act {
-    let alive = view.unit.life.is_alive();
+    let alive = is_alive(local, view);
     let mut waits = Vec::new();
     // the first unit leads before its first hook (spec D.4), and leader-elected comes before the first config-changed,
     // also when the agent was started again in between; without a link nothing waits for it

@@ -1,36 +1,47 @@
 //! `cargo sim`: simulated schedules by seed.
 //!
-//! `--seeds A..B` (default 1..201), `--seed N [--trace]`, `--time 60s`, `--mutants`.
+//! `--seeds A..B` (default 1..201), `--fresh N` (as many seeds from a place that the clock chooses), `--time 60s`,
+//! `--jobs N`; `--seed N [--trace] [--shrink] [--mix NAME=NUMBER,...]`; `--mutants`, `--mutant NAME`.
 
 use anyhow::{Context, Result, bail};
-use std::cell::Cell;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tests::sim::mix::Mix;
 use tests::sim::mutants::Mutant;
 use tests::sim::session::{self, Totals};
+use tests::sim::shrink::{Shrunk, shrink};
 use tests::sim::system;
 
 const SEEDS: (u64, u64) = (1, 201);
 /// Violations shown one by one.
 const SHOWN: usize = 10;
 
-thread_local! {
-    static RUNNING: Cell<u64> = const { Cell::new(0) };
-}
-
 struct Arguments {
     seeds: (u64, u64),
     seed: Option<u64>,
     trace: bool,
+    shrink: bool,
+    mix: Vec<(String, u64)>,
     time: Option<Duration>,
+    jobs: usize,
     mutants: bool,
     mutant: Option<Mutant>,
 }
 
 fn arguments() -> Result<Arguments> {
     let mut all = std::env::args().skip(1);
-    let mut found =
-        Arguments { seeds: SEEDS, seed: None, trace: false, time: None, mutants: false, mutant: None };
+    let jobs = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut found = Arguments {
+        seeds: SEEDS,
+        seed: None,
+        trace: false,
+        shrink: false,
+        mix: Vec::new(),
+        time: None,
+        jobs,
+        mutants: false,
+        mutant: None,
+    };
     while let Some(argument) = all.next() {
         let mut value = || all.next().with_context(|| format!("{argument} wants a value"));
         match argument.as_str() {
@@ -39,21 +50,32 @@ fn arguments() -> Result<Arguments> {
                 let (from, to) = range.split_once("..").context("--seeds wants A..B")?;
                 found.seeds = (from.parse()?, to.parse()?);
             }
+            "--fresh" => {
+                let count: u64 = value()?.parse()?;
+                let from = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs() * 1_000;
+                found.seeds = (from, from + count);
+            }
             "--seed" => found.seed = Some(value()?.parse()?),
             "--trace" => found.trace = true,
+            "--shrink" => found.shrink = true,
+            "--mix" => {
+                for part in value()?.split(',') {
+                    let (name, number) = part.split_once('=').context("--mix wants NAME=NUMBER,...")?;
+                    found.mix.push((name.to_owned(), number.parse()?));
+                }
+            }
             "--time" => {
                 let text = value()?;
                 found.time = Some(Duration::from_secs(text.trim_end_matches('s').parse()?));
             }
+            "--jobs" => found.jobs = value()?.parse::<usize>()?.max(1),
             "--mutants" => found.mutants = true,
             "--mutant" => {
                 let name = value()?;
                 let named = Mutant::ALL.into_iter().find(|mutant| format!("{mutant:?}") == name);
                 found.mutant = Some(named.with_context(|| format!("there is no mutant {name}"))?);
             }
-            other => {
-                bail!("unknown argument {other}; --seeds A..B, --seed N, --trace, --time 60s, --mutants")
-            }
+            other => bail!("unknown argument {other}; see the head of tests/src/bin/sim.rs"),
         }
     }
     Ok(found)
@@ -61,84 +83,117 @@ fn arguments() -> Result<Arguments> {
 
 fn main() -> Result<ExitCode> {
     let arguments = arguments()?;
-    let quiet = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        eprintln!("seed {}: the product panics; replay: cargo sim --seed {0} --trace", RUNNING.get());
-        quiet(panic);
-    }));
+    // a panic of the product is reported as a violation of its seed
+    std::panic::set_hook(Box::new(|_| {}));
     if arguments.mutants {
         return Ok(mutants(arguments.mutant));
     }
     if let Some(seed) = arguments.seed {
-        return Ok(one(seed, &arguments));
+        return one(seed, &arguments);
     }
     Ok(many(&arguments))
 }
 
-fn one(seed: u64, arguments: &Arguments) -> ExitCode {
-    RUNNING.set(seed);
-    let report = system::run(seed, arguments.mutant, arguments.trace);
+fn mix(seed: u64, arguments: &Arguments) -> Result<Mix> {
+    let mut mix = Mix::of(seed, arguments.mutant);
+    for (name, number) in &arguments.mix {
+        *mix.number(name).with_context(|| format!("a mix has no {name}"))? = *number;
+    }
+    Ok(mix)
+}
+
+fn one(seed: u64, arguments: &Arguments) -> Result<ExitCode> {
+    let mix = mix(seed, arguments)?;
+    if arguments.shrink {
+        return Ok(shrunk(seed, mix));
+    }
+    let report = match arguments.trace {
+        true => {
+            drop(std::panic::take_hook());
+            system::run_mixed(seed, mix, true)
+        }
+        false => session::run_mixed(seed, mix),
+    };
     report.story.iter().for_each(|line| println!("{line}"));
     for violation in &report.violations {
         println!("VIOLATION {}: {}", violation.check, violation.what);
     }
     println!(
-        "seed {seed}: {} units, {} hooks, {} commits, {} faults, {} polls, {} violations",
+        "seed {seed}: {} units, {} hooks, {} commits, {} faults, {} polls ({} of them in chaos), {} violations",
         report.units,
         report.hooks,
         report.commits,
         report.faults,
         report.polls,
+        report.chaos_polls,
         report.violations.len()
     );
-    if report.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    Ok(if report.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn shrunk(seed: u64, mix: Mix) -> ExitCode {
+    let Some(Shrunk { mix, report, changed }) = shrink(seed, mix) else {
+        println!("seed {seed}: nothing fails");
+        return ExitCode::SUCCESS;
+    };
+    let faults = Mix::NAMES.iter().filter(|name| mix.clone().number(name).is_some_and(|number| *number > 0));
+    let changed: Vec<String> = changed.iter().map(|(name, number)| format!("{name}={number}")).collect();
+    println!("left of the mix: {}", faults.copied().collect::<Vec<_>>().join(" "));
+    for violation in &report.violations {
+        println!("VIOLATION {}: {}", violation.check, violation.what);
+    }
+    println!("{} polls, {} hooks, {} faults", report.polls, report.hooks, report.faults);
+    println!("replay: cargo sim --seed {seed} --trace --mix {}", changed.join(","));
+    ExitCode::FAILURE
 }
 
 fn many(arguments: &Arguments) -> ExitCode {
-    let (began, mut totals) = (Instant::now(), Totals::default());
-    let (mut seed, to) = arguments.seeds;
+    let began = Instant::now();
+    let (from, to) = arguments.seeds;
     let goes_on = |seed: u64| match arguments.time {
         Some(time) => began.elapsed() < time,
         None => seed < to,
     };
-    while goes_on(seed) {
-        RUNNING.set(seed);
-        totals.add(&session::run(seed, arguments.mutant));
-        seed += 1;
-    }
+    let totals = session::many(from, arguments.jobs, goes_on);
+    report(&totals, from, began.elapsed().as_secs_f64());
+    if totals.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn report(totals: &Totals, from: u64, seconds: f64) {
     for (seed, what) in totals.violations.iter().take(SHOWN) {
-        println!("seed {seed}: {what}\n    replay: cargo sim --seed {seed} --trace");
+        println!("seed {seed}: {what}\n    replay: cargo sim --seed {seed} --trace, or --shrink");
     }
-    let per = |count: u64| count as f64 / totals.schedules.max(1) as f64;
+    let (schedules, violations) = (totals.schedules, totals.violations.len());
+    let per = |count: u64| count as f64 / schedules.max(1) as f64;
+    println!("seeds from {from}; {:.0} % are standard schedules", per(totals.standard) * 100.0);
     println!(
-        "a schedule on average: {:.1} units, {:.0} hooks, {:.0} commits, {:.1} faults, {:.0} polls",
+        "a schedule on average: {:.1} units, {:.0} hooks, {:.0} commits, {:.1} faults, {:.0} polls ({:.0} in chaos)",
         per(totals.units),
         per(totals.hooks),
         per(totals.commits),
         per(totals.faults),
-        per(totals.polls)
+        per(totals.polls),
+        per(totals.chaos_polls)
     );
-    let seconds = began.elapsed().as_secs_f64();
-    let (schedules, violations) = (totals.schedules, totals.violations.len());
+    let hooks = totals.hooks as f64 / seconds;
+    println!("{hooks:.0} hooks/s, {:.0} polls/s", totals.polls as f64 / seconds);
     println!("{schedules} schedules, {violations} violations, {:.1} schedules/s", schedules as f64 / seconds);
-    if violations == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn mutants(only: Option<Mutant>) -> ExitCode {
+    let all: Vec<Mutant> =
+        Mutant::ALL.into_iter().filter(|mutant| only.is_none_or(|only| only == *mutant)).collect();
     let mut survivors = 0;
-    for mutant in Mutant::ALL.into_iter().filter(|mutant| only.is_none_or(|only| only == *mutant)) {
-        match session::kill(mutant, 1) {
+    for mutant in &all {
+        match session::kill(*mutant, 1) {
             Some((seed, what)) => println!("{mutant:?}: seed {seed}, {}: {what}", mutant.target()),
             None => {
                 survivors += 1;
-                println!(
-                    "{mutant:?}: SURVIVES {} seeds unseen by {}",
-                    session::MUTANT_SEEDS,
-                    mutant.target()
-                );
+                let (seeds, target) = (session::MUTANT_SEEDS, mutant.target());
+                println!("{mutant:?}: SURVIVES {seeds} seeds unseen by {target}");
             }
         }
     }
-    println!("{} mutants, {survivors} survivors", Mutant::ALL.len());
+    println!("{} mutants, {survivors} survivors", all.len());
     if survivors == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -2,14 +2,15 @@
 //! it, holds the machine's hook lock, and is adopted by the next agent from the calls that were written down.
 
 use crate::sim::checks::Fact;
-use crate::sim::machine::Machine;
+use crate::sim::disk::Place;
 use crate::sim::mutants::Mutant;
 use crate::sim::script;
 use crate::sim::world::World;
 use agent::ports::{Charms, Ending};
 use commands::{Inputs, Outcome, Reply};
+use hook_client::reconnect::WAIT_MS_MAX;
 use state::charm::Charm;
-use state::names::{UnitName, Uuid};
+use state::names::Uuid;
 use state::unit::hook::HookContext;
 use state::unit::local::Run;
 use state::unit::operation::CharmRef;
@@ -33,6 +34,8 @@ struct Talk {
     asked: Option<(usize, String, Vec<String>)>,
     calls: usize,
     answer: Option<Reply>,
+    /// Agents that answer: at most one.
+    serving: u32,
     exit: Option<Exit>,
     killed: bool,
     /// The machine's hook lock, for as long as the process lives.
@@ -41,6 +44,7 @@ struct Talk {
 
 /// A hook's process.
 pub struct Process {
+    world: World,
     run: u64,
     talk: Mutex<Talk>,
     changed: Notify,
@@ -54,7 +58,7 @@ impl Process {
         self.talk.lock().expect("one thread")
     }
 
-    /// Calls a tool, for as long as it takes an agent to answer; none = killed.
+    /// Calls a tool. None: killed, or no agent answered for as long as a tool tries.
     pub async fn call(&self, tool: &str, args: &[&str]) -> Option<Reply> {
         {
             let mut talk = self.talk();
@@ -74,7 +78,14 @@ impl Process {
                     return Some(answer);
                 }
             }
-            changed.await;
+            let tried = self.world.sleep(u64::from(WAIT_MS_MAX));
+            tokio::select! {
+                biased;
+                () = changed => {}
+                () = tried => if self.talk().serving == 0 {
+                    return None;
+                }
+            }
         }
     }
 
@@ -87,12 +98,15 @@ impl Process {
         talk.exit.is_none() && !talk.killed
     }
 
-    fn kill(&self) {
+    /// `keeps_lock`: a planted fault; the lock is taken for ever.
+    fn kill(&self, keeps_lock: bool) {
         let mut talk = self.talk();
         talk.killed = true;
         let lock = talk.lock.take();
         drop(talk);
-        drop(lock);
+        if keeps_lock {
+            std::mem::forget(lock);
+        }
         self.changed.notify_waiters();
     }
 }
@@ -110,15 +124,26 @@ struct State {
 #[derive(Clone)]
 pub struct SimCharms {
     world: World,
-    unit: Uuid,
-    name: UnitName,
-    machine: Machine,
+    at: Place,
     state: Arc<Mutex<State>>,
 }
 
 impl SimCharms {
-    pub fn new(world: World, unit: Uuid, name: UnitName, machine: Machine) -> SimCharms {
-        SimCharms { world, unit, name, machine, state: Arc::default() }
+    pub fn new(world: World, at: Place) -> SimCharms {
+        SimCharms { world, at, state: Arc::default() }
+    }
+
+    /// The same charm in another folder; what runs is not copied.
+    pub fn copy(&self, folder: Uuid) -> SimCharms {
+        let state = State { charm: self.state().charm.clone(), ..State::default() };
+        let at = Place { folder, ..self.at.clone() };
+        SimCharms { world: self.world.clone(), at, state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// The folder is gone, and what ran in it.
+    pub fn lose(&self) {
+        self.kill_process();
+        *self.state() = State::default();
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -129,8 +154,8 @@ impl SimCharms {
     pub fn kill_process(&self) {
         let process = self.state().process.clone();
         if let Some(process) = process.filter(|process| process.is_alive()) {
-            process.kill();
-            self.world.note(Fact::HookEnded { unit: self.unit, run: process.run });
+            process.kill(self.world.mix().has(Mutant::LockOutlivesHook));
+            self.world.note(Fact::HookEnded { folder: self.at.folder, run: process.run });
         }
     }
 
@@ -148,6 +173,7 @@ impl SimCharms {
         mut said: Vec<Said>,
         (tell, leads): Outward<'_>,
     ) -> Ending {
+        let _serving = Serving::new(&process);
         loop {
             let changed = process.changed.notified();
             let (asked, exit) = {
@@ -177,7 +203,7 @@ impl SimCharms {
                     if self.world.mix().has(Mutant::ContextMoves) {
                         let bags =
                             context.relations.values_mut().flat_map(|relation| relation.unit_bags.iter_mut());
-                        bags.filter(|(owner, _)| **owner != self.name)
+                        bags.filter(|(owner, _)| **owner != self.at.name)
                             .for_each(|(_, bag)| drop(bag.insert("moved".to_owned(), number.to_string())));
                     }
                     reply
@@ -195,6 +221,22 @@ impl SimCharms {
     }
 }
 
+/// An agent answers a process, as long as this is.
+struct Serving<'p>(&'p Process);
+
+impl Serving<'_> {
+    fn new(process: &Process) -> Serving<'_> {
+        process.talk().serving += 1;
+        Serving(process)
+    }
+}
+
+impl Drop for Serving<'_> {
+    fn drop(&mut self) {
+        self.0.talk().serving -= 1;
+    }
+}
+
 fn call(context: &mut HookContext, leads: bool, tool: &str, args: &[String]) -> Reply {
     context.keep_leadership(leads);
     let args: Vec<Vec<u8>> = args.iter().map(|arg| arg.clone().into_bytes()).collect();
@@ -207,7 +249,7 @@ fn call(context: &mut HookContext, leads: bool, tool: &str, args: &[String]) -> 
 /// Numbers what the call said, as the agent does.
 fn remember(world: &World, number: usize, reply: &Reply, said: &mut Vec<Said>) -> Vec<Said> {
     let call = u32::try_from(number + 1).expect("scripts are short");
-    let at_ms = crate::sim::store::wall_ms(world);
+    let at_ms = world.wall_ms();
     let new: Vec<Said> =
         reply.immediate.iter().map(|what| Said { call, at_ms, what: what.clone() }).collect();
     said.extend(new.clone());
@@ -219,7 +261,7 @@ impl Charms for SimCharms {
 
     async fn lock(&self) -> Self::Lock {
         self.world.pause().await;
-        let lock = Arc::new(self.machine.hook_lock().lock_owned().await);
+        let lock = Arc::new(self.at.machine.hook_lock().lock_owned().await);
         self.state().lock = Arc::downgrade(&lock);
         lock
     }
@@ -232,6 +274,9 @@ impl Charms for SimCharms {
         self.world.pause().await;
         if self.is_deployed(charm).await {
             return Ok(());
+        }
+        if self.at.machine.is_full(self.world.now_ms()) {
+            return Err("no space is left on the device".to_owned());
         }
         let declared = serde_json::from_slice(&archive).map_err(|error| error.to_string())?;
         self.state().charm = Some((charm.sha256.clone(), Arc::new(declared)));
@@ -252,12 +297,17 @@ impl Charms for SimCharms {
     ) -> Ending {
         self.world.pause().await;
         self.world.tell(|| {
-            format!("{}: hook {}: {} (run {})", self.name, context.cause.hook(), run.operation, run.number)
+            format!("{}: hook {}: {} (run {})", self.at.name, context.cause.hook(), run.operation, run.number)
         });
         if script::is_missing(&context) {
             return Ending { exit: Exit::Missing, writes: Default::default(), said: Vec::new() };
         }
-        let process = Arc::new(Process { run: run.number, talk: Mutex::default(), changed: Notify::new() });
+        let process = Arc::new(Process {
+            world: self.world.clone(),
+            run: run.number,
+            talk: Mutex::default(),
+            changed: Notify::new(),
+        });
         let lock = {
             let mut state = self.state();
             state.process = Some(process.clone());
@@ -266,14 +316,16 @@ impl Charms for SimCharms {
             state.lock.upgrade()
         };
         let inherits = !self.world.mix().has(Mutant::OrphanIsIgnored);
-        self.world.note(Fact::HookBegan { unit: self.unit, run: run.number, locked: lock.is_some() });
+        self.world.note(Fact::HookBegan { folder: self.at.folder, run: run.number, locked: lock.is_some() });
         process.talk().lock = lock.filter(|_| inherits);
         let (world, of, cause) = (self.world.clone(), process.clone(), context.clone());
-        let unit = self.unit;
+        let folder = self.at.folder;
         self.world.release(async move {
-            let exit = script::run(&world, &of, &cause).await;
+            let (exit, counted) = script::run(&world, &of, &cause).await;
             if !of.is_killed() {
-                world.note(Fact::HookEnded { unit, run: of.run });
+                let run = of.run;
+                world.note(Fact::HookEnded { folder, run });
+                world.note(Fact::HookExited { folder, run, ok: exit == Exit::Code(0), counted });
                 let mut talk = of.talk();
                 talk.exit = Some(exit);
                 let lock = talk.lock.take();
@@ -303,7 +355,7 @@ impl Charms for SimCharms {
             call(&mut context, kept.leads, &kept.tool, &kept.args);
             remember(&self.world, number, &kept.reply, &mut all).iter().for_each(said);
         }
-        self.world.tell(|| format!("{}: adopts run {}", self.name, run.number));
+        self.world.tell(|| format!("{}: adopts run {}", self.at.name, run.number));
         Some(self.serve(process, context, all, (said, leads)).await)
     }
 }

@@ -1,7 +1,6 @@
 //! The agent's clock: virtual, since the boot of its machine.
 
 use crate::sim::machine::Machine;
-use crate::sim::store::wall_ms;
 use crate::sim::world::World;
 use agent::ports::Clock;
 use state::names::Uuid;
@@ -19,7 +18,7 @@ impl Clock for SimClock {
         self.world.now_ms() - self.machine.boot().1
     }
     fn wall_ms(&self) -> i64 {
-        wall_ms(&self.world)
+        self.world.wall_ms()
     }
     async fn sleep_until(&self, since_boot_ms: u64) {
         // one millisecond at least: a wait gives way

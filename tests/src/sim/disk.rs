@@ -1,13 +1,15 @@
-//! What one unit's disk remembers. Two forms: typed (events are durable when `append` has returned; one that was cut
-//! off may or may not be) and bytes (the production journal over files whose unsynced tail is torn by a crash).
+//! What one folder of a unit remembers. Two forms: typed (events are durable when `append` has returned; what was cut
+//! off may or may not be there) and bytes (the production journal over files whose unsynced tail is torn by a crash).
 
 use crate::sim::checks::Fact;
+use crate::sim::machine::Machine;
 use crate::sim::mutants::Mutant;
 use crate::sim::world::World;
 use agent::journal::{self, Files, Found, Journal};
 use agent::ports::{DiskFailed, Memory};
 use state::names::{UnitName, Uuid};
 use state::unit::local::{Event, Local, Step};
+use state::unit::operation::Operation;
 use state::unit::snapshot::Snapshot;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -19,38 +21,55 @@ enum Unsynced {
     Replace(String, Vec<u8>),
 }
 
+#[derive(Clone, Default)]
 struct State {
     /// All that was acknowledged, folded.
     known: Option<Local>,
-    /// Being written; a crash decides whether it was.
-    trying: Option<Vec<Event>>,
-    /// A planted fault: acknowledged, and not there yet.
-    unsynced_events: Vec<Event>,
+    /// Being written, and the memory after it; a crash decides whether it was.
+    trying: Option<(Vec<Event>, Local)>,
     view: Option<Snapshot>,
+    /// The view as it was kept before that one: a cache is not synced.
+    older_view: Option<Snapshot>,
     files: BTreeMap<String, Vec<u8>>,
     unsynced: Option<Unsynced>,
+    /// Hooks have run here: a folder without memory is not a new one.
+    used: bool,
+    /// Its content was harmed: the next agent takes what it finds for the whole.
+    harmed: bool,
+    /// A planted fault: what the newest replaced file held before.
+    replaced: Option<(String, Option<Vec<u8>>)>,
 }
 
-/// One unit's files.
+/// Where a folder is and whose.
+#[derive(Clone)]
+pub struct Place {
+    pub folder: Uuid,
+    pub unit: Uuid,
+    pub name: UnitName,
+    pub machine: Machine,
+}
+
+/// One folder's files.
 #[derive(Clone)]
 pub struct Disk {
     world: World,
-    unit: Uuid,
-    name: UnitName,
+    at: Place,
     state: Arc<Mutex<State>>,
 }
 
 impl Disk {
-    pub fn new(world: World, unit: Uuid, name: UnitName) -> Disk {
-        let state = State {
-            known: None,
-            trying: None,
-            unsynced_events: Vec::new(),
-            view: None,
-            files: BTreeMap::new(),
-            unsynced: None,
-        };
-        Disk { world, unit, name, state: Arc::new(Mutex::new(state)) }
+    pub fn new(world: World, at: Place) -> Disk {
+        world.note(Fact::Begins { folder: at.folder, local: Box::new(Local::new(at.unit, at.name.clone())) });
+        Disk { world, at, state: Arc::default() }
+    }
+
+    /// The same content in another folder: what `cp -a`, or a cloned machine, makes.
+    pub fn copy(&self, folder: Uuid) -> Disk {
+        let at = Place { folder, ..self.at.clone() };
+        let mut state = self.state().clone();
+        state.trying = None;
+        state.unsynced = None;
+        Disk { world: self.world.clone(), at, state: Arc::new(Mutex::new(state)) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -61,23 +80,60 @@ impl Disk {
     pub fn lose_power(&self) {
         let cut = self.world.below(1_000) as usize;
         let mut state = self.state();
-        state.view = None;
+        state.view = if cut < 500 { state.older_view.take() } else { None };
         if let Some(view) = state.files.get_mut(agent::view_cache::HEAD) {
             view.truncate(cut);
+        }
+        if self.world.mix().has(Mutant::RenameIsNotSynced)
+            && let Some((name, before)) = state.replaced.take()
+        {
+            match before {
+                Some(before) => state.files.insert(name, before),
+                None => state.files.remove(&name),
+            };
+        }
+    }
+
+    /// Everything is gone.
+    pub fn lose(&self) {
+        *self.state() = State { harmed: true, ..State::default() };
+    }
+
+    /// Some byte of some file is another one.
+    pub fn corrupt(&self) {
+        let mut state = self.state();
+        let at = self.world.below(state.files.len() as u64) as usize;
+        let Some(bytes) = state.files.values_mut().nth(at).filter(|bytes| !bytes.is_empty()) else { return };
+        let at = self.world.below(bytes.len() as u64) as usize;
+        bytes[at] ^= 1 << self.world.below(8);
+        state.harmed = true;
+    }
+
+    fn full(&self) -> Result<(), DiskFailed> {
+        match self.at.machine.is_full(self.world.now_ms()) {
+            true => Err(DiskFailed("no space is left on the device".to_owned())),
+            false => Ok(()),
         }
     }
 
     /// What an agent finds when it starts.
     pub async fn open(&self) -> Result<(SimMemory, Local, Option<Snapshot>), DiskFailed> {
         self.world.pause().await;
-        let (memory, mut local, view) = if self.world.mix().bytes {
+        let (memory, mut local, view) = if self.world.mix().bytes > 0 {
             self.open_bytes().await?
         } else {
+            self.full()?;
             let (local, view) = self.open_typed();
             (SimMemory::Typed(self.clone()), local, view)
         };
         self.state().known = Some(local.clone());
-        self.world.note(Fact::Loaded { unit: self.unit, local: Box::new(local.clone()) });
+        let harmed = std::mem::take(&mut self.state().harmed);
+        let (folder, found) = (self.at.folder, Box::new(local.clone()));
+        self.world.note(if harmed {
+            Fact::Begins { folder, local: found }
+        } else {
+            Fact::Loaded { folder, local: found }
+        });
         self.forget(&mut local);
         Ok((memory, local, view))
     }
@@ -97,49 +153,60 @@ impl Disk {
         if mix.has(Mutant::ForgetsStart) && local.started && !local.stopped && local.step == Step::Idle {
             local.boot = None;
         }
-        if mix.has(Mutant::ForgetsInterrupted) && matches!(local.step, Step::Started(_)) {
-            local.step = Step::Idle;
+        if let Step::Started(run) = &local.step {
+            let action = matches!(run.operation, Operation::Action { .. });
+            let forgets = if action { Mutant::ForgetsAction } else { Mutant::ForgetsInterrupted };
+            if mix.has(forgets) {
+                local.step = Step::Idle;
+            }
         }
+    }
+
+    /// A folder without memory: a new unit, or one whose files are gone.
+    fn fresh(&self) -> Local {
+        let mut local = Local::new(self.at.unit, self.at.name.clone());
+        local.lost = self.state().used;
+        local
     }
 
     fn open_typed(&self) -> (Local, Option<Snapshot>) {
         let survived = self.world.hits(500);
-        let mut state = self.state();
-        state.unsynced_events.clear();
-        let mut local = state.known.take().unwrap_or_else(|| Local::new(self.unit, self.name.clone()));
-        let trying = state.trying.take().filter(|_| survived);
-        let view = state.view.clone();
-        drop(state);
-        if let Some(events) = trying {
-            events.iter().for_each(|event| local.apply(event));
-            self.world.note(Fact::Recorded { unit: self.unit, events });
+        let (known, trying, view) = {
+            let mut state = self.state();
+            (state.known.take(), state.trying.take().filter(|_| survived), state.view.clone())
+        };
+        match trying {
+            Some((events, after)) => {
+                // the planted fault has said so already
+                if !self.world.mix().has(Mutant::AcknowledgesBeforeSync) {
+                    self.world.note(Fact::Recorded { folder: self.at.folder, of: self.at.unit, events });
+                }
+                (after, view)
+            }
+            None => (known.unwrap_or_else(|| self.fresh()), view),
         }
-        (local, view)
     }
 
     async fn open_bytes(&self) -> Result<(SimMemory, Local, Option<Snapshot>), DiskFailed> {
         self.settle_unsynced();
         let found = journal::load(self).await?;
         let (local, index, fresh) = match found {
-            Found::Nothing => (Local::new(self.unit, self.name.clone()), 0, true),
+            Found::Nothing => (self.fresh(), 0, true),
             Found::Memory { local, index, .. } => (*local, index, false),
             Found::Lost { notes } => {
-                self.world.note(Fact::Broken("durable", format!("{}: files lost: {notes:?}", self.name)));
-                (Local::new(self.unit, self.name.clone()), 0, true)
+                if !self.state().harmed {
+                    let what = format!("{}: files lost: {notes:?}", self.at.name);
+                    self.world.note(Fact::Broken("durable", what));
+                }
+                (self.fresh(), 0, true)
             }
             Found::Newer { .. } => return Err(DiskFailed("files of a newer program".to_owned())),
         };
-        let (known, trying) = {
-            let mut state = self.state();
-            (state.known.take(), state.trying.take())
-        };
-        if let (Some(mut known), Some(events)) = (known, trying)
-            && known != local
+        let trying = self.state().trying.take();
+        if let Some((events, after)) = trying
+            && after == local
         {
-            events.iter().for_each(|event| known.apply(event));
-            if known == local {
-                self.world.note(Fact::Recorded { unit: self.unit, events });
-            }
+            self.world.note(Fact::Recorded { folder: self.at.folder, of: self.at.unit, events });
         }
         let journal = Journal::begin(self.clone(), index, &local, fresh).await?;
         let view = agent::view_cache::ViewCache::load(self).await;
@@ -155,7 +222,10 @@ impl Disk {
                 self.state().files.entry(name).or_default().extend_from_slice(&bytes[..kept]);
             }
             Unsynced::Replace(name, bytes) => {
-                if self.world.hits(500) {
+                if self.world.mix().has(Mutant::RewritesInPlace) {
+                    let kept = self.world.below(bytes.len() as u64 + 1) as usize;
+                    self.state().files.insert(name, bytes[..kept].to_vec());
+                } else if self.world.hits(500) {
                     self.state().files.insert(name, bytes);
                 }
             }
@@ -164,6 +234,7 @@ impl Disk {
 
     async fn write(&self, unsynced: Unsynced) -> Result<(), DiskFailed> {
         self.world.pause().await;
+        self.full()?;
         self.state().unsynced = Some(unsynced.clone());
         self.world.pause().await;
         if self.world.strikes(self.world.mix().sync_fails) {
@@ -173,46 +244,84 @@ impl Disk {
         state.unsynced = None;
         match unsynced {
             Unsynced::Append(name, bytes) => state.files.entry(name).or_default().extend_from_slice(&bytes),
-            Unsynced::Replace(name, bytes) => drop(state.files.insert(name, bytes)),
+            Unsynced::Replace(name, bytes) => {
+                let before = state.files.insert(name.clone(), bytes);
+                state.replaced = Some((name, before));
+            }
         }
         Ok(())
     }
 
-    fn acknowledge(&self, events: Vec<Event>) {
+    fn acknowledge(&self, events: Vec<Event>, after: Local) {
         let mut state = self.state();
         state.trying = None;
-        if let Some(known) = &mut state.known {
-            events.iter().for_each(|event| known.apply(event));
-        }
+        state.known = Some(after);
+        state.used |= events.iter().any(|event| matches!(event, Event::Began(_)));
         drop(state);
-        self.world.note(Fact::Recorded { unit: self.unit, events });
+        self.world.note(Fact::Recorded { folder: self.at.folder, of: self.at.unit, events });
     }
 
-    async fn append_typed(&self, events: &[Event]) -> Result<(), DiskFailed> {
-        if self.world.mix().has(Mutant::AcknowledgesBeforeSync) {
-            let synced: Vec<Event> = std::mem::replace(&mut self.state().unsynced_events, events.to_vec());
-            if let Some(known) = &mut self.state().known {
-                synced.iter().for_each(|event| known.apply(event));
+    async fn append_typed(&self, events: &[Event], after: &Local) -> Result<(), DiskFailed> {
+        let mix = self.world.mix();
+        if mix.has(Mutant::AcknowledgesBeforeSync) {
+            let synced = self.state().trying.replace((events.to_vec(), after.clone()));
+            if let Some((_, after)) = synced {
+                self.state().known = Some(after);
             }
-            self.world.note(Fact::Recorded { unit: self.unit, events: events.to_vec() });
+            self.world.note(Fact::Recorded {
+                folder: self.at.folder,
+                of: self.at.unit,
+                events: events.to_vec(),
+            });
             self.world.pause().await;
             return Ok(());
         }
         self.world.pause().await;
-        self.state().trying = Some(events.to_vec());
+        self.full()?;
+        if mix.has(Mutant::SavesInTwoSteps) {
+            self.save_half(events);
+        } else {
+            self.state().trying = Some((events.to_vec(), after.clone()));
+        }
         self.world.pause().await;
-        if self.world.strikes(self.world.mix().sync_fails) {
+        if self.world.strikes(mix.sync_fails) {
+            if mix.has(Mutant::FailedSyncIsTaken) {
+                self.state().trying = None;
+                let (folder, of) = (self.at.folder, self.at.unit);
+                self.world.note(Fact::Recorded { folder, of, events: events.to_vec() });
+                return Ok(());
+            }
             return Err(DiskFailed("the sync failed".to_owned()));
         }
-        self.acknowledge(events.to_vec());
+        self.acknowledge(events.to_vec(), after.clone());
         self.world.pause().await;
         Ok(())
+    }
+
+    /// A planted fault: the outcome is there before its effects are.
+    fn save_half(&self, events: &[Event]) {
+        let half = |event: &Event| match event {
+            Event::Finished(record) => {
+                let mut record = record.clone();
+                record.writes = Default::default();
+                Event::Finished(record)
+            }
+            other => other.clone(),
+        };
+        let half: Vec<Event> = events.iter().map(half).collect();
+        let mut state = self.state();
+        let mut after = state.known.clone().unwrap_or_else(|| Local::new(self.at.unit, self.at.name.clone()));
+        half.iter().for_each(|event| after.apply(event));
+        state.trying = Some((half, after));
     }
 }
 
 impl Files for Disk {
     async fn read(&self, name: &str) -> Result<Option<Vec<u8>>, DiskFailed> {
         self.world.pause().await;
+        if self.world.mix().has(Mutant::UnreadableIsEmpty) && self.world.strikes(50) {
+            return Ok(None);
+        }
         Ok(self.state().files.get(name).cloned())
     }
     async fn append(&self, name: &str, bytes: &[u8]) -> Result<(), DiskFailed> {
@@ -248,11 +357,11 @@ pub enum SimMemory {
 impl Memory for SimMemory {
     async fn append(&self, events: &[Event], after: &Local) -> Result<(), DiskFailed> {
         match self {
-            SimMemory::Typed(disk) => disk.append_typed(events).await,
+            SimMemory::Typed(disk) => disk.append_typed(events, after).await,
             SimMemory::Bytes(disk, journal) => {
-                disk.state().trying = Some(events.to_vec());
+                disk.state().trying = Some((events.to_vec(), after.clone()));
                 journal.append(events, after).await?;
-                disk.acknowledge(events.to_vec());
+                disk.acknowledge(events.to_vec(), after.clone());
                 disk.world.pause().await;
                 Ok(())
             }
@@ -263,7 +372,8 @@ impl Memory for SimMemory {
         match self {
             SimMemory::Typed(disk) => {
                 disk.world.pause().await;
-                disk.state().view = Some(view.clone());
+                let mut state = disk.state();
+                state.older_view = state.view.replace(view.clone());
             }
             SimMemory::Bytes(_, journal) => journal.keep_view(view).await,
         }

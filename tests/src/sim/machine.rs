@@ -2,7 +2,7 @@
 //! for the provider that makes and takes machines.
 
 use crate::sim::mutants::Mutant;
-use crate::sim::network::{SimSession, Wire};
+use crate::sim::network::{SimSession, Way, Wire};
 use crate::sim::world::{Command, World};
 use api::error::{ApiError, ErrorCode};
 use api::machine::{Fate, MachineApi, MachineShown, MachineView, MachineWatch};
@@ -14,10 +14,15 @@ use state::names::{UnitName, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+/// Between two tries of a link that is down.
+const RETRY_MS: u64 = 2_000;
+
 struct State {
     hook_lock: Arc<tokio::sync::Mutex<()>>,
     boots: u64,
     booted_ms: u64,
+    /// Its disk is full until then.
+    full_ms: u64,
     /// Folders of unit agents that are here.
     deployed: BTreeMap<Uuid, UnitName>,
 }
@@ -31,8 +36,13 @@ pub struct Machine {
 
 impl Machine {
     pub fn new(id: Uuid, now_ms: u64) -> Machine {
-        let state =
-            State { hook_lock: Arc::default(), boots: 1, booted_ms: now_ms, deployed: BTreeMap::new() };
+        let state = State {
+            hook_lock: Arc::default(),
+            boots: 1,
+            booted_ms: now_ms,
+            full_ms: 0,
+            deployed: BTreeMap::new(),
+        };
         Machine { id, state: Arc::new(Mutex::new(state)) }
     }
 
@@ -56,6 +66,19 @@ impl Machine {
         state.hook_lock = Arc::default();
     }
 
+    pub fn fill(&self, until_ms: u64) {
+        self.state().full_ms = until_ms;
+    }
+
+    pub fn is_full(&self, now_ms: u64) -> bool {
+        self.state().full_ms > now_ms
+    }
+
+    /// A folder was taken away by hand.
+    pub fn forget(&self, unit: Uuid) {
+        self.state().deployed.remove(&unit);
+    }
+
     pub fn deployed(&self) -> BTreeMap<Uuid, UnitName> {
         self.state().deployed.clone()
     }
@@ -64,58 +87,96 @@ impl Machine {
 /// The machine agent: watches, plans, executes; until the machine is Dead.
 pub async fn tend(world: World, wire: Wire, model: Model, machine: Machine) {
     loop {
-        let session = wire.session(Principal::Machine { model, machine: machine.id });
-        if follow(&world, &wire, &session, &machine).await {
-            return;
+        let principal = Principal::Machine { model, machine: machine.id };
+        let session = wire.session(principal.clone());
+        let asks = Asks { wire: wire.clone(), principal };
+        let seen = follow(&world, &asks, &session, &machine).await;
+        match seen {
+            Followed::Dead => return,
+            Followed::Broken => world.sleep(200).await,
+            Followed::Unreachable => world.sleep(RETRY_MS).await,
         }
-        world.sleep(200).await;
     }
 }
 
-/// True: the machine is Dead. False: the link broke.
-async fn follow(world: &World, wire: &Wire, session: &SimSession, machine: &Machine) -> bool {
+/// How following the controller ended.
+enum Followed {
+    Dead,
+    Broken,
+    Unreachable,
+}
+
+/// What the machine agent asks beside its watch.
+struct Asks {
+    wire: Wire,
+    principal: Principal,
+}
+
+impl Asks {
+    async fn fate(&self, unit: Uuid) -> Result<Fate, ApiError> {
+        let ask = |session: SimSession| async move { session.fate(unit).await };
+        self.wire.ask(ask, self.principal.clone()).await.unwrap_or_else(lost)
+    }
+
+    async fn remove(&self, unit: Uuid) -> Result<(), ApiError> {
+        let ask = |session: SimSession| async move { MachineApi::remove_unit(&session, unit).await };
+        match self.wire.ask(ask, self.principal.clone()).await.unwrap_or_else(lost) {
+            Err(error) if matches!(error.code, ErrorCode::Removed | ErrorCode::NotFound) => Ok(()),
+            other => other,
+        }
+    }
+
+    async fn dead(&self) -> Result<(), ApiError> {
+        let ask = |session: SimSession| async move { session.machine_dead().await };
+        self.wire.ask(ask, self.principal.clone()).await.unwrap_or_else(lost)
+    }
+}
+
+fn lost<T>() -> Result<T, ApiError> {
+    Err(ApiError::new(ErrorCode::Unreachable, "no answer"))
+}
+
+async fn follow(world: &World, asks: &Asks, session: &SimSession, machine: &Machine) -> Followed {
     for unit in machine.deployed().into_keys() {
         world.command(Command::Keep(unit));
     }
     world.pause().await;
-    if wire.is_cut_off(machine.id) {
-        return false;
+    if Way::ALL.iter().any(|way| asks.wire.is_cut_off(machine.id, *way)) {
+        return Followed::Unreachable;
     }
-    let Ok(mut watch) = session.watch_machine().await else { return false };
+    let Ok(mut watch) = session.watch_machine().await else { return Followed::Unreachable };
     loop {
-        let Ok(shown) = watch.next().await else { return false };
-        if wire.is_cut_off(machine.id) || world.strikes(world.mix().watch_broken) {
-            return false;
+        let shown = match watch.next().await {
+            Ok(shown) => shown,
+            Err(_) => return Followed::Unreachable,
+        };
+        if asks.wire.is_cut_off(machine.id, Way::FromController) || world.strikes(world.mix().watch_broken) {
+            return Followed::Broken;
         }
         let MachineShown::View(view) = shown else { continue };
-        let tended = execute(world, session, machine, &view).await;
-        if tended.is_err() || (view.life == Life::Dying && retire(session, machine, &view).await.is_err()) {
-            return false;
+        let tended = execute(world, asks, machine, &view).await;
+        if tended.is_err() || (view.life == Life::Dying && retire(asks, machine, &view).await.is_err()) {
+            return Followed::Broken;
         }
         if view.life == Life::Dead {
-            return true;
+            return Followed::Dead;
         }
     }
 }
 
-async fn retire(session: &SimSession, machine: &Machine, view: &MachineView) -> Result<(), ApiError> {
+async fn retire(asks: &Asks, machine: &Machine, view: &MachineView) -> Result<(), ApiError> {
     if view.units.is_empty() && machine.deployed().is_empty() {
-        session.machine_dead().await?;
+        asks.dead().await?;
     }
     Ok(())
 }
 
-async fn execute(
-    world: &World,
-    session: &SimSession,
-    machine: &Machine,
-    view: &MachineView,
-) -> Result<(), ApiError> {
+async fn execute(world: &World, asks: &Asks, machine: &Machine, view: &MachineView) -> Result<(), ApiError> {
     let assigned: BTreeMap<Uuid, Life> = view.units.iter().map(|(id, unit)| (*id, unit.life)).collect();
     let deployed: BTreeSet<Uuid> = machine.deployed().into_keys().collect();
     let mut evidence = BTreeMap::new();
     for unit in deployed.iter().filter(|unit| !assigned.contains_key(unit)) {
-        let gone = session.fate(*unit).await? == Fate::Tombstone;
+        let gone = asks.fate(*unit).await? == Fate::Tombstone || world.mix().has(Mutant::AbsenceIsDeath);
         evidence.insert(*unit, if gone { Evidence::Removed } else { Evidence::None });
     }
     for step in plan(&assigned, &deployed, &evidence) {
@@ -131,20 +192,13 @@ async fn execute(
             Step::Recall(unit) => {
                 world.command(Command::Recall(unit));
                 world.pause().await;
-                remove(session, unit).await?;
+                asks.remove(unit).await?;
                 machine.state().deployed.remove(&unit);
             }
-            Step::Remove(unit) => remove(session, unit).await?,
+            Step::Remove(unit) => asks.remove(unit).await?,
         }
     }
     Ok(())
-}
-
-async fn remove(session: &SimSession, unit: Uuid) -> Result<(), ApiError> {
-    match MachineApi::remove_unit(session, unit).await {
-        Err(error) if matches!(error.code, ErrorCode::Removed | ErrorCode::NotFound) => Ok(()),
-        other => other,
-    }
 }
 
 /// Whom the provider and the users of the simulation act as.
@@ -159,7 +213,7 @@ pub async fn provide(world: World, wire: Wire, model: Model) {
     loop {
         let session = wire.session(admin());
         let Ok(position) = session.changes(&text, after).await else {
-            world.sleep(200).await;
+            world.sleep(RETRY_MS).await;
             continue;
         };
         after = Some(position);

@@ -3,71 +3,105 @@
 use crate::sim::mutants::Mutant;
 use crate::sim::world::Chance;
 
-/// Chances are per mille: of a poll for crashes, of a message for the network, of a hook for charms.
-#[derive(Clone, Debug)]
-pub struct Mix {
-    pub agent_crash: u64,
-    pub message_crash: u64,
-    /// Of the polls of anybody.
-    pub controller_crash: u64,
-    pub reboot: u64,
+macro_rules! mix {
+    ($($(#[$doc:meta])* $name:ident: $values:expr,)*) => {
+        /// Chances are per mille: of a poll for crashes, of a message for the network, of a hook for charms.
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct Mix {
+            $($(#[$doc])* pub $name: u64,)*
+            pub mutant: Option<Mutant>,
+        }
+
+        impl Mix {
+            /// Every number of a mix by name: what shrinking takes away one by one.
+            pub const NAMES: &[&str] = &[$(stringify!($name)),*];
+
+            fn drawn(chance: &mut Chance, mutant: Option<Mutant>) -> Mix {
+                let mut some = |values: &[u64]| *chance.pick(values).expect("values are given");
+                Mix { $($name: some(&$values),)* mutant }
+            }
+
+            /// The number of this name.
+            pub fn number(&mut self, name: &str) -> Option<&mut u64> {
+                match name {
+                    $(stringify!($name) => Some(&mut self.$name),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+mix! {
+    agent_crash: [0, 2, 5, 20],
+    message_crash: [0, 0, 2, 10],
+    /// Of the polls of anybody, in a third of them.
+    controller_crash: [0, 0, 0, 1],
+    machine_agent_crash: [0, 0, 5],
+    reboot: [0, 0, 100, 200],
     /// The hook's process dies with its agent.
-    pub process_dies: u64,
-    pub message_lost: u64,
-    pub message_doubled: u64,
-    pub message_late: u64,
-    pub watch_broken: u64,
-    pub partition: u64,
-    pub sync_fails: u64,
-    pub hook_fails: u64,
-    pub hook_hangs: u64,
+    process_dies: [0, 300, 1000],
+    /// The system kills a hook's process, its agent lives.
+    process_killed: [0, 0, 0, 2],
+    message_lost: [0, 10, 50, 200],
+    message_doubled: [0, 50, 300],
+    message_late: [0, 0, 20, 100],
+    /// What people and machine agents send is lost, doubled or late too.
+    others_lost: [0, 0, 1],
+    watch_broken: [0, 100, 300],
+    partition: [0, 0, 5, 10],
+    sync_fails: [0, 0, 0, 10],
+    /// A machine's disk, or the controller's, is full for a while.
+    disk_full: [0, 0, 0, 2],
+    /// A unit's folder is gone.
+    folder_lost: [0, 0, 0, 1],
+    /// Bytes of a unit's files are flipped.
+    corrupted: [0, 0, 1],
+    /// A second agent on a copy of a unit's folder.
+    copied: [0, 0, 0, 1],
+    frozen: [0, 0, 0, 3],
+    /// The controller is restored from an older copy, once.
+    restored: [0, 0, 0, 1],
+    clock_jumps: [0, 0, 3],
+    hook_fails: [0, 0, 50, 200],
+    hook_hangs: [0, 50],
     /// Real bytes on the crash disk, through the production journal.
-    pub bytes: bool,
+    bytes: [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
     /// Everything that is sent goes through JSON.
-    pub wire: bool,
+    wire: [0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
     /// The reply of every commit is lost once and every request doubled.
-    pub every_reply_lost: bool,
-    /// For one hour nobody reaches the controller.
-    pub outage: bool,
-    pub subordinate: bool,
+    every_reply_lost: [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
+    /// For so many minutes nobody reaches the controller.
+    outage: [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 10, 60],
+    subordinate: [0, 0, 1],
     /// Revisions that the store's change log keeps.
-    pub changes_kept: u64,
+    changes_kept: [10_000, 10_000, 10_000, 3],
+    /// Units that the first two applications begin with, at most.
+    units: [2, 2, 3, 4],
     /// Acts of each user.
-    pub acts: u64,
-    /// All documents are checked after every commit, not only now and then.
-    pub every_commit: bool,
-    pub mutant: Option<Mutant>,
+    acts: [3, 4, 6, 8],
+    /// All documents are checked after each of so many commits.
+    checked_every: [1, 16, 64, 64],
+    /// Transactions are replayed at the end.
+    replayed: [0, 0, 0, 1],
 }
 
 impl Mix {
     /// The mix of a seed. Each kind of fault is absent in some seeds, so that others come to the fore.
     pub fn of(seed: u64, mutant: Option<Mutant>) -> Mix {
-        let mut chance = Chance::new(seed ^ 0x6d69_7800);
-        let mut some = |values: &[u64]| *chance.pick(values).expect("values are given");
-        Mix {
-            agent_crash: some(&[0, 2, 5, 20]),
-            message_crash: some(&[0, 0, 2, 10]),
-            controller_crash: some(&[0, 0, 0, 1]),
-            reboot: some(&[0, 0, 100, 200]),
-            process_dies: some(&[0, 300, 1000]),
-            message_lost: some(&[0, 10, 50, 200]),
-            message_doubled: some(&[0, 50, 300]),
-            message_late: some(&[0, 0, 20, 100]),
-            watch_broken: some(&[0, 100, 300]),
-            partition: some(&[0, 0, 5, 10]),
-            sync_fails: some(&[0, 0, 0, 10]),
-            hook_fails: some(&[0, 0, 50, 200]),
-            hook_hangs: some(&[0, 50]),
-            bytes: seed.is_multiple_of(10),
-            wire: seed % 10 == 5,
-            every_reply_lost: seed % 20 == 7,
-            outage: seed % 20 == 13,
-            subordinate: some(&[0, 0, 1]) == 1,
-            changes_kept: some(&[10_000, 10_000, 10_000, 3]),
-            acts: some(&[2, 4, 6, 8]),
-            every_commit: seed.is_multiple_of(4),
-            mutant,
+        let mut mix = Mix::drawn(&mut Chance::new(seed ^ 0x6d69_7800), mutant);
+        match mutant {
+            Some(mutant) if mutant.is_of_bytes() => (mix.bytes, mix.reboot) = (1, 200),
+            Some(Mutant::FailedSyncIsTaken) => mix.sync_fails = 10,
+            Some(Mutant::HistoryIsKept | Mutant::AbsenceIsDeath) => mix.restored = 1,
+            Some(Mutant::TimersFollowWallClock) => mix.clock_jumps = 3,
+            Some(Mutant::ReadsAreNotChecked | Mutant::SetsAreNotChecked) => mix.replayed = 1,
+            Some(Mutant::CompactionIsSilent) => mix.changes_kept = 3,
+            _ => {}
         }
+        // the corruption of bytes needs bytes
+        mix.corrupted *= mix.bytes;
+        mix
     }
 
     pub fn has(&self, mutant: Mutant) -> bool {

@@ -1,82 +1,164 @@
-//! Planted faults, chosen at run time: each must be killed by the check it was planted for.
+//! Planted faults, chosen at run time: each must be killed by the check it was planted for. Many are rows of the
+//! museum of spec/invariants.md; the bug each one repeats is named.
 
 /// One fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutant {
     /// The disk says "synced" before it is: a crash loses what was acknowledged.
     AcknowledgesBeforeSync,
+    /// A sync that failed counts as done when it is tried again (PostgreSQL, 2018).
+    FailedSyncIsTaken,
+    /// The state file is rewritten in place: a crash leaves half of it (consul#1221).
+    RewritesInPlace,
+    /// A rename whose folder was not synced is undone when the power goes.
+    RenameIsNotSynced,
+    /// A file that cannot be read is taken for none (mycelium#122).
+    UnreadableIsEmpty,
+    /// An outcome is saved first and its effects after it (k8s#84783).
+    SavesInTwoSteps,
     /// After a restart, the changed that a joined owes is forgotten.
     ForgetsOwedChanged,
     /// After a restart, what was joined is forgotten.
     ForgetsMembers,
-    /// After a restart, the configuration last seen is forgotten.
+    /// After a restart, the configuration last seen is forgotten: config-changed runs again (juju#9498).
     ForgetsConfig,
-    /// After a restart, the boot in which start ran is forgotten.
+    /// After a restart, the boot in which start ran is forgotten (pebble#527).
     ForgetsStart,
     /// After a restart, the hook that was interrupted is forgotten.
     ForgetsInterrupted,
+    /// After a restart, an action that had begun is begun again (LP#2012861).
+    ForgetsAction,
     /// The hook that outlived its agent is taken for dead, and does not hold the lock that would say otherwise.
     OrphanIsIgnored,
-    /// A hook that fails publishes what it wrote.
+    /// The machine's hook lock stays taken when the process that held it is killed (puppet#2888).
+    LockOutlivesHook,
+    /// A hook's exit code is swallowed (LP#1854338).
     FailedHookPublishes,
     /// What a hook reads moves while it runs.
     ContextMoves,
+    /// Timers follow the wall clock.
+    TimersFollowWallClock,
     /// A commit is answered and was never applied.
     CommitIsLostButAnswered,
     /// A delta is lost, its position shown all the same.
     DeltaIsLost,
+    /// The first event of a watch is eaten by whoever opened it (juju#21517).
+    FirstEventIsEaten,
+    /// A watch begins at the newest revision, not where its reader is (juju#11530).
+    SubscribesAfterState,
+    /// A watch from before the log's beginning goes on as if nothing was missing (gardener).
+    CompactionIsSilent,
+    /// A unit that is going away may not attach (juju#21194).
+    DyingMayNotAttach,
+    /// A restored store keeps its history's name (etcd#16028).
+    HistoryIsKept,
     /// The store does not check what a transition read.
     ReadsAreNotChecked,
+    /// The store does not check the sets that a transition read.
+    SetsAreNotChecked,
     /// A Dying unit is Alive again.
     LifeGoesBack,
     /// A scope is entered without the unit's settings.
     ScopeWithoutSettings,
     /// A removed unit leaves a document behind.
     StatusOfRemovedStays,
-    /// The controller forgets what it has applied, and applies it again.
+    /// A relation is not removed when an application of it is going away (juju#23352).
+    RemovalNeedsAliveEnds,
+    /// The controller forgets what it has applied, and applies it again (foundationdb-rs).
     AppliesTwice,
+    /// The controller forgets that a newer agent has attached.
+    OlderEpochIsTaken,
+    /// A leader of before writes on (juju leadership).
+    OlderLeaderWrites,
+    /// A unit's settings go to another unit (CVE-2025-68153).
+    WritesAnothersBag,
+    /// Settings that did not change get a new version.
+    SameContentCounts,
     /// Machine agents take no Dead unit away.
     DeadAreNotRecalled,
+    /// Machine agents take units away that the controller does not know.
+    AbsenceIsDeath,
+    /// The archive of a refresh is announced and not kept (LP#2053242).
+    ArchiveIsMissing,
 }
 
 impl Mutant {
-    pub const ALL: [Mutant; 17] = [
+    pub const ALL: [Mutant; 38] = [
         Mutant::AcknowledgesBeforeSync,
+        Mutant::FailedSyncIsTaken,
+        Mutant::RewritesInPlace,
+        Mutant::RenameIsNotSynced,
+        Mutant::UnreadableIsEmpty,
+        Mutant::SavesInTwoSteps,
         Mutant::ForgetsOwedChanged,
         Mutant::ForgetsMembers,
         Mutant::ForgetsConfig,
         Mutant::ForgetsStart,
         Mutant::ForgetsInterrupted,
+        Mutant::ForgetsAction,
         Mutant::OrphanIsIgnored,
+        Mutant::LockOutlivesHook,
         Mutant::FailedHookPublishes,
         Mutant::ContextMoves,
+        Mutant::TimersFollowWallClock,
         Mutant::CommitIsLostButAnswered,
         Mutant::DeltaIsLost,
+        Mutant::FirstEventIsEaten,
+        Mutant::SubscribesAfterState,
+        Mutant::CompactionIsSilent,
+        Mutant::DyingMayNotAttach,
+        Mutant::HistoryIsKept,
         Mutant::ReadsAreNotChecked,
+        Mutant::SetsAreNotChecked,
         Mutant::LifeGoesBack,
         Mutant::ScopeWithoutSettings,
         Mutant::StatusOfRemovedStays,
+        Mutant::RemovalNeedsAliveEnds,
         Mutant::AppliesTwice,
+        Mutant::OlderEpochIsTaken,
+        Mutant::OlderLeaderWrites,
+        Mutant::WritesAnothersBag,
+        Mutant::SameContentCounts,
         Mutant::DeadAreNotRecalled,
+        Mutant::AbsenceIsDeath,
+        Mutant::ArchiveIsMissing,
     ];
 
     /// The check that must kill it.
     pub fn target(self) -> &'static str {
         match self {
-            Mutant::AcknowledgesBeforeSync => "durable",
+            Mutant::AcknowledgesBeforeSync
+            | Mutant::FailedSyncIsTaken
+            | Mutant::RewritesInPlace
+            | Mutant::RenameIsNotSynced
+            | Mutant::UnreadableIsEmpty => "durable",
             Mutant::ForgetsOwedChanged | Mutant::ForgetsMembers => "relations",
             Mutant::ForgetsConfig => "restart",
             Mutant::ForgetsStart => "hooks",
             Mutant::ForgetsInterrupted | Mutant::OrphanIsIgnored => "intervals",
-            Mutant::FailedHookPublishes => "effects",
+            Mutant::ForgetsAction => "actions",
+            Mutant::FailedHookPublishes | Mutant::SavesInTwoSteps => "effects",
             Mutant::ContextMoves => "snapshot",
-            Mutant::CommitIsLostButAnswered => "settled",
-            Mutant::DeltaIsLost => "settled",
-            Mutant::ReadsAreNotChecked => "documents",
+            Mutant::DeltaIsLost
+            | Mutant::FirstEventIsEaten
+            | Mutant::SubscribesAfterState
+            | Mutant::CompactionIsSilent
+            | Mutant::HistoryIsKept => "views",
+            Mutant::ReadsAreNotChecked | Mutant::SetsAreNotChecked => "serial",
             Mutant::LifeGoesBack => "lives",
-            Mutant::ScopeWithoutSettings | Mutant::StatusOfRemovedStays => "documents",
+            Mutant::ScopeWithoutSettings | Mutant::StatusOfRemovedStays | Mutant::RemovalNeedsAliveEnds => {
+                "documents"
+            }
             Mutant::AppliesTwice => "once",
-            Mutant::DeadAreNotRecalled => "settled",
+            Mutant::OlderEpochIsTaken | Mutant::OlderLeaderWrites | Mutant::WritesAnothersBag => "authority",
+            Mutant::SameContentCounts => "versions",
+            Mutant::AbsenceIsDeath => "recalls",
+            Mutant::CommitIsLostButAnswered
+            | Mutant::LockOutlivesHook
+            | Mutant::TimersFollowWallClock
+            | Mutant::DyingMayNotAttach
+            | Mutant::DeadAreNotRecalled
+            | Mutant::ArchiveIsMissing => "settled",
         }
     }
 
@@ -85,10 +167,21 @@ impl Mutant {
         matches!(
             self,
             Mutant::ReadsAreNotChecked
+                | Mutant::SetsAreNotChecked
                 | Mutant::LifeGoesBack
                 | Mutant::ScopeWithoutSettings
                 | Mutant::StatusOfRemovedStays
+                | Mutant::RemovalNeedsAliveEnds
                 | Mutant::AppliesTwice
+                | Mutant::OlderEpochIsTaken
+                | Mutant::OlderLeaderWrites
+                | Mutant::WritesAnothersBag
+                | Mutant::SameContentCounts
         )
+    }
+
+    /// Planted in what the disk does with bytes.
+    pub fn is_of_bytes(self) -> bool {
+        matches!(self, Mutant::RewritesInPlace | Mutant::RenameIsNotSynced | Mutant::UnreadableIsEmpty)
     }
 }

@@ -1,15 +1,19 @@
 //! What lies between a unit agent and the controller's handlers: delay, loss before and after taking effect,
 //! doubles, late arrivals, partitions, broken watches. A message once sent no longer dies with its sender.
 
+use crate::sim::checks::Fact;
 use crate::sim::mutants::Mutant;
 use crate::sim::store::{SimOutside, SimStore};
 use crate::sim::world::World;
 use api::WATCH_SILENCE_MS;
 use api::error::{ApiError, ErrorCode};
 use api::unit::{Attach, Attached, Claim, Claimed, Commit, Committed, Report, Shown, UnitApi, Watch};
+use controller::store::Store;
 use controller::{Controller, Session};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use state::model::draft::Reader;
+use state::model::effective;
 use state::model::keys::{Model, Principal};
 use state::names::Uuid;
 use state::unit::snapshot::Position;
@@ -25,10 +29,22 @@ const ANSWER_MS: u64 = 10_000;
 pub type SimController = Controller<SimStore, SimOutside>;
 pub type SimSession = Session<SimStore, SimOutside>;
 
+/// Which way messages of an agent are lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    Both,
+    ToController,
+    FromController,
+}
+
+impl Way {
+    pub const ALL: [Way; 3] = [Way::Both, Way::ToController, Way::FromController];
+}
+
 struct State {
     controller: Arc<SimController>,
-    /// Of each agent that is cut off: until when.
-    partitions: BTreeMap<Uuid, u64>,
+    /// Of each agent that is cut off: until when, and which way.
+    partitions: BTreeMap<Uuid, (u64, Way)>,
     /// Nobody gets through until then.
     outage_ms: u64,
     /// Counts restarts of the controller.
@@ -85,12 +101,19 @@ impl Wire {
         self.restarted.notify_waiters();
     }
 
+    /// A planted fault asks: the unit is not Alive any more.
+    fn is_going(&self, model: Model, unit: Uuid) -> bool {
+        let controller = self.state().controller.clone();
+        let life = |reader: &dyn Reader| effective::unit_life(&mut { reader }, model, unit);
+        controller.store.map().look(life).is_some_and(|life| !life.is_alive())
+    }
+
     fn generation(&self) -> u64 {
         self.state().generation
     }
 
-    pub fn cut_off(&self, agent: Uuid, until_ms: u64) {
-        self.state().partitions.insert(agent, until_ms);
+    pub fn cut_off(&self, agent: Uuid, until_ms: u64, way: Way) {
+        self.state().partitions.insert(agent, (until_ms, way));
     }
 
     pub fn cut_everybody_off(&self, until_ms: u64) {
@@ -103,10 +126,12 @@ impl Wire {
         state.outage_ms = 0;
     }
 
-    pub fn is_cut_off(&self, agent: Uuid) -> bool {
+    /// Messages of this agent are lost on this way.
+    pub fn is_cut_off(&self, agent: Uuid, way: Way) -> bool {
         let now_ms = self.world.now_ms();
         let state = self.state();
-        state.outage_ms > now_ms || state.partitions.get(&agent).is_some_and(|until| *until > now_ms)
+        let cut = |(until_ms, cut): &(u64, Way)| *until_ms > now_ms && (*cut == Way::Both || *cut == way);
+        state.outage_ms > now_ms || state.partitions.get(&agent).is_some_and(cut)
     }
 
     fn fate(&self) -> Fate {
@@ -117,8 +142,38 @@ impl Wire {
         if world.strikes(mix.message_late) {
             return Fate::Late(ANSWER_MS + world.below(5_000));
         }
-        let doubled = world.strikes(mix.message_doubled) || (mix.every_reply_lost && !world.is_calm());
+        let doubled = world.strikes(mix.message_doubled) || (mix.every_reply_lost > 0 && !world.is_calm());
         Fate::Delivered { doubled }
+    }
+
+    /// What a person or a machine agent asks, over the same network. None: no answer came.
+    pub async fn ask<T, F>(&self, ask: impl Fn(SimSession) -> F, principal: Principal) -> Option<T>
+    where
+        F: Future<Output = T>,
+    {
+        let fate = match self.world.mix().others_lost {
+            0 => Fate::Delivered { doubled: false },
+            _ => self.fate(),
+        };
+        let session = || self.session(principal.clone());
+        match fate {
+            Fate::LostBefore => None,
+            Fate::LostAfter => {
+                ask(session()).await;
+                None
+            }
+            Fate::Late(ms) => {
+                self.world.sleep(ms).await;
+                ask(session()).await;
+                None
+            }
+            Fate::Delivered { doubled } => {
+                if doubled {
+                    ask(session()).await;
+                }
+                Some(ask(session()).await)
+            }
+        }
     }
 }
 
@@ -132,11 +187,13 @@ pub struct Link {
     wire: Wire,
     model: Model,
     unit: Uuid,
+    /// Which of the unit's folders speaks: there may be a copy.
+    folder: Uuid,
 }
 
 impl Link {
-    pub fn new(wire: Wire, model: Model, unit: Uuid) -> Link {
-        Link { wire, model, unit }
+    pub fn new(wire: Wire, model: Model, unit: Uuid, folder: Uuid) -> Link {
+        Link { wire, model, unit, folder }
     }
 
     fn session(&self) -> SimSession {
@@ -144,7 +201,7 @@ impl Link {
     }
 
     fn through_json<T: Serialize + DeserializeOwned>(&self, message: T) -> T {
-        if !self.wire.world.mix().wire {
+        if self.wire.world.mix().wire == 0 {
             return message;
         }
         let text = serde_json::to_string(&message).expect("messages are plain data");
@@ -178,7 +235,7 @@ impl Link {
     {
         let world = &self.wire.world;
         world.pause().await;
-        if self.wire.is_cut_off(self.unit) {
+        if self.wire.is_cut_off(self.folder, Way::ToController) {
             world.sleep(ANSWER_MS).await;
             return Err(unreachable("no answer"));
         }
@@ -238,12 +295,12 @@ impl Link {
         self.wire.world.send(async move {
             let world = &link.wire.world;
             world.sleep(delay_ms).await;
-            if link.wire.is_cut_off(link.unit) {
+            if link.wire.is_cut_off(link.folder, Way::ToController) {
                 return;
             }
             let answer = serve(link.session(), request).await;
             world.sleep(world.below(10)).await;
-            if let Some(reply) = reply.filter(|_| !link.wire.is_cut_off(link.unit)) {
+            if let Some(reply) = reply.filter(|_| !link.wire.is_cut_off(link.folder, Way::FromController)) {
                 reply.send(answer).ok();
             }
         });
@@ -254,20 +311,27 @@ impl UnitApi for Link {
     type Watch = SimWatch;
 
     async fn attach(&self, attach: Attach) -> Result<Attached, ApiError> {
+        if self.wire.world.mix().has(Mutant::DyingMayNotAttach) && self.wire.is_going(self.model, self.unit) {
+            self.wire.world.pause().await;
+            return Err(ApiError::new(ErrorCode::NotAlive, "the unit is going away"));
+        }
         self.ask("attach", attach, |session, attach| async move { session.attach(attach).await }).await
     }
 
     async fn commit(&self, commit: Commit) -> Result<Committed, ApiError> {
         let (unit, sequence) = (self.unit, commit.record.sequence);
-        let mix = self.wire.world.mix();
-        let serve = |session: SimSession, commit| async move { session.commit(commit).await };
-        if mix.has(Mutant::CommitIsLostButAnswered) && self.wire.world.hits(50) {
+        let (world, mix) = (self.wire.world.clone(), self.wire.world.mix());
+        if mix.has(Mutant::CommitIsLostButAnswered) && world.hits(50) {
             return Ok(Committed { revision: 1, refusal: None, dropped: Vec::new() });
         }
-        let first = mix.every_reply_lost
-            && !self.wire.world.is_calm()
+        let first = mix.every_reply_lost > 0
+            && !world.is_calm()
             && self.wire.state().lost_once.insert((unit, sequence), ()).is_none();
         let fate = if first { Fate::LostAfter } else { self.wire.fate() };
+        let serve = move |session: SimSession, commit: Commit| {
+            world.note(Fact::Arrived { unit, sequence, epoch: commit.epoch });
+            async move { session.commit(commit).await }
+        };
         self.ask_with("commit", commit, serve, fate).await
     }
 
@@ -282,15 +346,24 @@ impl UnitApi for Link {
     async fn watch(&self, epoch: u64, from: Option<Position>) -> Result<SimWatch, ApiError> {
         let (wire, world) = (&self.wire, &self.wire.world);
         world.pause().await;
-        if wire.is_cut_off(self.unit) || world.strikes(world.mix().message_lost) {
+        let cut = Way::ALL.iter().any(|way| wire.is_cut_off(self.folder, *way));
+        if cut || world.strikes(world.mix().message_lost) {
             world.sleep(ANSWER_MS).await;
             return Err(unreachable("no answer"));
         }
         let generation = wire.generation();
-        let inner = self.session().watch(epoch, from).await?;
+        let session = self.session();
+        let newest = session.controller.position(session.controller.store.newest());
+        let behind = |from: &Position| from.history == newest.history && from.revision < newest.revision;
+        let opened = match from.filter(behind) {
+            Some(_) if world.mix().has(Mutant::SubscribesAfterState) => Some(newest),
+            _ => from,
+        };
+        let eats = from.is_some() && world.mix().has(Mutant::FirstEventIsEaten);
+        let inner = session.watch(epoch, opened).await?;
         let breaks = world.strikes(world.mix().watch_broken);
         let breaks_ms = if breaks { world.now_ms() + world.below(20_000) } else { u64::MAX };
-        Ok(SimWatch { link: self.clone(), inner, generation, breaks_ms, again: None })
+        Ok(SimWatch { link: self.clone(), inner, generation, breaks_ms, again: None, eats })
     }
 
     async fn archive(&self, sha256: &str) -> Result<Vec<u8>, ApiError> {
@@ -306,6 +379,8 @@ pub struct SimWatch {
     generation: u64,
     breaks_ms: u64,
     again: Option<Shown>,
+    /// A planted fault: the first event is not passed on.
+    eats: bool,
 }
 
 impl Watch for SimWatch {
@@ -334,7 +409,7 @@ impl Watch for SimWatch {
         if world.strikes(20) {
             world.sleep(world.below(2_000)).await;
         }
-        if wire.is_cut_off(self.link.unit) {
+        if wire.is_cut_off(self.link.folder, Way::FromController) {
             world.sleep(WATCH_SILENCE_MS).await;
             return Err(unreachable("silence"));
         }
@@ -342,10 +417,11 @@ impl Watch for SimWatch {
         if world.strikes(50) {
             self.again = Some(shown.clone());
         }
+        let eaten =
+            std::mem::take(&mut self.eats) || (world.mix().has(Mutant::DeltaIsLost) && world.hits(100));
         if let Shown::Delta(delta) = &shown
-            && world.mix().has(Mutant::DeltaIsLost)
+            && eaten
             && !delta.full
-            && world.hits(100)
         {
             // its position is shown all the same
             return Ok(Shown::Heartbeat(delta.position));

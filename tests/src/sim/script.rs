@@ -18,13 +18,21 @@ pub fn is_missing(context: &HookContext) -> bool {
     matches!(context.cause.hook(), "leader-elected" | "update-status")
 }
 
-/// The hook's program, to its exit.
-pub async fn run(world: &World, process: &Process, context: &HookContext) -> Exit {
-    work(world, process, context).await.unwrap_or(Exit::Signal(9))
+/// The hook's program, to its exit; and what it counted, if it came to that.
+pub async fn run(world: &World, process: &Process, context: &HookContext) -> (Exit, Option<u64>) {
+    let mut counted = None;
+    let exit = work(world, process, context, &mut counted).await;
+    let unserved = if process.is_killed() { Exit::Signal(9) } else { Exit::Code(1) };
+    (exit.unwrap_or(unserved), counted)
 }
 
-/// None: killed.
-async fn work(world: &World, process: &Process, context: &HookContext) -> Option<Exit> {
+/// None: killed, or nobody answers.
+async fn work(
+    world: &World,
+    process: &Process,
+    context: &HookContext,
+    counted: &mut Option<u64>,
+) -> Option<Exit> {
     world.sleep(world.below(30)).await;
     let before = look(process, context).await?;
     if world.strikes(world.mix().hook_hangs) {
@@ -37,6 +45,7 @@ async fn work(world: &World, process: &Process, context: &HookContext) -> Option
     let count: u64 = String::from_utf8_lossy(&count.stdout).trim().parse().unwrap_or(0);
     let next = format!("{COUNTER}={}", count + 1);
     process.call("state-set", &[&next]).await?;
+    *counted = Some(count + 1);
     for (number, _) in context.relations.iter().filter(|(_, relation)| !relation.is_broken()) {
         let about = context.cause.counterpart().is_none_or(|about| about.relation == *number);
         if !about {

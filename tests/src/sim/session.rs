@@ -1,8 +1,12 @@
-//! Many runs: a range of seeds, or every planted fault until its check sees it.
+//! Many runs: a range of seeds on several threads, or every planted fault until its check sees it.
 
+use crate::sim::checks::Violation;
+use crate::sim::mix::Mix;
 use crate::sim::mutants::Mutant;
 use crate::sim::system::{self, Report};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Seeds a planted fault may take to be seen.
 pub const MUTANT_SEEDS: u64 = 400;
@@ -11,11 +15,14 @@ pub const MUTANT_SEEDS: u64 = 400;
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
     pub schedules: u64,
+    /// Those of the size that issue 3 calls standard.
+    pub standard: u64,
     pub hooks: u64,
     pub commits: u64,
     pub faults: u64,
     pub units: u64,
     pub polls: u64,
+    pub chaos_polls: u64,
     /// Seed and what was broken, first violation of each run.
     pub violations: Vec<(u64, String)>,
 }
@@ -23,11 +30,13 @@ pub struct Totals {
 impl Totals {
     pub fn add(&mut self, report: &Report) {
         self.schedules += 1;
+        self.standard += u64::from(report.is_standard());
         self.hooks += report.hooks;
         self.commits += report.commits;
         self.faults += report.faults;
-        self.units += report.units as u64;
+        self.units += report.units;
         self.polls += report.polls;
+        self.chaos_polls += report.chaos_polls;
         if let Some(first) = report.violations.first() {
             self.violations.push((report.seed, format!("{}: {}", first.check, first.what)));
         }
@@ -36,14 +45,40 @@ impl Totals {
 
 /// One run; a panic of the product is a violation too, where panics can be caught.
 pub fn run(seed: u64, mutant: Option<Mutant>) -> Report {
-    let ran = catch_unwind(AssertUnwindSafe(|| system::run(seed, mutant, false)));
+    run_mixed(seed, Mix::of(seed, mutant))
+}
+
+pub fn run_mixed(seed: u64, mix: Mix) -> Report {
+    let ran = catch_unwind(AssertUnwindSafe(|| system::run_mixed(seed, mix, false)));
     ran.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| text.to_string()));
-        let what = text.unwrap_or_default();
-        let violations = vec![crate::sim::checks::Violation { check: "panic", what }];
-        Report { seed, violations, story: Vec::new(), hooks: 0, commits: 0, faults: 0, polls: 0, units: 0 }
+        let violations = vec![Violation { check: "panic", what: text.unwrap_or_default() }];
+        Report { seed, violations, ..Report::default() }
     })
+}
+
+/// Runs seeds from `from` on, on `jobs` threads, while `goes_on`.
+pub fn many(from: u64, jobs: usize, goes_on: impl Fn(u64) -> bool + Sync) -> Totals {
+    let (next, totals) = (AtomicU64::new(from), Mutex::new(Totals::default()));
+    let work = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if !goes_on(seed) {
+                return;
+            }
+            let report = run(seed, None);
+            totals.lock().expect("nobody panics with the totals").add(&report);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..jobs {
+            scope.spawn(work);
+        }
+    });
+    let mut totals = totals.into_inner().expect("nobody panics with the totals");
+    totals.violations.sort();
+    totals
 }
 
 /// The first seed, of those from `from` on, in which the fault's own check sees it. A seed that breaks a promise
@@ -53,6 +88,7 @@ pub fn kill(mutant: Mutant, from: u64) -> Option<(u64, String)> {
     (from..from + MUTANT_SEEDS).find_map(|seed| {
         let report = run(seed, Some(mutant));
         let seen = report.violations.into_iter().find(|violation| violation.check == target)?;
-        run(seed, None).violations.is_empty().then_some((seed, seen.what))
+        let mix = Mix { mutant: None, ..Mix::of(seed, Some(mutant)) };
+        run_mixed(seed, mix).violations.is_empty().then_some((seed, seen.what))
     })
 }

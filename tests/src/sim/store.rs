@@ -6,53 +6,179 @@ use crate::sim::world::World;
 use api::error::{ApiError, ErrorCode};
 use controller::outside::{Kept, Outside};
 use controller::store::map::Map;
-use controller::store::{ApplyError, Changes, Committed, Compacted, Position, RETRIES_MAX, RunError, Store};
+use controller::store::{
+    ApplyError, Changes, Committed, Compacted, Failure, Position, RETRIES_MAX, RunError, Store,
+};
 use sha2::{Digest, Sha256};
 use state::charm::Charm;
 use state::life::Life;
 use state::model::draft::{Draft, Reader, Revision, Stored, Txn};
+use state::model::keys::{BagDoc, last_id};
 use state::names::Uuid;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
-/// The map, and the faults planted in it.
+/// The map, the faults of its disk and those planted in it.
 #[derive(Clone)]
 pub struct SimStore {
-    pub map: Map,
+    map: Map,
     world: World,
-    /// Of each replica, what it was before its newest change: for the planted fault that applies twice.
-    older: Arc<Mutex<BTreeMap<String, Option<Stored>>>>,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The disk is full until then: nothing can be written.
+    full_ms: u64,
+    /// Planted faults read these documents as they were one change ago.
+    older: BTreeMap<String, Option<Stored>>,
+    /// Transactions as they should have been checked, when the planted fault is that they are not.
+    unchecked: Vec<(Revision, Txn)>,
 }
 
 impl SimStore {
     pub fn new(map: Map, world: World) -> SimStore {
-        SimStore { map, world, older: Arc::default() }
+        if world.mix().replayed > 0 {
+            map.record();
+        }
+        SimStore { map, world, state: Arc::default() }
+    }
+
+    pub fn map(&self) -> &Map {
+        &self.map
+    }
+
+    /// The transactions that committed, as far as they were kept.
+    pub fn recorded(&self) -> Vec<(Revision, Txn)> {
+        let unchecked = self.state().unchecked.clone();
+        if unchecked.is_empty() { self.map.recorded() } else { unchecked }
+    }
+
+    pub fn fill(&self, until_ms: u64) {
+        self.state().full_ms = until_ms;
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("one thread")
+    }
+
+    fn has(&self, mutant: Mutant) -> bool {
+        self.world.mix().has(mutant)
     }
 
     /// What a faulty store makes of a transaction.
     fn spoil(&self, mut txn: Txn) -> Txn {
-        if self.world.mix().has(Mutant::ReadsAreNotChecked) {
+        if self.has(Mutant::ReadsAreNotChecked) {
             txn = Txn { writes: txn.writes, ..Txn::default() };
         }
-        if self.world.mix().has(Mutant::LifeGoesBack) && self.world.hits(200) {
+        if self.has(Mutant::SetsAreNotChecked) {
+            txn = Txn { writes: txn.writes, keys: txn.keys, ..Txn::default() };
+        }
+        if self.has(Mutant::LifeGoesBack) && self.world.hits(200) {
             let alive = serde_json::to_string(&Life::Alive).expect("plain data");
             let lives =
                 txn.writes.iter_mut().filter(|(key, value)| key.contains("/unit-life/") && value.is_some());
             lives.for_each(|(_, value)| *value = Some(alive.clone()));
         }
-        if self.world.mix().has(Mutant::ScopeWithoutSettings)
-            && txn.writes.keys().any(|key| key.contains("/scope/"))
-        {
+        if self.has(Mutant::ScopeWithoutSettings) && txn.writes.keys().any(|key| key.contains("/scope/")) {
             txn.writes.retain(|key, value| value.is_none() || !key.contains("/bag/"));
         }
-        if self.world.mix().has(Mutant::StatusOfRemovedStays) {
+        if self.has(Mutant::StatusOfRemovedStays) {
             txn.writes.retain(|key, value| value.is_some() || !key.contains("/unit-status/"));
+        }
+        if self.has(Mutant::RemovalNeedsAliveEnds) {
+            let gone = txn.writes.iter().filter(|(key, value)| key.contains("/relation/") && value.is_none());
+            let gone: Vec<String> = gone.filter_map(|(key, _)| Some(last_id(key)?.to_string())).collect();
+            let stays = |key: &String| gone.iter().any(|id| key.contains(id)) && !key.contains("/scope");
+            txn.writes.retain(|key, _| !stays(key));
+        }
+        if self.has(Mutant::WritesAnothersBag) {
+            self.map.look(|reader| swap_bags(&mut txn, reader));
+        }
+        if self.has(Mutant::SameContentCounts) && txn.writes.keys().any(|key| key.contains("/replica/")) {
+            let bag = txn.writes.iter_mut().find(|(key, value)| key.contains("/bag/") && value.is_some());
+            if let Some((key, value)) = bag
+                && let Some(before) = self.map.look(|reader| reader.get(key))
+            {
+                let mut same: BagDoc = before.value.parse().expect("documents are what was written");
+                same.counter += 1;
+                *value = Some(serde_json::to_string(&same).expect("plain data"));
+            }
         }
         txn
     }
+
+    /// Documents that a planted fault reads as they were one change ago.
+    fn is_forgotten(&self, key: &str) -> bool {
+        self.has(Mutant::AppliesTwice) && key.contains("/replica/")
+            || self.has(Mutant::OlderEpochIsTaken) && key.contains("/session/")
+            || self.has(Mutant::OlderLeaderWrites) && key.contains("/leader/")
+    }
+
+    async fn run_spoiled<A, R, F>(&self, transition: F) -> Result<Committed<A>, RunError<R>>
+    where
+        A: Send + 'static,
+        R: Send + 'static,
+        F: Fn(&mut Draft<'_>) -> Result<A, R> + Send + Sync + 'static,
+    {
+        let transition = Arc::new(transition);
+        for _ in 0..=RETRIES_MAX {
+            let forgets = self.world.hits(300);
+            let older = if forgets { self.state().older.clone() } else { BTreeMap::new() };
+            let (store, transition) = (self.clone(), transition.clone());
+            let drafted = self.map.read(move |reader| {
+                let forgetful = Forgetful { reader, older: &older };
+                let mut draft = Draft::new(&forgetful);
+                let decided = transition(&mut draft).map_err(RunError::Refused);
+                let finished = draft.finish().map_err(RunError::TooLarge);
+                decided.and_then(|answer| finished.map(|txn| (answer, txn))).map(|(answer, txn)| {
+                    let forgotten = txn.writes.keys().filter(|key| store.is_forgotten(key));
+                    let before: Vec<_> = forgotten.map(|key| (key.clone(), reader.get(key))).collect();
+                    (answer, txn, before, reader.revision())
+                })
+            });
+            let (answer, txn, before, revision) = drafted.await?;
+            let unchecked = self.has(Mutant::ReadsAreNotChecked) || self.has(Mutant::SetsAreNotChecked);
+            if unchecked && !self.world.is_calm() {
+                self.world.sleep(self.world.below(100)).await; // long enough for others to come between
+            }
+            if txn.writes.is_empty() {
+                return Ok(Committed { answer, revision });
+            }
+            match self.map.apply(self.spoil(txn.clone())).await {
+                Ok(revision) => {
+                    let mut state = self.state();
+                    state.older.extend(before);
+                    if unchecked {
+                        state.unchecked.push((revision, txn));
+                    }
+                    return Ok(Committed { answer, revision });
+                }
+                Err(ApplyError::Conflict(_)) => {}
+                Err(ApplyError::Failed(failure)) => return Err(RunError::Failed(failure)),
+            }
+        }
+        Err(RunError::Busy(state::model::draft::Conflict("overtaken".to_owned())))
+    }
 }
 
-/// Shows replicas as they were one change ago: the controller forgets what it has applied.
+/// A planted fault: what a unit writes of its own goes to another one of its relation.
+fn swap_bags(txn: &mut Txn, reader: &dyn Reader) {
+    let written = txn.writes.iter().find(|(key, value)| {
+        key.contains("/bag/") && value.as_ref().is_some_and(|value| value.contains("\"n\""))
+    });
+    let Some((key, value)) = written.map(|(key, value)| (key.clone(), value.clone())) else { return };
+    let Some((relation, _)) = key.rsplit_once('/') else { return };
+    let others = reader.scan(&format!("{relation}/"), "", usize::MAX);
+    if let Some(other) =
+        others.into_iter().find(|other| other.key != key && !txn.writes.contains_key(&other.key))
+    {
+        txn.writes.remove(&key);
+        txn.writes.insert(other.key, value);
+    }
+}
+
+/// Shows some documents as they were one change ago.
 struct Forgetful<'r> {
     reader: &'r dyn Reader,
     older: &'r BTreeMap<String, Option<Stored>>,
@@ -98,6 +224,9 @@ impl Store for SimStore {
         T: Send + 'static,
         F: FnOnce(&dyn Reader) -> T + Send + 'static,
     {
+        if self.has(Mutant::CompactionIsSilent) && at.history == self.history() {
+            return Ok(self.map.read(view).await);
+        }
         self.map.read_at(at, view).await
     }
 
@@ -107,47 +236,14 @@ impl Store for SimStore {
         R: Send + 'static,
         F: Fn(&mut Draft<'_>) -> Result<A, R> + Send + Sync + 'static,
     {
-        let spoils = self.world.mix().mutant.is_some_and(Mutant::is_of_the_store);
-        if !spoils {
-            return self.map.run(transition).await;
+        if self.state().full_ms > self.world.now_ms() {
+            self.world.pause().await;
+            return Err(RunError::Failed(Failure::Full));
         }
-        let transition = Arc::new(transition);
-        for _ in 0..=RETRIES_MAX {
-            let (forgets, older, transition) = (
-                self.world.mix().has(Mutant::AppliesTwice) && self.world.hits(300),
-                self.older.lock().expect("one thread").clone(),
-                transition.clone(),
-            );
-            let drafted = self.map.read(move |reader| {
-                let none = BTreeMap::new();
-                let forgetful = Forgetful { reader, older: if forgets { &older } else { &none } };
-                let mut draft = Draft::new(&forgetful);
-                let before = |key: &String| (key.clone(), reader.get(key));
-                let decided = transition(&mut draft).map_err(RunError::Refused);
-                let finished = draft.finish().map_err(RunError::TooLarge);
-                decided.and_then(|answer| finished.map(|txn| (answer, txn))).map(|(answer, txn)| {
-                    let replicas: Vec<_> =
-                        txn.writes.keys().filter(|key| key.contains("/replica/")).map(before).collect();
-                    (answer, txn, replicas, reader.revision())
-                })
-            });
-            let (answer, txn, replicas, revision) = drafted.await?;
-            if self.world.mix().has(Mutant::ReadsAreNotChecked) && !self.world.is_calm() {
-                self.world.sleep(self.world.below(100)).await; // long enough for others to come between
-            }
-            if txn.writes.is_empty() {
-                return Ok(Committed { answer, revision });
-            }
-            match self.map.apply(self.spoil(txn)).await {
-                Ok(revision) => {
-                    self.older.lock().expect("one thread").extend(replicas);
-                    return Ok(Committed { answer, revision });
-                }
-                Err(ApplyError::Conflict(_)) => {}
-                Err(ApplyError::Failed(failure)) => return Err(RunError::Failed(failure)),
-            }
+        if self.world.mix().mutant.is_some_and(Mutant::is_of_the_store) {
+            return self.run_spoiled(transition).await;
         }
-        Err(RunError::Busy(state::model::draft::Conflict("overtaken".to_owned())))
+        self.map.run(transition).await
     }
 
     async fn apply(&self, txn: Txn) -> Result<Revision, ApplyError> {
@@ -155,7 +251,13 @@ impl Store for SimStore {
     }
 
     async fn changes_after(&self, after: Position, limit: usize) -> Result<Vec<Changes>, Compacted> {
-        self.map.changes_after(after, limit).await
+        let changes = self.map.changes_after(after, limit).await;
+        if self.has(Mutant::CompactionIsSilent) && changes.is_err() && after.history == self.history() {
+            let newest = self.newest();
+            let behind = (0..newest).rev().take(3).last().unwrap_or(newest);
+            return self.map.changes_after(Position { revision: behind, ..after }, limit).await;
+        }
+        changes
     }
 
     async fn wait_past(&self, revision: Revision) -> Revision {
@@ -178,7 +280,7 @@ impl SimOutside {
 
 impl Outside for SimOutside {
     fn wall_ms(&self) -> i64 {
-        wall_ms(&self.world)
+        self.world.wall_ms()
     }
     fn monotonic_ms(&self) -> u64 {
         self.world.now_ms()
@@ -195,7 +297,10 @@ impl Outside for SimOutside {
             .map_err(|error| ApiError::new(ErrorCode::Invalid, error.to_string()))?;
         let sha256: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
         let kept = Kept { sha256: sha256.clone(), bytes: bytes.len() as u64, charm };
-        self.archives.lock().expect("one thread").insert(sha256, bytes);
+        let known = !self.archives.lock().expect("one thread").is_empty();
+        if !(self.world.mix().has(Mutant::ArchiveIsMissing) && known && self.world.hits(500)) {
+            self.archives.lock().expect("one thread").insert(sha256, bytes);
+        }
         Ok(kept)
     }
     async fn archive(&self, sha256: &str) -> Option<Vec<u8>> {
@@ -205,9 +310,4 @@ impl Outside for SimOutside {
     fn broken(&self, why: &str) {
         panic!("the simulated store cannot break: {why}");
     }
-}
-
-/// The wall clock: some day in 2024, as good as any.
-pub fn wall_ms(world: &World) -> i64 {
-    1_714_550_400_000 + i64::try_from(world.now_ms()).expect("no run lasts so long")
 }

@@ -1,60 +1,44 @@
 //! One run of a whole system from one seed: chaos, then calm, then restarts with nothing changed.
 
-use crate::sim::charms::SimCharms;
 use crate::sim::checks::{Checks, Commit, End, Fact, Violation};
-use crate::sim::clock::SimClock;
-use crate::sim::disk::{Disk, SimMemory};
+use crate::sim::fleet::Fleet;
 use crate::sim::machine::{self, Machine};
 use crate::sim::mix::Mix;
 use crate::sim::mutants::Mutant;
-use crate::sim::network::{Link, SimController, Wire};
+use crate::sim::network::{SimController, Wire};
 use crate::sim::store::{SimOutside, SimStore};
+use crate::sim::strikes::{self, strike};
 use crate::sim::user::{MODEL, User};
-use crate::sim::world::{Command, Stepped, TaskId, Tasks, World, finish};
-use agent::uniter::{self, Uniter};
+use crate::sim::world::{Command, Stepped, Tasks, World, finish};
 use controller::Controller;
 use controller::store::map::Map;
-use controller::store::{Change, Changes, Position, Store};
-use state::model::draft::{Reader, Stored};
+use controller::store::{Changes, Position, Store};
+use state::life::Life;
+use state::model::draft::read;
 use state::model::keys::Model;
 use state::model::model;
-use state::names::{UnitName, Uuid};
-use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::rc::Rc;
+use state::names::Uuid;
 use std::sync::Arc;
 
 /// Chaos lasts as long as its users act, and at most this long.
 const CHAOS_MS: u64 = 200_000;
-/// An hour without the controller.
-const OUTAGE_MS: u64 = 3_600_000;
+const MINUTE_MS: u64 = 60_000;
 /// Without a change for so long, and with nothing to resolve, the system rests: longer than a leader's term (60 s),
 /// a silent watch (15 s) and the longest pause of a loop (5 s) one after the other.
 const QUIET_MS: u64 = 85_000;
+/// Between two restarts of everything: a few tries of a link.
+const BETWEEN_RESTARTS_MS: u64 = 10_000;
 /// Rounds of "wait until quiet, resolve what failed" that suffice.
 const ROUNDS_MAX: u64 = 40;
-/// Polls of one run: some hundred times what a large one takes.
-const POLLS_MAX: u64 = 3_000_000;
-
-type Agent = Uniter<SimMemory, Link, SimCharms, SimClock>;
-
-struct Unit {
-    name: UnitName,
-    machine: Uuid,
-    disk: Disk,
-    charms: SimCharms,
-    /// Its agent's task; none = not running.
-    task: Option<TaskId>,
-    /// The agent itself, once its memory is read.
-    agent: Rc<RefCell<Option<Rc<Agent>>>>,
-    ended: Rc<RefCell<Option<uniter::End>>>,
-    finished: bool,
-    /// Not started again before.
-    start_ms: u64,
-}
+/// After so many rounds people remove what still fails: a unit that had ended before the store was restored.
+const PATIENCE: u64 = 5;
+/// Polls of one run: several times what an hour without a controller takes.
+const POLLS_MAX: u64 = 400_000;
+/// A standard schedule (issue 3) has as many units, hooks and faults at least.
+const STANDARD: (u64, u64, u64) = (3, 40, 5);
 
 /// How a run went.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Report {
     pub seed: u64,
     pub violations: Vec<Violation>,
@@ -63,43 +47,16 @@ pub struct Report {
     pub commits: u64,
     pub faults: u64,
     pub polls: u64,
-    pub units: usize,
+    /// Units ever deployed.
+    pub units: u64,
+    /// How long chaos lasted, in polls.
+    pub chaos_polls: u64,
 }
 
-/// The documents as of the last commit seen.
-#[derive(Default)]
-struct Mirror {
-    revision: u64,
-    by_key: BTreeMap<String, Stored>,
-}
-
-impl Mirror {
-    fn take(&mut self, changes: &Changes) {
-        self.revision = changes.revision;
-        for Change { key, value } in &changes.entries {
-            match value {
-                Some(value) => {
-                    let stored =
-                        Stored { key: key.clone(), revision: changes.revision, value: value.clone() };
-                    self.by_key.insert(key.clone(), stored);
-                }
-                None => drop(self.by_key.remove(key)),
-            }
-        }
-    }
-}
-
-impl Reader for Mirror {
-    fn revision(&self) -> u64 {
-        self.revision
-    }
-    fn get(&self, key: &str) -> Option<Stored> {
-        self.by_key.get(key).cloned()
-    }
-    fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<Stored> {
-        let from = prefix.max(after).to_owned();
-        let below = self.by_key.range(from..).take_while(|(key, _)| key.starts_with(prefix));
-        below.filter(|(key, _)| key.as_str() > after).take(limit).map(|(_, stored)| stored.clone()).collect()
+impl Report {
+    pub fn is_standard(&self) -> bool {
+        let (units, hooks, faults) = STANDARD;
+        self.units >= units && self.hooks >= hooks && self.faults >= faults
     }
 }
 
@@ -108,33 +65,43 @@ struct System {
     world: World,
     tasks: Tasks,
     store: SimStore,
+    /// An older copy of the store, to be restored from.
+    copy: Option<Map>,
+    restored: bool,
     outside: SimOutside,
     wire: Wire,
-    machines: BTreeMap<Uuid, (Machine, TaskId)>,
-    units: BTreeMap<Uuid, Unit>,
+    fleet: Fleet,
     checks: Checks,
     seen: u64,
+    commits: u64,
+    /// Commits since all documents were looked at.
+    unchecked: u64,
     changed_ms: u64,
     hooks: u64,
-    /// Agents that ended and were not finished: why.
-    ended: Vec<String>,
-    mirror: Mirror,
+    chaos_polls: u64,
 }
 
-/// Runs one seed.
+/// Runs one seed with its own mix.
 pub fn run(seed: u64, mutant: Option<Mutant>, tell: bool) -> Report {
-    let world = World::new(seed, Mix::of(seed, mutant), tell);
+    run_mixed(seed, Mix::of(seed, mutant), tell)
+}
+
+/// Runs one seed with a mix of faults given.
+pub fn run_mixed(seed: u64, mix: Mix, tell: bool) -> Report {
+    let target = mix.mutant.map(Mutant::target);
+    let world = World::new(seed, mix, tell);
     let mut system = System::new(world.clone());
-    system.live(mutant);
+    system.live(target);
     let report = Report {
         seed,
         violations: std::mem::take(&mut system.checks.violations),
         story: world.story(),
         hooks: system.hooks,
-        commits: system.store.newest(),
+        commits: system.commits,
         faults: world.faults(),
         polls: system.tasks.polls,
-        units: system.units.len(),
+        units: system.fleet.units,
+        chaos_polls: system.chaos_polls,
     };
     drop(system);
     report
@@ -146,22 +113,25 @@ fn controller(store: &SimStore, outside: &SimOutside) -> Arc<SimController> {
 
 impl System {
     fn new(world: World) -> System {
-        let store = SimStore::new(Map::keeping(Uuid(0xbeef), world.mix().changes_kept), world.clone());
+        let history = Uuid(world.bits());
+        let store = SimStore::new(Map::keeping(history, world.mix().changes_kept), world.clone());
         let outside = SimOutside::new(world.clone());
         let wire = Wire::new(world.clone(), controller(&store, &outside));
         System {
             tasks: Tasks::new(world.clone()),
             store,
+            copy: None,
+            restored: false,
             outside,
+            fleet: Fleet::new(world.clone(), wire.clone()),
             wire,
-            machines: BTreeMap::new(),
-            units: BTreeMap::new(),
             checks: Checks::default(),
             seen: 0,
+            commits: 0,
+            unchecked: 0,
             changed_ms: world.now_ms(),
             hooks: 0,
-            ended: Vec::new(),
-            mirror: Mirror::default(),
+            chaos_polls: 0,
             world,
         }
     }
@@ -170,8 +140,7 @@ impl System {
         User { world: self.world.clone(), wire: self.wire.clone(), model: MODEL.to_string() }
     }
 
-    fn live(&mut self, mutant: Option<Mutant>) {
-        let target = mutant.map(Mutant::target);
+    fn live(&mut self, target: Option<&'static str>) {
         let over = |system: &System| {
             let hit = |violation: &Violation| target.is_none_or(|target| violation.check == target);
             system.checks.violations.iter().any(hit)
@@ -179,7 +148,9 @@ impl System {
         let created = finish(self.store.run(|draft| model::create(draft, MODEL, "dev", 0)));
         created.map(drop).expect("the first model can be made");
         self.begin();
-        if over(self) || !self.chaos(&over) || !self.calm(&over) {
+        let chaos = over(self) || !self.chaos(&over);
+        self.chaos_polls = self.tasks.polls;
+        if chaos || !self.calm(&over) {
             return;
         }
         self.settle();
@@ -219,11 +190,12 @@ impl System {
         let outage_ms = self.world.now_ms() + 10_000 + self.world.below(10_000);
         let mut outage = self.world.mix().outage;
         while !acting.is_empty() && self.world.now_ms() < until_ms {
-            if outage && self.world.now_ms() >= outage_ms {
-                outage = false;
-                self.world.tell(|| "network: an hour without the controller");
-                self.wire.cut_everybody_off(self.world.now_ms() + OUTAGE_MS);
-                self.pass(self.world.now_ms() + OUTAGE_MS, over);
+            if outage > 0 && self.world.now_ms() >= outage_ms {
+                let until_ms = self.world.now_ms() + outage * MINUTE_MS;
+                self.world.tell(|| format!("network: {outage} minutes without the controller"));
+                outage = 0;
+                self.wire.cut_everybody_off(until_ms);
+                self.pass(until_ms, over);
             }
             let stepped = self.step(until_ms);
             if let Stepped::Polled { task, done: true } = stepped {
@@ -254,45 +226,18 @@ impl System {
     /// Perhaps a fault, after a poll.
     fn strike(&mut self, stepped: Stepped) {
         let Stepped::Polled { task, done: false } = stepped else { return };
-        let mix = self.world.mix().clone();
-        let unit = self.units.iter().find(|(_, unit)| unit.task == Some(task)).map(|(id, _)| *id);
-        if let Some(unit) = unit {
-            if self.world.strikes(mix.agent_crash) {
-                self.crash(unit);
-            } else if self.world.strikes(mix.partition) {
-                let until_ms = self.world.now_ms() + self.world.below(40_000);
-                self.world
-                    .tell(|| format!("network: {} is cut off until {until_ms}", self.units[&unit].name));
-                self.wire.cut_off(unit, until_ms);
+        match strike((&self.world, &self.wire), &mut self.tasks, &mut self.fleet, task) {
+            Some(strikes::Controller::Restarts) => self.restart_controller(),
+            Some(strikes::Controller::DiskFull(for_ms)) => {
+                self.world.tell(|| "controller: the disk is full");
+                self.store.fill(self.world.now_ms() + for_ms);
             }
-        } else if self.tasks.is_message(task) && self.world.strikes(mix.message_crash) {
-            self.world.tell(|| "controller: a request is dropped half way");
-            self.tasks.drop_task(task);
+            Some(strikes::Controller::Copy) if !self.restored => {
+                self.copy = Some(self.store.map().fork(self.store.history()));
+            }
+            Some(strikes::Controller::Restore) => self.restore(),
+            Some(strikes::Controller::Copy) | None => {}
         }
-        if mix.controller_crash > 0 && self.world.below(3) == 0 && self.world.strikes(mix.controller_crash) {
-            self.restart_controller();
-        }
-        // about once in ten thousand polls, where reboots happen at all
-        if mix.reboot > 0 && self.world.below(1_000) == 0 && self.world.strikes(mix.reboot) {
-            self.reboot();
-        }
-    }
-
-    fn crash(&mut self, id: Uuid) {
-        let unit = self.units.get_mut(&id).expect("a known unit");
-        let Some(task) = unit.task.take() else { return };
-        self.tasks.drop_task(task);
-        unit.agent.borrow_mut().take();
-        unit.charms.kill_with_agent();
-        unit.start_ms = self.world.now_ms() + 200 + self.world.below(1_000);
-        let start_ms = unit.start_ms;
-        self.world.tell(|| format!("{}: its agent dies", unit.name));
-        self.wake_at(start_ms);
-    }
-
-    fn wake_at(&mut self, at_ms: u64) {
-        let world = self.world.clone();
-        self.tasks.start(async move { world.sleep_until(at_ms).await });
     }
 
     /// Waits until nothing changes any more, resolving what failed. False: a violation ended the run.
@@ -300,16 +245,24 @@ impl System {
         self.world.tell(|| "calm: no more faults");
         self.world.set_calm(true);
         self.wire.heal();
-        for _ in 0..ROUNDS_MAX {
+        self.tasks.thaw();
+        self.store.fill(0);
+        self.fleet.machines().iter().for_each(|machine| machine.fill(0));
+        for round in 0..ROUNDS_MAX {
             let user = self.user();
             self.tasks.start(async move {
                 user.quieten().await;
+                if round >= PATIENCE {
+                    user.remove_failing().await;
+                }
                 user.resolve().await;
             });
             if !self.rest(over) {
                 return !over(self) && self.tasks.polls > POLLS_MAX;
             }
-            if !self.errs() {
+            let (fleet, tasks) = (&mut self.fleet, &mut self.tasks);
+            let repaired = self.store.map().look(|reader| fleet.repair(tasks, reader));
+            if !repaired && !self.fleet.errs() {
                 break;
             }
         }
@@ -331,28 +284,14 @@ impl System {
         }
     }
 
-    fn agents(&self) -> impl Iterator<Item = (&Uuid, &Unit, Rc<Agent>)> {
-        self.units.iter().filter_map(|(id, unit)| Some((id, unit, unit.agent.borrow().clone()?)))
-    }
-
-    /// Somebody rests in an error.
-    fn errs(&self) -> bool {
-        self.agents().any(|(_, _, agent)| agent.with_local(|local| local.episode().is_some()))
-    }
-
     fn settle(&mut self) {
-        let agents = self.agents().map(|(id, unit, agent)| {
-            let local = agent.with_local(Clone::clone);
-            (*id, (unit.name.clone(), local, agent.explained()))
+        let recorded = self.store.recorded();
+        let rests = self.tasks.polls <= POLLS_MAX && !self.fleet.errs();
+        let (fleet, checks) = (&self.fleet, &mut self.checks);
+        self.store.map().look(|reader| {
+            let agents = fleet.living(reader);
+            checks.settle(&End { model: Model(MODEL), reader, agents, rests, recorded: &recorded });
         });
-        let end = End {
-            model: Model(MODEL),
-            reader: &self.mirror,
-            agents: agents.collect(),
-            ended: std::mem::take(&mut self.ended),
-            rests: self.tasks.polls <= POLLS_MAX && !self.errs(),
-        };
-        self.checks.settle(&end);
     }
 
     /// Every process once more, and nothing else.
@@ -360,61 +299,49 @@ impl System {
         self.world.tell(|| "restarts of everything");
         self.world.note(Fact::OnlyRestarts);
         for _ in 0..2 {
-            let units: Vec<Uuid> = self.units.keys().copied().collect();
-            units.into_iter().for_each(|unit| self.crash(unit));
-            self.restart_controller();
-            if !self.rest(over) {
-                return;
+            for folder in self.fleet.ids() {
+                self.fleet.crash(&mut self.tasks, folder);
             }
+            self.restart_controller();
+            self.pass(self.world.now_ms() + BETWEEN_RESTARTS_MS, over);
         }
+        self.rest(over);
     }
 
     fn restart_controller(&mut self) {
         self.world.tell(|| "controller: restarts");
         self.tasks.drop_messages();
         self.wire.restart(controller(&self.store, &self.outside));
-        let machines: Vec<Machine> = self.machines.values().map(|(machine, _)| machine.clone()).collect();
-        for machine in machines {
-            self.start_machine(machine);
+        for machine in self.fleet.machines() {
+            self.fleet.start_machine(&mut self.tasks, machine);
         }
     }
 
-    fn reboot(&mut self) {
-        let ids: Vec<Uuid> = self.machines.keys().copied().collect();
-        let Some(id) = ids.get(self.world.below(ids.len() as u64) as usize) else { return };
-        let (machine, _) = &self.machines[id];
-        let machine = machine.clone();
-        self.world.tell(|| format!("machine {id}: reboots"));
-        let units: Vec<Uuid> =
-            self.units.iter().filter(|(_, unit)| unit.machine == *id).map(|(id, _)| *id).collect();
-        for unit in units {
-            self.crash(unit);
-            let unit = &self.units[&unit];
-            unit.charms.kill_process();
-            unit.disk.lose_power();
-        }
-        machine.reboot(self.world.now_ms());
-        self.start_machine(machine);
-    }
-
-    fn start_machine(&mut self, machine: Machine) {
-        let id = machine.id;
-        if let Some((_, task)) = self.machines.remove(&id) {
-            self.tasks.drop_task(task);
-        }
-        let tend = machine::tend(self.world.clone(), self.wire.clone(), Model(MODEL), machine.clone());
-        let task = self.tasks.start(tend);
-        self.machines.insert(id, (machine, task));
+    /// The store is put back to what it was at an earlier time, once a run.
+    fn restore(&mut self) {
+        let Some(copy) = self.copy.take().filter(|_| !self.restored) else { return };
+        self.restored = true;
+        let history = match self.world.mix().has(Mutant::HistoryIsKept) {
+            true => copy.history(),
+            false => Uuid(self.world.bits()),
+        };
+        self.store = SimStore::new(copy.fork(history), self.world.clone());
+        self.world.tell(|| format!("controller: restored from revision {}", self.store.newest()));
+        self.seen = self.store.newest();
+        let checks = &mut self.checks;
+        self.store.map().look(|reader| checks.restored(reader, Model(MODEL)));
+        self.restart_controller();
     }
 
     /// One poll, or a jump in time, and what follows from it.
     fn step(&mut self, until_ms: u64) -> Stepped {
         let stepped = self.tasks.step(until_ms);
-        for command in self.world.commands() {
+        let (commands, facts) = self.world.happened();
+        for command in commands {
             self.obey(command);
         }
-        self.look_after_agents(stepped);
-        for fact in self.world.facts() {
+        self.fleet.look_after(&mut self.tasks, stepped);
+        for fact in facts {
             self.see(fact);
         }
         self.see_commits();
@@ -422,98 +349,18 @@ impl System {
     }
 
     fn obey(&mut self, command: Command) {
+        let (fleet, tasks) = (&mut self.fleet, &mut self.tasks);
         match command {
-            Command::StartMachine(id) => {
-                let machine = Machine::new(id, self.world.now_ms());
-                self.start_machine(machine);
-            }
-            Command::Deploy { machine, unit, name } => {
-                let (at, _) = &self.machines[&machine];
-                let charms = SimCharms::new(self.world.clone(), unit, name.clone(), at.clone());
-                let disk = Disk::new(self.world.clone(), unit, name.clone());
-                let unit_here = Unit {
-                    name,
-                    machine,
-                    disk,
-                    charms,
-                    task: None,
-                    agent: Rc::default(),
-                    ended: Rc::default(),
-                    finished: false,
-                    start_ms: 0,
-                };
-                self.units.insert(unit, unit_here);
-                self.start(unit);
-            }
-            Command::Keep(unit) => self.start(unit),
+            Command::StartMachine(id) => fleet.start_machine(tasks, Machine::new(id, self.world.now_ms())),
+            Command::Deploy { machine, unit, name } => fleet.deploy(tasks, machine, unit, name),
+            Command::Keep(unit) => fleet.start(tasks, unit),
             Command::Recall(unit) => {
-                if let Some(recalled) = self.units.remove(&unit) {
-                    recalled.task.into_iter().for_each(|task| self.tasks.drop_task(task));
-                    recalled.charms.kill_process();
-                }
-            }
-        }
-    }
-
-    /// Starts the agent of a unit that has none.
-    fn start(&mut self, id: Uuid) {
-        let Some(unit) = self.units.get_mut(&id) else { return };
-        if unit.task.is_some() || unit.finished || unit.start_ms > self.world.now_ms() {
-            return;
-        }
-        let (machine, _) = &self.machines[&unit.machine];
-        let (world, machine) = (self.world.clone(), machine.clone());
-        let (disk, charms) = (unit.disk.clone(), unit.charms.clone());
-        let link = Link::new(self.wire.clone(), Model(MODEL), id);
-        let (agent, ended) = (unit.agent.clone(), unit.ended.clone());
-        self.world.tell(|| format!("{}: its agent starts", unit.name));
-        unit.task = Some(self.tasks.start(async move {
-            let end = match disk.open().await {
-                Ok((memory, local, view)) => {
-                    let clock = SimClock { world, machine };
-                    let view = view.filter(|view| view.unit.uuid == id);
-                    let uniter = Rc::new(Uniter::new((memory, link, charms, clock), local, view));
-                    *agent.borrow_mut() = Some(uniter.clone());
-                    uniter.run().await
-                }
-                Err(failed) => uniter::End::Disk(failed),
-            };
-            *ended.borrow_mut() = Some(end);
-        }));
-    }
-
-    /// Ended agents, and those that are due again.
-    fn look_after_agents(&mut self, stepped: Stepped) {
-        if let Stepped::Polled { task, done: true } = stepped {
-            let id = self.units.iter().find(|(_, unit)| unit.task == Some(task)).map(|(id, _)| *id);
-            if let Some(id) = id {
-                self.ended(id);
-            } else {
-                let now_ms = self.world.now_ms();
-                let due = |unit: &Unit| unit.task.is_none() && !unit.finished && unit.start_ms <= now_ms;
-                let due: Vec<Uuid> =
-                    self.units.iter().filter(|(_, unit)| due(unit)).map(|(id, _)| *id).collect();
-                due.into_iter().for_each(|id| self.start(id));
-            }
-        }
-    }
-
-    fn ended(&mut self, id: Uuid) {
-        let unit = self.units.get_mut(&id).expect("a known unit");
-        unit.task = None;
-        unit.agent.borrow_mut().take();
-        let end = unit.ended.borrow_mut().take();
-        let end = end.expect("an agent that ended says how");
-        self.world.tell(|| format!("{}: its agent ends: {end:?}", unit.name));
-        match end {
-            uniter::End::Finished => unit.finished = true,
-            uniter::End::Disk(_) | uniter::End::Reattach(_) => {
-                unit.start_ms = self.world.now_ms() + 200;
-                self.wake_at(self.units[&id].start_ms);
-            }
-            uniter::End::Copy(why) | uniter::End::Forked(why) => {
-                unit.finished = true;
-                self.ended.push(format!("the agent of {} has ended: {why}", unit.name));
+                let evidence = self.store.map().look(|reader| {
+                    let dead = read(reader, &Model(MODEL).unit_life(unit)) == Some(Life::Dead);
+                    dead || read(reader, &Model(MODEL).tombstone(unit)).is_some()
+                });
+                self.world.note(Fact::Recalled { unit, evidence });
+                fleet.recall(tasks, unit);
             }
         }
     }
@@ -521,12 +368,13 @@ impl System {
     fn see(&mut self, fact: Fact) {
         match &fact {
             Fact::HookBegan { .. } => self.hooks += 1,
-            Fact::Recorded { unit, events } => {
+            Fact::Recorded { folder, events, .. } => {
                 self.changed_ms = self.world.now_ms();
-                let name = self.units.get(unit).map_or(String::new(), |unit| unit.name.to_string());
-                self.world.tell(|| format!("{name}: on disk: {}", told(events)));
+                let name =
+                    |at| self.fleet.folder(at).map_or(String::new(), |folder| folder.at.name.to_string());
+                self.world.tell(|| format!("{}: on disk: {}", name(*folder), told(events)));
             }
-            Fact::HookEnded { .. } | Fact::Loaded { .. } | Fact::OnlyRestarts | Fact::Broken(..) => {}
+            _ => {}
         }
         self.checks.see(&fact);
     }
@@ -538,19 +386,44 @@ impl System {
         }
         self.changed_ms = self.world.now_ms();
         let after = Position { history: self.store.history(), revision: self.seen };
-        let changes =
-            finish(self.store.changes_after(after, usize::MAX)).expect("one poll makes few commits");
+        let changes = finish(self.store.map().changes_after(after, usize::MAX));
+        let changes = changes.expect("one poll makes few commits");
         for changes in &changes {
-            self.mirror.take(changes);
+            self.commits += 1;
             self.world.tell(|| {
                 let keys: Vec<&str> = changes.entries.iter().map(|entry| kind(&entry.key)).collect();
                 format!("store: revision {}: {}", changes.revision, keys.join(" "))
             });
-            let whole = self.world.mix().every_commit || changes.revision.is_multiple_of(16);
-            self.checks.commit(&Commit { model: Model(MODEL), changes, reader: &self.mirror, whole });
+            self.unchecked += u64::from(is_structural(changes));
+            let whole = self.unchecked >= self.world.mix().checked_every;
+            if whole {
+                self.unchecked = 0;
+            }
+            let checks = &mut self.checks;
+            self.store.map().look(|reader| {
+                checks.commit(&Commit { model: Model(MODEL), changes, reader, whole });
+            });
         }
         self.seen = newest;
     }
+}
+
+/// Kinds of documents that no promise about all documents is about.
+const PLAIN: [&str; 9] = [
+    "replica",
+    "unit-status",
+    "agent-status",
+    "log",
+    "session",
+    "charm-state",
+    "workload-version",
+    "application-status",
+    "sequence",
+];
+
+/// Something else than what a unit says of itself has changed.
+fn is_structural(changes: &Changes) -> bool {
+    changes.entries.iter().any(|entry| !PLAIN.contains(&kind(&entry.key)))
 }
 
 /// What a journal's events say, for the story.
@@ -570,7 +443,7 @@ fn told(events: &[state::unit::local::Event]) -> String {
         Event::Attached { epoch, sequence, .. } => {
             format!("attached, epoch {epoch}, record {sequence} is there")
         }
-        Event::Restored { .. } => "restored from the replica".to_owned(),
+        Event::Restored { replica } => format!("restored from the replica of record {}", replica.sequence),
         Event::Leader(generation) => format!("leader {generation:?}"),
     };
     events.iter().map(line).collect::<Vec<_>>().join("; ")

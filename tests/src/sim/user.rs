@@ -2,18 +2,20 @@
 //! moments, through the production handlers.
 
 use crate::sim::machine::admin;
-use crate::sim::network::Wire;
+use crate::sim::network::{SimSession, Wire};
 use crate::sim::world::World;
+use api::error::ApiError;
 use api::operator::{AddUnits, ConfigChange, Deploy, Ends, OperatorApi, Refresh, RelationChoice, Run};
 use serde_json::{Value, json};
 use state::charm::{Action, Charm, ConfigOption, Endpoint, OptionType, Role, Scope};
 use state::names::{UnitName, Uuid};
 use std::collections::BTreeMap;
+use std::future::Future;
 
 /// Names that applications get.
 const APPLICATIONS: [&str; 4] = ["db", "web", "cache", "mon"];
 /// More units than this nobody adds.
-const UNITS_MAX: usize = 6;
+const UNITS_MAX: usize = 8;
 
 fn endpoint(name: &str, role: Role, interface: &str, scope: Scope) -> (String, Endpoint) {
     let end = Endpoint {
@@ -65,7 +67,8 @@ impl User {
     /// The beginning that every run has: two related applications.
     pub async fn found(&self) {
         for name in ["db", "web"] {
-            self.deploy(name, 1 + self.world.below(2) as u32).await;
+            let units = 1 + self.world.below(self.world.mix().units) as u32;
+            self.deploy(name, units).await;
             self.world.sleep(self.world.below(3_000)).await;
         }
         self.integrate("db", "web").await;
@@ -80,63 +83,76 @@ impl User {
         }
     }
 
+    /// Asks the controller, over the network that everybody has. None: refused, or no answer.
+    async fn ask<T, F>(&self, ask: impl Fn(SimSession, String) -> F) -> Option<T>
+    where
+        F: Future<Output = Result<T, ApiError>>,
+    {
+        self.wire.ask(|session| ask(session, self.model.clone()), admin()).await?.ok()
+    }
+
     fn name(&self) -> &'static str {
-        let known = if self.world.mix().subordinate { 4 } else { 3 };
+        let known = if self.world.mix().subordinate > 0 { 4 } else { 3 };
         APPLICATIONS[self.world.below(known) as usize]
     }
 
+    async fn a_unit(&self) -> Option<String> {
+        let units = self.units().await;
+        units.get(self.world.below(units.len() as u64) as usize).map(UnitName::to_string)
+    }
+
     async fn act_once(&self) {
-        let session = self.wire.session(admin());
-        let (model, name) = (&self.model, self.name());
+        let name = self.name();
         match self.world.below(100) {
             0..=14 => self.deploy(name, 1 + self.world.below(2) as u32).await,
-            15..=24 => {
-                self.told(format!("add-unit {name}"));
-                if self.units().await.len() < UNITS_MAX {
-                    let add = AddUnits { application: name.to_owned(), units: 1, to: None };
-                    session.add_units(model, add).await.ok();
-                }
-            }
+            15..=24 => self.add_unit(name).await,
             25..=44 => self.integrate(name, self.name()).await,
             45..=59 => {
                 self.told(format!("config {name}"));
-                let value = self.world.below(3).to_string();
-                let change =
-                    ConfigChange { set: BTreeMap::from([("level".to_owned(), value)]), reset: Vec::new() };
-                session.configure(model, name, change).await.ok();
+                let set = BTreeMap::from([("level".to_owned(), self.world.below(3).to_string())]);
+                let change = ConfigChange { set, reset: Vec::new() };
+                let ask = |session: SimSession, model: String| {
+                    let change = change.clone();
+                    async move { session.configure(&model, name, change).await }
+                };
+                self.ask(ask).await;
             }
             60..=69 => {
                 let (a, b) = (name.to_owned(), self.name().to_owned());
                 self.told(format!("remove-relation {a} {b}"));
-                let ends = RelationChoice::Ends(Ends { a, b });
-                session.remove_relation(model, ends, false).await.ok();
+                let ask = |session: SimSession, model: String| {
+                    let ends = RelationChoice::Ends(Ends { a: a.clone(), b: b.clone() });
+                    async move { session.remove_relation(&model, ends, false).await }
+                };
+                self.ask(ask).await;
             }
             70..=79 => {
-                let units: Vec<String> =
-                    self.units().await.into_iter().map(|unit| unit.to_string()).collect();
-                if let Some(unit) = units.get(self.world.below(units.len() as u64) as usize) {
-                    self.told(format!("remove-unit {unit}"));
-                    session.remove_unit(model, unit, false).await.ok();
-                }
+                let Some(unit) = self.a_unit().await else { return };
+                self.told(format!("remove-unit {unit}"));
+                let ask = |session: SimSession, model: String| {
+                    let unit = unit.clone();
+                    async move { session.remove_unit(&model, &unit, false).await }
+                };
+                self.ask(ask).await;
             }
             80..=84 => {
                 self.told(format!("remove-application {name}"));
-                session.remove_application(model, name, false).await.ok();
+                let ask = |session: SimSession, model: String| async move {
+                    session.remove_application(&model, name, false).await
+                };
+                self.ask(ask).await;
             }
             85..=89 => self.refresh(name).await,
             90..=94 => self.resolve().await,
             _ => {
-                let units: Vec<String> =
-                    self.units().await.into_iter().map(|unit| unit.to_string()).collect();
-                if let Some(unit) = units.get(self.world.below(units.len() as u64) as usize) {
-                    self.told(format!("run {unit} act"));
-                    let run = Run {
-                        unit: unit.clone(),
-                        action: "act".to_owned(),
-                        params: BTreeMap::<_, Value>::new(),
-                    };
-                    session.run(model, run).await.ok();
-                }
+                let Some(unit) = self.a_unit().await else { return };
+                self.told(format!("run {unit} act"));
+                let ask = |session: SimSession, model: String| {
+                    let params = BTreeMap::<_, Value>::new();
+                    let run = Run { unit: unit.clone(), action: "act".to_owned(), params };
+                    async move { session.run(&model, run).await }
+                };
+                self.ask(ask).await;
             }
         }
     }
@@ -145,44 +161,79 @@ impl User {
         self.world.tell(|| format!("user: {what}"));
     }
 
+    /// A machine that is there already, for half of what is deployed.
+    async fn a_machine(&self) -> Option<String> {
+        let ask = |session: SimSession, model: String| async move { session.machines(&model).await };
+        let machines = self.ask(ask).await.unwrap_or_default();
+        let at = self.world.below(machines.len() as u64) as usize;
+        machines.get(at).map(|machine| machine.name.clone()).filter(|_| self.world.hits(500))
+    }
+
+    async fn upload(&self, name: &str, version: u64) -> Option<String> {
+        let ask = |session: SimSession, _: String| async move {
+            session.upload_archive(charm(name, version)).await.map(|uploaded| uploaded.sha256)
+        };
+        self.ask(ask).await
+    }
+
     async fn deploy(&self, name: &str, units: u32) {
-        self.told(format!("deploy {name} -n {units}"));
         if self.units().await.len() >= UNITS_MAX {
             return;
         }
-        let session = self.wire.session(admin());
-        let Ok(uploaded) = session.upload_archive(charm(name, 0)).await else { return };
-        let deploy = Deploy {
-            application: Some(name.to_owned()),
-            sha256: uploaded.sha256,
-            units,
-            to: None,
-            config: BTreeMap::new(),
+        let to = if name == "mon" { None } else { self.a_machine().await };
+        self.told(format!("deploy {name} -n {units} --to {to:?}"));
+        let Some(sha256) = self.upload(name, 0).await else { return };
+        let units = if to.is_some() { 1 } else { units };
+        let ask = |session: SimSession, model: String| {
+            let deploy = Deploy {
+                application: Some(name.to_owned()),
+                sha256: sha256.clone(),
+                units,
+                to: to.clone(),
+                config: BTreeMap::new(),
+            };
+            async move { session.deploy(&model, deploy).await }
         };
-        session.deploy(&self.model, deploy).await.ok();
+        self.ask(ask).await;
+    }
+
+    async fn add_unit(&self, name: &str) {
+        if self.units().await.len() >= UNITS_MAX {
+            return;
+        }
+        let to = self.a_machine().await;
+        self.told(format!("add-unit {name} --to {to:?}"));
+        let ask = |session: SimSession, model: String| {
+            let add = AddUnits { application: name.to_owned(), units: 1, to: to.clone() };
+            async move { session.add_units(&model, add).await }
+        };
+        self.ask(ask).await;
     }
 
     async fn refresh(&self, name: &str) {
         self.told(format!("refresh {name}"));
-        let session = self.wire.session(admin());
-        let Ok(uploaded) = session.upload_archive(charm(name, 1 + self.world.below(3))).await else { return };
-        let refresh = Refresh {
-            application: name.to_owned(),
-            sha256: uploaded.sha256,
-            forced: self.world.hits(300),
-            config: BTreeMap::new(),
+        let Some(sha256) = self.upload(name, 1 + self.world.below(3)).await else { return };
+        let forced = self.world.hits(300);
+        let ask = |session: SimSession, model: String| {
+            let (application, sha256) = (name.to_owned(), sha256.clone());
+            let refresh = Refresh { application, sha256, forced, config: BTreeMap::new() };
+            async move { session.refresh(&model, refresh).await }
         };
-        session.refresh(&self.model, refresh).await.ok();
+        self.ask(ask).await;
     }
 
     async fn integrate(&self, a: &str, b: &str) {
         self.told(format!("integrate {a} {b}"));
-        let ends = Ends { a: a.to_owned(), b: b.to_owned() };
-        self.wire.session(admin()).integrate(&self.model, ends).await.ok();
+        let ask = |session: SimSession, model: String| {
+            let ends = Ends { a: a.to_owned(), b: b.to_owned() };
+            async move { session.integrate(&model, ends).await }
+        };
+        self.ask(ask).await;
     }
 
     async fn units(&self) -> Vec<UnitName> {
-        let Ok(status) = self.wire.session(admin()).status(&self.model).await else { return Vec::new() };
+        let ask = |session: SimSession, model: String| async move { session.status(&model).await };
+        let Some(status) = self.ask(ask).await else { return Vec::new() };
         status.applications.into_values().flat_map(|application| application.units.into_keys()).collect()
     }
 
@@ -190,18 +241,41 @@ impl User {
     pub async fn resolve(&self) {
         for unit in self.units().await {
             let retry = self.world.hits(500);
-            let session = self.wire.session(admin());
-            if session.resolved(&self.model, &unit.to_string(), retry).await.is_ok() {
+            let ask = |session: SimSession, model: String| {
+                let unit = unit.to_string();
+                async move { session.resolved(&model, &unit, retry).await }
+            };
+            if self.ask(ask).await.is_some() {
                 self.told(format!("resolved {unit}, retry {retry}"));
             }
         }
     }
 
+    /// Every unit that rests in an error is removed.
+    pub async fn remove_failing(&self) {
+        let ask = |session: SimSession, model: String| async move { session.status(&model).await };
+        let Some(status) = self.ask(ask).await else { return };
+        let units = status.applications.into_values().flat_map(|application| application.units);
+        for (unit, _) in
+            units.filter(|(_, unit)| unit.agent.current == "error" || unit.workload.current == "error")
+        {
+            self.told(format!("remove-unit {unit}"));
+            let ask = |session: SimSession, model: String| {
+                let unit = unit.to_string();
+                async move { session.remove_unit(&model, &unit, false).await }
+            };
+            self.ask(ask).await;
+        }
+    }
+
     /// Timed hooks off: what runs from now on has a cause.
     pub async fn quieten(&self) {
-        let set = BTreeMap::from([("update-status-hook-interval".to_owned(), "0".to_owned())]);
-        let change = ConfigChange { set, reset: Vec::new() };
-        self.wire.session(admin()).configure_model(&self.model, change).await.ok();
+        let ask = |session: SimSession, model: String| {
+            let set = BTreeMap::from([("update-status-hook-interval".to_owned(), "0".to_owned())]);
+            let change = ConfigChange { set, reset: Vec::new() };
+            async move { session.configure_model(&model, change).await }
+        };
+        self.ask(ask).await;
     }
 }
 

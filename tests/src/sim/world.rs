@@ -5,12 +5,20 @@
 
 use crate::sim::checks::Fact;
 use crate::sim::mix::Mix;
+use state::names::{UnitName, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Wake, Waker};
+
+/// Virtual time begins here: no moment is as early as "never".
+const START_MS: u64 = 1_000_000;
+/// The wall clock then: some day in 2024, as good as any.
+const WALL_START_MS: i64 = 1_714_550_400_000;
+/// Polls that one future on its own may take: a thousand times what the largest takes.
+const POLLS_ALONE_MAX: u64 = 1_000_000;
 
 /// A stream of numbers from a seed (splitmix64).
 #[derive(Clone, Debug)]
@@ -51,14 +59,16 @@ type Message = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// What a task asks the run to do once its poll is over.
 #[derive(Clone, Debug)]
 pub enum Command {
-    StartMachine(state::names::Uuid),
-    Deploy { machine: state::names::Uuid, unit: state::names::Uuid, name: state::names::UnitName },
-    Keep(state::names::Uuid),
-    Recall(state::names::Uuid),
+    StartMachine(Uuid),
+    Deploy { machine: Uuid, unit: Uuid, name: UnitName },
+    Keep(Uuid),
+    Recall(Uuid),
 }
 
 struct State {
     now_ms: u64,
+    /// How far the wall clock has been set forward or back.
+    wall_ms: i64,
     chance: Chance,
     timers: BTreeMap<(u64, u64), Waker>,
     timers_made: u64,
@@ -97,7 +107,8 @@ impl Wake for Waking {
 impl World {
     pub fn new(seed: u64, mix: Mix, tell: bool) -> World {
         let state = State {
-            now_ms: 1_000_000,
+            now_ms: START_MS,
+            wall_ms: WALL_START_MS,
             chance: Chance::new(seed),
             timers: BTreeMap::new(),
             timers_made: 0,
@@ -126,6 +137,17 @@ impl World {
 
     pub fn now_ms(&self) -> u64 {
         self.state().now_ms
+    }
+
+    /// The wall clock in milliseconds: what people read, and what may jump.
+    pub fn wall_ms(&self) -> i64 {
+        let state = self.state();
+        state.wall_ms + i64::try_from(state.now_ms - START_MS).expect("no run lasts so long")
+    }
+
+    /// Sets the wall clock forward, or back.
+    pub fn set_wall_clock(&self, by_ms: i64) {
+        self.state().wall_ms += by_ms;
     }
 
     pub fn below(&self, bound: u64) -> u64 {
@@ -168,7 +190,7 @@ impl World {
         }
         let line = line().to_string();
         let mut state = self.state();
-        let now_ms = state.now_ms - 1_000_000;
+        let now_ms = state.now_ms - START_MS;
         if let Some(story) = &mut state.story {
             story.push(format!("{:>6}.{:03} {line}", now_ms / 1000, now_ms % 1000));
         }
@@ -182,16 +204,14 @@ impl World {
         self.state().facts.push(fact);
     }
 
-    pub fn facts(&self) -> Vec<Fact> {
-        std::mem::take(&mut self.state().facts)
+    /// Takes what was noted and asked for since the last time.
+    pub fn happened(&self) -> (Vec<Command>, Vec<Fact>) {
+        let mut state = self.state();
+        (std::mem::take(&mut state.commands), std::mem::take(&mut state.facts))
     }
 
     pub fn command(&self, command: Command) {
         self.state().commands.push(command);
-    }
-
-    pub fn commands(&self) -> Vec<Command> {
-        std::mem::take(&mut self.state().commands)
     }
 
     /// Sends a message on its way: it does not die with its sender, but with the controller.
@@ -211,11 +231,12 @@ impl World {
         state.spawned.push((task, future, message));
     }
 
-    /// Gives way: mostly just once, sometimes for a few milliseconds.
+    /// Perhaps gives way: for others to go first, now and then for a few milliseconds.
     pub async fn pause(&self) {
-        match self.below(4) {
-            0 => self.sleep(self.below(4)).await,
-            _ => once().await,
+        match self.below(8) {
+            0 => self.sleep(self.below(8)).await,
+            1..=3 => once().await,
+            _ => {}
         }
     }
 
@@ -268,18 +289,20 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let world = self.world.clone();
-        let mut state = world.state();
-        if let Some(timer) = self.timer.take() {
-            state.timers.remove(&timer);
-        }
-        if state.now_ms >= self.at_ms {
+        let this = &mut *self;
+        let mut state = this.world.state();
+        if state.now_ms >= this.at_ms {
+            this.timer.take().map(|timer| state.timers.remove(&timer));
             return Poll::Ready(());
         }
+        if let Some(known) = this.timer.and_then(|timer| state.timers.get_mut(&timer)) {
+            known.clone_from(context.waker());
+            return Poll::Pending;
+        }
         state.timers_made += 1;
-        let timer = (self.at_ms, state.timers_made);
+        let timer = (this.at_ms, state.timers_made);
         state.timers.insert(timer, context.waker().clone());
-        self.timer = Some(timer);
+        this.timer = Some(timer);
         Poll::Pending
     }
 }
@@ -297,6 +320,8 @@ struct Task {
     future: Future0,
     waker: Waker,
     message: bool,
+    /// Stopped until then: as a process under SIGSTOP, or on a machine that was suspended.
+    frozen_ms: u64,
 }
 
 /// Everything that runs.
@@ -336,12 +361,31 @@ impl Tasks {
         let ready = self.world.0.ready.clone();
         ready.lock().expect("one thread").insert(task);
         let waker = Waker::from(Arc::new(Waking { task, ready }));
-        self.running.insert(task, Task { future, waker, message });
+        self.running.insert(task, Task { future, waker, message, frozen_ms: 0 });
     }
 
     /// Ends a task where it stands: a crash.
     pub fn drop_task(&mut self, task: TaskId) {
         self.running.remove(&task);
+    }
+
+    /// Stops a task where it stands; at `until_ms` it goes on as if nothing had been.
+    pub fn freeze(&mut self, task: TaskId, until_ms: u64) {
+        let Some(running) = self.running.get_mut(&task) else { return };
+        running.frozen_ms = until_ms;
+        let waker = running.waker.clone();
+        let mut state = self.world.state();
+        state.timers_made += 1;
+        let timer = (until_ms, state.timers_made);
+        state.timers.insert(timer, waker);
+    }
+
+    /// Everybody who was stopped goes on.
+    pub fn thaw(&mut self) {
+        for task in self.running.values_mut().filter(|task| task.frozen_ms > 0) {
+            task.frozen_ms = 0;
+            task.waker.wake_by_ref();
+        }
     }
 
     /// Messages under way are lost.
@@ -376,8 +420,14 @@ impl Tasks {
         let Some(task) = chosen else {
             return if self.world.advance(until_ms) { Stepped::Waited } else { Stepped::Quiet };
         };
-        self.polls += 1;
         let Some(running) = self.running.get_mut(&task) else { return Stepped::Waited };
+        if running.frozen_ms > 0 {
+            if running.frozen_ms > self.world.now_ms() {
+                return Stepped::Waited; // its timer wakes it again
+            }
+            running.frozen_ms = 0;
+        }
+        self.polls += 1;
         let done = running.future.as_mut().poll(&mut Context::from_waker(&running.waker)).is_ready();
         if done {
             self.running.remove(&task);
@@ -390,7 +440,7 @@ impl Tasks {
 pub fn finish<T>(future: impl Future<Output = T>) -> T {
     let mut future = std::pin::pin!(future);
     let mut context = Context::from_waker(Waker::noop());
-    for _ in 0..1_000_000 {
+    for _ in 0..POLLS_ALONE_MAX {
         if let Poll::Ready(done) = future.as_mut().poll(&mut context) {
             return done;
         }

@@ -45,7 +45,7 @@ impl Reader for Documents {
     }
     fn get(&self, key: &str) -> Option<Stored> {
         let (revision, value) = self.map.get(key)?.clone();
-        Some(Stored { key: key.to_owned(), revision, value })
+        Some(Stored { key: key.to_owned(), revision, value: value.into() })
     }
     fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<Stored> {
         let from = prefix.max(after).to_owned();
@@ -55,7 +55,7 @@ impl Reader for Documents {
             .map(|(key, (revision, value))| Stored {
                 key: key.clone(),
                 revision: *revision,
-                value: value.clone(),
+                value: value.clone().into(),
             })
             .collect()
     }

@@ -15,22 +15,30 @@ impl Check for Durable {
 
     fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
         match fact {
-            Fact::Recorded { unit, events } => {
-                if let Some((_, since)) = self.0.get_mut(unit) {
+            Fact::Recorded { folder, events, .. } => {
+                if let Some((_, since)) = self.0.get_mut(folder) {
                     since.extend(events.iter().cloned());
                 }
             }
-            Fact::Loaded { unit, local } => {
-                if let Some((mut known, since)) = self.0.remove(unit) {
+            Fact::Loaded { folder, local } => {
+                if let Some((mut known, since)) = self.0.remove(folder) {
                     since.iter().for_each(|event| known.apply(event));
                     if known != **local {
                         let (known, loaded) = ((known.run, known.sequence), (local.run, local.sequence));
                         found.push(format!(
-                            "{unit}: run and record {known:?} were acknowledged, {loaded:?} is there"
+                            "{folder}: run and record {known:?} were acknowledged, {loaded:?} is there"
                         ));
                     }
                 }
-                self.0.insert(*unit, ((**local).clone(), Vec::new()));
+                self.0.insert(*folder, ((**local).clone(), Vec::new()));
+            }
+            Fact::Begins { folder, local } => {
+                self.0.insert(*folder, ((**local).clone(), Vec::new()));
+            }
+            Fact::Copied { folder, copy } => {
+                if let Some(known) = self.0.get(folder).cloned() {
+                    self.0.insert(*copy, known);
+                }
             }
             _ => {}
         }

@@ -3,63 +3,29 @@
 
 use super::{Check, Commit, End, Fact, place};
 use crate::sim::script::{COUNTER, POISON};
-use state::model::draft::read;
-use state::model::keys::BagDoc;
+use state::model::draft::{Reader, read};
+use state::model::keys::{BagDoc, Model};
 use state::names::{RelationNumber, Uuid};
-use state::unit::local::Event;
+use state::unit::local::Local;
 use state::unit::record::{Outcome, Record};
 use std::collections::BTreeMap;
 
-#[derive(Default)]
-pub struct Effects {
-    counted: BTreeMap<Uuid, u64>,
-    said: BTreeMap<(Uuid, RelationNumber), u64>,
-    shown: BTreeMap<String, u64>,
-    /// What was counted and said before the newest record of each unit: a refused one never happened.
-    before: BTreeMap<Uuid, Before>,
+#[derive(Clone, Default)]
+struct Unit {
+    counted: u64,
+    /// The newest run that ended by itself: how, and what it counted.
+    exited: Option<(u64, bool, Option<u64>)>,
+    said: BTreeMap<RelationNumber, u64>,
 }
 
-struct Before {
-    sequence: u64,
-    counted: Option<u64>,
-    said: BTreeMap<(Uuid, RelationNumber), u64>,
+#[derive(Default)]
+pub struct Effects {
+    by_unit: BTreeMap<Uuid, Unit>,
+    shown: BTreeMap<String, u64>,
 }
 
 fn number(text: &str) -> u64 {
     text.parse().expect("scripts count")
-}
-
-impl Effects {
-    fn refused(&mut self, unit: Uuid, sequence: u64) {
-        let Some(before) = self.before.remove(&unit).filter(|before| before.sequence == sequence) else {
-            return;
-        };
-        match before.counted {
-            Some(counted) => self.counted.insert(unit, counted),
-            None => self.counted.remove(&unit),
-        };
-        self.said.retain(|(of, _), _| *of != unit);
-        self.said.extend(before.said);
-    }
-
-    fn record(&mut self, unit: Uuid, record: &Record) -> Option<String> {
-        let said = self.said.iter().filter(|((of, _), _)| *of == unit).map(|(key, value)| (*key, *value));
-        let counted = self.counted.get(&unit).copied();
-        let before = Before { sequence: record.sequence, counted, said: said.collect() };
-        self.before.insert(unit, before);
-        if record.outcome != Outcome::Ok {
-            return None;
-        }
-        for (relation, writes) in &record.writes.bags {
-            if let Some(value) = writes.unit.get(COUNTER) {
-                self.said.insert((unit, *relation), number(value));
-            }
-        }
-        let value = number(record.writes.state.get(COUNTER)?.as_ref()?);
-        let before = self.counted.insert(unit, value).unwrap_or(0);
-        (value != before + 1)
-            .then(|| format!("{unit}: record {} counts {value} after {before}", record.sequence))
-    }
 }
 
 impl Check for Effects {
@@ -67,22 +33,63 @@ impl Check for Effects {
         "effects"
     }
 
-    fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
-        let Fact::Recorded { unit, events } = fact else { return };
-        for event in events {
-            if let Event::Answered { sequence, refusal: Some(_), .. } = event {
-                self.refused(*unit, *sequence);
+    fn see(&mut self, fact: &Fact, _found: &mut Vec<String>) {
+        if let Fact::HookExited { folder, run, ok, counted } = fact {
+            self.by_unit.entry(*folder).or_default().exited = Some((*run, *ok, *counted));
+        }
+    }
+
+    fn done(&mut self, unit: Uuid, record: &Record, found: &mut Vec<String>) {
+        if record.outcome != Outcome::Ok {
+            return;
+        }
+        let known = self.by_unit.entry(unit).or_default();
+        for (relation, writes) in &record.writes.bags {
+            if let Some(value) = writes.unit.get(COUNTER) {
+                known.said.insert(*relation, number(value));
             }
-            if let Event::Finished(record) = event {
-                found.extend(self.record(*unit, record));
+        }
+        if let Some((_, ok, counted)) =
+            known.exited.filter(|(run, ..)| *run == record.run && record.operation.runs_charm())
+        {
+            let told = record.writes.state.get(COUNTER).cloned().flatten().map(|value| number(&value));
+            if !ok || told != counted {
+                let run = record.run;
+                found.push(format!(
+                    "{unit}: run {run} ended (well: {ok}) and counted {counted:?}, recorded {told:?}"
+                ));
+            }
+        }
+        if let Some(Some(value)) = record.writes.state.get(COUNTER) {
+            let (value, before) = (number(value), known.counted);
+            known.counted = value;
+            if value != before + 1 {
+                found.push(format!("{unit}: record {} counts {value} after {before}", record.sequence));
             }
         }
     }
 
+    fn begin(&mut self, unit: Uuid, memory: &Local) {
+        let counted = memory.charm_state.get(COUNTER).map_or(0, |value| number(value));
+        let said = memory.relations.iter();
+        let said = said.filter_map(|(id, local)| Some((*id, number(local.bag.get(COUNTER)?)))).collect();
+        self.by_unit.insert(unit, Unit { counted, said, exited: None });
+    }
+
+    fn copy(&mut self, from: Uuid, to: Uuid) {
+        if let Some(unit) = self.by_unit.get(&from).cloned() {
+            self.by_unit.insert(to, unit);
+        }
+    }
+
+    fn restored(&mut self, _reader: &dyn Reader, _model: Model) {
+        self.shown.clear();
+    }
+
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
-        for change in &commit.changes.entries {
-            let (("bag", _), Some(value)) = (place(&change.key), &change.value) else { continue };
-            let bag: BagDoc = serde_json::from_str(value).expect("documents are what was written");
+        for change in commit.changes.entries.iter().filter(|change| place(&change.key).0 == "bag") {
+            let Some(stored) = commit.reader.get(&change.key) else { continue };
+            let bag: BagDoc = stored.value.parse().expect("documents are what was written");
             if bag.values.contains_key(POISON) {
                 found.push(format!("{} shows what a failed hook wrote", bag.owner));
             }
@@ -97,12 +104,13 @@ impl Check for Effects {
     }
 
     fn settle(&mut self, end: &End<'_>, found: &mut Vec<String>) {
-        for (unit, (name, local, _)) in &end.agents {
-            for (relation, known) in &local.relations {
-                let bag = read(end.reader, &end.model.bag(known.uuid, *unit));
+        for agent in end.agents.iter().filter(|_| end.rests) {
+            for (relation, known) in &agent.local.relations {
+                let bag = read(end.reader, &end.model.bag(known.uuid, agent.unit));
                 let shown = bag.and_then(|bag| bag.values.get(COUNTER).map(|value| number(value)));
-                let said = self.said.get(&(*unit, *relation)).copied();
-                if end.rests && shown != said {
+                let said = self.by_unit.get(&agent.folder).and_then(|unit| unit.said.get(relation)).copied();
+                if shown != said {
+                    let name = &agent.name;
                     found
                         .push(format!("{name} said {said:?} in relation {relation}, and {shown:?} is there"));
                 }

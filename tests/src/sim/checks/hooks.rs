@@ -1,11 +1,13 @@
 //! I1, I16, G2 to G4: the order of a unit's own hooks.
 
-use super::{Check, Fact, hooks_done};
+use super::Check;
 use state::names::Uuid;
-use state::unit::operation::{Hook, RelationEvent};
+use state::unit::local::Local;
+use state::unit::operation::{Hook, Operation, RelationEvent};
+use state::unit::record::Record;
 use std::collections::BTreeMap;
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Unit {
     installed: bool,
     configured: bool,
@@ -75,12 +77,28 @@ impl Check for Hooks {
         "hooks"
     }
 
-    fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
-        let Fact::Recorded { unit, events } = fact else { return };
-        let state = self.0.entry(*unit).or_default();
-        for hook in hooks_done(events) {
-            let wrong = state.take(hook);
-            found.extend(wrong.into_iter().map(|wrong| format!("{unit}: {}: {wrong}", hook.name())));
+    fn done(&mut self, unit: Uuid, record: &Record, found: &mut Vec<String>) {
+        let Operation::Hook(hook) = &record.operation else { return };
+        let wrong = self.0.entry(unit).or_default().take(hook);
+        found.extend(wrong.into_iter().map(|wrong| format!("{unit}: {}: {wrong}", hook.name())));
+    }
+
+    fn begin(&mut self, unit: Uuid, memory: &Local) {
+        let known = Unit {
+            installed: memory.installed,
+            configured: memory.config.is_some(),
+            boot: memory.boot.clone(),
+            started: memory.started,
+            stopped: memory.stopped,
+            removed: memory.removed,
+            config_owed: false,
+        };
+        self.0.insert(unit, known);
+    }
+
+    fn copy(&mut self, from: Uuid, to: Uuid) {
+        if let Some(unit) = self.0.get(&from).cloned() {
+            self.0.insert(to, unit);
         }
     }
 }

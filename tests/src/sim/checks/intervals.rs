@@ -3,7 +3,7 @@
 
 use super::{Check, Fact};
 use state::names::Uuid;
-use state::unit::local::{Event, Run};
+use state::unit::local::{Event, Run, Step};
 use state::unit::operation::Operation;
 use std::collections::BTreeMap;
 
@@ -47,7 +47,7 @@ impl Check for Intervals {
 
     fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
         match fact {
-            Fact::HookBegan { unit, run, locked } => {
+            Fact::HookBegan { folder: unit, run, locked } => {
                 if let Some(other) = self.running.insert(*unit, *run) {
                     found.push(format!(
                         "{unit}: the hook of run {run} begins while that of run {other} lives"
@@ -57,11 +57,22 @@ impl Check for Intervals {
                     found.push(format!("{unit}: the hook of run {run} begins without the machine's lock"));
                 }
             }
-            Fact::HookEnded { unit, run } if self.running.get(unit) == Some(run) => {
+            Fact::HookEnded { folder: unit, run } if self.running.get(unit) == Some(run) => {
                 self.running.remove(unit);
             }
-            Fact::Recorded { unit, events } => {
+            Fact::Recorded { folder: unit, events, .. } => {
                 found.extend(events.iter().filter_map(|event| self.event(*unit, event)));
+            }
+            Fact::Begins { folder, local } => {
+                self.begun.remove(folder);
+                if let Step::Started(run) = &local.step {
+                    self.begun.insert(*folder, run.clone());
+                }
+            }
+            Fact::Copied { folder, copy } => {
+                if let Some(run) = self.begun.get(folder).cloned() {
+                    self.begun.insert(*copy, run);
+                }
             }
             _ => {}
         }

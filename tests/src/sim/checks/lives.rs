@@ -2,6 +2,8 @@
 
 use super::{Check, Commit, place};
 use state::life::Life;
+use state::model::draft::{Reader, read_all};
+use state::model::keys::Model;
 use std::collections::BTreeMap;
 
 /// By key: the life last seen; none = removed.
@@ -13,14 +15,19 @@ impl Check for Lives {
         "lives"
     }
 
+    fn restored(&mut self, reader: &dyn Reader, model: Model) {
+        let kinds = ["unit-life", "application-life", "relation-life", "machine-life"];
+        let lives = kinds.iter().flat_map(|kind| read_all::<Life>(reader, &model.all(kind)));
+        self.0 = lives.map(|(key, life)| (key, Some(life))).collect();
+    }
+
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
         for change in &commit.changes.entries {
             if !place(&change.key).0.ends_with("-life") {
                 continue;
             }
             let life = change.value.as_ref();
-            let life: Option<Life> =
-                life.map(|text| serde_json::from_str(text).expect("documents are what was written"));
+            let life: Option<Life> = life.map(|text| text.parse().expect("documents are what was written"));
             let before = self.0.insert(change.key.clone(), life);
             let on = match (before, life) {
                 (None, _) | (Some(Some(_)), None) => true,

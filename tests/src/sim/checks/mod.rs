@@ -1,47 +1,87 @@
-//! The promises of spec/invariants.md as checks: one a file. A check sees what was made durable on the units' disks,
+//! The promises of spec/invariants.md as checks: one a file. A check sees what was made durable in the units' folders,
 //! which hooks ran, and every commit of the store; at the end it sees everything at rest.
 
+mod actions;
+mod authority;
 mod documents;
 mod durable;
 mod effects;
 mod hooks;
 mod intervals;
+mod ledger;
 mod lives;
 mod once;
+mod recalls;
 mod relations;
 mod restart;
+mod serial;
 mod settled;
+mod versions;
+mod views;
 
 use controller::store::Changes;
-use state::model::draft::Reader;
+use ledger::Ledger;
+use state::model::draft::{Reader, Revision, Txn};
 use state::model::keys::Model;
 use state::names::{UnitName, Uuid};
 use state::unit::local::{Event, Local};
-use state::unit::operation::{Hook, Operation};
+use state::unit::record::Record;
 use state::unit::resolve::Cause;
-use std::collections::BTreeMap;
+use state::unit::snapshot::Snapshot;
+use std::collections::BTreeSet;
 
-/// Something that happened beside the store.
+/// Something that happened beside the store. A unit's journal is that of a folder: a unit whose folder was copied has
+/// two.
 #[derive(Clone, Debug)]
 pub enum Fact {
     /// These events are durable, and the agent was told so (or a crash kept it from being told).
     Recorded {
-        unit: Uuid,
+        folder: Uuid,
+        of: Uuid,
         events: Vec<Event>,
     },
     /// An agent starts and finds this.
     Loaded {
-        unit: Uuid,
+        folder: Uuid,
         local: Box<Local>,
     },
+    /// A folder is new, or was harmed: its journal begins here, with this.
+    Begins {
+        folder: Uuid,
+        local: Box<Local>,
+    },
+    /// A folder was copied, journal and all.
+    Copied {
+        folder: Uuid,
+        copy: Uuid,
+    },
     HookBegan {
-        unit: Uuid,
+        folder: Uuid,
         run: u64,
         locked: bool,
     },
+    /// By itself or killed.
     HookEnded {
-        unit: Uuid,
+        folder: Uuid,
         run: u64,
+    },
+    /// By itself; with what it counted.
+    HookExited {
+        folder: Uuid,
+        run: u64,
+        ok: bool,
+        counted: Option<u64>,
+    },
+    /// A record reached the controller in a message of this epoch.
+    Arrived {
+        unit: Uuid,
+        sequence: u64,
+        epoch: u64,
+    },
+    /// A machine agent takes this unit's folder away; `known`: the store knows it and does not say Dead.
+    Recalled {
+        unit: Uuid,
+        evidence: bool,
     },
     /// From here on nothing changes any more: agents are only restarted.
     OnlyRestarts,
@@ -58,21 +98,39 @@ pub struct Commit<'a> {
     pub whole: bool,
 }
 
+/// An agent that runs, at the end.
+pub struct Agent {
+    pub unit: Uuid,
+    pub folder: Uuid,
+    pub name: UnitName,
+    pub local: Local,
+    pub view: Option<Snapshot>,
+    /// What it waits for.
+    pub waits: Vec<Cause>,
+}
+
 /// The system when it has come to rest, or has not in the time it was given.
 pub struct End<'a> {
     pub model: Model,
     pub reader: &'a dyn Reader,
-    /// Agents that run: memory, and what each waits for.
-    pub agents: BTreeMap<Uuid, (UnitName, Local, Vec<Cause>)>,
-    /// Agents that ended otherwise than finished: why.
-    pub ended: Vec<String>,
+    /// Agents that run, of units that the store knows.
+    pub agents: Vec<Agent>,
     pub rests: bool,
+    /// What was committed, as far as it was kept.
+    pub recorded: &'a [(Revision, Txn)],
 }
 
 /// A promise and what it remembers.
 pub trait Check {
     fn name(&self) -> &'static str;
     fn see(&mut self, _fact: &Fact, _found: &mut Vec<String>) {}
+    /// This record counts as done, in the journal's order.
+    fn done(&mut self, _folder: Uuid, _record: &Record, _found: &mut Vec<String>) {}
+    /// A folder's journal begins, or begins again, with this memory.
+    fn begin(&mut self, _folder: Uuid, _memory: &Local) {}
+    fn copy(&mut self, _folder: Uuid, _copy: Uuid) {}
+    /// The store goes on from an older copy of itself.
+    fn restored(&mut self, _reader: &dyn Reader, _model: Model) {}
     fn commit(&mut self, _commit: &Commit<'_>, _found: &mut Vec<String>) {}
     fn settle(&mut self, _end: &End<'_>, _found: &mut Vec<String>) {}
 }
@@ -87,12 +145,17 @@ pub struct Violation {
 /// All checks of one run.
 pub struct Checks {
     all: Vec<Box<dyn Check>>,
+    ledger: Ledger,
+    /// Folders that may be behind the controller: made anew, copies, and those that were copied.
+    behind: BTreeSet<Uuid>,
     pub violations: Vec<Violation>,
 }
 
 impl Default for Checks {
     fn default() -> Checks {
         let all: Vec<Box<dyn Check>> = vec![
+            Box::<actions::Actions>::default(),
+            Box::<authority::Authority>::default(),
             Box::<documents::Documents>::default(),
             Box::<durable::Durable>::default(),
             Box::<effects::Effects>::default(),
@@ -100,29 +163,72 @@ impl Default for Checks {
             Box::<intervals::Intervals>::default(),
             Box::<lives::Lives>::default(),
             Box::<once::Once>::default(),
+            Box::<recalls::Recalls>::default(),
             Box::<relations::Relations>::default(),
             Box::<restart::Restart>::default(),
+            Box::<serial::Serial>::default(),
             Box::<settled::Settled>::default(),
+            Box::<versions::Versions>::default(),
+            Box::<views::Views>::default(),
         ];
-        Checks { all, violations: Vec::new() }
+        Checks { all, ledger: Ledger::default(), behind: BTreeSet::new(), violations: Vec::new() }
     }
 }
 
 impl Checks {
-    fn ask(&mut self, ask: impl Fn(&mut dyn Check, &mut Vec<String>)) {
+    fn ask(&mut self, mut ask: impl FnMut(&mut dyn Check, &mut Vec<String>)) {
+        let mut found = Vec::new();
         for check in &mut self.all {
-            let mut found = Vec::new();
             ask(check.as_mut(), &mut found);
             let check = check.name();
-            self.violations.extend(found.into_iter().map(|what| Violation { check, what }));
+            self.violations.extend(found.drain(..).map(|what| Violation { check, what }));
         }
     }
 
     pub fn see(&mut self, fact: &Fact) {
-        if let Fact::Broken(check, what) = fact {
-            self.violations.push(Violation { check, what: what.clone() });
-        }
         self.ask(|check, found| check.see(fact, found));
+        match fact {
+            Fact::Broken(check, what) => self.violations.push(Violation { check, what: what.clone() }),
+            Fact::Begins { folder, local } => {
+                self.behind.insert(*folder);
+                self.begin(*folder, local);
+            }
+            Fact::Copied { folder, copy } => {
+                self.behind.extend([*folder, *copy]);
+                self.ledger.copy(*folder, *copy);
+                self.ask(|check, _| check.copy(*folder, *copy));
+            }
+            Fact::Recorded { folder, events, .. } => {
+                for event in events {
+                    self.event(*folder, event);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn event(&mut self, folder: Uuid, event: &Event) {
+        match event {
+            Event::Restored { replica } if self.behind.contains(&folder) => self.begin(folder, replica),
+            _ => {
+                if let Event::Restored { replica } = event {
+                    let what = format!("{folder} lacks what the controller has: record {}", replica.sequence);
+                    self.violations.push(Violation { check: "durable", what });
+                }
+                if let Some(record) = self.ledger.take(folder, event) {
+                    self.ask(|check, found| check.done(folder, &record, found));
+                }
+            }
+        }
+    }
+
+    fn begin(&mut self, folder: Uuid, memory: &Local) {
+        self.ledger.begin(folder, memory);
+        self.ask(|check, _| check.begin(folder, memory));
+    }
+
+    pub fn restored(&mut self, reader: &dyn Reader, model: Model) {
+        self.ask(|check, _| check.restored(reader, model));
     }
 
     pub fn commit(&mut self, commit: &Commit<'_>) {
@@ -132,17 +238,6 @@ impl Checks {
     pub fn settle(&mut self, end: &End<'_>) {
         self.ask(|check, found| check.settle(end, found));
     }
-}
-
-/// The hooks that count as done among these events, in order.
-fn hooks_done(events: &[Event]) -> impl Iterator<Item = &Hook> {
-    events.iter().filter_map(|event| match event {
-        Event::Finished(record) if record.outcome.advances() => match &record.operation {
-            Operation::Hook(hook) => Some(hook),
-            _ => None,
-        },
-        _ => None,
-    })
 }
 
 /// `kind` and the rest of a document's key.

@@ -1,12 +1,16 @@
 //! I2, I3: what one unit is told of one relation and of each unit in it.
 
-use super::{Check, Fact, hooks_done};
+use super::Check;
 use state::names::{RelationNumber, UnitName, Uuid};
-use state::unit::operation::{Hook, RelationEvent, Version};
+use state::unit::local::Local;
+use state::unit::operation::{Hook, Operation, RelationEvent, Version};
+use state::unit::record::Record;
 use std::collections::BTreeMap;
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Relation {
+    /// A store that was restored counts its relations from lower: a number may name another one then.
+    uuid: Uuid,
     created: bool,
     broken: bool,
     /// Joined units, and what changed delivered last.
@@ -16,14 +20,18 @@ struct Relation {
 }
 
 #[derive(Default)]
-pub struct Relations(BTreeMap<(Uuid, RelationNumber), Relation>);
+pub struct Relations {
+    by_unit: BTreeMap<Uuid, BTreeMap<RelationNumber, Relation>>,
+    /// A store was restored: what it counts may be lower than what it counted before (I47).
+    restored: bool,
+}
 
 impl Relation {
-    fn take(&mut self, event: &RelationEvent) -> Vec<String> {
+    fn take(&mut self, event: &RelationEvent, restored: bool) -> Vec<&'static str> {
         let mut wrong = Vec::new();
-        let mut hold = |holds: bool, what: &str| {
+        let mut hold = |holds: bool, what| {
             if !holds {
-                wrong.push(what.to_owned());
+                wrong.push(what);
             }
         };
         hold(!self.broken, "nothing follows broken");
@@ -42,7 +50,7 @@ impl Relation {
             RelationEvent::Changed { unit, version } => {
                 let seen = self.members.insert(unit.clone(), Some(*version));
                 hold(seen.is_some(), "only joined units change");
-                let newer = seen.flatten().is_none_or(|seen| seen < *version);
+                let newer = restored || seen.flatten().is_none_or(|seen| seen < *version);
                 hold(newer, "each changed shows a newer version (I6)");
                 self.owed = None;
             }
@@ -65,15 +73,51 @@ impl Check for Relations {
         "relations"
     }
 
-    fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
-        let Fact::Recorded { unit, events } = fact else { return };
-        for hook in hooks_done(events) {
-            let Hook::Relation { relation, event, .. } = hook else { continue };
-            let wrong = self.0.entry((*unit, *relation)).or_default().take(event);
-            found.extend(wrong.into_iter().map(|wrong| {
-                let about = event.remote_unit().map_or(String::new(), |remote| format!(" for {remote}"));
-                format!("{unit}: {}{about} in relation {relation}: {wrong}", hook.name())
-            }));
+    fn done(&mut self, unit: Uuid, record: &Record, found: &mut Vec<String>) {
+        let relations = self.by_unit.entry(unit).or_default();
+        match &record.operation {
+            Operation::EnterScope { relation, uuid, .. } => {
+                let known = relations.entry(*relation).or_default();
+                // what a restored store knows again begins again
+                if known.uuid != *uuid || (known.broken && self.restored) {
+                    *known = Relation { uuid: *uuid, ..Relation::default() };
+                }
+            }
+            Operation::Hook(hook @ Hook::Relation { relation, event, .. }) => {
+                let wrong = relations.entry(*relation).or_default().take(event, self.restored);
+                found.extend(wrong.into_iter().map(|wrong| {
+                    let about = event.remote_unit().map_or(String::new(), |remote| format!(" for {remote}"));
+                    format!("{unit}: {}{about} in relation {relation}: {wrong}", hook.name())
+                }));
+            }
+            _ => {}
         }
+    }
+
+    fn begin(&mut self, unit: Uuid, memory: &Local) {
+        let known = memory.relations.iter().map(|(number, local)| {
+            let owed = local.changed_owed.clone();
+            let seen = |name: &UnitName, version: Version| (Some(name) != owed.as_ref()).then_some(version);
+            let members = local.members.iter().map(|(name, version)| (name.clone(), seen(name, *version)));
+            let relation = Relation {
+                uuid: local.uuid,
+                created: local.created && !local.place.implicit,
+                broken: false,
+                members: members.collect(),
+                owed: owed.clone(),
+            };
+            (*number, relation)
+        });
+        self.by_unit.insert(unit, known.collect());
+    }
+
+    fn copy(&mut self, from: Uuid, to: Uuid) {
+        if let Some(relations) = self.by_unit.get(&from).cloned() {
+            self.by_unit.insert(to, relations);
+        }
+    }
+
+    fn restored(&mut self, _reader: &dyn state::model::draft::Reader, _model: state::model::keys::Model) {
+        self.restored = true;
     }
 }

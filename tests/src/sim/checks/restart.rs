@@ -16,7 +16,7 @@ impl Check for Restart {
     fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
         match fact {
             Fact::OnlyRestarts => self.only_restarts = true,
-            Fact::Recorded { unit, events } if self.only_restarts => {
+            Fact::Recorded { folder: unit, events, .. } if self.only_restarts => {
                 for event in events {
                     if let Event::Began(run) = event {
                         found.push(format!("{unit}: a restart runs {} ({})", run.operation, run.cause));

@@ -1,7 +1,7 @@
 //! I6, I10 (the second half), I25, I53: once faults are over and failures resolved, the system comes to rest; nothing
 //! is Dying any more, every record is applied, every member and its last version was delivered, and nobody waits.
 
-use super::{Check, End};
+use super::{Agent, Check, End};
 use state::life::Life;
 use state::model::draft::{read, read_all};
 use state::model::keys::{BagDoc, ScopeDoc, last_id};
@@ -52,17 +52,16 @@ impl Check for Settled {
     }
 
     fn settle(&mut self, end: &End<'_>, found: &mut Vec<String>) {
-        found.extend(end.ended.iter().cloned());
         if !end.rests {
             found.push("the system does not come to rest".to_owned());
         }
         Settled::lives(end, found);
         for (name, unit) in read_all::<Uuid>(end.reader, &end.model.all("unit-name")) {
-            if !end.agents.contains_key(&unit) {
+            if !end.agents.iter().any(|agent| agent.unit == unit) {
                 found.push(format!("{name}: its agent does not run"));
             }
         }
-        for (unit, (name, local, causes)) in &end.agents {
+        for Agent { unit, name, local, waits, .. } in &end.agents {
             if local.step != Step::Idle || !local.started {
                 found.push(format!("{name} rests in {:?}, workflow {}", local.step, local.workflow()));
             }
@@ -73,7 +72,7 @@ impl Check for Settled {
             if applied != local.sequence {
                 found.push(format!("{name}: {} records were made and {applied} applied", local.sequence));
             }
-            for cause in causes.iter().filter(|cause| cause.owner != "nobody") {
+            for cause in waits.iter().filter(|cause| cause.owner != "nobody") {
                 found.push(format!("{name} waits: {} ({})", cause.what, cause.owner));
             }
             let relations = read_all::<()>(end.reader, &end.model.scopes_of(*unit)).len();

@@ -1,0 +1,68 @@
+//! The JSON of one stored document. It is shared, and read into its type once however often it is asked for: a
+//! transition and the views after it look at the same few documents again and again.
+
+use serde::de::DeserializeOwned;
+use std::any::Any;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
+
+/// What a stored document can be read into.
+pub trait Document: DeserializeOwned + Clone + Send + Sync + 'static {}
+
+impl<T: DeserializeOwned + Clone + Send + Sync + 'static> Document for T {}
+
+struct Shared {
+    json: Box<str>,
+    /// The first type it was read into: nearly always its only one.
+    parsed: OnceLock<Box<dyn Any + Send + Sync>>,
+}
+
+/// A document's JSON. Clones share it, and what it was read into.
+#[derive(Clone)]
+pub struct Text(Arc<Shared>);
+
+impl Text {
+    /// The document.
+    pub fn parse<T: Document>(&self) -> serde_json::Result<T> {
+        if let Some(parsed) = self.0.parsed.get().and_then(|parsed| parsed.downcast_ref::<T>()) {
+            return Ok(parsed.clone());
+        }
+        let parsed: T = serde_json::from_str(&self.0.json)?;
+        self.0.parsed.set(Box::new(parsed.clone())).ok();
+        Ok(parsed)
+    }
+}
+
+impl From<String> for Text {
+    fn from(json: String) -> Text {
+        Text(Arc::new(Shared { json: json.into(), parsed: OnceLock::new() }))
+    }
+}
+
+impl Deref for Text {
+    type Target = str;
+    fn deref(&self) -> &str {
+        &self.0.json
+    }
+}
+
+impl PartialEq for Text {
+    fn eq(&self, other: &Text) -> bool {
+        self.0.json == other.0.json
+    }
+}
+
+impl Eq for Text {}
+
+impl fmt::Debug for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self)
+    }
+}
+
+impl fmt::Display for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self)
+    }
+}

@@ -1,0 +1,69 @@
+//! I31, I34 seen from the store: what belongs to a unit changes only in the commit of a record of that unit, what
+//! belongs to a leader only in a commit of the unit that leads, and each message that counts is of the newest epoch.
+
+use super::{Check, Commit, Fact, place};
+use state::model::draft::{Reader, read};
+use state::model::keys::{Model, last_id};
+use state::names::Uuid;
+use std::collections::{BTreeMap, BTreeSet};
+
+#[derive(Default)]
+pub struct Authority {
+    /// By unit, the newest epoch granted.
+    epochs: BTreeMap<Uuid, u64>,
+    /// In messages of which epochs a record reached the controller.
+    arrived: BTreeMap<(Uuid, u64), BTreeSet<u64>>,
+}
+
+impl Check for Authority {
+    fn name(&self) -> &'static str {
+        "authority"
+    }
+
+    fn see(&mut self, fact: &Fact, _found: &mut Vec<String>) {
+        if let Fact::Arrived { unit, sequence, epoch } = fact {
+            self.arrived.entry((*unit, *sequence)).or_default().insert(*epoch);
+        }
+    }
+
+    fn restored(&mut self, _reader: &dyn Reader, _model: Model) {
+        self.epochs.clear();
+    }
+
+    fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
+        let changed = |kind: &'static str| {
+            let of = move |key: &&str| place(key).0 == kind;
+            commit.changes.entries.iter().map(|change| change.key.as_str()).filter(of)
+        };
+        let speaking: BTreeSet<Uuid> = changed("replica").filter_map(last_id).collect();
+        for key in changed("bag") {
+            let (Some(owner), Some(_)) = (last_id(key), commit.reader.get(key)) else { continue };
+            let leads = read(commit.reader, &commit.model.leader(owner));
+            let made = changed("relation").next().is_some();
+            let leads = leads.is_some_and(|grant| speaking.contains(&grant.holder));
+            if !speaking.contains(&owner) && !leads && !made {
+                found.push(format!("{key} changes and its owner says nothing"));
+            }
+        }
+        for unit in &speaking {
+            let session = read(commit.reader, &commit.model.session(*unit));
+            let replica = read(commit.reader, &commit.model.replica(*unit));
+            let (Some(session), Some(replica)) = (session, replica) else { continue };
+            let arrived = self.arrived.get(&(*unit, replica.sequence));
+            if !arrived.is_some_and(|epochs| epochs.contains(&session.epoch)) {
+                let (sequence, newest) = (replica.sequence, session.epoch);
+                found.push(format!(
+                    "{unit}: record {sequence} of epochs {arrived:?} is taken in epoch {newest}"
+                ));
+            }
+        }
+        for key in changed("session") {
+            let Some(unit) = last_id(key) else { continue };
+            let Some(session) = read(commit.reader, &commit.model.session(unit)) else { continue };
+            let before = self.epochs.insert(unit, session.epoch).unwrap_or(0);
+            if session.epoch <= before {
+                found.push(format!("{unit}: epoch {} is granted after {before}", session.epoch));
+            }
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! I7: a bag's counter moves by one when its content changes, and only then.
+
+use super::{Check, Commit, place};
+use state::model::draft::{Reader, read_all};
+use state::model::keys::{BagDoc, Model};
+use std::collections::BTreeMap;
+
+#[derive(Default)]
+pub struct Versions(BTreeMap<String, BagDoc>);
+
+impl Check for Versions {
+    fn name(&self) -> &'static str {
+        "versions"
+    }
+
+    fn restored(&mut self, reader: &dyn Reader, model: Model) {
+        self.0 = read_all(reader, &model.all("bag")).into_iter().collect();
+    }
+
+    fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
+        for change in commit.changes.entries.iter().filter(|change| place(&change.key).0 == "bag") {
+            let Some(stored) = commit.reader.get(&change.key) else {
+                self.0.remove(&change.key);
+                continue;
+            };
+            let bag: BagDoc = stored.value.parse().expect("documents are what was written");
+            let Some(before) = self.0.insert(change.key.clone(), bag.clone()) else { continue };
+            let moved = bag.counter > before.counter;
+            if bag.counter < before.counter {
+                found.push(format!("{}: version {} after {}", bag.owner, bag.counter, before.counter));
+            }
+            if (bag.values != before.values) != moved {
+                let (old, new) = (before.counter, bag.counter);
+                found.push(format!("{}: versions {old} and {new} and the content says otherwise", bag.owner));
+            }
+        }
+    }
+}

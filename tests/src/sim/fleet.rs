@@ -1,0 +1,325 @@
+//! Who runs where: machines with their agents, the folders of units, and in each folder at most one unit agent.
+
+use crate::sim::charms::SimCharms;
+use crate::sim::checks::{Agent, Fact};
+use crate::sim::clock::SimClock;
+use crate::sim::disk::{Disk, Place, SimMemory};
+use crate::sim::machine::{self, Machine};
+use crate::sim::network::{Link, Wire};
+use crate::sim::user::MODEL;
+use crate::sim::world::{Stepped, TaskId, Tasks, World};
+use agent::uniter::{self, Uniter};
+use state::model::draft::{Reader, read, read_all};
+use state::model::keys::{Model, UnitDoc};
+use state::names::{UnitName, Uuid};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// A dead agent is started again within so long, at the earliest and on top.
+const RESTART_MS: u64 = 200;
+const RESTART_SPREAD_MS: u64 = 1_000;
+
+type Process = Uniter<SimMemory, Link, SimCharms, SimClock>;
+
+/// A folder of a unit, and its agent.
+pub struct Folder {
+    pub at: Place,
+    disk: Disk,
+    charms: SimCharms,
+    /// Its agent's task; none = not running.
+    task: Option<TaskId>,
+    /// The agent itself, once its memory is read.
+    agent: Rc<RefCell<Option<Rc<Process>>>>,
+    ended: Rc<RefCell<Option<uniter::End>>>,
+    /// It ended for good: it finished, or it is a copy.
+    finished: bool,
+    /// Not started again before.
+    start_ms: u64,
+}
+
+/// All of them.
+pub struct Fleet {
+    world: World,
+    wire: Wire,
+    machines: BTreeMap<Uuid, (Machine, TaskId)>,
+    folders: BTreeMap<Uuid, Folder>,
+    by_task: BTreeMap<TaskId, Uuid>,
+    /// Units ever deployed.
+    pub units: u64,
+}
+
+impl Fleet {
+    pub fn new(world: World, wire: Wire) -> Fleet {
+        let (machines, folders, by_task) = Default::default();
+        Fleet { world, wire, machines, folders, by_task, units: 0 }
+    }
+
+    pub fn ids(&self) -> Vec<Uuid> {
+        self.folders.keys().copied().collect()
+    }
+
+    pub fn machines(&self) -> Vec<Machine> {
+        self.machines.values().map(|(machine, _)| machine.clone()).collect()
+    }
+
+    pub fn folder(&self, id: Uuid) -> Option<&Folder> {
+        self.folders.get(&id)
+    }
+
+    /// Whose agent this task is.
+    pub fn folder_of(&self, task: TaskId) -> Option<Uuid> {
+        self.by_task.get(&task).copied()
+    }
+
+    /// The machine whose agent this task is.
+    pub fn machine_of(&self, task: TaskId) -> Option<Machine> {
+        self.machines.values().find(|(_, of)| *of == task).map(|(machine, _)| machine.clone())
+    }
+
+    fn agents(&self) -> impl Iterator<Item = (&Folder, Rc<Process>)> {
+        self.folders.values().filter_map(|folder| Some((folder, folder.agent.borrow().clone()?)))
+    }
+
+    /// Somebody rests in an error.
+    pub fn errs(&self) -> bool {
+        self.agents().any(|(_, agent)| agent.with_local(|local| local.episode().is_some()))
+    }
+
+    /// The agents of units that the store knows.
+    pub fn living(&self, reader: &dyn Reader) -> Vec<Agent> {
+        let known = |folder: &Folder| read(reader, &Model(MODEL).unit(folder.at.unit)).is_some();
+        let living = self.agents().filter(|(folder, _)| known(folder)).map(|(folder, agent)| Agent {
+            unit: folder.at.unit,
+            folder: folder.at.folder,
+            name: folder.at.name.clone(),
+            local: agent.with_local(Clone::clone),
+            view: agent.with_view(|view| view.cloned()),
+            waits: agent.explained(),
+        });
+        living.collect()
+    }
+
+    pub fn start_machine(&mut self, tasks: &mut Tasks, machine: Machine) {
+        let id = machine.id;
+        if let Some((_, task)) = self.machines.remove(&id) {
+            tasks.drop_task(task);
+        }
+        let tend = machine::tend(self.world.clone(), self.wire.clone(), Model(MODEL), machine.clone());
+        let task = tasks.start(tend);
+        self.machines.insert(id, (machine, task));
+    }
+
+    pub fn deploy(&mut self, tasks: &mut Tasks, machine: Uuid, unit: Uuid, name: UnitName) {
+        let (machine, _) = &self.machines[&machine];
+        let at = Place { folder: unit, unit, name, machine: machine.clone() };
+        let disk = Disk::new(self.world.clone(), at.clone());
+        let charms = SimCharms::new(self.world.clone(), at.clone());
+        self.units += 1;
+        self.insert(at, disk, charms);
+        self.start(tasks, unit);
+    }
+
+    fn insert(&mut self, at: Place, disk: Disk, charms: SimCharms) {
+        let (agent, ended) = Default::default();
+        let (folder, finished, start_ms) = (at.folder, false, 0);
+        let folder_here = Folder { at, disk, charms, task: None, agent, ended, finished, start_ms };
+        self.folders.insert(folder, folder_here);
+    }
+
+    /// Copies a folder and starts an agent on the copy. False: there is a copy already, or the folder is just about
+    /// to attach: two that attach with one nonce get one epoch, and only their next records tell them apart.
+    pub fn copy(&mut self, tasks: &mut Tasks, id: Uuid) -> bool {
+        let folder = &self.folders[&id];
+        let unit = folder.at.unit;
+        let attaching = |agent: &Rc<Process>| agent.with_local(|local| local.nonce.is_some());
+        let settled = folder.agent.borrow().as_ref().is_some_and(|agent| !attaching(agent));
+        if !settled || self.folders.values().filter(|folder| folder.at.unit == unit).count() > 1 {
+            return false;
+        }
+        let copy = Uuid(self.world.bits());
+        let at = Place { folder: copy, ..folder.at.clone() };
+        let (disk, charms) = (folder.disk.copy(copy), folder.charms.copy(copy));
+        self.world.note(Fact::Copied { folder: id, copy });
+        self.world.tell(|| format!("{}: its folder is copied, and an agent started on the copy", at.name));
+        self.insert(at, disk, charms);
+        self.start(tasks, copy);
+        true
+    }
+
+    pub fn recall(&mut self, tasks: &mut Tasks, unit: Uuid) {
+        if let Some(mut folder) = self.folders.remove(&unit) {
+            self.stop(tasks, &mut folder);
+            folder.charms.kill_process();
+        }
+    }
+
+    fn stop(&mut self, tasks: &mut Tasks, folder: &mut Folder) -> bool {
+        let Some(task) = folder.task.take() else { return false };
+        tasks.drop_task(task);
+        self.by_task.remove(&task);
+        folder.agent.borrow_mut().take();
+        true
+    }
+
+    /// The agent dies where it stands.
+    pub fn crash(&mut self, tasks: &mut Tasks, id: Uuid) {
+        let Some(mut folder) = self.folders.remove(&id) else { return };
+        if self.stop(tasks, &mut folder) {
+            folder.charms.kill_with_agent();
+            folder.start_ms = self.world.now_ms() + RESTART_MS + self.world.below(RESTART_SPREAD_MS);
+            self.world.tell(|| format!("{}: its agent dies", folder.at.name));
+            wake_at(&self.world, tasks, folder.start_ms);
+        }
+        self.folders.insert(id, folder);
+    }
+
+    pub fn kill_process(&self, id: Uuid) {
+        self.folders[&id].charms.kill_process();
+    }
+
+    /// The folder is gone; its next agent begins with nothing.
+    pub fn lose(&mut self, tasks: &mut Tasks, id: Uuid) {
+        self.crash(tasks, id);
+        let Some(folder) = self.folders.get_mut(&id) else { return };
+        self.world.tell(|| format!("{}: its folder is lost", folder.at.name));
+        folder.charms.lose();
+        folder.disk.lose();
+        folder.finished = false;
+    }
+
+    pub fn corrupt(&mut self, tasks: &mut Tasks, id: Uuid) {
+        self.crash(tasks, id);
+        let folder = &self.folders[&id];
+        self.world.tell(|| format!("{}: a byte of its files is another one", folder.at.name));
+        folder.charms.kill_process();
+        folder.disk.corrupt();
+    }
+
+    pub fn freeze(&self, tasks: &mut Tasks, id: Uuid, until_ms: u64) {
+        if let Some(task) = self.folders[&id].task {
+            tasks.freeze(task, until_ms);
+        }
+    }
+
+    pub fn reboot(&mut self, tasks: &mut Tasks, machine: &Machine) {
+        self.world.tell(|| format!("machine {}: reboots", machine.id));
+        let here = |folder: &&Folder| folder.at.machine.id == machine.id;
+        let here: Vec<Uuid> = self.folders.values().filter(here).map(|folder| folder.at.folder).collect();
+        for id in here {
+            self.crash(tasks, id);
+            let folder = &self.folders[&id];
+            folder.charms.kill_process();
+            folder.disk.lose_power();
+        }
+        machine.reboot(self.world.now_ms());
+        self.start_machine(tasks, machine.clone());
+    }
+
+    /// What a person repairs: folders of units that nobody serves any more, and those whose memory is lost, are made
+    /// anew (design 6, 11). False: there is nothing to repair.
+    pub fn repair(&mut self, tasks: &mut Tasks, reader: &dyn Reader) -> bool {
+        let known = |unit: Uuid| read(reader, &Model(MODEL).unit(unit)).is_some();
+        let served =
+            |unit: Uuid| self.folders.values().any(|folder| folder.at.unit == unit && folder.task.is_some());
+        let lost = |folder: &Folder| {
+            folder.agent.borrow().as_ref().is_some_and(|agent| agent.with_local(|local| local.lost))
+        };
+        let broken = self.folders.values().filter(|folder| {
+            let own = folder.at.folder == folder.at.unit && known(folder.at.unit);
+            own && (lost(folder) || (folder.finished && !served(folder.at.unit)))
+        });
+        let broken: Vec<Uuid> = broken.map(|folder| folder.at.folder).collect();
+        let unknown = self.folders.values().filter(|folder| !known(folder.at.unit));
+        let unknown: Vec<Uuid> = unknown.map(|folder| folder.at.folder).collect();
+        let absent =
+            read_all::<Uuid>(reader, &Model(MODEL).all("unit-name")).into_iter().filter_map(|(_, unit)| {
+                let doc =
+                    read(reader, &Model(MODEL).unit(unit)).filter(|_| !self.folders.contains_key(&unit))?;
+                self.machines.contains_key(&doc.machine).then_some((unit, doc))
+            });
+        let absent: Vec<(Uuid, UnitDoc)> = absent.collect();
+        for (unit, doc) in &absent {
+            // a restored store knows it again, Dying, and no machine agent makes a folder only to end it
+            self.deploy(tasks, doc.machine, *unit, doc.name.clone());
+        }
+        for id in &broken {
+            self.lose(tasks, *id);
+            self.start(tasks, *id);
+        }
+        for id in &unknown {
+            self.forget(tasks, *id);
+        }
+        !broken.is_empty() || !unknown.is_empty() || !absent.is_empty()
+    }
+
+    /// A person takes a folder away that belongs to nobody the store knows.
+    fn forget(&mut self, tasks: &mut Tasks, id: Uuid) {
+        let Some(machine) = self.folders.get(&id).map(|folder| folder.at.machine.clone()) else { return };
+        self.recall(tasks, id);
+        machine.forget(id);
+        self.start_machine(tasks, machine);
+    }
+
+    /// Starts the agent of a folder that has none.
+    pub fn start(&mut self, tasks: &mut Tasks, id: Uuid) {
+        let Some(folder) = self.folders.get_mut(&id) else { return };
+        if folder.task.is_some() || folder.finished || folder.start_ms > self.world.now_ms() {
+            return;
+        }
+        let (world, machine, unit) = (self.world.clone(), folder.at.machine.clone(), folder.at.unit);
+        let (disk, charms) = (folder.disk.clone(), folder.charms.clone());
+        let link = Link::new(self.wire.clone(), Model(MODEL), unit, id);
+        let (agent, ended) = (folder.agent.clone(), folder.ended.clone());
+        self.world.tell(|| format!("{}: its agent starts", folder.at.name));
+        let task = tasks.start(async move {
+            let end = match disk.open().await {
+                Ok((memory, local, view)) => {
+                    let clock = SimClock { world, machine };
+                    let view = view.filter(|view| view.unit.uuid == unit);
+                    let uniter = Rc::new(Uniter::new((memory, link, charms, clock), local, view));
+                    *agent.borrow_mut() = Some(uniter.clone());
+                    uniter.run().await
+                }
+                Err(failed) => uniter::End::Disk(failed),
+            };
+            *ended.borrow_mut() = Some(end);
+        });
+        folder.task = Some(task);
+        self.by_task.insert(task, id);
+    }
+
+    /// Ended agents, and those that are due again.
+    pub fn look_after(&mut self, tasks: &mut Tasks, stepped: Stepped) {
+        let Stepped::Polled { task, done: true } = stepped else { return };
+        if let Some(id) = self.by_task.remove(&task) {
+            self.ended(tasks, id);
+            return;
+        }
+        let now_ms = self.world.now_ms();
+        let due = |folder: &&Folder| folder.task.is_none() && !folder.finished && folder.start_ms <= now_ms;
+        let due: Vec<Uuid> = self.folders.values().filter(due).map(|folder| folder.at.folder).collect();
+        due.into_iter().for_each(|id| self.start(tasks, id));
+    }
+
+    fn ended(&mut self, tasks: &mut Tasks, id: Uuid) {
+        let folder = self.folders.get_mut(&id).expect("a folder whose agent ran");
+        folder.task = None;
+        folder.agent.borrow_mut().take();
+        let end = folder.ended.borrow_mut().take().expect("an agent that ended says how");
+        self.world.tell(|| format!("{}: its agent ends: {end:?}", folder.at.name));
+        match end {
+            uniter::End::Finished | uniter::End::Copy(_) | uniter::End::Forked(_) => folder.finished = true,
+            uniter::End::Disk(_) | uniter::End::Reattach(_) => {
+                folder.start_ms = self.world.now_ms() + RESTART_MS + self.world.below(RESTART_SPREAD_MS);
+                wake_at(&self.world, tasks, folder.start_ms);
+            }
+        }
+    }
+}
+
+/// Something ends at that time, so that whoever is due is looked at.
+fn wake_at(world: &World, tasks: &mut Tasks, at_ms: u64) {
+    let world = world.clone();
+    tasks.start(async move { world.sleep_until(at_ms).await });
+}
