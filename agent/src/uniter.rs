@@ -1,20 +1,21 @@
-//! The unit loop. Three small loops over one shared memory: `doing` (save, act, save), `sending` (attach, then the
-//! outbox in order), `watching` (take the view). None of them decides: `state::unit::resolve::next` does.
+//! The unit loop. Small loops over one shared memory: doing (save, act, save; here), `sending` (attach, then the
+//! outbox in order), `watching` (take the view, claim leadership). None of them decides: `state::unit::resolve::next` does.
 //!
 //! Everything here is polled by one task; nothing is spawned, so a crash is the drop of one future.
 
-use crate::outage::{Call, Outage};
+mod sending;
+mod watching;
+
+use crate::outage::Outage;
 use crate::ports::{Charms, Clock, DiskFailed, Ending, Memory};
-use api::error::{ApiError, ErrorCode};
-use api::unit::{Attach, Claim, Commit, Report, Shown, UnitApi, Watch};
-use state::unit::agreement::{Agreement, Session, agree};
+use api::unit::UnitApi;
 use state::unit::context::{self, Given};
 use state::unit::hook::Writes;
 use state::unit::local::{Event, Local, Run, Step};
 use state::unit::operation::Operation;
 use state::unit::outcome::{self, Ended, Exit};
 use state::unit::record::{SAID_MAX, Said};
-use state::unit::resolve::{self, Act, Now, Send};
+use state::unit::resolve::{self, Act, Now};
 use state::unit::snapshot::{Position, Snapshot};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -24,17 +25,10 @@ use tokio::sync::{Mutex, Notify};
 /// Waits between tries of a link that is down: 0.2 s doubled to 5 s.
 const LINK_RETRY_FIRST_MS: u64 = 200;
 const LINK_RETRY_MAX_MS: u64 = 5_000;
-/// Leadership is renewed this often, and `is-leader` promises this much (design 13).
-const RENEW_MS: u64 = 15_000;
+/// `is-leader` promises this much (design 13).
 const PROMISE_MS: u64 = 30_000;
-/// What a hook says, and that it runs, is sent early only if it runs longer than this: a short hook's record says
-/// it all, without a second round trip in its way.
-const EARLY_MS: u64 = 100;
 /// What a hook said that waits to be sent early: two reports' worth.
 const UNSAID_MAX: usize = 2 * SAID_MAX;
-/// Another agent's session that is still open after this long is no leftover of a crash: the watch of a dead one
-/// is given up after `WATCH_SILENCE_MS`, and a third again.
-const OTHER_SESSION_MS: u64 = 20_000;
 
 /// Why the agent ends.
 #[derive(Debug)]
@@ -398,313 +392,6 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
         self.clock.sleep_until(self.clock.since_boot_ms() + *delay).await;
         *delay = (*delay * 2).min(LINK_RETRY_MAX_MS);
     }
-
-    async fn keep_sending(&self) -> End {
-        let mut delay = LINK_RETRY_FIRST_MS;
-        loop {
-            let send = {
-                let now = self.now();
-                resolve::next(&self.local.borrow(), self.facts.borrow().view.as_ref(), &now).send
-            };
-            let sent = match send {
-                Send::Attach => self.attach().await,
-                Send::Commit(sequence) => self.commit(sequence).await,
-                Send::Nothing => match self.report() {
-                    Early::Now(report) => self.send_report(report).await,
-                    Early::Later(at_ms) => {
-                        let timer = pin!(self.clock.sleep_until(at_ms));
-                        tokio::select! { biased; () = self.sending.notified() => {}, () = timer => {} }
-                        continue;
-                    }
-                    Early::Nothing => {
-                        self.sending.notified().await;
-                        continue;
-                    }
-                },
-            };
-            match sent {
-                Ok(()) => {
-                    delay = LINK_RETRY_FIRST_MS;
-                    self.works(Call::Send);
-                }
-                Err(Trouble::End(end)) => return end,
-                Err(Trouble::Link(error)) => {
-                    self.fails(Call::Send, &error);
-                    self.pause(&mut delay).await;
-                }
-            }
-        }
-    }
-
-    /// Opens the session: the nonce is on disk before it is sent, and nothing runs before disk and replica agree.
-    async fn attach(&self) -> Result<(), Trouble> {
-        let (nonce, epoch) = {
-            let local = self.local.borrow();
-            (local.nonce, local.epoch)
-        };
-        let nonce = match nonce {
-            Some(nonce) => nonce,
-            None => {
-                let nonce = self.clock.fresh();
-                self.save(vec![Event::Attaching { nonce }]).await?;
-                nonce
-            }
-        };
-        let answer = match self.api.attach(Attach { nonce, epoch }).await {
-            Ok(answer) => answer,
-            Err(error) if error.code == ErrorCode::Blocked => return Err(self.other_session(error)),
-            Err(error) => return Err(error.into()),
-        };
-        let mut forked = None;
-        self.save_what(|local| {
-            let session = Session {
-                history: answer.history,
-                epoch: answer.epoch,
-                sequence: answer.sequence,
-                digest: &answer.digest,
-                replica: answer.replica.as_ref(),
-            };
-            match agree(local, &session, self.clock.wall_ms()) {
-                Agreement::Agreed(events) => events,
-                Agreement::Forked { sequence } => {
-                    forked = Some(sequence);
-                    Vec::new()
-                }
-            }
-        })
-        .await?;
-        if let Some(sequence) = forked {
-            let what = format!("record {sequence} of this folder is not the one the controller has");
-            return Err(Trouble::End(End::Forked(what)));
-        }
-        let mut facts = self.facts.borrow_mut();
-        facts.epoch = Some(answer.epoch);
-        facts.attached_at = Some(Position { history: answer.history, revision: answer.revision });
-        // a view of another history says nothing about this one
-        facts.view.take_if(|view| view.position.history != answer.history);
-        drop(facts);
-        self.doing.notify_one();
-        self.shown.notify_waiters();
-        Ok(())
-    }
-
-    /// Another session of this unit is open: a leftover of the agent before this one, for as long as the
-    /// controller needs to see it closed; after that, another agent that lives.
-    fn other_session(&self, error: ApiError) -> Trouble {
-        let now = self.clock.since_boot_ms();
-        let since = *self.facts.borrow_mut().other_session_ms.get_or_insert(now);
-        if now - since < OTHER_SESSION_MS {
-            Trouble::Link(error)
-        } else {
-            Trouble::End(End::Copy(error.message))
-        }
-    }
-
-    async fn commit(&self, sequence: u64) -> Result<(), Trouble> {
-        let found = self.local.borrow().outbox.iter().find(|record| record.sequence == sequence).cloned();
-        let (Some(record), Some(epoch)) = (found, self.epoch()) else { return Ok(()) };
-        let conditional = record.is_conditional();
-        let operation = record.operation.clone();
-        let committed = self.api.commit(Commit { epoch, record }).await?;
-        for dropped in &committed.dropped {
-            tracing::warn!("record {sequence}: {dropped}");
-        }
-        let retry = committed.refusal.as_ref().and_then(|_| {
-            let (local, now) = (self.local.borrow(), self.now());
-            resolve::retry_after(&local, self.facts.borrow().view.as_ref(), &now, &operation)
-        });
-        let answered =
-            Event::Answered { sequence, revision: committed.revision, refusal: committed.refusal, retry };
-        if conditional {
-            self.save(vec![answered]).await?;
-            return Ok(());
-        }
-        // the acknowledgement rides on the next append; sent again after a crash, it is answered the same
-        let _order = self.disk.lock().await;
-        self.local.borrow_mut().apply(&answered);
-        self.acknowledged.borrow_mut().push(answered);
-        self.doing.notify_one();
-        Ok(())
-    }
-
-    fn epoch(&self) -> Option<u64> {
-        self.facts.borrow().epoch
-    }
-
-    /// What the running hook said, and that it runs.
-    fn report(&self) -> Early {
-        let facts = self.facts.borrow();
-        let Some(epoch) = facts.epoch else { return Early::Nothing };
-        let text = facts.executing.as_ref().map(|executing| executing.text.clone());
-        if facts.unsaid.is_empty() && text == facts.executing_shown {
-            return Early::Nothing;
-        }
-        let due = facts.executing.as_ref().map_or(0, |executing| executing.since_ms + EARLY_MS);
-        if due > self.clock.since_boot_ms() {
-            return Early::Later(due);
-        }
-        let run = facts.executing.as_ref().map_or(0, |executing| executing.run);
-        let began_ms = facts.executing.as_ref().map_or(0, |executing| executing.since_ms);
-        let executing_for_ms = self.clock.since_boot_ms().saturating_sub(began_ms);
-        let said = facts.unsaid.iter().take(SAID_MAX).cloned().collect();
-        Early::Now(Report { epoch, run, said, executing: text, executing_for_ms })
-    }
-
-    async fn send_report(&self, report: Report) -> Result<(), Trouble> {
-        let (run, text) = (report.run, report.executing.clone());
-        let last = report.said.last().map(|said| said.call);
-        self.api.report(report).await?;
-        let mut facts = self.facts.borrow_mut();
-        facts.executing_shown = text;
-        if facts.executing.as_ref().is_some_and(|executing| executing.run == run) && last.is_some() {
-            facts.unsaid.retain(|said| Some(said.call) > last);
-        }
-        Ok(())
-    }
-
-    fn heard(&self) {
-        let now = self.clock.since_boot_ms();
-        let mut facts = self.facts.borrow_mut();
-        facts.heard_ms = Some(now);
-    }
-
-    fn works(&self, call: Call) {
-        let now = self.clock.since_boot_ms();
-        if let Some(told) = self.facts.borrow_mut().outage.ended(call, now) {
-            tracing::info!("{told}");
-        }
-    }
-
-    fn fails(&self, call: Call, error: &ApiError) {
-        let now = self.clock.since_boot_ms();
-        if let Some(told) = self.facts.borrow_mut().outage.failed(call, error, now) {
-            tracing::warn!("{told}");
-        }
-    }
-
-    async fn keep_watching(&self) -> End {
-        let mut delay = LINK_RETRY_FIRST_MS;
-        loop {
-            let epoch = self.until_shown(|facts| facts.epoch).await;
-            let from = self.facts.borrow().view.as_ref().map(|view| view.position);
-            let error = match self.api.watch(epoch, from).await {
-                Ok(watch) => {
-                    delay = LINK_RETRY_FIRST_MS;
-                    self.works(Call::Watch);
-                    self.watch(watch).await
-                }
-                Err(error) => error,
-            };
-            match Trouble::from(error) {
-                Trouble::End(end) => return end,
-                Trouble::Link(error) => self.fails(Call::Watch, &error),
-            }
-            self.pause(&mut delay).await;
-        }
-    }
-
-    /// Waits until `found` finds something among this process's facts.
-    async fn until_shown<T>(&self, found: impl Fn(&Facts) -> Option<T>) -> T {
-        loop {
-            let mut shown = pin!(self.shown.notified());
-            shown.as_mut().enable();
-            if let Some(found) = found(&self.facts.borrow()) {
-                return found;
-            }
-            shown.await;
-        }
-    }
-
-    async fn watch(&self, mut watch: A::Watch) -> ApiError {
-        loop {
-            match watch.next().await {
-                Ok(Shown::Delta(delta)) => {
-                    self.heard();
-                    if let Err(error) = self.take(delta).await {
-                        return error;
-                    }
-                }
-                Ok(Shown::Heartbeat(position)) => {
-                    self.heard();
-                    self.reach(position);
-                }
-                Err(error) => return error,
-            }
-            self.doing.notify_one();
-        }
-    }
-
-    async fn take(&self, delta: state::unit::snapshot::Delta) -> Result<(), ApiError> {
-        if Some(delta.position.history) != self.local.borrow().history {
-            // the controller was restored from an older copy: disk and replica are compared at a new attach only
-            return Err(ApiError::new(ErrorCode::Gap, "the controller goes on in another history"));
-        }
-        let taken = {
-            let mut facts = self.facts.borrow_mut();
-            match facts.view.as_mut() {
-                _ if delta.full => {
-                    let view = Snapshot::from_full(delta).map_err(|_| {
-                        ApiError::new(ErrorCode::Broken, "the controller sent an incomplete view")
-                    })?;
-                    facts.view = Some(view);
-                }
-                Some(view) if view.position.history == delta.position.history => {
-                    if delta.position.revision > view.position.revision {
-                        view.apply(delta);
-                    }
-                }
-                Some(_) | None => {
-                    return Err(ApiError::new(ErrorCode::Compacted, "a delta without its view"));
-                }
-            }
-            facts.view.clone()
-        };
-        if let Some(view) = taken {
-            self.facts.borrow_mut().lose_moved_lease(&view);
-            self.memory.keep_view(&view).await;
-        }
-        self.shown.notify_waiters();
-        Ok(())
-    }
-
-    fn reach(&self, position: Position) {
-        let mut facts = self.facts.borrow_mut();
-        if let Some(view) = facts.view.as_mut().filter(|view| view.position.history == position.history) {
-            view.position.revision = view.position.revision.max(position.revision);
-        }
-    }
-
-    /// Leadership is asked for, and renewed, as long as the unit is alive or leaving (spec D.4).
-    async fn keep_claiming(&self) -> End {
-        loop {
-            let epoch = self.until_shown(|facts| facts.view.as_ref().and(facts.epoch)).await;
-            let sent_ms = self.clock.since_boot_ms();
-            let again_ms = match self.api.claim(Claim { epoch, release: false }).await {
-                Ok(claimed) => {
-                    let lease = Lease { generation: claimed.generation, until_ms: sent_ms + claimed.term_ms };
-                    let mut facts = self.facts.borrow_mut();
-                    facts.lease = claimed.granted.then_some(lease);
-                    facts.claimed = true;
-                    drop(facts);
-                    self.doing.notify_one();
-                    sent_ms + RENEW_MS
-                }
-                Err(error) => match Trouble::from(error) {
-                    Trouble::End(end) => return end,
-                    Trouble::Link(_) => {
-                        let again_ms = self.clock.since_boot_ms() + LINK_RETRY_MAX_MS;
-                        self.clock.sleep_until(again_ms).await;
-                        continue;
-                    }
-                },
-            };
-            // a view that still shows nobody leading lags behind a claim that was refused
-            self.clock.sleep_until(self.clock.since_boot_ms() + LINK_RETRY_FIRST_MS).await;
-            let timer = pin!(self.clock.sleep_until(again_ms));
-            let free = pin!(self.until_shown(Facts::leadership_is_free));
-            tokio::select! { biased; () = timer => {}, () = free => {} }
-        }
-    }
 }
 
 impl Facts {
@@ -732,45 +419,5 @@ impl Facts {
         let moved =
             |lease: &mut Lease| view.leader.as_ref().is_some_and(|grant| grant.generation > lease.generation);
         self.lease.take_if(moved);
-    }
-}
-
-enum Early {
-    Now(Report),
-    Later(u64),
-    Nothing,
-}
-
-/// What an error means to this loop.
-enum Trouble {
-    /// Try again later.
-    Link(ApiError),
-    End(End),
-}
-
-impl From<ApiError> for Trouble {
-    fn from(error: ApiError) -> Trouble {
-        match error.code {
-            ErrorCode::Fenced => Trouble::End(End::Copy(error.message)),
-            ErrorCode::Forked => Trouble::End(End::Forked(error.message)),
-            ErrorCode::Removed => Trouble::End(End::Finished),
-            ErrorCode::Gap => Trouble::End(End::Reattach(error.message)),
-            ErrorCode::Unreachable
-            | ErrorCode::Unavailable
-            | ErrorCode::Invalid
-            | ErrorCode::NotFound
-            | ErrorCode::AlreadyExists
-            | ErrorCode::NotAlive
-            | ErrorCode::Blocked
-            | ErrorCode::Unauthorised
-            | ErrorCode::Compacted
-            | ErrorCode::Broken => Trouble::Link(error),
-        }
-    }
-}
-
-impl From<DiskFailed> for Trouble {
-    fn from(failed: DiskFailed) -> Trouble {
-        Trouble::End(End::Disk(failed))
     }
 }

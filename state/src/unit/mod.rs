@@ -1,7 +1,7 @@
 //! The unit agent: what its disk remembers, what it is shown, what it does next.
 //!
 //! Reading order: `operation` (what can be done), `snapshot` (what is shown), `local` (what is remembered, and its
-//! only transitions), `record` (what is sent), `resolve` and `relations` (what is next), `hook` (what a hook sees
+//! only transitions), `record` (what is sent), `resolve`, `relations` and `retry` (what is next), `hook` (what a hook sees
 //! and writes), `context` and `environment` (how it is given to the hook's process).
 
 pub mod agreement;
@@ -16,5 +16,6 @@ pub mod port_range;
 pub mod record;
 pub mod relations;
 pub mod resolve;
+pub mod retry;
 pub mod snapshot;
 pub mod writes;

@@ -6,6 +6,7 @@ use super::local::{Local, Run};
 use super::operation::{Hook, Operation};
 use super::record::{Outcome, Record, SAID_MAX, Said};
 use super::resolve::{self, Now};
+use super::retry;
 use super::snapshot::Snapshot;
 use std::collections::BTreeSet;
 
@@ -39,7 +40,7 @@ pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, ended: Ended) -
     let operation = &ended.run.operation;
     let action = matches!(operation, Operation::Action { .. });
     let failed = |reason: String| {
-        let retry = if action { None } else { resolve::retry_after(local, view, now, operation) };
+        let retry = if action { None } else { retry::retry_after(local, view, now, operation) };
         Outcome::Failed { reason, retry }
     };
     let outcome = match ended.exit {

@@ -1,13 +1,14 @@
 //! What happens next, as a pure function: `next(local, view, now)`. It is total; the order of hooks is the chain of
 //! `or_else` in [`idle`]; the same answer explains itself (`pintle why`).
 
-use super::local::{Episode, Event, INTERRUPTIONS_MAX, Local, Queued, Run, Step};
+use super::local::{Event, Local, Queued, Run, Step};
 use super::operation::{CharmRef, ConfigSeen, Hook, Operation, Place, RelationEvent};
-use super::record::{Outcome, Record, Timer, hex};
+use super::record::{Outcome, Record, hex};
 use super::relations::{self, Me, Owed};
+use super::retry::{after_failure, interrupted, scatter};
 use super::snapshot::{RelationView, Snapshot};
 use crate::life::Life;
-use crate::names::{RelationNumber, Uuid};
+use crate::names::RelationNumber;
 use crate::settings::Bag;
 use sha2::{Digest, Sha256};
 
@@ -15,11 +16,6 @@ use sha2::{Digest, Sha256};
 pub const LINK_AGE_MAX_MS: u64 = 30_000;
 /// A starting agent waits this long for the comparison of disk and replica: some forty round trips of a slow link.
 pub const COMPARE_MS: u64 = 2_000;
-/// First delay of a retry; doubles each time (spec A.8).
-pub const RETRY_FIRST_MS: u64 = 5_000;
-/// 5 s doubled six times is 320 s: the seventh and later delays are this.
-pub const RETRY_MAX_MS: u64 = 300_000;
-
 /// Records an agent without a link collects before it stops adding to them with update-status: five hours of it at
 /// the default interval.
 pub const OUTBOX_MAX: usize = 60;
@@ -100,11 +96,16 @@ pub struct Cause {
     pub help: String,
 }
 
-fn cause(what: impl Into<String>, owner: &str, since_ago_ms: Option<u64>, help: impl Into<String>) -> Cause {
+pub(super) fn cause(
+    what: impl Into<String>,
+    owner: &str,
+    since_ago_ms: Option<u64>,
+    help: impl Into<String>,
+) -> Cause {
     Cause { what: what.into(), owner: owner.to_owned(), since_ago_ms, help: help.into() }
 }
 
-fn wait(until_ms: Option<u64>, causes: Vec<Cause>) -> Act {
+pub(super) fn wait(until_ms: Option<u64>, causes: Vec<Cause>) -> Act {
     Act::Wait(Wait { until_ms, causes })
 }
 
@@ -152,7 +153,7 @@ fn act(local: &Local, view: Option<&Snapshot>, now: &Now) -> Act {
 
 /// The unit is not going away. One that ran stop or remove is: a store restored from an older copy may show it Alive
 /// again, and nothing begins anew after these (I1).
-fn is_alive(local: &Local, view: &Snapshot) -> bool {
+pub(super) fn is_alive(local: &Local, view: &Snapshot) -> bool {
     view.unit.life.is_alive() && !local.stopped && !local.removed
 }
 
@@ -176,189 +177,6 @@ fn no_view(view: Option<&Snapshot>, now: &Now) -> Cause {
             cause("the controller has not shown this unit yet", "controller", None, "start the controller")
         }
     }
-}
-
-/// A run whose agent died. It is run again at once, and is never the charm's failure (design 2); an action is
-/// never run again.
-fn interrupted(local: &Local, view: Option<&Snapshot>, now: &Now, run: &Run) -> Act {
-    if !now.orphan_gone {
-        return Act::Adopt(run.clone());
-    }
-    let failed = |reason: &str, retry| {
-        let outcome = Outcome::Failed { reason: reason.to_owned(), retry };
-        Act::Settle(local.record(run.operation.clone(), outcome, now.wall_ms))
-    };
-    if matches!(run.operation, Operation::Action { .. }) {
-        return failed("the agent stopped while the action ran", None);
-    }
-    if let Some(instead) = without_running(local, view, now, &run.operation) {
-        return instead;
-    }
-    if run.attempt >= INTERRUPTIONS_MAX {
-        return failed("interrupted three times in a row", retry_after(local, view, now, &run.operation));
-    }
-    let operation = refresh(&run.operation, local, view, now);
-    let again = Run { attempt: run.attempt + 1, cause: "interrupted".into(), ..run.clone() };
-    begin(local, view, now, Run { operation, ..again })
-}
-
-fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, episode: &Episode) -> Act {
-    let run = |operation: Operation, cause: String, episode: Option<Episode>| {
-        let run = Run { number: 0, operation, attempt: 1, cause, position: None, episode };
-        begin(local, view, now, run)
-    };
-    let refreshed = || refresh(&episode.operation, local, view, now);
-    let again = |cause, open: Option<Episode>| {
-        let instead = without_running(local, view, now, &episode.operation).map(|act| match act {
-            Act::Settle(record) if open.is_none() => Act::Settle(ending_the_episode(record)),
-            other => other,
-        });
-        instead.unwrap_or_else(|| run(refreshed(), cause, open))
-    };
-    if let Some(mark) = view.and_then(|view| view.resolved.as_ref()).filter(|mark| mark.episode == episode.id)
-    {
-        // a charm that is not there cannot be skipped: both kinds try the unpack again (spec A.6)
-        return if mark.retry || matches!(episode.operation, Operation::Deploy(_)) {
-            // a person ended this episode: failing again is another one
-            again("resolved".into(), None)
-        } else {
-            Act::Settle(ending_the_episode(local.record(refreshed(), Outcome::Skipped, now.wall_ms)))
-        };
-    }
-    if let Some(view) = view {
-        let wanted = charm_of(view);
-        let tried = match &episode.operation {
-            Operation::Deploy(charm) => Some(charm.sha256.as_str()),
-            _ => local.charm.as_ref().map(|charm| charm.sha256.as_str()),
-        };
-        if view.charm.charm.forced && tried.is_some_and(|sha256| sha256 != wanted.sha256) {
-            return run(Operation::Deploy(wanted), "forced refresh".into(), Some(episode.clone()));
-        }
-        if let Some((id, action)) = pending_action(local, view) {
-            let operation = Operation::Action { id, name: action };
-            return run(operation, "action".into(), Some(episode.clone()));
-        }
-    }
-    let timer = episode.retry.as_ref().filter(|_| !now.boot.is_empty());
-    let due = timer.map(|timer| due_ms(timer, now));
-    if due.is_some_and(|due| due <= now.since_boot_ms) {
-        // no relation hook begins on a stale view, a retry neither (spec B.6.7)
-        if matches!(episode.operation, Operation::Hook(Hook::Relation { .. })) && !fresh(now) {
-            return wait(None, vec![stale(now)]);
-        }
-        let cause = format!("retry {} of {}", episode.failures, episode.operation);
-        return again(cause, Some(episode.clone()));
-    }
-    let ago = u64::try_from(now.wall_ms - episode.since_ms).ok();
-    let next = match (due, &episode.retry) {
-        (Some(due), _) => format!("next retry in {} s", (due - now.since_boot_ms).div_ceil(1000)),
-        (None, Some(timer)) => format!("retried {} s after that", timer.delay_ms.div_ceil(1000)),
-        (None, None) => "no retries are left".to_owned(),
-    };
-    let times = match episode.failures {
-        1 => "once".to_owned(),
-        many => format!("{many} times"),
-    };
-    let what = format!("{} failed {times}: {}; {next}", episode.operation, episode.reason);
-    let help = format!("pintle resolved {0}, or pintle resolved --no-retry {0}", local.name);
-    let owner = match &episode.operation {
-        Operation::Hook(_) | Operation::Action { .. } => "charm",
-        Operation::Deploy(_) => "machine",
-        Operation::EnterScope { .. } | Operation::LeaveScope { .. } | Operation::Restate | Operation::Die => {
-            "controller"
-        }
-    };
-    let mut causes = vec![cause(what, owner, ago, help)];
-    if let Some(view) =
-        view.filter(|view| local.charm.as_ref().is_some_and(|c| c.url != view.charm.charm.url))
-    {
-        let what = format!("the refresh to {} waits until the failure has ended", view.charm.charm.url);
-        causes.push(cause(
-            what,
-            "operator",
-            None,
-            "pintle resolved --no-retry, or pintle refresh --force-units",
-        ));
-    }
-    wait(due, causes)
-}
-
-/// A person ended the episode. The record does not go on with it: refused, it begins another one; else the same mark
-/// would be found again, and again, as fast as the controller can refuse.
-fn ending_the_episode(record: Record) -> Record {
-    Record { episode: None, ..record }
-}
-
-/// What is done instead of running an operation again: it has no program, or what it was about has gone.
-fn without_running(local: &Local, view: Option<&Snapshot>, now: &Now, operation: &Operation) -> Option<Act> {
-    let settle = |operation, outcome| Act::Settle(local.record(operation, outcome, now.wall_ms));
-    match operation {
-        Operation::Hook(Hook::LeaderElected { .. })
-            if now.leads.is_none() && is_about_to_hear_who_leads(now) =>
-        {
-            Some(wait(None, vec![unknown_leader("leader-elected waits")]))
-        }
-        // the lease moved before the hook could run: skipped (spec A.15)
-        Operation::Hook(Hook::LeaderElected { .. }) if now.leads.is_none() => {
-            let operation = Operation::Hook(Hook::LeaderElected { generation: None });
-            Some(settle(operation, Outcome::Skipped))
-        }
-        Operation::Hook(Hook::Relation { relation, endpoint, event }) => {
-            let known = local.relations.get(relation)?;
-            let view = view?;
-            if view.relations.get(relation).is_some_and(|remote| remote.head.uuid == known.uuid) {
-                return None;
-            }
-            let me = Me { name: &local.name, alive: is_alive(local, view) };
-            match (event, relations::owed(known, None, me)) {
-                // nobody joined a relation that is gone: on to what is left of it (H.115)
-                (RelationEvent::Joined { .. }, Some(Owed::Hook(event))) => {
-                    let (relation, endpoint) = (*relation, endpoint.clone());
-                    let chosen =
-                        Chosen::hook(Hook::Relation { relation, endpoint, event }, "the relation is gone");
-                    chosen.map(|chosen| chosen.act(local, view, now))
-                }
-                // counts as done (spec A.8)
-                _ => Some(settle(operation.clone(), Outcome::Skipped)),
-            }
-        }
-        Operation::EnterScope { .. } | Operation::LeaveScope { .. } | Operation::Restate | Operation::Die => {
-            Some(settle(operation.clone(), Outcome::Ok))
-        }
-        Operation::Deploy(_) | Operation::Action { .. } | Operation::Hook(_) => None,
-    }
-}
-
-/// When a retry is due, in this boot's clock.
-fn due_ms(timer: &Timer, now: &Now) -> u64 {
-    let from = if timer.boot == now.boot { timer.from_ms } else { now.agent_start_ms };
-    from + timer.delay_ms
-}
-
-/// When to try again after `operation` fails now; none when its retries are used up.
-pub fn retry_after(
-    local: &Local,
-    view: Option<&Snapshot>,
-    now: &Now,
-    operation: &Operation,
-) -> Option<Timer> {
-    let same = local.episode().filter(|episode| episode.operation.same_as(operation));
-    let failures = same.map_or(0, |episode| episode.failures) + 1;
-    let max = view.map_or(Some(10), |view| view.model.hook_retries_max);
-    if max.is_some_and(|max| failures > max) {
-        return None;
-    }
-    let doubled = RETRY_FIRST_MS << (failures - 1).min(16);
-    let delay = doubled.min(RETRY_MAX_MS);
-    // up to a tenth longer, the same on every run of the same story: units that failed together part
-    let jitter = scatter(local.unit, u64::from(failures)) % (delay / 10);
-    Some(Timer { boot: now.boot.clone(), from_ms: now.since_boot_ms, delay_ms: delay + jitter })
-}
-
-/// A number that looks random and is the same every time.
-fn scatter(unit: Uuid, salt: u64) -> u64 {
-    let digest = Sha256::digest([&unit.0.to_be_bytes()[..], &salt.to_be_bytes()[..]].concat());
-    digest[..8].iter().fold(0, |n, byte| n << 8 | u64::from(*byte))
 }
 
 /// Nothing is open: what is next, in order (spec A.2). This chain *is* the order of hooks.
@@ -393,14 +211,14 @@ fn idle(local: &Local, view: &Snapshot, now: &Now) -> Act {
 }
 
 /// An operation to begin, and why.
-struct Chosen(Operation, String);
+pub(super) struct Chosen(Operation, String);
 
 impl Chosen {
-    fn hook(hook: Hook, cause: impl Into<String>) -> Option<Chosen> {
+    pub(super) fn hook(hook: Hook, cause: impl Into<String>) -> Option<Chosen> {
         Some(Chosen(Operation::Hook(hook), cause.into()))
     }
 
-    fn act(self, local: &Local, view: &Snapshot, now: &Now) -> Act {
+    pub(super) fn act(self, local: &Local, view: &Snapshot, now: &Now) -> Act {
         let run =
             Run { number: 0, operation: self.0, attempt: 1, cause: self.1, position: None, episode: None };
         begin(local, Some(view), now, run)
@@ -408,7 +226,7 @@ impl Chosen {
 }
 
 /// Begins a run; the machine's hook lock is taken before the final decision (design 12).
-fn begin(local: &Local, view: Option<&Snapshot>, now: &Now, run: Run) -> Act {
+pub(super) fn begin(local: &Local, view: Option<&Snapshot>, now: &Now, run: Run) -> Act {
     if run.operation.runs_charm() && view.is_none() {
         // its context is made of the view; the cached one may be lost while the run that began on it is not
         return wait(None, vec![no_view(None, now)]);
@@ -451,21 +269,21 @@ fn follow_up(local: &Local, view: &Snapshot, now: &Now, alive: bool) -> Option<C
     }
 }
 
-fn fresh(now: &Now) -> bool {
+pub(super) fn fresh(now: &Now) -> bool {
     now.attached && now.link_age_ms.is_some_and(|age| age <= LINK_AGE_MAX_MS)
 }
 
 /// A new agent that is attached and whose first claim has no answer yet.
-fn is_about_to_hear_who_leads(now: &Now) -> bool {
+pub(super) fn is_about_to_hear_who_leads(now: &Now) -> bool {
     !now.claimed && fresh(now)
 }
 
-fn unknown_leader(who: &str) -> Cause {
+pub(super) fn unknown_leader(who: &str) -> Cause {
     let what = format!("{who} to hear who leads");
     cause(what, "controller", None, "restore the link to the controller")
 }
 
-fn stale(now: &Now) -> Cause {
+pub(super) fn stale(now: &Now) -> Cause {
     let what = match now.link_age_ms {
         Some(age) => format!("relation hooks wait for the controller, silent for {} s", age / 1000),
         None => "relation hooks wait for the controller, not heard since the agent started".to_owned(),
@@ -568,7 +386,7 @@ fn leadership(local: &Local, now: &Now, alive: bool) -> Option<Act> {
     (gained && now.leads != local.leader).then_some(Act::Note(Event::Leader(now.leads)))
 }
 
-fn pending_action(local: &Local, view: &Snapshot) -> Option<(u64, String)> {
+pub(super) fn pending_action(local: &Local, view: &Snapshot) -> Option<(u64, String)> {
     let unsent = |id: &u64| {
         let same =
             |record: &Record| matches!(&record.operation, Operation::Action { id: done, .. } if done == id);
@@ -698,7 +516,7 @@ fn update_status(local: &Local, view: &Snapshot, now: &Now, alive: bool) -> Opti
 }
 
 /// The charm the application wants.
-fn charm_of(view: &Snapshot) -> CharmRef {
+pub(super) fn charm_of(view: &Snapshot) -> CharmRef {
     let charm = &view.charm.charm;
     CharmRef {
         sha256: charm.sha256.clone(),
@@ -715,57 +533,5 @@ pub fn config_seen(view: &Snapshot) -> ConfigSeen {
     ConfigSeen {
         settings: digest(format!("{} {settings}", view.charm.charm.url)),
         addresses: digest(view.unit.address.clone()),
-    }
-}
-
-/// The same operation on what is known now: a retried hook sees, and commits, the newest.
-fn refresh(operation: &Operation, local: &Local, view: Option<&Snapshot>, now: &Now) -> Operation {
-    let Some(view) = view else { return operation.clone() };
-    match operation {
-        Operation::Deploy(_) => Operation::Deploy(charm_of(view)),
-        Operation::Hook(Hook::ConfigChanged(_)) => Operation::Hook(Hook::ConfigChanged(config_seen(view))),
-        Operation::Hook(Hook::Start { .. }) => Operation::Hook(Hook::Start { boot: now.boot.clone() }),
-        Operation::Hook(Hook::LeaderElected { .. }) => {
-            Operation::Hook(Hook::LeaderElected { generation: now.leads })
-        }
-        Operation::Hook(Hook::Relation { relation, endpoint, event }) => {
-            let remote = view.relations.get(relation);
-            let event = refresh_event(event, remote, local, *relation);
-            Operation::Hook(Hook::Relation { relation: *relation, endpoint: endpoint.clone(), event })
-        }
-        Operation::Hook(
-            Hook::Install | Hook::UpgradeCharm | Hook::UpdateStatus | Hook::Stop | Hook::Remove,
-        )
-        | Operation::EnterScope { .. }
-        | Operation::LeaveScope { .. }
-        | Operation::Action { .. }
-        | Operation::Restate
-        | Operation::Die => operation.clone(),
-    }
-}
-
-fn refresh_event(
-    event: &RelationEvent,
-    remote: Option<&RelationView>,
-    local: &Local,
-    relation: RelationNumber,
-) -> RelationEvent {
-    let newest = |unit| remote.and_then(|remote| remote.version(unit));
-    match event {
-        RelationEvent::Joined { unit, version } => {
-            RelationEvent::Joined { unit: unit.clone(), version: newest(unit).unwrap_or(*version) }
-        }
-        RelationEvent::Changed { unit, version } => {
-            // a unit that left and came back is another membership: this changed is still about the old one
-            let member = local.relations.get(&relation).and_then(|local| local.members.get(unit));
-            let same = newest(unit).filter(|v| member.is_none_or(|m| m.incarnation == v.incarnation));
-            RelationEvent::Changed { unit: unit.clone(), version: same.unwrap_or(*version) }
-        }
-        RelationEvent::ApplicationChanged { application, counter } => {
-            let owner = super::snapshot::Owner::Application(application.clone());
-            let newest = remote.and_then(|remote| remote.bag(&owner)).map_or(*counter, |bag| bag.counter);
-            RelationEvent::ApplicationChanged { application: application.clone(), counter: newest }
-        }
-        RelationEvent::Created | RelationEvent::Departed { .. } | RelationEvent::Broken => event.clone(),
     }
 }

@@ -10,6 +10,7 @@ use state::unit::operation::Operation;
 use state::unit::outcome::{self, Ended, Exit};
 use state::unit::record::{Outcome, Record};
 use state::unit::resolve::{self, Act, Now, Send, Wait};
+use state::unit::retry;
 use state::unit::snapshot::Snapshot;
 use std::collections::BTreeMap;
 
@@ -387,7 +388,7 @@ impl World {
         }
         let retry = refusal
             .as_ref()
-            .and_then(|_| resolve::retry_after(&self.local, self.shown.as_ref(), now, &record.operation));
+            .and_then(|_| retry::retry_after(&self.local, self.shown.as_ref(), now, &record.operation));
         if let Some(reason) = &refusal {
             self.say(format!("refused: {reason}"));
         }

@@ -1,0 +1,240 @@
+//! The sending loop: attach, then the outbox in order, and early what a long hook says.
+
+use super::{DiskFailed, End, LINK_RETRY_FIRST_MS, Uniter};
+use crate::outage::Call;
+use crate::ports::{Charms, Clock, Memory};
+use api::error::{ApiError, ErrorCode};
+use api::unit::{Attach, Commit, Report, UnitApi};
+use state::unit::agreement::{Agreement, Session, agree};
+use state::unit::local::Event;
+use state::unit::record::SAID_MAX;
+use state::unit::resolve::{self, Send};
+use state::unit::retry;
+use state::unit::snapshot::Position;
+use std::pin::pin;
+
+/// What a hook says, and that it runs, is sent early only if it runs longer than this: a short hook's record says
+/// it all, without a second round trip in its way.
+const EARLY_MS: u64 = 100;
+/// Another agent's session that is still open after this long is no leftover of a crash: the watch of a dead one
+/// is given up after `WATCH_SILENCE_MS`, and a third again.
+const OTHER_SESSION_MS: u64 = 20_000;
+
+impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
+    pub(super) async fn keep_sending(&self) -> End {
+        let mut delay = LINK_RETRY_FIRST_MS;
+        loop {
+            let send = {
+                let now = self.now();
+                resolve::next(&self.local.borrow(), self.facts.borrow().view.as_ref(), &now).send
+            };
+            let sent = match send {
+                Send::Attach => self.attach().await,
+                Send::Commit(sequence) => self.commit(sequence).await,
+                Send::Nothing => match self.report() {
+                    Early::Now(report) => self.send_report(report).await,
+                    Early::Later(at_ms) => {
+                        let timer = pin!(self.clock.sleep_until(at_ms));
+                        tokio::select! { biased; () = self.sending.notified() => {}, () = timer => {} }
+                        continue;
+                    }
+                    Early::Nothing => {
+                        self.sending.notified().await;
+                        continue;
+                    }
+                },
+            };
+            match sent {
+                Ok(()) => {
+                    delay = LINK_RETRY_FIRST_MS;
+                    self.works(Call::Send);
+                }
+                Err(Trouble::End(end)) => return end,
+                Err(Trouble::Link(error)) => {
+                    self.fails(Call::Send, &error);
+                    self.pause(&mut delay).await;
+                }
+            }
+        }
+    }
+
+    /// Opens the session: the nonce is on disk before it is sent, and nothing runs before disk and replica agree.
+    async fn attach(&self) -> Result<(), Trouble> {
+        let (nonce, epoch) = {
+            let local = self.local.borrow();
+            (local.nonce, local.epoch)
+        };
+        let nonce = match nonce {
+            Some(nonce) => nonce,
+            None => {
+                let nonce = self.clock.fresh();
+                self.save(vec![Event::Attaching { nonce }]).await?;
+                nonce
+            }
+        };
+        let answer = match self.api.attach(Attach { nonce, epoch }).await {
+            Ok(answer) => answer,
+            Err(error) if error.code == ErrorCode::Blocked => return Err(self.other_session(error)),
+            Err(error) => return Err(error.into()),
+        };
+        let mut forked = None;
+        self.save_what(|local| {
+            let session = Session {
+                history: answer.history,
+                epoch: answer.epoch,
+                sequence: answer.sequence,
+                digest: &answer.digest,
+                replica: answer.replica.as_ref(),
+            };
+            match agree(local, &session, self.clock.wall_ms()) {
+                Agreement::Agreed(events) => events,
+                Agreement::Forked { sequence } => {
+                    forked = Some(sequence);
+                    Vec::new()
+                }
+            }
+        })
+        .await?;
+        if let Some(sequence) = forked {
+            let what = format!("record {sequence} of this folder is not the one the controller has");
+            return Err(Trouble::End(End::Forked(what)));
+        }
+        let mut facts = self.facts.borrow_mut();
+        facts.epoch = Some(answer.epoch);
+        facts.attached_at = Some(Position { history: answer.history, revision: answer.revision });
+        // a view of another history says nothing about this one
+        facts.view.take_if(|view| view.position.history != answer.history);
+        drop(facts);
+        self.doing.notify_one();
+        self.shown.notify_waiters();
+        Ok(())
+    }
+
+    /// Another session of this unit is open: a leftover of the agent before this one, for as long as the
+    /// controller needs to see it closed; after that, another agent that lives.
+    fn other_session(&self, error: ApiError) -> Trouble {
+        let now = self.clock.since_boot_ms();
+        let since = *self.facts.borrow_mut().other_session_ms.get_or_insert(now);
+        if now - since < OTHER_SESSION_MS {
+            Trouble::Link(error)
+        } else {
+            Trouble::End(End::Copy(error.message))
+        }
+    }
+
+    async fn commit(&self, sequence: u64) -> Result<(), Trouble> {
+        let found = self.local.borrow().outbox.iter().find(|record| record.sequence == sequence).cloned();
+        let (Some(record), Some(epoch)) = (found, self.epoch()) else { return Ok(()) };
+        let conditional = record.is_conditional();
+        let operation = record.operation.clone();
+        let committed = self.api.commit(Commit { epoch, record }).await?;
+        for dropped in &committed.dropped {
+            tracing::warn!("record {sequence}: {dropped}");
+        }
+        let retry = committed.refusal.as_ref().and_then(|_| {
+            let (local, now) = (self.local.borrow(), self.now());
+            retry::retry_after(&local, self.facts.borrow().view.as_ref(), &now, &operation)
+        });
+        let answered =
+            Event::Answered { sequence, revision: committed.revision, refusal: committed.refusal, retry };
+        if conditional {
+            self.save(vec![answered]).await?;
+            return Ok(());
+        }
+        // the acknowledgement rides on the next append; sent again after a crash, it is answered the same
+        let _order = self.disk.lock().await;
+        self.local.borrow_mut().apply(&answered);
+        self.acknowledged.borrow_mut().push(answered);
+        self.doing.notify_one();
+        Ok(())
+    }
+
+    fn epoch(&self) -> Option<u64> {
+        self.facts.borrow().epoch
+    }
+
+    /// What the running hook said, and that it runs.
+    fn report(&self) -> Early {
+        let facts = self.facts.borrow();
+        let Some(epoch) = facts.epoch else { return Early::Nothing };
+        let text = facts.executing.as_ref().map(|executing| executing.text.clone());
+        if facts.unsaid.is_empty() && text == facts.executing_shown {
+            return Early::Nothing;
+        }
+        let due = facts.executing.as_ref().map_or(0, |executing| executing.since_ms + EARLY_MS);
+        if due > self.clock.since_boot_ms() {
+            return Early::Later(due);
+        }
+        let run = facts.executing.as_ref().map_or(0, |executing| executing.run);
+        let began_ms = facts.executing.as_ref().map_or(0, |executing| executing.since_ms);
+        let executing_for_ms = self.clock.since_boot_ms().saturating_sub(began_ms);
+        let said = facts.unsaid.iter().take(SAID_MAX).cloned().collect();
+        Early::Now(Report { epoch, run, said, executing: text, executing_for_ms })
+    }
+
+    async fn send_report(&self, report: Report) -> Result<(), Trouble> {
+        let (run, text) = (report.run, report.executing.clone());
+        let last = report.said.last().map(|said| said.call);
+        self.api.report(report).await?;
+        let mut facts = self.facts.borrow_mut();
+        facts.executing_shown = text;
+        if facts.executing.as_ref().is_some_and(|executing| executing.run == run) && last.is_some() {
+            facts.unsaid.retain(|said| Some(said.call) > last);
+        }
+        Ok(())
+    }
+
+    pub(super) fn works(&self, call: Call) {
+        let now = self.clock.since_boot_ms();
+        if let Some(told) = self.facts.borrow_mut().outage.ended(call, now) {
+            tracing::info!("{told}");
+        }
+    }
+
+    pub(super) fn fails(&self, call: Call, error: &ApiError) {
+        let now = self.clock.since_boot_ms();
+        if let Some(told) = self.facts.borrow_mut().outage.failed(call, error, now) {
+            tracing::warn!("{told}");
+        }
+    }
+}
+
+enum Early {
+    Now(Report),
+    Later(u64),
+    Nothing,
+}
+
+/// What an error means to this loop.
+pub(super) enum Trouble {
+    /// Try again later.
+    Link(ApiError),
+    End(End),
+}
+
+impl From<ApiError> for Trouble {
+    fn from(error: ApiError) -> Trouble {
+        match error.code {
+            ErrorCode::Fenced => Trouble::End(End::Copy(error.message)),
+            ErrorCode::Forked => Trouble::End(End::Forked(error.message)),
+            ErrorCode::Removed => Trouble::End(End::Finished),
+            ErrorCode::Gap => Trouble::End(End::Reattach(error.message)),
+            ErrorCode::Unreachable
+            | ErrorCode::Unavailable
+            | ErrorCode::Invalid
+            | ErrorCode::NotFound
+            | ErrorCode::AlreadyExists
+            | ErrorCode::NotAlive
+            | ErrorCode::Blocked
+            | ErrorCode::Unauthorised
+            | ErrorCode::Compacted
+            | ErrorCode::Broken => Trouble::Link(error),
+        }
+    }
+}
+
+impl From<DiskFailed> for Trouble {
+    fn from(failed: DiskFailed) -> Trouble {
+        Trouble::End(End::Disk(failed))
+    }
+}

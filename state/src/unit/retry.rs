@@ -1,0 +1,253 @@
+//! What follows a run that was interrupted or failed: whether it is run again, on what, and when (spec A.8).
+
+use super::local::{Episode, INTERRUPTIONS_MAX, Local, Run};
+use super::operation::{Hook, Operation, RelationEvent};
+use super::record::{Outcome, Record, Timer};
+use super::relations::{self, Me, Owed};
+use super::resolve::{
+    Act, Chosen, Now, begin, cause, charm_of, config_seen, fresh, is_about_to_hear_who_leads, is_alive,
+    pending_action, stale, unknown_leader, wait,
+};
+use super::snapshot::{RelationView, Snapshot};
+use crate::names::{RelationNumber, Uuid};
+use sha2::{Digest, Sha256};
+
+/// First delay of a retry; doubles each time (spec A.8).
+pub const RETRY_FIRST_MS: u64 = 5_000;
+/// 5 s doubled six times is 320 s: the seventh and later delays are this.
+pub const RETRY_MAX_MS: u64 = 300_000;
+
+/// A run whose agent died. It is run again at once, and is never the charm's failure (design 2); an action is
+/// never run again.
+pub(super) fn interrupted(local: &Local, view: Option<&Snapshot>, now: &Now, run: &Run) -> Act {
+    if !now.orphan_gone {
+        return Act::Adopt(run.clone());
+    }
+    let failed = |reason: &str, retry| {
+        let outcome = Outcome::Failed { reason: reason.to_owned(), retry };
+        Act::Settle(local.record(run.operation.clone(), outcome, now.wall_ms))
+    };
+    if matches!(run.operation, Operation::Action { .. }) {
+        return failed("the agent stopped while the action ran", None);
+    }
+    if let Some(instead) = without_running(local, view, now, &run.operation) {
+        return instead;
+    }
+    if run.attempt >= INTERRUPTIONS_MAX {
+        return failed("interrupted three times in a row", retry_after(local, view, now, &run.operation));
+    }
+    let operation = refresh(&run.operation, local, view, now);
+    let again = Run { attempt: run.attempt + 1, cause: "interrupted".into(), ..run.clone() };
+    begin(local, view, now, Run { operation, ..again })
+}
+
+pub(super) fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, episode: &Episode) -> Act {
+    let run = |operation: Operation, cause: String, episode: Option<Episode>| {
+        let run = Run { number: 0, operation, attempt: 1, cause, position: None, episode };
+        begin(local, view, now, run)
+    };
+    let refreshed = || refresh(&episode.operation, local, view, now);
+    let again = |cause, open: Option<Episode>| {
+        let instead = without_running(local, view, now, &episode.operation).map(|act| match act {
+            Act::Settle(record) if open.is_none() => Act::Settle(ending_the_episode(record)),
+            other => other,
+        });
+        instead.unwrap_or_else(|| run(refreshed(), cause, open))
+    };
+    if let Some(mark) = view.and_then(|view| view.resolved.as_ref()).filter(|mark| mark.episode == episode.id)
+    {
+        // a charm that is not there cannot be skipped: both kinds try the unpack again (spec A.6)
+        return if mark.retry || matches!(episode.operation, Operation::Deploy(_)) {
+            // a person ended this episode: failing again is another one
+            again("resolved".into(), None)
+        } else {
+            Act::Settle(ending_the_episode(local.record(refreshed(), Outcome::Skipped, now.wall_ms)))
+        };
+    }
+    if let Some(view) = view {
+        let wanted = charm_of(view);
+        let tried = match &episode.operation {
+            Operation::Deploy(charm) => Some(charm.sha256.as_str()),
+            _ => local.charm.as_ref().map(|charm| charm.sha256.as_str()),
+        };
+        if view.charm.charm.forced && tried.is_some_and(|sha256| sha256 != wanted.sha256) {
+            return run(Operation::Deploy(wanted), "forced refresh".into(), Some(episode.clone()));
+        }
+        if let Some((id, action)) = pending_action(local, view) {
+            let operation = Operation::Action { id, name: action };
+            return run(operation, "action".into(), Some(episode.clone()));
+        }
+    }
+    let timer = episode.retry.as_ref().filter(|_| !now.boot.is_empty());
+    let due = timer.map(|timer| due_ms(timer, now));
+    if due.is_some_and(|due| due <= now.since_boot_ms) {
+        // no relation hook begins on a stale view, a retry neither (spec B.6.7)
+        if matches!(episode.operation, Operation::Hook(Hook::Relation { .. })) && !fresh(now) {
+            return wait(None, vec![stale(now)]);
+        }
+        let cause = format!("retry {} of {}", episode.failures, episode.operation);
+        return again(cause, Some(episode.clone()));
+    }
+    let ago = u64::try_from(now.wall_ms - episode.since_ms).ok();
+    let next = match (due, &episode.retry) {
+        (Some(due), _) => format!("next retry in {} s", (due - now.since_boot_ms).div_ceil(1000)),
+        (None, Some(timer)) => format!("retried {} s after that", timer.delay_ms.div_ceil(1000)),
+        (None, None) => "no retries are left".to_owned(),
+    };
+    let times = match episode.failures {
+        1 => "once".to_owned(),
+        many => format!("{many} times"),
+    };
+    let what = format!("{} failed {times}: {}; {next}", episode.operation, episode.reason);
+    let help = format!("pintle resolved {0}, or pintle resolved --no-retry {0}", local.name);
+    let owner = match &episode.operation {
+        Operation::Hook(_) | Operation::Action { .. } => "charm",
+        Operation::Deploy(_) => "machine",
+        Operation::EnterScope { .. } | Operation::LeaveScope { .. } | Operation::Restate | Operation::Die => {
+            "controller"
+        }
+    };
+    let mut causes = vec![cause(what, owner, ago, help)];
+    if let Some(view) =
+        view.filter(|view| local.charm.as_ref().is_some_and(|c| c.url != view.charm.charm.url))
+    {
+        let what = format!("the refresh to {} waits until the failure has ended", view.charm.charm.url);
+        causes.push(cause(
+            what,
+            "operator",
+            None,
+            "pintle resolved --no-retry, or pintle refresh --force-units",
+        ));
+    }
+    wait(due, causes)
+}
+
+/// A person ended the episode. The record does not go on with it: refused, it begins another one; else the same mark
+/// would be found again, and again, as fast as the controller can refuse.
+fn ending_the_episode(record: Record) -> Record {
+    Record { episode: None, ..record }
+}
+
+/// What is done instead of running an operation again: it has no program, or what it was about has gone.
+fn without_running(local: &Local, view: Option<&Snapshot>, now: &Now, operation: &Operation) -> Option<Act> {
+    let settle = |operation, outcome| Act::Settle(local.record(operation, outcome, now.wall_ms));
+    match operation {
+        Operation::Hook(Hook::LeaderElected { .. })
+            if now.leads.is_none() && is_about_to_hear_who_leads(now) =>
+        {
+            Some(wait(None, vec![unknown_leader("leader-elected waits")]))
+        }
+        // the lease moved before the hook could run: skipped (spec A.15)
+        Operation::Hook(Hook::LeaderElected { .. }) if now.leads.is_none() => {
+            let operation = Operation::Hook(Hook::LeaderElected { generation: None });
+            Some(settle(operation, Outcome::Skipped))
+        }
+        Operation::Hook(Hook::Relation { relation, endpoint, event }) => {
+            let known = local.relations.get(relation)?;
+            let view = view?;
+            if view.relations.get(relation).is_some_and(|remote| remote.head.uuid == known.uuid) {
+                return None;
+            }
+            let me = Me { name: &local.name, alive: is_alive(local, view) };
+            match (event, relations::owed(known, None, me)) {
+                // nobody joined a relation that is gone: on to what is left of it (H.115)
+                (RelationEvent::Joined { .. }, Some(Owed::Hook(event))) => {
+                    let (relation, endpoint) = (*relation, endpoint.clone());
+                    let chosen =
+                        Chosen::hook(Hook::Relation { relation, endpoint, event }, "the relation is gone");
+                    chosen.map(|chosen| chosen.act(local, view, now))
+                }
+                // counts as done (spec A.8)
+                _ => Some(settle(operation.clone(), Outcome::Skipped)),
+            }
+        }
+        Operation::EnterScope { .. } | Operation::LeaveScope { .. } | Operation::Restate | Operation::Die => {
+            Some(settle(operation.clone(), Outcome::Ok))
+        }
+        Operation::Deploy(_) | Operation::Action { .. } | Operation::Hook(_) => None,
+    }
+}
+
+/// When a retry is due, in this boot's clock.
+fn due_ms(timer: &Timer, now: &Now) -> u64 {
+    let from = if timer.boot == now.boot { timer.from_ms } else { now.agent_start_ms };
+    from + timer.delay_ms
+}
+
+/// When to try again after `operation` fails now; none when its retries are used up.
+pub fn retry_after(
+    local: &Local,
+    view: Option<&Snapshot>,
+    now: &Now,
+    operation: &Operation,
+) -> Option<Timer> {
+    let same = local.episode().filter(|episode| episode.operation.same_as(operation));
+    let failures = same.map_or(0, |episode| episode.failures) + 1;
+    let max = view.map_or(Some(10), |view| view.model.hook_retries_max);
+    if max.is_some_and(|max| failures > max) {
+        return None;
+    }
+    let doubled = RETRY_FIRST_MS << (failures - 1).min(16);
+    let delay = doubled.min(RETRY_MAX_MS);
+    // up to a tenth longer, the same on every run of the same story: units that failed together part
+    let jitter = scatter(local.unit, u64::from(failures)) % (delay / 10);
+    Some(Timer { boot: now.boot.clone(), from_ms: now.since_boot_ms, delay_ms: delay + jitter })
+}
+
+/// A number that looks random and is the same every time.
+pub(super) fn scatter(unit: Uuid, salt: u64) -> u64 {
+    let digest = Sha256::digest([&unit.0.to_be_bytes()[..], &salt.to_be_bytes()[..]].concat());
+    digest[..8].iter().fold(0, |n, byte| n << 8 | u64::from(*byte))
+}
+
+/// The same operation on what is known now: a retried hook sees, and commits, the newest.
+fn refresh(operation: &Operation, local: &Local, view: Option<&Snapshot>, now: &Now) -> Operation {
+    let Some(view) = view else { return operation.clone() };
+    match operation {
+        Operation::Deploy(_) => Operation::Deploy(charm_of(view)),
+        Operation::Hook(Hook::ConfigChanged(_)) => Operation::Hook(Hook::ConfigChanged(config_seen(view))),
+        Operation::Hook(Hook::Start { .. }) => Operation::Hook(Hook::Start { boot: now.boot.clone() }),
+        Operation::Hook(Hook::LeaderElected { .. }) => {
+            Operation::Hook(Hook::LeaderElected { generation: now.leads })
+        }
+        Operation::Hook(Hook::Relation { relation, endpoint, event }) => {
+            let remote = view.relations.get(relation);
+            let event = refresh_event(event, remote, local, *relation);
+            Operation::Hook(Hook::Relation { relation: *relation, endpoint: endpoint.clone(), event })
+        }
+        Operation::Hook(
+            Hook::Install | Hook::UpgradeCharm | Hook::UpdateStatus | Hook::Stop | Hook::Remove,
+        )
+        | Operation::EnterScope { .. }
+        | Operation::LeaveScope { .. }
+        | Operation::Action { .. }
+        | Operation::Restate
+        | Operation::Die => operation.clone(),
+    }
+}
+
+fn refresh_event(
+    event: &RelationEvent,
+    remote: Option<&RelationView>,
+    local: &Local,
+    relation: RelationNumber,
+) -> RelationEvent {
+    let newest = |unit| remote.and_then(|remote| remote.version(unit));
+    match event {
+        RelationEvent::Joined { unit, version } => {
+            RelationEvent::Joined { unit: unit.clone(), version: newest(unit).unwrap_or(*version) }
+        }
+        RelationEvent::Changed { unit, version } => {
+            // a unit that left and came back is another membership: this changed is still about the old one
+            let member = local.relations.get(&relation).and_then(|local| local.members.get(unit));
+            let same = newest(unit).filter(|v| member.is_none_or(|m| m.incarnation == v.incarnation));
+            RelationEvent::Changed { unit: unit.clone(), version: same.unwrap_or(*version) }
+        }
+        RelationEvent::ApplicationChanged { application, counter } => {
+            let owner = super::snapshot::Owner::Application(application.clone());
+            let newest = remote.and_then(|remote| remote.bag(&owner)).map_or(*counter, |bag| bag.counter);
+            RelationEvent::ApplicationChanged { application: application.clone(), counter: newest }
+        }
+        RelationEvent::Created | RelationEvent::Departed { .. } | RelationEvent::Broken => event.clone(),
+    }
+}
