@@ -52,7 +52,11 @@ fn appears(what: &str, key: &str) -> Untrue {
 
 fn vanishes(what: &str, there: &Stored) -> Untrue {
     let (key, value) = (there.key.as_str(), there.value.clone());
-    Untrue { what: format!("{what}: {key} vanishes"), done: puts(key, None), undone: puts(key, Some(value)) }
+    Untrue {
+        what: format!("{what}: {key} vanishes"),
+        done: puts(key, None),
+        undone: puts(key, Some(value.to_string())),
+    }
 }
 
 /// Everything that can become untrue of what `txn` read.
@@ -63,7 +67,7 @@ fn untrue(txn: &Txn, reader: &dyn Reader) -> Vec<Untrue> {
             None => all.push(appears("a key", key)),
             Some(there) => {
                 // written again, if only with the same
-                let same = || puts(key, Some(there.value.clone()));
+                let same = || puts(key, Some(there.value.to_string()));
                 all.push(Untrue { what: format!("a key: {key} is written"), done: same(), undone: same() });
                 all.push(vanishes("a key", &there));
             }
