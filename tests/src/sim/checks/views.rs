@@ -19,7 +19,7 @@ impl Check for Views {
         match fact {
             // another agent begins with what was kept, which may be older
             Fact::Loaded { folder: unit, .. } | Fact::Begins { folder: unit, .. } => {
-                drop(self.0.remove(unit))
+                self.0.remove(unit);
             }
             Fact::Recorded { folder: unit, events, .. } => {
                 let began = events.iter().filter_map(|event| match event {
