@@ -134,6 +134,27 @@ pub(super) fn finish(draft: &mut Draft, model: Model, unit: Uuid, id: u64, recor
     draft.remove(&model.action_of(unit, id));
 }
 
+/// A restored store still waits for actions that its unit has run: their results went with the store, and no action
+/// is run twice.
+pub(super) fn lose_up_to(draft: &mut Draft, model: Model, unit: Uuid, last: u64, at_ms: i64) {
+    // a number that this unit has seen names no other action: it would wait for ever
+    sequence::at_least(draft, model, "action", last);
+    for (key, ()) in draft.page::<()>(&model.actions_of(unit), "", QUEUED_MAX) {
+        let Some(id) = key.rsplit('/').next().and_then(|id| id.parse().ok()).filter(|id| *id <= last) else {
+            continue;
+        };
+        if let Some(mut doc) = unfinished(draft, model, unit, id) {
+            doc.status = "failed".to_owned();
+            doc.message =
+                "the controller was restored from an older copy: the action ran, its result is lost"
+                    .to_owned();
+            doc.completed_ms = Some(at_ms);
+            draft.put(&model.action(id), &doc);
+            draft.remove(&model.action_of(unit, id));
+        }
+    }
+}
+
 /// The unit is removed: what it has not finished it never will.
 pub(super) fn cancel_all(draft: &mut Draft, model: Model, unit: Uuid, name: &UnitName) {
     for (key, ()) in draft.page::<()>(&model.actions_of(unit), "", QUEUED_MAX) {

@@ -306,6 +306,9 @@ fn restate(draft: &mut Draft, model: Model, of: &Of, dropped: &mut Vec<String>) 
             draft.put(&model.bag(mine.uuid, of.id), &bag);
         }
     }
+    if let Some(last) = memory.last_action {
+        action::lose_up_to(draft, model, of.id, last, of.record.at_ms);
+    }
     write_ports(draft, model, of, &memory.ports);
 }
 

@@ -33,6 +33,13 @@ pub(super) fn interrupted(local: &Local, view: Option<&Snapshot>, now: &Now, run
     if let Some(instead) = without_running(local, view, now, &run.operation) {
         return instead;
     }
+    // the view kept on disk is not synced: power may have set it back, and older news is no news (I6, I48)
+    let set_back = run.position.zip(view).is_some_and(|(began, view)| {
+        began.history == view.position.history && began.revision > view.position.revision
+    });
+    if set_back && !fresh(now) && matches!(run.operation, Operation::Hook(Hook::Relation { .. })) {
+        return wait(None, vec![stale(now)]);
+    }
     if run.attempt >= INTERRUPTIONS_MAX {
         return failed("interrupted three times in a row", retry_after(local, view, now, &run.operation));
     }

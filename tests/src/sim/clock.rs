@@ -1,6 +1,7 @@
 //! The agent's clock: virtual, since the boot of its machine.
 
 use crate::sim::machine::Machine;
+use crate::sim::mutants::Mutant;
 use crate::sim::world::World;
 use agent::ports::Clock;
 use state::names::Uuid;
@@ -10,19 +11,28 @@ pub struct SimClock {
     pub machine: Machine,
 }
 
+impl SimClock {
+    /// A planted fault: the time since boot goes with the wall clock.
+    fn skew_ms(&self) -> i64 {
+        if self.world.mix().has(Mutant::TimersFollowWallClock) { self.world.wall_skew_ms() } else { 0 }
+    }
+}
+
 impl Clock for SimClock {
     fn boot(&self) -> String {
         self.machine.boot().0
     }
     fn since_boot_ms(&self) -> u64 {
-        self.world.now_ms() - self.machine.boot().1
+        let since_ms = self.world.now_ms() - self.machine.boot().1;
+        since_ms.saturating_add_signed(self.skew_ms())
     }
     fn wall_ms(&self) -> i64 {
         self.world.wall_ms()
     }
     async fn sleep_until(&self, since_boot_ms: u64) {
         // one millisecond at least: a wait gives way
-        let at_ms = self.machine.boot().1.saturating_add(since_boot_ms);
+        let at_ms =
+            self.machine.boot().1.saturating_add(since_boot_ms).saturating_add_signed(-self.skew_ms());
         self.world.sleep_until(at_ms.max(self.world.now_ms() + 1)).await;
     }
     fn fresh(&self) -> Uuid {

@@ -217,8 +217,9 @@ impl Fleet {
     }
 
     /// What a person repairs: folders of units that nobody serves any more, and those whose memory is lost, are made
-    /// anew (design 6, 11). False: there is nothing to repair.
-    pub fn repair(&mut self, tasks: &mut Tasks, reader: &dyn Reader) -> bool {
+    /// anew (design 6, 11). After a restore also what the store no longer knows, and what only the store knows. False:
+    /// there is nothing to repair.
+    pub fn repair(&mut self, tasks: &mut Tasks, reader: &dyn Reader, restored: bool) -> bool {
         let known = |unit: Uuid| read(reader, &Model(MODEL).unit(unit)).is_some();
         let served =
             |unit: Uuid| self.folders.values().any(|folder| folder.at.unit == unit && folder.task.is_some());
@@ -230,12 +231,12 @@ impl Fleet {
             own && (lost(folder) || (folder.finished && !served(folder.at.unit)))
         });
         let broken: Vec<Uuid> = broken.map(|folder| folder.at.folder).collect();
-        let unknown = self.folders.values().filter(|folder| !known(folder.at.unit));
+        let unknown = self.folders.values().filter(|folder| restored && !known(folder.at.unit));
         let unknown: Vec<Uuid> = unknown.map(|folder| folder.at.folder).collect();
         let absent =
             read_all::<Uuid>(reader, &Model(MODEL).all("unit-name")).into_iter().filter_map(|(_, unit)| {
-                let doc =
-                    read(reader, &Model(MODEL).unit(unit)).filter(|_| !self.folders.contains_key(&unit))?;
+                let doc = read(reader, &Model(MODEL).unit(unit))
+                    .filter(|_| restored && !self.folders.contains_key(&unit))?;
                 self.machines.contains_key(&doc.machine).then_some((unit, doc))
             });
         let absent: Vec<(Uuid, UnitDoc)> = absent.collect();

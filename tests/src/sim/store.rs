@@ -50,7 +50,8 @@ impl SimStore {
 
     /// The transactions that committed, as far as they were kept.
     pub fn recorded(&self) -> Vec<(Revision, Txn)> {
-        let unchecked = self.state().unchecked.clone();
+        let mut unchecked = self.state().unchecked.clone();
+        unchecked.sort_by_key(|(revision, _)| *revision);
         if unchecked.is_empty() { self.map.recorded() } else { unchecked }
     }
 

@@ -261,7 +261,8 @@ impl System {
                 return !over(self) && self.tasks.polls > POLLS_MAX;
             }
             let (fleet, tasks) = (&mut self.fleet, &mut self.tasks);
-            let repaired = self.store.map().look(|reader| fleet.repair(tasks, reader));
+            let restored = self.restored;
+            let repaired = self.store.map().look(|reader| fleet.repair(tasks, reader, restored));
             if !repaired && !self.fleet.errs() {
                 break;
             }

@@ -145,6 +145,11 @@ impl World {
         state.wall_ms + i64::try_from(state.now_ms - START_MS).expect("no run lasts so long")
     }
 
+    /// By how much the wall clock was set, in sum.
+    pub fn wall_skew_ms(&self) -> i64 {
+        self.state().wall_ms - WALL_START_MS
+    }
+
     /// Sets the wall clock forward, or back.
     pub fn set_wall_clock(&self, by_ms: i64) {
         self.state().wall_ms += by_ms;

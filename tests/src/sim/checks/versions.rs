@@ -2,7 +2,7 @@
 
 use super::{Check, Commit, place};
 use state::model::draft::{Reader, read_all};
-use state::model::keys::{BagDoc, Model};
+use state::model::keys::{BagDoc, Model, last_id};
 use std::collections::BTreeMap;
 
 #[derive(Default)]
@@ -29,7 +29,12 @@ impl Check for Versions {
             if bag.counter < before.counter {
                 found.push(format!("{}: version {} after {}", bag.owner, bag.counter, before.counter));
             }
-            if (bag.values != before.values) != moved {
+            // who enters a scope again is another member, with a version of its own
+            let entered = last_id(&change.key).is_some_and(|owner| {
+                let enters = |key: &str| place(key).0 == "scope" && last_id(key) == Some(owner);
+                commit.changes.entries.iter().any(|entry| enters(&entry.key))
+            });
+            if (bag.values != before.values) != moved && !(moved && entered) {
                 let (old, new) = (before.counter, bag.counter);
                 found.push(format!("{}: versions {old} and {new} and the content says otherwise", bag.owner));
             }
