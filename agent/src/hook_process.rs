@@ -37,8 +37,8 @@ const ADOPTED_LOOK: Duration = Duration::from_millis(20);
 /// Between tries of the machine's hook lock.
 const LOCK_LOOK_FIRST: Duration = Duration::from_millis(2);
 const LOCK_LOOK_MAX: Duration = Duration::from_millis(50);
-/// How long a killed leftover may take to be gone.
-const KILL_LOOKS_MAX: u32 = 500;
+/// Looks at a killed leftover, 20 ms apart, after which it is told that it is still there: every 10 s.
+const KILL_LOOKS_TOLD: u32 = 500;
 
 /// Of what an action printed, its end is kept as a result: two of them leave a record's 1 MiB to the rest.
 const RESULT_BYTES_MAX: usize = 64 << 10;
@@ -431,7 +431,10 @@ pub async fn end_leftovers(at: &Path) {
         shim.signal(Signal::SIGKILL);
     }
     let context_digest = read_kept(at).map(|kept| kept.context_digest);
-    for _ in 0..KILL_LOOKS_MAX {
+    for looks in 1u32.. {
+        if looks.is_multiple_of(KILL_LOOKS_TOLD) {
+            tracing::error!("{}: a killed hook does not end: waiting for it", at.display());
+        }
         let group = hook.map_or_else(Vec::new, |hook| group_of(hook, context_digest.as_deref()));
         for process in &group {
             process.signal(Signal::SIGKILL);
@@ -441,7 +444,6 @@ pub async fn end_leftovers(at: &Path) {
         }
         tokio::time::sleep(ADOPTED_LOOK).await;
     }
-    tracing::error!("{}: a killed hook does not end", at.display());
 }
 
 /// The living processes of the group that `hook` leads or led. After the leader's end its number may lead another

@@ -72,16 +72,22 @@ pub struct Calls(Option<File>);
 
 impl Calls {
     pub fn open(run: &Path) -> Calls {
-        let file = OpenOptions::new().append(true).create(true).mode(0o600).open(run.join(CALLS));
-        Calls(file.inspect_err(|error| tracing::error!("{CALLS}: {error}")).ok())
+        let open = || {
+            let path = run.join(CALLS);
+            let file = OpenOptions::new().append(true).create(true).mode(0o600).open(&path)?;
+            // half a line of an agent that died was never answered, and would swallow the next one
+            let bytes = fs::read(path)?;
+            file.set_len(whole_lines(&bytes) as u64)?;
+            Ok(file)
+        };
+        Calls(open().inspect_err(|error: &io::Error| tracing::error!("{CALLS}: {error}")).ok())
     }
 
     /// The whole calls of an earlier agent; a torn last line was never answered. None: a line before the last cannot be
     /// read, so what the hook was told is not known.
     pub fn read(run: &Path) -> Option<Vec<Kept>> {
         let bytes = fs::read(run.join(CALLS)).unwrap_or_default();
-        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-        let lines = bytes[..whole].split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        let lines = bytes[..whole_lines(&bytes)].split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         lines.map(|line| serde_json::from_slice(line.strip_prefix(b"- ")?).ok()).collect()
     }
 
@@ -96,6 +102,11 @@ impl Calls {
         }
         written
     }
+}
+
+/// The length of the lines that have their end.
+fn whole_lines(bytes: &[u8]) -> usize {
+    bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1)
 }
 
 /// The running hook, from its tools' side.
@@ -147,7 +158,9 @@ impl<'a> Conversation<'a> {
             self.last_call = kept.call;
             self.answered.insert(kept.id.clone(), (kept.code, kept.stdout.clone(), kept.stderr.clone()));
             self.remember(kept.call, kept.at_ms, reply.immediate);
-            reply.code == kept.code && reply.stdout == kept.stdout.as_slice()
+            // a file the tool could not write made its answer a failure; that is not the context's doing
+            let same_code = reply.code == kept.code || reply.output_file.is_some();
+            same_code && reply.stdout == kept.stdout.as_slice()
         })
     }
 
@@ -222,7 +235,7 @@ impl<'a> Conversation<'a> {
             .into_iter()
             .filter(|what| !matches!(what, Immediate::Log { level, .. } if *level < LEVEL_STORED));
         for what in stored {
-            let said = Said { call, at_ms, what };
+            let said = Said { call, at_ms, what: what.shortened() };
             (self.tell)(&said);
             if self.said.len() == SAID_MAX {
                 // the oldest line makes way, never a status

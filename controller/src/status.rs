@@ -10,7 +10,7 @@ use state::model::keys::{
 };
 use state::model::{application, effective, view};
 use state::names::{RelationNumber, UnitName, Uuid};
-use state::unit::operation::Operation;
+use state::unit::outcome::executing;
 use state::unit::resolve::{Act, Now, next};
 use state::unit::snapshot::{Position, Snapshot};
 use std::collections::BTreeMap;
@@ -221,21 +221,13 @@ pub fn statuses(
         false => (workload, agent),
     };
     match undone(reader, model, id) {
-        Some(Act::Begin(run)) => (workload, info("executing", &running(&run.operation), agent.since_ms)),
-        Some(Act::Wait(_) | Act::Stop) | None => (workload, info("idle", "", agent.since_ms)),
+        Some(Act::Begin(run)) => (workload, info("executing", &executing(&run.operation), agent.since_ms)),
+        // attached, and nothing finished yet: its charm is on the way
+        None => (workload, info("allocating", "", agent.since_ms)),
+        Some(Act::Wait(_) | Act::Stop) => (workload, info("idle", "", agent.since_ms)),
         Some(Act::Adopt(_) | Act::Lock | Act::Settle(_) | Act::Note(_)) => {
             (workload, info("executing", "", agent.since_ms))
         }
-    }
-}
-
-/// `running config-changed hook`, `running action post`: what clients cut out of the message.
-pub fn running(operation: &Operation) -> String {
-    match operation {
-        Operation::Hook(hook) => format!("running {} hook", hook.name()),
-        Operation::Action { name, .. } => format!("running action {name}"),
-        Operation::Deploy(_) => "installing charm software".to_owned(),
-        other => other.to_string(),
     }
 }
 

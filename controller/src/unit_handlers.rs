@@ -45,8 +45,8 @@ impl<S: Store, O: Outside> Session<S, O> {
 /// A unit says that an action runs: it is the oldest of its unfinished ones (spec A.16).
 fn begin_action(draft: &mut Draft, model: Model, unit: Uuid, executing: Option<&str>, now_ms: i64) {
     let Some(name) = executing.and_then(|text| text.strip_prefix("running action ")) else { return };
-    let waiting = draft.page::<()>(&model.actions_of(unit), "", action::QUEUED_MAX);
-    let ids = waiting.iter().filter_map(|(key, ())| key.rsplit('/').next()?.parse().ok());
+    let waiting = draft.page::<bool>(&model.actions_of(unit), "", action::QUEUED_MAX);
+    let ids = waiting.iter().filter_map(|(key, _)| key.rsplit('/').next()?.parse().ok());
     for id in ids.collect::<Vec<u64>>() {
         if draft.get(&model.action(id)).is_some_and(|doc| doc.name == name) {
             action::begin(draft, model, unit, id, now_ms);

@@ -12,6 +12,7 @@ use state::model::keys::{GLOBAL, Model, ScopeDoc, last_id};
 use state::model::refusal::{Blocker, Code, Refusal};
 use state::model::{application, effective, machine, relation};
 use state::names::Uuid;
+use state::unit::outcome;
 use state::unit::resolve::Act;
 use std::collections::BTreeSet;
 
@@ -133,7 +134,7 @@ impl Asked<'_> {
                 }
             }
             Some(Act::Begin(run)) => {
-                let duty = format!("{}: {}", status::running(&run.operation), run.cause);
+                let duty = format!("{}: {}", outcome::executing(&run.operation), run.cause);
                 add(&duty, &owner, agent.since_ms, String::new());
             }
             Some(Act::Stop | Act::Adopt(_) | Act::Lock | Act::Settle(_) | Act::Note(_)) | None => {}

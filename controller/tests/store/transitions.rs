@@ -393,6 +393,7 @@ fn transitions() -> BTreeSet<&'static str> {
         "machine::require_room",
         "model::require_alive",
         "relation::find",
+        "sequence::at_least",
         "sequence::take",
         "session::check_epoch",
     ];

@@ -1,7 +1,7 @@
 //! Actions: a person's wish to one unit, checked before it is queued, run at most once (spec A.16, clients 2.5).
 
 use super::application;
-use super::draft::Draft;
+use super::draft::{BYTES_MAX, Draft};
 use super::effective;
 use super::keys::{ActionDoc, Model};
 use super::refusal::{Code, Refusal};
@@ -19,6 +19,8 @@ pub const QUEUED_MAX: usize = 20;
 
 /// Lines one action's log keeps; the newest win.
 const LOG_LINES_MAX: usize = 1000;
+/// And so many bytes: a quarter of a transaction.
+const LOG_BYTES_MAX: usize = BYTES_MAX / 4;
 
 /// Queues an action with complete parameters; the answer is its number.
 pub fn enqueue(
@@ -44,7 +46,7 @@ pub fn enqueue(
         return Err(Refusal::new(Code::NotFound, message).hint(hint));
     };
     let params = params::validate(action, given).map_err(|message| Refusal::new(Code::Invalid, message))?;
-    if draft.page::<()>(&model.actions_of(unit), "", QUEUED_MAX).len() >= QUEUED_MAX {
+    if draft.page::<bool>(&model.actions_of(unit), "", QUEUED_MAX).len() >= QUEUED_MAX {
         let message = format!("{QUEUED_MAX} actions wait for unit {} already", doc.name);
         return Err(Refusal::new(Code::Busy, message));
     }
@@ -66,7 +68,7 @@ pub fn enqueue(
             completed_ms: None,
         },
     );
-    draft.put(&model.action_of(unit, id), &());
+    draft.put(&model.action_of(unit, id), &false);
     Ok(id)
 }
 
@@ -76,6 +78,7 @@ pub fn begin(draft: &mut Draft, model: Model, unit: Uuid, id: u64, now_ms: i64) 
         doc.status = "running".to_owned();
         doc.started_ms = Some(now_ms);
         draft.put(&model.action(id), &doc);
+        draft.put(&model.action_of(unit, id), &true);
     }
 }
 
@@ -89,8 +92,8 @@ pub(super) fn log(draft: &mut Draft, model: Model, unit: Uuid, said: &[Said]) {
     if !said.iter().any(|said| matches!(said.what, Immediate::ActionLog(_))) {
         return;
     }
-    let page = draft.page::<()>(&model.actions_of(unit), "", 1);
-    let id = page.first().and_then(|(key, ())| key.rsplit('/').next()?.parse().ok());
+    let page = draft.page::<bool>(&model.actions_of(unit), "", 1);
+    let id = page.first().and_then(|(key, _)| key.rsplit('/').next()?.parse().ok());
     if let Some(mut doc) = id.and_then(|id| draft.get(&model.action(id))) {
         take_lines(&mut doc, said);
         draft.put(&model.action(doc.id), &doc);
@@ -107,8 +110,13 @@ fn take_lines(doc: &mut ActionDoc, said: &[Said]) {
             }
         }
     }
-    let over = doc.log.len().saturating_sub(LOG_LINES_MAX);
-    doc.log.drain(..over);
+    let mut bytes = 0;
+    let fits = |(_, text): &&(i64, String)| {
+        bytes += text.len();
+        bytes <= LOG_BYTES_MAX
+    };
+    let kept = doc.log.iter().rev().take(LOG_LINES_MAX).take_while(fits).count();
+    doc.log.drain(..doc.log.len() - kept);
 }
 
 /// The record of an action ends it, whatever its outcome. The charm's action-fail and a failed process both fail it;
@@ -134,12 +142,31 @@ pub(super) fn finish(draft: &mut Draft, model: Model, unit: Uuid, id: u64, recor
     draft.remove(&model.action_of(unit, id));
 }
 
+/// The action ran and its writes were refused: it failed, whatever it said (spec/hook-tools.md 3).
+pub(super) fn finish_refused(
+    draft: &mut Draft,
+    model: Model,
+    unit: Uuid,
+    id: u64,
+    record: &Record,
+    refusal: &str,
+) {
+    let mut refused = record.clone();
+    let action = &mut refused.writes.action;
+    action.results.insert("return-code".to_owned(), 1.into());
+    let printed = action.results.get("stderr").and_then(|text| text.as_str()).unwrap_or_default();
+    let stderr = format!("{printed}ERROR {refusal}\n");
+    action.results.insert("stderr".to_owned(), stderr.into());
+    action.failed = Some("committing requested changes failed".to_owned());
+    finish(draft, model, unit, id, &refused);
+}
+
 /// A restored store still waits for actions that its unit has run: their results went with the store, and no action
 /// is run twice.
 pub(super) fn lose_up_to(draft: &mut Draft, model: Model, unit: Uuid, last: u64, at_ms: i64) {
     // a number that this unit has seen names no other action: it would wait for ever
     sequence::at_least(draft, model, "action", last);
-    for (key, ()) in draft.page::<()>(&model.actions_of(unit), "", QUEUED_MAX) {
+    for (key, _) in draft.page::<bool>(&model.actions_of(unit), "", QUEUED_MAX) {
         let Some(id) = key.rsplit('/').next().and_then(|id| id.parse().ok()).filter(|id| *id <= last) else {
             continue;
         };
@@ -157,7 +184,7 @@ pub(super) fn lose_up_to(draft: &mut Draft, model: Model, unit: Uuid, last: u64,
 
 /// The unit is removed: what it has not finished it never will.
 pub(super) fn cancel_all(draft: &mut Draft, model: Model, unit: Uuid, name: &UnitName) {
-    for (key, ()) in draft.page::<()>(&model.actions_of(unit), "", QUEUED_MAX) {
+    for (key, _) in draft.page::<bool>(&model.actions_of(unit), "", QUEUED_MAX) {
         let id =
             key.rsplit('/').next().and_then(|text| text.parse().ok()).expect("an index ends with the number");
         if let Some(mut doc) = draft.get(&model.action(id)) {

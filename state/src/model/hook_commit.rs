@@ -78,8 +78,12 @@ pub fn commit(
     // the controller count retries: a restored agent whose record was refused rests until a person resolves it.
     let refused = committed.refusal.clone();
     local.apply(&Event::Answered { sequence: record.sequence, revision: 0, refusal: refused, retry: None });
-    if committed.refusal.is_none() {
-        effects(draft, model, &of, &local, &mut committed.dropped);
+    match (&committed.refusal, &record.operation) {
+        (None, _) => effects(draft, model, &of, &local, &mut committed.dropped),
+        (Some(refusal), Operation::Action { id, .. }) => {
+            action::finish_refused(draft, model, unit, *id, record, refusal);
+        }
+        (Some(_), _) => {}
     }
     said::take(draft, model, (unit, &doc), (record.run, &record.said), &mut committed.dropped);
     said::derive(draft, model, unit, record, &local);
@@ -166,8 +170,17 @@ fn well_formed(unit: Uuid, local: &Local, record: &Record) -> Result<(), Refusal
     if record.memory.as_ref().is_some_and(|memory| memory.unit != unit || !memory.outbox.is_empty()) {
         return bad("a restatement of another unit".to_owned());
     }
-    if record.sequence == u64::MAX {
-        return bad("sequences end before that".to_owned());
+    let memory = record.memory.as_deref();
+    if [Some(record.sequence), Some(record.run), memory.map(|memory| memory.run)].contains(&Some(u64::MAX)) {
+        return bad("sequences and runs end before that".to_owned());
+    }
+    let owed_to_nobody = |local: &Local| {
+        let mut relations = local.relations.values();
+        relations
+            .any(|known| known.changed_owed.as_ref().is_some_and(|unit| !known.members.contains_key(unit)))
+    };
+    if memory.is_some_and(owed_to_nobody) {
+        return bad("a memory that owes a changed to a unit that is no member".to_owned());
     }
     match &record.operation {
         Operation::Hook(Hook::Relation { relation, .. }) if !local.relations.contains_key(relation) => {

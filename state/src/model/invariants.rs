@@ -233,7 +233,7 @@ impl Check<'_> {
             let same = self.get(&model.ports(id)).is_some_and(|ports| ports == open.ports);
             self.hold(same, || format!("I22: {key} is not what the unit has open"));
         }
-        for (key, ()) in read_all::<()>(self.reader, &model.all("action-of")) {
+        for (key, _) in read_all::<bool>(self.reader, &model.all("action-of")) {
             let parts: Vec<&str> = key.rsplit('/').collect();
             let action = parts[0].parse().ok().and_then(|id| self.get(&model.action(id)));
             let waits = action

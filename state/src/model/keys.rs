@@ -429,8 +429,8 @@ impl Model {
     pub fn action(&self, id: u64) -> Key<ActionDoc> {
         self.key(format!("action/{id:010}"))
     }
-    /// Actions of a unit that are not finished.
-    pub fn action_of(&self, unit: Uuid, id: u64) -> Key<()> {
+    /// Actions of a unit that are not finished; true = its agent has begun it.
+    pub fn action_of(&self, unit: Uuid, id: u64) -> Key<bool> {
         self.key(format!("action-of/{unit}/{id:010}"))
     }
     pub fn actions_of(&self, unit: Uuid) -> String {

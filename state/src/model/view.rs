@@ -6,7 +6,9 @@
 //! anybody (I31).
 
 use super::draft::{Reader, Revision, read, read_all};
-use super::keys::{ApplicationDoc, BagDoc, Model, OpenPortsDoc, RelationDoc, ScopeDoc, UnitDoc, last_id};
+use super::keys::{
+    ActionDoc, ApplicationDoc, BagDoc, Model, OpenPortsDoc, RelationDoc, ScopeDoc, UnitDoc, last_id,
+};
 use super::{application, effective};
 
 pub use super::delta::delta;
@@ -98,7 +100,7 @@ pub fn full(reader: &dyn Reader, model: Model, unit: Uuid) -> Option<View> {
         Change::Resolved(read(reader, &model.resolved(unit))),
         Change::ApplicationStatus(read(reader, &model.application_status(doc.application))),
     ];
-    for (key, ()) in read_all(reader, &model.actions_of(unit)) {
+    for (key, _) in read_all::<bool>(reader, &model.actions_of(unit)) {
         changes.extend(key.rsplit('/').next().and_then(|id| id.parse().ok()).map(|id| seen.action(id)));
     }
     let mut applications = BTreeSet::from([doc.application]);
@@ -160,9 +162,11 @@ impl Seen<'_> {
 
     /// An action that waits or runs; one that ended is gone.
     pub fn action(&self, id: u64) -> Change {
-        let waits = read(self.reader, &self.model.action_of(self.unit, id)).is_some();
-        let doc = read(self.reader, &self.model.action(id)).filter(|_| waits);
-        Change::Action { id, action: doc.map(|doc| ActionView { name: doc.name, params: doc.params }) }
+        let begun = read(self.reader, &self.model.action_of(self.unit, id));
+        let doc = read(self.reader, &self.model.action(id)).zip(begun);
+        let shown =
+            |(doc, running): (ActionDoc, bool)| ActionView { name: doc.name, running, params: doc.params };
+        Change::Action { id, action: doc.map(shown) }
     }
 
     /// The workload status of a unit of an application this unit sees; the caller knows that it does.

@@ -292,6 +292,15 @@ impl Local {
         }
     }
 
+    /// The newest action that has run, whether its record is answered or not.
+    pub fn newest_action(&self) -> Option<u64> {
+        let unsent = self.outbox.iter().filter_map(|record| match &record.operation {
+            Operation::Action { id, .. } => Some(*id),
+            _ => None,
+        });
+        unsent.chain(self.last_action).max()
+    }
+
     /// The one way `Local` changes.
     pub fn apply(&mut self, event: &Event) {
         match event {
@@ -344,6 +353,7 @@ impl Local {
         if record.operation == Operation::Restate {
             // It says what was done before, the unsent records included; nothing is done by it. What waited for an
             // answer is decided anew: its store is gone, and the answer with it.
+            self.last_action = self.newest_action();
             if let Step::Unanswered { episode, .. } = &mut self.step {
                 self.step = episode.take().map_or(Step::Idle, Step::Failed);
             }
@@ -380,6 +390,11 @@ impl Local {
             }
             // no failure of anybody's: the relation is going away, and the view is about to say so
             Some(_) if matches!(record.operation, Operation::EnterScope { .. }) => {
+                self.step = episode.map_or(Step::Idle, Step::Failed);
+            }
+            // an action's refusal is the action's: it is over, and the unit goes on (spec A.16)
+            Some(_) if matches!(record.operation, Operation::Action { .. }) => {
+                self.advance(&record, None);
                 self.step = episode.map_or(Step::Idle, Step::Failed);
             }
             Some(reason) => self.fail(&record, reason, retry, episode),
@@ -568,6 +583,8 @@ impl Local {
             }
             RelationEvent::Departed { unit, .. } => {
                 local.members.remove(unit);
+                // no agent departs from whom it still owes a changed; a record that says so breaks nothing here
+                local.changed_owed.take_if(|owed| owed == unit);
             }
             RelationEvent::Broken => {
                 let prefix = format!("{}-relation-", local.place.endpoint);

@@ -124,10 +124,9 @@ pub fn executing(operation: &Operation) -> String {
         }
         Operation::Hook(hook) => format!("running {} hook", hook.name()),
         Operation::Action { name, .. } => format!("running action {name}"),
-        Operation::Deploy(_)
-        | Operation::EnterScope { .. }
-        | Operation::LeaveScope { .. }
-        | Operation::Restate
-        | Operation::Die => operation.to_string(),
+        Operation::Deploy(_) => "installing charm software".to_owned(),
+        Operation::EnterScope { .. } | Operation::LeaveScope { .. } | Operation::Restate | Operation::Die => {
+            operation.to_string()
+        }
     }
 }

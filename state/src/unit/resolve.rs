@@ -1,7 +1,7 @@
 //! What happens next, as a pure function: `next(local, view, now)`. It is total; the order of hooks is the chain of
 //! `or_else` in [`idle`]; the same answer explains itself (`pintle why`).
 
-use super::local::{Event, Local, Queued, Run, Step};
+use super::local::{Episode, Event, Local, Queued, Run, Step};
 use super::operation::{CharmRef, ConfigSeen, Hook, Operation, Place, RelationEvent};
 use super::record::{Outcome, Record, hex};
 use super::relations::{self, Me, Owed};
@@ -196,7 +196,7 @@ fn idle(local: &Local, view: &Snapshot, now: &Now) -> Act {
         .or_else(|| enter_scope(local, view, now, alive, &mut waits))
         .or_else(|| created(local, view, now, alive, &mut waits))
         .or_else(|| leadership(local, now, alive))
-        .or_else(|| action(local, view).map(|chosen| chosen.act(local, view, now)))
+        .or_else(|| action(local, view, now))
         .or_else(|| shut_down(local, view, now, alive, &mut waits))
         .or_else(|| upgrade(local, view, alive).map(|chosen| chosen.act(local, view, now)))
         .or_else(|| config_changed(local, view, alive).map(|chosen| chosen.act(local, view, now)))
@@ -386,22 +386,37 @@ fn leadership(local: &Local, now: &Now, alive: bool) -> Option<Act> {
     (gained && now.leads != local.leader).then_some(Act::Note(Event::Leader(now.leads)))
 }
 
-pub(super) fn pending_action(local: &Local, view: &Snapshot) -> Option<(u64, String)> {
+/// The next action; `episode` is the failure it does not touch.
+pub(super) fn pending_action(
+    local: &Local,
+    view: &Snapshot,
+    now: &Now,
+    episode: Option<&Episode>,
+) -> Option<Act> {
     let unsent = |id: &u64| {
         let same =
             |record: &Record| matches!(&record.operation, Operation::Action { id: done, .. } if done == id);
         local.outbox.iter().any(same) || local.last_action.is_some_and(|last| *id <= last)
     };
     let (id, action) = view.actions.iter().find(|(id, _)| !unsent(id))?;
-    local.charm.as_ref().map(|_| (*id, action.name.clone()))
+    local.charm.as_ref()?;
+    let operation = Operation::Action { id: *id, name: action.name.clone() };
+    if action.running {
+        // An agent of this unit had begun it, and no memory of that is left: it may have run, so it never is again.
+        let reason = "the unit's memory was lost while the action ran".to_owned();
+        let record = local.record(operation, Outcome::Failed { reason, retry: None }, now.wall_ms);
+        return Some(Act::Settle(record));
+    }
+    let cause = "a person asked for it".to_owned();
+    let run = Run { number: 0, operation, attempt: 1, cause, position: None, episode: episode.cloned() };
+    Some(begin(local, Some(view), now, run))
 }
 
-fn action(local: &Local, view: &Snapshot) -> Option<Chosen> {
+fn action(local: &Local, view: &Snapshot, now: &Now) -> Option<Act> {
     if !local.installed || local.queued.is_some() || local.removed {
         return None;
     }
-    let (id, name) = pending_action(local, view)?;
-    Some(Chosen(Operation::Action { id, name }, "a person asked for it".into()))
+    pending_action(local, view, now, None)
 }
 
 /// The unit is Dying: relations first, then stop, remove, and the end (spec A.7).

@@ -5,8 +5,8 @@ use super::operation::{Hook, Operation, RelationEvent};
 use super::record::{Outcome, Record, Timer};
 use super::relations::{self, Me, Owed};
 use super::resolve::{
-    Act, Chosen, Now, begin, cause, charm_of, config_seen, fresh, is_about_to_hear_who_leads, is_alive,
-    pending_action, stale, unknown_leader, wait,
+    Act, COMPARE_MS, Chosen, Now, begin, cause, charm_of, config_seen, fresh, is_about_to_hear_who_leads,
+    is_alive, pending_action, stale, unknown_leader, wait,
 };
 use super::snapshot::{RelationView, Snapshot};
 use crate::names::{RelationNumber, Uuid};
@@ -21,6 +21,11 @@ pub const RETRY_MAX_MS: u64 = 300_000;
 /// never run again.
 pub(super) fn interrupted(local: &Local, view: Option<&Snapshot>, now: &Now, run: &Run) -> Act {
     if !now.orphan_gone {
+        // a tool that asks meanwhile would make the hook lose leadership that nobody has taken
+        let until_ms = now.agent_start_ms + COMPARE_MS;
+        if is_about_to_hear_who_leads(now) && now.since_boot_ms < until_ms {
+            return wait(Some(until_ms), vec![unknown_leader("the hook that was found running waits")]);
+        }
         return Act::Adopt(run.clone());
     }
     let failed = |reason: &str, retry| {
@@ -80,9 +85,8 @@ pub(super) fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, e
         if view.charm.charm.forced && tried.is_some_and(|sha256| sha256 != wanted.sha256) {
             return run(Operation::Deploy(wanted), "forced refresh".into(), Some(episode.clone()));
         }
-        if let Some((id, action)) = pending_action(local, view) {
-            let operation = Operation::Action { id, name: action };
-            return run(operation, "action".into(), Some(episode.clone()));
+        if let Some(action) = pending_action(local, view, now, Some(episode)) {
+            return action;
         }
     }
     let timer = episode.retry.as_ref().filter(|_| !now.boot.is_empty());

@@ -57,6 +57,9 @@ pub struct GrantView {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ActionView {
     pub name: String,
+    /// An agent of this unit has begun it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub running: bool,
     pub params: BTreeMap<String, Value>,
 }
 

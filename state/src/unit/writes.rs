@@ -118,6 +118,36 @@ pub enum Immediate {
     },
 }
 
+/// What one line or status may be long: a record's 64 of them are a quarter of a transaction.
+pub const TEXT_BYTES_MAX: usize = 4 << 10;
+
+impl Immediate {
+    /// The same, with a text too long cut and saying so.
+    pub fn shortened(mut self) -> Immediate {
+        let text = match &mut self {
+            Immediate::UnitStatus { message, .. } | Immediate::ApplicationStatus { message, .. } => message,
+            Immediate::Log { text, .. } | Immediate::Output { text, .. } => text,
+            Immediate::ActionLog(text) | Immediate::WorkloadVersion(text) => text,
+        };
+        if text.len() > TEXT_BYTES_MAX {
+            let end = text.floor_char_boundary(TEXT_BYTES_MAX);
+            let left_out = text.len() - end;
+            text.truncate(end);
+            text.push_str(&format!("... ({left_out} more bytes)"));
+        }
+        self
+    }
+}
+
+#[test]
+fn a_text_too_long_is_cut_at_a_character_and_says_so() {
+    let long = Immediate::ActionLog(format!("x{}", "é".repeat(TEXT_BYTES_MAX)));
+    let Immediate::ActionLog(text) = long.shortened() else { panic!("it stays what it was") };
+    assert!(text.ends_with("é... (4098 more bytes)") && text.len() < TEXT_BYTES_MAX + 30, "{}", text.len());
+    let short = Immediate::WorkloadVersion("1.0".into());
+    assert_eq!(short.clone().shortened(), short);
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Level {

@@ -103,7 +103,7 @@ fn machine(world: &mut World, words: &[&str]) -> Done {
             world.local = Local::new(world.local.unit, world.local.name.clone());
         }
         ["action", id, name] => {
-            let action = ActionView { name: (*name).to_owned(), params: BTreeMap::new() };
+            let action = ActionView { name: (*name).to_owned(), running: false, params: BTreeMap::new() };
             world.view.actions.insert(parse(id)?, action);
         }
         ["no", "action", id] => {

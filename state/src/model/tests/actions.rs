@@ -101,3 +101,52 @@ fn a_removed_unit_takes_its_waiting_actions_along() {
         ("failed", "unit web/0 was removed")
     );
 }
+
+#[test]
+fn an_action_whose_writes_are_refused_has_failed_and_is_over() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    world.deploy("db", "db", 1);
+    let relation = world.integrate("web", "db").expect("they fit");
+    let mut agent = Agent::attach(&mut world, "web/0");
+    agent.start(&mut world);
+    agent.enter(&mut world, relation);
+    let id = enqueue(&mut world, agent.unit, "backup", json!({})).expect("it fits");
+    let mut record = agent.record(Operation::Action { id, name: "backup".into() }, Outcome::Ok);
+    let change = [("key".to_owned(), "value".to_owned())].into();
+    let bags = crate::unit::hook::BagWrites { application: change, ..Default::default() };
+    record.writes.bags.insert(world.number(relation), bags);
+    record.writes.action.results.insert("return-code".into(), 0.into());
+    let refusal = agent.commit(&mut world, record).refusal.expect("it does not lead");
+    let ended = doc(&world, id);
+    assert_eq!(
+        (ended.status.as_str(), ended.message.as_str()),
+        ("failed", "committing requested changes failed")
+    );
+    assert_eq!(ended.results["return-code"], 1);
+    assert_eq!(ended.results["stderr"], format!("ERROR {refusal}\n"));
+    assert_eq!((agent.local.episode(), agent.local.last_action), (None, Some(id)), "the unit goes on");
+}
+
+#[test]
+fn the_log_of_an_action_is_bounded_in_bytes() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut agent = Agent::attach(&mut world, "web/0");
+    let id = enqueue(&mut world, agent.unit, "backup", json!({})).expect("it fits");
+    for hook in 0..20 {
+        let line = |call| Said {
+            call,
+            at_ms: i64::from(hook * 100 + call),
+            what: Immediate::ActionLog("x".repeat(crate::unit::writes::TEXT_BYTES_MAX)),
+        };
+        let said: Vec<Said> = (1..60).map(line).collect();
+        let (unit, epoch, run) = (agent.unit, agent.epoch, agent.local.run + 1);
+        world
+            .run(|draft, _| super::super::hook_commit::report(draft, MODEL, unit, epoch, run, &said))
+            .expect("it always fits");
+    }
+    agent.done(&mut world, Operation::Action { id, name: "backup".into() });
+    let newest = doc(&world, id).log.last().map(|(at_ms, _)| *at_ms);
+    assert_eq!(newest, Some(1959), "the newest lines win");
+}

@@ -398,6 +398,10 @@ fn malformed_records_are_refused_and_break_nothing() {
     let stranger = Operation::Hook(Hook::Relation { relation: 99, endpoint: "db".into(), event });
     let record = agent.record(stranger, Outcome::Ok);
     assert_eq!(refused(agent.send(&mut world, &record)).0, Code::Invalid);
+    // who would make the controller owe what cannot be paid, or count past the end
+    let mut endless = hook(&agent);
+    endless.run = u64::MAX;
+    assert_eq!(refused(agent.send(&mut world, &endless)).0, Code::Invalid);
     let mut record = hook(&agent);
     record.said = (0..=SAID_MAX as u32).map(|call| log(call, "x")).collect();
     assert_eq!(refused(agent.send(&mut world, &record)).0, Code::Invalid);

@@ -169,8 +169,8 @@ fn act(world: &mut World, dice: &mut Dice, agent: &mut Agent) -> bool {
             agent.commit(world, record).refusal.is_none()
         }
         6 => {
-            let next = read_all::<()>(world.reader(), &MODEL.actions_of(agent.unit)).first().cloned();
-            let id = next.and_then(|(key, ())| key.rsplit('/').next()?.parse().ok());
+            let next = read_all::<bool>(world.reader(), &MODEL.actions_of(agent.unit)).first().cloned();
+            let id = next.and_then(|(key, _)| key.rsplit('/').next()?.parse().ok());
             id.is_some_and(|id| {
                 agent.done(world, Operation::Action { id, name: "backup".into() }).refusal.is_none()
             })
