@@ -48,11 +48,17 @@ impl Deployer {
         Folder::new(self.machine.join("agents").join(name.tag()))
     }
 
-    /// Units deployed here, with their folders.
+    /// Units deployed here, with their folders. A folder by any other name than its unit's is a copy somebody made,
+    /// and is not run.
     pub fn deployed(&self) -> BTreeMap<Uuid, Folder> {
         let entries = fs::read_dir(self.machine.join("agents")).into_iter().flatten().flatten();
         let folders = entries.map(|entry| Folder::new(entry.path()));
-        folders.filter_map(|folder| Some((Config::read(folder.root()).ok()?.uuid, folder))).collect()
+        let unit_of = |folder: Folder| {
+            let config = Config::read(folder.root()).ok()?;
+            let name: UnitName = config.name.parse().ok()?;
+            (name.tag() == folder.tag()).then_some((config.uuid, folder))
+        };
+        folders.filter_map(unit_of).collect()
     }
 
     /// Makes the folder; answers the token to be set, which is on disk first. `machine` is what people call this

@@ -275,7 +275,8 @@ impl Charms for RealCharms {
     }
 
     fn declared(&self) -> Option<Arc<Charm>> {
-        self.declared.borrow().clone()
+        // a charm that somebody deleted is fetched again
+        self.declared.borrow().clone().filter(|_| self.folder.charm().is_dir())
     }
 
     async fn is_deployed(&self, charm: &CharmRef) -> bool {

@@ -167,7 +167,7 @@ async fn unit(dir: PathBuf) -> Result<ExitCode> {
         end = uniter.run() => end,
         _ = asked.recv() => return Ok(ExitCode::from(EXIT_ASKED)),
         () = changed.notified() => {
-            tracing::info!("{} changed: starting again to read it", config::FILE);
+            tracing::info!("{} changed or is gone: starting again to read it", config::FILE);
             return Ok(ExitCode::from(EXIT_ASKED));
         }
     };
@@ -204,7 +204,8 @@ fn watch_config(folder: &Folder) -> Result<(std::sync::Arc<Notify>, notify::Reco
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
         // reading is an event too: looked at, it would look at itself for ever
         let accessed = event.is_ok_and(|event| event.kind.is_access());
-        if !accessed && std::fs::read(&watched).is_ok_and(|now| now != known) {
+        // gone with its folder: an agent without a folder would act for nobody and be found by nobody
+        if !accessed && std::fs::read(&watched).ok().as_ref() != Some(&known) {
             notice.notify_one();
         }
     })?;

@@ -110,7 +110,10 @@ pub(super) fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, e
         many => format!("{many} times"),
     };
     let what = format!("{} failed {times}: {}; {next}", episode.operation, episode.reason);
-    let help = format!("pintle resolved {0}, or pintle resolved --no-retry {0}", local.name);
+    let help = format!(
+        "pintle debug-log -i {0}; then pintle resolved {0}, or pintle resolved --no-retry {0}",
+        local.name
+    );
     let owner = match &episode.operation {
         Operation::Hook(_) | Operation::Action { .. } => "charm",
         Operation::Deploy(_) => "machine",
