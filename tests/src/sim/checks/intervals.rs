@@ -4,7 +4,7 @@
 use super::{Check, Fact};
 use state::names::Uuid;
 use state::unit::local::{Event, Run, Step};
-use state::unit::operation::Operation;
+use state::unit::operation::{Hook, Operation, RelationEvent};
 use std::collections::BTreeMap;
 
 #[derive(Default)]
@@ -19,7 +19,7 @@ impl Intervals {
             Event::Began(run) => {
                 let open = self.begun.insert(unit, run.clone())?;
                 let again = open.operation.same_as(&run.operation) && run.attempt == open.attempt + 1;
-                (!again).then(|| {
+                (!again && !gone_with_its_relation(&open.operation, &run.operation)).then(|| {
                     format!(
                         "{unit}: run {} of {} was begun and has no end, and {} (attempt {}) begins",
                         open.number, open.operation, run.operation, run.attempt
@@ -37,6 +37,18 @@ impl Intervals {
             }
             _ => None,
         }
+    }
+}
+
+/// A joined that was interrupted is not begun again when its relation has gone: nobody joined, on to broken (H.115).
+fn gone_with_its_relation(open: &Operation, next: &Operation) -> bool {
+    use RelationEvent::{Broken, Joined};
+    match (open, next) {
+        (
+            Operation::Hook(Hook::Relation { relation: a, event: Joined { .. }, .. }),
+            Operation::Hook(Hook::Relation { relation: b, event: Broken, .. }),
+        ) => a == b,
+        _ => false,
     }
 }
 
