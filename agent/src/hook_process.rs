@@ -8,6 +8,7 @@ use crate::process::Process;
 use crate::shim;
 use crate::tool_calls::{Calls, Conversation};
 use crate::tool_socket::{Answer, Call, Gate};
+use base64::prelude::{BASE64_STANDARD, Engine};
 use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 use state::charm::Charm;
@@ -197,22 +198,29 @@ impl RealCharms {
     }
 }
 
-/// What the agent adds to an action's results (spec/hook-tools.md 2.7): how its program ended, and what it printed.
+/// What the agent adds to an action's results (spec/hook-tools.md 2.7): how its program ended, and what it printed,
+/// byte for byte.
 fn add_results(at: &Path, exit: &Exit, action: &mut ActionWrites) {
     let Exit::Code(code) = exit else { return };
-    let text = fs::read(at.join(shim::OUTPUT)).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
     action.results.insert("return-code".into(), (*code).into());
     for stream in ["stdout", "stderr"] {
-        let lines = text.lines().filter_map(|line| line.strip_prefix(stream)?.strip_prefix(": "));
-        let mut printed: String = lines.flat_map(|line| [line, "\n"]).collect();
-        if printed.len() > RESULT_BYTES_MAX {
-            let start = (printed.len() - RESULT_BYTES_MAX..).find(|at| printed.is_char_boundary(*at));
-            printed.drain(..start.unwrap_or(0));
+        let mut printed = fs::read(at.join(stream)).unwrap_or_default();
+        let is_text = std::str::from_utf8(&printed).is_ok();
+        let over = printed.len().saturating_sub(RESULT_BYTES_MAX);
+        // a character is not cut in half
+        let start = (over..printed.len()).find(|at| !is_text || printed[*at] & 0xc0 != 0x80).unwrap_or(over);
+        printed.drain(..start);
+        if printed.is_empty() {
+            continue;
         }
-        if !printed.is_empty() {
-            action.results.insert(stream.into(), printed.into());
-        }
+        let text = match String::from_utf8(printed) {
+            Ok(text) => text,
+            Err(error) => {
+                action.results.insert(format!("{stream}-encoding"), "base64".into());
+                BASE64_STANDARD.encode(error.as_bytes())
+            }
+        };
+        action.results.insert(stream.into(), text.into());
     }
 }
 

@@ -25,6 +25,10 @@ pub const OUTCOME: &str = "outcome";
 pub const LINE_BYTES_MAX: usize = 4096;
 /// Of one run's output that is kept; the rest is read and counted, so that the hook is never blocked (I39).
 pub const OUTPUT_BYTES_MAX: usize = 4 << 20;
+/// Set in the environment of an action: what it prints is a result, and kept as it is besides.
+const ACTION: &str = "JUJU_ACTION_UUID";
+/// Of each of an action's streams that is kept as it is; a result is its end.
+pub const STREAM_BYTES_MAX: u64 = OUTPUT_BYTES_MAX as u64;
 /// How long output is still read after the hook's process has ended: children may hold the pipe for ever.
 const DRAIN: Duration = Duration::from_millis(100);
 /// Between two looks whether a full disk has room again.
@@ -67,8 +71,9 @@ fn supervise(run: &Path, program: &Path) -> io::Result<String> {
     };
     let (done, readers) = mpsc::channel();
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    read_lines("stdout", stdout.expect("stdout is piped"), &log, done.clone());
-    read_lines("stderr", stderr.expect("stderr is piped"), &log, done);
+    let whole = |stream| std::env::var_os(ACTION).and_then(|_| File::create(run.join(stream)).ok());
+    read_lines("stdout", stdout.expect("stdout is piped"), whole("stdout"), &log, done.clone());
+    read_lines("stderr", stderr.expect("stderr is piped"), whole("stderr"), &log, done);
     let status = child.wait()?;
     // both readers, or as long as we wait for those that never end
     if readers.recv_timeout(DRAIN).is_ok() {
@@ -86,6 +91,7 @@ fn supervise(run: &Path, program: &Path) -> io::Result<String> {
 fn read_lines(
     stream: &'static str,
     pipe: impl Read + Send + 'static,
+    mut whole: Option<File>,
     log: &Arc<Mutex<Log>>,
     done: mpsc::Sender<()>,
 ) {
@@ -98,6 +104,11 @@ fn read_lines(
             let read = pipe.by_ref().take(LINE_BYTES_MAX as u64).read_until(b'\n', &mut line);
             if !matches!(read, Ok(1..)) {
                 break;
+            }
+            if let Some(file) = &mut whole {
+                // a full disk costs the output, never the hook
+                let room = file.metadata().is_ok_and(|found| found.len() < STREAM_BYTES_MAX);
+                whole.take_if(|file| !room || file.write_all(&line).is_err());
             }
             log.lock().expect("readers do not panic").line(stream, &line);
         }

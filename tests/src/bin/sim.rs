@@ -1,11 +1,13 @@
 //! `cargo sim`: simulated schedules by seed.
 //!
 //! `--seeds A..B` (default 1..201), `--fresh N` (as many seeds from a place that the clock chooses), `--time 60s`,
-//! `--jobs N`; `--seed N [--trace] [--shrink] [--mix NAME=NUMBER,...]`; `--mutants`, `--mutant NAME`.
+//! `--jobs N`; `--seed N [--trace] [--shrink] [--mix NAME=NUMBER,...]`; `--mutants`, `--mutant NAME`; `--model` (the
+//! exhaustive search of the lifecycle core, with its size).
 
 use anyhow::{Context, Result, bail};
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tests::model_check::{self, Bounds, Command};
 use tests::sim::mix::Mix;
 use tests::sim::mutants::Mutant;
 use tests::sim::session::{self, Totals};
@@ -25,6 +27,7 @@ struct Arguments {
     time: Option<Duration>,
     jobs: usize,
     mutants: bool,
+    model: bool,
     mutant: Option<Mutant>,
 }
 
@@ -40,6 +43,7 @@ fn arguments() -> Result<Arguments> {
         time: None,
         jobs,
         mutants: false,
+        model: false,
         mutant: None,
     };
     while let Some(argument) = all.next() {
@@ -70,6 +74,7 @@ fn arguments() -> Result<Arguments> {
             }
             "--jobs" => found.jobs = value()?.parse::<usize>()?.max(1),
             "--mutants" => found.mutants = true,
+            "--model" => found.model = true,
             "--mutant" => {
                 let name = value()?;
                 let named = Mutant::ALL.into_iter().find(|mutant| format!("{mutant:?}") == name);
@@ -85,6 +90,9 @@ fn main() -> Result<ExitCode> {
     let arguments = arguments()?;
     // a panic of the product is reported as a violation of its seed
     std::panic::set_hook(Box::new(|_| {}));
+    if arguments.model {
+        return Ok(model());
+    }
     if arguments.mutants {
         return Ok(mutants(arguments.mutant));
     }
@@ -92,6 +100,31 @@ fn main() -> Result<ExitCode> {
         return one(seed, &arguments);
     }
     Ok(many(&arguments))
+}
+
+/// Two applications of two units, their relation, everything a user may remove, and one death.
+fn model() -> ExitCode {
+    let commands = vec![
+        Command::RemoveRelation,
+        Command::RemoveUnit("web/0"),
+        Command::RemoveApplication("web"),
+        Command::RemoveApplication("db"),
+    ];
+    let started = Instant::now();
+    match model_check::search(&Bounds { units: 2, commands, crash: true }) {
+        Ok(space) => {
+            let seconds = started.elapsed().as_secs();
+            println!(
+                "{} states, {} steps, {} at rest, no violation, {seconds} s",
+                space.states, space.steps, space.quiet
+            );
+            ExitCode::SUCCESS
+        }
+        Err(broken) => {
+            println!("{}\n{}", broken.what, broken.story.join("\n"));
+            ExitCode::FAILURE
+        }
+    }
 }
 
 fn mix(seed: u64, arguments: &Arguments) -> Result<Mix> {

@@ -138,6 +138,16 @@ fn task(said: &tests::host::Said) -> Value {
 }
 
 #[test]
+fn what_an_action_prints_is_its_result_byte_for_byte() {
+    let (scene, hold) = held();
+    fs::remove_file(&hold).expect("it was made");
+    let said = scene.pintle(&["run", "db/0", "print", "--format", "json"]);
+    let results = &task(&said)["results"];
+    assert_eq!(results["stdout"], format!("{:05000}", 7), "no line is cut, no newline is added");
+    assert_eq!((&results["stderr"], &results["stderr-encoding"]), (&"/wo=".into(), &"base64".into()));
+}
+
+#[test]
 fn an_action_outlives_the_agent_that_began_it() {
     let (scene, hold) = held();
     let asked = held_action(&scene);
