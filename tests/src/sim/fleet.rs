@@ -227,8 +227,9 @@ impl Fleet {
             folder.agent.borrow().as_ref().is_some_and(|agent| agent.with_local(|local| local.lost))
         };
         let broken = self.folders.values().filter(|folder| {
-            let own = folder.at.folder == folder.at.unit && known(folder.at.unit);
-            own && (lost(folder) || (folder.finished && !served(folder.at.unit)))
+            // a copy may be the one that serves, and lose its memory
+            let own = folder.at.folder == folder.at.unit;
+            known(folder.at.unit) && (lost(folder) || (own && folder.finished && !served(folder.at.unit)))
         });
         let broken: Vec<Uuid> = broken.map(|folder| folder.at.folder).collect();
         let unknown = self.folders.values().filter(|folder| restored && !known(folder.at.unit));
