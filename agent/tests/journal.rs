@@ -75,6 +75,7 @@ fn story() -> (Folder, Vec<Local>) {
             attempt: 1,
             cause: "the charm: is new".into(),
             position: None,
+            leads: None,
             episode: None,
         };
         append(&mut local, Event::Began(run));

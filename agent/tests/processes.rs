@@ -54,7 +54,7 @@ fn begun(at: &Path, boot: &str) -> Run {
     });
     fs::write(at.join("context.yaml"), kept.to_string()).unwrap();
     let operation = Operation::Hook(Hook::Install);
-    Run { number: 1, operation, attempt: 1, cause: String::new(), position: None, episode: None }
+    Run { number: 1, operation, attempt: 1, cause: String::new(), position: None, leads: None, episode: None }
 }
 
 /// A process group whose leader waits for a line, then ends beside its child, which goes on.

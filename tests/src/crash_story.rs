@@ -46,8 +46,15 @@ pub fn memories() -> Vec<(Option<Event>, Local)> {
     for operation in [Operation::Deploy(charm), Operation::Hook(Hook::Install)] {
         let cause = "a cause".to_owned();
         let number = local.run + 1;
-        let run =
-            Run { number, operation: operation.clone(), attempt: 1, cause, position: None, episode: None };
+        let run = Run {
+            number,
+            operation: operation.clone(),
+            attempt: 1,
+            cause,
+            position: None,
+            leads: None,
+            episode: None,
+        };
         happens(&mut local, Event::Began(run));
         let record = local.record(operation, Outcome::Ok, 5);
         happens(&mut local, Event::Finished(record));

@@ -206,6 +206,7 @@ impl<A: UnitApi> Agent<A> {
             operation,
             outcome: Outcome::Ok,
             episode: None,
+            generation: None,
             memory: None,
             writes: Writes::default(),
             said: Vec::new(),

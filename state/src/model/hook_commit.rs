@@ -208,12 +208,16 @@ fn refusal(draft: &mut Draft, model: Model, of: &Of) -> Result<Option<String>, R
     if !publishes(of.record) || !of.record.is_conditional() {
         return Ok(None);
     }
-    let leads = leadership::leads(draft, model, of.id, of.doc);
+    let leads = leadership::leads(draft, model, of.id, of.doc, of.record.generation);
     for (number, writes) in &of.record.writes.bags {
         if !writes.application.is_empty() && !leads && standing(draft, model, of.local, *number).is_some() {
             let application = &of.doc.application;
             let leader = draft.get(&model.leader(*application)).map(|grant| grant.holder_name.to_string());
-            let leader = leader.map_or("nobody is".to_owned(), |name| format!("{name} is"));
+            let leader = match leader {
+                Some(name) if name == of.doc.name.to_string() => "it was not all the time".to_owned(),
+                Some(name) => format!("{name} is"),
+                None => "nobody is".to_owned(),
+            };
             let text =
                 format!("cannot write application settings: {} is not the leader ({leader})", of.doc.name);
             return Ok(Some(text));

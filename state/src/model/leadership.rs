@@ -48,9 +48,17 @@ pub fn release(draft: &mut Draft, model: Model, unit: Uuid) {
     }
 }
 
-/// Whether the unit holds its application's grant, as of this transaction.
-pub(super) fn leads(draft: &mut Draft, model: Model, unit: Uuid, doc: &UnitDoc) -> bool {
-    draft.get(&model.leader(doc.application)).is_some_and(|grant| grant.holder == unit)
+/// Whether the unit holds its application's grant, as of this transaction; `generation`: the one it wrote under, since
+/// it may have lost and regained it meanwhile (design 13). None = whichever it is.
+pub(super) fn leads(
+    draft: &mut Draft,
+    model: Model,
+    unit: Uuid,
+    doc: &UnitDoc,
+    generation: Option<u64>,
+) -> bool {
+    let grant = draft.get(&model.leader(doc.application)).filter(|grant| grant.holder == unit);
+    grant.is_some_and(|grant| generation.is_none_or(|generation| generation == grant.generation))
 }
 
 /// The sequence a grant's generation is taken from: it outlives the grant.

@@ -40,6 +40,9 @@ pub struct Run {
     pub cause: String,
     /// The view it was decided on, when there was one.
     pub position: Option<Position>,
+    /// The generation of the leadership the unit held for it: what its tools were promised.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leads: Option<u64>,
     /// The failure it is a retry of, or that it does not touch (an action, an upgrade in error).
     pub episode: Option<Episode>,
 }
@@ -275,9 +278,9 @@ impl Local {
 
     /// The next record of this unit, of an operation that needs no process or has ended.
     pub fn record(&self, operation: Operation, outcome: Outcome, at_ms: i64) -> Record {
-        let run = match &self.step {
-            Step::Started(run) => run.number,
-            Step::Idle | Step::Unanswered { .. } | Step::Failed(_) => self.run + 1,
+        let (run, generation) = match &self.step {
+            Step::Started(run) => (run.number, run.leads),
+            Step::Idle | Step::Unanswered { .. } | Step::Failed(_) => (self.run + 1, None),
         };
         Record {
             sequence: self.sequence + 1,
@@ -288,6 +291,7 @@ impl Local {
             writes: Default::default(),
             said: Vec::new(),
             at_ms,
+            generation,
             memory: None,
         }
     }

@@ -74,6 +74,9 @@ pub struct Record {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub said: Vec<Said>,
     pub at_ms: i64,
+    /// The leadership its leader-only writes were made under; another one since, even of the same unit, voids them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<u64>,
     /// With a restatement: the whole memory, without its outbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<Box<Local>>,

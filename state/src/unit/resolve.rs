@@ -219,8 +219,15 @@ impl Chosen {
     }
 
     pub(super) fn act(self, local: &Local, view: &Snapshot, now: &Now) -> Act {
-        let run =
-            Run { number: 0, operation: self.0, attempt: 1, cause: self.1, position: None, episode: None };
+        let run = Run {
+            number: 0,
+            operation: self.0,
+            attempt: 1,
+            cause: self.1,
+            position: None,
+            leads: None,
+            episode: None,
+        };
         begin(local, Some(view), now, run)
     }
 }
@@ -234,7 +241,8 @@ pub(super) fn begin(local: &Local, view: Option<&Snapshot>, now: &Now, run: Run)
     if run.operation.runs_charm() && !now.hook_lock {
         return Act::Lock;
     }
-    Act::Begin(Run { number: local.run + 1, position: view.map(|view| view.position), ..run })
+    let position = view.map(|view| view.position);
+    Act::Begin(Run { number: local.run + 1, position, leads: now.leads, ..run })
 }
 
 fn rebooted(local: &Local, now: &Now) -> Option<Chosen> {
@@ -408,7 +416,15 @@ pub(super) fn pending_action(
         return Some(Act::Settle(record));
     }
     let cause = "a person asked for it".to_owned();
-    let run = Run { number: 0, operation, attempt: 1, cause, position: None, episode: episode.cloned() };
+    let run = Run {
+        number: 0,
+        operation,
+        attempt: 1,
+        cause,
+        position: None,
+        leads: None,
+        episode: episode.cloned(),
+    };
     Some(begin(local, Some(view), now, run))
 }
 

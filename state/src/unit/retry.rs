@@ -55,7 +55,7 @@ pub(super) fn interrupted(local: &Local, view: Option<&Snapshot>, now: &Now, run
 
 pub(super) fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, episode: &Episode) -> Act {
     let run = |operation: Operation, cause: String, episode: Option<Episode>| {
-        let run = Run { number: 0, operation, attempt: 1, cause, position: None, episode };
+        let run = Run { number: 0, operation, attempt: 1, cause, position: None, leads: None, episode };
         begin(local, view, now, run)
     };
     let refreshed = || refresh(&episode.operation, local, view, now);

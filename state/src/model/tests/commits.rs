@@ -368,6 +368,33 @@ fn resolved_marks_one_failure_only_and_goes_with_it() {
     assert_eq!(refused(resolved(&mut world)), (Code::Invalid, text.into()));
 }
 
+/// A unit that lost the leadership and has it again overwrites nothing of who led in between (design 13).
+#[test]
+fn a_leaders_write_is_of_its_own_generation_only() {
+    let mut world = World::new();
+    let (id, web, _db) = pair(&mut world);
+    let number = world.number(id);
+    let claim = |world: &mut World| {
+        world.run(|draft, _| leadership::claim(draft, MODEL, web.unit, false)).expect("it is free")
+    };
+    let leadership::Claim::Granted(first) = claim(&mut world) else { panic!("nobody else leads") };
+    world
+        .run(|draft, _| {
+            leadership::release(draft, MODEL, web.unit);
+            Ok(())
+        })
+        .expect("no refusal");
+    let leadership::Claim::Granted(second) = claim(&mut world) else { panic!("nobody else leads") };
+    let mut record = hook(&web);
+    let writes = BagWrites { application: change("k", "old"), ..BagWrites::default() };
+    record.writes.bags.insert(number, writes);
+    record.generation = Some(first.generation);
+    let refusal = web.clone().commit(&mut world.copy(), record.clone()).refusal.expect("it is refused");
+    assert!(refusal.contains("it was not all the time"), "{refusal}");
+    record.generation = Some(second.generation);
+    assert_eq!(web.clone().commit(&mut world, record).refusal, None);
+}
+
 #[test]
 fn scenario_50_a_skipped_hook_is_told_until_it_succeeds() {
     let mut world = World::new();
