@@ -130,7 +130,8 @@ impl Immediate {
             Immediate::ActionLog(text) | Immediate::WorkloadVersion(text) => text,
         };
         if text.len() > TEXT_BYTES_MAX {
-            let end = text.floor_char_boundary(TEXT_BYTES_MAX);
+            let is_boundary = |at: &usize| text.is_char_boundary(*at);
+            let end = (0..=TEXT_BYTES_MAX).rev().find(is_boundary).unwrap_or(0);
             let left_out = text.len() - end;
             text.truncate(end);
             text.push_str(&format!("... ({left_out} more bytes)"));
