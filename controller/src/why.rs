@@ -125,7 +125,17 @@ impl Asked<'_> {
             let help = format!("its machine agent restarts it: pintle why machine {machine}");
             add("come back: it has been silent for a minute", &owner, agent.since_ms, help);
         }
-        match status::undone(self.reader, self.model, id) {
+        // nothing else of the unit can go on before this has ended, whatever its life
+        let executing = self.roll.executing(id).filter(|_| attached && !self.roll.is_lost(id));
+        if let Some(running) = executing {
+            let help = format!(
+                "it ends with its process: on machine {machine}, hooks/{:06} of the unit's folder has its hook.pid and \
+                 output.log; pintle debug-log -i {}",
+                running.run, doc.name
+            );
+            add(&format!("end: {}", running.what), "charm", Some(running.since_ms), help);
+        }
+        match status::undone(self.reader, self.model, id).filter(|_| executing.is_none()) {
             Some(Act::Wait(wait)) => {
                 for waits in wait.causes.into_iter().filter(|cause| cause.owner != "nobody") {
                     let ago = waits.since_ago_ms.and_then(|ago| i64::try_from(ago).ok());
@@ -135,7 +145,8 @@ impl Asked<'_> {
             }
             Some(Act::Begin(run)) => {
                 let duty = format!("{}: {}", outcome::executing(&run.operation), run.cause);
-                add(&duty, &owner, agent.since_ms, String::new());
+                let help = format!("it is about to; if it stays so: pintle why machine/{machine}");
+                add(&duty, &owner, agent.since_ms, help);
             }
             Some(Act::Stop | Act::Adopt(_) | Act::Lock | Act::Settle(_) | Act::Note(_)) | None => {}
         }

@@ -138,6 +138,23 @@ fn task(said: &tests::host::Said) -> Value {
 }
 
 #[test]
+fn a_hook_that_goes_on_and_on_is_named_with_its_folder_until_it_ends() {
+    let (scene, hold) = held();
+    scene.ok(&["config", "db", "say=something"]);
+    until_begun(&scene, "config-changed", 2);
+    let why = scene.until("why names the hook", |host| {
+        let why = host.ok(&["why", "db/0"]);
+        why.contains("hook.pid").then_some(why)
+    });
+    assert!(why.contains("running config-changed hook") && why.contains("charm"), "{why}");
+    fs::remove_file(&hold).expect("it was made");
+    scene.until("why lets go of it", |host| {
+        let why = host.ok(&["why", "db/0"]);
+        (!why.contains("hook.pid")).then_some(())
+    });
+}
+
+#[test]
 fn what_an_action_prints_is_its_result_byte_for_byte() {
     let (scene, hold) = held();
     fs::remove_file(&hold).expect("it was made");
