@@ -162,7 +162,7 @@ async fn unit(dir: PathBuf) -> Result<ExitCode> {
     tracing::info!("{}: workflow {}", config.name, local.workflow());
     let uniter = Uniter::new((journal, config.client()?, charms, clock), local, view);
     let mut asked = signal(SignalKind::terminate())?;
-    let (changed, _watcher) = watch_config(&folder)?;
+    let (changed, _watcher) = watch_config(&folder, config.clone())?;
     let end = tokio::select! {
         end = uniter.run() => end,
         _ = asked.recv() => return Ok(ExitCode::from(EXIT_ASKED)),
@@ -197,19 +197,27 @@ async fn unit(dir: PathBuf) -> Result<ExitCode> {
 }
 
 /// A hint, not a promise: a missed change is read at the next start.
-fn watch_config(folder: &Folder) -> Result<(std::sync::Arc<Notify>, notify::RecommendedWatcher)> {
-    let (changed, path) = (std::sync::Arc::new(Notify::new()), folder.file(config::FILE));
-    let (notice, known) = (changed.clone(), std::fs::read(&path)?);
-    let watched = path.clone();
+fn watch_config(
+    folder: &Folder,
+    known: Config,
+) -> Result<(std::sync::Arc<Notify>, notify::RecommendedWatcher)> {
+    let changed = std::sync::Arc::new(Notify::new());
+    let (notice, root) = (changed.clone(), folder.root().to_path_buf());
+    // gone with its folder: an agent without a folder would act for nobody and be found by nobody
+    let differs = move || Config::read(&root).ok().as_ref() != Some(&known);
+    let look = differs.clone();
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
         // reading is an event too: looked at, it would look at itself for ever
         let accessed = event.is_ok_and(|event| event.kind.is_access());
-        // gone with its folder: an agent without a folder would act for nobody and be found by nobody
-        if !accessed && std::fs::read(&watched).ok().as_ref() != Some(&known) {
+        if !accessed && look() {
             notice.notify_one();
         }
     })?;
-    watcher.watch(&path, notify::RecursiveMode::NonRecursive)?;
+    watcher.watch(&folder.file(config::FILE), notify::RecursiveMode::NonRecursive)?;
+    // changed after it was read and before it was watched
+    if differs() {
+        changed.notify_one();
+    }
     Ok((changed, watcher))
 }
 

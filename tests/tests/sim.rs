@@ -10,7 +10,7 @@ use tests::sim::system;
 const JOBS: usize = 2;
 /// Seeds of the fixed block, and of the fresh one.
 const FIXED: u64 = 40;
-const FRESH: u64 = 20;
+const FRESH: u64 = 8;
 
 fn hold(totals: &Totals) {
     assert!(totals.hooks > totals.schedules, "hardly a hook ran: nothing was tested");
