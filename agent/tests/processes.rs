@@ -1,11 +1,14 @@
 //! Hooks and their tools beyond the life of the agent that started them: what is left of a run, and who is answered.
 
 use agent::clock::kernel_boot;
+use agent::config::{Config, FILE, Kind};
+use agent::deployer::Deployer;
 use agent::folder::Folder;
 use agent::hook_process::{RealCharms, end_leftovers};
 use agent::ports::Charms;
 use agent::process::Process;
 use agent::shim::{HOOK_PID, OUTCOME, SHIM_PID};
+use agent::tool_calls::Calls;
 use agent::tool_socket::{Answer, Gate, listen};
 use hook_client::{Call, HEADER_BYTES, Reply, encode_request, frame_length};
 use state::names::Uuid;
@@ -180,4 +183,37 @@ async fn calls_that_queue_when_the_hook_ends_are_refused_and_do_not_wait_for_the
         let heard = heard.expect("nobody waits for the next hook").unwrap();
         assert_eq!(heard, "ERROR bad request: this context is closed\n");
     }
+}
+
+#[test]
+fn half_a_line_of_an_agent_that_died_does_not_swallow_the_next_call() {
+    let run = tempfile::tempdir().unwrap();
+    let path = run.path().join("calls.yaml");
+    fs::write(&path, "- whole\n- half of a li").unwrap();
+    drop(Calls::open(run.path()));
+    assert_eq!(fs::read_to_string(path).unwrap(), "- whole\n");
+}
+
+#[test]
+fn a_copy_beside_a_units_folder_is_no_unit() {
+    let machine = tempfile::tempdir().unwrap();
+    let config = |kind, name: &str| Config {
+        kind,
+        uuid: Uuid(7),
+        name: name.into(),
+        token: String::new(),
+        machine: "0".into(),
+        model: Uuid(1),
+        controllers: Vec::new(),
+        server_name: String::new(),
+        ca: String::new(),
+    };
+    let deployer = Deployer::new(machine.path().to_path_buf(), config(Kind::Machine, "0"));
+    for folder in ["unit-web-0", "unit-web-0.bak", "unit-web-0.away"] {
+        let folder = machine.path().join("agents").join(folder);
+        fs::create_dir_all(&folder).unwrap();
+        agent::folder::put(&folder.join(FILE), config(Kind::Unit, "web/0").text().as_bytes()).unwrap();
+    }
+    let deployed: Vec<String> = deployer.deployed().values().map(Folder::tag).collect();
+    assert_eq!(deployed, ["unit-web-0"]);
 }
