@@ -13,6 +13,7 @@ use state::unit::local::{Event, Local};
 use state::unit::snapshot::Snapshot;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
+use std::sync::Arc;
 
 pub const STATE: &str = "state.yaml";
 pub const JOURNAL: &str = "journal.yaml";
@@ -278,7 +279,7 @@ impl<F: Files> Journal<F> {
 }
 
 impl<F: Files> Memory for Journal<F> {
-    async fn append(&self, events: &[Event], after: &Local) -> Result<(), DiskFailed> {
+    async fn append(&self, events: &[Event], after: &Arc<Local>) -> Result<(), DiskFailed> {
         if self.poisoned.get() {
             return Err(DiskFailed("an earlier write failed".to_owned()));
         }
@@ -289,7 +290,7 @@ impl<F: Files> Memory for Journal<F> {
         Ok(())
     }
 
-    async fn keep_view(&self, view: &Snapshot) {
+    async fn keep_view(&self, view: &Arc<Snapshot>) {
         self.view.keep(&self.files, view).await;
     }
 }

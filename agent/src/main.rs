@@ -19,6 +19,7 @@ use state::unit::environment::Surroundings;
 use state::unit::local::{Local, Step};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, watch};
 
@@ -160,7 +161,7 @@ async fn unit(dir: PathBuf) -> Result<ExitCode> {
     let view = ViewCache::load(&folder).await;
     let view = view.filter(|view| view.unit.uuid == config.uuid);
     tracing::info!("{}: workflow {}", config.name, local.workflow());
-    let uniter = Uniter::new((journal, config.client()?, charms, clock), local, view);
+    let uniter = Uniter::new((journal, config.client()?, charms, clock), local, view.map(Arc::new));
     let mut asked = signal(SignalKind::terminate())?;
     let (changed, _watcher) = watch_config(&folder, config.clone())?;
     let end = tokio::select! {

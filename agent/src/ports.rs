@@ -21,9 +21,9 @@ pub struct DiskFailed(pub String);
 pub trait Memory {
     /// Appends the events as one record and syncs it. Events are durable when this returns, in order.
     /// `after` is the memory with the events applied, for when the journal is folded.
-    fn append(&self, events: &[Event], after: &Local) -> impl Future<Output = Result<(), DiskFailed>>;
+    fn append(&self, events: &[Event], after: &Arc<Local>) -> impl Future<Output = Result<(), DiskFailed>>;
     /// Keeps the last view as a cache: not synced, may be lost.
-    fn keep_view(&self, view: &Snapshot) -> impl Future<Output = ()>;
+    fn keep_view(&self, view: &Arc<Snapshot>) -> impl Future<Output = ()>;
 }
 
 /// A hook process that ended, with all it wrote and said.

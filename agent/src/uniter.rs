@@ -20,6 +20,7 @@ use state::unit::snapshot::{Position, Snapshot};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::pin::pin;
+use std::sync::Arc;
 use tokio::sync::{Mutex, Notify};
 
 /// Waits between tries of a link that is down: 0.2 s doubled to 5 s.
@@ -62,7 +63,7 @@ struct Executing {
 /// Facts of this process, lost with it.
 #[derive(Debug, Default)]
 struct Facts {
-    view: Option<Snapshot>,
+    view: Option<Arc<Snapshot>>,
     epoch: Option<u64>,
     /// Where the store was when this session was opened. What the memory rests on was there: an older view, kept
     /// from before, would show as gone what has come since.
@@ -90,7 +91,7 @@ pub struct Uniter<M, A, H, C> {
     charms: H,
     clock: C,
     /// Memory is set from what was saved: written under `disk`, read anywhere.
-    local: RefCell<Local>,
+    local: RefCell<Arc<Local>>,
     /// Acknowledgements not yet on disk: folded into the next append.
     acknowledged: RefCell<Vec<Event>>,
     disk: Mutex<()>,
@@ -106,7 +107,7 @@ pub struct Uniter<M, A, H, C> {
 
 impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
     /// `view` is the cached one, of an earlier process.
-    pub fn new(world: (M, A, H, C), local: Local, view: Option<Snapshot>) -> Self {
+    pub fn new(world: (M, A, H, C), local: Local, view: Option<Arc<Snapshot>>) -> Self {
         let (memory, api, charms, clock) = world;
         let start = clock.since_boot_ms();
         let facts = Facts { view, last_end_ms: start, agent_start_ms: start, ..Facts::default() };
@@ -115,7 +116,7 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
             api,
             charms,
             clock,
-            local: RefCell::new(local),
+            local: RefCell::new(Arc::new(local)),
             acknowledged: RefCell::default(),
             disk: Mutex::new(()),
             facts: RefCell::new(facts),
@@ -147,12 +148,12 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
     }
 
     /// A look at the memory, for the simulator's checks and for reports.
-    pub fn with_local<T>(&self, look: impl FnOnce(&Local) -> T) -> T {
+    pub fn with_local<T>(&self, look: impl FnOnce(&Arc<Local>) -> T) -> T {
         look(&self.local.borrow())
     }
 
     /// A look at what the controller last showed, for the simulator's checks.
-    pub fn with_view<T>(&self, look: impl FnOnce(Option<&Snapshot>) -> T) -> T {
+    pub fn with_view<T>(&self, look: impl FnOnce(Option<&Arc<Snapshot>>) -> T) -> T {
         look(self.facts.borrow().view.as_ref())
     }
 
@@ -190,7 +191,8 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
             return Ok(());
         }
         let acknowledged = self.acknowledged.borrow_mut().split_off(0);
-        events.iter().for_each(|event| after.apply(event));
+        let changed = Arc::make_mut(&mut after);
+        events.iter().for_each(|event| changed.apply(event));
         let all: Vec<Event> = acknowledged.into_iter().chain(events).collect();
         self.memory.append(&all, &after).await?;
         *self.local.borrow_mut() = after;
@@ -210,7 +212,7 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
         let mut lock = None;
         loop {
             let now = self.now();
-            let act = resolve::next(&self.local.borrow(), self.facts.borrow().view.as_ref(), &now).act;
+            let act = resolve::next(&self.local.borrow(), self.facts.borrow().view.as_deref(), &now).act;
             match act {
                 Act::Stop => return Ok(End::Finished),
                 Act::Adopt(run) => self.adopt(&run).await?,
@@ -299,7 +301,7 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
             let (local, leads) = (self.local.borrow(), self.leads());
             let facts = self.facts.borrow();
             let given = Given { declared: &declared, secret: &secret, leads };
-            facts.view.as_ref().and_then(|view| context::build(&local, view, run, &given))
+            facts.view.as_deref().and_then(|view| context::build(&local, view, run, &given))
         };
         let Some(context) = built else { return refused("the relation is not known") };
         self.executing(run);
@@ -333,7 +335,7 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
             }
             let view = &self.facts.borrow().view;
             let ended = Ended { run, exit: ending.exit, writes: &ending.writes, said: ending.said };
-            let record = outcome::record(local, view.as_ref(), &now, ended);
+            let record = outcome::record(local, view.as_deref(), &now, ended);
             record.map(Event::Finished).into_iter().collect()
         })
         .await?;

@@ -57,7 +57,7 @@ fn story() -> (Folder, Vec<Local>) {
     let mut memories = vec![local.clone()];
     let mut append = |local: &mut Local, event: Event| {
         local.apply(&event);
-        now(journal.append(&[event], local)).expect("it is appended");
+        now(journal.append(&[event], &local.clone().into())).expect("it is appended");
         memories.push(local.clone());
     };
     append(&mut local, Event::Attaching { nonce: Uuid(1) });

@@ -111,10 +111,10 @@ async fn newer<S: Store, O: Outside>(
         let Some(last) = changes.last().map(|changes| changes.revision) else { break };
         at = last;
         for changes in changes {
-            for entry in changes.entries.into_iter().filter(|entry| entry.key.starts_with(&prefix)) {
-                let place = (changes.revision, entry.key);
-                if let (Some(value), true) = (entry.value, place > *after) {
-                    let doc = serde_json::from_str(&value).expect("log documents are what transitions wrote");
+            for entry in changes.entries.iter().filter(|entry| entry.key.starts_with(&prefix)) {
+                let place = (changes.revision, entry.key.clone());
+                if let (Some(value), true) = (&entry.value, place > *after) {
+                    let doc = value.parse().expect("log documents are what transitions wrote");
                     lines.push(Line { place, doc });
                 }
             }

@@ -13,6 +13,7 @@ use api::error::{ApiError, ErrorCode};
 use api::operator::*;
 use api::routes::Route;
 use serde_json::Value;
+use state::charm::Charm;
 use state::model::draft::{Draft, Reader, read, read_all};
 use state::model::keys::{ActionDoc, GLOBAL, Model, Principal};
 use state::model::refusal::{Code, Refusal};
@@ -200,7 +201,11 @@ impl<S: Store, O: Outside> OperatorApi for Session<S, O> {
         let key = GLOBAL.archive(sha256);
         let Some(doc) = self.controller.read(move |reader| read(reader, &key)).await else { return Ok(None) };
         let whole = self.controller.outside.archive(sha256).await.is_some();
-        Ok(whole.then(|| Uploaded { sha256: sha256.to_owned(), bytes: doc.bytes, charm: doc.charm }))
+        Ok(whole.then(|| Uploaded {
+            sha256: sha256.to_owned(),
+            bytes: doc.bytes,
+            charm: Charm::clone(&doc.charm),
+        }))
     }
 
     async fn upload_archive(&self, archive: Vec<u8>) -> Result<Uploaded, ApiError> {
@@ -228,7 +233,7 @@ impl<S: Store, O: Outside> OperatorApi for Session<S, O> {
         let transition = move |draft: &mut Draft<'_>| {
             let archive = draft.get(&GLOBAL.archive(&deploy.sha256));
             let archive = archive.ok_or_else(|| Refusal::not_found("charm archive", &deploy.sha256))?;
-            let name = deploy.application.clone().unwrap_or(archive.charm.name);
+            let name = deploy.application.clone().unwrap_or_else(|| archive.charm.name.clone());
             let wish = application::Deploy {
                 name: name.clone(),
                 sha256: deploy.sha256.clone(),
@@ -317,7 +322,7 @@ impl<S: Store, O: Outside> OperatorApi for Session<S, O> {
                 (option.clone(), setting)
             };
             let settings = charm.config.iter().map(setting).collect();
-            Ok(ApplicationConfig { application: name, charm: charm.name, settings })
+            Ok(ApplicationConfig { application: name, charm: charm.name.clone(), settings })
         });
         config.await
     }

@@ -8,7 +8,7 @@ use crate::authority::unauthorised;
 use crate::outside::Outside;
 use crate::presence::Stream;
 use crate::session::{Controller, stored};
-use crate::store::Store;
+use crate::store::{Changes, Store};
 use api::error::{ApiError, ErrorCode};
 use api::machine::{Assigned, MachineShown, MachineView};
 use api::unit::Shown;
@@ -22,10 +22,6 @@ use std::sync::Arc;
 
 /// Revisions looked at in one go: a reader that is behind catches up in a few reads, and holds some 32 × 4 KiB.
 const REVISIONS_AT_ONCE: usize = 32;
-
-/// Kinds of documents that no unit's view shows: revisions of these alone need no look at the documents.
-const UNSEEN: [&str; 9] =
-    ["log", "agent-status", "replica", "session", "token", "token-of", "archive", "sequence", "charm-state"];
 
 /// The kind of a key: what stands after the model.
 fn kind(key: &str) -> &str {
@@ -47,8 +43,8 @@ struct Cursor<S, O> {
 }
 
 enum Step {
-    /// Revisions after the position, which is now the last of them: each with the keys it changed.
-    Revisions(Vec<(u64, Vec<String>)>),
+    /// Revisions after the position, which is now the last of them.
+    Revisions(Vec<Changes>),
     Heartbeat,
     Compacted,
 }
@@ -70,20 +66,22 @@ impl<S: Store, O: Outside> Cursor<S, O> {
 
     async fn step(&mut self) -> Step {
         loop {
+            // most wake-ups find nothing new for long: the store is asked only when there is
+            let store = &self.controller.store;
+            if self.position == self.controller.position(store.newest()) {
+                if !std::mem::replace(&mut self.told, true) {
+                    return Step::Heartbeat;
+                }
+                if !self.controller.past_or(self.position.revision, self.heartbeat_ms).await {
+                    return Step::Heartbeat;
+                }
+            }
             let after = stored(self.position);
             let Ok(changes) = self.controller.store.changes_after(after, REVISIONS_AT_ONCE).await else {
                 return Step::Compacted;
             };
             if !changes.is_empty() {
-                let keys =
-                    |entries: Vec<crate::store::Change>| entries.into_iter().map(|entry| entry.key).collect();
-                return Step::Revisions(changes.into_iter().map(|c| (c.revision, keys(c.entries))).collect());
-            }
-            if !std::mem::replace(&mut self.told, true) {
-                return Step::Heartbeat;
-            }
-            if !self.controller.past_or(self.position.revision, self.heartbeat_ms).await {
-                return Step::Heartbeat;
+                return Step::Revisions(changes);
             }
         }
     }
@@ -96,7 +94,7 @@ pub struct UnitWatch<S, O> {
     epoch: u64,
     /// What was shown up to the cursor's position; none = a whole view is next.
     shown: Option<Arc<view::Shown>>,
-    ahead: VecDeque<(u64, Vec<String>)>,
+    ahead: VecDeque<Changes>,
     removed: bool,
     /// Open as long as this is.
     _stream: Stream,
@@ -172,21 +170,22 @@ impl<S: Store, O: Outside> UnitWatch<S, O> {
 
     /// What one revision changed for this unit; none = nothing, or the log does not reach there any more and a whole
     /// view is next.
-    async fn delta(&mut self, revision: u64, keys: Vec<String>) -> Result<Option<Delta>, ApiError> {
-        let position = Position { history: self.cursor.position.history, revision };
-        if keys.iter().any(|key| *key == self.model.session(self.unit()).text()) {
+    async fn delta(&mut self, changed: Changes) -> Result<Option<Delta>, ApiError> {
+        let position = Position { history: self.cursor.position.history, revision: changed.revision };
+        let session = self.model.session(self.unit());
+        if changed.keys().any(|key| key == session.text()) {
             self.check_epoch().await?;
         }
-        if keys.iter().all(|key| UNSEEN.contains(&kind(key))) {
+        let shown = self.shown.clone().expect("deltas follow a whole view");
+        let Some(touched) = view::touched(&shown, changed.keys()) else {
             self.cursor.position = position;
             return Ok(None);
-        }
-        let shown = self.shown.clone().expect("deltas follow a whole view");
+        };
         let changes = self
             .cursor
             .controller
             .store
-            .read_at(stored(position), move |reader| view::delta(reader, &shown, &keys));
+            .read_at(stored(position), move |reader| view::delta(reader, &shown, &touched));
         let Ok(changes) = changes.await else {
             // the log lost this revision while its reader lagged: what was to follow it is of no use either
             self.shown = None;
@@ -224,8 +223,8 @@ impl<S: Store, O: Outside> api::unit::Watch for UnitWatch<S, O> {
                 self.cursor.sends();
                 return Ok(Shown::Delta(delta));
             }
-            while let Some((revision, keys)) = self.ahead.pop_front() {
-                if let Some(delta) = self.delta(revision, keys).await? {
+            while let Some(changed) = self.ahead.pop_front() {
+                if let Some(delta) = self.delta(changed).await? {
                     self.cursor.sends();
                     return Ok(Shown::Delta(delta));
                 }
@@ -302,9 +301,9 @@ impl<S: Store, O: Outside> api::machine::MachineWatch for MachineWatch<S, O> {
             }
             look = match self.cursor.step().await {
                 Step::Revisions(revisions) => {
-                    let last = revisions.last().map(|(revision, _)| *revision);
+                    let last = revisions.last().map(|changes| changes.revision);
                     self.cursor.position.revision = last.expect("a step has revisions");
-                    revisions.iter().any(|(_, keys)| keys.iter().any(|key| OF_MACHINES.contains(&kind(key))))
+                    revisions.iter().flat_map(Changes::keys).any(|key| OF_MACHINES.contains(&kind(key)))
                 }
                 Step::Compacted => true,
                 Step::Heartbeat => {

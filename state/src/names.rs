@@ -26,10 +26,14 @@ const DASHES: [usize; 4] = [8, 13, 18, 23];
 
 impl fmt::Display for Uuid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let mut text = [b'-'; 36];
-        let places = (0..36).filter(|at| !DASHES.contains(at));
-        for (nibble, at) in places.enumerate() {
-            text[at] = b"0123456789abcdef"[(self.0 >> (124 - 4 * nibble)) as usize & 15];
+        let mut at = 0;
+        for byte in self.0.to_be_bytes() {
+            at += usize::from(DASHES.contains(&at));
+            text[at] = DIGITS[usize::from(byte >> 4)];
+            text[at + 1] = DIGITS[usize::from(byte & 15)];
+            at += 2;
         }
         f.write_str(std::str::from_utf8(&text).map_err(|_| fmt::Error)?)
     }

@@ -74,7 +74,7 @@ pub fn begin(folder: &Path) {
     println!("0");
     for (n, (event, local)) in all.iter().enumerate().skip(1) {
         let event = event.clone().expect("all but the first");
-        now(journal.append(&[event], local)).expect("it is appended");
+        now(journal.append(&[event], &local.clone().into())).expect("it is appended");
         println!("{n}");
     }
 }

@@ -99,7 +99,7 @@ impl Documents {
         let txn = draft.finish().expect("transactions are bounded");
         for (key, value) in txn.writes {
             match value {
-                Some(value) => drop(self.0.insert(key.into(), value.into())),
+                Some(value) => drop(self.0.insert(key.into(), value)),
                 None => drop(self.0.remove(&*key)),
             }
         }

@@ -147,13 +147,13 @@ impl Disk {
 }
 
 impl Memory for Disk {
-    async fn append(&self, events: &[Event], _: &Local) -> Result<(), DiskFailed> {
+    async fn append(&self, events: &[Event], _: &Arc<Local>) -> Result<(), DiskFailed> {
         yield_now().await;
         self.events.borrow_mut().extend_from_slice(events);
         yield_now().await;
         Ok(())
     }
-    async fn keep_view(&self, _: &Snapshot) {
+    async fn keep_view(&self, _: &Arc<Snapshot>) {
         yield_now().await;
     }
 }

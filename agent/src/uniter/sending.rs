@@ -12,6 +12,7 @@ use state::unit::resolve::{self, Send};
 use state::unit::retry;
 use state::unit::snapshot::Position;
 use std::pin::pin;
+use std::sync::Arc;
 
 /// What a hook says, and that it runs, is sent early only if it runs longer than this: a short hook's record says
 /// it all, without a second round trip in its way.
@@ -26,7 +27,7 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
         loop {
             let send = {
                 let now = self.now();
-                resolve::next(&self.local.borrow(), self.facts.borrow().view.as_ref(), &now).send
+                resolve::next(&self.local.borrow(), self.facts.borrow().view.as_deref(), &now).send
             };
             let sent = match send {
                 Send::Attach => self.attach().await,
@@ -133,7 +134,7 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
         }
         let retry = committed.refusal.as_ref().and_then(|_| {
             let (local, now) = (self.local.borrow(), self.now());
-            retry::retry_after(&local, self.facts.borrow().view.as_ref(), &now, &operation)
+            retry::retry_after(&local, self.facts.borrow().view.as_deref(), &now, &operation)
         });
         let answered =
             Event::Answered { sequence, revision: committed.revision, refusal: committed.refusal, retry };
@@ -143,7 +144,7 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
         }
         // the acknowledgement rides on the next append; sent again after a crash, it is answered the same
         let _order = self.disk.lock().await;
-        self.local.borrow_mut().apply(&answered);
+        Arc::make_mut(&mut self.local.borrow_mut()).apply(&answered);
         self.acknowledged.borrow_mut().push(answered);
         self.doing.notify_one();
         Ok(())

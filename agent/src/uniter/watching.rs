@@ -8,6 +8,7 @@ use api::error::{ApiError, ErrorCode};
 use api::unit::{Claim, Shown, UnitApi, Watch};
 use state::unit::snapshot::{Delta, Position, Snapshot};
 use std::pin::pin;
+use std::sync::Arc;
 
 /// Leadership is renewed this often (design 13).
 const RENEW_MS: u64 = 15_000;
@@ -83,11 +84,11 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
                     let view = Snapshot::from_full(delta).map_err(|_| {
                         ApiError::new(ErrorCode::Broken, "the controller sent an incomplete view")
                     })?;
-                    facts.view = Some(view);
+                    facts.view = Some(Arc::new(view));
                 }
                 Some(view) if view.position.history == delta.position.history => {
                     if delta.position.revision > view.position.revision {
-                        view.apply(delta);
+                        Arc::make_mut(view).apply(delta);
                     }
                 }
                 Some(_) | None => {
@@ -107,7 +108,10 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
     fn reach(&self, position: Position) {
         let mut facts = self.facts.borrow_mut();
         if let Some(view) = facts.view.as_mut().filter(|view| view.position.history == position.history) {
-            view.position.revision = view.position.revision.max(position.revision);
+            let known = view.position.revision;
+            if known < position.revision {
+                Arc::make_mut(view).position = position;
+            }
         }
     }
 

@@ -135,19 +135,18 @@ impl Contents {
                 continue;
             }
             let by_key = Arc::make_mut(&mut self.documents.by_key);
-            let value = value.clone().map(Text::from);
-            match &value {
+            match value {
                 Some(value) => by_key.insert(key.clone(), (revision, value.clone())),
                 None => by_key.remove(key),
             };
-            entries.push(Change { key: key.clone(), value });
+            entries.push(Change { key: key.clone(), value: value.clone() });
             undo.push(Undo { key: key.clone(), before });
         }
         if entries.is_empty() {
             return Ok(self.documents.revision);
         }
         self.documents.revision = revision;
-        self.log.push_back(Commit { changes: Changes { revision, entries }, undo });
+        self.log.push_back(Commit { changes: Changes { revision, entries: entries.into() }, undo });
         while self.log.len() as u64 > self.changes_kept {
             self.log.pop_front();
         }

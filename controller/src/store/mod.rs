@@ -17,6 +17,7 @@ use state::names::Uuid;
 pub use state::unit::snapshot::Position;
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::sync::Arc;
 
 /// How often one transition is run again because others changed what it had read. Each conflict means that somebody
 /// else got through, so this is how many others may overtake one request: a hundred at once on the same document.
@@ -38,7 +39,14 @@ pub struct Change {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changes {
     pub revision: Revision,
-    pub entries: Vec<Change>,
+    pub entries: Arc<[Change]>,
+}
+
+impl Changes {
+    /// The keys of the documents it wrote or removed.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.entries.iter().map(|entry| entry.key.as_str())
+    }
 }
 
 /// The log does not reach from the position asked for to now: it is too old, of another history, or in the future.

@@ -234,17 +234,17 @@ fn changes_since(
         "SELECT revision, key, value FROM changes WHERE revision > ?1 AND revision <= ?2 ORDER BY revision, key",
     )?;
     let mut rows = select.query(params![revision as i64, last as i64])?;
-    let mut all: Vec<Changes> = Vec::new();
+    let mut all: Vec<(Revision, Vec<Change>)> = Vec::new();
     while let Some(row) = rows.next()? {
         let revision = row.get::<_, i64>(0)? as u64;
-        if all.last().is_none_or(|changes| changes.revision != revision) {
-            all.push(Changes { revision, entries: Vec::new() });
-        }
-        let entries = &mut all.last_mut().expect("one was just made sure of").entries;
         let value: Option<String> = row.get(2)?;
-        entries.push(Change { key: row.get(1)?, value: value.map(Text::from) });
+        let change = Change { key: row.get(1)?, value: value.map(Text::from) };
+        match all.last_mut().filter(|(last, _)| *last == revision) {
+            Some((_, entries)) => entries.push(change),
+            None => all.push((revision, vec![change])),
+        }
     }
-    Ok(all)
+    Ok(all.into_iter().map(|(revision, entries)| Changes { revision, entries: entries.into() }).collect())
 }
 
 impl Store for Sqlite {

@@ -83,10 +83,10 @@ pub async fn what_was_read_holds_in_the_order_of_revisions<S: Store, G>(open: im
                 "at {revision}"
             ),
         }
-        for Change { key, value } in entries.into_iter().filter(|c| c.key.starts_with("m/")) {
+        for Change { key, value } in entries.iter().filter(|c| c.key.starts_with("m/")) {
             match value {
-                Some(value) => documents.insert(key, value.parse().expect("a number")),
-                None => documents.remove(&key),
+                Some(value) => documents.insert(key.clone(), value.parse().expect("a number")),
+                None => documents.remove(key),
             };
         }
     }

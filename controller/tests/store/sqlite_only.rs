@@ -31,7 +31,7 @@ async fn requests_of_one_batch_see_each_other_and_fail_alone() {
     };
     let stale = Txn {
         keys: BTreeMap::from([("m/a".to_owned(), 0)]),
-        writes: BTreeMap::from([("m/b".to_owned(), Some("1".to_owned()))]),
+        writes: BTreeMap::from([("m/b".to_owned(), Some("1".to_owned().into()))]),
         ..Txn::default()
     };
     let refused = |draft: &mut Draft<'_>| {

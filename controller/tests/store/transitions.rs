@@ -10,6 +10,7 @@ use state::charm::{Action, Charm, ConfigOption, Endpoint, OptionType, Role, Scop
 use state::model::draft::{Draft, Reader, Stored, Txn, read};
 use state::model::keys::{Model, last_id};
 use state::model::refusal::Refusal;
+use state::model::text::Text;
 use state::model::{
     action, application, cleanup, hook_commit, leadership, machine, model, relation, session, unit,
 };
@@ -42,7 +43,7 @@ struct Untrue {
 }
 
 fn puts(key: &str, value: Option<String>) -> Txn {
-    Txn { writes: BTreeMap::from([(key.to_owned(), value)]), ..Txn::default() }
+    Txn { writes: BTreeMap::from([(key.to_owned(), value.map(Text::from))]), ..Txn::default() }
 }
 
 fn appears(what: &str, key: &str) -> Untrue {

@@ -13,6 +13,7 @@ use crate::charm::{Charm, Role};
 use crate::life::Life;
 use crate::names::{UnitName, Uuid, is_application_name};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Relations looked at when their application is destroyed. Each may go, and take a Dying application at its other
 /// end along: 16 writes, so 5 and the application's own 10 stay below 100; the janitor does the rest in such bites.
@@ -52,7 +53,7 @@ pub struct Deployed {
 
 /// Makes an uploaded archive known by its digest. What a digest declares never changes.
 pub fn register_archive(draft: &mut Draft, sha256: &str, charm: Charm, bytes: u64) {
-    draft.put_once(&GLOBAL.archive(sha256), &ArchiveDoc { charm, bytes });
+    draft.put_once(&GLOBAL.archive(sha256), &ArchiveDoc { charm: Arc::new(charm), bytes });
 }
 
 /// The application people call `name`.
@@ -62,7 +63,7 @@ pub fn find(documents: &mut impl Documents, model: Model, name: &str) -> Result<
 }
 
 /// The charm an application runs, with what it declares.
-pub fn charm_of(documents: &mut impl Documents, model: Model, id: Uuid) -> Option<(CharmDoc, Charm)> {
+pub fn charm_of(documents: &mut impl Documents, model: Model, id: Uuid) -> Option<(CharmDoc, Arc<Charm>)> {
     let charm = documents.document(&model.application_charm(id))?;
     let archive = documents.document(&GLOBAL.archive(&charm.sha256))?;
     Some((charm, archive.charm))
@@ -147,7 +148,7 @@ fn require_free(draft: &mut Draft, model: Model, name: &str) -> Result<(), Refus
     Err(Refusal::new(Code::AlreadyExists, message).blockers(blockers).hint("wait until it is gone"))
 }
 
-fn archive(draft: &mut Draft, sha256: &str) -> Result<Charm, Refusal> {
+fn archive(draft: &mut Draft, sha256: &str) -> Result<Arc<Charm>, Refusal> {
     let archive = draft.get(&GLOBAL.archive(sha256));
     let charm = archive.ok_or_else(|| Refusal::not_found("charm archive", sha256))?.charm;
     if !charm.containers.is_empty() {

@@ -9,8 +9,8 @@ use crate::unit::snapshot::{Change, RelationHead};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What to look at again.
-#[derive(Default)]
-struct Touched {
+#[derive(Debug, Default, PartialEq)]
+pub struct Touched {
     model: bool,
     unit: bool,
     charm: bool,
@@ -33,9 +33,8 @@ struct Touched {
 
 /// The changes of the view at the reader's revision. `at` shows the documents as of it, `shown` what the unit was
 /// shown up to the revision before; the caller then lets `shown` take the answer.
-pub fn delta(at: &dyn Reader, shown: &Shown, changed_keys: &[String]) -> Vec<Change> {
+pub fn delta(at: &dyn Reader, shown: &Shown, touched: &Touched) -> Vec<Change> {
     let model = Model(shown.model.uuid);
-    let touched = touched(model, shown, changed_keys);
     let unit = shown.unit.uuid;
     let Some(doc) = read(at, &model.unit(unit)) else {
         return if touched.removed { vec![Change::Removed] } else { Vec::new() };
@@ -66,18 +65,18 @@ pub fn delta(at: &dyn Reader, shown: &Shown, changed_keys: &[String]) -> Vec<Cha
         changes.push(Change::ApplicationStatus(read(at, &model.application_status(doc.application))));
     }
     changes.extend(touched.actions.iter().map(|id| seen.action(*id)));
-    let heads = relations(&seen, shown, &touched, &mut changes);
-    statuses(&seen, shown, &touched, &heads, &mut changes);
-    ports(&seen, shown, &touched, &mut changes);
+    let heads = relations(&seen, shown, touched, &mut changes);
+    statuses(&seen, shown, touched, &heads, &mut changes);
+    ports(&seen, shown, touched, &mut changes);
     changes
 }
 
-/// Sorts the keys by what of the view they can be about.
-fn touched(model: Model, shown: &Shown, changed_keys: &[String]) -> Touched {
+/// Sorts the keys by what of the view they can be about; none = nothing of it.
+pub fn touched<'k>(shown: &Shown, changed_keys: impl Iterator<Item = &'k str>) -> Option<Touched> {
     let (unit, application) = (shown.unit.uuid, shown.unit.application);
-    let prefix = format!("{}/", model.0);
+    let prefix = format!("{}/", shown.model.uuid);
     let mut touched = Touched::default();
-    for key in changed_keys.iter().filter_map(|key| key.strip_prefix(&prefix)) {
+    for key in changed_keys.filter_map(|key| key.strip_prefix(&prefix)) {
         let (kind, rest) = key.split_once('/').unwrap_or((key, ""));
         let ids: Vec<Uuid> = rest.split('/').map_while(|part| part.parse().ok()).collect();
         let own = ids.first() == Some(&unit);
@@ -101,17 +100,20 @@ fn touched(model: Model, shown: &Shown, changed_keys: &[String]) -> Touched {
                 touched.relations.insert(*relation);
             }
             ("relation-life", [relation]) => drop(touched.relations.insert(*relation)),
-            ("scope", [relation, container, member]) => {
+            // what is new to the unit is sent whole
+            ("scope", [relation, container, member]) if shown.relation(*relation).is_some() => {
                 touched.scopes.insert((*relation, *container, *member));
             }
-            ("bag", [relation, owner]) => drop(touched.bags.insert((*relation, *owner))),
+            ("bag", [relation, owner]) if shown.relation(*relation).is_some() => {
+                touched.bags.insert((*relation, *owner));
+            }
             ("unit-status", [id]) => drop(touched.statuses.insert(*id)),
             ("unit-name", _) => touched.names.extend(rest.parse::<UnitName>().ok()),
             ("ports-on", [_, id]) => drop(touched.ports.insert(*id)),
             _ => {}
         }
     }
-    touched
+    (touched != Touched::default()).then_some(touched)
 }
 
 /// Relations that came, went or changed; then members and bags of those that were there. Answers the heads as they

@@ -109,7 +109,7 @@ pub struct Txn {
     pub none: BTreeMap<String, BTreeSet<String>>,
     pub pages: Vec<Page>,
     /// New documents; none removes.
-    pub writes: BTreeMap<String, Option<String>>,
+    pub writes: BTreeMap<String, Option<Text>>,
 }
 
 /// A precondition of a transaction that no longer holds: which key or set. The caller reads again and retries.
@@ -171,7 +171,7 @@ impl<'r> Draft<'r> {
     pub fn get<T: Document>(&mut self, key: &Key<T>) -> Option<T> {
         if let Some(written) = self.txn.writes.get(key.text()) {
             let value = written.as_ref()?;
-            return Some(serde_json::from_str(value).expect("a draft reads back what it wrote"));
+            return Some(value.parse().expect("a draft reads back what it wrote"));
         }
         let stored = self.reader.get(key.text());
         self.txn.keys.insert(key.text().to_owned(), stored.as_ref().map_or(0, |s| s.revision));
@@ -194,14 +194,13 @@ impl<'r> Draft<'r> {
     }
 
     /// Writes one document. Unconditional by itself; what makes it safe is what was read.
-    pub fn put<T: Serialize>(&mut self, key: &Key<T>, document: &T) {
-        let value = serde_json::to_string(document).expect("documents are plain data");
-        self.txn.writes.insert(key.text().to_owned(), Some(value));
+    pub fn put<T: Document + Serialize>(&mut self, key: &Key<T>, document: &T) {
+        self.txn.writes.insert(key.text().to_owned(), Some(Text::of(document)));
     }
 
     /// Writes a document that never changes once it is there; one that is there already is left alone. Nothing is
     /// recorded: whoever came first wrote the same.
-    pub fn put_once<T: Serialize>(&mut self, key: &Key<T>, document: &T) {
+    pub fn put_once<T: Document + Serialize>(&mut self, key: &Key<T>, document: &T) {
         if self.reader.get(key.text()).is_none() {
             self.put(key, document);
         }
@@ -268,7 +267,7 @@ impl<'r> Draft<'r> {
         // "Nobody else is" costs one range between each two excepted keys, a page one beside its keys.
         let ranges: usize = txn.none.values().map(|except| except.len() + 1).sum();
         let reads = txn.keys.len() + txn.exist.len() + ranges + txn.pages.len();
-        let bytes: usize = txn.writes.iter().map(|(k, v)| k.len() + v.as_ref().map_or(0, String::len)).sum();
+        let bytes: usize = txn.writes.iter().map(|(k, v)| k.len() + v.as_ref().map_or(0, |v| v.len())).sum();
         if reads > READS_MAX {
             return Err(TooLarge(format!("{reads} reads, at most {READS_MAX}")));
         }
@@ -340,7 +339,7 @@ mod tests {
         assert!(txn.keys.is_empty());
         assert_eq!(
             txn.writes,
-            BTreeMap::from([("m/a".to_owned(), Some("10".to_owned())), ("m/b".to_owned(), None)])
+            BTreeMap::from([("m/a".to_owned(), Some(Text::of(&10))), ("m/b".to_owned(), None)])
         );
     }
 

@@ -10,6 +10,8 @@ use crate::unit::local::Local;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Write};
+use std::sync::Arc;
 
 /// One model's keys. `Model(Uuid(0))` holds what belongs to no model: models, tokens, charms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -17,6 +19,9 @@ pub struct Model(pub Uuid);
 
 /// Where documents of no model lie.
 pub const GLOBAL: Model = Model(Uuid(0));
+
+/// Most keys fit: a kind and three uuids, 37 bytes each.
+const KEY_LENGTH: usize = 128;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelDoc {
@@ -233,62 +238,64 @@ pub enum UserRole {
 /// A charm archive that was uploaded: what it declares.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ArchiveDoc {
-    pub charm: Charm,
+    pub charm: Arc<Charm>,
     pub bytes: u64,
 }
 
 impl Model {
-    fn key<T>(&self, rest: String) -> Key<T> {
-        Key::new(format!("{}/{rest}", self.0))
+    fn key<T>(&self, rest: fmt::Arguments<'_>) -> Key<T> {
+        let mut text = String::with_capacity(KEY_LENGTH);
+        write!(text, "{}/{rest}", self.0).expect("a string takes what it is given");
+        Key::new(text)
     }
 
     pub fn model(&self) -> Key<ModelDoc> {
-        self.key("model".into())
+        self.key(format_args!("model"))
     }
     pub fn model_config(&self) -> Key<BTreeMap<String, Value>> {
-        self.key("model-config".into())
+        self.key(format_args!("model-config"))
     }
     pub fn model_life(&self) -> Key<Life> {
-        self.key("model-life".into())
+        self.key(format_args!("model-life"))
     }
     /// Under [`GLOBAL`]: a model's name -> its uuid.
     pub fn model_name(&self, name: &str) -> Key<Uuid> {
-        self.key(format!("model-name/{name}"))
+        self.key(format_args!("model-name/{name}"))
     }
     /// Under [`GLOBAL`].
     pub fn token(&self, sha256: &str) -> Key<Principal> {
-        self.key(format!("token/{sha256}"))
+        self.key(format_args!("token/{sha256}"))
     }
     /// Under [`GLOBAL`]: which token a unit or machine has, to revoke it: entity -> hash.
     pub fn token_of(&self, entity: Uuid) -> Key<String> {
-        self.key(format!("token-of/{entity}"))
+        self.key(format_args!("token-of/{entity}"))
     }
     /// Under [`GLOBAL`].
     pub fn archive(&self, sha256: &str) -> Key<ArchiveDoc> {
-        self.key(format!("archive/{sha256}"))
+        self.key(format_args!("archive/{sha256}"))
     }
 
     /// Next number of a sequence: `machine`, `relation`, `action`, `unit/<application name>`. Kept after removal:
     /// numbers are never reused.
     pub fn sequence(&self, name: &str) -> Key<u64> {
-        self.key(format!("sequence/{name}"))
+        self.key(format_args!("sequence/{name}"))
     }
     pub fn tombstone(&self, id: Uuid) -> Key<TombstoneDoc> {
-        self.key(format!("tombstone/{id}"))
+        self.key(format_args!("tombstone/{id}"))
     }
 
     pub fn machine(&self, id: Uuid) -> Key<MachineDoc> {
-        self.key(format!("machine/{id}"))
+        self.key(format_args!("machine/{id}"))
     }
     pub fn machine_life(&self, id: Uuid) -> Key<Life> {
-        self.key(format!("machine-life/{id}"))
+        self.key(format_args!("machine-life/{id}"))
     }
     pub fn machine_name(&self, name: &str) -> Key<Uuid> {
-        self.key(format!("machine-name/{name}"))
+        self.key(format_args!("machine-name/{name}"))
     }
     /// A machine's units, principals and subordinates.
     pub fn unit_on(&self, machine: Uuid, unit: Uuid) -> Key<()> {
-        self.key(format!("unit-on/{machine}/{unit}"))
+        self.key(format_args!("unit-on/{machine}/{unit}"))
     }
     pub fn units_on(&self, machine: Uuid) -> String {
         format!("{}/unit-on/{machine}/", self.0)
@@ -297,36 +304,36 @@ impl Model {
     /// What one unit of a machine has open, by endpoint; only units with open ports are here, so that a conflict is
     /// found in one page.
     pub fn ports_on(&self, machine: Uuid, unit: Uuid) -> Key<OpenPortsDoc> {
-        self.key(format!("ports-on/{machine}/{unit}"))
+        self.key(format_args!("ports-on/{machine}/{unit}"))
     }
     pub fn all_ports_on(&self, machine: Uuid) -> String {
         format!("{}/ports-on/{machine}/", self.0)
     }
 
     pub fn application(&self, id: Uuid) -> Key<ApplicationDoc> {
-        self.key(format!("application/{id}"))
+        self.key(format_args!("application/{id}"))
     }
     pub fn application_life(&self, id: Uuid) -> Key<Life> {
-        self.key(format!("application-life/{id}"))
+        self.key(format_args!("application-life/{id}"))
     }
     pub fn application_charm(&self, id: Uuid) -> Key<CharmDoc> {
-        self.key(format!("application-charm/{id}"))
+        self.key(format_args!("application-charm/{id}"))
     }
     /// What the user set; defaults belong to the charm.
     pub fn application_config(&self, id: Uuid) -> Key<BTreeMap<String, Value>> {
-        self.key(format!("application-config/{id}"))
+        self.key(format_args!("application-config/{id}"))
     }
     pub fn application_status(&self, id: Uuid) -> Key<StatusDoc> {
-        self.key(format!("application-status/{id}"))
+        self.key(format_args!("application-status/{id}"))
     }
     pub fn application_name(&self, name: &str) -> Key<Uuid> {
-        self.key(format!("application-name/{name}"))
+        self.key(format_args!("application-name/{name}"))
     }
     pub fn leader(&self, application: Uuid) -> Key<GrantDoc> {
-        self.key(format!("leader/{application}"))
+        self.key(format_args!("leader/{application}"))
     }
     pub fn unit_of(&self, application: Uuid, unit: Uuid) -> Key<()> {
-        self.key(format!("unit-of/{application}/{unit}"))
+        self.key(format_args!("unit-of/{application}/{unit}"))
     }
     pub fn units_of(&self, application: Uuid) -> String {
         format!("{}/unit-of/{application}/", self.0)
@@ -334,104 +341,104 @@ impl Model {
     /// A destroyed application with more relations than one transaction removes: the last relation looked at
     /// (design 5, "sideways").
     pub fn reap(&self, application: Uuid) -> Key<String> {
-        self.key(format!("reap/{application}"))
+        self.key(format_args!("reap/{application}"))
     }
     pub fn relation_of(&self, application: Uuid, relation: Uuid) -> Key<()> {
-        self.key(format!("relation-of/{application}/{relation}"))
+        self.key(format_args!("relation-of/{application}/{relation}"))
     }
     pub fn relations_of(&self, application: Uuid) -> String {
         format!("{}/relation-of/{application}/", self.0)
     }
 
     pub fn unit(&self, id: Uuid) -> Key<UnitDoc> {
-        self.key(format!("unit/{id}"))
+        self.key(format_args!("unit/{id}"))
     }
     pub fn unit_life(&self, id: Uuid) -> Key<Life> {
-        self.key(format!("unit-life/{id}"))
+        self.key(format_args!("unit-life/{id}"))
     }
     pub fn unit_name(&self, name: &UnitName) -> Key<Uuid> {
-        self.key(format!("unit-name/{name}"))
+        self.key(format_args!("unit-name/{name}"))
     }
     /// A principal's subordinates.
     pub fn subordinate(&self, principal: Uuid, unit: Uuid) -> Key<()> {
-        self.key(format!("subordinate/{principal}/{unit}"))
+        self.key(format_args!("subordinate/{principal}/{unit}"))
     }
     pub fn subordinates(&self, principal: Uuid) -> String {
         format!("{}/subordinate/{principal}/", self.0)
     }
     /// Workload status, set by the charm.
     pub fn unit_status(&self, id: Uuid) -> Key<StatusDoc> {
-        self.key(format!("unit-status/{id}"))
+        self.key(format_args!("unit-status/{id}"))
     }
     /// Agent status: allocating, executing, idle, error.
     pub fn agent_status(&self, id: Uuid) -> Key<StatusDoc> {
-        self.key(format!("agent-status/{id}"))
+        self.key(format_args!("agent-status/{id}"))
     }
     pub fn workload_version(&self, id: Uuid) -> Key<String> {
-        self.key(format!("workload-version/{id}"))
+        self.key(format_args!("workload-version/{id}"))
     }
     pub fn session(&self, unit: Uuid) -> Key<SessionDoc> {
-        self.key(format!("session/{unit}"))
+        self.key(format_args!("session/{unit}"))
     }
     pub fn replica(&self, unit: Uuid) -> Key<ReplicaDoc> {
-        self.key(format!("replica/{unit}"))
+        self.key(format_args!("replica/{unit}"))
     }
     pub fn resolved(&self, unit: Uuid) -> Key<ResolvedDoc> {
-        self.key(format!("resolved/{unit}"))
+        self.key(format_args!("resolved/{unit}"))
     }
     /// endpoint (or `*`) -> ranges in their text form (`80/tcp`).
     pub fn ports(&self, unit: Uuid) -> Key<BTreeMap<String, BTreeSet<String>>> {
-        self.key(format!("ports/{unit}"))
+        self.key(format_args!("ports/{unit}"))
     }
     pub fn charm_state(&self, unit: Uuid) -> Key<BTreeMap<String, String>> {
-        self.key(format!("charm-state/{unit}"))
+        self.key(format_args!("charm-state/{unit}"))
     }
 
     pub fn relation(&self, id: Uuid) -> Key<RelationDoc> {
-        self.key(format!("relation/{id}"))
+        self.key(format_args!("relation/{id}"))
     }
     pub fn relation_life(&self, id: Uuid) -> Key<Life> {
-        self.key(format!("relation-life/{id}"))
+        self.key(format_args!("relation-life/{id}"))
     }
     /// [`RelationDoc::key_text`] -> the relation.
     pub fn relation_key(&self, ends: &str) -> Key<Uuid> {
-        self.key(format!("relation-key/{ends}"))
+        self.key(format_args!("relation-key/{ends}"))
     }
     /// `container` is the principal's uuid in a container relation, nil in a global one.
     pub fn scope(&self, relation: Uuid, container: Uuid, unit: Uuid) -> Key<ScopeDoc> {
-        self.key(format!("scope/{relation}/{container}/{unit}"))
+        self.key(format_args!("scope/{relation}/{container}/{unit}"))
     }
     pub fn scopes(&self, relation: Uuid) -> String {
         format!("{}/scope/{relation}/", self.0)
     }
     /// Which scopes a unit is in: found without reading every relation.
     pub fn scope_of(&self, unit: Uuid, relation: Uuid) -> Key<()> {
-        self.key(format!("scope-of/{unit}/{relation}"))
+        self.key(format_args!("scope-of/{unit}/{relation}"))
     }
     pub fn scopes_of(&self, unit: Uuid) -> String {
         format!("{}/scope-of/{unit}/", self.0)
     }
     /// `owner` is a unit's or an application's uuid.
     pub fn bag(&self, relation: Uuid, owner: Uuid) -> Key<BagDoc> {
-        self.key(format!("bag/{relation}/{owner}"))
+        self.key(format_args!("bag/{relation}/{owner}"))
     }
     pub fn bags(&self, relation: Uuid) -> String {
         format!("{}/bag/{relation}/", self.0)
     }
     /// Leftovers of a removed relation or unit, for the janitor: the prefix to clear.
     pub fn cleanup(&self, id: Uuid) -> Key<Vec<String>> {
-        self.key(format!("cleanup/{id}"))
+        self.key(format_args!("cleanup/{id}"))
     }
     pub fn cleanups(&self) -> String {
         format!("{}/cleanup/", self.0)
     }
 
     pub fn action(&self, id: u64) -> Key<ActionDoc> {
-        self.key(format!("action/{id:010}"))
+        self.key(format_args!("action/{id:010}"))
     }
     /// Actions of a unit that are not finished; true = its agent has begun it.
     pub fn action_of(&self, unit: Uuid, id: u64) -> Key<bool> {
-        self.key(format!("action-of/{unit}/{id:010}"))
+        self.key(format_args!("action-of/{unit}/{id:010}"))
     }
     pub fn actions_of(&self, unit: Uuid) -> String {
         format!("{}/action-of/{unit}/", self.0)
@@ -439,7 +446,7 @@ impl Model {
 
     /// `hook` and `call` number the line within its unit, so that a line sent twice is stored once.
     pub fn log(&self, unit: Uuid, hook: u64, call: u32) -> Key<LogDoc> {
-        self.key(format!("log/{unit}/{hook:010}/{call:06}"))
+        self.key(format_args!("log/{unit}/{hook:010}/{call:06}"))
     }
     pub fn logs(&self) -> String {
         format!("{}/log/", self.0)

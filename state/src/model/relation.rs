@@ -12,6 +12,7 @@ use crate::charm::{Charm, Endpoint, JUJU_INFO, NoMatch, Role, Scope, Side, endpo
 use crate::life::Life;
 use crate::names::{RelationNumber, Uuid, is_application_name};
 use crate::settings::Bag;
+use std::sync::Arc;
 
 /// Peer endpoints of one charm: a unit leaves them all in one transaction, at most 8 writes each when it is the last
 /// one out, and they are all made in the deploy's.
@@ -22,7 +23,7 @@ struct End {
     id: Uuid,
     application: String,
     endpoint: Option<String>,
-    charm: Charm,
+    charm: Arc<Charm>,
 }
 
 fn split(text: &str) -> Result<(&str, Option<&str>), Refusal> {

@@ -2,6 +2,7 @@
 //! transition and the views after it look at the same few documents again and again.
 
 use serde::de::DeserializeOwned;
+use serde::{Serialize, Serializer};
 use std::any::Any;
 use std::fmt;
 use std::ops::Deref;
@@ -23,6 +24,13 @@ struct Shared {
 pub struct Text(Arc<Shared>);
 
 impl Text {
+    /// The JSON of a document, which is read into its type already.
+    pub fn of<T: Document + Serialize>(document: &T) -> Text {
+        let text = Text::from(serde_json::to_string(document).expect("documents are plain data"));
+        text.0.parsed.set(Box::new(document.clone())).ok();
+        text
+    }
+
     /// The document.
     pub fn parse<T: Document>(&self) -> serde_json::Result<T> {
         if let Some(parsed) = self.0.parsed.get().and_then(|parsed| parsed.downcast_ref::<T>()) {
@@ -54,6 +62,12 @@ impl PartialEq for Text {
 }
 
 impl Eq for Text {}
+
+impl Serialize for Text {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self)
+    }
+}
 
 impl fmt::Debug for Text {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -11,7 +11,7 @@ use super::keys::{
 };
 use super::{application, effective};
 
-pub use super::delta::delta;
+pub use super::delta::{Touched, delta, touched};
 use crate::life::Life;
 use crate::names::{RelationNumber, UnitName, Uuid};
 use crate::unit::snapshot::{

@@ -10,6 +10,7 @@ use crate::settings::Bag;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// A place in a store's history. A bare revision means nothing after a restore.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -45,7 +46,7 @@ pub struct UnitView {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CharmView {
     pub charm: CharmDoc,
-    pub declared: Charm,
+    pub declared: Arc<Charm>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -14,6 +14,10 @@ use tests::sim::session::{self, Totals};
 use tests::sim::shrink::{Shrunk, shrink};
 use tests::sim::system;
 
+/// A third of a schedule is allocation.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const SEEDS: (u64, u64) = (1, 201);
 /// Violations shown one by one.
 const SHOWN: usize = 10;

@@ -9,6 +9,7 @@ use state::unit::snapshot::{
     BagView, CharmView, ModelView, Owner, Position, RelationHead, RelationView, Snapshot, UnitView,
 };
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// Endpoints every revision has unless a script says otherwise.
 const ENDPOINTS: [&str; 3] = ["db", "ring", "cache"];
@@ -78,7 +79,7 @@ pub fn charm(revision: u32, forced: bool, endpoints: &[String]) -> CharmView {
             revision,
             forced,
         },
-        declared: Charm { endpoints: names.iter().map(endpoint).collect(), ..Charm::default() },
+        declared: Arc::new(Charm { endpoints: names.iter().map(endpoint).collect(), ..Charm::default() }),
     }
 }
 

@@ -24,12 +24,12 @@ enum Unsynced {
 #[derive(Clone, Default)]
 struct State {
     /// All that was acknowledged, folded.
-    known: Option<Local>,
+    known: Option<Arc<Local>>,
     /// Being written, and the memory after it; a crash decides whether it was.
-    trying: Option<(Vec<Event>, Local)>,
-    view: Option<Snapshot>,
+    trying: Option<(Arc<[Event]>, Arc<Local>)>,
+    view: Option<Arc<Snapshot>>,
     /// The view as it was kept before that one: a cache is not synced.
-    older_view: Option<Snapshot>,
+    older_view: Option<Arc<Snapshot>>,
     files: BTreeMap<String, Vec<u8>>,
     unsynced: Option<Unsynced>,
     /// Hooks have run here: a folder without memory is not a new one.
@@ -117,7 +117,7 @@ impl Disk {
     }
 
     /// What an agent finds when it starts.
-    pub async fn open(&self) -> Result<(SimMemory, Local, Option<Snapshot>), DiskFailed> {
+    pub async fn open(&self) -> Result<(SimMemory, Local, Option<Arc<Snapshot>>), DiskFailed> {
         self.world.pause().await;
         let (memory, mut local, view) = if self.world.mix().bytes > 0 {
             self.open_bytes().await?
@@ -126,7 +126,7 @@ impl Disk {
             let (local, view) = self.open_typed();
             (SimMemory::Typed(self.clone()), local, view)
         };
-        self.state().known = Some(local.clone());
+        self.state().known = Some(Arc::new(local.clone()));
         let harmed = std::mem::take(&mut self.state().harmed);
         let (folder, found) = (self.at.folder, Box::new(local.clone()));
         self.world.note(if harmed {
@@ -169,7 +169,7 @@ impl Disk {
         local
     }
 
-    fn open_typed(&self) -> (Local, Option<Snapshot>) {
+    fn open_typed(&self) -> (Local, Option<Arc<Snapshot>>) {
         let survived = self.world.hits(500);
         let (known, trying, view) = {
             let mut state = self.state();
@@ -181,13 +181,13 @@ impl Disk {
                 if !self.world.mix().has(Mutant::AcknowledgesBeforeSync) {
                     self.world.note(Fact::Recorded { folder: self.at.folder, of: self.at.unit, events });
                 }
-                (after, view)
+                (Arc::unwrap_or_clone(after), view)
             }
-            None => (known.unwrap_or_else(|| self.fresh()), view),
+            None => (known.map_or_else(|| self.fresh(), Arc::unwrap_or_clone), view),
         }
     }
 
-    async fn open_bytes(&self) -> Result<(SimMemory, Local, Option<Snapshot>), DiskFailed> {
+    async fn open_bytes(&self) -> Result<(SimMemory, Local, Option<Arc<Snapshot>>), DiskFailed> {
         self.settle_unsynced();
         let found = journal::load(self).await?;
         let (local, index, fresh) = match found {
@@ -204,13 +204,13 @@ impl Disk {
         };
         let trying = self.state().trying.take();
         if let Some((events, after)) = trying
-            && after == local
+            && *after == local
         {
             self.world.note(Fact::Recorded { folder: self.at.folder, of: self.at.unit, events });
         }
         let journal = Journal::begin(self.clone(), index, &local, fresh).await?;
         let view = agent::view_cache::ViewCache::load(self).await;
-        Ok((SimMemory::Bytes(self.clone(), journal), local, view))
+        Ok((SimMemory::Bytes(self.clone(), journal), local, view.map(Arc::new)))
     }
 
     /// The write that a crash cut: all of it, a part of it or nothing.
@@ -252,7 +252,7 @@ impl Disk {
         Ok(())
     }
 
-    fn acknowledge(&self, events: Vec<Event>, after: Local) {
+    fn acknowledge(&self, events: Arc<[Event]>, after: Arc<Local>) {
         let mut state = self.state();
         state.trying = None;
         state.known = Some(after);
@@ -261,39 +261,36 @@ impl Disk {
         self.world.note(Fact::Recorded { folder: self.at.folder, of: self.at.unit, events });
     }
 
-    async fn append_typed(&self, events: &[Event], after: &Local) -> Result<(), DiskFailed> {
+    async fn append_typed(&self, events: &[Event], after: &Arc<Local>) -> Result<(), DiskFailed> {
         let mix = self.world.mix();
+        let events: Arc<[Event]> = events.into();
         if mix.has(Mutant::AcknowledgesBeforeSync) {
-            let synced = self.state().trying.replace((events.to_vec(), after.clone()));
+            let synced = self.state().trying.replace((events.clone(), after.clone()));
             if let Some((_, after)) = synced {
                 self.state().known = Some(after);
             }
-            self.world.note(Fact::Recorded {
-                folder: self.at.folder,
-                of: self.at.unit,
-                events: events.to_vec(),
-            });
+            self.world.note(Fact::Recorded { folder: self.at.folder, of: self.at.unit, events });
             self.world.pause().await;
             return Ok(());
         }
         self.world.pause().await;
         self.full()?;
         if mix.has(Mutant::SavesInTwoSteps) {
-            self.save_half(events);
+            self.save_half(&events);
         } else {
-            self.state().trying = Some((events.to_vec(), after.clone()));
+            self.state().trying = Some((events.clone(), after.clone()));
         }
         self.world.pause().await;
         if self.world.strikes(mix.sync_fails) {
             if mix.has(Mutant::FailedSyncIsTaken) {
                 self.state().trying = None;
                 let (folder, of) = (self.at.folder, self.at.unit);
-                self.world.note(Fact::Recorded { folder, of, events: events.to_vec() });
+                self.world.note(Fact::Recorded { folder, of, events });
                 return Ok(());
             }
             return Err(DiskFailed("the sync failed".to_owned()));
         }
-        self.acknowledge(events.to_vec(), after.clone());
+        self.acknowledge(events, after.clone());
         self.world.pause().await;
         Ok(())
     }
@@ -310,9 +307,10 @@ impl Disk {
         };
         let half: Vec<Event> = events.iter().map(half).collect();
         let mut state = self.state();
-        let mut after = state.known.clone().unwrap_or_else(|| Local::new(self.at.unit, self.at.name.clone()));
+        let known = state.known.as_deref().cloned();
+        let mut after = known.unwrap_or_else(|| Local::new(self.at.unit, self.at.name.clone()));
         half.iter().for_each(|event| after.apply(event));
-        state.trying = Some((half, after));
+        state.trying = Some((half.into(), Arc::new(after)));
     }
 }
 
@@ -355,20 +353,21 @@ pub enum SimMemory {
 }
 
 impl Memory for SimMemory {
-    async fn append(&self, events: &[Event], after: &Local) -> Result<(), DiskFailed> {
+    async fn append(&self, events: &[Event], after: &Arc<Local>) -> Result<(), DiskFailed> {
         match self {
             SimMemory::Typed(disk) => disk.append_typed(events, after).await,
             SimMemory::Bytes(disk, journal) => {
-                disk.state().trying = Some((events.to_vec(), after.clone()));
+                let shared: Arc<[Event]> = events.into();
+                disk.state().trying = Some((shared.clone(), after.clone()));
                 journal.append(events, after).await?;
-                disk.acknowledge(events.to_vec(), after.clone());
+                disk.acknowledge(shared, after.clone());
                 disk.world.pause().await;
                 Ok(())
             }
         }
     }
 
-    async fn keep_view(&self, view: &Snapshot) {
+    async fn keep_view(&self, view: &Arc<Snapshot>) {
         match self {
             SimMemory::Typed(disk) => {
                 disk.world.pause().await;

@@ -14,6 +14,7 @@ use state::charm::Charm;
 use state::life::Life;
 use state::model::draft::{Draft, Reader, Revision, Stored, Txn};
 use state::model::keys::{BagDoc, last_id};
+use state::model::text::Text;
 use state::names::Uuid;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -76,7 +77,7 @@ impl SimStore {
             txn = Txn { writes: txn.writes, keys: txn.keys, ..Txn::default() };
         }
         if self.has(Mutant::LifeGoesBack) && self.world.hits(200) {
-            let alive = serde_json::to_string(&Life::Alive).expect("plain data");
+            let alive = Text::of(&Life::Alive);
             let lives =
                 txn.writes.iter_mut().filter(|(key, value)| key.contains("/unit-life/") && value.is_some());
             lives.for_each(|(_, value)| *value = Some(alive.clone()));
@@ -103,7 +104,7 @@ impl SimStore {
             {
                 let mut same: BagDoc = before.value.parse().expect("documents are what was written");
                 same.counter += 1;
-                *value = Some(serde_json::to_string(&same).expect("plain data"));
+                *value = Some(Text::of(&same));
             }
         }
         txn

@@ -178,12 +178,12 @@ fn write(transaction: &Transaction<'_>, txn: &Txn, revision: Revision) -> rusqli
         let before: Option<(i64, String)> =
             get.query_row([key], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
         match value {
-            Some(value) => put.execute(params![key, revision as i64, value])?,
+            Some(value) => put.execute(params![key, revision as i64, &**value])?,
             None if before.is_none() => continue,
             None => remove.execute([key])?,
         };
         let (revision_before, value_before) = before.unzip();
-        log.execute(params![revision as i64, key, value, revision_before, value_before])?;
+        log.execute(params![revision as i64, key, value.as_deref(), revision_before, value_before])?;
         changed = true;
     }
     Ok(changed)

@@ -136,7 +136,9 @@ impl World {
                 changed.push(key.clone());
             }
             match value {
-                Some(value) => drop(self.documents.map.insert(key, (self.documents.revision, value))),
+                Some(value) => {
+                    drop(self.documents.map.insert(key, (self.documents.revision, value.to_string())))
+                }
                 None => drop(self.documents.map.remove(&key)),
             }
         }
@@ -167,7 +169,8 @@ impl World {
         let at = self.documents.clone();
         let position = Position { history: Uuid(0), revision: at.revision() };
         for (id, (snapshot, shown)) in &mut self.watched {
-            let changes = view::delta(&at, shown, changed);
+            let touched = view::touched(shown, changed.iter().map(String::as_str));
+            let changes = touched.map_or_else(Vec::new, |touched| view::delta(&at, shown, &touched));
             shown.take(&changes);
             for change in &changes {
                 let before = snapshot.clone();

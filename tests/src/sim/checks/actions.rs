@@ -17,7 +17,7 @@ impl Check for Actions {
 
     fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
         let Fact::Recorded { folder: unit, events, .. } = fact else { return };
-        for event in events {
+        for event in events.iter() {
             let Event::Began(run) = event else { continue };
             if let Operation::Action { id, .. } = run.operation
                 && !self.0.insert((*unit, id))

@@ -22,7 +22,7 @@ impl Check for Lives {
     }
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
-        for change in &commit.changes.entries {
+        for change in commit.changes.entries.iter() {
             if !place(&change.key).0.ends_with("-life") {
                 continue;
             }

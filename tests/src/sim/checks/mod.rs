@@ -29,6 +29,7 @@ use state::unit::record::Record;
 use state::unit::resolve::Cause;
 use state::unit::snapshot::Snapshot;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// Something that happened beside the store. A unit's journal is that of a folder: a unit whose folder was copied has
 /// two.
@@ -38,7 +39,7 @@ pub enum Fact {
     Recorded {
         folder: Uuid,
         of: Uuid,
-        events: Vec<Event>,
+        events: Arc<[Event]>,
     },
     /// An agent starts and finds this.
     Loaded {
@@ -103,8 +104,8 @@ pub struct Agent {
     pub unit: Uuid,
     pub folder: Uuid,
     pub name: UnitName,
-    pub local: Local,
-    pub view: Option<Snapshot>,
+    pub local: Arc<Local>,
+    pub view: Option<Arc<Snapshot>>,
     /// What it waits for.
     pub waits: Vec<Cause>,
 }
@@ -199,7 +200,7 @@ impl Checks {
                 self.ask(|check, _| check.copy(*folder, *copy));
             }
             Fact::Recorded { folder, events, .. } => {
-                for event in events {
+                for event in events.iter() {
                     self.event(*folder, event);
                 }
             }

@@ -23,7 +23,7 @@ impl Check for Once {
 
     fn see(&mut self, fact: &Fact, _found: &mut Vec<String>) {
         let Fact::Recorded { of, events, .. } = fact else { return };
-        for event in events {
+        for event in events.iter() {
             if let Event::Finished(record) = event {
                 self.journaled.entry((*of, record.sequence)).or_default().insert(record.digest());
                 if record.operation == Operation::Restate {
@@ -40,7 +40,7 @@ impl Check for Once {
     }
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
-        for change in &commit.changes.entries {
+        for change in commit.changes.entries.iter() {
             let ("replica", unit) = place(&change.key) else { continue };
             let Some(stored) = commit.reader.get(&change.key) else { continue };
             let unit: Uuid = unit.parse().expect("a replica's key ends in a uuid");

@@ -46,7 +46,7 @@ impl Check for Views {
             let Some(whole) = view::full(end.reader, end.model, agent.unit) else { continue };
             let mut whole = Snapshot::from_full(whole.delta).expect("a full view is complete");
             whole.position = shown.position;
-            if whole != *shown {
+            if whole != **shown {
                 found.push(format!("{} sees {}", agent.name, difference(shown, &whole)));
             }
         }
