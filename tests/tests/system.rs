@@ -58,6 +58,7 @@ fn a_failing_hook_says_so_and_rests_until_it_is_resolved() {
     });
     let why = host.ok(&["why", "broken/0"]);
     assert!(why.contains("install") && why.contains("pintle resolved"), "{why}");
+    assert!(why.contains("exit status 1: broken: install fails as asked"), "{why}");
     host.ok(&["resolved", "broken/0"]);
     host.until("install ran again", |host| (hooks(host, "broken/0").len() >= 2).then_some(()));
     host.until("and failed again", |host| {
@@ -345,6 +346,23 @@ fn a_models_proxies_reach_its_next_hook_and_action() {
     host.ok(&["run", "hello/0", "greet"]);
     assert_eq!(variables("greet"), none_set);
     assert_eq!(host.agent_pid("hello/0"), Some(agent), "it was not started again");
+}
+
+#[test]
+fn up_fails_at_once_when_its_port_is_taken_and_leaves_nothing() {
+    let host = scene();
+    host.ok(&["down"]);
+    let file = fs::read_to_string(host.dir.join("client.yaml")).expect("it stays");
+    let address = file.lines().find_map(|line| line.strip_prefix("controller: ")).expect("an address");
+    let stranger = std::net::TcpListener::bind(address).expect("it is free while all is down");
+    let begun = std::time::Instant::now();
+    let said = host.refused(&["up"]);
+    // not the minute that a controller which does not answer is waited for
+    assert!(begun.elapsed() < std::time::Duration::from_secs(30), "{:?}", begun.elapsed());
+    assert!(said.contains(&format!("{address} is in use by another program")), "{said}");
+    assert!(host.processes().is_empty(), "{:#?}", host.processes());
+    drop(stranger);
+    host.ok(&["up"]);
 }
 
 #[test]
