@@ -231,11 +231,15 @@ pub fn statuses(
     let workload = read(reader, &model.unit_status(id)).map(told).unwrap_or_default();
     let agent = read(reader, &model.agent_status(id)).map(told).unwrap_or_default();
     if reader.get(model.session(id).text()).is_none() {
-        let mut agent = StatusInfo { current: "allocating".to_owned(), ..agent };
+        let agent = StatusInfo { current: "allocating".to_owned(), ..agent };
         if machine_agent(reader, roll, doc.machine) == MachineAgent::Lost {
             let machine = read(reader, &model.machine(doc.machine)).map_or(String::new(), |doc| doc.name);
-            agent.message = format!("machine {machine}: {SILENT}");
-            agent.since_ms = Some(roll.silent_since_ms(doc.machine));
+            let (message, since_ms) =
+                (format!("machine {machine}: {SILENT}"), Some(roll.silent_since_ms(doc.machine)));
+            return (
+                StatusInfo { message: message.clone(), since_ms, ..workload },
+                StatusInfo { message, since_ms, ..agent },
+            );
         }
         return (workload, agent);
     }

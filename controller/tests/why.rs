@@ -166,7 +166,12 @@ async fn a_machine_agent_is_late_and_then_lost_by_its_silence_alone_and_who_wait
     };
     let shown = async || {
         let status = story.admin.status("dev").await.expect("the model is there");
-        let unit = status.applications["web"].units.values().next().expect("one unit").agent.clone();
+        let unit = status.applications["web"].units.values().next().expect("one unit").clone();
+        if unit.agent.message.starts_with("machine") {
+            let shown = (unit.workload.message.clone(), unit.workload.since_ms);
+            assert_eq!(shown, (unit.agent.message.clone(), unit.agent.since_ms), "people see the workload's");
+        }
+        let unit = unit.agent;
         let agent = status.machines["0"].agent.clone();
         ((agent.current, agent.since_ms), (unit.current, unit.message, unit.since_ms))
     };
