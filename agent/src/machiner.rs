@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
+use tokio::time::MissedTickBehavior;
 
 const RETRY_FIRST: Duration = Duration::from_millis(200);
 const RETRY_MAX: Duration = Duration::from_secs(5);
@@ -24,6 +25,9 @@ const RESTART_MAX: Duration = Duration::from_secs(30);
 const GREW_UP: Duration = Duration::from_secs(60);
 /// How often an agent that an earlier machine agent started, no child of ours, is looked at.
 const ADOPTED_LOOK: Duration = Duration::from_millis(500);
+
+/// Between two signs of life: the controller calls this agent late when three of them did not come.
+const HERE_EVERY: Duration = Duration::from_millis(api::HEARTBEAT_MS);
 
 /// How the loop ended.
 #[derive(Debug)]
@@ -99,6 +103,8 @@ impl<A: MachineApi> Machiner<A> {
 
     async fn follow(&self, mut watch: A::Watch) -> Result<End, ApiError> {
         let mut view = None;
+        let mut here = tokio::time::interval(HERE_EVERY);
+        here.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             // not done yet, for whatever reason: looked at again
             let again = self.tend(view.as_ref()).await;
@@ -113,6 +119,10 @@ impl<A: MachineApi> Machiner<A> {
                     MachineShown::Heartbeat(_) => {}
                 },
                 () = self.ended.notified() => {}
+                _ = here.tick() => {
+                    // one that is lost is made good by the next; an outage ends the watch
+                    self.api.here().await.ok();
+                }
                 () = tokio::time::sleep(RETRY_FIRST), if again => {}
             }
         }

@@ -15,7 +15,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use nix::sys::stat::{Mode, umask};
 use notify::Watcher;
 use state::names::UnitName;
-use state::unit::environment::Surroundings;
+use state::unit::environment::{KUBERNETES, Surroundings};
 use state::unit::local::{Local, Step};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -154,6 +154,10 @@ async fn unit(dir: PathBuf) -> Result<ExitCode> {
         api_addresses: config.controllers.clone(),
         version: api::JUJU_VERSION.to_owned(),
         path: std::env::var("PATH").unwrap_or_default(),
+        kubernetes: KUBERNETES
+            .iter()
+            .filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)))
+            .collect(),
         ..Surroundings::default()
     };
     let charms = RealCharms::new(folder.clone(), around, calls, gate);

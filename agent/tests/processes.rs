@@ -32,7 +32,12 @@ fn context() -> HookContext {
         unit: "web/0".parse().unwrap(),
         id: String::new(),
         cause: hook::Cause::Hook("install".into()),
-        model: hook::Model { name: "dev".into(), uuid: Uuid(1), kubernetes: false },
+        model: hook::Model {
+            name: "dev".into(),
+            uuid: Uuid(1),
+            kubernetes: false,
+            proxies: Default::default(),
+        },
         leader: false,
         relations: Default::default(),
         config: Default::default(),
@@ -114,8 +119,6 @@ fn adopter(unit: &Path) -> RealCharms {
         version: String::new(),
         cloud_api_version: String::new(),
         path: String::new(),
-        legacy_proxy: Default::default(),
-        charm_proxy: Default::default(),
         kubernetes: Vec::new(),
     };
     let (_, calls) = mpsc::channel(1);

@@ -312,6 +312,9 @@ impl MachineApi for Client {
     async fn remove_unit(&self, unit: Uuid) -> Result<(), ApiError> {
         self.call(Route::RemoveDeadUnit, "", &routes::Id { id: unit }).await
     }
+    async fn here(&self) -> Result<(), ApiError> {
+        self.call(Route::Here, "", &()).await
+    }
     async fn machine_dead(&self) -> Result<(), ApiError> {
         self.call(Route::MachineDead, "", &()).await
     }

@@ -60,6 +60,9 @@ pub trait MachineApi {
     fn set_token(&self, unit: Uuid, token: &str) -> impl Future<Output = Result<(), ApiError>> + Send;
     /// Removes a Dead unit after its recall, or a Dying one that was never deployed (spec F.2). Twice is once.
     fn remove_unit(&self, unit: Uuid) -> impl Future<Output = Result<(), ApiError>> + Send;
+    /// This agent is at work: said every [`crate::HEARTBEAT_MS`]. An open stream does not say it, since that of a
+    /// stopped process stays open.
+    fn here(&self) -> impl Future<Output = Result<(), ApiError>> + Send;
     /// This Dying machine has no units left.
     fn machine_dead(&self) -> impl Future<Output = Result<(), ApiError>> + Send;
 }

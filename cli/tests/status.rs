@@ -89,6 +89,16 @@ fn a_charms_message_cannot_move_the_cursor() {
 }
 
 #[test]
+fn a_machine_whose_agent_is_silent_says_that_and_not_that_it_runs() {
+    let mut status = sample();
+    let machine = status.machines.get_mut("0").expect("the sample has one");
+    machine.agent = info("down", "agent is not communicating with the controller");
+    let text = page(&status, &Zone::new(true), false);
+    let row = text.lines().last().expect("machines come last");
+    assert!(row.ends_with("  agent is not communicating with the controller"), "{row}");
+}
+
+#[test]
 fn a_filter_keeps_what_it_names_and_what_that_needs() {
     let keeps = |filters: &[&str]| {
         let mut status = sample();

@@ -61,6 +61,16 @@ async fn a_task_that_goes_on_is_shown_as_it_is_or_waited_for() {
 }
 
 #[tokio::test(flavor = "current_thread")]
+async fn what_is_not_there_is_called_what_it_was_asked_for() {
+    let refuses = [("999".to_owned(), "action 999 not found".to_owned())].into();
+    let at = session(Fake { refuses, ..Fake::default() });
+    for (verb, told) in [("show-operation", "operation 999 not found"), ("show-task", "task 999 not found")] {
+        let failure = does(&[verb, "999"], &at, None).await.expect_err("it is unknown");
+        assert_eq!((failure.message.as_str(), failure.code), (told, 1));
+    }
+}
+
+#[tokio::test(flavor = "current_thread")]
 async fn operations_are_a_table_that_can_be_narrowed() {
     let at = session(Fake { task: Some(sample_task()), ..Fake::default() });
     does(&["operations", "--utc"], &at, None).await.expect("listed");

@@ -6,7 +6,7 @@ mod common;
 use api::operator::{LogLine, LogPage};
 use clap::Parser;
 use cli::arguments::{Arguments, Verb};
-use cli::commands::{add_unit, config, debug_log, deploy, remove_unit, run};
+use cli::commands::{add_unit, config, debug_log, deploy, remove_unit, run, why};
 use cli::failure::Failure;
 use cli::last_write::LastWrites;
 use cli::output::Output;
@@ -31,6 +31,7 @@ async fn does(words: &[&str], at: &Session<Fake>) -> Result<(), Failure> {
         Verb::AddUnit(args) => add_unit::run(&args, at).await,
         Verb::Config(args) => config::run(&args, at).await,
         Verb::DebugLog(args) => debug_log::run(&args, at).await,
+        Verb::Why(args) => why::run(&args, at).await,
         Verb::RemoveUnit(args) => remove_unit::run(&args, at).await,
         verb => panic!("{verb:?} is not tried here"),
     }
@@ -109,6 +110,39 @@ async fn an_unknown_unit_is_exit_code_0_with_nothing_on_stdout() {
     let (stdout, stderr) = at.output.said();
     assert_eq!(stdout, "");
     assert_eq!(stderr, "Operation failed to schedule any tasks:\nunit \"ledger/9\" not found\n");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn an_action_in_an_unknown_model_is_an_error() {
+    let at = Session { model: "nosuch".to_owned(), ..ledger(None) };
+    let failure = does(&["run", "ledger/9", "post"], &at).await.expect_err("no such model");
+    assert_eq!(failure.code, 1);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn why_tells_of_those_that_are_there_and_names_all_that_are_not() {
+    let unknown = |name: &str| (name.to_owned(), format!("unit {name:?} not found"));
+    let at = session(Fake { refuses: [unknown("a/9"), unknown("c/9")].into(), ..Fake::default() });
+    let failure = does(&["why", "a/9", "b/0", "c/9", "d/0"], &at).await.expect_err("two are unknown");
+    assert_eq!(failure.text(), "ERROR unit \"a/9\" not found\n      unit \"c/9\" not found\n");
+    assert_eq!(failure.code, 1);
+    let told = "b/0: alive, idle\n  waits for nothing\nd/0: alive, idle\n  waits for nothing\n";
+    assert_eq!(at.output.said().0, told);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_flag_that_chooses_from_a_store_is_said_to_have_no_effect() {
+    let folder = tempfile::tempdir().expect("a folder");
+    charm(folder.path(), "name: web\nsummary: s\ndescription: d\n");
+    let at = session(Fake::default());
+    let path = folder.path().to_str().expect("text");
+    does(&["deploy", path, "--channel", "edge", "--revision", "3", "--dry-run"], &at)
+        .await
+        .expect("it deploys");
+    let said = at.output.said().1;
+    for flag in ["--channel", "--revision"] {
+        assert!(said.contains(&format!("WARNING {flag} has no effect")), "{said}");
+    }
 }
 
 #[tokio::test(flavor = "current_thread")]

@@ -25,9 +25,12 @@ pub fn callers(route: Route) -> Callers {
         Route::Attach | Route::Commit | Route::Report | Route::Claim | Route::WatchUnit | Route::Archive => {
             Callers::Unit
         }
-        Route::WatchMachine | Route::Fate | Route::UnitToken | Route::RemoveDeadUnit | Route::MachineDead => {
-            Callers::Machine
-        }
+        Route::WatchMachine
+        | Route::Fate
+        | Route::UnitToken
+        | Route::RemoveDeadUnit
+        | Route::Here
+        | Route::MachineDead => Callers::Machine,
         Route::About
         | Route::OpenApi
         | Route::Models

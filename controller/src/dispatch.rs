@@ -62,6 +62,7 @@ pub async fn answer<S: Store, O: Outside>(
             json(&s.set_token(token.id, &token.token).await?)
         }
         Route::RemoveDeadUnit => json(&MachineApi::remove_unit(s, parsed::<routes::Id>(&body)?.id).await?),
+        Route::Here => json(&s.here().await?),
         Route::MachineDead => json(&s.machine_dead().await?),
         Route::About => json(&s.about().await?),
         Route::OpenApi => json(&openapi::document()),

@@ -1,7 +1,7 @@
 //! What is done at the centre: the handlers of the API over the store port, and the server in front of them.
 //!
 //! Reading order: `session` (who calls, and how a transition is run for it), the three `*_handlers`, `watches`;
-//! then what they use: `authority`, `leases`, `presence`, `status`, `why`, `log`, `janitor`, `tokens`. All of these run without a
+//! then what they use: `authority`, `leases`, `presence`, `status`, `why` (with `owed` and `written`), `log`, `janitor`, `tokens`. All of these run without a
 //! runtime, so that the simulator drives them (design 14). `host`, `installation`, `server` and `dispatch` are the real thing.
 
 pub mod authority;
@@ -15,6 +15,7 @@ mod machine_handlers;
 pub mod openapi;
 mod operator_handlers;
 pub mod outside;
+mod owed;
 pub mod presence;
 pub mod server;
 pub mod session;
@@ -24,6 +25,7 @@ pub mod tokens;
 mod unit_handlers;
 pub mod watches;
 pub mod why;
+mod written;
 
 pub use outside::Outside;
 pub use session::{Controller, Session};

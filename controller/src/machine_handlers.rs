@@ -75,6 +75,10 @@ impl<S: Store, O: Outside> MachineApi for Session<S, O> {
         Ok(())
     }
 
+    async fn here(&self) -> Result<(), ApiError> {
+        self.machine(Route::Here).map(|_| ())
+    }
+
     async fn machine_dead(&self) -> Result<(), ApiError> {
         let (model, machine) = self.machine(Route::MachineDead)?;
         self.controller.run(move |draft| machine::set_dead(draft, model, machine)).await?;

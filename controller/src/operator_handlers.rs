@@ -342,10 +342,7 @@ impl<S: Store, O: Outside> OperatorApi for Session<S, O> {
     }
 
     async fn status(&self, model: &str) -> Result<Status, ApiError> {
-        let (roll, now_ms) = (
-            self.controller.presence.roll(self.controller.outside.monotonic_ms()),
-            self.controller.outside.wall_ms(),
-        );
+        let (roll, now_ms) = (self.controller.roll(), self.controller.outside.wall_ms());
         let history = self.controller.store.history();
         let status = self.view(Route::Status, model, move |reader, model| {
             let position = Position { history, revision: reader.revision() };
@@ -369,10 +366,13 @@ impl<S: Store, O: Outside> OperatorApi for Session<S, O> {
     }
 
     async fn why(&self, model: &str, entity: &str) -> Result<Why, ApiError> {
-        let roll = self.controller.presence.roll(self.controller.outside.monotonic_ms());
+        let roll = self.controller.roll();
         let (entity, now_ms) = (entity.to_owned(), self.controller.outside.wall_ms());
-        self.view(Route::Why, model, move |reader, model| why::of(reader, model, &roll, &entity, now_ms))
-            .await
+        let written = self.controller.written.clone();
+        let why = self.view(Route::Why, model, move |reader, model| {
+            why::of(reader, model, (&roll, &written), &entity, now_ms)
+        });
+        why.await
     }
 
     async fn resolved(&self, model: &str, unit: &str, retry: bool) -> Result<Changed, ApiError> {
@@ -496,6 +496,8 @@ impl<S: Store, O: Outside> OperatorApi for Session<S, O> {
             Ok(())
         };
         self.controller.run(transition).await?;
+        // from here on its agent has the full time to come
+        self.controller.presence.saw(machine, self.controller.outside.monotonic_ms());
         Ok(())
     }
 

@@ -1,12 +1,15 @@
-//! Who is there: an agent whose stream takes what it is sent (design 9). In memory only; after a start of the
-//! controller everybody has the full time to come back.
+//! Who is there: an agent that asks for something all the time (spec/uniter.md F.4). A unit's claims leadership every
+//! 15 s, a machine's says that it is here every 5 s; an open stream alone says nothing. In memory only; after a start
+//! of the controller everybody has the full time to come back.
 
 use state::names::Uuid;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-/// An agent that was silent so long is shown as lost: four heartbeat periods of its reader.
-pub const LOST_AFTER_MS: u64 = 4 * api::WATCH_SILENCE_MS;
+/// An agent of a machine that was silent for longer is late: three of its signs of life did not come.
+pub const LATE_AFTER_MS: u64 = 3 * api::HEARTBEAT_MS;
+/// An agent that was silent for longer is shown as lost: four times of being late.
+pub const LOST_AFTER_MS: u64 = 4 * LATE_AFTER_MS;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
@@ -35,6 +38,7 @@ pub struct Presence {
 /// Presence of everybody at one moment.
 pub struct Roll {
     now_ms: u64,
+    wall_ms: i64,
     started_ms: u64,
     seen: BTreeMap<Uuid, Seen>,
 }
@@ -77,8 +81,9 @@ impl Presence {
         self.seen().remove(&agent);
     }
 
-    pub fn roll(&self, now_ms: u64) -> Roll {
-        Roll { now_ms, started_ms: self.started_ms, seen: self.seen().clone() }
+    /// At this moment, by the monotonic and by the wall clock.
+    pub fn roll(&self, now_ms: u64, wall_ms: i64) -> Roll {
+        Roll { now_ms, wall_ms, started_ms: self.started_ms, seen: self.seen().clone() }
     }
 
     fn seen(&self) -> std::sync::MutexGuard<'_, BTreeMap<Uuid, Seen>> {
@@ -101,10 +106,24 @@ impl Drop for Stream {
 }
 
 impl Roll {
+    fn silence_ms(&self, agent: Uuid) -> u64 {
+        let last_ms = self.seen.get(&agent).map_or(self.started_ms, |seen| seen.last_ms);
+        self.now_ms.saturating_sub(last_ms)
+    }
+
+    /// When it was last heard of, by the wall clock; when the controller started if it was not since.
+    pub fn silent_since_ms(&self, agent: Uuid) -> i64 {
+        self.wall_ms - i64::try_from(self.silence_ms(agent)).unwrap_or(self.wall_ms)
+    }
+
+    /// Silent for longer than [`LATE_AFTER_MS`].
+    pub fn is_late(&self, agent: Uuid) -> bool {
+        self.silence_ms(agent) > LATE_AFTER_MS
+    }
+
     /// Silent for longer than [`LOST_AFTER_MS`].
     pub fn is_lost(&self, agent: Uuid) -> bool {
-        let last_ms = self.seen.get(&agent).map_or(self.started_ms, |seen| seen.last_ms);
-        self.now_ms.saturating_sub(last_ms) > LOST_AFTER_MS
+        self.silence_ms(agent) > LOST_AFTER_MS
     }
 
     pub fn executing(&self, agent: Uuid) -> Option<&Executing> {
@@ -117,14 +136,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_agent_is_lost_after_sixty_silent_seconds_and_never_before() {
+    fn an_agent_is_late_after_fifteen_silent_seconds_and_lost_after_sixty_and_never_before() {
         let presence = Presence::new(1_000);
         let (here, never) = (Uuid(1), Uuid(2));
         presence.saw(here, 30_000);
-        assert!(!presence.roll(90_000).is_lost(here));
-        assert!(presence.roll(90_001).is_lost(here));
-        assert!(!presence.roll(61_000).is_lost(never), "the controller itself has just started");
-        assert!(presence.roll(61_001).is_lost(never));
+        let roll = |now_ms: u64| presence.roll(now_ms, 1_700_000_000_000 + now_ms as i64);
+        assert!(!roll(45_000).is_late(here));
+        assert!(roll(45_001).is_late(here));
+        assert!(!roll(90_000).is_lost(here));
+        assert!(roll(90_001).is_lost(here));
+        assert_eq!(roll(90_001).silent_since_ms(here), 1_700_000_030_000);
+        assert!(!roll(61_000).is_lost(never), "the controller itself has just started");
+        assert!(roll(61_001).is_lost(never));
+        assert_eq!(roll(61_001).silent_since_ms(never), 1_700_000_001_000, "since it started");
     }
 
     #[test]
@@ -134,9 +158,9 @@ mod tests {
         let executing = |run| Some(Executing { run, what: what.clone(), since_ms: 5 });
         presence.executes(agent, executing(4), 1_000);
         presence.executed(agent, 4);
-        assert_eq!(presence.roll(1_000).executing(agent), None);
+        assert_eq!(presence.roll(1_000, 0).executing(agent), None);
         presence.executes(agent, executing(5), 1_000);
         presence.executed(agent, 4);
-        assert_eq!(presence.roll(1_000).executing(agent), executing(5).as_ref());
+        assert_eq!(presence.roll(1_000, 0).executing(agent), executing(5).as_ref());
     }
 }

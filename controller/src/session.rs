@@ -3,9 +3,10 @@
 use crate::authority::{self, unauthorised};
 use crate::leases::Leases;
 use crate::outside::Outside;
-use crate::presence::Presence;
+use crate::presence::{Presence, Roll};
 use crate::store::{self, Failure, RunError, Store};
 use crate::tokens;
+use crate::written::Written;
 use api::error::{ApiError, ErrorCode};
 use api::routes::Route;
 use state::model::draft::{Draft, Reader};
@@ -25,6 +26,7 @@ pub struct Controller<S, O> {
     /// Its uuid: the name in its certificate.
     pub id: Uuid,
     pub presence: Arc<Presence>,
+    pub(crate) written: Arc<Written>,
     pub(crate) leases: tokio::sync::Mutex<Leases>,
 }
 
@@ -44,7 +46,9 @@ impl<S: Store, O: Outside> Controller<S, O> {
     pub fn new(store: S, outside: O, id: Uuid) -> Arc<Controller<S, O>> {
         let now_ms = outside.monotonic_ms();
         let leases = tokio::sync::Mutex::new(Leases::new(now_ms));
-        Arc::new(Controller { store, outside, id, presence: Arc::new(Presence::new(now_ms)), leases })
+        let presence = Arc::new(Presence::new(now_ms));
+        let written = Arc::new(Written::new(store.newest(), outside.wall_ms()));
+        Arc::new(Controller { store, outside, id, presence, written, leases })
     }
 
     /// The session of whoever holds this token.
@@ -69,7 +73,10 @@ impl<S: Store, O: Outside> Controller<S, O> {
         F: Fn(&mut Draft<'_>) -> Result<A, Refusal> + Send + Sync + 'static,
     {
         match self.store.run(transition).await {
-            Ok(committed) => Ok(committed),
+            Ok(committed) => {
+                self.written.note(committed.revision, self.outside.wall_ms());
+                Ok(committed)
+            }
             Err(RunError::Refused(refusal)) => Err(refused(refusal)),
             Err(RunError::TooLarge(why)) => Err(ApiError::new(ErrorCode::Invalid, why.to_string())),
             Err(RunError::Busy(_)) => {
@@ -84,6 +91,11 @@ impl<S: Store, O: Outside> Controller<S, O> {
                 Err(ApiError::new(ErrorCode::Unavailable, broken.to_string()))
             }
         }
+    }
+
+    /// Who is there at this moment.
+    pub(crate) fn roll(&self) -> Roll {
+        self.presence.roll(self.outside.monotonic_ms(), self.outside.wall_ms())
     }
 
     /// Reads documents of the newest revision.

@@ -20,6 +20,8 @@ const WORST_FIRST: [&str; 7] =
     ["error", "blocked", "maintenance", "waiting", "active", "terminated", "unknown"];
 /// What the units of the local provider run on, as far as a charm does not say: a name clients can parse.
 const BASE: (&str, &str) = ("ubuntu", "24.04");
+/// Of an agent that is lost, in the words clients know.
+const SILENT: &str = "agent is not communicating with the controller";
 
 /// The whole model.
 pub fn of_model(reader: &dyn Reader, model: Model, roll: &Roll, position: Position, now_ms: i64) -> Status {
@@ -79,16 +81,39 @@ pub fn relation_of_number(reader: &dyn Reader, model: Model, number: RelationNum
     relations(reader, model).into_iter().find(|(_, doc)| doc.number == number).map(|(id, _)| id)
 }
 
+/// How a machine's agent is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MachineAgent {
+    /// Not introduced yet: it has no token.
+    Pending,
+    Here,
+    Late,
+    Lost,
+}
+
+pub fn machine_agent(reader: &dyn Reader, roll: &Roll, id: Uuid) -> MachineAgent {
+    if reader.get(GLOBAL.token_of(id).text()).is_none() {
+        MachineAgent::Pending
+    } else if roll.is_lost(id) {
+        MachineAgent::Lost
+    } else if roll.is_late(id) {
+        MachineAgent::Late
+    } else {
+        MachineAgent::Here
+    }
+}
+
 fn of_machine(reader: &dyn Reader, model: Model, roll: &Roll, id: Uuid, doc: MachineDoc) -> MachineStatus {
     let life = read(reader, &model.machine_life(id)).unwrap_or(Life::Dead);
-    let introduced = reader.get(GLOBAL.token_of(id).text()).is_some();
-    let (agent, instance) = match (life, introduced, roll.is_lost(id)) {
-        (Life::Dead, _, _) => (info("stopped", "", None), "stopped"),
-        (Life::Alive | Life::Dying, false, _) => (info("pending", "", Some(doc.created_ms)), "pending"),
-        (Life::Alive | Life::Dying, true, true) => {
-            (info("down", "agent is not communicating with the controller", None), "running")
+    let (created, silent) = (Some(doc.created_ms), Some(roll.silent_since_ms(id)));
+    let (agent, instance) = match (life, machine_agent(reader, roll, id)) {
+        (Life::Dead, _) => (info("stopped", "", None), "stopped"),
+        (Life::Alive | Life::Dying, MachineAgent::Pending) => (info("pending", "", created), "pending"),
+        (Life::Alive | Life::Dying, MachineAgent::Lost) => (info("down", SILENT, silent), "running"),
+        (Life::Alive | Life::Dying, MachineAgent::Late) => {
+            (info("started", "agent is late: nothing was heard of it since", silent), "running")
         }
-        (Life::Alive | Life::Dying, true, false) => (info("started", "", Some(doc.created_ms)), "running"),
+        (Life::Alive | Life::Dying, MachineAgent::Here) => (info("started", "", created), "running"),
     };
     MachineStatus {
         uuid: id,
@@ -206,12 +231,22 @@ pub fn statuses(
     let workload = read(reader, &model.unit_status(id)).map(told).unwrap_or_default();
     let agent = read(reader, &model.agent_status(id)).map(told).unwrap_or_default();
     if reader.get(model.session(id).text()).is_none() {
-        return (workload, StatusInfo { current: "allocating".to_owned(), ..agent });
+        let agent = StatusInfo { current: "allocating".to_owned(), ..agent };
+        if machine_agent(reader, roll, doc.machine) == MachineAgent::Lost {
+            let machine = read(reader, &model.machine(doc.machine)).map_or(String::new(), |doc| doc.name);
+            let (message, since_ms) =
+                (format!("machine {machine}: {SILENT}"), Some(roll.silent_since_ms(doc.machine)));
+            return (
+                StatusInfo { message: message.clone(), since_ms, ..workload },
+                StatusInfo { message, since_ms, ..agent },
+            );
+        }
+        return (workload, agent);
     }
     if roll.is_lost(id) {
         let lost = format!("agent lost, see: pintle why {}", doc.name);
-        let silent = "agent is not communicating with the controller";
-        return (info("unknown", &lost, agent.since_ms), info("lost", silent, agent.since_ms));
+        let since_ms = Some(roll.silent_since_ms(id));
+        return (info("unknown", &lost, since_ms), info("lost", SILENT, since_ms));
     }
     if let Some(running) = roll.executing(id) {
         return (workload, info("executing", &running.what, Some(running.since_ms)));

@@ -34,9 +34,6 @@ struct Cursor<S, O> {
     agent: Uuid,
     position: Position,
     heartbeat_ms: u64,
-    /// Reading is a sign of life: of a machine agent it is the only one. A unit agent also claims leadership all the
-    /// time, and one that is stopped leaves its stream open.
-    tells_presence: bool,
     /// The reader knows that it is where the store is. One that resumes is told so once, at once: until then it
     /// cannot tell an old view from a quiet store.
     told: bool,
@@ -52,16 +49,13 @@ enum Step {
 impl<S: Store, O: Outside> Cursor<S, O> {
     fn new(controller: Arc<Controller<S, O>>, agent: Uuid, position: Position) -> Cursor<S, O> {
         let heartbeat_ms = controller.outside.monotonic_ms() + api::HEARTBEAT_MS;
-        Cursor { controller, agent, position, heartbeat_ms, tells_presence: true, told: true }
+        Cursor { controller, agent, position, heartbeat_ms, told: true }
     }
 
-    /// Something is about to be sent to the reader, which has taken what came before.
+    /// Something is about to be sent. That the reader takes it is no sign of its life: a stopped process leaves its
+    /// stream open, and the kernel takes it instead.
     fn sends(&mut self) {
-        let now_ms = self.controller.outside.monotonic_ms();
-        if self.tells_presence {
-            self.controller.presence.saw(self.agent, now_ms);
-        }
-        self.heartbeat_ms = now_ms + api::HEARTBEAT_MS;
+        self.heartbeat_ms = self.controller.outside.monotonic_ms() + api::HEARTBEAT_MS;
     }
 
     async fn step(&mut self) -> Step {
@@ -120,7 +114,6 @@ impl<S: Store, O: Outside> UnitWatch<S, O> {
         let stream = controller.presence.stream(unit);
         let mut cursor = Cursor::new(controller, unit, position);
         cursor.told = from.is_none();
-        cursor.tells_presence = false;
         let ahead = VecDeque::new();
         let watch = UnitWatch { cursor, model, epoch, shown, ahead, removed: false, _stream: stream };
         watch.check_epoch().await?;

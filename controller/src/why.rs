@@ -2,13 +2,15 @@
 //! the model's blockers, and the unit agent's `next` asked with what the controller knows of it.
 
 use crate::operator_handlers::find_unit;
+use crate::owed::Owed;
 use crate::presence::Roll;
-use crate::status;
+use crate::status::{self, MachineAgent};
+use crate::written::Written;
 use api::operator::{Cause, Why};
 use state::life::Life;
 use state::model::blockers::{Entity, blockers};
 use state::model::draft::{Draft, Reader, read, read_all};
-use state::model::keys::{GLOBAL, Model, ScopeDoc, last_id};
+use state::model::keys::{Model, ScopeDoc, last_id};
 use state::model::refusal::{Blocker, Code, Refusal};
 use state::model::{application, effective, machine, relation};
 use state::names::Uuid;
@@ -24,6 +26,7 @@ struct Asked<'a> {
     reader: &'a dyn Reader,
     model: Model,
     roll: &'a Roll,
+    written: &'a Written,
     now_ms: i64,
 }
 
@@ -32,11 +35,11 @@ struct Asked<'a> {
 pub(crate) fn of(
     reader: &dyn Reader,
     model: Model,
-    roll: &Roll,
+    (roll, written): (&Roll, &Written),
     entity: &str,
     now_ms: i64,
 ) -> Result<Why, Refusal> {
-    let asked = Asked { reader, model, roll, now_ms };
+    let asked = Asked { reader, model, roll, written, now_ms };
     let mut why = asked.entity(entity.trim())?;
     let mut told = BTreeSet::new();
     why.causes.retain(|cause| told.insert((cause.entity.clone(), cause.duty.clone(), cause.owner.clone())));
@@ -123,7 +126,8 @@ impl Asked<'_> {
             add("start its agent", &of_machine, Some(doc.created_ms), help);
         } else if attached && self.roll.is_lost(id) {
             let help = format!("its machine agent restarts it: pintle why machine {machine}");
-            add("come back: it has been silent for a minute", &owner, agent.since_ms, help);
+            let silent_ms = self.roll.silent_since_ms(id);
+            add("come back: it has been silent for a minute", &owner, Some(silent_ms), help);
         }
         // nothing else of the unit can go on before this has ended, whatever its life
         let executing = self.roll.executing(id).filter(|_| attached && !self.roll.is_lost(id));
@@ -146,7 +150,9 @@ impl Asked<'_> {
             Some(Act::Begin(run)) => {
                 let duty = format!("{}: {}", outcome::executing(&run.operation), run.cause);
                 let help = format!("it is about to; if it stays so: pintle why machine/{machine}");
-                add(&duty, &owner, agent.since_ms, help);
+                let Asked { reader, model, written, now_ms, .. } = *self;
+                let owed = Owed { reader, model, written, now_ms };
+                add(&duty, &owner, owed.since_ms(id, &doc, &run.operation), help);
             }
             Some(Act::Stop | Act::Adopt(_) | Act::Lock | Act::Settle(_) | Act::Note(_)) | None => {}
         }
@@ -160,7 +166,36 @@ impl Asked<'_> {
         let blockers = self.blockers(Entity::Unit(id)).into_iter();
         let blockers: Vec<Cause> = blockers.filter(|one| !said || one.entity != entity).collect();
         causes.splice(0..0, blockers);
+        // the root of all else it waits for, if it waits for its machine agent
+        if attached && self.roll.is_lost(id) || causes.iter().any(|cause| cause.owner == of_machine) {
+            causes.splice(0..0, self.machine_agent(doc.machine, &machine));
+        }
         Ok(Why { entity, life, now, causes })
+    }
+
+    /// What a machine's agent owes when nothing is heard of it.
+    fn machine_agent(&self, id: Uuid, name: &str) -> Option<Cause> {
+        let frozen = format!("pintle up starts it if it is gone; its process: machines/{id}/machine.pid");
+        let silent_ms = Some(self.roll.silent_since_ms(id));
+        let (duty, since_ms, help) = match status::machine_agent(self.reader, self.roll, id) {
+            MachineAgent::Here => return None,
+            MachineAgent::Pending => {
+                let created = read(self.reader, &self.model.machine(id)).map(|doc| doc.created_ms);
+                ("run its agent", created, "pintle up".to_owned())
+            }
+            MachineAgent::Late => ("its agent is late: nothing was heard of it", silent_ms, frozen),
+            MachineAgent::Lost => {
+                ("run its agent, which is lost: it has been silent for a minute", silent_ms, frozen)
+            }
+        };
+        Some(Cause {
+            entity: format!("machine {name}"),
+            duty: duty.to_owned(),
+            owner: "the supervisor of pintle up".to_owned(),
+            since_ms,
+            last_error: None,
+            help,
+        })
     }
 
     /// Its own blockers, then what its units wait for.
@@ -229,17 +264,8 @@ impl Asked<'_> {
         let id = machine::find(&mut { self.reader }, self.model, name)?;
         let life = read(self.reader, &self.model.machine_life(id)).unwrap_or(Life::Dead);
         let mut causes = self.blockers(Entity::Machine(id));
-        let introduced = self.reader.get(GLOBAL.token_of(id).text()).is_some();
-        if life != Life::Dead && (!introduced || self.roll.is_lost(id)) {
-            let created = read(self.reader, &self.model.machine(id)).map(|doc| doc.created_ms);
-            causes.push(Cause {
-                entity: format!("machine {name}"),
-                duty: "run its agent".to_owned(),
-                owner: "the supervisor of pintle up".to_owned(),
-                since_ms: created,
-                last_error: None,
-                help: "pintle up".to_owned(),
-            });
+        if life != Life::Dead {
+            causes.extend(self.machine_agent(id, name));
         }
         let units = read_all::<()>(self.reader, &self.model.units_on(id)).len();
         Ok(Why { entity: format!("machine {name}"), life, now: format!("{units} units"), causes })

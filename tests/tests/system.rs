@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 use tests::host::{programs, sample};
-use tests::scene::{hooks, scene, text};
+use tests::scene::{hooks, scene, scene_with, text};
 
 #[test]
 fn the_demo_passes_for_an_unprivileged_user() {
@@ -58,6 +58,7 @@ fn a_failing_hook_says_so_and_rests_until_it_is_resolved() {
     });
     let why = host.ok(&["why", "broken/0"]);
     assert!(why.contains("install") && why.contains("pintle resolved"), "{why}");
+    assert!(why.contains("exit status 1: broken: install fails as asked"), "{why}");
     host.ok(&["resolved", "broken/0"]);
     host.until("install ran again", |host| (hooks(host, "broken/0").len() >= 2).then_some(()));
     host.until("and failed again", |host| {
@@ -282,6 +283,86 @@ fn bad_input_is_one_clear_line_and_changes_nothing() {
     host.ok(&["deploy", text(&sample("pair-db")), "db"]);
     refused(&["integrate", "web:nope", "db"], &["nope"]);
     refused(&["why", "nobody/0"], &["nobody/0"]);
+}
+
+#[test]
+fn a_models_proxies_reach_its_next_hook_and_action() {
+    let dir = TempDir::with_prefix("pintle-test-").expect("there is room for a test");
+    let host = scene_with(dir, &[("KUBERNETES_SERVICE_HOST", "10.9.0.1".into())]);
+    let charm = host.copy_of(&sample("hello"), "hello");
+    for program in ["hooks/config-changed", "actions/greet"] {
+        let dump = "#!/bin/sh\nenv >../dumped && mv ../dumped ../dump-$(basename $0)\n";
+        fs::write(charm.join(program), dump).expect("the copy is ours");
+    }
+    host.ok(&["deploy", text(&charm)]);
+    host.until("it has started", |host| hooks(host, "hello/0").contains(&"start".to_owned()).then_some(()));
+    let folder = host.unit_folder("hello/0").expect("it is deployed");
+    let agent = host.agent_pid("hello/0").expect("it runs");
+    let variables = |of: &str| -> Vec<String> {
+        let text = fs::read_to_string(folder.join(format!("dump-{of}"))).expect("it ran");
+        let told = |line: &&str| {
+            let name = line.split('=').next().unwrap_or_default().to_lowercase();
+            name.ends_with("_proxy") || name.starts_with("kubernetes")
+        };
+        let mut told: Vec<String> = text.lines().filter(told).map(str::to_owned).collect();
+        told.sort();
+        told
+    };
+    let none_set = [
+        "JUJU_CHARM_FTP_PROXY=",
+        "JUJU_CHARM_HTTPS_PROXY=",
+        "JUJU_CHARM_HTTP_PROXY=",
+        "JUJU_CHARM_NO_PROXY=",
+        "KUBERNETES_SERVICE_HOST=10.9.0.1",
+    ];
+    assert_eq!(variables("config-changed"), none_set);
+    host.ok(&[
+        "model-config",
+        "http-proxy=http://one:1",
+        "no-proxy=10.0.0.0/8",
+        "juju-https-proxy=https://two:2",
+    ]);
+    let all_set = [
+        "HTTP_PROXY=http://one:1",
+        "JUJU_CHARM_FTP_PROXY=",
+        "JUJU_CHARM_HTTPS_PROXY=https://two:2",
+        "JUJU_CHARM_HTTP_PROXY=",
+        "JUJU_CHARM_NO_PROXY=",
+        "KUBERNETES_SERVICE_HOST=10.9.0.1",
+        "NO_PROXY=10.0.0.0/8",
+        "http_proxy=http://one:1",
+        "no_proxy=10.0.0.0/8",
+    ];
+    host.ok(&["run", "hello/0", "greet"]);
+    assert_eq!(variables("greet"), all_set);
+    let before = hooks(&host, "hello/0").len();
+    host.ok(&["config", "hello", "greeting=again"]);
+    host.until("config-changed ran again", |host| (hooks(host, "hello/0").len() > before).then_some(()));
+    host.until("and is over", |host| {
+        (host.unit("hello/0")?["juju-status"]["current"] == "idle").then_some(())
+    });
+    assert_eq!(variables("config-changed"), all_set);
+    host.ok(&["model-config", "--reset", "http-proxy,no-proxy,juju-https-proxy"]);
+    host.ok(&["run", "hello/0", "greet"]);
+    assert_eq!(variables("greet"), none_set);
+    assert_eq!(host.agent_pid("hello/0"), Some(agent), "it was not started again");
+}
+
+#[test]
+fn up_fails_at_once_when_its_port_is_taken_and_leaves_nothing() {
+    let host = scene();
+    host.ok(&["down"]);
+    let file = fs::read_to_string(host.dir.join("client.yaml")).expect("it stays");
+    let address = file.lines().find_map(|line| line.strip_prefix("controller: ")).expect("an address");
+    let stranger = std::net::TcpListener::bind(address).expect("it is free while all is down");
+    let begun = std::time::Instant::now();
+    let said = host.refused(&["up"]);
+    // not the minute that a controller which does not answer is waited for
+    assert!(begun.elapsed() < std::time::Duration::from_secs(30), "{:?}", begun.elapsed());
+    assert!(said.contains(&format!("{address} is in use by another program")), "{said}");
+    assert!(host.processes().is_empty(), "{:#?}", host.processes());
+    drop(stranger);
+    host.ok(&["up"]);
 }
 
 #[test]

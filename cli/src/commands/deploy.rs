@@ -65,9 +65,11 @@ impl Ignored {
         let given = [
             ("--attach-storage", !self.attach_storage.is_empty()),
             ("--bind", self.bind.is_some()),
+            ("--channel", self.channel.is_some()),
             ("--device", !self.device.is_empty()),
             ("--overlay", !self.overlay.is_empty()),
             ("--resource", !self.resource.is_empty()),
+            ("--revision", self.revision.is_some()),
             ("--storage", !self.storage.is_empty()),
         ];
         let given = given.into_iter().filter(|(_, given)| *given);

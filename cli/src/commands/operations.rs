@@ -76,7 +76,8 @@ pub async fn list<A: OperatorApi>(args: &Operations, at: &Session<A>) -> Result<
 }
 
 pub async fn show<A: OperatorApi>(args: &ShowOperation, at: &Session<A>) -> Result<(), Failure> {
-    let one = at.api.action(&at.model, args.id).await?;
+    let one = at.api.action(&at.model, args.id).await;
+    let one = one.map_err(|error| task::unknown(error, "operation", args.id))?;
     at.output.say(&render::structured(&document(&one, task::document), args.format)?)
 }
 

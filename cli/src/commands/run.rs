@@ -75,6 +75,11 @@ pub async fn run<A: OperatorApi>(args: &Run, at: &Session<A>) -> Result<(), Fail
             }
             // Clients know an unknown unit by exit code 0 with nothing on stdout.
             Err(error) if error.code == ErrorCode::NotFound => {
+                // where the model itself is unknown, that is an error as everywhere
+                let models = at.api.models().await?;
+                if !models.iter().any(|model| model.name == at.model || model.uuid.to_string() == at.model) {
+                    return Err(error.into());
+                }
                 at.output.note(&format!(
                     "Operation failed to schedule any tasks:\n{}\n",
                     safe_line(&error.message)

@@ -24,7 +24,10 @@ pub struct ShowTask {
 
 pub async fn run<A: OperatorApi>(args: &ShowTask, at: &Session<A>) -> Result<(), Failure> {
     let task = match args.wait {
-        None => at.api.action(&at.model, args.id).await?,
+        None => {
+            let task = at.api.action(&at.model, args.id).await;
+            task.map_err(|error| task::unknown(error, "task", args.id))?
+        }
         Some(limit) => {
             let timed_out = |_| Failure::new(format!("timed out waiting for results of task {}", args.id));
             tokio::time::timeout(limit, finished(args.id, at, |_| ())).await.map_err(timed_out)??

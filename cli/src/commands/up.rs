@@ -5,8 +5,8 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::session::{client, read_client_file};
 use crate::supervisor::daemon::open_log;
-use crate::supervisor::lock;
 use crate::supervisor::process::Process;
+use crate::supervisor::{lock, stop};
 use api::operator::{ClientFile, OperatorApi};
 use clap::Args;
 use std::process::{Child, Command, Stdio};
@@ -25,8 +25,23 @@ pub struct Up {}
 pub async fn run(dir: &DataDir, output: &Output) -> Result<(), Failure> {
     dir.create()?;
     let already = lock::holder(dir).is_some();
-    let mut supervisor = if already { None } else { Some(detach(dir)?) };
-    let file = answering(dir, &mut supervisor).await?;
+    let mut supervisor = match already {
+        true => None,
+        false => {
+            port_is_free(dir)?;
+            Some(detach(dir)?)
+        }
+    };
+    let file = match answering(dir, &mut supervisor).await {
+        Ok(file) => file,
+        Err(failure) => {
+            // what this command started and does not answer is not left behind
+            if supervisor.is_some() {
+                stop::everything(dir).await;
+            }
+            return Err(failure);
+        }
+    };
     let state = if already { "already up" } else { "up" };
     let default = DataDir::choose(std::env::var_os("PINTLE_DATA").as_deref().map(std::path::Path::new))?;
     let data = if *dir == default { String::new() } else { format!(" --data {}", dir.path().display()) };
@@ -36,6 +51,25 @@ pub async fn run(dir: &DataDir, output: &Output) -> Result<(), Failure> {
         file.model,
         dir.path().display()
     ))
+}
+
+/// The controller comes back where it was: there agents and people look for it. One that an ended supervisor left is
+/// there still, and makes way.
+fn port_is_free(dir: &DataDir) -> Result<(), Failure> {
+    let Some(address) = read_client_file(dir)?.map(|file| file.controller) else { return Ok(()) };
+    if Process::named_by(&dir.controller_pid()).is_some() {
+        return Ok(());
+    }
+    match std::net::TcpListener::bind(&address) {
+        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
+            let text =
+                format!("cannot start: the controller's address {address} is in use by another program");
+            let port = address.rsplit(':').next().unwrap_or_default();
+            Err(Failure::new(text).hint(format!("end that program first: ss -ltnp sport = :{port}")))
+        }
+        // anything else is the controller's to find and to say
+        Ok(_) | Err(_) => Ok(()),
+    }
 }
 
 /// Starts the supervisor; it goes into a session of its own first thing.

@@ -5,6 +5,7 @@ use crate::render::{self, Format};
 use crate::session::Session;
 use crate::terminal::safe_line;
 use crate::times::{Zone, ago};
+use api::error::ErrorCode;
 use api::operator::{Cause, OperatorApi};
 use clap::Args;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -21,13 +22,29 @@ pub struct Why {
 }
 
 pub async fn run<A: OperatorApi>(args: &Why, at: &Session<A>) -> Result<(), Failure> {
-    let mut all = Vec::new();
+    let (mut all, mut refused) = (Vec::new(), None);
     for entity in entities(&args.entities) {
-        all.push(at.api.why(&at.model, &entity).await?);
+        match at.api.why(&at.model, &entity).await {
+            Ok(why) => all.push(why),
+            // one that is not known does not keep the others from being told
+            Err(error) if error.code != ErrorCode::Unreachable => {
+                let lines = |known: Failure| format!("{}\n{}", known.message, error.message);
+                let message = refused.take().map_or_else(|| error.message.clone(), lines);
+                refused = Some(Failure { message, ..error.into() });
+            }
+            Err(error) => return Err(error.into()),
+        }
     }
+    if !all.is_empty() {
+        tell(&all, args, at)?;
+    }
+    refused.map_or(Ok(()), Err)
+}
+
+fn tell<A>(all: &[api::operator::Why], args: &Why, at: &Session<A>) -> Result<(), Failure> {
     if let Some(format) = args.format {
         // One entity is itself, several are a list.
-        let value = match &all[..] {
+        let value = match all {
             [why] => serde_json::to_value(why),
             all => serde_json::to_value(all),
         };

@@ -147,7 +147,9 @@ fn machines(status: &Status) -> String {
     let mut rows = vec![row(["Machine", "State", "Address", "Inst id", "Base", "AZ", "Message"])];
     for (name, machine) in natural_entries(&status.machines) {
         let (base, state) = (base(&machine.base), &machine.agent.current);
-        let message = &machine.instance.message;
+        // an agent that is late or lost matters more than that its machine runs
+        let said = [&machine.agent.message, &machine.instance.message];
+        let message = said.into_iter().find(|text| !text.is_empty()).map_or("", String::as_str);
         rows.push(row([name, state, &machine.address, &machine.instance_id, &base, &machine.zone, message]));
     }
     Table { right: &[], rows }.text()

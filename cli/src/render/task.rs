@@ -4,6 +4,7 @@ use crate::failure::Failure;
 use crate::render::yaml;
 use crate::terminal;
 use crate::times::of_task;
+use api::error::{ApiError, ErrorCode};
 use api::operator::ActionInfo;
 use serde_json::{Map, Value};
 
@@ -49,6 +50,16 @@ pub fn plain(task: &ActionInfo) -> Result<String, Failure> {
         text += &yaml(&results.into())?;
     }
     Ok(text)
+}
+
+/// A refusal in the word of the verb that asked: to the controller all of them are actions.
+pub fn unknown(error: ApiError, kind: &str, id: u64) -> Failure {
+    let message = match error.code == ErrorCode::NotFound && error.message == format!("action {id} not found")
+    {
+        true => format!("{kind} {id} not found"),
+        false => error.message.clone(),
+    };
+    Failure { message, ..error.into() }
 }
 
 /// It will not change any more.

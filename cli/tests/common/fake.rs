@@ -24,13 +24,18 @@ pub struct Fake {
     pub pages: Mutex<Vec<LogPage>>,
     /// Statuses, in order; the last one stays. None = the sample.
     pub statuses: Mutex<Vec<Status>>,
-    /// Refusal of `remove_unit`, by unit.
+    /// What is not found, by unit, entity or task: what `remove_unit`, `why` and `action` say.
     pub refuses: BTreeMap<String, String>,
 }
 
 impl Fake {
     fn note(&self, text: String) {
         self.asked.lock().expect("no holder panics").push(text);
+    }
+
+    fn known(&self, name: &str) -> Answer<()> {
+        let refusal = self.refuses.get(name).map(|text| ApiError::new(ErrorCode::NotFound, text));
+        refusal.map_or(Ok(()), Err)
     }
 
     pub fn asked(&self) -> Vec<String> {
@@ -116,8 +121,10 @@ impl OperatorApi for Fake {
         self.note(format!("log after={:?} newest={:?} wait={}", query.after, query.newest, query.wait));
         Ok(self.pages.lock().expect("no holder panics").remove(0))
     }
-    async fn why(&self, _: &str, _: &str) -> Answer<Why> {
-        unexpected()
+    async fn why(&self, _: &str, entity: &str) -> Answer<Why> {
+        self.known(entity)?;
+        let (entity, now) = (entity.to_owned(), "idle".to_owned());
+        Ok(Why { entity, life: Default::default(), now, causes: vec![] })
     }
     async fn resolved(&self, _: &str, _: &str, _: bool) -> Answer<Changed> {
         unexpected()
@@ -133,7 +140,8 @@ impl OperatorApi for Fake {
         }
         Ok(Enqueued { id: 7, unit: run.unit.parse().expect("a unit"), revision: 1 })
     }
-    async fn action(&self, _: &str, _: u64) -> Answer<ActionInfo> {
+    async fn action(&self, _: &str, id: u64) -> Answer<ActionInfo> {
+        self.known(&id.to_string())?;
         match &self.task {
             Some(task) => Ok(task.clone()),
             None => Ok(ActionInfo { status: "running".to_owned(), ..super::sample_task() }),
@@ -144,8 +152,7 @@ impl OperatorApi for Fake {
     }
     async fn remove_unit(&self, _: &str, unit: &str, force: bool) -> Answer<Changed> {
         self.note(format!("remove {unit} force={force}"));
-        let refusal = self.refuses.get(unit).map(|text| ApiError::new(ErrorCode::NotFound, text));
-        refusal.map_or(Ok(changed()), Err)
+        self.known(unit).map(|()| changed())
     }
     async fn remove_application(&self, _: &str, _: &str, _: bool) -> Answer<Changed> {
         unexpected()

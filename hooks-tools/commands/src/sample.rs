@@ -28,7 +28,12 @@ pub fn context() -> HookContext {
         unit: UnitName::new("web", 0),
         id: "web/0-config-changed-0".to_owned(),
         cause: Cause::Hook("config-changed".to_owned()),
-        model: Model { name: "dev".to_owned(), uuid: Uuid(1), kubernetes: false },
+        model: Model {
+            name: "dev".to_owned(),
+            uuid: Uuid(1),
+            kubernetes: false,
+            proxies: Default::default(),
+        },
         leader: true,
         relations: BTreeMap::from([(1, relation)]),
         config: BTreeMap::new(),

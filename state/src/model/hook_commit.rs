@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | own bag, scope left, charm state, closed ports | unconditional | dropped with a reason: what it belongs to is gone |
 //! | application's bag | conditional | refused: the unit is not the leader |
-//! | opened ports | conditional | refused: another unit of the machine has them |
+//! | opened ports | conditional | refused: another unit of the machine has them, or no such endpoint |
 //! | scope entered | conditional | refused: the unit or the relation is not alive |
 //! | dying | conditional | refused: scopes or subordinates are left |
 //! | statuses, log lines, workload version | said | always stand; ordered by (run, call) |
@@ -18,9 +18,10 @@ use super::keys::{Model, OpenPortsDoc, ReplicaDoc, UnitDoc, last_id};
 use super::machine::UNITS_MAX;
 use super::refusal::{Code, Refusal};
 use super::{action, leadership, relation, said, session, unit};
+use crate::charm::JUJU_INFO;
 use crate::names::{RelationNumber, Uuid};
 use crate::settings;
-use crate::unit::hook::{BagWrites, Ports};
+use crate::unit::hook::{ALL_ENDPOINTS, BagWrites, Ports};
 use crate::unit::local::{Event, Local};
 use crate::unit::operation::{Hook, Operation, RelationEvent};
 use crate::unit::port_range::PortRange;
@@ -223,6 +224,9 @@ fn refusal(draft: &mut Draft, model: Model, of: &Of) -> Result<Option<String>, R
             return Ok(Some(text));
         }
     }
+    if let Some(unknown) = unknown_endpoint(of) {
+        return Ok(Some(unknown));
+    }
     if let Some(conflict) = port_conflict(draft, model, of) {
         return Ok(Some(conflict));
     }
@@ -238,6 +242,15 @@ fn refusal(draft: &mut Draft, model: Model, of: &Of) -> Result<Option<String>, R
         | Operation::Restate => Ok(()),
     };
     Ok(done.err().map(|refusal| refusal.message))
+}
+
+/// A range to open at an endpoint that the unit's charm does not declare (spec/hook-tools.md 2.4).
+fn unknown_endpoint(of: &Of) -> Option<String> {
+    let declared = &of.local.charm.as_ref()?.endpoints;
+    let mut named = of.record.writes.ports.open.keys();
+    let unknown =
+        named.find(|name| *name != ALL_ENDPOINTS && *name != JUJU_INFO && !declared.contains(*name))?;
+    Some(format!("cannot open ports (unit \"{}\"): endpoint \"{unknown}\" not found", of.doc.name))
 }
 
 /// A range to open meets one that another unit of the machine has open.

@@ -6,6 +6,7 @@ use super::keys::{GLOBAL, Model, ModelDoc};
 use super::refusal::{Code, Refusal};
 use crate::life::Life;
 use crate::names::{Uuid, is_application_name};
+use crate::unit::proxy::Proxies;
 use crate::unit::snapshot::ModelView;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -34,12 +35,14 @@ pub fn create(draft: &mut Draft, id: Uuid, name: &str, now_ms: i64) -> Result<()
 
 /// The defaults of the settings this version knows.
 pub fn defaults() -> BTreeMap<String, Value> {
-    BTreeMap::from([
+    let mut defaults = BTreeMap::from([
         ("automatically-retry-hooks".to_owned(), Value::from(true)),
         ("logging-config".to_owned(), Value::from("<root>=INFO")),
         ("max-hook-retries".to_owned(), Value::from(HOOK_RETRIES)),
         ("update-status-hook-interval".to_owned(), Value::from(UPDATE_STATUS_INTERVAL)),
-    ])
+    ]);
+    defaults.extend(Proxies::SETTINGS.map(|name| (name.to_owned(), Value::from(""))));
+    defaults
 }
 
 /// Sets and resets settings, all or nothing. A key this version does not know is kept as text and does nothing
@@ -134,6 +137,7 @@ pub fn view(documents: &mut impl Documents, model: Model) -> Option<ModelView> {
         update_status_ms: interval_ms(interval.unwrap_or(UPDATE_STATUS_INTERVAL))
             .expect("only durations are stored"),
         hook_retries_max: if automatic { retries } else { Some(0) },
+        proxies: Proxies::of(&config),
     })
 }
 

@@ -51,7 +51,12 @@ pub fn build(local: &Local, view: &Snapshot, run: &Run, given: &Given) -> Option
         unit: local.name.clone(),
         id: format!("{}-{middle}-{}", local.name, given.secret),
         cause,
-        model: Model { name: view.model.name.clone(), uuid: view.model.uuid, kubernetes: false },
+        model: Model {
+            name: view.model.name.clone(),
+            uuid: view.model.uuid,
+            kubernetes: false,
+            proxies: view.model.proxies.clone(),
+        },
         leader: given.leads,
         relations,
         config,

@@ -22,32 +22,22 @@ pub struct Surroundings {
     pub cloud_api_version: String,
     /// The agent's own PATH.
     pub path: String,
-    /// Model settings `http-proxy` and the like.
-    pub legacy_proxy: Proxy,
-    /// Model settings `juju-http-proxy` and the like.
-    pub charm_proxy: Proxy,
-    /// The agent's own `KUBERNETES_*` variables, in their order.
+    /// Those of [`KUBERNETES`] that the agent itself has, in their order.
     pub kubernetes: Vec<(String, String)>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Proxy {
-    pub http: String,
-    pub https: String,
-    pub ftp: String,
-    pub no_proxy: String,
-}
-
-impl Proxy {
-    fn entries(&self) -> [(&'static str, &str); 4] {
-        [
-            ("http_proxy", &self.http),
-            ("https_proxy", &self.https),
-            ("ftp_proxy", &self.ftp),
-            ("no_proxy", &self.no_proxy),
-        ]
-    }
-}
+/// Variables that a hook has as its agent has them.
+pub const KUBERNETES: [&str; 9] = [
+    "KUBERNETES_PORT",
+    "KUBERNETES_PORT_443_TCP",
+    "KUBERNETES_PORT_443_TCP_ADDR",
+    "KUBERNETES_PORT_443_TCP_PORT",
+    "KUBERNETES_PORT_443_TCP_PROTO",
+    "KUBERNETES_SERVICE",
+    "KUBERNETES_SERVICE_HOST",
+    "KUBERNETES_SERVICE_PORT",
+    "KUBERNETES_SERVICE_PORT_HTTPS",
+];
 
 /// The whole environment of one run. A variable of another kind of run is absent, not empty: shell charms under
 /// `set -u` and `ops` both tell the difference.
@@ -55,7 +45,7 @@ pub fn environment(context: &HookContext, around: &Surroundings) -> Vec<(String,
     let mut variables: Vec<(String, String)> = Vec::new();
     let mut add = |name: &str, value: &str| variables.push((name.to_owned(), value.to_owned()));
 
-    for (name, value) in around.legacy_proxy.entries() {
+    for (name, value) in context.model.proxies.legacy.entries() {
         if !value.is_empty() {
             add(name, value);
             add(&name.to_uppercase(), value);
@@ -80,7 +70,7 @@ pub fn environment(context: &HookContext, around: &Surroundings) -> Vec<(String,
     add("JUJU_AVAILABILITY_ZONE", &around.availability_zone);
     add("JUJU_VERSION", &around.version);
     add("CLOUD_API_VERSION", &around.cloud_api_version);
-    for (name, value) in around.charm_proxy.entries() {
+    for (name, value) in context.model.proxies.charm.entries() {
         add(&format!("JUJU_CHARM_{}", name.to_uppercase()), value);
     }
     if let Some(path) = context.cause.dispatch_path() {
@@ -151,6 +141,7 @@ mod tests {
     use crate::life::Life;
     use crate::names::{UnitName, Uuid};
     use crate::unit::hook::{Action, GoalState, Model, Relation, Statuses, Writes};
+    use crate::unit::proxy::{Proxies, Proxy};
     use std::collections::{BTreeMap, BTreeSet};
 
     fn context(cause: Cause) -> HookContext {
@@ -168,11 +159,13 @@ mod tests {
             application_bags: BTreeMap::new(),
             unknown_bags: BTreeSet::new(),
         };
+        let charm = Proxy { http: "http://p".to_owned(), ..Proxy::default() };
+        let proxies = Proxies { charm, ..Proxies::default() };
         HookContext {
             unit: UnitName::new("web", 0),
             id: "web/0-install-00000000000000000000000000000001".to_owned(),
             cause,
-            model: Model { name: "dev".to_owned(), uuid: Uuid(1), kubernetes: false },
+            model: Model { name: "dev".to_owned(), uuid: Uuid(1), kubernetes: false, proxies },
             leader: false,
             relations: BTreeMap::from([(7, relation)]),
             config: BTreeMap::new(),
@@ -197,7 +190,6 @@ mod tests {
             api_addresses: vec!["10.0.0.1:1".to_owned(), "10.0.0.2:2".to_owned()],
             version: "3.6.14".to_owned(),
             path: "/usr/bin:/bin".to_owned(),
-            charm_proxy: Proxy { http: "http://p".to_owned(), ..Proxy::default() },
             ..Surroundings::default()
         }
     }
@@ -297,9 +289,9 @@ mod tests {
 
     #[test]
     fn legacy_proxies_come_in_both_cases_and_only_if_set() {
-        let legacy_proxy = Proxy { no_proxy: "10.0.0.0/8".to_owned(), ..Proxy::default() };
-        let around = Surroundings { legacy_proxy, ..surroundings() };
-        let variables = environment(&context(Cause::Hook("start".to_owned())), &around);
+        let mut context = context(Cause::Hook("start".to_owned()));
+        context.model.proxies.legacy = Proxy { no_proxy: "10.0.0.0/8".to_owned(), ..Proxy::default() };
+        let variables = environment(&context, &surroundings());
         let proxies: Vec<&str> = variables
             .iter()
             .map(|(name, _)| name.as_str())

@@ -8,6 +8,7 @@ pub use super::writes::{
 use crate::life::Life;
 use crate::names::{RelationNumber, UnitName, Uuid};
 use crate::settings::{self, BAG_BYTES_MAX, Bag, BagChange};
+use crate::unit::proxy::Proxies;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -107,6 +108,8 @@ pub struct Model {
     pub uuid: Uuid,
     /// Applications of such a model open single ports only.
     pub kubernetes: bool,
+    #[serde(default)]
+    pub proxies: Proxies,
 }
 
 /// A relation as this hook sees it.
@@ -412,7 +415,12 @@ mod tests {
             unit: UnitName::new("web", 0),
             id: "web/0-install-0".to_owned(),
             cause: Cause::Hook("install".to_owned()),
-            model: Model { name: "dev".to_owned(), uuid: Uuid(1), kubernetes: false },
+            model: Model {
+                name: "dev".to_owned(),
+                uuid: Uuid(1),
+                kubernetes: false,
+                proxies: Default::default(),
+            },
             leader: true,
             relations: (0..100).map(|number| (number, relation(number))).collect(),
             config: BTreeMap::new(),

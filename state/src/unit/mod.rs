@@ -13,6 +13,7 @@ pub mod local;
 pub mod operation;
 pub mod outcome;
 pub mod port_range;
+pub mod proxy;
 pub mod record;
 pub mod relations;
 pub mod resolve;

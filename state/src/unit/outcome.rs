@@ -10,6 +10,9 @@ use super::retry;
 use super::snapshot::Snapshot;
 use std::collections::BTreeSet;
 
+/// Of the last line a failed hook printed, so many characters are told: it is one line of what people read.
+const LAST_WORDS_MAX: usize = 200;
+
 /// What is known of a process that ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Exit {
@@ -39,6 +42,10 @@ pub struct Ended<'a> {
 pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, ended: Ended) -> Option<Record> {
     let operation = &ended.run.operation;
     let action = matches!(operation, Operation::Action { .. });
+    let last_words = match &ended.exit {
+        Exit::Code(_) | Exit::Signal(_) => last_words(&ended.said),
+        Exit::Interrupted | Exit::Missing | Exit::Refused(_) => None,
+    };
     let failed = |reason: String| {
         let retry = if action { None } else { retry::retry_after(local, view, now, operation) };
         Outcome::Failed { reason, retry }
@@ -61,13 +68,34 @@ pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, ended: Ended) -
         record.writes.action = ended.writes.action.clone();
     }
     record.said = newest(ended.said);
-    if let (Outcome::Failed { reason, .. }, Operation::Hook(hook)) = (&record.outcome, &record.operation) {
+    if let (Outcome::Failed { reason, .. }, Operation::Hook(hook)) = (&mut record.outcome, &record.operation)
+    {
         let text = format!("hook {:?} failed: {reason}", hook.name());
         let what = Immediate::Output { hook: hook.name(), level: Level::Error, text };
         let call = record.said.last().map_or(0, |said| said.call) + 1;
         record.said.push(Said { call, at_ms: now.wall_ms, what });
+        // the log has the line already, the failure itself is told with it
+        if let Some(words) = last_words {
+            *reason = format!("{reason}: {words}");
+        }
     }
     Some(record)
+}
+
+/// The last line that the charm's own program printed on stderr.
+fn last_words(said: &[Said]) -> Option<String> {
+    let printed = |said: &Said| match &said.what {
+        Immediate::Output { level: Level::Warning, text, .. } => {
+            Some(text.trim().chars().take(LAST_WORDS_MAX).collect::<String>())
+        }
+        Immediate::Output { .. }
+        | Immediate::UnitStatus { .. }
+        | Immediate::ApplicationStatus { .. }
+        | Immediate::WorkloadVersion(_)
+        | Immediate::Log { .. }
+        | Immediate::ActionLog(_) => None,
+    };
+    said.iter().rev().filter_map(printed).find(|text| !text.is_empty())
 }
 
 /// What one record can hold of what was said: the last of each kind of status, and the newest lines, which tell how
@@ -128,5 +156,76 @@ pub fn executing(operation: &Operation) -> String {
         Operation::EnterScope { .. } | Operation::LeaveScope { .. } | Operation::Restate | Operation::Die => {
             operation.to_string()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::names::{UnitName, Uuid};
+
+    /// How a run is recorded that printed these lines on stderr.
+    fn reason(operation: Operation, exit: Exit, stderr: &[&str]) -> (String, String) {
+        let local = Local::new(Uuid(1), UnitName::new("web", 0));
+        let now = Now {
+            boot: "boot".to_owned(),
+            since_boot_ms: 1,
+            agent_start_ms: 0,
+            wall_ms: 5,
+            hook_lock: true,
+            orphan_gone: true,
+            attached: true,
+            link_age_ms: Some(0),
+            leads: None,
+            claimed: true,
+            idle_ms: 0,
+        };
+        let line = |text: &&str| Said {
+            call: 1,
+            at_ms: 5,
+            what: Immediate::Output {
+                hook: "install".to_owned(),
+                level: Level::Warning,
+                text: (*text).to_owned(),
+            },
+        };
+        let run = Run {
+            number: 1,
+            operation,
+            attempt: 1,
+            cause: String::new(),
+            position: None,
+            leads: None,
+            episode: None,
+        };
+        let said = stderr.iter().map(line).collect();
+        let record = record(&local, None, &now, Ended { run: &run, exit, writes: &Writes::default(), said });
+        let record = record.expect("it was not interrupted");
+        let logged = match record.said.last().map(|said| &said.what) {
+            Some(Immediate::Output { text, .. }) => text.clone(),
+            other => panic!("{other:?}"),
+        };
+        let Outcome::Failed { reason, .. } = record.outcome else { panic!("{:?}", record.outcome) };
+        (reason, logged)
+    }
+
+    #[test]
+    fn a_hook_that_failed_has_failed_with_the_last_line_it_printed() {
+        let install = || Operation::Hook(Hook::Install);
+        let exited = |lines: &[&str]| reason(install(), Exit::Code(1), lines);
+        let logged = "hook \"install\" failed: exit status 1".to_owned();
+        let told = |reason: &str| (reason.to_owned(), logged.clone());
+        assert_eq!(exited(&["Traceback:", "  No space. ", "", " "]), told("exit status 1: No space."));
+        assert_eq!(exited(&[]), told("exit status 1"));
+        let long = "é".repeat(201);
+        assert_eq!(exited(&[&long]).0, format!("exit status 1: {}", "é".repeat(200)));
+        assert_eq!(reason(install(), Exit::Signal(9), &["bye"]).0, "killed by signal 9: bye");
+        assert_eq!(reason(install(), Exit::Refused("no".to_owned()), &["bye"]).0, "no", "not by the charm");
+        let backup = Operation::Action { id: 1, name: "backup".to_owned() };
+        assert_eq!(
+            reason(backup, Exit::Code(1), &["bye"]).0,
+            "exit status 1",
+            "what clients know of an action"
+        );
     }
 }

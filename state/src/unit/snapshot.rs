@@ -2,6 +2,7 @@
 //! (design 1, 9).
 
 use super::operation::Version;
+use super::proxy::Proxies;
 use crate::charm::{Charm, Scope};
 use crate::life::Life;
 use crate::model::keys::{CharmDoc, ResolvedDoc, StatusDoc};
@@ -27,6 +28,8 @@ pub struct ModelView {
     pub update_status_ms: u64,
     /// Automatic retries of a failing hook; none = unlimited. 0 = automatically-retry-hooks off.
     pub hook_retries_max: Option<u32>,
+    #[serde(default)]
+    pub proxies: Proxies,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

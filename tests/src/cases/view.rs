@@ -31,6 +31,7 @@ pub fn fresh() -> Snapshot {
             name: "dev".into(),
             update_status_ms: 0,
             hook_retries_max: Some(10),
+            proxies: Default::default(),
         },
         unit: UnitView {
             uuid: Uuid(2),

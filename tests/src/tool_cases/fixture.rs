@@ -229,6 +229,7 @@ pub fn context(value: &Value) -> Result<HookContext, String> {
             name: fixture.model.name,
             uuid: fixture.model.uuid,
             kubernetes: fixture.model_type.as_deref() == Some("caas"),
+            proxies: Default::default(),
         },
         leader: fixture.leader,
         relations: fixture

@@ -6,8 +6,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use state::names::{RelationNumber, UnitName};
 use state::unit::dispatch::{CharmFiles, Dispatch, Entry, dispatch, missing_action};
-use state::unit::environment::{Proxy, Surroundings, environment};
+use state::unit::environment::{Surroundings, environment};
 use state::unit::hook::{Action, Cause, Counterpart, HookContext, Notice};
+use state::unit::proxy::{Proxies, Proxy};
 use std::collections::BTreeMap;
 
 #[derive(Deserialize)]
@@ -60,6 +61,8 @@ impl EnvCase {
         let fixture = fixture::resolve(fixtures, self.context.as_ref().unwrap_or(&plain))?;
         let mut context = fixture::context(&fixture)?;
         context.cause = self.hook.cause(&fixture, &context)?;
+        let (legacy, charm) = (proxy(&self.hook.legacy_proxy), proxy(&self.hook.charm_proxy));
+        context.model.proxies = Proxies { legacy, charm };
         let folder = format!("/var/lib/juju/agents/{}", context.unit.tag());
         let around = Surroundings {
             charm_dir: format!("{folder}/charm"),
@@ -67,8 +70,6 @@ impl EnvCase {
             socket: format!("{folder}/agent.socket"),
             version: "3.6.14".to_owned(),
             path: "/usr/bin:/bin".to_owned(),
-            legacy_proxy: proxy(&self.hook.legacy_proxy),
-            charm_proxy: proxy(&self.hook.charm_proxy),
             ..Surroundings::default()
         };
         let variables: BTreeMap<String, String> = environment(&context, &around).into_iter().collect();

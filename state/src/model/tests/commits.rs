@@ -145,6 +145,29 @@ fn writes_to_a_relation_that_is_gone_are_dropped_with_a_reason() {
 }
 
 #[test]
+fn a_port_at_an_endpoint_that_the_charm_lacks_is_refused() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut web = Agent::attach(&mut world, "web/0");
+    let endpoints = ["db".to_owned()].into();
+    let charm = CharmRef { sha256: "x".into(), url: "local:x-0".into(), revision: 0, endpoints };
+    web.done(&mut world, Operation::Deploy(charm));
+    for (endpoint, refusal) in [
+        ("db", None),
+        ("juju-info", None),
+        ("*", None),
+        ("nowhere", Some("cannot open ports (unit \"web/0\"): endpoint \"nowhere\" not found")),
+    ] {
+        let mut record = hook(&web);
+        let open = BTreeMap::from([(endpoint.to_owned(), ["80/tcp".to_owned()].into())]);
+        record.writes.ports = PortWrites { open, ..PortWrites::default() };
+        assert_eq!(web.commit(&mut world, record).refusal.as_deref(), refusal, "{endpoint}");
+    }
+    let open = read(world.reader(), &MODEL.ports(web.unit)).expect("some are open");
+    assert_eq!(open.keys().collect::<Vec<_>>(), ["*", "db", "juju-info"]);
+}
+
+#[test]
 fn ports_conflict_between_units_of_one_machine_only() {
     let mut world = World::new();
     let app = world.deploy("web", "web", 1);

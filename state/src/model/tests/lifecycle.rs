@@ -6,6 +6,8 @@ use super::super::keys::UnitDoc;
 use super::super::unit::Destroyed;
 use super::super::{leadership, machine, model, unit};
 use super::*;
+use crate::unit::proxy::{Proxies, Proxy};
+use crate::unit::snapshot::Change;
 
 fn machine_of(world: &World, unit: Uuid) -> Uuid {
     read(world.reader(), &MODEL.unit(unit)).expect("it is there").machine
@@ -391,4 +393,35 @@ fn model_settings_have_defaults_and_types() {
     assert_eq!(view(&world), (10_000, Some(0)));
     assert_eq!(set(&mut world, "test-mode", "true"), Ok(vec!["test-mode".to_owned()]));
     assert_eq!(refused(set(&mut world, "update-status-hook-interval", "soon")).0, Code::Invalid);
+}
+
+#[test]
+fn a_models_proxies_are_shown_to_its_units_as_they_are_set_and_reset() {
+    let mut world = World::new();
+    world.deploy("plain", "plain", 1);
+    let proxies = |world: &World| model::view(&mut world.reader(), MODEL).expect("it is there").proxies;
+    assert_eq!(proxies(&world), Proxies::default());
+    let names = Proxies::SETTINGS.into_iter();
+    let set = names.map(|name| (name.to_owned(), format!("to-{name}"))).collect();
+    assert_eq!(world.run(|draft, _| model::configure(draft, MODEL, &set, &[])), Ok(vec![]), "all are known");
+    let expected = Proxies {
+        legacy: Proxy {
+            http: "to-http-proxy".into(),
+            https: "to-https-proxy".into(),
+            ftp: "to-ftp-proxy".into(),
+            no_proxy: "to-no-proxy".into(),
+        },
+        charm: Proxy {
+            http: "to-juju-http-proxy".into(),
+            https: "to-juju-https-proxy".into(),
+            ftp: "to-juju-ftp-proxy".into(),
+            no_proxy: "to-juju-no-proxy".into(),
+        },
+    };
+    assert_eq!(proxies(&world), expected);
+    let shown = world.sent[&world.unit("plain/0")].last().cloned();
+    assert!(matches!(shown, Some(Change::Model(view)) if view.proxies == expected), "it is told at once");
+    let all = Proxies::SETTINGS.map(str::to_owned);
+    let reset = world.run(|draft, _| model::configure(draft, MODEL, &BTreeMap::new(), &all));
+    assert_eq!((reset, proxies(&world)), (Ok(vec![]), Proxies::default()));
 }

@@ -1,0 +1,119 @@
+//! Since when a unit's next work is owed: since the document whose change makes it was written, else since the
+//! unit's last work ended.
+
+use crate::operator_handlers::find_unit;
+use crate::status::relation_of_number;
+use crate::written::Written;
+use state::life::Life;
+use state::model::draft::{Key, Reader, Revision, read, read_all};
+use state::model::keys::{BagDoc, Model, UnitDoc, last_id};
+use state::model::text::Document;
+use state::names::Uuid;
+use state::unit::operation::{Hook, Operation, RelationEvent};
+
+/// What is asked.
+pub struct Owed<'a> {
+    pub reader: &'a dyn Reader,
+    pub model: Model,
+    pub written: &'a Written,
+    pub now_ms: i64,
+}
+
+impl Owed<'_> {
+    /// By the wall clock. None: nothing that the unit waits for is known to be written.
+    pub fn since_ms(&self, id: Uuid, doc: &UnitDoc, operation: &Operation) -> Option<i64> {
+        let change = self.time(&self.model.resolved(id)).or_else(|| self.change_ms(id, doc, operation));
+        // what was there when the unit came is owed since it came
+        change.or_else(|| self.last_work_ms(id)).map(|since_ms| since_ms.max(doc.created_ms))
+    }
+
+    fn time<T: Document>(&self, key: &Key<T>) -> Option<i64> {
+        Some(self.at(self.reader.get(key.text())?.revision))
+    }
+
+    /// What is not noted yet was written just now.
+    fn at(&self, revision: Revision) -> i64 {
+        self.written.time(revision).unwrap_or(self.now_ms)
+    }
+
+    fn last_work_ms(&self, id: Uuid) -> Option<i64> {
+        self.time(&self.model.replica(id))
+    }
+
+    /// None: the work follows what the unit did last.
+    fn change_ms(&self, id: Uuid, doc: &UnitDoc, operation: &Operation) -> Option<i64> {
+        let (model, application) = (self.model, doc.application);
+        match operation {
+            Operation::Deploy(_) | Operation::Hook(Hook::UpgradeCharm) => {
+                self.time(&model.application_charm(application))
+            }
+            Operation::Hook(Hook::ConfigChanged(_)) => {
+                read(self.reader, &model.replica(id))?.local.config?;
+                let charm = self.time(&model.application_charm(application));
+                charm.max(self.time(&model.application_config(application)))
+            }
+            Operation::Hook(Hook::LeaderElected { .. }) => self.time(&model.leader(application)),
+            Operation::Hook(Hook::Stop | Hook::Remove) => {
+                let lives = [
+                    model.unit_life(id),
+                    model.application_life(application),
+                    model.machine_life(doc.machine),
+                ];
+                self.last_work_ms(id).max(self.ended_ms(&lives))
+            }
+            Operation::Hook(Hook::Relation { relation, event, .. }) => {
+                let relation = relation_of_number(self.reader, model, *relation)?;
+                self.relation_ms(relation, event)
+            }
+            Operation::EnterScope { uuid, .. } => Some(read(self.reader, &model.relation(*uuid))?.created_ms),
+            Operation::LeaveScope { uuid, .. } => self.broken_ms(*uuid),
+            Operation::Action { id, .. } => Some(read(self.reader, &model.action(*id))?.enqueued_ms),
+            Operation::Hook(Hook::Install | Hook::Start { .. } | Hook::UpdateStatus)
+            | Operation::Restate
+            | Operation::Die => None,
+        }
+    }
+
+    fn relation_ms(&self, relation: Uuid, event: &RelationEvent) -> Option<i64> {
+        let model = self.model;
+        match event {
+            RelationEvent::Created => Some(read(self.reader, &model.relation(relation))?.created_ms),
+            RelationEvent::Joined { unit, .. } => {
+                let all = self.reader.scan(&model.scopes(relation), "", usize::MAX);
+                let id = find_unit(self.reader, model, &unit.to_string()).ok()?.0;
+                let entry = all.iter().find(|stored| last_id(&stored.key) == Some(id))?;
+                Some(self.at(entry.revision))
+            }
+            RelationEvent::Changed { unit, .. } => {
+                self.time(&model.bag(relation, self.owner(relation, &unit.to_string())?))
+            }
+            RelationEvent::ApplicationChanged { application, .. } => {
+                self.time(&model.bag(relation, self.owner(relation, application)?))
+            }
+            RelationEvent::Departed { unit, .. } => self.broken_ms(relation).or_else(|| {
+                let gone = self.owner(relation, &unit.to_string())?;
+                self.ended_ms(&[model.unit_life(gone)]).or_else(|| self.time(&model.tombstone(gone)))
+            }),
+            RelationEvent::Broken => self.broken_ms(relation),
+        }
+    }
+
+    /// Whose bag it is, by name: of a unit that is gone too, while the relation is there.
+    fn owner(&self, relation: Uuid, name: &str) -> Option<Uuid> {
+        let bags = read_all::<BagDoc>(self.reader, &self.model.bags(relation));
+        bags.into_iter().find(|(_, bag)| bag.owner == name).and_then(|(key, _)| last_id(&key))
+    }
+
+    fn broken_ms(&self, relation: Uuid) -> Option<i64> {
+        let doc = read(self.reader, &self.model.relation(relation))?;
+        let mut lives = vec![self.model.relation_life(relation)];
+        lives.extend(doc.sides.iter().map(|side| self.model.application_life(side.application)));
+        self.ended_ms(&lives)
+    }
+
+    /// When the first of these lives that is over ended.
+    fn ended_ms(&self, lives: &[Key<Life>]) -> Option<i64> {
+        let over = lives.iter().filter(|key| read(self.reader, *key).is_some_and(|life| life != Life::Alive));
+        over.filter_map(|key| self.time(key)).min()
+    }
+}

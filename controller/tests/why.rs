@@ -1,0 +1,225 @@
+//! `why` by the clock: since when work is owed, and what is told of agents that are silent.
+
+mod support;
+
+use api::machine::{MachineApi, MachineWatch};
+use api::operator::{Cause, ConfigChange, OperatorApi, Run};
+use controller::presence::{LATE_AFTER_MS, LOST_AFTER_MS};
+use controller::store::map::Map;
+use controller::{Outside, Session, status};
+use state::charm::{Charm, ConfigOption, OptionType};
+use state::model::application::register_archive;
+use state::unit::operation::{CharmRef, Hook, Operation};
+use state::unit::record::{Outcome, Record};
+use state::unit::resolve::Act;
+use std::collections::{BTreeMap, BTreeSet};
+use support::*;
+
+type Told = Story<Map, Still>;
+
+async fn causes(story: &Told, entity: &str) -> Vec<Cause> {
+    story.admin.why("dev", entity).await.expect("it is there").causes
+}
+
+/// What a unit's agent does until nothing is left to do.
+async fn work_off(story: &Told, agent: &mut Agent<Session<Map, Still>>, unit: &str) {
+    let (id, model) = (story.unit(unit).await, story.model);
+    loop {
+        match story.controller.read(move |reader| status::undone(reader, model, id)).await {
+            Some(Act::Begin(run)) => agent.commit(agent.record(run.operation)).await,
+            Some(Act::Settle(record)) => agent.commit(agent.record(record.operation)).await,
+            Some(Act::Wait(_) | Act::Stop) => return,
+            other => panic!("{other:?}"),
+        };
+    }
+}
+
+/// A unit whose agent has done all there was to do.
+async fn settled(story: &Told, unit: &str) -> Agent<Session<Map, Still>> {
+    let application = unit.split('/').next().expect("a unit's name").to_owned();
+    let mut agent = story.agent_of(unit).await;
+    let endpoint = if application == "db" { "server" } else { "db" };
+    let charm = CharmRef {
+        url: format!("local:{application}-0"),
+        sha256: application,
+        revision: 0,
+        endpoints: BTreeSet::from([endpoint.to_owned()]),
+    };
+    agent.commit(agent.record(Operation::Deploy(charm))).await;
+    work_off(story, &mut agent, unit).await;
+    agent
+}
+
+/// The one thing the unit is about to do, and since when it is owed.
+async fn owed(story: &Told, unit: &str) -> (String, Option<i64>) {
+    let all = causes(story, unit).await;
+    let one = all.iter().find(|cause| cause.duty.starts_with("running ")).expect("it is about to");
+    (one.duty.split(':').next().unwrap_or_default().to_owned(), one.since_ms)
+}
+
+#[tokio::test]
+async fn work_is_owed_since_its_cause_came_whatever_else_happened_before_and_after() {
+    let story = Story::in_memory().await;
+    let option = ConfigOption { kind: OptionType::String, ..ConfigOption::default() };
+    story
+        .controller
+        .run(move |draft| {
+            let config = BTreeMap::from([("color".to_owned(), option.clone())]);
+            let charm = Charm { name: "paint".to_owned(), config, ..Charm::default() };
+            register_archive(draft, "paint", charm, 10);
+            Ok(())
+        })
+        .await
+        .expect("a new archive");
+    for name in ["web", "db", "paint"] {
+        story.deploy(name, 1).await;
+    }
+    let mut web = settled(&story, "web/0").await;
+    let mut db = settled(&story, "db/0").await;
+    let mut paint = settled(&story, "paint/0").await;
+    let now = || Some(story.controller.outside.wall_ms());
+    let hour = || story.pass(3_600_000);
+    hour();
+
+    let set = BTreeMap::from([("color".to_owned(), "red".to_owned())]);
+    story.admin.configure("dev", "paint", ConfigChange { set, reset: Vec::new() }).await.expect("it is set");
+    let set_ms = now();
+    hour();
+    assert_eq!(owed(&story, "paint/0").await, ("running config-changed hook".to_owned(), set_ms));
+    work_off(&story, &mut paint, "paint/0").await;
+
+    let asked = Run { unit: "web/0".to_owned(), action: "backup".to_owned(), params: BTreeMap::new() };
+    story.admin.run("dev", asked).await.expect("it is queued");
+    let asked_ms = now();
+    hour();
+    assert_eq!(owed(&story, "web/0").await, ("running action backup".to_owned(), asked_ms));
+    work_off(&story, &mut web, "web/0").await;
+
+    let (number, _) = story.integrate().await;
+    work_off(&story, &mut web, "web/0").await;
+    hour();
+    work_off(&story, &mut db, "db/0").await;
+    let entered_ms = now();
+    hour();
+    assert_eq!(
+        owed(&story, "web/0").await,
+        ("running db-relation-joined hook for db/0".to_owned(), entered_ms)
+    );
+    work_off(&story, &mut web, "web/0").await;
+    let record = db.setting(number, "password", "x");
+    db.commit(record).await;
+    let written_ms = now();
+    hour();
+    assert_eq!(
+        owed(&story, "web/0").await,
+        ("running db-relation-changed hook for db/0".to_owned(), written_ms)
+    );
+    work_off(&story, &mut web, "web/0").await;
+
+    hour();
+    OperatorApi::remove_unit(&story.admin, "dev", "db/0", false).await.expect("it is going");
+    work_off(&story, &mut db, "db/0").await;
+    let died_ms = now();
+    hour();
+    let departed = "running db-relation-departed hook for db/0".to_owned();
+    assert_eq!(owed(&story, "web/0").await, (departed.clone(), died_ms));
+    work_off(&story, &mut web, "web/0").await;
+
+    let record = web.record(Operation::Hook(Hook::UpdateStatus));
+    web.commit(Record {
+        outcome: Outcome::Failed { reason: "exit status: 1".to_owned(), retry: None },
+        ..record
+    })
+    .await;
+    hour();
+    story.admin.resolved("dev", "web/0", true).await.expect("it is in error");
+    let resolved_ms = now();
+    hour();
+    assert_eq!(owed(&story, "web/0").await, ("running update-status hook".to_owned(), resolved_ms));
+}
+
+#[tokio::test]
+async fn what_was_owed_before_the_controller_started_is_owed_since_then_at_the_latest() {
+    let mut story = Story::in_memory().await;
+    for name in ["web", "db"] {
+        story.deploy(name, 1).await;
+    }
+    let (mut web, mut db) = (settled(&story, "web/0").await, settled(&story, "db/0").await);
+    story.integrate().await;
+    work_off(&story, &mut web, "web/0").await;
+    work_off(&story, &mut db, "db/0").await;
+    story.pass(1_000);
+    story.restart();
+    let started_ms = story.controller.outside.wall_ms();
+    story.pass(10_000);
+    assert_eq!(owed(&story, "web/0").await.1, Some(started_ms));
+}
+
+#[tokio::test]
+async fn a_machine_agent_is_late_and_then_lost_by_its_silence_alone_and_who_waits_for_it_says_so() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 1).await;
+    let machine = story.machine_of(story.unit("web/0").await).await;
+    let owed_by_agent = |causes: &[Cause]| -> Vec<(String, Option<i64>)> {
+        let mine = causes.iter().filter(|cause| cause.entity == "machine 0");
+        mine.map(|cause| (cause.duty.clone(), cause.since_ms)).collect()
+    };
+    let shown = async || {
+        let status = story.admin.status("dev").await.expect("the model is there");
+        let unit = status.applications["web"].units.values().next().expect("one unit").clone();
+        if unit.agent.message.starts_with("machine") {
+            let shown = (unit.workload.message.clone(), unit.workload.since_ms);
+            assert_eq!(shown, (unit.agent.message.clone(), unit.agent.since_ms), "people see the workload's");
+        }
+        let unit = unit.agent;
+        let agent = status.machines["0"].agent.clone();
+        ((agent.current, agent.since_ms), (unit.current, unit.message, unit.since_ms))
+    };
+    assert_eq!(shown().await.0.0, "pending");
+    let token = "ab".repeat(32);
+    story.pass(LOST_AFTER_MS + 1);
+    story.admin.machine_token("dev", machine, &token).await.expect("it is introduced");
+    assert_eq!(shown().await.0.0, "started", "it has the full time to come");
+
+    let agent = story.controller.session(&token).await.expect("its token");
+    let mut watch = agent.watch_machine().await.expect("it may watch");
+    for _ in 0..20 {
+        agent.here().await.expect("it may say so");
+        story.pass(api::HEARTBEAT_MS);
+        // a stopped agent's stream is taken from it by the kernel
+        watch.next().await.expect("the watch goes on");
+        assert_eq!(shown().await.0.0, "started");
+        assert_eq!(owed_by_agent(&causes(&story, "web/0").await), []);
+    }
+    agent.here().await.expect("it may say so");
+    let silent_ms = Some(story.controller.outside.wall_ms());
+    let mut silence = async |beats: u64| {
+        for _ in 0..beats {
+            story.pass(api::HEARTBEAT_MS);
+            watch.next().await.expect("the watch goes on");
+        }
+    };
+    silence(LATE_AFTER_MS / api::HEARTBEAT_MS).await;
+    let (machine_shown, unit_shown) = shown().await;
+    assert_eq!(machine_shown.0, "started");
+    assert_eq!((unit_shown.0.as_str(), unit_shown.1.as_str()), ("allocating", ""));
+    assert_eq!(owed_by_agent(&causes(&story, "web/0").await), []);
+    story.pass(1);
+    assert_eq!(shown().await.0, ("started".to_owned(), silent_ms), "late");
+    let late = [("its agent is late: nothing was heard of it".to_owned(), silent_ms)];
+    assert_eq!(owed_by_agent(&causes(&story, "web/0").await), late);
+    assert_eq!(owed_by_agent(&causes(&story, "0").await), late);
+
+    silence((LOST_AFTER_MS - LATE_AFTER_MS) / api::HEARTBEAT_MS - 1).await;
+    assert_eq!(shown().await.0.0, "started");
+    silence(1).await;
+    let (machine_shown, unit_shown) = shown().await;
+    assert_eq!(machine_shown, ("down".to_owned(), silent_ms));
+    let message = "machine 0: agent is not communicating with the controller".to_owned();
+    assert_eq!(unit_shown, ("allocating".to_owned(), message, silent_ms));
+    let lost = [("run its agent, which is lost: it has been silent for a minute".to_owned(), silent_ms)];
+    assert_eq!(owed_by_agent(&causes(&story, "web/0").await), lost);
+    assert_eq!(owed_by_agent(&causes(&story, "0").await), lost);
+    agent.here().await.expect("it is back");
+    assert_eq!(owed_by_agent(&causes(&story, "web/0").await), []);
+}
