@@ -3,6 +3,12 @@
 use crate::sim::mutants::Mutant;
 use crate::sim::world::Chance;
 
+const ONE_IN_100: [u64; 100] = {
+    let mut values = [0; 100];
+    values[0] = 1;
+    values
+};
+
 macro_rules! mix {
     ($($(#[$doc:meta])* $name:ident: $values:expr,)*) => {
         /// Chances are per mille: of a poll for crashes, of a message for the network, of a hook for charms.
@@ -66,7 +72,7 @@ mix! {
     hook_fails: [0, 0, 50, 200],
     hook_hangs: [0, 50],
     /// Real bytes on the crash disk, through the production journal.
-    bytes: [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
+    bytes: ONE_IN_100,
     /// Everything that is sent goes through JSON.
     wire: [0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
     /// The reply of every commit is lost once and every request doubled.
@@ -76,12 +82,14 @@ mix! {
     subordinate: [0, 0, 1],
     /// Revisions that the store's change log keeps.
     changes_kept: [10_000, 10_000, 10_000, 3],
-    /// Units that the first two applications begin with, at most.
-    units: [2, 2, 3, 4],
+    /// By how many units the first two applications begin with more than the least, at most.
+    units: [1, 1, 2, 3],
+    /// Nobody asks for more units than that.
+    units_max: [4, 5, 6, 12],
     /// Acts of each user.
     acts: [3, 4, 6, 8],
     /// All documents are checked after each of so many commits.
-    checked_every: [1, 16, 64, 64],
+    checked_every: [1, 64, 64, 64, 64, 64, 64, 64],
     /// Transactions are replayed at the end.
     replayed: [0, 0, 0, 1],
 }

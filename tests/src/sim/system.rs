@@ -8,7 +8,7 @@ use crate::sim::mutants::Mutant;
 use crate::sim::network::{SimController, Wire};
 use crate::sim::store::{SimOutside, SimStore};
 use crate::sim::strikes::{self, strike};
-use crate::sim::user::{MODEL, User};
+use crate::sim::user::{HOOKS_LEAST, MODEL, User};
 use crate::sim::world::{Command, Stepped, Tasks, World, finish};
 use controller::Controller;
 use controller::store::map::Map;
@@ -34,8 +34,8 @@ const ROUNDS_MAX: u64 = 40;
 const PATIENCE: u64 = 5;
 /// Polls of one run: several times what an hour without a controller takes.
 const POLLS_MAX: u64 = 400_000;
-/// A standard schedule (issue 3) has as many units, hooks and faults at least.
-const STANDARD: (u64, u64, u64) = (3, 40, 5);
+/// A standard schedule has as many units, hooks and faults at least.
+const STANDARD: (u64, u64, u64) = (3, HOOKS_LEAST, 5);
 
 /// How a run went.
 #[derive(Clone, Debug, Default)]
@@ -77,7 +77,6 @@ struct System {
     /// Commits since all documents were looked at.
     unchecked: u64,
     changed_ms: u64,
-    hooks: u64,
     chaos_polls: u64,
 }
 
@@ -96,7 +95,7 @@ pub fn run_mixed(seed: u64, mix: Mix, tell: bool) -> Report {
         seed,
         violations: std::mem::take(&mut system.checks.violations),
         story: world.story(),
-        hooks: system.hooks,
+        hooks: world.hooks(),
         commits: system.commits,
         faults: world.faults(),
         polls: system.tasks.polls,
@@ -130,7 +129,6 @@ impl System {
             commits: 0,
             unchecked: 0,
             changed_ms: world.now_ms(),
-            hooks: 0,
             chaos_polls: 0,
             world,
         }
@@ -367,15 +365,10 @@ impl System {
     }
 
     fn see(&mut self, fact: Fact) {
-        match &fact {
-            Fact::HookBegan { .. } => self.hooks += 1,
-            Fact::Recorded { folder, events, .. } => {
-                self.changed_ms = self.world.now_ms();
-                let name =
-                    |at| self.fleet.folder(at).map_or(String::new(), |folder| folder.at.name.to_string());
-                self.world.tell(|| format!("{}: on disk: {}", name(*folder), told(events)));
-            }
-            _ => {}
+        if let Fact::Recorded { folder, events, .. } = &fact {
+            self.changed_ms = self.world.now_ms();
+            let name = |at| self.fleet.folder(at).map_or(String::new(), |folder| folder.at.name.to_string());
+            self.world.tell(|| format!("{}: on disk: {}", name(*folder), told(events)));
         }
         self.checks.see(&fact);
     }

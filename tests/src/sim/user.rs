@@ -14,8 +14,10 @@ use std::future::Future;
 
 /// Names that applications get.
 const APPLICATIONS: [&str; 4] = ["db", "web", "cache", "mon"];
-/// More units than this nobody adds.
-const UNITS_MAX: usize = 8;
+/// People who have seen fewer hooks than a standard schedule has go on, for so many times as many acts.
+const PATIENCE: u64 = 3;
+/// Hooks of a standard schedule.
+pub const HOOKS_LEAST: u64 = 40;
 
 fn endpoint(name: &str, role: Role, interface: &str, scope: Scope) -> (String, Endpoint) {
     let end = Endpoint {
@@ -64,19 +66,23 @@ pub struct User {
 }
 
 impl User {
-    /// The beginning that every run has: two related applications.
+    /// The beginning that every run has: two related applications, of three units at least.
     pub async fn found(&self) {
-        for name in ["db", "web"] {
-            let units = 1 + self.world.below(self.world.mix().units) as u32;
+        for (name, least) in [("db", 2), ("web", 1)] {
+            let units = least + self.world.below(self.world.mix().units) as u32;
             self.deploy(name, units).await;
             self.world.sleep(self.world.below(3_000)).await;
         }
         self.integrate("db", "web").await;
     }
 
-    /// Acts `acts` times, then is done.
+    /// Acts `acts` times, and on while hardly anything happened, then is done.
     pub async fn act(&self) {
-        for _ in 0..self.world.mix().acts {
+        let acts = self.world.mix().acts;
+        for done in 0..acts * PATIENCE {
+            if done >= acts && self.world.hooks() >= HOOKS_LEAST {
+                return;
+            }
             let pace = if self.world.hits(500) { 300 } else { 20_000 };
             self.world.sleep(self.world.below(pace)).await;
             self.act_once().await;
@@ -177,7 +183,7 @@ impl User {
     }
 
     async fn deploy(&self, name: &str, units: u32) {
-        if self.units().await.len() >= UNITS_MAX {
+        if self.units().await.len() as u64 >= self.world.mix().units_max {
             return;
         }
         let to = if name == "mon" { None } else { self.a_machine().await };
@@ -198,7 +204,7 @@ impl User {
     }
 
     async fn add_unit(&self, name: &str) {
-        if self.units().await.len() >= UNITS_MAX {
+        if self.units().await.len() as u64 >= self.world.mix().units_max {
             return;
         }
         let to = self.a_machine().await;

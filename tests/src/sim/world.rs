@@ -79,6 +79,7 @@ struct State {
     /// Faults are over.
     calm: bool,
     faults: u64,
+    hooks: u64,
     story: Option<Vec<String>>,
 }
 
@@ -118,6 +119,7 @@ impl World {
             facts: Vec::new(),
             calm: true,
             faults: 0,
+            hooks: 0,
             story: tell.then(Vec::new),
         };
         World(Arc::new(Inside { seed, mix, state: Mutex::new(state), ready: Arc::default() }))
@@ -205,8 +207,15 @@ impl World {
         self.state().story.clone().unwrap_or_default()
     }
 
+    /// Hooks that began.
+    pub fn hooks(&self) -> u64 {
+        self.state().hooks
+    }
+
     pub fn note(&self, fact: Fact) {
-        self.state().facts.push(fact);
+        let mut state = self.state();
+        state.hooks += u64::from(matches!(fact, Fact::HookBegan { .. }));
+        state.facts.push(fact);
     }
 
     /// Takes what was noted and asked for since the last time.
