@@ -13,7 +13,7 @@ use state::model::refusal::{Blocker, Code, Refusal};
 use state::model::{application, effective, machine, relation};
 use state::names::Uuid;
 use state::unit::outcome;
-use state::unit::resolve::Act;
+use state::unit::resolve::{Act, fetching};
 use std::collections::BTreeSet;
 
 /// Causes of one answer; of more, people need only know the first.
@@ -147,6 +147,10 @@ impl Asked<'_> {
                 let duty = format!("{}: {}", outcome::executing(&run.operation), run.cause);
                 let help = format!("it is about to; if it stays so: pintle why machine/{machine}");
                 add(&duty, &owner, agent.since_ms, help);
+            }
+            Some(Act::Fetch(asked)) => {
+                let waits = fetching(&asked);
+                add(&waits.what, &owner, agent.since_ms, waits.help);
             }
             Some(Act::Stop | Act::Adopt(_) | Act::Lock | Act::Settle(_) | Act::Note(_)) | None => {}
         }

@@ -166,7 +166,7 @@ mod tests {
             members: BTreeSet::new(),
             unit_bags: BTreeMap::new(),
             application_bags: BTreeMap::new(),
-            unknown_bags: BTreeSet::new(),
+            withheld: crate::unit::hook::Withheld::default(),
         };
         HookContext {
             unit: UnitName::new("web", 0),
