@@ -3,7 +3,7 @@
 
 use crate::clock::kernel_boot;
 use crate::folder::{self, Folder, Lock};
-use crate::ports::{Charms, Ending};
+use crate::ports::{Charms, Ending, Outward};
 use crate::process::Process;
 use crate::shim;
 use crate::tool_calls::{Calls, Conversation};
@@ -150,16 +150,31 @@ impl RealCharms {
     }
 
     /// Answers tools until `over` is: the process ended.
-    async fn converse(&self, conversation: &mut Conversation<'_>, over: impl Future<Output = ()>) {
+    async fn converse(
+        &self,
+        conversation: &mut Conversation<'_>,
+        outward: &impl Outward,
+        over: impl Future<Output = ()>,
+    ) {
         let mut over = std::pin::pin!(over);
         let mut calls = self.calls.lock().await;
         self.gate.send_replace(Gate::Open);
-        loop {
+        'hook: loop {
             tokio::select! {
                 biased;
                 () = &mut over => break,
                 Some(call) = calls.recv() => {
-                    let answer = conversation.answer(&call.frame);
+                    let answer = loop {
+                        let asked = match conversation.answer(&call.frame) {
+                            Ok(answer) => break answer,
+                            Err(asked) => asked,
+                        };
+                        tokio::select! {
+                            biased;
+                            () = &mut over => break 'hook,
+                            bag = outward.bag(&asked) => conversation.take_bag(&asked, bag),
+                        }
+                    };
                     // a caller that is gone meanwhile calls again with the same id, or never
                     call.answer.send(answer).ok();
                 }
@@ -316,13 +331,7 @@ impl Charms for RealCharms {
         Ok(())
     }
 
-    async fn run(
-        &self,
-        run: &Run,
-        context: HookContext,
-        said: &dyn Fn(&Said),
-        leads: &dyn Fn() -> bool,
-    ) -> Ending {
+    async fn run(&self, run: &Run, context: HookContext, outward: &impl Outward) -> Ending {
         let nothing = |exit| Ending { exit, writes: Default::default(), said: Vec::new() };
         let path = context.cause.dispatch_path().expect("hooks and actions have a path");
         let program = match self.program(&path) {
@@ -343,8 +352,9 @@ impl Charms for RealCharms {
         };
         let at = self.folder.run(run.number);
         let digest = charms::digest::sha256(context.id.as_bytes());
-        let mut conversation = Conversation::new(context, digest, Calls::open(&at), said, leads);
-        self.converse(&mut conversation, async {
+        let (said, leads) = (|said: &Said| outward.said(said), || outward.leads());
+        let mut conversation = Conversation::new(context, digest, Calls::open(&at), &said, &leads);
+        self.converse(&mut conversation, outward, async {
             // how the shim ended says nothing: its record does
             shim.wait().await.ok();
         })
@@ -356,15 +366,15 @@ impl Charms for RealCharms {
         self.ending(run, conversation)
     }
 
-    async fn adopt(&self, run: &Run, said: &dyn Fn(&Said), leads: &dyn Fn() -> bool) -> Option<Ending> {
-        let ending = self.take_over(run, said, leads).await;
+    async fn adopt(&self, run: &Run, outward: &impl Outward) -> Option<Ending> {
+        let ending = self.take_over(run, outward).await;
         self.gate.send_replace(Gate::Closed);
         ending
     }
 }
 
 impl RealCharms {
-    async fn take_over(&self, run: &Run, said: &dyn Fn(&Said), leads: &dyn Fn() -> bool) -> Option<Ending> {
+    async fn take_over(&self, run: &Run, outward: &impl Outward) -> Option<Ending> {
         let at = self.folder.run(run.number);
         // A shim holds the machine's hook lock from before it is known here until it ends:
         // 1. the shim was started and the agent died before anything was written: only the lock tells;
@@ -404,14 +414,15 @@ impl RealCharms {
             end_leftovers(&at).await;
             return None;
         };
+        let (said, leads) = (|said: &Said| outward.said(said), || outward.leads());
         let mut conversation =
-            Conversation::new(kept.context, kept.context_digest, Calls::open(&at), said, leads);
+            Conversation::new(kept.context, kept.context_digest, Calls::open(&at), &said, &leads);
         if !Calls::read(&at).is_some_and(|calls| conversation.replay(&calls)) {
             end_leftovers(&at).await;
             return None;
         }
         let shim = Process::read(&at.join(shim::SHIM_PID));
-        self.converse(&mut conversation, async {
+        self.converse(&mut conversation, outward, async {
             while read_outcome(&at).is_none() && shim.is_some_and(|shim| shim.is_alive()) {
                 tokio::time::sleep(ADOPTED_LOOK).await;
             }

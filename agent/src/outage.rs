@@ -11,6 +11,7 @@ pub enum Call {
     #[default]
     Watch,
     Send,
+    Fetch,
 }
 
 /// The outage under way, if there is one.

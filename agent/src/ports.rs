@@ -3,12 +3,13 @@
 
 use state::charm::Charm;
 use state::names::Uuid;
+use state::settings::Bag;
 use state::unit::hook::{HookContext, Writes};
 use state::unit::local::{Event, Local, Run};
 use state::unit::operation::CharmRef;
 use state::unit::outcome::Exit;
 use state::unit::record::Said;
-use state::unit::snapshot::Snapshot;
+use state::unit::snapshot::{BagAsked, Snapshot};
 use std::future::Future;
 use std::sync::Arc;
 
@@ -34,6 +35,17 @@ pub struct Ending {
     pub said: Vec<Said>,
 }
 
+/// What a running hook's tools ask of the agent.
+pub trait Outward {
+    /// This was said: others are to know it at once.
+    fn said(&self, said: &Said);
+    /// The unit leads for at least 30 s more.
+    fn leads(&self) -> bool;
+    /// A bag that did not come along; none: it is gone. Waits for the controller a bounded time; the error is for the
+    /// charm.
+    fn bag(&self, asked: &BagAsked) -> impl Future<Output = Result<Option<Bag>, String>>;
+}
+
 /// The charm's folder and its processes.
 pub trait Charms {
     /// Held around a run, one at a time per machine. Dropping it releases it, unless a hook's process still holds
@@ -46,23 +58,11 @@ pub trait Charms {
     fn deploy(&self, charm: &CharmRef, archive: Vec<u8>) -> impl Future<Output = Result<(), String>>;
     /// True when the archive need not be fetched: this charm is deployed already.
     fn is_deployed(&self, charm: &CharmRef) -> impl Future<Output = bool>;
-    /// Runs the charm's program for `run` and answers its tool calls from `context`. `said` is called for what is
-    /// said at once, as it is said.
-    fn run(
-        &self,
-        run: &Run,
-        context: HookContext,
-        said: &dyn Fn(&Said),
-        leads: &dyn Fn() -> bool,
-    ) -> impl Future<Output = Ending>;
+    /// Runs the charm's program for `run` and answers its tool calls from `context`.
+    fn run(&self, run: &Run, context: HookContext, outward: &impl Outward) -> impl Future<Output = Ending>;
     /// Takes over a run that an earlier agent began: waits for its process if it lives, else finds its outcome.
     /// None: neither is there (any process of it is dead by then); run it again.
-    fn adopt(
-        &self,
-        run: &Run,
-        said: &dyn Fn(&Said),
-        leads: &dyn Fn() -> bool,
-    ) -> impl Future<Output = Option<Ending>>;
+    fn adopt(&self, run: &Run, outward: &impl Outward) -> impl Future<Output = Option<Ending>>;
 }
 
 /// Time and chance.

@@ -61,6 +61,7 @@ pub async fn why(dir: &Path) -> Result<String> {
         Act::Adopt(run) => format!("{name}: {} was begun by an agent that is gone\n", run.operation),
         Act::Note(event) => format!("{name}: next is to note {event:?}\n"),
         Act::Lock => format!("{name}: next is a hook, once the machine's hook lock is free\n"),
+        Act::Fetch(asked) => format!("{name}: next is a hook: {}\n", resolve::fetching(&asked).what),
         Act::Stop => format!("{name}: is finished\n"),
     })
 }

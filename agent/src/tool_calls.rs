@@ -2,11 +2,13 @@
 //! before it is answered, so that a successor of this agent goes on where it was (design 12).
 
 use crate::tool_socket::Answer;
-use commands::{Inputs, Need, Outcome};
+use commands::{Inputs, Need, Outcome, Reply};
 use hook_client::Request;
 use serde::{Deserialize, Serialize};
+use state::settings::Bag;
 use state::unit::hook::{HookContext, Immediate, Level, Writes};
 use state::unit::record::Said;
+use state::unit::snapshot::BagAsked;
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -20,6 +22,9 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
 const SAID_MAX: usize = 2_000;
 /// The model's default level: lines below it are not stored (spec/clients.md 3.6).
 const LEVEL_STORED: Level = Level::Info;
+
+/// What a tool exits with that could not do its work.
+const FAILED: u8 = 1;
 
 const CALLS: &str = "calls.yaml";
 
@@ -66,6 +71,24 @@ pub struct Kept {
     stderr: Bytes,
 }
 
+/// A bag that a tool wanted and that did not come along, as `calls.yaml` keeps it: every later read in this hook finds
+/// the same, whichever agent answers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Fetched {
+    at_ms: i64,
+    fetched: BagAsked,
+    /// None: it was gone.
+    values: Option<Bag>,
+}
+
+/// One line of `calls.yaml`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Line {
+    Call(Kept),
+    Bag(Fetched),
+}
+
 /// `calls.yaml` of one run, appended to and never synced: it outlives the agent, not the machine.
 #[derive(Debug)]
 pub struct Calls(Option<File>);
@@ -85,14 +108,14 @@ impl Calls {
 
     /// The whole calls of an earlier agent; a torn last line was never answered. None: a line before the last cannot be
     /// read, so what the hook was told is not known.
-    pub fn read(run: &Path) -> Option<Vec<Kept>> {
+    pub fn read(run: &Path) -> Option<Vec<Line>> {
         let bytes = fs::read(run.join(CALLS)).unwrap_or_default();
         let lines = bytes[..whole_lines(&bytes)].split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         lines.map(|line| serde_json::from_slice(line.strip_prefix(b"- ")?).ok()).collect()
     }
 
-    fn append(&mut self, kept: &Kept) -> io::Result<()> {
-        let line = serde_json::to_string(kept).expect("calls are plain data");
+    fn append(&mut self, line: &impl Serialize) -> io::Result<()> {
+        let line = serde_json::to_string(line).expect("calls are plain data");
         let file = self.0.as_mut().ok_or_else(|| io::Error::other("the file cannot be opened"))?;
         let length = file.metadata()?.len();
         let written = file.write_all(format!("- {line}\n").as_bytes());
@@ -119,6 +142,8 @@ pub struct Conversation<'a> {
     last_call: u32,
     tell: &'a dyn Fn(&Said),
     leads: &'a dyn Fn() -> bool,
+    /// Why the bag that the next call wants cannot be had.
+    unfetched: Option<String>,
 }
 
 impl<'a> Conversation<'a> {
@@ -130,7 +155,17 @@ impl<'a> Conversation<'a> {
         leads: &'a dyn Fn() -> bool,
     ) -> Conversation<'a> {
         let (answered, said) = (BTreeMap::new(), Vec::new());
-        Conversation { context, context_digest, calls, answered, said, last_call: 0, tell, leads }
+        Conversation {
+            context,
+            context_digest,
+            calls,
+            answered,
+            said,
+            last_call: 0,
+            tell,
+            leads,
+            unfetched: None,
+        }
     }
 
     /// Everything the hook wrote and said. Nothing can be added any more (invariant I33).
@@ -140,8 +175,15 @@ impl<'a> Conversation<'a> {
 
     /// Rebuilds the buffer from the calls of an earlier agent. False: a call answers otherwise now, so what the
     /// hook was told is not what would be kept.
-    pub fn replay(&mut self, kept: &[Kept]) -> bool {
-        kept.iter().all(|kept| {
+    pub fn replay(&mut self, lines: &[Line]) -> bool {
+        lines.iter().all(|line| {
+            let kept = match line {
+                Line::Call(kept) => kept,
+                Line::Bag(Fetched { fetched, values, .. }) => {
+                    self.context.take_bag(fetched, values.clone());
+                    return true;
+                }
+            };
             self.context.keep_leadership(kept.leads);
             let args: Vec<Vec<u8>> = kept.args.iter().map(|arg| arg.as_slice().to_vec()).collect();
             let bytes = |kept: &Bytes| kept.as_slice().to_vec();
@@ -152,8 +194,11 @@ impl<'a> Conversation<'a> {
                     .map(|(path, found)| (path.clone(), found.as_ref().map(bytes).map_err(Clone::clone)))
                     .collect(),
             };
-            let Outcome::Reply(reply) = commands::call(&mut self.context, &kept.tool, &args, &inputs) else {
-                return false;
+            let reply = match commands::call(&mut self.context, &kept.tool, &args, &inputs) {
+                Outcome::Reply(reply) => reply,
+                // no line has the bag: it could not be had, and the call failed
+                Outcome::Need(Need::Bag(_)) => Reply { code: FAILED, ..Reply::default() },
+                Outcome::Need(Need::Stdin | Need::File(_)) => return false,
             };
             self.last_call = kept.call;
             self.answered.insert(kept.id.clone(), (kept.code, kept.stdout.clone(), kept.stderr.clone()));
@@ -164,21 +209,37 @@ impl<'a> Conversation<'a> {
         })
     }
 
-    /// Answers one call: the same id, the same answer; written down before it is given.
-    pub fn answer(&mut self, frame: &[u8]) -> Answer {
-        let Ok(request) = Request::decode(frame) else { return Answer::bad_request("malformed request") };
+    /// Takes the bag that a call wanted, or why it cannot be had; written down before anything is read from it.
+    pub fn take_bag(&mut self, asked: &BagAsked, answered: Result<Option<Bag>, String>) {
+        let kept = answered.and_then(|values| {
+            let kept = Fetched { at_ms: crate::clock::wall_ms(), fetched: asked.clone(), values };
+            match self.calls.append(&kept) {
+                Ok(()) => Ok(kept.values),
+                Err(error) => Err(format!("{} cannot be written down: {error}", asked.owner)),
+            }
+        });
+        match kept {
+            Ok(values) => self.context.take_bag(asked, values),
+            Err(why) => self.unfetched = Some(why),
+        }
+    }
+
+    /// Answers one call: the same id, the same answer; written down before it is given. Err: the bag it wants is to be
+    /// taken first, then it is to be asked again.
+    pub fn answer(&mut self, frame: &[u8]) -> Result<Answer, BagAsked> {
+        let Ok(request) = Request::decode(frame) else { return Ok(Answer::bad_request("malformed request")) };
         // never says which context is open (CVE-2024-6984)
         if charms::digest::sha256(request.call.context_id) != self.context_digest {
-            return Answer::closed();
+            return Ok(Answer::closed());
         }
         let id = hex(&request.call.call_id);
         if let Some((code, stdout, stderr)) = self.answered.get(&id) {
             let (stdout, stderr) = (stdout.as_slice().to_vec(), stderr.as_slice().to_vec());
-            return Answer::Done { code: *code, stdout, stderr };
+            return Ok(Answer::Done { code: *code, stdout, stderr });
         }
         let cwd = PathBuf::from(std::ffi::OsStr::from_bytes(request.call.cwd));
         if !cwd.is_absolute() {
-            return Answer::bad_request("Dir is not absolute");
+            return Ok(Answer::bad_request("Dir is not absolute"));
         }
         let tool = String::from_utf8_lossy(request.call.tool).into_owned();
         let args: Vec<Vec<u8>> = request.args.clone().map(<[u8]>::to_vec).collect();
@@ -189,8 +250,14 @@ impl<'a> Conversation<'a> {
         let reply = loop {
             match commands::call(&mut self.context, &tool, &args, &inputs) {
                 Outcome::Reply(reply) => break reply,
-                Outcome::Need(Need::Stdin) if inputs.stdin.is_none() => return Answer::NeedStdin,
-                Outcome::Need(Need::Stdin) => return Answer::bad_request("stdin is asked for twice"),
+                Outcome::Need(Need::Stdin) if inputs.stdin.is_none() => return Ok(Answer::NeedStdin),
+                Outcome::Need(Need::Stdin) => {
+                    return Ok(Answer::bad_request("stdin is asked for twice"));
+                }
+                Outcome::Need(Need::Bag(asked)) => match self.unfetched.take() {
+                    Some(why) => break Reply::error(FAILED, &why),
+                    None => return Err(asked),
+                },
                 Outcome::Need(Need::File(path)) => {
                     let found = read_file(&cwd.join(expand(&path)), &path);
                     inputs.files.insert(path, found);
@@ -222,12 +289,12 @@ impl<'a> Conversation<'a> {
             self.context.writes = before;
             tracing::error!("{CALLS}: {error}");
             let stderr = format!("ERROR the call cannot be written down: {error}\n").into_bytes();
-            return Answer::Done { code: 1, stdout: Vec::new(), stderr };
+            return Ok(Answer::Done { code: FAILED, stdout: Vec::new(), stderr });
         }
         self.last_call = kept.call;
         self.answered.insert(id, (code, kept.stdout, kept.stderr));
         self.remember(kept.call, kept.at_ms, reply.immediate);
-        Answer::Done { code, stdout: reply.stdout, stderr }
+        Ok(Answer::Done { code, stdout: reply.stdout, stderr })
     }
 
     fn remember(&mut self, call: u32, at_ms: i64, immediate: Vec<Immediate>) {

@@ -3,6 +3,7 @@
 //!
 //! Everything here is polled by one task; nothing is spawned, so a crash is the drop of one future.
 
+mod fetching;
 mod sending;
 mod watching;
 
@@ -209,7 +210,7 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
     }
 
     async fn do_next_for_ever(&self) -> Result<End, DiskFailed> {
-        let mut lock = None;
+        let (mut lock, mut delay) = (None, LINK_RETRY_FIRST_MS);
         loop {
             let now = self.now();
             let act = resolve::next(&self.local.borrow(), self.facts.borrow().view.as_deref(), &now).act;
@@ -220,6 +221,12 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
                     let (taken, changed) = (pin!(self.charms.lock()), pin!(self.doing.notified()));
                     lock = tokio::select! { biased; taken = taken => Some(taken), () = changed => None };
                     self.hook_lock.set(lock.is_some());
+                    continue;
+                }
+                Act::Fetch(asked) => {
+                    self.release(&mut lock);
+                    *self.explained.borrow_mut() = vec![resolve::fetching(&asked)];
+                    self.fetch(asked, &mut delay).await;
                     continue;
                 }
                 Act::Begin(run) => {
@@ -298,20 +305,20 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
         let Some(declared) = self.charms.declared() else { return refused("charm missing from disk") };
         let secret = format!("{:032x}", self.clock.fresh().0);
         let built = {
-            let (local, leads) = (self.local.borrow(), self.leads());
+            let (local, leads) = (self.local.borrow(), self.promises_to_lead());
             let facts = self.facts.borrow();
             let given = Given { declared: &declared, secret: &secret, leads };
             facts.view.as_deref().and_then(|view| context::build(&local, view, run, &given))
         };
         let Some(context) = built else { return refused("the relation is not known") };
         self.executing(run);
-        self.charms.run(run, context, &|said| self.say(said), &|| self.leads()).await
+        self.charms.run(run, context, self).await
     }
 
     async fn adopt(&self, run: &Run) -> Result<(), DiskFailed> {
         self.executing(run);
         let ending = match run.operation.runs_charm() {
-            true => self.charms.adopt(run, &|said| self.say(said), &|| self.leads()).await,
+            true => self.charms.adopt(run, self).await,
             false => None,
         };
         match ending {
@@ -371,7 +378,7 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
         self.sending.notify_one();
     }
 
-    fn leads(&self) -> bool {
+    fn promises_to_lead(&self) -> bool {
         self.facts.borrow().leads(self.clock.since_boot_ms()).is_some()
     }
 

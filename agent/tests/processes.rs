@@ -5,18 +5,21 @@ use agent::config::{Config, FILE, Kind};
 use agent::deployer::Deployer;
 use agent::folder::Folder;
 use agent::hook_process::{RealCharms, end_leftovers};
-use agent::ports::Charms;
+use agent::ports::{Charms, Outward};
 use agent::process::Process;
 use agent::shim::{HOOK_PID, OUTCOME, SHIM_PID};
 use agent::tool_calls::Calls;
 use agent::tool_socket::{Answer, Gate, listen};
 use hook_client::{Call, HEADER_BYTES, Reply, encode_request, frame_length};
 use state::names::Uuid;
+use state::settings::Bag;
 use state::unit::environment::Surroundings;
 use state::unit::hook::{self, HookContext};
 use state::unit::local::Run;
 use state::unit::operation::{Hook, Operation};
 use state::unit::outcome::Exit;
+use state::unit::record::Said;
+use state::unit::snapshot::BagAsked;
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -125,6 +128,21 @@ fn adopter(unit: &Path) -> RealCharms {
     RealCharms::new(Folder::new(unit.to_path_buf()), around, calls, watch::channel(Gate::Undecided).0)
 }
 
+/// An agent whose hook has ended already: nothing is asked.
+struct Nobody;
+
+impl Outward for Nobody {
+    fn said(&self, said: &Said) {
+        panic!("{said:?}")
+    }
+    fn leads(&self) -> bool {
+        false
+    }
+    async fn bag(&self, asked: &BagAsked) -> Result<Option<Bag>, String> {
+        panic!("{asked:?}")
+    }
+}
+
 #[tokio::test]
 async fn an_outcome_of_this_boot_is_taken_and_one_of_another_boot_is_not() {
     for (boot, taken) in [(kernel_boot(), Some(Exit::Code(0))), ("another".to_owned(), None)] {
@@ -134,7 +152,7 @@ async fn an_outcome_of_this_boot_is_taken_and_one_of_another_boot_is_not() {
         fs::write(at.join(SHIM_PID), "1 1").unwrap();
         fs::write(at.join(OUTCOME), "exit 0").unwrap();
 
-        let ending = adopter(unit.path()).adopt(&run, &|_| {}, &|| false).await;
+        let ending = adopter(unit.path()).adopt(&run, &Nobody).await;
 
         assert_eq!(ending.map(|ending| ending.exit), taken, "boot {boot}");
     }

@@ -9,8 +9,9 @@ use crate::routes::{self, Route, Row, Takes};
 use crate::unit::{Attach, Attached, Claim, Claimed, Commit, Committed, Report, Shown, UnitApi, Watch};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
+use state::model::{action, along, draft};
 use state::names::Uuid;
-use state::unit::snapshot::Position;
+use state::unit::snapshot::{BagAsked, BagView, Position};
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::marker::PhantomData;
@@ -25,9 +26,10 @@ const CALL_TIMEOUT: Duration = Duration::from_millis(LONG_POLL_MS + 15_000);
 const TRANSFER_TIMEOUT: Duration = Duration::from_secs(512);
 /// Shorter than the server's patience with an idle connection, so that it is not closed under a request.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Longest line of a stream. A full view carries a unit's settings and its charm's declarations, 1 MiB each at
-/// most (design 9), the bags of its relations being the bulk: 32 full ones.
-const LINE_BYTES_MAX: usize = 32 << 20;
+/// Longest line of a stream, a full view: the settings that come along (design 9); the charm's declarations, the
+/// configuration and each action that waits, a document each; and 8 MiB of heads, members, versions and statuses, 400
+/// bytes for each of 20,000 related units.
+const LINE_BYTES_MAX: usize = along::BYTES_MAX + (2 + action::QUEUED_MAX) * draft::BYTES_MAX + (8 << 20);
 
 /// Where a controller is and how to know it.
 #[derive(Clone, Debug)]
@@ -290,6 +292,9 @@ impl UnitApi for Client {
     async fn watch(&self, epoch: u64, from: Option<Position>) -> Result<Lines<Shown>, ApiError> {
         let body = serde_json::to_vec(&routes::WatchFrom { epoch, from }).expect("messages are plain data");
         Ok(Lines::new(self, self.send(Route::WatchUnit, "", Body::Bytes(body)).await?))
+    }
+    async fn bag(&self, asked: BagAsked) -> Result<Option<BagView>, ApiError> {
+        self.call(Route::Bag, "", &asked).await
     }
     async fn archive(&self, sha256: &str) -> Result<Vec<u8>, ApiError> {
         let response = self.send(Route::Archive, "", Body::Digest(sha256)).await?;

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use state::names::Uuid;
-use state::unit::snapshot::Position;
+use state::unit::snapshot::{BagAsked, BagView, Position};
 use std::collections::BTreeMap;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,6 +22,7 @@ pub enum Route {
     Report,
     Claim,
     WatchUnit,
+    Bag,
     Archive,
     WatchMachine,
     Fate,
@@ -117,6 +118,7 @@ pub const ROUTES: &[Row] = &[
     row(Route::Report, "/v1/models/{model}/unit-agents/{agent}/report", takes::<Report>(), gives::<()>(), "Statuses and log lines sent early"),
     row(Route::Claim, "/v1/models/{model}/unit-agents/{agent}/claim", takes::<Claim>(), gives::<Claimed>(), "Claim, renew or release leadership"),
     row(Route::WatchUnit, "/v1/models/{model}/unit-agents/{agent}/watch", takes::<WatchFrom>(), lines::<Shown>(), "The unit's view: whole, then one delta a revision"),
+    row(Route::Bag, "/v1/models/{model}/unit-agents/{agent}/bag", takes::<BagAsked>(), gives::<Option<BagView>>(), "One bag that did not come along with the view"),
     row(Route::Archive, "/v1/models/{model}/unit-agents/{agent}/archives/{sha256}", Nothing, Gives::Bytes, "A charm archive"),
     row(Route::WatchMachine, "/v1/models/{model}/machine-agents/{agent}/watch", Nothing, lines::<MachineShown>(), "The machine's view, again whenever it changed"),
     row(Route::Fate, "/v1/models/{model}/machine-agents/{agent}/fate", takes::<Id>(), gives::<Fate>(), "What is known of a unit's uuid"),

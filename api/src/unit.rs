@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use state::names::Uuid;
 use state::unit::local::Local;
 use state::unit::record::{Record, Said};
-use state::unit::snapshot::{Delta, Position};
+use state::unit::snapshot::{BagAsked, BagView, Delta, Position};
 use std::future::Future;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -101,6 +101,8 @@ pub trait UnitApi {
         epoch: u64,
         from: Option<Position>,
     ) -> impl Future<Output = Result<Self::Watch, ApiError>> + Send;
+    /// One bag that did not come along with the view; none: it is not there, or is none this unit sees.
+    fn bag(&self, asked: BagAsked) -> impl Future<Output = Result<Option<BagView>, ApiError>> + Send;
     /// The charm archive of this digest; the caller verifies it.
     fn archive(&self, sha256: &str) -> impl Future<Output = Result<Vec<u8>, ApiError>> + Send;
 }

@@ -22,9 +22,13 @@ pub enum Callers {
 /// The table.
 pub fn callers(route: Route) -> Callers {
     match route {
-        Route::Attach | Route::Commit | Route::Report | Route::Claim | Route::WatchUnit | Route::Archive => {
-            Callers::Unit
-        }
+        Route::Attach
+        | Route::Commit
+        | Route::Report
+        | Route::Claim
+        | Route::WatchUnit
+        | Route::Bag
+        | Route::Archive => Callers::Unit,
         Route::WatchMachine
         | Route::Fate
         | Route::UnitToken

@@ -52,6 +52,7 @@ pub async fn answer<S: Store, O: Outside>(
             let routes::WatchFrom { epoch, from } = parsed(&body)?;
             Ok(Reply::Lines(lines(s.watch(epoch, from).await?, |watch| Box::pin(Watch::next(watch)))))
         }
+        Route::Bag => json(&s.bag(parsed(&body)?).await?),
         Route::Archive => Ok(Reply::Bytes(s.archive(part("sha256")).await?)),
         Route::WatchMachine => {
             Ok(Reply::Lines(lines(s.watch_machine().await?, |watch| Box::pin(MachineWatch::next(watch)))))

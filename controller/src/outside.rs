@@ -3,6 +3,7 @@
 
 use api::error::ApiError;
 use state::charm::Charm;
+use state::model::along;
 use state::names::Uuid;
 use std::future::Future;
 
@@ -26,6 +27,10 @@ pub trait Outside: Send + Sync + 'static {
     fn keep_archive(&self, bytes: Vec<u8>) -> impl Future<Output = Result<Kept, ApiError>> + Send;
     /// The archive of this digest; none = it is not there or is damaged.
     fn archive(&self, sha256: &str) -> impl Future<Output = Option<Vec<u8>>> + Send;
+    /// Bytes of settings that come along with a unit's view (design 9). The simulator's are fewer.
+    fn settings_along(&self) -> usize {
+        along::BYTES_MAX
+    }
     /// The store is broken: nothing may be answered any more (design 15). Ends the process.
     fn broken(&self, why: &str);
 }

@@ -260,7 +260,7 @@ pub fn statuses(
         // attached, and nothing finished yet: its charm is on the way
         None => (workload, info("allocating", "", agent.since_ms)),
         Some(Act::Wait(_) | Act::Stop) => (workload, info("idle", "", agent.since_ms)),
-        Some(Act::Adopt(_) | Act::Lock | Act::Settle(_) | Act::Note(_)) => {
+        Some(Act::Adopt(_) | Act::Lock | Act::Fetch(_) | Act::Settle(_) | Act::Note(_)) => {
             (workload, info("executing", "", agent.since_ms))
         }
     }

@@ -4,17 +4,17 @@ use crate::authority;
 use crate::leases::TERM_MS;
 use crate::outside::Outside;
 use crate::presence::Executing;
-use crate::session::Session;
-use crate::store::Store;
+use crate::session::{Session, stored};
+use crate::store::{Compacted, Store};
 use crate::watches::UnitWatch;
 use api::error::{ApiError, ErrorCode};
 use api::routes::Route;
 use api::unit::{Attach, Attached, Claim, Claimed, Commit, Committed, Report, UnitApi};
 use state::model::draft::{Draft, read};
 use state::model::keys::{GLOBAL, Model, Principal};
-use state::model::{action, hook_commit, leadership, session};
+use state::model::{action, hook_commit, leadership, session, view};
 use state::names::Uuid;
-use state::unit::snapshot::Position;
+use state::unit::snapshot::{BagAsked, BagView, Position};
 
 impl<S: Store, O: Outside> Session<S, O> {
     /// The unit that calls; it is there.
@@ -133,6 +133,18 @@ impl<S: Store, O: Outside> UnitApi for Session<S, O> {
     async fn watch(&self, epoch: u64, from: Option<Position>) -> Result<UnitWatch<S, O>, ApiError> {
         let (model, unit) = self.unit(Route::WatchUnit)?;
         UnitWatch::open(self.controller.clone(), (model, unit), epoch, from).await
+    }
+
+    async fn bag(&self, asked: BagAsked) -> Result<Option<BagView>, ApiError> {
+        let (model, unit) = self.unit(Route::Bag)?;
+        let (at, then) = (stored(asked.at), asked.clone());
+        let store = &self.controller.store;
+        let earlier = store.read_at(at, move |reader| view::bag(reader, model, unit, &then)).await;
+        match earlier {
+            Ok(bag) => Ok(bag),
+            // the log does not reach there any more: as it is now
+            Err(Compacted) => Ok(store.read(move |reader| view::bag(reader, model, unit, &asked)).await),
+        }
     }
 
     async fn archive(&self, sha256: &str) -> Result<Vec<u8>, ApiError> {

@@ -101,10 +101,11 @@ impl<S: Store, O: Outside> UnitWatch<S, O> {
         epoch: u64,
         from: Option<Position>,
     ) -> Result<UnitWatch<S, O>, ApiError> {
+        let bound = controller.outside.settings_along();
         let shown = match from {
             Some(from) => {
                 let shown = controller.store.read_at(stored(from), move |reader| {
-                    view::full(reader, model, unit).map(|view| Arc::new(view.shown))
+                    view::full_within(reader, model, unit, bound).map(|view| Arc::new(view.shown))
                 });
                 shown.await.ok().flatten()
             }
@@ -152,7 +153,9 @@ impl<S: Store, O: Outside> UnitWatch<S, O> {
     async fn whole(&mut self) -> Result<Delta, ApiError> {
         self.check_epoch().await?;
         let (model, unit) = (self.model, self.unit());
-        let view = self.cursor.controller.read(move |reader| view::full(reader, model, unit)).await;
+        let bound = self.cursor.controller.outside.settings_along();
+        let view =
+            self.cursor.controller.read(move |reader| view::full_within(reader, model, unit, bound)).await;
         let mut view = view.ok_or_else(removed)?;
         view.delta.position.history = self.cursor.controller.store.history();
         self.cursor.position = view.delta.position;

@@ -15,7 +15,7 @@ use state::model::refusal::{Blocker, Code, Refusal};
 use state::model::{application, effective, machine, relation};
 use state::names::Uuid;
 use state::unit::outcome;
-use state::unit::resolve::Act;
+use state::unit::resolve::{Act, fetching};
 use std::collections::BTreeSet;
 
 /// Causes of one answer; of more, people need only know the first.
@@ -153,6 +153,10 @@ impl Asked<'_> {
                 let Asked { reader, model, written, now_ms, .. } = *self;
                 let owed = Owed { reader, model, written, now_ms };
                 add(&duty, &owner, owed.since_ms(id, &doc, &run.operation), help);
+            }
+            Some(Act::Fetch(asked)) => {
+                let waits = fetching(&asked);
+                add(&waits.what, &owner, agent.since_ms, waits.help);
             }
             Some(Act::Stop | Act::Adopt(_) | Act::Lock | Act::Settle(_) | Act::Note(_)) | None => {}
         }

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use state::model::keys::Principal;
 use state::names::Uuid;
 use state::unit::operation::{Hook, Operation};
+use state::unit::snapshot::{BagAsked, Owner, Position};
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use support::{Still, Story};
@@ -123,6 +124,7 @@ fn smallest(document: &Value, schema: &Value) -> Value {
 /// A model in which something is going on, and one of each who may ask.
 struct Scene {
     story: Story<Map, Still>,
+    relation: Uuid,
     unit: Uuid,
     machine: Uuid,
 }
@@ -137,7 +139,7 @@ impl Scene {
         web.enter(relation, "db", "db").await;
         let unit = story.unit("web/0").await;
         let machine = story.machine_of(unit).await;
-        Scene { story, unit, machine }
+        Scene { story, relation: relation.1, unit, machine }
     }
 
     fn caller(&self, row: &Row) -> Session<Map, Still> {
@@ -228,9 +230,11 @@ async fn real_replies_are_what_the_document_says() {
     let web = scene.story.agent_of("web/0").await; // the same nonce: the session that stands
     let record = web.record(Operation::Hook(Hook::Install));
     let name = |name: &str| body(routes::Name { name: name.to_owned() });
+    let owner = Owner::Unit("web/0".parse().expect("a name"));
     let asked = [
         (Route::Attach, body(Attach { nonce: Uuid(1), epoch: web.epoch })),
         (Route::WatchUnit, body(routes::WatchFrom { epoch: web.epoch, from: None })),
+        (Route::Bag, body(BagAsked { relation: scene.relation, owner, at: Position::default() })),
         (Route::Claim, body(Claim { epoch: web.epoch, release: false })),
         (Route::Commit, body(Commit { epoch: web.epoch, record })),
         (
@@ -275,7 +279,7 @@ async fn real_replies_are_what_the_document_says() {
         }
         tried.insert(route);
     }
-    assert_eq!(tried.len(), 21);
+    assert_eq!(tried.len(), 22);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! polls itself runs here on tokio's timers, wakers and selects: a lost wake-up or a branch that loses what it had
 //! taken shows as an agent that stands still, or as an effect that is there twice or not at all.
 
-use agent::ports::{Charms, Clock, DiskFailed, Ending, Memory};
+use agent::ports::{Charms, Clock, DiskFailed, Ending, Memory, Outward};
 use agent::uniter::Uniter;
 use api::error::ApiError;
 use api::operator::{Deploy, Ends, OperatorApi};
@@ -19,8 +19,8 @@ use state::unit::hook::{HookContext, Writes};
 use state::unit::local::{Event, Local, Run};
 use state::unit::operation::CharmRef;
 use state::unit::outcome::Exit;
-use state::unit::record::{Outcome, Said};
-use state::unit::snapshot::{Position, Snapshot};
+use state::unit::record::Outcome;
+use state::unit::snapshot::{BagAsked, BagView, Position, Snapshot};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::{Future, poll_fn};
@@ -96,6 +96,10 @@ impl Clock for Time {
 }
 
 impl Outside for Time {
+    /// Bags are fetched before the hooks about them, so that those awaits are cancelled too.
+    fn settings_along(&self) -> usize {
+        0
+    }
     fn wall_ms(&self) -> i64 {
         1_714_550_400_000
     }
@@ -177,7 +181,7 @@ impl Charms for Disk {
         self.charm.borrow().is_some()
     }
     /// Every hook counts itself, in the charm's state and in the bag of each relation.
-    async fn run(&self, _: &Run, context: HookContext, _: &dyn Fn(&Said), _: &dyn Fn() -> bool) -> Ending {
+    async fn run(&self, _: &Run, context: HookContext, _: &impl Outward) -> Ending {
         yield_now().await;
         let count = |text: Option<&String>| text.map_or(0, |text| text.parse::<u32>().expect("a number")) + 1;
         let n = count(context.charm_state.get("n")).to_string();
@@ -189,7 +193,7 @@ impl Charms for Disk {
         yield_now().await;
         Ending { exit: Exit::Code(0), writes, said: Vec::new() }
     }
-    async fn adopt(&self, _: &Run, _: &dyn Fn(&Said), _: &dyn Fn() -> bool) -> Option<Ending> {
+    async fn adopt(&self, _: &Run, _: &impl Outward) -> Option<Ending> {
         yield_now().await;
         None
     }
@@ -231,6 +235,9 @@ impl UnitApi for Link {
     }
     async fn watch(&self, epoch: u64, from: Option<Position>) -> Result<LinkWatch, ApiError> {
         between(self.0.watch(epoch, from)).await.map(LinkWatch)
+    }
+    async fn bag(&self, asked: BagAsked) -> Result<Option<BagView>, ApiError> {
+        between(self.0.bag(asked)).await
     }
     async fn archive(&self, sha256: &str) -> Result<Vec<u8>, ApiError> {
         between(self.0.archive(sha256)).await

@@ -4,6 +4,7 @@ use crate::flags::{Flag, IGNORED_FORMAT, Kind, RELATION};
 use crate::key_value;
 use crate::tool::{Answer, Call, Stop, Tool, failed};
 use state::unit::hook::Side;
+use state::unit::snapshot::Owner;
 
 pub const TOOL: Tool = Tool {
     name: "relation-set",
@@ -31,6 +32,9 @@ fn run(call: &mut Call) -> Result<Answer, Stop> {
     let side = if call.parsed.on("app") { Side::Application } else { Side::Unit };
     if side == Side::Application && !call.context.leader {
         return failed("cannot write relation settings");
+    }
+    if side == Side::Application {
+        call.have(number, &Owner::Application(call.context.unit.application.clone()))?;
     }
     call.context.write_bag(number, side, change)?;
     Ok(Answer::silent())

@@ -5,7 +5,7 @@ use serde_json::Map;
 use state::life::Life;
 use state::names::{UnitName, Uuid};
 use state::unit::hook::{
-    Action, Cause, Counterpart, GoalState, HookContext, Model, Relation, Statuses, Writes,
+    Action, Cause, Counterpart, GoalState, HookContext, Model, Relation, Statuses, Withheld, Writes,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,7 @@ pub fn context() -> HookContext {
         members: BTreeSet::from([UnitName::new("mysql", 0)]),
         unit_bags: BTreeMap::new(),
         application_bags: BTreeMap::new(),
-        unknown_bags: BTreeSet::new(),
+        withheld: Withheld::default(),
     };
     HookContext {
         unit: UnitName::new("web", 0),

@@ -6,6 +6,7 @@ use crate::settings_file;
 use crate::value::Value;
 use state::names::RelationNumber;
 use state::unit::hook::{HookContext, Immediate, Relation, TooLarge};
+use state::unit::snapshot::{BagAsked, Owner};
 use std::collections::BTreeMap;
 
 /// One tool.
@@ -40,6 +41,8 @@ pub struct Inputs {
 pub enum Need {
     Stdin,
     File(String),
+    /// A bag that did not come along, for the hook's context to take.
+    Bag(BagAsked),
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -135,6 +138,11 @@ impl Call<'_> {
             Some(relation) => Ok((number, relation)),
             None => failed("relation not found"),
         }
+    }
+
+    /// The bag is in the context, or is to be fetched first.
+    pub fn have(&self, number: RelationNumber, owner: &Owner) -> Result<(), Stop> {
+        self.context.wanted(number, owner).map_or(Ok(()), |asked| Err(Stop::Need(Need::Bag(asked))))
     }
 
     /// The settings of `--file`, none if it was not given.

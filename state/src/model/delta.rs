@@ -1,6 +1,7 @@
 //! What of one unit's view changed at one revision, from the keys written at it: one change for each thing that is
 //! different now, nothing for a unit that is not concerned (design 9). The fold of deltas is the full view.
 
+use super::along::{self, Place};
 use super::draft::{Reader, read, read_all};
 use super::keys::{BagDoc, Model, OpenPortsDoc, RelationDoc, ScopeDoc, last_id};
 use super::view::{Seen, Shown};
@@ -66,6 +67,7 @@ pub fn delta(at: &dyn Reader, shown: &Shown, touched: &Touched) -> Vec<Change> {
     }
     changes.extend(touched.actions.iter().map(|id| seen.action(*id)));
     let heads = relations(&seen, shown, touched, &mut changes);
+    settings(&seen, shown, &heads, &mut changes);
     statuses(&seen, shown, touched, &heads, &mut changes);
     ports(&seen, shown, touched, &mut changes);
     changes
@@ -175,6 +177,28 @@ fn relations(
         changes.extend(bag.and_then(|bag| seen.bag(*number, head, bag)));
     }
     heads
+}
+
+/// Bags that stay behind lose their values; other bags may come along, or stay behind, because of these.
+fn settings(
+    seen: &Seen,
+    shown: &Shown,
+    heads: &BTreeMap<RelationNumber, RelationHead>,
+    changes: &mut Vec<Change>,
+) {
+    let moves = |change: &Change| matches!(change, Change::Bag { .. } | Change::Relation { head: None, .. });
+    if !changes.iter().any(moves) {
+        return;
+    }
+    let mut sizes = shown.sizes.clone();
+    sizes.take(changes);
+    let (before, now) = (shown.sizes.withheld(shown.bound), sizes.withheld(shown.bound));
+    let sent: BTreeSet<Place> = changes.iter().filter_map(along::place).collect();
+    for (number, owner) in before.symmetric_difference(&now).filter(|place| !sent.contains(*place)) {
+        let head = heads.get(number).filter(|_| sizes.has(*number, owner));
+        changes.extend(head.and_then(|head| seen.bag_of(head.uuid, *number, head, owner)));
+    }
+    along::withhold(changes, &now);
 }
 
 /// Statuses of the units of the own application and of related ones.

@@ -3,9 +3,10 @@
 //! Reading order: `draft` (reads are the precondition), `keys` (every document), `effective` (life is derived
 //! downwards), `refusal` (why not); then one file per entity: `model`, `machine`, `application`, `unit`, `relation`,
 //! `leadership`, `session`, `hook_commit` with `said` (what units send), `action`, `cleanup`; then what is only
-//! read: `view` with `delta` (what a unit is shown), `blockers`, `invariants`.
+//! read: `view` with `delta` and `along` (what a unit is shown), `blockers`, `invariants`.
 
 pub mod action;
+pub mod along;
 pub mod application;
 pub mod blockers;
 pub mod cleanup;

@@ -5,6 +5,7 @@
 //! its application's bag, and the bags of the remote application and its units, departed ones too; nothing else of
 //! anybody (I31).
 
+use super::along::{self, BYTES_MAX, Sizes};
 use super::draft::{Reader, Revision, read, read_all};
 use super::keys::{
     ActionDoc, ApplicationDoc, BagDoc, Model, OpenPortsDoc, RelationDoc, ScopeDoc, UnitDoc, last_id,
@@ -15,8 +16,8 @@ pub use super::delta::{Touched, delta, touched};
 use crate::life::Life;
 use crate::names::{RelationNumber, UnitName, Uuid};
 use crate::unit::snapshot::{
-    ActionView, BagView, Change, CharmView, Delta, GrantView, ModelView, Owner, Position, RelationHead,
-    Snapshot, UnitView,
+    ActionView, BagAsked, BagView, Change, CharmView, Delta, GrantView, ModelView, Owner, Position,
+    RelationHead, Snapshot, UnitView,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,21 +37,28 @@ pub struct Shown {
     pub relations: BTreeMap<RelationNumber, RelationHead>,
     /// Other units of the machine that have open ports.
     pub neighbours: BTreeSet<UnitName>,
+    /// Of all bags, those that were withheld too.
+    pub sizes: Sizes,
+    /// What comes along at most.
+    pub bound: usize,
 }
 
 impl Shown {
-    pub fn of(snapshot: &Snapshot) -> Shown {
+    pub fn of(snapshot: &Snapshot, bound: usize) -> Shown {
         let heads = snapshot.relations.iter().map(|(number, view)| (*number, view.head.clone()));
         Shown {
             model: snapshot.model.clone(),
             unit: snapshot.unit.clone(),
             relations: heads.collect(),
             neighbours: snapshot.machine_ports.keys().cloned().collect(),
+            sizes: Sizes::of(snapshot),
+            bound,
         }
     }
 
     /// Takes what was sent.
     pub fn take(&mut self, changes: &[Change]) {
+        self.sizes.take(changes);
         for change in changes {
             match change {
                 Change::Model(view) => self.model = view.clone(),
@@ -89,6 +97,11 @@ impl Shown {
 
 /// Everything one unit sees, as of the reader's revision; none for a unit that is not there (see [`fate`]).
 pub fn full(reader: &dyn Reader, model: Model, unit: Uuid) -> Option<View> {
+    full_within(reader, model, unit, BYTES_MAX)
+}
+
+/// The same, with so many bytes of settings at most: the tests' bound is lower.
+pub fn full_within(reader: &dyn Reader, model: Model, unit: Uuid, bound: usize) -> Option<View> {
     let doc = read(reader, &model.unit(unit))?;
     let seen = Seen { reader, model, unit, doc: &doc };
     let mut changes = vec![
@@ -118,10 +131,24 @@ pub fn full(reader: &dyn Reader, model: Model, unit: Uuid) -> Option<View> {
             changes.push(Change::MachinePorts { unit: ports.unit, ports: ports.ports });
         }
     }
+    let mut sizes = Sizes::default();
+    sizes.take(&changes);
+    along::withhold(&mut changes, &sizes.withheld(bound));
     let position = Position { history: Uuid(0), revision: reader.revision() };
     let delta = Delta { position, full: true, changes };
     let snapshot = Snapshot::from_full(delta.clone()).expect("model, unit and charm are in it");
-    Some(View { delta, shown: Shown::of(&snapshot) })
+    Some(View { delta, shown: Shown::of(&snapshot, bound) })
+}
+
+/// One bag, if this unit sees it: what a watch shows, and no more (I31).
+pub fn bag(reader: &dyn Reader, model: Model, unit: Uuid, asked: &BagAsked) -> Option<BagView> {
+    let doc = read(reader, &model.unit(unit))?;
+    let seen = Seen { reader, model, unit, doc: &doc };
+    let relation: RelationDoc = read(reader, &model.relation(asked.relation))?;
+    relation.side_of(doc.application)?;
+    let head = seen.head(asked.relation, &relation);
+    let shown = seen.bag_of(asked.relation, relation.number, &head, &asked.owner)?;
+    if let Change::Bag { bag, .. } = shown { bag } else { None }
 }
 
 /// The documents as one unit sees them.
@@ -208,8 +235,31 @@ impl Seen<'_> {
             }
             Err(_) => Owner::Application(bag.owner),
         };
-        let bag = BagView { counter: bag.counter, values: bag.values };
-        Some(Change::Bag { relation, owner, bag: Some(bag) })
+        let bag = Some(BagView::whole(bag.counter, bag.values));
+        Some(Change::Bag { relation, owner, bag })
+    }
+
+    /// The bag of this owner, by the uuid its name has now; of a unit that was removed, by looking through all.
+    pub fn bag_of(
+        &self,
+        id: Uuid,
+        number: RelationNumber,
+        head: &RelationHead,
+        owner: &Owner,
+    ) -> Option<Change> {
+        let (name, holder) = match owner {
+            Owner::Unit(unit) => (unit.to_string(), read(self.reader, &self.model.unit_name(unit))),
+            Owner::Application(name) if *name == self.doc.name.application => {
+                (name.clone(), Some(self.doc.application))
+            }
+            Owner::Application(name) => (name.clone(), Some(head.remote_application_uuid)),
+        };
+        let held = holder.and_then(|holder| read::<BagDoc>(self.reader, &self.model.bag(id, holder)));
+        let found = held.filter(|bag| bag.owner == name).or_else(|| {
+            let all = read_all::<BagDoc>(self.reader, &self.model.bags(id));
+            all.into_iter().map(|(_, bag)| bag).find(|bag| bag.owner == name)
+        });
+        self.bag(number, head, found?)
     }
 
     /// A relation with its members and bags: what becomes visible is sent whole.

@@ -7,7 +7,8 @@ use super::hook::{
 };
 use super::local::{Local, RelationLocal, Run};
 use super::operation::{CharmRef, Hook, Operation, RelationEvent};
-use super::snapshot::{Owner, RelationView, Snapshot};
+use super::snapshot::{BagAsked, Owner, RelationView, Snapshot};
+use super::withheld::Withheld;
 use crate::charm::{Charm, options};
 use crate::life::Life;
 use crate::model::keys::StatusDoc;
@@ -31,6 +32,23 @@ pub struct Given<'a> {
 /// that was lost and took the replica is so.
 pub fn missing_charm<'a>(local: &'a Local, declared: Option<&Charm>) -> Option<&'a CharmRef> {
     local.charm.as_ref().filter(|_| declared.is_none())
+}
+
+/// The withheld bag that is to be fetched before this operation begins: the one a relation hook is about (design 9).
+/// Its version is what the hook's record will say was delivered.
+pub fn missing_bag(local: &Local, view: &Snapshot, operation: &Operation) -> Option<BagAsked> {
+    let Operation::Hook(Hook::Relation { relation, event, .. }) = operation else { return None };
+    let owner = match event {
+        RelationEvent::Joined { unit, .. }
+        | RelationEvent::Changed { unit, .. }
+        | RelationEvent::Departed { unit, .. } => Owner::Unit(unit.clone()),
+        RelationEvent::ApplicationChanged { application, .. } => Owner::Application(application.clone()),
+        RelationEvent::Created | RelationEvent::Broken => return None,
+    };
+    let mine = local.relations.get(relation)?;
+    let shown = view.relations.get(relation).filter(|shown| shown.head.uuid == mine.uuid)?;
+    let withheld = shown.bag(&owner).is_some() && view.values(*relation, &owner).is_none();
+    withheld.then_some(BagAsked { relation: mine.uuid, owner, at: view.position })
 }
 
 /// The context of `run`. None when `run` runs nothing of the charm.
@@ -149,7 +167,8 @@ fn relation(
     let theirs = shown.map(|shown| format!("{}:{}", remote_application, shown.head.remote_endpoint));
     let mut ends: Vec<String> = [Some(ours), theirs.filter(|_| !peer)].into_iter().flatten().collect();
     ends.sort();
-    let (unit_bags, application_bags) = bags(local, mine, shown, view.position.revision);
+    let Bags { units: unit_bags, applications: application_bags, withheld } =
+        bags(local, view, number, shown);
     Some(Relation {
         endpoint: endpoint.clone(),
         interface: interface.clone(),
@@ -163,31 +182,47 @@ fn relation(
         members,
         unit_bags,
         application_bags,
-        unknown_bags: BTreeSet::new(),
+        withheld,
     })
 }
 
-type Bags = (BTreeMap<UnitName, Bag>, BTreeMap<String, Bag>);
+struct Bags {
+    units: BTreeMap<UnitName, Bag>,
+    applications: BTreeMap<String, Bag>,
+    withheld: Withheld,
+}
 
 /// What others wrote comes from the view; what this unit wrote, from its own memory, which is ahead of the view.
-fn bags(local: &Local, mine: Option<&RelationLocal>, shown: Option<&RelationView>, revision: u64) -> Bags {
+fn bags(local: &Local, view: &Snapshot, number: RelationNumber, shown: Option<&RelationView>) -> Bags {
     let (mut units, mut applications) = (BTreeMap::new(), BTreeMap::new());
-    for (owner, bag) in shown.iter().flat_map(|shown| &shown.bags) {
-        match owner {
-            Owner::Unit(unit) => drop(units.insert(unit.clone(), bag.values.clone())),
-            Owner::Application(name) => drop(applications.insert(name.clone(), bag.values.clone())),
+    let mut withheld = Withheld::default();
+    for (owner, _) in shown.iter().flat_map(|shown| &shown.bags) {
+        match (owner, view.values(number, owner)) {
+            (Owner::Unit(unit), _) if *unit == local.name => {}
+            (Owner::Unit(unit), Some(values)) => drop(units.insert(unit.clone(), values.clone())),
+            (Owner::Application(name), Some(values)) => {
+                drop(applications.insert(name.clone(), values.clone()))
+            }
+            (_, None) => drop(withheld.bags.insert(owner.clone())),
         }
     }
-    if let Some(mine) = mine {
+    if let Some(shown) = shown.filter(|_| !withheld.bags.is_empty()) {
+        (withheld.relation, withheld.at) = (shown.head.uuid, view.position);
+    }
+    if let Some(mine) = local.relations.get(&number) {
         units.insert(local.name.clone(), mine.bag.clone());
         if let Some((written, change)) = &mine.application_written
-            && revision < *written
+            && view.position.revision < *written
         {
-            let own = applications.entry(local.name.application.clone()).or_default();
-            settings::apply(own, change);
+            let application = &local.name.application;
+            if withheld.bags.contains(&Owner::Application(application.clone())) {
+                withheld.application_written = change.clone();
+            } else {
+                settings::apply(applications.entry(application.clone()).or_default(), change);
+            }
         }
     }
-    (units, applications)
+    Bags { units, applications, withheld }
 }
 
 fn statuses(local: &Local, view: &Snapshot) -> Statuses {

@@ -157,7 +157,7 @@ mod tests {
             members: BTreeSet::new(),
             unit_bags: BTreeMap::new(),
             application_bags: BTreeMap::new(),
-            unknown_bags: BTreeSet::new(),
+            withheld: crate::unit::hook::Withheld::default(),
         };
         let charm = Proxy { http: "http://p".to_owned(), ..Proxy::default() };
         let proxies = Proxies { charm, ..Proxies::default() };

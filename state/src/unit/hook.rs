@@ -1,6 +1,7 @@
 //! What a hook sees and what it writes. Everything it reads was fixed when the hook was decided; everything it
 //! writes is buffered here and applied only if its process exits 0 (design 4). Plain data: no link, no clock.
 
+pub use super::withheld::Withheld;
 pub use super::writes::{
     ALL_ENDPOINTS, ActionWrites, BagWrites, Immediate, Level, PortWrites, Ports, TooLarge, WRITES_BYTES_MAX,
     WRITES_MAX, Writes,
@@ -129,8 +130,9 @@ pub struct Relation {
     pub members: BTreeSet<UnitName>,
     pub unit_bags: BTreeMap<UnitName, Bag>,
     pub application_bags: BTreeMap<String, Bag>,
-    /// Units that have a bag which did not come along (design 9).
-    pub unknown_bags: BTreeSet<UnitName>,
+    /// Bags that did not come along (design 9).
+    #[serde(default, skip_serializing_if = "Withheld::is_empty")]
+    pub withheld: Withheld,
 }
 
 impl Relation {
@@ -409,7 +411,7 @@ mod tests {
             members: BTreeSet::new(),
             unit_bags: BTreeMap::from([(UnitName::new("web", 0), change(&[("old", "1")]))]),
             application_bags: BTreeMap::new(),
-            unknown_bags: BTreeSet::new(),
+            withheld: Withheld::default(),
         };
         HookContext {
             unit: UnitName::new("web", 0),

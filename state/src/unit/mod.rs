@@ -19,4 +19,5 @@ pub mod relations;
 pub mod resolve;
 pub mod retry;
 pub mod snapshot;
+pub mod withheld;
 pub mod writes;

@@ -1,12 +1,13 @@
 //! What happens next, as a pure function: `next(local, view, now)`. It is total; the order of hooks is the chain of
 //! `or_else` in [`idle`]; the same answer explains itself (`pintle why`).
 
+use super::context;
 use super::local::{Episode, Event, Local, Queued, Run, Step};
 use super::operation::{CharmRef, ConfigSeen, Hook, Operation, Place, RelationEvent};
 use super::record::{Outcome, Record, hex};
 use super::relations::{self, Me, Owed};
 use super::retry::{after_failure, interrupted, scatter};
-use super::snapshot::{RelationView, Snapshot};
+use super::snapshot::{BagAsked, RelationView, Snapshot};
 use crate::life::Life;
 use crate::names::RelationNumber;
 use crate::settings::Bag;
@@ -70,6 +71,8 @@ pub enum Act {
     Adopt(Run),
     /// Take the machine's hook lock, then ask again.
     Lock,
+    /// The hook about to begin is about a bag that did not come along: fetch it, then ask again.
+    Fetch(BagAsked),
     /// Write it down, then do it.
     Begin(Run),
     /// Nothing to run: write the record down.
@@ -103,6 +106,12 @@ pub(super) fn cause(
     help: impl Into<String>,
 ) -> Cause {
     Cause { what: what.into(), owner: owner.to_owned(), since_ago_ms, help: help.into() }
+}
+
+/// Why the hook that is about this bag has not begun.
+pub fn fetching(asked: &BagAsked) -> Cause {
+    let what = format!("the settings of {} are fetched before the hook that is about them", asked.owner);
+    cause(what, "controller", None, "restore the link to the controller")
 }
 
 pub(super) fn wait(until_ms: Option<u64>, causes: Vec<Cause>) -> Act {
@@ -237,6 +246,10 @@ pub(super) fn begin(local: &Local, view: Option<&Snapshot>, now: &Now, run: Run)
     if run.operation.runs_charm() && view.is_none() {
         // its context is made of the view; the cached one may be lost while the run that began on it is not
         return wait(None, vec![no_view(None, now)]);
+    }
+    // before the lock: nobody else's hooks wait for our link
+    if let Some(asked) = view.and_then(|view| context::missing_bag(local, view, &run.operation)) {
+        return Act::Fetch(asked);
     }
     if run.operation.runs_charm() && !now.hook_lock {
         return Act::Lock;

@@ -11,6 +11,7 @@ use crate::settings::Bag;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 
 /// A place in a store's history. A bare revision means nothing after a restore.
@@ -92,10 +93,52 @@ pub enum Owner {
     Application(String),
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Owner::Unit(unit) => write!(f, "unit \"{unit}\""),
+            Owner::Application(name) => write!(f, "application \"{name}\""),
+        }
+    }
+}
+
+/// A bag's version, and its values if they came along.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BagView {
     pub counter: u64,
-    pub values: Bag,
+    /// None: withheld. They are fetched when they are wanted (design 9).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub values: Option<Bag>,
+    /// Bytes of the values as JSON, with them or without.
+    #[serde(default)]
+    pub bytes: usize,
+}
+
+impl BagView {
+    /// With its values.
+    pub fn whole(counter: u64, values: Bag) -> BagView {
+        let bytes = serde_json::to_vec(&values).expect("bags are plain data").len();
+        BagView { counter, values: Some(values), bytes }
+    }
+}
+
+/// Which bag is wanted, as of when.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BagAsked {
+    /// The relation's uuid.
+    pub relation: Uuid,
+    pub owner: Owner,
+    /// As it was then, if the controller still knows; else as it is.
+    pub at: Position,
+}
+
+/// A withheld bag that was fetched for the hook about to begin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fetched {
+    relation: Uuid,
+    owner: Owner,
+    counter: u64,
+    values: Bag,
 }
 
 /// One part of a view, whole; none = no longer there.
@@ -190,6 +233,9 @@ pub struct Snapshot {
     pub application_status: Option<StatusDoc>,
     pub machine_ports: BTreeMap<UnitName, BTreeMap<String, BTreeSet<String>>>,
     pub removed: bool,
+    /// One at a time: what comes along is bounded, and so is what is fetched.
+    #[serde(skip)]
+    pub fetched: Option<Fetched>,
 }
 
 /// A full view that lacks its model, unit or charm. The sender is broken; the view is not taken.
@@ -223,9 +269,32 @@ impl Snapshot {
             application_status: None,
             machine_ports: BTreeMap::new(),
             removed: false,
+            fetched: None,
         };
         snapshot.apply(Delta { position: delta.position, full: false, changes: rest });
         Ok(snapshot)
+    }
+
+    /// The values of a bag this view shows, if they came along or were fetched as they are in this view.
+    pub fn values(&self, relation: RelationNumber, owner: &Owner) -> Option<&Bag> {
+        let view = self.relations.get(&relation)?;
+        let bag = view.bag(owner)?;
+        let fetched = self.fetched.as_ref().filter(|fetched| {
+            (fetched.relation, &fetched.owner, fetched.counter) == (view.head.uuid, owner, bag.counter)
+        });
+        bag.values.as_ref().or(fetched.map(|fetched| &fetched.values))
+    }
+
+    /// Keeps what was answered. If it is newer than what this view shows it is of no use: the view is about to
+    /// follow, and until then a hook that saw it would see one bag ahead of all others (I5).
+    /// True: it is as this view shows it.
+    pub fn keep_fetched(&mut self, asked: BagAsked, bag: BagView) -> bool {
+        let BagAsked { relation, owner, .. } = asked;
+        let shown = self.relations.values().find(|view| view.head.uuid == relation);
+        let same = shown.and_then(|view| view.bag(&owner)).is_some_and(|shown| shown.counter == bag.counter);
+        let fetched = |values| Fetched { relation, owner, counter: bag.counter, values };
+        self.fetched = bag.values.filter(|_| same).map(fetched);
+        self.fetched.is_some()
     }
 
     /// Takes one delta of the same history. A delta at or before the own position is a repetition: no effect.

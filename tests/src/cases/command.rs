@@ -192,6 +192,12 @@ fn relation(world: &mut World, number: RelationNumber, words: &[&str]) -> Done {
             let at = relation.bags.iter().position(|(o, _)| *o == owner).ok_or("no such bag")?;
             relation.bags[at].1.counter = parse(counter)?;
         }
+        // its bag does not come along with the view
+        ["withhold", name] => {
+            let owner = Owner::Unit(unit(name)?);
+            let at = relation.bags.iter().position(|(o, _)| *o == owner).ok_or("no such bag")?;
+            relation.bags[at].1.values = None;
+        }
         ["write", owner, pairs @ ..] => {
             let owner = unit(owner).map_or_else(|_| Owner::Application((*owner).to_owned()), Owner::Unit);
             view::write(relation, owner, &change(pairs)?);

@@ -4,7 +4,7 @@ use state::charm::{Charm, Endpoint, Role, Scope};
 use state::life::Life;
 use state::model::keys::CharmDoc;
 use state::names::{RelationNumber, UnitName, Uuid};
-use state::settings::{self, BagChange};
+use state::settings::{self, Bag, BagChange};
 use state::unit::snapshot::{
     BagView, CharmView, ModelView, Owner, Position, RelationHead, RelationView, Snapshot, UnitView,
 };
@@ -53,6 +53,7 @@ pub fn fresh() -> Snapshot {
         application_status: None,
         machine_ports: BTreeMap::new(),
         removed: false,
+        fetched: None,
     }
 }
 
@@ -107,12 +108,13 @@ pub fn write(relation: &mut RelationView, owner: Owner, change: &BagChange) {
     let at = match relation.bags.binary_search_by(|(o, _)| o.cmp(&owner)) {
         Ok(at) => at,
         Err(at) => {
-            relation.bags.insert(at, (owner, BagView::default()));
+            relation.bags.insert(at, (owner, BagView::whole(0, Bag::new())));
             at
         }
     };
     let bag = &mut relation.bags[at].1;
-    if settings::apply(&mut bag.values, change) {
+    // of a withheld bag the script says only that something changed
+    if bag.values.as_mut().is_none_or(|values| settings::apply(values, change)) {
         bag.counter += 1;
     }
 }

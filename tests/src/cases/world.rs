@@ -3,6 +3,7 @@
 
 use super::view;
 use state::names::Uuid;
+use state::settings::Bag;
 use state::unit::agreement::{Agreement, Session, agree};
 use state::unit::hook::Writes;
 use state::unit::local::{Event, Local, Run, Step};
@@ -11,7 +12,7 @@ use state::unit::outcome::{self, Ended, Exit};
 use state::unit::record::{Outcome, Record};
 use state::unit::resolve::{self, Act, Now, Send, Wait};
 use state::unit::retry;
-use state::unit::snapshot::Snapshot;
+use state::unit::snapshot::{BagAsked, BagView, Snapshot};
 use std::collections::BTreeMap;
 
 /// No case needs more operations in one look: a core that never comes to rest is found out.
@@ -134,6 +135,8 @@ impl World {
     pub fn start(&mut self) {
         let text = serde_yaml::to_string(&self.local).expect("memory is plain data");
         self.local = serde_yaml::from_str(&text).expect("what was written is read back");
+        // what was fetched is kept in memory only
+        self.shown.iter_mut().chain([&mut self.view]).for_each(|view| view.fetched = None);
         self.process = Some(Process {
             start_ms: self.clock_ms,
             last_end_ms: self.clock_ms,
@@ -207,6 +210,16 @@ impl World {
                     process.hook_lock = true;
                     self.process = Some(process);
                 }
+                Act::Fetch(asked) => {
+                    process.hook_lock = false;
+                    self.process = Some(process);
+                    let causes = vec![resolve::fetching(&asked)];
+                    if !self.link {
+                        return Some(Wait { until_ms: None, causes });
+                    }
+                    self.say(format!("fetch {}", asked.owner));
+                    self.fetch(asked);
+                }
                 Act::Begin(run) => {
                     assert!(now.hook_lock || !run.operation.runs_charm(), "hooks run under the lock");
                     self.begin(run);
@@ -237,6 +250,13 @@ impl World {
         }
         self.say(format!("still busy after {OPERATIONS_MAX} operations"));
         None
+    }
+
+    /// The controller answers what it has now.
+    fn fetch(&mut self, asked: BagAsked) {
+        let relation = self.view.relations.values().find(|relation| relation.head.uuid == asked.relation);
+        let counter = relation.and_then(|relation| relation.bag(&asked.owner)).map_or(0, |bag| bag.counter);
+        self.view.keep_fetched(asked, BagView::whole(counter, Bag::new()));
     }
 
     fn begin(&mut self, run: Run) {
@@ -401,6 +421,9 @@ impl World {
     fn compare_replica(&mut self) {
         if self.controller.sequence != self.local.sequence || !self.local.outbox.is_empty() {
             return;
+        }
+        if matches!(self.local.step, Step::Started(_)) {
+            return; // a run that waits to be run again is in no record
         }
         let step = |local: &Local| match &local.step {
             Step::Idle => "idle".to_owned(),

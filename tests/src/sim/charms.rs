@@ -6,16 +6,18 @@ use crate::sim::disk::Place;
 use crate::sim::mutants::Mutant;
 use crate::sim::script;
 use crate::sim::world::World;
-use agent::ports::{Charms, Ending};
-use commands::{Inputs, Outcome, Reply};
+use agent::ports::{Charms, Ending, Outward};
+use commands::{Inputs, Need, Outcome, Reply};
 use hook_client::reconnect::WAIT_MS_MAX;
 use state::charm::Charm;
 use state::names::Uuid;
+use state::settings::Bag;
 use state::unit::hook::HookContext;
 use state::unit::local::Run;
 use state::unit::operation::CharmRef;
 use state::unit::outcome::Exit;
 use state::unit::record::Said;
+use state::unit::snapshot::{BagAsked, Position};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use tokio::sync::{Notify, OwnedMutexGuard};
 
@@ -49,9 +51,6 @@ pub struct Process {
     talk: Mutex<Talk>,
     changed: Notify,
 }
-
-/// Whom a running hook tells what it says, and asks whether its unit leads.
-type Outward<'a> = (&'a dyn Fn(&Said), &'a dyn Fn() -> bool);
 
 impl Process {
     fn talk(&self) -> MutexGuard<'_, Talk> {
@@ -165,15 +164,24 @@ impl SimCharms {
         }
     }
 
+    /// What was fetched is written down where a successor finds it, then used.
+    fn pin(&self, context: &mut HookContext, asked: &BagAsked, values: Option<Bag>) {
+        if let Some(kept) = &mut self.state().context {
+            kept.take_bag(asked, values.clone());
+        }
+        context.take_bag(asked, values);
+    }
+
     /// Answers the process until it ends.
     async fn serve(
         &self,
         process: Arc<Process>,
         mut context: HookContext,
         mut said: Vec<Said>,
-        (tell, leads): Outward<'_>,
+        outward: &impl Outward,
     ) -> Ending {
         let _serving = Serving::new(&process);
+        let mut fetched: Vec<BagAsked> = Vec::new();
         loop {
             let changed = process.changed.notified();
             let (asked, exit) = {
@@ -196,9 +204,28 @@ impl SimCharms {
                 // answered by an agent that died before its answer arrived
                 Some(kept) => kept.reply,
                 None => {
-                    let leads = leads();
-                    let reply = call(&mut context, leads, &tool, &args);
-                    remember(&self.world, number, &reply, &mut said).iter().for_each(tell);
+                    let leads = outward.leads();
+                    let reply = loop {
+                        let asked = match call(&mut context, leads, &tool, &args) {
+                            Ok(reply) => break reply,
+                            Err(asked) => asked,
+                        };
+                        match outward.bag(&asked).await {
+                            Ok(values) => self.pin(&mut context, &asked, values),
+                            Err(why) => break Reply::error(1, &why),
+                        }
+                        fetched.push(asked);
+                    };
+                    let said = remember(&self.world, number, &reply, &mut said);
+                    said.iter().for_each(|said| outward.said(said));
+                    if self.world.mix().has(Mutant::FetchesAgain) {
+                        for relation in context.relations.values_mut() {
+                            let again =
+                                fetched.iter().filter(|asked| asked.relation == relation.withheld.relation);
+                            relation.withheld.bags.extend(again.map(|asked| asked.owner.clone()));
+                            relation.withheld.at = Position::default();
+                        }
+                    }
                     self.state().calls.push(Kept { tool, args, leads, reply: reply.clone() });
                     if self.world.mix().has(Mutant::ContextMoves) {
                         let bags =
@@ -237,11 +264,13 @@ impl Drop for Serving<'_> {
     }
 }
 
-fn call(context: &mut HookContext, leads: bool, tool: &str, args: &[String]) -> Reply {
+/// Err: the bag that is to be in the context first.
+fn call(context: &mut HookContext, leads: bool, tool: &str, args: &[String]) -> Result<Reply, BagAsked> {
     context.keep_leadership(leads);
     let args: Vec<Vec<u8>> = args.iter().map(|arg| arg.clone().into_bytes()).collect();
     match commands::call(context, tool, &args, &Inputs::default()) {
-        Outcome::Reply(reply) => reply,
+        Outcome::Reply(reply) => Ok(reply),
+        Outcome::Need(Need::Bag(asked)) => Err(asked),
         Outcome::Need(need) => panic!("no script gives a tool a file: {need:?}"),
     }
 }
@@ -288,13 +317,7 @@ impl Charms for SimCharms {
         self.state().charm.as_ref().is_some_and(|(sha256, _)| *sha256 == charm.sha256)
     }
 
-    async fn run(
-        &self,
-        run: &Run,
-        context: HookContext,
-        said: &dyn Fn(&Said),
-        leads: &dyn Fn() -> bool,
-    ) -> Ending {
+    async fn run(&self, run: &Run, context: HookContext, outward: &impl Outward) -> Ending {
         self.world.pause().await;
         self.world.tell(|| {
             format!("{}: hook {}: {} (run {})", self.at.name, context.cause.hook(), run.operation, run.number)
@@ -334,10 +357,10 @@ impl Charms for SimCharms {
                 of.changed.notify_waiters();
             }
         });
-        self.serve(process, context, Vec::new(), (said, leads)).await
+        self.serve(process, context, Vec::new(), outward).await
     }
 
-    async fn adopt(&self, run: &Run, said: &dyn Fn(&Said), leads: &dyn Fn() -> bool) -> Option<Ending> {
+    async fn adopt(&self, run: &Run, outward: &impl Outward) -> Option<Ending> {
         self.world.pause().await;
         let (process, context, calls) = {
             let state = self.state();
@@ -352,10 +375,12 @@ impl Charms for SimCharms {
         }
         let (mut context, mut all) = (context?, Vec::new());
         for (number, kept) in calls.iter().enumerate() {
-            call(&mut context, kept.leads, &kept.tool, &kept.args);
-            remember(&self.world, number, &kept.reply, &mut all).iter().for_each(said);
+            // what it wanted and did not get made it fail
+            call(&mut context, kept.leads, &kept.tool, &kept.args).ok();
+            let said = remember(&self.world, number, &kept.reply, &mut all);
+            said.iter().for_each(|said| outward.said(said));
         }
         self.world.tell(|| format!("{}: adopts run {}", self.at.name, run.number));
-        Some(self.serve(process, context, all, (said, leads)).await)
+        Some(self.serve(process, context, all, outward).await)
     }
 }

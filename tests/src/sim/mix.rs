@@ -92,6 +92,8 @@ mix! {
     checked_every: [1, 64, 64, 64, 64, 64, 64, 64],
     /// Transactions are replayed at the end.
     replayed: [0, 0, 0, 1],
+    /// Bytes of settings that come along with a view; 0: as many as in production.
+    settings_along: [0, 0, 0, 1, 300],
 }
 
 impl Mix {
@@ -105,6 +107,7 @@ impl Mix {
             Some(Mutant::TimersFollowWallClock) => mix.clock_jumps = 3,
             Some(Mutant::ReadsAreNotChecked | Mutant::SetsAreNotChecked) => mix.replayed = 1,
             Some(Mutant::CompactionIsSilent) => mix.changes_kept = 3,
+            Some(Mutant::WithheldIsEmpty | Mutant::FetchesAgain) => mix.settings_along = 1,
             _ => {}
         }
         // the corruption of bytes needs bytes

@@ -36,6 +36,10 @@ pub enum Mutant {
     FailedHookPublishes,
     /// What a hook reads moves while it runs.
     ContextMoves,
+    /// A bag that did not come along is read as empty.
+    WithheldIsEmpty,
+    /// A bag that a hook has read is fetched again for its next read.
+    FetchesAgain,
     /// Timers follow the wall clock.
     TimersFollowWallClock,
     /// A commit is answered and was never applied.
@@ -83,7 +87,7 @@ pub enum Mutant {
 }
 
 impl Mutant {
-    pub const ALL: [Mutant; 38] = [
+    pub const ALL: [Mutant; 40] = [
         Mutant::AcknowledgesBeforeSync,
         Mutant::FailedSyncIsTaken,
         Mutant::RewritesInPlace,
@@ -100,6 +104,8 @@ impl Mutant {
         Mutant::LockOutlivesHook,
         Mutant::FailedHookPublishes,
         Mutant::ContextMoves,
+        Mutant::WithheldIsEmpty,
+        Mutant::FetchesAgain,
         Mutant::TimersFollowWallClock,
         Mutant::CommitIsLostButAnswered,
         Mutant::DeltaIsLost,
@@ -138,7 +144,7 @@ impl Mutant {
             Mutant::ForgetsInterrupted | Mutant::OrphanIsIgnored => "intervals",
             Mutant::ForgetsAction => "actions",
             Mutant::FailedHookPublishes | Mutant::SavesInTwoSteps => "effects",
-            Mutant::ContextMoves => "snapshot",
+            Mutant::ContextMoves | Mutant::WithheldIsEmpty | Mutant::FetchesAgain => "snapshot",
             Mutant::DeltaIsLost
             | Mutant::FirstEventIsEaten
             | Mutant::SubscribesAfterState

@@ -16,7 +16,8 @@ use state::model::draft::Reader;
 use state::model::effective;
 use state::model::keys::{Model, Principal};
 use state::names::Uuid;
-use state::unit::snapshot::Position;
+use state::settings::Bag;
+use state::unit::snapshot::{BagAsked, BagView, Position};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::pin;
@@ -364,6 +365,13 @@ impl UnitApi for Link {
         let breaks = world.strikes(world.mix().watch_broken);
         let breaks_ms = if breaks { world.now_ms() + world.below(20_000) } else { u64::MAX };
         Ok(SimWatch { link: self.clone(), inner, generation, breaks_ms, again: None, eats })
+    }
+
+    async fn bag(&self, asked: BagAsked) -> Result<Option<BagView>, ApiError> {
+        let serve = |session: SimSession, asked| async move { session.bag(asked).await };
+        let bag = self.ask("bag", asked, serve).await?;
+        let empty = self.wire.world.mix().has(Mutant::WithheldIsEmpty);
+        Ok(bag.map(|bag| if empty { BagView::whole(bag.counter, Bag::new()) } else { bag }))
     }
 
     async fn archive(&self, sha256: &str) -> Result<Vec<u8>, ApiError> {

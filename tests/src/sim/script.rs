@@ -5,7 +5,8 @@
 use crate::sim::charms::Process;
 use crate::sim::checks::Fact;
 use crate::sim::world::World;
-use state::unit::hook::{Cause, HookContext};
+use state::names::{RelationNumber, UnitName};
+use state::unit::hook::{Cause, HookContext, Relation};
 use state::unit::outcome::Exit;
 
 /// The key no hook that fails may ever publish.
@@ -34,7 +35,7 @@ async fn work(
     counted: &mut Option<u64>,
 ) -> Option<Exit> {
     world.sleep(world.below(30)).await;
-    let before = look(process, context).await?;
+    let before = look(world, process, context).await?;
     if world.strikes(world.mix().hook_hangs) {
         world.sleep(1_000 + world.below(20_000)).await;
     }
@@ -68,8 +69,8 @@ async fn work(
     if world.hits(50) {
         process.call("open-port", &["80"]).await?;
     }
-    let after = look(process, context).await?;
-    if before != after {
+    let after = look(world, process, context).await?;
+    if before.iter().zip(&after).any(|(a, b)| a.is_some() && b.is_some() && a != b) {
         let what = format!("{} read {before:?} and later in the same hook {after:?}", context.unit);
         world.note(Fact::Broken("snapshot", what));
     }
@@ -98,12 +99,32 @@ fn may_write(context: &HookContext) -> bool {
     }
 }
 
-/// What the remote unit says.
-async fn look(process: &Process, context: &HookContext) -> Option<Vec<u8>> {
-    let Some(about) = context.cause.counterpart() else { return Some(Vec::new()) };
-    let (Some(unit), Some(relation)) = (&about.unit, context.relation_id(about.relation)) else {
-        return Some(Vec::new());
+/// The hook's remote unit, and another member.
+fn whom(context: &HookContext) -> Vec<(RelationNumber, UnitName)> {
+    let about = context.cause.counterpart();
+    let own = about.and_then(|about| Some((about.relation, about.unit.clone()?)));
+    let of = |(number, relation): (&RelationNumber, &Relation)| {
+        relation.members.iter().map(|member| (*number, member.clone())).collect::<Vec<_>>()
     };
-    let reply = process.call("relation-get", &["-r", &relation, "-", &unit.to_string()]).await?;
-    Some(reply.stdout)
+    let other = context.relations.iter().flat_map(of).find(|member| own.as_ref() != Some(member));
+    own.into_iter().chain(other).collect()
+}
+
+/// What they say; of each nothing if it cannot be read.
+async fn look(world: &World, process: &Process, context: &HookContext) -> Option<Vec<Option<Vec<u8>>>> {
+    let mut seen = Vec::new();
+    for (number, unit) in whom(context) {
+        let Some(relation) = context.relation_id(number) else { continue };
+        let reply = process.call("relation-get", &["-r", &relation, "-", &unit.to_string()]).await?;
+        let read = (reply.code == 0).then_some(reply.stdout);
+        if let Some(text) = &read
+            && !String::from_utf8_lossy(text).contains("private-address")
+        {
+            // nobody is a member without its initial settings (I13)
+            let what = format!("{} reads nothing of {unit}'s in {relation}", context.unit);
+            world.note(Fact::Broken("snapshot", what));
+        }
+        seen.push(read);
+    }
+    Some(seen)
 }

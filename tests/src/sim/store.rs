@@ -12,6 +12,7 @@ use controller::store::{
 use sha2::{Digest, Sha256};
 use state::charm::Charm;
 use state::life::Life;
+use state::model::along;
 use state::model::draft::{Draft, Reader, Revision, Stored, Txn};
 use state::model::keys::{BagDoc, last_id};
 use state::model::text::Text;
@@ -308,6 +309,12 @@ impl Outside for SimOutside {
     async fn archive(&self, sha256: &str) -> Option<Vec<u8>> {
         self.world.pause().await;
         self.archives.lock().expect("one thread").get(sha256).cloned()
+    }
+    fn settings_along(&self) -> usize {
+        match self.world.mix().settings_along {
+            0 => along::BYTES_MAX,
+            bytes => usize::try_from(bytes).expect("small"),
+        }
     }
     fn broken(&self, why: &str) {
         panic!("the simulated store cannot break: {why}");

@@ -7,7 +7,7 @@ use state::life::Life;
 use state::names::{RelationNumber, UnitName, Uuid};
 use state::unit::hook::{
     ALL_ENDPOINTS, Action, Address, Cause, Counterpart, Device, Goal, GoalState, HookContext, Model, Network,
-    Ports, Relation, Status, Statuses, Writes,
+    Ports, Relation, Status, Statuses, Withheld, Writes,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -324,7 +324,7 @@ impl From<FixtureRelation> for Relation {
             members: relation.members,
             unit_bags: relation.units,
             application_bags: relation.apps,
-            unknown_bags: BTreeSet::new(),
+            withheld: Withheld::default(),
         }
     }
 }

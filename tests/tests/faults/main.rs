@@ -8,4 +8,5 @@ mod errors;
 mod network;
 mod processes;
 mod proxy;
+mod settings;
 mod strangers;

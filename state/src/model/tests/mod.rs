@@ -9,6 +9,7 @@ mod random;
 mod relations;
 mod views;
 
+use super::along::BYTES_MAX;
 use super::application::{self, Deploy};
 use super::draft::{Draft, Reader, Revision, Stored, read, read_all};
 use super::hook_commit::{self, Committed};
@@ -28,6 +29,9 @@ use crate::unit::snapshot::{Delta, Position, Snapshot};
 use std::collections::BTreeMap;
 
 pub const MODEL: Model = Model(Uuid(7));
+
+/// What of settings may come along: all, nothing, and as much as makes bags of a few words come and go.
+const BOUNDS: [usize; 3] = [BYTES_MAX, 0, 100];
 
 /// What [`World::run`] answers to a stale draft whose reads no longer hold.
 pub const CONFLICT: &str = "conflict";
@@ -66,8 +70,8 @@ pub struct World {
     /// What the next draft reads instead of the newest documents: a transaction that was long under way.
     pub stale: Option<Documents>,
     next_id: u128,
-    /// What each unit has been shown by deltas alone.
-    watched: BTreeMap<Uuid, (Snapshot, Shown)>,
+    /// What each unit has been shown by deltas alone, by what may come along.
+    watched: BTreeMap<(Uuid, usize), (Snapshot, Shown)>,
     /// Changes the last transaction sent, by unit.
     pub sent: BTreeMap<Uuid, Vec<crate::unit::snapshot::Change>>,
 }
@@ -168,7 +172,7 @@ impl World {
         self.sent.clear();
         let at = self.documents.clone();
         let position = Position { history: Uuid(0), revision: at.revision() };
-        for (id, (snapshot, shown)) in &mut self.watched {
+        for ((id, bound), (snapshot, shown)) in &mut self.watched {
             let touched = view::touched(shown, changed.iter().map(String::as_str));
             let changes = touched.map_or_else(Vec::new, |touched| view::delta(&at, shown, &touched));
             shown.take(&changes);
@@ -182,7 +186,7 @@ impl World {
                 assert_ne!(*snapshot, before, "a change that changes nothing: {change:?}");
             }
             snapshot.apply(Delta { position, full: false, changes: Vec::new() });
-            match view::full(&at, MODEL, *id) {
+            match view::full_within(&at, MODEL, *id, *bound) {
                 Some(full) => {
                     let expected = Snapshot::from_full(full.delta).expect("complete");
                     assert_eq!(*snapshot, expected, "the fold of deltas after {changed:?}");
@@ -190,16 +194,20 @@ impl World {
                 }
                 None => assert!(snapshot.removed, "a removed unit is told so"),
             }
-            self.sent.insert(*id, changes);
+            if *bound == BYTES_MAX {
+                self.sent.insert(*id, changes);
+            }
         }
         self.watched.retain(|_, (snapshot, _)| !snapshot.removed);
         for (key, _) in read_all::<UnitDoc>(&at, &MODEL.all("unit")) {
             let id = last_id(&key).expect("an id");
-            self.watched.entry(id).or_insert_with(|| {
-                let full = view::full(&at, MODEL, id).expect("it is there");
-                let snapshot = Snapshot::from_full(full.delta).expect("complete");
-                (snapshot, full.shown)
-            });
+            for bound in BOUNDS {
+                self.watched.entry((id, bound)).or_insert_with(|| {
+                    let full = view::full_within(&at, MODEL, id, bound).expect("it is there");
+                    let snapshot = Snapshot::from_full(full.delta).expect("complete");
+                    (snapshot, full.shown)
+                });
+            }
         }
     }
 

@@ -6,7 +6,8 @@ use super::super::{application, leadership, unit};
 use super::relations::pair;
 use super::*;
 use crate::unit::hook::BagWrites;
-use crate::unit::snapshot::{BagView, Change, Owner};
+use crate::unit::snapshot::{BagAsked, BagView, Change, Owner};
+use std::collections::BTreeSet;
 
 fn write(world: &mut World, agent: &mut Agent, number: RelationNumber, value: &str) {
     let mut record = agent.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok);
@@ -28,7 +29,7 @@ fn one_settings_write_is_one_change_for_each_who_sees_it() {
     let change = Change::Bag {
         relation: number,
         owner: Owner::Unit("web/0".parse().expect("a name")),
-        bag: Some(BagView { counter: bag.counter, values: bag.values }),
+        bag: Some(BagView::whole(bag.counter, bag.values)),
     };
     let expected = vec![change];
     assert_eq!(world.sent[&db.unit], expected);
@@ -51,7 +52,7 @@ fn entering_shows_the_member_with_its_settings_at_once() {
         .map(|change| match change {
             Change::Member { unit, incarnation, .. } => format!("member {unit} {incarnation:?}"),
             Change::Bag { owner: Owner::Unit(unit), bag: Some(bag), .. } => {
-                format!("bag {unit} {}", bag.values["private-address"])
+                format!("bag {unit} {}", bag.values.as_ref().expect("it came along")["private-address"])
             }
             other => format!("{other:?}"),
         })
@@ -176,4 +177,64 @@ fn a_machine_on_its_way_out_takes_its_units_along() {
     assert_eq!(world.life(unit), Some(Life::Dying));
     let sent = &world.sent[&unit];
     assert!(matches!(&sent[..], [Change::Unit(view)] if view.life == Life::Dying), "{sent:?}");
+}
+
+/// Units whose bags are withheld from a view that holds so many bytes of settings.
+fn withheld(world: &World, unit: Uuid, bound: usize) -> Vec<String> {
+    let full = view::full_within(world.reader(), MODEL, unit, bound).expect("it is there");
+    let bags = full.delta.changes.into_iter().filter_map(|change| match change {
+        Change::Bag { owner: Owner::Unit(unit), bag: Some(bag), .. } => {
+            assert!(bag.counter > 0, "the version always comes along");
+            bag.values.is_none().then(|| unit.to_string())
+        }
+        _ => None,
+    });
+    bags.collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+#[test]
+fn of_settings_larger_than_the_bound_the_smallest_come_along() {
+    let mut world = World::new();
+    let (id, mut web, db) = pair(&mut world);
+    let number = world.number(id);
+    write(&mut world, &mut web, number, &"x".repeat(600));
+    assert_eq!(withheld(&world, db.unit, 2_000), [""; 0]);
+    assert_eq!(withheld(&world, db.unit, 600), ["web/0"]);
+    assert_eq!(withheld(&world, db.unit, 0), ["db/0", "web/0"]);
+}
+
+#[test]
+fn one_bag_is_read_by_exactly_the_units_that_are_shown_it() {
+    let mut world = World::new();
+    let (id, mut web, db) = pair(&mut world);
+    world.deploy("plain", "plain", 1);
+    let app = read(world.reader(), &MODEL.application_name("web")).expect("it is there");
+    world.run(|draft, ids| unit::add(draft, MODEL, app, None, 1, ids)).expect("alive");
+    let number = world.number(id);
+    write(&mut world, &mut web, number, "secret");
+    let asked = |owner| BagAsked { relation: id, owner, at: Position::default() };
+    let of_web = asked(Owner::Unit("web/0".parse().expect("a name")));
+    let counter = read(world.reader(), &MODEL.bag(id, web.unit)).expect("its bag").counter;
+    for (reader, sees) in [("db/0", true), ("web/0", true), ("web/1", false), ("plain/0", false)]
+        .map(|(n, s)| (world.unit(n), s))
+    {
+        let bag = view::bag(world.reader(), MODEL, reader, &of_web);
+        let read = bag.map(|bag| (bag.counter, bag.values.expect("whole")["key"].clone()));
+        assert_eq!(read, sees.then(|| (counter, "secret".to_owned())));
+    }
+    let nobody = asked(Owner::Unit("web/9".parse().expect("a name")));
+    assert_eq!(view::bag(world.reader(), MODEL, db.unit, &nobody), None);
+}
+
+#[test]
+fn the_bag_of_a_unit_that_was_removed_is_read_until_its_relation_is() {
+    let mut world = World::new();
+    let (id, mut web, db) = pair(&mut world);
+    let owner = Owner::Unit("web/0".parse().expect("a name"));
+    world.run(|draft, _| unit::destroy(draft, MODEL, web.unit)).expect("alive");
+    web.finish(&mut world);
+    assert!(world.gone(web.unit));
+    let asked = BagAsked { relation: id, owner, at: Position::default() };
+    let bag = view::bag(world.reader(), MODEL, db.unit, &asked).expect("it stays (I14)");
+    assert_eq!(bag.values.expect("whole")["private-address"], "127.0.0.1");
 }

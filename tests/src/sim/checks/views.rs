@@ -46,9 +46,22 @@ impl Check for Views {
             let Some(whole) = view::full(end.reader, end.model, agent.unit) else { continue };
             let mut whole = Snapshot::from_full(whole.delta).expect("a full view is complete");
             whole.position = shown.position;
+            forget_withheld(shown, &mut whole);
             if whole != **shown {
                 found.push(format!("{} sees {}", agent.name, difference(shown, &whole)));
             }
+        }
+    }
+}
+
+/// Which bags come along is the world's choice, and what was fetched is the agent's.
+fn forget_withheld(shown: &Snapshot, whole: &mut Snapshot) {
+    whole.fetched = shown.fetched.clone();
+    for (number, view) in &mut whole.relations {
+        let bags = shown.relations.get(number).map_or(&[][..], |view| &view.bags);
+        for (owner, bag) in &mut view.bags {
+            let withheld = bags.iter().any(|(other, bag)| other == owner && bag.values.is_none());
+            bag.values.take_if(|_| withheld);
         }
     }
 }
