@@ -6,7 +6,7 @@
 //! bag; one that does costs what a full view costs.
 
 use crate::names::RelationNumber;
-use crate::unit::snapshot::{Change, Owner, RelationView, Snapshot};
+use crate::unit::snapshot::{BagView, Change, Owner, RelationView, Snapshot};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes of settings, as JSON, that come along with a view.
@@ -22,8 +22,8 @@ pub struct Sizes(BTreeMap<Place, usize>);
 impl Sizes {
     pub fn of(snapshot: &Snapshot) -> Sizes {
         let bags = |(number, view): (&RelationNumber, &RelationView)| {
-            let number = *number;
-            view.bags.clone().into_iter().map(move |(owner, bag)| ((number, owner), bag.bytes))
+            let size = |(owner, bag): &(Owner, BagView)| ((*number, owner.clone()), bag.bytes);
+            view.bags.iter().map(size).collect::<Vec<_>>()
         };
         Sizes(snapshot.relations.iter().flat_map(bags).collect())
     }
