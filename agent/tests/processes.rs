@@ -8,7 +8,7 @@ use agent::hook_process::{RealCharms, end_leftovers};
 use agent::ports::Charms;
 use agent::process::Process;
 use agent::shim::{HOOK_PID, OUTCOME, SHIM_PID};
-use agent::tool_calls::Calls;
+use agent::tool_calls::{Calls, Conversation};
 use agent::tool_socket::{Answer, Gate, listen};
 use hook_client::{Call, HEADER_BYTES, Reply, encode_request, frame_length};
 use state::names::Uuid;
@@ -216,4 +216,40 @@ fn a_copy_beside_a_units_folder_is_no_unit() {
     }
     let deployed: Vec<String> = deployer.deployed().values().map(Folder::tag).collect();
     assert_eq!(deployed, ["unit-web-0"]);
+}
+
+#[test]
+fn a_tool_that_could_not_write_its_output_file_answers_a_successor_the_same() {
+    let run = tempfile::tempdir().unwrap();
+    let mut frame = vec![0; 1000];
+    let call = hook_client::Call {
+        call_id: [1; 16],
+        context_id: CONTEXT_ID.as_bytes(),
+        cwd: run.path().to_str().unwrap().as_bytes(),
+        tool: b"is-leader",
+    };
+    let args = [&b"-o"[..], b"no-such-folder/file"];
+    let length = encode_request(&mut frame, &call, args.iter().copied()).unwrap();
+    let talk = || {
+        let digest = charms::digest::sha256(CONTEXT_ID.as_bytes());
+        Conversation::new(context(), digest, Calls::open(run.path()), &|_| {}, &|| false)
+    };
+    let Answer::Done { code, .. } = talk().answer(&frame[..length]) else { panic!("it reads no stdin") };
+    assert_eq!(code, 1, "the folder is not there");
+
+    let kept = Calls::read(run.path()).expect("whole lines");
+    assert_eq!(kept.len(), 1);
+    assert!(talk().replay(&kept), "what the hook was told still holds");
+}
+
+#[test]
+fn a_charm_that_somebody_deleted_is_not_there() {
+    let unit = tempfile::tempdir().unwrap();
+    let declared = serde_json::json!({ "sha256": "", "charm": state::charm::Charm::default() });
+    fs::write(unit.path().join("charm.json"), declared.to_string()).unwrap();
+    fs::create_dir(unit.path().join("charm")).unwrap();
+    let charms = adopter(unit.path());
+    assert!(charms.declared().is_some());
+    fs::remove_dir(unit.path().join("charm")).unwrap();
+    assert!(charms.declared().is_none(), "it is fetched again");
 }

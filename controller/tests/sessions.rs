@@ -296,6 +296,32 @@ async fn a_unit_is_idle_only_when_nothing_is_undone_and_lost_after_a_silent_minu
 }
 
 #[tokio::test]
+async fn an_agent_that_is_stopped_is_lost_though_its_stream_stays_open() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 1).await;
+    let web = story.agent_of("web/0").await;
+    let mut watch = web.api.watch(web.epoch, None).await.expect("it may watch");
+    delta(&mut watch).await;
+    let agent = async || {
+        let status = story.admin.status("dev").await.expect("the model is there");
+        let unit = status.applications["web"].units.values().next().expect("one unit").clone();
+        unit.agent.current
+    };
+    // what is sent is taken by the connection, as long as its buffers last
+    let minute =
+        async |watch: &mut <controller::Session<controller::store::map::Map, Still> as UnitApi>::Watch| {
+            for _ in 0..=LOST_AFTER_MS / api::HEARTBEAT_MS {
+                story.pass(api::HEARTBEAT_MS);
+                assert!(matches!(watch.next().await, Ok(Shown::Heartbeat(_))));
+            }
+        };
+    minute(&mut watch).await;
+    assert_eq!(agent().await, "lost");
+    web.api.claim(Claim { epoch: web.epoch, release: false }).await.expect("it goes on");
+    assert_ne!(agent().await, "lost");
+}
+
+#[tokio::test]
 async fn log_lines_come_in_the_order_in_which_they_were_stored() {
     let story = Story::in_memory().await;
     story.deploy("web", 2).await;
