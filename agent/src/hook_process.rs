@@ -298,6 +298,10 @@ impl Charms for RealCharms {
         if archive.is_empty() {
             return Ok(());
         }
+        // before the first byte is interpreted (S21)
+        if charms::digest::sha256(&archive) != charm.sha256 {
+            return Err(format!("the archive of {} is damaged: its digest is another one", charm.url));
+        }
         let options = charms::ReadOptions { cache: self.folder.file("cache"), force: true };
         let read = charms::read::read_archive(&charm.url, archive, &options);
         let source =

@@ -15,7 +15,7 @@ use state::names::Uuid;
 use state::unit::environment::Surroundings;
 use state::unit::hook::{self, HookContext};
 use state::unit::local::Run;
-use state::unit::operation::{Hook, Operation};
+use state::unit::operation::{CharmRef, Hook, Operation};
 use state::unit::outcome::Exit;
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -252,4 +252,18 @@ fn a_charm_that_somebody_deleted_is_not_there() {
     assert!(charms.declared().is_some());
     fs::remove_dir(unit.path().join("charm")).unwrap();
     assert!(charms.declared().is_none(), "it is fetched again");
+}
+
+#[tokio::test]
+async fn an_archive_with_another_digest_is_refused_before_it_is_looked_into() {
+    let unit = tempfile::tempdir().unwrap();
+    let charm = CharmRef {
+        sha256: charms::digest::sha256(b"the archive"),
+        url: "local:web-0".into(),
+        revision: 0,
+        endpoints: Default::default(),
+    };
+    let refused = adopter(unit.path()).deploy(&charm, b"another archive".to_vec()).await.unwrap_err();
+    assert_eq!(refused, "the archive of local:web-0 is damaged: its digest is another one");
+    assert_eq!(fs::read_dir(unit.path()).unwrap().count(), 0, "nothing is left");
 }

@@ -10,7 +10,7 @@ use crate::watches::UnitWatch;
 use api::error::{ApiError, ErrorCode};
 use api::routes::Route;
 use api::unit::{Attach, Attached, Claim, Claimed, Commit, Committed, Report, UnitApi};
-use state::model::draft::{Draft, read};
+use state::model::draft::{Draft, Reader, read};
 use state::model::keys::{GLOBAL, Model, Principal};
 use state::model::{action, hook_commit, leadership, session};
 use state::names::Uuid;
@@ -43,8 +43,8 @@ impl<S: Store, O: Outside> Session<S, O> {
 }
 
 /// A unit says that an action runs: it is the oldest of its unfinished ones (spec A.16).
-fn begin_action(draft: &mut Draft, model: Model, unit: Uuid, executing: Option<&str>, now_ms: i64) {
-    let Some(name) = executing.and_then(|text| text.strip_prefix("running action ")) else { return };
+fn begin_action(draft: &mut Draft, model: Model, unit: Uuid, executing: &str, now_ms: i64) {
+    let Some(name) = executing.strip_prefix("running action ") else { return };
     let waiting = draft.page::<bool>(&model.actions_of(unit), "", action::QUEUED_MAX);
     let ids = waiting.iter().filter_map(|(key, _)| key.rsplit('/').next()?.parse().ok());
     for id in ids.collect::<Vec<u64>>() {
@@ -53,6 +53,24 @@ fn begin_action(draft: &mut Draft, model: Model, unit: Uuid, executing: Option<&
             return;
         }
     }
+}
+
+/// A unit reads archives of its own application's charm (I31): any revision, since a refresh may overtake it; and the
+/// one it has, which another charm may have replaced.
+fn may_fetch(reader: &dyn Reader, model: Model, unit: Uuid, sha256: &str) -> bool {
+    let own = read(reader, &model.replica(unit)).and_then(|replica| replica.local.charm);
+    if own.is_some_and(|own| own.sha256 == sha256) {
+        return true;
+    }
+    let application = read(reader, &model.unit(unit)).map(|unit| unit.application);
+    let wanted = application.and_then(|application| read(reader, &model.application_charm(application)));
+    let archive = read(reader, &GLOBAL.archive(sha256));
+    wanted.zip(archive).is_some_and(|(wanted, archive)| wanted.name == archive.charm.name)
+}
+
+/// Said alike of what is not there and of what is none of the caller's (S15).
+fn no_archive(sha256: &str) -> ApiError {
+    ApiError::new(ErrorCode::NotFound, format!("there is no charm archive {sha256}"))
 }
 
 impl<S: Store, O: Outside> UnitApi for Session<S, O> {
@@ -91,7 +109,10 @@ impl<S: Store, O: Outside> UnitApi for Session<S, O> {
         let now_ms = self.controller.outside.wall_ms();
         let transition = move |draft: &mut Draft<'_>| {
             hook_commit::report(draft, model, unit, epoch, run, &said)?;
-            begin_action(draft, model, unit, running.as_deref(), now_ms);
+            if let Some(running) = &running {
+                hook_commit::begun(draft, model, unit, (run, running), now_ms);
+                begin_action(draft, model, unit, running, now_ms);
+            }
             Ok(())
         };
         self.controller.run(transition).await?;
@@ -136,7 +157,11 @@ impl<S: Store, O: Outside> UnitApi for Session<S, O> {
     }
 
     async fn archive(&self, sha256: &str) -> Result<Vec<u8>, ApiError> {
-        self.unit(Route::Archive)?;
+        let (model, unit) = self.unit(Route::Archive)?;
+        let wanted = sha256.to_owned();
+        if !self.controller.read(move |reader| may_fetch(reader, model, unit, &wanted)).await {
+            return Err(no_archive(sha256));
+        }
         self.controller.archive(sha256).await
     }
 }
@@ -147,7 +172,7 @@ impl<S: Store, O: Outside> crate::Controller<S, O> {
         let key = GLOBAL.archive(sha256);
         let registered = self.read(move |reader| reader.get(key.text()).is_some()).await;
         if !registered {
-            return Err(ApiError::new(ErrorCode::NotFound, format!("there is no charm archive {sha256}")));
+            return Err(no_archive(sha256));
         }
         self.outside.archive(sha256).await.ok_or_else(|| {
             let text = format!("the controller has lost or damaged the charm archive {sha256}");

@@ -13,7 +13,7 @@ use controller::store::Store;
 use controller::{Outside, authority};
 use state::life::Life;
 use state::model::draft::{Draft, Reader, read};
-use state::model::keys::{BagDoc, LogDoc, Principal};
+use state::model::keys::{BagDoc, GLOBAL, LogDoc, Principal};
 use state::names::Uuid;
 use state::unit::hook::{Immediate, Level};
 use state::unit::operation::{CharmRef, Hook, Operation};
@@ -220,6 +220,59 @@ async fn a_machine_sees_its_units_only_and_asks_about_no_others() {
     assert_eq!(shown.units.len(), 0);
     assert_eq!(session.fate(own).await, Ok(Fate::Tombstone));
     MachineApi::remove_unit(&session, own).await.expect("twice is once");
+}
+
+#[tokio::test]
+async fn a_token_is_gone_with_its_unit_and_with_its_machine() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 1).await;
+    let (model, unit) = (story.model, story.unit("web/0").await);
+    let machine = story.machine_of(unit).await;
+    let unit_token = story.token(unit, Principal::Unit { model, unit }).await;
+    let machine_token = story.token(machine, Principal::Machine { model, machine }).await;
+    let is_known = async |token: &str| story.controller.session(token).await.is_ok();
+    assert!(is_known(&unit_token).await && is_known(&machine_token).await);
+    OperatorApi::remove_unit(&story.admin, "dev", "web/0", false).await.expect("it never attached");
+    assert!(!is_known(&unit_token).await && is_known(&machine_token).await);
+    let end = move |draft: &mut Draft<'_>| {
+        state::model::machine::set_dead(draft, model, machine)?;
+        state::model::machine::remove(draft, model, machine)
+    };
+    story.controller.run(end).await.expect("its last unit is gone");
+    assert!(!is_known(&machine_token).await);
+    let left = async |of: String| {
+        story.controller.read(move |reader: &dyn Reader| reader.scan(&of, "", usize::MAX).len()).await
+    };
+    assert_eq!((left(GLOBAL.all("token")).await, left(GLOBAL.all("token-of")).await), (0, 0));
+}
+
+#[tokio::test]
+async fn a_unit_that_stops_says_so_while_it_does() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 1).await;
+    let web = story.agent_of("web/0").await;
+    let executing = Some("running stop hook".to_owned());
+    let report = Report { epoch: web.epoch, run: 1, said: Vec::new(), executing, executing_for_ms: 100 };
+    web.api.report(report).await.expect("taken");
+    let status = story.admin.status("dev").await.expect("the model is there");
+    let unit = status.applications["web"].units.values().next().expect("one unit").clone();
+    assert_eq!(
+        (unit.workload.current.as_str(), unit.workload.message.as_str()),
+        ("maintenance", "stopping charm software")
+    );
+}
+
+#[tokio::test]
+async fn a_unit_fetches_archives_of_its_own_charm_only() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 1).await;
+    let web = story.agent_of("web/0").await;
+    let own = web.api.archive("web").await.expect_err("registered, and never kept");
+    assert_eq!(own.code, ErrorCode::Unavailable);
+    let other = web.api.archive("db").await.expect_err("another application's");
+    let none = web.api.archive("no").await.expect_err("nobody's");
+    assert_eq!((other.code, none.code), (ErrorCode::NotFound, ErrorCode::NotFound));
+    assert_eq!(other.message.replace("db", "no"), none.message, "indistinguishable");
 }
 
 #[tokio::test]

@@ -361,6 +361,12 @@ async fn end<S: Store>(story: &mut Story<'_, S>) {
             })
             .await;
     }
+    story
+        .call("hook_commit::begun", move |draft| {
+            hook_commit::begun(draft, MODEL, web, (99, "running stop hook"), 1);
+            Ok(())
+        })
+        .await;
     story.call("unit::destroy", move |draft| unit::destroy(draft, MODEL, web).map(drop)).await;
     story.call("unit::set_dead", move |draft| unit::set_dead(draft, MODEL, web)).await;
     story.call("unit::remove", move |draft| unit::remove(draft, MODEL, web)).await;

@@ -125,6 +125,13 @@ pub fn report(
     Ok(dropped)
 }
 
+/// Run `run` goes on long enough to be told of: `executing` is its text.
+pub fn begun(draft: &mut Draft, model: Model, unit: Uuid, (run, executing): (u64, &str), at_ms: i64) {
+    if draft.get(&model.replica(unit)).is_none_or(|replica| replica.local.run < run) {
+        said::begun(draft, model, unit, (run, executing), at_ms);
+    }
+}
+
 /// The replica is stored without the bags this unit wrote: they are documents of their own, and several large ones
 /// would outgrow a transaction. [`restore_bags`] puts them back. What the leader wrote is in the view the agent gets.
 fn leave_out_bags(local: &mut Local) {

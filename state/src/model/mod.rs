@@ -25,6 +25,7 @@ pub mod said;
 mod sequence;
 pub mod session;
 pub mod text;
+mod token;
 pub mod unit;
 pub mod view;
 

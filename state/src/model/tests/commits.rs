@@ -327,7 +327,20 @@ fn the_agent_speaks_for_the_workload_until_the_charm_does() {
     assert_eq!(words(&world, unit), "maintenance installing charm software; executing running start hook");
     quiet.done(&mut world, Operation::Hook(Hook::Start { boot: "b".into() }));
     assert_eq!(words(&world, unit), "unknown ; idle ");
+    let begun = |world: &mut World, run: u64, text: &str| {
+        let begin = |draft: &mut Draft, _: &mut dyn FnMut() -> Uuid| {
+            hook_commit::begun(draft, MODEL, unit, (run, text), 9);
+            Ok(())
+        };
+        world.run(begin).expect("nothing refuses it");
+    };
+    let next = read(world.reader(), &MODEL.replica(unit)).expect("it has one").local.run + 1;
+    begun(&mut world, next, "running update-status hook");
+    assert_eq!(words(&world, unit), "unknown ; idle ");
+    begun(&mut world, next, "running stop hook");
+    assert_eq!(words(&world, unit), "maintenance stopping charm software; idle ");
     quiet.done(&mut world, Operation::Hook(Hook::Stop));
+    begun(&mut world, next, "running stop hook");
     assert_eq!(
         words(&world, unit),
         "maintenance cleaning up prior to charm deletion; executing running remove hook"
@@ -335,12 +348,22 @@ fn the_agent_speaks_for_the_workload_until_the_charm_does() {
     quiet.done(&mut world, Operation::Hook(Hook::Remove));
     assert_eq!(words(&world, unit), "terminated ; idle ");
 
+    // of its own words, the charm's last ones stand
     let mut loud = Agent::attach(&mut world, "web/1");
     let mut install = loud.record(Operation::Hook(Hook::Install), Outcome::Ok);
     install.said = vec![status(1, "here")];
     loud.commit(&mut world, install);
     loud.start(&mut world);
     assert_eq!(words(&world, loud.unit), "active here; idle ", "kept through start");
+    let failed = || Outcome::Failed { reason: "exit status 1".into(), retry: None };
+    let stop = loud.record(Operation::Hook(Hook::Stop), failed());
+    loud.commit(&mut world, stop);
+    let error = "error hook failed: \"stop\"";
+    assert_eq!(words(&world, loud.unit), format!("maintenance stopping charm software; {error}"));
+    let mut stop = loud.record(Operation::Hook(Hook::Stop), failed());
+    stop.said = vec![status(1, "leaving")];
+    loud.commit(&mut world, stop);
+    assert_eq!(words(&world, loud.unit), format!("active leaving; {error}"));
 }
 
 #[test]
