@@ -6,7 +6,7 @@ use api::error::ErrorCode;
 use api::machine::{Fate, MachineApi, MachineShown, MachineWatch};
 use api::operator::{LogQuery, OperatorApi, Run};
 use api::unit::{Attach, Claim, Commit, Report, Shown, UnitApi, Watch};
-use controller::janitor::LOG_LINES_MAX;
+use controller::janitor::{Janitor, LOG_LINES_MAX};
 use controller::leases::TERM_MS;
 use controller::presence::LOST_AFTER_MS;
 use controller::store::Store;
@@ -462,9 +462,10 @@ async fn leftovers_are_cleared_in_bounded_bites() {
         story.controller.read(move |reader: &dyn Reader| reader.scan(&prefix, "", usize::MAX).len()).await
     };
     assert_eq!(left(model.bags(relation)).await, 90);
-    assert_eq!(controller::janitor::sweep(&story.controller).await, Ok(true), "there is more to do");
+    let mut janitor = Janitor::default();
+    assert_eq!(janitor.sweep(&story.controller).await, Ok(true), "there is more to do");
     assert_eq!(left(model.bags(relation)).await, 50);
-    while controller::janitor::sweep(&story.controller).await.expect("it sweeps") {}
+    while janitor.sweep(&story.controller).await.expect("it sweeps") {}
     assert_eq!((left(model.bags(relation)).await, left(model.cleanups()).await), (0, 0));
 }
 
@@ -484,7 +485,7 @@ async fn a_models_log_keeps_its_newest_lines() {
         };
         story.controller.run(write).await.expect("written");
     }
-    while controller::janitor::sweep(&story.controller).await.expect("it sweeps") {}
+    story.sweep_for_a_while().await;
     let (count, first) = story
         .controller
         .read(move |reader: &dyn Reader| {

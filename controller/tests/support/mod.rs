@@ -5,6 +5,7 @@
 use api::error::ApiError;
 use api::operator::{AddUnits, Deploy, Ends, OperatorApi};
 use api::unit::{Attach, Commit, Committed, Shown, UnitApi, Watch};
+use controller::janitor::Janitor;
 use controller::outside::{Kept, Outside, version_4};
 use controller::store::Store;
 use controller::store::map::Map;
@@ -177,6 +178,14 @@ impl<S: Store, O: Outside> Story<S, O> {
         });
         set.await.expect("tokens are always set");
         token
+    }
+
+    /// Some rounds over every log.
+    pub async fn sweep_for_a_while(&self) {
+        let mut janitor = Janitor::default();
+        for _ in 0..100 {
+            while janitor.sweep(&self.controller).await.expect("it sweeps") {}
+        }
     }
 
     pub async fn agent_of(&self, name: &str) -> Agent<Session<S, O>> {
