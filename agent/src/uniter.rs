@@ -3,12 +3,14 @@
 //!
 //! Everything here is polled by one task; nothing is spawned, so a crash is the drop of one future.
 
+mod lease;
 mod sending;
 mod watching;
 
 use crate::outage::Outage;
 use crate::ports::{Charms, Clock, DiskFailed, Ending, Memory};
 use api::unit::UnitApi;
+use lease::{Lease, Moment};
 use state::unit::context::{self, Given};
 use state::unit::hook::Writes;
 use state::unit::local::{Event, Local, Run, Step};
@@ -25,8 +27,6 @@ use tokio::sync::{Mutex, Notify};
 /// Waits between tries of a link that is down: 0.2 s doubled to 5 s.
 const LINK_RETRY_FIRST_MS: u64 = 200;
 const LINK_RETRY_MAX_MS: u64 = 5_000;
-/// `is-leader` promises this much (design 13).
-const PROMISE_MS: u64 = 30_000;
 /// What a hook said that waits to be sent early: two reports' worth.
 const UNSAID_MAX: usize = 2 * SAID_MAX;
 
@@ -43,13 +43,6 @@ pub enum End {
     Reattach(String),
     /// The disk failed: die, restart from what is there.
     Disk(DiskFailed),
-}
-
-/// Held leadership: the generation, and until when, counted from when the claim was sent.
-#[derive(Clone, Copy, Debug)]
-struct Lease {
-    generation: u64,
-    until_ms: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -171,7 +164,7 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
                 .heard_ms
                 .filter(|_| facts.is_current())
                 .map(|heard| since_boot_ms.saturating_sub(heard)),
-            leads: facts.leads(since_boot_ms),
+            leads: facts.leads(self.moment()),
             claimed: facts.claimed,
             idle_ms: since_boot_ms.saturating_sub(facts.last_end_ms),
         }
@@ -370,7 +363,11 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
     }
 
     fn leads(&self) -> bool {
-        self.facts.borrow().leads(self.clock.since_boot_ms()).is_some()
+        self.facts.borrow().leads(self.moment()).is_some()
+    }
+
+    fn moment(&self) -> Moment {
+        Moment { since_boot_ms: self.clock.since_boot_ms(), wall_ms: self.clock.wall_ms() }
     }
 
     /// Fetches until the controller answers: an outage is no failure of the charm.
@@ -395,8 +392,8 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
 }
 
 impl Facts {
-    fn leads(&self, now_ms: u64) -> Option<u64> {
-        self.lease.filter(|lease| now_ms + PROMISE_MS <= lease.until_ms).map(|lease| lease.generation)
+    fn leads(&self, now: Moment) -> Option<u64> {
+        self.lease.filter(|lease| lease.holds(now)).map(|lease| lease.generation)
     }
 
     /// The view is no older than what the memory may rest on.

@@ -195,6 +195,8 @@ mod tests {
         assert_eq!(round.found.len(), 500);
         assert_eq!((round.found[0].as_str(), round.found[499].as_str()), ("l/002499", "l/002000"));
         assert!(!round.behind);
+        round.look(&lines, "l/", (2_000, 100), |_| true);
+        assert_eq!(round.count, 0, "what was found is removed before anything is counted again");
         assert_eq!(lines.most.get(), 100);
     }
 
