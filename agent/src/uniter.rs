@@ -16,19 +16,17 @@ use state::unit::hook::Writes;
 use state::unit::local::{Event, Local, Run, Step};
 use state::unit::operation::Operation;
 use state::unit::outcome::{self, Ended, Exit};
-use state::unit::record::{SAID_MAX, Said};
+use state::unit::record::Said;
 use state::unit::resolve::{self, Act, Now};
 use state::unit::snapshot::{Position, Snapshot};
+use state::unit::unsaid::Unsaid;
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::pin::pin;
 use tokio::sync::{Mutex, Notify};
 
 /// Waits between tries of a link that is down: 0.2 s doubled to 5 s.
 const LINK_RETRY_FIRST_MS: u64 = 200;
 const LINK_RETRY_MAX_MS: u64 = 5_000;
-/// What a hook said that waits to be sent early: two reports' worth.
-const UNSAID_MAX: usize = 2 * SAID_MAX;
 
 /// Why the agent ends.
 #[derive(Debug)]
@@ -71,8 +69,7 @@ struct Facts {
     executing: Option<Executing>,
     /// Since when attaching is refused because another session is open.
     other_session_ms: Option<u64>,
-    /// Said by the running hook and not yet acknowledged: the newest; its record says all of it.
-    unsaid: VecDeque<Said>,
+    unsaid: Unsaid,
     executing_shown: Option<String>,
 }
 
@@ -324,9 +321,9 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
                 // the replica that was taken meanwhile holds this run's outcome already
                 return Vec::new();
             }
-            let view = &self.facts.borrow().view;
-            let ended = Ended { run, exit: ending.exit, writes: &ending.writes, said: ending.said };
-            let record = outcome::record(local, view.as_ref(), &now, ended);
+            let (facts, writes) = (self.facts.borrow(), &ending.writes);
+            let ended = Ended { run, exit: ending.exit, writes, said: ending.said, unsaid: &facts.unsaid };
+            let record = outcome::record(local, facts.view.as_ref(), &now, ended);
             record.map(Event::Finished).into_iter().collect()
         })
         .await?;
@@ -340,25 +337,20 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
         let mut facts = self.facts.borrow_mut();
         let (text, since_ms) = (outcome::executing(&run.operation), self.clock.since_boot_ms());
         facts.executing = Some(Executing { run: run.number, text, since_ms });
-        facts.unsaid.clear();
+        facts.unsaid = Unsaid::default();
         self.sending.notify_one();
     }
 
     fn ended(&self) {
         let mut facts = self.facts.borrow_mut();
         facts.executing = None;
-        facts.unsaid.clear();
+        facts.unsaid = Unsaid::default();
         facts.last_end_ms = self.clock.since_boot_ms();
         self.sending.notify_one();
     }
 
     fn say(&self, said: &Said) {
-        let mut facts = self.facts.borrow_mut();
-        if facts.unsaid.len() == UNSAID_MAX {
-            facts.unsaid.pop_front();
-        }
-        facts.unsaid.push_back(said.clone());
-        drop(facts);
+        self.facts.borrow_mut().unsaid.say(said);
         self.sending.notify_one();
     }
 

@@ -7,7 +7,6 @@ use api::error::{ApiError, ErrorCode};
 use api::unit::{Attach, Commit, Report, UnitApi};
 use state::unit::agreement::{Agreement, Session, agree};
 use state::unit::local::Event;
-use state::unit::record::SAID_MAX;
 use state::unit::resolve::{self, Send};
 use state::unit::retry;
 use state::unit::snapshot::Position;
@@ -168,7 +167,7 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
         let run = facts.executing.as_ref().map_or(0, |executing| executing.run);
         let began_ms = facts.executing.as_ref().map_or(0, |executing| executing.since_ms);
         let executing_for_ms = self.clock.since_boot_ms().saturating_sub(began_ms);
-        let said = facts.unsaid.iter().take(SAID_MAX).cloned().collect();
+        let said = facts.unsaid.report();
         Early::Now(Report { epoch, run, said, executing: text, executing_for_ms })
     }
 
@@ -178,8 +177,10 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
         self.api.report(report).await?;
         let mut facts = self.facts.borrow_mut();
         facts.executing_shown = text;
-        if facts.executing.as_ref().is_some_and(|executing| executing.run == run) && last.is_some() {
-            facts.unsaid.retain(|said| Some(said.call) > last);
+        if facts.executing.as_ref().is_some_and(|executing| executing.run == run)
+            && let Some(last) = last
+        {
+            facts.unsaid.acknowledged(last);
         }
         Ok(())
     }

@@ -18,4 +18,5 @@ pub mod relations;
 pub mod resolve;
 pub mod retry;
 pub mod snapshot;
+pub mod unsaid;
 pub mod writes;
