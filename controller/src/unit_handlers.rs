@@ -12,8 +12,9 @@ use api::routes::Route;
 use api::unit::{Attach, Attached, Claim, Claimed, Commit, Committed, Report, UnitApi};
 use state::model::draft::{Draft, Reader, read};
 use state::model::keys::{GLOBAL, Model, Principal};
-use state::model::{action, hook_commit, leadership, session};
+use state::model::{action, hook_commit, leadership, restate, session};
 use state::names::Uuid;
+use state::unit::record::Record;
 use state::unit::snapshot::Position;
 
 impl<S: Store, O: Outside> Session<S, O> {
@@ -39,6 +40,28 @@ impl<S: Store, O: Outside> Session<S, O> {
         let message = "another agent serves this unit and is connected now";
         Err(ApiError::new(ErrorCode::Blocked, message)
             .hint("one of the two runs in a copy of the unit's folder"))
+    }
+}
+
+impl<S: Store, O: Outside> Session<S, O> {
+    /// What comes before a record that restates; of any other, nothing. Answers what was dropped.
+    async fn restate(
+        &self,
+        (model, unit): (Model, Uuid),
+        epoch: u64,
+        record: &Record,
+    ) -> Result<Vec<String>, ApiError> {
+        let mut next = record.memory.as_ref().map(|_| restate::Bite::default());
+        let mut all = Vec::new();
+        while let Some(bite) = next {
+            let record = record.clone();
+            let transition =
+                move |draft: &mut Draft<'_>| restate::bite(draft, model, (unit, epoch), &record, &bite);
+            let (after, dropped) = self.controller.run(transition).await?.answer;
+            all.extend(dropped);
+            next = after;
+        }
+        Ok(all)
     }
 }
 
@@ -95,11 +118,13 @@ impl<S: Store, O: Outside> UnitApi for Session<S, O> {
         let (model, unit) = self.unit(Route::Commit)?;
         let Commit { epoch, record } = commit;
         let run = record.run;
+        let mut dropped = self.restate((model, unit), epoch, &record).await?;
         let transition = move |draft: &mut Draft<'_>| hook_commit::commit(draft, model, unit, epoch, &record);
         let committed = self.controller.run(transition).await?;
         self.controller.presence.executed(unit, run);
         let answer = committed.answer;
-        Ok(Committed { revision: committed.revision, refusal: answer.refusal, dropped: answer.dropped })
+        dropped.extend(answer.dropped);
+        Ok(Committed { revision: committed.revision, refusal: answer.refusal, dropped })
     }
 
     async fn report(&self, report: Report) -> Result<(), ApiError> {

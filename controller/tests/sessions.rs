@@ -16,6 +16,7 @@ use state::model::draft::{Draft, Reader, read};
 use state::model::keys::{BagDoc, GLOBAL, LogDoc, Principal};
 use state::names::Uuid;
 use state::unit::hook::{Immediate, Level};
+use state::unit::local::{Event, Local};
 use state::unit::operation::{CharmRef, Hook, Operation};
 use state::unit::record::{Outcome, Said};
 use state::unit::snapshot::{Change, Owner, Position};
@@ -372,6 +373,29 @@ async fn an_agent_that_is_stopped_is_lost_though_its_stream_stays_open() {
     assert_eq!(agent().await, "lost");
     web.api.claim(Claim { epoch: web.epoch, release: false }).await.expect("it goes on");
     assert_ne!(agent().await, "lost");
+}
+
+#[tokio::test]
+async fn a_unit_says_again_what_a_restored_store_has_lost() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 1).await;
+    story.deploy("db", 1).await;
+    let (relation, id) = story.integrate().await;
+    let mut web = story.agent_of("web/0").await;
+    let unit = story.unit("web/0").await;
+    let mut memory = Local::new(unit, "web/0".parse().expect("a unit"));
+    let mut entered = web.record(Operation::Hook(Hook::UpdateStatus));
+    entered.operation = web.entering((relation, id), "db", "db");
+    memory.apply(&Event::Finished(entered));
+    memory.apply(&Event::Answered { sequence: 1, revision: 1, refusal: None, retry: None });
+    memory.sequence = 40;
+    let mut restated = memory.record(Operation::Restate, Outcome::Ok, 5);
+    restated.memory = Some(Box::new(memory));
+    web.commit(restated).await;
+    let model = story.model;
+    let scope =
+        story.controller.read(move |reader| read(reader, &model.scope(id, Uuid(0), unit)).is_some()).await;
+    assert!(scope, "it is in the relation's scope again");
 }
 
 #[tokio::test]

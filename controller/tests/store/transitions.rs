@@ -10,8 +10,9 @@ use state::charm::{Action, Charm, ConfigOption, Endpoint, OptionType, Role, Scop
 use state::model::draft::{Draft, Reader, Stored, Txn, read};
 use state::model::keys::{Model, last_id};
 use state::model::refusal::Refusal;
+use state::model::restate::Bite;
 use state::model::{
-    action, application, cleanup, hook_commit, leadership, machine, model, relation, session, unit,
+    action, application, cleanup, hook_commit, leadership, machine, model, relation, restate, session, unit,
 };
 use state::names::{UnitName, Uuid};
 use state::unit::hook::{Immediate, Level};
@@ -300,6 +301,18 @@ async fn live<S: Store>(story: &mut Story<'_, S>) {
             hook_commit::report(draft, MODEL, unit, epoch, run, &said).map(drop)
         })
         .await;
+    // it leaves its scope, and enters it again
+    let full = Local { outbox: Vec::new(), ..local.clone() };
+    let empty = Local { relations: BTreeMap::new(), ..full.clone() };
+    for (bite, memory) in [(Bite::default(), empty), (Bite::Enter { after: None }, full)] {
+        let mut again = local.record(Operation::Restate, Outcome::Ok, 1000);
+        again.memory = Some(Box::new(memory));
+        story
+            .call("restate::bite", move |draft| {
+                restate::bite(draft, MODEL, (unit, epoch), &again, &bite).map(drop)
+            })
+            .await;
+    }
     let failed = Outcome::Failed { reason: "exit 1".into(), retry: None };
     let failed = local.record(Operation::Hook(Hook::UpdateStatus), failed, 1000);
     story.commit(&mut local, failed).await;

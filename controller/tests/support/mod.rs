@@ -228,7 +228,12 @@ impl<A: UnitApi> Agent<A> {
         self.api.commit(Commit { epoch: self.epoch, record }).await.expect("it is applied")
     }
 
-    pub async fn enter(&mut self, (relation, uuid): (RelationNumber, Uuid), own: &str, remote: &str) {
+    pub async fn enter(&mut self, relation: (RelationNumber, Uuid), own: &str, remote: &str) {
+        let record = self.record(self.entering(relation, own, remote));
+        self.commit(record).await;
+    }
+
+    pub fn entering(&self, (relation, uuid): (RelationNumber, Uuid), own: &str, remote: &str) -> Operation {
         let place = Place {
             endpoint: own.to_owned(),
             interface: "sql".to_owned(),
@@ -237,8 +242,7 @@ impl<A: UnitApi> Agent<A> {
             remote_application: remote.to_owned(),
         };
         let settings = Bag::from([("address".to_owned(), "127.0.0.1".to_owned())]);
-        let record = self.record(Operation::EnterScope { relation, uuid, place, settings });
-        self.commit(record).await;
+        Operation::EnterScope { relation, uuid, place, settings }
     }
 
     /// A record that sets one key of the unit's own bag.

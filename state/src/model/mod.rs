@@ -21,6 +21,7 @@ pub mod machine;
 pub mod model;
 pub mod refusal;
 pub mod relation;
+pub mod restate;
 pub mod said;
 mod sequence;
 pub mod session;

@@ -483,3 +483,44 @@ fn the_largest_record_fits_one_transaction() {
     let app = read(world.reader(), &MODEL.application_name("web")).expect("it is there");
     world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("one document");
 }
+
+#[test]
+fn a_restatement_of_any_number_of_relations_fits_its_transactions() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut web = Agent::attach(&mut world, "web/0");
+    web.start(&mut world);
+    let ids: Vec<Uuid> = (0..40)
+        .map(|n| {
+            let name = format!("db{n}");
+            world.deploy(&name, "db", 0);
+            world.integrate("web:db", &format!("{name}:server")).expect("they fit")
+        })
+        .collect();
+    let (left, entered) = ids.split_at(5);
+    left.iter().for_each(|id| drop(web.enter(&mut world, *id)));
+    let mut older = world.copy();
+    for id in left {
+        let number = world.number(*id);
+        web.broken(&mut world, number);
+    }
+    entered.iter().for_each(|id| drop(web.enter(&mut world, *id)));
+    let mut record = web.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok);
+    let written = BagWrites { unit: change("a", "1"), ..BagWrites::default() };
+    record.writes.bags.insert(world.number(entered[30]), written);
+    web.commit(&mut world, record);
+
+    let again = Agent::attach(&mut older, "web/0");
+    let mut restated = web.record(Operation::Restate, Outcome::Ok);
+    restated.memory = Some(Box::new(Local { outbox: Vec::new(), ..web.local.clone() }));
+    assert_eq!(again.send(&mut older, &restated), Ok(Committed::default()));
+    for id in &ids {
+        let (scope, bag) = (MODEL.scope(*id, Uuid(0), web.unit), MODEL.bag(*id, web.unit));
+        let values = |world: &World| read(world.reader(), &bag).map(|bag: BagDoc| bag.values);
+        assert_eq!(read(older.reader(), &scope).is_some(), entered.contains(id));
+        assert_eq!(values(&older), values(&world), "what it has published");
+    }
+    let before = older.documents.clone();
+    assert_eq!(again.send(&mut older, &restated), Ok(Committed::default()), "the answer was lost");
+    assert_eq!(older.documents.map, before.map);
+}
