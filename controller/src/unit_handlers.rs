@@ -44,6 +44,20 @@ impl<S: Store, O: Outside> Session<S, O> {
 }
 
 impl<S: Store, O: Outside> Session<S, O> {
+    async fn apply(
+        &self,
+        (model, unit): (Model, Uuid),
+        epoch: u64,
+        record: Record,
+    ) -> Result<Committed, ApiError> {
+        let mut dropped = self.restate((model, unit), epoch, &record).await?;
+        let transition = move |draft: &mut Draft<'_>| hook_commit::commit(draft, model, unit, epoch, &record);
+        let committed = self.controller.run(transition).await?;
+        let answer = committed.answer;
+        dropped.extend(answer.dropped);
+        Ok(Committed { revision: committed.revision, refusal: answer.refusal, dropped })
+    }
+
     /// What comes before a record that restates; of any other, nothing. Answers what was dropped.
     async fn restate(
         &self,
@@ -117,14 +131,19 @@ impl<S: Store, O: Outside> UnitApi for Session<S, O> {
     async fn commit(&self, commit: Commit) -> Result<Committed, ApiError> {
         let (model, unit) = self.unit(Route::Commit)?;
         let Commit { epoch, record } = commit;
-        let run = record.run;
-        let mut dropped = self.restate((model, unit), epoch, &record).await?;
-        let transition = move |draft: &mut Draft<'_>| hook_commit::commit(draft, model, unit, epoch, &record);
-        let committed = self.controller.run(transition).await?;
+        let (sequence, run) = (record.sequence, record.run);
+        let committed = self.apply((model, unit), epoch, record).await;
+        if let Err(error) = &committed
+            && error.code == ErrorCode::Invalid
+        {
+            let (why, now_ms) = (error.message.clone(), self.controller.outside.wall_ms());
+            let show = move |draft: &mut Draft<'_>| {
+                hook_commit::refused(draft, model, (unit, epoch), ((sequence, run), &why), now_ms)
+            };
+            self.controller.run(show).await?;
+        }
         self.controller.presence.executed(unit, run);
-        let answer = committed.answer;
-        dropped.extend(answer.dropped);
-        Ok(Committed { revision: committed.revision, refusal: answer.refusal, dropped })
+        committed
     }
 
     async fn report(&self, report: Report) -> Result<(), ApiError> {

@@ -17,7 +17,7 @@ use state::model::keys::{BagDoc, GLOBAL, LogDoc, Principal};
 use state::names::Uuid;
 use state::unit::hook::{Immediate, Level};
 use state::unit::local::{Event, Local};
-use state::unit::operation::{CharmRef, Hook, Operation};
+use state::unit::operation::{CharmRef, Hook, Operation, RelationEvent};
 use state::unit::record::{Outcome, Said};
 use state::unit::snapshot::{Change, Owner, Position};
 use std::collections::BTreeSet;
@@ -396,6 +396,30 @@ async fn a_unit_says_again_what_a_restored_store_has_lost() {
     let scope =
         story.controller.read(move |reader| read(reader, &model.scope(id, Uuid(0), unit)).is_some()).await;
     assert!(scope, "it is in the relation's scope again");
+}
+
+#[tokio::test]
+async fn a_record_that_can_never_be_applied_is_shown_until_another_one_is() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 1).await;
+    let mut web = story.agent_of("web/0").await;
+    let workload = async || {
+        let status = story.admin.status("dev").await.expect("the model is there");
+        let unit = status.applications["web"].units.values().next().expect("one unit").clone();
+        (unit.workload.current, unit.workload.message)
+    };
+    let (relation, endpoint) = (9, "db".to_owned());
+    let hook = Hook::Relation { relation, endpoint, event: RelationEvent::Broken };
+    let record = web.record(Operation::Hook(hook));
+    for _ in 0..2 {
+        let commit = Commit { epoch: web.epoch, record: record.clone() };
+        assert_eq!(web.api.commit(commit).await.expect_err("malformed").code, ErrorCode::Invalid);
+    }
+    let why = "record 1 is refused: a hook of relation 9, whose scope the unit never entered";
+    assert_eq!(workload().await, ("error".to_owned(), why.to_owned()));
+    let record = web.record(Operation::Hook(Hook::UpdateStatus));
+    web.commit(record).await;
+    assert_ne!(workload().await.0, "error");
 }
 
 #[tokio::test]

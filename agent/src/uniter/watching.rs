@@ -29,7 +29,7 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
             };
             match Trouble::from(error) {
                 Trouble::End(end) => return end,
-                Trouble::Link(error) => self.fails(Call::Watch, &error),
+                Trouble::Link(error) | Trouble::Refused(error) => self.fails(Call::Watch, &error),
             }
             self.pause(&mut delay).await;
         }
@@ -129,7 +129,7 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
                 }
                 Err(error) => match Trouble::from(error) {
                     Trouble::End(end) => return end,
-                    Trouble::Link(_) => {
+                    Trouble::Link(_) | Trouble::Refused(_) => {
                         let again_ms = self.clock.since_boot_ms() + LINK_RETRY_MAX_MS;
                         self.clock.sleep_until(again_ms).await;
                         continue;

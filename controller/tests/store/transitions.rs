@@ -313,6 +313,11 @@ async fn live<S: Store>(story: &mut Story<'_, S>) {
             })
             .await;
     }
+    story
+        .call("hook_commit::refused", move |draft| {
+            hook_commit::refused(draft, MODEL, (unit, epoch), ((1, 1), "too large"), 1)
+        })
+        .await;
     let failed = Outcome::Failed { reason: "exit 1".into(), retry: None };
     let failed = local.record(Operation::Hook(Hook::UpdateStatus), failed, 1000);
     story.commit(&mut local, failed).await;

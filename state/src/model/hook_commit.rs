@@ -141,6 +141,19 @@ pub fn report(
     Ok(dropped)
 }
 
+/// A record that can never be applied: until another one is, the unit is shown in error for it (spec F.5).
+pub fn refused(
+    draft: &mut Draft,
+    model: Model,
+    (unit, epoch): (Uuid, u64),
+    (record, why): ((u64, u64), &str),
+    at_ms: i64,
+) -> Result<(), Refusal> {
+    session::check_epoch(draft, model, unit, epoch)?;
+    said::refused(draft, model, unit, (record, why), at_ms);
+    Ok(())
+}
+
 /// Run `run` goes on long enough to be told of: `executing` is its text.
 pub fn begun(draft: &mut Draft, model: Model, unit: Uuid, (run, executing): (u64, &str), at_ms: i64) {
     if draft.get(&model.replica(unit)).is_none_or(|replica| replica.local.run < run) {

@@ -98,6 +98,22 @@ pub(super) fn begun(draft: &mut Draft, model: Model, unit: Uuid, (run, text): (u
     }
 }
 
+/// `record` is a sequence and its run. The next record that is applied says how the agent is from then on.
+pub(super) fn refused(
+    draft: &mut Draft,
+    model: Model,
+    unit: Uuid,
+    ((sequence, run), why): ((u64, u64), &str),
+    at_ms: i64,
+) {
+    let why = why.strip_prefix(&format!("record {sequence}: ")).unwrap_or(why);
+    let message = format!("record {sequence} is refused: {why}");
+    let key = model.agent_status(unit);
+    if draft.get(&key).is_none_or(|known| known.message != message) {
+        draft.put(&key, &status_doc("error", &message, at_ms, (run, AFTER_RUN)));
+    }
+}
+
 /// What an applied record says of the unit by itself: the agent's status, and the workload statuses that the agent
 /// sets around install, start, stop and remove (spec C.4). `local` is the unit's memory after the record.
 pub(super) fn derive(draft: &mut Draft, model: Model, unit: Uuid, record: &Record, local: &Local) {
