@@ -16,7 +16,7 @@ use state::model::draft::{Draft, Reader, read};
 use state::model::keys::{BagDoc, GLOBAL, LogDoc, Principal};
 use state::names::Uuid;
 use state::unit::hook::{Immediate, Level};
-use state::unit::local::{Event, Local};
+use state::unit::local::{Event, Local, RelationLocal};
 use state::unit::operation::{CharmRef, Hook, Operation, RelationEvent};
 use state::unit::record::{Outcome, Said};
 use state::unit::snapshot::{Change, Owner, Position};
@@ -389,9 +389,12 @@ async fn a_unit_says_again_what_a_restored_store_has_lost() {
     memory.apply(&Event::Finished(entered));
     memory.apply(&Event::Answered { sequence: 1, revision: 1, refusal: None, retry: None });
     memory.sequence = 40;
+    // the store knows the first of many
+    let unknown = RelationLocal { uuid: Uuid(404), ..memory.relations[&relation].clone() };
+    memory.relations.extend((1000..1020).map(|number| (number, unknown.clone())));
     let mut restated = memory.record(Operation::Restate, Outcome::Ok, 5);
     restated.memory = Some(Box::new(memory));
-    web.commit(restated).await;
+    assert_eq!(web.commit(restated).await.dropped.len(), 20);
     let model = story.model;
     let scope =
         story.controller.read(move |reader| read(reader, &model.scope(id, Uuid(0), unit)).is_some()).await;

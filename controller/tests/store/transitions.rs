@@ -302,8 +302,11 @@ async fn live<S: Store>(story: &mut Story<'_, S>) {
         })
         .await;
     // it leaves its scope, and enters it again
-    let full = Local { outbox: Vec::new(), ..local.clone() };
+    let mut full = Local { outbox: Vec::new(), ..local.clone() };
     let empty = Local { relations: BTreeMap::new(), ..full.clone() };
+    // of more relations than go with the record
+    let one = full.relations[&number].clone();
+    full.relations.extend((1000..1020).map(|number| (number, one.clone())));
     for (bite, memory) in [(Bite::default(), empty), (Bite::Enter { after: None }, full)] {
         let mut again = local.record(Operation::Restate, Outcome::Ok, 1000);
         again.memory = Some(Box::new(memory));

@@ -17,7 +17,7 @@ use super::draft::Draft;
 use super::keys::{Model, OpenPortsDoc, ReplicaDoc, UnitDoc};
 use super::machine::UNITS_MAX;
 use super::refusal::{Code, Refusal};
-use super::{action, leadership, relation, said, session, unit};
+use super::{action, leadership, relation, restate, said, session, unit};
 use crate::names::{RelationNumber, Uuid};
 use crate::settings;
 use crate::unit::hook::{BagWrites, Ports};
@@ -328,7 +328,7 @@ fn effects(draft: &mut Draft, model: Model, of: &Of, after: &Local, dropped: &mu
             let known = of.local.relations.get(number).expect("a record was checked for this");
             relation::leave_scope(draft, model, of.id, known.uuid);
         }
-        Operation::Restate => restate(draft, model, of),
+        Operation::Restate => restate(draft, model, of, dropped),
         Operation::Deploy(_)
         | Operation::EnterScope { .. }
         | Operation::Hook(_)
@@ -337,9 +337,10 @@ fn effects(draft: &mut Draft, model: Model, of: &Of, after: &Local, dropped: &mu
     }
 }
 
-/// The rest of a restatement: its relations were restated before ([`restate`](super::restate)).
-fn restate(draft: &mut Draft, model: Model, of: &Of) {
+/// The end of a restatement: see [`restate`](super::restate).
+fn restate(draft: &mut Draft, model: Model, of: &Of, dropped: &mut Vec<String>) {
     let Some(memory) = &of.record.memory else { return };
+    dropped.extend(restate::enter_last(draft, model, of.id, memory));
     if let Some(last) = memory.last_action {
         action::lose_up_to(draft, model, of.id, last, of.record.at_ms);
     }
