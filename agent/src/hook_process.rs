@@ -17,7 +17,7 @@ use state::unit::environment::{Surroundings, environment};
 use state::unit::hook::{ActionWrites, HookContext, Immediate, Level};
 use state::unit::local::Run;
 use state::unit::operation::{CharmRef, Operation};
-use state::unit::outcome::Exit;
+use state::unit::outcome::{Exit, stream};
 use state::unit::record::Said;
 use std::cell::RefCell;
 use std::fs;
@@ -41,6 +41,8 @@ const LOCK_LOOK_MAX: Duration = Duration::from_millis(50);
 /// Looks at a killed leftover, 20 ms apart, after which it is told that it is still there: every 10 s.
 const KILL_LOOKS_TOLD: u32 = 500;
 
+/// Of what a hook printed on stderr, its last lines are in its record: half of what that holds.
+const OUTPUT_LINES_MAX: usize = state::unit::record::SAID_MAX / 2;
 /// Of what an action printed, its end is kept as a result: two of them leave a record's 1 MiB to the rest.
 const RESULT_BYTES_MAX: usize = 64 << 10;
 
@@ -244,19 +246,19 @@ fn add_results(at: &Path, exit: &Exit, action: &mut ActionWrites) {
 fn output_lines(at: &Path, run: &Run, last_call: u32) -> Vec<Said> {
     let text = fs::read(at.join(shim::OUTPUT)).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
-    let hook = match &run.operation {
-        Operation::Hook(hook) => hook.name(),
-        operation => operation.to_string(),
-    };
-    let lines = text.lines().filter_map(|line| line.strip_prefix("stderr: "));
-    let lines: Vec<&str> = lines.collect();
-    let newest = lines.iter().rev().take(state::unit::record::SAID_MAX / 2).rev();
-    let line = |(n, text): (usize, &&str)| Said {
-        call: last_call + 1 + u32::try_from(n).expect("a few dozen lines"),
+    let hook = stream(&run.operation);
+    let mut lines: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("stderr: ")).collect();
+    let left_out = lines.len().saturating_sub(OUTPUT_LINES_MAX);
+    lines.drain(..left_out);
+    let more = (left_out > 0).then(|| {
+        format!("{left_out} lines before these are left out: they are in hooks/{:06}/output.log", run.number)
+    });
+    let line = |(text, call): (String, u32)| Said {
+        call,
         at_ms: crate::clock::wall_ms(),
-        what: Immediate::Output { hook: hook.clone(), level: Level::Warning, text: (*text).to_owned() },
+        what: Immediate::Output { hook: hook.clone(), level: Level::Warning, text }.shortened(),
     };
-    newest.enumerate().map(line).collect()
+    more.into_iter().chain(lines.into_iter().map(str::to_owned)).zip(last_call + 1..).map(line).collect()
 }
 
 fn read_declared(folder: &Folder) -> Option<Arc<Charm>> {
@@ -312,6 +314,10 @@ impl Charms for RealCharms {
     async fn deploy(&self, charm: &CharmRef, archive: Vec<u8>) -> Result<(), String> {
         if archive.is_empty() {
             return Ok(());
+        }
+        // before the first byte is interpreted (S21)
+        if charms::digest::sha256(&archive) != charm.sha256 {
+            return Err(format!("the archive of {} is damaged: its digest is another one", charm.url));
         }
         let options = charms::ReadOptions { cache: self.folder.file("cache"), force: true };
         let read = charms::read::read_archive(&charm.url, archive, &options);

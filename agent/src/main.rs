@@ -282,3 +282,46 @@ async fn start_fresh(dir: PathBuf) -> Result<ExitCode> {
     println!("{} begins anew when its agent starts", config.name);
     Ok(ExitCode::SUCCESS)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn written(folder: &Path) -> Config {
+        let config = Config {
+            kind: config::Kind::Unit,
+            uuid: state::names::Uuid(1),
+            name: "web/0".into(),
+            model: state::names::Uuid(2),
+            controllers: vec!["127.0.0.1:1".into()],
+            server_name: String::new(),
+            ca: String::new(),
+            token: String::new(),
+            machine: "0".into(),
+        };
+        folder::put(&folder.join(config::FILE), config.text().as_bytes()).unwrap();
+        config
+    }
+
+    async fn is_told(changed: &Notify) -> bool {
+        tokio::time::timeout(Duration::from_secs(20), changed.notified()).await.is_ok()
+    }
+
+    #[tokio::test]
+    async fn a_configuration_that_changed_between_its_reading_and_its_watch_is_noticed() {
+        let dir = tempfile::tempdir().unwrap();
+        let known = Config { token: "an older one".into(), ..written(dir.path()) };
+        let (changed, _watcher) = watch_config(&Folder::new(dir.path().into()), known).unwrap();
+        assert!(is_told(&changed).await);
+    }
+
+    #[tokio::test]
+    async fn an_agent_is_told_when_its_folder_is_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        let known = written(dir.path());
+        let (changed, _watcher) = watch_config(&Folder::new(dir.path().into()), known).unwrap();
+        drop(dir);
+        assert!(is_told(&changed).await);
+    }
+}

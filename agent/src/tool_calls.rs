@@ -140,6 +140,8 @@ pub struct Conversation<'a> {
     answered: BTreeMap<String, (u8, Bytes, Bytes)>,
     said: Vec<Said>,
     last_call: u32,
+    /// What is said is numbered by itself: one call may say two things.
+    last_said: u32,
     tell: &'a dyn Fn(&Said),
     leads: &'a dyn Fn() -> bool,
     /// Why the bag that the next call wants cannot be had.
@@ -162,6 +164,7 @@ impl<'a> Conversation<'a> {
             answered,
             said,
             last_call: 0,
+            last_said: 0,
             tell,
             leads,
             unfetched: None,
@@ -202,7 +205,7 @@ impl<'a> Conversation<'a> {
             };
             self.last_call = kept.call;
             self.answered.insert(kept.id.clone(), (kept.code, kept.stdout.clone(), kept.stderr.clone()));
-            self.remember(kept.call, kept.at_ms, reply.immediate);
+            self.remember(kept.at_ms, reply.immediate);
             // a file the tool could not write made its answer a failure; that is not the context's doing
             let same_code = reply.code == kept.code || reply.output_file.is_some();
             same_code && reply.stdout == kept.stdout.as_slice()
@@ -293,21 +296,21 @@ impl<'a> Conversation<'a> {
         }
         self.last_call = kept.call;
         self.answered.insert(id, (code, kept.stdout, kept.stderr));
-        self.remember(kept.call, kept.at_ms, reply.immediate);
+        self.remember(kept.at_ms, reply.immediate);
         Ok(Answer::Done { code, stdout: reply.stdout, stderr })
     }
 
-    fn remember(&mut self, call: u32, at_ms: i64, immediate: Vec<Immediate>) {
+    fn remember(&mut self, at_ms: i64, immediate: Vec<Immediate>) {
         let stored = immediate
             .into_iter()
             .filter(|what| !matches!(what, Immediate::Log { level, .. } if *level < LEVEL_STORED));
         for what in stored {
-            let said = Said { call, at_ms, what: what.shortened() };
+            self.last_said += 1;
+            let said = Said { call: self.last_said, at_ms, what: what.shortened() };
             (self.tell)(&said);
             if self.said.len() == SAID_MAX {
                 // the oldest line makes way, never a status
-                let line = |said: &Said| matches!(said.what, Immediate::Log { .. } | Immediate::ActionLog(_));
-                let oldest = self.said.iter().position(line).unwrap_or(0);
+                let oldest = self.said.iter().position(|said| said.what.is_line()).unwrap_or(0);
                 self.said.remove(oldest);
             }
             self.said.push(said);

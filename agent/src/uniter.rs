@@ -4,22 +4,24 @@
 //! Everything here is polled by one task; nothing is spawned, so a crash is the drop of one future.
 
 mod fetching;
+mod lease;
 mod sending;
 mod watching;
 
 use crate::outage::Outage;
 use crate::ports::{Charms, Clock, DiskFailed, Ending, Memory};
 use api::unit::UnitApi;
+use lease::{Lease, Moment};
 use state::unit::context::{self, Given};
 use state::unit::hook::Writes;
 use state::unit::local::{Event, Local, Run, Step};
 use state::unit::operation::Operation;
 use state::unit::outcome::{self, Ended, Exit};
-use state::unit::record::{SAID_MAX, Said};
+use state::unit::record::Said;
 use state::unit::resolve::{self, Act, Now};
 use state::unit::snapshot::{Position, Snapshot};
+use state::unit::unsaid::Unsaid;
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::pin::pin;
 use std::sync::Arc;
 use tokio::sync::{Mutex, Notify};
@@ -27,10 +29,6 @@ use tokio::sync::{Mutex, Notify};
 /// Waits between tries of a link that is down: 0.2 s doubled to 5 s.
 const LINK_RETRY_FIRST_MS: u64 = 200;
 const LINK_RETRY_MAX_MS: u64 = 5_000;
-/// `is-leader` promises this much (design 13).
-const PROMISE_MS: u64 = 30_000;
-/// What a hook said that waits to be sent early: two reports' worth.
-const UNSAID_MAX: usize = 2 * SAID_MAX;
 
 /// Why the agent ends.
 #[derive(Debug)]
@@ -45,13 +43,6 @@ pub enum End {
     Reattach(String),
     /// The disk failed: die, restart from what is there.
     Disk(DiskFailed),
-}
-
-/// Held leadership: the generation, and until when, counted from when the claim was sent.
-#[derive(Clone, Copy, Debug)]
-struct Lease {
-    generation: u64,
-    until_ms: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -80,8 +71,7 @@ struct Facts {
     executing: Option<Executing>,
     /// Since when attaching is refused because another session is open.
     other_session_ms: Option<u64>,
-    /// Said by the running hook and not yet acknowledged: the newest; its record says all of it.
-    unsaid: VecDeque<Said>,
+    unsaid: Unsaid,
     executing_shown: Option<String>,
 }
 
@@ -173,7 +163,7 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
                 .heard_ms
                 .filter(|_| facts.is_current())
                 .map(|heard| since_boot_ms.saturating_sub(heard)),
-            leads: facts.leads(since_boot_ms),
+            leads: facts.leads(self.moment()),
             claimed: facts.claimed,
             idle_ms: since_boot_ms.saturating_sub(facts.last_end_ms),
         }
@@ -340,9 +330,9 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
                 // the replica that was taken meanwhile holds this run's outcome already
                 return Vec::new();
             }
-            let view = &self.facts.borrow().view;
-            let ended = Ended { run, exit: ending.exit, writes: &ending.writes, said: ending.said };
-            let record = outcome::record(local, view.as_deref(), &now, ended);
+            let (facts, writes) = (self.facts.borrow(), &ending.writes);
+            let ended = Ended { run, exit: ending.exit, writes, said: ending.said, unsaid: &facts.unsaid };
+            let record = outcome::record(local, facts.view.as_deref(), &now, ended);
             record.map(Event::Finished).into_iter().collect()
         })
         .await?;
@@ -356,30 +346,29 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
         let mut facts = self.facts.borrow_mut();
         let (text, since_ms) = (outcome::executing(&run.operation), self.clock.since_boot_ms());
         facts.executing = Some(Executing { run: run.number, text, since_ms });
-        facts.unsaid.clear();
+        facts.unsaid = Unsaid::default();
         self.sending.notify_one();
     }
 
     fn ended(&self) {
         let mut facts = self.facts.borrow_mut();
         facts.executing = None;
-        facts.unsaid.clear();
+        facts.unsaid = Unsaid::default();
         facts.last_end_ms = self.clock.since_boot_ms();
         self.sending.notify_one();
     }
 
     fn say(&self, said: &Said) {
-        let mut facts = self.facts.borrow_mut();
-        if facts.unsaid.len() == UNSAID_MAX {
-            facts.unsaid.pop_front();
-        }
-        facts.unsaid.push_back(said.clone());
-        drop(facts);
+        self.facts.borrow_mut().unsaid.say(said);
         self.sending.notify_one();
     }
 
     fn promises_to_lead(&self) -> bool {
-        self.facts.borrow().leads(self.clock.since_boot_ms()).is_some()
+        self.facts.borrow().leads(self.moment()).is_some()
+    }
+
+    fn moment(&self) -> Moment {
+        Moment { since_boot_ms: self.clock.since_boot_ms(), wall_ms: self.clock.wall_ms() }
     }
 
     /// Fetches until the controller answers: an outage is no failure of the charm.
@@ -404,8 +393,8 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
 }
 
 impl Facts {
-    fn leads(&self, now_ms: u64) -> Option<u64> {
-        self.lease.filter(|lease| now_ms + PROMISE_MS <= lease.until_ms).map(|lease| lease.generation)
+    fn leads(&self, now: Moment) -> Option<u64> {
+        self.lease.filter(|lease| lease.holds(now)).map(|lease| lease.generation)
     }
 
     /// The view is no older than what the memory may rest on.

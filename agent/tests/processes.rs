@@ -7,16 +7,16 @@ use agent::folder::Folder;
 use agent::hook_process::{RealCharms, end_leftovers};
 use agent::ports::{Charms, Outward};
 use agent::process::Process;
-use agent::shim::{HOOK_PID, OUTCOME, SHIM_PID};
-use agent::tool_calls::Calls;
+use agent::shim::{HOOK_PID, OUTCOME, OUTPUT, SHIM_PID};
+use agent::tool_calls::{Calls, Conversation};
 use agent::tool_socket::{Answer, Gate, listen};
 use hook_client::{Call, HEADER_BYTES, Reply, encode_request, frame_length};
 use state::names::Uuid;
 use state::settings::Bag;
 use state::unit::environment::Surroundings;
-use state::unit::hook::{self, HookContext};
+use state::unit::hook::{self, HookContext, Immediate};
 use state::unit::local::Run;
-use state::unit::operation::{Hook, Operation};
+use state::unit::operation::{CharmRef, Hook, Operation};
 use state::unit::outcome::Exit;
 use state::unit::record::Said;
 use state::unit::snapshot::BagAsked;
@@ -237,4 +237,89 @@ fn a_copy_beside_a_units_folder_is_no_unit() {
     }
     let deployed: Vec<String> = deployer.deployed().values().map(Folder::tag).collect();
     assert_eq!(deployed, ["unit-web-0"]);
+}
+
+#[test]
+fn a_tool_that_could_not_write_its_output_file_answers_a_successor_the_same() {
+    let run = tempfile::tempdir().unwrap();
+    let mut frame = vec![0; 1000];
+    let call = Call {
+        call_id: [1; 16],
+        context_id: CONTEXT_ID.as_bytes(),
+        cwd: run.path().to_str().unwrap().as_bytes(),
+        tool: b"is-leader",
+    };
+    let args = [&b"-o"[..], b"no-such-folder/file"];
+    let length = encode_request(&mut frame, &call, args.iter().copied()).unwrap();
+    let talk = || {
+        let digest = charms::digest::sha256(CONTEXT_ID.as_bytes());
+        Conversation::new(context(), digest, Calls::open(run.path()), &|_| {}, &|| false)
+    };
+    let Ok(Answer::Done { code, .. }) = talk().answer(&frame[..length]) else { panic!("it reads no stdin") };
+    assert_eq!(code, 1, "the folder is not there");
+
+    let kept = Calls::read(run.path()).expect("whole lines");
+    assert_eq!(kept.len(), 1);
+    assert!(talk().replay(&kept), "what the hook was told still holds");
+}
+
+#[test]
+fn a_charm_that_somebody_deleted_is_not_there() {
+    let unit = tempfile::tempdir().unwrap();
+    let declared = serde_json::json!({ "sha256": "", "charm": state::charm::Charm::default() });
+    fs::write(unit.path().join("charm.json"), declared.to_string()).unwrap();
+    fs::create_dir(unit.path().join("charm")).unwrap();
+    let charms = adopter(unit.path());
+    assert!(charms.declared().is_some());
+    fs::remove_dir(unit.path().join("charm")).unwrap();
+    assert!(charms.declared().is_none(), "it is fetched again");
+}
+
+#[tokio::test]
+async fn an_archive_with_another_digest_is_refused_before_it_is_looked_into() {
+    let unit = tempfile::tempdir().unwrap();
+    let charm = CharmRef {
+        sha256: charms::digest::sha256(b"the archive"),
+        url: "local:web-0".into(),
+        revision: 0,
+        endpoints: Default::default(),
+    };
+    let refused = adopter(unit.path()).deploy(&charm, b"another archive".to_vec()).await.unwrap_err();
+    assert_eq!(refused, "the archive of local:web-0 is damaged: its digest is another one");
+    assert_eq!(fs::read_dir(unit.path()).unwrap().count(), 0, "nothing is left");
+}
+
+#[test]
+fn two_things_that_one_call_says_have_a_number_each() {
+    let run = tempfile::tempdir().unwrap();
+    let mut frame = vec![0; 1000];
+    let call = Call { call_id: [1; 16], context_id: CONTEXT_ID.as_bytes(), cwd: b"/", tool: b"juju-log" };
+    let args = [&b"-l"[..], b"loud", b"hello"];
+    let length = encode_request(&mut frame, &call, args.iter().copied()).unwrap();
+    let digest = charms::digest::sha256(CONTEXT_ID.as_bytes());
+    let mut talk = Conversation::new(context(), digest, Calls::open(run.path()), &|_| {}, &|| false);
+    let Ok(Answer::Done { code: 0, .. }) = talk.answer(&frame[..length]) else { panic!("it is answered") };
+    let (_, said) = talk.close();
+    assert_eq!(said.iter().map(|said| said.call).collect::<Vec<_>>(), [1, 2], "{said:?}");
+}
+
+#[tokio::test]
+async fn of_what_a_hook_prints_the_log_has_the_end_and_says_how_much_it_has_not() {
+    let unit = tempfile::tempdir().unwrap();
+    let at = unit.path().join("hooks/000001");
+    let run = begun(&at, &kernel_boot());
+    fs::write(at.join(SHIM_PID), "1 1").unwrap();
+    fs::write(at.join(OUTCOME), "exit 0").unwrap();
+    let printed: String = (1..=100).map(|n| format!("stderr: line {n}\n")).collect();
+    fs::write(at.join(OUTPUT), printed).unwrap();
+
+    let ending = adopter(unit.path()).adopt(&run, &Nobody).await.expect("it ended");
+
+    let lines = ending.said.iter().map(|said| match &said.what {
+        Immediate::Output { text, .. } => (said.call, text.as_str()),
+        other => panic!("{other:?}"),
+    });
+    let lines: Vec<(u32, &str)> = lines.collect();
+    assert_eq!(lines[0], (1, "70 lines before these are left out: they are in hooks/000001/output.log"));
+    assert_eq!((lines[1], lines[30], lines.len()), ((2, "line 71"), (31, "line 100"), 31));
 }

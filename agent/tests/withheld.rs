@@ -39,7 +39,12 @@ fn context() -> HookContext {
         unit: "web/0".parse().unwrap(),
         id: String::new(),
         cause: hook::Cause::Hook("config-changed".into()),
-        model: hook::Model { name: "dev".into(), uuid: Uuid(1), kubernetes: false, proxies: Default::default() },
+        model: hook::Model {
+            name: "dev".into(),
+            uuid: Uuid(1),
+            kubernetes: false,
+            proxies: Default::default(),
+        },
         leader: false,
         relations: BTreeMap::from([(1, relation)]),
         config: Default::default(),

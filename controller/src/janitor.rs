@@ -7,79 +7,206 @@ use crate::session::Controller;
 use crate::store::Store;
 use api::error::ApiError;
 use serde_json::Value;
-use state::model::draft::{Draft, Key, PAGE_MAX, Reader, read_all};
+use state::model::draft::{Draft, Key, PAGE_MAX, Reader, Stored, read_all};
 use state::model::keys::{ActionDoc, GLOBAL, Model, last_id};
 use state::model::{application, cleanup};
 use state::names::Uuid;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Log lines a model keeps: some 200 bytes each, 4 MiB, a few days of a quiet model.
 pub const LOG_LINES_MAX: usize = 20_000;
 /// Actions that have ended and that a model keeps: some 1 KiB each where they log little, 1 MiB.
 pub const ACTIONS_MAX: usize = 1_000;
+/// Log lines one sweep looks at: 200 KiB; a full log is gone through in 20 sweeps, some 200 s.
+pub const LOG_LINES_LOOKED_AT: usize = 1_000;
+/// Actions one sweep looks at: their logs may be 256 KiB each.
+const ACTIONS_LOOKED_AT: usize = PAGE_MAX;
+/// What one round over a log finds to remove at most: some 100 bytes of key each, 400 KiB.
+const FOUND_MAX: usize = 4_000;
 /// Between two sweeps; leftovers disturb nobody.
 pub const SWEEP_EVERY_MS: u64 = 10_000;
 
-/// One sweep over all models: of each leftover one bite, of each log one. True = there is more to do now.
-pub async fn sweep<S: Store, O: Outside>(controller: &Controller<S, O>) -> Result<bool, ApiError> {
-    let models = controller.read(|reader| read_all::<Uuid>(reader, &GLOBAL.all("model-name"))).await;
-    let mut more = false;
-    for (_, id) in models {
-        let model = Model(id);
-        let (left, destroyed, old) = controller
-            .read(move |reader| {
-                let ids = |prefix: &str| -> Vec<Uuid> {
-                    reader
-                        .scan(prefix, "", PAGE_MAX)
-                        .iter()
-                        .filter_map(|stored| last_id(&stored.key))
-                        .collect()
-                };
-                let mut old = oldest(reader, model);
-                old.extend(ended(reader, model, PAGE_MAX - old.len()));
-                (ids(&model.cleanups()), ids(&model.all("reap")), old)
-            })
-            .await;
-        for id in left {
-            more |= controller.run(move |draft| Ok(cleanup::bite(draft, model, id))).await?.answer;
+/// How far the sweeps are. Lost with the process, they begin anew.
+#[derive(Default)]
+pub struct Janitor {
+    logs: BTreeMap<Uuid, Round>,
+    actions: BTreeMap<Uuid, Round>,
+}
+
+impl Janitor {
+    /// One sweep over all models: of each leftover one bite, of each log one. True = there is more to do now.
+    pub async fn sweep<S: Store, O: Outside>(
+        &mut self,
+        controller: &Controller<S, O>,
+    ) -> Result<bool, ApiError> {
+        let models = controller.read(|reader| read_all::<Uuid>(reader, &GLOBAL.all("model-name"))).await;
+        let known: BTreeSet<Uuid> = models.iter().map(|(_, id)| *id).collect();
+        self.logs.retain(|id, _| known.contains(id));
+        self.actions.retain(|id, _| known.contains(id));
+        let mut more = false;
+        for id in known {
+            let model = Model(id);
+            more |= clear(controller, model).await?;
+            let (mut logs, mut actions) =
+                (self.logs.remove(&id).unwrap_or_default(), self.actions.remove(&id).unwrap_or_default());
+            let looked = controller.read(move |reader| {
+                logs.look(reader, &model.logs(), (LOG_LINES_MAX, LOG_LINES_LOOKED_AT), |_| true);
+                actions.look(reader, &model.all("action"), (ACTIONS_MAX, ACTIONS_LOOKED_AT), has_ended);
+                (logs, actions)
+            });
+            let (mut logs, mut actions) = looked.await;
+            for round in [&mut logs, &mut actions] {
+                let bite: Vec<String> = round.found.iter().take(PAGE_MAX).cloned().collect();
+                let remove = bite.clone();
+                if !bite.is_empty() {
+                    let transition = move |draft: &mut Draft<'_>| {
+                        remove.iter().for_each(|key| draft.remove(&Key::<Value>::new(key.clone())));
+                        Ok(())
+                    };
+                    controller.run(transition).await?;
+                }
+                round.found.drain(..bite.len());
+                more |= round.behind || !round.found.is_empty();
+            }
+            self.logs.insert(id, logs);
+            self.actions.insert(id, actions);
         }
-        for id in destroyed {
-            controller
-                .run(move |draft| {
-                    application::reap_more(draft, model, id);
-                    Ok(())
-                })
-                .await?;
-            more = true;
-        }
-        if !old.is_empty() {
-            more |= old.len() == PAGE_MAX;
-            let transition = move |draft: &mut Draft<'_>| {
-                old.iter().for_each(|key| draft.remove(&Key::<Value>::new(key.clone())));
-                Ok(())
+        Ok(more)
+    }
+}
+
+/// A bite of what removals left behind; true = there is more.
+async fn clear<S: Store, O: Outside>(controller: &Controller<S, O>, model: Model) -> Result<bool, ApiError> {
+    let (left, destroyed) = controller
+        .read(move |reader| {
+            let ids = |prefix: &str| -> Vec<Uuid> {
+                reader.scan(prefix, "", PAGE_MAX).iter().filter_map(|stored| last_id(&stored.key)).collect()
             };
-            controller.run(transition).await?;
-        }
+            (ids(&model.cleanups()), ids(&model.all("reap")))
+        })
+        .await;
+    let mut more = !destroyed.is_empty();
+    for id in left {
+        more |= controller.run(move |draft| Ok(cleanup::bite(draft, model, id))).await?.answer;
+    }
+    for id in destroyed {
+        controller
+            .run(move |draft| {
+                application::reap_more(draft, model, id);
+                Ok(())
+            })
+            .await?;
     }
     Ok(more)
 }
 
-/// A bite of the oldest log lines beyond the bound.
-fn oldest(reader: &dyn Reader, model: Model) -> Vec<String> {
-    let lines = reader.scan(&model.logs(), "", usize::MAX);
-    let mut places: Vec<(u64, String)> =
-        lines.into_iter().map(|stored| (stored.revision, stored.key)).collect();
-    let beyond = places.len().saturating_sub(LOG_LINES_MAX).min(PAGE_MAX);
-    if beyond > 0 {
-        places.sort();
-    }
-    places.into_iter().take(beyond).map(|(_, key)| key).collect()
+/// One way through all documents of a kind, a few at each sweep: how many there are, and which are the oldest.
+#[derive(Default)]
+struct Round {
+    /// The last key looked at.
+    after: String,
+    count: usize,
+    oldest: BTreeSet<(u64, String)>,
+    /// Of the last whole round: the oldest ones beyond the bound, to be removed before the next round begins.
+    found: Vec<String>,
+    /// The last round found more than it could keep in mind: the next one is not put off.
+    behind: bool,
 }
 
-/// At most `bite` of the oldest actions beyond the bound. What has not ended is kept, however old.
-fn ended(reader: &dyn Reader, model: Model, bite: usize) -> Vec<String> {
-    let all = read_all::<ActionDoc>(reader, &model.all("action")).into_iter();
-    let ended = all.filter(|(_, doc)| !matches!(doc.status.as_str(), "pending" | "running"));
-    let mut keys: Vec<String> = ended.map(|(key, _)| key).collect();
-    keys.truncate(keys.len().saturating_sub(ACTIONS_MAX).min(bite));
-    keys
+impl Round {
+    /// Looks at the next `at_once` documents of those that `counts`; `keep` of them are kept.
+    fn look(
+        &mut self,
+        reader: &dyn Reader,
+        prefix: &str,
+        (keep, at_once): (usize, usize),
+        counts: impl Fn(&Stored) -> bool,
+    ) {
+        if !self.found.is_empty() {
+            return;
+        }
+        let page = reader.scan(prefix, &self.after, at_once);
+        let is_last = page.len() < at_once;
+        for stored in page {
+            if counts(&stored) {
+                self.count += 1;
+                self.oldest.insert((stored.revision, stored.key.clone()));
+            }
+            if self.oldest.len() > FOUND_MAX {
+                self.oldest.pop_last();
+            }
+            self.after = stored.key;
+        }
+        if is_last {
+            let beyond = self.count.saturating_sub(keep);
+            let oldest = std::mem::take(&mut self.oldest).into_iter().take(beyond);
+            let found = oldest.map(|(_, key)| key).collect();
+            *self = Round { found, behind: beyond > FOUND_MAX, ..Round::default() };
+        }
+    }
+}
+
+/// What has not ended is kept, however old.
+fn has_ended(stored: &Stored) -> bool {
+    let action: ActionDoc = stored.value.parse().expect("stored documents are what this program wrote");
+    !matches!(action.status.as_str(), "pending" | "running")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    /// `lines` documents, the last of them the oldest; notes the most that was read at once.
+    struct Lines {
+        lines: usize,
+        most: Cell<usize>,
+    }
+
+    impl Reader for Lines {
+        fn revision(&self) -> u64 {
+            u64::MAX
+        }
+        fn get(&self, _: &str) -> Option<Stored> {
+            None
+        }
+        fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<Stored> {
+            let line = |n: usize| Stored {
+                key: format!("{prefix}{n:06}"),
+                revision: (self.lines - n) as u64,
+                value: "1".to_owned().into(),
+            };
+            let read: Vec<Stored> =
+                (0..self.lines).map(line).filter(|line| line.key.as_str() > after).take(limit).collect();
+            self.most.set(self.most.get().max(read.len()));
+            read
+        }
+    }
+
+    #[test]
+    fn a_round_reads_a_few_lines_at_once_and_finds_the_oldest_beyond_the_bound() {
+        let lines = Lines { lines: 2_500, most: Cell::new(0) };
+        let mut round = Round::default();
+        for _ in 0..25 {
+            round.look(&lines, "l/", (2_000, 100), |_| true);
+            assert_eq!(round.found.len(), 0, "nothing is known before the end");
+        }
+        round.look(&lines, "l/", (2_000, 100), |_| true);
+        assert_eq!(round.found.len(), 500);
+        assert_eq!((round.found[0].as_str(), round.found[499].as_str()), ("l/002499", "l/002000"));
+        assert!(!round.behind);
+        round.look(&lines, "l/", (2_000, 100), |_| true);
+        assert_eq!(round.count, 0, "what was found is removed before anything is counted again");
+        assert_eq!(lines.most.get(), 100);
+    }
+
+    #[test]
+    fn more_than_a_round_keeps_in_mind_is_found_by_the_next() {
+        let lines = Lines { lines: FOUND_MAX + 20, most: Cell::new(0) };
+        let mut round = Round::default();
+        for _ in 0..=lines.lines / 1_000 {
+            round.look(&lines, "l/", (10, 1_000), |_| true);
+        }
+        assert_eq!((round.found.len(), round.behind), (FOUND_MAX, true));
+    }
 }

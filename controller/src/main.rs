@@ -81,9 +81,10 @@ async fn run(arguments: Arguments) -> Result<()> {
 }
 
 async fn sweep(controller: Arc<Controller<Sqlite, Host>>) {
+    let mut janitor = janitor::Janitor::default();
     loop {
         // What could not be cleared now is found again by the next sweep.
-        if !matches!(janitor::sweep(&controller).await, Ok(true)) {
+        if !matches!(janitor.sweep(&controller).await, Ok(true)) {
             let next = controller.outside.monotonic_ms() + janitor::SWEEP_EVERY_MS;
             controller.outside.sleep_until(next).await;
         }

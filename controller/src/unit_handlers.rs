@@ -10,10 +10,11 @@ use crate::watches::UnitWatch;
 use api::error::{ApiError, ErrorCode};
 use api::routes::Route;
 use api::unit::{Attach, Attached, Claim, Claimed, Commit, Committed, Report, UnitApi};
-use state::model::draft::{Draft, read};
+use state::model::draft::{Draft, Reader, read};
 use state::model::keys::{GLOBAL, Model, Principal};
-use state::model::{action, hook_commit, leadership, session, view};
+use state::model::{action, hook_commit, leadership, restate, session, view};
 use state::names::Uuid;
+use state::unit::record::Record;
 use state::unit::snapshot::{BagAsked, BagView, Position};
 
 impl<S: Store, O: Outside> Session<S, O> {
@@ -42,9 +43,45 @@ impl<S: Store, O: Outside> Session<S, O> {
     }
 }
 
+impl<S: Store, O: Outside> Session<S, O> {
+    async fn apply(
+        &self,
+        (model, unit): (Model, Uuid),
+        epoch: u64,
+        record: Record,
+    ) -> Result<Committed, ApiError> {
+        let mut dropped = self.restate((model, unit), epoch, &record).await?;
+        let transition = move |draft: &mut Draft<'_>| hook_commit::commit(draft, model, unit, epoch, &record);
+        let committed = self.controller.run(transition).await?;
+        let answer = committed.answer;
+        dropped.extend(answer.dropped);
+        Ok(Committed { revision: committed.revision, refusal: answer.refusal, dropped })
+    }
+
+    /// What comes before a record that restates; of any other, nothing. Answers what was dropped.
+    async fn restate(
+        &self,
+        (model, unit): (Model, Uuid),
+        epoch: u64,
+        record: &Record,
+    ) -> Result<Vec<String>, ApiError> {
+        let mut next = record.memory.as_ref().map(|_| restate::Bite::default());
+        let mut all = Vec::new();
+        while let Some(bite) = next {
+            let record = record.clone();
+            let transition =
+                move |draft: &mut Draft<'_>| restate::bite(draft, model, (unit, epoch), &record, &bite);
+            let (after, dropped) = self.controller.run(transition).await?.answer;
+            all.extend(dropped);
+            next = after;
+        }
+        Ok(all)
+    }
+}
+
 /// A unit says that an action runs: it is the oldest of its unfinished ones (spec A.16).
-fn begin_action(draft: &mut Draft, model: Model, unit: Uuid, executing: Option<&str>, now_ms: i64) {
-    let Some(name) = executing.and_then(|text| text.strip_prefix("running action ")) else { return };
+fn begin_action(draft: &mut Draft, model: Model, unit: Uuid, executing: &str, now_ms: i64) {
+    let Some(name) = executing.strip_prefix("running action ") else { return };
     let waiting = draft.page::<bool>(&model.actions_of(unit), "", action::QUEUED_MAX);
     let ids = waiting.iter().filter_map(|(key, _)| key.rsplit('/').next()?.parse().ok());
     for id in ids.collect::<Vec<u64>>() {
@@ -53,6 +90,24 @@ fn begin_action(draft: &mut Draft, model: Model, unit: Uuid, executing: Option<&
             return;
         }
     }
+}
+
+/// A unit reads archives of its own application's charm (I31): any revision, since a refresh may overtake it; and the
+/// one it has, which another charm may have replaced.
+fn may_fetch(reader: &dyn Reader, model: Model, unit: Uuid, sha256: &str) -> bool {
+    let own = read(reader, &model.replica(unit)).and_then(|replica| replica.local.charm);
+    if own.is_some_and(|own| own.sha256 == sha256) {
+        return true;
+    }
+    let application = read(reader, &model.unit(unit)).map(|unit| unit.application);
+    let wanted = application.and_then(|application| read(reader, &model.application_charm(application)));
+    let archive = read(reader, &GLOBAL.archive(sha256));
+    wanted.zip(archive).is_some_and(|(wanted, archive)| wanted.name == archive.charm.name)
+}
+
+/// Said alike of what is not there and of what is none of the caller's (S15).
+fn no_archive(sha256: &str) -> ApiError {
+    ApiError::new(ErrorCode::NotFound, format!("there is no charm archive {sha256}"))
 }
 
 impl<S: Store, O: Outside> UnitApi for Session<S, O> {
@@ -76,12 +131,19 @@ impl<S: Store, O: Outside> UnitApi for Session<S, O> {
     async fn commit(&self, commit: Commit) -> Result<Committed, ApiError> {
         let (model, unit) = self.unit(Route::Commit)?;
         let Commit { epoch, record } = commit;
-        let run = record.run;
-        let transition = move |draft: &mut Draft<'_>| hook_commit::commit(draft, model, unit, epoch, &record);
-        let committed = self.controller.run(transition).await?;
+        let (sequence, run) = (record.sequence, record.run);
+        let committed = self.apply((model, unit), epoch, record).await;
+        if let Err(error) = &committed
+            && error.code == ErrorCode::Invalid
+        {
+            let (why, now_ms) = (error.message.clone(), self.controller.outside.wall_ms());
+            let show = move |draft: &mut Draft<'_>| {
+                hook_commit::refused(draft, model, (unit, epoch), ((sequence, run), &why), now_ms)
+            };
+            self.controller.run(show).await?;
+        }
         self.controller.presence.executed(unit, run);
-        let answer = committed.answer;
-        Ok(Committed { revision: committed.revision, refusal: answer.refusal, dropped: answer.dropped })
+        committed
     }
 
     async fn report(&self, report: Report) -> Result<(), ApiError> {
@@ -91,7 +153,10 @@ impl<S: Store, O: Outside> UnitApi for Session<S, O> {
         let now_ms = self.controller.outside.wall_ms();
         let transition = move |draft: &mut Draft<'_>| {
             hook_commit::report(draft, model, unit, epoch, run, &said)?;
-            begin_action(draft, model, unit, running.as_deref(), now_ms);
+            if let Some(running) = &running {
+                hook_commit::begun(draft, model, unit, (run, running), now_ms);
+                begin_action(draft, model, unit, running, now_ms);
+            }
             Ok(())
         };
         self.controller.run(transition).await?;
@@ -148,7 +213,11 @@ impl<S: Store, O: Outside> UnitApi for Session<S, O> {
     }
 
     async fn archive(&self, sha256: &str) -> Result<Vec<u8>, ApiError> {
-        self.unit(Route::Archive)?;
+        let (model, unit) = self.unit(Route::Archive)?;
+        let wanted = sha256.to_owned();
+        if !self.controller.read(move |reader| may_fetch(reader, model, unit, &wanted)).await {
+            return Err(no_archive(sha256));
+        }
         self.controller.archive(sha256).await
     }
 }
@@ -159,7 +228,7 @@ impl<S: Store, O: Outside> crate::Controller<S, O> {
         let key = GLOBAL.archive(sha256);
         let registered = self.read(move |reader| reader.get(key.text()).is_some()).await;
         if !registered {
-            return Err(ApiError::new(ErrorCode::NotFound, format!("there is no charm archive {sha256}")));
+            return Err(no_archive(sha256));
         }
         self.outside.archive(sha256).await.ok_or_else(|| {
             let text = format!("the controller has lost or damaged the charm archive {sha256}");

@@ -3,7 +3,7 @@
 mod support;
 
 use api::operator::{ActionInfo, CreateModel, Deploy, OperatorApi, Refresh, Run};
-use controller::janitor::{ACTIONS_MAX, sweep};
+use controller::janitor::ACTIONS_MAX;
 use state::charm::Charm;
 use state::model::application::register_archive;
 use state::model::draft::Draft;
@@ -138,7 +138,7 @@ async fn ended_actions_are_listed_and_the_oldest_beyond_the_bound_go() {
         web.commit(record).await;
     }
     let waits = story.admin.run("dev", run()).await.expect("queued").id;
-    while sweep(&story.controller).await.expect("it sweeps") {}
+    story.sweep_for_a_while().await;
     let kept: Vec<ActionInfo> = story.admin.actions("dev").await.expect("listed");
     assert_eq!((kept.len(), kept[0].id), (ACTIONS_MAX + 1, beyond as u64 + 1));
     let last = kept.last().expect("there are some");

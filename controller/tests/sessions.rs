@@ -6,17 +6,18 @@ use api::error::ErrorCode;
 use api::machine::{Fate, MachineApi, MachineShown, MachineWatch};
 use api::operator::{LogQuery, OperatorApi, Run};
 use api::unit::{Attach, Claim, Commit, Report, Shown, UnitApi, Watch};
-use controller::janitor::LOG_LINES_MAX;
+use controller::janitor::{Janitor, LOG_LINES_MAX};
 use controller::leases::TERM_MS;
 use controller::presence::LOST_AFTER_MS;
 use controller::store::Store;
 use controller::{Outside, authority};
 use state::life::Life;
 use state::model::draft::{Draft, Reader, read};
-use state::model::keys::{BagDoc, LogDoc, Principal};
+use state::model::keys::{BagDoc, GLOBAL, LogDoc, Principal};
 use state::names::Uuid;
 use state::unit::hook::{Immediate, Level};
-use state::unit::operation::{CharmRef, Hook, Operation};
+use state::unit::local::{Event, Local, RelationLocal};
+use state::unit::operation::{CharmRef, Hook, Operation, RelationEvent};
 use state::unit::record::{Outcome, Said};
 use state::unit::snapshot::{Change, Owner, Position};
 use std::collections::BTreeSet;
@@ -224,6 +225,59 @@ async fn a_machine_sees_its_units_only_and_asks_about_no_others() {
 }
 
 #[tokio::test]
+async fn a_token_is_gone_with_its_unit_and_with_its_machine() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 1).await;
+    let (model, unit) = (story.model, story.unit("web/0").await);
+    let machine = story.machine_of(unit).await;
+    let unit_token = story.token(unit, Principal::Unit { model, unit }).await;
+    let machine_token = story.token(machine, Principal::Machine { model, machine }).await;
+    let is_known = async |token: &str| story.controller.session(token).await.is_ok();
+    assert!(is_known(&unit_token).await && is_known(&machine_token).await);
+    OperatorApi::remove_unit(&story.admin, "dev", "web/0", false).await.expect("it never attached");
+    assert!(!is_known(&unit_token).await && is_known(&machine_token).await);
+    let end = move |draft: &mut Draft<'_>| {
+        state::model::machine::set_dead(draft, model, machine)?;
+        state::model::machine::remove(draft, model, machine)
+    };
+    story.controller.run(end).await.expect("its last unit is gone");
+    assert!(!is_known(&machine_token).await);
+    let left = async |of: String| {
+        story.controller.read(move |reader: &dyn Reader| reader.scan(&of, "", usize::MAX).len()).await
+    };
+    assert_eq!((left(GLOBAL.all("token")).await, left(GLOBAL.all("token-of")).await), (0, 0));
+}
+
+#[tokio::test]
+async fn a_unit_that_stops_says_so_while_it_does() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 1).await;
+    let web = story.agent_of("web/0").await;
+    let executing = Some("running stop hook".to_owned());
+    let report = Report { epoch: web.epoch, run: 1, said: Vec::new(), executing, executing_for_ms: 100 };
+    web.api.report(report).await.expect("taken");
+    let status = story.admin.status("dev").await.expect("the model is there");
+    let unit = status.applications["web"].units.values().next().expect("one unit").clone();
+    assert_eq!(
+        (unit.workload.current.as_str(), unit.workload.message.as_str()),
+        ("maintenance", "stopping charm software")
+    );
+}
+
+#[tokio::test]
+async fn a_unit_fetches_archives_of_its_own_charm_only() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 1).await;
+    let web = story.agent_of("web/0").await;
+    let own = web.api.archive("web").await.expect_err("registered, and never kept");
+    assert_eq!(own.code, ErrorCode::Unavailable);
+    let other = web.api.archive("db").await.expect_err("another application's");
+    let none = web.api.archive("no").await.expect_err("nobody's");
+    assert_eq!((other.code, none.code), (ErrorCode::NotFound, ErrorCode::NotFound));
+    assert_eq!(other.message.replace("db", "no"), none.message, "indistinguishable");
+}
+
+#[tokio::test]
 async fn a_unit_is_idle_only_when_nothing_is_undone_and_lost_after_a_silent_minute() {
     let story = Story::in_memory().await;
     story.deploy("web", 1).await;
@@ -294,6 +348,82 @@ async fn a_unit_is_idle_only_when_nothing_is_undone_and_lost_after_a_silent_minu
             .iter()
             .any(|c| c.duty.contains("silent"))
     );
+}
+
+#[tokio::test]
+async fn an_agent_that_is_stopped_is_lost_though_its_stream_stays_open() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 1).await;
+    let web = story.agent_of("web/0").await;
+    let mut watch = web.api.watch(web.epoch, None).await.expect("it may watch");
+    delta(&mut watch).await;
+    let agent = async || {
+        let status = story.admin.status("dev").await.expect("the model is there");
+        let unit = status.applications["web"].units.values().next().expect("one unit").clone();
+        unit.agent.current
+    };
+    // what is sent is taken by the connection, as long as its buffers last
+    let minute =
+        async |watch: &mut <controller::Session<controller::store::map::Map, Still> as UnitApi>::Watch| {
+            for _ in 0..=LOST_AFTER_MS / api::HEARTBEAT_MS {
+                story.pass(api::HEARTBEAT_MS);
+                assert!(matches!(watch.next().await, Ok(Shown::Heartbeat(_))));
+            }
+        };
+    minute(&mut watch).await;
+    assert_eq!(agent().await, "lost");
+    web.api.claim(Claim { epoch: web.epoch, release: false }).await.expect("it goes on");
+    assert_ne!(agent().await, "lost");
+}
+
+#[tokio::test]
+async fn a_unit_says_again_what_a_restored_store_has_lost() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 1).await;
+    story.deploy("db", 1).await;
+    let (relation, id) = story.integrate().await;
+    let mut web = story.agent_of("web/0").await;
+    let unit = story.unit("web/0").await;
+    let mut memory = Local::new(unit, "web/0".parse().expect("a unit"));
+    let mut entered = web.record(Operation::Hook(Hook::UpdateStatus));
+    entered.operation = web.entering((relation, id), "db", "db");
+    memory.apply(&Event::Finished(entered));
+    memory.apply(&Event::Answered { sequence: 1, revision: 1, refusal: None, retry: None });
+    memory.sequence = 40;
+    // the store knows the first of many
+    let unknown = RelationLocal { uuid: Uuid(404), ..memory.relations[&relation].clone() };
+    memory.relations.extend((1000..1020).map(|number| (number, unknown.clone())));
+    let mut restated = memory.record(Operation::Restate, Outcome::Ok, 5);
+    restated.memory = Some(Box::new(memory));
+    assert_eq!(web.commit(restated).await.dropped.len(), 20);
+    let model = story.model;
+    let scope =
+        story.controller.read(move |reader| read(reader, &model.scope(id, Uuid(0), unit)).is_some()).await;
+    assert!(scope, "it is in the relation's scope again");
+}
+
+#[tokio::test]
+async fn a_record_that_can_never_be_applied_is_shown_until_another_one_is() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 1).await;
+    let mut web = story.agent_of("web/0").await;
+    let workload = async || {
+        let status = story.admin.status("dev").await.expect("the model is there");
+        let unit = status.applications["web"].units.values().next().expect("one unit").clone();
+        (unit.workload.current, unit.workload.message)
+    };
+    let (relation, endpoint) = (9, "db".to_owned());
+    let hook = Hook::Relation { relation, endpoint, event: RelationEvent::Broken };
+    let record = web.record(Operation::Hook(hook));
+    for _ in 0..2 {
+        let commit = Commit { epoch: web.epoch, record: record.clone() };
+        assert_eq!(web.api.commit(commit).await.expect_err("malformed").code, ErrorCode::Invalid);
+    }
+    let why = "record 1 is refused: a hook of relation 9, whose scope the unit never entered";
+    assert_eq!(workload().await, ("error".to_owned(), why.to_owned()));
+    let record = web.record(Operation::Hook(Hook::UpdateStatus));
+    web.commit(record).await;
+    assert_ne!(workload().await.0, "error");
 }
 
 #[tokio::test]
@@ -384,9 +514,10 @@ async fn leftovers_are_cleared_in_bounded_bites() {
         story.controller.read(move |reader: &dyn Reader| reader.scan(&prefix, "", usize::MAX).len()).await
     };
     assert_eq!(left(model.bags(relation)).await, 90);
-    assert_eq!(controller::janitor::sweep(&story.controller).await, Ok(true), "there is more to do");
+    let mut janitor = Janitor::default();
+    assert_eq!(janitor.sweep(&story.controller).await, Ok(true), "there is more to do");
     assert_eq!(left(model.bags(relation)).await, 50);
-    while controller::janitor::sweep(&story.controller).await.expect("it sweeps") {}
+    while janitor.sweep(&story.controller).await.expect("it sweeps") {}
     assert_eq!((left(model.bags(relation)).await, left(model.cleanups()).await), (0, 0));
 }
 
@@ -406,7 +537,7 @@ async fn a_models_log_keeps_its_newest_lines() {
         };
         story.controller.run(write).await.expect("written");
     }
-    while controller::janitor::sweep(&story.controller).await.expect("it sweeps") {}
+    story.sweep_for_a_while().await;
     let (count, first) = story
         .controller
         .read(move |reader: &dyn Reader| {

@@ -310,7 +310,13 @@ impl State {
                     found.push((format!("crash: {name} in {}", run.operation), with(&begun, false)));
                 }
                 let writes = Default::default();
-                let ended = Ended { run: &run, exit: Exit::Code(0), writes: &writes, said: Vec::new() };
+                let ended = Ended {
+                    run: &run,
+                    exit: Exit::Code(0),
+                    writes: &writes,
+                    said: Vec::new(),
+                    unsaid: &Default::default(),
+                };
                 let record = outcome::record(&begun, view.as_ref(), &now, ended).expect("it ended");
                 begun.apply(&Event::Finished(record.clone()));
                 if self.crash {

@@ -7,7 +7,6 @@ use api::error::{ApiError, ErrorCode};
 use api::unit::{Attach, Commit, Report, UnitApi};
 use state::unit::agreement::{Agreement, Session, agree};
 use state::unit::local::Event;
-use state::unit::record::SAID_MAX;
 use state::unit::resolve::{self, Send};
 use state::unit::retry;
 use state::unit::snapshot::Position;
@@ -17,6 +16,9 @@ use std::sync::Arc;
 /// What a hook says, and that it runs, is sent early only if it runs longer than this: a short hook's record says
 /// it all, without a second round trip in its way.
 const EARLY_MS: u64 = 100;
+/// A record the controller can never take is a mistake of ours, which another version of either may not make: people
+/// are shown it meanwhile, and hooks go on as without a link.
+const REFUSED_RETRY_MS: u64 = 60_000;
 /// Another agent's session that is still open after this long is no leftover of a crash: the watch of a dead one
 /// is given up after `WATCH_SILENCE_MS`, and a third again.
 const OTHER_SESSION_MS: u64 = 20_000;
@@ -54,6 +56,10 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
                 Err(Trouble::Link(error)) => {
                     self.fails(Call::Send, &error);
                     self.pause(&mut delay).await;
+                }
+                Err(Trouble::Refused(error)) => {
+                    self.fails(Call::Send, &error);
+                    self.clock.sleep_until(self.clock.since_boot_ms() + REFUSED_RETRY_MS).await;
                 }
             }
         }
@@ -128,7 +134,13 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
         let (Some(record), Some(epoch)) = (found, self.epoch()) else { return Ok(()) };
         let conditional = record.is_conditional();
         let operation = record.operation.clone();
-        let committed = self.api.commit(Commit { epoch, record }).await?;
+        let committed = match self.api.commit(Commit { epoch, record }).await {
+            Err(error) if error.code == ErrorCode::Invalid => {
+                let message = format!("the controller refuses record {sequence}: {}", error.message);
+                return Err(Trouble::Refused(ApiError { message, ..error }));
+            }
+            answer => answer?,
+        };
         for dropped in &committed.dropped {
             tracing::warn!("record {sequence}: {dropped}");
         }
@@ -169,7 +181,7 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
         let run = facts.executing.as_ref().map_or(0, |executing| executing.run);
         let began_ms = facts.executing.as_ref().map_or(0, |executing| executing.since_ms);
         let executing_for_ms = self.clock.since_boot_ms().saturating_sub(began_ms);
-        let said = facts.unsaid.iter().take(SAID_MAX).cloned().collect();
+        let said = facts.unsaid.report();
         Early::Now(Report { epoch, run, said, executing: text, executing_for_ms })
     }
 
@@ -179,8 +191,10 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
         self.api.report(report).await?;
         let mut facts = self.facts.borrow_mut();
         facts.executing_shown = text;
-        if facts.executing.as_ref().is_some_and(|executing| executing.run == run) && last.is_some() {
-            facts.unsaid.retain(|said| Some(said.call) > last);
+        if facts.executing.as_ref().is_some_and(|executing| executing.run == run)
+            && let Some(last) = last
+        {
+            facts.unsaid.acknowledged(last);
         }
         Ok(())
     }
@@ -210,6 +224,8 @@ enum Early {
 pub(super) enum Trouble {
     /// Try again later.
     Link(ApiError),
+    /// The same again will be refused again.
+    Refused(ApiError),
     End(End),
 }
 

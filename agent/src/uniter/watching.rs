@@ -1,7 +1,8 @@
 //! The watching loop takes the view; the claiming loop asks for leadership and renews it.
 
+use super::lease::Lease;
 use super::sending::Trouble;
-use super::{End, Facts, LINK_RETRY_FIRST_MS, LINK_RETRY_MAX_MS, Lease, Uniter};
+use super::{End, Facts, LINK_RETRY_FIRST_MS, LINK_RETRY_MAX_MS, Uniter};
 use crate::outage::Call;
 use crate::ports::{Charms, Clock, Memory};
 use api::error::{ApiError, ErrorCode};
@@ -29,7 +30,7 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
             };
             match Trouble::from(error) {
                 Trouble::End(end) => return end,
-                Trouble::Link(error) => self.fails(Call::Watch, &error),
+                Trouble::Link(error) | Trouble::Refused(error) => self.fails(Call::Watch, &error),
             }
             self.pause(&mut delay).await;
         }
@@ -119,20 +120,20 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
     pub(super) async fn keep_claiming(&self) -> End {
         loop {
             let epoch = self.until_shown(|facts| facts.view.as_ref().and(facts.epoch)).await;
-            let sent_ms = self.clock.since_boot_ms();
+            let sent = self.moment();
             let again_ms = match self.api.claim(Claim { epoch, release: false }).await {
                 Ok(claimed) => {
-                    let lease = Lease { generation: claimed.generation, until_ms: sent_ms + claimed.term_ms };
+                    let lease = Lease { generation: claimed.generation, sent, term_ms: claimed.term_ms };
                     let mut facts = self.facts.borrow_mut();
                     facts.lease = claimed.granted.then_some(lease);
                     facts.claimed = true;
                     drop(facts);
                     self.doing.notify_one();
-                    sent_ms + RENEW_MS
+                    sent.since_boot_ms + RENEW_MS
                 }
                 Err(error) => match Trouble::from(error) {
                     Trouble::End(end) => return end,
-                    Trouble::Link(_) => {
+                    Trouble::Link(_) | Trouble::Refused(_) => {
                         let again_ms = self.clock.since_boot_ms() + LINK_RETRY_MAX_MS;
                         self.clock.sleep_until(again_ms).await;
                         continue;

@@ -10,9 +10,10 @@ use state::charm::{Action, Charm, ConfigOption, Endpoint, OptionType, Role, Scop
 use state::model::draft::{Draft, Reader, Stored, Txn, read};
 use state::model::keys::{Model, last_id};
 use state::model::refusal::Refusal;
+use state::model::restate::Bite;
 use state::model::text::Text;
 use state::model::{
-    action, application, cleanup, hook_commit, leadership, machine, model, relation, session, unit,
+    action, application, cleanup, hook_commit, leadership, machine, model, relation, restate, session, unit,
 };
 use state::names::{UnitName, Uuid};
 use state::unit::hook::{Immediate, Level};
@@ -301,6 +302,26 @@ async fn live<S: Store>(story: &mut Story<'_, S>) {
             hook_commit::report(draft, MODEL, unit, epoch, run, &said).map(drop)
         })
         .await;
+    // it leaves its scope, and enters it again
+    let mut full = Local { outbox: Vec::new(), ..local.clone() };
+    let empty = Local { relations: BTreeMap::new(), ..full.clone() };
+    // of more relations than go with the record
+    let one = full.relations[&number].clone();
+    full.relations.extend((1000..1020).map(|number| (number, one.clone())));
+    for (bite, memory) in [(Bite::default(), empty), (Bite::Enter { after: None }, full)] {
+        let mut again = local.record(Operation::Restate, Outcome::Ok, 1000);
+        again.memory = Some(Box::new(memory));
+        story
+            .call("restate::bite", move |draft| {
+                restate::bite(draft, MODEL, (unit, epoch), &again, &bite).map(drop)
+            })
+            .await;
+    }
+    story
+        .call("hook_commit::refused", move |draft| {
+            hook_commit::refused(draft, MODEL, (unit, epoch), ((1, 1), "too large"), 1)
+        })
+        .await;
     let failed = Outcome::Failed { reason: "exit 1".into(), retry: None };
     let failed = local.record(Operation::Hook(Hook::UpdateStatus), failed, 1000);
     story.commit(&mut local, failed).await;
@@ -362,6 +383,12 @@ async fn end<S: Store>(story: &mut Story<'_, S>) {
             })
             .await;
     }
+    story
+        .call("hook_commit::begun", move |draft| {
+            hook_commit::begun(draft, MODEL, web, (99, "running stop hook"), 1);
+            Ok(())
+        })
+        .await;
     story.call("unit::destroy", move |draft| unit::destroy(draft, MODEL, web).map(drop)).await;
     story.call("unit::set_dead", move |draft| unit::set_dead(draft, MODEL, web)).await;
     story.call("unit::remove", move |draft| unit::remove(draft, MODEL, web)).await;

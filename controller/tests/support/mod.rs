@@ -5,6 +5,7 @@
 use api::error::ApiError;
 use api::operator::{AddUnits, Deploy, Ends, OperatorApi};
 use api::unit::{Attach, Commit, Committed, Shown, UnitApi, Watch};
+use controller::janitor::Janitor;
 use controller::outside::{Kept, Outside, version_4};
 use controller::store::Store;
 use controller::store::map::Map;
@@ -179,6 +180,14 @@ impl<S: Store, O: Outside> Story<S, O> {
         token
     }
 
+    /// Some rounds over every log.
+    pub async fn sweep_for_a_while(&self) {
+        let mut janitor = Janitor::default();
+        for _ in 0..100 {
+            while janitor.sweep(&self.controller).await.expect("it sweeps") {}
+        }
+    }
+
     pub async fn agent_of(&self, name: &str) -> Agent<Session<S, O>> {
         let unit = self.unit(name).await;
         Agent::attach(self.controller.unit_session(self.model, unit), 1).await
@@ -219,7 +228,12 @@ impl<A: UnitApi> Agent<A> {
         self.api.commit(Commit { epoch: self.epoch, record }).await.expect("it is applied")
     }
 
-    pub async fn enter(&mut self, (relation, uuid): (RelationNumber, Uuid), own: &str, remote: &str) {
+    pub async fn enter(&mut self, relation: (RelationNumber, Uuid), own: &str, remote: &str) {
+        let record = self.record(self.entering(relation, own, remote));
+        self.commit(record).await;
+    }
+
+    pub fn entering(&self, (relation, uuid): (RelationNumber, Uuid), own: &str, remote: &str) -> Operation {
         let place = Place {
             endpoint: own.to_owned(),
             interface: "sql".to_owned(),
@@ -228,8 +242,7 @@ impl<A: UnitApi> Agent<A> {
             remote_application: remote.to_owned(),
         };
         let settings = Bag::from([("address".to_owned(), "127.0.0.1".to_owned())]);
-        let record = self.record(Operation::EnterScope { relation, uuid, place, settings });
-        self.commit(record).await;
+        Operation::EnterScope { relation, uuid, place, settings }
     }
 
     /// A record that sets one key of the unit's own bag.

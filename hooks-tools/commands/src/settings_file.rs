@@ -1,18 +1,46 @@
-//! The YAML of `--file`: one mapping of scalars, each taken as its source text (spec/hook-tools.md 1.8).
+//! The YAML of `--file`: one mapping of scalars, each taken as its source text (spec/hook-tools.md 1.8). `<<` merges as
+//! goyaml.v2 does it: in its place, so that keys before it are overwritten and keys after it overwrite.
 
 use crate::yaml_plain::{is_integer, is_null, is_number, is_word};
 use granit_parser::{Event, Parser, ScalarStyle, Span};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// A settings file holds few bags' worth of text at most: 4 MiB.
 const BYTES_MAX: usize = 4 << 20;
 
-/// A node as far as settings need it: what is nested deeper is only named.
+/// Nesting that is looked at: a merge of merges of merges. What is nested deeper is only named.
+const DEPTH_MAX: usize = 16;
+/// Settings that merges may add: aliases let a few bytes stand for any number of them.
+const MERGED_MAX: usize = 10_000;
+
+/// A node and the line it begins at.
+type Placed = (Node, usize);
+
 #[derive(Clone, Debug)]
 enum Node {
     Scalar { text: String, plain: bool, tag: Option<String> },
-    Sequence,
-    Mapping,
+    Sequence(Rc<[Placed]>),
+    Mapping(Rc<[(Placed, Placed)]>),
+    Alias(Rc<Node>),
+}
+
+impl Node {
+    /// What an alias stands for.
+    fn target(&self) -> &Node {
+        match self {
+            Node::Alias(target) => target.target(),
+            Node::Scalar { .. } | Node::Sequence(_) | Node::Mapping(_) => self,
+        }
+    }
+
+    fn is_merge(&self) -> bool {
+        match self {
+            Node::Scalar { text, plain, tag: None } => *plain && text == "<<",
+            Node::Scalar { text, tag: Some(tag), .. } => text == "<<" && tag.ends_with("merge"),
+            Node::Sequence(_) | Node::Mapping(_) | Node::Alias(_) => false,
+        }
+    }
 }
 
 /// The settings in `bytes`: nothing if it is empty or null; the last of two equal keys; only the first document.
@@ -23,35 +51,67 @@ pub fn parse(bytes: &[u8]) -> Result<BTreeMap<String, String>, String> {
     }
     let text = std::str::from_utf8(bytes).map_err(|_| "yaml: invalid leading UTF-8 octet".to_owned())?;
     let mut reader = Reader { events: Parser::new_from_str(text), anchors: BTreeMap::new() };
-    let mut settings = BTreeMap::new();
-    let mut wrong = Vec::new();
     let (event, line) = loop {
         match reader.next()? {
             (Event::StreamStart | Event::DocumentStart(..), _) => {}
             first => break first,
         }
     };
-    if matches!(event, Event::MappingStart(..)) {
-        while let Some((key, line)) = reader.node()? {
-            let key = string(&key, line).map_err(|text| wrong.push(text));
-            let Some((value, line)) = reader.node()? else {
-                break;
-            };
-            let value = string(&value, line).map_err(|text| wrong.push(text));
+    let mut settings = Settings::default();
+    match reader.finish(event, 0)? {
+        Some(Node::Mapping(pairs)) => settings.take(&pairs)?,
+        Some(Node::Scalar { text, plain: true, tag: None }) if is_null(&text) => {}
+        Some(node) => settings.wrong.push(mismatch(&node, line, "map[string]string")),
+        None => {}
+    }
+    if settings.wrong.is_empty() {
+        Ok(settings.values)
+    } else {
+        Err(format!("yaml: unmarshal errors:\n  {}", settings.wrong.join("\n  ")))
+    }
+}
+
+#[derive(Default)]
+struct Settings {
+    values: BTreeMap<String, String>,
+    /// What is no string, each with its line.
+    wrong: Vec<String>,
+    merged: usize,
+}
+
+impl Settings {
+    fn take(&mut self, pairs: &[(Placed, Placed)]) -> Result<(), String> {
+        for ((key, key_line), (value, value_line)) in pairs {
+            if key.is_merge() {
+                self.merge(value)?;
+                continue;
+            }
+            let key = string(key, *key_line).map_err(|text| self.wrong.push(text));
+            let value = string(value, *value_line).map_err(|text| self.wrong.push(text));
             if let (Ok(key), Ok(value)) = (key, value) {
-                settings.insert(key, value);
+                self.values.insert(key, value);
             }
         }
-    } else if let Some(node) = reader.finish(event)? {
-        match &node {
-            Node::Scalar { text, plain: true, tag: None } if is_null(text) => {}
-            node => wrong.push(mismatch(node, line, "map[string]string")),
-        }
+        Ok(())
     }
-    if wrong.is_empty() {
-        Ok(settings)
-    } else {
-        Err(format!("yaml: unmarshal errors:\n  {}", wrong.join("\n  ")))
+
+    /// A mapping, or a list of mappings of which the first has the last word.
+    fn merge(&mut self, value: &Node) -> Result<(), String> {
+        let mappings = match value {
+            Node::Sequence(items) => items.iter().rev().map(|(item, _)| item).collect(),
+            Node::Scalar { .. } | Node::Mapping(_) | Node::Alias(_) => vec![value],
+        };
+        for mapping in mappings {
+            let Node::Mapping(pairs) = mapping.target() else {
+                return Err("yaml: map merge requires map or sequence of maps as the value".to_owned());
+            };
+            self.merged += 1 + pairs.len();
+            if self.merged > MERGED_MAX {
+                return Err("yaml: document contains excessive aliasing".to_owned());
+            }
+            self.take(pairs)?;
+        }
+        Ok(())
     }
 }
 
@@ -71,28 +131,45 @@ impl<'a> Reader<'a> {
     }
 
     /// The next node of a collection and its line; none at the collection's end.
-    fn node(&mut self) -> Result<Option<(Node, usize)>, String> {
+    fn node(&mut self, depth: usize) -> Result<Option<Placed>, String> {
         let (event, line) = self.next()?;
-        Ok(self.finish(event)?.map(|node| (node, line)))
+        Ok(self.finish(event, depth)?.map(|node| (node, line)))
     }
 
     /// Reads the node that `event` begins to its end.
-    fn finish(&mut self, event: Event<'a>) -> Result<Option<Node>, String> {
+    fn finish(&mut self, event: Event<'a>, depth: usize) -> Result<Option<Node>, String> {
         let (node, anchor) = match event {
             Event::Scalar(text, style, anchor, tag) => {
                 let tag = tag.map(|tag| format!("{}{}", tag.handle(), tag.suffix()));
                 (Node::Scalar { text: text.into_owned(), plain: style == ScalarStyle::Plain, tag }, anchor)
             }
             Event::SequenceStart(_, anchor, _) => {
-                self.skip()?;
-                (Node::Sequence, anchor)
+                let mut items = Vec::new();
+                if depth == DEPTH_MAX {
+                    self.skip()?;
+                } else {
+                    while let Some(item) = self.node(depth + 1)? {
+                        items.push(item);
+                    }
+                }
+                (Node::Sequence(items.into()), anchor)
             }
             Event::MappingStart(_, anchor, _) => {
-                self.skip()?;
-                (Node::Mapping, anchor)
+                let mut pairs = Vec::new();
+                if depth == DEPTH_MAX {
+                    self.skip()?;
+                } else {
+                    while let Some(key) = self.node(depth + 1)? {
+                        let Some(value) = self.node(depth + 1)? else { break };
+                        pairs.push((key, value));
+                    }
+                }
+                (Node::Mapping(pairs.into()), anchor)
             }
             Event::Alias(anchor) => {
-                return Ok(Some(self.anchors.get(&anchor).cloned().unwrap_or(Node::Mapping)));
+                let target = self.anchors.get(&anchor).cloned();
+                let target = target.ok_or_else(|| "yaml: an anchor's value contains itself".to_owned())?;
+                return Ok(Some(Node::Alias(Rc::new(target))));
             }
             _ => return Ok(None),
         };
@@ -119,20 +196,20 @@ impl<'a> Reader<'a> {
 
 /// A scalar's source text; null is empty.
 fn string(node: &Node, line: usize) -> Result<String, String> {
-    match node {
+    match node.target() {
         Node::Scalar { text, plain: true, tag: None } if is_null(text) => Ok(String::new()),
         Node::Scalar { text, tag: Some(tag), .. } if tag.ends_with("binary") => base64(text)
             .and_then(|bytes| String::from_utf8(bytes).ok())
             .ok_or_else(|| format!("line {line}: !!binary value is not base64 of UTF-8 text")),
         Node::Scalar { text, .. } => Ok(text.clone()),
-        Node::Sequence | Node::Mapping => Err(mismatch(node, line, "string")),
+        Node::Alias(_) | Node::Sequence(_) | Node::Mapping(_) => Err(mismatch(node, line, "string")),
     }
 }
 
 fn mismatch(node: &Node, line: usize, wanted: &str) -> String {
-    let found = match node {
-        Node::Sequence => "!!seq".to_owned(),
-        Node::Mapping => "!!map".to_owned(),
+    let found = match node.target() {
+        Node::Sequence(_) => "!!seq".to_owned(),
+        Node::Alias(_) | Node::Mapping(_) => "!!map".to_owned(),
         Node::Scalar { text, plain, .. } => {
             let kind = match text {
                 _ if !plain => "!!str",
@@ -235,6 +312,35 @@ mod tests {
             parsed("a: &x one\nb: *x\nc: !!binary Z3LDvMOf\n"),
             pairs(&[("a", "one"), ("b", "one"), ("c", "grüß")])
         );
+    }
+
+    #[test]
+    fn a_merge_stands_where_it_is_written_and_the_first_of_a_list_wins() {
+        assert_eq!(
+            parsed("a: old\n<<: &x {a: 1, b: 2}\nb: new\n"),
+            pairs(&[("a", "1"), ("b", "new")]),
+            "what comes after it overwrites it, and it what came before"
+        );
+        assert_eq!(parsed("<<: [{a: 1}, {a: 2, b: 2}]\n"), pairs(&[("a", "1"), ("b", "2")]));
+        assert_eq!(parsed("<<: &x {a: 1}\na: 2\n<<: *x\n"), pairs(&[("a", "1")]));
+        assert_eq!(parsed("<<: {<<: {a: 1}, b: 2}\n"), pairs(&[("a", "1"), ("b", "2")]));
+        assert_eq!(parsed("\"<<\": x\n"), pairs(&[("<<", "x")]), "quoted it is a key");
+        for text in ["<<: x\n", "<<: [x]\n", "a: &s one\n<<: *s\n", "<<: [[{a: 1}]]\n"] {
+            let error = super::parse(text.as_bytes()).unwrap_err();
+            assert_eq!(error, "yaml: map merge requires map or sequence of maps as the value", "{text}");
+        }
+    }
+
+    #[test]
+    fn neither_merges_of_merges_nor_depth_cost_more_than_the_file() {
+        let mut bomb = "<<: &a0 {a: 1}\n".to_owned();
+        for level in 1..30 {
+            let before = format!("{{<<: *a{}}}", level - 1);
+            bomb += &format!("<<: &a{level} {{<<: [{before}, {before}]}}\n");
+        }
+        assert_eq!(super::parse(bomb.as_bytes()).unwrap_err(), "yaml: document contains excessive aliasing");
+        let deep = format!("a: {}{}\n", "[".repeat(200), "]".repeat(200));
+        assert!(super::parse(deep.as_bytes()).unwrap_err().ends_with("cannot unmarshal !!seq into string"));
     }
 
     #[test]

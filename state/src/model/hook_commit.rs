@@ -13,11 +13,11 @@
 //!
 //! A refusal refuses all writes of its record; what was said, the outcome and the answer are stored all the same.
 
-use super::draft::{Draft, PAGE_MAX};
-use super::keys::{Model, OpenPortsDoc, ReplicaDoc, UnitDoc, last_id};
+use super::draft::Draft;
+use super::keys::{Model, OpenPortsDoc, ReplicaDoc, UnitDoc};
 use super::machine::UNITS_MAX;
 use super::refusal::{Code, Refusal};
-use super::{action, leadership, relation, said, session, unit};
+use super::{action, leadership, relation, restate, said, session, unit};
 use crate::charm::JUJU_INFO;
 use crate::names::{RelationNumber, Uuid};
 use crate::settings;
@@ -56,13 +56,7 @@ pub fn commit(
 ) -> Result<Committed, Refusal> {
     session::check_epoch(draft, model, unit, epoch)?;
     let doc = draft.get(&model.unit(unit)).expect("a unit with a session exists");
-    let stored = draft.get(&model.replica(unit)).unwrap_or_else(|| ReplicaDoc {
-        sequence: 0,
-        digest: String::new(),
-        refusal: None,
-        dropped: Vec::new(),
-        local: Local::new(unit, doc.name.clone()),
-    });
+    let stored = stored(draft, model, unit, &doc);
     let digest = record.digest();
     if record.sequence == stored.sequence && digest == stored.digest {
         return Ok(Committed { refusal: stored.refusal, dropped: stored.dropped });
@@ -102,6 +96,28 @@ pub fn commit(
     Ok(committed)
 }
 
+fn stored(draft: &mut Draft, model: Model, unit: Uuid, doc: &UnitDoc) -> ReplicaDoc {
+    draft.get(&model.replica(unit)).unwrap_or_else(|| ReplicaDoc {
+        sequence: 0,
+        digest: String::new(),
+        refusal: None,
+        dropped: Vec::new(),
+        local: Local::new(unit, doc.name.clone()),
+    })
+}
+
+/// The record may be applied now; false = it was before.
+pub(super) fn is_next(draft: &mut Draft, model: Model, unit: Uuid, record: &Record) -> Result<bool, Refusal> {
+    let doc = draft.get(&model.unit(unit)).expect("a unit with a session exists");
+    let stored = stored(draft, model, unit, &doc);
+    if record.sequence == stored.sequence && record.digest() == stored.digest {
+        return Ok(false);
+    }
+    in_order(&stored, record)?;
+    well_formed(unit, &stored.local, record)?;
+    Ok(true)
+}
+
 /// What run `run` says before it ends; the answer is what was dropped, and why. A run whose record was applied has
 /// said it all there: nothing is taken from a late message about it.
 pub fn report(
@@ -124,6 +140,26 @@ pub fn report(
         action::log(draft, model, unit, said);
     }
     Ok(dropped)
+}
+
+/// A record that can never be applied: until another one is, the unit is shown in error for it (spec F.5).
+pub fn refused(
+    draft: &mut Draft,
+    model: Model,
+    (unit, epoch): (Uuid, u64),
+    (record, why): ((u64, u64), &str),
+    at_ms: i64,
+) -> Result<(), Refusal> {
+    session::check_epoch(draft, model, unit, epoch)?;
+    said::refused(draft, model, unit, (record, why), at_ms);
+    Ok(())
+}
+
+/// Run `run` goes on long enough to be told of: `executing` is its text.
+pub fn begun(draft: &mut Draft, model: Model, unit: Uuid, (run, executing): (u64, &str), at_ms: i64) {
+    if draft.get(&model.replica(unit)).is_none_or(|replica| replica.local.run < run) {
+        said::begun(draft, model, unit, (run, executing), at_ms);
+    }
 }
 
 /// The replica is stored without the bags this unit wrote: they are documents of their own, and several large ones
@@ -314,28 +350,10 @@ fn effects(draft: &mut Draft, model: Model, of: &Of, after: &Local, dropped: &mu
     }
 }
 
-/// The store was restored from an older copy: the unit says again all it has published (design 4). What it was part
-/// of and the store does not know is dropped; the unit sees it missing and departs from it.
+/// The end of a restatement: see [`restate`](super::restate).
 fn restate(draft: &mut Draft, model: Model, of: &Of, dropped: &mut Vec<String>) {
     let Some(memory) = &of.record.memory else { return };
-    let known = |id: &Uuid| memory.relations.values().any(|relation| relation.uuid == *id);
-    let scopes = draft.page::<()>(&model.scopes_of(of.id), "", PAGE_MAX);
-    // what it had left when the store was lost it leaves again: nobody else would, and it could never be Dead
-    for left in scopes.iter().filter_map(|(key, ())| last_id(key)).filter(|id| !known(id)) {
-        relation::leave_scope(draft, model, of.id, left);
-    }
-    for (number, mine) in &memory.relations {
-        if let Err(refusal) = relation::enter_scope(draft, model, of.id, mine.uuid, &mine.bag) {
-            dropped.push(format!("relation {number}: {}", refusal.message));
-            continue;
-        }
-        let mut bag = draft.get(&model.bag(mine.uuid, of.id)).unwrap_or_default();
-        if bag.values != mine.bag {
-            bag.values = mine.bag.clone();
-            bag.counter += 1;
-            draft.put(&model.bag(mine.uuid, of.id), &bag);
-        }
-    }
+    dropped.extend(restate::enter_last(draft, model, of.id, memory));
     if let Some(last) = memory.last_action {
         action::lose_up_to(draft, model, of.id, last, of.record.at_ms);
     }

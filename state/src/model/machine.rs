@@ -6,7 +6,7 @@ use super::draft::Draft;
 use super::effective::{self, Documents};
 use super::keys::{GLOBAL, MachineDoc, Model, TombstoneDoc};
 use super::refusal::{Code, Refusal};
-use super::sequence;
+use super::{sequence, token};
 use crate::life::Life;
 use crate::names::Uuid;
 
@@ -115,6 +115,7 @@ pub fn remove(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> 
         let message = format!("cannot remove machine {}: it is not dead", machine.name);
         return Err(Refusal::new(Code::Busy, message));
     }
+    token::revoke(draft, id);
     draft.remove(&model.machine(id));
     draft.remove(&model.machine_life(id));
     draft.remove(&model.machine_name(&machine.name));

@@ -22,10 +22,12 @@ pub mod machine;
 pub mod model;
 pub mod refusal;
 pub mod relation;
+pub mod restate;
 pub mod said;
 mod sequence;
 pub mod session;
 pub mod text;
+mod token;
 pub mod unit;
 pub mod view;
 

@@ -7,6 +7,7 @@ use crate::names::Uuid;
 use crate::unit::hook::{Immediate, Level};
 use crate::unit::local::{Episode, Local, Queued};
 use crate::unit::operation::{Hook, Operation};
+use crate::unit::outcome::executing;
 use crate::unit::record::{Outcome, Record, Said};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -73,6 +74,46 @@ fn put_newer(draft: &mut Draft, key: &super::draft::Key<StatusDoc>, status: &Sta
     }
 }
 
+/// What is said of the workload before `hook` runs, whatever becomes of it; what the hook itself says stands over it
+/// (spec C.4).
+fn ahead_of(hook: &Hook) -> Option<(&'static str, &'static str)> {
+    match hook {
+        Hook::Stop => Some(("maintenance", "stopping charm software")),
+        Hook::Remove => Some(("maintenance", "cleaning up prior to charm deletion")),
+        Hook::Install
+        | Hook::LeaderElected { .. }
+        | Hook::ConfigChanged(_)
+        | Hook::Start { .. }
+        | Hook::UpgradeCharm
+        | Hook::UpdateStatus
+        | Hook::Relation { .. } => None,
+    }
+}
+
+/// A run has begun: `executing` is how [`executing`](crate::unit::outcome::executing) tells of it.
+pub(super) fn begun(draft: &mut Draft, model: Model, unit: Uuid, (run, text): (u64, &str), at_ms: i64) {
+    let begun = |hook: &&Hook| executing(&Operation::Hook((*hook).clone())) == text;
+    if let Some((status, message)) = [Hook::Stop, Hook::Remove].iter().find(begun).and_then(ahead_of) {
+        put_newer(draft, &model.unit_status(unit), &status_doc(status, message, at_ms, (run, 0)));
+    }
+}
+
+/// `record` is a sequence and its run. The next record that is applied says how the agent is from then on.
+pub(super) fn refused(
+    draft: &mut Draft,
+    model: Model,
+    unit: Uuid,
+    ((sequence, run), why): ((u64, u64), &str),
+    at_ms: i64,
+) {
+    let why = why.strip_prefix(&format!("record {sequence}: ")).unwrap_or(why);
+    let message = format!("record {sequence} is refused: {why}");
+    let key = model.agent_status(unit);
+    if draft.get(&key).is_none_or(|known| known.message != message) {
+        draft.put(&key, &status_doc("error", &message, at_ms, (run, AFTER_RUN)));
+    }
+}
+
 /// What an applied record says of the unit by itself: the agent's status, and the workload statuses that the agent
 /// sets around install, start, stop and remove (spec C.4). `local` is the unit's memory after the record.
 pub(super) fn derive(draft: &mut Draft, model: Model, unit: Uuid, record: &Record, local: &Local) {
@@ -82,6 +123,12 @@ pub(super) fn derive(draft: &mut Draft, model: Model, unit: Uuid, record: &Recor
     if (&before.status, &before.message, &before.data) != (&status, &message, &data) {
         let number = (record.run, AFTER_RUN);
         draft.put(&key, &StatusDoc { status, message, data, since_ms: record.at_ms, number });
+    }
+    if let (Outcome::Failed { .. }, Operation::Hook(hook)) = (&record.outcome, &record.operation)
+        && let Some((status, message)) = ahead_of(hook)
+    {
+        let status = status_doc(status, message, record.at_ms, (record.run, 0));
+        put_newer(draft, &model.unit_status(unit), &status);
     }
     if let Some((status, message)) = workload_status(record, local) {
         let status = status_doc(status, message, record.at_ms, (record.run, AFTER_RUN));

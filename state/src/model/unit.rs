@@ -7,7 +7,7 @@ use super::draft::Draft;
 use super::effective::{self, Documents};
 use super::keys::{Model, ResolvedDoc, StatusDoc, TombstoneDoc, UnitDoc};
 use super::refusal::{Code, Refusal};
-use super::{action, leadership, machine, relation, sequence};
+use super::{action, leadership, machine, relation, sequence, token};
 use crate::life::Life;
 use crate::names::{UnitName, Uuid};
 
@@ -167,6 +167,7 @@ pub fn remove(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> 
 fn remove_documents(draft: &mut Draft, model: Model, id: Uuid, doc: &UnitDoc) {
     action::cancel_all(draft, model, id, &doc.name);
     leadership::release(draft, model, id);
+    token::revoke(draft, id);
     draft.remove(&model.unit(id));
     draft.remove(&model.unit_life(id));
     draft.remove(&model.unit_name(&doc.name));

@@ -19,5 +19,6 @@ pub mod relations;
 pub mod resolve;
 pub mod retry;
 pub mod snapshot;
+pub mod unsaid;
 pub mod withheld;
 pub mod writes;

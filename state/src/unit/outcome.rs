@@ -8,6 +8,7 @@ use super::record::{Outcome, Record, SAID_MAX, Said};
 use super::resolve::{self, Now};
 use super::retry;
 use super::snapshot::Snapshot;
+use super::unsaid::Unsaid;
 use std::collections::BTreeSet;
 
 /// Of the last line a failed hook printed, so many characters are told: it is one line of what people read.
@@ -36,6 +37,8 @@ pub struct Ended<'a> {
     pub writes: &'a Writes,
     /// What it said, in order; all of it stands.
     pub said: Vec<Said>,
+    /// What of that was not told before it ended.
+    pub unsaid: &'a Unsaid,
 }
 
 /// The record of a run; none = interrupted, to be run again.
@@ -59,6 +62,7 @@ pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, ended: Ended) -
         Exit::Signal(signal) => failed(format!("killed by signal {signal}")),
         Exit::Refused(reason) => failed(reason),
     };
+    let last_call = ended.said.last().map_or(0, |said| said.call);
     let mut record = local.record(operation.clone(), outcome, now.wall_ms);
     // a failed hook publishes nothing but what it said; an action's results are sent whatever its exit
     if record.outcome.advances() {
@@ -67,13 +71,23 @@ pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, ended: Ended) -
     } else {
         record.writes.action = ended.writes.action.clone();
     }
-    record.said = newest(ended.said);
+    let (said, unfit) = newest(ended.said);
+    record.said = said;
+    let stream = stream(operation);
+    let mut say = |call, level, text: String| {
+        let what = Immediate::Output { hook: stream.clone(), level, text };
+        record.said.push(Said { call, at_ms: now.wall_ms, what });
+    };
+    let left_out = ended.unsaid.left_out(&unfit);
+    if left_out > 0 {
+        // calls are counted from 1: it comes before the lines that are here
+        let folder = format!("hooks/{:06}", ended.run.number);
+        say(0, Level::Warning, format!("{left_out} lines before these are left out: they are in {folder}"));
+    }
     if let (Outcome::Failed { reason, .. }, Operation::Hook(hook)) = (&mut record.outcome, &record.operation)
     {
         let text = format!("hook {:?} failed: {reason}", hook.name());
-        let what = Immediate::Output { hook: hook.name(), level: Level::Error, text };
-        let call = record.said.last().map_or(0, |said| said.call) + 1;
-        record.said.push(Said { call, at_ms: now.wall_ms, what });
+        say(last_call + 1, Level::Error, text);
         // the log has the line already, the failure itself is told with it
         if let Some(words) = last_words {
             *reason = format!("{reason}: {words}");
@@ -98,34 +112,34 @@ fn last_words(said: &[Said]) -> Option<String> {
     said.iter().rev().filter_map(printed).find(|text| !text.is_empty())
 }
 
+/// The stream `unit.web/0.<stream>` of what a run printed (spec/hook-tools.md 5.6).
+pub fn stream(operation: &Operation) -> String {
+    match operation {
+        Operation::Hook(hook) => hook.name(),
+        operation => operation.to_string(),
+    }
+}
+
 /// What one record can hold of what was said: the last of each kind of status, and the newest lines, which tell how
-/// it ended.
-fn newest(said: Vec<Said>) -> Vec<Said> {
+/// it ended. And what it cannot hold.
+fn newest(said: Vec<Said>) -> (Vec<Said>, Vec<Said>) {
     let mut kinds = BTreeSet::new();
-    let mut kept: Vec<Said> = said
-        .into_iter()
-        .rev()
-        .filter(|said| match &said.what {
+    // three statuses, the line that says how it failed, and the one that says what is left out
+    let mut lines_left = SAID_MAX - 5;
+    let (mut kept, mut unfit): (Vec<Said>, Vec<Said>) =
+        said.into_iter().rev().partition(|said| match &said.what {
             Immediate::UnitStatus { .. } => kinds.insert(0),
             Immediate::ApplicationStatus { .. } => kinds.insert(1),
             Immediate::WorkloadVersion(_) => kinds.insert(2),
-            Immediate::Log { .. } | Immediate::ActionLog(_) | Immediate::Output { .. } => true,
-        })
-        .collect();
-    // three statuses and the line that says how it failed
-    let mut lines_left = SAID_MAX - 4;
-    kept.retain(|said| match &said.what {
-        Immediate::UnitStatus { .. }
-        | Immediate::ApplicationStatus { .. }
-        | Immediate::WorkloadVersion(_) => true,
-        Immediate::Log { .. } | Immediate::ActionLog(_) | Immediate::Output { .. } => {
-            let fits = lines_left > 0;
-            lines_left = lines_left.saturating_sub(1);
-            fits
-        }
-    });
+            Immediate::Log { .. } | Immediate::ActionLog(_) | Immediate::Output { .. } => {
+                let fits = lines_left > 0;
+                lines_left = lines_left.saturating_sub(1);
+                fits
+            }
+        });
     kept.reverse();
-    kept
+    unfit.reverse();
+    (kept, unfit)
 }
 
 /// A config-changed that was about new addresses puts them into every bag (spec A.12).
@@ -163,6 +177,57 @@ pub fn executing(operation: &Operation) -> String {
 mod tests {
     use super::*;
     use crate::names::{UnitName, Uuid};
+    use crate::unit::local::Event;
+
+    #[test]
+    fn lines_that_no_record_holds_and_nobody_was_told_are_counted_in_one_line() {
+        let mut local = Local::new(Uuid(2), UnitName::new("web", 0));
+        local.run = 6;
+        let operation = Operation::Hook(Hook::UpdateStatus);
+        let (cause, position, leads, episode) = (String::new(), None, None, None);
+        let run = Run { number: 7, operation, attempt: 1, cause, position, leads, episode };
+        local.apply(&Event::Began(run.clone()));
+        let now = Now {
+            boot: "boot".into(),
+            since_boot_ms: 60_000,
+            agent_start_ms: 60_000,
+            wall_ms: 5,
+            hook_lock: true,
+            orphan_gone: false,
+            attached: true,
+            link_age_ms: Some(0),
+            leads: None,
+            claimed: true,
+            idle_ms: 0,
+        };
+        let said = |call: u32| {
+            let what = Immediate::Log { level: Level::Info, text: call.to_string() };
+            Said { call, at_ms: 5, what }
+        };
+        let lines: Vec<Said> = (1..=100).map(said).collect();
+        let mut unsaid = Unsaid::default();
+        lines.iter().for_each(|line| unsaid.say(line));
+        let record_of = |exit, unsaid: &Unsaid| {
+            let ended = Ended { run: &run, exit, writes: &Writes::default(), said: lines.clone(), unsaid };
+            record(&local, None, &now, ended).expect("it was not interrupted").said
+        };
+
+        let failed = record_of(Exit::Code(1), &unsaid);
+        let (here, about) = failed.split_at(55);
+        assert_eq!(here, &lines[45..], "the newest");
+        let about: Vec<(u32, &Immediate)> = about.iter().map(|said| (said.call, &said.what)).collect();
+        let printed = |level, text: &str| {
+            let (hook, text) = ("update-status".to_owned(), text.to_owned());
+            Immediate::Output { hook, level, text }
+        };
+        let left_out =
+            printed(Level::Warning, "45 lines before these are left out: they are in hooks/000007");
+        let why = printed(Level::Error, "hook \"update-status\" failed: exit status 1");
+        assert_eq!(about, [(0, &left_out), (101, &why)]);
+
+        unsaid.acknowledged(45);
+        assert_eq!(record_of(Exit::Code(0), &unsaid), lines[45..], "the others were told while it ran");
+    }
 
     /// How a run is recorded that printed these lines on stderr.
     fn reason(operation: Operation, exit: Exit, stderr: &[&str]) -> (String, String) {
@@ -199,7 +264,9 @@ mod tests {
             episode: None,
         };
         let said = stderr.iter().map(line).collect();
-        let record = record(&local, None, &now, Ended { run: &run, exit, writes: &Writes::default(), said });
+        let unsaid = Unsaid::default();
+        let ended = Ended { run: &run, exit, writes: &Writes::default(), said, unsaid: &unsaid };
+        let record = record(&local, None, &now, ended);
         let record = record.expect("it was not interrupted");
         let logged = match record.said.last().map(|said| &said.what) {
             Some(Immediate::Output { text, .. }) => text.clone(),

@@ -265,3 +265,39 @@ fn refresh_event(
         RelationEvent::Created | RelationEvent::Departed { .. } | RelationEvent::Broken => event.clone(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::names::UnitName;
+    use crate::unit::local::Event;
+    use crate::unit::resolve::next;
+
+    #[test]
+    fn a_hook_that_was_found_running_is_taken_over_when_it_is_known_who_leads() {
+        let mut local = Local::new(Uuid(2), UnitName::new("web", 0));
+        let operation = Operation::Hook(Hook::UpdateStatus);
+        let (cause, position, leads, episode) = (String::new(), None, Some(1), None);
+        let run = Run { number: 1, operation, attempt: 1, cause, position, leads, episode };
+        local.apply(&Event::Began(run.clone()));
+        let now = Now {
+            boot: "boot".into(),
+            since_boot_ms: 60_000,
+            agent_start_ms: 60_000,
+            wall_ms: 0,
+            hook_lock: false,
+            orphan_gone: false,
+            attached: true,
+            link_age_ms: Some(0),
+            leads: None,
+            claimed: false,
+            idle_ms: 0,
+        };
+        let Act::Wait(waits) = next(&local, None, &now).act else { panic!("its tools would not lead") };
+        assert_eq!(waits.until_ms, Some(62_000), "the first claim is answered by then, or never mind");
+        let taken = Act::Adopt(run);
+        assert_eq!(next(&local, None, &Now { claimed: true, ..now.clone() }).act, taken);
+        assert_eq!(next(&local, None, &Now { since_boot_ms: 62_000, ..now.clone() }).act, taken);
+        assert_eq!(next(&local, None, &Now { attached: false, ..now }).act, taken, "nobody will say");
+    }
+}

@@ -122,6 +122,16 @@ pub enum Immediate {
 pub const TEXT_BYTES_MAX: usize = 4 << 10;
 
 impl Immediate {
+    /// A line of a log; the others are statuses, of which the last stands.
+    pub fn is_line(&self) -> bool {
+        match self {
+            Immediate::Log { .. } | Immediate::ActionLog(_) | Immediate::Output { .. } => true,
+            Immediate::UnitStatus { .. }
+            | Immediate::ApplicationStatus { .. }
+            | Immediate::WorkloadVersion(_) => false,
+        }
+    }
+
     /// The same, with a text too long cut and saying so.
     pub fn shortened(mut self) -> Immediate {
         let text = match &mut self {

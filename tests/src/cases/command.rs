@@ -102,9 +102,9 @@ fn machine(world: &mut World, words: &[&str]) -> Done {
             world.shown = None;
             world.local = Local::new(world.local.unit, world.local.name.clone());
         }
-        ["action", id, name] => {
-            let action = ActionView { name: (*name).to_owned(), running: false, params: BTreeMap::new() };
-            world.view.actions.insert(parse(id)?, action);
+        ["action", id, name, running @ ..] if matches!(running, [] | ["running"]) => {
+            let (name, running) = ((*name).to_owned(), !running.is_empty());
+            world.view.actions.insert(parse(id)?, ActionView { name, running, params: BTreeMap::new() });
         }
         ["no", "action", id] => {
             world.view.actions.remove(&parse(id)?);

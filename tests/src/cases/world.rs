@@ -13,6 +13,7 @@ use state::unit::record::{Outcome, Record};
 use state::unit::resolve::{self, Act, Now, Send, Wait};
 use state::unit::retry;
 use state::unit::snapshot::{BagAsked, BagView, Snapshot};
+use state::unit::unsaid::Unsaid;
 use std::collections::BTreeMap;
 
 /// No case needs more operations in one look: a core that never comes to rest is found out.
@@ -310,7 +311,7 @@ impl World {
         let Some(process) = self.process.clone() else { return };
         let now = self.now(&process);
         let writes = find(&self.writes, &run.operation.to_string()).unwrap_or_default();
-        let ended = Ended { run, exit, writes: &writes, said: Vec::new() };
+        let ended = Ended { run, exit, writes: &writes, said: Vec::new(), unsaid: &Unsaid::default() };
         if let Some(record) = outcome::record(&self.local, self.shown.as_ref(), &now, ended) {
             self.local.apply(&Event::Finished(record));
         }

@@ -162,9 +162,10 @@ impl System {
         self.tasks.start(machine::provide(world, wire, Model(MODEL)));
         let (world, controller) = (self.world.clone(), self.wire.clone());
         self.tasks.start(async move {
+            let mut janitor = controller::janitor::Janitor::default();
             loop {
                 let admin = controller.session(machine::admin());
-                controller::janitor::sweep(&admin.controller).await.ok();
+                janitor.sweep(&admin.controller).await.ok();
                 world.sleep(controller::janitor::SWEEP_EVERY_MS).await;
             }
         });

@@ -350,7 +350,20 @@ fn the_agent_speaks_for_the_workload_until_the_charm_does() {
     assert_eq!(words(&world, unit), "maintenance installing charm software; executing running start hook");
     quiet.done(&mut world, Operation::Hook(Hook::Start { boot: "b".into() }));
     assert_eq!(words(&world, unit), "unknown ; idle ");
+    let begun = |world: &mut World, run: u64, text: &str| {
+        let begin = |draft: &mut Draft, _: &mut dyn FnMut() -> Uuid| {
+            hook_commit::begun(draft, MODEL, unit, (run, text), 9);
+            Ok(())
+        };
+        world.run(begin).expect("nothing refuses it");
+    };
+    let next = read(world.reader(), &MODEL.replica(unit)).expect("it has one").local.run + 1;
+    begun(&mut world, next, "running update-status hook");
+    assert_eq!(words(&world, unit), "unknown ; idle ");
+    begun(&mut world, next, "running stop hook");
+    assert_eq!(words(&world, unit), "maintenance stopping charm software; idle ");
     quiet.done(&mut world, Operation::Hook(Hook::Stop));
+    begun(&mut world, next, "running stop hook");
     assert_eq!(
         words(&world, unit),
         "maintenance cleaning up prior to charm deletion; executing running remove hook"
@@ -358,12 +371,22 @@ fn the_agent_speaks_for_the_workload_until_the_charm_does() {
     quiet.done(&mut world, Operation::Hook(Hook::Remove));
     assert_eq!(words(&world, unit), "terminated ; idle ");
 
+    // of its own words, the charm's last ones stand
     let mut loud = Agent::attach(&mut world, "web/1");
     let mut install = loud.record(Operation::Hook(Hook::Install), Outcome::Ok);
     install.said = vec![status(1, "here")];
     loud.commit(&mut world, install);
     loud.start(&mut world);
     assert_eq!(words(&world, loud.unit), "active here; idle ", "kept through start");
+    let failed = || Outcome::Failed { reason: "exit status 1".into(), retry: None };
+    let stop = loud.record(Operation::Hook(Hook::Stop), failed());
+    loud.commit(&mut world, stop);
+    let error = "error hook failed: \"stop\"";
+    assert_eq!(words(&world, loud.unit), format!("maintenance stopping charm software; {error}"));
+    let mut stop = loud.record(Operation::Hook(Hook::Stop), failed());
+    stop.said = vec![status(1, "leaving")];
+    loud.commit(&mut world, stop);
+    assert_eq!(words(&world, loud.unit), format!("active leaving; {error}"));
 }
 
 #[test]
@@ -482,4 +505,45 @@ fn the_largest_record_fits_one_transaction() {
     assert_eq!(web.commit(&mut world, record), Committed::default());
     let app = read(world.reader(), &MODEL.application_name("web")).expect("it is there");
     world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("one document");
+}
+
+#[test]
+fn a_restatement_of_any_number_of_relations_fits_its_transactions() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut web = Agent::attach(&mut world, "web/0");
+    web.start(&mut world);
+    let ids: Vec<Uuid> = (0..40)
+        .map(|n| {
+            let name = format!("db{n}");
+            world.deploy(&name, "db", 0);
+            world.integrate("web:db", &format!("{name}:server")).expect("they fit")
+        })
+        .collect();
+    let (left, entered) = ids.split_at(5);
+    left.iter().for_each(|id| drop(web.enter(&mut world, *id)));
+    let mut older = world.copy();
+    for id in left {
+        let number = world.number(*id);
+        web.broken(&mut world, number);
+    }
+    entered.iter().for_each(|id| drop(web.enter(&mut world, *id)));
+    let mut record = web.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok);
+    let written = BagWrites { unit: change("a", "1"), ..BagWrites::default() };
+    record.writes.bags.insert(world.number(entered[30]), written);
+    web.commit(&mut world, record);
+
+    let again = Agent::attach(&mut older, "web/0");
+    let mut restated = web.record(Operation::Restate, Outcome::Ok);
+    restated.memory = Some(Box::new(Local { outbox: Vec::new(), ..web.local.clone() }));
+    assert_eq!(again.send(&mut older, &restated), Ok(Committed::default()));
+    for id in &ids {
+        let (scope, bag) = (MODEL.scope(*id, Uuid(0), web.unit), MODEL.bag(*id, web.unit));
+        let values = |world: &World| read(world.reader(), &bag).map(|bag: BagDoc| bag.values);
+        assert_eq!(read(older.reader(), &scope).is_some(), entered.contains(id));
+        assert_eq!(values(&older), values(&world), "what it has published");
+    }
+    let before = older.documents.clone();
+    assert_eq!(again.send(&mut older, &restated), Ok(Committed::default()), "the answer was lost");
+    assert_eq!(older.documents.map, before.map);
 }

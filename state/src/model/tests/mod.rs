@@ -17,7 +17,7 @@ use super::invariants::violations;
 use super::keys::{Model, UnitDoc, last_id};
 use super::refusal::{Code, Refusal};
 use super::view::{self, Shown};
-use super::{relation, session, unit};
+use super::{relation, restate, session, unit};
 use crate::charm::{Action, Charm, ConfigOption, Endpoint, OptionType, Role, Scope};
 use crate::life::Life;
 use crate::names::{RelationNumber, UnitName, Uuid};
@@ -40,7 +40,7 @@ pub const CONFLICT: &str = "conflict";
 #[derive(Clone, Default)]
 pub struct Documents {
     revision: Revision,
-    map: BTreeMap<String, (Revision, String)>,
+    pub map: BTreeMap<String, (Revision, String)>,
 }
 
 impl Reader for Documents {
@@ -269,6 +269,11 @@ impl Agent {
     }
 
     pub fn send(&self, world: &mut World, record: &Record) -> Result<Committed, Refusal> {
+        let mut next = record.memory.as_ref().map(|_| restate::Bite::default());
+        while let Some(bite) = next {
+            let of = (self.unit, self.epoch);
+            next = world.run(|draft, _| restate::bite(draft, MODEL, of, record, &bite))?.0;
+        }
         world.run(|draft, _| hook_commit::commit(draft, MODEL, self.unit, self.epoch, record))
     }
 
