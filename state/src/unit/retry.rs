@@ -16,6 +16,8 @@ use sha2::{Digest, Sha256};
 pub const RETRY_FIRST_MS: u64 = 5_000;
 /// 5 s doubled six times is 320 s: the seventh and later delays are this.
 pub const RETRY_MAX_MS: u64 = 300_000;
+/// The cause of what is left to do in a relation that went while a joined of it was under way.
+pub const RELATION_GONE: &str = "the relation is gone";
 
 /// A run whose agent died. It is run again at once, and is never the charm's failure (design 2); an action is
 /// never run again.
@@ -167,8 +169,7 @@ fn without_running(local: &Local, view: Option<&Snapshot>, now: &Now, operation:
                 // nobody joined a relation that is gone: on to what is left of it (H.115)
                 (RelationEvent::Joined { .. }, Some(Owed::Hook(event))) => {
                     let (relation, endpoint) = (*relation, endpoint.clone());
-                    let chosen =
-                        Chosen::hook(Hook::Relation { relation, endpoint, event }, "the relation is gone");
+                    let chosen = Chosen::hook(Hook::Relation { relation, endpoint, event }, RELATION_GONE);
                     chosen.map(|chosen| chosen.act(local, view, now))
                 }
                 // counts as done (spec A.8)

@@ -83,11 +83,11 @@ mix! {
     /// Revisions that the store's change log keeps.
     changes_kept: [10_000, 10_000, 10_000, 3],
     /// By how many units the first two applications begin with more than the least, at most.
-    units: [1, 1, 2, 3],
+    units: [1, 1, 1, 2],
     /// Nobody asks for more units than that.
-    units_max: [4, 5, 6, 12],
+    units_max: [3, 3, 4, 4, 4, 5, 6, 12],
     /// Acts of each user.
-    acts: [3, 4, 6, 8],
+    acts: [2, 3, 4, 6],
     /// All documents are checked after each of so many commits.
     checked_every: [1, 64, 64, 64, 64, 64, 64, 64],
     /// Transactions are replayed at the end.

@@ -5,6 +5,7 @@ use super::{Check, Fact};
 use state::names::Uuid;
 use state::unit::local::{Event, Run, Step};
 use state::unit::operation::{Hook, Operation, RelationEvent};
+use state::unit::retry::RELATION_GONE;
 use std::collections::BTreeMap;
 
 #[derive(Default)]
@@ -19,7 +20,7 @@ impl Intervals {
             Event::Began(run) => {
                 let open = self.begun.insert(unit, run.clone())?;
                 let again = open.operation.same_as(&run.operation) && run.attempt == open.attempt + 1;
-                (!again && !gone_with_its_relation(&open.operation, &run.operation)).then(|| {
+                (!again && !gone_with_its_relation(&open, run)).then(|| {
                     format!(
                         "{unit}: run {} of {} was begun and has no end, and {} (attempt {}) begins",
                         open.number, open.operation, run.operation, run.attempt
@@ -40,14 +41,15 @@ impl Intervals {
     }
 }
 
-/// A joined that was interrupted is not begun again when its relation has gone: nobody joined, on to broken (H.115).
-fn gone_with_its_relation(open: &Operation, next: &Operation) -> bool {
-    use RelationEvent::{Broken, Joined};
-    match (open, next) {
+/// A joined that was interrupted is not begun again when its relation has gone: nobody joined, on to the departed of
+/// others and to broken (H.115).
+fn gone_with_its_relation(open: &Run, next: &Run) -> bool {
+    use Hook::Relation;
+    match (&open.operation, &next.operation) {
         (
-            Operation::Hook(Hook::Relation { relation: a, event: Joined { .. }, .. }),
-            Operation::Hook(Hook::Relation { relation: b, event: Broken, .. }),
-        ) => a == b,
+            Operation::Hook(Relation { relation: a, event: RelationEvent::Joined { .. }, .. }),
+            Operation::Hook(Relation { relation: b, .. }),
+        ) => a == b && next.cause == RELATION_GONE,
         _ => false,
     }
 }
