@@ -7,7 +7,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 #[derive(Default)]
-pub struct Durable(BTreeMap<Uuid, (Local, Vec<Arc<[Event]>>)>);
+pub struct Durable(BTreeMap<Uuid, Known>);
+
+/// What a start found, and what was acknowledged since.
+type Known = (Local, Vec<Arc<[Event]>>);
 
 impl Check for Durable {
     fn name(&self) -> &'static str {
