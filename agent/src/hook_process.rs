@@ -448,6 +448,10 @@ fn read_kept(at: &Path) -> Option<Kept> {
     serde_json::from_slice(&fs::read(at.join(CONTEXT)).ok()?).ok()
 }
 
+/// An exec takes microseconds, on a stopped or starved machine longer; a process that was given no environment shows
+/// none for ever, and is left alone after so many looks: 2 s.
+const EXEC_LOOKS: u32 = 100;
+
 /// Before a run is repeated its recorded processes and the hook's process group must be dead (design 12). What the
 /// hook left running in other sessions is the charm's and lives on.
 pub async fn end_leftovers(at: &Path) {
@@ -461,27 +465,39 @@ pub async fn end_leftovers(at: &Path) {
         if looks.is_multiple_of(KILL_LOOKS_TOLD) {
             tracing::error!("{}: a killed hook does not end: waiting for it", at.display());
         }
-        let group = hook.map_or_else(Vec::new, |hook| group_of(hook, context_digest.as_deref()));
-        for process in &group {
-            process.signal(Signal::SIGKILL);
-        }
-        if group.is_empty() && !shim.is_some_and(|shim| shim.is_alive()) {
-            return;
+        let group = hook.map_or(Group::Gone, |hook| Group::of(hook, context_digest.as_deref()));
+        match &group {
+            Group::Ours(members) => members.iter().for_each(|process| process.signal(Signal::SIGKILL)),
+            Group::Unclear if looks < EXEC_LOOKS => {}
+            Group::Unclear | Group::Gone if !shim.is_some_and(|shim| shim.is_alive()) => return,
+            Group::Unclear | Group::Gone => {}
         }
         tokio::time::sleep(ADOPTED_LOOK).await;
     }
 }
 
-/// The living processes of the group that `hook` leads or led. After the leader's end its number may lead another
-/// group some day: that one does not know the id of this run's context, and is none of ours.
-fn group_of(hook: Process, context_digest: Option<&str>) -> Vec<Process> {
-    let members = Process::in_group(hook.pid);
-    let ours = |process: &Process| {
-        *process == hook
-            || process.variable("JUJU_CONTEXT_ID").map(|id| charms::digest::sha256(&id)).as_deref()
-                == context_digest
-    };
-    if members.iter().any(ours) { members } else { Vec::new() }
+/// The process group that a hook led. After the leader's end its number may lead another group some day: that one
+/// does not know the id of this run's context, and is none of ours.
+enum Group {
+    Ours(Vec<Process>),
+    /// Nobody of ours was seen in it, and the environment of one is empty: while a process is replaced by its
+    /// program (exec) the kernel shows it so.
+    Unclear,
+    Gone,
+}
+
+impl Group {
+    fn of(hook: Process, context_digest: Option<&str>) -> Group {
+        let members = Process::in_group(hook.pid);
+        let knows = |process: &Process| {
+            let id = process.variable("JUJU_CONTEXT_ID").map(|id| charms::digest::sha256(&id));
+            id.is_some() && id.as_deref() == context_digest
+        };
+        if members.iter().any(|process| *process == hook || knows(process)) {
+            return Group::Ours(members);
+        }
+        if members.iter().any(Process::shows_no_environment) { Group::Unclear } else { Group::Gone }
+    }
 }
 
 /// The folder of this unit's socket: short, private, reached by the link `run` (socket paths stay below 108 bytes).

@@ -115,6 +115,11 @@ impl Process {
         each.find_map(|one| Some(one.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?.to_vec()))
     }
 
+    /// Its environment is empty: it was given none, or is just being replaced by its program.
+    pub fn shows_no_environment(&self) -> bool {
+        fs::read(format!("/proc/{}/environ", self.pid)).is_ok_and(|all| all.is_empty())
+    }
+
     /// Sends a signal, if it is still this process.
     pub fn signal(&self, signal: Signal) {
         if self.is_alive() {

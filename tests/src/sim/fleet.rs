@@ -110,7 +110,11 @@ impl Fleet {
         self.machines.insert(id, (machine, task));
     }
 
+    /// Makes the folder of a unit, unless it is there: a person may have made it before the machine's agent could.
     pub fn deploy(&mut self, tasks: &mut Tasks, machine: Uuid, unit: Uuid, name: UnitName) {
+        if self.folders.contains_key(&unit) {
+            return self.start(tasks, unit);
+        }
         let (machine, _) = &self.machines[&machine];
         let at = Place { folder: unit, unit, name, machine: machine.clone() };
         let disk = Disk::new(self.world.clone(), at.clone());
@@ -252,7 +256,15 @@ impl Fleet {
         for id in &unknown {
             self.forget(tasks, *id);
         }
-        !broken.is_empty() || !unknown.is_empty() || !absent.is_empty()
+        // an agent that had seen its machine Dead is no more, and the restored store knows the machine again
+        let retired = self.machines.values().filter(|(machine, task)| {
+            restored && !tasks.runs(*task) && read(reader, &Model(MODEL).machine_life(machine.id)).is_some()
+        });
+        let retired: Vec<Machine> = retired.map(|(machine, _)| machine.clone()).collect();
+        for machine in &retired {
+            self.start_machine(tasks, machine.clone());
+        }
+        !broken.is_empty() || !unknown.is_empty() || !absent.is_empty() || !retired.is_empty()
     }
 
     /// A person takes a folder away that belongs to nobody the store knows.

@@ -412,6 +412,10 @@ impl Tasks {
         self.world.state().spawned = kept;
     }
 
+    pub fn runs(&self, task: TaskId) -> bool {
+        self.running.contains_key(&task)
+    }
+
     pub fn is_message(&self, task: TaskId) -> bool {
         self.running.get(&task).is_some_and(|task| task.message)
     }
