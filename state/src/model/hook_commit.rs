@@ -328,6 +328,10 @@ fn effects(draft: &mut Draft, model: Model, of: &Of, after: &Local, dropped: &mu
     }
     for (number, writes) in &of.record.writes.bags {
         match standing(draft, model, of.local, *number) {
+            // a restored store may have refused the unit its scope: no bag without initial settings (I13)
+            Some(id) if draft.get(&model.scope_of(of.id, id)).is_none() => {
+                dropped.push(format!("settings of relation {number}: the unit is not in its scope"));
+            }
             Some(id) => write_bags(draft, model, of, id, writes),
             None => dropped.push(format!("settings of relation {number}: the relation is gone")),
         }

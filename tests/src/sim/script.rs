@@ -119,9 +119,8 @@ async fn look(world: &World, process: &Process, context: &HookContext) -> Option
         let read = (reply.code == 0).then_some(reply.stdout);
         if let Some(text) = &read
             && !String::from_utf8_lossy(text).contains("private-address")
-            && world.mix().restored == 0
         {
-            // nobody is a member without its initial settings (I13); what a restored store has lost it may lack
+            // nobody is a member without its initial settings (I13)
             let what = format!("{} reads nothing of {unit}'s in {relation}", context.unit);
             world.note(Fact::Broken("snapshot", what));
         }

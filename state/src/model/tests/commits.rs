@@ -145,6 +145,24 @@ fn writes_to_a_relation_that_is_gone_are_dropped_with_a_reason() {
 }
 
 #[test]
+fn a_unit_that_is_not_in_the_scope_writes_no_settings_there() {
+    let mut world = World::new();
+    let (id, web, _) = pair(&mut world);
+    let number = world.number(id);
+    world
+        .run(|draft, _| {
+            relation::leave_scope(draft, MODEL, web.unit, id);
+            Ok(())
+        })
+        .expect("no refusal");
+    let mut record = hook(&web);
+    record.writes.bags.insert(number, BagWrites { unit: change("a", "1"), ..BagWrites::default() });
+    let committed = web.send(&mut world, &record).expect("in order");
+    assert_eq!(committed.refusal, None);
+    assert_eq!(committed.dropped, [format!("settings of relation {number}: the unit is not in its scope")]);
+}
+
+#[test]
 fn a_port_at_an_endpoint_that_the_charm_lacks_is_refused() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
