@@ -82,7 +82,9 @@ fn arguments() -> Result<Arguments> {
             "--mutant" => {
                 let name = value()?;
                 let named = Mutant::all().into_iter().find(|mutant| mutant.name() == name);
-                found.mutant = Some(named.with_context(|| format!("there is no mutant {name}"))?);
+                found.mutant = Some(
+                    named.with_context(|| format!("this build has no mutant {name}; `cargo sim` has all"))?,
+                );
             }
             other => bail!("unknown argument {other}; see the head of tests/src/bin/sim.rs"),
         }
