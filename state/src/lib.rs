@@ -2,12 +2,14 @@
 //! argument.
 //!
 //! Reading order: `names`, `life`, `settings`, `charm`; then `model` (documents, drafts, transitions: what the
-//! controller may change); then `unit` (what one unit agent remembers, sees and does next); then `machine`.
+//! controller may change); then `unit` (what one unit agent remembers, sees and does next); then `machine`. `planted` holds nothing
+//! but the faults the simulator may choose.
 
 pub mod charm;
 pub mod life;
 pub mod machine;
 pub mod model;
 pub mod names;
+pub mod planted;
 pub mod settings;
 pub mod unit;

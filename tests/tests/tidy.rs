@@ -82,6 +82,26 @@ fn the_core_has_no_effects() {
     }
 }
 
+/// The one variable of the core: which planted fault is chosen, in builds of the simulator only.
+#[test]
+fn ordinary_builds_have_no_planted_faults() {
+    for path in sources(&root().join("state/src")) {
+        let text = fs::read_to_string(&path).expect("sources are text");
+        let variables = text.matches("thread_local!").count() + text.matches("static mut").count();
+        let allowed = text.matches("#[cfg(feature = \"mutants\")]\nthread_local!").count();
+        assert!(variables == usize::from(path.ends_with("planted.rs")), "{}", path.display());
+        assert_eq!(variables, allowed, "{}: only with the feature", path.display());
+    }
+    let members = ["state", "charms", "hooks-tools/commands", "api", "agent", "controller", "cli", "tests"];
+    for member in members {
+        let text =
+            fs::read_to_string(root().join(member).join("Cargo.toml")).expect("members have a manifest");
+        assert!(!text.contains("default = ["), "{member} has features that nobody asked for");
+        let asks = text.contains("mutants") && member != "state";
+        assert_eq!(asks, member == "tests", "{member} asks for planted faults");
+    }
+}
+
 #[test]
 fn no_literal_of_a_conformance_case_is_in_product_code() {
     for path in sources(&root().join("hooks-tools/commands/src")) {

@@ -12,6 +12,7 @@ use crate::charm::options::{self, Settings};
 use crate::charm::{Charm, Role};
 use crate::life::Life;
 use crate::names::{UnitName, Uuid, is_application_name};
+use crate::planted::{self, Planted};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -352,7 +353,9 @@ pub(super) fn reap(draft: &mut Draft, model: Model, id: Uuid) {
     draft.remove(&model.application_charm(id));
     draft.remove(&model.application_config(id));
     draft.remove(&model.application_status(id));
-    draft.remove(&model.application_name(&doc.name));
+    if !planted::is(Planted::NameStaysTaken) {
+        draft.remove(&model.application_name(&doc.name));
+    }
     draft.remove(&model.leader(id));
     draft.remove(&model.sequence(&leadership::generations(id)));
     draft.remove(&model.reap(id));

@@ -6,6 +6,7 @@ use super::draft::{Reader, read, read_all};
 use super::keys::{BagDoc, Model, OpenPortsDoc, RelationDoc, ScopeDoc, last_id};
 use super::view::{Seen, Shown};
 use crate::names::{RelationNumber, UnitName, Uuid};
+use crate::planted::{self, Planted};
 use crate::unit::snapshot::{Change, RelationHead};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -145,6 +146,7 @@ fn relations(
                     heads.insert(number, head);
                 }
             }
+            (Some(_), None) if planted::is(Planted::DeltaForgetsRemoval) => {}
             (Some((number, _)), None) => {
                 changes.push(Change::Relation { relation: number, head: None });
                 heads.remove(&number);
@@ -163,6 +165,9 @@ fn relations(
     };
     for (id, container, member) in &touched.scopes {
         let Some((number, head)) = known(id) else { continue };
+        if planted::is(Planted::DeltaForgetsMembers) {
+            continue;
+        }
         let entry = read::<ScopeDoc>(seen.reader, &seen.model.scope(*id, *container, *member));
         // Who left is told by the bag, which stays until the relation is removed.
         let bag = read::<BagDoc>(seen.reader, &seen.model.bag(*id, *member));

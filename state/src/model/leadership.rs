@@ -7,6 +7,7 @@ use super::refusal::{Code, Refusal};
 use super::sequence;
 use crate::life::Life;
 use crate::names::Uuid;
+use crate::planted::{self, Planted};
 
 /// The answer to a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +58,7 @@ pub(super) fn leads(
     doc: &UnitDoc,
     generation: Option<u64>,
 ) -> bool {
+    let generation = generation.filter(|_| !planted::is(Planted::GenerationIsNotChecked));
     let grant = draft.get(&model.leader(doc.application)).filter(|grant| grant.holder == unit);
     grant.is_some_and(|grant| generation.is_none_or(|generation| generation == grant.generation))
 }

@@ -11,6 +11,7 @@ use super::{application, sequence};
 use crate::charm::{Charm, Endpoint, JUJU_INFO, NoMatch, Role, Scope, Side, endpoints};
 use crate::life::Life;
 use crate::names::{RelationNumber, Uuid, is_application_name};
+use crate::planted::{self, Planted};
 use crate::settings::Bag;
 use std::sync::Arc;
 
@@ -253,7 +254,7 @@ pub fn enter_scope(
         return refuse(format!("the unit is {life}"));
     }
     let life = effective::life_between(draft, model, id, &relation);
-    if life != Life::Alive {
+    if life != Life::Alive && !planted::is(Planted::EntersDyingRelation) {
         return refuse(format!("the relation is {life}"));
     }
     let before = draft.get(&model.bag(id, unit)).unwrap_or_default();
@@ -276,7 +277,12 @@ pub fn leave_scope(draft: &mut Draft, model: Model, unit: Uuid, id: Uuid) {
     }
     draft.remove(&scope);
     draft.remove(&model.scope_of(unit, id));
-    reap(draft, model, id);
+    if planted::is(Planted::SettingsGoWithUnit) {
+        draft.remove(&model.bag(id, unit));
+    }
+    if !planted::is(Planted::LastOutLeavesRelation) {
+        reap(draft, model, id);
+    }
 }
 
 /// Removes a Dying relation that nobody is in the scope of (I18).
@@ -284,7 +290,10 @@ pub(super) fn reap(draft: &mut Draft, model: Model, id: Uuid) {
     let Some(doc) = draft.get(&model.relation(id)) else {
         return;
     };
-    let dying = effective::life_between(draft, model, id, &doc) != Life::Alive;
+    let mut dying = effective::life_between(draft, model, id, &doc) != Life::Alive;
+    if planted::is(Planted::RemovalNeedsAliveEnds) {
+        dying = draft.get(&model.relation_life(id)) != Some(Life::Alive);
+    }
     if dying && draft.first(&model.scopes(id), &[]).is_none() {
         remove(draft, model, id, &doc);
     }

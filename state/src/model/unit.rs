@@ -10,6 +10,7 @@ use super::refusal::{Code, Refusal};
 use super::{action, leadership, machine, relation, sequence, token};
 use crate::life::Life;
 use crate::names::{UnitName, Uuid};
+use crate::planted::{self, Planted};
 
 /// What a removal came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,7 +187,9 @@ fn remove_documents(draft: &mut Draft, model: Model, id: Uuid, doc: &UnitDoc) {
     }
     draft.put(&model.tombstone(id), &TombstoneDoc { kind: "unit".to_owned(), name: doc.name.to_string() });
     machine::release(draft, model, doc.machine);
-    application::reap(draft, model, doc.application);
+    if !planted::is(Planted::LastUnitLeavesApplication) {
+        application::reap(draft, model, doc.application);
+    }
 }
 
 /// The user's resolved: marks the failure the unit rests in, and only that one (spec A.8, design 2).

@@ -9,6 +9,7 @@ use super::operation::{CharmRef, ConfigSeen, Hook, Operation, Place, RelationEve
 use super::record::{Outcome, Record, Timer};
 use super::snapshot::Position;
 use crate::names::{RelationNumber, UnitName, Uuid};
+use crate::planted::{self, Planted};
 use crate::settings::{self, Bag, BagChange};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -455,6 +456,10 @@ impl Local {
     }
 
     fn fail(&mut self, record: &Record, reason: &str, retry: Option<Timer>, episode: Option<Episode>) {
+        if planted::is(Planted::FailedHookAdvances) {
+            self.step = Step::Idle;
+            return self.advance(record, None);
+        }
         let before = episode.filter(|episode| episode.operation.same_as(&record.operation));
         let (id, since_ms, failures) =
             before.map_or((record.run, record.at_ms, 0), |e| (e.id, e.since_ms, e.failures));

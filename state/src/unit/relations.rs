@@ -4,6 +4,7 @@ use super::local::RelationLocal;
 use super::operation::RelationEvent;
 use super::snapshot::{Owner, RelationView};
 use crate::names::UnitName;
+use crate::planted::{self, Planted};
 
 /// What is next in a relation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +41,8 @@ pub fn owed(local: &RelationLocal, view: Option<&RelationView>, me: Me) -> Optio
     if let Some(event) = owed_changed(local, view) {
         return Some(Owed::Hook(event));
     }
-    if let Some(unit) = departed(local, present) {
+    let broken_first = planted::is(Planted::BrokenBeforeDeparted) && present.is_none();
+    if let Some(unit) = departed(local, present).filter(|_| !broken_first) {
         // JUJU_DEPARTING_UNIT tells "I am leaving" from "he is leaving" (spec A.11)
         let departing = if me.alive { unit.clone() } else { me.name.clone() };
         return Some(Owed::Hook(RelationEvent::Departed { unit, departing }));
@@ -59,6 +61,9 @@ pub fn owed(local: &RelationLocal, view: Option<&RelationView>, me: Me) -> Optio
 /// A member that is no longer there, or is there again as another incarnation: that is another membership.
 fn departed(local: &RelationLocal, present: Option<&RelationView>) -> Option<UnitName> {
     let still = |unit: &UnitName| present.and_then(|view| view.members.get(unit).copied());
+    if planted::is(Planted::DepartedIsSkipped) && present.is_some() {
+        return None;
+    }
     let gone = local.members.iter().find(|(unit, version)| still(unit) != Some(version.incarnation));
     gone.map(|(unit, _)| unit.clone())
 }
@@ -74,6 +79,12 @@ fn changed_application(local: &RelationLocal, view: &RelationView) -> Option<Rel
 fn joined(local: &RelationLocal, view: &RelationView) -> Option<RelationEvent> {
     let unit = view.members.keys().find(|unit| !local.members.contains_key(unit))?;
     let version = view.version(unit).expect("members have versions");
+    if planted::is(Planted::JoinedIsSkipped) && !local.members.is_empty() {
+        return None;
+    }
+    if planted::is(Planted::ChangedBeforeJoined) {
+        return Some(RelationEvent::Changed { unit: unit.clone(), version });
+    }
     Some(RelationEvent::Joined { unit: unit.clone(), version })
 }
 

@@ -10,6 +10,7 @@ use super::retry::{after_failure, interrupted, scatter};
 use super::snapshot::{BagAsked, RelationView, Snapshot};
 use crate::life::Life;
 use crate::names::RelationNumber;
+use crate::planted::{self, Planted};
 use crate::settings::Bag;
 use sha2::{Digest, Sha256};
 
@@ -261,6 +262,7 @@ pub(super) fn begin(local: &Local, view: Option<&Snapshot>, now: &Now, run: Run)
 fn rebooted(local: &Local, now: &Now) -> Option<Chosen> {
     let known = !now.boot.is_empty();
     let running = local.started && !local.stopped && local.queued.is_none();
+    let running = running && !planted::is(Planted::RebootIsMissed);
     if !(known && running && local.boot.as_ref() != Some(&now.boot)) {
         return None;
     }
@@ -499,6 +501,7 @@ fn config_changed(local: &Local, view: &Snapshot, alive: bool) -> Option<Chosen>
     let seen = config_seen(view);
     let cause = match &local.config {
         None => "first configuration",
+        Some(_) if planted::is(Planted::ConfigChangeIsMissed) => return None,
         Some(old) if *old == seen => return None,
         Some(old) if old.settings != seen.settings => "settings changed",
         Some(_) => "addresses changed",

@@ -81,8 +81,10 @@ fn arguments() -> Result<Arguments> {
             "--model" => found.model = true,
             "--mutant" => {
                 let name = value()?;
-                let named = Mutant::ALL.into_iter().find(|mutant| format!("{mutant:?}") == name);
-                found.mutant = Some(named.with_context(|| format!("there is no mutant {name}"))?);
+                let named = Mutant::all().into_iter().find(|mutant| mutant.name() == name);
+                found.mutant = Some(
+                    named.with_context(|| format!("this build has no mutant {name}; `cargo sim` has all"))?,
+                );
             }
             other => bail!("unknown argument {other}; see the head of tests/src/bin/sim.rs"),
         }
@@ -97,7 +99,7 @@ fn main() -> Result<ExitCode> {
     if arguments.model {
         return Ok(model());
     }
-    if arguments.mutants {
+    if arguments.mutants || (arguments.mutant.is_some() && arguments.seed.is_none()) {
         return Ok(mutants(arguments.mutant));
     }
     if let Some(seed) = arguments.seed {
@@ -219,15 +221,15 @@ fn report(totals: &Totals, from: u64, seconds: f64) {
 
 fn mutants(only: Option<Mutant>) -> ExitCode {
     let all: Vec<Mutant> =
-        Mutant::ALL.into_iter().filter(|mutant| only.is_none_or(|only| only == *mutant)).collect();
+        Mutant::all().into_iter().filter(|mutant| only.is_none_or(|only| only == *mutant)).collect();
     let mut survivors = 0;
     for mutant in &all {
         match session::kill(*mutant, 1) {
-            Some((seed, what)) => println!("{mutant:?}: seed {seed}, {}: {what}", mutant.target()),
+            Some((seed, what)) => println!("{}: seed {seed}, {}: {what}", mutant.name(), mutant.target()),
             None => {
                 survivors += 1;
                 let (seeds, target) = (session::MUTANT_SEEDS, mutant.target());
-                println!("{mutant:?}: SURVIVES {seeds} seeds unseen by {target}");
+                println!("{}: SURVIVES {seeds} seeds unseen by {target}", mutant.name());
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::sim::mutants::Mutant;
 use crate::sim::world::Chance;
+use state::planted::Planted;
 
 const ONE_IN_100: [u64; 100] = {
     let mut values = [0; 100];
@@ -108,6 +109,10 @@ impl Mix {
             Some(Mutant::ReadsAreNotChecked | Mutant::SetsAreNotChecked) => mix.replayed = 1,
             Some(Mutant::CompactionIsSilent) => mix.changes_kept = 3,
             Some(Mutant::WithheldIsEmpty | Mutant::FetchesAgain) => mix.settings_along = 1,
+            // the grant moves on and comes back while a record waits to be sent
+            Some(Mutant::Core(Planted::GenerationIsNotChecked)) => {
+                (mix.partition, mix.frozen, mix.acts) = (10, 30, 6);
+            }
             _ => {}
         }
         // the corruption of bytes needs bytes

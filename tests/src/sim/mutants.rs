@@ -1,6 +1,8 @@
 //! Planted faults, chosen at run time: each must be killed by the check it was planted for. Many are rows of the
 //! museum of spec/invariants.md; the bug each one repeats is named.
 
+use state::planted::Planted;
+
 /// One fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutant {
@@ -66,8 +68,6 @@ pub enum Mutant {
     ScopeWithoutSettings,
     /// A removed unit leaves a document behind.
     StatusOfRemovedStays,
-    /// A relation is not removed when an application of it is going away (juju#23352).
-    RemovalNeedsAliveEnds,
     /// The controller forgets what it has applied, and applies it again (foundationdb-rs).
     AppliesTwice,
     /// The controller forgets that a newer agent has attached.
@@ -84,10 +84,13 @@ pub enum Mutant {
     AbsenceIsDeath,
     /// The archive of a refresh is announced and not kept (LP#2053242).
     ArchiveIsMissing,
+    /// In the core itself.
+    Core(Planted),
 }
 
 impl Mutant {
-    pub const ALL: [Mutant; 40] = [
+    /// Those of the simulator's own parts.
+    const PORTS: [Mutant; 39] = [
         Mutant::AcknowledgesBeforeSync,
         Mutant::FailedSyncIsTaken,
         Mutant::RewritesInPlace,
@@ -119,7 +122,6 @@ impl Mutant {
         Mutant::LifeGoesBack,
         Mutant::ScopeWithoutSettings,
         Mutant::StatusOfRemovedStays,
-        Mutant::RemovalNeedsAliveEnds,
         Mutant::AppliesTwice,
         Mutant::OlderEpochIsTaken,
         Mutant::OlderLeaderWrites,
@@ -152,9 +154,7 @@ impl Mutant {
             | Mutant::HistoryIsKept => "views",
             Mutant::ReadsAreNotChecked | Mutant::SetsAreNotChecked => "serial",
             Mutant::LifeGoesBack => "lives",
-            Mutant::ScopeWithoutSettings | Mutant::StatusOfRemovedStays | Mutant::RemovalNeedsAliveEnds => {
-                "documents"
-            }
+            Mutant::ScopeWithoutSettings | Mutant::StatusOfRemovedStays => "documents",
             Mutant::AppliesTwice => "once",
             Mutant::OlderEpochIsTaken | Mutant::OlderLeaderWrites | Mutant::WritesAnothersBag => "authority",
             Mutant::SameContentCounts => "versions",
@@ -165,6 +165,37 @@ impl Mutant {
             | Mutant::DyingMayNotAttach
             | Mutant::DeadAreNotRecalled
             | Mutant::ArchiveIsMissing => "settled",
+            Mutant::Core(planted) => match planted {
+                Planted::BrokenBeforeDeparted | Planted::ChangedBeforeJoined => "relations",
+                Planted::FailedHookAdvances => "hooks",
+                Planted::DepartedIsSkipped
+                | Planted::JoinedIsSkipped
+                | Planted::ConfigChangeIsMissed
+                | Planted::RebootIsMissed => "settled",
+                Planted::LastOutLeavesRelation
+                | Planted::LastUnitLeavesApplication
+                | Planted::RemovalNeedsAliveEnds
+                | Planted::SettingsGoWithUnit
+                | Planted::NameStaysTaken => "documents",
+                Planted::EntersDyingRelation => "references",
+                Planted::SequenceIsNotChecked => "once",
+                Planted::GenerationIsNotChecked => "authority",
+                Planted::DeltaForgetsMembers | Planted::DeltaForgetsRemoval => "views",
+            },
+        }
+    }
+
+    /// All that this build has: those of the core only with the feature `mutants`.
+    pub fn all() -> Vec<Mutant> {
+        let core = Planted::ALL.into_iter().filter(|_| cfg!(feature = "mutants"));
+        Mutant::PORTS.into_iter().chain(core.map(Mutant::Core)).collect()
+    }
+
+    /// What people call it.
+    pub fn name(self) -> String {
+        match self {
+            Mutant::Core(planted) => format!("{planted:?}"),
+            port => format!("{port:?}"),
         }
     }
 
@@ -177,7 +208,6 @@ impl Mutant {
                 | Mutant::LifeGoesBack
                 | Mutant::ScopeWithoutSettings
                 | Mutant::StatusOfRemovedStays
-                | Mutant::RemovalNeedsAliveEnds
                 | Mutant::AppliesTwice
                 | Mutant::OlderEpochIsTaken
                 | Mutant::OlderLeaderWrites
@@ -190,4 +220,33 @@ impl Mutant {
     pub fn is_of_bytes(self) -> bool {
         matches!(self, Mutant::RewritesInPlace | Mutant::RenameIsNotSynced | Mutant::UnreadableIsEmpty)
     }
+}
+
+/// The core has its planted fault, in this thread, for as long as this lives; a panic ends it too.
+pub struct Planting;
+
+impl Planting {
+    pub fn of(mutant: Option<Mutant>) -> Planting {
+        choose(match mutant {
+            Some(Mutant::Core(planted)) => Some(planted),
+            _ => None,
+        });
+        Planting
+    }
+}
+
+impl Drop for Planting {
+    fn drop(&mut self) {
+        choose(None);
+    }
+}
+
+#[cfg(feature = "mutants")]
+fn choose(planted: Option<Planted>) {
+    state::planted::choose(planted);
+}
+
+#[cfg(not(feature = "mutants"))]
+fn choose(planted: Option<Planted>) {
+    assert!(planted.is_none(), "this build has no faults in its core: it lacks the feature `mutants`");
 }

@@ -14,7 +14,7 @@ use state::charm::Charm;
 use state::life::Life;
 use state::model::along;
 use state::model::draft::{Draft, Reader, Revision, Stored, Txn};
-use state::model::keys::{BagDoc, last_id};
+use state::model::keys::BagDoc;
 use state::model::text::Text;
 use state::names::Uuid;
 use std::collections::BTreeMap;
@@ -88,12 +88,6 @@ impl SimStore {
         }
         if self.has(Mutant::StatusOfRemovedStays) {
             txn.writes.retain(|key, value| value.is_some() || !key.contains("/unit-status/"));
-        }
-        if self.has(Mutant::RemovalNeedsAliveEnds) {
-            let gone = txn.writes.iter().filter(|(key, value)| key.contains("/relation/") && value.is_none());
-            let gone: Vec<String> = gone.filter_map(|(key, _)| Some(last_id(key)?.to_string())).collect();
-            let stays = |key: &String| gone.iter().any(|id| key.contains(id)) && !key.contains("/scope");
-            txn.writes.retain(|key, _| !stays(key));
         }
         if self.has(Mutant::WritesAnothersBag) {
             self.map.look(|reader| swap_bags(&mut txn, reader));

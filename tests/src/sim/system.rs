@@ -4,7 +4,7 @@ use crate::sim::checks::{Checks, Commit, End, Fact, Violation};
 use crate::sim::fleet::Fleet;
 use crate::sim::machine::{self, Machine};
 use crate::sim::mix::Mix;
-use crate::sim::mutants::Mutant;
+use crate::sim::mutants::{Mutant, Planting};
 use crate::sim::network::{SimController, Wire};
 use crate::sim::store::{SimOutside, SimStore};
 use crate::sim::strikes::{self, strike};
@@ -87,6 +87,7 @@ pub fn run(seed: u64, mutant: Option<Mutant>, tell: bool) -> Report {
 
 /// Runs one seed with a mix of faults given.
 pub fn run_mixed(seed: u64, mix: Mix, tell: bool) -> Report {
+    let _planting = Planting::of(mix.mutant);
     let target = mix.mutant.map(Mutant::target);
     let world = World::new(seed, mix, tell);
     let mut system = System::new(world.clone());

@@ -1,10 +1,13 @@
 //! I31, I34 seen from the store: what belongs to a unit changes only in the commit of a record of that unit, what
-//! belongs to a leader only in a commit of the unit that leads, and each message that counts is of the newest epoch.
+//! belongs to a leader only in a commit of the unit that leads, made in the grant it leads by, and each message that
+//! counts is of the newest epoch.
 
 use super::{Check, Commit, Fact, place};
 use state::model::draft::{Reader, read};
 use state::model::keys::{Model, last_id};
 use state::names::Uuid;
+use state::unit::local::Event;
+use state::unit::record::Record;
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Default)]
@@ -13,6 +16,8 @@ pub struct Authority {
     epochs: BTreeMap<Uuid, u64>,
     /// In messages of which epochs a record reached the controller.
     arrived: BTreeMap<(Uuid, u64), BTreeSet<u64>>,
+    /// By digest of a record that writes as leader: the generation of the grant it was made in.
+    generations: BTreeMap<String, u64>,
 }
 
 impl Check for Authority {
@@ -21,8 +26,21 @@ impl Check for Authority {
     }
 
     fn see(&mut self, fact: &Fact, _found: &mut Vec<String>) {
-        if let Fact::Arrived { unit, sequence, epoch } = fact {
-            self.arrived.entry((*unit, *sequence)).or_default().insert(*epoch);
+        match fact {
+            Fact::Arrived { unit, sequence, epoch } => {
+                self.arrived.entry((*unit, *sequence)).or_default().insert(*epoch);
+            }
+            Fact::Recorded { events, .. } => {
+                let records = events.iter().filter_map(|event| match event {
+                    Event::Finished(record) => Some(record),
+                    _ => None,
+                });
+                let leads = |record: &&Record| record.writes.bags.values().any(|b| !b.application.is_empty());
+                let made = records.filter(leads);
+                self.generations
+                    .extend(made.filter_map(|record| Some((record.digest(), record.generation?))));
+            }
+            _ => {}
         }
     }
 
@@ -40,7 +58,16 @@ impl Check for Authority {
             let (Some(owner), Some(_)) = (last_id(key), commit.reader.get(key)) else { continue };
             let leads = read(commit.reader, &commit.model.leader(owner));
             let made = changed("relation").next().is_some();
-            let leads = leads.is_some_and(|grant| speaking.contains(&grant.holder));
+            let leads = leads.filter(|grant| speaking.contains(&grant.holder));
+            if let Some(grant) = &leads {
+                let replica = read(commit.reader, &commit.model.replica(grant.holder));
+                let made_in = replica.and_then(|replica| self.generations.get(&replica.digest));
+                if made_in.is_some_and(|generation| *generation != grant.generation) {
+                    let (holder, now) = (&grant.holder_name, grant.generation);
+                    found.push(format!("{key}: {holder} wrote it in grant {made_in:?} and leads by {now}"));
+                }
+            }
+            let leads = leads.is_some();
             if !speaking.contains(&owner) && !leads && !made {
                 found.push(format!("{key} changes and its owner says nothing"));
             }

@@ -12,6 +12,7 @@ mod ledger;
 mod lives;
 mod once;
 mod recalls;
+mod references;
 mod relations;
 mod restart;
 mod serial;
@@ -104,6 +105,8 @@ pub struct Agent {
     pub unit: Uuid,
     pub folder: Uuid,
     pub name: UnitName,
+    /// The boot its machine is in.
+    pub boot: String,
     pub local: Arc<Local>,
     pub view: Option<Arc<Snapshot>>,
     /// What it waits for.
@@ -165,6 +168,7 @@ impl Default for Checks {
             Box::<lives::Lives>::default(),
             Box::<once::Once>::default(),
             Box::<recalls::Recalls>::default(),
+            Box::<references::References>::default(),
             Box::<relations::Relations>::default(),
             Box::<restart::Restart>::default(),
             Box::<serial::Serial>::default(),

@@ -1,5 +1,6 @@
-//! I6, I10 (the second half), I25, I53: once faults are over and failures resolved, the system comes to rest; nothing
-//! is Dying any more, every record is applied, every member and its last version was delivered, and nobody waits.
+//! I6, I10 and I16 (the second halves), I25, I53: once faults are over and failures resolved, the system comes to rest;
+//! nothing is Dying any more, every record is applied, every member and its last version was delivered, so was the
+//! configuration, each unit was started in its machine's boot, and nobody waits.
 
 use super::{Agent, Check, End};
 use state::life::Life;
@@ -8,6 +9,7 @@ use state::model::keys::{BagDoc, ScopeDoc, last_id};
 use state::names::Uuid;
 use state::unit::local::Step;
 use state::unit::operation::Version;
+use state::unit::resolve::config_seen;
 use std::collections::BTreeMap;
 
 #[derive(Default)]
@@ -61,9 +63,16 @@ impl Check for Settled {
                 found.push(format!("{name}: its agent does not run"));
             }
         }
-        for Agent { unit, name, local, waits, .. } in &end.agents {
+        for Agent { unit, name, boot, local, view, waits, .. } in &end.agents {
             if local.step != Step::Idle || !local.started {
                 found.push(format!("{name} rests in {:?}, workflow {}", local.step, local.workflow()));
+            }
+            if local.boot.as_ref() != Some(boot) {
+                found.push(format!("{name} was started in {:?}, its machine is in {boot}", local.boot));
+            }
+            let there = view.as_deref().map(config_seen);
+            if local.config != there {
+                found.push(format!("{name} was configured with {:?}, there is {there:?}", local.config));
             }
             if !local.outbox.is_empty() {
                 found.push(format!("{name} has {} unsent records", local.outbox.len()));

@@ -1,0 +1,89 @@
+//! Planted faults of the core, for the simulator: one may be chosen in a thread, and its place then does wrong.
+//! Ordinary builds hold none: without the feature `mutants`, [`is`] is a constant.
+
+#[cfg(feature = "mutants")]
+use std::cell::Cell;
+
+/// One fault. Where it is planted says what is done instead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Planted {
+    /// A relation breaks before its members have departed (juju#20214).
+    BrokenBeforeDeparted,
+    /// A member's joined is left out: its first hook is changed.
+    ChangedBeforeJoined,
+    /// A member that left is never said to have departed.
+    DepartedIsSkipped,
+    /// A unit that comes to others is never said to have joined.
+    JoinedIsSkipped,
+    /// A configuration that changes is not noticed.
+    ConfigChangeIsMissed,
+    /// A reboot is not noticed: start does not run again.
+    RebootIsMissed,
+    /// A hook that failed counts as done.
+    FailedHookAdvances,
+    /// The last one out of a Dying relation does not remove it (I18).
+    LastOutLeavesRelation,
+    /// The last unit of a Dying application does not remove it (I19).
+    LastUnitLeavesApplication,
+    /// A relation is not removed when an application of it is going away (juju#23352).
+    RemovalNeedsAliveEnds,
+    /// A unit enters the scope of a relation that is Dying (I21).
+    EntersDyingRelation,
+    /// A unit's settings go when it leaves, not when the relation does (I14).
+    SettingsGoWithUnit,
+    /// The name of an application that is gone stays taken (I26).
+    NameStaysTaken,
+    /// A record is applied whatever its sequence is, again too (I9).
+    SequenceIsNotChecked,
+    /// Who leads writes as leader, also what it began to write in an earlier grant.
+    GenerationIsNotChecked,
+    /// A delta leaves out who came and who left.
+    DeltaForgetsMembers,
+    /// A delta leaves out that a relation is gone.
+    DeltaForgetsRemoval,
+}
+
+impl Planted {
+    pub const ALL: [Planted; 17] = [
+        Planted::BrokenBeforeDeparted,
+        Planted::ChangedBeforeJoined,
+        Planted::DepartedIsSkipped,
+        Planted::JoinedIsSkipped,
+        Planted::ConfigChangeIsMissed,
+        Planted::RebootIsMissed,
+        Planted::FailedHookAdvances,
+        Planted::LastOutLeavesRelation,
+        Planted::LastUnitLeavesApplication,
+        Planted::RemovalNeedsAliveEnds,
+        Planted::EntersDyingRelation,
+        Planted::SettingsGoWithUnit,
+        Planted::NameStaysTaken,
+        Planted::SequenceIsNotChecked,
+        Planted::GenerationIsNotChecked,
+        Planted::DeltaForgetsMembers,
+        Planted::DeltaForgetsRemoval,
+    ];
+}
+
+#[cfg(feature = "mutants")]
+thread_local! {
+    static CHOSEN: Cell<Option<Planted>> = const { Cell::new(None) };
+}
+
+/// This fault is the chosen one of this thread.
+#[cfg(feature = "mutants")]
+pub fn is(planted: Planted) -> bool {
+    CHOSEN.get() == Some(planted)
+}
+
+/// No build without the feature has a fault.
+#[cfg(not(feature = "mutants"))]
+pub const fn is(_: Planted) -> bool {
+    false
+}
+
+/// From here on this thread's core has this fault; none: it has none.
+#[cfg(feature = "mutants")]
+pub fn choose(planted: Option<Planted>) {
+    CHOSEN.set(planted);
+}

@@ -1,0 +1,65 @@
+//! I21: what is new refers only to what is Alive.
+
+use super::{Check, Commit, place};
+use state::life::Life;
+use state::model::draft::{Reader, read, read_all};
+use state::model::keys::Model;
+use state::names::Uuid;
+use std::collections::BTreeMap;
+
+/// By key: lives as of the commit that is looked at; the reader may be further.
+#[derive(Default)]
+pub struct References(BTreeMap<String, Life>);
+
+/// Keys of the lives that a new document of this kind needs to be Alive.
+fn needed(commit: &Commit<'_>, kind: &str, ids: &[Uuid]) -> Vec<String> {
+    let model = commit.model;
+    match (kind, ids) {
+        ("scope", [relation, _, unit]) => {
+            let doc = read(commit.reader, &model.relation(*relation));
+            let sides = doc.into_iter().flat_map(|doc| doc.sides);
+            let ends = sides.map(|side| model.application_life(side.application));
+            ends.chain([model.relation_life(*relation), model.unit_life(*unit)])
+                .map(|key| key.text().to_owned())
+                .collect()
+        }
+        ("unit-of" | "relation-of", [application, _]) => {
+            vec![model.application_life(*application).text().to_owned()]
+        }
+        ("unit-on", [machine, _]) => vec![model.machine_life(*machine).text().to_owned()],
+        _ => Vec::new(),
+    }
+}
+
+impl Check for References {
+    fn name(&self) -> &'static str {
+        "references"
+    }
+
+    fn restored(&mut self, reader: &dyn Reader, model: Model) {
+        let kinds = ["unit-life", "application-life", "relation-life", "machine-life"];
+        self.0 = kinds.iter().flat_map(|kind| read_all::<Life>(reader, &model.all(kind))).collect();
+    }
+
+    fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
+        for change in commit.changes.entries.iter().filter(|change| place(&change.key).0.ends_with("-life")) {
+            match &change.value {
+                Some(life) => {
+                    let life = life.parse().expect("documents are what was written");
+                    self.0.insert(change.key.clone(), life);
+                }
+                None => drop(self.0.remove(&change.key)),
+            }
+        }
+        for new in commit.changes.entries.iter().filter(|change| change.value.is_some()) {
+            let (kind, rest) = place(&new.key);
+            let ids: Vec<Uuid> = rest.split('/').filter_map(|part| part.parse().ok()).collect();
+            for key in needed(commit, kind, &ids) {
+                let life = self.0.get(&key);
+                if life != Some(&Life::Alive) {
+                    found.push(format!("{} is new and {key} is {life:?}", new.key));
+                }
+            }
+        }
+    }
+}
