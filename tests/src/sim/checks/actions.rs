@@ -33,7 +33,7 @@ impl Check for Actions {
     }
 
     fn settle(&mut self, end: &End<'_>, found: &mut Vec<String>) {
-        for (key, ()) in read_all::<()>(end.reader, &end.model.all("action-of")) {
+        for (key, _) in read_all::<bool>(end.reader, &end.model.all("action-of")) {
             found.push(format!("{key} is not finished"));
         }
     }
