@@ -16,6 +16,8 @@ pub struct Seen {
     /// Monotonic.
     pub last_ms: u64,
     pub executing: Option<Executing>,
+    /// The newest run whose record was applied.
+    pub executed: u64,
     /// Streams it has open.
     pub streams: u32,
 }
@@ -52,18 +54,21 @@ impl Presence {
         self.seen().entry(agent).or_default().last_ms = now_ms;
     }
 
+    /// What the agent says it runs. Said late, or twice, of a run whose record was applied meanwhile: nothing.
     pub fn executes(&self, agent: Uuid, executing: Option<Executing>, now_ms: u64) {
         let mut all = self.seen();
         let seen = all.entry(agent).or_default();
+        let executing = executing.filter(|executing| executing.run > seen.executed);
         (seen.last_ms, seen.executing) = (now_ms, executing);
     }
 
     /// The record of a run was applied, so nothing of it is executing any more, whatever was said before. Its agent
     /// may have begun and told of the next run already: that one stays.
     pub fn executed(&self, agent: Uuid, run: u64) {
-        if let Some(seen) = self.seen().get_mut(&agent) {
-            seen.executing.take_if(|executing| executing.run == run);
-        }
+        let mut all = self.seen();
+        let seen = all.entry(agent).or_default();
+        seen.executed = seen.executed.max(run);
+        seen.executing.take_if(|executing| executing.run <= run);
     }
 
     /// A stream of this agent was opened; it lasts until the answer is dropped.
@@ -162,5 +167,15 @@ mod tests {
         presence.executes(agent, executing(5), 1_000);
         presence.executed(agent, 4);
         assert_eq!(presence.roll(1_000, 0).executing(agent), executing(5).as_ref());
+    }
+
+    #[test]
+    fn a_report_that_comes_after_its_record_says_nothing() {
+        let presence = Presence::new(0);
+        let (agent, what) = (Uuid(1), "running remove hook".to_owned());
+        let executing = |run| Some(Executing { run, what: what.clone(), since_ms: 5 });
+        presence.executed(agent, 4);
+        presence.executes(agent, executing(4), 1_000);
+        assert_eq!(presence.roll(1_000, 0).executing(agent), None);
     }
 }
