@@ -11,6 +11,8 @@ use state::life::Life;
 use state::machine::plan::{Evidence, Step, plan};
 use state::names::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
@@ -103,8 +105,7 @@ impl<A: MachineApi> Machiner<A> {
 
     async fn follow(&self, mut watch: A::Watch) -> Result<End, ApiError> {
         let mut view = None;
-        let mut here = tokio::time::interval(HERE_EVERY);
-        here.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut here = pin!(self.keep_here());
         loop {
             // not done yet, for whatever reason: looked at again
             let again = self.tend(view.as_ref()).await;
@@ -119,12 +120,20 @@ impl<A: MachineApi> Machiner<A> {
                     MachineShown::Heartbeat(_) => {}
                 },
                 () = self.ended.notified() => {}
-                _ = here.tick() => {
-                    // one that is lost is made good by the next; an outage ends the watch
-                    self.api.here().await.ok();
-                }
+                never = &mut here => match never {},
                 () = tokio::time::sleep(RETRY_FIRST), if again => {}
             }
+        }
+    }
+
+    /// Beside the watch, so that neither waits for the other on a connection that is dead.
+    async fn keep_here(&self) -> Infallible {
+        let mut every = tokio::time::interval(HERE_EVERY);
+        every.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            every.tick().await;
+            // one that is lost is made good by the next; an outage ends the watch
+            self.api.here().await.ok();
         }
     }
 

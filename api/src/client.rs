@@ -22,6 +22,9 @@ use std::time::Duration;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A call that answers at once takes milliseconds; a long poll takes its 25 s. What takes longer is lost.
 const CALL_TIMEOUT: Duration = Duration::from_millis(LONG_POLL_MS + 15_000);
+/// An agent's connection that says nothing for this long while it is waited for is dead: no call of an agent is a long
+/// poll, and a watch has its heartbeats.
+const AGENT_SILENCE: Duration = Duration::from_millis(crate::WATCH_SILENCE_MS);
 /// 512 MiB at 1 MiB/s.
 const TRANSFER_TIMEOUT: Duration = Duration::from_secs(512);
 /// Shorter than the server's patience with an idle connection, so that it is not closed under a request.
@@ -61,14 +64,17 @@ pub struct Client {
     address: String,
     base: String,
     authorization: String,
-    /// Model and uuid of the agent that calls; nil for a person.
+    /// Model and uuid of the agent that calls, or [`PERSON`].
     agent: (Uuid, Uuid),
 }
+
+/// A caller that is no agent.
+const PERSON: (Uuid, Uuid) = (Uuid(0), Uuid(0));
 
 impl Client {
     /// For a person or the supervisor. An error tells what is wrong with `controller`'s fields.
     pub fn user(controller: &Controller) -> Result<Client, ApiError> {
-        Client::new(controller, (Uuid(0), Uuid(0)))
+        Client::new(controller, PERSON)
     }
 
     /// For the agent of a machine or a unit.
@@ -86,7 +92,7 @@ impl Client {
             })?;
         let ca = reqwest::Certificate::from_pem_bundle(controller.ca.as_bytes())
             .map_err(|e| invalid(format!("the controller's CA is not readable: {e}")))?;
-        let http = reqwest::Client::builder()
+        let mut http = reqwest::Client::builder()
             .tls_certs_only(ca)
             .tls_version_min(reqwest::tls::Version::TLS_1_3)
             .https_only(true)
@@ -95,9 +101,12 @@ impl Client {
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(CONNECT_TIMEOUT)
             .pool_idle_timeout(IDLE_TIMEOUT)
-            .resolve(&controller.server_name, address)
-            .build()
-            .map_err(|e| invalid(format!("the controller's CA is not usable: {}", root_of(&e))))?;
+            .resolve(&controller.server_name, address);
+        if agent != PERSON {
+            http = http.read_timeout(AGENT_SILENCE);
+        }
+        let unusable = |e| invalid(format!("the controller's CA is not usable: {}", root_of(&e)));
+        let http = http.build().map_err(unusable)?;
         Ok(Client {
             http,
             address: controller.address.clone(),
@@ -128,7 +137,7 @@ impl Client {
         match (row.takes, row.gives) {
             (Takes::Bytes, _) | (_, routes::Gives::Bytes) => request = request.timeout(TRANSFER_TIMEOUT),
             (_, routes::Gives::Json(_)) => request = request.timeout(CALL_TIMEOUT),
-            (_, routes::Gives::Lines(_)) => {} // its reader counts the silence
+            (_, routes::Gives::Lines(_)) => {} // goes on as long as it is not silent
         }
         let response = request.send().await.map_err(|e| self.unreachable(&e))?;
         if response.status().is_success() {
@@ -247,16 +256,13 @@ impl<T: DeserializeOwned> Lines<T> {
             if self.searched > LINE_BYTES_MAX {
                 return Err(self.client.not_understood("a line without end"));
             }
-            let silence = Duration::from_millis(crate::WATCH_SILENCE_MS);
-            let lost = |why: &str| {
-                let text = format!("controller {} is not there: {why}", self.client.address);
-                ApiError::new(ErrorCode::Unreachable, text)
-            };
-            match tokio::time::timeout(silence, self.response.chunk()).await {
-                Ok(Ok(Some(chunk))) => self.buffer.extend_from_slice(&chunk),
-                Ok(Ok(None)) => return Err(lost("the stream ended")),
-                Ok(Err(error)) => return Err(self.client.unreachable(&error)),
-                Err(_) => return Err(lost("the stream went silent")),
+            match self.response.chunk().await {
+                Ok(Some(chunk)) => self.buffer.extend_from_slice(&chunk),
+                Ok(None) => {
+                    let text = format!("controller {} is not there: the stream ended", self.client.address);
+                    return Err(ApiError::new(ErrorCode::Unreachable, text));
+                }
+                Err(error) => return Err(self.client.unreachable(&error)),
             }
         }
     }

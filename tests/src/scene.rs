@@ -42,8 +42,18 @@ pub fn scene() -> Scene {
 
 /// The same, in a folder and with variables for all of its programs.
 pub fn scene_with(dir: TempDir, environment: &[(&str, OsString)]) -> Scene {
+    up(dir, environment, false)
+}
+
+/// The same, with a controller that dies under commands.
+pub fn mortal_scene(dir: TempDir, environment: &[(&str, OsString)]) -> Scene {
+    up(dir, environment, true)
+}
+
+fn up(dir: TempDir, environment: &[(&str, OsString)], mortal: bool) -> Scene {
     let mut host = Host::new(&dir.path().canonicalize().expect("it was just made").join("data"));
     host.environment = environment.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+    host.mortal = mortal;
     host.ok(&["up"]);
     Scene { host, dir }
 }

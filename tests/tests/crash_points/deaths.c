@@ -1,6 +1,6 @@
-/* Loaded into every program of a Pintle under test; acts in agents only. One that finds a file $PINTLE_DEATHS/<tag>.<n>
-   (the tag of a unit: its folder's name; of any machine: machine) takes the first one and dies of SIGKILL at the call it names: "fdatasync 3 before" is the
-   third fdatasync, not done; "after" is the same call, done. Each file is one death: an agent that is started again
+/* Loaded into every program of a Pintle under test; acts in agents and the controller only. One that finds a file
+   $PINTLE_DEATHS/<tag>.<n> (the tag of a unit: its folder's name; of any machine: machine; controller) takes the first one and dies of SIGKILL at the call it names: "fdatasync 3 before" is the
+   third fdatasync, not done; "after" is the same call, done. Each file is one death: a program that is started again
    takes the next one, or lives. When it dies it leaves <tag>.<n>.died. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -25,11 +25,14 @@ __attribute__((constructor)) static void take(void) {
     int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
     ssize_t length = fd < 0 ? -1 : read(fd, line, sizeof line - 1);
     if (fd >= 0) close(fd);
-    /* pintle-agent unit --dir FOLDER, pintle-agent machine --data FOLDER */
+    /* pintle-agent unit --dir FOLDER, pintle-agent machine --data FOLDER, pintle-controller --data FOLDER ... */
     char *words[4] = {0};
     for (int i = 0, at = 0; i < 4 && at < length; i++, at += (int)strlen(line + at) + 1) words[i] = line + at;
-    if (!dir || !words[3]) return;
-    char *tag = !strcmp(words[1], "unit") ? strrchr(words[3], '/') : strcmp(words[1], "machine") ? 0 : "/machine";
+    if (!dir || !words[2]) return;
+    char *name = strrchr(words[0], '/'), *tag = 0;
+    if (name && !strcmp(name, "/pintle-controller")) tag = "/controller";
+    else if (!strcmp(words[1], "machine")) tag = "/machine";
+    else if (!strcmp(words[1], "unit") && words[3]) tag = strrchr(words[3], '/');
     if (!tag) return;
     for (int n = 1; n <= DEATHS_MAX; n++) {
         char taken[PATH_MAX + 8];
@@ -50,9 +53,9 @@ static void die(void) {
     kill(getpid(), SIGKILL);
 }
 
-/* True: this is the call, and it is to die after it. */
+/* True: this is the call, and it is to die after it. The controller's threads call at once. */
 static int meet(const char *name) {
-    if (!left || strcmp(name, call) || --left) return 0;
+    if (!left || strcmp(name, call) || __atomic_sub_fetch(&left, 1, __ATOMIC_SEQ_CST)) return 0;
     if (!strcmp(when, "before")) die();
     return 1;
 }
@@ -68,8 +71,8 @@ int fsync(int fd) { DO("fsync", REAL(fsync)(fd)); }
 int fdatasync(int fd) { DO("fdatasync", REAL(fdatasync)(fd)); }
 int rename(const char *from, const char *to) { DO("rename", REAL(rename)(from, to)); }
 
-/* What is written where: send = to the controller, answer = to a hook's tool, append = to the journal, note = a tool's
-   call; else nothing that counts. */
+/* What is written where: send = to the controller or by it, answer = to a hook's tool; append = to the journal, note = a
+   tool's call; log, page, mark = to the store's log, its database, and how far it has come; else nothing that counts. */
 static int meet_write(int fd) {
     struct sockaddr_storage own;
     socklen_t size = sizeof own;
@@ -79,8 +82,11 @@ static int meet_write(int fd) {
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     ssize_t length = readlink(link, path, sizeof path - 1);
     char *name = length > 0 ? strrchr(path, '/') : 0;
-    if (name && !strcmp(name, "/journal.yaml")) return meet("append");
-    return name && !strcmp(name, "/calls.yaml") ? meet("note") : 0;
+    static const char *const files[][2] = {{"/journal.yaml", "append"}, {"/calls.yaml", "note"},
+        {"/store.sqlite-wal", "log"}, {"/store.sqlite", "page"}, {"/history.yaml", "mark"}};
+    for (size_t i = 0; name && i < sizeof files / sizeof *files; i++)
+        if (!strcmp(name, files[i][0])) return meet(files[i][1]);
+    return 0;
 }
 
 #define WRITE(real)                                                                                               \
@@ -92,3 +98,4 @@ static int meet_write(int fd) {
 ssize_t write(int fd, const void *bytes, size_t size) { WRITE(REAL(write)(fd, bytes, size)); }
 ssize_t send(int fd, const void *bytes, size_t size, int flags) { WRITE(REAL(send)(fd, bytes, size, flags)); }
 ssize_t writev(int fd, const struct iovec *parts, int count) { WRITE(REAL(writev)(fd, parts, count)); }
+ssize_t pwrite64(int fd, const void *bytes, size_t size, off64_t at) { WRITE(REAL(pwrite64)(fd, bytes, size, at)); }

@@ -1,5 +1,8 @@
-//! `kill -9` of a unit's agent at every write, sync, rename and send of its life, before the call and after it, and a
-//! second time while it recovers. A sample of these points; with `PINTLE_CRASH_POINTS=all`, every one.
+//! `kill -9` of a unit's agent, and of the controller, at every write, sync, rename and send of its life, before the
+//! call and after it, and a second time while it recovers. A sample of these points; with `PINTLE_CRASH_POINTS=all`,
+//! every one.
+
+mod controller;
 
 use std::ffi::OsString;
 use std::fs;
@@ -7,13 +10,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use tests::scene::{Scene, scene_with, text};
+use tests::scene::{Scene, scene_with};
 use tests::story::{deploy, two_units_live};
 
 /// Pairs of units that live at the same time: their waits overlap, two cores stay busy.
 const AT_ONCE: usize = 4;
 /// A life has fewer calls of one kind: beyond this the search for the last one is broken.
-const CALLS_MAX: usize = 400;
+const CALLS_MAX: usize = 4_000;
 /// Of a sample: the first calls are the start of an agent and its attach, the later ones hooks and the removal.
 const SAMPLE: [usize; 4] = [1, 3, 8, 17];
 /// A recovery reads, folds and syncs its files, attaches and sends: its first calls of each kind.
@@ -41,13 +44,19 @@ fn library(dir: &Path) -> PathBuf {
     library
 }
 
-/// A Pintle whose unit agents die as the files in the folder of the answer say.
-fn mortal() -> (Scene, PathBuf) {
+/// Where a Pintle may live whose programs die as the files in the last folder of the answer say, told by variables.
+fn mortal_folder() -> (tempfile::TempDir, [(&'static str, OsString); 2], PathBuf) {
     let dir = tempfile::TempDir::with_prefix("pintle-test-").expect("there is room for a test");
     let deaths = dir.path().join("deaths");
     fs::create_dir(&deaths).expect("it is a new folder");
     let preload = OsString::from(library(dir.path()));
     let environment = [("LD_PRELOAD", preload), ("PINTLE_DEATHS", deaths.clone().into())];
+    (dir, environment, deaths)
+}
+
+/// A Pintle whose agents die so.
+fn mortal() -> (Scene, PathBuf) {
+    let (dir, environment, deaths) = mortal_folder();
     (scene_with(dir, &environment), deaths)
 }
 
@@ -75,8 +84,9 @@ fn sentence(deaths: &Path, tag: &str, all: &[Death]) {
     }
 }
 
-/// Lives through the story with each of these deaths, some at a time; answers those that did not come.
-fn live(scene: &Scene, deaths: &Path, points: &[Death], numbered_from: usize) -> Vec<Death> {
+/// Lives through a story with each of these deaths, some at a time; answers those that did not come: of these the
+/// story says false.
+fn live(points: &[Death], story: impl Fn(usize, &Death) -> bool + Sync) -> Vec<Death> {
     let (next, missed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|threads| {
         for _ in 0..AT_ONCE {
@@ -84,7 +94,7 @@ fn live(scene: &Scene, deaths: &Path, points: &[Death], numbered_from: usize) ->
                 while let Some((n, death)) =
                     points.iter().enumerate().nth(next.fetch_add(1, Ordering::SeqCst))
                 {
-                    if !story(scene, deaths, numbered_from + n, death) {
+                    if !story(n, death) {
                         missed.lock().expect("no holder panics").push(death.clone());
                     }
                 }
@@ -94,38 +104,44 @@ fn live(scene: &Scene, deaths: &Path, points: &[Death], numbered_from: usize) ->
     missed.into_inner().expect("no holder panics")
 }
 
-#[test]
-fn an_agent_may_die_at_any_call_and_again_while_it_recovers() {
-    let (scene, deaths) = mortal();
-    let all = std::env::var("PINTLE_CRASH_POINTS").is_ok_and(|points| points == "all");
-    let kinds = CALLS.into_iter().flat_map(|call| SIDES.map(|side| (call, side)));
-    if !all {
-        let at = |n: usize| SAMPLE[(n + n / SAMPLE.len()) % SAMPLE.len()];
-        let points: Vec<Death> =
-            kinds.enumerate().map(|(n, (call, side))| Death { call, number: at(n), side }).collect();
-        let missed = live(&scene, &deaths, &points, 0);
-        assert!(missed.is_empty(), "a life has these calls: {missed:?}");
-        return;
-    }
+/// Whether every point is wanted, not a sample.
+fn all() -> bool {
+    std::env::var("PINTLE_CRASH_POINTS").is_ok_and(|points| points == "all")
+}
+
+/// Lives through the story with a death at every call there is, of these kinds.
+fn live_all(calls: &[&'static str], story: impl Fn(usize, &Death) -> bool + Sync) {
     let mut lived = 0;
-    for (call, side) in kinds {
+    for (call, side) in calls.iter().flat_map(|call| SIDES.map(|side| (*call, side))) {
         for from in (1..CALLS_MAX).step_by(AT_ONCE) {
             let points: Vec<Death> =
                 (from..from + AT_ONCE).map(|number| Death { call, number, side }).collect();
-            let missed = live(&scene, &deaths, &points, lived);
+            let missed = live(&points, |n, death| story(lived + n, death));
             lived += points.len();
-            println!(
-                "{call} {side}: {from} to {} lived, {} beyond the end",
-                from + AT_ONCE - 1,
-                missed.len()
-            );
-            if missed.len() == points.len() {
+            let (to, beyond) = (from + AT_ONCE - 1, missed.len());
+            println!("{call} {side}: {from} to {to} lived, {beyond} beyond the end");
+            if beyond == points.len() {
                 break;
             }
             assert!(from + AT_ONCE < CALLS_MAX, "{call} does not end");
         }
     }
-    println!("{lived} lives on {}", text(&scene.dir));
+    println!("{lived} lives");
+}
+
+#[test]
+fn an_agent_may_die_at_any_call_and_again_while_it_recovers() {
+    let (scene, deaths) = mortal();
+    let lives = |n: usize, death: &Death| story(&scene, &deaths, n, death);
+    if all() {
+        return live_all(&CALLS, lives);
+    }
+    let kinds = CALLS.into_iter().flat_map(|call| SIDES.map(|side| (call, side)));
+    let at = |n: usize| SAMPLE[(n + n / SAMPLE.len()) % SAMPLE.len()];
+    let points: Vec<Death> =
+        kinds.enumerate().map(|(n, (call, side))| Death { call, number: at(n), side }).collect();
+    let missed = live(&points, lives);
+    assert!(missed.is_empty(), "a life has these calls: {missed:?}");
 }
 
 #[test]

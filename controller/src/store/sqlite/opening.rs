@@ -2,7 +2,7 @@
 
 use super::super::{CHANGES_KEPT, Position};
 use super::{STATEMENTS, newest};
-use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior};
 use state::model::draft::Revision;
 use state::names::Uuid;
 use std::fmt::Write as _;
@@ -109,13 +109,22 @@ fn lock(folder: &Path) -> Result<Lock, OpenError> {
     }
 }
 
-/// The schema version of an existing database if it is newer than ours; reads only.
+/// The schema version of an existing database if it is newer than ours; writes nothing of its own.
 fn newer_schema(file: &Path) -> rusqlite::Result<Option<i64>> {
     if !file.exists() {
         return Ok(None);
     }
-    let connection = Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-    let version = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    let version = |flags| {
+        let connection = Connection::open_with_flags(file, flags)?;
+        connection.query_row("PRAGMA user_version", [], |row| row.get(0))
+    };
+    let version = match version(OpenFlags::SQLITE_OPEN_READ_ONLY) {
+        // a start that died while it made the database: what it left is undone by whoever may write
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::ReadOnly) => {
+            version(OpenFlags::SQLITE_OPEN_READ_WRITE)?
+        }
+        other => other?,
+    };
     Ok(Some(version).filter(|version| *version > SCHEMA))
 }
 
