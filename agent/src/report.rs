@@ -1,13 +1,15 @@
 //! For people, from the local files alone: what a unit remembers, and what `next` says of it now and why. Needs no
 //! controller and touches nothing.
 
+use crate::deployer::AGENT_PID;
 use crate::folder::Folder;
 use crate::journal;
+use crate::process::Process;
 use crate::view_cache::ViewCache;
 use anyhow::{Context, Result};
 use charms::yaml;
 use serde_json::json;
-use state::unit::local::Local;
+use state::unit::local::{Local, Step};
 use state::unit::resolve::{self, Act, Now};
 use std::path::Path;
 
@@ -47,6 +49,12 @@ pub async fn why(dir: &Path) -> Result<String> {
         idle_ms: 0,
     };
     let name = &local.name;
+    // what was begun and whose agent lives is running: only without one it was interrupted
+    if let Step::Started(run) = &local.step
+        && Process::read(&folder.file(AGENT_PID)).is_some_and(|agent| agent.is_alive())
+    {
+        return Ok(format!("{name}: runs {} (run {}): {}\n", run.operation, run.number, run.cause));
+    }
     Ok(match resolve::next(&local, view.as_ref(), &now).act {
         Act::Wait(wait) => wait
             .causes

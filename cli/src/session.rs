@@ -28,7 +28,10 @@ impl Session<Client> {
         let dir = DataDir::choose(everywhere.data.as_deref())?;
         let file = read_client_file(&dir)?.ok_or_else(|| no_controller(&dir, "it was never started"))?;
         let api = client(&file)?;
-        let model = everywhere.model.as_deref().map_or(file.model, |name| model_name(name).to_owned());
+        let model = match everywhere.model.as_deref() {
+            Some(name) => model_name(name)?.to_owned(),
+            None => file.model,
+        };
         let output = Output::Process { file: everywhere.output.clone() };
         let writes = LastWrites::Folder(dir.last_writes());
         Ok(Session { api, model, output, writes, charm_cache: dir.charm_cache() })
@@ -92,10 +95,22 @@ pub fn explain(failure: Failure, dir: &DataDir) -> Failure {
     }
 }
 
-/// The bare name in `controller:user/name`.
-pub fn model_name(text: &str) -> &str {
-    let text = text.split_once(':').map_or(text, |(_, rest)| rest);
-    text.rsplit('/').next().unwrap_or(text)
+/// The name of the controller that a data folder has, and of the user who owns its models.
+const CONTROLLER: &str = "here";
+const OWNER: &str = "admin";
+
+/// The bare name in `controller:user/name`. Refused: another controller, or another's model, than there is here.
+pub fn model_name(text: &str) -> Result<&str, Failure> {
+    let (controller, model) = text.split_once(':').unwrap_or((CONTROLLER, text));
+    let (owner, name) = model.split_once('/').unwrap_or((OWNER, model));
+    if controller != CONTROLLER {
+        let hint = format!("this data folder has one controller, {CONTROLLER}; --data chooses another");
+        return Err(Failure::new(format!("controller {controller:?} not found")).hint(hint));
+    }
+    if owner != OWNER || name.is_empty() || name.contains('/') {
+        return Err(Failure::new(format!("model {model:?} not found")).hint("see: pintle models"));
+    }
+    Ok(name)
 }
 
 #[cfg(test)]
@@ -105,7 +120,16 @@ mod tests {
     #[test]
     fn a_model_may_name_its_controller_and_owner() {
         for text in ["dev", "admin/dev", "here:dev", "here:admin/dev"] {
-            assert_eq!(model_name(text), "dev", "{text}");
+            assert_eq!(model_name(text), Ok("dev"), "{text}");
+        }
+        for (text, what) in [
+            ("wrong:dev", "controller \"wrong\" not found"),
+            ("wrong:bob/dev", "controller \"wrong\" not found"),
+            ("bob/dev", "model \"bob/dev\" not found"),
+            ("here:admin/a/b", "model \"admin/a/b\" not found"),
+            ("here:", "model \"\" not found"),
+        ] {
+            assert_eq!(model_name(text).expect_err(text).message, what);
         }
     }
 

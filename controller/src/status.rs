@@ -111,7 +111,7 @@ fn of_machine(reader: &dyn Reader, model: Model, roll: &Roll, id: Uuid, doc: Mac
         (Life::Alive | Life::Dying, MachineAgent::Pending) => (info("pending", "", created), "pending"),
         (Life::Alive | Life::Dying, MachineAgent::Lost) => (info("down", SILENT, silent), "running"),
         (Life::Alive | Life::Dying, MachineAgent::Late) => {
-            (info("started", "agent is late: nothing was heard of it since", silent), "running")
+            (info("started", "agent is late: nothing is heard of it", silent), "running")
         }
         (Life::Alive | Life::Dying, MachineAgent::Here) => (info("started", "", created), "running"),
     };

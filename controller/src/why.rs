@@ -125,7 +125,11 @@ impl Asked<'_> {
             let help = format!("see that machine {machine} is up: pintle why machine {machine}");
             add("start its agent", &of_machine, Some(doc.created_ms), help);
         } else if attached && self.roll.is_lost(id) {
-            let help = format!("its machine agent restarts it: pintle why machine {machine}");
+            let help = format!(
+                "its machine agent starts it again once it is gone: see pintle why machine {machine}; one that hangs, or \
+                 was stopped: kill the process of agents/{}/agent.pid",
+                doc.name.tag()
+            );
             let silent_ms = self.roll.silent_since_ms(id);
             add("come back: it has been silent for a minute", &owner, Some(silent_ms), help);
         }
@@ -179,7 +183,10 @@ impl Asked<'_> {
 
     /// What a machine's agent owes when nothing is heard of it.
     fn machine_agent(&self, id: Uuid, name: &str) -> Option<Cause> {
-        let frozen = format!("pintle up starts it if it is gone; its process: machines/{id}/machine.pid");
+        let frozen = format!(
+            "pintle up starts it if it is gone; one that hangs, or was stopped: kill the process of \
+             machines/{id}/machine.pid"
+        );
         let silent_ms = Some(self.roll.silent_since_ms(id));
         let (duty, since_ms, help) = match status::machine_agent(self.reader, self.roll, id) {
             MachineAgent::Here => return None,

@@ -15,7 +15,7 @@ pub struct ShowModel {
 }
 
 pub async fn run<A: OperatorApi>(args: &ShowModel, at: &Session<A>) -> Result<(), Failure> {
-    let name = args.name.as_deref().map_or(at.model.as_str(), model_name);
+    let name = args.name.as_deref().map_or(Ok(at.model.as_str()), model_name)?;
     let models = at.api.models().await?;
     let found = models.iter().find(|model| model.name == name || model.uuid.to_string() == name);
     let model =

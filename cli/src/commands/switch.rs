@@ -20,7 +20,7 @@ pub async fn run<A: OperatorApi>(args: &Switch, at: &Session<A>, dir: &DataDir) 
     let name = match name.as_str() {
         "-" => std::fs::read_to_string(dir.previous_model())
             .map_err(|_| Failure::new("there is no model to go back to: you have not switched yet"))?,
-        name => model_name(name).to_owned(),
+        name => model_name(name)?.to_owned(),
     };
     let models = at.api.models().await?;
     if !models.iter().any(|model| model.name == name) {

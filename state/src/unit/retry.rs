@@ -128,12 +128,11 @@ pub(super) fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, e
         view.filter(|view| local.charm.as_ref().is_some_and(|c| c.url != view.charm.charm.url))
     {
         let what = format!("the refresh to {} waits until the failure has ended", view.charm.charm.url);
-        causes.push(cause(
-            what,
-            "operator",
-            None,
-            "pintle resolved --no-retry, or pintle refresh --force-units",
-        ));
+        let (unit, application) = (&local.name, &local.name.application);
+        let help = format!(
+            "pintle resolved --no-retry {unit}, or pintle refresh --force-units --path CHARM {application}"
+        );
+        causes.push(cause(what, "operator", None, help));
     }
     wait(due, causes)
 }
