@@ -6,7 +6,7 @@ mod common;
 use api::operator::{LogLine, LogPage};
 use clap::Parser;
 use cli::arguments::{Arguments, Verb};
-use cli::commands::{add_unit, config, debug_log, deploy, remove_unit, run, why};
+use cli::commands::{add_unit, config, debug_log, deploy, model_config, remove_unit, run, why};
 use cli::failure::Failure;
 use cli::last_write::LastWrites;
 use cli::output::Output;
@@ -30,6 +30,7 @@ async fn does(words: &[&str], at: &Session<Fake>) -> Result<(), Failure> {
         Verb::Deploy(args) => deploy::run(&args, at).await,
         Verb::AddUnit(args) => add_unit::run(&args, at).await,
         Verb::Config(args) => config::run(&args, at).await,
+        Verb::ModelConfig(args) => model_config::run(&args, at).await,
         Verb::DebugLog(args) => debug_log::run(&args, at).await,
         Verb::Why(args) => why::run(&args, at).await,
         Verb::RemoveUnit(args) => remove_unit::run(&args, at).await,
@@ -241,6 +242,18 @@ async fn a_single_key_is_its_bare_value_and_an_unknown_one_an_error() {
     does(&["config", "ledger", "title"], &at).await.expect("known");
     assert_eq!(at.output.said().0, "8080\nyes\n");
     assert_eq!(does(&["config", "ledger", "nothing"], &at).await.expect_err("unknown").code, 1);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn keys_of_a_model_are_shown_one_at_a_time_and_never_beside_a_change() {
+    let at = session(Fake::default());
+    for words in
+        [&["juju-http-proxy", "http-proxy"][..], &["http-proxy", "no-proxy=a"], &["a", "--reset", "b"]]
+    {
+        let all: Vec<&str> = ["model-config"].into_iter().chain(words.iter().copied()).collect();
+        assert_eq!(does(&all, &at).await.expect_err("not at once").code, 2, "{words:?}");
+    }
+    assert_eq!(at.api.asked(), [""; 0]);
 }
 
 #[tokio::test(flavor = "current_thread")]

@@ -21,6 +21,12 @@ pub struct ModelConfig {
 
 pub async fn run<A: OperatorApi>(args: &ModelConfig, at: &Session<A>) -> Result<(), Failure> {
     let (set, keys): (Vec<&String>, Vec<&String>) = args.words.iter().partition(|word| word.contains('='));
+    match &keys[..] {
+        [] => {}
+        [_] if keys.len() == args.words.len() && args.reset.is_empty() => {}
+        [key] => return Err(Failure::usage(format!("cannot show {key:?} and change settings at once"))),
+        _ => return Err(Failure::usage("can only show a single key, or all of them")),
+    }
     let change = ConfigChange { set: settings::pairs(set)?, reset: settings::reset_words(&args.reset) };
     if change != ConfigChange::default() {
         let changed = at.api.configure_model(&at.model, change).await?;
