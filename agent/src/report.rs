@@ -73,3 +73,31 @@ pub async fn why(dir: &Path) -> Result<String> {
         Act::Stop => format!("{name}: is finished\n"),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::Journal;
+    use crate::ports::Memory;
+    use state::names::{UnitName, Uuid};
+    use state::unit::local::{Event, Run};
+    use state::unit::operation::{Hook, Operation};
+    use std::sync::Arc;
+
+    #[tokio::test]
+    async fn a_hook_that_was_begun_runs_as_long_as_its_agent_lives() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let folder = Folder::new(dir.path().to_path_buf());
+        let mut local = Local::new(Uuid(7), UnitName::new("web", 0));
+        let journal = Journal::begin(folder.clone(), 0, &local, true).await.expect("it is written");
+        let (operation, cause) = (Operation::Hook(Hook::Install), "the charm is deployed".to_owned());
+        let run = Run { number: 1, operation, attempt: 1, cause, position: None, leads: None, episode: None };
+        local.apply(&Event::Began(run.clone()));
+        journal.append(&[Event::Began(run)], &Arc::new(local)).await.expect("it is appended");
+        let runs = "web/0: runs hook install (run 1): the charm is deployed\n";
+
+        assert_ne!(why(dir.path()).await.expect("readable"), runs, "no agent is there");
+        Process::this().write(&folder.file(AGENT_PID)).expect("written");
+        assert_eq!(why(dir.path()).await.expect("readable"), runs);
+    }
+}
