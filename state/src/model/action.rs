@@ -123,6 +123,9 @@ fn take_lines(doc: &mut ActionDoc, said: &[Said]) {
 /// the process decides the words when the charm has none.
 pub(super) fn finish(draft: &mut Draft, model: Model, unit: Uuid, id: u64, record: &Record) {
     let Some(mut doc) = unfinished(draft, model, unit, id) else {
+        // 1. `run` makes action 1, the unit does it. 2. The store is restored from before it. 3. The record comes,
+        // in order. 4. `run` would make another action 1, which the unit remembers having done.
+        sequence::at_least(draft, model, "action", id);
         return;
     };
     let ActionWrites { results, failed } = &record.writes.action;

@@ -128,6 +128,17 @@ fn an_action_whose_writes_are_refused_has_failed_and_is_over() {
     assert_eq!((agent.local.episode(), agent.local.last_action), (None, Some(id)), "the unit goes on");
 }
 
+/// 1. `run` makes action 5, the unit does it. 2. The store is restored from before it. 3. The record comes in order.
+#[test]
+fn an_action_of_a_forgotten_number_is_never_given_that_number_again() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut agent = Agent::attach(&mut world, "web/0");
+    agent.start(&mut world);
+    agent.done(&mut world, Operation::Action { id: 5, name: "backup".into() });
+    assert_eq!(enqueue(&mut world, agent.unit, "backup", json!({})), Ok(6));
+}
+
 #[test]
 fn the_log_of_an_action_is_bounded_in_bytes() {
     let mut world = World::new();
