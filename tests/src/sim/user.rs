@@ -15,7 +15,7 @@ use std::future::Future;
 /// Names that applications get.
 const APPLICATIONS: [&str; 4] = ["db", "web", "cache", "mon"];
 /// People who have seen fewer hooks than a standard schedule has go on, for so many times as many acts.
-const PATIENCE: u64 = 3;
+const PATIENCE: u64 = 6;
 /// Hooks of a standard schedule.
 pub const HOOKS_LEAST: u64 = 40;
 
