@@ -70,6 +70,10 @@ pub enum Verb {
     RemoveUnit(remove_unit::RemoveUnit),
     /// Remove a relation
     RemoveRelation(remove_relation::RemoveRelation),
+    /// Suspend relations: their units leave them until they are resumed
+    SuspendRelation(suspend_relation::SuspendRelation),
+    /// Resume relations that were suspended
+    ResumeRelation(suspend_relation::ResumeRelation),
     /// Remove applications with all their units
     RemoveApplication(remove_application::RemoveApplication),
     /// Tell what a unit, application or relation waits for, and who owes it
@@ -105,7 +109,7 @@ pub enum Verb {
 }
 
 /// Verbs of Juju that are not offered: answered with one plain sentence (spec/clients.md 3.2).
-pub const NOT_OFFERED: [&str; 78] = [
+pub const NOT_OFFERED: [&str; 77] = [
     "actions",
     "add-cloud",
     "add-credential",
@@ -164,7 +168,6 @@ pub const NOT_OFFERED: [&str; 78] = [
     "remove-ssh-key",
     "remove-storage",
     "resources",
-    "resume-relation",
     "retry-provisioning",
     "revoke",
     "revoke-secret",

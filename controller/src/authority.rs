@@ -60,7 +60,9 @@ pub fn callers(route: Route) -> Callers {
         | Route::Run
         | Route::RemoveUnit
         | Route::RemoveApplication
-        | Route::RemoveRelation => Callers::Users(UserRole::Write),
+        | Route::RemoveRelation
+        | Route::SuspendRelation
+        | Route::ResumeRelation => Callers::Users(UserRole::Write),
         Route::CreateModel | Route::DestroyModel | Route::MachineToken | Route::MachineRemoved => {
             Callers::Users(UserRole::Admin)
         }

@@ -13,7 +13,7 @@ use state::names::{RelationNumber, UnitName, Uuid};
 use state::unit::outcome::executing;
 use state::unit::resolve::{Act, Now, next};
 use state::unit::snapshot::{Position, Snapshot};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Workload statuses, worst first (spec/clients.md 3.4).
 const WORST_FIRST: [&str; 7] =
@@ -149,7 +149,7 @@ fn of_application(
         units.insert(doc.name.clone(), of_member(reader, model, roll, unit, &doc));
     }
     let mut relations = BTreeMap::<String, Vec<Related>>::new();
-    let mut subordinate_to = Vec::new();
+    let mut subordinate_to = BTreeSet::new();
     for (_, relation) in all {
         let Some(own) = relation.side_of(id) else { continue };
         let other = relation.other_side(id);
@@ -158,8 +158,8 @@ fn of_application(
             interface: own.interface.clone(),
             scope: relation.scope,
         });
-        if doc.subordinate && relation.scope == state::charm::Scope::Container {
-            subordinate_to.push(other.application_name.clone());
+        if relation.bond.is_some_and(|bond| bond.subordinate == id) {
+            subordinate_to.insert(other.application_name.clone());
         }
     }
     let set = read(reader, &model.application_status(id)).filter(|set| set.status != "unset");
@@ -173,7 +173,7 @@ fn of_application(
         base: declared.base().cloned().unwrap_or_else(base),
         exposed: false,
         subordinate: doc.subordinate,
-        subordinate_to,
+        subordinate_to: subordinate_to.into_iter().collect(),
         workload_version: version.1,
         status: set.map_or_else(|| worst(units.values(), doc.created_ms), told),
         relations,
@@ -307,10 +307,14 @@ fn of_relation(reader: &dyn Reader, model: Model, id: Uuid, doc: &RelationDoc) -
     let present = read_all::<ScopeDoc>(reader, &model.scopes(id));
     let joined =
         doc.sides.iter().all(|side| present.iter().any(|(_, entry)| entry.application == side.application));
-    let status = match (life, joined) {
-        (Life::Alive, true) => "joined",
-        (Life::Alive, false) => "joining",
-        (Life::Dying | Life::Dead, _) => "broken",
+    let created = |status: &str| info(status, "", Some(doc.created_ms));
+    let status = match (life, read(reader, &model.relation_suspended(id))) {
+        (Life::Dying | Life::Dead, _) => created("broken"),
+        (Life::Alive, Some(suspended)) => {
+            let status = if present.is_empty() { "suspended" } else { "suspending" };
+            info(status, &suspended.message, Some(suspended.since_ms))
+        }
+        (Life::Alive, None) => created(if joined { "joined" } else { "joining" }),
     };
     RelationStatus {
         uuid: id,
@@ -319,7 +323,7 @@ fn of_relation(reader: &dyn Reader, model: Model, id: Uuid, doc: &RelationDoc) -
         interface: doc.sides[0].interface.clone(),
         scope: doc.scope,
         ends,
-        status: info(status, "", Some(doc.created_ms)),
+        status,
     }
 }
 
@@ -366,7 +370,8 @@ fn of_unit_in(
         .map(|(_, bag)| (bag.owner.clone(), bag))
         .collect();
     let data = |owner: &str| bags.get(owner).map(|bag| bag.values.clone()).unwrap_or_default();
-    let present = read_all::<ScopeDoc>(reader, &model.scopes(id));
+    let container = state::model::relation::container(relation.scope, unit, doc);
+    let present = read_all::<ScopeDoc>(reader, &model.scopes_in(id, container));
     let related: BTreeMap<UnitName, MemberInfo> = present
         .iter()
         .filter(|(_, entry)| entry.application == other.application && entry.unit != doc.name)

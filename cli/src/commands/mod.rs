@@ -26,6 +26,7 @@ pub mod show_task;
 pub mod show_unit;
 pub mod status;
 pub mod supervise;
+pub mod suspend_relation;
 pub mod switch;
 pub mod up;
 pub mod version;
@@ -80,6 +81,8 @@ async fn with_controller(
         Verb::Run(args) => run::run(&args, session).await,
         Verb::RemoveUnit(args) => remove_unit::run(&args, session).await,
         Verb::RemoveRelation(args) => remove_relation::run(&args, session).await,
+        Verb::SuspendRelation(args) => suspend_relation::suspend(&args, session).await,
+        Verb::ResumeRelation(args) => suspend_relation::resume(&args, session).await,
         Verb::RemoveApplication(args) => remove_application::run(&args, session).await,
         Verb::Why(args) => why::run(&args, session).await,
         Verb::Models(args) => models::run(&args, session).await,
