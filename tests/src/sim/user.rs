@@ -296,14 +296,15 @@ impl User {
         }
     }
 
-    /// Every unit that rests in an error is removed.
+    /// Every unit that rests in an error is removed, of a subordinate its principal.
     pub async fn remove_failing(&self) {
         let ask = |session: SimSession, model: String| async move { session.status(&model).await };
         let Some(status) = self.ask(ask).await else { return };
         let units = status.applications.into_values().flat_map(|application| application.units);
-        for (unit, _) in
+        for (unit, shown) in
             units.filter(|(_, unit)| unit.agent.current == "error" || unit.workload.current == "error")
         {
+            let unit = shown.principal.unwrap_or(unit);
             self.told(format!("remove-unit {unit}"));
             let ask = |session: SimSession, model: String| {
                 let unit = unit.to_string();
