@@ -335,7 +335,9 @@ pub fn of_unit(reader: &dyn Reader, model: Model, id: Uuid) -> UnitInfo {
         .into_iter()
         .filter_map(|(key, ())| {
             let relation = last_id(&key)?;
-            Some(of_unit_in(reader, model, (id, &doc), relation, &read(reader, &model.relation(relation))?))
+            let held = read(reader, &model.relation(relation))?;
+            let own = state::model::relation::concerns(&held, &doc);
+            own.then(|| of_unit_in(reader, model, (id, &doc), relation, &held))
         })
         .collect();
     relations.sort_by_key(|relation| relation.number);

@@ -411,3 +411,19 @@ fn a_restated_entry_brings_a_subordinate_within_the_bounds() {
         assert_eq!(effective::unit_life(&mut older.reader(), MODEL, unit), Some(Life::Alive));
     }
 }
+
+#[test]
+fn a_subordinate_has_no_part_in_the_relations_of_other_principals() {
+    let mut world = World::new();
+    let (_, _, logging) = qs(&mut world);
+    world.deploy("shop", "shop", 1);
+    let other = world.integrate("shop:logs", "logging").expect("they fit");
+    let mut shop = started(&mut world, "shop/0");
+    shop.enter(&mut world, other);
+    let number = world.number(other);
+    assert!(!shown(&world, logging.unit).relations.contains_key(&number));
+    let mut strange = logging.clone();
+    let refusal = strange.enter(&mut world, other).refusal.expect("it is refused");
+    assert_eq!(refusal, "unit logging/0 has no part in relation logging:logs shop:logs");
+    assert!(shown(&world, world.unit("logging/1")).relations.contains_key(&number));
+}
