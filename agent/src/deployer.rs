@@ -117,8 +117,13 @@ impl Deployer {
         Process::read(&folder.file(AGENT_PID)).filter(Process::is_alive)
     }
 
+    /// The unit's agent has said so, and the controller agreed; or it was being recalled, for a reason that held.
+    pub fn is_finished(&self, folder: &Folder) -> bool {
+        folder.file(FINISHED).exists() || folder.file(RECALLING).exists()
+    }
+
     pub fn may_run(&self, folder: &Folder) -> bool {
-        !folder.file(FINISHED).exists() && !folder.file(RECALLING).exists()
+        !self.is_finished(folder)
     }
 
     pub fn start(&self, folder: &Folder) -> Result<tokio::process::Child> {
