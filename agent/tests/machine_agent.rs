@@ -46,6 +46,12 @@ impl MachineApi for Quiet {
     async fn remove_unit(&self, _: Uuid) -> Result<(), ApiError> {
         unreachable!("nothing is deployed")
     }
+    async fn enrol(&self, _: &str, _: &str) -> Result<(), ApiError> {
+        unreachable!("it has a token")
+    }
+    async fn machine_gone(&self) -> Result<(), ApiError> {
+        unreachable!("it is alive")
+    }
     async fn machine_dead(&self) -> Result<(), ApiError> {
         unreachable!("nothing was shown")
     }

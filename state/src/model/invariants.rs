@@ -183,6 +183,8 @@ impl Check<'_> {
             ("relation-of", "relation"),
             ("unit-life", "unit"),
             ("machine-life", "machine"),
+            ("machine-instance", "machine"),
+            ("machine-trouble", "machine"),
             ("application-life", "application"),
             ("relation-life", "relation"),
         ] {
