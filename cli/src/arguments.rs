@@ -76,6 +76,17 @@ pub enum Verb {
     ResumeRelation(suspend_relation::ResumeRelation),
     /// Remove applications with all their units
     RemoveApplication(remove_application::RemoveApplication),
+    /// Add machines, or let one of your own in
+    AddMachine(add_machine::AddMachine),
+    /// Remove machines
+    RemoveMachine(remove_machine::RemoveMachine),
+    /// Show the machines
+    #[command(visible_alias = "list-machines")]
+    Machines(machines::Machines),
+    /// Show a machine
+    ShowMachine(show_machine::ShowMachine),
+    /// Try again now what a machine's provider failed at
+    RetryProvisioning(retry_provisioning::RetryProvisioning),
     /// Tell what a unit, application or relation waits for, and who owes it
     Why(why::Why),
     /// Show the version
@@ -109,12 +120,11 @@ pub enum Verb {
 }
 
 /// Verbs of Juju that are not offered: answered with one plain sentence (spec/clients.md 3.2).
-pub const NOT_OFFERED: [&str; 77] = [
+pub const NOT_OFFERED: [&str; 72] = [
     "actions",
     "add-cloud",
     "add-credential",
     "add-k8s",
-    "add-machine",
     "add-secret",
     "add-space",
     "add-ssh-key",
@@ -153,7 +163,6 @@ pub const NOT_OFFERED: [&str; 77] = [
     "kill-controller",
     "login",
     "logout",
-    "machines",
     "migrate",
     "model-defaults",
     "offer",
@@ -161,14 +170,12 @@ pub const NOT_OFFERED: [&str; 77] = [
     "regions",
     "register",
     "reload-spaces",
-    "remove-machine",
     "remove-offer",
     "remove-saas",
     "remove-secret",
     "remove-ssh-key",
     "remove-storage",
     "resources",
-    "retry-provisioning",
     "revoke",
     "revoke-secret",
     "scp",
@@ -177,7 +184,6 @@ pub const NOT_OFFERED: [&str; 77] = [
     "set-constraints",
     "show-application",
     "show-controller",
-    "show-machine",
     "show-secret",
     "show-status-log",
     "spaces",

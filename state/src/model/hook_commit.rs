@@ -188,6 +188,13 @@ fn in_order(stored: &ReplicaDoc, record: &Record) -> Result<(), Refusal> {
         let message = format!("record {given} was applied with another content");
         return Err(Refusal::new(Code::Forked, message).hint("two agents have written for this unit"));
     }
+    // 1. A unit's folder is copied, both go on apart while the controller is away. 2. The store is restored. 3. The one
+    // attaches and sends; the other, whose unsent records have the next numbers, attaches.
+    if given == expected && !record.follows(&stored.digest) {
+        let message =
+            format!("record {given} does not follow the record {} that was applied", stored.sequence);
+        return Err(Refusal::new(Code::Forked, message).hint("two agents have written for this unit"));
+    }
     // An agent that restates all it has published follows a store restored from an older copy: what lies between
     // was lost with that store.
     if given > expected && record.operation != Operation::Restate {

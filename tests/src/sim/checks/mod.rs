@@ -80,6 +80,7 @@ pub enum Fact {
         unit: Uuid,
         sequence: u64,
         epoch: u64,
+        restates: bool,
     },
     /// A machine agent takes this unit's folder away; `known`: the store knows it and does not say Dead.
     Recalled {
