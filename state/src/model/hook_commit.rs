@@ -7,7 +7,8 @@
 //! | own bag, scope left, charm state, closed ports | unconditional | dropped with a reason: what it belongs to is gone |
 //! | application's bag | conditional | refused: the unit is not the leader |
 //! | opened ports | conditional | refused: another unit of the machine has them, or no such endpoint |
-//! | scope entered, the subordinate that comes with it | conditional | refused: the unit or the relation is not alive, the relation is suspended, an older subordinate is still there, the machine is full |
+//! | scope entered | conditional | refused: the unit or the relation is not alive, the relation is suspended |
+//! | subordinate that comes with it | conditional | refused: an older one is still there, the machine is full |
 //! | dying | conditional | refused: scopes or subordinates are left |
 //! | statuses, log lines, workload version | said | always stand; ordered by (run, call) |
 //!
