@@ -5,6 +5,7 @@ use crate::clock::kernel_boot;
 use crate::folder::{self, Folder, Lock};
 use crate::ports::{Charms, Ending, Outward};
 use crate::process::Process;
+use crate::reboot;
 use crate::shim;
 use crate::tool_calls::{Calls, Conversation};
 use crate::tool_socket::{Answer, Call, Gate};
@@ -161,7 +162,7 @@ impl RealCharms {
         let mut over = std::pin::pin!(over);
         let mut calls = self.calls.lock().await;
         self.gate.send_replace(Gate::Open);
-        'hook: loop {
+        'hook: while !conversation.ends_boot() {
             tokio::select! {
                 biased;
                 () = &mut over => break,
@@ -365,6 +366,9 @@ impl Charms for RealCharms {
             shim.wait().await.ok();
         })
         .await;
+        if conversation.ends_boot() {
+            tokio::join!(end_leftovers(&at), shim.wait()).1.ok();
+        }
         if read_outcome(&at).is_none() {
             tracing::warn!("the shim of run {} died", run.number);
             end_leftovers(&at).await;
@@ -376,6 +380,12 @@ impl Charms for RealCharms {
         let ending = self.take_over(run, outward).await;
         self.gate.send_replace(Gate::Closed);
         ending
+    }
+
+    async fn reboot(&self, boot: &str) {
+        if let Err(error) = reboot::ask(&self.folder.machine(), boot) {
+            tracing::error!("the machine cannot be told to reboot: {error}");
+        }
     }
 }
 
@@ -434,6 +444,9 @@ impl RealCharms {
             }
         })
         .await;
+        if conversation.ends_boot() {
+            end_leftovers(&at).await;
+        }
         match read_outcome(&at) {
             Some(_) => Some(self.ending(run, conversation)),
             None => {

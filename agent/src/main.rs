@@ -7,6 +7,7 @@ use agent::folder::{self, EXIT_DISK, Folder, Lock};
 use agent::hook_process::{RealCharms, socket_dir};
 use agent::journal::{self, Found, Journal};
 use agent::process::Process;
+use agent::reboot;
 use agent::service::{AGENT_PID, Services, systemd};
 use agent::tool_socket::{self, Gate};
 use agent::uniter::{End, Uniter};
@@ -170,7 +171,7 @@ async fn unit(dir: PathBuf) -> Result<ExitCode> {
         ..Surroundings::default()
     };
     let charms = RealCharms::new(folder.clone(), around, calls, gate);
-    let clock = RealClock::new(&folder.machine().join("boot"));
+    let clock = RealClock::new(&folder.machine().join(reboot::BOOT));
     let view = ViewCache::load(&folder).await;
     let view = view.filter(|view| view.unit.uuid == config.uuid);
     tracing::info!("{}: workflow {}", config.name, local.workflow());
@@ -293,10 +294,12 @@ async fn machine(dir: PathBuf, services: Services) -> Result<ExitCode> {
             systemd::prepare(&dir).await?;
         }
         deployer.sweep();
+        reboot::conclude(&dir, &deployer).await?;
         let machiner = machiner::Machiner::new(config.client()?, deployer.clone());
         let mut asked = signal(SignalKind::terminate())?;
         tokio::select! {
             machiner::End::Dead = machiner.run() => {}
+            never = reboot::carry_out(&dir, &deployer, services) => match never? {},
             _ = asked.recv() => {
                 notices::tell(notices::STOPPING);
                 return Ok(ExitCode::from(EXIT_ASKED));

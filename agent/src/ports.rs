@@ -63,6 +63,8 @@ pub trait Charms {
     /// Takes over a run that an earlier agent began: waits for its process if it lives, else finds its outcome.
     /// None: neither is there (any process of it is dead by then); run it again.
     fn adopt(&self, run: &Run, outward: &impl Outward) -> impl Future<Output = Option<Ending>>;
+    /// Has the machine's agent end this boot; it does so when it can.
+    fn reboot(&self, boot: &str) -> impl Future<Output = ()>;
 }
 
 /// Time and chance.

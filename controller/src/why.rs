@@ -15,7 +15,7 @@ use state::model::refusal::{Blocker, Code, Refusal};
 use state::model::{application, effective, machine, relation};
 use state::names::Uuid;
 use state::unit::outcome;
-use state::unit::resolve::{Act, fetching};
+use state::unit::resolve::{Act, fetching, rebooting};
 use std::collections::BTreeSet;
 
 /// Causes of one answer; of more, people need only know the first.
@@ -161,6 +161,10 @@ impl Asked<'_> {
             Some(Act::Fetch(asked)) => {
                 let waits = fetching(&asked);
                 add(&waits.what, &owner, agent.since_ms, waits.help);
+            }
+            Some(Act::Reboot) => {
+                let waits = rebooting();
+                add(&waits.what, &of_machine, agent.since_ms, waits.help);
             }
             Some(Act::Stop | Act::Adopt(_) | Act::Lock | Act::Settle(_) | Act::Note(_)) | None => {}
         }

@@ -197,6 +197,9 @@ impl Charms for Disk {
         yield_now().await;
         None
     }
+    async fn reboot(&self, _: &str) {
+        unreachable!("no hook here asks for it");
+    }
 }
 
 /// The controller's handlers, with an await before and after each takes effect.
