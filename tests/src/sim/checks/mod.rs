@@ -80,6 +80,7 @@ pub enum Fact {
         unit: Uuid,
         sequence: u64,
         epoch: u64,
+        restates: bool,
     },
     /// A machine agent takes this unit's folder away; `evidence`: the store says Dead, or has its tombstone; `known`:
     /// the unit is there.
