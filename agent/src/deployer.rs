@@ -102,8 +102,13 @@ impl Deployer {
         Ok(folder::put(&folder.file(TOKEN_SET), b"")?)
     }
 
+    /// The unit's agent has said so, and the controller agreed; or it was being recalled, for a reason that held.
+    pub fn is_finished(&self, folder: &Folder) -> bool {
+        folder.file(FINISHED).exists() || folder.file(RECALLING).exists()
+    }
+
     pub fn may_run(&self, folder: &Folder) -> bool {
-        !folder.file(FINISHED).exists() && !folder.file(RECALLING).exists()
+        !self.is_finished(folder)
     }
 
     /// Begins the agent; what is answered is over when the agent is.

@@ -152,9 +152,13 @@ impl<A: MachineApi> Machiner<A> {
         let lived = self.lived.borrow().iter().map(|unit| (*unit, Evidence::Lived)).collect();
         let mut evidence: BTreeMap<Uuid, Evidence> = lived;
         if view.is_some() {
-            for unit in deployed.keys().filter(|unit| !assigned.contains_key(unit)) {
-                let removed = matches!(self.api.fate(*unit).await, Ok(Fate::Tombstone));
-                evidence.insert(*unit, if removed { Evidence::Removed } else { Evidence::None });
+            for (unit, folder) in deployed.iter().filter(|(unit, _)| !assigned.contains_key(unit)) {
+                let found = match self.api.fate(*unit).await {
+                    Ok(Fate::Tombstone) => Evidence::Removed,
+                    Ok(_) if self.deployer.is_finished(folder) => Evidence::Finished,
+                    Ok(_) | Err(_) => Evidence::None,
+                };
+                evidence.insert(*unit, found);
             }
         }
         let mut left = false;

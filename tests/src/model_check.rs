@@ -16,7 +16,7 @@ use state::model::text::Text;
 use state::model::view;
 use state::model::{application, cleanup, hook_commit, leadership, machine, model, relation, session, unit};
 use state::names::{UnitName, Uuid};
-use state::unit::local::{Event, Local};
+use state::unit::local::{Event, Local, Step};
 use state::unit::operation::{Hook, Operation, RelationEvent};
 use state::unit::outcome::{self, Ended, Exit};
 use state::unit::record::Record;
@@ -141,6 +141,11 @@ impl Documents {
             }
         }
     }
+}
+
+/// No charm here is a subordinate's: no record brings a unit.
+fn no_subordinate() -> Uuid {
+    unreachable!("a unit came with a record")
 }
 
 fn charm(name: &str, endpoint: &str, role: Role) -> Charm {
@@ -351,7 +356,7 @@ impl State {
         let local = local.as_mut().expect("it sends");
         let committed = self
             .documents
-            .run(|draft| hook_commit::commit(draft, MODEL, *unit, EPOCH, record))
+            .run(|draft| hook_commit::commit(draft, MODEL, *unit, EPOCH, record, &mut no_subordinate))
             .expect("its own session, in order");
         let sequence = record.sequence;
         local.apply(&Event::Answered { sequence, revision: 1, refusal: committed.refusal, retry: None });
@@ -396,20 +401,43 @@ impl State {
         None
     }
 
-    /// Two states are the same if nothing could tell them apart.
+    /// Two states are the same if nothing that is decided could tell them apart: how often something ran before
+    /// decides nothing, nor does what people are shown, and a replica follows from its unit's own memory.
     fn digest(&self) -> [u8; 32] {
         let mut digest = Sha256::new();
+        let own = MODEL.all("").len() - 1;
         for (key, value) in &self.documents.0 {
+            if key.get(own..).is_some_and(|rest| UNDECIDING.iter().any(|kind| rest.starts_with(kind))) {
+                continue;
+            }
             digest.update(key.as_bytes());
             digest.update([0]);
             digest.update(value.as_bytes());
             digest.update([0]);
         }
-        let rest = (self.agents.iter().map(|(_, local)| local).collect::<Vec<_>>(), self.crash);
-        digest.update(serde_json::to_vec(&rest).expect("plain data"));
-        digest.update(format!("{:?}", self.commands));
+        for (_, local) in &self.agents {
+            digest.update(serde_json::to_vec(&local.as_ref().map(uncounted)).expect("plain data"));
+        }
+        digest.update(format!("{:?} {}", self.commands, self.crash));
         digest.finalize().into()
     }
+}
+
+/// Documents that no transition, view or agent of this model decides by.
+const UNDECIDING: &[&str] =
+    &["replica/", "unit-status/", "agent-status/", "application-status/", "log/", "sequence/"];
+
+/// A memory without its counters of runs and records.
+fn uncounted(local: &Local) -> Local {
+    let mut local = local.clone();
+    (local.sequence, local.run, local.digest) = (0, 0, String::new());
+    if let Step::Started(run) = &mut local.step {
+        run.number = 0;
+    }
+    for record in &mut local.outbox {
+        (record.sequence, record.run) = (0, 0);
+    }
+    local
 }
 
 /// The grammar of a charm's hooks in one relation, as far as a hook about to begin can break it (spec A.11).

@@ -211,6 +211,7 @@ impl<A: UnitApi> Agent<A> {
         let sequence = self.sequence + 1;
         Record {
             sequence,
+            after: String::new(),
             run: sequence,
             operation,
             outcome: Outcome::Ok,

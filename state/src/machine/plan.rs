@@ -9,6 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 pub enum Evidence {
     /// A tombstone of this uuid in a known history.
     Removed,
+    /// The unit's own folder says that it is finished, which the controller had agreed to: a store restored from a
+    /// copy older than the unit knows nothing of it.
+    Finished,
     /// The controller refused its removal: it has lived, and must end properly.
     Lived,
     /// Not found, not authorised, assigned elsewhere: no evidence.
@@ -49,13 +52,13 @@ fn step(
         // no agent is started only to die; a unit that lived and whose folder is gone takes the replica and ends
         (false, Some(Life::Dying | Life::Dead)) => match evidence.get(&unit) {
             Some(Evidence::Lived) => vec![Step::Deploy(unit)],
-            Some(Evidence::Removed | Evidence::None) | None => vec![Step::Remove(unit)],
+            Some(Evidence::Removed | Evidence::Finished | Evidence::None) | None => vec![Step::Remove(unit)],
         },
         (false, None) => vec![],
         (true, Some(Life::Alive | Life::Dying)) => vec![Step::Keep(unit)],
         (true, Some(Life::Dead)) => vec![Step::Recall(unit), Step::Remove(unit)],
         (true, None) => match evidence.get(&unit).unwrap_or(&Evidence::None) {
-            Evidence::Removed => vec![Step::Recall(unit)],
+            Evidence::Removed | Evidence::Finished => vec![Step::Recall(unit)],
             Evidence::Lived | Evidence::None => vec![Step::Keep(unit)],
         },
     }
@@ -103,5 +106,11 @@ mod tests {
     fn absence_is_not_death() {
         assert_eq!(planned(true, None, Evidence::None), [Step::Keep(Uuid(7))]);
         assert_eq!(planned(true, None, Evidence::Removed), [Step::Recall(Uuid(7))]);
+        assert_eq!(planned(true, None, Evidence::Finished), [Step::Recall(Uuid(7))], "its own word");
+        assert_eq!(
+            planned(true, Some(Life::Alive), Evidence::Finished),
+            [Step::Keep(Uuid(7))],
+            "a person decides"
+        );
     }
 }

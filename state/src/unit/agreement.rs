@@ -41,8 +41,8 @@ pub fn agree(local: &Local, session: &Session, at_ms: i64) -> Agreement {
         }
         return Agreement::Agreed(vec![attached]);
     }
-    let same = local.outbox.iter().find(|record| record.sequence == session.sequence);
-    if same.is_some_and(|record| record.digest() != session.digest) {
+    let next = local.outbox.iter().find(|record| record.sequence == session.sequence + 1);
+    if next.is_some_and(|record| !record.follows(session.digest)) {
         return Agreement::Forked { sequence: session.sequence };
     }
     let resend = local.outbox.first().is_some_and(|first| first.sequence <= session.sequence + 1);
@@ -54,4 +54,53 @@ pub fn agree(local: &Local, session: &Session, at_ms: i64) -> Agreement {
     let mut restated = local.record(Operation::Restate, Outcome::Ok, at_ms);
     restated.memory = Some(Box::new(memory));
     Agreement::Agreed(vec![attached, Event::Finished(restated)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::unit::operation::Hook;
+
+    /// A unit that has run so many hooks, the last `unsent` of which nobody has answered.
+    fn after(hooks: u64, unsent: u64) -> Local {
+        let mut local = Local::new(Uuid(1), "web/0".parse().expect("a name"));
+        for sequence in 1..=hooks {
+            let record = local.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok, sequence as i64);
+            local.apply(&Event::Finished(record));
+            if sequence <= hooks - unsent {
+                local.apply(&Event::Answered { sequence, revision: 1, refusal: None, retry: None });
+            }
+        }
+        local
+    }
+
+    fn agreed(local: &Local, sequence: u64, digest: &str) -> Agreement {
+        let replica = after(sequence, 0);
+        let session = Session { history: Uuid(2), epoch: 3, sequence, digest, replica: Some(&replica) };
+        agree(local, &session, 9)
+    }
+
+    #[test]
+    fn what_is_unsent_is_sent_where_it_follows_the_last_record_that_was_applied() {
+        let attached = Event::Attached { history: Uuid(2), epoch: 3, sequence: 4 };
+        assert_eq!(agreed(&after(6, 2), 4, &after(4, 0).digest), Agreement::Agreed(vec![attached]));
+    }
+
+    /// A folder is copied; both go on. The store is restored from an older copy. The copy attaches, says all again and
+    /// goes on, to record 4. The other has records 5 and 6 unsent, and its own record 4 was answered.
+    #[test]
+    fn records_of_two_folders_of_one_unit_never_mix() {
+        assert_eq!(agreed(&after(6, 2), 4, "of the copy's record 4"), Agreement::Forked { sequence: 4 });
+        assert_eq!(agreed(&after(6, 3), 4, "of the copy's record 4"), Agreement::Forked { sequence: 4 });
+    }
+
+    #[test]
+    fn a_disk_that_is_ahead_of_a_restored_store_says_all_again() {
+        let Agreement::Agreed(events) = agreed(&after(6, 1), 3, &after(3, 0).digest) else {
+            panic!("its own")
+        };
+        assert!(
+            matches!(&events[..], [_, Event::Finished(record)] if record.operation == Operation::Restate)
+        );
+    }
 }

@@ -285,6 +285,7 @@ impl Local {
         };
         Record {
             sequence: self.sequence + 1,
+            after: self.digest.clone(),
             run,
             operation,
             outcome,

@@ -61,6 +61,10 @@ pub struct Said {
 pub struct Record {
     /// From 1, without holes, for the life of the unit.
     pub sequence: u64,
+    /// Digest of the record before it, so that the records of two folders of one unit never mix; empty = the first,
+    /// or of an agent that does not say.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub after: String,
     /// The hook run it ends; runs without a process (a scope entered, a hook skipped) have a number too.
     pub run: u64,
     pub operation: Operation,
@@ -90,6 +94,11 @@ impl Record {
     /// SHA-256 of the record's JSON, in hex: two records of one sequence are the same or a fork.
     pub fn digest(&self) -> String {
         hex(&Sha256::digest(serde_json::to_vec(self).expect("records are plain data")))
+    }
+
+    /// It may come after the record of this digest: it names it, or says nothing. A restatement stands alone.
+    pub fn follows(&self, digest: &str) -> bool {
+        self.after.is_empty() || self.after == digest || self.operation == Operation::Restate
     }
 
     /// Holds a write that may be refused, so nothing further begins until it is answered (design 4): leader-only

@@ -191,6 +191,7 @@ impl Fleet {
         folder.charms.lose();
         folder.disk.lose();
         folder.finished = false;
+        folder.at.machine.begin_anew(folder.at.unit);
     }
 
     pub fn corrupt(&mut self, tasks: &mut Tasks, id: Uuid) {
@@ -323,6 +324,9 @@ impl Fleet {
         folder.agent.borrow_mut().take();
         let end = folder.ended.borrow_mut().take().expect("an agent that ended says how");
         self.world.tell(|| format!("{}: its agent ends: {end:?}", folder.at.name));
+        if matches!(end, uniter::End::Finished) && folder.at.folder == folder.at.unit {
+            folder.at.machine.finish(folder.at.unit);
+        }
         match end {
             uniter::End::Finished | uniter::End::Copy(_) | uniter::End::Forked(_) => folder.finished = true,
             uniter::End::Disk(_) | uniter::End::Reattach(_) => {

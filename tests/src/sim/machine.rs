@@ -25,6 +25,8 @@ struct State {
     full_ms: u64,
     /// Folders of unit agents that are here.
     deployed: BTreeMap<Uuid, UnitName>,
+    /// Those of them whose agent has finished, or that are being recalled.
+    finished: BTreeSet<Uuid>,
 }
 
 /// One machine; what is in it outlives its agent.
@@ -42,6 +44,7 @@ impl Machine {
             booted_ms: now_ms,
             full_ms: 0,
             deployed: BTreeMap::new(),
+            finished: BTreeSet::new(),
         };
         Machine { id, state: Arc::new(Mutex::new(state)) }
     }
@@ -77,6 +80,16 @@ impl Machine {
     /// A folder was taken away by hand.
     pub fn forget(&self, unit: Uuid) {
         self.state().deployed.remove(&unit);
+        self.begin_anew(unit);
+    }
+
+    /// Written down in the unit's folder.
+    pub fn finish(&self, unit: Uuid) {
+        self.state().finished.insert(unit);
+    }
+
+    pub fn begin_anew(&self, unit: Uuid) {
+        self.state().finished.remove(&unit);
     }
 
     pub fn deployed(&self) -> BTreeMap<Uuid, UnitName> {
@@ -177,7 +190,12 @@ async fn execute(world: &World, asks: &Asks, machine: &Machine, view: &MachineVi
     let mut evidence = BTreeMap::new();
     for unit in deployed.iter().filter(|unit| !assigned.contains_key(unit)) {
         let gone = asks.fate(*unit).await? == Fate::Tombstone || world.mix().has(Mutant::AbsenceIsDeath);
-        evidence.insert(*unit, if gone { Evidence::Removed } else { Evidence::None });
+        let found = match machine.state().finished.contains(unit) {
+            _ if gone => Evidence::Removed,
+            true => Evidence::Finished,
+            false => Evidence::None,
+        };
+        evidence.insert(*unit, found);
     }
     for step in plan(&assigned, &deployed, &evidence) {
         world.pause().await;
@@ -190,10 +208,11 @@ async fn execute(world: &World, asks: &Asks, machine: &Machine, view: &MachineVi
             Step::Keep(unit) => world.command(Command::Keep(unit)),
             Step::Recall(_) if world.mix().has(Mutant::DeadAreNotRecalled) => {}
             Step::Recall(unit) => {
+                machine.finish(unit);
                 world.command(Command::Recall(unit));
                 world.pause().await;
                 asks.remove(unit).await?;
-                machine.state().deployed.remove(&unit);
+                machine.forget(unit);
             }
             Step::Remove(unit) => asks.remove(unit).await?,
         }

@@ -57,6 +57,9 @@ fn exactly_once() {
     web.commit(&mut world, record.clone());
     web.done(&mut world, Operation::Hook(Hook::UpdateStatus));
     assert_eq!(refused(web.send(&mut world, &record)).0, Code::Forked, "an older sequence");
+    let mut mixed = web.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok);
+    mixed.after = "of the copy's last record".into();
+    assert_eq!(refused(web.send(&mut world, &mixed)).0, Code::Forked, "it follows another record");
     assert_eq!(read(world.reader(), &MODEL.bag(id, web.unit)), Some(bag));
 }
 

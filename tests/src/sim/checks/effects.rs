@@ -7,6 +7,7 @@ use state::model::draft::{Reader, read};
 use state::model::keys::{BagDoc, Model};
 use state::names::{RelationNumber, Uuid};
 use state::unit::local::Local;
+use state::unit::operation::Operation;
 use state::unit::record::{Outcome, Record};
 use std::collections::BTreeMap;
 
@@ -44,6 +45,10 @@ impl Check for Effects {
             return;
         }
         let known = self.by_unit.entry(unit).or_default();
+        if let Operation::EnterScope { relation, .. } = &record.operation {
+            // a restored store gives a number that it has forgotten to another relation: its bag is new
+            known.said.remove(relation);
+        }
         for (relation, writes) in &record.writes.bags {
             if let Some(value) = writes.unit.get(COUNTER) {
                 known.said.insert(*relation, number(value));
