@@ -180,7 +180,8 @@ impl Asked<'_> {
                 let waits = fetching(&asked);
                 add(&waits.what, &owner, agent.since_ms, waits.help);
             }
-            Some(Act::Stop | Act::Adopt(_) | Act::Lock | Act::Settle(_) | Act::Note(_)) | None => {}
+            Some(Act::Stop | Act::Adopt(_) | Act::Lock | Act::Settle(_) | Act::Note(_) | Act::Reboot)
+            | None => {}
         }
         let now = [agent.current, agent.message].into_iter().filter(|text| !text.is_empty());
         let mut now = now.collect::<Vec<_>>().join(": ");

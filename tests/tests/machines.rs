@@ -13,11 +13,16 @@ use tempfile::TempDir;
 use tests::host::Host;
 use tests::scene::text;
 
-/// Each hook writes down that it begins and ends, and waits in between while there is a gate.
+/// Each hook writes down that it begins and ends, and waits in between while there is a gate. Two words make
+/// config-changed reboot the machine: after it, and, once, at once.
 const HOOK: &str = r#"#!/bin/sh
 name=${0##*/}
 echo "begin $name" >> /var/log/hooks
 while [ -e /var/gate ]; do sleep 0.05; done
+case "$name $(config-get word)" in
+"config-changed after") juju-reboot ;;
+"config-changed now") [ -e /var/now ] || { touch /var/now; juju-reboot --now; } ;;
+esac
 echo "end $name" >> /var/log/hooks
 status-set active "$(config-get word)"
 "#;
@@ -160,6 +165,7 @@ fn a_principal_lives_through_every_death_on_a_real_machine_and_leaves_nothing() 
     a_hook_survives_its_agent(&host, &machine);
     units_survive_their_machine_agent(&host, &machine);
     start_runs_once_a_boot(&host, &machine);
+    a_hook_reboots_the_machine(&host, &machine);
     the_machine_survives_the_supervisor(&host, &machine);
     if let Some(minutes) = std::env::var("PINTLE_KILL_MINUTES").ok().and_then(|text| text.parse::<u64>().ok())
     {
@@ -217,6 +223,24 @@ fn start_runs_once_a_boot(host: &Host, machine: &Machine) {
         host.ok(&["config", "slow", &format!("word={word}")]);
         until_word(host, &word);
         assert_eq!(machine.count("begin start"), boot, "{:?}", machine.told());
+    }
+}
+
+/// Scenarios 60 and 61.
+fn a_hook_reboots_the_machine(host: &Host, machine: &Machine) {
+    let hook = |name: &str| [format!("begin {name}"), format!("end {name}")];
+    let interrupted = ["begin config-changed".to_owned()];
+    let wanted = [
+        ("after", [&hook("config-changed")[..], &hook("start")].concat()),
+        ("now", [&interrupted[..], &hook("config-changed"), &hook("start")].concat()),
+    ];
+    for (word, hooks) in wanted {
+        let (old, before) = (machine.leader(), machine.told().len());
+        host.ok(&["config", "slow", &format!("word={word}")]);
+        host.until("the machine boots again", |_| machine.leader().filter(|new| Some(*new) != old));
+        host.until("start ran", |_| (machine.told().last()? == "end start").then_some(()));
+        until_word(host, word);
+        assert_eq!(machine.told()[before..], hooks, "{word}");
     }
 }
 
