@@ -154,7 +154,7 @@ impl RealCharms {
     /// Answers tools until `over` is: the process ended.
     async fn converse(
         &self,
-        (at, conversation): (&Path, &mut Conversation<'_>),
+        conversation: &mut Conversation<'_>,
         outward: &impl Outward,
         over: impl Future<Output = ()>,
     ) {
@@ -162,12 +162,6 @@ impl RealCharms {
         let mut calls = self.calls.lock().await;
         self.gate.send_replace(Gate::Open);
         'hook: loop {
-            if conversation.reboots_now() {
-                // what is asked for stands before the hook ends: it runs again, after the reboot
-                Charms::reboot(self);
-                end_leftovers(at).await;
-                break;
-            }
             tokio::select! {
                 biased;
                 () = &mut over => break,
@@ -311,16 +305,6 @@ impl Charms for RealCharms {
         }
     }
 
-    fn is_rebooting(&self) -> bool {
-        crate::reboot::is_asked(&self.folder.machine())
-    }
-
-    fn reboot(&self) {
-        if let Err(error) = crate::reboot::ask(&self.folder.machine()) {
-            tracing::error!("the machine cannot be asked to reboot: {error:#}");
-        }
-    }
-
     fn declared(&self) -> Option<Arc<Charm>> {
         // a charm that somebody deleted is fetched again
         self.declared.borrow().clone().filter(|_| self.folder.charm().is_dir())
@@ -382,7 +366,7 @@ impl Charms for RealCharms {
         let digest = charms::digest::sha256(context.id.as_bytes());
         let (said, leads) = (|said: &Said| outward.said(said), || outward.leads());
         let mut conversation = Conversation::new(context, digest, Calls::open(&at), &said, &leads);
-        self.converse((&at, &mut conversation), outward, async {
+        self.converse(&mut conversation, outward, async {
             // how the shim ended says nothing: its record does
             shim.wait().await.ok();
         })
@@ -450,7 +434,7 @@ impl RealCharms {
             return None;
         }
         let shim = Process::read(&at.join(shim::SHIM_PID));
-        self.converse((&at, &mut conversation), outward, async {
+        self.converse(&mut conversation, outward, async {
             while read_outcome(&at).is_none() && shim.is_some_and(|shim| shim.is_alive()) {
                 tokio::time::sleep(ADOPTED_LOOK).await;
             }

@@ -17,7 +17,6 @@ pub mod notices;
 pub mod outage;
 pub mod ports;
 pub mod process;
-pub mod reboot;
 pub mod report;
 pub mod retirement;
 pub mod service;

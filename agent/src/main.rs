@@ -11,7 +11,7 @@ use agent::service::{AGENT_PID, Services, systemd};
 use agent::tool_socket::{self, Gate};
 use agent::uniter::{End, Uniter};
 use agent::view_cache::ViewCache;
-use agent::{enrolment, machiner, notices, reboot, report, retirement, shim};
+use agent::{enrolment, machiner, notices, report, retirement, shim};
 use anyhow::{Context, Result, anyhow, bail};
 use nix::sys::stat::{Mode, umask};
 use notify::Watcher;
@@ -178,7 +178,7 @@ async fn unit(dir: PathBuf) -> Result<ExitCode> {
         ..Surroundings::default()
     };
     let charms = RealCharms::new(folder.clone(), around, calls, gate);
-    let clock = RealClock::new(&folder.machine().join(reboot::BOOT));
+    let clock = RealClock::new(&folder.machine().join("boot"));
     let view = ViewCache::load(&folder).await;
     let view = view.filter(|view| view.unit.uuid == config.uuid);
     tracing::info!("{}: workflow {}", config.name, local.workflow());
@@ -318,26 +318,15 @@ async fn machine(dir: PathBuf, services: Services) -> Result<ExitCode> {
             systemd::prepare(&dir).await?;
         }
         deployer.sweep();
+        let machiner = machiner::Machiner::new(config.client()?, deployer.clone());
         let mut asked = signal(SignalKind::terminate())?;
-        loop {
-            let machiner = machiner::Machiner::new(config.client()?, deployer.clone());
-            tokio::select! {
-                machiner::End::Dead = machiner.run() => break,
-                () = reboot::asked(&dir) => {}
-                _ = asked.recv() => {
-                    notices::tell(notices::STOPPING);
-                    return Ok(ExitCode::from(EXIT_ASKED));
-                }
-                never = notices::keep_alive() => match never {},
+        tokio::select! {
+            machiner::End::Dead = machiner.run() => {}
+            _ = asked.recv() => {
+                notices::tell(notices::STOPPING);
+                return Ok(ExitCode::from(EXIT_ASKED));
             }
-            tokio::select! {
-                rebooted = reboot::perform(&dir, &deployer, services) => rebooted?,
-                _ = asked.recv() => {
-                    notices::tell(notices::STOPPING);
-                    return Ok(ExitCode::from(EXIT_ASKED));
-                }
-                never = notices::keep_alive() => match never {},
-            }
+            never = notices::keep_alive() => match never {},
         }
         retirement::note_dead(&dir)?;
     }

@@ -52,10 +52,6 @@ pub trait Charms {
     /// it.
     type Lock;
     fn lock(&self, parallel: bool) -> impl Future<Output = Self::Lock>;
-    /// The machine has been asked to reboot, and has not yet.
-    fn is_rebooting(&self) -> bool;
-    /// Asks the machine to reboot.
-    fn reboot(&self);
     /// What the deployed charm declares; none before the first deployment.
     fn declared(&self) -> Option<Arc<Charm>>;
     /// Makes this charm the deployed one: verified, complete, or not at all. The error is for people.

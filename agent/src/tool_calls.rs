@@ -171,11 +171,6 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// The hook is to be ended for a reboot.
-    pub fn reboots_now(&self) -> bool {
-        self.context.writes.reboot.as_ref().is_some_and(|reboot| reboot.now)
-    }
-
     /// Everything the hook wrote and said. Nothing can be added any more (invariant I33).
     pub fn close(self) -> (Writes, Vec<Said>) {
         (self.context.writes, self.said)

@@ -166,7 +166,6 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
             leads: facts.leads(self.moment()),
             claimed: facts.claimed,
             idle_ms: since_boot_ms.saturating_sub(facts.last_end_ms),
-            rebooting: self.charms.is_rebooting(),
         }
     }
 
@@ -228,14 +227,6 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
                 Act::Settle(record) => {
                     self.save(vec![Event::Finished(record)]).await?;
                     self.ended();
-                }
-                Act::Reboot => {
-                    self.release(&mut lock);
-                    self.charms.reboot();
-                    if !self.charms.is_rebooting() {
-                        self.pause(&mut delay).await;
-                    }
-                    continue;
                 }
                 Act::Note(event) => self.save(vec![event]).await?,
                 Act::Wait(wait) => {

@@ -268,7 +268,7 @@ pub fn statuses(
         // attached, and nothing finished yet: its charm is on the way
         None => (workload, info("allocating", "", agent.since_ms)),
         Some(Act::Wait(_) | Act::Stop) => (workload, info("idle", "", agent.since_ms)),
-        Some(Act::Adopt(_) | Act::Lock | Act::Fetch(_) | Act::Settle(_) | Act::Note(_) | Act::Reboot) => {
+        Some(Act::Adopt(_) | Act::Lock | Act::Fetch(_) | Act::Settle(_) | Act::Note(_)) => {
             (workload, info("executing", "", agent.since_ms))
         }
     }
@@ -296,7 +296,6 @@ pub fn undone(reader: &dyn Reader, model: Model, id: Uuid) -> Option<Act> {
         leads: leader.map(|grant| grant.generation),
         claimed: true,
         idle_ms: 0,
-        rebooting: false,
     };
     Some(next(&local, Some(&snapshot), &now).act)
 }

@@ -180,8 +180,7 @@ impl Asked<'_> {
                 let waits = fetching(&asked);
                 add(&waits.what, &owner, agent.since_ms, waits.help);
             }
-            Some(Act::Stop | Act::Adopt(_) | Act::Lock | Act::Settle(_) | Act::Note(_) | Act::Reboot)
-            | None => {}
+            Some(Act::Stop | Act::Adopt(_) | Act::Lock | Act::Settle(_) | Act::Note(_)) | None => {}
         }
         let now = [agent.current, agent.message].into_iter().filter(|text| !text.is_empty());
         let mut now = now.collect::<Vec<_>>().join(": ");

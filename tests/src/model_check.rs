@@ -173,7 +173,6 @@ fn now(leads: Option<u64>) -> Now {
         leads,
         claimed: true,
         idle_ms: 0,
-        rebooting: false,
     }
 }
 
@@ -345,7 +344,7 @@ impl State {
                 found.push((format!("agent: {name} notes {event:?}"), with(&noted, self.crash)));
             }
             Act::Wait(_) | Act::Stop => {}
-            act @ (Act::Adopt(_) | Act::Lock | Act::Fetch(_) | Act::Reboot) => {
+            act @ (Act::Adopt(_) | Act::Lock | Act::Fetch(_)) => {
                 unreachable!("nothing is left behind, and the lock is held: {act:?}")
             }
         }

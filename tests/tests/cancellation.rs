@@ -167,14 +167,6 @@ impl Charms for Disk {
     async fn lock(&self, _: bool) {
         yield_now().await;
     }
-    fn is_rebooting(&self) -> bool {
-        false
-    }
-
-    fn reboot(&self) {
-        unreachable!("no hook here asks for one")
-    }
-
     fn declared(&self) -> Option<Arc<Charm>> {
         self.charm.borrow().clone()
     }

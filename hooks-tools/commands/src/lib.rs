@@ -17,7 +17,6 @@ mod help;
 mod is_leader;
 mod json;
 mod juju_log;
-mod juju_reboot;
 mod key_value;
 mod natural_order;
 mod network_get;
@@ -62,7 +61,6 @@ const TOOLS: &[&Tool] = &[
     &goal_state::TOOL,
     &is_leader::TOOL,
     &juju_log::TOOL,
-    &juju_reboot::TOOL,
     &network_get::TOOL,
     &ports::OPEN,
     &opened_ports::TOOL,

@@ -140,9 +140,6 @@ pub struct Local {
     pub config: Option<ConfigSeen>,
     /// The boot in which start last ran.
     pub boot: Option<String>,
-    /// The boot for whose end a hook asked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reboot: Option<String>,
     pub relations: BTreeMap<RelationNumber, RelationLocal>,
     /// The charm's own key/value state, and open ports by endpoint (`*` = all).
     pub charm_state: BTreeMap<String, String>,
@@ -240,7 +237,6 @@ impl Local {
             upgrade_owed: false,
             config: None,
             boot: None,
-            reboot: None,
             relations: BTreeMap::new(),
             charm_state: BTreeMap::new(),
             ports: BTreeMap::new(),
@@ -369,9 +365,6 @@ impl Local {
             }
             self.outbox = vec![record.clone()];
             return;
-        }
-        if let Some(reboot) = &record.writes.reboot {
-            self.reboot = Some(reboot.boot.clone());
         }
         self.note_given_up(record);
         let episode = match std::mem::take(&mut self.step) {

@@ -67,9 +67,6 @@ pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, ended: Ended) -
     // a failed hook publishes nothing but what it said; an action's results are sent whatever its exit
     if record.outcome.advances() {
         record.writes = ended.writes.clone();
-        if let Some(reboot) = &mut record.writes.reboot {
-            reboot.boot = now.boot.clone();
-        }
         refresh_addresses(local, view, &mut record);
     } else {
         record.writes.action = ended.writes.action.clone();
@@ -202,7 +199,6 @@ mod tests {
             leads: None,
             claimed: true,
             idle_ms: 0,
-            rebooting: false,
         };
         let said = |call: u32| {
             let what = Immediate::Log { level: Level::Info, text: call.to_string() };
@@ -248,7 +244,6 @@ mod tests {
             leads: None,
             claimed: true,
             idle_ms: 0,
-            rebooting: false,
         };
         let line = |text: &&str| Said {
             call: 1,

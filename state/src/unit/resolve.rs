@@ -48,8 +48,6 @@ pub struct Now {
     pub claimed: bool,
     /// Since the last hook ended (or the agent started).
     pub idle_ms: u64,
-    /// The machine has been asked to reboot: nothing begins in this boot any more.
-    pub rebooting: bool,
 }
 
 /// What to do and, independently, what to send.
@@ -83,8 +81,6 @@ pub enum Act {
     Settle(Record),
     /// Write this down.
     Note(Event),
-    /// A hook has asked for it: have the machine rebooted, then ask again.
-    Reboot,
     Wait(Wait),
 }
 
@@ -151,13 +147,6 @@ fn act(local: &Local, view: Option<&Snapshot>, now: &Now) -> Act {
         let what = "state-lost: this unit's files were corrupt, and the controller has no copy of them";
         let help = "pintle-agent resolve DIR --fresh runs the unit from its beginning";
         return wait(None, vec![cause(what, "operator", None, help)]);
-    }
-    if now.rebooting {
-        let help = "if it does not go down: look at the log of its machine agent";
-        return wait(None, vec![cause("the machine reboots", "machine", None, help)]);
-    }
-    if !now.boot.is_empty() && local.reboot.as_ref() == Some(&now.boot) {
-        return Act::Reboot;
     }
     match &local.step {
         Step::Unanswered { sequence, .. } => {

@@ -34,17 +34,6 @@ pub struct Writes {
     pub state: BTreeMap<String, Option<String>>,
     #[serde(skip_serializing_if = "ActionWrites::is_empty")]
     pub action: ActionWrites,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reboot: Option<Reboot>,
-}
-
-/// The hook asked for a reboot of its machine (spec A.10).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reboot {
-    /// Without waiting for the hook's end.
-    pub now: bool,
-    /// Of the boot that is to end: in another one it has been done. Empty until the hook has succeeded.
-    pub boot: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -177,7 +177,6 @@ impl World {
             leads: self.lease.filter(|_| process.attached),
             claimed: true,
             idle_ms: self.clock_ms - process.last_end_ms,
-            rebooting: false,
         }
     }
 
@@ -236,7 +235,6 @@ impl World {
                     self.local.apply(&Event::Finished(record));
                     self.ended();
                 }
-                Act::Reboot => unreachable!("no script asks for one"),
                 Act::Note(event) => {
                     self.local.apply(&event);
                     if std::mem::take(&mut self.crash_after_note) {

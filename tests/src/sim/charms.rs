@@ -296,14 +296,6 @@ impl Charms for SimCharms {
         lock
     }
 
-    fn is_rebooting(&self) -> bool {
-        false
-    }
-
-    fn reboot(&self) {
-        unreachable!("no script of the simulator asks for one")
-    }
-
     fn declared(&self) -> Option<Arc<Charm>> {
         self.state().charm.as_ref().map(|(_, charm)| charm.clone())
     }

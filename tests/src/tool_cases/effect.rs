@@ -26,8 +26,6 @@ struct OnCommit {
     charm_state: Option<BTreeMap<String, String>>,
     action_results: Map<String, Value>,
     action_failed: Option<String>,
-    /// After the hook.
-    reboot: bool,
     #[serde(flatten)]
     other: Map<String, Value>,
 }
@@ -106,10 +104,6 @@ impl OnCommit {
         if (&self.action_results, &self.action_failed) != (&action.results, &action.failed) {
             problems.push(difference("action", (&self.action_results, &self.action_failed), action));
         }
-        let reboot = after.writes.reboot.as_ref().is_some_and(|reboot| !reboot.now);
-        if self.reboot != reboot {
-            problems.push(difference("reboot", self.reboot, reboot));
-        }
         problems.extend(self.other.keys().map(|name| format!("  effect {name} is not known here")));
         problems
     }
@@ -118,9 +112,6 @@ impl OnCommit {
 /// The last status and version, every line.
 fn said_as_json(context: &HookContext, said: &[Immediate]) -> Map<String, Value> {
     let mut shown = Map::new();
-    if context.writes.reboot.as_ref().is_some_and(|reboot| reboot.now) {
-        shown.insert("reboot".to_owned(), json!("now"));
-    }
     let (mut lines, mut progress) = (Vec::new(), Vec::new());
     for one in said {
         let status = |status: &str, message: &str| json!({"status": status, "message": message});
