@@ -204,6 +204,11 @@ impl RealCharms {
         Ending { exit, writes, said }
     }
 
+    /// The machine's and the unit's own: whichever a shim of ours may hold, by the model's setting when it began.
+    async fn both_locks(&self) -> (Rc<Lock>, Rc<Lock>) {
+        (self.lock(false).await, self.lock(true).await)
+    }
+
     fn forget_old_runs(&self, number: u64) {
         let entries = fs::read_dir(self.folder.file("hooks")).into_iter().flatten().flatten();
         for entry in entries {
@@ -281,8 +286,9 @@ fn read_outcome(at: &Path) -> Option<Exit> {
 impl Charms for RealCharms {
     type Lock = Rc<Lock>;
 
-    async fn lock(&self) -> Rc<Lock> {
-        let path = self.folder.machine().join("hook.lock");
+    async fn lock(&self, parallel: bool) -> Rc<Lock> {
+        let folder = if parallel { self.folder.root().to_path_buf() } else { self.folder.machine() };
+        let path = folder.join("hook.lock");
         let holder = format!("{} (pid {})", self.folder.tag(), std::process::id());
         let mut pause = LOCK_LOOK_FIRST;
         loop {
@@ -420,7 +426,7 @@ impl RealCharms {
             }
             // the shim may hold the lock and not have said yet that it is there: its tools wait for us
             tokio::select! {
-                taken = self.lock() => lock = Some(taken),
+                taken = self.both_locks() => lock = Some(taken),
                 () = tokio::time::sleep(ADOPTED_LOOK) => {}
             }
         }

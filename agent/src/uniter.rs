@@ -211,7 +211,8 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
                 Act::Stop => return Ok(End::Finished),
                 Act::Adopt(run) => self.adopt(&run).await?,
                 Act::Lock => {
-                    let (taken, changed) = (pin!(self.charms.lock()), pin!(self.doing.notified()));
+                    let parallel = self.facts.borrow().view.as_ref().is_some_and(|view| view.model.parallel);
+                    let (taken, changed) = (pin!(self.charms.lock(parallel)), pin!(self.doing.notified()));
                     lock = tokio::select! { biased; taken = taken => Some(taken), () = changed => None };
                     self.hook_lock.set(lock.is_some());
                     continue;

@@ -164,7 +164,7 @@ impl Memory for Disk {
 
 impl Charms for Disk {
     type Lock = ();
-    async fn lock(&self) {
+    async fn lock(&self, _: bool) {
         yield_now().await;
     }
     fn declared(&self) -> Option<Arc<Charm>> {
