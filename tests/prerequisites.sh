@@ -2,7 +2,8 @@
 # What the tests need beyond the Rust toolchain. Installed if it can be, else named: nothing is skipped.
 set -eu
 missing=
-for tool in cc python3 strace setpriv unshare; do
+# debootstrap, systemd-nspawn and nft make the machines of tests/machines.rs, which needs root besides.
+for tool in cc python3 strace setpriv unshare debootstrap systemd-nspawn nft; do
     command -v "$tool" >/dev/null 2>&1 || missing="$missing $tool"
 done
 if [ -n "$missing" ]; then
@@ -11,6 +12,8 @@ if [ -n "$missing" ]; then
     for tool in $missing; do
         case $tool in
         cc) packages="$packages gcc" ;;
+        systemd-nspawn) packages="$packages systemd-container" ;;
+        nft) packages="$packages nftables" ;;
         setpriv | unshare) packages="$packages util-linux" ;;
         *) packages="$packages $tool" ;;
         esac

@@ -65,7 +65,7 @@ impl Deployer {
         {
             return Ok(known);
         }
-        let token = format!("{:032x}{:032x}", crate::clock::fresh_uuid().0, crate::clock::fresh_uuid().0);
+        let token = fresh_token();
         let config = Config {
             kind: Kind::Unit,
             uuid: unit,
@@ -157,6 +157,11 @@ impl Deployer {
             tracing::warn!("{}: {error}", self.machine.join(REMOVED).display());
         }
     }
+}
+
+/// 256 random bits, as digits of lower case hex.
+pub fn fresh_token() -> String {
+    format!("{:032x}{:032x}", crate::clock::fresh_uuid().0, crate::clock::fresh_uuid().0)
 }
 
 /// Run folders that may still have a process: those with a pid and without an outcome.

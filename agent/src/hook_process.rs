@@ -5,6 +5,7 @@ use crate::clock::kernel_boot;
 use crate::folder::{self, Folder, Lock};
 use crate::ports::{Charms, Ending, Outward};
 use crate::process::Process;
+use crate::reboot;
 use crate::shim;
 use crate::tool_calls::{Calls, Conversation};
 use crate::tool_socket::{Answer, Call, Gate};
@@ -161,7 +162,7 @@ impl RealCharms {
         let mut over = std::pin::pin!(over);
         let mut calls = self.calls.lock().await;
         self.gate.send_replace(Gate::Open);
-        'hook: loop {
+        'hook: while !conversation.ends_boot() {
             tokio::select! {
                 biased;
                 () = &mut over => break,
@@ -201,6 +202,11 @@ impl RealCharms {
         }
         self.forget_old_runs(run.number);
         Ending { exit, writes, said }
+    }
+
+    /// The machine's and the unit's own: whichever a shim of ours may hold, by the model's setting when it began.
+    async fn both_locks(&self) -> (Rc<Lock>, Rc<Lock>) {
+        (self.lock(false).await, self.lock(true).await)
     }
 
     fn forget_old_runs(&self, number: u64) {
@@ -280,8 +286,9 @@ fn read_outcome(at: &Path) -> Option<Exit> {
 impl Charms for RealCharms {
     type Lock = Rc<Lock>;
 
-    async fn lock(&self) -> Rc<Lock> {
-        let path = self.folder.machine().join("hook.lock");
+    async fn lock(&self, parallel: bool) -> Rc<Lock> {
+        let folder = if parallel { self.folder.root().to_path_buf() } else { self.folder.machine() };
+        let path = folder.join("hook.lock");
         let holder = format!("{} (pid {})", self.folder.tag(), std::process::id());
         let mut pause = LOCK_LOOK_FIRST;
         loop {
@@ -365,6 +372,9 @@ impl Charms for RealCharms {
             shim.wait().await.ok();
         })
         .await;
+        if conversation.ends_boot() {
+            tokio::join!(end_leftovers(&at), shim.wait()).1.ok();
+        }
         if read_outcome(&at).is_none() {
             tracing::warn!("the shim of run {} died", run.number);
             end_leftovers(&at).await;
@@ -376,6 +386,12 @@ impl Charms for RealCharms {
         let ending = self.take_over(run, outward).await;
         self.gate.send_replace(Gate::Closed);
         ending
+    }
+
+    async fn reboot(&self, boot: &str) {
+        if let Err(error) = reboot::ask(&self.folder.machine(), boot) {
+            tracing::error!("the machine cannot be told to reboot: {error}");
+        }
     }
 }
 
@@ -410,7 +426,7 @@ impl RealCharms {
             }
             // the shim may hold the lock and not have said yet that it is there: its tools wait for us
             tokio::select! {
-                taken = self.lock() => lock = Some(taken),
+                taken = self.both_locks() => lock = Some(taken),
                 () = tokio::time::sleep(ADOPTED_LOOK) => {}
             }
         }
@@ -434,6 +450,9 @@ impl RealCharms {
             }
         })
         .await;
+        if conversation.ends_boot() {
+            end_leftovers(&at).await;
+        }
         match read_outcome(&at) {
             Some(_) => Some(self.ending(run, conversation)),
             None => {

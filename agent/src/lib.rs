@@ -3,11 +3,12 @@
 //!
 //! Reading order: `ports` (all the loops ask of the world), `uniter` (the unit loop), `machiner` (the machine loop);
 //! then the world: `journal`, `view_cache`, `folder` (local files), `hook_process`, `shim`, `tool_socket` (hooks), `clock`,
-//! `deployer`, `service` (who keeps agents running), `notices`, `retirement` (the end of a machine), `report` (for people).
+//! `deployer`, `service` (who keeps agents running), `notices`, `enrolment` and `retirement` (begin and end of a machine), `report` (for people).
 
 pub mod clock;
 pub mod config;
 pub mod deployer;
+pub mod enrolment;
 pub mod folder;
 pub mod hook_process;
 pub mod journal;
@@ -16,6 +17,7 @@ pub mod notices;
 pub mod outage;
 pub mod ports;
 pub mod process;
+pub mod reboot;
 pub mod report;
 pub mod retirement;
 pub mod service;

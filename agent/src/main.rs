@@ -7,11 +7,12 @@ use agent::folder::{self, EXIT_DISK, Folder, Lock};
 use agent::hook_process::{RealCharms, socket_dir};
 use agent::journal::{self, Found, Journal};
 use agent::process::Process;
+use agent::reboot;
 use agent::service::{AGENT_PID, Services, systemd};
 use agent::tool_socket::{self, Gate};
 use agent::uniter::{End, Uniter};
 use agent::view_cache::ViewCache;
-use agent::{machiner, notices, report, retirement, shim};
+use agent::{enrolment, machiner, notices, report, retirement, shim};
 use anyhow::{Context, Result, anyhow, bail};
 use nix::sys::stat::{Mode, umask};
 use notify::Watcher;
@@ -29,10 +30,14 @@ const USAGE: &str = "usage: pintle-agent unit --dir DIR      the agent of one un
                                         the agent of one machine; its units' agents are services of systemd
        pintle-agent install --data DIR [--root ROOT --program PROGRAM]
                                         makes the machine's agent a service of systemd, here or in a system below ROOT
+       pintle-agent enrol CONTROLLER SERVER-NAME MODEL MACHINE NAME
+                                        makes this host a machine: pintle add-machine manual tells the whole command
        pintle-agent show DIR            what a unit remembers
        pintle-agent why DIR             what a unit waits for
        pintle-agent resolve DIR --fresh runs a unit whose state was lost from its beginning";
 
+/// The folder of a machine that a person brought.
+const DATA: &str = "/var/lib/pintle";
 /// Ended by a signal; the machine agent starts it again unless it is told otherwise.
 const EXIT_ASKED: u8 = 15;
 /// Another agent holds the folder, or serves the unit.
@@ -50,6 +55,10 @@ fn main() -> ExitCode {
         ["unit", "--dir", dir] => run_async(unit(PathBuf::from(dir))),
         ["machine", "--data", dir] => run_async(machine(PathBuf::from(dir), Services::Children)),
         ["machine", "--data", dir, "--systemd"] => run_async(machine(PathBuf::from(dir), Services::Systemd)),
+        ["enrol", controller, server_name, model, machine, name] => {
+            let said = [controller, server_name, model, machine, name].map(|word| (*word).to_owned());
+            run_async(enrol(said))
+        }
         ["install", "--data", dir] => run_async(install(PathBuf::from(dir))),
         ["install", "--data", dir, "--root", root, "--program", program] => {
             systemd::install(Path::new(root), Path::new(program), Path::new(dir)).map(|()| ExitCode::SUCCESS)
@@ -170,7 +179,7 @@ async fn unit(dir: PathBuf) -> Result<ExitCode> {
         ..Surroundings::default()
     };
     let charms = RealCharms::new(folder.clone(), around, calls, gate);
-    let clock = RealClock::new(&folder.machine().join("boot"));
+    let clock = RealClock::new(&folder.machine().join(reboot::BOOT));
     let view = ViewCache::load(&folder).await;
     let view = view.filter(|view| view.unit.uuid == config.uuid);
     tracing::info!("{}: workflow {}", config.name, local.workflow());
@@ -273,6 +282,23 @@ async fn install(data: PathBuf) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// A machine of a person's own, from now on: as a service where systemd runs.
+async fn enrol([controller, server_name, model, machine, name]: [String; 5]) -> Result<ExitCode> {
+    let mut read = String::new();
+    std::io::Read::read_to_string(&mut std::io::stdin(), &mut read)?;
+    let data = Path::new(DATA);
+    let invitation = enrolment::Invitation { controller, server_name, model, machine, name, read };
+    enrolment::enrol(data, invitation).await?;
+    println!("this host is a machine now; its folder is {DATA}");
+    if systemd::is_here() {
+        return install(data.to_path_buf()).await;
+    }
+    println!(
+        "systemd does not run here, or this is not root: keep this running: pintle-agent machine --data {DATA}"
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
 async fn machine(dir: PathBuf, services: Services) -> Result<ExitCode> {
     let dir = dir.canonicalize().with_context(|| format!("cannot enter {}", dir.display()))?;
     let holder = format!("pid {}", std::process::id());
@@ -293,10 +319,12 @@ async fn machine(dir: PathBuf, services: Services) -> Result<ExitCode> {
             systemd::prepare(&dir).await?;
         }
         deployer.sweep();
+        reboot::conclude(&dir, &deployer).await?;
         let machiner = machiner::Machiner::new(config.client()?, deployer.clone());
         let mut asked = signal(SignalKind::terminate())?;
         tokio::select! {
             machiner::End::Dead = machiner.run() => {}
+            never = reboot::carry_out(&dir, &deployer, services) => match never? {},
             _ = asked.recv() => {
                 notices::tell(notices::STOPPING);
                 return Ok(ExitCode::from(EXIT_ASKED));
@@ -306,7 +334,11 @@ async fn machine(dir: PathBuf, services: Services) -> Result<ExitCode> {
         retirement::note_dead(&dir)?;
     }
     tracing::info!("this machine is dead: its agent ends for good");
-    retirement::retire(&dir, &deployer, services).await?;
+    let client = config.client()?;
+    tokio::select! {
+        retired = retirement::retire(&dir, &deployer, services, &client) => retired?,
+        never = notices::keep_alive() => match never {},
+    }
     Ok(ExitCode::SUCCESS)
 }
 

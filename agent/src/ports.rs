@@ -48,10 +48,10 @@ pub trait Outward {
 
 /// The charm's folder and its processes.
 pub trait Charms {
-    /// Held around a run, one at a time per machine. Dropping it releases it, unless a hook's process still holds
+    /// Held around a run, one at a time per machine, or, if `parallel`, per unit. Dropping it releases it, unless a hook's process still holds
     /// it.
     type Lock;
-    fn lock(&self) -> impl Future<Output = Self::Lock>;
+    fn lock(&self, parallel: bool) -> impl Future<Output = Self::Lock>;
     /// What the deployed charm declares; none before the first deployment.
     fn declared(&self) -> Option<Arc<Charm>>;
     /// Makes this charm the deployed one: verified, complete, or not at all. The error is for people.
@@ -63,6 +63,8 @@ pub trait Charms {
     /// Takes over a run that an earlier agent began: waits for its process if it lives, else finds its outcome.
     /// None: neither is there (any process of it is dead by then); run it again.
     fn adopt(&self, run: &Run, outward: &impl Outward) -> impl Future<Output = Option<Ending>>;
+    /// Has the machine's agent end this boot; it does so when it can.
+    fn reboot(&self, boot: &str) -> impl Future<Output = ()>;
 }
 
 /// Time and chance.

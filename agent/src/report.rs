@@ -70,6 +70,7 @@ pub async fn why(dir: &Path) -> Result<String> {
         Act::Note(event) => format!("{name}: next is to note {event:?}\n"),
         Act::Lock => format!("{name}: next is a hook, once the machine's hook lock is free\n"),
         Act::Fetch(asked) => format!("{name}: next is a hook: {}\n", resolve::fetching(&asked).what),
+        Act::Reboot => format!("{name}: {}\n", resolve::rebooting().what),
         Act::Stop => format!("{name}: is finished\n"),
     })
 }

@@ -2,7 +2,8 @@
 //!
 //! 1. The folder gets the file `dead`. From here on the agent does nothing else, however often it is started.
 //! 2. Unit agents are ended, should any be left, and their folders removed.
-//! 3. A service: what is mounted in the folder is unmounted, the folder emptied but for `dead` and `agent.yaml`, the
+//! 3. The controller is told that nothing is left; of a machine that a person brought the record goes with that.
+//! 4. A service: what is mounted in the folder is unmounted, the folder emptied but for `dead` and `agent.yaml`, the
 //!    unit files removed, and the folder last.
 //!
 //! A crash between any two of these is followed by another start, which goes on from the file.
@@ -11,10 +12,14 @@ use crate::deployer::Deployer;
 use crate::folder;
 use crate::service::{Services, systemd};
 use anyhow::{Context, Result};
+use api::error::ErrorCode;
+use api::machine::MachineApi;
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 const DEAD: &str = "dead";
+const RETRY_PAUSE: Duration = Duration::from_secs(5);
 
 /// The machine of this folder is Dead: nothing is to be run for it.
 pub fn is_dead(data: &Path) -> bool {
@@ -27,13 +32,26 @@ pub fn note_dead(data: &Path) -> Result<()> {
         .with_context(|| data.display().to_string())
 }
 
-/// Steps 2 and 3. A child process leaves its folder to the provider that made it.
-pub async fn retire(data: &Path, deployer: &Deployer, services: Services) -> Result<()> {
+/// Steps 2 to 4. A child process leaves its folder to the provider that made it.
+pub async fn retire(
+    data: &Path,
+    deployer: &Deployer,
+    services: Services,
+    api: &impl MachineApi,
+) -> Result<()> {
     for folder in deployer.deployed().values() {
         deployer.stop(folder).await?;
         deployer.forget(folder)?;
     }
     deployer.sweep();
+    while let Err(error) = api.machine_gone().await {
+        // its record, and its token with it, went before
+        if matches!(error.code, ErrorCode::Unauthorised | ErrorCode::NotFound) {
+            break;
+        }
+        tracing::warn!("{}", error.message);
+        tokio::time::sleep(RETRY_PAUSE).await;
+    }
     if services == Services::Systemd {
         empty(data)?;
         systemd::uninstall().await?;

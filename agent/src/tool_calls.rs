@@ -6,7 +6,7 @@ use commands::{Inputs, Need, Outcome, Reply};
 use hook_client::Request;
 use serde::{Deserialize, Serialize};
 use state::settings::Bag;
-use state::unit::hook::{HookContext, Immediate, Level, Writes};
+use state::unit::hook::{HookContext, Immediate, Level, Reboot, Writes};
 use state::unit::record::Said;
 use state::unit::snapshot::BagAsked;
 use std::collections::BTreeMap;
@@ -169,6 +169,11 @@ impl<'a> Conversation<'a> {
             leads,
             unfetched: None,
         }
+    }
+
+    /// The hook asked for a reboot at once: it is ended, wherever it is.
+    pub fn ends_boot(&self) -> bool {
+        self.context.writes.reboot == Some(Reboot::Now)
     }
 
     /// Everything the hook wrote and said. Nothing can be added any more (invariant I33).

@@ -30,6 +30,9 @@ use tokio::sync::{Mutex, Notify};
 const LINK_RETRY_FIRST_MS: u64 = 200;
 const LINK_RETRY_MAX_MS: u64 = 5_000;
 
+/// A machine that was told to reboot and has not is told again.
+const REBOOT_ASKED_EVERY_MS: u64 = 30_000;
+
 /// Why the agent ends.
 #[derive(Debug)]
 pub enum End {
@@ -208,7 +211,8 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
                 Act::Stop => return Ok(End::Finished),
                 Act::Adopt(run) => self.adopt(&run).await?,
                 Act::Lock => {
-                    let (taken, changed) = (pin!(self.charms.lock()), pin!(self.doing.notified()));
+                    let parallel = self.facts.borrow().view.as_ref().is_some_and(|view| view.model.parallel);
+                    let (taken, changed) = (pin!(self.charms.lock(parallel)), pin!(self.doing.notified()));
                     lock = tokio::select! { biased; taken = taken => Some(taken), () = changed => None };
                     self.hook_lock.set(lock.is_some());
                     continue;
@@ -228,6 +232,13 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
                     self.ended();
                 }
                 Act::Note(event) => self.save(vec![event]).await?,
+                Act::Reboot => {
+                    self.release(&mut lock);
+                    self.charms.reboot(&now.boot).await;
+                    *self.explained.borrow_mut() = vec![resolve::rebooting()];
+                    self.until_changed(Some(now.since_boot_ms + REBOOT_ASKED_EVERY_MS)).await;
+                    continue;
+                }
                 Act::Wait(wait) => {
                     self.release(&mut lock);
                     *self.explained.borrow_mut() = wait.causes;
@@ -332,8 +343,7 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
             }
             let (facts, writes) = (self.facts.borrow(), &ending.writes);
             let ended = Ended { run, exit: ending.exit, writes, said: ending.said, unsaid: &facts.unsaid };
-            let record = outcome::record(local, facts.view.as_deref(), &now, ended);
-            record.map(Event::Finished).into_iter().collect()
+            outcome::events(local, facts.view.as_deref(), &now, ended)
         })
         .await?;
         // a run without an outcome was interrupted: `next` sees it begun and gone, and begins it again

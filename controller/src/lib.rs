@@ -6,6 +6,7 @@
 
 pub mod authority;
 pub mod dispatch;
+pub mod hook_lock;
 pub mod host;
 pub mod installation;
 pub mod janitor;

@@ -267,6 +267,7 @@ pub fn statuses(
         Some(Act::Begin(run)) => (workload, info("executing", &executing(&run.operation), agent.since_ms)),
         // attached, and nothing finished yet: its charm is on the way
         None => (workload, info("allocating", "", agent.since_ms)),
+        Some(Act::Reboot) => (workload, info("rebooting", "", agent.since_ms)),
         Some(Act::Wait(_) | Act::Stop) => (workload, info("idle", "", agent.since_ms)),
         Some(Act::Adopt(_) | Act::Lock | Act::Fetch(_) | Act::Settle(_) | Act::Note(_)) => {
             (workload, info("executing", "", agent.since_ms))

@@ -1,6 +1,7 @@
 //! `pintle why`: what an entity waits for. Computed when asked, from the same functions that decide (design 1, 5):
 //! the model's blockers, and the unit agent's `next` asked with what the controller knows of it.
 
+use crate::hook_lock;
 use crate::operator_handlers::find_unit;
 use crate::owed::Owed;
 use crate::presence::Roll;
@@ -15,7 +16,7 @@ use state::model::refusal::{Blocker, Code, Refusal};
 use state::model::{application, effective, machine, relation};
 use state::names::Uuid;
 use state::unit::outcome;
-use state::unit::resolve::{Act, fetching};
+use state::unit::resolve::{Act, fetching, rebooting};
 use std::collections::BTreeSet;
 
 /// Causes of one answer; of more, people need only know the first.
@@ -141,8 +142,15 @@ impl Asked<'_> {
                  output.log; pintle debug-log -i {}",
                 running.run, doc.name
             );
-            add(&format!("end: {}", running.what), "charm", Some(running.since_ms), help);
+            let waiters = hook_lock::waiters(self.reader, self.model, self.roll, doc.machine);
+            let waited_for = match waiters.is_empty() {
+                true => String::new(),
+                false => format!("; its hook lock is waited for by {}", waiters.join(", ")),
+            };
+            let duty = format!("end: {}{waited_for}", running.what);
+            add(&duty, "charm", Some(running.since_ms), help);
         }
+        let holder = hook_lock::holder(self.reader, self.model, self.roll, doc.machine);
         match status::undone(self.reader, self.model, id).filter(|_| executing.is_none()) {
             Some(Act::Wait(wait)) => {
                 for waits in wait.causes.into_iter().filter(|cause| cause.owner != "nobody") {
@@ -150,6 +158,16 @@ impl Asked<'_> {
                     let since_ms = ago.map(|ago| self.now_ms - ago).or(agent.since_ms);
                     add(&waits.what, &waits.owner, since_ms, waits.help);
                 }
+            }
+            Some(Act::Begin(run)) if run.operation.runs_charm() && holder.is_some() => {
+                let (other, running) = holder.expect("it was just looked at");
+                let what = outcome::executing(&run.operation);
+                let duty = format!("{what}: the machine's hook lock is held by {other}, {}", running.what);
+                let help = format!(
+                    "one hook runs at a time on a machine; see pintle why {other}, or let them run side by side: pintle \
+                     model-config parallel=true"
+                );
+                add(&duty, &format!("the agent of unit {other}"), Some(running.since_ms), help);
             }
             Some(Act::Begin(run)) => {
                 let duty = format!("{}: {}", outcome::executing(&run.operation), run.cause);
@@ -161,6 +179,10 @@ impl Asked<'_> {
             Some(Act::Fetch(asked)) => {
                 let waits = fetching(&asked);
                 add(&waits.what, &owner, agent.since_ms, waits.help);
+            }
+            Some(Act::Reboot) => {
+                let waits = rebooting();
+                add(&waits.what, &of_machine, agent.since_ms, waits.help);
             }
             Some(Act::Stop | Act::Adopt(_) | Act::Lock | Act::Settle(_) | Act::Note(_)) | None => {}
         }
@@ -284,7 +306,15 @@ impl Asked<'_> {
             causes.extend(self.machine_agent(id, name));
         }
         let units = read_all::<()>(self.reader, &self.model.units_on(id)).len();
-        Ok(Why { entity: format!("machine {name}"), life, now: format!("{units} units"), causes })
+        let mut now = format!("{units} units");
+        if let Some((unit, running)) = hook_lock::holder(self.reader, self.model, self.roll, id) {
+            now += &format!(", hook lock held by {unit} ({})", running.what);
+            let waiters = hook_lock::waiters(self.reader, self.model, self.roll, id);
+            if !waiters.is_empty() {
+                now += &format!(", waited for by {}", waiters.join(", "));
+            }
+        }
+        Ok(Why { entity: format!("machine {name}"), life, now, causes })
     }
 }
 

@@ -3,7 +3,8 @@
 mod support;
 
 use api::machine::{MachineApi, MachineWatch};
-use api::operator::{Cause, ConfigChange, OperatorApi, Run};
+use api::operator::{AddUnits, Cause, ConfigChange, OperatorApi, Run};
+use api::unit::{Report, UnitApi};
 use controller::presence::{LATE_AFTER_MS, LOST_AFTER_MS};
 use controller::store::map::Map;
 use controller::{Outside, Session, status};
@@ -222,4 +223,43 @@ async fn a_machine_agent_is_late_and_then_lost_by_its_silence_alone_and_who_wait
     assert_eq!(owed_by_agent(&causes(&story, "0").await), lost);
     agent.here().await.expect("it is back");
     assert_eq!(owed_by_agent(&causes(&story, "web/0").await), []);
+}
+
+#[tokio::test]
+async fn who_holds_a_machines_hook_lock_and_who_waits_for_it_is_told_unless_hooks_run_side_by_side() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 1).await;
+    let add = AddUnits { application: "web".to_owned(), units: 1, to: Some("0".to_owned()) };
+    story.admin.add_units("dev", add).await.expect("there is room");
+    let (web, _other) = (settled(&story, "web/0").await, settled(&story, "web/1").await);
+    for unit in ["web/0", "web/1"] {
+        let asked = Run { unit: unit.to_owned(), action: "backup".to_owned(), params: BTreeMap::new() };
+        story.admin.run("dev", asked).await.expect("it is queued");
+    }
+    let machine = async || story.admin.why("dev", "machine/0").await.expect("it is there").now;
+    assert_eq!(machine().await, "2 units");
+    let executing = Some("running action backup".to_owned());
+    let report =
+        Report { epoch: web.epoch, run: web.sequence + 1, said: Vec::new(), executing, executing_for_ms: 5 };
+    web.api.report(report).await.expect("it is its session");
+
+    let waits = causes(&story, "web/1").await;
+    let waits = waits.iter().find(|cause| cause.duty.contains("lock")).expect("it waits");
+    let duty = "running action backup: the machine's hook lock is held by web/0, running action backup";
+    assert_eq!((waits.duty.as_str(), waits.owner.as_str()), (duty, "the agent of unit web/0"));
+    let holds = causes(&story, "web/0").await;
+    let duty = "end: running action backup; its hook lock is waited for by web/1";
+    assert!(holds.iter().any(|cause| cause.duty == duty), "{holds:?}");
+    let now = "2 units, hook lock held by web/0 (running action backup), waited for by web/1";
+    assert_eq!(machine().await, now);
+
+    let set = BTreeMap::from([("parallel".to_owned(), "true".to_owned())]);
+    story
+        .admin
+        .configure_model("dev", ConfigChange { set, reset: Vec::new() })
+        .await
+        .expect("a known setting");
+    let own = causes(&story, "web/1").await;
+    assert!(own.iter().all(|cause| !cause.duty.contains("lock")), "{own:?}");
+    assert_eq!(machine().await, "2 units");
 }

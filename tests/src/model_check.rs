@@ -344,7 +344,7 @@ impl State {
                 found.push((format!("agent: {name} notes {event:?}"), with(&noted, self.crash)));
             }
             Act::Wait(_) | Act::Stop => {}
-            act @ (Act::Adopt(_) | Act::Lock | Act::Fetch(_)) => {
+            act @ (Act::Adopt(_) | Act::Lock | Act::Fetch(_) | Act::Reboot) => {
                 unreachable!("nothing is left behind, and the lock is held: {act:?}")
             }
         }

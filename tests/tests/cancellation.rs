@@ -164,7 +164,7 @@ impl Memory for Disk {
 
 impl Charms for Disk {
     type Lock = ();
-    async fn lock(&self) {
+    async fn lock(&self, _: bool) {
         yield_now().await;
     }
     fn declared(&self) -> Option<Arc<Charm>> {
@@ -196,6 +196,9 @@ impl Charms for Disk {
     async fn adopt(&self, _: &Run, _: &impl Outward) -> Option<Ending> {
         yield_now().await;
         None
+    }
+    async fn reboot(&self, _: &str) {
+        unreachable!("no hook here asks for it");
     }
 }
 

@@ -13,7 +13,8 @@ use state::model::refusal::Refusal;
 use state::model::restate::Bite;
 use state::model::text::Text;
 use state::model::{
-    action, application, cleanup, hook_commit, leadership, machine, model, relation, restate, session, unit,
+    action, application, cleanup, hook_commit, instance, leadership, machine, model, relation, restate,
+    session, unit,
 };
 use state::names::{UnitName, Uuid};
 use state::unit::hook::{Immediate, Level};
@@ -213,6 +214,7 @@ pub async fn every_read_of_every_transition_is_a_precondition<S: Store, G>(open:
     live(&mut story).await;
     end_subordinate(&mut story).await;
     end(&mut story).await;
+    provision(&mut story).await;
     assert_eq!(story.called, transitions(), "the story calls every transition");
 }
 
@@ -449,6 +451,36 @@ async fn end<S: Store>(story: &mut Story<'_, S>) {
     story.call("machine::destroy", |draft| machine::destroy(draft, MODEL, Uuid(60))).await;
     story.call("machine::set_dead", |draft| machine::set_dead(draft, MODEL, Uuid(60))).await;
     story.call("machine::remove", |draft| machine::remove(draft, MODEL, Uuid(60))).await;
+}
+
+/// A machine that a provider makes, and one that a person brings.
+async fn provision<S: Store>(story: &mut Story<'_, S>) {
+    let (made, brought) = (Uuid(61), Uuid(62));
+    story.call("machine::add", move |draft| machine::add(draft, MODEL, made, 1).map(drop)).await;
+    story
+        .call("instance::intend", move |draft| {
+            instance::intend(draft, MODEL, made, "nspawn", Uuid(63)).map(drop)
+        })
+        .await;
+    story.call("instance::failed", move |draft| instance::failed(draft, MODEL, made, "no room", 2)).await;
+    story.call("instance::retry", move |draft| instance::retry(draft, MODEL, made)).await;
+    story
+        .call("instance::started", move |draft| instance::started(draft, MODEL, made, "nspawn-1", "10.0.0.2"))
+        .await;
+    story
+        .call("machine::add_manual", move |draft| machine::add_manual(draft, MODEL, brought, 1).map(drop))
+        .await;
+    story
+        .call("instance::invite", move |draft| instance::invite(draft, MODEL, brought, &"a".repeat(64), 9))
+        .await;
+    story
+        .call("instance::enrol", move |draft| {
+            instance::enrol(draft, MODEL, brought, (&"b".repeat(64), "10.0.0.3"))
+        })
+        .await;
+    story.call("machine::destroy", move |draft| machine::destroy(draft, MODEL, brought)).await;
+    story.call("machine::set_dead", move |draft| machine::set_dead(draft, MODEL, brought)).await;
+    story.call("instance::gone", move |draft| instance::gone(draft, MODEL, brought)).await;
 }
 
 /// The public functions of the model that take a draft, but those that are steps of others.

@@ -17,6 +17,7 @@ mod help;
 mod is_leader;
 mod json;
 mod juju_log;
+mod juju_reboot;
 mod key_value;
 mod natural_order;
 mod network_get;
@@ -61,6 +62,7 @@ const TOOLS: &[&Tool] = &[
     &goal_state::TOOL,
     &is_leader::TOOL,
     &juju_log::TOOL,
+    &juju_reboot::TOOL,
     &network_get::TOOL,
     &ports::OPEN,
     &opened_ports::TOOL,

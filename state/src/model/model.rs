@@ -5,6 +5,7 @@ use super::effective::Documents;
 use super::keys::{GLOBAL, Model, ModelDoc};
 use super::refusal::{Code, Refusal};
 use crate::life::Life;
+use crate::machine::provision::Harvest;
 use crate::names::{Uuid, is_application_name};
 use crate::unit::proxy::Proxies;
 use crate::unit::snapshot::ModelView;
@@ -13,6 +14,8 @@ use std::collections::BTreeMap;
 
 /// `update-status-hook-interval` when nobody set it: 5 minutes (spec A.17).
 const UPDATE_STATUS_INTERVAL: &str = "5m";
+/// `provisioner-harvest-mode` when nobody set it (spec F.3).
+const HARVEST: &str = "destroyed";
 /// `max-hook-retries` when nobody set it (spec/uniter.md, "Decisions").
 const HOOK_RETRIES: u32 = 10;
 
@@ -39,6 +42,8 @@ pub fn defaults() -> BTreeMap<String, Value> {
         ("automatically-retry-hooks".to_owned(), Value::from(true)),
         ("logging-config".to_owned(), Value::from("<root>=INFO")),
         ("max-hook-retries".to_owned(), Value::from(HOOK_RETRIES)),
+        ("parallel".to_owned(), Value::from(false)),
+        ("provisioner-harvest-mode".to_owned(), Value::from(HARVEST)),
         ("update-status-hook-interval".to_owned(), Value::from(UPDATE_STATUS_INTERVAL)),
     ]);
     defaults.extend(Proxies::SETTINGS.map(|name| (name.to_owned(), Value::from(""))));
@@ -75,7 +80,11 @@ pub fn configure(
 fn setting(name: &str, text: &str) -> Result<Value, String> {
     let bad = |expected: &str| format!("option {name:?} expected {expected}, got {text:?}");
     match name {
-        "automatically-retry-hooks" => match text {
+        "provisioner-harvest-mode" => match Harvest::parse(text) {
+            Some(_) => Ok(Value::from(text)),
+            None => Err(bad("none, unknown, destroyed or all")),
+        },
+        "automatically-retry-hooks" | "parallel" => match text {
             "true" | "True" | "1" => Ok(Value::from(true)),
             "false" | "False" | "0" => Ok(Value::from(false)),
             _ => Err(bad("true or false")),
@@ -138,6 +147,7 @@ pub fn view(documents: &mut impl Documents, model: Model) -> Option<ModelView> {
             .expect("only durations are stored"),
         hook_retries_max: if automatic { retries } else { Some(0) },
         proxies: Proxies::of(&config),
+        parallel: config.get("parallel").and_then(Value::as_bool).unwrap_or(false),
     })
 }
 

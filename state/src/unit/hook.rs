@@ -3,8 +3,8 @@
 
 pub use super::withheld::Withheld;
 pub use super::writes::{
-    ALL_ENDPOINTS, ActionWrites, BagWrites, Immediate, Level, PortWrites, Ports, TooLarge, WRITES_BYTES_MAX,
-    WRITES_MAX, Writes,
+    ALL_ENDPOINTS, ActionWrites, BagWrites, Immediate, Level, PortWrites, Ports, Reboot, TooLarge,
+    WRITES_BYTES_MAX, WRITES_MAX, Writes,
 };
 use crate::life::Life;
 use crate::names::{RelationNumber, UnitName, Uuid};

@@ -31,6 +31,9 @@ pub struct ModelView {
     pub hook_retries_max: Option<u32>,
     #[serde(default)]
     pub proxies: Proxies,
+    /// Hooks of different units of a machine may run at the same time.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub parallel: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

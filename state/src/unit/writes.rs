@@ -34,6 +34,18 @@ pub struct Writes {
     pub state: BTreeMap<String, Option<String>>,
     #[serde(skip_serializing_if = "ActionWrites::is_empty")]
     pub action: ActionWrites,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reboot: Option<Reboot>,
+}
+
+/// When the machine is rebooted for a hook that asked (spec A.10).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reboot {
+    /// When the hook has succeeded.
+    AfterHook,
+    /// At once: the hook is ended, nothing it wrote stands, and it is run again first thing after the boot.
+    Now,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -7,7 +7,7 @@ use state::life::Life;
 use state::model::keys::ResolvedDoc;
 use state::names::{RelationNumber, UnitName, Uuid};
 use state::settings::BagChange;
-use state::unit::hook::Writes;
+use state::unit::hook::{Reboot, Writes};
 use state::unit::local::Local;
 use state::unit::outcome::Exit;
 use state::unit::snapshot::{ActionView, Owner, RelationView};
@@ -40,6 +40,11 @@ pub fn perform(world: &mut World, line: &str) -> Done {
     }
     if let Some((name, change)) = line.split_once(" sets ") {
         return sets(world.writes.entry(key(name)).or_default(), change);
+    }
+    if let Some((name, when)) = line.split_once(" reboots") {
+        let when = if when == " --now" { Reboot::Now } else { Reboot::AfterHook };
+        world.writes.entry(key(name)).or_default().reboot = Some(when);
+        return Ok(());
     }
     if let Some((name, range)) = line.split_once(" opens ") {
         let writes = world.writes.entry(key(name)).or_default();

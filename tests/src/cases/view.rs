@@ -27,6 +27,7 @@ pub fn fresh() -> Snapshot {
     Snapshot {
         position: Position { history: HISTORY, revision: 1 },
         model: ModelView {
+            parallel: false,
             uuid: Uuid(1),
             name: "dev".into(),
             update_status_ms: 0,

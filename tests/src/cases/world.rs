@@ -241,6 +241,11 @@ impl World {
                         self.process = None;
                     }
                 }
+                Act::Reboot => {
+                    process.hook_lock = false;
+                    self.process = Some(process);
+                    return Some(Wait { until_ms: None, causes: vec![resolve::rebooting()] });
+                }
                 Act::Wait(wait) => {
                     process.hook_lock = false;
                     self.process = Some(process);
@@ -310,10 +315,16 @@ impl World {
     fn end(&mut self, run: &Run, exit: Exit) {
         let Some(process) = self.process.clone() else { return };
         let now = self.now(&process);
-        let writes = find(&self.writes, &run.operation.to_string()).unwrap_or_default();
+        let text = run.operation.to_string();
+        let writes = find(&self.writes, &text).unwrap_or_default();
+        // once, or no hook would ever follow
+        self.writes
+            .iter_mut()
+            .filter(|(name, _)| named(&text, name))
+            .for_each(|(_, writes)| writes.reboot = None);
         let ended = Ended { run, exit, writes: &writes, said: Vec::new(), unsaid: &Unsaid::default() };
-        if let Some(record) = outcome::record(&self.local, self.shown.as_ref(), &now, ended) {
-            self.local.apply(&Event::Finished(record));
+        for event in outcome::events(&self.local, self.shown.as_ref(), &now, ended) {
+            self.local.apply(&event);
         }
         if let Some(process) = &mut self.process {
             process.orphan_gone = true;

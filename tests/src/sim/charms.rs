@@ -5,14 +5,14 @@ use crate::sim::checks::Fact;
 use crate::sim::disk::Place;
 use crate::sim::mutants::Mutant;
 use crate::sim::script;
-use crate::sim::world::World;
+use crate::sim::world::{Command, World};
 use agent::ports::{Charms, Ending, Outward};
 use commands::{Inputs, Need, Outcome, Reply};
 use hook_client::reconnect::WAIT_MS_MAX;
 use state::charm::Charm;
 use state::names::Uuid;
 use state::settings::Bag;
-use state::unit::hook::HookContext;
+use state::unit::hook::{HookContext, Reboot};
 use state::unit::local::Run;
 use state::unit::operation::CharmRef;
 use state::unit::outcome::Exit;
@@ -190,10 +190,16 @@ impl SimCharms {
             };
             if let Some(exit) = exit {
                 let exit = match exit {
+                    // as the agent's end of it, which a hook may forestall
+                    _ if context.writes.reboot == Some(Reboot::Now) => Exit::Interrupted,
                     Exit::Code(_) if self.world.mix().has(Mutant::FailedHookPublishes) => Exit::Code(0),
                     exit => exit,
                 };
                 return Ending { exit, writes: context.writes, said };
+            }
+            if context.writes.reboot == Some(Reboot::Now) {
+                self.kill_process();
+                continue;
             }
             let Some((number, tool, args)) = asked else {
                 changed.await;
@@ -288,9 +294,10 @@ fn remember(world: &World, number: usize, reply: &Reply, said: &mut Vec<Said>) -
 impl Charms for SimCharms {
     type Lock = Arc<OwnedMutexGuard<()>>;
 
-    async fn lock(&self) -> Self::Lock {
+    async fn lock(&self, parallel: bool) -> Self::Lock {
         self.world.pause().await;
-        let lock = Arc::new(self.at.machine.hook_lock().lock_owned().await);
+        let lock = if parallel { Arc::default() } else { self.at.machine.hook_lock() };
+        let lock = Arc::new(lock.lock_owned().await);
         self.state().lock = Arc::downgrade(&lock);
         lock
     }
@@ -382,5 +389,10 @@ impl Charms for SimCharms {
         }
         self.world.tell(|| format!("{}: adopts run {}", self.at.name, run.number));
         Some(self.serve(process, context, all, outward).await)
+    }
+
+    async fn reboot(&self, _boot: &str) {
+        self.world.pause().await;
+        self.world.command(Command::Reboot(self.at.machine.id));
     }
 }

@@ -1,0 +1,63 @@
+//! How a machine that a person brings comes in: an invitation is exchanged for a token of its own
+//! (spec/security.md S19).
+//!
+//! The machine's own token is on disk before the controller hears of it: an exchange whose answer was lost is finished
+//! by giving the same command again.
+
+use crate::config::{Config, FILE, Kind};
+use crate::folder;
+use anyhow::{Context, Result, bail};
+use api::error::ErrorCode;
+use api::machine::MachineApi;
+use std::net::UdpSocket;
+use std::path::Path;
+
+/// What the command says, and what it is given to read: the token and the CA, which no command line holds.
+pub struct Invitation {
+    pub controller: String,
+    pub server_name: String,
+    pub model: String,
+    pub machine: String,
+    pub name: String,
+    /// The token, a line end, the CA as PEM.
+    pub read: String,
+}
+
+/// Makes `data` this machine's folder.
+pub async fn enrol(data: &Path, invitation: Invitation) -> Result<()> {
+    let (token, ca) =
+        invitation.read.split_once('\n').context("nothing to read: a token and a CA belong there")?;
+    let invited = Config {
+        kind: Kind::Machine,
+        uuid: invitation.machine.parse().ok().context("the machine's id is no uuid")?,
+        name: invitation.name,
+        model: invitation.model.parse().ok().context("the model's id is no uuid")?,
+        controllers: vec![invitation.controller],
+        server_name: invitation.server_name,
+        ca: ca.to_owned(),
+        token: token.trim().to_owned(),
+        machine: String::new(),
+    };
+    let own = match Config::read(data) {
+        Ok(known) if known.uuid == invited.uuid => known,
+        Ok(known) => bail!("{} is machine {}'s ({})", data.display(), known.name, known.uuid),
+        Err(_) if data.join(FILE).exists() => bail!("{} cannot be read", data.join(FILE).display()),
+        Err(_) => Config { token: crate::deployer::fresh_token(), ..invited.clone() },
+    };
+    folder::private_dir(data).with_context(|| data.display().to_string())?;
+    folder::replace(&data.join(FILE), own.text().as_bytes())?;
+    let address = own_address(&own.controllers[0])?;
+    match invited.client()?.enrol(&own.token, &address).await {
+        Ok(()) => Ok(()),
+        // an earlier exchange took effect and used the invitation up
+        Err(error) if error.code == ErrorCode::Unauthorised && own.client()?.here().await.is_ok() => Ok(()),
+        Err(error) => bail!("{}", error.message),
+    }
+}
+
+/// The address from which this machine reaches its controller. Nothing is sent.
+fn own_address(controller: &str) -> Result<String> {
+    let socket = UdpSocket::bind(if controller.starts_with('[') { "[::]:0" } else { "0.0.0.0:0" })?;
+    socket.connect(controller).with_context(|| format!("no way leads to {controller}"))?;
+    Ok(socket.local_addr()?.ip().to_string())
+}

@@ -1,0 +1,81 @@
+//! The end of a boot that a hook asked for (`juju-reboot`, spec A.10). A unit's agent leaves the request, which names
+//! the boot that is to end, in the machine's folder; the machine's agent carries it out once no hook runs.
+//!
+//! First the request is written. The machine's hook lock is taken and kept: nothing begins any more. Then systemd
+//! reboots the machine; a local machine, which is a folder of this host, gets another boot identity, and its unit
+//! agents are ended, to be started again in the new boot. A request that names an earlier boot is done, and removed.
+//! Cut off anywhere, the machine agent's next start goes on from there.
+
+use crate::clock::{RealClock, fresh_uuid, kernel_boot};
+use crate::deployer::Deployer;
+use crate::folder::{self, Lock};
+use crate::ports::Clock;
+use crate::service::{self, Services};
+use anyhow::{Result, bail};
+use std::convert::Infallible;
+use std::fs;
+use std::future;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::time::Duration;
+
+/// The boot identity of a local machine that was rebooted.
+pub const BOOT: &str = "boot";
+const REQUEST: &str = "reboot";
+/// Between two looks for a request, and for the hook lock.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Has this boot of the machine ended.
+pub fn ask(machine: &Path, boot: &str) -> std::io::Result<()> {
+    folder::put(&machine.join(REQUEST), boot.as_bytes())
+}
+
+fn asked(machine: &Path) -> Result<Option<String>> {
+    match fs::read_to_string(machine.join(REQUEST)) {
+        Ok(boot) => Ok(Some(boot)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What an earlier machine agent began and did not finish: units' agents may be left from an earlier boot.
+pub async fn conclude(machine: &Path, deployer: &Deployer) -> Result<()> {
+    let Some(boot) = asked(machine)? else { return Ok(()) };
+    if boot == this_boot(machine) {
+        return Ok(());
+    }
+    for folder in deployer.deployed().values() {
+        service::children::end(folder).await;
+    }
+    Ok(fs::remove_file(machine.join(REQUEST))?)
+}
+
+/// Ends this boot when it is asked for, as often as it is asked for.
+pub async fn carry_out(machine: &Path, deployer: &Deployer, services: Services) -> Result<Infallible> {
+    loop {
+        while asked(machine)? != Some(this_boot(machine)) {
+            tokio::time::sleep(LOOK).await;
+        }
+        let _kept = loop {
+            match Lock::take(&machine.join("hook.lock"), "reboot")? {
+                Ok(lock) => break lock,
+                Err(_) => tokio::time::sleep(LOOK).await,
+            }
+        };
+        tracing::info!("a hook asked for a reboot: this boot ends");
+        if services == Services::Systemd {
+            let status = tokio::process::Command::new("systemctl").arg("reboot").status().await?;
+            match status.success() {
+                true => future::pending().await,
+                false => bail!("systemctl reboot: {status}"),
+            }
+        }
+        let next = format!("{}-{}", kernel_boot(), fresh_uuid());
+        folder::replace(&machine.join(BOOT), next.as_bytes())?;
+        conclude(machine, deployer).await?;
+    }
+}
+
+fn this_boot(machine: &Path) -> String {
+    RealClock::new(&machine.join(BOOT)).boot()
+}

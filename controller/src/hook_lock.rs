@@ -1,0 +1,48 @@
+//! Who holds a machine's hook lock, and who waits for it (spec/uniter.md B.5): of a machine whose hooks run one at a
+//! time, the unit that runs one holds it, and those that have one to run wait.
+
+use crate::presence::{Executing, Roll};
+use crate::status::undone;
+use state::model::draft::{Reader, read, read_all};
+use state::model::keys::{Model, last_id};
+use state::names::{UnitName, Uuid};
+use state::unit::resolve::Act;
+
+/// The unit that holds it, and what it runs; nobody where hooks run side by side.
+pub fn holder<'a>(
+    reader: &dyn Reader,
+    model: Model,
+    roll: &'a Roll,
+    machine: Uuid,
+) -> Option<(UnitName, &'a Executing)> {
+    units(reader, model, machine)
+        .into_iter()
+        .filter(|unit| !roll.is_lost(*unit))
+        .find_map(|unit| Some((read(reader, &model.unit(unit))?.name, roll.executing(unit)?)))
+}
+
+/// The units that have a hook to run and do not run it, while another does.
+pub fn waiters(reader: &dyn Reader, model: Model, roll: &Roll, machine: Uuid) -> Vec<String> {
+    if holder(reader, model, roll, machine).is_none() {
+        return Vec::new();
+    }
+    let waits = |unit: &Uuid| {
+        let hook = match undone(reader, model, *unit) {
+            Some(Act::Begin(run)) => run.operation.runs_charm(),
+            Some(_) | None => false,
+        };
+        hook && roll.executing(*unit).is_none() && !roll.is_lost(*unit)
+    };
+    let waiting = units(reader, model, machine).into_iter().filter(waits);
+    waiting.filter_map(|unit| Some(read(reader, &model.unit(unit))?.name.to_string())).collect()
+}
+
+/// The units of a machine; none where they do not share a lock.
+fn units(reader: &dyn Reader, model: Model, machine: Uuid) -> Vec<Uuid> {
+    let config = read(reader, &model.model_config()).unwrap_or_default();
+    if config.get("parallel").and_then(serde_json::Value::as_bool) == Some(true) {
+        return Vec::new();
+    }
+    let units = read_all::<()>(reader, &model.units_on(machine));
+    units.iter().filter_map(|(key, ())| last_id(key)).collect()
+}

@@ -1,0 +1,110 @@
+//! A machine that a person brings comes in by a token: once, in time, and as itself (spec/security.md S19).
+
+mod support;
+
+use api::error::ErrorCode;
+use api::machine::{Fate, MachineApi};
+use api::operator::{AddMachines, Invitation, OperatorApi, Provisioned};
+use controller::store::map::Map;
+use state::model::instance::ENROLMENT_MS;
+use state::names::Uuid;
+use support::*;
+
+async fn invited(story: &Story<Map, Still>) -> Invitation {
+    let added = story.admin.add_machines("dev", AddMachines { count: 1, manual: true }).await.expect("added");
+    story.admin.invite("dev", &added.names[0]).await.expect("it is to be brought")
+}
+
+/// What comes of introducing a machine by this token.
+async fn enrol(story: &Story<Map, Still>, token: &str, own: &str) -> Result<(), ErrorCode> {
+    let session = story.controller.session(token).await.map_err(|error| error.code)?;
+    session.enrol(own, "10.0.0.9").await.map_err(|error| error.code)
+}
+
+#[tokio::test]
+async fn an_invitation_is_good_once_and_for_nothing_else() {
+    let story = Story::in_memory().await;
+    let invitation = invited(&story).await;
+    assert_eq!(invitation.token.len(), 64, "256 bits");
+    let guest = story.controller.session(&invitation.token).await.expect("it is known");
+    assert_eq!(guest.here().await.expect_err("it is no machine yet").code, ErrorCode::Unauthorised);
+    assert_eq!(guest.machine_dead().await.expect_err("nor that").code, ErrorCode::Unauthorised);
+    let own = "cd".repeat(32);
+    assert_eq!(enrol(&story, &invitation.token, &own).await, Ok(()));
+    assert_eq!(enrol(&story, &invitation.token, &own).await, Err(ErrorCode::Unauthorised), "used up");
+    story.controller.session(&own).await.expect("its own token").here().await.expect("it is a machine");
+    let machines = story.admin.machines("dev").await.expect("all of them");
+    let (address, instance) = (machines[0].address.as_str(), machines[0].instance_id.as_deref());
+    assert_eq!((address, instance), ("10.0.0.9", Some("manual:10.0.0.9")));
+    let again = story.admin.invite("dev", &invitation.name).await.expect_err("it is here");
+    assert_eq!(again.code, ErrorCode::AlreadyExists);
+}
+
+#[tokio::test]
+async fn an_invitation_ends_after_a_quarter_of_an_hour_and_with_the_next_one() {
+    let story = Story::in_memory().await;
+    let first = invited(&story).await;
+    let second = story.admin.invite("dev", &first.name).await.expect("it has not come yet");
+    let own = "cd".repeat(32);
+    assert_eq!(enrol(&story, &first.token, &own).await, Err(ErrorCode::Unauthorised), "another was given");
+    story.pass(u64::try_from(ENROLMENT_MS).expect("positive"));
+    assert_eq!(enrol(&story, &second.token, &own).await, Err(ErrorCode::Unauthorised), "late");
+    let third = story.admin.invite("dev", &first.name).await.expect("it has not come yet");
+    story.pass(u64::try_from(ENROLMENT_MS).expect("positive") - 1);
+    assert_eq!(enrol(&story, &third.token, &own).await, Ok(()), "the last moment");
+}
+
+#[tokio::test]
+async fn a_machine_that_its_provider_makes_is_not_invited() {
+    let story = Story::in_memory().await;
+    let add = AddMachines { count: 1, manual: false };
+    let added = story.admin.add_machines("dev", add).await.expect("added");
+    let refused = story.admin.invite("dev", &added.names[0]).await.expect_err("nobody brings it");
+    assert_eq!(refused.code, ErrorCode::Invalid);
+}
+
+#[tokio::test]
+async fn a_nonce_is_recorded_once_and_an_error_is_shown_until_it_is_over() {
+    let story = Story::in_memory().await;
+    let add = AddMachines { count: 1, manual: false };
+    story.admin.add_machines("dev", add).await.expect("added");
+    let machine = story.admin.machines("dev").await.expect("all")[0].uuid;
+    let says = async |what| story.admin.provisioned("dev", machine, what).await;
+    let intended = |nonce| Provisioned::Intended { provider: "nspawn".to_owned(), nonce: Uuid(nonce) };
+    assert_eq!(says(intended(5)).await, Ok(Uuid(5)));
+    assert_eq!(says(intended(6)).await, Ok(Uuid(5)), "a provisioner that died in between (scenario 183)");
+
+    let shown = async || {
+        let machine = story.admin.status("dev").await.expect("there").machines.remove("0").expect("one");
+        (machine.instance.current, machine.instance.message)
+    };
+    says(Provisioned::Failed { message: "no room".to_owned() }).await.expect("noted");
+    assert_eq!(shown().await, ("provisioning error".to_owned(), "no room".to_owned()));
+    let due = async || story.admin.machines("dev").await.expect("all")[0].retry_ms;
+    assert!(due().await.expect("it is tried again") > 0);
+    story.admin.retry_provisioning("dev", "0").await.expect("it has an error");
+    assert_eq!(due().await, Some(0), "now");
+    let (instance_id, address) = ("nspawn-dev-0".to_owned(), "10.0.0.2".to_owned());
+    says(Provisioned::Started { instance_id, address }).await.expect("noted");
+    assert_eq!((shown().await.0.as_str(), due().await), ("pending", None));
+    let healthy = story.admin.retry_provisioning("dev", "0").await.expect_err("it has none");
+    assert_eq!(healthy.message, "machine 0 has no provisioning error");
+}
+
+#[tokio::test]
+async fn scenario_184_a_dying_machine_that_never_was_is_dead_by_its_providers_word_and_nothing_is_started() {
+    let story = Story::in_memory().await;
+    let add = AddMachines { count: 1, manual: false };
+    story.admin.add_machines("dev", add).await.expect("added");
+    let machine = story.admin.machines("dev").await.expect("all")[0].uuid;
+    let early = story.admin.provisioned("dev", machine, Provisioned::Absent).await;
+    assert_eq!(early.expect_err("it is alive").code, ErrorCode::Invalid);
+    story.admin.remove_machine("dev", "0", false).await.expect("no unit is on it");
+    let intended = Provisioned::Intended { provider: "nspawn".to_owned(), nonce: Uuid(5) };
+    let late = story.admin.provisioned("dev", machine, intended).await;
+    assert_eq!(late.expect_err("it is going").code, ErrorCode::NotAlive);
+    story.admin.provisioned("dev", machine, Provisioned::Absent).await.expect("it is Dying");
+    story.admin.machine_removed("dev", machine).await.expect("it is Dead");
+    assert_eq!(story.admin.machines("dev").await.expect("all"), []);
+    assert_eq!(story.admin.machine_fate("dev", machine).await, Ok(Fate::Tombstone));
+}

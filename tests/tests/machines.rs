@@ -1,0 +1,294 @@
+//! Real machines: systemd-nspawn containers with a system and an address of their own, whose unit agents are services.
+//! Needs root, and what tests/prerequisites.sh installs. The base system is made once, in target/machines.
+//!
+//! `PINTLE_KILL_MINUTES=10` goes on killing at random for so long.
+
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use tests::host::Host;
+use tests::scene::text;
+
+/// Each hook writes down that it begins and ends, and waits in between while there is a gate. Two words make
+/// config-changed reboot the machine: after it, and, once, at once.
+const HOOK: &str = r#"#!/bin/sh
+name=${0##*/}
+echo "begin $name" >> /var/log/hooks
+while [ -e /var/gate ]; do sleep 0.05; done
+case "$name $(config-get word)" in
+"config-changed after") juju-reboot ;;
+"config-changed now") [ -e /var/now ] || { touch /var/now; juju-reboot --now; } ;;
+esac
+echo "end $name" >> /var/log/hooks
+status-set active "$(config-get word)"
+"#;
+
+fn charm(at: &Path) -> PathBuf {
+    let charm = at.join("slow");
+    fs::create_dir_all(charm.join("hooks")).expect("a new folder");
+    fs::write(charm.join("metadata.yaml"), "name: slow\nsummary: waits\ndescription: waits\n")
+        .expect("written");
+    let config = "options:\n  word: {type: string, default: one, description: said}\n";
+    fs::write(charm.join("config.yaml"), config).expect("written");
+    for hook in ["install", "config-changed", "start", "stop"] {
+        let path = charm.join("hooks").join(hook);
+        fs::write(&path, HOOK).expect("written");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(&path, mode).expect("it is ours");
+    }
+    charm
+}
+
+/// The one machine of a data folder.
+struct Machine {
+    folder: PathBuf,
+}
+
+impl Machine {
+    fn of(host: &Host) -> Option<Machine> {
+        let folders = fs::read_dir(host.dir.join("machines")).ok()?.flatten();
+        folders.map(|entry| Machine { folder: entry.path() }).find(|one| one.leader().is_some())
+    }
+
+    fn root(&self, path: &str) -> PathBuf {
+        self.folder.join("root").join(path)
+    }
+
+    /// Its process 1, as this host numbers it.
+    fn leader(&self) -> Option<u32> {
+        let text = fs::read_to_string(self.folder.join("nspawn.pid")).ok()?;
+        let pid = text.split_whitespace().next()?;
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
+        children.split_whitespace().next()?.parse().ok()
+    }
+
+    fn try_in(&self, args: &[&str]) -> Option<Output> {
+        let leader = self.leader()?.to_string();
+        let enter = ["-t", &leader, "-m", "-u", "-i", "-n", "-p", "--"];
+        Command::new("nsenter").args(enter).args(args).output().ok()
+    }
+
+    /// Runs a program in the machine, which must succeed.
+    fn run(&self, args: &[&str]) -> String {
+        let output = self.try_in(args).expect("the machine runs");
+        assert!(output.status.success(), "{args:?}: {output:?}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// The pid that a file in the machine names, as the machine numbers it; none when it does not live.
+    fn pid(&self, path: &str) -> Option<String> {
+        let text = fs::read_to_string(self.root(path)).ok()?;
+        let pid = text.split_whitespace().next()?.to_owned();
+        let alive = self.try_in(&["kill", "-0", &pid])?.status.success();
+        alive.then_some(pid)
+    }
+
+    fn agent(&self) -> Option<String> {
+        self.pid("var/lib/pintle/agents/unit-slow-0/agent.pid")
+    }
+
+    /// What the hooks wrote down.
+    fn told(&self) -> Vec<String> {
+        let text = fs::read_to_string(self.root("var/log/hooks")).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    fn count(&self, line: &str) -> usize {
+        self.told().iter().filter(|told| *told == line).count()
+    }
+}
+
+/// What of Pintle is on this host, of this data folder or of none: processes, mounts, devices, rules, files.
+fn listing(dir: &Path) -> BTreeSet<String> {
+    let (mut all, name) = (BTreeSet::new(), text(dir).to_owned());
+    for entry in fs::read_dir("/proc").expect("every host has it").flatten() {
+        let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        if line.contains(&name) || line.contains("/var/lib/pintle") || line.contains("pintle-unit@") {
+            all.insert(format!("process {line}"));
+        }
+    }
+    let mounts = fs::read_to_string("/proc/self/mounts").expect("every host has it");
+    all.extend(mounts.lines().filter(|line| line.contains(&name)).map(|line| format!("mount {line}")));
+    let mut named = |folder: &str, part: &str| {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        all.extend(names.filter(|name| name.contains(part)).map(|name| format!("{folder}/{name}")));
+    };
+    named("/sys/class/net", "");
+    for folder in ["/etc/systemd/system", "/run/systemd/system", "/var/lib", "/run"] {
+        named(folder, "pintle");
+    }
+    named(text(&dir.join("machines")), "");
+    let tables = Command::new("nft").args(["list", "tables"]).output().expect("nft is there");
+    all.extend(String::from_utf8_lossy(&tables.stdout).lines().map(str::to_owned));
+    all
+}
+
+fn base() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/machines/base")
+}
+
+fn up(dir: &Path) -> Host {
+    let host = Host::new(dir);
+    host.ok(&["up", "--provider", "nspawn", "--base", text(&base())]);
+    host
+}
+
+/// The unit says this word, and has nothing left to do.
+fn until_word(host: &Host, word: &str) {
+    host.until_status("slow/0", "active", word);
+}
+
+#[test]
+fn a_principal_lives_through_every_death_on_a_real_machine_and_leaves_nothing() {
+    let (dir, charms) = (TempDir::with_prefix("pintle-").unwrap(), TempDir::new().unwrap());
+    let before = listing(dir.path());
+    let host = up(dir.path());
+    host.ok(&["deploy", text(&charm(charms.path()))]);
+    until_word(&host, "one");
+    let machine = Machine::of(&host).expect("it runs the unit");
+
+    // it has an address of its own, and its agents are services
+    let shown: Value = serde_json::from_str(&host.ok(&["show-machine", "0", "--format", "json"])).unwrap();
+    let address = shown["machines"]["0"]["dns-name"].as_str().expect("it has one").to_owned();
+    assert!(machine.run(&["ip", "-4", "address", "show", "host0"]).contains(&format!("{address}/")));
+    assert_eq!(shown["machines"]["0"]["instance-id"], "nspawn-dev-0");
+    for service in ["pintle-machine.service", "pintle-unit@unit-slow-0.service"] {
+        assert_eq!(machine.run(&["systemctl", "is-active", service]), "active\n");
+    }
+
+    a_hook_survives_its_agent(&host, &machine);
+    units_survive_their_machine_agent(&host, &machine);
+    start_runs_once_a_boot(&host, &machine);
+    a_hook_reboots_the_machine(&host, &machine);
+    the_machine_survives_the_supervisor(&host, &machine);
+    if let Some(minutes) = std::env::var("PINTLE_KILL_MINUTES").ok().and_then(|text| text.parse::<u64>().ok())
+    {
+        killed_at_random(&host, &machine, Duration::from_secs(60 * minutes));
+    }
+
+    host.ok(&["remove-application", "slow", "--no-prompt"]);
+    host.until("its machine is taken away with all that was in it", |host| {
+        let empty = fs::read_dir(host.dir.join("machines")).ok()?.next().is_none();
+        (empty && host.status()["machines"] == serde_json::json!({})).then_some(())
+    });
+    host.ok(&["down"]);
+    let after = listing(dir.path());
+    assert_eq!(after.difference(&before).collect::<Vec<_>>(), Vec::<&String>::new(), "it is left");
+}
+
+/// Its outcome is found, and it does not run twice.
+fn a_hook_survives_its_agent(host: &Host, machine: &Machine) {
+    let begun = machine.count("begin config-changed");
+    fs::write(machine.root("var/gate"), "").unwrap();
+    host.ok(&["config", "slow", "word=two"]);
+    host.until("config-changed runs", |_| (machine.count("begin config-changed") > begun).then_some(()));
+    let old = machine.agent().expect("it runs the hook");
+    machine.run(&["kill", "-9", &old]);
+    host.until("systemd starts another agent", |_| machine.agent().filter(|new| *new != old));
+    fs::remove_file(machine.root("var/gate")).unwrap();
+    until_word(host, "two");
+    assert_eq!(machine.count("begin config-changed"), begun + 1, "{:?}", machine.told());
+    assert_eq!(machine.count("end config-changed"), begun + 1, "{:?}", machine.told());
+}
+
+/// Stopped politely, and killed.
+fn units_survive_their_machine_agent(host: &Host, machine: &Machine) {
+    let (agent, told) = (machine.agent().expect("it runs"), machine.told());
+    let pid = || machine.pid("var/lib/pintle/machine.pid");
+    for how in [
+        &["systemctl", "restart", "pintle-machine"][..],
+        &["systemctl", "kill", "-s", "KILL", "pintle-machine"],
+    ] {
+        let old = pid().expect("it runs");
+        machine.run(how);
+        host.until("another machine agent", |_| pid().filter(|new| *new != old));
+        assert_eq!(machine.agent(), Some(agent.clone()), "after {how:?}");
+    }
+    assert_eq!(machine.told(), told, "no hook ran");
+}
+
+fn start_runs_once_a_boot(host: &Host, machine: &Machine) {
+    for boot in 2..=3 {
+        let old = machine.leader();
+        machine.run(&["systemctl", "reboot"]);
+        host.until("the machine boots again", |_| machine.leader().filter(|new| Some(*new) != old));
+        host.until("start ran", |_| (machine.count("end start") == boot).then_some(()));
+        let word = format!("boot {boot}");
+        host.ok(&["config", "slow", &format!("word={word}")]);
+        until_word(host, &word);
+        assert_eq!(machine.count("begin start"), boot, "{:?}", machine.told());
+    }
+}
+
+/// Scenarios 60 and 61.
+fn a_hook_reboots_the_machine(host: &Host, machine: &Machine) {
+    let hook = |name: &str| [format!("begin {name}"), format!("end {name}")];
+    let interrupted = ["begin config-changed".to_owned()];
+    let wanted = [
+        ("after", [&hook("config-changed")[..], &hook("start")].concat()),
+        ("now", [&interrupted[..], &hook("config-changed"), &hook("start")].concat()),
+    ];
+    for (word, hooks) in wanted {
+        let (old, before) = (machine.leader(), machine.told().len());
+        host.ok(&["config", "slow", &format!("word={word}")]);
+        host.until("the machine boots again", |_| machine.leader().filter(|new| Some(*new) != old));
+        host.until("start ran", |_| (machine.told().last()? == "end start").then_some(()));
+        until_word(host, word);
+        assert_eq!(machine.told()[before..], hooks, "{word}");
+    }
+}
+
+fn the_machine_survives_the_supervisor(host: &Host, machine: &Machine) {
+    let (leader, told) = (machine.leader(), machine.told());
+    host.kill(host.pid(&host.dir.join("supervisor.pid")).expect("it runs"));
+    host.ok(&["up"]);
+    assert_eq!(machine.leader(), leader);
+    host.ok(&["config", "slow", "word=three"]);
+    until_word(host, "three");
+    assert_eq!(machine.told().len(), told.len() + 2, "only config-changed ran: {:?}", machine.told());
+}
+
+/// Somebody dies at a random moment, again and again; after each the unit must still do what it is told.
+fn killed_at_random(host: &Host, machine: &Machine, time: Duration) {
+    let (end, mut seed, mut round) = (Instant::now() + time, 88_172_645_463_325_252_u64, 0);
+    let mut draw = |below: u64| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed % below
+    };
+    while Instant::now() < end {
+        round += 1;
+        let word = format!("round {round}");
+        host.ok(&["config", "slow", &format!("word={word}")]);
+        for _ in 0..=draw(3) {
+            std::thread::park_timeout(Duration::from_millis(draw(400)));
+            let who = draw(10);
+            println!("round {round}: {who}");
+            match who {
+                0..4 => machine.agent().and_then(|agent| machine.try_in(&["kill", "-9", &agent])).map(drop),
+                4..7 => {
+                    let agent = machine.pid("var/lib/pintle/machine.pid");
+                    agent.and_then(|agent| machine.try_in(&["kill", "-9", &agent])).map(drop)
+                }
+                7 => machine.try_in(&["pkill", "-9", "-f", "pintle-agent shim"]).map(drop),
+                8 => host.pid(&host.dir.join("controller.pid")).map(|pid| host.kill(pid)),
+                _ => machine.try_in(&["systemctl", "reboot"]).map(drop),
+            };
+        }
+        host.until(format_args!("{word} is said"), |host| {
+            let said = host.pintle(&["status", "--format", "json"]);
+            let status: Value = serde_json::from_str(&said.stdout).ok()?;
+            let unit = &status["applications"]["slow"]["units"]["slow/0"];
+            let done =
+                unit["workload-status"]["message"] == *word && unit["juju-status"]["current"] == "idle";
+            done.then_some(())
+        });
+    }
+}
