@@ -2,7 +2,7 @@
 
 use crate::authority;
 use crate::leases::TERM_MS;
-use crate::outside::Outside;
+use crate::outside::{Outside, Uuids};
 use crate::presence::Executing;
 use crate::session::{Session, stored};
 use crate::store::{Compacted, Store};
@@ -51,7 +51,10 @@ impl<S: Store, O: Outside> Session<S, O> {
         record: Record,
     ) -> Result<Committed, ApiError> {
         let mut dropped = self.restate((model, unit), epoch, &record).await?;
-        let transition = move |draft: &mut Draft<'_>| hook_commit::commit(draft, model, unit, epoch, &record);
+        let ids = Uuids::new(&self.controller.outside);
+        let transition = move |draft: &mut Draft<'_>| {
+            hook_commit::commit(draft, model, unit, epoch, &record, &mut ids.supply())
+        };
         let committed = self.controller.run(transition).await?;
         let answer = committed.answer;
         dropped.extend(answer.dropped);
@@ -68,9 +71,10 @@ impl<S: Store, O: Outside> Session<S, O> {
         let mut next = record.memory.as_ref().map(|_| restate::Bite::default());
         let mut all = Vec::new();
         while let Some(bite) = next {
-            let record = record.clone();
-            let transition =
-                move |draft: &mut Draft<'_>| restate::bite(draft, model, (unit, epoch), &record, &bite);
+            let (record, ids) = (record.clone(), Uuids::new(&self.controller.outside));
+            let transition = move |draft: &mut Draft<'_>| {
+                restate::bite(draft, model, (unit, epoch), &record, &bite, &mut ids.supply())
+            };
             let (after, dropped) = self.controller.run(transition).await?.answer;
             all.extend(dropped);
             next = after;

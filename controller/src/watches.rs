@@ -248,8 +248,8 @@ pub struct MachineWatch<S, O> {
 }
 
 /// Kinds of documents that a machine's view is made of.
-const OF_MACHINES: [&str; 6] =
-    ["machine", "machine-life", "unit", "unit-life", "unit-on", "application-life"];
+const OF_MACHINES: [&str; 7] =
+    ["machine", "machine-life", "unit", "unit-life", "unit-on", "application-life", "container"];
 
 impl<S: Store, O: Outside> MachineWatch<S, O> {
     pub(crate) fn open(controller: Arc<Controller<S, O>>, model: Model, machine: Uuid) -> MachineWatch<S, O> {

@@ -142,7 +142,16 @@ async fn one_bag_changed_among_a_hundred_sends_one_delta_of_one_bag() {
     for n in 0..100 {
         let unit = story.unit(&format!("db/{n}")).await;
         let settings = Bag::from([("value".to_owned(), "x".repeat(200))]);
-        let enter = move |draft: &mut Draft<'_>| relation::enter_scope(draft, model, unit, id, &settings);
+        let enter = move |draft: &mut Draft<'_>| {
+            relation::enter_scope(
+                draft,
+                model,
+                unit,
+                id,
+                &settings,
+                (1, &mut || unreachable!("no subordinate")),
+            )
+        };
         story.controller.run(enter).await.expect("it enters");
     }
     let web = Agent::attach(served.unit("web/0").await, 1).await;

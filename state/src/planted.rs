@@ -41,10 +41,18 @@ pub enum Planted {
     DeltaForgetsMembers,
     /// A delta leaves out that a relation is gone.
     DeltaForgetsRemoval,
+    /// A subordinate is Alive while its principal is not (I23).
+    SubordinateOutlivesPrincipal,
+    /// The last relation of a subordinate to its principal's application goes, and it stays (spec A.12).
+    SubordinateOutlivesRelations,
+    /// A unit is shown the members of other principals' containers (I31).
+    ContainersAreOne,
+    /// A unit enters the scope of a relation that is suspended.
+    SuspensionIsMissed,
 }
 
 impl Planted {
-    pub const ALL: [Planted; 17] = [
+    pub const ALL: [Planted; 21] = [
         Planted::BrokenBeforeDeparted,
         Planted::ChangedBeforeJoined,
         Planted::DepartedIsSkipped,
@@ -62,6 +70,10 @@ impl Planted {
         Planted::GenerationIsNotChecked,
         Planted::DeltaForgetsMembers,
         Planted::DeltaForgetsRemoval,
+        Planted::SubordinateOutlivesPrincipal,
+        Planted::SubordinateOutlivesRelations,
+        Planted::ContainersAreOne,
+        Planted::SuspensionIsMissed,
     ];
 }
 

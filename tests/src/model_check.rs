@@ -143,6 +143,11 @@ impl Documents {
     }
 }
 
+/// No charm here is a subordinate's: no record brings a unit.
+fn no_subordinate() -> Uuid {
+    unreachable!("a unit came with a record")
+}
+
 fn charm(name: &str, endpoint: &str, role: Role) -> Charm {
     let endpoint = Endpoint {
         name: endpoint.to_owned(),
@@ -351,7 +356,7 @@ impl State {
         let local = local.as_mut().expect("it sends");
         let committed = self
             .documents
-            .run(|draft| hook_commit::commit(draft, MODEL, *unit, EPOCH, record))
+            .run(|draft| hook_commit::commit(draft, MODEL, *unit, EPOCH, record, &mut no_subordinate))
             .expect("its own session, in order");
         let sequence = record.sequence;
         local.apply(&Event::Answered { sequence, revision: 1, refusal: committed.refusal, retry: None });

@@ -160,9 +160,9 @@ impl<S: Store> Story<'_, S> {
     }
 
     async fn commit(&mut self, local: &mut Local, record: Record) {
-        let (unit, epoch, sent) = (local.unit, local.epoch, record.clone());
+        let (unit, epoch, sent, ids) = (local.unit, local.epoch, record.clone(), self.ids());
         self.call("hook_commit::commit", move |draft| {
-            hook_commit::commit(draft, MODEL, unit, epoch, &sent).map(drop)
+            hook_commit::commit(draft, MODEL, unit, epoch, &sent, &mut ids()).map(drop)
         })
         .await;
         let sequence = record.sequence;
@@ -211,6 +211,7 @@ pub async fn every_read_of_every_transition_is_a_precondition<S: Store, G>(open:
     let mut story = Story { store: &store, called: BTreeSet::new(), ids: Arc::new(AtomicU64::new(1000)) };
     build(&mut story).await;
     live(&mut story).await;
+    end_subordinate(&mut story).await;
     end(&mut story).await;
     assert_eq!(story.called, transitions(), "the story calls every transition");
 }
@@ -232,7 +233,17 @@ async fn build<S: Store>(story: &mut Story<'_, S>) {
     }
     let set = BTreeMap::from([("update-status-hook-interval".to_owned(), "10m".to_owned())]);
     story.call("model::configure", move |draft| model::configure(draft, MODEL, &set, &[]).map(drop)).await;
-    for (name, sha256) in [("web", "w1"), ("db", "d1"), ("spare", "d1")] {
+    story
+        .call("application::register_archive", |draft| {
+            let charm = charm("log", "server", Role::Requirer);
+            let mut endpoints = charm.endpoints.clone();
+            endpoints.values_mut().for_each(|endpoint| endpoint.scope = Scope::Container);
+            let charm = Charm { subordinate: true, endpoints, ..charm };
+            application::register_archive(draft, "l1", charm, 10);
+            Ok(())
+        })
+        .await;
+    for (name, sha256) in [("web", "w1"), ("db", "d1"), ("spare", "d1"), ("log", "l1")] {
         let ids = story.ids();
         let wish = application::Deploy {
             name: name.into(),
@@ -247,10 +258,10 @@ async fn build<S: Store>(story: &mut Story<'_, S>) {
             })
             .await;
     }
-    for (other, id) in [("db", 50), ("spare", 51)] {
+    for (one, other, id) in [("web", "db", 50), ("web", "spare", 51), ("log", "db", 52)] {
         story
             .call("relation::add", move |draft| {
-                relation::add(draft, MODEL, ("web", other), Uuid(id), 1).map(drop)
+                relation::add(draft, MODEL, (one, other), Uuid(id), 1).map(drop)
             })
             .await;
     }
@@ -311,9 +322,10 @@ async fn live<S: Store>(story: &mut Story<'_, S>) {
     for (bite, memory) in [(Bite::default(), empty), (Bite::Enter { after: None }, full)] {
         let mut again = local.record(Operation::Restate, Outcome::Ok, 1000);
         again.memory = Some(Box::new(memory));
+        let ids = story.ids();
         story
             .call("restate::bite", move |draft| {
-                restate::bite(draft, MODEL, (unit, epoch), &again, &bite).map(drop)
+                restate::bite(draft, MODEL, (unit, epoch), &again, &bite, &mut ids()).map(drop)
             })
             .await;
     }
@@ -352,11 +364,36 @@ async fn live<S: Store>(story: &mut Story<'_, S>) {
         .await;
     // by themselves, as --force will call them
     let db = story.unit("db/0").await;
+    // db/0 brings its subordinate
+    for relation in [50, 52] {
+        let ids = story.ids();
+        story
+            .call("relation::enter_scope", move |draft| {
+                relation::enter_scope(draft, MODEL, db, Uuid(relation), &BTreeMap::new(), (1, &mut ids()))
+            })
+            .await;
+    }
+    story.unit("log/0").await;
     story
-        .call("relation::enter_scope", move |draft| {
-            relation::enter_scope(draft, MODEL, db, Uuid(50), &BTreeMap::new())
+        .call("relation::suspend", |draft| relation::suspend(draft, MODEL, Uuid(50), "for a while", 1))
+        .await;
+    story.call("relation::resume", |draft| relation::resume(draft, MODEL, Uuid(50))).await;
+}
+
+/// A subordinate goes with its relation, as its life is derived from it.
+async fn end_subordinate<S: Store>(story: &mut Story<'_, S>) {
+    let (db, log) = (story.unit("db/0").await, story.unit("log/0").await);
+    story.call("relation::destroy", |draft| relation::destroy(draft, MODEL, Uuid(52)).map(drop)).await;
+    story.call("unit::set_dead", move |draft| unit::set_dead(draft, MODEL, log)).await;
+    story.call("unit::remove", move |draft| unit::remove(draft, MODEL, log)).await;
+    story
+        .call("relation::leave_scope", move |draft| {
+            relation::leave_scope(draft, MODEL, db, Uuid(52));
+            Ok(())
         })
         .await;
+    let log = story.application("log").await;
+    story.call("application::destroy", move |draft| application::destroy(draft, MODEL, log).map(drop)).await;
 }
 
 /// Everything goes away.

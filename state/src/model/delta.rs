@@ -77,6 +77,8 @@ pub fn delta(at: &dyn Reader, shown: &Shown, touched: &Touched) -> Vec<Change> {
 /// Sorts the keys by what of the view they can be about; none = nothing of it.
 pub fn touched<'k>(shown: &Shown, changed_keys: impl Iterator<Item = &'k str>) -> Option<Touched> {
     let (unit, application) = (shown.unit.uuid, shown.unit.application);
+    // what it is shown of itself depends on its principal, or on its subordinates
+    let has_others = shown.unit.principal.is_some() || !shown.unit.subordinates.is_empty();
     let prefix = format!("{}/", shown.model.uuid);
     let mut touched = Touched::default();
     for key in changed_keys.filter_map(|key| key.strip_prefix(&prefix)) {
@@ -86,9 +88,13 @@ pub fn touched<'k>(shown: &Shown, changed_keys: impl Iterator<Item = &'k str>) -
         match (kind, &ids[..]) {
             ("model" | "model-config", _) => touched.model = true,
             ("tombstone", _) if own => touched.removed = true,
-            ("unit" | "unit-life" | "subordinate", _) if own || shown.unit.principal.is_some() => {
-                touched.unit = true
+            ("unit" | "unit-life", _) if own || has_others => touched.unit = true,
+            ("subordinate", _) if own => touched.unit = true,
+            ("container", [subordinate, principal]) if [subordinate, principal].contains(&&application) => {
+                touched.unit = true;
             }
+            // whether there is room for a subordinate
+            ("unit-on", _) if shown.relations.values().any(|head| head.brings) => touched.unit = true,
             ("machine" | "machine-life", _) => touched.unit = true,
             ("resolved", _) if own => touched.resolved = true,
             ("action-of", _) if own => {
@@ -102,7 +108,7 @@ pub fn touched<'k>(shown: &Shown, changed_keys: impl Iterator<Item = &'k str>) -
             ("relation-of", [id, relation]) if *id == application => {
                 touched.relations.insert(*relation);
             }
-            ("relation-life", [relation]) => drop(touched.relations.insert(*relation)),
+            ("relation-life" | "relation-suspended", [relation]) => drop(touched.relations.insert(*relation)),
             // what is new to the unit is sent whole
             ("scope", [relation, container, member]) if shown.relation(*relation).is_some() => {
                 touched.scopes.insert((*relation, *container, *member));
@@ -165,7 +171,7 @@ fn relations(
     };
     for (id, container, member) in &touched.scopes {
         let Some((number, head)) = known(id) else { continue };
-        if planted::is(Planted::DeltaForgetsMembers) {
+        if planted::is(Planted::DeltaForgetsMembers) || !seen.shows(head.scope, *container) {
             continue;
         }
         let entry = read::<ScopeDoc>(seen.reader, &seen.model.scope(*id, *container, *member));

@@ -2,10 +2,11 @@
 //! What is derived is at most Dying; Dead is only ever an entity's own.
 
 use super::draft::{Draft, Key, Reader, read};
-use super::keys::{Model, RelationDoc, UnitDoc, last_id};
+use super::keys::{Bond, Model, RelationDoc, UnitDoc, last_id};
 use super::text::Document;
 use crate::life::Life;
 use crate::names::Uuid;
+use crate::planted::{self, Planted};
 use serde_json::Value;
 
 /// Reads of a draft (recorded) or of a reader (views): what is derived must come out the same.
@@ -13,6 +14,8 @@ pub trait Documents {
     fn document<T: Document>(&mut self, key: &Key<T>) -> Option<T>;
     /// Up to `limit` committed keys below `prefix`, in order.
     fn keys(&mut self, prefix: &str, limit: usize) -> Vec<String>;
+    /// Some key is below `prefix`.
+    fn any(&mut self, prefix: &str) -> bool;
 
     /// The entities an index names: the last part of each key.
     fn ids(&mut self, prefix: &str, limit: usize) -> Vec<Uuid> {
@@ -27,6 +30,9 @@ impl Documents for Draft<'_> {
     fn keys(&mut self, prefix: &str, limit: usize) -> Vec<String> {
         self.page::<Value>(prefix, "", limit).into_iter().map(|(key, _)| key).collect()
     }
+    fn any(&mut self, prefix: &str) -> bool {
+        self.first(prefix, &[]).is_some()
+    }
 }
 
 impl Documents for &dyn Reader {
@@ -36,6 +42,9 @@ impl Documents for &dyn Reader {
     fn keys(&mut self, prefix: &str, limit: usize) -> Vec<String> {
         self.scan(prefix, "", limit).into_iter().map(|stored| stored.key).collect()
     }
+    fn any(&mut self, prefix: &str) -> bool {
+        !self.scan(prefix, "", 1).is_empty()
+    }
 }
 
 fn derived(life: Option<Life>) -> Life {
@@ -43,7 +52,8 @@ fn derived(life: Option<Life>) -> Life {
 }
 
 /// The furthest of the unit's own, its application's, its principal's and its machine's life; none when there is no
-/// such unit (spec E.8#3, #4; I23).
+/// such unit (spec E.8#3, #4; I23). A subordinate is Dying too when the line of relations it came with has ended (spec
+/// A.12; scenarios 121, 122).
 pub fn unit_life(documents: &mut impl Documents, model: Model, id: Uuid) -> Option<Life> {
     let unit = documents.document(&model.unit(id))?;
     Some(life_of(documents, model, id, &unit))
@@ -54,13 +64,25 @@ pub fn life_of(documents: &mut impl Documents, model: Model, id: Uuid, unit: &Un
     let own = documents.document(&model.unit_life(id)).unwrap_or(Life::Dying);
     let mut life = own.furthest(derived(documents.document(&model.application_life(unit.application))));
     life = life.furthest(derived(documents.document(&model.machine_life(unit.machine))));
-    if let Some(principal) = unit.principal {
-        life = life.furthest(derived(documents.document(&model.unit_life(principal))));
-        if let Some(doc) = documents.document(&model.unit(principal)) {
-            life = life.furthest(derived(documents.document(&model.application_life(doc.application))));
-        }
+    match unit.principal {
+        Some(principal) => life.furthest(life_under(documents, model, principal, unit)),
+        None => life,
     }
-    life
+}
+
+/// What a principal lets its subordinate be.
+fn life_under(documents: &mut impl Documents, model: Model, principal: Uuid, unit: &UnitDoc) -> Life {
+    let Some(above) = documents.document(&model.unit(principal)) else {
+        return Life::Dying;
+    };
+    let bond = Bond { subordinate: unit.application, principal: above.application, line: unit.line };
+    let related = if documents.any(&model.containers_of(&bond)) { Life::Alive } else { Life::Dying };
+    if planted::is(Planted::SubordinateOutlivesPrincipal) {
+        return related;
+    }
+    related
+        .furthest(derived(documents.document(&model.unit_life(principal))))
+        .furthest(derived(documents.document(&model.application_life(above.application))))
 }
 
 /// The furthest of the relation's own life and its applications'; none when there is no such relation.

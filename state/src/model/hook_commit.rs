@@ -7,7 +7,7 @@
 //! | own bag, scope left, charm state, closed ports | unconditional | dropped with a reason: what it belongs to is gone |
 //! | application's bag | conditional | refused: the unit is not the leader |
 //! | opened ports | conditional | refused: another unit of the machine has them, or no such endpoint |
-//! | scope entered | conditional | refused: the unit or the relation is not alive |
+//! | scope entered, the subordinate that comes with it | conditional | refused: the unit or the relation is not alive, the relation is suspended, an older subordinate is still there, the machine is full |
 //! | dying | conditional | refused: scopes or subordinates are left |
 //! | statuses, log lines, workload version | said | always stand; ordered by (run, call) |
 //!
@@ -54,6 +54,7 @@ pub fn commit(
     unit: Uuid,
     epoch: u64,
     record: &Record,
+    ids: &mut dyn FnMut() -> Uuid,
 ) -> Result<Committed, Refusal> {
     session::check_epoch(draft, model, unit, epoch)?;
     let doc = draft.get(&model.unit(unit)).expect("a unit with a session exists");
@@ -68,14 +69,14 @@ pub fn commit(
     let mut local = record.memory.as_deref().unwrap_or(&stored.local).clone();
     local.sequence = record.sequence - 1;
     let of = Of { id: unit, doc: &doc, record, local: &stored.local };
-    let mut committed = Committed { refusal: refusal(draft, model, &of)?, dropped: Vec::new() };
+    let mut committed = Committed { refusal: refusal(draft, model, &of, ids)?, dropped: Vec::new() };
     local.apply(&Event::Finished(record.clone()));
     // The revision is of this transaction, which the draft cannot know; 0 = visible in every view to come. Nor does
     // the controller count retries: a restored agent whose record was refused rests until a person resolves it.
     let refused = committed.refusal.clone();
     local.apply(&Event::Answered { sequence: record.sequence, revision: 0, refusal: refused, retry: None });
     match (&committed.refusal, &record.operation) {
-        (None, _) => effects(draft, model, &of, &local, &mut committed.dropped),
+        (None, _) => effects(draft, model, &of, (&local, ids), &mut committed.dropped),
         (Some(refusal), Operation::Action { id, .. }) => {
             action::finish_refused(draft, model, unit, *id, record, refusal);
         }
@@ -242,7 +243,12 @@ fn publishes(record: &Record) -> bool {
 }
 
 /// Why the conditional writes cannot be made, if they cannot. Dying and entering a scope are done on the way.
-fn refusal(draft: &mut Draft, model: Model, of: &Of) -> Result<Option<String>, Refusal> {
+fn refusal(
+    draft: &mut Draft,
+    model: Model,
+    of: &Of,
+    ids: &mut dyn FnMut() -> Uuid,
+) -> Result<Option<String>, Refusal> {
     if !publishes(of.record) || !of.record.is_conditional() {
         return Ok(None);
     }
@@ -270,7 +276,7 @@ fn refusal(draft: &mut Draft, model: Model, of: &Of) -> Result<Option<String>, R
     let done = match &of.record.operation {
         Operation::Die => unit::set_dead(draft, model, of.id),
         Operation::EnterScope { uuid, settings, .. } => {
-            relation::enter_scope(draft, model, of.id, *uuid, settings)
+            relation::enter_scope(draft, model, of.id, *uuid, settings, (of.record.at_ms, ids))
         }
         Operation::Deploy(_)
         | Operation::LeaveScope { .. }
@@ -320,7 +326,13 @@ fn standing(draft: &mut Draft, model: Model, local: &Local, number: RelationNumb
     draft.get(&model.relation(id)).map(|_| id)
 }
 
-fn effects(draft: &mut Draft, model: Model, of: &Of, after: &Local, dropped: &mut Vec<String>) {
+fn effects(
+    draft: &mut Draft,
+    model: Model,
+    of: &Of,
+    (after, ids): (&Local, &mut dyn FnMut() -> Uuid),
+    dropped: &mut Vec<String>,
+) {
     if let Operation::Action { id, .. } = &of.record.operation {
         action::finish(draft, model, of.id, *id, of.record);
     }
@@ -346,7 +358,7 @@ fn effects(draft: &mut Draft, model: Model, of: &Of, after: &Local, dropped: &mu
             let known = of.local.relations.get(number).expect("a record was checked for this");
             relation::leave_scope(draft, model, of.id, known.uuid);
         }
-        Operation::Restate => restate(draft, model, of, dropped),
+        Operation::Restate => restate(draft, model, of, ids, dropped),
         Operation::Deploy(_)
         | Operation::EnterScope { .. }
         | Operation::Hook(_)
@@ -356,9 +368,15 @@ fn effects(draft: &mut Draft, model: Model, of: &Of, after: &Local, dropped: &mu
 }
 
 /// The end of a restatement: see [`restate`](super::restate).
-fn restate(draft: &mut Draft, model: Model, of: &Of, dropped: &mut Vec<String>) {
+fn restate(
+    draft: &mut Draft,
+    model: Model,
+    of: &Of,
+    ids: &mut dyn FnMut() -> Uuid,
+    dropped: &mut Vec<String>,
+) {
     let Some(memory) = &of.record.memory else { return };
-    dropped.extend(restate::enter_last(draft, model, of.id, memory));
+    dropped.extend(restate::enter_last(draft, model, of.id, memory, (of.record.at_ms, ids)));
     if let Some(last) = memory.last_action {
         action::lose_up_to(draft, model, of.id, last, of.record.at_ms);
     }

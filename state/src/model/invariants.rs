@@ -8,9 +8,11 @@ use super::keys::{
     ScopeDoc, UnitDoc, last_id,
 };
 use super::text::Document;
+use crate::charm::Scope;
 use crate::life::Life;
 use crate::names::{UnitName, Uuid};
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// Every promise that one model's documents break; empty when all is well.
 pub fn violations(reader: &dyn Reader, model: Model) -> Vec<String> {
@@ -101,9 +103,7 @@ impl Check<'_> {
             let machine = self.get(&model.machine(doc.machine)).is_some();
             self.hold(machine, || format!("I22: unit {name} has no machine"));
             if let Some(principal) = doc.principal {
-                self.points(&model.subordinate(principal, id), &());
-                let there = self.get(&model.unit(principal)).is_some();
-                self.hold(there, || format!("I22: unit {name} has no principal"));
+                self.subordinate(principal, id, &doc);
             }
             let statuses = self.get(&model.unit_status(id)).and(self.get(&model.agent_status(id)));
             self.hold(statuses.is_some(), || format!("unit {name} lacks a status"));
@@ -114,6 +114,39 @@ impl Check<'_> {
                 format!("I20: unit {name} is Dead in a scope or with subordinates")
             });
         }
+    }
+
+    /// Beside its principal, of another application, at most one of its own, and never Alive without it.
+    fn subordinate(&mut self, principal: Uuid, id: Uuid, doc: &UnitDoc) {
+        let (model, name) = (self.model, &doc.name);
+        self.points(&model.subordinate(principal, doc.application, id), &());
+        let Some(above) = self.get(&model.unit(principal)) else {
+            self.found.push(format!("I22: unit {name} has no principal"));
+            return;
+        };
+        let of_its_own = above.principal.is_none() && above.machine == doc.machine;
+        self.hold(of_its_own, || format!("I22: unit {name} is not beside a principal"));
+        let others = self.reader.scan(&model.subordinates_of(principal, doc.application), "", 2).len();
+        self.hold(others == 1, || format!("unit {} has {others} units like {name}", above.name));
+        let [own, its] =
+            [(id, doc), (principal, &above)].map(|(id, doc)| self.effective_life(id, doc) == Life::Alive);
+        self.hold(its || !own, || {
+            format!("I23: unit {name} is alive and its principal {} is not", above.name)
+        });
+        let ends = [doc.application, above.application];
+        let related =
+            read_all::<RelationDoc>(self.reader, &model.all("relation")).iter().any(|(key, relation)| {
+                let life = last_id(key).and_then(|id| self.get(&model.relation_life(id)));
+                let container = relation.scope == Scope::Container && life == Some(Life::Alive);
+                container && ends.iter().all(|end| relation.side_of(*end).is_some())
+            });
+        self.hold(related || !own, || {
+            format!("I23: unit {name} is alive and no relation to {} is", above.name.application)
+        });
+    }
+
+    fn effective_life(&self, id: Uuid, doc: &UnitDoc) -> Life {
+        effective::life_of(&mut { self.reader }, self.model, id, doc)
     }
 
     fn relations(&mut self) {
@@ -131,6 +164,11 @@ impl Check<'_> {
                 let bag = self.get(&model.bag(id, side.application)).is_some();
                 self.hold(bag, || format!("relation {ends} lacks the bag of {}", side.application_name));
             }
+            if let Some(bond) = &doc.bond {
+                let alive = own == Some(Life::Alive);
+                let index = self.get(&model.container(bond, id)).is_some();
+                self.hold(alive == index, || format!("I22: relation {ends} is {own:?}, its index otherwise"));
+            }
             let life = effective::life_between(&mut { self.reader }, model, id, &doc);
             let in_bites = doc.sides.iter().any(|side| self.get(&model.reap(side.application)).is_some());
             let held = life == Life::Alive || in_bites || self.some(&model.scopes(id));
@@ -142,27 +180,39 @@ impl Check<'_> {
         let model = self.model;
         for (key, unit, entry) in self.all::<ScopeDoc>("scope") {
             let parts: Vec<Uuid> = key.split('/').filter_map(|part| part.parse().ok()).collect();
-            let [_, relation, _, _] = parts[..] else {
+            let [_, relation, container, _] = parts[..] else {
                 self.found.push(format!("{key} is no scope"));
                 continue;
             };
             self.points(&model.scope_of(unit, relation), &());
             let doc = self.get(&model.unit(unit));
-            let same = doc.is_some_and(|doc| doc.name == entry.unit && doc.application == entry.application);
-            self.hold(same, || format!("I22: {} is in a scope and not there", entry.unit));
-            let part = self.get(&model.relation(relation));
-            let part = part.is_some_and(|doc| doc.side_of(entry.application).is_some());
+            let same = |doc: &UnitDoc| doc.name == entry.unit && doc.application == entry.application;
+            self.hold(doc.as_ref().is_some_and(same), || {
+                format!("I22: {} is in a scope and not there", entry.unit)
+            });
+            let related = self.get(&model.relation(relation));
+            let part = related.as_ref().is_some_and(|doc| doc.side_of(entry.application).is_some());
             self.hold(part, || {
                 format!("I22: {} is in the scope of a relation it has no part in", entry.unit)
+            });
+            let own = doc.zip(related).map(|(doc, related)| match (related.scope, doc.principal) {
+                (Scope::Global, _) => Uuid(0),
+                (Scope::Container, principal) => principal.unwrap_or(unit),
+            });
+            self.hold(own.is_none_or(|own| own == container), || {
+                format!("I31: {} is in another's container", entry.unit)
             });
             let bag = self.get(&model.bag(relation, unit));
             let settled = bag
                 .is_some_and(|bag| bag.counter >= entry.incarnation && bag.owner == entry.unit.to_string());
             self.hold(settled, || format!("I13: {} is in a scope without its settings", entry.unit));
         }
+        let scopes = self.reader.scan(&model.all("scope"), "", usize::MAX);
+        let unit = |key: &str| last_id(key).unwrap_or_default();
+        let of = |key: &str| key.split('/').nth(2).and_then(|part| part.parse().ok()).unwrap_or_default();
+        let there: BTreeSet<(Uuid, Uuid)> = scopes.iter().map(|s| (unit(&s.key), of(&s.key))).collect();
         for (key, relation, ()) in self.all::<()>("scope-of") {
-            let unit = key.split('/').nth(2).and_then(|part| part.parse().ok()).unwrap_or_default();
-            let scope = self.get(&model.scope(relation, Uuid(0), unit)).is_some();
+            let scope = there.contains(&(of(&key), relation));
             self.hold(scope, || format!("I22: {key} names no scope"));
         }
         for (key, _, _) in self.all::<BagDoc>("bag") {
@@ -181,6 +231,8 @@ impl Check<'_> {
             ("unit-on", "unit"),
             ("subordinate", "unit"),
             ("relation-of", "relation"),
+            ("relation-suspended", "relation"),
+            ("container", "relation"),
             ("unit-life", "unit"),
             ("machine-life", "machine"),
             ("application-life", "application"),

@@ -63,6 +63,9 @@ pub struct UnitDoc {
     pub application: Uuid,
     pub machine: Uuid,
     pub principal: Option<Uuid>,
+    /// Of a subordinate: the line of relations it came with ([`Bond::line`]).
+    #[serde(default)]
+    pub line: RelationNumber,
     pub created_ms: i64,
 }
 
@@ -126,7 +129,28 @@ pub struct RelationDoc {
     pub number: RelationNumber,
     pub sides: Vec<SideDoc>,
     pub scope: Scope,
+    /// Units of one end come with units of the other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bond: Option<Bond>,
     pub created_ms: i64,
+}
+
+/// A relation of container scope between a subordinate application and one that is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bond {
+    pub subordinate: Uuid,
+    pub principal: Uuid,
+    /// The number of the first of an unbroken line of Alive relations between the two. Once the line has ended its
+    /// subordinates are Dying for good, whatever is added after it (I17).
+    pub line: RelationNumber,
+}
+
+/// A relation that was suspended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SuspendedDoc {
+    /// Why, as the person said it.
+    pub message: String,
+    pub since_ms: i64,
 }
 
 impl RelationDoc {
@@ -164,8 +188,15 @@ pub struct ScopeDoc {
 pub struct BagDoc {
     /// Unit or application name, for readers.
     pub owner: String,
+    /// Of a unit in a container relation: in whose container it is (or was) in scope; nil of all others.
+    #[serde(default, skip_serializing_if = "is_nil")]
+    pub container: Uuid,
     pub counter: u64,
     pub values: Bag,
+}
+
+fn is_nil(id: &Uuid) -> bool {
+    *id == Uuid(0)
 }
 
 /// Who leads an application; a new holder is a new generation. No times in it (design 13).
@@ -359,12 +390,27 @@ impl Model {
     pub fn unit_name(&self, name: &UnitName) -> Key<Uuid> {
         self.key(format_args!("unit-name/{name}"))
     }
-    /// A principal's subordinates.
-    pub fn subordinate(&self, principal: Uuid, unit: Uuid) -> Key<()> {
-        self.key(format_args!("subordinate/{principal}/{unit}"))
+    /// A principal's subordinates: one of each application at most.
+    pub fn subordinate(&self, principal: Uuid, application: Uuid, unit: Uuid) -> Key<()> {
+        self.key(format_args!("subordinate/{principal}/{application}/{unit}"))
     }
     pub fn subordinates(&self, principal: Uuid) -> String {
         format!("{}/subordinate/{principal}/", self.0)
+    }
+    pub fn subordinates_of(&self, principal: Uuid, application: Uuid) -> String {
+        format!("{}/subordinate/{principal}/{application}/", self.0)
+    }
+    /// The relations between a subordinate application and its principals' that are Alive themselves, by their line.
+    pub fn container(&self, bond: &Bond, relation: Uuid) -> Key<()> {
+        let Bond { subordinate, principal, line } = bond;
+        self.key(format_args!("container/{subordinate}/{principal}/{line}/{relation}"))
+    }
+    pub fn containers(&self, subordinate: Uuid, principal: Uuid) -> String {
+        format!("{}/container/{subordinate}/{principal}/", self.0)
+    }
+    pub fn containers_of(&self, bond: &Bond) -> String {
+        let Bond { subordinate, principal, line } = bond;
+        format!("{}/container/{subordinate}/{principal}/{line}/", self.0)
     }
     /// Workload status, set by the charm.
     pub fn unit_status(&self, id: Uuid) -> Key<StatusDoc> {
@@ -400,6 +446,10 @@ impl Model {
     pub fn relation_life(&self, id: Uuid) -> Key<Life> {
         self.key(format_args!("relation-life/{id}"))
     }
+    /// There while the relation is suspended.
+    pub fn relation_suspended(&self, id: Uuid) -> Key<SuspendedDoc> {
+        self.key(format_args!("relation-suspended/{id}"))
+    }
     /// [`RelationDoc::key_text`] -> the relation.
     pub fn relation_key(&self, ends: &str) -> Key<Uuid> {
         self.key(format_args!("relation-key/{ends}"))
@@ -410,6 +460,10 @@ impl Model {
     }
     pub fn scopes(&self, relation: Uuid) -> String {
         format!("{}/scope/{relation}/", self.0)
+    }
+    /// Of a container relation: who is in one principal's container.
+    pub fn scopes_in(&self, relation: Uuid, container: Uuid) -> String {
+        format!("{}/scope/{relation}/{container}/", self.0)
     }
     /// Which scopes a unit is in: found without reading every relation.
     pub fn scope_of(&self, unit: Uuid, relation: Uuid) -> Key<()> {

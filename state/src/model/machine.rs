@@ -53,11 +53,16 @@ pub fn require_room(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Ref
         let message = format!("cannot assign a unit to machine {}: the machine is not alive", machine.name);
         return Err(Refusal::new(Code::NotAlive, message));
     }
-    if draft.keys(&model.units_on(id), UNITS_MAX).len() >= UNITS_MAX {
+    if is_full(draft, model, id) {
         let message = format!("machine {} has {UNITS_MAX} units, the most one machine takes", machine.name);
         return Err(Refusal::new(Code::Invalid, message));
     }
     Ok(())
+}
+
+/// The machine takes no more units.
+pub(super) fn is_full(documents: &mut impl Documents, model: Model, id: Uuid) -> bool {
+    documents.keys(&model.units_on(id), UNITS_MAX).len() >= UNITS_MAX
 }
 
 /// The user's remove-machine: Dying, unless a unit on it is Alive (spec E.5 rows 1 and 2; scenarios 169, 170). A

@@ -4,7 +4,7 @@
 use super::blockers::{self, Entity};
 use super::draft::{Draft, PAGE_MAX};
 use super::effective::{self, Documents};
-use super::keys::{BagDoc, Model, RelationDoc, ScopeDoc, SideDoc, TombstoneDoc};
+use super::keys::{BagDoc, Bond, Model, RelationDoc, ScopeDoc, SideDoc, SuspendedDoc, TombstoneDoc, UnitDoc};
 use super::refusal::{Code, Refusal};
 use super::unit::Destroyed;
 use super::{application, sequence};
@@ -64,14 +64,11 @@ pub fn add(
     }
     let found = endpoints::infer(as_side(&left), as_side(&right)).map_err(no_match)?;
     let sides = [(&left, &found.left), (&right, &found.right)].map(|(end, endpoint)| side_doc(end, endpoint));
-    let doc = RelationDoc { number: 0, sides: sides.to_vec(), scope: found.scope, created_ms: now_ms };
+    let bond = bond(found.scope, &left, &right);
+    let doc = RelationDoc { number: 0, sides: sides.to_vec(), scope: found.scope, bond, created_ms: now_ms };
     let ends = doc.key_text();
     if let Some(holder) = draft.get(&model.relation_key(&ends)) {
         return Err(exists(draft, model, holder, &ends));
-    }
-    if found.scope == Scope::Container {
-        let message = format!("cannot integrate {ends}: subordinate charms come with a later version");
-        return Err(Refusal::new(Code::Invalid, message));
     }
     for (end, endpoint) in [(&left, &found.left), (&right, &found.right)] {
         require_below_limit(draft, model, end, endpoint)?;
@@ -92,6 +89,25 @@ fn side_doc(end: &End, endpoint: &Endpoint) -> SideDoc {
         role: endpoint.role,
         interface: endpoint.interface.clone(),
         implicit: endpoint.name == JUJU_INFO && !declared,
+    }
+}
+
+/// Between two subordinates of one principal nobody comes with the other: both are there already.
+fn bond(scope: Scope, left: &End, right: &End) -> Option<Bond> {
+    let (subordinate, principal) = match (scope, left.charm.subordinate, right.charm.subordinate) {
+        (Scope::Container, true, false) => (left.id, right.id),
+        (Scope::Container, false, true) => (right.id, left.id),
+        (Scope::Container, ..) | (Scope::Global, ..) => return None,
+    };
+    Some(Bond { subordinate, principal, line: 0 })
+}
+
+/// In whose container a unit is in scope: in a container relation its principal's, or its own; in a global one there
+/// is none, and the uuid is nil.
+pub fn container(scope: Scope, unit: Uuid, doc: &UnitDoc) -> Uuid {
+    match scope {
+        Scope::Global => Uuid(0),
+        Scope::Container => doc.principal.unwrap_or(unit),
     }
 }
 
@@ -152,7 +168,8 @@ pub(super) fn add_peers(
             interface: endpoint.interface.clone(),
             implicit: false,
         };
-        let doc = RelationDoc { number: 0, sides: vec![side], scope: Scope::Global, created_ms: now_ms };
+        let (sides, scope) = (vec![side], Scope::Global);
+        let doc = RelationDoc { number: 0, sides, scope, bond: None, created_ms: now_ms };
         if draft.get(&model.relation_key(&doc.key_text())).is_none() {
             create(draft, model, ids(), doc);
         }
@@ -163,6 +180,10 @@ pub(super) fn add_peers(
 fn create(draft: &mut Draft, model: Model, id: Uuid, mut doc: RelationDoc) -> RelationDoc {
     let number = sequence::take(draft, model, "relation");
     doc.number = RelationNumber::try_from(number).expect("fewer than 2^32 relations in a model's life");
+    if let Some(bond) = &mut doc.bond {
+        bond.line = line(draft, model, bond).unwrap_or(doc.number);
+        draft.put(&model.container(bond, id), &());
+    }
     draft.put(&model.relation(id), &doc);
     draft.put(&model.relation_life(id), &Life::Alive);
     draft.put(&model.relation_key(&doc.key_text()), &id);
@@ -172,6 +193,12 @@ fn create(draft: &mut Draft, model: Model, id: Uuid, mut doc: RelationDoc) -> Re
         draft.put(&model.bag(id, side.application), &bag);
     }
     doc
+}
+
+/// The line of relations that a new one between the two continues; none = it begins one.
+fn line(draft: &mut Draft, model: Model, bond: &Bond) -> Option<RelationNumber> {
+    let alive = draft.first(&model.containers(bond.subordinate, bond.principal), &[])?;
+    Some(alive.rsplit('/').nth(1)?.parse().expect("a line is a relation's number"))
 }
 
 /// The one relation between two ends that a person names (remove-relation).
@@ -221,19 +248,65 @@ pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<Destroyed, R
     }
     if draft.get(&model.relation_life(id)) == Some(Life::Alive) {
         draft.put(&model.relation_life(id), &Life::Dying);
+        unbind(draft, model, id, &doc);
     }
     Ok(Destroyed::Dying)
 }
 
+/// The relation is no longer Alive: no subordinate lives by it (scenario 121).
+fn unbind(draft: &mut Draft, model: Model, id: Uuid, doc: &RelationDoc) {
+    if let Some(bond) = doc.bond.as_ref().filter(|_| !planted::is(Planted::SubordinateOutlivesRelations)) {
+        draft.remove(&model.container(bond, id));
+    }
+}
+
+/// The user's suspend-relation (spec A.12, scenario 102): the units of both sides leave, and nobody enters, until it is
+/// resumed. Again with other words: these are shown from then on. Peer relations cannot be suspended.
+pub fn suspend(draft: &mut Draft, model: Model, id: Uuid, message: &str, now_ms: i64) -> Result<(), Refusal> {
+    let before = suspension(draft, model, id, "suspend")?;
+    let since_ms = before.as_ref().map_or(now_ms, |before| before.since_ms);
+    let suspended = SuspendedDoc { message: message.to_owned(), since_ms };
+    if before.as_ref() != Some(&suspended) {
+        draft.put(&model.relation_suspended(id), &suspended);
+    }
+    Ok(())
+}
+
+/// The user's resume-relation: all of them enter again, as if it were new. One that is not suspended: no change.
+pub fn resume(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
+    if suspension(draft, model, id, "resume")?.is_some() {
+        draft.remove(&model.relation_suspended(id));
+    }
+    Ok(())
+}
+
+/// Whether a relation that may be suspended and resumed is.
+fn suspension(draft: &mut Draft, model: Model, id: Uuid, act: &str) -> Result<Option<SuspendedDoc>, Refusal> {
+    let doc = draft.get(&model.relation(id)).ok_or_else(|| Refusal::not_found("relation", id))?;
+    let ends = doc.key_text();
+    if doc.is_peer() {
+        let message = format!("cannot {act} peer relation {ends}");
+        return Err(Refusal::new(Code::Forbidden, message).hint("it is there as long as its application is"));
+    }
+    if effective::life_between(draft, model, id, &doc) != Life::Alive {
+        let blockers = blockers::blockers(draft, model, Entity::Relation(id));
+        let message = format!("cannot {act} relation {ends}: it is being removed");
+        return Err(Refusal::new(Code::NotAlive, message).blockers(blockers));
+    }
+    Ok(draft.get(&model.relation_suspended(id)))
+}
+
 /// A unit announces itself, with its initial settings in the same transaction (spec A.12, I13). Unit and relation
-/// must be Alive (I21, scenario 174); in scope already: no change (spec E.8#15). Each entry is another incarnation,
-/// numbered by the bag's counter, which grows with it.
+/// must be Alive (I21, scenario 174) and the relation not suspended; in scope already: no change (spec E.8#15). Each
+/// entry is another incarnation, numbered by the bag's counter, which grows with it. With a principal comes its
+/// subordinate, whose uuid is one of `ids`.
 pub fn enter_scope(
     draft: &mut Draft,
     model: Model,
     unit: Uuid,
     id: Uuid,
     settings: &Bag,
+    given: (i64, &mut dyn FnMut() -> Uuid),
 ) -> Result<(), Refusal> {
     let doc = draft.get(&model.unit(unit)).ok_or_else(|| Refusal::not_found("unit", unit))?;
     let relation = draft.get(&model.relation(id)).ok_or_else(|| Refusal::not_found("relation", id))?;
@@ -241,7 +314,8 @@ pub fn enter_scope(
         let message = format!("unit {} has no part in relation {}", doc.name, relation.key_text());
         return Err(Refusal::new(Code::Forbidden, message));
     }
-    let scope = model.scope(id, Uuid(0), unit);
+    let container = container(relation.scope, unit, &doc);
+    let scope = model.scope(id, container, unit);
     if draft.get(&scope).is_some() {
         return Ok(());
     }
@@ -257,9 +331,18 @@ pub fn enter_scope(
     if life != Life::Alive && !planted::is(Planted::EntersDyingRelation) {
         return refuse(format!("the relation is {life}"));
     }
+    if draft.get(&model.relation_suspended(id)).is_some() && !planted::is(Planted::SuspensionIsMissed) {
+        return refuse("the relation is suspended".to_owned());
+    }
+    if let Some(bond) = relation.bond.filter(|bond| bond.principal == doc.application) {
+        let added = super::unit::add_subordinate(draft, model, (unit, &doc), &bond, given);
+        if let Err(refusal) = added {
+            return refuse(refusal.message);
+        }
+    }
     let before = draft.get(&model.bag(id, unit)).unwrap_or_default();
     let counter = before.counter + 1;
-    let bag = BagDoc { owner: doc.name.to_string(), counter, values: settings.clone() };
+    let bag = BagDoc { owner: doc.name.to_string(), container, counter, values: settings.clone() };
     draft.put(&model.bag(id, unit), &bag);
     let entry = ScopeDoc { unit: doc.name.clone(), application: doc.application, incarnation: counter };
     draft.put(&scope, &entry);
@@ -271,11 +354,12 @@ pub fn enter_scope(
 /// Dying relation removes it, and with it a Dying application that only this relation held (scenarios 161, 163).
 /// Not in scope: no change.
 pub fn leave_scope(draft: &mut Draft, model: Model, unit: Uuid, id: Uuid) {
-    let scope = model.scope(id, Uuid(0), unit);
-    if draft.get(&scope).is_none() {
+    if draft.get(&model.scope_of(unit, id)).is_none() {
         return;
     }
-    draft.remove(&scope);
+    let doc = draft.get(&model.unit(unit)).expect("who is in a scope exists (I22)");
+    let relation = draft.get(&model.relation(id)).expect("a scope's relation exists (I22)");
+    draft.remove(&model.scope(id, container(relation.scope, unit, &doc), unit));
     draft.remove(&model.scope_of(unit, id));
     if planted::is(Planted::SettingsGoWithUnit) {
         draft.remove(&model.bag(id, unit));
@@ -305,6 +389,10 @@ fn remove(draft: &mut Draft, model: Model, id: Uuid, doc: &RelationDoc) {
     draft.remove(&model.relation(id));
     draft.remove(&model.relation_life(id));
     draft.remove(&model.relation_key(&doc.key_text()));
+    unbind(draft, model, id, doc);
+    if !doc.is_peer() {
+        draft.remove(&model.relation_suspended(id));
+    }
     draft.put(&model.tombstone(id), &TombstoneDoc { kind: "relation".to_owned(), name: doc.key_text() });
     draft.put(&model.cleanup(id), &vec![model.bags(id)]);
     for side in &doc.sides {

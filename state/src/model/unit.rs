@@ -5,7 +5,7 @@ use super::application;
 use super::blockers::{self, Entity};
 use super::draft::Draft;
 use super::effective::{self, Documents};
-use super::keys::{Model, ResolvedDoc, StatusDoc, TombstoneDoc, UnitDoc};
+use super::keys::{Bond, Model, ResolvedDoc, StatusDoc, TombstoneDoc, UnitDoc, last_id};
 use super::refusal::{Code, Refusal};
 use super::{action, leadership, machine, relation, sequence, token};
 use crate::life::Life;
@@ -54,24 +54,71 @@ pub fn add(
             machine
         }
     };
-    let number = sequence::take(draft, model, &format!("unit/{}", owner.name));
+    let (id, name) = (ids(), next_name(draft, model, &owner.name));
+    let doc =
+        UnitDoc { name: name.clone(), application, machine, principal: None, line: 0, created_ms: now_ms };
+    create(draft, model, id, &doc);
+    Ok((id, name))
+}
+
+/// The name of an application's next unit; its number is never used again.
+fn next_name(draft: &mut Draft, model: Model, application: &str) -> UnitName {
+    let number = sequence::take(draft, model, &format!("unit/{application}"));
     let number = u32::try_from(number).expect("an application has fewer than 2^32 units in its life");
-    let (id, name) = (ids(), UnitName::new(&owner.name, number));
-    let doc = UnitDoc { name: name.clone(), application, machine, principal: None, created_ms: now_ms };
-    draft.put(&model.unit(id), &doc);
+    UnitName::new(application, number)
+}
+
+fn create(draft: &mut Draft, model: Model, id: Uuid, doc: &UnitDoc) {
+    draft.put(&model.unit(id), doc);
     draft.put(&model.unit_life(id), &Life::Alive);
-    draft.put(&model.unit_name(&name), &id);
-    draft.put(&model.unit_of(application, id), &());
-    draft.put(&model.unit_on(machine, id), &());
+    draft.put(&model.unit_name(&doc.name), &id);
+    draft.put(&model.unit_of(doc.application, id), &());
+    draft.put(&model.unit_on(doc.machine, id), &());
+    if let Some(principal) = doc.principal {
+        draft.put(&model.subordinate(principal, doc.application, id), &());
+    }
     let status = |status: &str, message: &str| StatusDoc {
         status: status.to_owned(),
         message: message.to_owned(),
-        since_ms: now_ms,
+        since_ms: doc.created_ms,
         ..StatusDoc::default()
     };
     draft.put(&model.agent_status(id), &status("allocating", ""));
     draft.put(&model.unit_status(id), &status("waiting", "waiting for machine"));
-    Ok((id, name))
+}
+
+/// A unit that enters a container relation as principal gets its subordinate (spec A.12, E.1; scenario 118): on the
+/// same machine, one of an application at most. One that is there and not Alive refuses (scenario 125), and so does a
+/// machine without room; the agent sees both in its view, and asks again when they have changed.
+pub(super) fn add_subordinate(
+    draft: &mut Draft,
+    model: Model,
+    (principal, doc): (Uuid, &UnitDoc),
+    bond: &Bond,
+    (now_ms, ids): (i64, &mut dyn FnMut() -> Uuid),
+) -> Result<(), Refusal> {
+    if let Some(there) = draft.first(&model.subordinates_of(principal, bond.subordinate), &[]) {
+        let there = last_id(&there).expect("an index ends with an id");
+        let life = effective::unit_life(draft, model, there).expect("an index names what exists (I22)");
+        if life == Life::Alive {
+            return Ok(());
+        }
+        let message = format!("unit {} has a subordinate of this application that is {life}", doc.name);
+        return Err(Refusal::new(Code::NotAlive, message));
+    }
+    let application = application::require_alive(draft, model, bond.subordinate, "add a unit to")?;
+    machine::require_room(draft, model, doc.machine)?;
+    let (id, name) = (ids(), next_name(draft, model, &application.name));
+    let unit = UnitDoc {
+        name,
+        application: bond.subordinate,
+        machine: doc.machine,
+        principal: Some(principal),
+        line: bond.line,
+        created_ms: now_ms,
+    };
+    create(draft, model, id, &unit);
+    Ok(())
 }
 
 /// The user's remove-unit (spec E.3). A unit whose agent never attached has done nothing that anybody could have
@@ -183,7 +230,7 @@ fn remove_documents(draft: &mut Draft, model: Model, id: Uuid, doc: &UnitDoc) {
     draft.remove(&model.ports(id));
     draft.remove(&model.ports_on(doc.machine, id));
     if let Some(principal) = doc.principal {
-        draft.remove(&model.subordinate(principal, id));
+        draft.remove(&model.subordinate(principal, doc.application, id));
     }
     draft.put(&model.tombstone(id), &TombstoneDoc { kind: "unit".to_owned(), name: doc.name.to_string() });
     machine::release(draft, model, doc.machine);

@@ -1,20 +1,22 @@
 //! What agents are shown: one unit's view, whole (design 9), and a machine's. What changed in a unit's view is
 //! [`super::delta`].
 //!
-//! A unit sees the members of the other side of its relations (of a peer relation, the other members), its own and
-//! its application's bag, and the bags of the remote application and its units, departed ones too; nothing else of
-//! anybody (I31).
+//! A unit sees the members of the other side of its relations (of a peer relation, the other members; of a container
+//! relation, those in its own container), its own and its application's bag, and the bags of the remote application
+//! and of those units, departed ones too; nothing else of anybody (I31).
 
 use super::along::{self, BYTES_MAX, Sizes};
 use super::draft::{Reader, Revision, read, read_all};
 use super::keys::{
     ActionDoc, ApplicationDoc, BagDoc, Model, OpenPortsDoc, RelationDoc, ScopeDoc, UnitDoc, last_id,
 };
-use super::{application, effective};
+use super::{application, effective, machine, relation};
 
 pub use super::delta::{Touched, delta, touched};
+use crate::charm::Scope;
 use crate::life::Life;
 use crate::names::{RelationNumber, UnitName, Uuid};
+use crate::planted::{self, Planted};
 use crate::unit::snapshot::{
     ActionView, BagAsked, BagView, Change, CharmView, Delta, GrantView, ModelView, Owner, Position,
     RelationHead, Snapshot, UnitView,
@@ -162,17 +164,27 @@ pub(super) struct Seen<'a> {
 impl Seen<'_> {
     pub fn unit_view(&self) -> Option<UnitView> {
         let machine = read(self.reader, &self.model.machine(self.doc.machine))?;
-        let name = |id: Uuid| read(self.reader, &self.model.unit(id)).map(|doc| doc.name);
-        let subordinates = read_all::<()>(self.reader, &self.model.subordinates(self.unit));
+        let (mut subordinates, mut leaving) = (BTreeSet::new(), BTreeSet::new());
+        for (key, ()) in read_all::<()>(self.reader, &self.model.subordinates(self.unit)) {
+            let id = last_id(&key)?;
+            let unit = read(self.reader, &self.model.unit(id))?;
+            if effective::life_of(&mut { self.reader }, self.model, id, &unit) != Life::Alive {
+                leaving.insert(unit.name.clone());
+            }
+            subordinates.insert(unit.name);
+        }
+        let principal = self.doc.principal.and_then(|id| read(self.reader, &self.model.unit(id)));
         Some(UnitView {
             uuid: self.unit,
             name: self.doc.name.clone(),
             application: self.doc.application,
             machine: machine.name,
             address: machine.address,
-            principal: self.doc.principal.and_then(name),
+            principal: principal.map(|principal| principal.name),
             life: effective::life_of(&mut { self.reader }, self.model, self.unit, self.doc),
-            subordinates: subordinates.iter().filter_map(|(key, ())| name(last_id(key)?)).collect(),
+            subordinates,
+            leaving,
+            crowded: machine::is_full(&mut { self.reader }, self.model, self.doc.machine),
         })
     }
 
@@ -217,8 +229,18 @@ impl Seen<'_> {
             remote_application_uuid: other.application,
             remote_endpoint: other.endpoint.clone(),
             life: effective::life_between(&mut { self.reader }, self.model, id, relation),
-            suspended: false,
+            suspended: read(self.reader, &self.model.relation_suspended(id)).is_some(),
+            brings: relation.bond.is_some_and(|bond| bond.principal == self.doc.application),
         }
+    }
+
+    fn container(&self, scope: Scope) -> Uuid {
+        relation::container(scope, self.unit, self.doc)
+    }
+
+    /// What lies in this container of a relation is shown.
+    pub fn shows(&self, scope: Scope, container: Uuid) -> bool {
+        container == self.container(scope) || planted::is(Planted::ContainersAreOne)
     }
 
     /// The unit meets the units of this application, and never itself.
@@ -231,6 +253,7 @@ impl Seen<'_> {
         let owner = match bag.owner.parse::<UnitName>() {
             Ok(unit) => {
                 let seen = unit == *own || unit.application == head.remote_application;
+                let seen = seen && self.shows(head.scope, bag.container);
                 seen.then_some(Owner::Unit(unit))?
             }
             Err(_) => Owner::Application(bag.owner),
@@ -266,7 +289,11 @@ impl Seen<'_> {
     pub fn whole_relation(&self, id: Uuid, relation: &RelationDoc) -> Vec<Change> {
         let (number, head) = (relation.number, self.head(id, relation));
         let mut changes = vec![Change::Relation { relation: number, head: Some(head.clone()) }];
-        for (_, entry) in read_all::<ScopeDoc>(self.reader, &self.model.scopes(id)) {
+        let members = match planted::is(Planted::ContainersAreOne) {
+            true => self.model.scopes(id),
+            false => self.model.scopes_in(id, self.container(relation.scope)),
+        };
+        for (_, entry) in read_all::<ScopeDoc>(self.reader, &members) {
             if self.meets(&head, &entry.unit) {
                 let incarnation = Some(entry.incarnation);
                 changes.push(Change::Member { relation: number, unit: entry.unit, incarnation });

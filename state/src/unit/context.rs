@@ -9,7 +9,7 @@ use super::local::{Local, RelationLocal, Run};
 use super::operation::{CharmRef, Hook, Operation, RelationEvent};
 use super::snapshot::{BagAsked, Owner, RelationView, Snapshot};
 use super::withheld::Withheld;
-use crate::charm::{Charm, options};
+use crate::charm::{Charm, Scope, options};
 use crate::life::Life;
 use crate::model::keys::StatusDoc;
 use crate::names::{RelationNumber, UnitName};
@@ -276,7 +276,15 @@ fn goal_state(view: &Snapshot) -> GoalState {
     for relation in view.relations.values().filter(|relation| !relation.head.implicit) {
         let goals = relations.entry(relation.head.endpoint.clone()).or_default();
         let application = &relation.head.remote_application;
-        goals.extend(of(application).into_iter().filter(|(unit, _)| *unit != view.unit.name.to_string()));
+        let own = |unit: &String| match relation.head.scope {
+            Scope::Global => *unit != view.unit.name.to_string(),
+            // of a container relation: the units beside this one
+            Scope::Container => {
+                let beside = view.unit.subordinates.iter().chain(&view.unit.principal);
+                beside.chain(relation.members.keys()).any(|other| *unit == other.to_string())
+            }
+        };
+        goals.extend(of(application).into_iter().filter(|(unit, _)| own(unit)));
         if !relation.head.peer {
             let since = goals.values().map(|goal| goal.since.clone()).min().unwrap_or_else(|| utc(0));
             goals.insert(application.clone(), Goal { status: "joined".into(), since });

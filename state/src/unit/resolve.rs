@@ -9,10 +9,11 @@ use super::relations::{self, Me, Owed};
 use super::retry::{after_failure, interrupted, scatter};
 use super::snapshot::{BagAsked, RelationView, Snapshot};
 use crate::life::Life;
-use crate::names::RelationNumber;
+use crate::names::{RelationNumber, UnitName};
 use crate::planted::{self, Planted};
 use crate::settings::Bag;
 use sha2::{Digest, Sha256};
+use std::collections::BTreeSet;
 
 /// Relation hooks do not begin on a view older than this: three lost heartbeats and a reconnect (spec B.6.7).
 pub const LINK_AGE_MAX_MS: u64 = 30_000;
@@ -346,6 +347,10 @@ fn enter_scope(
             waits.push(cause(what, "operator", None, "pintle refresh"));
             continue;
         }
+        if let Some(waits_for) = subordinate_waits(view, relation, remote) {
+            waits.push(waits_for);
+            continue;
+        }
         if !fresh(now) {
             wait_for_link(waits, now);
             return None;
@@ -360,6 +365,27 @@ fn enter_scope(
         let settings = addresses(view);
         let operation = Operation::EnterScope { relation, uuid: head.uuid, place, settings };
         return Some(Act::Settle(local.record(operation, Outcome::Ok, now.wall_ms)));
+    }
+    None
+}
+
+/// Why the subordinate that comes with this relation cannot come yet (spec A.12, I.20; scenario 125).
+fn subordinate_waits(view: &Snapshot, relation: RelationNumber, remote: &RelationView) -> Option<Cause> {
+    let head = &remote.head;
+    let there = |units: &BTreeSet<UnitName>| {
+        units.iter().find(|unit| unit.application == head.remote_application).cloned()
+    };
+    if !head.brings {
+        return None;
+    }
+    if let Some(old) = there(&view.unit.leaving) {
+        let what = format!("relation {relation} waits until the old subordinate unit {old} is removed");
+        return Some(cause(what, &old.to_string(), None, format!("pintle why {old}")));
+    }
+    if view.unit.crowded && there(&view.unit.subordinates).is_none() {
+        let machine = &view.unit.machine;
+        let what = format!("relation {relation} waits for room on machine {machine}: it takes no more units");
+        return Some(cause(what, "operator", None, "pintle remove-unit another unit of that machine"));
     }
     None
 }

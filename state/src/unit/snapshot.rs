@@ -45,6 +45,12 @@ pub struct UnitView {
     pub life: Life,
     /// Subordinates not yet removed: the unit may not be Dead while one is left.
     pub subordinates: BTreeSet<UnitName>,
+    /// Those of them that are not Alive: a relation that would bring another unit of their application waits.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub leaving: BTreeSet<UnitName>,
+    /// The machine takes no more units: a relation that would bring one waits.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub crowded: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -83,6 +89,9 @@ pub struct RelationHead {
     /// Effective life: Dying too when an application of it is.
     pub life: Life,
     pub suspended: bool,
+    /// This unit, as a principal, brings a unit of the remote application along when it enters.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub brings: bool,
 }
 
 /// Whose bag.

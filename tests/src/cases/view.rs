@@ -42,6 +42,8 @@ pub fn fresh() -> Snapshot {
             principal: None,
             life: Life::Alive,
             subordinates: BTreeSet::new(),
+            leaving: BTreeSet::new(),
+            crowded: false,
         },
         charm: charm(1, false, &ENDPOINTS.map(str::to_owned)),
         config: BTreeMap::new(),
@@ -99,6 +101,7 @@ pub fn relation(number: RelationNumber, endpoint: &str, application: &str) -> Re
         remote_endpoint: "server".into(),
         life: Life::Alive,
         suspended: false,
+        brings: false,
     };
     RelationView { head, members: BTreeMap::new(), bags: Vec::new() }
 }

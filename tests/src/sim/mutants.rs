@@ -176,8 +176,11 @@ impl Mutant {
                 | Planted::LastUnitLeavesApplication
                 | Planted::RemovalNeedsAliveEnds
                 | Planted::SettingsGoWithUnit
+                | Planted::SubordinateOutlivesPrincipal
+                | Planted::SubordinateOutlivesRelations
                 | Planted::NameStaysTaken => "documents",
-                Planted::EntersDyingRelation => "references",
+                Planted::EntersDyingRelation | Planted::SuspensionIsMissed => "references",
+                Planted::ContainersAreOne => "containers",
                 Planted::SequenceIsNotChecked => "once",
                 Planted::GenerationIsNotChecked => "authority",
                 Planted::DeltaForgetsMembers | Planted::DeltaForgetsRemoval => "views",

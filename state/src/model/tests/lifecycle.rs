@@ -114,18 +114,12 @@ fn an_agent_that_attaches_late_learns_of_the_removal_from_the_tombstone() {
 fn scenario_168_a_unit_with_subordinates_is_not_dead() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
-    world.deploy("plain", "plain", 1);
-    let (principal, subordinate) = (world.unit("web/0"), world.unit("plain/0"));
+    world.deploy("logging", "logging", 0);
+    let id = world.integrate("web", "logging").expect("they fit");
     let mut agent = Agent::attach(&mut world, "web/0");
-    world
-        .run(|draft, _| {
-            let doc: UnitDoc = draft.get(&MODEL.unit(subordinate)).expect("it is there");
-            draft.put(&MODEL.unit(subordinate), &UnitDoc { principal: Some(principal), ..doc });
-            draft.put(&MODEL.subordinate(principal, subordinate), &());
-            Ok(())
-        })
-        .expect("no refusal");
-    assert_eq!(refused(world.run(|draft, _| unit::destroy(draft, MODEL, subordinate))).0, Code::Forbidden);
+    agent.start(&mut world);
+    agent.enter(&mut world, id);
+    let (principal, subordinate) = (world.unit("web/0"), world.unit("logging/0"));
     destroy_unit(&mut world, principal);
     assert_eq!(world.life(subordinate), Some(Life::Dying), "I23: a principal's death is its subordinates'");
     let committed = agent.done(&mut world, Operation::Die);

@@ -7,6 +7,7 @@ mod lifecycle;
 mod races;
 mod random;
 mod relations;
+mod subordinates;
 mod views;
 
 use super::along::BYTES_MAX;
@@ -77,7 +78,7 @@ pub struct World {
 }
 
 impl World {
-    /// A model with the archives of three charms.
+    /// A model with the archives of some charms.
     pub fn new() -> World {
         let mut world = World {
             documents: Documents::default(),
@@ -87,7 +88,9 @@ impl World {
             sent: BTreeMap::new(),
         };
         world.run(|draft, _| super::model::create(draft, MODEL.0, "dev", 1)).expect("a new name");
-        for (sha256, charm) in [("web", web()), ("db", db()), ("plain", plain())] {
+        let charms =
+            [("web", web()), ("db", db()), ("plain", plain()), ("shop", shop()), ("logging", logging())];
+        for (sha256, charm) in charms {
             let register =
                 |draft: &mut Draft| application::register_archive(draft, sha256, charm.clone(), 10);
             world
@@ -272,9 +275,9 @@ impl Agent {
         let mut next = record.memory.as_ref().map(|_| restate::Bite::default());
         while let Some(bite) = next {
             let of = (self.unit, self.epoch);
-            next = world.run(|draft, _| restate::bite(draft, MODEL, of, record, &bite))?.0;
+            next = world.run(|draft, ids| restate::bite(draft, MODEL, of, record, &bite, ids))?.0;
         }
-        world.run(|draft, _| hook_commit::commit(draft, MODEL, self.unit, self.epoch, record))
+        world.run(|draft, ids| hook_commit::commit(draft, MODEL, self.unit, self.epoch, record, ids))
     }
 
     /// Finishes, sends and takes the answer.
@@ -319,6 +322,18 @@ impl Agent {
         };
         let settings = Bag::from([("private-address".to_owned(), "127.0.0.1".to_owned())]);
         self.done(world, Operation::EnterScope { relation: doc.number, uuid: id, place, settings })
+    }
+
+    /// What an implicit endpoint's scope is left by: no hook.
+    pub fn leave(&mut self, world: &mut World, id: Uuid) -> Committed {
+        let relation = self.local.relations.iter().find(|(_, known)| known.uuid == id).expect("it is in");
+        let relation = *relation.0;
+        self.done(world, Operation::LeaveScope { relation, uuid: id })
+    }
+
+    pub fn leave_by_broken(&mut self, world: &mut World, id: Uuid) {
+        let number = world.number(id);
+        self.broken(world, number);
     }
 
     pub fn relation_hook(&self, relation: RelationNumber, event: RelationEvent) -> Operation {
@@ -381,6 +396,22 @@ pub fn db() -> Charm {
 
 pub fn plain() -> Charm {
     Charm { name: "plain".into(), ..Charm::default() }
+}
+
+/// A principal that logs by an endpoint of its own.
+pub fn shop() -> Charm {
+    let endpoints = [endpoint("logs", Role::Provider, "logs"), endpoint("db", Role::Requirer, "mysql")];
+    Charm { name: "shop".into(), endpoints: endpoints.into(), ..Charm::default() }
+}
+
+/// A subordinate, by `juju-info` or by its principal's own endpoint; it uses a database too.
+pub fn logging() -> Charm {
+    let container = |(name, end): (String, Endpoint)| (name, Endpoint { scope: Scope::Container, ..end });
+    let info = container(endpoint("host", Role::Requirer, "juju-info"));
+    let logs = container(endpoint("logs", Role::Requirer, "logs"));
+    let endpoints =
+        [info, logs, endpoint("db", Role::Requirer, "mysql"), endpoint("ring", Role::Peer, "ring")];
+    Charm { name: "logging".into(), subordinate: true, endpoints: endpoints.into(), ..Charm::default() }
 }
 
 /// A refusal's code and words.

@@ -31,7 +31,7 @@ fn entering_and_ending_exclude_each_other() {
     let app = read(world.reader(), &MODEL.application_name("web")).expect("it is there");
     world.run(|draft, ids| unit::add(draft, MODEL, app, None, 1, ids)).expect("alive");
     let late = Agent::attach(&mut world, "web/1").unit;
-    let enter = call(move |draft, _| relation::enter_scope(draft, MODEL, late, id, &Bag::new()));
+    let enter = call(move |draft, ids| relation::enter_scope(draft, MODEL, late, id, &Bag::new(), (1, ids)));
     let destroy_unit = call(move |draft, _| unit::destroy(draft, MODEL, late).map(|_| ()));
     let destroy_application = call(move |draft, _| application::destroy(draft, MODEL, app).map(|_| ()));
     excludes(&world, &destroy_unit, &enter, Some(Code::NotAlive));

@@ -50,21 +50,23 @@ fn step(world: &mut World, dice: &mut Dice, agents: &mut BTreeMap<Uuid, Agent>) 
 fn call(world: &mut World, dice: &mut Dice) -> Result<(), Refusal> {
     let none = || Refusal::new(Code::NotFound, "nothing to do it to");
     let pick = |world: &World, dice: &mut Dice, kind: &str| dice.pick(&ids(world, kind)).ok_or_else(none);
-    let names = ["web", "db", "shop", "store"];
-    match dice.roll(20) {
+    let names = ["web", "db", "shop", "store", "logging"];
+    match dice.roll(22) {
         0 => {
-            let at = dice.roll(4);
+            let at = dice.roll(5);
             let mut wish = application::Deploy {
                 name: names[at].into(),
-                sha256: ["web", "db"][at % 2].into(),
+                sha256: ["web", "db", "shop", "db", "logging"][at].into(),
                 ..application::Deploy::default()
             };
             wish.units = dice.roll(3) as u32;
             world.run(|draft, ids| application::deploy(draft, MODEL, &wish, ids))?;
         }
         1 | 2 => {
-            let (left, right) = (names[dice.roll(4)], names[dice.roll(4)]);
-            world.integrate(left, right)?;
+            let (left, right) = (names[dice.roll(5)], names[dice.roll(5)]);
+            let end = ["", ":logs"][dice.roll(2)];
+            let left = if left == "shop" { format!("{left}{end}") } else { left.to_owned() };
+            world.integrate(&left, right)?;
         }
         3 => {
             let (id, to) = (pick(world, dice, "application")?, dice.roll(8).to_string());
@@ -122,7 +124,15 @@ fn call(world: &mut World, dice: &mut Dice) -> Result<(), Refusal> {
         }
         16 | 17 => {
             let (unit, id) = (pick(world, dice, "unit")?, pick(world, dice, "relation")?);
-            world.run(|draft, _| relation::enter_scope(draft, MODEL, unit, id, &Bag::new()))?;
+            world.run(|draft, ids| relation::enter_scope(draft, MODEL, unit, id, &Bag::new(), (1, ids)))?;
+        }
+        18 => {
+            let id = pick(world, dice, "relation")?;
+            world.run(|draft, _| relation::suspend(draft, MODEL, id, "later", 1))?;
+        }
+        19 => {
+            let id = pick(world, dice, "relation")?;
+            world.run(|draft, _| relation::resume(draft, MODEL, id))?;
         }
         _ => {
             let (unit, id) = (pick(world, dice, "unit")?, pick(world, dice, "relation")?);
@@ -181,14 +191,21 @@ fn act(world: &mut World, dice: &mut Dice, agent: &mut Agent) -> bool {
 
 #[test]
 fn no_history_breaks_a_promise() {
-    let mut taken = 0;
-    for seed in 1..=4 {
+    let (mut taken, mut subordinates) = (0, 0);
+    for seed in 1..=5 {
         let (mut world, mut dice, mut agents) = (World::new(), Dice(seed * 0x9E37_79B9), BTreeMap::new());
+        if seed % 2 == 0 {
+            world.deploy("shop", "shop", 2);
+            world.deploy("logging", "logging", 0);
+            world.integrate("shop:logs", "logging").expect("they fit");
+        }
         for _ in 0..250 {
             taken += usize::from(step(&mut world, &mut dice, &mut agents));
         }
+        let next = read(world.reader(), &MODEL.sequence("unit/logging"));
+        subordinates += next.unwrap_or_default();
     }
-    assert!(taken > 400, "the game is played: {taken}");
+    assert!(taken > 400 && subordinates > 0, "the game is played: {taken}, {subordinates}");
 }
 
 /// A transaction is drafted, others commit meanwhile, then it is committed (an engine with concurrent writers):

@@ -139,7 +139,8 @@ fn each_entry_is_another_incarnation_with_its_settings() {
     let (id, mut web, _db) = pair(&mut world);
     let scope = MODEL.scope(id, Uuid(0), web.unit);
     let first: ScopeDoc = read(world.reader(), &scope).expect("in scope");
-    let again = world.run(|draft, _| relation::enter_scope(draft, MODEL, web.unit, id, &Bag::new()));
+    let again =
+        world.run(|draft, ids| relation::enter_scope(draft, MODEL, web.unit, id, &Bag::new(), (1, ids)));
     assert_eq!(again, Ok(()));
     assert_eq!(read(world.reader(), &scope), Some(first.clone()), "in scope already: no change");
     world
@@ -195,27 +196,6 @@ fn ends_are_inferred_or_refused_in_one_line() {
     world.integrate("one", "db").expect("below its limit");
     let text = "endpoint one:db takes at most 1 relations";
     assert_eq!(refused(world.integrate("one", "two:server")), (Code::Invalid, text.into()));
-}
-
-#[test]
-fn a_container_relation_is_refused_for_now() {
-    let mut world = World::new();
-    let mut sub = Charm { name: "sub".into(), subordinate: true, ..db() };
-    sub.endpoints.get_mut("server").expect("it has it").scope = Scope::Container;
-    world
-        .run(|draft, _| {
-            application::register_archive(draft, "sub", sub, 1);
-            Ok(())
-        })
-        .expect("new");
-    world.deploy("web", "web", 1);
-    let app = world.deploy("sub", "sub", 1);
-    assert!(read_all::<()>(world.reader(), &MODEL.units_of(app)).is_empty(), "subordinates get no units");
-    let (code, message) = refused(world.integrate("web", "sub"));
-    assert_eq!(code, Code::Invalid);
-    assert!(message.ends_with("subordinate charms come with a later version"), "{message}");
-    let answer = world.run(|draft, ids| unit::add(draft, MODEL, app, None, 1, ids));
-    assert_eq!(refused(answer).0, Code::Forbidden);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 mod actions;
 mod authority;
+mod containers;
 mod documents;
 mod durable;
 mod effects;
@@ -160,6 +161,7 @@ impl Default for Checks {
         let all: Vec<Box<dyn Check>> = vec![
             Box::<actions::Actions>::default(),
             Box::<authority::Authority>::default(),
+            Box::<containers::Containers>::default(),
             Box::<documents::Documents>::default(),
             Box::<durable::Durable>::default(),
             Box::<effects::Effects>::default(),

@@ -1,15 +1,18 @@
-//! I21: what is new refers only to what is Alive.
+//! I21: what is new refers only to what is Alive; nobody enters a relation that is suspended.
 
 use super::{Check, Commit, place};
 use state::life::Life;
 use state::model::draft::{Reader, read, read_all};
-use state::model::keys::Model;
+use state::model::keys::{Model, SuspendedDoc, last_id};
 use state::names::Uuid;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// By key: lives as of the commit that is looked at; the reader may be further.
 #[derive(Default)]
-pub struct References(BTreeMap<String, Life>);
+pub struct References {
+    lives: BTreeMap<String, Life>,
+    suspended: BTreeSet<Uuid>,
+}
 
 /// Keys of the lives that a new document of this kind needs to be Alive.
 fn needed(commit: &Commit<'_>, kind: &str, ids: &[Uuid]) -> Vec<String> {
@@ -38,7 +41,9 @@ impl Check for References {
 
     fn restored(&mut self, reader: &dyn Reader, model: Model) {
         let kinds = ["unit-life", "application-life", "relation-life", "machine-life"];
-        self.0 = kinds.iter().flat_map(|kind| read_all::<Life>(reader, &model.all(kind))).collect();
+        self.lives = kinds.iter().flat_map(|kind| read_all::<Life>(reader, &model.all(kind))).collect();
+        let suspended = read_all::<SuspendedDoc>(reader, &model.all("relation-suspended"));
+        self.suspended = suspended.iter().filter_map(|(key, _)| last_id(key)).collect();
     }
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
@@ -46,16 +51,26 @@ impl Check for References {
             match &change.value {
                 Some(life) => {
                     let life = life.parse().expect("documents are what was written");
-                    self.0.insert(change.key.clone(), life);
+                    self.lives.insert(change.key.clone(), life);
                 }
-                None => drop(self.0.remove(&change.key)),
+                None => drop(self.lives.remove(&change.key)),
+            }
+        }
+        for change in commit.changes.entries.iter().filter(|c| place(&c.key).0 == "relation-suspended") {
+            let relation = last_id(&change.key).expect("it is of a relation");
+            match change.value {
+                Some(_) => drop(self.suspended.insert(relation)),
+                None => drop(self.suspended.remove(&relation)),
             }
         }
         for new in commit.changes.entries.iter().filter(|change| change.value.is_some()) {
             let (kind, rest) = place(&new.key);
             let ids: Vec<Uuid> = rest.split('/').filter_map(|part| part.parse().ok()).collect();
+            if kind == "scope" && ids.first().is_some_and(|relation| self.suspended.contains(relation)) {
+                found.push(format!("{} is new and the relation is suspended", new.key));
+            }
             for key in needed(commit, kind, &ids) {
-                let life = self.0.get(&key);
+                let life = self.lives.get(&key);
                 if life != Some(&Life::Alive) {
                     found.push(format!("{} is new and {key} is {life:?}", new.key));
                 }
