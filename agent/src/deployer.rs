@@ -1,24 +1,18 @@
-//! Unit agents as child processes of this machine: their folders, their start, their end. Every step may be cut off
-//! by a crash and done again (spec F.2).
+//! The units of this machine: their folders, the start and the end of their agents. Every step may be cut off by a
+//! crash and done again (spec F.2).
 //!
 //! A unit is deployed here when its folder holds an `agent.yaml`; it is being recalled when it holds `recalling`.
 
 use crate::config::{Config, FILE, Kind};
 use crate::folder::{self, Folder};
 use crate::hook_process::{end_leftovers, socket_dir};
-use crate::process::Process;
+use crate::service::{Ended, Services};
 use anyhow::{Context, Result};
-use nix::sys::signal::Signal;
 use state::names::{UnitName, Uuid};
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::OpenOptionsExt;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::Duration;
 
-pub const AGENT_PID: &str = "agent.pid";
 pub const AGENT_LOCK: &str = "agent.lock";
 /// The unit's agent has said that it is finished: it is not started again.
 pub const FINISHED: &str = "finished";
@@ -26,22 +20,18 @@ const RECALLING: &str = "recalling";
 /// Folders of units that are gone, until they are removed.
 const REMOVED: &str = "removed";
 const TOKEN_SET: &str = "token-set";
-/// An agent's log begins anew beyond this, keeping one older.
-const LOG_BYTES_MAX: u64 = 10 << 20;
-/// An agent that is told to end has this long.
-const END_LOOK: Duration = Duration::from_millis(20);
-const END_LOOKS_MAX: u32 = 250;
 
 /// The folders under `<machine>/agents`.
 #[derive(Clone, Debug)]
 pub struct Deployer {
     machine: PathBuf,
     config: Config,
+    services: Services,
 }
 
 impl Deployer {
-    pub fn new(machine: PathBuf, config: Config) -> Deployer {
-        Deployer { machine, config }
+    pub fn new(machine: PathBuf, config: Config, services: Services) -> Deployer {
+        Deployer { machine, config, services }
     }
 
     pub fn folder(&self, name: &UnitName) -> Folder {
@@ -112,49 +102,19 @@ impl Deployer {
         Ok(folder::put(&folder.file(TOKEN_SET), b"")?)
     }
 
-    /// The live agent of a folder, whoever started it.
-    pub fn running(&self, folder: &Folder) -> Option<Process> {
-        Process::read(&folder.file(AGENT_PID)).filter(Process::is_alive)
-    }
-
     pub fn may_run(&self, folder: &Folder) -> bool {
         !folder.file(FINISHED).exists() && !folder.file(RECALLING).exists()
     }
 
-    pub fn start(&self, folder: &Folder) -> Result<tokio::process::Child> {
-        let log = folder.file("agent.log");
-        if fs::metadata(&log).is_ok_and(|found| found.len() > LOG_BYTES_MAX) {
-            fs::rename(&log, folder.file("agent.log.1"))?;
-        }
-        let log = fs::OpenOptions::new().append(true).create(true).mode(0o600).open(log)?;
-        let mut command = Command::new(crate::process::program());
-        command
-            .arg("unit")
-            .arg("--dir")
-            .arg(folder.root())
-            .current_dir(folder.root())
-            .stdin(Stdio::null())
-            .stdout(log.try_clone()?)
-            .stderr(log)
-            .process_group(0);
-        Ok(tokio::process::Command::from(command).spawn()?)
+    /// Begins the agent; what is answered is over when the agent is.
+    pub fn start(&self, folder: &Folder) -> Result<Ended> {
+        self.services.start(folder)
     }
 
     /// Ends the agent and what is left of its hooks. From here on it is not started again.
     pub async fn stop(&self, folder: &Folder) -> Result<()> {
         folder::put(&folder.file(RECALLING), b"")?;
-        if let Some(agent) = self.running(folder) {
-            agent.signal(Signal::SIGTERM);
-            for look in 0..END_LOOKS_MAX {
-                if !agent.is_alive() {
-                    break;
-                }
-                if look == END_LOOKS_MAX / 2 {
-                    agent.signal(Signal::SIGKILL);
-                }
-                tokio::time::sleep(END_LOOK).await;
-            }
-        }
+        self.services.end(folder).await?;
         for run in runs(folder) {
             end_leftovers(&run).await;
         }

@@ -2,8 +2,9 @@
 //! and start again beside them without touching them.
 
 use crate::deployer::Deployer;
-use crate::folder::{EXIT_DISK, Folder};
+use crate::folder::Folder;
 use crate::outage::{Call, Outage};
+use crate::service;
 use anyhow::Result;
 use api::error::{ApiError, ErrorCode};
 use api::machine::{Fate, MachineApi, MachineShown, MachineView, MachineWatch};
@@ -25,9 +26,6 @@ const RESTART_FIRST: Duration = Duration::from_millis(200);
 const RESTART_MAX: Duration = Duration::from_secs(30);
 /// An agent that lived this long did not die young.
 const GREW_UP: Duration = Duration::from_secs(60);
-/// How often an agent that an earlier machine agent started, no child of ours, is looked at.
-const ADOPTED_LOOK: Duration = Duration::from_millis(500);
-
 /// Between two signs of life: the controller calls this agent late when three of them did not come.
 const HERE_EVERY: Duration = Duration::from_millis(api::HEARTBEAT_MS);
 
@@ -242,14 +240,12 @@ impl<A: MachineApi> Machiner<A> {
         }
         let mut all = self.tended.borrow_mut();
         let known = all.get(&unit).copied();
-        if let Some(process) = self.deployer.running(folder) {
+        if let Some(process) = service::running(folder) {
             if known.is_none_or(|known| !known.running) {
                 // started by an earlier machine agent: watched, not touched
                 let ended = Arc::clone(&self.ended);
                 tokio::spawn(async move {
-                    while process.is_alive() {
-                        tokio::time::sleep(ADOPTED_LOOK).await;
-                    }
+                    service::ended(process).await;
                     ended.notify_one();
                 });
                 let tended = Tended { started: Instant::now(), delay: RESTART_FIRST, running: true };
@@ -263,16 +259,12 @@ impl<A: MachineApi> Machiner<A> {
             Some(known) if known.started.elapsed() > GREW_UP => RESTART_FIRST,
             Some(known) => (known.delay * 2).min(RESTART_MAX),
         };
-        let mut child = self.deployer.start(folder)?;
+        let over = self.deployer.start(folder)?;
         tracing::info!("started the agent of {}", folder.tag());
         all.insert(unit, Tended { started: Instant::now(), delay, running: true });
-        let (ended, tag) = (Arc::clone(&self.ended), folder.tag());
+        let ended = Arc::clone(&self.ended);
         tokio::spawn(async move {
-            // reaped here; how it ended is in its log, unless there was no room for that
-            let status = child.wait().await;
-            if status.is_ok_and(|status| status.code() == Some(EXIT_DISK.into())) {
-                tracing::error!("the agent of {tag} ended: its disk failed or is full; it is started again");
-            }
+            over.await;
             ended.notify_one();
         });
         Ok(())

@@ -2,15 +2,16 @@
 
 use agent::clock::RealClock;
 use agent::config::{self, Config};
-use agent::deployer::{AGENT_LOCK, AGENT_PID, Deployer, FINISHED};
+use agent::deployer::{AGENT_LOCK, Deployer, FINISHED};
 use agent::folder::{self, EXIT_DISK, Folder, Lock};
 use agent::hook_process::{RealCharms, socket_dir};
 use agent::journal::{self, Found, Journal};
 use agent::process::Process;
+use agent::service::{AGENT_PID, Services, systemd};
 use agent::tool_socket::{self, Gate};
 use agent::uniter::{End, Uniter};
 use agent::view_cache::ViewCache;
-use agent::{machiner, report, shim};
+use agent::{machiner, notices, report, retirement, shim};
 use anyhow::{Context, Result, anyhow, bail};
 use nix::sys::stat::{Mode, umask};
 use notify::Watcher;
@@ -24,7 +25,10 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, watch};
 
 const USAGE: &str = "usage: pintle-agent unit --dir DIR      the agent of one unit
-       pintle-agent machine --data DIR  the agent of one machine
+       pintle-agent machine --data DIR [--systemd]
+                                        the agent of one machine; its units' agents are services of systemd
+       pintle-agent install --data DIR [--root ROOT --program PROGRAM]
+                                        makes the machine's agent a service of systemd, here or in a system below ROOT
        pintle-agent show DIR            what a unit remembers
        pintle-agent why DIR             what a unit waits for
        pintle-agent resolve DIR --fresh runs a unit whose state was lost from its beginning";
@@ -44,7 +48,12 @@ fn main() -> ExitCode {
             shim::run(Path::new(run), Path::new(program)).map(|()| ExitCode::SUCCESS).map_err(Into::into)
         }
         ["unit", "--dir", dir] => run_async(unit(PathBuf::from(dir))),
-        ["machine", "--data", dir] => run_async(machine(PathBuf::from(dir))),
+        ["machine", "--data", dir] => run_async(machine(PathBuf::from(dir), Services::Children)),
+        ["machine", "--data", dir, "--systemd"] => run_async(machine(PathBuf::from(dir), Services::Systemd)),
+        ["install", "--data", dir] => run_async(install(PathBuf::from(dir))),
+        ["install", "--data", dir, "--root", root, "--program", program] => {
+            systemd::install(Path::new(root), Path::new(program), Path::new(dir)).map(|()| ExitCode::SUCCESS)
+        }
         ["show", dir] => run_async(print(report::show(Path::new(dir)))),
         ["why", dir] => run_async(print(report::why(Path::new(dir)))),
         ["resolve", dir, "--fresh"] => run_async(start_fresh(PathBuf::from(dir))),
@@ -168,9 +177,14 @@ async fn unit(dir: PathBuf) -> Result<ExitCode> {
     let uniter = Uniter::new((journal, config.client()?, charms, clock), local, view.map(Arc::new));
     let mut asked = signal(SignalKind::terminate())?;
     let (changed, _watcher) = watch_config(&folder, config.clone())?;
+    notices::tell(notices::READY);
     let end = tokio::select! {
         end = uniter.run() => end,
-        _ = asked.recv() => return Ok(ExitCode::from(EXIT_ASKED)),
+        never = notices::keep_alive() => match never {},
+        _ = asked.recv() => {
+            notices::tell(notices::STOPPING);
+            return Ok(ExitCode::from(EXIT_ASKED));
+        }
         () = changed.notified() => {
             tracing::info!("{} changed or is gone: starting again to read it", config::FILE);
             return Ok(ExitCode::from(EXIT_ASKED));
@@ -246,7 +260,20 @@ fn link_tools(folder: &Folder) -> Result<()> {
     Ok(())
 }
 
-async fn machine(dir: PathBuf) -> Result<ExitCode> {
+/// A service of the system that runs here, begun at once.
+async fn install(data: PathBuf) -> Result<ExitCode> {
+    if !systemd::is_here() {
+        bail!(
+            "systemd does not run here, or this is not root: pintle-agent machine --data DIR runs without it"
+        );
+    }
+    let data = data.canonicalize().with_context(|| format!("cannot enter {}", data.display()))?;
+    systemd::install(Path::new("/"), agent::process::program(), &data)?;
+    systemd::begin().await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn machine(dir: PathBuf, services: Services) -> Result<ExitCode> {
     let dir = dir.canonicalize().with_context(|| format!("cannot enter {}", dir.display()))?;
     let holder = format!("pid {}", std::process::id());
     let _lock = match Lock::take(&dir.join("machine.lock"), &holder)? {
@@ -259,14 +286,28 @@ async fn machine(dir: PathBuf) -> Result<ExitCode> {
     umask(Mode::from_bits_truncate(0o077));
     let config = Config::read(&dir)?;
     Process::this().write(&dir.join("machine.pid"))?;
-    let deployer = Deployer::new(dir, config.clone());
-    deployer.sweep();
-    let machiner = machiner::Machiner::new(config.client()?, deployer);
-    let mut asked = signal(SignalKind::terminate())?;
-    tokio::select! {
-        machiner::End::Dead = machiner.run() => Ok(ExitCode::SUCCESS),
-        _ = asked.recv() => Ok(ExitCode::from(EXIT_ASKED)),
+    let deployer = Deployer::new(dir.clone(), config.clone(), services);
+    notices::tell(notices::READY);
+    if !retirement::is_dead(&dir) {
+        if services == Services::Systemd {
+            systemd::prepare(&dir).await?;
+        }
+        deployer.sweep();
+        let machiner = machiner::Machiner::new(config.client()?, deployer.clone());
+        let mut asked = signal(SignalKind::terminate())?;
+        tokio::select! {
+            machiner::End::Dead = machiner.run() => {}
+            _ = asked.recv() => {
+                notices::tell(notices::STOPPING);
+                return Ok(ExitCode::from(EXIT_ASKED));
+            }
+            never = notices::keep_alive() => match never {},
+        }
+        retirement::note_dead(&dir)?;
     }
+    tracing::info!("this machine is dead: its agent ends for good");
+    retirement::retire(&dir, &deployer, services).await?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// A person's decision about a unit whose files were lost: it begins anew.

@@ -1,10 +1,10 @@
 //! For people, from the local files alone: what a unit remembers, and what `next` says of it now and why. Needs no
 //! controller and touches nothing.
 
-use crate::deployer::AGENT_PID;
 use crate::folder::Folder;
 use crate::journal;
 use crate::process::Process;
+use crate::service::AGENT_PID;
 use crate::view_cache::ViewCache;
 use anyhow::{Context, Result};
 use charms::yaml;

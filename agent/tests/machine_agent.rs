@@ -3,6 +3,7 @@
 use agent::config::{Config, Kind};
 use agent::deployer::Deployer;
 use agent::machiner::Machiner;
+use agent::service::Services;
 use api::HEARTBEAT_MS;
 use api::error::{ApiError, ErrorCode};
 use api::machine::{Fate, MachineApi, MachineShown, MachineWatch};
@@ -45,6 +46,12 @@ impl MachineApi for Quiet {
     async fn remove_unit(&self, _: Uuid) -> Result<(), ApiError> {
         unreachable!("nothing is deployed")
     }
+    async fn enrol(&self, _: &str, _: &str) -> Result<(), ApiError> {
+        unreachable!("it has a token")
+    }
+    async fn machine_gone(&self) -> Result<(), ApiError> {
+        unreachable!("it is alive")
+    }
     async fn machine_dead(&self) -> Result<(), ApiError> {
         unreachable!("nothing was shown")
     }
@@ -65,7 +72,8 @@ async fn a_machine_agent_says_that_it_is_here_at_every_heartbeat_though_it_is_sh
         machine: String::new(),
     };
     let quiet = Quiet::default();
-    let machiner = Machiner::new(quiet.clone(), Deployer::new(folder.path().to_path_buf(), config));
+    let machiner =
+        Machiner::new(quiet.clone(), Deployer::new(folder.path().to_path_buf(), config, Services::Children));
     let minute = Duration::from_millis(12 * HEARTBEAT_MS - 1);
     assert!(tokio::time::timeout(minute, machiner.run()).await.is_err(), "it goes on");
     assert_eq!(quiet.here.load(Ordering::Relaxed), 12);

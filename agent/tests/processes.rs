@@ -7,6 +7,7 @@ use agent::folder::Folder;
 use agent::hook_process::{RealCharms, end_leftovers};
 use agent::ports::{Charms, Outward};
 use agent::process::Process;
+use agent::service::Services;
 use agent::shim::{HOOK_PID, OUTCOME, OUTPUT, SHIM_PID};
 use agent::tool_calls::{Calls, Conversation};
 use agent::tool_socket::{Answer, Gate, listen};
@@ -229,7 +230,8 @@ fn a_copy_beside_a_units_folder_is_no_unit() {
         server_name: String::new(),
         ca: String::new(),
     };
-    let deployer = Deployer::new(machine.path().to_path_buf(), config(Kind::Machine, "0"));
+    let deployer =
+        Deployer::new(machine.path().to_path_buf(), config(Kind::Machine, "0"), Services::Children);
     for folder in ["unit-web-0", "unit-web-0.bak", "unit-web-0.away"] {
         let folder = machine.path().join("agents").join(folder);
         fs::create_dir_all(&folder).unwrap();

@@ -326,6 +326,13 @@ impl MachineApi for Client {
     async fn here(&self) -> Result<(), ApiError> {
         self.call(Route::Here, "", &()).await
     }
+    async fn enrol(&self, token: &str, address: &str) -> Result<(), ApiError> {
+        let enrol = routes::Enrol { token: token.to_owned(), address: address.to_owned() };
+        self.call(Route::Enrol, "", &enrol).await
+    }
+    async fn machine_gone(&self) -> Result<(), ApiError> {
+        self.call(Route::MachineGone, "", &()).await
+    }
     async fn machine_dead(&self) -> Result<(), ApiError> {
         self.call(Route::MachineDead, "", &()).await
     }
@@ -433,6 +440,24 @@ impl OperatorApi for Client {
     }
     async fn machines(&self, model: &str) -> Result<Vec<MachineInfo>, ApiError> {
         self.get(Route::Machines, model).await
+    }
+    async fn add_machines(&self, model: &str, add: AddMachines) -> Result<AddedMachines, ApiError> {
+        self.call(Route::AddMachines, model, &add).await
+    }
+    async fn remove_machine(&self, model: &str, machine: &str, force: bool) -> Result<Changed, ApiError> {
+        self.call(Route::RemoveMachine, model, &routes::Remove { name: machine.to_owned(), force }).await
+    }
+    async fn retry_provisioning(&self, model: &str, machine: &str) -> Result<Changed, ApiError> {
+        self.call(Route::RetryProvisioning, model, &name(machine)).await
+    }
+    async fn invite(&self, model: &str, machine: &str) -> Result<Invitation, ApiError> {
+        self.call(Route::Invite, model, &name(machine)).await
+    }
+    async fn provisioned(&self, model: &str, machine: Uuid, what: Provisioned) -> Result<Uuid, ApiError> {
+        self.call(Route::Provisioned, model, &routes::MachineProvisioned { id: machine, what }).await
+    }
+    async fn machine_fate(&self, model: &str, machine: Uuid) -> Result<Fate, ApiError> {
+        self.call(Route::MachineFate, model, &routes::Id { id: machine }).await
     }
     async fn machine_token(&self, model: &str, machine: Uuid, token: &str) -> Result<(), ApiError> {
         self.call(Route::MachineToken, model, &routes::Token { id: machine, token: token.to_owned() }).await

@@ -63,6 +63,11 @@ pub trait MachineApi {
     /// This agent is at work: said every [`crate::HEARTBEAT_MS`]. An open stream does not say it, since that of a
     /// stopped process stays open.
     fn here(&self) -> impl Future<Output = Result<(), ApiError>> + Send;
+    /// This machine, which a person brought, introduces itself with the token it made, in place of the one it was
+    /// invited with.
+    fn enrol(&self, token: &str, address: &str) -> impl Future<Output = Result<(), ApiError>> + Send;
+    /// This machine is Dead, and its agent has taken away what it brought.
+    fn machine_gone(&self) -> impl Future<Output = Result<(), ApiError>> + Send;
     /// This Dying machine has no units left.
     fn machine_dead(&self) -> impl Future<Output = Result<(), ApiError>> + Send;
 }

@@ -482,6 +482,61 @@ pub struct MachineInfo {
     pub name: String,
     pub address: String,
     pub life: Life,
+    /// A person brings it.
+    #[serde(default)]
+    pub manual: bool,
+    /// Units are assigned to it.
+    #[serde(default)]
+    pub occupied: bool,
+    /// The nonce of its instance, once its start was recorded.
+    #[serde(default)]
+    pub nonce: Option<Uuid>,
+    /// The instance, once it is there.
+    #[serde(default)]
+    pub instance_id: Option<String>,
+    /// After a failure: when the provider tries again.
+    #[serde(default)]
+    pub retry_ms: Option<i64>,
+}
+
+/// What a provider says of one machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Provisioned {
+    /// An instance is about to be made, under this nonce if none is recorded.
+    Intended { provider: String, nonce: Uuid },
+    /// It is there.
+    Started { instance_id: String, address: String },
+    /// It could not be made, kept, or taken away.
+    Failed { message: String },
+    /// There is none and none will be: the Dying machine is Dead.
+    Absent,
+}
+
+/// New machines.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AddMachines {
+    pub count: u32,
+    /// A person brings them.
+    #[serde(default)]
+    pub manual: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AddedMachines {
+    pub names: Vec<String>,
+    pub revision: u64,
+}
+
+/// What a machine that a person brings introduces itself with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Invitation {
+    pub machine: Uuid,
+    pub name: String,
+    pub model: Uuid,
+    /// Good for one use, until `expires_ms`.
+    pub token: String,
+    pub expires_ms: i64,
 }
 
 /// What a person or the provider asks. Implemented by the HTTP client and by the controller's sessions.
@@ -584,6 +639,42 @@ pub trait OperatorApi {
         machine: Uuid,
         token: &str,
     ) -> impl Future<Output = Result<(), ApiError>> + Send;
+    /// Machines without units. One that is not manual is made by the provider.
+    fn add_machines(
+        &self,
+        model: &str,
+        add: AddMachines,
+    ) -> impl Future<Output = Result<AddedMachines, ApiError>> + Send;
+    /// `Busy` while a unit on it is alive.
+    fn remove_machine(
+        &self,
+        model: &str,
+        machine: &str,
+        force: bool,
+    ) -> impl Future<Output = Result<Changed, ApiError>> + Send;
+    /// A machine's provisioning error is tried again now.
+    fn retry_provisioning(
+        &self,
+        model: &str,
+        machine: &str,
+    ) -> impl Future<Output = Result<Changed, ApiError>> + Send;
+    /// A fresh token for a manual machine that has not come yet.
+    fn invite(&self, model: &str, machine: &str)
+    -> impl Future<Output = Result<Invitation, ApiError>> + Send;
+
+    /// Answers the nonce under which the instance is to be, or was, made.
+    fn provisioned(
+        &self,
+        model: &str,
+        machine: Uuid,
+        what: Provisioned,
+    ) -> impl Future<Output = Result<Uuid, ApiError>> + Send;
+    /// What is known of a machine's uuid, in any history of this controller.
+    fn machine_fate(
+        &self,
+        model: &str,
+        machine: Uuid,
+    ) -> impl Future<Output = Result<crate::machine::Fate, ApiError>> + Send;
     /// The provider has taken a Dead machine away: its record may go. Twice is once.
     fn machine_removed(
         &self,

@@ -30,6 +30,8 @@ pub enum Route {
     RemoveDeadUnit,
     Here,
     MachineDead,
+    Enrol,
+    MachineGone,
     About,
     OpenApi,
     Models,
@@ -57,6 +59,12 @@ pub enum Route {
     RemoveApplication,
     RemoveRelation,
     Machines,
+    AddMachines,
+    RemoveMachine,
+    RetryProvisioning,
+    Invite,
+    Provisioned,
+    MachineFate,
     MachineToken,
     MachineRemoved,
     Changes,
@@ -126,6 +134,8 @@ pub const ROUTES: &[Row] = &[
     row(Route::RemoveDeadUnit, "/v1/models/{model}/machine-agents/{agent}/remove-unit", takes::<Id>(), gives::<()>(), "Remove a Dead unit that was recalled"),
     row(Route::Here, "/v1/models/{model}/machine-agents/{agent}/here", takes::<()>(), gives::<()>(), "This agent is at work"),
     row(Route::MachineDead, "/v1/models/{model}/machine-agents/{agent}/dead", takes::<()>(), gives::<()>(), "This Dying machine has no units left"),
+    row(Route::Enrol, "/v1/models/{model}/machine-agents/{agent}/enrol", takes::<Enrol>(), gives::<()>(), "A machine that a person brings introduces itself"),
+    row(Route::MachineGone, "/v1/models/{model}/machine-agents/{agent}/gone", takes::<()>(), gives::<()>(), "This Dead machine's agent has taken itself away"),
     row(Route::About, "/v1/about", Nothing, gives::<About>(), "Versions, controller and history"),
     row(Route::OpenApi, "/v1/openapi.json", Nothing, gives::<Value>(), "This document"),
     row(Route::Models, "/v1/models", Nothing, gives::<Vec<ModelInfo>>(), "All models"),
@@ -153,6 +163,12 @@ pub const ROUTES: &[Row] = &[
     row(Route::RemoveApplication, "/v1/models/{model}/remove-application", takes::<Remove>(), gives::<Changed>(), "Destroy an application"),
     row(Route::RemoveRelation, "/v1/models/{model}/remove-relation", takes::<RemoveRelation>(), gives::<Changed>(), "Destroy a relation"),
     row(Route::Machines, "/v1/models/{model}/machines", Nothing, gives::<Vec<MachineInfo>>(), "All machines, for their provider"),
+    row(Route::AddMachines, "/v1/models/{model}/add-machines", takes::<AddMachines>(), gives::<AddedMachines>(), "Add machines"),
+    row(Route::RemoveMachine, "/v1/models/{model}/remove-machine", takes::<Remove>(), gives::<Changed>(), "Destroy a machine"),
+    row(Route::RetryProvisioning, "/v1/models/{model}/retry-provisioning", takes::<Name>(), gives::<Changed>(), "Try again what its provider failed at"),
+    row(Route::Invite, "/v1/models/{model}/invite-machine", takes::<Name>(), gives::<Invitation>(), "A token for a machine that a person brings"),
+    row(Route::Provisioned, "/v1/models/{model}/provisioned", takes::<MachineProvisioned>(), gives::<Uuid>(), "What a provider says of a machine"),
+    row(Route::MachineFate, "/v1/models/{model}/machine-fate", takes::<Id>(), gives::<Fate>(), "What is known of a machine's uuid"),
     row(Route::MachineToken, "/v1/models/{model}/machine-token", takes::<Token>(), gives::<()>(), "Set the token of a machine's agent"),
     row(Route::MachineRemoved, "/v1/models/{model}/machine-removed", takes::<Id>(), gives::<()>(), "Its provider took a Dead machine away"),
     row(Route::Changes, "/v1/models/{model}/changes", takes::<ChangesAfter>(), gives::<Position>(), "Wait for the next revision"),
@@ -193,6 +209,18 @@ pub struct Number {
 pub struct Token {
     pub id: Uuid,
     pub token: String,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Enrol {
+    pub token: String,
+    pub address: String,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct MachineProvisioned {
+    pub id: Uuid,
+    pub what: Provisioned,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -72,6 +72,17 @@ pub enum Verb {
     RemoveRelation(remove_relation::RemoveRelation),
     /// Remove applications with all their units
     RemoveApplication(remove_application::RemoveApplication),
+    /// Add machines, or let one of your own in
+    AddMachine(add_machine::AddMachine),
+    /// Remove machines
+    RemoveMachine(remove_machine::RemoveMachine),
+    /// Show the machines
+    #[command(visible_alias = "list-machines")]
+    Machines(machines::Machines),
+    /// Show a machine
+    ShowMachine(show_machine::ShowMachine),
+    /// Try again now what a machine's provider failed at
+    RetryProvisioning(retry_provisioning::RetryProvisioning),
     /// Tell what a unit, application or relation waits for, and who owes it
     Why(why::Why),
     /// Show the version
@@ -105,12 +116,11 @@ pub enum Verb {
 }
 
 /// Verbs of Juju that are not offered: answered with one plain sentence (spec/clients.md 3.2).
-pub const NOT_OFFERED: [&str; 78] = [
+pub const NOT_OFFERED: [&str; 73] = [
     "actions",
     "add-cloud",
     "add-credential",
     "add-k8s",
-    "add-machine",
     "add-secret",
     "add-space",
     "add-ssh-key",
@@ -149,7 +159,6 @@ pub const NOT_OFFERED: [&str; 78] = [
     "kill-controller",
     "login",
     "logout",
-    "machines",
     "migrate",
     "model-defaults",
     "offer",
@@ -157,7 +166,6 @@ pub const NOT_OFFERED: [&str; 78] = [
     "regions",
     "register",
     "reload-spaces",
-    "remove-machine",
     "remove-offer",
     "remove-saas",
     "remove-secret",
@@ -165,7 +173,6 @@ pub const NOT_OFFERED: [&str; 78] = [
     "remove-storage",
     "resources",
     "resume-relation",
-    "retry-provisioning",
     "revoke",
     "revoke-secret",
     "scp",
@@ -174,7 +181,6 @@ pub const NOT_OFFERED: [&str; 78] = [
     "set-constraints",
     "show-application",
     "show-controller",
-    "show-machine",
     "show-secret",
     "show-status-log",
     "spaces",

@@ -40,6 +40,11 @@ impl DataDir {
         self.0.join("previous-model")
     }
 
+    /// What `up` was told.
+    pub fn settings(&self) -> PathBuf {
+        self.0.join("up.yaml")
+    }
+
     /// Held by the supervisor while it lives; names it.
     pub fn supervisor_lock(&self) -> PathBuf {
         self.0.join("supervisor.pid")

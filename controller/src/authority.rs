@@ -15,6 +15,8 @@ pub enum Callers {
     Unit,
     /// The machine the path names. What is on it is the handler's question.
     Machine,
+    /// A machine that may introduce itself; the path names it.
+    Enrolment,
     /// Users of this role or a higher one.
     Users(UserRole),
 }
@@ -34,7 +36,9 @@ pub fn callers(route: Route) -> Callers {
         | Route::UnitToken
         | Route::RemoveDeadUnit
         | Route::Here
+        | Route::MachineGone
         | Route::MachineDead => Callers::Machine,
+        Route::Enrol => Callers::Enrolment,
         Route::About
         | Route::OpenApi
         | Route::Models
@@ -58,12 +62,19 @@ pub fn callers(route: Route) -> Callers {
         | Route::Configure
         | Route::Resolved
         | Route::Run
+        | Route::AddMachines
+        | Route::RemoveMachine
+        | Route::RetryProvisioning
         | Route::RemoveUnit
         | Route::RemoveApplication
         | Route::RemoveRelation => Callers::Users(UserRole::Write),
-        Route::CreateModel | Route::DestroyModel | Route::MachineToken | Route::MachineRemoved => {
-            Callers::Users(UserRole::Admin)
-        }
+        Route::CreateModel
+        | Route::DestroyModel
+        | Route::Invite
+        | Route::Provisioned
+        | Route::MachineFate
+        | Route::MachineToken
+        | Route::MachineRemoved => Callers::Users(UserRole::Admin),
     }
 }
 
@@ -76,9 +87,11 @@ pub fn unauthorised() -> ApiError {
 /// This principal may call this route.
 pub fn check(principal: &Principal, route: Route) -> Result<(), ApiError> {
     let may = match (callers(route), principal) {
-        (Callers::Unit, Principal::Unit { .. }) | (Callers::Machine, Principal::Machine { .. }) => true,
+        (Callers::Unit, Principal::Unit { .. })
+        | (Callers::Machine, Principal::Machine { .. })
+        | (Callers::Enrolment, Principal::Enrolment { .. }) => true,
         (Callers::Users(least), Principal::User { role, .. }) => *role >= least,
-        (Callers::Unit | Callers::Machine | Callers::Users(_), _) => false,
+        (Callers::Unit | Callers::Machine | Callers::Enrolment | Callers::Users(_), _) => false,
     };
     if may { Ok(()) } else { Err(unauthorised()) }
 }
@@ -87,7 +100,9 @@ pub fn check(principal: &Principal, route: Route) -> Result<(), ApiError> {
 pub fn check_agent(principal: &Principal, model: Uuid, agent: Uuid) -> Result<(), ApiError> {
     let own = match principal {
         Principal::Unit { model: own, unit } => (*own, *unit) == (Model(model), agent),
-        Principal::Machine { model: own, machine } => (*own, *machine) == (Model(model), agent),
+        Principal::Machine { model: own, machine } | Principal::Enrolment { model: own, machine, .. } => {
+            (*own, *machine) == (Model(model), agent)
+        }
         Principal::User { .. } => false,
     };
     if own { Ok(()) } else { Err(unauthorised()) }
@@ -98,7 +113,9 @@ pub fn unit(principal: &Principal, route: Route) -> Result<(Model, Uuid), ApiErr
     check(principal, route)?;
     match principal {
         Principal::Unit { model, unit } => Ok((*model, *unit)),
-        Principal::Machine { .. } | Principal::User { .. } => Err(unauthorised()),
+        Principal::Machine { .. } | Principal::Enrolment { .. } | Principal::User { .. } => {
+            Err(unauthorised())
+        }
     }
 }
 
@@ -107,6 +124,18 @@ pub fn machine(principal: &Principal, route: Route) -> Result<(Model, Uuid), Api
     check(principal, route)?;
     match principal {
         Principal::Machine { model, machine } => Ok((*model, *machine)),
-        Principal::Unit { .. } | Principal::User { .. } => Err(unauthorised()),
+        Principal::Unit { .. } | Principal::Enrolment { .. } | Principal::User { .. } => Err(unauthorised()),
+    }
+}
+
+/// The machine that introduces itself, in time (S19). A token that has expired is nobody's.
+pub fn invited(principal: &Principal, route: Route, now_ms: i64) -> Result<(Model, Uuid), ApiError> {
+    check(principal, route)?;
+    match principal {
+        Principal::Enrolment { model, machine, expires_ms } if now_ms < *expires_ms => Ok((*model, *machine)),
+        Principal::Enrolment { .. }
+        | Principal::Unit { .. }
+        | Principal::Machine { .. }
+        | Principal::User { .. } => Err(unauthorised()),
     }
 }

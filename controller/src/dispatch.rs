@@ -65,6 +65,11 @@ pub async fn answer<S: Store, O: Outside>(
         Route::RemoveDeadUnit => json(&MachineApi::remove_unit(s, parsed::<routes::Id>(&body)?.id).await?),
         Route::Here => json(&s.here().await?),
         Route::MachineDead => json(&s.machine_dead().await?),
+        Route::Enrol => {
+            let enrol: routes::Enrol = parsed(&body)?;
+            json(&s.enrol(&enrol.token, &enrol.address).await?)
+        }
+        Route::MachineGone => json(&s.machine_gone().await?),
         Route::About => json(&s.about().await?),
         Route::OpenApi => json(&openapi::document()),
         Route::Models => json(&s.models().await?),
@@ -107,6 +112,20 @@ pub async fn answer<S: Store, O: Outside>(
             json(&s.remove_relation(model, wish.relation, wish.force).await?)
         }
         Route::Machines => json(&s.machines(model).await?),
+        Route::AddMachines => json(&s.add_machines(model, parsed(&body)?).await?),
+        Route::RemoveMachine => {
+            let remove: routes::Remove = parsed(&body)?;
+            json(&s.remove_machine(model, &remove.name, remove.force).await?)
+        }
+        Route::RetryProvisioning => {
+            json(&s.retry_provisioning(model, &parsed::<routes::Name>(&body)?.name).await?)
+        }
+        Route::Invite => json(&s.invite(model, &parsed::<routes::Name>(&body)?.name).await?),
+        Route::Provisioned => {
+            let routes::MachineProvisioned { id, what } = parsed(&body)?;
+            json(&s.provisioned(model, id, what).await?)
+        }
+        Route::MachineFate => json(&s.machine_fate(model, parsed::<routes::Id>(&body)?.id).await?),
         Route::MachineToken => {
             let token: routes::Token = parsed(&body)?;
             json(&s.machine_token(model, token.id, &token.token).await?)

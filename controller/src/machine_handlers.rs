@@ -9,9 +9,9 @@ use crate::watches::MachineWatch;
 use api::error::{ApiError, ErrorCode};
 use api::machine::{Fate, MachineApi};
 use api::routes::Route;
-use state::model::draft::{Reader, read};
+use state::model::draft::{Draft, Reader, read};
 use state::model::keys::{Model, Principal};
-use state::model::{machine, unit};
+use state::model::{instance, machine, unit};
 use state::names::Uuid;
 
 impl<S: Store, O: Outside> Session<S, O> {
@@ -77,6 +77,28 @@ impl<S: Store, O: Outside> MachineApi for Session<S, O> {
 
     async fn here(&self) -> Result<(), ApiError> {
         self.machine(Route::Here).map(|_| ())
+    }
+
+    async fn enrol(&self, token: &str, address: &str) -> Result<(), ApiError> {
+        let now_ms = self.controller.outside.wall_ms();
+        let (model, machine) = authority::invited(&self.principal, Route::Enrol, now_ms)?;
+        if !tokens::is_token(token) {
+            return Err(ApiError::new(ErrorCode::Invalid, "a token is 64 digits of lower case hex"));
+        }
+        if address.parse::<std::net::IpAddr>().is_err() {
+            return Err(ApiError::new(ErrorCode::Invalid, "a machine's address is an IP address"));
+        }
+        let (sha256, address) = (tokens::sha256_hex(token.as_bytes()), address.to_owned());
+        let enrol = move |draft: &mut Draft<'_>| instance::enrol(draft, model, machine, (&sha256, &address));
+        self.controller.run(enrol).await?;
+        self.controller.presence.saw(machine, self.controller.outside.monotonic_ms());
+        Ok(())
+    }
+
+    async fn machine_gone(&self) -> Result<(), ApiError> {
+        let (model, machine) = self.machine(Route::MachineGone)?;
+        self.controller.run(move |draft| instance::gone(draft, model, machine)).await?;
+        Ok(())
     }
 
     async fn machine_dead(&self) -> Result<(), ApiError> {

@@ -6,23 +6,27 @@ use controller::installation::Installation;
 use controller::outside::{Outside, version_4};
 use controller::store::sqlite::{Options, Sqlite};
 use controller::{Controller, janitor, server};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
-const USAGE: &str = "usage: pintle-controller --data DIR [--listen ADDRESS:PORT] [--restored]";
+const USAGE: &str =
+    "usage: pintle-controller --data DIR [--listen ADDRESS:PORT] [--also ADDRESS]... [--restored]";
 
 struct Arguments {
     data: PathBuf,
     /// Port 0 = the one it had, or any.
     listen: SocketAddr,
+    /// Where it listens too, at the same port.
+    also: Vec<IpAddr>,
     restored: bool,
 }
 
 fn arguments() -> Result<Arguments> {
     let (mut data, mut listen, mut restored) = (None, SocketAddr::from(([127, 0, 0, 1], 0)), false);
+    let mut also = Vec::new();
     let mut given = std::env::args().skip(1);
     while let Some(flag) = given.next() {
         let mut value = || given.next().with_context(|| format!("{flag} needs a value\n{USAGE}"));
@@ -34,11 +38,15 @@ fn arguments() -> Result<Arguments> {
                     .parse()
                     .with_context(|| format!("{text:?} is not an address like 127.0.0.1:17070"))?;
             }
+            "--also" => {
+                let text = value()?;
+                also.push(text.parse().with_context(|| format!("{text:?} is not an address"))?);
+            }
             "--restored" => restored = true,
             _ => bail!("unknown argument {flag:?}\n{USAGE}"),
         }
     }
-    Ok(Arguments { data: data.context(USAGE)?, listen, restored })
+    Ok(Arguments { data: data.context(USAGE)?, listen, also, restored })
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -62,10 +70,17 @@ async fn run(arguments: Arguments) -> Result<()> {
         listen.set_port(before.port());
     }
     let listener = TcpListener::bind(listen).await.with_context(|| format!("cannot listen on {listen}"))?;
+    let mut listeners = Vec::new();
+    for address in arguments.also {
+        let also = SocketAddr::new(address, listener.local_addr()?.port());
+        let bound = TcpListener::bind(also).await;
+        listeners.push(bound.with_context(|| format!("cannot listen on {also}"))?);
+    }
     installation.listens(listener.local_addr()?)?;
     installation.introduce(&controller).await?;
     let acceptor = server::acceptor(&installation.certificate, &installation.key)?;
     tracing::info!(address = %listener.local_addr()?, controller = %installation.controller(), "serving");
+    listeners.push(listener);
     tokio::spawn(sweep(controller.clone()));
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let stop = async move {
@@ -75,7 +90,7 @@ async fn run(arguments: Arguments) -> Result<()> {
         }
     };
     tokio::select! {
-        () = server::serve(controller, listener, acceptor, stop) => Ok(()),
+        () = server::serve(controller, listeners, acceptor, stop) => Ok(()),
         why = store.broken() => bail!("the store is broken: {why}; ending, to start again from what is on disk"),
     }
 }

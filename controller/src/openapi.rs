@@ -64,6 +64,7 @@ fn operation(row: &Row, types: &Types, failure: &Value) -> Value {
 fn who(callers: Callers) -> &'static str {
     match callers {
         Callers::Unit => "the unit's agent",
+        Callers::Enrolment => "a machine that was invited, once",
         Callers::Machine => "the machine's agent",
         Callers::Users(UserRole::Read) => "users who may read",
         Callers::Users(UserRole::Write) => "users who may write",

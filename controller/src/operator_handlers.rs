@@ -3,13 +3,14 @@
 
 use crate::log;
 use crate::openapi;
-use crate::outside::{Outside, Uuids};
+use crate::outside::{self, Outside, Uuids};
 use crate::session::{Session, refused};
 use crate::status;
 use crate::store::Store;
 use crate::tokens;
 use crate::why;
 use api::error::{ApiError, ErrorCode};
+use api::machine::Fate;
 use api::operator::*;
 use api::routes::Route;
 use serde_json::Value;
@@ -17,7 +18,7 @@ use state::charm::Charm;
 use state::model::draft::{Draft, Reader, read, read_all};
 use state::model::keys::{ActionDoc, GLOBAL, Model, Principal};
 use state::model::refusal::{Code, Refusal};
-use state::model::{action, application, machine, model, relation, unit};
+use state::model::{action, application, instance, machine, model, relation, unit};
 use state::names::{UnitName, Uuid};
 use state::unit::snapshot::Position;
 use std::collections::BTreeMap;
@@ -478,11 +479,101 @@ impl<S: Store, O: Outside> OperatorApi for Session<S, O> {
             let machine = |(key, doc): (String, state::model::keys::MachineDoc)| {
                 let uuid = state::model::keys::last_id(&key)?;
                 let life = read(reader, &model.machine_life(uuid))?;
-                Some(MachineInfo { uuid, name: doc.name, address: doc.address, life })
+                let instance = read(reader, &model.machine_instance(uuid));
+                Some(MachineInfo {
+                    uuid,
+                    name: doc.name,
+                    address: doc.address,
+                    life,
+                    manual: doc.manual,
+                    occupied: !reader.scan(&model.units_on(uuid), "", 1).is_empty(),
+                    nonce: instance.as_ref().map(|instance| instance.nonce),
+                    instance_id: instance.and_then(|instance| instance.id),
+                    retry_ms: read(reader, &model.machine_trouble(uuid)).map(|trouble| trouble.retry_ms),
+                })
             };
             Ok(all.into_iter().filter_map(machine).collect())
         });
         machines.await
+    }
+
+    async fn add_machines(&self, model: &str, add: AddMachines) -> Result<AddedMachines, ApiError> {
+        let model = self.model(Route::AddMachines, model).await?;
+        if add.count > UNITS_MAX {
+            return Err(ApiError::new(ErrorCode::Invalid, format!("at most {UNITS_MAX} machines at once")));
+        }
+        let mut added = AddedMachines { names: Vec::new(), revision: 0 };
+        for _ in 0..add.count {
+            let id = outside::fresh_uuid(&self.controller.outside);
+            let (now_ms, manual) = (self.controller.outside.wall_ms(), add.manual);
+            let transition = move |draft: &mut Draft<'_>| match manual {
+                true => machine::add_manual(draft, model, id, now_ms),
+                false => machine::add(draft, model, id, now_ms),
+            };
+            let committed = self.controller.run(transition).await?;
+            added.names.push(committed.answer);
+            added.revision = committed.revision;
+        }
+        Ok(added)
+    }
+
+    async fn remove_machine(&self, model: &str, name: &str, force: bool) -> Result<Changed, ApiError> {
+        let (model, name) = (self.model(Route::RemoveMachine, model).await?, name.to_owned());
+        let transition = move |draft: &mut Draft<'_>| {
+            let id = machine::find(draft, model, &name)?;
+            machine::destroy(draft, model, id)
+        };
+        Ok(changed(self.controller.run(transition).await?.revision, force))
+    }
+
+    async fn retry_provisioning(&self, model: &str, name: &str) -> Result<Changed, ApiError> {
+        let (model, name) = (self.model(Route::RetryProvisioning, model).await?, name.to_owned());
+        let transition = move |draft: &mut Draft<'_>| {
+            let id = machine::find(draft, model, &name)?;
+            instance::retry(draft, model, id)
+        };
+        Ok(changed(self.controller.run(transition).await?.revision, false))
+    }
+
+    async fn invite(&self, model: &str, name: &str) -> Result<Invitation, ApiError> {
+        let (model, text) = (self.model(Route::Invite, model).await?, name.to_owned());
+        let token = tokens::fresh_token(&self.controller.outside);
+        let expires_ms = self.controller.outside.wall_ms() + instance::ENROLMENT_MS;
+        let sha256 = tokens::sha256_hex(token.as_bytes());
+        let transition = move |draft: &mut Draft<'_>| {
+            let id = machine::find(draft, model, &text)?;
+            instance::invite(draft, model, id, &sha256, expires_ms)?;
+            Ok(id)
+        };
+        let machine = self.controller.run(transition).await?.answer;
+        Ok(Invitation { machine, name: name.to_owned(), model: model.0, token, expires_ms })
+    }
+
+    async fn provisioned(&self, model: &str, id: Uuid, what: Provisioned) -> Result<Uuid, ApiError> {
+        let model = self.model(Route::Provisioned, model).await?;
+        let now_ms = self.controller.outside.wall_ms();
+        let transition = move |draft: &mut Draft<'_>| match &what {
+            Provisioned::Intended { provider, nonce } => instance::intend(draft, model, id, provider, *nonce),
+            Provisioned::Started { instance_id, address } => {
+                instance::started(draft, model, id, instance_id, address).map(|()| id)
+            }
+            Provisioned::Failed { message } => {
+                instance::failed(draft, model, id, message, now_ms).map(|()| id)
+            }
+            Provisioned::Absent => machine::set_dead(draft, model, id).map(|()| id),
+        };
+        Ok(self.controller.run(transition).await?.answer)
+    }
+
+    async fn machine_fate(&self, model: &str, machine: Uuid) -> Result<Fate, ApiError> {
+        let fate = self.view(Route::MachineFate, model, move |reader, model| {
+            Ok(match read(reader, &model.machine_life(machine)) {
+                Some(life) => Fate::Known(life),
+                None if read(reader, &model.tombstone(machine)).is_some() => Fate::Tombstone,
+                None => Fate::Unknown,
+            })
+        });
+        fate.await
     }
 
     async fn machine_token(&self, model: &str, machine: Uuid, token: &str) -> Result<(), ApiError> {

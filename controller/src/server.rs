@@ -23,6 +23,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -76,10 +77,22 @@ impl Stranger {
     }
 }
 
+/// The next connection, wherever it comes in.
+async fn accept(listeners: &[TcpListener]) -> std::io::Result<(TcpStream, std::net::SocketAddr)> {
+    std::future::poll_fn(|context| {
+        let ready = |listener: &TcpListener| match listener.poll_accept(context) {
+            Poll::Ready(accepted) => Some(accepted),
+            Poll::Pending => None,
+        };
+        listeners.iter().find_map(ready).map_or(Poll::Pending, Poll::Ready)
+    })
+    .await
+}
+
 /// Serves until `stop`, then lets what is under way end.
 pub async fn serve<S: Store, O: Outside>(
     controller: Arc<Controller<S, O>>,
-    listener: TcpListener,
+    listeners: Vec<TcpListener>,
     acceptor: TlsAcceptor,
     stop: impl Future<Output = ()>,
 ) {
@@ -91,7 +104,7 @@ pub async fn serve<S: Store, O: Outside>(
     loop {
         let accepted = async {
             let place = strangers.clone().acquire_owned().await.expect("it is never closed");
-            (place, listener.accept().await)
+            (place, accept(&listeners).await)
         };
         tokio::select! {
             () = &mut stop => break,

@@ -6,7 +6,8 @@ use state::charm::{Base, Role};
 use state::life::Life;
 use state::model::draft::{Reader, read, read_all};
 use state::model::keys::{
-    ApplicationDoc, BagDoc, GLOBAL, MachineDoc, Model, RelationDoc, ScopeDoc, StatusDoc, UnitDoc, last_id,
+    ApplicationDoc, BagDoc, GLOBAL, MachineDoc, Model, Principal, RelationDoc, ScopeDoc, StatusDoc, UnitDoc,
+    last_id,
 };
 use state::model::{application, effective, view};
 use state::names::{RelationNumber, UnitName, Uuid};
@@ -92,7 +93,8 @@ pub enum MachineAgent {
 }
 
 pub fn machine_agent(reader: &dyn Reader, roll: &Roll, id: Uuid) -> MachineAgent {
-    if reader.get(GLOBAL.token_of(id).text()).is_none() {
+    let holder = read(reader, &GLOBAL.token_of(id)).and_then(|hash| read(reader, &GLOBAL.token(&hash)));
+    if !matches!(holder, Some(Principal::Machine { .. })) {
         MachineAgent::Pending
     } else if roll.is_lost(id) {
         MachineAgent::Lost
@@ -106,6 +108,7 @@ pub fn machine_agent(reader: &dyn Reader, roll: &Roll, id: Uuid) -> MachineAgent
 fn of_machine(reader: &dyn Reader, model: Model, roll: &Roll, id: Uuid, doc: MachineDoc) -> MachineStatus {
     let life = read(reader, &model.machine_life(id)).unwrap_or(Life::Dead);
     let (created, silent) = (Some(doc.created_ms), Some(roll.silent_since_ms(id)));
+    let made = read(reader, &model.machine_instance(id));
     let (agent, instance) = match (life, machine_agent(reader, roll, id)) {
         (Life::Dead, _) => (info("stopped", "", None), "stopped"),
         (Life::Alive | Life::Dying, MachineAgent::Pending) => (info("pending", "", created), "pending"),
@@ -115,13 +118,18 @@ fn of_machine(reader: &dyn Reader, model: Model, roll: &Roll, id: Uuid, doc: Mac
         }
         (Life::Alive | Life::Dying, MachineAgent::Here) => (info("started", "", created), "running"),
     };
+    let text = if instance == "running" { "Running" } else { "" };
+    let mut instance = info(instance, text, created);
+    if let Some(trouble) = read(reader, &model.machine_trouble(id)) {
+        instance = info("provisioning error", &trouble.message, Some(trouble.since_ms));
+    }
     MachineStatus {
         uuid: id,
         life,
         agent,
-        instance: info(instance, if instance == "running" { "Running" } else { "" }, Some(doc.created_ms)),
+        instance,
         address: doc.address,
-        instance_id: format!("local-{}", doc.name),
+        instance_id: made.and_then(|made| made.id).unwrap_or_else(|| "pending".to_owned()),
         base: base(),
         zone: String::new(),
     }

@@ -52,7 +52,8 @@ impl Served {
         let address = listener.local_addr().expect("it is bound").to_string();
         let acceptor =
             server::acceptor(&installation.certificate, &installation.key).expect("its own certificate");
-        let serving = server::serve(story.controller.clone(), listener, acceptor, std::future::pending());
+        let serving =
+            server::serve(story.controller.clone(), vec![listener], acceptor, std::future::pending());
         tokio::spawn(serving);
         Served { story, address, installation, _folder: folder }
     }
@@ -183,6 +184,8 @@ async fn every_route_answers_exactly_the_principals_its_row_names() {
     let elsewhere = story.machine_of(other).await;
     let elsewhere =
         story.token(elsewhere, Principal::Machine { model: story.model, machine: elsewhere }).await;
+    let invited = Principal::Enrolment { model: story.model, machine, expires_ms: i64::MAX };
+    let invited = story.token(Uuid(99), invited).await;
     // The reviewed table of the routes of people: what each role may beyond the one before it (spec/security.md S15).
     let reads = [
         "About",
@@ -210,11 +213,22 @@ async fn every_route_answers_exactly_the_principals_its_row_names() {
         "Configure",
         "Resolved",
         "Run",
+        "AddMachines",
+        "RemoveMachine",
+        "RetryProvisioning",
         "RemoveUnit",
         "RemoveApplication",
         "RemoveRelation",
     ];
-    let admins = ["CreateModel", "DestroyModel", "MachineToken", "MachineRemoved"];
+    let admins = [
+        "CreateModel",
+        "DestroyModel",
+        "Invite",
+        "Provisioned",
+        "MachineFate",
+        "MachineToken",
+        "MachineRemoved",
+    ];
     let principals = [
         ("nobody", None),
         ("unknown", Some("0".repeat(64))),
@@ -225,6 +239,7 @@ async fn every_route_answers_exactly_the_principals_its_row_names() {
         ("other unit", Some(served.unit_token(other).await)),
         ("machine", Some(machine_token)),
         ("other machine", Some(elsewhere)),
+        ("invited machine", Some(invited)),
     ];
     for row in ROUTES {
         let name = format!("{:?}", row.route);
@@ -236,7 +251,8 @@ async fn every_route_answers_exactly_the_principals_its_row_names() {
                 "writer" => reads.contains(&&*name) || writes.contains(&&*name),
                 "admin" => [&reads[..], &writes, &admins].iter().any(|routes| routes.contains(&&*name)),
                 "unit" => path.contains("/unit-agents/"),
-                "machine" => path.contains("/machine-agents/"),
+                "machine" => path.contains("/machine-agents/") && name != "Enrol",
+                "invited machine" => name == "Enrol",
                 _ => false,
             };
             // A body that no route understands: who may call is told that, and nothing is done.

@@ -1,5 +1,6 @@
 //! One file a verb; each is its arguments and what it does.
 
+pub mod add_machine;
 pub mod add_model;
 pub mod add_unit;
 pub mod charm_source;
@@ -10,17 +11,21 @@ pub mod deploy;
 pub mod destroy_model;
 pub mod down;
 pub mod integrate;
+pub mod machines;
 pub mod model_config;
 pub mod models;
 pub mod operations;
 pub mod refresh;
 pub mod removal;
 pub mod remove_application;
+pub mod remove_machine;
 pub mod remove_relation;
 pub mod remove_unit;
 pub mod resolved;
+pub mod retry_provisioning;
 pub mod run;
 pub mod settings;
+pub mod show_machine;
 pub mod show_model;
 pub mod show_task;
 pub mod show_unit;
@@ -51,7 +56,7 @@ async fn alone(everywhere: &Everywhere, verb: Verb) -> Result<(), Failure> {
     match verb {
         Verb::Other(words) => Err(other(&words)),
         Verb::Version(args) => version::run(&args, &output),
-        Verb::Up(_) => up::run(&DataDir::choose(everywhere.data.as_deref())?, &output).await,
+        Verb::Up(args) => up::run(&args, &DataDir::choose(everywhere.data.as_deref())?, &output).await,
         Verb::Down(_) => down::run(&DataDir::choose(everywhere.data.as_deref())?, &output).await,
         Verb::Supervise(_) => supervise::run(&DataDir::choose(everywhere.data.as_deref())?).await,
         verb => {
@@ -81,6 +86,11 @@ async fn with_controller(
         Verb::RemoveUnit(args) => remove_unit::run(&args, session).await,
         Verb::RemoveRelation(args) => remove_relation::run(&args, session).await,
         Verb::RemoveApplication(args) => remove_application::run(&args, session).await,
+        Verb::AddMachine(args) => add_machine::run(&args, session, dir).await,
+        Verb::RemoveMachine(args) => remove_machine::run(&args, session).await,
+        Verb::Machines(args) => machines::run(&args, session).await,
+        Verb::ShowMachine(args) => show_machine::run(&args, session).await,
+        Verb::RetryProvisioning(args) => retry_provisioning::run(&args, session).await,
         Verb::Why(args) => why::run(&args, session).await,
         Verb::Models(args) => models::run(&args, session).await,
         Verb::AddModel(args) => add_model::run(&args, session, dir).await,

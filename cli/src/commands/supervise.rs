@@ -4,6 +4,10 @@ use crate::data_dir::DataDir;
 use crate::failure::Failure;
 use crate::supervisor::daemon::{Daemon, Program};
 use crate::supervisor::machines::Machines;
+use crate::supervisor::provider::local::Local;
+use crate::supervisor::provider::nspawn::{self, Nspawn};
+use crate::supervisor::provider::{Kind, Provider};
+use crate::supervisor::settings::Settings;
 use crate::supervisor::{lock, stop};
 use clap::Args;
 use std::path::PathBuf;
@@ -25,19 +29,34 @@ pub async fn run(dir: &DataDir) -> Result<(), Failure> {
 
     // Left by a supervisor that was killed; two controllers on one store would be refused.
     stop::orphans(dir).await;
+    let settings = Settings::read(dir)?;
+    let (provider, gateway) = match settings.provider {
+        Kind::Local => (Provider::Local(Local::new(dir.clone(), agent)), None),
+        Kind::Nspawn => {
+            let base = settings.base.unwrap_or_else(|| nspawn::default_base(dir));
+            let nspawn = Nspawn::open(dir.clone(), agent, base)?;
+            let gateway = nspawn.gateway();
+            (Provider::Nspawn(nspawn), Some(gateway))
+        }
+    };
+    let mut arguments = vec!["--data".to_owned(), dir.path().display().to_string()];
+    for also in gateway.iter().cloned().chain(settings.listen.map(|address| address.to_string())) {
+        arguments.extend(["--also".to_owned(), also]);
+    }
     let controller = Daemon::start(Program {
         path: controller,
-        arguments: vec!["--data".to_owned(), dir.path().display().to_string()],
+        arguments,
         log: dir.log("controller"),
         pid_file: Some(dir.controller_pid()),
     });
-    let mut machines = Machines::new(dir.clone(), agent);
+    let mut machines = Machines::new(dir.clone(), provider, gateway);
     tokio::select! {
         _ = end.recv() => {}
         _ = interrupt.recv() => {}
         () = machines.follow() => {}
     }
     let agents = machines.release();
+    nspawn::halt_all(dir).await?;
     // The controller is released but goes on until the agents have ended: it is found by its pid file.
     controller.release();
     let left = stop::below(dir, agents).await.left;

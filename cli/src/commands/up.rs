@@ -6,9 +6,13 @@ use crate::output::Output;
 use crate::session::{client, read_client_file};
 use crate::supervisor::daemon::open_log;
 use crate::supervisor::process::Process;
+use crate::supervisor::provider::{Kind, nspawn};
+use crate::supervisor::settings::Settings;
 use crate::supervisor::{lock, stop};
 use api::operator::{ClientFile, OperatorApi};
 use clap::Args;
+use std::net::IpAddr;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
@@ -20,11 +24,22 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 const LOG_LINES: usize = 5;
 
 #[derive(Debug, Args)]
-pub struct Up {}
+pub struct Up {
+    /// What machines are made as; remembered
+    #[arg(long, value_enum)]
+    pub provider: Option<Kind>,
+    /// Where the base system of nspawn's machines is, or is to be made; remembered
+    #[arg(long, value_name = "DIR")]
+    pub base: Option<PathBuf>,
+    /// Where the controller listens beside 127.0.0.1, for machines of your own; remembered
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Option<IpAddr>,
+}
 
-pub async fn run(dir: &DataDir, output: &Output) -> Result<(), Failure> {
+pub async fn run(args: &Up, dir: &DataDir, output: &Output) -> Result<(), Failure> {
     dir.create()?;
     let already = lock::holder(dir).is_some();
+    settle(args, dir, already, output)?;
     let mut supervisor = match already {
         true => None,
         false => {
@@ -51,6 +66,35 @@ pub async fn run(dir: &DataDir, output: &Output) -> Result<(), Failure> {
         file.model,
         dir.path().display()
     ))
+}
+
+/// Remembers what is new in the arguments, and sees that what it needs is there.
+fn settle(args: &Up, dir: &DataDir, already: bool, output: &Output) -> Result<(), Failure> {
+    let before = Settings::read(dir)?;
+    let base = args.base.as_ref().map(std::path::absolute).transpose();
+    let base = base.map_err(|error| Failure::new(format!("cannot use this base: {error}")))?;
+    let settings = Settings {
+        provider: args.provider.unwrap_or(before.provider),
+        base: base.or_else(|| before.base.clone()),
+        listen: args.listen.or(before.listen),
+    };
+    if settings != before && already {
+        let name = dir.path().display();
+        return Err(Failure::new(format!("{name} is up with other settings")).hint("pintle down first"));
+    }
+    if settings.provider != before.provider && dir.client_file().exists() {
+        let text = format!("the machines here are made by provider {}", before.provider.name());
+        return Err(Failure::new(text).hint("say --data DIR for a folder of its own"));
+    }
+    if settings.provider == Kind::Nspawn && !already {
+        nspawn::require()?;
+        let base = settings.base.clone().unwrap_or_else(|| nspawn::default_base(dir));
+        if !base.is_dir() {
+            output.note("making the base system of machines, once: about two minutes\n");
+            nspawn::make_base(&base)?;
+        }
+    }
+    if settings == before { Ok(()) } else { settings.write(dir) }
 }
 
 /// The controller comes back where it was: there agents and people look for it. One that an ended supervisor left is

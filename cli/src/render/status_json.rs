@@ -18,8 +18,7 @@ pub fn document(status: &Status, zone: &Zone) -> Value {
         .iter()
         .map(|(name, app)| (name.clone(), application(status, app, zone)))
         .collect();
-    let machines: Map<String, Value> =
-        status.machines.iter().map(|(name, one)| (name.clone(), machine(one, version, zone))).collect();
+    let machines = machines(status, zone);
     json!({
         "model": {
             "name": model.name,
@@ -35,6 +34,12 @@ pub fn document(status: &Status, zone: &Zone) -> Value {
         "applications": applications,
         "controller": { "timestamp": zone.of_day(status.now_ms) },
     })
+}
+
+/// The machines, by name.
+pub fn machines(status: &Status, zone: &Zone) -> Map<String, Value> {
+    let version = &status.model.version;
+    status.machines.iter().map(|(name, one)| (name.clone(), machine(one, version, zone))).collect()
 }
 
 /// A status: `current`, and what is known besides.

@@ -143,7 +143,8 @@ fn ports(ports: &[String]) -> String {
     groups.iter().map(text).collect::<Vec<_>>().join(" ")
 }
 
-fn machines(status: &Status) -> String {
+/// The machines' own table.
+pub fn machines(status: &Status) -> String {
     let mut rows = vec![row(["Machine", "State", "Address", "Inst id", "Base", "AZ", "Message"])];
     for (name, machine) in natural_entries(&status.machines) {
         let (base, state) = (base(&machine.base), &machine.agent.current);

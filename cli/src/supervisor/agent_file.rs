@@ -23,11 +23,16 @@ pub struct AgentFile {
     pub token: String,
 }
 
+impl AgentFile {
+    pub fn read(folder: &Path) -> Option<AgentFile> {
+        serde_yaml::from_str(&std::fs::read_to_string(folder.join("agent.yaml")).ok()?).ok()
+    }
+}
+
 /// Makes the file right: with the token that is there already, else a fresh one. Answers the token.
 pub fn write(folder: &Path, machine: &MachineInfo, model: Uuid, client: &ClientFile) -> io::Result<String> {
     let path = folder.join("agent.yaml");
-    let before =
-        std::fs::read_to_string(&path).ok().and_then(|text| serde_yaml::from_str::<AgentFile>(&text).ok());
+    let before = AgentFile::read(folder);
     let kept = before.as_ref().filter(|file| file.uuid == machine.uuid).map(|file| file.token.clone());
     let file = AgentFile {
         kind: "machine".to_owned(),
@@ -53,8 +58,17 @@ mod tests {
     #[test]
     fn the_token_stays_when_the_controller_moves() {
         let folder = tempfile::tempdir().expect("a folder");
-        let machine =
-            MachineInfo { uuid: Uuid(7), name: "0".to_owned(), address: String::new(), life: Life::Alive };
+        let machine = MachineInfo {
+            uuid: Uuid(7),
+            name: "0".to_owned(),
+            address: String::new(),
+            life: Life::Alive,
+            manual: false,
+            occupied: false,
+            nonce: None,
+            instance_id: None,
+            retry_ms: None,
+        };
         let client = |controller: &str| ClientFile {
             controller: controller.to_owned(),
             server_name: "x".to_owned(),

@@ -28,6 +28,14 @@ pub fn fresh_token() -> io::Result<String> {
     random_hex(32)
 }
 
+/// 128 random bits from the kernel.
+pub fn random_u128() -> u128 {
+    let mut random = [0; 16];
+    let read = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut random));
+    read.expect("the kernel gives randomness");
+    u128::from_be_bytes(random)
+}
+
 fn random_hex(bytes: usize) -> io::Result<String> {
     let mut random = vec![0; bytes];
     File::open("/dev/urandom")?.read_exact(&mut random)?;

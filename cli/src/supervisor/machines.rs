@@ -1,56 +1,40 @@
-//! Which machine agents there should be: the provider's loop. Each round asks the controller for all machines and
-//! makes it so; a round that fails is simply the next one's work.
+//! The provisioner's loop: what the controller wants and what the provider has are asked, planned
+//! (`state::machine::provision`) and done. A step that fails is said to the controller, which says when it is tried
+//! again; a round that is cut off by a crash is simply the next one's work.
 
 use crate::data_dir::DataDir;
 use crate::failure::Failure;
 use crate::session::{client, read_client_file};
-use crate::supervisor::agent_file;
-use crate::supervisor::daemon::{Daemon, Program};
-use crate::supervisor::stop;
+use crate::supervisor::files;
+use crate::supervisor::provider::{Provider, Wish};
 use api::client::Client;
-use api::operator::{ClientFile, MachineInfo, OperatorApi};
-use state::life::Life;
+use api::machine::Fate;
+use api::operator::{ClientFile, MachineInfo, ModelInfo, OperatorApi, Provisioned};
+use state::machine::provision::{self, Found, Harvest, Owner, Step, Wanted, plan};
 use state::names::Uuid;
 use state::unit::snapshot::Position;
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::sleep;
 
 /// The store moves with every hook that commits; machines come and go seldom. Ten looks a second are enough.
 const ROUND_PAUSE: Duration = Duration::from_millis(100);
 /// After a failure: the controller may be starting.
 const RETRY_PAUSE: Duration = Duration::from_millis(250);
+/// Instances that no machine wants are looked at again at least so often.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
 
-/// What to do about one machine.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Step {
-    Start(Uuid),
-    TakeAway(Uuid),
-}
-
-/// A machine that lives has an agent; one that is Dead is taken away. One the controller does not name is left
-/// alone: absence is not death (design 7).
-pub fn plan(machines: &[MachineInfo], running: &BTreeSet<Uuid>) -> Vec<Step> {
-    let step = |machine: &MachineInfo| match machine.life {
-        Life::Alive | Life::Dying if running.contains(&machine.uuid) => None,
-        Life::Alive | Life::Dying => Some(Step::Start(machine.uuid)),
-        Life::Dead => Some(Step::TakeAway(machine.uuid)),
-    };
-    machines.iter().filter_map(step).collect()
-}
-
-/// The machine agents of one data folder.
+/// The machines of one data folder.
 pub struct Machines {
     dir: DataDir,
-    /// The program `pintle-agent`.
-    agent: PathBuf,
-    running: BTreeMap<Uuid, Daemon>,
+    provider: Provider,
+    /// The controller's address as machines reach it; none = as people do.
+    controller: Option<String>,
 }
 
 impl Machines {
-    pub fn new(dir: DataDir, agent: PathBuf) -> Machines {
-        Machines { dir, agent, running: BTreeMap::new() }
+    pub fn new(dir: DataDir, provider: Provider, controller: Option<String>) -> Machines {
+        Machines { dir, provider, controller }
     }
 
     /// Follows the controller for ever.
@@ -70,112 +54,134 @@ impl Machines {
     async fn follow_once(&mut self) -> Result<std::convert::Infallible, Failure> {
         let file = read_client_file(&self.dir)?.ok_or_else(|| Failure::new("no controller yet"))?;
         let client = client(&file)?;
-        let mut after: Option<Position> = None;
+        let port = file.controller.rsplit(':').next().unwrap_or_default();
+        let controller = self.controller.as_ref().map(|host| format!("{host}:{port}"));
+        let file = ClientFile { controller: controller.unwrap_or(file.controller.clone()), ..file };
+        let (mut after, mut look): (Option<Position>, _) = (None, LOOK_EVERY);
         loop {
             let models = client.models().await?;
-            let model = models.first().ok_or_else(|| Failure::new("no model yet"))?;
+            let model = models.first().ok_or_else(|| Failure::new("no model yet"))?.uuid.to_string();
             // The position is read before the machines: what happens in between is the next round's.
-            let position = client.changes(&model.uuid.to_string(), after).await?;
-            for model in client.models().await? {
-                self.round(&client, &file, model.uuid).await?;
+            tokio::select! {
+                position = client.changes(&model, after) => after = Some(position?),
+                () = self.provider.news() => {}
+                () = sleep(look) => {}
             }
-            after = Some(position);
+            look = LOOK_EVERY;
+            for model in client.models().await? {
+                look = look.min(self.round(&client, &file, &model).await?);
+            }
             sleep(ROUND_PAUSE).await;
         }
     }
 
-    async fn round(&mut self, client: &Client, file: &ClientFile, model: Uuid) -> Result<(), Failure> {
-        let machines = client.machines(&model.to_string()).await?;
-        let running = self.running.keys().copied().collect();
-        for step in plan(&machines, &running) {
-            match step {
-                Step::Start(uuid) => {
-                    let machine =
-                        machines.iter().find(|machine| machine.uuid == uuid).expect("it was planned");
-                    self.start(client, file, model, machine).await?;
-                }
-                Step::TakeAway(uuid) => self.take_away(client, model, uuid).await?,
-            }
-        }
-        Ok(())
-    }
-
-    async fn start(
+    /// One model's machines; answers when to look again at the latest.
+    async fn round(
         &mut self,
         client: &Client,
         file: &ClientFile,
-        model: Uuid,
-        machine: &MachineInfo,
-    ) -> Result<(), Failure> {
-        let folder = self.folder(machine.uuid);
-        let broken =
-            |error: std::io::Error| Failure::new(format!("cannot write {}: {error}", folder.display()));
-        make_folder(&folder).map_err(broken)?;
-        let token = agent_file::write(&folder, machine, model, file).map_err(broken)?;
-        client.machine_token(&model.to_string(), machine.uuid, &token).await?;
-        let program = Program {
-            path: self.agent.clone(),
-            arguments: vec!["machine".to_owned(), "--data".to_owned(), folder.display().to_string()],
-            log: folder.join("machine.log"),
-            pid_file: None,
-        };
-        self.running.insert(machine.uuid, Daemon::start(program));
-        eprintln!("machine {} ({}): started", machine.name, machine.uuid);
-        Ok(())
-    }
-
-    /// The folder goes before the record: a take-away that was cut short is found Dead again and finished.
-    async fn take_away(&mut self, client: &Client, model: Uuid, uuid: Uuid) -> Result<(), Failure> {
-        let folder = self.folder(uuid);
-        let agent = self.running.remove(&uuid).and_then(Daemon::release);
-        let stopped = stop::machine(&folder, agent).await;
-        if let Some(left) = stopped.left.first() {
-            return Err(Failure::new(format!("machine {uuid}: process {} does not end", left.pid)));
-        }
-        match std::fs::remove_dir_all(&folder) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(Failure::new(format!("cannot remove {}: {error}", folder.display())));
+        model: &ModelInfo,
+    ) -> Result<Duration, Failure> {
+        let name = model.uuid.to_string();
+        let machines = client.machines(&name).await?;
+        let machines: BTreeMap<Uuid, MachineInfo> =
+            machines.into_iter().map(|machine| (machine.uuid, machine)).collect();
+        let wanted: BTreeMap<Uuid, Wanted> = machines.iter().map(|(id, one)| (*id, wanted(one))).collect();
+        let (mut found, mut harvest) = (BTreeMap::new(), Harvest::default());
+        for (id, nonce) in self.provider.found(model.uuid) {
+            let mut fate = provision::Fate::Unknown;
+            if !machines.contains_key(&id) {
+                let config = client.model_config(&name).await?;
+                let mode = config.get("provisioner-harvest-mode").and_then(|mode| mode.value.as_str());
+                harvest = mode.and_then(Harvest::parse).unwrap_or_default();
+                if client.machine_fate(&name, id).await? == Fate::Tombstone {
+                    fate = provision::Fate::Removed;
+                }
             }
-            _ => {}
+            found.insert(id, Found { nonce, fate });
         }
-        client.machine_removed(&model.to_string(), uuid).await?;
-        eprintln!("machine {uuid}: removed");
-        Ok(())
+        let now_ms = now_ms();
+        let mut look = LOOK_EVERY;
+        for step in plan(&wanted, &found, harvest, now_ms) {
+            let done = self.execute(client, (file, model), &machines, step).await;
+            match done {
+                Ok(None) => {}
+                Ok(Some(again)) => look = look.min(again),
+                Err(failure) => {
+                    let id = step.machine();
+                    eprintln!("machine {id}: {step:?}: {}", failure.message);
+                    let message = failure.message;
+                    client.provisioned(&name, id, Provisioned::Failed { message }).await?;
+                }
+            }
+        }
+        let due = machines.values().filter_map(|machine| machine.retry_ms).filter(|due| *due > now_ms).min();
+        let due = due.and_then(|due| u64::try_from(due - now_ms).ok()).map(Duration::from_millis);
+        Ok(due.map_or(look, |due| look.min(due)))
     }
 
-    fn folder(&self, machine: Uuid) -> PathBuf {
-        self.dir.machines().join(machine.to_string())
+    /// Does one step; answers after what time to look again, if that is known.
+    async fn execute(
+        &mut self,
+        client: &Client,
+        (file, model): (&ClientFile, &ModelInfo),
+        machines: &BTreeMap<Uuid, MachineInfo>,
+        step: Step,
+    ) -> Result<Option<Duration>, Failure> {
+        let (name, id) = (model.uuid.to_string(), step.machine());
+        match step {
+            Step::Start(_) | Step::Keep(_) if self.provider.is_running(id) => {}
+            Step::Start(_) | Step::Keep(_) => {
+                let machine = &machines[&id];
+                let nonce = match machine.nonce {
+                    Some(nonce) => nonce,
+                    None => {
+                        let provider = self.provider.kind().name().to_owned();
+                        let nonce = Uuid(files::random_u128());
+                        let intended = Provisioned::Intended { provider, nonce };
+                        client.provisioned(&name, id, intended).await?
+                    }
+                };
+                let made = self.provider.make(&Wish { machine, model, nonce, client: file })?;
+                client.machine_token(&name, id, &made.token).await?;
+                if machine.instance_id.is_none() || machine.retry_ms.is_some() {
+                    let (instance_id, address) = (made.instance_id, made.address);
+                    client.provisioned(&name, id, Provisioned::Started { instance_id, address }).await?;
+                }
+                let again = self.provider.start(machine).await?;
+                if again.is_none() {
+                    eprintln!("machine {} ({id}): started", machine.name);
+                }
+                return Ok(again);
+            }
+            Step::Stop(_) => {
+                self.provider.take_away(id).await?;
+                eprintln!("machine {id}: taken away");
+            }
+            Step::SetDead(_) => drop(client.provisioned(&name, id, Provisioned::Absent).await?),
+            Step::Remove(_) => client.machine_removed(&name, id).await?,
+        }
+        Ok(None)
     }
 
-    /// Lets go of all agents: none is started again. Answers the running ones, which the caller stops.
+    /// Lets go of all machines: none is started again. Answers the children that run, which the caller stops.
     pub fn release(self) -> Vec<crate::supervisor::process::Process> {
-        self.running.into_values().filter_map(Daemon::release).collect()
+        self.provider.release()
     }
 }
 
-fn make_folder(folder: &Path) -> std::io::Result<()> {
-    std::os::unix::fs::DirBuilderExt::mode(std::fs::DirBuilder::new().recursive(true), 0o700).create(folder)
+fn wanted(machine: &MachineInfo) -> Wanted {
+    Wanted {
+        life: machine.life,
+        owner: if machine.manual { Owner::Person } else { Owner::Own },
+        nonce: machine.nonce,
+        started: machine.instance_id.is_some(),
+        occupied: machine.occupied,
+        retry_ms: machine.retry_ms,
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_living_have_agents_and_the_dead_are_taken_away() {
-        let machine =
-            |id, life| MachineInfo { uuid: Uuid(id), name: id.to_string(), address: String::new(), life };
-        let machines = [
-            machine(1, Life::Alive),
-            machine(2, Life::Alive),
-            machine(3, Life::Dying),
-            machine(4, Life::Dead),
-            machine(5, Life::Dead),
-        ];
-        // 1 and 5 run; 9 runs and is not known to the controller.
-        let running = BTreeSet::from([Uuid(1), Uuid(5), Uuid(9)]);
-        let steps = [2, 3].map(|id| Step::Start(Uuid(id))).into_iter();
-        let steps: Vec<Step> = steps.chain([4, 5].map(|id| Step::TakeAway(Uuid(id)))).collect();
-        assert_eq!(plan(&machines, &running), steps);
-    }
+fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

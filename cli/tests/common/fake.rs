@@ -166,6 +166,24 @@ impl OperatorApi for Fake {
     async fn machine_token(&self, _: &str, _: Uuid, _: &str) -> Answer<()> {
         unexpected()
     }
+    async fn add_machines(&self, _: &str, _: AddMachines) -> Answer<AddedMachines> {
+        unexpected()
+    }
+    async fn remove_machine(&self, _: &str, _: &str, _: bool) -> Answer<Changed> {
+        unexpected()
+    }
+    async fn retry_provisioning(&self, _: &str, _: &str) -> Answer<Changed> {
+        unexpected()
+    }
+    async fn invite(&self, _: &str, _: &str) -> Answer<Invitation> {
+        unexpected()
+    }
+    async fn provisioned(&self, _: &str, _: Uuid, _: Provisioned) -> Answer<Uuid> {
+        unexpected()
+    }
+    async fn machine_fate(&self, _: &str, _: Uuid) -> Answer<api::machine::Fate> {
+        unexpected()
+    }
     async fn machine_removed(&self, _: &str, _: Uuid) -> Answer<()> {
         unexpected()
     }

@@ -1,3 +1,5 @@
-//! The machine agent: assigned and deployed units, and what to do about the difference.
+//! Machines: what a machine agent does about the units assigned to it (`plan`), and what a provider does about the
+//! machines (`provision`).
 
 pub mod plan;
+pub mod provision;

@@ -235,6 +235,8 @@ impl Check<'_> {
             ("container", "relation"),
             ("unit-life", "unit"),
             ("machine-life", "machine"),
+            ("machine-instance", "machine"),
+            ("machine-trouble", "machine"),
             ("application-life", "application"),
             ("relation-life", "relation"),
         ] {

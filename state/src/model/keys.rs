@@ -36,6 +36,31 @@ pub struct MachineDoc {
     /// Address of the machine's units: 127.0.n.1 for the local provider.
     pub address: String,
     pub created_ms: i64,
+    /// A person brings it; no provider makes it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub manual: bool,
+}
+
+/// What runs as a machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct InstanceDoc {
+    /// `local`, `nspawn` or `manual`.
+    pub provider: String,
+    /// Recorded before the instance is made, so that it is made once.
+    pub nonce: Uuid,
+    /// The provider's name for it; none until it is there.
+    pub id: Option<String>,
+}
+
+/// What keeps a machine's provider from making or taking it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TroubleDoc {
+    pub message: String,
+    /// In a row.
+    pub failures: u32,
+    pub since_ms: i64,
+    /// When it is tried again.
+    pub retry_ms: i64,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -253,9 +278,24 @@ pub struct OpenPortsDoc {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Principal {
-    User { name: String, role: UserRole },
-    Machine { model: Model, machine: Uuid },
-    Unit { model: Model, unit: Uuid },
+    User {
+        name: String,
+        role: UserRole,
+    },
+    Machine {
+        model: Model,
+        machine: Uuid,
+    },
+    Unit {
+        model: Model,
+        unit: Uuid,
+    },
+    /// Who may introduce a machine that a person brings, once, and not later than this.
+    Enrolment {
+        model: Model,
+        machine: Uuid,
+        expires_ms: i64,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -320,6 +360,12 @@ impl Model {
     }
     pub fn machine_life(&self, id: Uuid) -> Key<Life> {
         self.key(format_args!("machine-life/{id}"))
+    }
+    pub fn machine_instance(&self, id: Uuid) -> Key<InstanceDoc> {
+        self.key(format_args!("machine-instance/{id}"))
+    }
+    pub fn machine_trouble(&self, id: Uuid) -> Key<TroubleDoc> {
+        self.key(format_args!("machine-trouble/{id}"))
     }
     pub fn machine_name(&self, name: &str) -> Key<Uuid> {
         self.key(format_args!("machine-name/{name}"))

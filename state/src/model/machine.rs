@@ -23,12 +23,18 @@ pub fn add(draft: &mut Draft, model: Model, id: Uuid, now_ms: i64) -> Result<Str
     let number = sequence::take(draft, model, "machine");
     let place = sequence::take(draft, GLOBAL, "address") % ADDRESSES;
     let name = number.to_string();
-    draft.put(
-        &model.machine(id),
-        &MachineDoc { name: name.clone(), address: address(place), created_ms: now_ms },
-    );
+    let doc = MachineDoc { name: name.clone(), address: address(place), created_ms: now_ms, manual: false };
+    draft.put(&model.machine(id), &doc);
     draft.put(&model.machine_life(id), &Life::Alive);
     draft.put(&model.machine_name(&name), &id);
+    Ok(name)
+}
+
+/// A new machine that a person brings: it has no address until it comes.
+pub fn add_manual(draft: &mut Draft, model: Model, id: Uuid, now_ms: i64) -> Result<String, Refusal> {
+    let name = add(draft, model, id, now_ms)?;
+    let doc = MachineDoc { name: name.clone(), address: String::new(), created_ms: now_ms, manual: true };
+    draft.put(&model.machine(id), &doc);
     Ok(name)
 }
 
@@ -123,6 +129,8 @@ pub fn remove(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> 
     token::revoke(draft, id);
     draft.remove(&model.machine(id));
     draft.remove(&model.machine_life(id));
+    draft.remove(&model.machine_instance(id));
+    draft.remove(&model.machine_trouble(id));
     draft.remove(&model.machine_name(&machine.name));
     draft.put(&model.tombstone(id), &TombstoneDoc { kind: "machine".to_owned(), name: machine.name });
     Ok(())

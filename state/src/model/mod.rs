@@ -14,6 +14,7 @@ pub mod delta;
 pub mod draft;
 pub mod effective;
 pub mod hook_commit;
+pub mod instance;
 pub mod invariants;
 pub mod keys;
 pub mod leadership;

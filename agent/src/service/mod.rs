@@ -1,0 +1,56 @@
+//! Who keeps unit agents running: systemd where the machine agent is its service, else the machine agent itself,
+//! whose children they are. Either way they outlive it.
+
+pub mod children;
+pub mod systemd;
+
+use crate::folder::Folder;
+use crate::process::Process;
+use anyhow::Result;
+use std::pin::Pin;
+use std::time::Duration;
+
+pub const AGENT_PID: &str = "agent.pid";
+/// How often an agent that is no child of ours is looked at.
+pub const ADOPTED_LOOK: Duration = Duration::from_millis(500);
+
+/// Over when a unit's agent is.
+pub type Ended = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Services {
+    Children,
+    Systemd,
+}
+
+impl Services {
+    /// Begins the agent of a unit, which does not run.
+    pub fn start(self, folder: &Folder) -> Result<Ended> {
+        match self {
+            Services::Children => children::start(folder),
+            Services::Systemd => Ok(systemd::start(folder)),
+        }
+    }
+
+    /// Ends the agent of a unit for good.
+    pub async fn end(self, folder: &Folder) -> Result<()> {
+        if self == Services::Systemd {
+            systemd::end(folder).await?;
+        }
+        // by whom ever it was started: a machine may have become a service while its units ran
+        children::end(folder).await;
+        Ok(())
+    }
+}
+
+/// The live agent of a folder, whoever started it.
+pub fn running(folder: &Folder) -> Option<Process> {
+    Process::read(&folder.file(AGENT_PID)).filter(Process::is_alive)
+}
+
+/// Over when this process is, which is no child of ours.
+pub async fn ended(process: Process) {
+    while process.is_alive() {
+        tokio::time::sleep(ADOPTED_LOOK).await;
+    }
+}

@@ -1,0 +1,37 @@
+//! `remove-machine MACHINE…`.
+
+use crate::arguments::Removal;
+use crate::commands::removal;
+use crate::failure::Failure;
+use crate::session::Session;
+use api::operator::OperatorApi;
+use clap::Args;
+
+#[derive(Debug, Args)]
+pub struct RemoveMachine {
+    #[arg(required = true)]
+    pub machines: Vec<String>,
+    /// Not offered: the instance goes with the machine
+    #[arg(long, hide = true)]
+    pub keep_instance: bool,
+    #[command(flatten)]
+    pub removal: Removal,
+}
+
+pub async fn run<A: OperatorApi>(args: &RemoveMachine, at: &Session<A>) -> Result<(), Failure> {
+    if args.keep_instance {
+        return Err(Failure::new("--keep-instance is not offered: the instance goes with the machine"));
+    }
+    let things: Vec<String> = args.machines.iter().map(|machine| format!("machine {machine}")).collect();
+    if !removal::agreed(&things, &args.removal, &at.output)? {
+        return Ok(());
+    }
+    let mut failures = Vec::new();
+    for machine in &args.machines {
+        match at.api.remove_machine(&at.model, machine, args.removal.force).await {
+            Ok(changed) => at.wrote(changed.revision),
+            Err(error) => failures.push(Failure::from(error)),
+        }
+    }
+    removal::together(failures)
+}

@@ -1,0 +1,24 @@
+//! `retry-provisioning MACHINE…`.
+
+use crate::commands::removal::together;
+use crate::failure::Failure;
+use crate::session::Session;
+use api::operator::OperatorApi;
+use clap::Args;
+
+#[derive(Debug, Args)]
+pub struct RetryProvisioning {
+    #[arg(required = true)]
+    pub machines: Vec<String>,
+}
+
+pub async fn run<A: OperatorApi>(args: &RetryProvisioning, at: &Session<A>) -> Result<(), Failure> {
+    let mut failures = Vec::new();
+    for machine in &args.machines {
+        match at.api.retry_provisioning(&at.model, machine).await {
+            Ok(changed) => at.wrote(changed.revision),
+            Err(error) => failures.push(Failure::from(error)),
+        }
+    }
+    together(failures)
+}

@@ -1,0 +1,94 @@
+//! Machines as folders and processes of this host: each has an agent, and an address of its own on the loopback
+//! device (design 16).
+
+use super::{Instance, Made, Wish, machine_folders, make_folder};
+use crate::data_dir::DataDir;
+use crate::failure::Failure;
+use crate::supervisor::agent_file::{self, AgentFile};
+use crate::supervisor::daemon::{Daemon, Program};
+use crate::supervisor::process::Process;
+use crate::supervisor::stop;
+use state::names::Uuid;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+pub struct Local {
+    dir: DataDir,
+    /// The program `pintle-agent`.
+    agent: PathBuf,
+    running: BTreeMap<Uuid, Daemon>,
+}
+
+impl Local {
+    pub fn new(dir: DataDir, agent: PathBuf) -> Local {
+        Local { dir, agent, running: BTreeMap::new() }
+    }
+
+    pub(super) fn found(&self, model: Uuid) -> BTreeMap<Uuid, Option<Uuid>> {
+        let folders = machine_folders(&self.dir.machines()).into_iter();
+        let of_model = |(id, folder): (Uuid, PathBuf)| match Instance::read(&folder) {
+            Some(instance) => (instance.model == model).then_some((id, instance.nonce)),
+            None => AgentFile::read(&folder).filter(|file| file.model == model).map(|_| (id, None)),
+        };
+        folders.filter_map(of_model).collect()
+    }
+
+    pub(super) fn is_running(&self, machine: Uuid) -> bool {
+        self.running.contains_key(&machine)
+    }
+
+    pub(super) fn make(&mut self, wish: &Wish<'_>) -> Result<Made, Failure> {
+        let (machine, folder) = (wish.machine, self.folder(wish.machine.uuid));
+        let write = || {
+            make_folder(&folder)?;
+            let instance = Instance {
+                model: wish.model.uuid,
+                nonce: Some(wish.nonce),
+                address: machine.address.clone(),
+            };
+            if Instance::read(&folder).as_ref() != Some(&instance) {
+                instance.write(&folder)?;
+            }
+            agent_file::write(&folder, machine, wish.model.uuid, wish.client)
+        };
+        let token = write().map_err(|error: std::io::Error| {
+            Failure::new(format!("cannot write {}: {error}", folder.display()))
+        })?;
+        let instance_id = format!("local-{}", machine.name);
+        Ok(Made { instance_id, address: machine.address.clone(), token })
+    }
+
+    pub(super) fn start(&mut self, machine: Uuid) {
+        let folder = self.folder(machine);
+        let program = Program {
+            path: self.agent.clone(),
+            arguments: vec!["machine".to_owned(), "--data".to_owned(), folder.display().to_string()],
+            log: folder.join("machine.log"),
+            pid_file: None,
+        };
+        self.running.insert(machine, Daemon::start(program));
+    }
+
+    pub(super) async fn take_away(&mut self, machine: Uuid) -> Result<(), Failure> {
+        let folder = self.folder(machine);
+        let agent = self.running.remove(&machine).and_then(Daemon::release);
+        let stopped = stop::machine(&folder, agent).await;
+        if let Some(left) = stopped.left.first() {
+            return Err(Failure::new(format!("process {} does not end", left.pid)));
+        }
+        match std::fs::remove_dir_all(&folder) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(Failure::new(format!("cannot remove {}: {error}", folder.display())))
+            }
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    pub(super) fn release(self) -> Vec<Process> {
+        self.running.into_values().filter_map(Daemon::release).collect()
+    }
+
+    fn folder(&self, machine: Uuid) -> PathBuf {
+        self.dir.machines().join(machine.to_string())
+    }
+}

@@ -1,0 +1,382 @@
+//! Machines as systemd-nspawn containers: a root of its own over a common base, a system of its own, an address of
+//! its own on this data folder's bridge.
+//!
+//! ```text
+//! DIR/nspawn/network.yaml           the bridge
+//! DIR/nspawn/programs/              pintle-agent and pintle-hook, seen in each machine as /usr/local/lib/pintle
+//! DIR/machines/<uuid>/instance.yaml nonce and address; from here on it is there
+//!                    /upper /work   what differs from the base
+//!                    /root          both, mounted while it runs (a whole copy where overlays do not work)
+//!                    /nspawn.pid    the container's process on this host
+//!                    /console.log
+//! ```
+//! The container goes on when the supervisor dies; the next one finds it by its pid file.
+
+use super::{Instance, Made, Wish, machine_folders, make_folder};
+use crate::data_dir::DataDir;
+use crate::failure::Failure;
+use crate::supervisor::daemon::open_log;
+use crate::supervisor::network::Network;
+use crate::supervisor::process::{self, Process};
+use crate::supervisor::{agent_file, tools};
+use api::operator::ClientFile;
+use nix::mount::{MsFlags, mount, umount};
+use state::names::Uuid;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+
+/// Where the programs are in a machine.
+const PROGRAMS: &str = "/usr/local/lib/pintle";
+/// The agent's folder in a machine.
+const DATA: &str = "/var/lib/pintle";
+/// A container that was rebooted from inside ends with this (systemd-nspawn(1), "Exit status").
+const EXIT_REBOOTED: i32 = 133;
+/// A machine that is shut down stops its services; one that takes longer is killed.
+const STOP_GRACE: Duration = Duration::from_secs(20);
+/// A container that cannot be started ends at once; one that still runs then has begun to boot.
+const START_LOOK: Duration = Duration::from_millis(300);
+/// A machine that ends sooner than this is not started again before it.
+const YOUNG: Duration = Duration::from_secs(5);
+/// How often a container that an earlier supervisor started is looked at.
+const ADOPTED_LOOK: Duration = Duration::from_millis(300);
+
+/// Writes `PID STARTTIME` of what becomes the container's process, so that it is found whenever its starter dies.
+const LAUNCH: &str = r#"
+file=$1; shift
+read -r stat < /proc/$$/stat
+field=2
+for value in ${stat##*) }; do
+    field=$((field + 1))
+    if [ $field = 22 ]; then started=$value; fi
+done
+echo "$$ $started" > "$file.new" && mv "$file.new" "$file" && exec systemd-nspawn "$@"
+"#;
+
+/// What the base system has beside Debian's least: what classic charms expect to find.
+const PACKAGES: &str = "systemd,systemd-sysv,dbus,python3,python3-yaml,python3-venv,iproute2,ca-certificates,procps,\
+                        netbase,sudo,lsb-release,rsync,cron,logrotate,perl,adduser,curl,openssl";
+const SUITE: &str = "bookworm";
+
+/// What has been started, and how it ended last.
+#[derive(Clone, Copy, Debug)]
+struct Life {
+    begun: Instant,
+    rebooted: bool,
+}
+
+pub struct Nspawn {
+    dir: DataDir,
+    /// The program `pintle-agent` of this host.
+    agent: PathBuf,
+    base: PathBuf,
+    network: Network,
+    lives: Arc<Mutex<BTreeMap<Uuid, Life>>>,
+    /// Containers whose end is waited for.
+    tended: BTreeSet<Uuid>,
+    ended: Arc<Notify>,
+}
+
+/// What is needed on this host; refused with what is missing.
+pub fn require() -> Result<(), Failure> {
+    if !nix::unistd::geteuid().is_root() {
+        return Err(Failure::new("provider nspawn makes containers: it needs root"));
+    }
+    tools::require(&[
+        ("debootstrap", "debootstrap"),
+        ("systemd-nspawn", "systemd-container"),
+        ("nft", "nftables"),
+        ("ip", "iproute2"),
+    ])
+}
+
+/// Makes the base system at `base`, once: some two minutes. It has its name when it is whole.
+pub fn make_base(base: &Path) -> Result<(), Failure> {
+    let broken = |error: io::Error| Failure::new(format!("cannot make {}: {error}", base.display()));
+    let beside = base.with_extension("new");
+    fs::create_dir_all(base.parent().unwrap_or(Path::new("/"))).map_err(broken)?;
+    if beside.exists() {
+        fs::remove_dir_all(&beside).map_err(broken)?;
+    }
+    let (include, place) = (format!("--include={PACKAGES}"), beside.display().to_string());
+    let mut args = vec!["--variant=minbase", &include, SUITE, &place];
+    // where this host gets its own packages
+    let targets = tools::run("apt-get", &["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]);
+    let targets = targets.unwrap_or_default();
+    let is_debian = fs::read_to_string("/etc/os-release").is_ok_and(|text| text.contains("\nID=debian\n"));
+    args.extend(targets.lines().find(|uri| is_debian && !uri.contains("security")));
+    tools::run("debootstrap", &args)?;
+    fs::rename(&beside, base).map_err(broken)
+}
+
+impl Nspawn {
+    /// Begins the network and puts the programs in place.
+    pub fn open(dir: DataDir, agent: PathBuf, base: PathBuf) -> Result<Nspawn, Failure> {
+        let own = own_folder(&dir);
+        let broken = |error: io::Error| Failure::new(format!("cannot write {}: {error}", own.display()));
+        make_folder(&own).map_err(broken)?;
+        let programs = own.join("programs");
+        fs::create_dir_all(&programs).map_err(broken)?;
+        for name in ["pintle-agent", "pintle-hook"] {
+            let (from, beside) = (agent.with_file_name(name), programs.join(format!(".{name}")));
+            fs::copy(&from, &beside)
+                .map_err(|error| Failure::new(format!("cannot copy {}: {error}", from.display())))?;
+            fs::rename(beside, programs.join(name)).map_err(broken)?;
+        }
+        let mut network = Network::open(&own)?;
+        network.begin(&own)?;
+        let (lives, ended) = (Arc::default(), Arc::new(Notify::new()));
+        Ok(Nspawn { dir, agent, base, network, lives, tended: BTreeSet::new(), ended })
+    }
+
+    /// This host as the machines see it.
+    pub fn gateway(&self) -> String {
+        self.network.gateway.to_string()
+    }
+
+    pub(super) fn found(&self, model: Uuid) -> BTreeMap<Uuid, Option<Uuid>> {
+        let folders = machine_folders(&self.dir.machines()).into_iter();
+        let of_model = |(id, folder): (Uuid, PathBuf)| {
+            Instance::read(&folder).filter(|instance| instance.model == model).map(|one| (id, one.nonce))
+        };
+        folders.filter_map(of_model).collect()
+    }
+
+    pub(super) fn is_running(&self, machine: Uuid) -> bool {
+        self.tended.contains(&machine) && container(&self.folder(machine)).is_some()
+    }
+
+    pub(super) fn make(&mut self, wish: &Wish<'_>) -> Result<Made, Failure> {
+        let folder = self.folder(wish.machine.uuid);
+        let broken = |error: io::Error| Failure::new(format!("cannot make {}: {error}", folder.display()));
+        make_folder(&folder).map_err(broken)?;
+        let instance = match Instance::read(&folder) {
+            Some(instance) => instance,
+            None => {
+                let all = machine_folders(&self.dir.machines()).into_iter();
+                let taken = all.filter_map(|(_, folder)| Instance::read(&folder)?.address.parse().ok());
+                let address = self.network.free(&taken.collect())?.to_string();
+                let instance = Instance { model: wish.model.uuid, nonce: Some(wish.nonce), address };
+                instance.write(&folder).map_err(broken)?;
+                instance
+            }
+        };
+        self.mount(&folder)?;
+        let root = folder.join("root");
+        let name = format!("{}-{}", wish.model.name, wish.machine.name);
+        self.furnish(&root, &name, &instance.address).map_err(broken)?;
+        let data = root.join(DATA.trim_start_matches('/'));
+        make_folder(&data).map_err(broken)?;
+        let client = ClientFile { ..wish.client.clone() };
+        let token = agent_file::write(&data, wish.machine, wish.model.uuid, &client).map_err(broken)?;
+        let (root, program) = (root.display().to_string(), format!("{PROGRAMS}/pintle-agent"));
+        let install = ["install", "--data", DATA, "--root", &root, "--program", &program];
+        tools::run(&self.agent.display().to_string(), &install)?;
+        Ok(Made { instance_id: format!("nspawn-{name}"), address: instance.address, token })
+    }
+
+    /// The root as the machine will see it.
+    fn mount(&self, folder: &Path) -> Result<(), Failure> {
+        let root = folder.join("root");
+        if is_mounted(&root) || root.join("etc").is_dir() {
+            return Ok(());
+        }
+        let make = |name: &str| fs::create_dir_all(folder.join(name)).map(|()| folder.join(name));
+        let made = make("root").and_then(|_| Ok((make("upper")?, make("work")?)));
+        let broken = |error: io::Error| Failure::new(format!("cannot make {}: {error}", root.display()));
+        let (upper, work) = made.map_err(broken)?;
+        let options = format!(
+            "lowerdir={},upperdir={},workdir={}",
+            self.base.display(),
+            upper.display(),
+            work.display()
+        );
+        let mounted =
+            mount(Some("overlay"), &root, Some("overlay"), MsFlags::empty(), Some(options.as_str()));
+        let Err(error) = mounted else { return Ok(()) };
+        eprintln!("{}: no overlay ({error}): the base is copied", root.display());
+        let beside = folder.join("root.new");
+        if beside.exists() {
+            fs::remove_dir_all(&beside).map_err(broken)?;
+        }
+        let (from, to) = (self.base.display().to_string(), beside.display().to_string());
+        tools::run("cp", &["-a", "--reflink=auto", &from, &to])?;
+        fs::rename(&beside, &root).map_err(broken)
+    }
+
+    /// The files in which a machine differs from the base when it is new.
+    fn furnish(&self, root: &Path, name: &str, address: &str) -> io::Result<()> {
+        let etc = root.join("etc");
+        let network = etc.join("systemd/network");
+        fs::create_dir_all(&network)?;
+        let file = network.join("10-pintle.network");
+        let text = format!(
+            "[Match]\nName=host0\n\n[Network]\nAddress={}\nGateway={}\nLinkLocalAddressing=no\nIPv6AcceptRA=no\n",
+            self.network.with_prefix(address.parse().map_err(io::Error::other)?),
+            self.network.gateway
+        );
+        if fs::read_to_string(&file).is_ok_and(|there| there == text) {
+            return Ok(());
+        }
+        fs::write(etc.join("hostname"), format!("{name}\n"))?;
+        fs::write(etc.join("hosts"), format!("127.0.0.1 localhost\n{address} {name}\n"))?;
+        // one of its own is made at the first boot
+        fs::write(etc.join("machine-id"), "")?;
+        let wanted = etc.join("systemd/system/multi-user.target.wants/systemd-networkd.service");
+        fs::create_dir_all(wanted.parent().expect("it lies in a folder"))?;
+        fs::remove_file(&wanted).ok();
+        std::os::unix::fs::symlink("/lib/systemd/system/systemd-networkd.service", wanted)?;
+        // the last: from here on it is furnished
+        fs::write(file, text)
+    }
+
+    pub(super) async fn start(&mut self, machine: Uuid) -> Result<Option<Duration>, Failure> {
+        let folder = self.folder(machine);
+        if let Some(running) = container(&folder) {
+            self.adopt(machine, running);
+            return Ok(None);
+        }
+        if let Some(life) = self.lives().get(&machine)
+            && !life.rebooted
+            && life.begun.elapsed() < YOUNG
+        {
+            return Ok(Some(YOUNG - life.begun.elapsed()));
+        }
+        let broken = |error: io::Error| Failure::new(format!("cannot start its container: {error}"));
+        let console = folder.join("console.log");
+        fs::remove_file(&console).ok();
+        let log = open_log(&console).map_err(broken)?;
+        let short = &machine.to_string()[..8];
+        let host_resolver = match Path::new("/run/systemd/resolve/resolv.conf").exists() {
+            true => "copy-uplink",
+            false => "copy-host",
+        };
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", LAUNCH, "sh"])
+            .arg(folder.join("nspawn.pid"))
+            .args(["--quiet", "--boot", "--register=no", "--keep-unit", "--link-journal=no"])
+            .args(["--console=pipe", "--directory"])
+            .arg(folder.join("root"))
+            .arg(format!("--machine=m{short}"))
+            .arg(format!("--network-bridge={}", self.network.bridge))
+            .arg(format!("--resolv-conf={host_resolver}"))
+            .arg(format!("--bind-ro={}:{PROGRAMS}", own_folder(&self.dir).join("programs").display()))
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().map_err(broken)?)
+            .stderr(log)
+            .process_group(0);
+        if let Ok(name) = fs::read_to_string(folder.join("root/etc/hostname")) {
+            command.arg(format!("--hostname={}", name.trim()));
+        }
+        let mut child = tokio::process::Command::from(command).spawn().map_err(broken)?;
+        self.lives().insert(machine, Life { begun: Instant::now(), rebooted: false });
+        if let Ok(ended) = tokio::time::timeout(START_LOOK, child.wait()).await {
+            let said = fs::read_to_string(&console).unwrap_or_default();
+            let last = said.trim().lines().last().unwrap_or("it said nothing").to_owned();
+            let status = ended.map_err(broken)?;
+            return Err(Failure::new(format!("its container ended at once: {status}: {last}")));
+        }
+        self.tended.insert(machine);
+        let (lives, ended) = (self.lives.clone(), self.ended.clone());
+        tokio::spawn(async move {
+            let status = child.wait().await;
+            let rebooted = status.is_ok_and(|status| status.code() == Some(EXIT_REBOOTED));
+            if let Some(life) = lives.lock().expect("no holder panics").get_mut(&machine) {
+                life.rebooted = rebooted;
+            }
+            ended.notify_one();
+        });
+        Ok(None)
+    }
+
+    /// Started by an earlier supervisor.
+    fn adopt(&mut self, machine: Uuid, running: Process) {
+        if self.tended.insert(machine) {
+            let ended = self.ended.clone();
+            tokio::spawn(async move {
+                while running.is_alive() {
+                    tokio::time::sleep(ADOPTED_LOOK).await;
+                }
+                ended.notify_one();
+            });
+        }
+    }
+
+    pub(super) async fn take_away(&mut self, machine: Uuid) -> Result<(), Failure> {
+        self.tended.remove(&machine);
+        self.lives().remove(&machine);
+        let folder = self.folder(machine);
+        halt(&folder).await?;
+        match fs::remove_dir_all(&folder) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(Failure::new(format!("cannot remove {}: {error}", folder.display())))
+            }
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    pub(super) async fn news(&self) {
+        self.ended.notified().await;
+    }
+
+    fn lives(&self) -> std::sync::MutexGuard<'_, BTreeMap<Uuid, Life>> {
+        self.lives.lock().expect("no holder panics")
+    }
+
+    fn folder(&self, machine: Uuid) -> PathBuf {
+        self.dir.machines().join(machine.to_string())
+    }
+}
+
+fn own_folder(dir: &DataDir) -> PathBuf {
+    dir.path().join("nspawn")
+}
+
+/// Where the base system lies unless somebody says otherwise.
+pub fn default_base(dir: &DataDir) -> PathBuf {
+    own_folder(dir).join("base")
+}
+
+/// The process of the container of a machine's folder.
+fn container(folder: &Path) -> Option<Process> {
+    Process::named_by(&folder.join("nspawn.pid"))
+}
+
+fn is_mounted(root: &Path) -> bool {
+    let text = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    text.lines().any(|line| line.split(' ').nth(1).is_some_and(|place| Path::new(place) == root))
+}
+
+/// Shuts one machine down and unmounts its root.
+async fn halt(folder: &Path) -> Result<(), Failure> {
+    if let Some(running) = container(folder) {
+        // systemd-nspawn passes it on as the wish to power off
+        let left = process::stop(&[running], STOP_GRACE).await;
+        if let Some(left) = left.first() {
+            return Err(Failure::new(format!("container process {} does not end", left.pid)));
+        }
+    }
+    let root = folder.join("root");
+    if is_mounted(&root) {
+        umount(&root).map_err(|error| Failure::new(format!("cannot unmount {}: {error}", root.display())))?;
+    }
+    Ok(())
+}
+
+/// Shuts all machines of a data folder down, and ends their network. Answers how many ran.
+pub async fn halt_all(dir: &DataDir) -> Result<usize, Failure> {
+    let mut ran = 0;
+    for (_, folder) in machine_folders(&dir.machines()) {
+        ran += usize::from(container(&folder).is_some());
+        halt(&folder).await?;
+    }
+    Network::end(&own_folder(dir))?;
+    Ok(ran)
+}

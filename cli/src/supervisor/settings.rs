@@ -1,0 +1,39 @@
+//! `up.yaml`: what `pintle up` was told once, and goes on with.
+
+use crate::data_dir::DataDir;
+use crate::failure::Failure;
+use crate::supervisor::files;
+use crate::supervisor::provider::Kind;
+use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    #[serde(default)]
+    pub provider: Kind,
+    /// The base system of nspawn's machines, if it is not in the data folder.
+    #[serde(default)]
+    pub base: Option<PathBuf>,
+    /// Where else the controller listens, for machines that people bring.
+    #[serde(default)]
+    pub listen: Option<IpAddr>,
+}
+
+impl Settings {
+    pub fn read(dir: &DataDir) -> Result<Settings, Failure> {
+        let place = dir.settings();
+        match std::fs::read_to_string(&place) {
+            Ok(text) => serde_yaml::from_str(&text)
+                .map_err(|error| Failure::new(format!("{} is damaged: {error}", place.display()))),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Settings::default()),
+            Err(error) => Err(Failure::new(format!("cannot read {}: {error}", place.display()))),
+        }
+    }
+
+    pub fn write(&self, dir: &DataDir) -> Result<(), Failure> {
+        let (place, text) = (dir.settings(), serde_yaml::to_string(self).expect("plain data"));
+        files::replace_private(&place, &text)
+            .map_err(|error| Failure::new(format!("cannot write {}: {error}", place.display())))
+    }
+}

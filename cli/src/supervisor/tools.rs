@@ -1,0 +1,44 @@
+//! Programs of the host that a provider needs: found or named, run, and quoted when they fail.
+
+use crate::failure::Failure;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+/// Runs a program to its end; answers what it printed.
+pub fn run(program: &str, args: &[&str]) -> Result<String, Failure> {
+    feed(program, args, "")
+}
+
+/// The same, with something to read.
+pub fn feed(program: &str, args: &[&str], input: &str) -> Result<String, Failure> {
+    let line = || format!("{program} {}", args.join(" "));
+    let broken = |error: std::io::Error| Failure::new(format!("cannot run {}: {error}", line()));
+    let mut command = Command::new(program);
+    command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(broken)?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // one that does not read to the end says in its own words why
+        stdin.write_all(input.as_bytes()).ok();
+    }
+    let output = child.wait_with_output().map_err(broken)?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let last = said.trim().lines().last().unwrap_or_default();
+    Err(Failure::new(format!("{}: {}: {last}", line(), output.status)))
+}
+
+/// Refuses when one of these is missing, with the package it is in.
+pub fn require(needed: &[(&str, &str)]) -> Result<(), Failure> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_there = |program: &str| std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
+    let missing: Vec<&(&str, &str)> = needed.iter().filter(|(program, _)| !is_there(program)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let programs: Vec<&str> = missing.iter().map(|(program, _)| *program).collect();
+    let packages: Vec<&str> = missing.iter().map(|(_, package)| *package).collect();
+    let hint = format!("on Debian: apt-get install {}", packages.join(" "));
+    Err(Failure::new(format!("not found on this host: {}", programs.join(", "))).hint(hint))
+}
