@@ -2,7 +2,8 @@
 //!
 //! Reading order: `draft` (reads are the precondition), `keys` (every document), `effective` (life is derived
 //! downwards), `refusal` (why not); then one file per entity: `model`, `machine`, `application`, `unit`, `relation`,
-//! `leadership`, `session`, `hook_commit` with `said` (what units send), `action`, `cleanup`; then what is only
+//! `leadership`, `session`, `hook_commit` with `said` (what units send), `action`, `cleanup`, `force` (removal
+//! in place of an agent that is gone); then what is only
 //! read: `view` with `delta` and `along` (what a unit is shown), `blockers`, `invariants`.
 
 pub mod action;
@@ -13,6 +14,7 @@ pub mod cleanup;
 pub mod delta;
 pub mod draft;
 pub mod effective;
+pub mod force;
 pub mod hook_commit;
 pub mod instance;
 pub mod invariants;

@@ -3,6 +3,7 @@
 
 mod actions;
 mod commits;
+mod force;
 mod lifecycle;
 mod races;
 mod random;
