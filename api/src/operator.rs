@@ -87,6 +87,34 @@ pub struct Changed {
     pub warnings: Vec<String>,
 }
 
+/// How long what is removed has for going by itself, before the controller does what its agents owe (spec E.6).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Force {
+    /// As long as it takes.
+    #[default]
+    No,
+    /// A minute: `--force`.
+    AfterWait,
+    /// No time: `--force --no-wait`.
+    AtOnce,
+}
+
+impl Force {
+    /// `no_wait` says nothing by itself.
+    pub fn of(force: bool, no_wait: bool) -> Force {
+        match (force, no_wait) {
+            (false, _) => Force::No,
+            (true, false) => Force::AfterWait,
+            (true, true) => Force::AtOnce,
+        }
+    }
+
+    /// The two flags.
+    pub fn flags(self) -> (bool, bool) {
+        (self != Force::No, self == Force::AtOnce)
+    }
+}
+
 /// A charm archive the controller holds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Uploaded {
@@ -615,19 +643,19 @@ pub trait OperatorApi {
         &self,
         model: &str,
         unit: &str,
-        force: bool,
+        force: Force,
     ) -> impl Future<Output = Result<Changed, ApiError>> + Send;
     fn remove_application(
         &self,
         model: &str,
         application: &str,
-        force: bool,
+        force: Force,
     ) -> impl Future<Output = Result<Changed, ApiError>> + Send;
     fn remove_relation(
         &self,
         model: &str,
         relation: RelationChoice,
-        force: bool,
+        force: Force,
     ) -> impl Future<Output = Result<Changed, ApiError>> + Send;
 
     fn machines(&self, model: &str) -> impl Future<Output = Result<Vec<MachineInfo>, ApiError>> + Send;
@@ -650,7 +678,7 @@ pub trait OperatorApi {
         &self,
         model: &str,
         machine: &str,
-        force: bool,
+        force: Force,
     ) -> impl Future<Output = Result<Changed, ApiError>> + Send;
     /// A machine's provisioning error is tried again now.
     fn retry_provisioning(

@@ -240,6 +240,8 @@ pub struct Remove {
     pub name: String,
     #[serde(default)]
     pub force: bool,
+    #[serde(default)]
+    pub no_wait: bool,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -247,6 +249,8 @@ pub struct RemoveRelation {
     pub relation: RelationChoice,
     #[serde(default)]
     pub force: bool,
+    #[serde(default)]
+    pub no_wait: bool,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

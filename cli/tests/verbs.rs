@@ -293,7 +293,7 @@ async fn one_refusal_does_not_keep_the_others_from_going() {
     let failure =
         does(&["remove-unit", "--no-prompt", "web/8", "web/9"], &at).await.expect_err("one is unknown");
     assert_eq!(failure.text(), "ERROR unit \"web/8\" not found\n");
-    assert_eq!(at.api.asked(), ["remove web/8 force=false", "remove web/9 force=false"]);
+    assert_eq!(at.api.asked(), ["remove web/8 force=No", "remove web/9 force=No"]);
 }
 
 #[tokio::test(flavor = "current_thread")]

@@ -267,7 +267,10 @@ async fn real_replies_are_what_the_document_says() {
         (Route::DebugLog, body(LogQuery::default())),
         (Route::Machines, Value::Null),
         (Route::Changes, body(routes::ChangesAfter { after: None })),
-        (Route::RemoveApplication, body(routes::Remove { name: "db".to_owned(), force: true })),
+        (
+            Route::RemoveApplication,
+            body(routes::Remove { name: "db".to_owned(), force: true, no_wait: false }),
+        ),
     ];
     let document = openapi::document();
     let mut tried = BTreeSet::new();

@@ -4,7 +4,7 @@ mod support;
 
 use api::error::ErrorCode;
 use api::machine::{Fate, MachineApi, MachineShown, MachineWatch};
-use api::operator::{LogQuery, OperatorApi, Run};
+use api::operator::{Force, LogQuery, OperatorApi, Run};
 use api::unit::{Attach, Claim, Commit, Report, Shown, UnitApi, Watch};
 use controller::janitor::{Janitor, LOG_LINES_MAX};
 use controller::leases::TERM_MS;
@@ -212,7 +212,7 @@ async fn a_machine_sees_its_units_only_and_asks_about_no_others() {
     assert_eq!(MachineApi::remove_unit(&session, other).await, Err(authority::unauthorised()));
 
     // Never attached: it goes at once, and its machine sees that.
-    OperatorApi::remove_unit(&story.admin, "dev", "web/0", false).await.expect("it is removed");
+    OperatorApi::remove_unit(&story.admin, "dev", "web/0", Force::No).await.expect("it is removed");
     let shown = loop {
         match watch.next().await.expect("the watch goes on") {
             MachineShown::View(view) => break view,
@@ -234,7 +234,7 @@ async fn a_token_is_gone_with_its_unit_and_with_its_machine() {
     let machine_token = story.token(machine, Principal::Machine { model, machine }).await;
     let is_known = async |token: &str| story.controller.session(token).await.is_ok();
     assert!(is_known(&unit_token).await && is_known(&machine_token).await);
-    OperatorApi::remove_unit(&story.admin, "dev", "web/0", false).await.expect("it never attached");
+    OperatorApi::remove_unit(&story.admin, "dev", "web/0", Force::No).await.expect("it never attached");
     assert!(!is_known(&unit_token).await && is_known(&machine_token).await);
     let end = move |draft: &mut Draft<'_>| {
         state::model::machine::set_dead(draft, model, machine)?;

@@ -3,7 +3,7 @@
 mod support;
 
 use api::machine::{MachineApi, MachineWatch};
-use api::operator::{Cause, ConfigChange, OperatorApi, Run};
+use api::operator::{Cause, ConfigChange, Force, OperatorApi, Run};
 use controller::presence::{LATE_AFTER_MS, LOST_AFTER_MS};
 use controller::store::map::Map;
 use controller::{Outside, Session, status};
@@ -117,7 +117,7 @@ async fn work_is_owed_since_its_cause_came_whatever_else_happened_before_and_aft
     work_off(&story, &mut web, "web/0").await;
 
     hour();
-    OperatorApi::remove_unit(&story.admin, "dev", "db/0", false).await.expect("it is going");
+    OperatorApi::remove_unit(&story.admin, "dev", "db/0", Force::No).await.expect("it is going");
     work_off(&story, &mut db, "db/0").await;
     let died_ms = now();
     hour();

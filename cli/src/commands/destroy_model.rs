@@ -19,6 +19,7 @@ pub struct DestroyModel {
 }
 
 pub async fn run<A: OperatorApi>(args: &DestroyModel, at: &Session<A>) -> Result<(), Failure> {
+    args.removal.force.chosen()?;
     let name = model_name(&args.name)?;
     if !removal::agreed(&[format!("model {name}")], &args.removal, &at.output)? {
         return Ok(());

@@ -16,16 +16,15 @@ pub struct RemoveApplication {
 }
 
 pub async fn run<A: OperatorApi>(args: &RemoveApplication, at: &Session<A>) -> Result<(), Failure> {
+    let force = args.removal.force.chosen()?;
     let things: Vec<String> = args.applications.iter().map(|name| format!("application {name}")).collect();
     if !removal::agreed(&things, &args.removal, &at.output)? {
         return Ok(());
     }
     let mut failures = Vec::new();
-    for application in &args.applications {
-        match at.api.remove_application(&at.model, application, args.removal.force).await {
-            Ok(changed) => at.wrote(changed.revision),
-            Err(error) => failures.push(Failure::from(error)),
-        }
+    for (application, thing) in args.applications.iter().zip(&things) {
+        let answer = at.api.remove_application(&at.model, application, force).await;
+        failures.extend(removal::told(at, thing, force, answer));
     }
     removal::together(failures)
 }

@@ -1,5 +1,6 @@
 //! `remove-relation A[:endpoint] B[:endpoint]`, or by number.
 
+use crate::arguments::Forcing;
 use crate::failure::Failure;
 use crate::session::Session;
 use api::operator::{Ends, OperatorApi, RelationChoice};
@@ -10,13 +11,14 @@ pub struct RemoveRelation {
     /// Its two ends, application or application:endpoint, or its number
     #[arg(required = true, num_args = 1..=2)]
     pub ends: Vec<String>,
-    #[arg(long)]
-    pub force: bool,
+    #[command(flatten)]
+    pub force: Forcing,
     #[arg(long, hide = true)]
     pub no_prompt: bool,
 }
 
 pub async fn run<A: OperatorApi>(args: &RemoveRelation, at: &Session<A>) -> Result<(), Failure> {
+    let force = args.force.chosen()?;
     let choice = match &args.ends[..] {
         [number] => RelationChoice::Number(number.parse().map_err(|_| {
             Failure::usage(format!("{number:?} is not the number of a relation")).hint("or name its two ends")
@@ -24,7 +26,7 @@ pub async fn run<A: OperatorApi>(args: &RemoveRelation, at: &Session<A>) -> Resu
         [a, b] => RelationChoice::Ends(Ends { a: a.clone(), b: b.clone() }),
         _ => return Err(Failure::usage("a relation has two ends")),
     };
-    let changed = at.api.remove_relation(&at.model, choice, args.force).await?;
+    let changed = at.api.remove_relation(&at.model, choice, force).await?;
     at.wrote(changed.revision);
     at.output.warn(&changed.warnings);
     Ok(())

@@ -20,6 +20,7 @@ pub struct RemoveUnit {
 }
 
 pub async fn run<A: OperatorApi>(args: &RemoveUnit, at: &Session<A>) -> Result<(), Failure> {
+    let force = args.removal.force.chosen()?;
     let units = match (args.num_units, &args.units[..]) {
         (None, units) => units.to_vec(),
         (Some(count), [application]) => newest(application, count, at).await?,
@@ -30,11 +31,9 @@ pub async fn run<A: OperatorApi>(args: &RemoveUnit, at: &Session<A>) -> Result<(
         return Ok(());
     }
     let mut failures = Vec::new();
-    for unit in units {
-        match at.api.remove_unit(&at.model, &unit, args.removal.force).await {
-            Ok(changed) => at.wrote(changed.revision),
-            Err(error) => failures.push(Failure::from(error)),
-        }
+    for (unit, thing) in units.iter().zip(&things) {
+        let answer = at.api.remove_unit(&at.model, unit, force).await;
+        failures.extend(removal::told(at, thing, force, answer));
     }
     removal::together(failures)
 }

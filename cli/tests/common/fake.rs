@@ -150,14 +150,14 @@ impl OperatorApi for Fake {
     async fn actions(&self, _: &str) -> Answer<Vec<ActionInfo>> {
         Ok(self.task.iter().cloned().collect())
     }
-    async fn remove_unit(&self, _: &str, unit: &str, force: bool) -> Answer<Changed> {
-        self.note(format!("remove {unit} force={force}"));
+    async fn remove_unit(&self, _: &str, unit: &str, force: Force) -> Answer<Changed> {
+        self.note(format!("remove {unit} force={force:?}"));
         self.known(unit).map(|()| changed())
     }
-    async fn remove_application(&self, _: &str, _: &str, _: bool) -> Answer<Changed> {
+    async fn remove_application(&self, _: &str, _: &str, _: Force) -> Answer<Changed> {
         unexpected()
     }
-    async fn remove_relation(&self, _: &str, _: RelationChoice, _: bool) -> Answer<Changed> {
+    async fn remove_relation(&self, _: &str, _: RelationChoice, _: Force) -> Answer<Changed> {
         unexpected()
     }
     async fn machines(&self, _: &str) -> Answer<Vec<MachineInfo>> {
@@ -169,7 +169,7 @@ impl OperatorApi for Fake {
     async fn add_machines(&self, _: &str, _: AddMachines) -> Answer<AddedMachines> {
         unexpected()
     }
-    async fn remove_machine(&self, _: &str, _: &str, _: bool) -> Answer<Changed> {
+    async fn remove_machine(&self, _: &str, _: &str, _: Force) -> Answer<Changed> {
         unexpected()
     }
     async fn retry_provisioning(&self, _: &str, _: &str) -> Answer<Changed> {

@@ -510,7 +510,7 @@ async fn by_force<S: Store>(story: &mut Story<'_, S>) {
     story.call("force::machine", move |draft| force::machine(draft, MODEL, machine, force)).await;
     // fenced, left, dead, gone; the application passes it on; the relation and the machine follow
     for (id, bites) in
-        [(front, 4), (Uuid(70), 1), (application, 2), (back, 3), (application, 1), (machine, 2)]
+        [(front, 4), (Uuid(70), 2), (application, 2), (back, 3), (application, 1), (machine, 2)]
     {
         for _ in 0..bites {
             story.call("force::bite", move |draft| force::bite(draft, MODEL, id, 9).map(drop)).await;
