@@ -4,7 +4,7 @@
 //! downwards), `refusal` (why not); then one file per entity: `model`, `machine`, `application`, `unit`, `relation`,
 //! `leadership`, `session`, `hook_commit` with `said` (what units send), `action`, `cleanup`, `force` (removal
 //! in place of an agent that is gone); then what is only
-//! read: `view` with `delta` and `along` (what a unit is shown), `blockers`, `invariants`.
+//! read: `view` with `delta` and `along` (what a unit is shown), `blockers`, `removal` (foretold), `invariants`.
 
 pub mod action;
 pub mod along;
@@ -25,6 +25,7 @@ pub mod machine;
 pub mod model;
 pub mod refusal;
 pub mod relation;
+pub mod removal;
 pub mod restate;
 pub mod said;
 mod sequence;

@@ -8,6 +8,7 @@ mod lifecycle;
 mod races;
 mod random;
 mod relations;
+mod removal;
 mod subordinates;
 mod views;
 
