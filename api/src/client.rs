@@ -443,6 +443,9 @@ impl OperatorApi for Client {
         let (force, no_wait) = force.flags();
         self.call(Route::RemoveRelation, model, &routes::RemoveRelation { relation, force, no_wait }).await
     }
+    async fn forecast(&self, model: &str, removed: Vec<Removable>) -> Result<Forecast, ApiError> {
+        self.call(Route::Forecast, model, &removed).await
+    }
     async fn machines(&self, model: &str) -> Result<Vec<MachineInfo>, ApiError> {
         self.get(Route::Machines, model).await
     }

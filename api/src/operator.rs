@@ -182,6 +182,39 @@ pub enum RelationChoice {
     Number(RelationNumber),
 }
 
+/// What is to be removed, as a person names it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Removable {
+    Unit(String),
+    Application(String),
+    Relation(RelationChoice),
+    Machine(String),
+}
+
+/// What a removal would come to if every hook succeeded; nothing was changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Forecast {
+    /// Gone with the removal itself: `unit web/0`.
+    pub at_once: Vec<String>,
+    /// Dying with it.
+    pub dying: Vec<String>,
+    /// In the order in which they would run.
+    pub hooks: Vec<Foretold>,
+    /// Gone once all these hooks have succeeded.
+    pub gone: Vec<String>,
+    /// What would hold up the rest.
+    pub blocked: Vec<Cause>,
+}
+
+/// A hook that would run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Foretold {
+    pub unit: UnitName,
+    /// `db-relation-departed db:1 db/0 departing=web/0`.
+    pub hook: String,
+}
+
 /// One option of an application.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Setting {
@@ -657,6 +690,13 @@ pub trait OperatorApi {
         relation: RelationChoice,
         force: Force,
     ) -> impl Future<Output = Result<Changed, ApiError>> + Send;
+
+    /// What removing all these together would come to. `NotFound` and other refusals are the removal's own.
+    fn forecast(
+        &self,
+        model: &str,
+        removed: Vec<Removable>,
+    ) -> impl Future<Output = Result<Forecast, ApiError>> + Send;
 
     fn machines(&self, model: &str) -> impl Future<Output = Result<Vec<MachineInfo>, ApiError>> + Send;
     /// Sets the token of a machine's agent. The caller made it and has written it down first, so a repeated call

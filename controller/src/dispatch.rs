@@ -111,6 +111,7 @@ pub async fn answer<S: Store, O: Outside>(
             let wish: routes::RemoveRelation = parsed(&body)?;
             json(&s.remove_relation(model, wish.relation, Force::of(wish.force, wish.no_wait)).await?)
         }
+        Route::Forecast => json(&s.forecast(model, parsed(&body)?).await?),
         Route::Machines => json(&s.machines(model).await?),
         Route::AddMachines => json(&s.add_machines(model, parsed(&body)?).await?),
         Route::RemoveMachine => {

@@ -36,8 +36,8 @@ pub const SWEEP_EVERY_MS: u64 = 10_000;
 pub struct Janitor {
     logs: BTreeMap<Uuid, Round>,
     actions: BTreeMap<Uuid, Round>,
-    /// The last forced entity and the last unit looked at.
-    forced: BTreeMap<Uuid, String>,
+    forced: BTreeMap<Uuid, Waiting>,
+    /// The last unit looked at.
     units: BTreeMap<Uuid, String>,
 }
 
@@ -119,28 +119,55 @@ fn next_of(reader: &dyn Reader, prefix: &str, after: &mut String, limit: usize) 
     page
 }
 
+/// A model's forced entities.
+#[derive(Default)]
+struct Waiting {
+    /// The last one looked at.
+    after: String,
+    /// When this janitor saw it first by its monotonic clock, and when it was due then by the wall clock.
+    seen: BTreeMap<Uuid, (i64, u64)>,
+}
+
+impl Waiting {
+    /// What the entity's transition is to take for now: the wall clock was perhaps set back after it was asked for.
+    fn now_ms(&mut self, id: Uuid, forced: &ForcedDoc, wall_ms: i64, monotonic_ms: u64) -> i64 {
+        let (due_ms, since) = self.seen.entry(id).or_insert((forced.due_ms, monotonic_ms));
+        if *due_ms != forced.due_ms {
+            (*due_ms, *since) = (forced.due_ms, monotonic_ms);
+        }
+        let known_ms = i64::try_from(monotonic_ms.saturating_sub(*since)).unwrap_or(i64::MAX);
+        if known_ms >= force::longest_wait_ms(forced) { wall_ms.max(forced.due_ms) } else { wall_ms }
+    }
+}
+
 /// A bite of each forced entity, the one that has been due for longest first; true = there is more to do now. One
 /// that fails is left to the next sweep, and keeps nobody else.
 async fn bite_forced<S: Store, O: Outside>(
     controller: &Controller<S, O>,
     model: Model,
-    after: &mut String,
+    waiting: &mut Waiting,
 ) -> Result<bool, ApiError> {
-    let mut from = std::mem::take(after);
+    let mut from = std::mem::take(&mut waiting.after);
+    let is_first = from.is_empty();
     let looked = controller.read(move |reader| {
         let page = next_of(reader, &model.all("forced"), &mut from, FORCED_LOOKED_AT);
         let entity = |stored: &Stored| {
             let forced: ForcedDoc =
                 stored.value.parse().expect("stored documents are what this program wrote");
-            Some((forced.due_ms, last_id(&stored.key)?))
+            Some((forced.due_ms, last_id(&stored.key)?, forced))
         };
-        (page.iter().filter_map(entity).collect::<BTreeSet<_>>(), from)
+        (page.iter().filter_map(entity).collect::<Vec<_>>(), from)
     });
-    let (entities, last) = looked.await;
-    let mut more = !last.is_empty();
-    *after = last;
-    for (_, id) in entities {
-        let now_ms = controller.outside.wall_ms();
+    let (mut entities, last) = looked.await;
+    entities.sort_by_key(|(due_ms, id, _)| (*due_ms, *id));
+    if is_first && last.is_empty() {
+        waiting.seen.retain(|id, _| entities.iter().any(|(_, there, _)| there == id));
+    }
+    let mut more = false;
+    waiting.after = last;
+    for (_, id, forced) in entities {
+        let outside = &controller.outside;
+        let now_ms = waiting.now_ms(id, &forced, outside.wall_ms(), outside.monotonic_ms());
         match controller.run(move |draft| force::bite(draft, model, id, now_ms)).await {
             Ok(committed) => more |= committed.answer,
             Err(error) if error.is_passing() => return Err(error),

@@ -15,10 +15,11 @@ use api::operator::*;
 use api::routes::Route;
 use serde_json::Value;
 use state::charm::Charm;
+use state::model::blockers::Entity;
 use state::model::draft::{Draft, Reader, read, read_all};
 use state::model::keys::{ActionDoc, GLOBAL, Model, Principal};
 use state::model::refusal::{Code, Refusal};
-use state::model::{action, application, force, instance, machine, model, relation, unit};
+use state::model::{action, application, force, instance, machine, model, relation, removal, unit};
 use state::names::{UnitName, Uuid};
 use state::unit::snapshot::Position;
 use std::collections::BTreeMap;
@@ -46,6 +47,27 @@ pub(crate) fn find_unit(reader: &dyn Reader, model: Model, text: &str) -> Result
     }
     let name: UnitName = text.parse().map_err(|e| Refusal::new(Code::Invalid, format!("{e}")))?;
     Ok((unit::find(&mut documents, model, &name)?, name))
+}
+
+/// What a person wants to be removed.
+fn entity(reader: &dyn Reader, model: Model, removed: &Removable) -> Result<Entity, Refusal> {
+    let mut documents = reader;
+    Ok(match removed {
+        Removable::Unit(name) => {
+            let name: UnitName = name.parse().map_err(|e| Refusal::new(Code::Invalid, format!("{e}")))?;
+            Entity::Unit(unit::find(&mut documents, model, &name)?)
+        }
+        Removable::Application(name) => Entity::Application(application::find(&mut documents, model, name)?),
+        Removable::Relation(RelationChoice::Number(number)) => {
+            let found = status::relation_of_number(reader, model, *number);
+            Entity::Relation(found.ok_or_else(|| Refusal::not_found("relation", number))?)
+        }
+        Removable::Relation(RelationChoice::Ends(ends)) => {
+            let mut draft = Draft::new(reader); // read only: it is never committed
+            Entity::Relation(relation::find(&mut draft, model, &ends.a, &ends.b)?)
+        }
+        Removable::Machine(name) => Entity::Machine(machine::find(&mut documents, model, name)?),
+    })
 }
 
 fn too_many() -> ApiError {
@@ -503,6 +525,23 @@ impl<S: Store, O: Outside> OperatorApi for Session<S, O> {
             }
         };
         self.removed(transition, force).await
+    }
+
+    async fn forecast(&self, model: &str, removed: Vec<Removable>) -> Result<Forecast, ApiError> {
+        let forecast = self.view(Route::Forecast, model, move |reader, model| {
+            let entities = removed.iter().map(|one| entity(reader, model, one));
+            let entities = entities.collect::<Result<Vec<_>, _>>()?;
+            let forecast = removal::forecast(reader, model, &entities)?;
+            let foretold = |(unit, hook)| Foretold { unit, hook };
+            Ok(Forecast {
+                at_once: forecast.at_once,
+                dying: forecast.dying,
+                hooks: forecast.hooks.into_iter().map(foretold).collect(),
+                gone: forecast.gone,
+                blocked: forecast.blocked.into_iter().map(why::cause).collect(),
+            })
+        });
+        forecast.await
     }
 
     async fn machines(&self, model: &str) -> Result<Vec<MachineInfo>, ApiError> {

@@ -264,6 +264,7 @@ async fn real_replies_are_what_the_document_says() {
         (Route::ShowUnit, name("web/0")),
         (Route::Why, name("web/0")),
         (Route::Why, name("web db")),
+        (Route::Forecast, body(vec![api::operator::Removable::Unit("web/0".to_owned())])),
         (Route::DebugLog, body(LogQuery::default())),
         (Route::Machines, Value::Null),
         (Route::Changes, body(routes::ChangesAfter { after: None })),
@@ -282,7 +283,7 @@ async fn real_replies_are_what_the_document_says() {
         }
         tried.insert(route);
     }
-    assert_eq!(tried.len(), 22);
+    assert_eq!(tried.len(), 23);
 }
 
 #[test]

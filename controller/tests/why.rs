@@ -9,6 +9,7 @@ use controller::store::map::Map;
 use controller::{Outside, Session, status};
 use state::charm::{Charm, ConfigOption, OptionType};
 use state::model::application::register_archive;
+use state::model::draft::read;
 use state::unit::operation::{CharmRef, Hook, Operation};
 use state::unit::record::{Outcome, Record};
 use state::unit::resolve::Act;
@@ -222,4 +223,29 @@ async fn a_machine_agent_is_late_and_then_lost_by_its_silence_alone_and_who_wait
     assert_eq!(owed_by_agent(&causes(&story, "0").await), lost);
     agent.here().await.expect("it is back");
     assert_eq!(owed_by_agent(&causes(&story, "web/0").await), []);
+}
+
+#[tokio::test]
+async fn a_unit_that_is_forced_says_when_force_begins_and_goes_without_its_agent() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 1).await;
+    story.agent_of("web/0").await;
+    let unit = story.unit("web/0").await;
+    OperatorApi::remove_unit(&story.admin, "dev", "web/0", Force::AfterWait).await.expect("it may go");
+    let forced = async |entity: &str| {
+        let why = story.admin.why("dev", entity).await.expect("it is there");
+        why.causes.into_iter().find(|cause| cause.duty == "be removed by force").map(|cause| cause.help)
+    };
+    let help = "it begins in 60 s; at once: remove it with --force --no-wait";
+    assert_eq!(forced("web/0").await.as_deref(), Some(help));
+    let of_model = story.admin.why("dev", "model").await.expect("it is there");
+    assert_eq!((of_model.entity.as_str(), of_model.causes[0].entity.as_str()), ("model dev", "unit web/0"));
+    story.pass(60_000);
+    story.sweep_for_a_while().await;
+    assert!(forced("web/0").await.is_some(), "its machine agent has a minute more");
+    story.pass(60_000);
+    story.sweep_for_a_while().await;
+    let model = story.model;
+    let there = story.controller.read(move |reader| read(reader, &model.unit(unit)).is_some()).await;
+    assert!(!there, "no agent did anything");
 }

@@ -4,7 +4,7 @@ use crate::arguments::Removal;
 use crate::commands::removal;
 use crate::failure::Failure;
 use crate::session::Session;
-use api::operator::OperatorApi;
+use api::operator::{OperatorApi, Removable};
 use clap::Args;
 
 #[derive(Debug, Args)]
@@ -24,6 +24,10 @@ pub async fn run<A: OperatorApi>(args: &RemoveMachine, at: &Session<A>) -> Resul
     }
     let force = args.removal.force.chosen()?;
     let things: Vec<String> = args.machines.iter().map(|machine| format!("machine {machine}")).collect();
+    if args.removal.dry_run {
+        let removed = args.machines.iter().cloned().map(Removable::Machine).collect();
+        return removal::foretell(removed, at).await;
+    }
     if !removal::agreed(&things, &args.removal, &at.output)? {
         return Ok(());
     }

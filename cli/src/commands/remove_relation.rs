@@ -1,9 +1,10 @@
 //! `remove-relation A[:endpoint] B[:endpoint]`, or by number.
 
 use crate::arguments::Forcing;
+use crate::commands::removal;
 use crate::failure::Failure;
 use crate::session::Session;
-use api::operator::{Ends, OperatorApi, RelationChoice};
+use api::operator::{Ends, OperatorApi, RelationChoice, Removable};
 use clap::Args;
 
 #[derive(Debug, Args)]
@@ -13,6 +14,9 @@ pub struct RemoveRelation {
     pub ends: Vec<String>,
     #[command(flatten)]
     pub force: Forcing,
+    /// Only say what would go
+    #[arg(long)]
+    pub dry_run: bool,
     #[arg(long, hide = true)]
     pub no_prompt: bool,
 }
@@ -26,6 +30,9 @@ pub async fn run<A: OperatorApi>(args: &RemoveRelation, at: &Session<A>) -> Resu
         [a, b] => RelationChoice::Ends(Ends { a: a.clone(), b: b.clone() }),
         _ => return Err(Failure::usage("a relation has two ends")),
     };
+    if args.dry_run {
+        return removal::foretell(vec![Removable::Relation(choice)], at).await;
+    }
     let changed = at.api.remove_relation(&at.model, choice, force).await?;
     at.wrote(changed.revision);
     at.output.warn(&changed.warnings);

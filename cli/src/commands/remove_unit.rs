@@ -4,7 +4,7 @@ use crate::arguments::Removal;
 use crate::commands::removal;
 use crate::failure::Failure;
 use crate::session::Session;
-use api::operator::OperatorApi;
+use api::operator::{OperatorApi, Removable};
 use clap::Args;
 
 #[derive(Debug, Args)]
@@ -27,6 +27,10 @@ pub async fn run<A: OperatorApi>(args: &RemoveUnit, at: &Session<A>) -> Result<(
         (Some(_), _) => return Err(Failure::usage("--num-units takes one application")),
     };
     let things: Vec<String> = units.iter().map(|unit| format!("unit {unit}")).collect();
+    if args.removal.dry_run {
+        let removed = units.iter().cloned().map(Removable::Unit).collect();
+        return removal::foretell(removed, at).await;
+    }
     if !removal::agreed(&things, &args.removal, &at.output)? {
         return Ok(());
     }

@@ -150,6 +150,13 @@ impl OperatorApi for Fake {
     async fn actions(&self, _: &str) -> Answer<Vec<ActionInfo>> {
         Ok(self.task.iter().cloned().collect())
     }
+    async fn forecast(&self, _: &str, removed: Vec<Removable>) -> Answer<Forecast> {
+        self.note(format!("forecast {removed:?}"));
+        if let [Removable::Unit(unit)] = &removed[..] {
+            self.known(unit)?;
+        }
+        Ok(Forecast { dying: vec!["unit web/9".to_owned()], ..Forecast::default() })
+    }
     async fn remove_unit(&self, _: &str, unit: &str, force: Force) -> Answer<Changed> {
         self.note(format!("remove {unit} force={force:?}"));
         self.known(unit).map(|()| changed())

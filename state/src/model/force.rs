@@ -129,6 +129,18 @@ pub(super) fn is_fenced(session: &SessionDoc) -> bool {
     session.epoch > 0 && session.nonce == Uuid(0)
 }
 
+fn is_due(forced: &ForcedDoc, now_ms: i64) -> bool {
+    forced.no_wait || forced.due_ms <= now_ms
+}
+
+/// How long after a janitor first saw it, by a clock that never jumps, force begins whatever the wall clock says.
+pub fn longest_wait_ms(forced: &ForcedDoc) -> i64 {
+    match forced.by {
+        ForcedBy::Person => WAIT_MS,
+        ForcedBy::Budget => forced.due_ms.saturating_sub(forced.since_ms),
+    }
+}
+
 /// One bite of what is forced; true = there is more to do now. What is gone, or needs no force any more, loses its
 /// document.
 pub fn bite(draft: &mut Draft, model: Model, id: Uuid, now_ms: i64) -> Result<bool, Refusal> {
@@ -152,7 +164,7 @@ pub fn bite(draft: &mut Draft, model: Model, id: Uuid, now_ms: i64) -> Result<bo
                 [(model.units_of(id), ForcedKind::Unit), (model.relations_of(id), ForcedKind::Relation)];
             Ok(pass_on(draft, model, id, &forced, &indexes))
         }
-        ForcedKind::Relation => Ok(forced.due_ms <= now_ms && of_relation(draft, model, id)),
+        ForcedKind::Relation => Ok(is_due(&forced, now_ms) && of_relation(draft, model, id)),
         ForcedKind::Machine => of_machine(draft, model, id, &forced, now_ms),
     }
 }
@@ -183,7 +195,7 @@ fn of_unit(
             passed_on |= mark(draft, model, *subordinate, forced.clone());
         }
     }
-    if passed_on || forced.due_ms > now_ms {
+    if passed_on || !is_due(forced, now_ms) {
         return Ok(passed_on);
     }
     if !is_fenced(&session) && !planted::is(Planted::ForceDoesNotFence) {
@@ -220,7 +232,7 @@ fn of_unit(
     unit::set_dead(draft, model, id)?;
     if !forced.no_wait {
         let due_ms = now_ms.saturating_add(WAIT_MS);
-        draft.put(&model.forced(id), &ForcedDoc { due_ms, ..forced.clone() });
+        draft.put(&model.forced(id), &ForcedDoc { since_ms: now_ms, due_ms, ..forced.clone() });
     }
     Ok(forced.no_wait)
 }
@@ -258,7 +270,7 @@ fn of_machine(
         return Ok(true);
     }
     let dying = draft.get(&model.machine_life(id)) == Some(Life::Dying);
-    if dying && forced.due_ms <= now_ms && draft.first(&model.units_on(id), &[]).is_none() {
+    if dying && is_due(forced, now_ms) && draft.first(&model.units_on(id), &[]).is_none() {
         machine::set_dead(draft, model, id)?;
     }
     Ok(false)

@@ -67,8 +67,10 @@ impl Reader for Played<'_> {
             under.into_iter().map(|stored| (stored.key.clone(), stored)).collect();
         for (key, value) in changes {
             match value {
-                Some(value) => drop(all.extend(self.stored(key, value).map(|stored| (key.clone(), stored)))),
-                None => drop(all.remove(key)),
+                Some(value) => all.extend(self.stored(key, value).map(|stored| (key.clone(), stored))),
+                None => {
+                    all.remove(key);
+                }
             }
         }
         all.into_values().take(limit).collect()
