@@ -141,7 +141,8 @@ impl<A: MachineApi> Machiner<A> {
         if view.life == Life::Dying && empty {
             self.api.machine_dead().await?;
         }
-        Ok(view.life == Life::Dead)
+        // a machine that was forced may be Dead before what ran on it was recalled
+        Ok(view.life == Life::Dead && self.deployer.deployed().is_empty())
     }
 
     /// Executes the plan; true when something is left to be done again.

@@ -342,6 +342,11 @@ fn name(name: &str) -> routes::Name {
     routes::Name { name: name.to_owned() }
 }
 
+fn removal(name: &str, force: Force) -> routes::Remove {
+    let (force, no_wait) = force.flags();
+    routes::Remove { name: name.to_owned(), force, no_wait }
+}
+
 impl OperatorApi for Client {
     async fn about(&self) -> Result<About, ApiError> {
         self.get(Route::About, "").await
@@ -418,25 +423,28 @@ impl OperatorApi for Client {
     async fn actions(&self, model: &str) -> Result<Vec<ActionInfo>, ApiError> {
         self.get(Route::Actions, model).await
     }
-    async fn remove_unit(&self, model: &str, unit: &str, force: bool) -> Result<Changed, ApiError> {
-        self.call(Route::RemoveUnit, model, &routes::Remove { name: unit.to_owned(), force }).await
+    async fn remove_unit(&self, model: &str, unit: &str, force: Force) -> Result<Changed, ApiError> {
+        self.call(Route::RemoveUnit, model, &removal(unit, force)).await
     }
     async fn remove_application(
         &self,
         model: &str,
         application: &str,
-        force: bool,
+        force: Force,
     ) -> Result<Changed, ApiError> {
-        self.call(Route::RemoveApplication, model, &routes::Remove { name: application.to_owned(), force })
-            .await
+        self.call(Route::RemoveApplication, model, &removal(application, force)).await
     }
     async fn remove_relation(
         &self,
         model: &str,
         relation: RelationChoice,
-        force: bool,
+        force: Force,
     ) -> Result<Changed, ApiError> {
-        self.call(Route::RemoveRelation, model, &routes::RemoveRelation { relation, force }).await
+        let (force, no_wait) = force.flags();
+        self.call(Route::RemoveRelation, model, &routes::RemoveRelation { relation, force, no_wait }).await
+    }
+    async fn forecast(&self, model: &str, removed: Vec<Removable>) -> Result<Forecast, ApiError> {
+        self.call(Route::Forecast, model, &removed).await
     }
     async fn suspend_relation(
         &self,
@@ -456,8 +464,8 @@ impl OperatorApi for Client {
     async fn add_machines(&self, model: &str, add: AddMachines) -> Result<AddedMachines, ApiError> {
         self.call(Route::AddMachines, model, &add).await
     }
-    async fn remove_machine(&self, model: &str, machine: &str, force: bool) -> Result<Changed, ApiError> {
-        self.call(Route::RemoveMachine, model, &routes::Remove { name: machine.to_owned(), force }).await
+    async fn remove_machine(&self, model: &str, machine: &str, force: Force) -> Result<Changed, ApiError> {
+        self.call(Route::RemoveMachine, model, &removal(machine, force)).await
     }
     async fn retry_provisioning(&self, model: &str, machine: &str) -> Result<Changed, ApiError> {
         self.call(Route::RetryProvisioning, model, &name(machine)).await

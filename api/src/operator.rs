@@ -87,6 +87,34 @@ pub struct Changed {
     pub warnings: Vec<String>,
 }
 
+/// How long what is removed has for going by itself, before the controller does what its agents owe (spec E.6).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Force {
+    /// As long as it takes.
+    #[default]
+    No,
+    /// A minute: `--force`.
+    AfterWait,
+    /// No time: `--force --no-wait`.
+    AtOnce,
+}
+
+impl Force {
+    /// `no_wait` says nothing by itself.
+    pub fn of(force: bool, no_wait: bool) -> Force {
+        match (force, no_wait) {
+            (false, _) => Force::No,
+            (true, false) => Force::AfterWait,
+            (true, true) => Force::AtOnce,
+        }
+    }
+
+    /// The two flags.
+    pub fn flags(self) -> (bool, bool) {
+        (self != Force::No, self == Force::AtOnce)
+    }
+}
+
 /// A charm archive the controller holds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Uploaded {
@@ -152,6 +180,39 @@ pub struct Integrated {
 pub enum RelationChoice {
     Ends(Ends),
     Number(RelationNumber),
+}
+
+/// What is to be removed, as a person names it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Removable {
+    Unit(String),
+    Application(String),
+    Relation(RelationChoice),
+    Machine(String),
+}
+
+/// What a removal would come to if every hook succeeded; nothing was changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Forecast {
+    /// Gone with the removal itself: `unit web/0`.
+    pub at_once: Vec<String>,
+    /// Dying with it.
+    pub dying: Vec<String>,
+    /// In the order in which they would run.
+    pub hooks: Vec<Foretold>,
+    /// Gone once all these hooks have succeeded.
+    pub gone: Vec<String>,
+    /// What would hold up the rest.
+    pub blocked: Vec<Cause>,
+}
+
+/// A hook that would run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Foretold {
+    pub unit: UnitName,
+    /// `db-relation-departed db:1 db/0 departing=web/0`.
+    pub hook: String,
 }
 
 /// One option of an application.
@@ -615,19 +676,19 @@ pub trait OperatorApi {
         &self,
         model: &str,
         unit: &str,
-        force: bool,
+        force: Force,
     ) -> impl Future<Output = Result<Changed, ApiError>> + Send;
     fn remove_application(
         &self,
         model: &str,
         application: &str,
-        force: bool,
+        force: Force,
     ) -> impl Future<Output = Result<Changed, ApiError>> + Send;
     fn remove_relation(
         &self,
         model: &str,
         relation: RelationChoice,
-        force: bool,
+        force: Force,
     ) -> impl Future<Output = Result<Changed, ApiError>> + Send;
     /// The units of both sides leave, and nobody enters until it is resumed.
     fn suspend_relation(
@@ -641,6 +702,13 @@ pub trait OperatorApi {
         model: &str,
         relation: RelationNumber,
     ) -> impl Future<Output = Result<Changed, ApiError>> + Send;
+
+    /// What removing all these together would come to. `NotFound` and other refusals are the removal's own.
+    fn forecast(
+        &self,
+        model: &str,
+        removed: Vec<Removable>,
+    ) -> impl Future<Output = Result<Forecast, ApiError>> + Send;
 
     fn machines(&self, model: &str) -> impl Future<Output = Result<Vec<MachineInfo>, ApiError>> + Send;
     /// Sets the token of a machine's agent. The caller made it and has written it down first, so a repeated call
@@ -662,7 +730,7 @@ pub trait OperatorApi {
         &self,
         model: &str,
         machine: &str,
-        force: bool,
+        force: Force,
     ) -> impl Future<Output = Result<Changed, ApiError>> + Send;
     /// A machine's provisioning error is tried again now.
     fn retry_provisioning(

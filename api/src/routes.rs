@@ -60,6 +60,7 @@ pub enum Route {
     RemoveRelation,
     SuspendRelation,
     ResumeRelation,
+    Forecast,
     Machines,
     AddMachines,
     RemoveMachine,
@@ -166,6 +167,7 @@ pub const ROUTES: &[Row] = &[
     row(Route::RemoveRelation, "/v1/models/{model}/remove-relation", takes::<RemoveRelation>(), gives::<Changed>(), "Destroy a relation"),
     row(Route::SuspendRelation, "/v1/models/{model}/suspend-relation", takes::<Suspend>(), gives::<Changed>(), "Suspend a relation: its units leave it"),
     row(Route::ResumeRelation, "/v1/models/{model}/resume-relation", takes::<Resume>(), gives::<Changed>(), "Let the units of a suspended relation enter it again"),
+    row(Route::Forecast, "/v1/models/{model}/forecast", takes::<Vec<Removable>>(), gives::<Forecast>(), "What a removal would come to"),
     row(Route::Machines, "/v1/models/{model}/machines", Nothing, gives::<Vec<MachineInfo>>(), "All machines, for their provider"),
     row(Route::AddMachines, "/v1/models/{model}/add-machines", takes::<AddMachines>(), gives::<AddedMachines>(), "Add machines"),
     row(Route::RemoveMachine, "/v1/models/{model}/remove-machine", takes::<Remove>(), gives::<Changed>(), "Destroy a machine"),
@@ -244,6 +246,8 @@ pub struct Remove {
     pub name: String,
     #[serde(default)]
     pub force: bool,
+    #[serde(default)]
+    pub no_wait: bool,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -251,6 +255,8 @@ pub struct RemoveRelation {
     pub relation: RelationChoice,
     #[serde(default)]
     pub force: bool,
+    #[serde(default)]
+    pub no_wait: bool,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -2,6 +2,8 @@
 //! Flags that mean nothing here are accepted where they are harmless.
 
 use crate::commands::*;
+use crate::failure::Failure;
+use api::operator::Force;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
@@ -195,20 +197,37 @@ pub const NOT_OFFERED: [&str; 72] = [
     "wait-for",
 ];
 
-/// `--no-prompt` and what removals accept besides; storage and waiting have no meaning yet.
+/// `--no-prompt` and what removals accept besides; storage has no meaning yet.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Removal {
     /// Do not ask
     #[arg(long)]
     pub no_prompt: bool,
-    /// Not offered yet: the same as without
-    #[arg(long)]
-    pub force: bool,
+    #[command(flatten)]
+    pub force: Forcing,
     #[arg(long, hide = true)]
     pub destroy_storage: bool,
-    #[arg(long, hide = true)]
-    pub no_wait: bool,
     /// Only say what would go
     #[arg(long)]
     pub dry_run: bool,
+}
+
+/// Removal without the agents that owe it.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub struct Forcing {
+    /// Go even if agents are gone or fail: after a minute the controller does what they owe
+    #[arg(long)]
+    pub force: bool,
+    /// With --force: do not wait a minute
+    #[arg(long)]
+    pub no_wait: bool,
+}
+
+impl Forcing {
+    pub fn chosen(self) -> Result<Force, Failure> {
+        match self.no_wait && !self.force {
+            true => Err(Failure::usage("--no-wait is only for --force")),
+            false => Ok(Force::of(self.force, self.no_wait)),
+        }
+    }
 }

@@ -297,15 +297,31 @@ async fn one_refusal_does_not_keep_the_others_from_going() {
     let failure =
         does(&["remove-unit", "--no-prompt", "web/8", "web/9"], &at).await.expect_err("one is unknown");
     assert_eq!(failure.text(), "ERROR unit \"web/8\" not found\n");
-    assert_eq!(at.api.asked(), ["remove web/8 force=false", "remove web/9 force=false"]);
+    assert_eq!(at.api.asked(), ["remove web/8 force=No", "remove web/9 force=No"]);
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn a_dry_run_removes_nothing() {
-    let at = session(Fake::default());
-    does(&["remove-unit", "--dry-run", "web/8"], &at).await.expect("said");
-    assert_eq!(at.output.said().1, "would remove unit web/8\n");
-    assert!(at.api.asked().is_empty());
+async fn a_dry_run_removes_nothing_and_refuses_what_is_not_there() {
+    let refuses = [("web/8".to_owned(), "unit web/8 not found".to_owned())].into();
+    let at = session(Fake { refuses, ..Fake::default() });
+    does(&["remove-unit", "--dry-run", "web/9"], &at).await.expect("said");
+    assert_eq!(at.output.said().0, "would be dying:\n  unit web/9\n");
+    let failure = does(&["remove-unit", "--dry-run", "web/8"], &at).await.expect_err("it is unknown");
+    assert_eq!((failure.text().as_str(), failure.code), ("ERROR unit web/8 not found\n", 1));
+    assert!(at.api.asked().iter().all(|asked| asked.starts_with("forecast")), "{:?}", at.api.asked());
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn no_wait_needs_force_and_each_removal_says_what_was_done() {
+    let refuses = [("web/8".to_owned(), "unit web/8 not found".to_owned())].into();
+    let at = session(Fake { refuses, ..Fake::default() });
+    let failure = does(&["remove-unit", "--no-prompt", "--no-wait", "web/9"], &at).await.expect_err("alone");
+    assert_eq!(failure.text(), "ERROR --no-wait is only for --force\n");
+    let words = ["remove-unit", "--no-prompt", "--force", "--no-wait", "web/8", "web/9"];
+    does(&words, &at).await.expect_err("one is unknown");
+    assert_eq!(at.api.asked(), ["remove web/8 force=AtOnce", "remove web/9 force=AtOnce"]);
+    let said = at.output.said().1;
+    assert!(said.ends_with("not removing unit web/8\nremoving unit web/9: by force, now\n"), "{said}");
 }
 
 #[tokio::test(flavor = "current_thread")]

@@ -49,6 +49,7 @@ pub fn callers(route: Route) -> Callers {
         | Route::ShowUnit
         | Route::DebugLog
         | Route::Why
+        | Route::Forecast
         | Route::Action
         | Route::Actions
         | Route::Machines

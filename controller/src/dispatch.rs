@@ -6,7 +6,7 @@ use crate::session::Session;
 use crate::store::Store;
 use api::error::{ApiError, ErrorCode};
 use api::machine::{MachineApi, MachineWatch};
-use api::operator::OperatorApi;
+use api::operator::{Force, OperatorApi};
 use api::routes::{self, Route};
 use api::unit::{UnitApi, Watch};
 use axum::body::{Body, Bytes};
@@ -101,15 +101,15 @@ pub async fn answer<S: Store, O: Outside>(
         Route::Actions => json(&s.actions(model).await?),
         Route::RemoveUnit => {
             let wish: routes::Remove = parsed(&body)?;
-            json(&OperatorApi::remove_unit(s, model, &wish.name, wish.force).await?)
+            json(&OperatorApi::remove_unit(s, model, &wish.name, Force::of(wish.force, wish.no_wait)).await?)
         }
         Route::RemoveApplication => {
             let wish: routes::Remove = parsed(&body)?;
-            json(&s.remove_application(model, &wish.name, wish.force).await?)
+            json(&s.remove_application(model, &wish.name, Force::of(wish.force, wish.no_wait)).await?)
         }
         Route::RemoveRelation => {
             let wish: routes::RemoveRelation = parsed(&body)?;
-            json(&s.remove_relation(model, wish.relation, wish.force).await?)
+            json(&s.remove_relation(model, wish.relation, Force::of(wish.force, wish.no_wait)).await?)
         }
         Route::SuspendRelation => {
             let wish: routes::Suspend = parsed(&body)?;
@@ -118,11 +118,12 @@ pub async fn answer<S: Store, O: Outside>(
         Route::ResumeRelation => {
             json(&s.resume_relation(model, parsed::<routes::Resume>(&body)?.relation).await?)
         }
+        Route::Forecast => json(&s.forecast(model, parsed(&body)?).await?),
         Route::Machines => json(&s.machines(model).await?),
         Route::AddMachines => json(&s.add_machines(model, parsed(&body)?).await?),
         Route::RemoveMachine => {
             let remove: routes::Remove = parsed(&body)?;
-            json(&s.remove_machine(model, &remove.name, remove.force).await?)
+            json(&s.remove_machine(model, &remove.name, Force::of(remove.force, remove.no_wait)).await?)
         }
         Route::RetryProvisioning => {
             json(&s.retry_provisioning(model, &parsed::<routes::Name>(&body)?.name).await?)

@@ -1,5 +1,5 @@
-//! What removals leave behind, cleared in bounded bites, and the bounds on what a model keeps of its log and of actions
-//! that have ended (design 5).
+//! What removals leave behind, cleared in bounded bites; what is removed by force, in bites too (design 6); and the
+//! bounds on what a model keeps of its log and of actions that have ended (design 5).
 //! Tombstones stay.
 
 use crate::outside::Outside;
@@ -7,9 +7,10 @@ use crate::session::Controller;
 use crate::store::Store;
 use api::error::ApiError;
 use serde_json::Value;
-use state::model::draft::{Draft, Key, PAGE_MAX, Reader, Stored, read_all};
-use state::model::keys::{ActionDoc, GLOBAL, Model, last_id};
-use state::model::{application, cleanup};
+use state::life::Life;
+use state::model::draft::{Draft, Key, PAGE_MAX, Reader, Stored, read, read_all};
+use state::model::keys::{ActionDoc, ForcedDoc, GLOBAL, Model, last_id};
+use state::model::{application, cleanup, effective, force, model};
 use state::names::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,6 +24,10 @@ pub const LOG_LINES_LOOKED_AT: usize = 1_000;
 const ACTIONS_LOOKED_AT: usize = PAGE_MAX;
 /// What one round over a log finds to remove at most: some 100 bytes of key each, 400 KiB.
 const FOUND_MAX: usize = 4_000;
+/// Forced entities one sweep looks at, some 200 bytes each; of more, the next sweep goes on.
+const FORCED_LOOKED_AT: usize = 1_000;
+/// Units one sweep asks for whether they are Dying, where a model has a teardown budget: a handful of reads each.
+const UNITS_LOOKED_AT: usize = 200;
 /// Between two sweeps; leftovers disturb nobody.
 pub const SWEEP_EVERY_MS: u64 = 10_000;
 
@@ -31,6 +36,9 @@ pub const SWEEP_EVERY_MS: u64 = 10_000;
 pub struct Janitor {
     logs: BTreeMap<Uuid, Round>,
     actions: BTreeMap<Uuid, Round>,
+    forced: BTreeMap<Uuid, Waiting>,
+    /// The last unit looked at.
+    units: BTreeMap<Uuid, String>,
 }
 
 impl Janitor {
@@ -43,10 +51,14 @@ impl Janitor {
         let known: BTreeSet<Uuid> = models.iter().map(|(_, id)| *id).collect();
         self.logs.retain(|id, _| known.contains(id));
         self.actions.retain(|id, _| known.contains(id));
+        self.forced.retain(|id, _| known.contains(id));
+        self.units.retain(|id, _| known.contains(id));
         let mut more = false;
         for id in known {
             let model = Model(id);
             more |= clear(controller, model).await?;
+            spend_budgets(controller, model, self.units.entry(id).or_default()).await?;
+            more |= bite_forced(controller, model, self.forced.entry(id).or_default()).await?;
             let (mut logs, mut actions) =
                 (self.logs.remove(&id).unwrap_or_default(), self.actions.remove(&id).unwrap_or_default());
             let looked = controller.read(move |reader| {
@@ -98,6 +110,104 @@ async fn clear<S: Store, O: Outside>(controller: &Controller<S, O>, model: Model
             .await?;
     }
     Ok(more)
+}
+
+/// The next `limit` keys below a prefix, from where the last look ended; at the end it begins anew.
+fn next_of(reader: &dyn Reader, prefix: &str, after: &mut String, limit: usize) -> Vec<Stored> {
+    let page = reader.scan(prefix, after, limit);
+    *after = page.last().filter(|_| page.len() == limit).map_or(String::new(), |last| last.key.clone());
+    page
+}
+
+/// A model's forced entities.
+#[derive(Default)]
+struct Waiting {
+    /// The last one looked at.
+    after: String,
+    /// When this janitor saw it first by its monotonic clock, and when it was due then by the wall clock.
+    seen: BTreeMap<Uuid, (i64, u64)>,
+}
+
+impl Waiting {
+    /// What the entity's transition is to take for now: the wall clock was perhaps set back after it was asked for.
+    fn now_ms(&mut self, id: Uuid, forced: &ForcedDoc, wall_ms: i64, monotonic_ms: u64) -> i64 {
+        let (due_ms, since) = self.seen.entry(id).or_insert((forced.due_ms, monotonic_ms));
+        if *due_ms != forced.due_ms {
+            (*due_ms, *since) = (forced.due_ms, monotonic_ms);
+        }
+        let known_ms = i64::try_from(monotonic_ms.saturating_sub(*since)).unwrap_or(i64::MAX);
+        if known_ms >= force::longest_wait_ms(forced) { wall_ms.max(forced.due_ms) } else { wall_ms }
+    }
+}
+
+/// A bite of each forced entity, the one that has been due for longest first; true = there is more to do now. One
+/// that fails is left to the next sweep, and keeps nobody else.
+async fn bite_forced<S: Store, O: Outside>(
+    controller: &Controller<S, O>,
+    model: Model,
+    waiting: &mut Waiting,
+) -> Result<bool, ApiError> {
+    let mut from = std::mem::take(&mut waiting.after);
+    let is_first = from.is_empty();
+    let looked = controller.read(move |reader| {
+        let page = next_of(reader, &model.all("forced"), &mut from, FORCED_LOOKED_AT);
+        let entity = |stored: &Stored| {
+            let forced: ForcedDoc =
+                stored.value.parse().expect("stored documents are what this program wrote");
+            Some((forced.due_ms, last_id(&stored.key)?, forced))
+        };
+        (page.iter().filter_map(entity).collect::<Vec<_>>(), from)
+    });
+    let (mut entities, last) = looked.await;
+    entities.sort_by_key(|(due_ms, id, _)| (*due_ms, *id));
+    if is_first && last.is_empty() {
+        waiting.seen.retain(|id, _| entities.iter().any(|(_, there, _)| there == id));
+    }
+    let mut more = false;
+    waiting.after = last;
+    for (_, id, forced) in entities {
+        let outside = &controller.outside;
+        let now_ms = waiting.now_ms(id, &forced, outside.wall_ms(), outside.monotonic_ms());
+        match controller.run(move |draft| force::bite(draft, model, id, now_ms)).await {
+            Ok(committed) => more |= committed.answer,
+            Err(error) if error.is_passing() => return Err(error),
+            Err(error) => tracing::warn!("forced entity {id}: {error}"),
+        }
+    }
+    Ok(more)
+}
+
+/// Units that are Dying are on the model's teardown budget, if it has one.
+async fn spend_budgets<S: Store, O: Outside>(
+    controller: &Controller<S, O>,
+    model: Model,
+    after: &mut String,
+) -> Result<(), ApiError> {
+    let mut from = std::mem::take(after);
+    let looked = controller.read(move |reader| {
+        let config = read(reader, &model.model_config()).unwrap_or_default();
+        let Some(budget_ms) = model::teardown_budget_ms(&config) else { return (None, from) };
+        let units = next_of(reader, &model.all("unit"), &mut from, UNITS_LOOKED_AT);
+        let ids = units.iter().filter_map(|stored| last_id(&stored.key));
+        let dying = ids.filter(|id| {
+            reader.get(model.forced(*id).text()).is_none()
+                && effective::unit_life(&mut &*reader, model, *id) == Some(Life::Dying)
+        });
+        let dying: Vec<Uuid> = dying.collect();
+        (Some((budget_ms, dying)), from)
+    });
+    let (found, last) = looked.await;
+    *after = last;
+    let Some((budget_ms, dying)) = found else { return Ok(()) };
+    for id in dying {
+        let now_ms = controller.outside.wall_ms();
+        let transition = move |draft: &mut Draft<'_>| {
+            force::by_budget(draft, model, id, budget_ms, now_ms);
+            Ok(())
+        };
+        controller.run(transition).await?;
+    }
+    Ok(())
 }
 
 /// One way through all documents of a kind, a few at each sweep: how many there are, and which are the oldest.

@@ -101,7 +101,7 @@ async fn sweep(controller: Arc<Controller<Sqlite, Host>>) {
         // What could not be cleared now is found again by the next sweep.
         if !matches!(janitor.sweep(&controller).await, Ok(true)) {
             let next = controller.outside.monotonic_ms() + janitor::SWEEP_EVERY_MS;
-            controller.outside.sleep_until(next).await;
+            controller.until_sweep(next).await;
         }
     }
 }

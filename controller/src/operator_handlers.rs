@@ -15,10 +15,11 @@ use api::operator::*;
 use api::routes::Route;
 use serde_json::Value;
 use state::charm::Charm;
+use state::model::blockers::Entity;
 use state::model::draft::{Draft, Reader, read, read_all};
 use state::model::keys::{ActionDoc, GLOBAL, Model, Principal};
 use state::model::refusal::{Code, Refusal};
-use state::model::{action, application, instance, machine, model, relation, unit};
+use state::model::{action, application, force, instance, machine, model, relation, removal, unit};
 use state::names::{RelationNumber, UnitName, Uuid};
 use state::unit::snapshot::Position;
 use std::collections::BTreeMap;
@@ -48,13 +49,42 @@ pub(crate) fn find_unit(reader: &dyn Reader, model: Model, text: &str) -> Result
     Ok((unit::find(&mut documents, model, &name)?, name))
 }
 
+/// What a person wants to be removed.
+fn entity(reader: &dyn Reader, model: Model, removed: &Removable) -> Result<Entity, Refusal> {
+    let mut documents = reader;
+    Ok(match removed {
+        Removable::Unit(name) => {
+            let name: UnitName = name.parse().map_err(|e| Refusal::new(Code::Invalid, format!("{e}")))?;
+            Entity::Unit(unit::find(&mut documents, model, &name)?)
+        }
+        Removable::Application(name) => Entity::Application(application::find(&mut documents, model, name)?),
+        Removable::Relation(RelationChoice::Number(number)) => {
+            let found = status::relation_of_number(reader, model, *number);
+            Entity::Relation(found.ok_or_else(|| Refusal::not_found("relation", number))?)
+        }
+        Removable::Relation(RelationChoice::Ends(ends)) => {
+            let mut draft = Draft::new(reader); // read only: it is never committed
+            Entity::Relation(relation::find(&mut draft, model, &ends.a, &ends.b)?)
+        }
+        Removable::Machine(name) => Entity::Machine(machine::find(&mut documents, model, name)?),
+    })
+}
+
 fn too_many() -> ApiError {
     ApiError::new(ErrorCode::Invalid, format!("at most {UNITS_MAX} units at once"))
 }
 
-fn changed(revision: u64, force: bool) -> Changed {
-    let warning = "--force is not offered yet: this is a removal like any other".to_owned();
-    Changed { revision, warnings: if force { vec![warning] } else { Vec::new() } }
+fn changed(revision: u64) -> Changed {
+    Changed { revision, warnings: Vec::new() }
+}
+
+/// When force is to begin; none = never.
+fn forced(force: Force, now_ms: i64) -> Option<force::Force> {
+    match force {
+        Force::No => None,
+        Force::AfterWait => Some(force::Force { no_wait: false, now_ms }),
+        Force::AtOnce => Some(force::Force { no_wait: true, now_ms }),
+    }
 }
 
 fn info(
@@ -92,6 +122,18 @@ impl<S: Store, O: Outside> Session<S, O> {
         let model = model.to_owned();
         let read = self.controller.read(move |reader| view(reader, find_model(reader, &model)?)).await;
         read.map_err(refused)
+    }
+
+    /// Removes something. What goes by force and without waiting is begun at once.
+    async fn removed<F>(&self, transition: F, force: Option<force::Force>) -> Result<Changed, ApiError>
+    where
+        F: Fn(&mut Draft<'_>) -> Result<(), Refusal> + Send + Sync + 'static,
+    {
+        let committed = self.controller.run(transition).await?;
+        if force.is_some_and(|force| force.no_wait) {
+            self.controller.sweep.notify_one();
+        }
+        Ok(changed(committed.revision))
     }
 
     /// The model a user names in a call of this route.
@@ -345,7 +387,7 @@ impl<S: Store, O: Outside> OperatorApi for Session<S, O> {
             let id = application::find(draft, model, &name)?;
             application::configure(draft, model, id, &change.set, &change.reset)
         };
-        Ok(changed(self.controller.run(transition).await?.revision, false))
+        Ok(changed(self.controller.run(transition).await?.revision))
     }
 
     async fn status(&self, model: &str) -> Result<Status, ApiError> {
@@ -389,7 +431,7 @@ impl<S: Store, O: Outside> OperatorApi for Session<S, O> {
         });
         let (model, id) = found.await?;
         let transition = move |draft: &mut Draft<'_>| unit::resolved(draft, model, id, retry);
-        Ok(changed(self.controller.run(transition).await?.revision, false))
+        Ok(changed(self.controller.run(transition).await?.revision))
     }
 
     async fn run(&self, model: &str, run: Run) -> Result<Enqueued, ApiError> {
@@ -429,37 +471,46 @@ impl<S: Store, O: Outside> OperatorApi for Session<S, O> {
         all.await
     }
 
-    async fn remove_unit(&self, model: &str, unit: &str, force: bool) -> Result<Changed, ApiError> {
+    async fn remove_unit(&self, model: &str, unit: &str, force: Force) -> Result<Changed, ApiError> {
         let (model, text) = (self.model(Route::RemoveUnit, model).await?, unit.to_owned());
+        let force = forced(force, self.controller.outside.wall_ms());
         let transition = move |draft: &mut Draft<'_>| {
             let name: UnitName = text.parse().map_err(|e| Refusal::new(Code::Invalid, format!("{e}")))?;
             let id = unit::find(draft, model, &name)?;
-            unit::destroy(draft, model, id)
+            match force {
+                Some(force) => force::unit(draft, model, id, force).map(drop),
+                None => unit::destroy(draft, model, id).map(drop),
+            }
         };
-        Ok(changed(self.controller.run(transition).await?.revision, force))
+        self.removed(transition, force).await
     }
 
     async fn remove_application(
         &self,
         model: &str,
         application: &str,
-        force: bool,
+        force: Force,
     ) -> Result<Changed, ApiError> {
         let (model, name) = (self.model(Route::RemoveApplication, model).await?, application.to_owned());
+        let force = forced(force, self.controller.outside.wall_ms());
         let transition = move |draft: &mut Draft<'_>| {
             let id = application::find(draft, model, &name)?;
-            application::destroy(draft, model, id)
+            match force {
+                Some(force) => force::application(draft, model, id, force).map(drop),
+                None => application::destroy(draft, model, id).map(drop),
+            }
         };
-        Ok(changed(self.controller.run(transition).await?.revision, force))
+        self.removed(transition, force).await
     }
 
     async fn remove_relation(
         &self,
         model: &str,
         relation: RelationChoice,
-        force: bool,
+        force: Force,
     ) -> Result<Changed, ApiError> {
         let model = self.model(Route::RemoveRelation, model).await?;
+        let force = forced(force, self.controller.outside.wall_ms());
         let numbered = match &relation {
             RelationChoice::Ends(_) => None,
             RelationChoice::Number(number) => Some(self.relation(model, *number).await?),
@@ -469,9 +520,29 @@ impl<S: Store, O: Outside> OperatorApi for Session<S, O> {
                 (RelationChoice::Ends(ends), _) => relation::find(draft, model, &ends.a, &ends.b)?,
                 (RelationChoice::Number(_), id) => id.expect("it was looked up before"),
             };
-            relation::destroy(draft, model, id)
+            match force {
+                Some(force) => force::relation(draft, model, id, force).map(drop),
+                None => relation::destroy(draft, model, id).map(drop),
+            }
         };
-        Ok(changed(self.controller.run(transition).await?.revision, force))
+        self.removed(transition, force).await
+    }
+
+    async fn forecast(&self, model: &str, removed: Vec<Removable>) -> Result<Forecast, ApiError> {
+        let forecast = self.view(Route::Forecast, model, move |reader, model| {
+            let entities = removed.iter().map(|one| entity(reader, model, one));
+            let entities = entities.collect::<Result<Vec<_>, _>>()?;
+            let forecast = removal::forecast(reader, model, &entities)?;
+            let foretold = |(unit, hook)| Foretold { unit, hook };
+            Ok(Forecast {
+                at_once: forecast.at_once,
+                dying: forecast.dying,
+                hooks: forecast.hooks.into_iter().map(foretold).collect(),
+                gone: forecast.gone,
+                blocked: forecast.blocked.into_iter().map(why::cause).collect(),
+            })
+        });
+        forecast.await
     }
 
     async fn suspend_relation(
@@ -484,14 +555,14 @@ impl<S: Store, O: Outside> OperatorApi for Session<S, O> {
         let (id, message) = (self.relation(model, relation).await?, message.to_owned());
         let now_ms = self.controller.outside.wall_ms();
         let transition = move |draft: &mut Draft<'_>| relation::suspend(draft, model, id, &message, now_ms);
-        Ok(changed(self.controller.run(transition).await?.revision, false))
+        Ok(changed(self.controller.run(transition).await?.revision))
     }
 
     async fn resume_relation(&self, model: &str, relation: RelationNumber) -> Result<Changed, ApiError> {
         let model = self.model(Route::ResumeRelation, model).await?;
         let id = self.relation(model, relation).await?;
         let transition = move |draft: &mut Draft<'_>| relation::resume(draft, model, id);
-        Ok(changed(self.controller.run(transition).await?.revision, false))
+        Ok(changed(self.controller.run(transition).await?.revision))
     }
 
     async fn machines(&self, model: &str) -> Result<Vec<MachineInfo>, ApiError> {
@@ -538,13 +609,17 @@ impl<S: Store, O: Outside> OperatorApi for Session<S, O> {
         Ok(added)
     }
 
-    async fn remove_machine(&self, model: &str, name: &str, force: bool) -> Result<Changed, ApiError> {
+    async fn remove_machine(&self, model: &str, name: &str, force: Force) -> Result<Changed, ApiError> {
         let (model, name) = (self.model(Route::RemoveMachine, model).await?, name.to_owned());
+        let force = forced(force, self.controller.outside.wall_ms());
         let transition = move |draft: &mut Draft<'_>| {
             let id = machine::find(draft, model, &name)?;
-            machine::destroy(draft, model, id)
+            match force {
+                Some(force) => force::machine(draft, model, id, force),
+                None => machine::destroy(draft, model, id),
+            }
         };
-        Ok(changed(self.controller.run(transition).await?.revision, force))
+        self.removed(transition, force).await
     }
 
     async fn retry_provisioning(&self, model: &str, name: &str) -> Result<Changed, ApiError> {
@@ -553,7 +628,7 @@ impl<S: Store, O: Outside> OperatorApi for Session<S, O> {
             let id = machine::find(draft, model, &name)?;
             instance::retry(draft, model, id)
         };
-        Ok(changed(self.controller.run(transition).await?.revision, false))
+        Ok(changed(self.controller.run(transition).await?.revision))
     }
 
     async fn invite(&self, model: &str, name: &str) -> Result<Invitation, ApiError> {

@@ -28,6 +28,8 @@ pub struct Controller<S, O> {
     pub presence: Arc<Presence>,
     pub(crate) written: Arc<Written>,
     pub(crate) leases: tokio::sync::Mutex<Leases>,
+    /// There is something for the janitor to do now.
+    pub(crate) sweep: tokio::sync::Notify,
 }
 
 /// What one authenticated caller may ask: implements the traits of `api`.
@@ -48,7 +50,8 @@ impl<S: Store, O: Outside> Controller<S, O> {
         let leases = tokio::sync::Mutex::new(Leases::new(now_ms));
         let presence = Arc::new(Presence::new(now_ms));
         let written = Arc::new(Written::new(store.newest(), outside.wall_ms()));
-        Arc::new(Controller { store, outside, id, presence, written, leases })
+        let sweep = tokio::sync::Notify::new();
+        Arc::new(Controller { store, outside, id, presence, written, leases, sweep })
     }
 
     /// The session of whoever holds this token.
@@ -109,6 +112,18 @@ impl<S: Store, O: Outside> Controller<S, O> {
 
     pub fn position(&self, revision: u64) -> Position {
         Position { history: self.store.history(), revision }
+    }
+
+    /// Waits until it is `until_ms`, or a person is waiting for the janitor.
+    pub async fn until_sweep(&self, until_ms: u64) {
+        let (mut asked, mut late) = (pin!(self.sweep.notified()), pin!(self.outside.sleep_until(until_ms)));
+        std::future::poll_fn(move |context| {
+            if asked.as_mut().poll(context).is_ready() {
+                return Poll::Ready(());
+            }
+            late.as_mut().poll(context)
+        })
+        .await;
     }
 
     /// Waits until the store is past `revision` or it is `until_ms`; true in the first case.

@@ -11,7 +11,7 @@ use api::operator::{Cause, Why};
 use state::life::Life;
 use state::model::blockers::{Entity, blockers};
 use state::model::draft::{Draft, Reader, read, read_all};
-use state::model::keys::{Model, RelationDoc, ScopeDoc, SuspendedDoc, last_id};
+use state::model::keys::{ForcedBy, Model, RelationDoc, ScopeDoc, SuspendedDoc, last_id};
 use state::model::refusal::{Blocker, Code, Refusal};
 use state::model::{application, effective, machine, relation};
 use state::names::Uuid;
@@ -48,7 +48,7 @@ pub(crate) fn of(
     Ok(why)
 }
 
-fn cause(blocker: Blocker) -> Cause {
+pub(crate) fn cause(blocker: Blocker) -> Cause {
     Cause {
         entity: blocker.entity,
         duty: blocker.duty,
@@ -86,6 +86,9 @@ impl Asked<'_> {
                 (Err(refusal), _) => Err(refusal),
             };
         }
+        if text == "model" && application::find(&mut { self.reader }, self.model, text).is_err() {
+            return self.whole_model();
+        }
         if !text.bytes().all(|b| b.is_ascii_digit()) {
             return self.application(text);
         }
@@ -98,6 +101,58 @@ impl Asked<'_> {
                 Err(Refusal::new(Code::NotFound, format!("no machine or relation is called {text}")))
             }
         }
+    }
+
+    /// Everything of the model that is going away, and what holds it up.
+    fn whole_model(&self) -> Result<Why, Refusal> {
+        let gone = || Refusal::not_found("model", self.model.0);
+        let doc = read(self.reader, &self.model.model()).ok_or_else(gone)?;
+        let ids = |kind: &str| -> Vec<Uuid> {
+            let all = self.reader.scan(&self.model.all(kind), "", usize::MAX);
+            all.iter().filter_map(|stored| last_id(&stored.key)).collect()
+        };
+        let (applications, machines) = (ids("application"), ids("machine"));
+        let now = format!("{} applications, {} machines", applications.len(), machines.len());
+        let all = applications.into_iter().map(Entity::Application);
+        let all = all.chain(ids("unit").into_iter().map(Entity::Unit));
+        let all = all.chain(ids("relation").into_iter().map(Entity::Relation));
+        let all = all.chain(machines.into_iter().map(Entity::Machine));
+        let mut causes = Vec::new();
+        for entity in all {
+            causes.extend(self.blockers(entity));
+            if causes.len() >= CAUSES_MAX {
+                break;
+            }
+        }
+        let life = read(self.reader, &self.model.model_life()).unwrap_or(Life::Dying);
+        Ok(Why { entity: format!("model {}", doc.name), life, now, causes })
+    }
+
+    /// When the controller begins to act in place of what is gone, if it is to.
+    fn forced(&self, id: Uuid, entity: &str) -> Option<Cause> {
+        let forced = read(self.reader, &self.model.forced(id))?;
+        let left_ms = forced.due_ms - self.now_ms;
+        let begins = match forced.no_wait || left_ms <= 0 {
+            true => "it has begun".to_owned(),
+            false => {
+                format!(
+                    "it begins in {} s; at once: remove it with --force --no-wait",
+                    (left_ms + 999) / 1000
+                )
+            }
+        };
+        let because = match forced.by {
+            ForcedBy::Person => "",
+            ForcedBy::Budget => " (teardown-budget)",
+        };
+        Some(Cause {
+            entity: entity.to_owned(),
+            duty: format!("be removed by force{because}"),
+            owner: "the controller's janitor".to_owned(),
+            since_ms: Some(forced.since_ms),
+            last_error: None,
+            help: begins,
+        })
     }
 
     /// What an owner owes for one entity is told once: its first, which is the most that it owes.
@@ -200,6 +255,7 @@ impl Asked<'_> {
         if attached && self.roll.is_lost(id) || causes.iter().any(|cause| cause.owner == of_machine) {
             causes.splice(0..0, self.machine_agent(doc.machine, &machine));
         }
+        causes.extend(self.forced(id, &entity));
         Ok(Why { entity, life, now, causes })
     }
 
@@ -250,6 +306,7 @@ impl Asked<'_> {
             1 => "1 unit".to_owned(),
             count => format!("{count} units"),
         };
+        causes.extend(self.forced(id, &format!("application {name}")));
         Ok(Why { entity: format!("application {name}"), life, now, causes })
     }
 
@@ -294,6 +351,7 @@ impl Asked<'_> {
                 }
             }
         }
+        causes.extend(self.forced(id, &format!("relation {}", doc.number)));
         let now = format!("{} ({} in scope)", doc.key_text(), present.len());
         Ok(Why { entity: format!("relation {}", doc.number), life, now, causes })
     }
@@ -305,6 +363,7 @@ impl Asked<'_> {
         if life != Life::Dead {
             causes.extend(self.machine_agent(id, name));
         }
+        causes.extend(self.forced(id, &format!("machine {name}")));
         let units = read_all::<()>(self.reader, &self.model.units_on(id)).len();
         let mut now = format!("{units} units");
         if let Some((unit, running)) = hook_lock::holder(self.reader, self.model, self.roll, id) {

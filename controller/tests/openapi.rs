@@ -264,12 +264,16 @@ async fn real_replies_are_what_the_document_says() {
         (Route::ShowUnit, name("web/0")),
         (Route::Why, name("web/0")),
         (Route::Why, name("web db")),
+        (Route::Forecast, body(vec![api::operator::Removable::Unit("web/0".to_owned())])),
         (Route::DebugLog, body(LogQuery::default())),
         (Route::Machines, Value::Null),
         (Route::Changes, body(routes::ChangesAfter { after: None })),
         (Route::SuspendRelation, body(routes::Suspend { relation: 0, message: "later".to_owned() })),
         (Route::ResumeRelation, body(routes::Resume { relation: 0 })),
-        (Route::RemoveApplication, body(routes::Remove { name: "db".to_owned(), force: true })),
+        (
+            Route::RemoveApplication,
+            body(routes::Remove { name: "db".to_owned(), force: true, no_wait: false }),
+        ),
     ];
     let document = openapi::document();
     let mut tried = BTreeSet::new();
@@ -281,7 +285,7 @@ async fn real_replies_are_what_the_document_says() {
         }
         tried.insert(route);
     }
-    assert_eq!(tried.len(), 24);
+    assert_eq!(tried.len(), 25);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 mod support;
 
-use api::operator::{ActionInfo, CreateModel, Deploy, OperatorApi, Refresh, Run};
+use api::operator::{ActionInfo, CreateModel, Deploy, Force, OperatorApi, Refresh, Run};
 use controller::janitor::ACTIONS_MAX;
 use state::charm::Charm;
 use state::model::application::register_archive;
@@ -96,7 +96,7 @@ async fn a_dying_units_causes_are_each_told_once() {
     }
     web.enter(relation, "db", "db").await;
     db.enter(relation, "server", "web").await;
-    story.admin.remove_application("dev", "web", false).await.expect("taken");
+    story.admin.remove_application("dev", "web", Force::No).await.expect("taken");
     for entity in ["web/0", "web", "relation 0"] {
         let why = story.admin.why("dev", entity).await.expect("it is there");
         let of_web = why.causes.iter().filter(|cause| cause.entity == "unit web/0").count();

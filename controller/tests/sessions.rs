@@ -4,7 +4,7 @@ mod support;
 
 use api::error::ErrorCode;
 use api::machine::{Fate, MachineApi, MachineShown, MachineWatch};
-use api::operator::{Ends, LogQuery, OperatorApi, RelationChoice, Run};
+use api::operator::{Ends, Force, LogQuery, OperatorApi, RelationChoice, Run};
 use api::unit::{Attach, Claim, Commit, Report, Shown, UnitApi, Watch};
 use controller::janitor::{Janitor, LOG_LINES_MAX};
 use controller::leases::TERM_MS;
@@ -214,7 +214,7 @@ async fn a_machine_sees_its_units_only_and_asks_about_no_others() {
     assert_eq!(MachineApi::remove_unit(&session, other).await, Err(authority::unauthorised()));
 
     // Never attached: it goes at once, and its machine sees that.
-    OperatorApi::remove_unit(&story.admin, "dev", "web/0", false).await.expect("it is removed");
+    OperatorApi::remove_unit(&story.admin, "dev", "web/0", Force::No).await.expect("it is removed");
     let shown = loop {
         match watch.next().await.expect("the watch goes on") {
             MachineShown::View(view) => break view,
@@ -265,7 +265,7 @@ async fn a_machine_is_told_of_a_subordinate_and_of_the_end_of_its_relation() {
     assert_eq!(shown.units.values().next().and_then(|unit| unit.principal.clone()), "db/0".parse().ok());
 
     let choice = RelationChoice::Number(related.relation);
-    story.admin.remove_relation("dev", choice, false).await.expect("taken");
+    story.admin.remove_relation("dev", choice, Force::No).await.expect("taken");
     // one that is not told hears a heartbeat instead
     story.pass(api::HEARTBEAT_MS);
     let MachineShown::View(view) = watch.next().await.expect("the watch goes on") else {
@@ -284,7 +284,7 @@ async fn a_token_is_gone_with_its_unit_and_with_its_machine() {
     let machine_token = story.token(machine, Principal::Machine { model, machine }).await;
     let is_known = async |token: &str| story.controller.session(token).await.is_ok();
     assert!(is_known(&unit_token).await && is_known(&machine_token).await);
-    OperatorApi::remove_unit(&story.admin, "dev", "web/0", false).await.expect("it never attached");
+    OperatorApi::remove_unit(&story.admin, "dev", "web/0", Force::No).await.expect("it never attached");
     assert!(!is_known(&unit_token).await && is_known(&machine_token).await);
     let end = move |draft: &mut Draft<'_>| {
         state::model::machine::set_dead(draft, model, machine)?;

@@ -3,13 +3,14 @@
 mod support;
 
 use api::machine::{MachineApi, MachineWatch};
-use api::operator::{AddUnits, Cause, ConfigChange, OperatorApi, Run};
+use api::operator::{AddUnits, Cause, ConfigChange, Force, OperatorApi, Run};
 use api::unit::{Report, UnitApi};
 use controller::presence::{LATE_AFTER_MS, LOST_AFTER_MS};
 use controller::store::map::Map;
 use controller::{Outside, Session, status};
 use state::charm::{Charm, ConfigOption, OptionType};
 use state::model::application::register_archive;
+use state::model::draft::read;
 use state::unit::operation::{CharmRef, Hook, Operation};
 use state::unit::record::{Outcome, Record};
 use state::unit::resolve::Act;
@@ -118,7 +119,7 @@ async fn work_is_owed_since_its_cause_came_whatever_else_happened_before_and_aft
     work_off(&story, &mut web, "web/0").await;
 
     hour();
-    OperatorApi::remove_unit(&story.admin, "dev", "db/0", false).await.expect("it is going");
+    OperatorApi::remove_unit(&story.admin, "dev", "db/0", Force::No).await.expect("it is going");
     work_off(&story, &mut db, "db/0").await;
     let died_ms = now();
     hour();
@@ -262,4 +263,29 @@ async fn who_holds_a_machines_hook_lock_and_who_waits_for_it_is_told_unless_hook
     let own = causes(&story, "web/1").await;
     assert!(own.iter().all(|cause| !cause.duty.contains("lock")), "{own:?}");
     assert_eq!(machine().await, "2 units");
+}
+
+#[tokio::test]
+async fn a_unit_that_is_forced_says_when_force_begins_and_goes_without_its_agent() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 1).await;
+    story.agent_of("web/0").await;
+    let unit = story.unit("web/0").await;
+    OperatorApi::remove_unit(&story.admin, "dev", "web/0", Force::AfterWait).await.expect("it may go");
+    let forced = async |entity: &str| {
+        let why = story.admin.why("dev", entity).await.expect("it is there");
+        why.causes.into_iter().find(|cause| cause.duty == "be removed by force").map(|cause| cause.help)
+    };
+    let help = "it begins in 60 s; at once: remove it with --force --no-wait";
+    assert_eq!(forced("web/0").await.as_deref(), Some(help));
+    let of_model = story.admin.why("dev", "model").await.expect("it is there");
+    assert_eq!((of_model.entity.as_str(), of_model.causes[0].entity.as_str()), ("model dev", "unit web/0"));
+    story.pass(60_000);
+    story.sweep_for_a_while().await;
+    assert!(forced("web/0").await.is_some(), "its machine agent has a minute more");
+    story.pass(60_000);
+    story.sweep_for_a_while().await;
+    let model = story.model;
+    let there = story.controller.read(move |reader| read(reader, &model.unit(unit)).is_some()).await;
+    assert!(!there, "no agent did anything");
 }

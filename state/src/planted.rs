@@ -49,10 +49,16 @@ pub enum Planted {
     ContainersAreOne,
     /// A unit enters the scope of a relation that is suspended.
     SuspensionIsMissed,
+    /// A unit that is forced is Dead and gone without having left its scopes (juju#22814).
+    ForceDeletesWithoutDeparting,
+    /// The controller acts for a unit whose agent it has not fenced: one that comes back writes on.
+    ForceDoesNotFence,
+    /// A principal that is forced is Dead before its subordinates are gone.
+    ForceSkipsSubordinates,
 }
 
 impl Planted {
-    pub const ALL: [Planted; 21] = [
+    pub const ALL: [Planted; 24] = [
         Planted::BrokenBeforeDeparted,
         Planted::ChangedBeforeJoined,
         Planted::DepartedIsSkipped,
@@ -74,6 +80,9 @@ impl Planted {
         Planted::SubordinateOutlivesRelations,
         Planted::ContainersAreOne,
         Planted::SuspensionIsMissed,
+        Planted::ForceDeletesWithoutDeparting,
+        Planted::ForceDoesNotFence,
+        Planted::ForceSkipsSubordinates,
     ];
 }
 

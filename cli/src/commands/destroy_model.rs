@@ -4,7 +4,7 @@ use crate::arguments::Removal;
 use crate::commands::removal;
 use crate::failure::Failure;
 use crate::session::{Session, model_name};
-use api::operator::OperatorApi;
+use api::operator::{OperatorApi, Removable};
 use clap::Args;
 
 #[derive(Debug, Args)]
@@ -19,7 +19,14 @@ pub struct DestroyModel {
 }
 
 pub async fn run<A: OperatorApi>(args: &DestroyModel, at: &Session<A>) -> Result<(), Failure> {
+    args.removal.force.chosen()?;
     let name = model_name(&args.name)?;
+    if args.removal.dry_run {
+        let applications = at.api.status(name).await?.applications;
+        let removed = applications.into_keys().map(Removable::Application).collect();
+        let forecast = at.api.forecast(name, removed).await?;
+        return at.output.say(&crate::render::forecast::text(&forecast));
+    }
     if !removal::agreed(&[format!("model {name}")], &args.removal, &at.output)? {
         return Ok(());
     }

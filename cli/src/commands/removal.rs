@@ -3,20 +3,16 @@
 use crate::arguments::Removal;
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::render;
+use crate::session::Session;
+use api::error::ApiError;
+use api::operator::{Changed, Force, OperatorApi, Removable};
 use std::io::BufRead;
 
-/// Says what will go, and asks, unless `--no-prompt`: what is read is the answer, at a terminal or not. False = nothing
-/// is to be done.
+/// Says what will go, and asks, unless `--no-prompt`: what is read is the answer, at a terminal or not.
 pub fn agreed(things: &[String], flags: &Removal, output: &Output) -> Result<bool, Failure> {
-    let verb = if flags.dry_run { "would remove" } else { "will remove" };
     for thing in things {
-        output.note(&format!("{verb} {thing}\n"));
-    }
-    if flags.force {
-        output.warn(&["--force is not offered yet: this is a removal like any other".to_owned()]);
-    }
-    if flags.dry_run {
-        return Ok(false);
+        output.note(&format!("will remove {thing}\n"));
     }
     if flags.no_prompt {
         return Ok(true);
@@ -29,6 +25,38 @@ pub fn agreed(things: &[String], flags: &Removal, output: &Output) -> Result<boo
         return Ok(true);
     }
     Err(Failure::new("aborted: nothing was removed"))
+}
+
+/// Says what removing all these together would come to; refused like the removal itself.
+pub async fn foretell<A: OperatorApi>(removed: Vec<Removable>, at: &Session<A>) -> Result<(), Failure> {
+    let forecast = at.api.forecast(&at.model, removed).await?;
+    at.output.say(&render::forecast::text(&forecast))
+}
+
+/// What became of one removal, before the next is tried: one that is refused does not hide what was done.
+pub fn told<A>(
+    at: &Session<A>,
+    thing: &str,
+    force: Force,
+    answer: Result<Changed, ApiError>,
+) -> Option<Failure> {
+    match answer {
+        Ok(changed) => {
+            at.wrote(changed.revision);
+            at.output.warn(&changed.warnings);
+            let how = match force {
+                Force::No => "",
+                Force::AfterWait => ": by force, in a minute",
+                Force::AtOnce => ": by force, now",
+            };
+            at.output.note(&format!("removing {thing}{how}\n"));
+            None
+        }
+        Err(error) => {
+            at.output.note(&format!("not removing {thing}\n"));
+            Some(Failure::from(error))
+        }
+    }
 }
 
 /// All refusals as one failure; none if there were none.

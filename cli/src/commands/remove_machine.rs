@@ -4,7 +4,7 @@ use crate::arguments::Removal;
 use crate::commands::removal;
 use crate::failure::Failure;
 use crate::session::Session;
-use api::operator::OperatorApi;
+use api::operator::{OperatorApi, Removable};
 use clap::Args;
 
 #[derive(Debug, Args)]
@@ -22,16 +22,19 @@ pub async fn run<A: OperatorApi>(args: &RemoveMachine, at: &Session<A>) -> Resul
     if args.keep_instance {
         return Err(Failure::new("--keep-instance is not offered: the instance goes with the machine"));
     }
+    let force = args.removal.force.chosen()?;
     let things: Vec<String> = args.machines.iter().map(|machine| format!("machine {machine}")).collect();
+    if args.removal.dry_run {
+        let removed = args.machines.iter().cloned().map(Removable::Machine).collect();
+        return removal::foretell(removed, at).await;
+    }
     if !removal::agreed(&things, &args.removal, &at.output)? {
         return Ok(());
     }
     let mut failures = Vec::new();
-    for machine in &args.machines {
-        match at.api.remove_machine(&at.model, machine, args.removal.force).await {
-            Ok(changed) => at.wrote(changed.revision),
-            Err(error) => failures.push(Failure::from(error)),
-        }
+    for (machine, thing) in args.machines.iter().zip(&things) {
+        let answer = at.api.remove_machine(&at.model, machine, force).await;
+        failures.extend(removal::told(at, thing, force, answer));
     }
     removal::together(failures)
 }

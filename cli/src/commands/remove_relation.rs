@@ -1,8 +1,10 @@
 //! `remove-relation A[:endpoint] B[:endpoint]`, or by number.
 
+use crate::arguments::Forcing;
+use crate::commands::removal;
 use crate::failure::Failure;
 use crate::session::Session;
-use api::operator::{Ends, OperatorApi, RelationChoice};
+use api::operator::{Ends, OperatorApi, RelationChoice, Removable};
 use clap::Args;
 
 #[derive(Debug, Args)]
@@ -10,13 +12,17 @@ pub struct RemoveRelation {
     /// Its two ends, application or application:endpoint, or its number
     #[arg(required = true, num_args = 1..=2)]
     pub ends: Vec<String>,
+    #[command(flatten)]
+    pub force: Forcing,
+    /// Only say what would go
     #[arg(long)]
-    pub force: bool,
+    pub dry_run: bool,
     #[arg(long, hide = true)]
     pub no_prompt: bool,
 }
 
 pub async fn run<A: OperatorApi>(args: &RemoveRelation, at: &Session<A>) -> Result<(), Failure> {
+    let force = args.force.chosen()?;
     let choice = match &args.ends[..] {
         [number] => RelationChoice::Number(number.parse().map_err(|_| {
             Failure::usage(format!("{number:?} is not the number of a relation")).hint("or name its two ends")
@@ -24,7 +30,10 @@ pub async fn run<A: OperatorApi>(args: &RemoveRelation, at: &Session<A>) -> Resu
         [a, b] => RelationChoice::Ends(Ends { a: a.clone(), b: b.clone() }),
         _ => return Err(Failure::usage("a relation has two ends")),
     };
-    let changed = at.api.remove_relation(&at.model, choice, args.force).await?;
+    if args.dry_run {
+        return removal::foretell(vec![Removable::Relation(choice)], at).await;
+    }
+    let changed = at.api.remove_relation(&at.model, choice, force).await?;
     at.wrote(changed.revision);
     at.output.warn(&changed.warnings);
     Ok(())

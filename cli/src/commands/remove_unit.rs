@@ -4,7 +4,7 @@ use crate::arguments::Removal;
 use crate::commands::removal;
 use crate::failure::Failure;
 use crate::session::Session;
-use api::operator::OperatorApi;
+use api::operator::{OperatorApi, Removable};
 use clap::Args;
 
 #[derive(Debug, Args)]
@@ -20,21 +20,24 @@ pub struct RemoveUnit {
 }
 
 pub async fn run<A: OperatorApi>(args: &RemoveUnit, at: &Session<A>) -> Result<(), Failure> {
+    let force = args.removal.force.chosen()?;
     let units = match (args.num_units, &args.units[..]) {
         (None, units) => units.to_vec(),
         (Some(count), [application]) => newest(application, count, at).await?,
         (Some(_), _) => return Err(Failure::usage("--num-units takes one application")),
     };
     let things: Vec<String> = units.iter().map(|unit| format!("unit {unit}")).collect();
+    if args.removal.dry_run {
+        let removed = units.iter().cloned().map(Removable::Unit).collect();
+        return removal::foretell(removed, at).await;
+    }
     if !removal::agreed(&things, &args.removal, &at.output)? {
         return Ok(());
     }
     let mut failures = Vec::new();
-    for unit in units {
-        match at.api.remove_unit(&at.model, &unit, args.removal.force).await {
-            Ok(changed) => at.wrote(changed.revision),
-            Err(error) => failures.push(Failure::from(error)),
-        }
+    for (unit, thing) in units.iter().zip(&things) {
+        let answer = at.api.remove_unit(&at.model, unit, force).await;
+        failures.extend(removal::told(at, thing, force, answer));
     }
     removal::together(failures)
 }

@@ -150,14 +150,21 @@ impl OperatorApi for Fake {
     async fn actions(&self, _: &str) -> Answer<Vec<ActionInfo>> {
         Ok(self.task.iter().cloned().collect())
     }
-    async fn remove_unit(&self, _: &str, unit: &str, force: bool) -> Answer<Changed> {
-        self.note(format!("remove {unit} force={force}"));
+    async fn forecast(&self, _: &str, removed: Vec<Removable>) -> Answer<Forecast> {
+        self.note(format!("forecast {removed:?}"));
+        if let [Removable::Unit(unit)] = &removed[..] {
+            self.known(unit)?;
+        }
+        Ok(Forecast { dying: vec!["unit web/9".to_owned()], ..Forecast::default() })
+    }
+    async fn remove_unit(&self, _: &str, unit: &str, force: Force) -> Answer<Changed> {
+        self.note(format!("remove {unit} force={force:?}"));
         self.known(unit).map(|()| changed())
     }
-    async fn remove_application(&self, _: &str, _: &str, _: bool) -> Answer<Changed> {
+    async fn remove_application(&self, _: &str, _: &str, _: Force) -> Answer<Changed> {
         unexpected()
     }
-    async fn remove_relation(&self, _: &str, _: RelationChoice, _: bool) -> Answer<Changed> {
+    async fn remove_relation(&self, _: &str, _: RelationChoice, _: Force) -> Answer<Changed> {
         unexpected()
     }
     async fn suspend_relation(&self, _: &str, relation: u32, message: &str) -> Answer<Changed> {
@@ -177,7 +184,7 @@ impl OperatorApi for Fake {
     async fn add_machines(&self, _: &str, _: AddMachines) -> Answer<AddedMachines> {
         unexpected()
     }
-    async fn remove_machine(&self, _: &str, _: &str, _: bool) -> Answer<Changed> {
+    async fn remove_machine(&self, _: &str, _: &str, _: Force) -> Answer<Changed> {
         unexpected()
     }
     async fn retry_provisioning(&self, _: &str, _: &str) -> Answer<Changed> {

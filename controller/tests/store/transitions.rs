@@ -8,6 +8,7 @@ use super::Store;
 use controller::store::ApplyError;
 use state::charm::{Action, Charm, ConfigOption, Endpoint, OptionType, Role, Scope};
 use state::model::draft::{Draft, Reader, Stored, Txn, read};
+use state::model::force::{self, Force};
 use state::model::keys::{Model, last_id};
 use state::model::refusal::Refusal;
 use state::model::restate::Bite;
@@ -149,6 +150,10 @@ impl<S: Store> Story<'_, S> {
         self.store.read(move |reader| read(reader, &MODEL.unit_name(&name))).await.expect("the unit is there")
     }
 
+    async fn machine_of(&self, unit: Uuid) -> Uuid {
+        self.store.read(move |reader| read(reader, &MODEL.unit(unit))).await.expect("it is there").machine
+    }
+
     async fn application(&self, name: &'static str) -> Uuid {
         let found = self.store.read(move |reader| read(reader, &MODEL.application_name(name))).await;
         found.expect("the application is there")
@@ -215,6 +220,7 @@ pub async fn every_read_of_every_transition_is_a_precondition<S: Store, G>(open:
     end_subordinate(&mut story).await;
     end(&mut story).await;
     provision(&mut story).await;
+    by_force(&mut story).await;
     assert_eq!(story.called, transitions(), "the story calls every transition");
 }
 
@@ -481,6 +487,68 @@ async fn provision<S: Store>(story: &mut Story<'_, S>) {
     story.call("machine::destroy", move |draft| machine::destroy(draft, MODEL, brought)).await;
     story.call("machine::set_dead", move |draft| machine::set_dead(draft, MODEL, brought)).await;
     story.call("instance::gone", move |draft| instance::gone(draft, MODEL, brought)).await;
+}
+
+/// Two related units, their relation, application and machine go by force; no agent acts.
+async fn by_force<S: Store>(story: &mut Story<'_, S>) {
+    for (name, sha256) in [("front", "w2"), ("back", "d1")] {
+        let ids = story.ids();
+        let wish = application::Deploy {
+            name: name.into(),
+            sha256: sha256.into(),
+            units: 1,
+            now_ms: 1,
+            ..application::Deploy::default()
+        };
+        story
+            .call("application::deploy", move |draft| {
+                application::deploy(draft, MODEL, &wish, &mut ids()).map(drop)
+            })
+            .await;
+    }
+    story
+        .call("relation::add", |draft| relation::add(draft, MODEL, ("front", "back"), Uuid(70), 1).map(drop))
+        .await;
+    let (front, back) = (story.unit("front/0").await, story.unit("back/0").await);
+    let (application, machine) = (story.application("back").await, story.machine_of(back).await);
+    for name in ["front/0", "back/0"] {
+        story.attach(name).await;
+    }
+    for unit in [front, back] {
+        let ids = story.ids();
+        story
+            .call("relation::enter_scope", move |draft| {
+                relation::enter_scope(draft, MODEL, unit, Uuid(70), &BTreeMap::new(), (1, &mut ids()))
+            })
+            .await;
+    }
+    let force = Force { no_wait: true, now_ms: 9 };
+    story.call("unit::destroy", move |draft| unit::destroy(draft, MODEL, front).map(drop)).await;
+    story
+        .call("force::by_budget", move |draft| {
+            force::by_budget(draft, MODEL, front, 1_000, 1);
+            Ok(())
+        })
+        .await;
+    story.call("force::unit", move |draft| force::unit(draft, MODEL, front, force).map(drop)).await;
+    story
+        .call("force::relation", move |draft| force::relation(draft, MODEL, Uuid(70), force).map(drop))
+        .await;
+    story
+        .call("force::application", move |draft| {
+            force::application(draft, MODEL, application, force).map(drop)
+        })
+        .await;
+    story.call("force::machine", move |draft| force::machine(draft, MODEL, machine, force)).await;
+    // fenced, left, dead, gone; the application passes it on; the relation and the machine follow
+    for (id, bites) in
+        [(front, 4), (Uuid(70), 2), (application, 2), (back, 3), (application, 1), (machine, 2)]
+    {
+        for _ in 0..bites {
+            story.call("force::bite", move |draft| force::bite(draft, MODEL, id, 9).map(drop)).await;
+        }
+    }
+    assert_eq!(story.all("forced").await, [machine], "its provider has yet to release it");
 }
 
 /// The public functions of the model that take a draft, but those that are steps of others.

@@ -261,6 +261,11 @@ impl<'r> Draft<'r> {
             .collect()
     }
 
+    /// The keys of such a page.
+    pub fn keys_after(&mut self, prefix: &str, after: &str, limit: usize) -> Vec<String> {
+        self.page::<serde_json::Value>(prefix, after, limit).into_iter().map(|(key, _)| key).collect()
+    }
+
     /// The finished transaction, within its bounds.
     pub fn finish(self) -> Result<Txn, TooLarge> {
         let txn = self.txn;

@@ -249,6 +249,41 @@ pub struct ActionDoc {
     pub completed_ms: Option<i64>,
 }
 
+/// An entity that is removed by force (see `force`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForcedDoc {
+    pub kind: ForcedKind,
+    /// When it was asked for, or found Dying.
+    pub since_ms: i64,
+    /// From then on the controller acts in place of the entity's agent.
+    pub due_ms: i64,
+    /// Nor does it wait for the machine agent.
+    pub no_wait: bool,
+    pub by: ForcedBy,
+    /// Of an application or a machine: how far what belongs to it was forced with it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub after: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ForcedKind {
+    Unit,
+    Application,
+    Relation,
+    Machine,
+}
+
+/// What made an entity forced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ForcedBy {
+    /// A removal with `--force`, of the entity or of what it belongs to.
+    Person,
+    /// The model's `teardown-budget`.
+    Budget,
+}
+
 /// A removed entity leaves one, so that its agent learns of the removal from positive evidence (design 7).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TombstoneDoc {
@@ -531,6 +566,11 @@ impl Model {
     }
     pub fn cleanups(&self) -> String {
         format!("{}/cleanup/", self.0)
+    }
+
+    /// There while the entity is to go by force.
+    pub fn forced(&self, id: Uuid) -> Key<ForcedDoc> {
+        self.key(format_args!("forced/{id}"))
     }
 
     pub fn action(&self, id: u64) -> Key<ActionDoc> {

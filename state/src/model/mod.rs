@@ -2,8 +2,9 @@
 //!
 //! Reading order: `draft` (reads are the precondition), `keys` (every document), `effective` (life is derived
 //! downwards), `refusal` (why not); then one file per entity: `model`, `machine`, `application`, `unit`, `relation`,
-//! `leadership`, `session`, `hook_commit` with `said` (what units send), `action`, `cleanup`; then what is only
-//! read: `view` with `delta` and `along` (what a unit is shown), `blockers`, `invariants`.
+//! `leadership`, `session`, `hook_commit` with `said` (what units send), `action`, `cleanup`, `force` (removal
+//! in place of an agent that is gone); then what is only
+//! read: `view` with `delta` and `along` (what a unit is shown), `blockers`, `removal` (foretold), `invariants`.
 
 pub mod action;
 pub mod along;
@@ -13,6 +14,7 @@ pub mod cleanup;
 pub mod delta;
 pub mod draft;
 pub mod effective;
+pub mod force;
 pub mod hook_commit;
 pub mod instance;
 pub mod invariants;
@@ -23,6 +25,7 @@ pub mod machine;
 pub mod model;
 pub mod refusal;
 pub mod relation;
+pub mod removal;
 pub mod restate;
 pub mod said;
 mod sequence;

@@ -19,6 +19,9 @@ const HARVEST: &str = "destroyed";
 /// `max-hook-retries` when nobody set it (spec/uniter.md, "Decisions").
 const HOOK_RETRIES: u32 = 10;
 
+/// `teardown-budget` when nobody set it: a unit may be Dying for ever (spec A.7: opt-in).
+const NO_BUDGET: &str = "off";
+
 /// A new model. Its name must be free.
 pub fn create(draft: &mut Draft, id: Uuid, name: &str, now_ms: i64) -> Result<(), Refusal> {
     if !is_application_name(name) {
@@ -44,6 +47,7 @@ pub fn defaults() -> BTreeMap<String, Value> {
         ("max-hook-retries".to_owned(), Value::from(HOOK_RETRIES)),
         ("parallel".to_owned(), Value::from(false)),
         ("provisioner-harvest-mode".to_owned(), Value::from(HARVEST)),
+        ("teardown-budget".to_owned(), Value::from(NO_BUDGET)),
         ("update-status-hook-interval".to_owned(), Value::from(UPDATE_STATUS_INTERVAL)),
     ]);
     defaults.extend(Proxies::SETTINGS.map(|name| (name.to_owned(), Value::from(""))));
@@ -97,8 +101,19 @@ fn setting(name: &str, text: &str) -> Result<Value, String> {
             Some(_) => Ok(Value::from(text)),
             None => Err(bad("a duration like 5m, or 0 for never")),
         },
+        "teardown-budget" if text == NO_BUDGET => Ok(Value::from(text)),
+        "teardown-budget" => match interval_ms(text) {
+            Some(_) => Ok(Value::from(text)),
+            None => Err(bad("a duration like 10m, or off")),
+        },
         _ => Ok(Value::from(text)),
     }
+}
+
+/// How long a unit of a model with these settings may be Dying before it is removed by force; none = for ever.
+pub fn teardown_budget_ms(config: &BTreeMap<String, Value>) -> Option<i64> {
+    let budget = config.get("teardown-budget").and_then(Value::as_str).and_then(interval_ms)?;
+    i64::try_from(budget).ok().filter(|budget| *budget > 0)
 }
 
 /// A duration as Go writes it (`1h2m3.5s`, `250ms`) in milliseconds; `0` and `never` are 0. None when it is not one,

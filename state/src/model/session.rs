@@ -1,9 +1,9 @@
 //! Who speaks for a unit: each attaching agent gets a higher epoch, and older ones are refused (design 6, I34).
 
 use super::draft::Draft;
-use super::hook_commit;
 use super::keys::{Model, ReplicaDoc, SessionDoc};
 use super::refusal::{Code, Refusal};
+use super::{force, hook_commit};
 use crate::names::Uuid;
 
 /// First attaches of one unit that are remembered: a folder is lost and made again a few times in a unit's life, and a
@@ -32,6 +32,9 @@ pub fn attach(
 ) -> Result<Attached, Refusal> {
     require_unit(draft, model, unit)?;
     let session = draft.get(&model.session(unit)).unwrap_or_default();
+    if force::is_fenced(&session) {
+        return Err(forced());
+    }
     let mut replica = draft.get(&model.replica(unit));
     if let Some(replica) = &mut replica {
         hook_commit::restore_bags(draft, model, unit, &mut replica.local);
@@ -62,7 +65,11 @@ pub fn attach(
 /// Refuses whoever does not hold the unit's newest session.
 pub fn check_epoch(draft: &mut Draft, model: Model, unit: Uuid, epoch: u64) -> Result<(), Refusal> {
     require_unit(draft, model, unit)?;
-    let newest = draft.get(&model.session(unit)).unwrap_or_default().epoch;
+    let session = draft.get(&model.session(unit)).unwrap_or_default();
+    if force::is_fenced(&session) {
+        return Err(forced());
+    }
+    let newest = session.epoch;
     if epoch == newest && epoch > 0 {
         return Ok(());
     }
@@ -74,6 +81,11 @@ pub fn check_epoch(draft: &mut Draft, model: Model, unit: Uuid, epoch: u64) -> R
         return Err(Refusal::new(Code::Gap { expected }, text));
     }
     Err(newer(newest, epoch))
+}
+
+fn forced() -> Refusal {
+    Refusal::new(Code::Fenced, "this unit is removed by force: the controller acts in its agent's place")
+        .hint("its machine agent takes the folder away")
 }
 
 fn newer(newest: u64, epoch: u64) -> Refusal {

@@ -8,6 +8,7 @@ pub mod agreement;
 pub mod context;
 pub mod dispatch;
 pub mod environment;
+pub mod forecast;
 pub mod hook;
 pub mod local;
 pub mod operation;

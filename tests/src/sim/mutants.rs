@@ -178,7 +178,10 @@ impl Mutant {
                 | Planted::SettingsGoWithUnit
                 | Planted::SubordinateOutlivesPrincipal
                 | Planted::SubordinateOutlivesRelations
-                | Planted::NameStaysTaken => "documents",
+                | Planted::NameStaysTaken
+                | Planted::ForceDeletesWithoutDeparting
+                | Planted::ForceSkipsSubordinates => "documents",
+                Planted::ForceDoesNotFence => "forced",
                 Planted::EntersDyingRelation | Planted::SuspensionIsMissed => "references",
                 Planted::ContainersAreOne => "containers",
                 Planted::SequenceIsNotChecked => "once",

@@ -5,7 +5,7 @@ use crate::sim::machine::admin;
 use crate::sim::network::{SimSession, Wire};
 use crate::sim::world::World;
 use api::error::ApiError;
-use api::operator::{AddUnits, ConfigChange, Deploy, Ends, OperatorApi, Refresh, RelationChoice, Run};
+use api::operator::{AddUnits, ConfigChange, Deploy, Ends, Force, OperatorApi, Refresh, RelationChoice, Run};
 use serde_json::{Value, json};
 use state::charm::{Action, Charm, ConfigOption, Endpoint, OptionType, Role, Scope};
 use state::names::{UnitName, Uuid};
@@ -121,8 +121,9 @@ impl User {
             0..=14 => self.deploy(name, 1 + self.world.below(2) as u32).await,
             15..=24 => self.add_unit(name).await,
             25..=44 => self.integrate(name, self.name()).await,
-            45..=48 => self.suspend_or_resume().await,
-            49..=59 => {
+            45..=47 => self.suspend_or_resume().await,
+            48..=49 => self.remove_machine().await,
+            50..=59 => {
                 self.told(format!("config {name}"));
                 let set = BTreeMap::from([("level".to_owned(), self.world.below(3).to_string())]);
                 let change = ConfigChange { set, reset: Vec::new() };
@@ -134,26 +135,29 @@ impl User {
             }
             60..=69 => {
                 let (a, b) = self.ends(name, self.name());
-                self.told(format!("remove-relation {a} {b}"));
+                let force = self.force();
+                self.told(format!("remove-relation {a} {b}, force {force:?}"));
                 let ask = |session: SimSession, model: String| {
                     let ends = RelationChoice::Ends(Ends { a: a.clone(), b: b.clone() });
-                    async move { session.remove_relation(&model, ends, false).await }
+                    async move { session.remove_relation(&model, ends, force).await }
                 };
                 self.ask(ask).await;
             }
             70..=79 => {
                 let Some(unit) = self.a_unit().await else { return };
-                self.told(format!("remove-unit {unit}"));
+                let force = self.force();
+                self.told(format!("remove-unit {unit}, force {force:?}"));
                 let ask = |session: SimSession, model: String| {
                     let unit = unit.clone();
-                    async move { session.remove_unit(&model, &unit, false).await }
+                    async move { session.remove_unit(&model, &unit, force).await }
                 };
                 self.ask(ask).await;
             }
             80..=84 => {
-                self.told(format!("remove-application {name}"));
+                let force = self.force();
+                self.told(format!("remove-application {name}, force {force:?}"));
                 let ask = |session: SimSession, model: String| async move {
-                    session.remove_application(&model, name, false).await
+                    session.remove_application(&model, name, force).await
                 };
                 self.ask(ask).await;
             }
@@ -170,6 +174,26 @@ impl User {
                 self.ask(ask).await;
             }
         }
+    }
+
+    /// One removal in four is by force.
+    fn force(&self) -> Force {
+        match self.world.below(8) {
+            0 => Force::AfterWait,
+            1 => Force::AtOnce,
+            _ => Force::No,
+        }
+    }
+
+    async fn remove_machine(&self) {
+        let Some(machine) = self.a_machine().await else { return };
+        let force = self.force();
+        self.told(format!("remove-machine {machine}, force {force:?}"));
+        let ask = |session: SimSession, model: String| {
+            let machine = machine.clone();
+            async move { session.remove_machine(&model, &machine, force).await }
+        };
+        self.ask(ask).await;
     }
 
     fn told(&self, what: String) {
@@ -308,7 +332,7 @@ impl User {
             self.told(format!("remove-unit {unit}"));
             let ask = |session: SimSession, model: String| {
                 let unit = unit.to_string();
-                async move { session.remove_unit(&model, &unit, false).await }
+                async move { session.remove_unit(&model, &unit, Force::No).await }
             };
             self.ask(ask).await;
         }

@@ -4,10 +4,12 @@
 mod actions;
 mod bounds;
 mod commits;
+mod force;
 mod lifecycle;
 mod races;
 mod random;
 mod relations;
+mod removal;
 mod subordinates;
 mod views;
 

@@ -1,6 +1,8 @@
 //! Random histories of legal and illegal calls. What is checked after every transaction stands in [`super::World`]:
 //! the invariants, lives that only move forward, and deltas that add up.
 
+use super::super::force::{self, Force};
+use super::super::keys::SessionDoc;
 use super::super::{action, application, cleanup, leadership, machine, unit};
 use super::*;
 use crate::unit::hook::{BagWrites, PortWrites};
@@ -33,6 +35,9 @@ fn step(world: &mut World, dice: &mut Dice, agents: &mut BTreeMap<Uuid, Agent>) 
     let Some(id) = dice.pick(&ids(world, "unit")).filter(|_| dice.roll(3) == 0) else {
         return call(world, dice).is_ok();
     };
+    if read(world.reader(), &MODEL.session(id)).is_some_and(|session: SessionDoc| session.nonce == Uuid(0)) {
+        return false; // fenced by force: it has no agent any more
+    }
     if let Some(mut agent) = agents.remove(&id).filter(|_| dice.roll(8) > 0) {
         let acted = act(world, dice, &mut agent);
         agents.insert(id, agent);
@@ -51,7 +56,7 @@ fn call(world: &mut World, dice: &mut Dice) -> Result<(), Refusal> {
     let none = || Refusal::new(Code::NotFound, "nothing to do it to");
     let pick = |world: &World, dice: &mut Dice, kind: &str| dice.pick(&ids(world, kind)).ok_or_else(none);
     let names = ["web", "db", "shop", "store", "logging"];
-    match dice.roll(22) {
+    match dice.roll(26) {
         0 => {
             let at = dice.roll(5);
             let mut wish = application::Deploy {
@@ -134,6 +139,12 @@ fn call(world: &mut World, dice: &mut Dice) -> Result<(), Refusal> {
             let id = pick(world, dice, "relation")?;
             world.run(|draft, _| relation::resume(draft, MODEL, id))?;
         }
+        22 if dice.roll(4) == 0 => force(world, dice)?,
+        23.. => {
+            let id = pick(world, dice, "forced")?;
+            let now_ms = 1 + dice.roll(3) as i64 * force::WAIT_MS;
+            world.run(|draft, _| force::bite(draft, MODEL, id, now_ms))?;
+        }
         _ => {
             let (unit, id) = (pick(world, dice, "unit")?, pick(world, dice, "relation")?);
             world.run(|draft, _| {
@@ -143,6 +154,24 @@ fn call(world: &mut World, dice: &mut Dice) -> Result<(), Refusal> {
         }
     }
     Ok(())
+}
+
+/// Something is removed by force, or its time for going by itself ends.
+fn force(world: &mut World, dice: &mut Dice) -> Result<(), Refusal> {
+    let kind = ["unit", "application", "relation", "machine", "unit"][dice.roll(5)];
+    let id = dice.pick(&ids(world, kind)).ok_or_else(|| Refusal::new(Code::NotFound, "nothing to force"))?;
+    let force = Force { no_wait: dice.roll(2) == 0, now_ms: 1 };
+    world.run(|draft, _| match kind {
+        "application" if dice.roll(4) > 0 => Ok(()),
+        "application" => force::application(draft, MODEL, id, force).map(drop),
+        "relation" => force::relation(draft, MODEL, id, force).map(drop),
+        "machine" => force::machine(draft, MODEL, id, force),
+        _ if dice.roll(3) == 0 => {
+            force::by_budget(draft, MODEL, id, 1, 1);
+            Ok(())
+        }
+        _ => force::unit(draft, MODEL, id, force).map(drop),
+    })
 }
 
 /// One record of one unit's agent, well or badly timed.

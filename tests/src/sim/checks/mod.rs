@@ -7,6 +7,7 @@ mod containers;
 mod documents;
 mod durable;
 mod effects;
+mod forced;
 mod hooks;
 mod intervals;
 mod ledger;
@@ -168,6 +169,7 @@ impl Default for Checks {
             Box::<documents::Documents>::default(),
             Box::<durable::Durable>::default(),
             Box::<effects::Effects>::default(),
+            Box::<forced::Forced>::default(),
             Box::<hooks::Hooks>::default(),
             Box::<intervals::Intervals>::default(),
             Box::<lives::Lives>::default(),

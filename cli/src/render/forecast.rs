@@ -1,0 +1,62 @@
+//! What a removal would come to, as a short listing.
+
+use crate::terminal::safe_line;
+use api::operator::Forecast;
+
+/// Sections with nothing in them are left out.
+pub fn text(forecast: &Forecast) -> String {
+    let hooks = forecast.hooks.iter().map(|one| format!("{}: {}", one.unit, one.hook));
+    let blocked = forecast.blocked.iter().map(|one| {
+        let error = one.last_error.as_ref().map_or(String::new(), |error| format!("; last error: {error}"));
+        format!("{}: {}; owed by {}{error}; help: {}", one.entity, one.duty, one.owner, one.help)
+    });
+    let sections: [(&str, Vec<String>); 5] = [
+        ("would be gone at once:", forecast.at_once.clone()),
+        ("would be dying:", forecast.dying.clone()),
+        ("hooks that would run, in this order:", hooks.collect()),
+        ("gone when these have succeeded:", forecast.gone.clone()),
+        ("would be held up by:", blocked.collect()),
+    ];
+    let mut text = String::new();
+    for (title, lines) in sections.iter().filter(|(_, lines)| !lines.is_empty()) {
+        text += &format!("{title}\n");
+        for line in lines {
+            text += &format!("  {}\n", safe_line(line));
+        }
+    }
+    if text.is_empty() {
+        text = "nothing would change\n".to_owned();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use api::operator::{Cause, Foretold};
+
+    #[test]
+    fn every_section_that_has_something_is_told_in_order() {
+        let forecast = Forecast {
+            at_once: vec![],
+            dying: vec!["unit web/0".to_owned()],
+            hooks: vec![Foretold { unit: "web/0".parse().expect("a name"), hook: "stop".to_owned() }],
+            gone: vec!["unit web/0".to_owned()],
+            blocked: vec![Cause {
+                entity: "unit db/0".to_owned(),
+                duty: "leave relation db web".to_owned(),
+                owner: "the agent of unit db/0".to_owned(),
+                since_ms: None,
+                last_error: Some("hook stop: exit status 1".to_owned()),
+                help: "pintle resolved db/0".to_owned(),
+            }],
+        };
+        assert_eq!(
+            text(&forecast),
+            "would be dying:\n  unit web/0\nhooks that would run, in this order:\n  web/0: stop\ngone when these have \
+             succeeded:\n  unit web/0\nwould be held up by:\n  unit db/0: leave relation db web; owed by the agent of \
+             unit db/0; last error: hook stop: exit status 1; help: pintle resolved db/0\n"
+        );
+        assert_eq!(text(&Forecast::default()), "nothing would change\n");
+    }
+}

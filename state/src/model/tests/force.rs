@@ -1,0 +1,334 @@
+//! Removal by force (spec H.6 81, 83, 87; E.8#9, #21; I24, I27), and the teardown budget. No agent acts here unless a
+//! test makes it.
+
+use super::super::force::{self, Force, WAIT_MS};
+use super::super::keys::{ForcedDoc, ScopeDoc};
+use super::super::unit::Destroyed;
+use super::super::{application, machine, model, unit};
+use super::*;
+use crate::unit::snapshot::Change;
+
+const NOW: i64 = 1_000_000;
+
+fn wait(now_ms: i64) -> Force {
+    Force { no_wait: false, now_ms }
+}
+
+const AT_ONCE: Force = Force { no_wait: true, now_ms: NOW };
+
+/// What the janitor does at one moment: bite after bite until nothing is left to do at it. Answers how many.
+fn sweep(world: &mut World, now_ms: i64) -> usize {
+    let mut bites = 0;
+    loop {
+        let due: Vec<Uuid> = read_all::<ForcedDoc>(world.reader(), &MODEL.all("forced"))
+            .iter()
+            .filter_map(|(key, _)| last_id(key))
+            .collect();
+        let mut more = false;
+        for id in due {
+            more |=
+                world.run(|draft, _| force::bite(draft, MODEL, id, now_ms)).expect("force is never refused");
+            bites += 1;
+        }
+        if !more {
+            return bites;
+        }
+        assert!(bites < 10_000, "force ends");
+    }
+}
+
+fn forced(world: &World) -> usize {
+    read_all::<ForcedDoc>(world.reader(), &MODEL.all("forced")).len()
+}
+
+fn started(world: &mut World, name: &str) -> Agent {
+    let mut agent = Agent::attach(world, name);
+    agent.start(world);
+    agent
+}
+
+/// web/0 and db/0, related and both in scope; of web also the peer relation.
+fn qr(world: &mut World) -> (Uuid, Agent, Agent) {
+    world.deploy("web", "web", 1);
+    world.deploy("db", "db", 1);
+    let id = world.integrate("web", "db").expect("they fit");
+    let (mut web, mut db) = (started(world, "web/0"), started(world, "db/0"));
+    let ring = read(world.reader(), &MODEL.relation_key("web:ring")).expect("a peer relation");
+    web.enter(world, ring);
+    web.enter(world, id);
+    db.enter(world, id);
+    (id, web, db)
+}
+
+fn members(world: &World, relation: Uuid) -> Vec<String> {
+    let all = read_all::<ScopeDoc>(world.reader(), &MODEL.scopes(relation));
+    all.into_iter().map(|(_, entry)| entry.unit.to_string()).collect()
+}
+
+fn force_unit(world: &mut World, id: Uuid, force: Force) -> Destroyed {
+    world.run(|draft, _| force::unit(draft, MODEL, id, force)).expect("it may be forced")
+}
+
+#[test]
+fn scenario_87_a_unit_whose_agent_is_gone_leaves_by_proxy_and_goes() {
+    let mut world = World::new();
+    let (id, web, db) = qr(&mut world);
+    assert_eq!(force_unit(&mut world, web.unit, wait(NOW)), Destroyed::Dying);
+    sweep(&mut world, NOW + WAIT_MS - 1);
+    assert_eq!(world.life(web.unit), Some(Life::Dying), "its agent has its time");
+    assert_eq!(members(&world, id).len(), 2);
+    sweep(&mut world, NOW + WAIT_MS);
+    assert_eq!(world.life(web.unit), Some(Life::Dead));
+    assert_eq!(members(&world, id), ["db/0"], "the relation goes on");
+    assert_eq!(world.life(id), Some(Life::Alive));
+    // its machine agent may still recall it, and has the time to
+    sweep(&mut world, NOW + 2 * WAIT_MS - 1);
+    assert_eq!(world.life(web.unit), Some(Life::Dead));
+    sweep(&mut world, NOW + 2 * WAIT_MS);
+    assert!(world.gone(web.unit));
+    assert_eq!((forced(&world), world.life(db.unit)), (0, Some(Life::Alive)));
+}
+
+#[test]
+fn scenarios_81_and_83_an_agent_that_comes_back_is_told_and_writes_nothing() {
+    let mut world = World::new();
+    let (_, mut web, _) = qr(&mut world);
+    let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };
+    let record = web.record(Operation::Hook(Hook::UpdateStatus), failed);
+    web.commit(&mut world, record);
+    force_unit(&mut world, web.unit, wait(NOW));
+    // fenced before anything else: the first bite that is due does only that
+    world.run(|draft, _| force::bite(draft, MODEL, web.unit, NOW + WAIT_MS)).expect("it is due");
+    assert_eq!(world.life(web.unit), Some(Life::Dying));
+    let late = web.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok);
+    assert_eq!(web.send(&mut world, &late).expect_err("it is fenced").code, Code::Fenced);
+    for held in [0, web.epoch, web.epoch + 9] {
+        let answer = world.run(|draft, _| session::attach(draft, MODEL, web.unit, Uuid(77), held));
+        assert_eq!(answer.expect_err("nobody speaks for it any more").code, Code::Fenced, "held {held}");
+    }
+    sweep(&mut world, NOW + WAIT_MS);
+    let shown = view::full(world.reader(), MODEL, web.unit).expect("its record is there").shown;
+    assert_eq!(shown.unit.life, Life::Dead, "an agent that sees this runs no hooks and ends");
+    sweep(&mut world, NOW + 2 * WAIT_MS);
+    let answer = world.run(|draft, _| session::attach(draft, MODEL, web.unit, Uuid(77), web.epoch));
+    assert_eq!(answer.expect_err("a tombstone").code, Code::Removed);
+}
+
+/// What a survivor's agent could run hooks for: members, relations, bags.
+fn news(world: &World, unit: Uuid) -> Vec<Change> {
+    let of_relations = |change: &&Change| {
+        matches!(change, Change::Member { .. } | Change::Relation { .. } | Change::Bag { .. })
+    };
+    world.sent[&unit].iter().filter(of_relations).cloned().collect()
+}
+
+#[test]
+fn i24_survivors_see_what_a_graceful_removal_shows() {
+    let mut graceful = World::new();
+    let (_, mut web, db) = qr(&mut graceful);
+    let app: Uuid = read(graceful.reader(), &MODEL.application_name("web")).expect("it is there");
+    graceful.run(|draft, _| application::destroy(draft, MODEL, app)).expect("it may go");
+    let mut by_force = graceful.copy();
+    let mut shown = Vec::new();
+    let numbers: Vec<_> =
+        web.local.relations.iter().filter(|(_, r)| !r.place.peer).map(|(n, _)| *n).collect();
+    for number in numbers {
+        web.broken(&mut graceful, number);
+        shown.extend(news(&graceful, db.unit));
+    }
+    web.done(&mut graceful, Operation::Hook(Hook::Stop));
+    web.done(&mut graceful, Operation::Hook(Hook::Remove));
+    web.done(&mut graceful, Operation::Die);
+    shown.extend(news(&graceful, db.unit));
+    graceful.run(|draft, _| unit::remove(draft, MODEL, web.unit)).expect("it is dead");
+    shown.extend(news(&graceful, db.unit));
+    assert!(!shown.is_empty(), "a departure at least");
+
+    let mut seen = Vec::new();
+    force_unit(&mut by_force, web.unit, AT_ONCE);
+    seen.extend(news(&by_force, db.unit));
+    while !by_force.gone(web.unit) {
+        by_force.run(|draft, _| force::bite(draft, MODEL, web.unit, NOW)).expect("it is due");
+        seen.extend(news(&by_force, db.unit));
+    }
+    assert_eq!(seen, shown);
+}
+
+#[test]
+fn i27_a_whole_application_goes_without_any_agent_in_bounded_bites() {
+    let mut world = World::new();
+    let app = world.deploy("web", "web", 0);
+    // more than are forced in one bite; some have lived
+    for _ in 0..23 {
+        world.run(|draft, ids| unit::add(draft, MODEL, app, None, 1, ids)).expect("it is alive");
+    }
+    world.deploy("db", "db", 1);
+    let id = world.integrate("web", "db").expect("they fit");
+    let mut db = started(&mut world, "db/0");
+    db.enter(&mut world, id);
+    for number in 0..3 {
+        let mut agent = started(&mut world, &format!("web/{number}"));
+        agent.enter(&mut world, id);
+    }
+    let destroyed = world.run(|draft, _| force::application(draft, MODEL, app, wait(NOW)));
+    assert_eq!(destroyed.expect("it may be forced"), Destroyed::Dying);
+    sweep(&mut world, NOW + WAIT_MS);
+    sweep(&mut world, NOW + 2 * WAIT_MS);
+    sweep(&mut world, NOW + 2 * WAIT_MS);
+    assert!(world.gone(app) && world.gone(id));
+    assert_eq!((world.life(db.unit), forced(&world)), (Some(Life::Alive), 0));
+}
+
+#[test]
+fn a_unit_in_many_relations_that_all_end_with_it_leaves_them_in_bounded_bites() {
+    let mut world = World::new();
+    let web = world.deploy("web", "web", 1);
+    let mut others = Vec::new();
+    let mut agent = started(&mut world, "web/0");
+    for number in 0..12 {
+        let name = format!("db{}", ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"][number]);
+        let other = world.deploy(&name, "db", 0);
+        let id = world.integrate("web", &name).expect("they fit");
+        agent.enter(&mut world, id);
+        others.push(other);
+    }
+    for id in others.iter().copied().chain([web]) {
+        world.run(|draft, _| application::destroy(draft, MODEL, id)).expect("it may go");
+    }
+    force_unit(&mut world, agent.unit, AT_ONCE);
+    // every transaction's bounds are asserted where it is committed
+    let bites = sweep(&mut world, NOW);
+    assert!(bites > 12 / 3, "not in one: {bites}");
+    assert!(world.gone(agent.unit) && world.gone(web));
+    assert!(others.iter().all(|id| world.gone(*id)), "each went with its last relation");
+}
+
+#[test]
+fn a_principal_that_is_forced_goes_after_its_subordinates() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    world.deploy("logging", "logging", 0);
+    let id = world.integrate("web", "logging").expect("they fit");
+    let mut web = started(&mut world, "web/0");
+    web.enter(&mut world, id);
+    let mut logging = started(&mut world, "logging/0");
+    logging.enter(&mut world, id);
+    let answer = world.run(|draft, _| force::unit(draft, MODEL, logging.unit, AT_ONCE));
+    assert_eq!(refused(answer).0, Code::Forbidden, "scenario 123 holds by force too");
+    force_unit(&mut world, web.unit, wait(NOW));
+    sweep(&mut world, NOW + WAIT_MS);
+    assert_eq!((world.life(logging.unit), world.life(web.unit)), (Some(Life::Dead), Some(Life::Dying)));
+    sweep(&mut world, NOW + 2 * WAIT_MS);
+    assert!(world.gone(logging.unit));
+    sweep(&mut world, NOW + 3 * WAIT_MS);
+    assert!(world.gone(web.unit));
+    assert_eq!(forced(&world), 0);
+}
+
+#[test]
+fn a_relation_that_is_forced_is_left_on_behalf_of_its_members() {
+    let mut world = World::new();
+    let (id, web, db) = qr(&mut world);
+    world.run(|draft, _| force::relation(draft, MODEL, id, wait(NOW))).expect("it may be forced");
+    sweep(&mut world, NOW + WAIT_MS - 1);
+    assert_eq!(members(&world, id).len(), 2);
+    sweep(&mut world, NOW + WAIT_MS);
+    assert!(world.gone(id));
+    assert_eq!((world.life(web.unit), world.life(db.unit)), (Some(Life::Alive), Some(Life::Alive)));
+    assert_eq!(forced(&world), 0);
+    // its agents were there all along: what they say of it changes nothing
+    let mut web = web;
+    let number = *web.local.relations.iter().find(|(_, known)| known.uuid == id).expect("it knows it").0;
+    assert_eq!(web.broken(&mut world, number), Committed::default());
+}
+
+#[test]
+fn a_machine_that_is_forced_takes_its_units_along() {
+    let mut world = World::new();
+    let app = world.deploy("web", "web", 1);
+    let first = started(&mut world, "web/0");
+    let on = read(world.reader(), &MODEL.unit(first.unit)).expect("it is there").machine;
+    world.run(|draft, ids| unit::add(draft, MODEL, app, Some("0"), 1, ids)).expect("there is room");
+    let second = world.unit("web/1");
+    world.run(|draft, _| force::machine(draft, MODEL, on, AT_ONCE)).expect("it may be forced");
+    assert_eq!(world.life(second), Some(Life::Dying), "derived at once");
+    sweep(&mut world, NOW);
+    assert!(world.gone(first.unit) && world.gone(second));
+    sweep(&mut world, NOW);
+    assert_eq!(world.life(on), Some(Life::Dead), "its provider releases it");
+    world.run(|draft, _| machine::remove(draft, MODEL, on)).expect("it is dead");
+    sweep(&mut world, NOW);
+    assert_eq!((forced(&world), world.life(app)), (0, Some(Life::Alive)));
+}
+
+#[test]
+fn no_wait_given_later_moves_force_forward_and_force_again_never_puts_it_off() {
+    let mut world = World::new();
+    let (_, web, _) = qr(&mut world);
+    let due = |world: &World| {
+        read(world.reader(), &MODEL.forced(web.unit)).map(|doc: ForcedDoc| (doc.due_ms, doc.no_wait))
+    };
+    force_unit(&mut world, web.unit, wait(NOW));
+    assert_eq!(due(&world), Some((NOW + WAIT_MS, false)));
+    force_unit(&mut world, web.unit, wait(NOW + 30_000));
+    assert_eq!(due(&world), Some((NOW + WAIT_MS, false)));
+    force_unit(&mut world, web.unit, Force { no_wait: true, now_ms: NOW + 31_000 });
+    assert_eq!(due(&world), Some((NOW + 31_000, true)));
+    sweep(&mut world, NOW + 31_000);
+    assert!(world.gone(web.unit));
+}
+
+#[test]
+fn a_teardown_budget_forces_what_was_dying_for_so_long_and_can_be_taken_back() {
+    let mut world = World::new();
+    let (_, web, db) = qr(&mut world);
+    let set = |world: &mut World, value: &str| {
+        let set = BTreeMap::from([("teardown-budget".to_owned(), value.to_owned())]);
+        world.run(|draft, _| model::configure(draft, MODEL, &set, &[]))
+    };
+    assert_eq!(set(&mut world, "soon").expect_err("no duration").code, Code::Invalid);
+    assert_eq!(set(&mut world, "10m"), Ok(vec![]));
+    let budget = 600_000;
+    let look = |world: &mut World, now_ms| {
+        for id in [web.unit, db.unit] {
+            let look = |draft: &mut Draft| {
+                force::by_budget(draft, MODEL, id, budget, now_ms);
+                Ok(())
+            };
+            world.run(|draft, _| look(draft)).expect("no refusal");
+        }
+    };
+    look(&mut world, NOW);
+    assert_eq!(forced(&world), 0, "who is alive has no budget");
+    world.run(|draft, _| unit::destroy(draft, MODEL, web.unit)).expect("it may go");
+    look(&mut world, NOW);
+    look(&mut world, NOW + 1_000);
+    sweep(&mut world, NOW + budget - 1);
+    assert_eq!(world.life(web.unit), Some(Life::Dying));
+    // taken back: nothing is forced; given again: it counts from then
+    assert_eq!(set(&mut world, "off"), Ok(vec![]));
+    sweep(&mut world, NOW + budget);
+    assert_eq!((forced(&world), world.life(web.unit)), (0, Some(Life::Dying)));
+    set(&mut world, "10m").expect("a duration");
+    look(&mut world, NOW);
+    sweep(&mut world, NOW + budget);
+    assert_eq!(world.life(web.unit), Some(Life::Dead));
+    sweep(&mut world, NOW + budget + WAIT_MS);
+    assert!(world.gone(web.unit));
+}
+
+#[test]
+fn a_person_who_forces_what_a_budget_would_does_not_lose_it_with_the_budget() {
+    let mut world = World::new();
+    let (_, web, _) = qr(&mut world);
+    world.run(|draft, _| unit::destroy(draft, MODEL, web.unit)).expect("it may go");
+    world
+        .run(|draft, _| {
+            force::by_budget(draft, MODEL, web.unit, 10, NOW);
+            Ok(())
+        })
+        .expect("no refusal");
+    force_unit(&mut world, web.unit, wait(NOW));
+    sweep(&mut world, NOW + WAIT_MS);
+    assert_eq!(world.life(web.unit), Some(Life::Dead));
+}

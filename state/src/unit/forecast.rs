@@ -1,0 +1,52 @@
+//! What a unit's agent would do next if all went well: the agent's own decision, asked as if its hook had just ended
+//! and everybody answered at once.
+
+use super::local::Local;
+use super::operation::Operation;
+use super::record::{Outcome, Record};
+use super::resolve::{Act, Cause, Now, next};
+use super::snapshot::Snapshot;
+
+/// One step ahead.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Ahead {
+    /// It does this, and succeeds.
+    Does(Box<Record>),
+    /// It waits; what it waits for.
+    Waits(Vec<Cause>),
+    /// It is finished.
+    Ends,
+}
+
+/// The next thing of a unit with this memory and view. `local` takes what is only noted.
+pub fn ahead(local: &mut Local, view: &Snapshot) -> Ahead {
+    loop {
+        let now = Now {
+            boot: String::new(),
+            since_boot_ms: 0,
+            agent_start_ms: 0,
+            wall_ms: 0,
+            hook_lock: true,
+            // a hook that runs now ends, and its run is counted then
+            orphan_gone: true,
+            attached: true,
+            link_age_ms: Some(0),
+            leads: None,
+            claimed: true,
+            idle_ms: 0,
+        };
+        match next(local, Some(view), &now).act {
+            Act::Begin(run) => return does(local, run.operation),
+            Act::Settle(record) => return Ahead::Does(Box::new(record)),
+            Act::Note(event) => local.apply(&event),
+            Act::Adopt(run) => return does(local, run.operation),
+            Act::Wait(wait) => return Ahead::Waits(wait.causes),
+            Act::Stop => return Ahead::Ends,
+            Act::Lock | Act::Fetch(_) | Act::Reboot => return Ahead::Waits(Vec::new()),
+        }
+    }
+}
+
+fn does(local: &Local, operation: Operation) -> Ahead {
+    Ahead::Does(Box::new(local.record(operation, Outcome::Ok, 0)))
+}

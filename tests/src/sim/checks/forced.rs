@@ -1,0 +1,68 @@
+//! I27, I34 for force: once the controller acts in place of a unit's agent, no record of that agent is taken any more;
+//! it acts only for what is forced; and at rest nothing forced is left.
+
+use super::{Check, Commit, End, place};
+use state::life::Life;
+use state::model::draft::{Reader, read_all};
+use state::model::keys::{ForcedDoc, Model, SessionDoc, last_id};
+use state::names::Uuid;
+use std::collections::BTreeSet;
+
+#[derive(Default)]
+pub struct Forced {
+    /// What has a document that says so.
+    forced: BTreeSet<Uuid>,
+    /// Units for which the controller has acted.
+    acted: BTreeSet<Uuid>,
+}
+
+impl Check for Forced {
+    fn name(&self) -> &'static str {
+        "forced"
+    }
+
+    fn restored(&mut self, reader: &dyn Reader, model: Model) {
+        let forced = read_all::<ForcedDoc>(reader, &model.all("forced"));
+        self.forced = forced.iter().filter_map(|(key, _)| last_id(key)).collect();
+        let sessions = read_all::<SessionDoc>(reader, &model.all("session"));
+        let fenced = sessions.iter().filter(|(_, session)| session.nonce == Uuid(0));
+        self.acted = fenced.filter_map(|(key, _)| last_id(key)).collect();
+    }
+
+    fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
+        let of = |kind: &'static str| {
+            commit.changes.entries.iter().filter(move |change| place(&change.key).0 == kind)
+        };
+        let speaking: BTreeSet<Uuid> =
+            of("replica").filter(|change| change.value.is_some()).filter_map(|c| last_id(&c.key)).collect();
+        for unit in speaking.intersection(&self.acted) {
+            found.push(format!("{unit}: a record is taken after the controller acted in its agent's place"));
+        }
+        let left = of("scope-of").filter(|change| change.value.is_none());
+        let left = left.filter_map(|change| place(&change.key).1.split('/').next()?.parse::<Uuid>().ok());
+        self.acted.extend(left.filter(|unit| self.forced.contains(unit) && !speaking.contains(unit)));
+        for change in of("unit-life") {
+            let life: Option<Life> = change.value.as_ref().and_then(|text| text.parse().ok());
+            let Some(unit) = last_id(&change.key).filter(|unit| !speaking.contains(unit)) else { continue };
+            if life == Some(Life::Dead) {
+                self.acted.insert(unit);
+                if !self.forced.contains(&unit) {
+                    found.push(format!("{unit} is Dead, not by its agent, and is not forced"));
+                }
+            }
+        }
+        for change in of("forced") {
+            let entity = last_id(&change.key).expect("it is of an entity");
+            match change.value {
+                Some(_) => drop(self.forced.insert(entity)),
+                None => drop(self.forced.remove(&entity)),
+            }
+        }
+    }
+
+    fn settle(&mut self, end: &End<'_>, found: &mut Vec<String>) {
+        for (key, forced) in read_all::<ForcedDoc>(end.reader, &end.model.all("forced")) {
+            found.push(format!("{key} is still there: {forced:?}"));
+        }
+    }
+}
