@@ -14,11 +14,11 @@ pub struct RealClock {
 
 impl RealClock {
     /// `boot` identity: the kernel's boot id and the start time of process 1, so that a container that was
-    /// restarted counts as rebooted; what a file in the machine's folder adds to it counts until the next real boot
-    /// (juju-reboot of a local machine restarts the agents with a new one, design 16).
-    pub fn new(boot_file: &std::path::Path) -> RealClock {
-        let given = std::fs::read_to_string(boot_file).ok().map(|text| text.trim().to_owned());
-        RealClock { boot: given.filter(|boot| boot.starts_with(&kernel_boot())).unwrap_or_else(kernel_boot) }
+    /// restarted counts as rebooted; a file in the machine's folder may override it (juju-reboot of a local
+    /// machine restarts the agents with a new one, design 16).
+    pub fn new(override_file: &std::path::Path) -> RealClock {
+        let given = std::fs::read_to_string(override_file).ok();
+        RealClock { boot: given.map_or_else(kernel_boot, |text| text.trim().to_owned()) }
     }
 }
 

@@ -5,6 +5,7 @@ use crate::clock::kernel_boot;
 use crate::folder::{self, Folder, Lock};
 use crate::ports::{Charms, Ending, Outward};
 use crate::process::Process;
+use crate::reboot;
 use crate::shim;
 use crate::tool_calls::{Calls, Conversation};
 use crate::tool_socket::{Answer, Call, Gate};
@@ -154,20 +155,14 @@ impl RealCharms {
     /// Answers tools until `over` is: the process ended.
     async fn converse(
         &self,
-        (at, conversation): (&Path, &mut Conversation<'_>),
+        conversation: &mut Conversation<'_>,
         outward: &impl Outward,
         over: impl Future<Output = ()>,
     ) {
         let mut over = std::pin::pin!(over);
         let mut calls = self.calls.lock().await;
         self.gate.send_replace(Gate::Open);
-        'hook: loop {
-            if conversation.reboots_now() {
-                // what is asked for stands before the hook ends: it runs again, after the reboot
-                Charms::reboot(self);
-                end_leftovers(at).await;
-                break;
-            }
+        'hook: while !conversation.ends_boot() {
             tokio::select! {
                 biased;
                 () = &mut over => break,
@@ -311,16 +306,6 @@ impl Charms for RealCharms {
         }
     }
 
-    fn is_rebooting(&self) -> bool {
-        crate::reboot::is_asked(&self.folder.machine())
-    }
-
-    fn reboot(&self) {
-        if let Err(error) = crate::reboot::ask(&self.folder.machine()) {
-            tracing::error!("the machine cannot be asked to reboot: {error:#}");
-        }
-    }
-
     fn declared(&self) -> Option<Arc<Charm>> {
         // a charm that somebody deleted is fetched again
         self.declared.borrow().clone().filter(|_| self.folder.charm().is_dir())
@@ -382,11 +367,14 @@ impl Charms for RealCharms {
         let digest = charms::digest::sha256(context.id.as_bytes());
         let (said, leads) = (|said: &Said| outward.said(said), || outward.leads());
         let mut conversation = Conversation::new(context, digest, Calls::open(&at), &said, &leads);
-        self.converse((&at, &mut conversation), outward, async {
+        self.converse(&mut conversation, outward, async {
             // how the shim ended says nothing: its record does
             shim.wait().await.ok();
         })
         .await;
+        if conversation.ends_boot() {
+            tokio::join!(end_leftovers(&at), shim.wait()).1.ok();
+        }
         if read_outcome(&at).is_none() {
             tracing::warn!("the shim of run {} died", run.number);
             end_leftovers(&at).await;
@@ -398,6 +386,12 @@ impl Charms for RealCharms {
         let ending = self.take_over(run, outward).await;
         self.gate.send_replace(Gate::Closed);
         ending
+    }
+
+    async fn reboot(&self, boot: &str) {
+        if let Err(error) = reboot::ask(&self.folder.machine(), boot) {
+            tracing::error!("the machine cannot be told to reboot: {error}");
+        }
     }
 }
 
@@ -450,12 +444,15 @@ impl RealCharms {
             return None;
         }
         let shim = Process::read(&at.join(shim::SHIM_PID));
-        self.converse((&at, &mut conversation), outward, async {
+        self.converse(&mut conversation, outward, async {
             while read_outcome(&at).is_none() && shim.is_some_and(|shim| shim.is_alive()) {
                 tokio::time::sleep(ADOPTED_LOOK).await;
             }
         })
         .await;
+        if conversation.ends_boot() {
+            end_leftovers(&at).await;
+        }
         match read_outcome(&at) {
             Some(_) => Some(self.ending(run, conversation)),
             None => {

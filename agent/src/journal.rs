@@ -21,7 +21,7 @@ pub const JOURNAL: &str = "journal.yaml";
 /// The journal is folded into the state beyond this: replay of it costs tens of milliseconds (invariant I42).
 pub const JOURNAL_BYTES_MAX: usize = 1 << 20;
 /// Of stored files. An older program refuses a newer number without touching the files.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 /// The few operations on the unit's own folder that the memory needs. The simulator's crash disk implements them
 /// too, byte for byte.

@@ -7,11 +7,12 @@ use agent::folder::{self, EXIT_DISK, Folder, Lock};
 use agent::hook_process::{RealCharms, socket_dir};
 use agent::journal::{self, Found, Journal};
 use agent::process::Process;
+use agent::reboot;
 use agent::service::{AGENT_PID, Services, systemd};
 use agent::tool_socket::{self, Gate};
 use agent::uniter::{End, Uniter};
 use agent::view_cache::ViewCache;
-use agent::{enrolment, machiner, notices, reboot, report, retirement, shim};
+use agent::{enrolment, machiner, notices, report, retirement, shim};
 use anyhow::{Context, Result, anyhow, bail};
 use nix::sys::stat::{Mode, umask};
 use notify::Watcher;
@@ -318,26 +319,17 @@ async fn machine(dir: PathBuf, services: Services) -> Result<ExitCode> {
             systemd::prepare(&dir).await?;
         }
         deployer.sweep();
+        reboot::conclude(&dir, &deployer).await?;
+        let machiner = machiner::Machiner::new(config.client()?, deployer.clone());
         let mut asked = signal(SignalKind::terminate())?;
-        loop {
-            let machiner = machiner::Machiner::new(config.client()?, deployer.clone());
-            tokio::select! {
-                machiner::End::Dead = machiner.run() => break,
-                () = reboot::asked(&dir) => {}
-                _ = asked.recv() => {
-                    notices::tell(notices::STOPPING);
-                    return Ok(ExitCode::from(EXIT_ASKED));
-                }
-                never = notices::keep_alive() => match never {},
+        tokio::select! {
+            machiner::End::Dead = machiner.run() => {}
+            never = reboot::carry_out(&dir, &deployer, services) => match never? {},
+            _ = asked.recv() => {
+                notices::tell(notices::STOPPING);
+                return Ok(ExitCode::from(EXIT_ASKED));
             }
-            tokio::select! {
-                rebooted = reboot::perform(&dir, &deployer, services) => rebooted?,
-                _ = asked.recv() => {
-                    notices::tell(notices::STOPPING);
-                    return Ok(ExitCode::from(EXIT_ASKED));
-                }
-                never = notices::keep_alive() => match never {},
-            }
+            never = notices::keep_alive() => match never {},
         }
         retirement::note_dead(&dir)?;
     }

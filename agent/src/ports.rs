@@ -52,10 +52,6 @@ pub trait Charms {
     /// it.
     type Lock;
     fn lock(&self, parallel: bool) -> impl Future<Output = Self::Lock>;
-    /// The machine has been asked to reboot, and has not yet.
-    fn is_rebooting(&self) -> bool;
-    /// Asks the machine to reboot.
-    fn reboot(&self);
     /// What the deployed charm declares; none before the first deployment.
     fn declared(&self) -> Option<Arc<Charm>>;
     /// Makes this charm the deployed one: verified, complete, or not at all. The error is for people.
@@ -67,6 +63,8 @@ pub trait Charms {
     /// Takes over a run that an earlier agent began: waits for its process if it lives, else finds its outcome.
     /// None: neither is there (any process of it is dead by then); run it again.
     fn adopt(&self, run: &Run, outward: &impl Outward) -> impl Future<Output = Option<Ending>>;
+    /// Has the machine's agent end this boot; it does so when it can.
+    fn reboot(&self, boot: &str) -> impl Future<Output = ()>;
 }
 
 /// Time and chance.

@@ -1,63 +1,81 @@
-//! A reboot that a hook asked for (spec A.10), from a unit's agent to its machine's: the file `reboot` in the machine's
-//! folder names the boot that is to end. In another boot it means nothing: it has been done.
+//! The end of a boot that a hook asked for (`juju-reboot`, spec A.10). A unit's agent leaves the request, which names
+//! the boot that is to end, in the machine's folder; the machine's agent carries it out once no hook runs.
+//!
+//! First the request is written. The machine's hook lock is taken and kept: nothing begins any more. Then systemd
+//! reboots the machine; a local machine, which is a folder of this host, gets another boot identity, and its unit
+//! agents are ended, to be started again in the new boot. A request that names an earlier boot is done, and removed.
+//! Cut off anywhere, the machine agent's next start goes on from there.
 
 use crate::clock::{RealClock, fresh_uuid, kernel_boot};
 use crate::deployer::Deployer;
 use crate::folder::{self, Lock};
 use crate::ports::Clock;
-use crate::service::{Services, children, systemd};
-use anyhow::Result;
+use crate::service::{self, Services};
+use anyhow::{Result, bail};
+use std::convert::Infallible;
 use std::fs;
+use std::future;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
-const ASKED: &str = "reboot";
+/// The boot identity of a local machine that was rebooted.
 pub const BOOT: &str = "boot";
-/// How often the machine agent looks for the file, and tries for the hook lock.
-const LOOK: Duration = Duration::from_millis(200);
+const REQUEST: &str = "reboot";
+/// Between two looks for a request, and for the hook lock.
+const LOOK: Duration = Duration::from_millis(500);
 
-fn boot(machine: &Path) -> String {
-    RealClock::new(&machine.join(BOOT)).boot()
+/// Has this boot of the machine ended.
+pub fn ask(machine: &Path, boot: &str) -> std::io::Result<()> {
+    folder::put(&machine.join(REQUEST), boot.as_bytes())
 }
 
-/// Asks for the end of this boot.
-pub fn ask(machine: &Path) -> Result<()> {
-    Ok(folder::replace(&machine.join(ASKED), boot(machine).as_bytes())?)
-}
-
-/// This boot is to end.
-pub fn is_asked(machine: &Path) -> bool {
-    fs::read_to_string(machine.join(ASKED)).is_ok_and(|asked| asked == boot(machine))
-}
-
-/// Over when this boot is to end.
-pub async fn asked(machine: &Path) {
-    while !is_asked(machine) {
-        tokio::time::sleep(LOOK).await;
+fn asked(machine: &Path) -> Result<Option<String>> {
+    match fs::read_to_string(machine.join(REQUEST)) {
+        Ok(boot) => Ok(Some(boot)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }
 
-/// Reboots the machine, under the hook lock: no hook is cut off that is not the one that asked. A machine that is a
-/// folder of its host gets another boot identity, and its agents begin anew with it; the host is never touched.
-pub async fn perform(machine: &Path, deployer: &Deployer, services: Services) -> Result<()> {
-    let _lock = loop {
-        if let Ok(lock) = Lock::take(&machine.join("hook.lock"), "the machine reboots")? {
-            break lock;
+/// What an earlier machine agent began and did not finish: units' agents may be left from an earlier boot.
+pub async fn conclude(machine: &Path, deployer: &Deployer) -> Result<()> {
+    let Some(boot) = asked(machine)? else { return Ok(()) };
+    if boot == this_boot(machine) {
+        return Ok(());
+    }
+    for folder in deployer.deployed().values() {
+        service::children::end(folder).await;
+    }
+    Ok(fs::remove_file(machine.join(REQUEST))?)
+}
+
+/// Ends this boot when it is asked for, as often as it is asked for.
+pub async fn carry_out(machine: &Path, deployer: &Deployer, services: Services) -> Result<Infallible> {
+    loop {
+        while asked(machine)? != Some(this_boot(machine)) {
+            tokio::time::sleep(LOOK).await;
         }
-        tokio::time::sleep(LOOK).await;
-    };
-    tracing::info!("a hook asked for a reboot");
-    match services {
-        Services::Systemd => {
-            systemd::reboot().await?;
-            std::future::pending().await
-        }
-        Services::Children => {
-            for folder in deployer.deployed().values() {
-                children::end(folder).await;
+        let _kept = loop {
+            match Lock::take(&machine.join("hook.lock"), "reboot")? {
+                Ok(lock) => break lock,
+                Err(_) => tokio::time::sleep(LOOK).await,
             }
-            let next = format!("{}-{}", kernel_boot(), fresh_uuid());
-            Ok(folder::replace(&machine.join(BOOT), next.as_bytes())?)
+        };
+        tracing::info!("a hook asked for a reboot: this boot ends");
+        if services == Services::Systemd {
+            let status = tokio::process::Command::new("systemctl").arg("reboot").status().await?;
+            match status.success() {
+                true => future::pending().await,
+                false => bail!("systemctl reboot: {status}"),
+            }
         }
+        let next = format!("{}-{}", kernel_boot(), fresh_uuid());
+        folder::replace(&machine.join(BOOT), next.as_bytes())?;
+        conclude(machine, deployer).await?;
     }
+}
+
+fn this_boot(machine: &Path) -> String {
+    RealClock::new(&machine.join(BOOT)).boot()
 }

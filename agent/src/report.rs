@@ -32,7 +32,7 @@ pub async fn show(dir: &Path) -> Result<String> {
 pub async fn why(dir: &Path) -> Result<String> {
     let (folder, local) = read(dir).await?;
     let view = ViewCache::load(&folder).await;
-    let clock = crate::clock::RealClock::new(&folder.machine().join(crate::reboot::BOOT));
+    let clock = crate::clock::RealClock::new(&folder.machine().join("boot"));
     let since_boot_ms = crate::clock::since_boot_ms();
     use crate::ports::Clock;
     let now = Now {
@@ -47,7 +47,6 @@ pub async fn why(dir: &Path) -> Result<String> {
         leads: local.leader,
         claimed: true,
         idle_ms: 0,
-        rebooting: false,
     };
     let name = &local.name;
     // what was begun and whose agent lives is running: only without one it was interrupted
@@ -68,10 +67,10 @@ pub async fn why(dir: &Path) -> Result<String> {
         Act::Begin(run) => format!("{name}: next is {}: {}\n", run.operation, run.cause),
         Act::Settle(record) => format!("{name}: next is {}\n", record.operation),
         Act::Adopt(run) => format!("{name}: {} was begun by an agent that is gone\n", run.operation),
-        Act::Reboot => format!("{name}: next is to have the machine rebooted\n"),
         Act::Note(event) => format!("{name}: next is to note {event:?}\n"),
         Act::Lock => format!("{name}: next is a hook, once the machine's hook lock is free\n"),
         Act::Fetch(asked) => format!("{name}: next is a hook: {}\n", resolve::fetching(&asked).what),
+        Act::Reboot => format!("{name}: {}\n", resolve::rebooting().what),
         Act::Stop => format!("{name}: is finished\n"),
     })
 }

@@ -6,7 +6,7 @@ use commands::{Inputs, Need, Outcome, Reply};
 use hook_client::Request;
 use serde::{Deserialize, Serialize};
 use state::settings::Bag;
-use state::unit::hook::{HookContext, Immediate, Level, Writes};
+use state::unit::hook::{HookContext, Immediate, Level, Reboot, Writes};
 use state::unit::record::Said;
 use state::unit::snapshot::BagAsked;
 use std::collections::BTreeMap;
@@ -171,9 +171,9 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// The hook is to be ended for a reboot.
-    pub fn reboots_now(&self) -> bool {
-        self.context.writes.reboot.as_ref().is_some_and(|reboot| reboot.now)
+    /// The hook asked for a reboot at once: it is ended, wherever it is.
+    pub fn ends_boot(&self) -> bool {
+        self.context.writes.reboot == Some(Reboot::Now)
     }
 
     /// Everything the hook wrote and said. Nothing can be added any more (invariant I33).

@@ -30,6 +30,9 @@ use tokio::sync::{Mutex, Notify};
 const LINK_RETRY_FIRST_MS: u64 = 200;
 const LINK_RETRY_MAX_MS: u64 = 5_000;
 
+/// A machine that was told to reboot and has not is told again.
+const REBOOT_ASKED_EVERY_MS: u64 = 30_000;
+
 /// Why the agent ends.
 #[derive(Debug)]
 pub enum End {
@@ -166,7 +169,6 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
             leads: facts.leads(self.moment()),
             claimed: facts.claimed,
             idle_ms: since_boot_ms.saturating_sub(facts.last_end_ms),
-            rebooting: self.charms.is_rebooting(),
         }
     }
 
@@ -229,15 +231,14 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
                     self.save(vec![Event::Finished(record)]).await?;
                     self.ended();
                 }
+                Act::Note(event) => self.save(vec![event]).await?,
                 Act::Reboot => {
                     self.release(&mut lock);
-                    self.charms.reboot();
-                    if !self.charms.is_rebooting() {
-                        self.pause(&mut delay).await;
-                    }
+                    self.charms.reboot(&now.boot).await;
+                    *self.explained.borrow_mut() = vec![resolve::rebooting()];
+                    self.until_changed(Some(now.since_boot_ms + REBOOT_ASKED_EVERY_MS)).await;
                     continue;
                 }
-                Act::Note(event) => self.save(vec![event]).await?,
                 Act::Wait(wait) => {
                     self.release(&mut lock);
                     *self.explained.borrow_mut() = wait.causes;
@@ -342,8 +343,7 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
             }
             let (facts, writes) = (self.facts.borrow(), &ending.writes);
             let ended = Ended { run, exit: ending.exit, writes, said: ending.said, unsaid: &facts.unsaid };
-            let record = outcome::record(local, facts.view.as_deref(), &now, ended);
-            record.map(Event::Finished).into_iter().collect()
+            outcome::events(local, facts.view.as_deref(), &now, ended)
         })
         .await?;
         // a run without an outcome was interrupted: `next` sees it begun and gone, and begins it again

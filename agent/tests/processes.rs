@@ -52,6 +52,7 @@ fn context() -> HookContext {
         networks: Default::default(),
         private_address: None,
         public_address: None,
+        principal: None,
         goal_state: Default::default(),
         writes: Default::default(),
     }
@@ -117,7 +118,6 @@ fn adopter(unit: &Path) -> RealCharms {
         tools_dir: String::new(),
         socket: String::new(),
         machine: "0".into(),
-        principal: String::new(),
         api_addresses: Vec::new(),
         availability_zone: String::new(),
         version: String::new(),

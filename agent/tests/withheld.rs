@@ -55,6 +55,7 @@ fn context() -> HookContext {
         networks: Default::default(),
         private_address: None,
         public_address: None,
+        principal: None,
         goal_state: Default::default(),
         writes: Default::default(),
     }

@@ -10,7 +10,7 @@ use crate::unit::{Attach, Attached, Claim, Claimed, Commit, Committed, Report, S
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use state::model::{action, along, draft};
-use state::names::Uuid;
+use state::names::{RelationNumber, Uuid};
 use state::unit::snapshot::{BagAsked, BagView, Position};
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -437,6 +437,18 @@ impl OperatorApi for Client {
         force: bool,
     ) -> Result<Changed, ApiError> {
         self.call(Route::RemoveRelation, model, &routes::RemoveRelation { relation, force }).await
+    }
+    async fn suspend_relation(
+        &self,
+        model: &str,
+        relation: RelationNumber,
+        message: &str,
+    ) -> Result<Changed, ApiError> {
+        let suspend = routes::Suspend { relation, message: message.to_owned() };
+        self.call(Route::SuspendRelation, model, &suspend).await
+    }
+    async fn resume_relation(&self, model: &str, relation: RelationNumber) -> Result<Changed, ApiError> {
+        self.call(Route::ResumeRelation, model, &routes::Resume { relation }).await
     }
     async fn machines(&self, model: &str) -> Result<Vec<MachineInfo>, ApiError> {
         self.get(Route::Machines, model).await

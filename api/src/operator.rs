@@ -299,7 +299,7 @@ pub struct RelationStatus {
     pub scope: Scope,
     /// One end for a peer relation; else the provider first.
     pub ends: Vec<RelationEnd>,
-    /// joining, joined, broken, error.
+    /// joining, joined, suspending, suspended, broken, error.
     pub status: StatusInfo,
 }
 
@@ -628,6 +628,18 @@ pub trait OperatorApi {
         model: &str,
         relation: RelationChoice,
         force: bool,
+    ) -> impl Future<Output = Result<Changed, ApiError>> + Send;
+    /// The units of both sides leave, and nobody enters until it is resumed.
+    fn suspend_relation(
+        &self,
+        model: &str,
+        relation: RelationNumber,
+        message: &str,
+    ) -> impl Future<Output = Result<Changed, ApiError>> + Send;
+    fn resume_relation(
+        &self,
+        model: &str,
+        relation: RelationNumber,
     ) -> impl Future<Output = Result<Changed, ApiError>> + Send;
 
     fn machines(&self, model: &str) -> impl Future<Output = Result<Vec<MachineInfo>, ApiError>> + Send;

@@ -11,7 +11,7 @@ use crate::unit::*;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use state::names::Uuid;
+use state::names::{RelationNumber, Uuid};
 use state::unit::snapshot::{BagAsked, BagView, Position};
 use std::collections::BTreeMap;
 
@@ -58,6 +58,8 @@ pub enum Route {
     RemoveUnit,
     RemoveApplication,
     RemoveRelation,
+    SuspendRelation,
+    ResumeRelation,
     Machines,
     AddMachines,
     RemoveMachine,
@@ -162,6 +164,8 @@ pub const ROUTES: &[Row] = &[
     row(Route::RemoveUnit, "/v1/models/{model}/remove-unit", takes::<Remove>(), gives::<Changed>(), "Destroy a unit"),
     row(Route::RemoveApplication, "/v1/models/{model}/remove-application", takes::<Remove>(), gives::<Changed>(), "Destroy an application"),
     row(Route::RemoveRelation, "/v1/models/{model}/remove-relation", takes::<RemoveRelation>(), gives::<Changed>(), "Destroy a relation"),
+    row(Route::SuspendRelation, "/v1/models/{model}/suspend-relation", takes::<Suspend>(), gives::<Changed>(), "Suspend a relation: its units leave it"),
+    row(Route::ResumeRelation, "/v1/models/{model}/resume-relation", takes::<Resume>(), gives::<Changed>(), "Let the units of a suspended relation enter it again"),
     row(Route::Machines, "/v1/models/{model}/machines", Nothing, gives::<Vec<MachineInfo>>(), "All machines, for their provider"),
     row(Route::AddMachines, "/v1/models/{model}/add-machines", takes::<AddMachines>(), gives::<AddedMachines>(), "Add machines"),
     row(Route::RemoveMachine, "/v1/models/{model}/remove-machine", takes::<Remove>(), gives::<Changed>(), "Destroy a machine"),
@@ -247,6 +251,19 @@ pub struct RemoveRelation {
     pub relation: RelationChoice,
     #[serde(default)]
     pub force: bool,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Suspend {
+    pub relation: RelationNumber,
+    /// Why, for people.
+    #[serde(default)]
+    pub message: String,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Resume {
+    pub relation: RelationNumber,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -14,7 +14,7 @@ fn sample(name: &str) -> charms::Source {
     read(&path, &options).unwrap_or_else(|problems| panic!("{name}: {problems:#?}"))
 }
 
-const SHELL: [&str; 6] = ["hello", "pair-db", "pair-web", "peer", "broken", "any"];
+const SHELL: [&str; 7] = ["hello", "pair-db", "pair-web", "peer", "broken", "any", "subordinate"];
 
 #[test]
 fn every_shell_sample_can_be_installed_and_its_programs_parse() {

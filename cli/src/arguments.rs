@@ -70,6 +70,10 @@ pub enum Verb {
     RemoveUnit(remove_unit::RemoveUnit),
     /// Remove a relation
     RemoveRelation(remove_relation::RemoveRelation),
+    /// Suspend relations: their units leave them until they are resumed
+    SuspendRelation(suspend_relation::SuspendRelation),
+    /// Resume relations that were suspended
+    ResumeRelation(suspend_relation::ResumeRelation),
     /// Remove applications with all their units
     RemoveApplication(remove_application::RemoveApplication),
     /// Add machines, or let one of your own in
@@ -116,7 +120,7 @@ pub enum Verb {
 }
 
 /// Verbs of Juju that are not offered: answered with one plain sentence (spec/clients.md 3.2).
-pub const NOT_OFFERED: [&str; 73] = [
+pub const NOT_OFFERED: [&str; 72] = [
     "actions",
     "add-cloud",
     "add-credential",
@@ -172,7 +176,6 @@ pub const NOT_OFFERED: [&str; 73] = [
     "remove-ssh-key",
     "remove-storage",
     "resources",
-    "resume-relation",
     "revoke",
     "revoke-secret",
     "scp",

@@ -36,6 +36,9 @@ fn every_line_of_the_clients_is_understood() {
         // P1 of what is offered.
         "add-unit --model m app --attach-storage s --num-units 2 --to 3",
         "remove-relation --model m a:e b --force",
+        "suspend-relation --model m 3 4 --message why",
+        "suspend-relation 3,4",
+        "resume-relation --model m 3 4",
         "refresh --model m app --path f --base b --channel c --config k=v --force --force-base --force-units --resource \
          r=f --revision 2 --storage d=x --trust",
         "model-config --model m --format json",

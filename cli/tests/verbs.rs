@@ -6,7 +6,9 @@ mod common;
 use api::operator::{LogLine, LogPage};
 use clap::Parser;
 use cli::arguments::{Arguments, Verb};
-use cli::commands::{add_unit, config, debug_log, deploy, model_config, remove_unit, run, why};
+use cli::commands::{
+    add_unit, config, debug_log, deploy, model_config, remove_unit, run, suspend_relation, why,
+};
 use cli::failure::Failure;
 use cli::last_write::LastWrites;
 use cli::output::Output;
@@ -33,6 +35,8 @@ async fn does(words: &[&str], at: &Session<Fake>) -> Result<(), Failure> {
         Verb::ModelConfig(args) => model_config::run(&args, at).await,
         Verb::DebugLog(args) => debug_log::run(&args, at).await,
         Verb::Why(args) => why::run(&args, at).await,
+        Verb::SuspendRelation(args) => suspend_relation::suspend(&args, at).await,
+        Verb::ResumeRelation(args) => suspend_relation::resume(&args, at).await,
         Verb::RemoveUnit(args) => remove_unit::run(&args, at).await,
         verb => panic!("{verb:?} is not tried here"),
     }
@@ -302,4 +306,13 @@ async fn a_dry_run_removes_nothing() {
     does(&["remove-unit", "--dry-run", "web/8"], &at).await.expect("said");
     assert_eq!(at.output.said().1, "would remove unit web/8\n");
     assert!(at.api.asked().is_empty());
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn relations_are_suspended_and_resumed_by_number() {
+    let at = session(Fake::default());
+    assert_eq!(does(&["suspend-relation", "3,4", "--message", "db moves"], &at).await, Ok(()));
+    assert_eq!(does(&["resume-relation", "4", "3"], &at).await, Ok(()));
+    let asked = at.api.asked();
+    assert_eq!(asked, ["suspend 3 \"db moves\"", "suspend 4 \"db moves\"", "resume 4", "resume 3"]);
 }

@@ -67,7 +67,9 @@ pub fn callers(route: Route) -> Callers {
         | Route::RetryProvisioning
         | Route::RemoveUnit
         | Route::RemoveApplication
-        | Route::RemoveRelation => Callers::Users(UserRole::Write),
+        | Route::RemoveRelation
+        | Route::SuspendRelation
+        | Route::ResumeRelation => Callers::Users(UserRole::Write),
         Route::CreateModel
         | Route::DestroyModel
         | Route::Invite

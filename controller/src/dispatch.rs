@@ -111,6 +111,13 @@ pub async fn answer<S: Store, O: Outside>(
             let wish: routes::RemoveRelation = parsed(&body)?;
             json(&s.remove_relation(model, wish.relation, wish.force).await?)
         }
+        Route::SuspendRelation => {
+            let wish: routes::Suspend = parsed(&body)?;
+            json(&s.suspend_relation(model, wish.relation, &wish.message).await?)
+        }
+        Route::ResumeRelation => {
+            json(&s.resume_relation(model, parsed::<routes::Resume>(&body)?.relation).await?)
+        }
         Route::Machines => json(&s.machines(model).await?),
         Route::AddMachines => json(&s.add_machines(model, parsed(&body)?).await?),
         Route::RemoveMachine => {

@@ -19,7 +19,7 @@ use state::model::draft::{Draft, Reader, read, read_all};
 use state::model::keys::{ActionDoc, GLOBAL, Model, Principal};
 use state::model::refusal::{Code, Refusal};
 use state::model::{action, application, instance, machine, model, relation, unit};
-use state::names::{UnitName, Uuid};
+use state::names::{RelationNumber, UnitName, Uuid};
 use state::unit::snapshot::Position;
 use std::collections::BTreeMap;
 
@@ -97,6 +97,12 @@ impl<S: Store, O: Outside> Session<S, O> {
     /// The model a user names in a call of this route.
     async fn model(&self, route: Route, model: &str) -> Result<Model, ApiError> {
         self.view(route, model, |_, model| Ok(model)).await
+    }
+
+    /// The relation of this number.
+    async fn relation(&self, model: Model, number: RelationNumber) -> Result<Uuid, ApiError> {
+        let found = self.controller.read(move |reader| status::relation_of_number(reader, model, number));
+        found.await.ok_or_else(|| refused(Refusal::not_found("relation", number)))
     }
 
     /// Units one after the other, each in its own transaction; the first on machine `to`.
@@ -456,12 +462,7 @@ impl<S: Store, O: Outside> OperatorApi for Session<S, O> {
         let model = self.model(Route::RemoveRelation, model).await?;
         let numbered = match &relation {
             RelationChoice::Ends(_) => None,
-            RelationChoice::Number(number) => {
-                let number = *number;
-                let found =
-                    self.controller.read(move |reader| status::relation_of_number(reader, model, number));
-                Some(found.await.ok_or_else(|| refused(Refusal::not_found("relation", number)))?)
-            }
+            RelationChoice::Number(number) => Some(self.relation(model, *number).await?),
         };
         let transition = move |draft: &mut Draft<'_>| {
             let id = match (&relation, numbered) {
@@ -471,6 +472,26 @@ impl<S: Store, O: Outside> OperatorApi for Session<S, O> {
             relation::destroy(draft, model, id)
         };
         Ok(changed(self.controller.run(transition).await?.revision, force))
+    }
+
+    async fn suspend_relation(
+        &self,
+        model: &str,
+        relation: RelationNumber,
+        message: &str,
+    ) -> Result<Changed, ApiError> {
+        let model = self.model(Route::SuspendRelation, model).await?;
+        let (id, message) = (self.relation(model, relation).await?, message.to_owned());
+        let now_ms = self.controller.outside.wall_ms();
+        let transition = move |draft: &mut Draft<'_>| relation::suspend(draft, model, id, &message, now_ms);
+        Ok(changed(self.controller.run(transition).await?.revision, false))
+    }
+
+    async fn resume_relation(&self, model: &str, relation: RelationNumber) -> Result<Changed, ApiError> {
+        let model = self.model(Route::ResumeRelation, model).await?;
+        let id = self.relation(model, relation).await?;
+        let transition = move |draft: &mut Draft<'_>| relation::resume(draft, model, id);
+        Ok(changed(self.controller.run(transition).await?.revision, false))
     }
 
     async fn machines(&self, model: &str) -> Result<Vec<MachineInfo>, ApiError> {

@@ -14,7 +14,7 @@ use state::names::{RelationNumber, UnitName, Uuid};
 use state::unit::outcome::executing;
 use state::unit::resolve::{Act, Now, next};
 use state::unit::snapshot::{Position, Snapshot};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Workload statuses, worst first (spec/clients.md 3.4).
 const WORST_FIRST: [&str; 7] =
@@ -157,7 +157,7 @@ fn of_application(
         units.insert(doc.name.clone(), of_member(reader, model, roll, unit, &doc));
     }
     let mut relations = BTreeMap::<String, Vec<Related>>::new();
-    let mut subordinate_to = Vec::new();
+    let mut subordinate_to = BTreeSet::new();
     for (_, relation) in all {
         let Some(own) = relation.side_of(id) else { continue };
         let other = relation.other_side(id);
@@ -166,8 +166,8 @@ fn of_application(
             interface: own.interface.clone(),
             scope: relation.scope,
         });
-        if doc.subordinate && relation.scope == state::charm::Scope::Container {
-            subordinate_to.push(other.application_name.clone());
+        if relation.bond.is_some_and(|bond| bond.subordinate == id) {
+            subordinate_to.insert(other.application_name.clone());
         }
     }
     let set = read(reader, &model.application_status(id)).filter(|set| set.status != "unset");
@@ -181,7 +181,7 @@ fn of_application(
         base: declared.base().cloned().unwrap_or_else(base),
         exposed: false,
         subordinate: doc.subordinate,
-        subordinate_to,
+        subordinate_to: subordinate_to.into_iter().collect(),
         workload_version: version.1,
         status: set.map_or_else(|| worst(units.values(), doc.created_ms), told),
         relations,
@@ -267,8 +267,9 @@ pub fn statuses(
         Some(Act::Begin(run)) => (workload, info("executing", &executing(&run.operation), agent.since_ms)),
         // attached, and nothing finished yet: its charm is on the way
         None => (workload, info("allocating", "", agent.since_ms)),
+        Some(Act::Reboot) => (workload, info("rebooting", "", agent.since_ms)),
         Some(Act::Wait(_) | Act::Stop) => (workload, info("idle", "", agent.since_ms)),
-        Some(Act::Adopt(_) | Act::Lock | Act::Fetch(_) | Act::Settle(_) | Act::Note(_) | Act::Reboot) => {
+        Some(Act::Adopt(_) | Act::Lock | Act::Fetch(_) | Act::Settle(_) | Act::Note(_)) => {
             (workload, info("executing", "", agent.since_ms))
         }
     }
@@ -296,7 +297,6 @@ pub fn undone(reader: &dyn Reader, model: Model, id: Uuid) -> Option<Act> {
         leads: leader.map(|grant| grant.generation),
         claimed: true,
         idle_ms: 0,
-        rebooting: false,
     };
     Some(next(&local, Some(&snapshot), &now).act)
 }
@@ -316,10 +316,14 @@ fn of_relation(reader: &dyn Reader, model: Model, id: Uuid, doc: &RelationDoc) -
     let present = read_all::<ScopeDoc>(reader, &model.scopes(id));
     let joined =
         doc.sides.iter().all(|side| present.iter().any(|(_, entry)| entry.application == side.application));
-    let status = match (life, joined) {
-        (Life::Alive, true) => "joined",
-        (Life::Alive, false) => "joining",
-        (Life::Dying | Life::Dead, _) => "broken",
+    let created = |status: &str| info(status, "", Some(doc.created_ms));
+    let status = match (life, read(reader, &model.relation_suspended(id))) {
+        (Life::Dying | Life::Dead, _) => created("broken"),
+        (Life::Alive, Some(suspended)) => {
+            let status = if present.is_empty() { "suspended" } else { "suspending" };
+            info(status, &suspended.message, Some(suspended.since_ms))
+        }
+        (Life::Alive, None) => created(if joined { "joined" } else { "joining" }),
     };
     RelationStatus {
         uuid: id,
@@ -328,7 +332,7 @@ fn of_relation(reader: &dyn Reader, model: Model, id: Uuid, doc: &RelationDoc) -
         interface: doc.sides[0].interface.clone(),
         scope: doc.scope,
         ends,
-        status: info(status, "", Some(doc.created_ms)),
+        status,
     }
 }
 
@@ -340,7 +344,9 @@ pub fn of_unit(reader: &dyn Reader, model: Model, id: Uuid) -> UnitInfo {
         .into_iter()
         .filter_map(|(key, ())| {
             let relation = last_id(&key)?;
-            Some(of_unit_in(reader, model, (id, &doc), relation, &read(reader, &model.relation(relation))?))
+            let held = read(reader, &model.relation(relation))?;
+            let own = state::model::relation::concerns(&held, &doc);
+            own.then(|| of_unit_in(reader, model, (id, &doc), relation, &held))
         })
         .collect();
     relations.sort_by_key(|relation| relation.number);
@@ -375,7 +381,8 @@ fn of_unit_in(
         .map(|(_, bag)| (bag.owner.clone(), bag))
         .collect();
     let data = |owner: &str| bags.get(owner).map(|bag| bag.values.clone()).unwrap_or_default();
-    let present = read_all::<ScopeDoc>(reader, &model.scopes(id));
+    let container = state::model::relation::container(relation.scope, unit, doc);
+    let present = read_all::<ScopeDoc>(reader, &model.scopes_in(id, container));
     let related: BTreeMap<UnitName, MemberInfo> = present
         .iter()
         .filter(|(_, entry)| entry.application == other.application && entry.unit != doc.name)

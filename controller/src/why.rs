@@ -11,12 +11,12 @@ use api::operator::{Cause, Why};
 use state::life::Life;
 use state::model::blockers::{Entity, blockers};
 use state::model::draft::{Draft, Reader, read, read_all};
-use state::model::keys::{Model, ScopeDoc, last_id};
+use state::model::keys::{Model, RelationDoc, ScopeDoc, SuspendedDoc, last_id};
 use state::model::refusal::{Blocker, Code, Refusal};
 use state::model::{application, effective, machine, relation};
 use state::names::Uuid;
 use state::unit::outcome;
-use state::unit::resolve::{Act, fetching};
+use state::unit::resolve::{Act, fetching, rebooting};
 use std::collections::BTreeSet;
 
 /// Causes of one answer; of more, people need only know the first.
@@ -180,8 +180,11 @@ impl Asked<'_> {
                 let waits = fetching(&asked);
                 add(&waits.what, &owner, agent.since_ms, waits.help);
             }
-            Some(Act::Stop | Act::Adopt(_) | Act::Lock | Act::Settle(_) | Act::Note(_) | Act::Reboot)
-            | None => {}
+            Some(Act::Reboot) => {
+                let waits = rebooting();
+                add(&waits.what, &of_machine, agent.since_ms, waits.help);
+            }
+            Some(Act::Stop | Act::Adopt(_) | Act::Lock | Act::Settle(_) | Act::Note(_)) | None => {}
         }
         let now = [agent.current, agent.message].into_iter().filter(|text| !text.is_empty());
         let mut now = now.collect::<Vec<_>>().join(": ");
@@ -262,13 +265,18 @@ impl Asked<'_> {
         let life = effective::life_between(&mut { self.reader }, self.model, id, &doc);
         let mut causes = self.blockers(Entity::Relation(id));
         let present = read_all::<ScopeDoc>(self.reader, &self.model.scopes(id));
-        if life == Life::Alive {
+        let suspended = read(self.reader, &self.model.relation_suspended(id));
+        if let Some(suspended) = suspended.as_ref().filter(|_| life == Life::Alive) {
+            causes.push(suspension(&doc, suspended, present.len()));
+        } else if life == Life::Alive {
             let applications = doc.sides.iter().map(|side| side.application);
             for (key, ()) in
                 applications.flat_map(|app| read_all::<()>(self.reader, &self.model.units_of(app)))
             {
                 let unit = last_id(&key).expect("an index ends with an id");
-                if present.iter().any(|(key, _)| last_id(key) == Some(unit)) {
+                let held = read(self.reader, &self.model.unit(unit));
+                let concerned = held.is_some_and(|unit| relation::concerns(&doc, &unit));
+                if !concerned || present.iter().any(|(key, _)| last_id(key) == Some(unit)) {
                     continue;
                 }
                 let why = self.unit(unit)?;
@@ -307,5 +315,21 @@ impl Asked<'_> {
             }
         }
         Ok(Why { entity: format!("machine {name}"), life, now, causes })
+    }
+}
+
+/// A suspended relation waits for whoever is still in it to leave, then for a person.
+fn suspension(doc: &RelationDoc, suspended: &SuspendedDoc, present: usize) -> Cause {
+    let what = match present {
+        0 => "be resumed".to_owned(),
+        count => format!("be left by {count} units: it is being suspended"),
+    };
+    Cause {
+        entity: format!("relation {}", doc.key_text()),
+        duty: what,
+        owner: if present == 0 { "operator".to_owned() } else { "the agents of its units".to_owned() },
+        since_ms: Some(suspended.since_ms),
+        last_error: Some(suspended.message.clone()).filter(|message| !message.is_empty()),
+        help: format!("pintle resume-relation {}", doc.number),
     }
 }

@@ -219,6 +219,8 @@ async fn every_route_answers_exactly_the_principals_its_row_names() {
         "RemoveUnit",
         "RemoveApplication",
         "RemoveRelation",
+        "SuspendRelation",
+        "ResumeRelation",
     ];
     let admins = [
         "CreateModel",

@@ -267,6 +267,8 @@ async fn real_replies_are_what_the_document_says() {
         (Route::DebugLog, body(LogQuery::default())),
         (Route::Machines, Value::Null),
         (Route::Changes, body(routes::ChangesAfter { after: None })),
+        (Route::SuspendRelation, body(routes::Suspend { relation: 0, message: "later".to_owned() })),
+        (Route::ResumeRelation, body(routes::Resume { relation: 0 })),
         (Route::RemoveApplication, body(routes::Remove { name: "db".to_owned(), force: true })),
     ];
     let document = openapi::document();
@@ -279,7 +281,7 @@ async fn real_replies_are_what_the_document_says() {
         }
         tried.insert(route);
     }
-    assert_eq!(tried.len(), 22);
+    assert_eq!(tried.len(), 24);
 }
 
 #[test]

@@ -4,14 +4,16 @@ mod support;
 
 use api::error::ErrorCode;
 use api::machine::{Fate, MachineApi, MachineShown, MachineWatch};
-use api::operator::{LogQuery, OperatorApi, Run};
+use api::operator::{Ends, LogQuery, OperatorApi, RelationChoice, Run};
 use api::unit::{Attach, Claim, Commit, Report, Shown, UnitApi, Watch};
 use controller::janitor::{Janitor, LOG_LINES_MAX};
 use controller::leases::TERM_MS;
 use controller::presence::LOST_AFTER_MS;
 use controller::store::Store;
 use controller::{Outside, authority};
+use state::charm::{Charm, Endpoint, Role, Scope};
 use state::life::Life;
+use state::model::application::register_archive;
 use state::model::draft::{Draft, Reader, read};
 use state::model::keys::{BagDoc, GLOBAL, LogDoc, Principal};
 use state::names::Uuid;
@@ -222,6 +224,54 @@ async fn a_machine_sees_its_units_only_and_asks_about_no_others() {
     assert_eq!(shown.units.len(), 0);
     assert_eq!(session.fate(own).await, Ok(Fate::Tombstone));
     MachineApi::remove_unit(&session, own).await.expect("twice is once");
+}
+
+#[tokio::test]
+async fn a_machine_is_told_of_a_subordinate_and_of_the_end_of_its_relation() {
+    let story = Story::in_memory().await;
+    let end = Endpoint {
+        name: "beside".to_owned(),
+        role: Role::Requirer,
+        interface: "sql".to_owned(),
+        scope: Scope::Container,
+        limit: None,
+        optional: false,
+    };
+    let endpoints = [(end.name.clone(), end)].into();
+    let charm = Charm { name: "sub".to_owned(), subordinate: true, endpoints, ..Charm::default() };
+    let registered = story.controller.run(move |draft| {
+        register_archive(draft, "sub", charm.clone(), 10);
+        Ok(())
+    });
+    registered.await.expect("taken");
+    story.deploy("db", 1).await;
+    story.deploy("sub", 1).await;
+    let ends = Ends { a: "db".to_owned(), b: "sub".to_owned() };
+    let related = story.admin.integrate("dev", ends).await.expect("they fit");
+    let (model, key) = (story.model, related.key);
+    let id = story.controller.read(move |reader| read(reader, &model.relation_key(&key))).await;
+    let mut db = story.agent_of("db/0").await;
+    db.enter((related.relation, id.expect("it was just made")), "server", "sub").await;
+
+    let sub = story.unit("sub/0").await;
+    let machine = story.machine_of(story.unit("db/0").await).await;
+    let session = story.controller.session_of(Principal::Machine { model, machine });
+    let mut watch = session.watch_machine().await.expect("it may watch");
+    let Ok(MachineShown::View(view)) = watch.next().await else { panic!("the view comes first") };
+    assert_eq!(view.units[&sub].life, Life::Alive);
+    let status = story.admin.status("dev").await.expect("it is there");
+    let shown = &status.applications["sub"];
+    assert_eq!(shown.subordinate_to, ["db"]);
+    assert_eq!(shown.units.values().next().and_then(|unit| unit.principal.clone()), "db/0".parse().ok());
+
+    let choice = RelationChoice::Number(related.relation);
+    story.admin.remove_relation("dev", choice, false).await.expect("taken");
+    // one that is not told hears a heartbeat instead
+    story.pass(api::HEARTBEAT_MS);
+    let MachineShown::View(view) = watch.next().await.expect("the watch goes on") else {
+        panic!("the machine is not told")
+    };
+    assert_eq!(view.units[&sub].life, Life::Dying);
 }
 
 #[tokio::test]

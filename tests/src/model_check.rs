@@ -173,7 +173,6 @@ fn now(leads: Option<u64>) -> Now {
         leads,
         claimed: true,
         idle_ms: 0,
-        rebooting: false,
     }
 }
 

@@ -167,14 +167,6 @@ impl Charms for Disk {
     async fn lock(&self, _: bool) {
         yield_now().await;
     }
-    fn is_rebooting(&self) -> bool {
-        false
-    }
-
-    fn reboot(&self) {
-        unreachable!("no hook here asks for one")
-    }
-
     fn declared(&self) -> Option<Arc<Charm>> {
         self.charm.borrow().clone()
     }
@@ -204,6 +196,9 @@ impl Charms for Disk {
     async fn adopt(&self, _: &Run, _: &impl Outward) -> Option<Ending> {
         yield_now().await;
         None
+    }
+    async fn reboot(&self, _: &str) {
+        unreachable!("no hook here asks for it");
     }
 }
 

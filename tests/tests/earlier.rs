@@ -96,7 +96,7 @@ fn an_agent_refuses_a_folder_that_a_newer_one_has_written_and_touches_nothing() 
     let folder = host.unit_folder("db/0").expect("the sample has it");
     let state = fs::read_to_string(folder.join("state.yaml")).expect("it is there");
     let (_, body) = state.split_once('\n').expect("a checksum comes first");
-    let body = body.replace("format: 1\n", "format: 2\nunheard-of: yes\n");
+    let body = body.replace("format: 1\n", "format: 99\nunheard-of: yes\n");
     let sum: String = Sha256::digest(&body)[..8].iter().map(|byte| format!("{byte:02x}")).collect();
     fs::write(folder.join("state.yaml"), format!("# checksum {sum}\n{body}")).expect("it is the test's");
     let before = contents(&folder);
@@ -106,7 +106,7 @@ fn an_agent_refuses_a_folder_that_a_newer_one_has_written_and_touches_nothing() 
     let said =
         format!("{}{}", String::from_utf8_lossy(&agent.stderr), String::from_utf8_lossy(&agent.stdout));
     assert!(
-        !agent.status.success() && said.contains("was written by a newer pintle-agent (format 2"),
+        !agent.status.success() && said.contains("was written by a newer pintle-agent (format 99"),
         "{said}"
     );
     let mut after = contents(&folder);

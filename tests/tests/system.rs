@@ -437,30 +437,3 @@ fn tokens_are_for_their_user_only() {
     let tight = Command::new("chmod").arg("600").arg(host.dir.join("client.yaml")).status();
     assert!(tight.is_ok_and(|status| status.success()));
 }
-
-/// Scenarios 60 and 62, and juju-reboot on a machine that is a folder of its host.
-#[test]
-fn a_hook_that_asks_for_a_reboot_has_its_machines_agents_begin_a_new_boot_and_one_that_fails_has_not() {
-    let host = scene();
-    let charm = host.copy_of(&sample("hello"), "reboots");
-    let script = "#!/bin/sh\ncase \"$(config-get greeting)\" in\nreboot) juju-reboot ;;\nfail) juju-reboot; exit 1 ;;\nesac\n";
-    fs::write(charm.join("hooks/config-changed"), script).expect("the copy is ours");
-    host.ok(&["deploy", text(&charm)]);
-    host.until("it has started", |host| hooks(host, "hello/0").contains(&"start".to_owned()).then_some(()));
-    let before = hooks(&host, "hello/0").len();
-    host.ok(&["config", "hello", "greeting=reboot"]);
-    host.until("start runs in the new boot", |host| {
-        (hooks(host, "hello/0").get(before..)? == ["config-changed", "start"]).then_some(())
-    });
-    host.ok(&["model-config", "automatically-retry-hooks=false"]);
-    host.ok(&["config", "hello", "greeting=fail"]);
-    host.until("the hook is in error", |host| {
-        (host.unit("hello/0")?["workload-status"]["current"] == "error").then_some(())
-    });
-    host.ok(&["config", "hello", "greeting=calm"]);
-    host.ok(&["resolved", "hello/0"]);
-    host.until("it is idle", |host| {
-        (host.unit("hello/0")?["juju-status"]["current"] == "idle").then_some(())
-    });
-    assert_eq!(hooks(&host, "hello/0")[before + 2..], ["config-changed", "config-changed"], "no reboot");
-}

@@ -132,11 +132,6 @@ pub async fn prepare(data: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Reboots the system; it does not wait for that.
-pub async fn reboot() -> Result<()> {
-    systemctl(&["reboot", "--no-block"]).await
-}
-
 /// Takes our unit files away; the service that asks runs on until it ends by itself.
 pub async fn uninstall() -> Result<()> {
     let installed = Path::new("/").join(INSTALLED);

@@ -31,11 +31,6 @@ pub fn load<A>(path: &str, force: bool, at: &Session<A>) -> Result<Source, Failu
     for (what, _) in declares.iter().filter(|(_, declared)| *declared) {
         at.output.warn(&[format!("{what} are not supported yet: the charm's hooks run without")]);
     }
-    if source.charm.subordinate {
-        let text =
-            "subordinates are not supported yet: the application gets no units, and cannot be integrated";
-        at.output.warn(&[text.to_owned()]);
-    }
     Ok(source)
 }
 

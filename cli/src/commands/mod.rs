@@ -31,6 +31,7 @@ pub mod show_task;
 pub mod show_unit;
 pub mod status;
 pub mod supervise;
+pub mod suspend_relation;
 pub mod switch;
 pub mod up;
 pub mod version;
@@ -85,6 +86,8 @@ async fn with_controller(
         Verb::Run(args) => run::run(&args, session).await,
         Verb::RemoveUnit(args) => remove_unit::run(&args, session).await,
         Verb::RemoveRelation(args) => remove_relation::run(&args, session).await,
+        Verb::SuspendRelation(args) => suspend_relation::suspend(&args, session).await,
+        Verb::ResumeRelation(args) => suspend_relation::resume(&args, session).await,
         Verb::RemoveApplication(args) => remove_application::run(&args, session).await,
         Verb::AddMachine(args) => add_machine::run(&args, session, dir).await,
         Verb::RemoveMachine(args) => remove_machine::run(&args, session).await,

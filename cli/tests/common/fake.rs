@@ -160,6 +160,14 @@ impl OperatorApi for Fake {
     async fn remove_relation(&self, _: &str, _: RelationChoice, _: bool) -> Answer<Changed> {
         unexpected()
     }
+    async fn suspend_relation(&self, _: &str, relation: u32, message: &str) -> Answer<Changed> {
+        self.note(format!("suspend {relation} {message:?}"));
+        Ok(changed())
+    }
+    async fn resume_relation(&self, _: &str, relation: u32) -> Answer<Changed> {
+        self.note(format!("resume {relation}"));
+        Ok(changed())
+    }
     async fn machines(&self, _: &str) -> Answer<Vec<MachineInfo>> {
         unexpected()
     }

@@ -217,6 +217,7 @@ impl<A: UnitApi> Agent<A> {
             outcome: Outcome::Ok,
             episode: None,
             generation: None,
+            reboot: None,
             memory: None,
             writes: Writes::default(),
             said: Vec::new(),

@@ -44,6 +44,7 @@ pub fn context() -> HookContext {
         networks: BTreeMap::new(),
         private_address: None,
         public_address: None,
+        principal: None,
         goal_state: GoalState::default(),
         writes: Writes::default(),
     }

@@ -4,6 +4,7 @@
 use super::along::{self, Place};
 use super::draft::{Reader, read, read_all};
 use super::keys::{BagDoc, Model, OpenPortsDoc, RelationDoc, ScopeDoc, last_id};
+use super::relation;
 use super::view::{Seen, Shown};
 use crate::names::{RelationNumber, UnitName, Uuid};
 use crate::planted::{self, Planted};
@@ -144,7 +145,7 @@ fn relations(
     let mut whole = BTreeSet::new();
     for id in again {
         let relation = read(seen.reader, &seen.model.relation(id));
-        match (shown.relation(id), relation.filter(|doc: &RelationDoc| doc.side_of(own).is_some())) {
+        match (shown.relation(id), relation.filter(|doc: &RelationDoc| relation::concerns(doc, seen.doc))) {
             (Some((number, before)), Some(doc)) => {
                 let head = seen.head(id, &doc);
                 if head != *before {

@@ -64,25 +64,21 @@ pub fn life_of(documents: &mut impl Documents, model: Model, id: Uuid, unit: &Un
     let own = documents.document(&model.unit_life(id)).unwrap_or(Life::Dying);
     let mut life = own.furthest(derived(documents.document(&model.application_life(unit.application))));
     life = life.furthest(derived(documents.document(&model.machine_life(unit.machine))));
-    match unit.principal {
-        Some(principal) => life.furthest(life_under(documents, model, principal, unit)),
+    match unit.principal.zip(unit.bond) {
+        Some((principal, bond)) => life.furthest(life_under(documents, model, principal, &bond)),
         None => life,
     }
 }
 
 /// What a principal lets its subordinate be.
-fn life_under(documents: &mut impl Documents, model: Model, principal: Uuid, unit: &UnitDoc) -> Life {
-    let Some(above) = documents.document(&model.unit(principal)) else {
-        return Life::Dying;
-    };
-    let bond = Bond { subordinate: unit.application, principal: above.application, line: unit.line };
-    let related = if documents.any(&model.containers_of(&bond)) { Life::Alive } else { Life::Dying };
+fn life_under(documents: &mut impl Documents, model: Model, principal: Uuid, bond: &Bond) -> Life {
+    let related = if documents.any(&model.containers_of(bond)) { Life::Alive } else { Life::Dying };
     if planted::is(Planted::SubordinateOutlivesPrincipal) {
         return related;
     }
     related
         .furthest(derived(documents.document(&model.unit_life(principal))))
-        .furthest(derived(documents.document(&model.application_life(above.application))))
+        .furthest(derived(documents.document(&model.application_life(bond.principal))))
 }
 
 /// The furthest of the relation's own life and its applications'; none when there is no such relation.

@@ -191,7 +191,8 @@ impl Check<'_> {
                 format!("I22: {} is in a scope and not there", entry.unit)
             });
             let related = self.get(&model.relation(relation));
-            let part = related.as_ref().is_some_and(|doc| doc.side_of(entry.application).is_some());
+            let part = related.as_ref().zip(doc.as_ref());
+            let part = part.is_none_or(|(related, doc)| super::relation::concerns(related, doc));
             self.hold(part, || {
                 format!("I22: {} is in the scope of a relation it has no part in", entry.unit)
             });

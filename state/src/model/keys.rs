@@ -88,9 +88,9 @@ pub struct UnitDoc {
     pub application: Uuid,
     pub machine: Uuid,
     pub principal: Option<Uuid>,
-    /// Of a subordinate: the line of relations it came with ([`Bond::line`]).
-    #[serde(default)]
-    pub line: RelationNumber,
+    /// Of a subordinate: that of the relation it came with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bond: Option<Bond>,
     pub created_ms: i64,
 }
 

@@ -10,8 +10,9 @@ use super::{sequence, token};
 use crate::life::Life;
 use crate::names::Uuid;
 
-/// Units of one machine. One page of a transaction holds them, beside the 60 reads of the largest hook's commit.
-pub const UNITS_MAX: usize = 25;
+/// Units of one machine, subordinates too. One page of a transaction holds them, beside the 60 reads of the largest
+/// hook's commit; and 4 reads of each (place, unit, its life, its application's) fit beside the machine's own.
+pub const UNITS_MAX: usize = 24;
 
 /// The addresses of 127.0.0.0/8 that [`address`] gives out. All models have them in common; after the last comes the
 /// first again, whose machine is most likely long gone.
@@ -82,8 +83,10 @@ pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal>
     }
     let mut alive = Vec::new();
     for unit in draft.ids(&model.units_on(id), UNITS_MAX) {
-        if effective::unit_life(draft, model, unit) == Some(Life::Alive) {
-            alive.extend(draft.get(&model.unit(unit)).map(|doc| doc.name.to_string()));
+        let doc = draft.get(&model.unit(unit)).expect("an index names what exists (I22)");
+        // a subordinate is no more alive than its principal, which is here too
+        if doc.principal.is_none() && effective::life_of(draft, model, unit, &doc) == Life::Alive {
+            alive.push(doc.name.to_string());
         }
     }
     if !alive.is_empty() {

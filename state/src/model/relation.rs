@@ -111,6 +111,13 @@ pub fn container(scope: Scope, unit: Uuid, doc: &UnitDoc) -> Uuid {
     }
 }
 
+/// The relation is one of this unit's: of those that bring units of its application, a subordinate has a part only in
+/// its own principal's application's.
+pub fn concerns(relation: &RelationDoc, unit: &UnitDoc) -> bool {
+    let principals = relation.bond.zip(unit.bond).map(|(its, own)| (its.principal, own.principal));
+    relation.side_of(unit.application).is_some() && principals.is_none_or(|(its, own)| its == own)
+}
+
 fn no_match(reason: NoMatch) -> Refusal {
     let code = match &reason {
         NoMatch::Unknown { .. } => Code::NotFound,
@@ -310,7 +317,7 @@ pub fn enter_scope(
 ) -> Result<(), Refusal> {
     let doc = draft.get(&model.unit(unit)).ok_or_else(|| Refusal::not_found("unit", unit))?;
     let relation = draft.get(&model.relation(id)).ok_or_else(|| Refusal::not_found("relation", id))?;
-    if relation.side_of(doc.application).is_none() {
+    if !concerns(&relation, &doc) {
         let message = format!("unit {} has no part in relation {}", doc.name, relation.key_text());
         return Err(Refusal::new(Code::Forbidden, message));
     }

@@ -141,6 +141,9 @@ fn agent_status(record: &Record, local: &Local) -> (String, String, BTreeMap<Str
         let (message, data) = failure(episode, local);
         return ("error".to_owned(), message, data);
     }
+    if local.reboot.is_some() {
+        return ("rebooting".to_owned(), String::new(), BTreeMap::new());
+    }
     let next = match (&local.queued, &record.operation) {
         (Some(Queued::Install), _) => Some("install"),
         (Some(Queued::LeaderElected), _) => Some("leader-elected"),

@@ -56,7 +56,7 @@ pub fn add(
     };
     let (id, name) = (ids(), next_name(draft, model, &owner.name));
     let doc =
-        UnitDoc { name: name.clone(), application, machine, principal: None, line: 0, created_ms: now_ms };
+        UnitDoc { name: name.clone(), application, machine, principal: None, bond: None, created_ms: now_ms };
     create(draft, model, id, &doc);
     Ok((id, name))
 }
@@ -114,7 +114,7 @@ pub(super) fn add_subordinate(
         application: bond.subordinate,
         machine: doc.machine,
         principal: Some(principal),
-        line: bond.line,
+        bond: Some(*bond),
         created_ms: now_ms,
     };
     create(draft, model, id, &unit);

@@ -122,6 +122,9 @@ pub fn full_within(reader: &dyn Reader, model: Model, unit: Uuid, bound: usize) 
     for (key, ()) in read_all(reader, &model.relations_of(doc.application)) {
         let id = last_id(&key)?;
         let relation = read(reader, &model.relation(id))?;
+        if !relation::concerns(&relation, &doc) {
+            continue;
+        }
         applications.insert(relation.other_side(doc.application).application);
         changes.extend(seen.whole_relation(id, &relation));
     }
@@ -147,7 +150,9 @@ pub fn bag(reader: &dyn Reader, model: Model, unit: Uuid, asked: &BagAsked) -> O
     let doc = read(reader, &model.unit(unit))?;
     let seen = Seen { reader, model, unit, doc: &doc };
     let relation: RelationDoc = read(reader, &model.relation(asked.relation))?;
-    relation.side_of(doc.application)?;
+    if !relation::concerns(&relation, &doc) {
+        return None;
+    }
     let head = seen.head(asked.relation, &relation);
     let shown = seen.bag_of(asked.relation, relation.number, &head, &asked.owner)?;
     if let Change::Bag { bag, .. } = shown { bag } else { None }

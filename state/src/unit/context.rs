@@ -67,6 +67,7 @@ pub fn build(local: &Local, view: &Snapshot, run: &Run, given: &Given) -> Option
     let address = Some(view.unit.address.clone()).filter(|address| !address.is_empty());
     Some(HookContext {
         unit: local.name.clone(),
+        principal: view.unit.principal.clone(),
         id: format!("{}-{middle}-{}", local.name, given.secret),
         cause,
         model: Model {

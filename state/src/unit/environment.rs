@@ -12,8 +12,6 @@ pub struct Surroundings {
     pub socket: String,
     /// Empty on Kubernetes.
     pub machine: String,
-    /// Principal of a subordinate, else empty.
-    pub principal: String,
     /// `host:port` of the controllers.
     pub api_addresses: Vec<String>,
     pub availability_zone: String,
@@ -66,7 +64,8 @@ pub fn environment(context: &HookContext, around: &Surroundings) -> Vec<(String,
     add("JUJU_API_ADDRESSES", &around.api_addresses.join(" "));
     add("JUJU_SLA", "");
     add("JUJU_MACHINE_ID", &around.machine);
-    add("JUJU_PRINCIPAL_UNIT", &around.principal);
+    let principal = context.principal.as_ref().map(ToString::to_string);
+    add("JUJU_PRINCIPAL_UNIT", principal.as_deref().unwrap_or_default());
     add("JUJU_AVAILABILITY_ZONE", &around.availability_zone);
     add("JUJU_VERSION", &around.version);
     add("CLOUD_API_VERSION", &around.cloud_api_version);
@@ -176,6 +175,7 @@ mod tests {
             networks: BTreeMap::new(),
             private_address: None,
             public_address: None,
+            principal: None,
             goal_state: GoalState::default(),
             writes: Writes::default(),
         }

@@ -18,6 +18,9 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HookContext {
     pub unit: UnitName,
+    /// Of a subordinate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub principal: Option<UnitName>,
     /// What a tool call must present, `web/0-install-<32 hex>`.
     pub id: String,
     pub cause: Cause,
@@ -433,6 +436,7 @@ mod tests {
             networks: BTreeMap::new(),
             private_address: None,
             public_address: None,
+            principal: None,
             goal_state: GoalState::default(),
             writes: Writes::default(),
         }

@@ -140,7 +140,7 @@ pub struct Local {
     pub config: Option<ConfigSeen>,
     /// The boot in which start last ran.
     pub boot: Option<String>,
-    /// The boot for whose end a hook asked.
+    /// The boot that a hook wants ended: nothing begins in it any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reboot: Option<String>,
     pub relations: BTreeMap<RelationNumber, RelationLocal>,
@@ -183,6 +183,8 @@ pub enum Event {
     },
     /// This generation's leadership was noticed, or lost before leader-elected could run.
     Leader(Option<u64>),
+    /// The hook that runs asked for the end of this boot, and was ended for it (`juju-reboot --now`).
+    Reboot(String),
 }
 
 /// The workflow of seed 004, as people see it: a function of what is remembered.
@@ -298,6 +300,7 @@ impl Local {
             said: Vec::new(),
             at_ms,
             generation,
+            reboot: None,
             memory: None,
         }
     }
@@ -342,6 +345,13 @@ impl Local {
                 self.leader = *leader;
                 self.queued = leader.map(|_| Queued::LeaderElected);
             }
+            Event::Reboot(boot) => {
+                self.reboot = Some(boot.clone());
+                if let Step::Started(run) = &mut self.step {
+                    // asked for, and so no interruption to be counted
+                    run.attempt = 0;
+                }
+            }
         }
     }
 
@@ -349,6 +359,7 @@ impl Local {
         assert_eq!(run.number, self.run + 1, "runs are counted");
         assert!(!matches!(self.step, Step::Unanswered { .. }), "nothing begins before the answer");
         self.run = run.number;
+        self.reboot = None;
         self.step = Step::Started(run.clone());
     }
 
@@ -370,10 +381,8 @@ impl Local {
             self.outbox = vec![record.clone()];
             return;
         }
-        if let Some(reboot) = &record.writes.reboot {
-            self.reboot = Some(reboot.boot.clone());
-        }
         self.note_given_up(record);
+        self.reboot = record.reboot.clone();
         let episode = match std::mem::take(&mut self.step) {
             Step::Started(run) => run.episode,
             Step::Failed(episode) => Some(episode).filter(|episode| record.episode == Some(episode.id)),
@@ -410,7 +419,10 @@ impl Local {
                 self.advance(&record, None);
                 self.step = episode.map_or(Step::Idle, Step::Failed);
             }
-            Some(reason) => self.fail(&record, reason, retry, episode),
+            Some(reason) => {
+                self.reboot = None;
+                self.fail(&record, reason, retry, episode);
+            }
         }
     }
 

@@ -1,8 +1,8 @@
 //! How a run ended, turned into its record.
 
 use super::dispatch::missing_action;
-use super::hook::{Immediate, Level, Writes};
-use super::local::{Local, Run};
+use super::hook::{Immediate, Level, Reboot, Writes};
+use super::local::{Event, Local, Run};
 use super::operation::{Hook, Operation};
 use super::record::{Outcome, Record, SAID_MAX, Said};
 use super::resolve::{self, Now};
@@ -41,6 +41,14 @@ pub struct Ended<'a> {
     pub unsaid: &'a Unsaid,
 }
 
+/// What is written down of a run that ended; nothing = interrupted, to be run again.
+pub fn events(local: &Local, view: Option<&Snapshot>, now: &Now, ended: Ended) -> Vec<Event> {
+    if ended.writes.reboot == Some(Reboot::Now) {
+        return vec![Event::Reboot(now.boot.clone())];
+    }
+    record(local, view, now, ended).map(Event::Finished).into_iter().collect()
+}
+
 /// The record of a run; none = interrupted, to be run again.
 pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, ended: Ended) -> Option<Record> {
     let operation = &ended.run.operation;
@@ -67,9 +75,7 @@ pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, ended: Ended) -
     // a failed hook publishes nothing but what it said; an action's results are sent whatever its exit
     if record.outcome.advances() {
         record.writes = ended.writes.clone();
-        if let Some(reboot) = &mut record.writes.reboot {
-            reboot.boot = now.boot.clone();
-        }
+        record.reboot = record.writes.reboot.take().map(|_| now.boot.clone());
         refresh_addresses(local, view, &mut record);
     } else {
         record.writes.action = ended.writes.action.clone();
@@ -202,7 +208,6 @@ mod tests {
             leads: None,
             claimed: true,
             idle_ms: 0,
-            rebooting: false,
         };
         let said = |call: u32| {
             let what = Immediate::Log { level: Level::Info, text: call.to_string() };
@@ -248,7 +253,6 @@ mod tests {
             leads: None,
             claimed: true,
             idle_ms: 0,
-            rebooting: false,
         };
         let line = |text: &&str| Said {
             call: 1,

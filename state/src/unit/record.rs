@@ -81,6 +81,9 @@ pub struct Record {
     /// The leadership its leader-only writes were made under; another one since, even of the same unit, voids them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<u64>,
+    /// The machine is to be rebooted: this boot of it ends with this record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reboot: Option<String>,
     /// With a restatement: the whole memory, without its outbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<Box<Local>>,

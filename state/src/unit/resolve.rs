@@ -48,8 +48,6 @@ pub struct Now {
     pub claimed: bool,
     /// Since the last hook ended (or the agent started).
     pub idle_ms: u64,
-    /// The machine has been asked to reboot: nothing begins in this boot any more.
-    pub rebooting: bool,
 }
 
 /// What to do and, independently, what to send.
@@ -81,10 +79,10 @@ pub enum Act {
     Begin(Run),
     /// Nothing to run: write the record down.
     Settle(Record),
+    /// A hook asked for the end of this boot: have the machine rebooted, and begin nothing more.
+    Reboot,
     /// Write this down.
     Note(Event),
-    /// A hook has asked for it: have the machine rebooted, then ask again.
-    Reboot,
     Wait(Wait),
 }
 
@@ -152,18 +150,12 @@ fn act(local: &Local, view: Option<&Snapshot>, now: &Now) -> Act {
         let help = "pintle-agent resolve DIR --fresh runs the unit from its beginning";
         return wait(None, vec![cause(what, "operator", None, help)]);
     }
-    if now.rebooting {
-        let help = "if it does not go down: look at the log of its machine agent";
-        return wait(None, vec![cause("the machine reboots", "machine", None, help)]);
-    }
-    if !now.boot.is_empty() && local.reboot.as_ref() == Some(&now.boot) {
-        return Act::Reboot;
-    }
     match &local.step {
         Step::Unanswered { sequence, .. } => {
             let what = format!("record {sequence} holds a write that may be refused, and has no answer yet");
             wait(None, vec![cause(what, "controller", now.link_age_ms, "restore the link to the controller")])
         }
+        Step::Started(_) | Step::Failed(_) | Step::Idle if ends(local, now) => Act::Reboot,
         Step::Started(run) => interrupted(local, known, now, run),
         Step::Failed(episode) => after_failure(local, known, now, episode),
         Step::Idle => match known {
@@ -171,6 +163,16 @@ fn act(local: &Local, view: Option<&Snapshot>, now: &Now) -> Act {
             None => wait(None, vec![no_view(view, now)]),
         },
     }
+}
+
+/// A hook asked for the end of this boot. Where the boot is not known, it goes on until something has begun since.
+fn ends(local: &Local, now: &Now) -> bool {
+    local.reboot.as_ref().is_some_and(|boot| now.boot.is_empty() || *boot == now.boot)
+}
+
+/// Why nothing begins any more.
+pub fn rebooting() -> Cause {
+    cause("a hook asked for a reboot of the machine", "the machine's agent", None, "see that it runs")
 }
 
 /// The unit is not going away. One that ran stop or remove is: a store restored from an older copy may show it Alive

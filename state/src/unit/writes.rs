@@ -38,13 +38,14 @@ pub struct Writes {
     pub reboot: Option<Reboot>,
 }
 
-/// The hook asked for a reboot of its machine (spec A.10).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reboot {
-    /// Without waiting for the hook's end.
-    pub now: bool,
-    /// Of the boot that is to end: in another one it has been done. Empty until the hook has succeeded.
-    pub boot: String,
+/// When the machine is rebooted for a hook that asked (spec A.10).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reboot {
+    /// When the hook has succeeded.
+    AfterHook,
+    /// At once: the hook is ended, nothing it wrote stands, and it is run again first thing after the boot.
+    Now,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -2,11 +2,12 @@
 
 use super::view;
 use super::world::{Ending, World};
+use state::charm::Scope;
 use state::life::Life;
 use state::model::keys::ResolvedDoc;
 use state::names::{RelationNumber, UnitName, Uuid};
 use state::settings::BagChange;
-use state::unit::hook::Writes;
+use state::unit::hook::{Reboot, Writes};
 use state::unit::local::Local;
 use state::unit::outcome::Exit;
 use state::unit::snapshot::{ActionView, Owner, RelationView};
@@ -39,6 +40,11 @@ pub fn perform(world: &mut World, line: &str) -> Done {
     }
     if let Some((name, change)) = line.split_once(" sets ") {
         return sets(world.writes.entry(key(name)).or_default(), change);
+    }
+    if let Some((name, when)) = line.split_once(" reboots") {
+        let when = if when == " --now" { Reboot::Now } else { Reboot::AfterHook };
+        world.writes.entry(key(name)).or_default().reboot = Some(when);
+        return Ok(());
     }
     if let Some((name, range)) = line.split_once(" opens ") {
         let writes = world.writes.entry(key(name)).or_default();
@@ -112,9 +118,16 @@ fn machine(world: &mut World, words: &[&str]) -> Done {
         ["subordinate", name] => {
             world.view.unit.subordinates.insert(unit(name)?);
         }
+        ["subordinate", name, "dying"] => {
+            world.view.unit.leaving.insert(unit(name)?);
+        }
         ["no", "subordinate", name] => {
             world.view.unit.subordinates.remove(&unit(name)?);
+            world.view.unit.leaving.remove(&unit(name)?);
         }
+        ["principal", name] => world.view.unit.principal = Some(unit(name)?),
+        ["machine", "full"] => world.view.unit.crowded = true,
+        ["machine", "has", "room"] => world.view.unit.crowded = false,
         ["copy"] => world.copy = Some(Box::new((world.controller.clone(), world.local.clone()))),
         ["disk", "of", "the", "copy"] => {
             world.process = None;
@@ -171,6 +184,11 @@ fn relation(world: &mut World, number: RelationNumber, words: &[&str]) -> Done {
     let relation = relations.get_mut(&number).ok_or("no such relation")?;
     match words {
         ["dying"] => relation.head.life = Life::Dying,
+        ["container"] => relation.head.scope = Scope::Container,
+        ["brings"] => {
+            relation.head.scope = Scope::Container;
+            relation.head.brings = true;
+        }
         ["suspended"] => relation.head.suspended = true,
         ["resumed"] => relation.head.suspended = false,
         ["entered", names @ ..] => {

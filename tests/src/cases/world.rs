@@ -177,7 +177,6 @@ impl World {
             leads: self.lease.filter(|_| process.attached),
             claimed: true,
             idle_ms: self.clock_ms - process.last_end_ms,
-            rebooting: false,
         }
     }
 
@@ -236,12 +235,16 @@ impl World {
                     self.local.apply(&Event::Finished(record));
                     self.ended();
                 }
-                Act::Reboot => unreachable!("no script asks for one"),
                 Act::Note(event) => {
                     self.local.apply(&event);
                     if std::mem::take(&mut self.crash_after_note) {
                         self.process = None;
                     }
+                }
+                Act::Reboot => {
+                    process.hook_lock = false;
+                    self.process = Some(process);
+                    return Some(Wait { until_ms: None, causes: vec![resolve::rebooting()] });
                 }
                 Act::Wait(wait) => {
                     process.hook_lock = false;
@@ -312,10 +315,16 @@ impl World {
     fn end(&mut self, run: &Run, exit: Exit) {
         let Some(process) = self.process.clone() else { return };
         let now = self.now(&process);
-        let writes = find(&self.writes, &run.operation.to_string()).unwrap_or_default();
+        let text = run.operation.to_string();
+        let writes = find(&self.writes, &text).unwrap_or_default();
+        // once, or no hook would ever follow
+        self.writes
+            .iter_mut()
+            .filter(|(name, _)| named(&text, name))
+            .for_each(|(_, writes)| writes.reboot = None);
         let ended = Ended { run, exit, writes: &writes, said: Vec::new(), unsaid: &Unsaid::default() };
-        if let Some(record) = outcome::record(&self.local, self.shown.as_ref(), &now, ended) {
-            self.local.apply(&Event::Finished(record));
+        for event in outcome::events(&self.local, self.shown.as_ref(), &now, ended) {
+            self.local.apply(&event);
         }
         if let Some(process) = &mut self.process {
             process.orphan_gone = true;

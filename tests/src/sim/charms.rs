@@ -5,14 +5,14 @@ use crate::sim::checks::Fact;
 use crate::sim::disk::Place;
 use crate::sim::mutants::Mutant;
 use crate::sim::script;
-use crate::sim::world::World;
+use crate::sim::world::{Command, World};
 use agent::ports::{Charms, Ending, Outward};
 use commands::{Inputs, Need, Outcome, Reply};
 use hook_client::reconnect::WAIT_MS_MAX;
 use state::charm::Charm;
 use state::names::Uuid;
 use state::settings::Bag;
-use state::unit::hook::HookContext;
+use state::unit::hook::{HookContext, Reboot};
 use state::unit::local::Run;
 use state::unit::operation::CharmRef;
 use state::unit::outcome::Exit;
@@ -190,10 +190,16 @@ impl SimCharms {
             };
             if let Some(exit) = exit {
                 let exit = match exit {
+                    // as the agent's end of it, which a hook may forestall
+                    _ if context.writes.reboot == Some(Reboot::Now) => Exit::Interrupted,
                     Exit::Code(_) if self.world.mix().has(Mutant::FailedHookPublishes) => Exit::Code(0),
                     exit => exit,
                 };
                 return Ending { exit, writes: context.writes, said };
+            }
+            if context.writes.reboot == Some(Reboot::Now) {
+                self.kill_process();
+                continue;
             }
             let Some((number, tool, args)) = asked else {
                 changed.await;
@@ -296,14 +302,6 @@ impl Charms for SimCharms {
         lock
     }
 
-    fn is_rebooting(&self) -> bool {
-        false
-    }
-
-    fn reboot(&self) {
-        unreachable!("no script of the simulator asks for one")
-    }
-
     fn declared(&self) -> Option<Arc<Charm>> {
         self.state().charm.as_ref().map(|(_, charm)| charm.clone())
     }
@@ -391,5 +389,10 @@ impl Charms for SimCharms {
         }
         self.world.tell(|| format!("{}: adopts run {}", self.at.name, run.number));
         Some(self.serve(process, context, all, outward).await)
+    }
+
+    async fn reboot(&self, _boot: &str) {
+        self.world.pause().await;
+        self.world.command(Command::Reboot(self.at.machine.id));
     }
 }

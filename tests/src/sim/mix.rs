@@ -72,6 +72,8 @@ mix! {
     clock_jumps: [0, 0, 3],
     hook_fails: [0, 0, 50, 200],
     hook_hangs: [0, 50],
+    /// A hook asks for a reboot, after it or at once.
+    asks_reboot: [0, 0, 0, 20],
     /// Real bytes on the crash disk, through the production journal.
     bytes: ONE_IN_100,
     /// Everything that is sent goes through JSON.

@@ -330,7 +330,8 @@ impl UnitApi for Link {
             && self.wire.state().lost_once.insert((unit, sequence), ()).is_none();
         let fate = if first { Fate::LostAfter } else { self.wire.fate() };
         let serve = move |session: SimSession, commit: Commit| {
-            world.note(Fact::Arrived { unit, sequence, epoch: commit.epoch });
+            let restates = commit.record.memory.is_some();
+            world.note(Fact::Arrived { unit, sequence, epoch: commit.epoch, restates });
             async move { session.commit(commit).await }
         };
         self.ask_with("commit", commit, serve, fate).await

@@ -69,6 +69,10 @@ async fn work(
     if world.hits(50) {
         process.call("open-port", &["80"]).await?;
     }
+    if world.strikes(world.mix().asks_reboot) && !matches!(context.cause, Cause::Action(_)) {
+        let when: &[&str] = if world.hits(500) { &["--now"] } else { &[] };
+        process.call("juju-reboot", when).await?;
+    }
     let after = look(world, process, context).await?;
     if before.iter().zip(&after).any(|(a, b)| a.is_some() && b.is_some() && a != b) {
         let what = format!("{} read {before:?} and later in the same hook {after:?}", context.unit);

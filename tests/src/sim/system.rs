@@ -355,12 +355,16 @@ impl System {
             Command::StartMachine(id) => fleet.start_machine(tasks, Machine::new(id, self.world.now_ms())),
             Command::Deploy { machine, unit, name } => fleet.deploy(tasks, machine, unit, name),
             Command::Keep(unit) => fleet.start(tasks, unit),
+            Command::Reboot(id) => {
+                fleet.machines().iter().filter(|m| m.id == id).for_each(|m| fleet.reboot(tasks, m));
+            }
             Command::Recall(unit) => {
-                let evidence = self.store.map().look(|reader| {
-                    let dead = read(reader, &Model(MODEL).unit_life(unit)) == Some(Life::Dead);
-                    dead || read(reader, &Model(MODEL).tombstone(unit)).is_some()
+                let (life, buried) = self.store.map().look(|reader| {
+                    let buried = read(reader, &Model(MODEL).tombstone(unit)).is_some();
+                    (read(reader, &Model(MODEL).unit_life(unit)), buried)
                 });
-                self.world.note(Fact::Recalled { unit, evidence });
+                let evidence = buried || life == Some(Life::Dead);
+                self.world.note(Fact::Recalled { unit, evidence, known: life.is_some() });
                 fleet.recall(tasks, unit);
             }
         }
@@ -441,6 +445,7 @@ fn told(events: &[state::unit::local::Event]) -> String {
         }
         Event::Restored { replica } => format!("restored from the replica of record {}", replica.sequence),
         Event::Leader(generation) => format!("leader {generation:?}"),
+        Event::Reboot(boot) => format!("asks for the end of {boot}"),
     };
     events.iter().map(line).collect::<Vec<_>>().join("; ")
 }

@@ -31,15 +31,19 @@ fn endpoint(name: &str, role: Role, interface: &str, scope: Scope) -> (String, E
     (name.to_owned(), end)
 }
 
-/// The charms there are: a server with peers, a client that answers, and a subordinate. `version` makes another
-/// archive of the same charm.
+/// The charms there are: a server with peers, a client that answers, and a subordinate of both, of the server's by an
+/// endpoint of its own too. `version` makes another archive of the same charm.
 pub fn charm(name: &str, version: u64) -> Vec<u8> {
     let endpoints = match name {
-        "mon" => vec![endpoint("host", Role::Requirer, "juju-info", Scope::Container)],
+        "mon" => vec![
+            endpoint("host", Role::Requirer, "juju-info", Scope::Container),
+            endpoint("watched", Role::Requirer, "watch", Scope::Container),
+        ],
         "web" => vec![endpoint("echo", Role::Requirer, "sql", Scope::Global)],
         _ => vec![
             endpoint("server", Role::Provider, "sql", Scope::Global),
             endpoint("ring", Role::Peer, "ring", Scope::Global),
+            endpoint("watch", Role::Provider, "watch", Scope::Global),
         ],
     };
     let option =
@@ -74,6 +78,10 @@ impl User {
             self.world.sleep(self.world.below(3_000)).await;
         }
         self.integrate("db", "web").await;
+        if self.world.mix().subordinate > 0 {
+            self.deploy("mon", 0).await;
+            self.integrate("db", "mon").await;
+        }
     }
 
     /// Acts `acts` times, and on while hardly anything happened, then is done.
@@ -113,7 +121,8 @@ impl User {
             0..=14 => self.deploy(name, 1 + self.world.below(2) as u32).await,
             15..=24 => self.add_unit(name).await,
             25..=44 => self.integrate(name, self.name()).await,
-            45..=59 => {
+            45..=48 => self.suspend_or_resume().await,
+            49..=59 => {
                 self.told(format!("config {name}"));
                 let set = BTreeMap::from([("level".to_owned(), self.world.below(3).to_string())]);
                 let change = ConfigChange { set, reset: Vec::new() };
@@ -124,7 +133,7 @@ impl User {
                 self.ask(ask).await;
             }
             60..=69 => {
-                let (a, b) = (name.to_owned(), self.name().to_owned());
+                let (a, b) = self.ends(name, self.name());
                 self.told(format!("remove-relation {a} {b}"));
                 let ask = |session: SimSession, model: String| {
                     let ends = RelationChoice::Ends(Ends { a: a.clone(), b: b.clone() });
@@ -228,10 +237,40 @@ impl User {
         self.ask(ask).await;
     }
 
+    /// Two ends as a person names them: of a subordinate and its principal either the endpoint that all have, or
+    /// none.
+    fn ends(&self, a: &str, b: &str) -> (String, String) {
+        let info = (a == "mon") != (b == "mon") && self.world.hits(500);
+        let end = |name: &str| match (info, name) {
+            (false, _) => name.to_owned(),
+            (true, "mon") => "mon:host".to_owned(),
+            (true, _) => format!("{name}:juju-info"),
+        };
+        (end(a), end(b))
+    }
+
+    /// A relation that is there, in half of the cases the other way round than it is.
+    async fn suspend_or_resume(&self) {
+        let ask = |session: SimSession, model: String| async move { session.status(&model).await };
+        let relations = self.ask(ask).await.map(|status| status.relations).unwrap_or_default();
+        let at = self.world.below(relations.len() as u64) as usize;
+        let Some(number) = relations.get(at).map(|relation| relation.number) else { return };
+        let suspend = self.world.hits(500);
+        self.told(format!("{}-relation {number}", if suspend { "suspend" } else { "resume" }));
+        let ask = |session: SimSession, model: String| async move {
+            match suspend {
+                true => session.suspend_relation(&model, number, "for a while").await,
+                false => session.resume_relation(&model, number).await,
+            }
+        };
+        self.ask(ask).await;
+    }
+
     async fn integrate(&self, a: &str, b: &str) {
+        let (a, b) = self.ends(a, b);
         self.told(format!("integrate {a} {b}"));
         let ask = |session: SimSession, model: String| {
-            let ends = Ends { a: a.to_owned(), b: b.to_owned() };
+            let ends = Ends { a: a.clone(), b: b.clone() };
             async move { session.integrate(&model, ends).await }
         };
         self.ask(ask).await;
@@ -257,14 +296,15 @@ impl User {
         }
     }
 
-    /// Every unit that rests in an error is removed.
+    /// Every unit that rests in an error is removed, of a subordinate its principal.
     pub async fn remove_failing(&self) {
         let ask = |session: SimSession, model: String| async move { session.status(&model).await };
         let Some(status) = self.ask(ask).await else { return };
         let units = status.applications.into_values().flat_map(|application| application.units);
-        for (unit, _) in
+        for (unit, shown) in
             units.filter(|(_, unit)| unit.agent.current == "error" || unit.workload.current == "error")
         {
+            let unit = shown.principal.unwrap_or(unit);
             self.told(format!("remove-unit {unit}"));
             let ask = |session: SimSession, model: String| {
                 let unit = unit.to_string();

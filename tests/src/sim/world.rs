@@ -60,9 +60,15 @@ type Message = Pin<Box<dyn Future<Output = ()> + Send>>;
 #[derive(Clone, Debug)]
 pub enum Command {
     StartMachine(Uuid),
-    Deploy { machine: Uuid, unit: Uuid, name: UnitName },
+    Deploy {
+        machine: Uuid,
+        unit: Uuid,
+        name: UnitName,
+    },
     Keep(Uuid),
     Recall(Uuid),
+    /// Of this machine: a hook asked for it.
+    Reboot(Uuid),
 }
 
 struct State {

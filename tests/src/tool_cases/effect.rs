@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use state::names::RelationNumber;
 use state::settings::{self, Bag};
-use state::unit::hook::{HookContext, Immediate, PortWrites, Ports, Side};
+use state::unit::hook::{HookContext, Immediate, PortWrites, Ports, Reboot, Side};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A case without effects must change nothing, which is what the default expects.
@@ -26,8 +26,8 @@ struct OnCommit {
     charm_state: Option<BTreeMap<String, String>>,
     action_results: Map<String, Value>,
     action_failed: Option<String>,
-    /// After the hook.
-    reboot: bool,
+    /// Whatever it says: once the hook has succeeded.
+    reboot: Option<Value>,
     #[serde(flatten)]
     other: Map<String, Value>,
 }
@@ -106,9 +106,9 @@ impl OnCommit {
         if (&self.action_results, &self.action_failed) != (&action.results, &action.failed) {
             problems.push(difference("action", (&self.action_results, &self.action_failed), action));
         }
-        let reboot = after.writes.reboot.as_ref().is_some_and(|reboot| !reboot.now);
-        if self.reboot != reboot {
-            problems.push(difference("reboot", self.reboot, reboot));
+        let after_hook = after.writes.reboot == Some(Reboot::AfterHook);
+        if self.reboot.is_some() != after_hook {
+            problems.push(difference("reboot", &self.reboot, after_hook));
         }
         problems.extend(self.other.keys().map(|name| format!("  effect {name} is not known here")));
         problems
@@ -118,9 +118,6 @@ impl OnCommit {
 /// The last status and version, every line.
 fn said_as_json(context: &HookContext, said: &[Immediate]) -> Map<String, Value> {
     let mut shown = Map::new();
-    if context.writes.reboot.as_ref().is_some_and(|reboot| reboot.now) {
-        shown.insert("reboot".to_owned(), json!("now"));
-    }
     let (mut lines, mut progress) = (Vec::new(), Vec::new());
     for one in said {
         let status = |status: &str, message: &str| json!({"status": status, "message": message});
@@ -143,6 +140,9 @@ fn said_as_json(context: &HookContext, said: &[Immediate]) -> Map<String, Value>
                 shown.insert("output".to_owned(), json!("the hook's own output is no tool's to say"));
             }
         }
+    }
+    if context.writes.reboot == Some(Reboot::Now) {
+        shown.insert("reboot".to_owned(), json!("now"));
     }
     for (name, list) in [("log", lines), ("action_log", progress)] {
         if !list.is_empty() {

@@ -249,6 +249,7 @@ pub fn context(value: &Value) -> Result<HookContext, String> {
         networks: fixture.networks.into_iter().map(|(name, network)| (name, network.into())).collect(),
         private_address: fixture.private_address.filter(|address| !address.is_empty()),
         public_address: fixture.public_address.filter(|address| !address.is_empty()),
+        principal: None,
         goal_state: fixture.goal_state.into(),
         writes: Writes::default(),
         unit: fixture.unit,

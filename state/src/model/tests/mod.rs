@@ -2,6 +2,7 @@
 //! against its full view.
 
 mod actions;
+mod bounds;
 mod commits;
 mod lifecycle;
 mod races;

@@ -270,11 +270,33 @@ fn a_full_machine_takes_no_subordinate_and_the_principal_is_told() {
     let mut agent = started(&mut world, "web/0");
     assert!(shown(&world, agent.unit).unit.crowded);
     let refusal = agent.enter(&mut world, id).refusal.expect("it is refused");
-    assert!(refusal.ends_with("machine 0 has 25 units, the most one machine takes"), "{refusal}");
-    let last = world.unit("web/24");
+    assert!(refusal.ends_with("machine 0 has 24 units, the most one machine takes"), "{refusal}");
+    let last = world.unit("web/23");
     world.run(|draft, _| unit::destroy(draft, MODEL, last)).expect("it may go");
     assert!(!shown(&world, agent.unit).unit.crowded);
     assert_eq!(agent.enter(&mut world, id), Committed::default());
+}
+
+#[test]
+fn a_full_machine_of_dying_units_is_destroyed_in_one_transaction() {
+    let mut world = World::new();
+    let apps: Vec<Uuid> = (0..UNITS_MAX)
+        .map(|n| {
+            let wish = Deploy {
+                name: format!("w{n}"),
+                sha256: "plain".into(),
+                units: 1,
+                to: (n > 0).then(|| "0".to_owned()),
+                ..Deploy::default()
+            };
+            world.run(|draft, ids| application::deploy(draft, MODEL, &wish, ids)).expect("room").application
+        })
+        .collect();
+    for app in apps {
+        world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("it may go");
+    }
+    let machine = document(&world, world.unit("w0/0")).machine;
+    world.run(|draft, _| machine::destroy(draft, MODEL, machine)).expect("nobody there is alive");
 }
 
 #[test]
@@ -388,4 +410,20 @@ fn a_restated_entry_brings_a_subordinate_within_the_bounds() {
         let unit = older.unit(&format!("log{n}/0"));
         assert_eq!(effective::unit_life(&mut older.reader(), MODEL, unit), Some(Life::Alive));
     }
+}
+
+#[test]
+fn a_subordinate_has_no_part_in_the_relations_of_other_principals() {
+    let mut world = World::new();
+    let (_, _, logging) = qs(&mut world);
+    world.deploy("shop", "shop", 1);
+    let other = world.integrate("shop:logs", "logging").expect("they fit");
+    let mut shop = started(&mut world, "shop/0");
+    shop.enter(&mut world, other);
+    let number = world.number(other);
+    assert!(!shown(&world, logging.unit).relations.contains_key(&number));
+    let mut strange = logging.clone();
+    let refusal = strange.enter(&mut world, other).refusal.expect("it is refused");
+    assert_eq!(refusal, "unit logging/0 has no part in relation logging:logs shop:logs");
+    assert!(shown(&world, world.unit("logging/1")).relations.contains_key(&number));
 }

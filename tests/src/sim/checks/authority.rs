@@ -16,6 +16,8 @@ pub struct Authority {
     epochs: BTreeMap<Uuid, u64>,
     /// In messages of which epochs a record reached the controller.
     arrived: BTreeMap<(Uuid, u64), BTreeSet<u64>>,
+    /// By unit, the newest record that restates: the bites that come before it change bags too.
+    restating: BTreeMap<Uuid, u64>,
     /// By digest of a record that writes as leader: the generation of the grant it was made in.
     generations: BTreeMap<String, u64>,
 }
@@ -27,7 +29,10 @@ impl Check for Authority {
 
     fn see(&mut self, fact: &Fact, _found: &mut Vec<String>) {
         match fact {
-            Fact::Arrived { unit, sequence, epoch } => {
+            Fact::Arrived { unit, sequence, epoch, restates } => {
+                if *restates {
+                    self.restating.insert(*unit, *sequence);
+                }
                 self.arrived.entry((*unit, *sequence)).or_default().insert(*epoch);
             }
             Fact::Recorded { events, .. } => {
@@ -68,7 +73,9 @@ impl Check for Authority {
                 }
             }
             let leads = leads.is_some();
-            if !speaking.contains(&owner) && !leads && !made {
+            let applied = read(commit.reader, &commit.model.replica(owner)).map_or(0, |r| r.sequence);
+            let restates = self.restating.get(&owner).is_some_and(|sequence| *sequence > applied);
+            if !speaking.contains(&owner) && !leads && !made && !restates {
                 found.push(format!("{key} changes and its owner says nothing"));
             }
         }

@@ -32,6 +32,11 @@ impl Intervals {
                 (open.number != record.run)
                     .then(|| format!("{unit}: run {} ends while run {} is open", record.run, open.number))
             }
+            Event::Reboot(_) => {
+                // it asked to be ended, and begins anew after the boot
+                self.begun.get_mut(&unit)?.attempt = 0;
+                None
+            }
             Event::Restored { .. } => {
                 self.begun.remove(&unit);
                 None

@@ -30,7 +30,11 @@ impl Ledger {
                 let refused = replica.episode().is_some_and(|e| e.operation.same_as(&record.operation));
                 (replica.sequence >= record.sequence && !refused).then_some(record)
             }
-            Event::Attaching { .. } | Event::Attached { .. } | Event::Began(_) | Event::Leader(_) => None,
+            Event::Attaching { .. }
+            | Event::Attached { .. }
+            | Event::Began(_)
+            | Event::Leader(_)
+            | Event::Reboot(_) => None,
         }
     }
 

@@ -80,11 +80,14 @@ pub enum Fact {
         unit: Uuid,
         sequence: u64,
         epoch: u64,
+        restates: bool,
     },
-    /// A machine agent takes this unit's folder away; `known`: the store knows it and does not say Dead.
+    /// A machine agent takes this unit's folder away; `evidence`: the store says Dead, or has its tombstone; `known`:
+    /// the unit is there.
     Recalled {
         unit: Uuid,
         evidence: bool,
+        known: bool,
     },
     /// From here on nothing changes any more: agents are only restarted.
     OnlyRestarts,

@@ -1,9 +1,16 @@
-//! Design 7: absence is not death. A unit's folder goes only when the store says that it is Dead, or has its tombstone.
+//! Design 7: absence is not death. A unit's folder goes only when the store says that it is Dead, or has its
+//! tombstone; of a unit that a restored store has never heard of, also when the store had said so before.
 
-use super::{Check, Fact};
+use super::{Check, Commit, Fact, place};
+use state::life::Life;
+use state::model::draft::read;
+use state::names::Uuid;
+use std::collections::BTreeSet;
 
 #[derive(Default)]
-pub struct Recalls;
+pub struct Recalls {
+    dead: BTreeSet<Uuid>,
+}
 
 impl Check for Recalls {
     fn name(&self) -> &'static str {
@@ -11,8 +18,20 @@ impl Check for Recalls {
     }
 
     fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
-        if let Fact::Recalled { unit, evidence: false } = fact {
+        let Fact::Recalled { unit, evidence: false, known } = fact else { return };
+        if *known || !self.dead.contains(unit) {
             found.push(format!("{unit} is taken away, and neither Dead nor a tombstone says so"));
+        }
+    }
+
+    fn commit(&mut self, commit: &Commit<'_>, _found: &mut Vec<String>) {
+        for change in commit.changes.entries.iter() {
+            if let ("unit-life", Some(unit)) =
+                (place(&change.key).0, state::model::keys::last_id(&change.key))
+                && read(commit.reader, &commit.model.unit_life(unit)) == Some(Life::Dead)
+            {
+                self.dead.insert(unit);
+            }
         }
     }
 }

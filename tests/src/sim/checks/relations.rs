@@ -1,11 +1,12 @@
 //! I2, I3: what one unit is told of one relation and of each unit in it.
 
-use super::Check;
+use super::{Check, Commit, place};
+use state::model::keys::last_id;
 use state::names::{RelationNumber, UnitName, Uuid};
 use state::unit::local::Local;
 use state::unit::operation::{Hook, Operation, RelationEvent, Version};
 use state::unit::record::Record;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Default)]
 struct Relation {
@@ -24,6 +25,8 @@ pub struct Relations {
     by_unit: BTreeMap<Uuid, BTreeMap<RelationNumber, Relation>>,
     /// A store was restored: what it counts may be lower than what it counted before (I47).
     restored: bool,
+    /// Relations that were suspended at some time.
+    suspended: BTreeSet<Uuid>,
 }
 
 impl Relation {
@@ -78,8 +81,9 @@ impl Check for Relations {
         match &record.operation {
             Operation::EnterScope { relation, uuid, .. } => {
                 let known = relations.entry(*relation).or_default();
-                // what a restored store knows again begins again
-                if known.uuid != *uuid || (known.broken && self.restored) {
+                // what a restored store knows again begins again, and so does what was suspended
+                let again = self.restored || self.suspended.contains(uuid);
+                if known.uuid != *uuid || (known.broken && again) {
                     *known = Relation { uuid: *uuid, ..Relation::default() };
                 }
             }
@@ -92,6 +96,11 @@ impl Check for Relations {
             }
             _ => {}
         }
+    }
+
+    fn commit(&mut self, commit: &Commit<'_>, _found: &mut Vec<String>) {
+        let suspended = commit.changes.entries.iter().filter(|c| place(&c.key).0 == "relation-suspended");
+        self.suspended.extend(suspended.filter_map(|change| last_id(&change.key)));
     }
 
     fn begin(&mut self, unit: Uuid, memory: &Local) {
