@@ -166,6 +166,7 @@ fn a_principal_lives_through_every_death_on_a_real_machine_and_leaves_nothing() 
     units_survive_their_machine_agent(&host, &machine);
     start_runs_once_a_boot(&host, &machine);
     a_hook_reboots_the_machine(&host, &machine);
+    a_container_that_dies_is_a_boot(&host, &machine);
     the_machine_survives_the_supervisor(&host, &machine);
     if let Some(minutes) = std::env::var("PINTLE_KILL_MINUTES").ok().and_then(|text| text.parse::<u64>().ok())
     {
@@ -244,6 +245,18 @@ fn a_hook_reboots_the_machine(host: &Host, machine: &Machine) {
     }
 }
 
+/// What lives in a container outlives its systemd-nspawn: it is ended before the machine starts again.
+fn a_container_that_dies_is_a_boot(host: &Host, machine: &Machine) {
+    let (old, starts) = (machine.leader().expect("it runs"), machine.count("end start"));
+    host.kill(host.pid(&machine.folder.join("nspawn.pid")).expect("it runs"));
+    host.until("the machine boots again", |_| machine.leader().filter(|new| *new != old));
+    // one that has ended and that nobody has waited for has no command line
+    let left = fs::read_to_string(format!("/proc/{old}/cmdline")).unwrap_or_default();
+    assert_eq!(left, "", "nobody is left of the boot before");
+    host.until("start ran", |_| (machine.count("end start") == starts + 1).then_some(()));
+    until_word(host, "now");
+}
+
 fn the_machine_survives_the_supervisor(host: &Host, machine: &Machine) {
     let (leader, told) = (machine.leader(), machine.told());
     host.kill(host.pid(&host.dir.join("supervisor.pid")).expect("it runs"));
@@ -278,6 +291,7 @@ fn killed_at_random(host: &Host, machine: &Machine, time: Duration) {
                     agent.and_then(|agent| machine.try_in(&["kill", "-9", &agent])).map(drop)
                 }
                 7 => machine.try_in(&["pkill", "-9", "-f", "pintle-agent shim"]).map(drop),
+                8 if draw(2) == 0 => host.pid(&machine.folder.join("nspawn.pid")).map(|pid| host.kill(pid)),
                 8 => host.pid(&host.dir.join("controller.pid")).map(|pid| host.kill(pid)),
                 _ => machine.try_in(&["systemctl", "reboot"]).map(drop),
             };

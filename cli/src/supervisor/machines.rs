@@ -8,12 +8,13 @@ use crate::session::{client, read_client_file};
 use crate::supervisor::files;
 use crate::supervisor::provider::{Provider, Wish};
 use api::client::Client;
+use api::error::ErrorCode;
 use api::machine::Fate;
 use api::operator::{ClientFile, MachineInfo, ModelInfo, OperatorApi, Provisioned};
 use state::machine::provision::{self, Found, Harvest, Owner, Step, Wanted, plan};
 use state::names::Uuid;
 use state::unit::snapshot::Position;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::sleep;
 
@@ -102,7 +103,12 @@ impl Machines {
         }
         let now_ms = now_ms();
         let mut look = LOOK_EVERY;
+        let mut failed = BTreeSet::new();
         for step in plan(&wanted, &found, harvest, now_ms) {
+            // an instance that could not be taken away keeps its record
+            if failed.contains(&step.machine()) {
+                continue;
+            }
             let done = self.execute(client, (file, model), &machines, step).await;
             match done {
                 Ok(None) => {}
@@ -110,8 +116,13 @@ impl Machines {
                 Err(failure) => {
                     let id = step.machine();
                     eprintln!("machine {id}: {step:?}: {}", failure.message);
+                    failed.insert(id);
                     let message = failure.message;
-                    client.provisioned(&name, id, Provisioned::Failed { message }).await?;
+                    match client.provisioned(&name, id, Provisioned::Failed { message }).await {
+                        // what is harvested has no record: it is tried again in the next round
+                        Err(error) if error.code == ErrorCode::NotFound => {}
+                        said => drop(said?),
+                    }
                 }
             }
         }

@@ -100,6 +100,20 @@ fn all() -> BTreeMap<i32, Stat> {
     pids.filter_map(|pid| Some((pid, Stat::of(pid).filter(|stat| !stat.ended)?))).collect()
 }
 
+/// The living processes that see this folder of the host as their root, or a root that is laid over it: what is left
+/// in a container when the process that made it was killed.
+pub fn living_in(folder: &Path) -> Vec<Process> {
+    let (root, upper) =
+        (format!("{}/root", folder.display()), format!("upperdir={}/upper,", folder.display()));
+    let lives_there = |pid: &i32| {
+        let mounts = std::fs::read_to_string(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
+        let mut roots = mounts.lines().filter(|line| line.split(' ').nth(4) == Some("/"));
+        roots.any(|line| line.contains(&upper) || line.split(' ').nth(3) == Some(&root))
+    };
+    let living = all().into_iter().filter(|(pid, _)| lives_there(pid));
+    living.map(|(pid, stat)| Process { pid, started: stat.started }).collect()
+}
+
 /// The direct children of a process.
 pub fn children(parent: Process) -> Vec<Process> {
     let living = all();

@@ -248,6 +248,7 @@ impl Nspawn {
         {
             return Ok(Some(YOUNG - life.begun.elapsed()));
         }
+        end_living_in(&folder).await?;
         let broken = |error: io::Error| Failure::new(format!("cannot start its container: {error}"));
         let console = folder.join("console.log");
         fs::remove_file(&console).ok();
@@ -354,6 +355,15 @@ fn is_mounted(root: &Path) -> bool {
     text.lines().any(|line| line.split(' ').nth(1).is_some_and(|place| Path::new(place) == root))
 }
 
+/// A container outlives the death of systemd-nspawn by a signal: then what lives in it is ended here.
+async fn end_living_in(folder: &Path) -> Result<(), Failure> {
+    let left = process::stop(&process::living_in(folder), Duration::ZERO).await;
+    match left.first() {
+        None => Ok(()),
+        Some(left) => Err(Failure::new(format!("process {} in the container does not end", left.pid))),
+    }
+}
+
 /// Shuts one machine down and unmounts its root.
 async fn halt(folder: &Path) -> Result<(), Failure> {
     if let Some(running) = container(folder) {
@@ -363,6 +373,7 @@ async fn halt(folder: &Path) -> Result<(), Failure> {
             return Err(Failure::new(format!("container process {} does not end", left.pid)));
         }
     }
+    end_living_in(folder).await?;
     let root = folder.join("root");
     if is_mounted(&root) {
         umount(&root).map_err(|error| Failure::new(format!("cannot unmount {}: {error}", root.display())))?;
