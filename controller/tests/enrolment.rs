@@ -99,7 +99,7 @@ async fn scenario_184_a_dying_machine_that_never_was_is_dead_by_its_providers_wo
     let machine = story.admin.machines("dev").await.expect("all")[0].uuid;
     let early = story.admin.provisioned("dev", machine, Provisioned::Absent).await;
     assert_eq!(early.expect_err("it is alive").code, ErrorCode::Invalid);
-    story.admin.remove_machine("dev", "0", false).await.expect("no unit is on it");
+    story.admin.remove_machine("dev", "0", api::operator::Force::No).await.expect("no unit is on it");
     let intended = Provisioned::Intended { provider: "nspawn".to_owned(), nonce: Uuid(5) };
     let late = story.admin.provisioned("dev", machine, intended).await;
     assert_eq!(late.expect_err("it is going").code, ErrorCode::NotAlive);
