@@ -89,6 +89,8 @@ pub struct Uniter<M, A, H, C> {
     /// Acknowledgements not yet on disk: folded into the next append.
     acknowledged: RefCell<Vec<Event>>,
     disk: Mutex<()>,
+    /// Counts what was saved.
+    saves: Cell<u64>,
     facts: RefCell<Facts>,
     /// Something that `next` looks at has changed.
     doing: Notify,
@@ -113,6 +115,7 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
             local: RefCell::new(Arc::new(local)),
             acknowledged: RefCell::default(),
             disk: Mutex::new(()),
+            saves: Cell::new(0),
             facts: RefCell::new(facts),
             doing: Notify::new(),
             sending: Notify::new(),
@@ -190,9 +193,23 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
         let all: Vec<Event> = acknowledged.into_iter().chain(events).collect();
         self.memory.append(&all, &after).await?;
         *self.local.borrow_mut() = after;
+        self.saves.set(self.saves.get() + 1);
         self.doing.notify_one();
         self.sending.notify_one();
         Ok(())
+    }
+
+    /// Saves what was decided when so much had been saved; false: the memory is another one now, decide anew.
+    /// 1. `next` decides to begin run 4. 2. The disk is busy: a session that was opened takes the replica, in which run
+    ///    6 has ended. 3. Run 4 is none of this memory's.
+    async fn save_decided(&self, saves: u64, event: Event) -> Result<bool, DiskFailed> {
+        let mut stands = false;
+        let decide = |_: &Local| {
+            stands = self.saves.get() == saves;
+            if stands { vec![event] } else { Vec::new() }
+        };
+        self.save_what(decide).await?;
+        Ok(stands)
     }
 
     async fn keep_doing(&self) -> End {
@@ -205,7 +222,7 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
     async fn do_next_for_ever(&self) -> Result<End, DiskFailed> {
         let (mut lock, mut delay) = (None, LINK_RETRY_FIRST_MS);
         loop {
-            let now = self.now();
+            let (now, saves) = (self.now(), self.saves.get());
             let act = resolve::next(&self.local.borrow(), self.facts.borrow().view.as_deref(), &now).act;
             match act {
                 Act::Stop => return Ok(End::Finished),
@@ -224,14 +241,18 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
                     continue;
                 }
                 Act::Begin(run) => {
-                    self.save(vec![Event::Began(run.clone())]).await?;
-                    self.perform(&run).await?;
+                    if self.save_decided(saves, Event::Began(run.clone())).await? {
+                        self.perform(&run).await?;
+                    }
                 }
                 Act::Settle(record) => {
-                    self.save(vec![Event::Finished(record)]).await?;
-                    self.ended();
+                    if self.save_decided(saves, Event::Finished(record)).await? {
+                        self.ended();
+                    }
                 }
-                Act::Note(event) => self.save(vec![event]).await?,
+                Act::Note(event) => {
+                    self.save_decided(saves, event).await?;
+                }
                 Act::Reboot => {
                     self.release(&mut lock);
                     self.charms.reboot(&now.boot).await;

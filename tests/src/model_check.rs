@@ -9,9 +9,10 @@ use sha2::{Digest, Sha256};
 use state::charm::{Charm, Endpoint, Role, Scope};
 use state::life::Life;
 use state::model::draft::{Draft, Reader, Revision, Stored, read, read_all};
+use state::model::force::{self, Force};
 use state::model::invariants::violations;
 use state::model::keys::{Model, last_id};
-use state::model::refusal::Refusal;
+use state::model::refusal::{Code, Refusal};
 use state::model::text::Text;
 use state::model::view;
 use state::model::{application, cleanup, hook_commit, leadership, machine, model, relation, session, unit};
@@ -35,6 +36,8 @@ pub enum Command {
     RemoveRelation,
     RemoveUnit(&'static str),
     RemoveApplication(&'static str),
+    /// remove-unit --force --no-wait: the controller does what the unit's agent owes, beside that agent.
+    ForceUnit(&'static str),
 }
 
 /// How large the space is.
@@ -249,6 +252,12 @@ impl State {
                 found.push((format!("user: {command:?}"), state));
             }
         }
+        for id in self.documents.ids("forced") {
+            let mut state = self.clone();
+            state.documents.run(|draft| force::bite(draft, MODEL, id, 1)).expect("force is never refused");
+            state.documents.settle();
+            found.push(("janitor: a bite of what is forced".to_owned(), state));
+        }
         for index in 0..self.agents.len() {
             self.machine_agent(index, &mut found);
             self.agent(index, &mut found)?;
@@ -268,6 +277,12 @@ impl State {
                 let unit = read(&self.documents, &MODEL.unit_name(&name)).ok_or_else(none)?;
                 self.documents.run(|draft| unit::destroy(draft, MODEL, unit)).map(drop)
             }
+            Command::ForceUnit(name) => {
+                let name: UnitName = name.parse().expect("a unit's name");
+                let unit = read(&self.documents, &MODEL.unit_name(&name)).ok_or_else(none)?;
+                let force = Force { no_wait: true, now_ms: 1 };
+                self.documents.run(|draft| force::unit(draft, MODEL, unit, force)).map(drop)
+            }
             Command::RemoveApplication(name) => {
                 let id = find(name).ok_or_else(none)?;
                 self.documents.run(|draft| application::destroy(draft, MODEL, id)).map(drop)
@@ -275,10 +290,11 @@ impl State {
         }
     }
 
-    /// A Dead unit is recalled and removed.
+    /// A Dead unit is recalled and removed; one that is gone is recalled.
     fn machine_agent(&self, index: usize, found: &mut Vec<(String, State)>) {
         let (unit, local) = &self.agents[index];
-        if local.is_none() || read(&self.documents, &MODEL.unit_life(*unit)) != Some(Life::Dead) {
+        let dead = read(&self.documents, &MODEL.unit_life(*unit)) == Some(Life::Dead);
+        if local.is_none() || !dead && read(&self.documents, &MODEL.tombstone(*unit)).is_none() {
             return;
         }
         let mut state = self.clone();
@@ -353,13 +369,19 @@ impl State {
 
     fn commit(&mut self, index: usize, record: &Record) {
         let (unit, local) = &mut self.agents[index];
-        let local = local.as_mut().expect("it sends");
-        let committed = self
-            .documents
-            .run(|draft| hook_commit::commit(draft, MODEL, *unit, EPOCH, record, &mut no_subordinate))
-            .expect("its own session, in order");
-        let sequence = record.sequence;
-        local.apply(&Event::Answered { sequence, revision: 1, refusal: committed.refusal, retry: None });
+        let memory = local.as_mut().expect("it sends");
+        let commit = |draft: &mut Draft<'_>| {
+            hook_commit::commit(draft, MODEL, *unit, EPOCH, record, &mut no_subordinate)
+        };
+        match self.documents.run(commit) {
+            Ok(committed) => {
+                let (sequence, refusal) = (record.sequence, committed.refusal);
+                memory.apply(&Event::Answered { sequence, revision: 1, refusal, retry: None });
+            }
+            // force has begun: the agent ends, and its machine agent may do the rest
+            Err(refusal) if matches!(refusal.code, Code::Fenced | Code::Removed) => *local = None,
+            Err(refusal) => panic!("its own session, in order: {refusal:?}"),
+        }
         self.documents.settle();
     }
 

@@ -27,16 +27,22 @@ echo "end $name" >> /var/log/hooks
 status-set active "$(config-get word)"
 "#;
 
-fn charm(at: &Path) -> PathBuf {
-    let charm = at.join("slow");
+/// The principal.
+const SLOW: &str = "name: slow\nsummary: waits\ndescription: waits\n";
+/// Its subordinate, which says what it does elsewhere.
+const BESIDE: &str = "name: beside\nsummary: waits too\ndescription: waits too\nsubordinate: true\n\
+                      requires:\n  host: {interface: juju-info, scope: container}\n";
+
+fn charm(at: &Path, name: &str, metadata: &str) -> PathBuf {
+    let charm = at.join(name);
     fs::create_dir_all(charm.join("hooks")).expect("a new folder");
-    fs::write(charm.join("metadata.yaml"), "name: slow\nsummary: waits\ndescription: waits\n")
-        .expect("written");
+    fs::write(charm.join("metadata.yaml"), metadata).expect("written");
     let config = "options:\n  word: {type: string, default: one, description: said}\n";
     fs::write(charm.join("config.yaml"), config).expect("written");
     for hook in ["install", "config-changed", "start", "stop"] {
         let path = charm.join("hooks").join(hook);
-        fs::write(&path, HOOK).expect("written");
+        let log = if name == "slow" { "/var/log/hooks".to_owned() } else { format!("/var/log/{name}") };
+        fs::write(&path, HOOK.replace("/var/log/hooks", &log)).expect("written");
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         fs::set_permissions(&path, mode).expect("it is ours");
     }
@@ -88,7 +94,11 @@ impl Machine {
     }
 
     fn agent(&self) -> Option<String> {
-        self.pid("var/lib/pintle/agents/unit-slow-0/agent.pid")
+        self.agent_of("slow")
+    }
+
+    fn agent_of(&self, application: &str) -> Option<String> {
+        self.pid(&format!("var/lib/pintle/agents/unit-{application}-0/agent.pid"))
     }
 
     /// What the hooks wrote down.
@@ -139,6 +149,16 @@ fn up(dir: &Path) -> Host {
     host
 }
 
+/// The unit of this application says this word, and has nothing left to do.
+fn says(host: &Host, application: &str, word: &str) -> Option<()> {
+    let said = host.pintle(&["status", "--format", "json"]);
+    let status: Value = serde_json::from_str(&said.stdout).ok()?;
+    let slow = &status["applications"]["slow"]["units"]["slow/0"];
+    let unit = if application == "slow" { slow } else { &slow["subordinates"]["beside/0"] };
+    let done = unit["workload-status"]["message"] == word && unit["juju-status"]["current"] == "idle";
+    done.then_some(())
+}
+
 /// The unit says this word, and has nothing left to do.
 fn until_word(host: &Host, word: &str) {
     host.until_status("slow/0", "active", word);
@@ -149,7 +169,7 @@ fn a_principal_lives_through_every_death_on_a_real_machine_and_leaves_nothing() 
     let (dir, charms) = (TempDir::with_prefix("pintle-").unwrap(), TempDir::new().unwrap());
     let before = listing(dir.path());
     let host = up(dir.path());
-    host.ok(&["deploy", text(&charm(charms.path()))]);
+    host.ok(&["deploy", text(&charm(charms.path(), "slow", SLOW))]);
     until_word(&host, "one");
     let machine = Machine::of(&host).expect("it runs the unit");
 
@@ -168,12 +188,21 @@ fn a_principal_lives_through_every_death_on_a_real_machine_and_leaves_nothing() 
     a_hook_reboots_the_machine(&host, &machine);
     a_container_that_dies_is_a_boot(&host, &machine);
     the_machine_survives_the_supervisor(&host, &machine);
-    if let Some(minutes) = std::env::var("PINTLE_KILL_MINUTES").ok().and_then(|text| text.parse::<u64>().ok())
-    {
+    host.ok(&["deploy", text(&charm(charms.path(), "beside", BESIDE))]);
+    host.ok(&["integrate", "slow", "beside"]);
+    host.until("its subordinate is beside it", |host| says(host, "beside", "one"));
+    let minutes = std::env::var("PINTLE_KILL_MINUTES").ok().and_then(|text| text.parse::<u64>().ok());
+    if let Some(minutes) = minutes {
         killed_at_random(&host, &machine, Duration::from_secs(60 * minutes));
     }
 
-    host.ok(&["remove-application", "slow", "--no-prompt"]);
+    let mut remove = vec!["remove-application", "slow", "beside", "--no-prompt"];
+    if minutes.is_some() {
+        // nobody of the machine is asked
+        remove.extend(["--force", "--no-wait"]);
+        machine.run(&["systemctl", "kill", "-s", "STOP", "pintle-unit@unit-slow-0.service"]);
+    }
+    host.ok(&remove);
     host.until("its machine is taken away with all that was in it", |host| {
         let empty = fs::read_dir(host.dir.join("machines")).ok()?.next().is_none();
         (empty && host.status()["machines"] == serde_json::json!({})).then_some(())
@@ -279,13 +308,18 @@ fn killed_at_random(host: &Host, machine: &Machine, time: Duration) {
     while Instant::now() < end {
         round += 1;
         let word = format!("round {round}");
-        host.ok(&["config", "slow", &format!("word={word}")]);
+        for application in ["slow", "beside"] {
+            host.ok(&["config", application, &format!("word={word}")]);
+        }
         for _ in 0..=draw(3) {
             std::thread::park_timeout(Duration::from_millis(draw(400)));
             let who = draw(10);
             println!("round {round}: {who}");
             match who {
-                0..4 => machine.agent().and_then(|agent| machine.try_in(&["kill", "-9", &agent])).map(drop),
+                0..4 => machine
+                    .agent_of(["slow", "beside"][draw(2) as usize])
+                    .and_then(|agent| machine.try_in(&["kill", "-9", &agent]))
+                    .map(drop),
                 4..7 => {
                     let agent = machine.pid("var/lib/pintle/machine.pid");
                     agent.and_then(|agent| machine.try_in(&["kill", "-9", &agent])).map(drop)
@@ -297,12 +331,7 @@ fn killed_at_random(host: &Host, machine: &Machine, time: Duration) {
             };
         }
         host.until(format_args!("{word} is said"), |host| {
-            let said = host.pintle(&["status", "--format", "json"]);
-            let status: Value = serde_json::from_str(&said.stdout).ok()?;
-            let unit = &status["applications"]["slow"]["units"]["slow/0"];
-            let done =
-                unit["workload-status"]["message"] == *word && unit["juju-status"]["current"] == "idle";
-            done.then_some(())
+            says(host, "slow", &word).and_then(|()| says(host, "beside", &word))
         });
     }
 }

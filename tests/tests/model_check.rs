@@ -10,6 +10,9 @@ fn searched(bounds: &Bounds) -> Space {
 fn one_unit_each_ends_properly_whatever_is_removed_when_and_wherever_an_agent_dies() {
     let commands =
         vec![Command::RemoveRelation, Command::RemoveUnit("web/0"), Command::RemoveApplication("db")];
+    let by_force = vec![Command::RemoveRelation, Command::ForceUnit("web/0"), Command::RemoveUnit("db/0")];
+    let forced = searched(&Bounds { units: 1, commands: by_force, crash: true });
+    assert!(forced.states > 500 && forced.quiet > 5, "{forced:?} is not the space that was meant");
     let space = searched(&Bounds { units: 1, commands, crash: true });
     println!("{space:?}");
     assert!(space.states > 500 && space.quiet > 5, "{space:?} is not the space that was meant");

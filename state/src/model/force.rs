@@ -10,14 +10,14 @@
 //! | unit | its subordinates are forced too; its epoch is raised, so that its agent can write nothing more; it leaves its scopes, a few at a time; when its subordinates are gone it is Dead; its machine agent has another wait to recall it, then the record goes |
 //! | relation | those left in its scope leave, a few at a time |
 //! | application | its units and relations are forced too, a few at a time |
-//! | machine | its units are forced too; without units it is Dead, and its provider releases it |
+//! | machine | its units are forced too; without units it is Dead, and its provider releases it; of one that a person brought the record goes |
 
 use super::draft::Draft;
 use super::effective::{self, Documents};
 use super::keys::{ForcedBy, ForcedDoc, ForcedKind, Model, SessionDoc, last_id};
 use super::refusal::Refusal;
 use super::unit::Destroyed;
-use super::{application, machine, model, relation, unit};
+use super::{application, instance, machine, model, relation, unit};
 use crate::life::Life;
 use crate::names::Uuid;
 use crate::planted::{self, Planted};
@@ -269,11 +269,22 @@ fn of_machine(
     if pass_on(draft, model, id, forced, &[(model.units_on(id), ForcedKind::Unit)]) {
         return Ok(true);
     }
-    let dying = draft.get(&model.machine_life(id)) == Some(Life::Dying);
-    if dying && is_due(forced, now_ms) && draft.first(&model.units_on(id), &[]).is_none() {
-        machine::set_dead(draft, model, id)?;
+    if !is_due(forced, now_ms) || draft.first(&model.units_on(id), &[]).is_some() {
+        return Ok(false);
     }
-    Ok(false)
+    match draft.get(&model.machine_life(id)) {
+        Some(Life::Dying) => {
+            machine::set_dead(draft, model, id)?;
+            if !forced.no_wait {
+                let due_ms = now_ms.saturating_add(WAIT_MS);
+                draft.put(&model.forced(id), &ForcedDoc { since_ms: now_ms, due_ms, ..forced.clone() });
+            }
+            Ok(forced.no_wait)
+        }
+        // one that a person brought may never come back to say that it has taken itself away
+        Some(Life::Dead) => instance::gone(draft, model, id).map(|()| false),
+        Some(Life::Alive) | None => Ok(false),
+    }
 }
 
 /// The next few of what belongs to an entity are forced as it is, from where the last bite ended; false = all are.

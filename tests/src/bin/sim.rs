@@ -113,8 +113,8 @@ fn model() -> ExitCode {
     let commands = vec![
         Command::RemoveRelation,
         Command::RemoveUnit("web/0"),
-        Command::RemoveApplication("web"),
         Command::RemoveApplication("db"),
+        Command::ForceUnit("web/1"),
     ];
     let started = Instant::now();
     match model_check::search(&Bounds { units: 2, commands, crash: true }) {

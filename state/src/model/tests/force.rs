@@ -262,6 +262,27 @@ fn a_machine_that_is_forced_takes_its_units_along() {
 }
 
 #[test]
+fn a_machine_that_a_person_brought_and_that_never_comes_back_goes_by_force() {
+    let mut world = World::new();
+    let mut bring = |wait: Force| {
+        let id = world.run(|draft, ids| {
+            let id = ids();
+            machine::add_manual(draft, MODEL, id, 1).map(|_| id)
+        });
+        let id = id.expect("it is a person's");
+        world.run(|draft, _| force::machine(draft, MODEL, id, wait)).expect("it may be forced");
+        let mut gone = Vec::new();
+        for at in [NOW, NOW + WAIT_MS, NOW + 2 * WAIT_MS] {
+            sweep(&mut world, at);
+            gone.push(world.gone(id));
+        }
+        gone
+    };
+    assert_eq!(bring(AT_ONCE), [true, true, true]);
+    assert_eq!(bring(wait(NOW)), [false, false, true], "its agent has a minute, and another to go");
+}
+
+#[test]
 fn no_wait_given_later_moves_force_forward_and_force_again_never_puts_it_off() {
     let mut world = World::new();
     let (_, web, _) = qr(&mut world);
