@@ -79,10 +79,11 @@ async fn run(arguments: Arguments) -> Result<()> {
     installation.listens(listener.local_addr()?)?;
     installation.introduce(&controller).await?;
     let acceptor = server::acceptor(&installation.certificate, &installation.key)?;
+    // before anybody is told that it serves, and may end it
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     tracing::info!(address = %listener.local_addr()?, controller = %installation.controller(), "serving");
     listeners.push(listener);
     tokio::spawn(sweep(controller.clone()));
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let stop = async move {
         tokio::select! {
             _ = terminate.recv() => {}

@@ -201,6 +201,7 @@ async fn every_route_answers_exactly_the_principals_its_row_names() {
         "Action",
         "Actions",
         "Machines",
+        "Forecast",
         "Changes",
     ];
     let writes = [
@@ -526,7 +527,8 @@ async fn a_second_controller_on_the_same_folder_is_refused_by_the_holders_name()
     assert_eq!(second.status.code(), Some(1));
     let said = String::from_utf8_lossy(&second.stderr).into_owned();
     assert!(said.contains("is in use by") && said.contains(&program.0.id().to_string()), "{said}");
-    assert!(program.signal(nix::sys::signal::Signal::SIGTERM).success());
+    let stopped = program.signal(nix::sys::signal::Signal::SIGTERM);
+    assert!(stopped.success(), "{stopped}");
 }
 
 #[test]
