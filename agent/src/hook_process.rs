@@ -288,7 +288,7 @@ impl Charms for RealCharms {
 
     async fn lock(&self, parallel: bool) -> Rc<Lock> {
         let folder = if parallel { self.folder.root().to_path_buf() } else { self.folder.machine() };
-        let path = folder.join("hook.lock");
+        let path = folder.join(reboot::HOOK_LOCK);
         let holder = format!("{} (pid {})", self.folder.tag(), std::process::id());
         let mut pause = LOCK_LOOK_FIRST;
         loop {
@@ -415,11 +415,10 @@ impl RealCharms {
                 if shim.is_alive() {
                     break;
                 }
-                if read_outcome(&at).is_some() {
-                    break;
+                if read_outcome(&at).is_none() {
+                    end_leftovers(&at).await;
                 }
-                end_leftovers(&at).await;
-                return None;
+                break;
             }
             if lock.is_some() {
                 return None;
@@ -450,16 +449,12 @@ impl RealCharms {
             }
         })
         .await;
-        if conversation.ends_boot() {
+        // ended by us or by a crash: asked for or not, what it asked for last stands
+        let ends_boot = conversation.ends_boot();
+        if ends_boot || read_outcome(&at).is_none() {
             end_leftovers(&at).await;
         }
-        match read_outcome(&at) {
-            Some(_) => Some(self.ending(run, conversation)),
-            None => {
-                end_leftovers(&at).await;
-                None
-            }
-        }
+        (ends_boot || read_outcome(&at).is_some()).then(|| self.ending(run, conversation))
     }
 }
 

@@ -22,6 +22,8 @@ use std::time::Duration;
 /// The boot identity of a local machine that was rebooted.
 pub const BOOT: &str = "boot";
 const REQUEST: &str = "reboot";
+/// Of a machine, and of a unit's folder: held while a hook runs.
+pub const HOOK_LOCK: &str = "hook.lock";
 /// Between two looks for a request, and for the hook lock.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -56,12 +58,12 @@ pub async fn carry_out(machine: &Path, deployer: &Deployer, services: Services) 
         while asked(machine)? != Some(this_boot(machine)) {
             tokio::time::sleep(LOOK).await;
         }
-        let _kept = loop {
-            match Lock::take(&machine.join("hook.lock"), "reboot")? {
-                Ok(lock) => break lock,
-                Err(_) => tokio::time::sleep(LOOK).await,
-            }
-        };
+        // hooks that run side by side hold the lock of their own folder only
+        let folders = deployer.deployed().into_values().map(|folder| folder.file(HOOK_LOCK));
+        let mut kept = Vec::new();
+        for lock in [machine.join(HOOK_LOCK)].into_iter().chain(folders) {
+            kept.push(taken(&lock).await?);
+        }
         tracing::info!("a hook asked for a reboot: this boot ends");
         if services == Services::Systemd {
             let status = tokio::process::Command::new("systemctl").arg("reboot").status().await?;
@@ -73,6 +75,15 @@ pub async fn carry_out(machine: &Path, deployer: &Deployer, services: Services) 
         let next = format!("{}-{}", kernel_boot(), fresh_uuid());
         folder::replace(&machine.join(BOOT), next.as_bytes())?;
         conclude(machine, deployer).await?;
+    }
+}
+
+async fn taken(lock: &Path) -> Result<Lock> {
+    loop {
+        match Lock::take(lock, "reboot")? {
+            Ok(lock) => return Ok(lock),
+            Err(_) => tokio::time::sleep(LOOK).await,
+        }
     }
 }
 

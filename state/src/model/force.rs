@@ -275,11 +275,11 @@ fn of_machine(
     match draft.get(&model.machine_life(id)) {
         Some(Life::Dying) => {
             machine::set_dead(draft, model, id)?;
-            if !forced.no_wait {
-                let due_ms = now_ms.saturating_add(WAIT_MS);
-                draft.put(&model.forced(id), &ForcedDoc { since_ms: now_ms, due_ms, ..forced.clone() });
-            }
-            Ok(forced.no_wait)
+            // without its token its agent would never learn that it is to take itself away: it has a minute for that,
+            // whatever was asked
+            let (due_ms, no_wait) = (now_ms.saturating_add(WAIT_MS), false);
+            draft.put(&model.forced(id), &ForcedDoc { since_ms: now_ms, due_ms, no_wait, ..forced.clone() });
+            Ok(false)
         }
         // one that a person brought may never come back to say that it has taken itself away
         Some(Life::Dead) => instance::gone(draft, model, id).map(|()| false),

@@ -22,7 +22,8 @@ pub const RELATION_GONE: &str = "the relation is gone";
 /// A run whose agent died. It is run again at once, and is never the charm's failure (design 2); an action is
 /// never run again.
 pub(super) fn interrupted(local: &Local, view: Option<&Snapshot>, now: &Now, run: &Run) -> Act {
-    if !now.orphan_gone {
+    // one that asked for a reboot at once was ended before that was written down
+    if !now.orphan_gone && local.reboot.is_none() {
         // a tool that asks meanwhile would make the hook lose leadership that nobody has taken
         let until_ms = now.agent_start_ms + COMPARE_MS;
         if is_about_to_hear_who_leads(now) && now.since_boot_ms < until_ms {

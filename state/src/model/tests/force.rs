@@ -278,8 +278,12 @@ fn a_machine_that_a_person_brought_and_that_never_comes_back_goes_by_force() {
         }
         gone
     };
-    assert_eq!(bring(AT_ONCE), [true, true, true]);
-    assert_eq!(bring(wait(NOW)), [false, false, true], "its agent has a minute, and another to go");
+    assert_eq!(
+        bring(AT_ONCE),
+        [false, true, true],
+        "its agent, if it lives, has a minute to take itself away"
+    );
+    assert_eq!(bring(wait(NOW)), [false, false, true]);
 }
 
 #[test]

@@ -39,6 +39,8 @@ impl Check for Forced {
             found.push(format!("{unit}: a record is taken after the controller acted in its agent's place"));
         }
         let left = of("scope-of").filter(|change| change.value.is_none());
+        // of a relation that is forced those leave too whose own time has not come
+        let left = left.filter(|change| last_id(&change.key).is_none_or(|id| !self.forced.contains(&id)));
         let left = left.filter_map(|change| place(&change.key).1.split('/').next()?.parse::<Uuid>().ok());
         self.acted.extend(left.filter(|unit| self.forced.contains(unit) && !speaking.contains(unit)));
         for change in of("unit-life") {
