@@ -198,6 +198,7 @@ async fn every_route_answers_exactly_the_principals_its_row_names() {
         "ShowUnit",
         "DebugLog",
         "Why",
+        "Forecast",
         "Action",
         "Actions",
         "Machines",
