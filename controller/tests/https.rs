@@ -226,6 +226,7 @@ async fn every_route_answers_exactly_the_principals_its_row_names() {
     let admins = [
         "CreateModel",
         "DestroyModel",
+        "ForceModel",
         "Invite",
         "Provisioned",
         "MachineFate",
