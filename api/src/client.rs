@@ -360,8 +360,11 @@ impl OperatorApi for Client {
     async fn create_model(&self, model: CreateModel) -> Result<ModelInfo, ApiError> {
         self.call(Route::CreateModel, "", &model).await
     }
-    async fn destroy_model(&self, model: &str) -> Result<Changed, ApiError> {
-        self.call(Route::DestroyModel, model, &()).await
+    async fn destroy_model(&self, model: &str, force: Force) -> Result<Changed, ApiError> {
+        match force.flags() {
+            (false, _) => self.call(Route::DestroyModel, model, &()).await,
+            (true, no_wait) => self.call(Route::ForceModel, model, &routes::ForceModel { no_wait }).await,
+        }
     }
     async fn model_config(&self, model: &str) -> Result<BTreeMap<String, ModelSetting>, ApiError> {
         self.get(Route::ModelConfig, model).await

@@ -609,7 +609,12 @@ pub trait OperatorApi {
     fn models(&self) -> impl Future<Output = Result<Vec<ModelInfo>, ApiError>> + Send;
     /// `AlreadyExists` when the name is taken.
     fn create_model(&self, model: CreateModel) -> impl Future<Output = Result<ModelInfo, ApiError>> + Send;
-    fn destroy_model(&self, model: &str) -> impl Future<Output = Result<Changed, ApiError>> + Send;
+    /// The model is Dying with all that is in it, and goes when nothing is left in it.
+    fn destroy_model(
+        &self,
+        model: &str,
+        force: Force,
+    ) -> impl Future<Output = Result<Changed, ApiError>> + Send;
     fn model_config(
         &self,
         model: &str,

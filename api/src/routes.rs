@@ -37,6 +37,7 @@ pub enum Route {
     Models,
     CreateModel,
     DestroyModel,
+    ForceModel,
     ModelConfig,
     ConfigureModel,
     ArchiveInfo,
@@ -144,6 +145,7 @@ pub const ROUTES: &[Row] = &[
     row(Route::Models, "/v1/models", Nothing, gives::<Vec<ModelInfo>>(), "All models"),
     row(Route::CreateModel, "/v1/models", takes::<CreateModel>(), gives::<ModelInfo>(), "Create a model"),
     row(Route::DestroyModel, "/v1/models/{model}/destroy", takes::<()>(), gives::<Changed>(), "Destroy a model"),
+    row(Route::ForceModel, "/v1/models/{model}/destroy-by-force", takes::<ForceModel>(), gives::<Changed>(), "Destroy a model by force"),
     row(Route::ModelConfig, "/v1/models/{model}/model-config", Nothing, gives::<BTreeMap<String, ModelSetting>>(), "A model's settings"),
     row(Route::ConfigureModel, "/v1/models/{model}/model-config", takes::<ConfigChange>(), gives::<Changed>(), "Change a model's settings"),
     row(Route::ArchiveInfo, "/v1/archives/info", takes::<Name>(), gives::<Option<Uploaded>>(), "The archive of this digest, if it is held"),
@@ -246,6 +248,12 @@ pub struct Remove {
     pub name: String,
     #[serde(default)]
     pub force: bool,
+    #[serde(default)]
+    pub no_wait: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct ForceModel {
     #[serde(default)]
     pub no_wait: bool,
 }

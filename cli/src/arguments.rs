@@ -99,7 +99,7 @@ pub enum Verb {
     AddModel(add_model::AddModel),
     /// Describe a model
     ShowModel(show_model::ShowModel),
-    /// Remove a model and all that is in it (not offered yet)
+    /// Remove a model and all that is in it
     DestroyModel(destroy_model::DestroyModel),
     /// Show or change a model's settings
     ModelConfig(model_config::ModelConfig),

@@ -7,14 +7,14 @@ use api::operator::{LogLine, LogPage};
 use clap::Parser;
 use cli::arguments::{Arguments, Verb};
 use cli::commands::{
-    add_unit, config, debug_log, deploy, model_config, remove_unit, run, suspend_relation, why,
+    add_unit, config, debug_log, deploy, destroy_model, model_config, remove_unit, run, suspend_relation, why,
 };
 use cli::failure::Failure;
 use cli::last_write::LastWrites;
 use cli::output::Output;
 use cli::session::Session;
 use common::fake::Fake;
-use common::sample_task;
+use common::{sample, sample_task};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -38,6 +38,7 @@ async fn does(words: &[&str], at: &Session<Fake>) -> Result<(), Failure> {
         Verb::SuspendRelation(args) => suspend_relation::suspend(&args, at).await,
         Verb::ResumeRelation(args) => suspend_relation::resume(&args, at).await,
         Verb::RemoveUnit(args) => remove_unit::run(&args, at).await,
+        Verb::DestroyModel(args) => destroy_model::run(&args, at).await,
         verb => panic!("{verb:?} is not tried here"),
     }
 }
@@ -331,4 +332,50 @@ async fn relations_are_suspended_and_resumed_by_number() {
     assert_eq!(does(&["resume-relation", "4", "3"], &at).await, Ok(()));
     let asked = at.api.asked();
     assert_eq!(asked, ["suspend 3 \"db moves\"", "suspend 4 \"db moves\"", "resume 4", "resume 3"]);
+}
+
+fn lines(at: &Session<Fake>) -> Vec<String> {
+    at.output.said().1.lines().map(str::to_owned).collect()
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_model_is_waited_for_until_it_is_gone() {
+    let empty = |mut status: api::operator::Status| {
+        status.applications.clear();
+        status
+    };
+    let statuses = vec![sample(), sample(), empty(sample())];
+    let at = session(Fake { statuses: statuses.into(), looks: 5.into(), ..Fake::default() });
+    let words = ["destroy-model", "dev", "--no-prompt", "--destroy-storage", "--force", "--release-storage"];
+    assert_eq!(does(&words, &at).await, Ok(()));
+    let asked: Vec<String> = at.api.asked().into_iter().filter(|asked| asked != "status").collect();
+    assert_eq!(asked, [format!("destroy {} AfterWait", sample().model.uuid)]);
+    assert_eq!(
+        lines(&at),
+        [
+            "will remove model dev",
+            "will remove application auditor",
+            "will remove application ledger",
+            "will remove machine 0",
+            "Waiting for model dev to be removed, 2 applications, 2 units, 1 machine",
+            "Waiting for model dev to be removed, 1 machine",
+            "Model dev destroyed",
+        ]
+    );
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_model_that_stays_is_waited_for_as_long_as_timeout_says() {
+    let at = session(Fake::default());
+    let begun = tokio::time::Instant::now();
+    let words = ["destroy-model", "dev", "--no-prompt", "--force", "--no-wait", "--timeout", "250ms"];
+    let failure = does(&words, &at).await.expect_err("it is still there");
+    assert!(begun.elapsed().as_millis() >= 250, "{:?}", begun.elapsed());
+    assert_eq!(failure.code, 1);
+    assert_eq!(
+        failure.text(),
+        "ERROR model dev is still being removed, 2 applications, 2 units, 1 machine\n      \
+         what holds it: pintle why model -m dev\n"
+    );
+    assert!(at.api.asked().contains(&format!("destroy {} AtOnce", sample().model.uuid)));
 }

@@ -73,6 +73,7 @@ pub fn callers(route: Route) -> Callers {
         | Route::ResumeRelation => Callers::Users(UserRole::Write),
         Route::CreateModel
         | Route::DestroyModel
+        | Route::ForceModel
         | Route::Invite
         | Route::Provisioned
         | Route::MachineFate

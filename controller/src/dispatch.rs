@@ -74,7 +74,11 @@ pub async fn answer<S: Store, O: Outside>(
         Route::OpenApi => json(&openapi::document()),
         Route::Models => json(&s.models().await?),
         Route::CreateModel => json(&s.create_model(parsed(&body)?).await?),
-        Route::DestroyModel => json(&s.destroy_model(model).await?),
+        Route::DestroyModel => json(&s.destroy_model(model, Force::No).await?),
+        Route::ForceModel => {
+            let wish: routes::ForceModel = parsed(&body)?;
+            json(&s.destroy_model(model, Force::of(true, wish.no_wait)).await?)
+        }
         Route::ModelConfig => json(&s.model_config(model).await?),
         Route::ConfigureModel => json(&s.configure_model(model, parsed(&body)?).await?),
         Route::ArchiveInfo => json(&s.archive_info(&parsed::<routes::Name>(&body)?.name).await?),

@@ -10,7 +10,7 @@ use serde_json::Value;
 use state::life::Life;
 use state::model::draft::{Draft, Key, PAGE_MAX, Reader, Stored, read, read_all};
 use state::model::keys::{ActionDoc, ForcedDoc, GLOBAL, Model, last_id};
-use state::model::{application, cleanup, effective, force, model};
+use state::model::{application, cleanup, destruction, effective, force, model};
 use state::names::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -53,10 +53,12 @@ impl Janitor {
         self.actions.retain(|id, _| known.contains(id));
         self.forced.retain(|id, _| known.contains(id));
         self.units.retain(|id, _| known.contains(id));
-        let mut more = false;
+        // what is left of models that are gone
+        let mut more = clear(controller, GLOBAL).await?;
         for id in known {
             let model = Model(id);
             more |= clear(controller, model).await?;
+            more |= bite_destroyed(controller, model).await?;
             spend_budgets(controller, model, self.units.entry(id).or_default()).await?;
             more |= bite_forced(controller, model, self.forced.entry(id).or_default()).await?;
             let (mut logs, mut actions) =
@@ -84,6 +86,21 @@ impl Janitor {
             self.actions.insert(id, actions);
         }
         Ok(more)
+    }
+}
+
+/// A bite of a model that is being destroyed; true = there is more to do now. One that fails keeps nobody else.
+async fn bite_destroyed<S: Store, O: Outside>(
+    controller: &Controller<S, O>,
+    model: Model,
+) -> Result<bool, ApiError> {
+    match controller.run(move |draft| destruction::bite(draft, model)).await {
+        Ok(committed) => Ok(committed.answer),
+        Err(error) if error.is_passing() => Err(error),
+        Err(error) => {
+            tracing::warn!("destroyed model {}: {error}", model.0);
+            Ok(false)
+        }
     }
 }
 

@@ -98,6 +98,7 @@ impl<S: Store, O: Outside> MachineApi for Session<S, O> {
     async fn machine_gone(&self) -> Result<(), ApiError> {
         let (model, machine) = self.machine(Route::MachineGone)?;
         self.controller.run(move |draft| instance::gone(draft, model, machine)).await?;
+        self.controller.machine_left(model, machine).await;
         Ok(())
     }
 

@@ -19,7 +19,9 @@ use state::model::blockers::Entity;
 use state::model::draft::{Draft, Reader, read, read_all};
 use state::model::keys::{ActionDoc, GLOBAL, Model, Principal};
 use state::model::refusal::{Code, Refusal};
-use state::model::{action, application, force, instance, machine, model, relation, removal, unit};
+use state::model::{
+    action, application, destruction, force, instance, machine, model, relation, removal, unit,
+};
 use state::names::{RelationNumber, UnitName, Uuid};
 use state::unit::snapshot::Position;
 use std::collections::BTreeMap;
@@ -215,10 +217,15 @@ impl<S: Store, O: Outside> OperatorApi for Session<S, O> {
         Ok(self.controller.run(transition).await?.answer)
     }
 
-    async fn destroy_model(&self, model: &str) -> Result<Changed, ApiError> {
-        self.model(Route::DestroyModel, model).await?;
-        Err(ApiError::new(ErrorCode::Invalid, format!("cannot destroy model {model:?}: not offered yet"))
-            .hint("remove its applications; an empty model costs nothing"))
+    async fn destroy_model(&self, model: &str, force: Force) -> Result<Changed, ApiError> {
+        let model = self.model(Route::DestroyModel, model).await?;
+        let now_ms = self.controller.outside.wall_ms();
+        let force = forced(force, now_ms);
+        let transition = move |draft: &mut Draft<'_>| destruction::destroy(draft, model, force, now_ms);
+        let committed = self.controller.run(transition).await?;
+        // what it does is done in bites
+        self.controller.sweep.notify_one();
+        Ok(changed(committed.revision))
     }
 
     async fn model_config(&self, model: &str) -> Result<BTreeMap<String, ModelSetting>, ApiError> {
@@ -691,7 +698,7 @@ impl<S: Store, O: Outside> OperatorApi for Session<S, O> {
     async fn machine_removed(&self, model: &str, machine: Uuid) -> Result<(), ApiError> {
         let model = self.model(Route::MachineRemoved, model).await?;
         self.controller.run(move |draft| machine::remove(draft, model, machine)).await?;
-        self.controller.presence.forget(machine);
+        self.controller.machine_left(model, machine).await;
         Ok(())
     }
 

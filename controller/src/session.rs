@@ -10,7 +10,7 @@ use crate::written::Written;
 use api::error::{ApiError, ErrorCode};
 use api::routes::Route;
 use state::model::draft::{Draft, Reader};
-use state::model::keys::Principal;
+use state::model::keys::{Model, Principal};
 use state::model::refusal::{Blocker, Code, Refusal};
 use state::names::Uuid;
 use state::unit::snapshot::Position;
@@ -93,6 +93,15 @@ impl<S: Store, O: Outside> Controller<S, O> {
                 self.outside.broken(&broken.to_string());
                 Err(ApiError::new(ErrorCode::Unavailable, broken.to_string()))
             }
+        }
+    }
+
+    /// A machine's record is gone. It may have been the last of what holds a model that is being destroyed.
+    pub(crate) async fn machine_left(&self, model: Model, machine: Uuid) {
+        self.presence.forget(machine);
+        let ending = self.read(move |reader| reader.get(model.model_destruction().text()).is_some()).await;
+        if ending {
+            self.sweep.notify_one();
         }
     }
 

@@ -50,7 +50,10 @@ pub fn of_model(reader: &dyn Reader, model: Model, roll: &Roll, position: Positi
             cloud: "local".to_owned(),
             region: "local".to_owned(),
             version: api::JUJU_VERSION.to_owned(),
-            status: info("available", "", Some(doc.created_ms)),
+            status: match read(reader, &model.model_destruction()) {
+                Some(destruction) => info("destroying", "", Some(destruction.since_ms)),
+                None => info("available", "", Some(doc.created_ms)),
+            },
         },
         machines,
         applications,

@@ -117,7 +117,9 @@ impl Asked<'_> {
         let all = all.chain(ids("unit").into_iter().map(Entity::Unit));
         let all = all.chain(ids("relation").into_iter().map(Entity::Relation));
         let all = all.chain(machines.into_iter().map(Entity::Machine));
+        let entity = format!("model {}", doc.name);
         let mut causes = Vec::new();
+        causes.extend(self.destruction(&entity, &now));
         for entity in all {
             causes.extend(self.blockers(entity));
             if causes.len() >= CAUSES_MAX {
@@ -125,7 +127,27 @@ impl Asked<'_> {
             }
         }
         let life = read(self.reader, &self.model.model_life()).unwrap_or(Life::Dying);
-        Ok(Why { entity: format!("model {}", doc.name), life, now, causes })
+        Ok(Why { entity, life, now, causes })
+    }
+
+    /// What a model that is being destroyed waits for, before what each thing in it waits for.
+    fn destruction(&self, entity: &str, left: &str) -> Option<Cause> {
+        let doc = read(self.reader, &self.model.model_destruction())?;
+        let help = match (doc.forced_ms, doc.no_wait) {
+            (Some(_), true) => "all that is in it is removed by force",
+            (Some(_), false) => {
+                "what is in it is removed by force after a minute; at once: destroy-model --force --no-wait"
+            }
+            (None, _) => "by force: destroy-model --force",
+        };
+        Some(Cause {
+            entity: entity.to_owned(),
+            duty: format!("be removed: {left} are left in it"),
+            owner: "the controller's janitor".to_owned(),
+            since_ms: Some(doc.since_ms),
+            last_error: None,
+            help: help.to_owned(),
+        })
     }
 
     /// When the controller begins to act in place of what is gone, if it is to.

@@ -198,6 +198,7 @@ async fn every_route_answers_exactly_the_principals_its_row_names() {
         "ShowUnit",
         "DebugLog",
         "Why",
+        "Forecast",
         "Action",
         "Actions",
         "Machines",
@@ -226,6 +227,7 @@ async fn every_route_answers_exactly_the_principals_its_row_names() {
     let admins = [
         "CreateModel",
         "DestroyModel",
+        "ForceModel",
         "Invite",
         "Provisioned",
         "MachineFate",

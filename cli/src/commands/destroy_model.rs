@@ -1,11 +1,15 @@
-//! `destroy-model NAME`.
+//! `destroy-model NAME`: asks, and waits until the model is gone.
 
 use crate::arguments::Removal;
 use crate::commands::removal;
 use crate::failure::Failure;
 use crate::session::{Session, model_name};
-use api::operator::{OperatorApi, Removable};
+use crate::times;
+use api::error::ErrorCode;
+use api::operator::{OperatorApi, Removable, Status};
 use clap::Args;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
 
 #[derive(Debug, Args)]
 pub struct DestroyModel {
@@ -14,12 +18,16 @@ pub struct DestroyModel {
     pub removal: Removal,
     #[arg(long, hide = true)]
     pub release_storage: bool,
-    #[arg(long, hide = true)]
-    pub timeout: Option<String>,
+    /// Wait no longer than this until it is gone; its removal goes on
+    #[arg(short, long, value_parser = times::duration, value_name = "DURATION")]
+    pub timeout: Option<Duration>,
 }
 
+/// Between two looks at what is left.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
 pub async fn run<A: OperatorApi>(args: &DestroyModel, at: &Session<A>) -> Result<(), Failure> {
-    args.removal.force.chosen()?;
+    let force = args.removal.force.chosen()?;
     let name = model_name(&args.name)?;
     if args.removal.dry_run {
         let applications = at.api.status(name).await?.applications;
@@ -27,10 +35,59 @@ pub async fn run<A: OperatorApi>(args: &DestroyModel, at: &Session<A>) -> Result
         let forecast = at.api.forecast(name, removed).await?;
         return at.output.say(&crate::render::forecast::text(&forecast));
     }
-    if !removal::agreed(&[format!("model {name}")], &args.removal, &at.output)? {
+    // The one that is meant now, whatever is made under its name while it goes.
+    let status = at.api.status(name).await?;
+    let things = [vec![format!("model {}", status.model.name)], contents(&status)].concat();
+    if !removal::agreed(&things, &args.removal, &at.output)? {
         return Ok(());
     }
-    let changed = at.api.destroy_model(name).await?;
+    let uuid = status.model.uuid.to_string();
+    let changed = at.api.destroy_model(&uuid, force).await?;
     at.output.warn(&changed.warnings);
-    Ok(())
+    gone(&uuid, &status.model.name, args.timeout, at).await
+}
+
+/// What goes with the model.
+fn contents(status: &Status) -> Vec<String> {
+    let applications = status.applications.keys().map(|name| format!("application {name}"));
+    applications.chain(status.machines.keys().map(|name| format!("machine {name}"))).collect()
+}
+
+/// Waits until the model is gone, and says what is left in it whenever that is less.
+async fn gone<A: OperatorApi>(
+    uuid: &str,
+    name: &str,
+    timeout: Option<Duration>,
+    at: &Session<A>,
+) -> Result<(), Failure> {
+    let begun = Instant::now();
+    let mut said = String::new();
+    loop {
+        let left = match at.api.status(uuid).await {
+            Ok(status) => left(&status),
+            Err(error) if error.code == ErrorCode::NotFound => {
+                at.output.note(&format!("Model {name} destroyed\n"));
+                return Ok(());
+            }
+            Err(error) => return Err(error.into()),
+        };
+        if left != said {
+            at.output.note(&format!("Waiting for model {name} to be removed{left}\n"));
+            said = left;
+        }
+        if timeout.is_some_and(|timeout| begun.elapsed() >= timeout) {
+            let failure = Failure::new(format!("model {name} is still being removed{said}"));
+            return Err(failure.hint(format!("what holds it: pintle why model -m {name}")));
+        }
+        sleep(LOOK_EVERY).await;
+    }
+}
+
+/// `, 2 applications, 3 machines`.
+fn left(status: &Status) -> String {
+    let units: usize = status.applications.values().map(|application| application.units.len()).sum();
+    let counts =
+        [(status.applications.len(), "application"), (units, "unit"), (status.machines.len(), "machine")];
+    let some = counts.into_iter().filter(|(count, _)| *count > 0);
+    some.map(|(count, what)| format!(", {count} {what}{}", if count == 1 { "" } else { "s" })).collect()
 }

@@ -84,7 +84,11 @@ impl Machines {
         model: &ModelInfo,
     ) -> Result<Duration, Failure> {
         let name = model.uuid.to_string();
-        let machines = client.machines(&name).await?;
+        let machines = match client.machines(&name).await {
+            // the model was destroyed since it was listed: it had no machine
+            Err(error) if error.code == ErrorCode::NotFound => return Ok(LOOK_EVERY),
+            machines => machines?,
+        };
         let machines: BTreeMap<Uuid, MachineInfo> =
             machines.into_iter().map(|machine| (machine.uuid, machine)).collect();
         let wanted: BTreeMap<Uuid, Wanted> = machines.iter().map(|(id, one)| (*id, wanted(one))).collect();

@@ -24,6 +24,8 @@ pub struct Fake {
     pub pages: Mutex<Vec<LogPage>>,
     /// Statuses, in order; the last one stays. None = the sample.
     pub statuses: Mutex<Vec<Status>>,
+    /// After so many looks at its status the model is gone; 0 = it stays.
+    pub looks: Mutex<usize>,
     /// What is not found, by unit, entity or task: what `remove_unit`, `why` and `action` say.
     pub refuses: BTreeMap<String, String>,
 }
@@ -64,8 +66,10 @@ impl OperatorApi for Fake {
     async fn create_model(&self, _: CreateModel) -> Answer<ModelInfo> {
         unexpected()
     }
-    async fn destroy_model(&self, _: &str) -> Answer<Changed> {
-        unexpected()
+    async fn destroy_model(&self, model: &str, force: Force) -> Answer<Changed> {
+        self.known(model)?;
+        self.note(format!("destroy {model} {force:?}"));
+        Ok(changed())
     }
     async fn model_config(&self, _: &str) -> Answer<BTreeMap<String, ModelSetting>> {
         unexpected()
@@ -107,6 +111,12 @@ impl OperatorApi for Fake {
     }
     async fn status(&self, _: &str) -> Answer<Status> {
         self.note("status".to_owned());
+        let mut looks = self.looks.lock().expect("no holder panics");
+        match *looks {
+            0 => {}
+            1 => return Err(ApiError::new(ErrorCode::NotFound, "model \"dev\" not found")),
+            _ => *looks -= 1,
+        }
         let mut statuses = self.statuses.lock().expect("no holder panics");
         Ok(match &statuses[..] {
             [] => super::sample(),

@@ -14,8 +14,8 @@ use state::model::refusal::Refusal;
 use state::model::restate::Bite;
 use state::model::text::Text;
 use state::model::{
-    action, application, cleanup, hook_commit, instance, leadership, machine, model, relation, restate,
-    session, unit,
+    action, application, cleanup, destruction, hook_commit, instance, leadership, machine, model, relation,
+    restate, session, unit,
 };
 use state::names::{UnitName, Uuid};
 use state::unit::hook::{Immediate, Level};
@@ -221,6 +221,7 @@ pub async fn every_read_of_every_transition_is_a_precondition<S: Store, G>(open:
     end(&mut story).await;
     provision(&mut story).await;
     by_force(&mut story).await;
+    destroyed(&mut story).await;
     assert_eq!(story.called, transitions(), "the story calls every transition");
 }
 
@@ -549,6 +550,35 @@ async fn by_force<S: Store>(story: &mut Story<'_, S>) {
         }
     }
     assert_eq!(story.all("forced").await, [machine], "its provider has yet to release it");
+}
+
+/// A model of an application and a machine goes with both.
+async fn destroyed<S: Store>(story: &mut Story<'_, S>) {
+    let (other, on) = (Model(Uuid(8)), Uuid(80));
+    story.call("model::create", move |draft| model::create(draft, other.0, "other", 1)).await;
+    let (ids, wish) = (
+        story.ids(),
+        application::Deploy { name: "web".into(), sha256: "w2".into(), ..application::Deploy::default() },
+    );
+    story
+        .call("application::deploy", move |draft| {
+            application::deploy(draft, other, &wish, &mut ids()).map(drop)
+        })
+        .await;
+    story.call("machine::add", move |draft| machine::add(draft, other, on, 1).map(drop)).await;
+    let force = Force { no_wait: true, now_ms: 9 };
+    for force in [None, Some(force)] {
+        story.call("destruction::destroy", move |draft| destruction::destroy(draft, other, force, 9)).await;
+    }
+    // the application; no more of them; the machine
+    for _ in 0..3 {
+        story.call("destruction::bite", move |draft| destruction::bite(draft, other).map(drop)).await;
+    }
+    story.call("machine::set_dead", move |draft| machine::set_dead(draft, other, on)).await;
+    story.call("machine::remove", move |draft| machine::remove(draft, other, on)).await;
+    story.call("destruction::bite", move |draft| destruction::bite(draft, other).map(drop)).await;
+    let gone = story.store.read(move |reader| reader.get(other.model().text()).is_none()).await;
+    assert!(gone, "nothing was left in it");
 }
 
 /// The public functions of the model that take a draft, but those that are steps of others.

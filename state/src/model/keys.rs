@@ -29,6 +29,21 @@ pub struct ModelDoc {
     pub created_ms: i64,
 }
 
+/// How far a model is on its way out (see `destruction`).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DestructionDoc {
+    pub since_ms: i64,
+    /// When force was asked for; none = it was not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forced_ms: Option<i64>,
+    /// With force: nobody is waited for.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub no_wait: bool,
+    /// The last application or machine that was destroyed with it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub after: String,
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MachineDoc {
     /// What people see: `0`.
@@ -363,6 +378,10 @@ impl Model {
     }
     pub fn model_life(&self) -> Key<Life> {
         self.key(format_args!("model-life"))
+    }
+    /// There while the model is being destroyed.
+    pub fn model_destruction(&self) -> Key<DestructionDoc> {
+        self.key(format_args!("model-destruction"))
     }
     /// Under [`GLOBAL`]: a model's name -> its uuid.
     pub fn model_name(&self, name: &str) -> Key<Uuid> {

@@ -139,6 +139,13 @@ pub fn remove(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> 
     Ok(())
 }
 
+/// A machine of a model that is being destroyed: its units are Dying already, and it is, too.
+pub(super) fn retire(draft: &mut Draft, model: Model, id: Uuid) {
+    if draft.get(&model.machine_life(id)) == Some(Life::Alive) {
+        draft.put(&model.machine_life(id), &Life::Dying);
+    }
+}
+
 /// The machine whose last unit is being removed becomes Dying in that transaction (spec E.3 last row; scenario 171).
 pub(super) fn release(draft: &mut Draft, model: Model, id: Uuid) {
     let alive = draft.get(&model.machine_life(id)) == Some(Life::Alive);

@@ -3,7 +3,7 @@
 //! Reading order: `draft` (reads are the precondition), `keys` (every document), `effective` (life is derived
 //! downwards), `refusal` (why not); then one file per entity: `model`, `machine`, `application`, `unit`, `relation`,
 //! `leadership`, `session`, `hook_commit` with `said` (what units send), `action`, `cleanup`, `force` (removal
-//! in place of an agent that is gone); then what is only
+//! in place of an agent that is gone), `destruction` (of a whole model); then what is only
 //! read: `view` with `delta` and `along` (what a unit is shown), `blockers`, `removal` (foretold), `invariants`.
 
 pub mod action;
@@ -12,6 +12,7 @@ pub mod application;
 pub mod blockers;
 pub mod cleanup;
 pub mod delta;
+pub mod destruction;
 pub mod draft;
 pub mod effective;
 pub mod force;

@@ -170,7 +170,11 @@ pub fn view(documents: &mut impl Documents, model: Model) -> Option<ModelView> {
 pub fn require_alive(draft: &mut Draft, model: Model) -> Result<(), Refusal> {
     match draft.get(&model.model_life()) {
         Some(Life::Alive) => Ok(()),
-        Some(Life::Dying | Life::Dead) => Err(Refusal::new(Code::NotAlive, "the model is being destroyed")),
+        Some(Life::Dying | Life::Dead) => {
+            let name = draft.get(&model.model()).map_or_else(|| model.0.to_string(), |doc| doc.name);
+            let message = format!("model {name} is being removed: nothing new may come into it");
+            Err(Refusal::new(Code::NotAlive, message).hint("what holds it: pintle why model"))
+        }
         None => Err(Refusal::not_found("model", model.0)),
     }
 }

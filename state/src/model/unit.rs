@@ -36,6 +36,7 @@ pub fn add(
     now_ms: i64,
     ids: &mut dyn FnMut() -> Uuid,
 ) -> Result<(Uuid, UnitName), Refusal> {
+    super::model::require_alive(draft, model)?;
     let owner = application::require_alive(draft, model, application, "add a unit to")?;
     if owner.subordinate {
         let message = format!("cannot add a unit to {}: it is a subordinate application", owner.name);

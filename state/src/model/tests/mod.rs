@@ -4,6 +4,7 @@
 mod actions;
 mod bounds;
 mod commits;
+mod destruction;
 mod force;
 mod lifecycle;
 mod races;

@@ -1,0 +1,64 @@
+//! destroy-model with the real programs: nothing of what was in the model is left, no process and no folder.
+
+use tests::host::sample;
+use tests::scene::{scene, text};
+
+#[test]
+fn a_model_goes_with_its_related_applications_their_agents_and_their_folders() {
+    let host = scene();
+    host.ok(&["add-model", "shop"]);
+    host.ok(&["deploy", text(&sample("pair-db")), "db"]);
+    host.ok(&["deploy", text(&sample("pair-web")), "web"]);
+    host.ok(&["integrate", "web", "db"]);
+    host.ok(&["add-machine"]);
+    host.until_status("web/0", "active", "connected to 127.0.0.1");
+    let folders = ["web/0", "db/0"].map(|unit| host.unit_folder(unit).expect("it is deployed"));
+    let machines = || std::fs::read_dir(host.dir.join("machines")).expect("it is there").count();
+    assert_eq!(machines(), 3);
+
+    let said = host.pintle(&["destroy-model", "shop", "--no-prompt", "--destroy-storage"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    assert!(
+        said.stderr.contains("Waiting for model shop to be removed, 2 applications, 2 units, 3 machines")
+    );
+    assert!(said.stderr.ends_with("Model shop destroyed\n"), "{said:?}");
+    assert!(folders.iter().all(|folder| !folder.exists()), "{folders:?}");
+    assert_eq!(machines(), 0);
+    let agents = |host: &tests::host::Host| {
+        host.processes().into_iter().filter(|line| line.contains("machines/")).collect::<Vec<_>>()
+    };
+    assert_eq!(agents(&host), Vec::<String>::new());
+    assert!(host.refused(&["status", "-m", "shop"]).contains("\"shop\" not found"));
+    assert!(host.refused(&["destroy-model", "shop", "--no-prompt"]).contains("\"shop\" not found"));
+
+    // the name is free, and what comes under it has a machine as ever
+    host.ok(&["add-model", "shop"]);
+    host.ok(&["deploy", text(&sample("pair-db")), "db"]);
+    host.until_status("db/0", "active", "ready");
+}
+
+#[test]
+fn a_model_whose_agent_stands_still_says_so_and_goes_by_force() {
+    let host = scene();
+    host.ok(&["add-model", "shop"]);
+    host.ok(&["deploy", text(&sample("pair-db")), "db"]);
+    host.until_status("db/0", "active", "ready");
+    let agent = host.agent_pid("db/0").expect("it runs");
+    host.signal("STOP", agent);
+    let said = host.pintle(&["destroy-model", "shop", "--no-prompt", "--timeout", "1s"]);
+    assert_eq!(said.code, 1, "{said:?}");
+    assert!(said.stderr.contains("model shop is still being removed, 1 application, 1 unit"), "{said:?}");
+    let why = host.ok(&["why", "model"]);
+    assert!(why.starts_with("model shop: dying"), "{why}");
+    assert!(why.contains("owed by the agent of unit db/0"), "{why}");
+    let late = host.refused(&["deploy", text(&sample("pair-web")), "web"]);
+    assert!(late.contains("model shop is being removed"), "{late}");
+    let models = host.ok(&["models"]);
+    assert!(models.lines().any(|line| line.starts_with("shop") && line.contains("destroying")), "{models}");
+
+    let said = host.pintle(&["destroy-model", "shop", "--no-prompt", "--force", "--no-wait"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    assert!(!host.ok(&["models"]).contains("shop"));
+    let agent = std::path::PathBuf::from(format!("/proc/{agent}"));
+    host.until("its agent is gone", |_| (!agent.exists()).then_some(()));
+}
