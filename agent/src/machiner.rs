@@ -194,8 +194,11 @@ impl<A: MachineApi> Machiner<A> {
             Step::Recall(unit) => {
                 let folder = &deployed[&unit];
                 self.deployer.stop(folder).await?;
-                // the controller is told before the folder goes: a crash in between recalls again
-                self.removed(unit).await?;
+                // the controller is told before the folder goes: a crash in between recalls again; of a unit that is
+                // not assigned here it has nothing to remove, and would not take our word
+                if view.is_some_and(|view| view.units.contains_key(&unit)) {
+                    self.removed(unit).await?;
+                }
                 self.deployer.forget(folder)?;
                 self.tended.borrow_mut().remove(&unit);
                 self.lived.borrow_mut().remove(&unit);

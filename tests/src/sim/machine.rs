@@ -211,7 +211,9 @@ async fn execute(world: &World, asks: &Asks, machine: &Machine, view: &MachineVi
                 machine.finish(unit);
                 world.command(Command::Recall(unit));
                 world.pause().await;
-                asks.remove(unit).await?;
+                if assigned.contains_key(&unit) {
+                    asks.remove(unit).await?;
+                }
                 machine.forget(unit);
             }
             Step::Remove(unit) => asks.remove(unit).await?,
