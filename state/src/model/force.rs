@@ -10,7 +10,7 @@
 //! | unit | its subordinates are forced too; its epoch is raised, so that its agent can write nothing more; it leaves its scopes, a few at a time; when its subordinates are gone it is Dead; its machine agent has another wait to recall it, then the record goes |
 //! | relation | those left in its scope leave, a few at a time |
 //! | application | its units and relations are forced too, a few at a time |
-//! | machine | its units are forced too; without units it is Dead, and its provider releases it |
+//! | machine | its units are forced too; without units it is Dead, and its provider releases it; one that a person brought goes after another wait |
 
 use super::draft::Draft;
 use super::effective::{self, Documents};
@@ -266,14 +266,45 @@ fn of_machine(
     forced: &ForcedDoc,
     now_ms: i64,
 ) -> Result<bool, Refusal> {
+    if draft.get(&model.machine_life(id)) == Some(Life::Dead) {
+        return dead_machine(draft, model, id, forced, now_ms);
+    }
     if pass_on(draft, model, id, forced, &[(model.units_on(id), ForcedKind::Unit)]) {
         return Ok(true);
     }
     let dying = draft.get(&model.machine_life(id)) == Some(Life::Dying);
-    if dying && is_due(forced, now_ms) && draft.first(&model.units_on(id), &[]).is_none() {
+    let ends = dying && is_due(forced, now_ms) && draft.first(&model.units_on(id), &[]).is_none();
+    if ends {
         machine::set_dead(draft, model, id)?;
     }
-    Ok(false)
+    Ok(ends)
+}
+
+/// A provider releases its machine, however long that takes. One that a person brought has nobody but its own agent,
+/// which has another wait to take itself away, `no_wait` or not; then the record goes.
+fn dead_machine(
+    draft: &mut Draft,
+    model: Model,
+    id: Uuid,
+    forced: &ForcedDoc,
+    now_ms: i64,
+) -> Result<bool, Refusal> {
+    if !draft.get(&model.machine(id)).is_some_and(|machine| machine.manual) {
+        return Ok(false);
+    }
+    if forced.after != DEAD {
+        let (due_ms, after) = (now_ms.saturating_add(WAIT_MS), DEAD.to_owned());
+        let waits = ForcedDoc { since_ms: now_ms, due_ms, after, ..forced.clone() };
+        draft.put(&model.forced(id), &waits);
+        return Ok(false);
+    }
+    if now_ms < forced.due_ms {
+        return Ok(false);
+    }
+    machine::remove(draft, model, id)?;
+    draft.remove(&model.forced(id));
+    // the model may have waited for it
+    Ok(true)
 }
 
 /// The next few of what belongs to an entity are forced as it is, from where the last bite ended; false = all are.
@@ -306,5 +337,7 @@ fn pass_on(
     true
 }
 
+/// Of a machine that a person brought: it is Dead, and its agent has its wait.
+const DEAD: &str = "dead";
 /// All that belongs to the entity was forced with it.
 const DONE: &str = "done";
