@@ -30,9 +30,11 @@ pub async fn run<A: OperatorApi>(args: &DestroyModel, at: &Session<A>) -> Result
     let force = args.removal.force.chosen()?;
     let name = model_name(&args.name)?;
     if args.removal.dry_run {
-        let applications = at.api.status(name).await?.applications;
-        let removed = applications.into_keys().map(Removable::Application).collect();
-        let forecast = at.api.forecast(name, removed).await?;
+        let status = at.api.status(name).await?;
+        let removed = status.applications.into_keys().map(Removable::Application).collect();
+        let mut forecast = at.api.forecast(name, removed).await?;
+        forecast.gone.extend(status.machines.keys().map(|machine| format!("machine {machine}")));
+        forecast.gone.push(format!("model {}", status.model.name));
         return at.output.say(&crate::render::forecast::text(&forecast));
     }
     // The one that is meant now, whatever is made under its name while it goes.

@@ -10,14 +10,14 @@
 //! | unit | its subordinates are forced too; its epoch is raised, so that its agent can write nothing more; it leaves its scopes, a few at a time; when its subordinates are gone it is Dead; its machine agent has another wait to recall it, then the record goes |
 //! | relation | those left in its scope leave, a few at a time |
 //! | application | its units and relations are forced too, a few at a time |
-//! | machine | its units are forced too; without units it is Dead, and its provider releases it; of one that a person brought the record goes |
+//! | machine | its units are forced too; without units it is Dead, and its provider releases it; one that a person brought goes after another wait |
 
 use super::draft::Draft;
 use super::effective::{self, Documents};
 use super::keys::{ForcedBy, ForcedDoc, ForcedKind, Model, SessionDoc, last_id};
 use super::refusal::Refusal;
 use super::unit::Destroyed;
-use super::{application, instance, machine, model, relation, unit};
+use super::{application, machine, model, relation, unit};
 use crate::life::Life;
 use crate::names::Uuid;
 use crate::planted::{self, Planted};
@@ -266,25 +266,45 @@ fn of_machine(
     forced: &ForcedDoc,
     now_ms: i64,
 ) -> Result<bool, Refusal> {
+    if draft.get(&model.machine_life(id)) == Some(Life::Dead) {
+        return dead_machine(draft, model, id, forced, now_ms);
+    }
     if pass_on(draft, model, id, forced, &[(model.units_on(id), ForcedKind::Unit)]) {
         return Ok(true);
     }
-    if !is_due(forced, now_ms) || draft.first(&model.units_on(id), &[]).is_some() {
+    let dying = draft.get(&model.machine_life(id)) == Some(Life::Dying);
+    let ends = dying && is_due(forced, now_ms) && draft.first(&model.units_on(id), &[]).is_none();
+    if ends {
+        machine::set_dead(draft, model, id)?;
+    }
+    Ok(ends)
+}
+
+/// A provider releases its machine, however long that takes. One that a person brought has nobody but its own agent,
+/// which has another wait to take itself away, `no_wait` or not; then the record goes.
+fn dead_machine(
+    draft: &mut Draft,
+    model: Model,
+    id: Uuid,
+    forced: &ForcedDoc,
+    now_ms: i64,
+) -> Result<bool, Refusal> {
+    if !draft.get(&model.machine(id)).is_some_and(|machine| machine.manual) {
         return Ok(false);
     }
-    match draft.get(&model.machine_life(id)) {
-        Some(Life::Dying) => {
-            machine::set_dead(draft, model, id)?;
-            // without its token its agent would never learn that it is to take itself away: it has a minute for that,
-            // whatever was asked
-            let (due_ms, no_wait) = (now_ms.saturating_add(WAIT_MS), false);
-            draft.put(&model.forced(id), &ForcedDoc { since_ms: now_ms, due_ms, no_wait, ..forced.clone() });
-            Ok(false)
-        }
-        // one that a person brought may never come back to say that it has taken itself away
-        Some(Life::Dead) => instance::gone(draft, model, id).map(|()| false),
-        Some(Life::Alive) | None => Ok(false),
+    if forced.after != DEAD {
+        let (due_ms, after) = (now_ms.saturating_add(WAIT_MS), DEAD.to_owned());
+        let waits = ForcedDoc { since_ms: now_ms, due_ms, after, ..forced.clone() };
+        draft.put(&model.forced(id), &waits);
+        return Ok(false);
     }
+    if now_ms < forced.due_ms {
+        return Ok(false);
+    }
+    machine::remove(draft, model, id)?;
+    draft.remove(&model.forced(id));
+    // the model may have waited for it
+    Ok(true)
 }
 
 /// The next few of what belongs to an entity are forced as it is, from where the last bite ended; false = all are.
@@ -317,5 +337,7 @@ fn pass_on(
     true
 }
 
+/// Of a machine that a person brought: it is Dead, and its agent has its wait.
+const DEAD: &str = "dead";
 /// All that belongs to the entity was forced with it.
 const DONE: &str = "done";

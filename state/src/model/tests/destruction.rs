@@ -212,4 +212,11 @@ fn a_bite_costs_the_same_however_much_is_in_the_model() {
     // one bite each of 26 applications and the one that finds no more; 20 machines, 6, and whether they are gone
     assert_eq!(bite_all(&mut many), 26 + 1 + 2 + 1);
     assert_eq!(lives(&many, "machine"), [Life::Dying; 26]);
+    // forced after they became Dying: the most that a bite of machines reads
+    let mut late = wide(26);
+    destroy(&mut late, None);
+    bite_all(&mut late);
+    destroy(&mut late, Some(Force { no_wait: true, now_ms: NOW }));
+    bite_all(&mut late);
+    assert_eq!(read_all::<ForcedDoc>(late.reader(), &MODEL.all("forced")).len(), 26);
 }

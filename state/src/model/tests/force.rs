@@ -357,3 +357,25 @@ fn a_person_who_forces_what_a_budget_would_does_not_lose_it_with_the_budget() {
     sweep(&mut world, NOW + WAIT_MS);
     assert_eq!(world.life(web.unit), Some(Life::Dead));
 }
+
+#[test]
+fn a_machine_that_a_person_brought_and_that_never_comes_back_goes_after_another_wait() {
+    let mut world = World::new();
+    let add = |draft: &mut Draft, ids: &mut dyn FnMut() -> Uuid| {
+        let id = ids();
+        machine::add_manual(draft, MODEL, id, 1).map(|_| id)
+    };
+    let (lost, at_work) = (world.run(add).expect("it is alive"), world.run(add).expect("it is alive"));
+    for id in [lost, at_work] {
+        world.run(|draft, _| force::machine(draft, MODEL, id, AT_ONCE)).expect("it may be forced");
+    }
+    // one agent is quick: it has ended before force begins, and takes itself away
+    world.run(|draft, _| machine::set_dead(draft, MODEL, at_work)).expect("no unit is on it");
+    sweep(&mut world, NOW);
+    sweep(&mut world, NOW + WAIT_MS - 1);
+    assert_eq!([lost, at_work].map(|id| world.life(id)), [Some(Life::Dead); 2], "both have their time");
+    world.run(|draft, _| machine::remove(draft, MODEL, at_work)).expect("its agent says that it is gone");
+    sweep(&mut world, NOW + WAIT_MS);
+    assert!(world.gone(lost) && world.gone(at_work));
+    assert_eq!(forced(&world), 0);
+}
