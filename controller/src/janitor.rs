@@ -77,7 +77,7 @@ impl Janitor {
                         remove.iter().for_each(|key| draft.remove(&Key::<Value>::new(key.clone())));
                         Ok(())
                     };
-                    controller.run(transition).await?;
+                    or_later(("old lines or actions of model", id), controller.run(transition).await)?;
                 }
                 round.found.drain(..bite.len());
                 more |= round.behind || !round.found.is_empty();
@@ -114,19 +114,32 @@ async fn clear<S: Store, O: Outside>(controller: &Controller<S, O>, model: Model
             (ids(&model.cleanups()), ids(&model.all("reap")))
         })
         .await;
-    let mut more = !destroyed.is_empty();
+    let mut more = false;
     for id in left {
-        more |= controller.run(move |draft| Ok(cleanup::bite(draft, model, id))).await?.answer;
+        let bitten = controller.run(move |draft| Ok(cleanup::bite(draft, model, id))).await;
+        more |= or_later(("leftovers of", id), bitten)?.is_some_and(|bitten| bitten.answer);
     }
     for id in destroyed {
-        controller
-            .run(move |draft| {
-                application::reap_more(draft, model, id);
-                Ok(())
-            })
-            .await?;
+        let transition = move |draft: &mut Draft<'_>| {
+            application::reap_more(draft, model, id);
+            Ok(())
+        };
+        let reaped = controller.run(transition).await;
+        more |= or_later(("relations of application", id), reaped)?.is_some();
     }
     Ok(more)
+}
+
+/// What fails is left to the next sweep, and keeps nobody else. While nothing can be written at all, the sweep ends.
+fn or_later<T>((what, id): (&str, Uuid), done: Result<T, ApiError>) -> Result<Option<T>, ApiError> {
+    match done {
+        Ok(done) => Ok(Some(done)),
+        Err(error) if error.is_passing() => Err(error),
+        Err(error) => {
+            tracing::warn!("{what} {id}: {error}");
+            Ok(None)
+        }
+    }
 }
 
 /// The next `limit` keys below a prefix, from where the last look ended; at the end it begins anew.
@@ -141,24 +154,36 @@ fn next_of(reader: &dyn Reader, prefix: &str, after: &mut String, limit: usize) 
 struct Waiting {
     /// The last one looked at.
     after: String,
-    /// When this janitor saw it first by its monotonic clock, and when it was due then by the wall clock.
-    seen: BTreeMap<Uuid, (i64, u64)>,
+    seen: BTreeMap<Uuid, FirstSight>,
+}
+
+/// When this janitor first saw a wait, by both clocks. The wall clock is asked then and never again: it may jump, and
+/// what is waited for is time that passes (I43).
+struct FirstSight {
+    /// When the wait had begun.
+    began_ms: i64,
+    wall_ms: i64,
+    monotonic_ms: u64,
 }
 
 impl Waiting {
-    /// What the entity's transition is to take for now: the wall clock was perhaps set back after it was asked for.
+    /// What the entity's transition is to take for now.
     fn now_ms(&mut self, id: Uuid, forced: &ForcedDoc, wall_ms: i64, monotonic_ms: u64) -> i64 {
-        let (due_ms, since) = self.seen.entry(id).or_insert((forced.due_ms, monotonic_ms));
-        if *due_ms != forced.due_ms {
-            (*due_ms, *since) = (forced.due_ms, monotonic_ms);
+        let began_ms = force::began_ms(forced);
+        // a clock that shows less than that was set back meanwhile
+        let first = || FirstSight { began_ms, wall_ms: wall_ms.max(began_ms), monotonic_ms };
+        let seen = self.seen.entry(id).or_insert_with(first);
+        if seen.began_ms != began_ms {
+            *seen = first();
         }
-        let known_ms = i64::try_from(monotonic_ms.saturating_sub(*since)).unwrap_or(i64::MAX);
-        if known_ms >= force::longest_wait_ms(forced) { wall_ms.max(forced.due_ms) } else { wall_ms }
+        let passed_ms = i64::try_from(monotonic_ms.saturating_sub(seen.monotonic_ms)).unwrap_or(i64::MAX);
+        let now_ms = seen.wall_ms.saturating_add(passed_ms);
+        // another wait may begin now, and is compared with the wall clock at its own first sight
+        if now_ms >= forced.due_ms { now_ms.max(wall_ms) } else { now_ms }
     }
 }
 
-/// A bite of each forced entity, the one that has been due for longest first; true = there is more to do now. One
-/// that fails is left to the next sweep, and keeps nobody else.
+/// A bite of each forced entity, the one that has been due for longest first; true = there is more to do now.
 async fn bite_forced<S: Store, O: Outside>(
     controller: &Controller<S, O>,
     model: Model,
@@ -185,11 +210,8 @@ async fn bite_forced<S: Store, O: Outside>(
     for (_, id, forced) in entities {
         let outside = &controller.outside;
         let now_ms = waiting.now_ms(id, &forced, outside.wall_ms(), outside.monotonic_ms());
-        match controller.run(move |draft| force::bite(draft, model, id, now_ms)).await {
-            Ok(committed) => more |= committed.answer,
-            Err(error) if error.is_passing() => return Err(error),
-            Err(error) => tracing::warn!("forced entity {id}: {error}"),
-        }
+        let bitten = controller.run(move |draft| force::bite(draft, model, id, now_ms)).await;
+        more |= or_later(("forced entity", id), bitten)?.is_some_and(|bitten| bitten.answer);
     }
     Ok(more)
 }
@@ -222,7 +244,7 @@ async fn spend_budgets<S: Store, O: Outside>(
             force::by_budget(draft, model, id, budget_ms, now_ms);
             Ok(())
         };
-        controller.run(transition).await?;
+        or_later(("the teardown budget of unit", id), controller.run(transition).await)?;
     }
     Ok(())
 }

@@ -89,7 +89,10 @@ impl<S: Store, O: Outside> MachineApi for Session<S, O> {
             return Err(ApiError::new(ErrorCode::Invalid, "a machine's address is an IP address"));
         }
         let (sha256, address) = (tokens::sha256_hex(token.as_bytes()), address.to_owned());
-        let enrol = move |draft: &mut Draft<'_>| instance::enrol(draft, model, machine, (&sha256, &address));
+        let invitation = self.carried.clone().ok_or_else(unauthorised)?;
+        let enrol = move |draft: &mut Draft<'_>| {
+            instance::enrol(draft, model, machine, &invitation, (&sha256, &address))
+        };
         self.controller.run(enrol).await?;
         self.controller.presence.saw(machine, self.controller.outside.monotonic_ms());
         Ok(())

@@ -36,11 +36,17 @@ pub struct Controller<S, O> {
 pub struct Session<S, O> {
     pub controller: Arc<Controller<S, O>>,
     pub principal: Principal,
+    /// The hash of the token that let the caller in; none where none was needed.
+    pub(crate) carried: Option<String>,
 }
 
 impl<S, O> Clone for Session<S, O> {
     fn clone(&self) -> Self {
-        Session { controller: self.controller.clone(), principal: self.principal.clone() }
+        Session {
+            controller: self.controller.clone(),
+            principal: self.principal.clone(),
+            carried: self.carried.clone(),
+        }
     }
 }
 
@@ -59,14 +65,15 @@ impl<S: Store, O: Outside> Controller<S, O> {
         if !tokens::is_token(token) {
             return Err(unauthorised());
         }
-        let token = token.to_owned();
-        let principal = self.store.read(move |reader| tokens::holder(reader, &token)).await;
-        Ok(self.session_of(principal.ok_or_else(unauthorised)?))
+        let sha256 = tokens::sha256_hex(token.as_bytes());
+        let asked = sha256.clone();
+        let principal = self.store.read(move |reader| tokens::holder(reader, &asked)).await;
+        Ok(Session { carried: Some(sha256), ..self.session_of(principal.ok_or_else(unauthorised)?) })
     }
 
     /// A session of a principal that needs no token: the controller's own, and the simulator's.
     pub fn session_of(self: &Arc<Self>, principal: Principal) -> Session<S, O> {
-        Session { controller: self.clone(), principal }
+        Session { controller: self.clone(), principal, carried: None }
     }
 
     /// Runs a transition; whatever kept it from being committed becomes the caller's error.

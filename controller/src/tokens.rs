@@ -20,9 +20,9 @@ pub fn sha256_hex(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Whose token this is. The comparison is a lookup of its hash: its time says nothing about any other token.
-pub fn holder(reader: &dyn Reader, token: &str) -> Option<Principal> {
-    read(reader, &GLOBAL.token(&sha256_hex(token.as_bytes())))
+/// Whose the token of this hash is. A lookup of its hash: its time says nothing about any other token.
+pub fn holder(reader: &dyn Reader, sha256: &str) -> Option<Principal> {
+    read(reader, &GLOBAL.token(sha256))
 }
 
 /// Gives `entity` this token and takes the one it had. The same again changes nothing.

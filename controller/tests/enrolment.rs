@@ -32,6 +32,9 @@ async fn an_invitation_is_good_once_and_for_nothing_else() {
     let own = "cd".repeat(32);
     assert_eq!(enrol(&story, &invitation.token, &own).await, Ok(()));
     assert_eq!(enrol(&story, &invitation.token, &own).await, Err(ErrorCode::Unauthorised), "used up");
+    // let in before the other one enrolled, and its body came after
+    let late = guest.enrol(&"ef".repeat(32), "10.0.0.66").await.expect_err("used up");
+    assert_eq!(late.code, ErrorCode::Unauthorised);
     story.controller.session(&own).await.expect("its own token").here().await.expect("it is a machine");
     let machines = story.admin.machines("dev").await.expect("all of them");
     let (address, instance) = (machines[0].address.as_str(), machines[0].instance_id.as_deref());
@@ -44,8 +47,11 @@ async fn an_invitation_is_good_once_and_for_nothing_else() {
 async fn an_invitation_ends_after_a_quarter_of_an_hour_and_with_the_next_one() {
     let story = Story::in_memory().await;
     let first = invited(&story).await;
+    let let_in = story.controller.session(&first.token).await.expect("it is known");
     let second = story.admin.invite("dev", &first.name).await.expect("it has not come yet");
     let own = "cd".repeat(32);
+    let late = let_in.enrol(&own, "10.0.0.66").await.expect_err("another was given meanwhile");
+    assert_eq!(late.code, ErrorCode::Unauthorised);
     assert_eq!(enrol(&story, &first.token, &own).await, Err(ErrorCode::Unauthorised), "another was given");
     story.pass(u64::try_from(ENROLMENT_MS).expect("positive"));
     assert_eq!(enrol(&story, &second.token, &own).await, Err(ErrorCode::Unauthorised), "late");

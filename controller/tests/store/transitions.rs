@@ -482,7 +482,7 @@ async fn provision<S: Store>(story: &mut Story<'_, S>) {
         .await;
     story
         .call("instance::enrol", move |draft| {
-            instance::enrol(draft, MODEL, brought, (&"b".repeat(64), "10.0.0.3"))
+            instance::enrol(draft, MODEL, brought, &"a".repeat(64), (&"b".repeat(64), "10.0.0.3"))
         })
         .await;
     story.call("machine::destroy", move |draft| machine::destroy(draft, MODEL, brought)).await;

@@ -22,13 +22,15 @@ use state::unit::record::{Outcome, Record};
 use state::unit::snapshot::{Delta, Position};
 use state::unit::writes::{BagWrites, Writes};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// An outside whose time passes only when a test says so.
 #[derive(Clone)]
 pub struct Still {
     pub now_ms: tokio::sync::watch::Sender<u64>,
+    /// By how much somebody has set the wall clock.
+    stepped_ms: Arc<AtomicI64>,
     random: Arc<AtomicU64>,
     archives: Arc<Mutex<BTreeMap<String, Vec<u8>>>>,
 }
@@ -36,17 +38,22 @@ pub struct Still {
 impl Still {
     pub fn new() -> Still {
         let now_ms = tokio::sync::watch::Sender::new(1_000_000);
-        Still { now_ms, random: Arc::default(), archives: Arc::default() }
+        Still { now_ms, stepped_ms: Arc::default(), random: Arc::default(), archives: Arc::default() }
     }
 
     pub fn pass(&self, ms: u64) {
         self.now_ms.send_modify(|now_ms| *now_ms += ms);
     }
+
+    /// The wall clock is set forward or back; no time passes.
+    pub fn step(&self, ms: i64) {
+        self.stepped_ms.fetch_add(ms, Ordering::Relaxed);
+    }
 }
 
 impl Outside for Still {
     fn wall_ms(&self) -> i64 {
-        1_700_000_000_000 + self.monotonic_ms() as i64
+        1_700_000_000_000 + self.monotonic_ms() as i64 + self.stepped_ms.load(Ordering::Relaxed)
     }
     fn monotonic_ms(&self) -> u64 {
         *self.now_ms.borrow()

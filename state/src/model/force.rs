@@ -133,11 +133,11 @@ fn is_due(forced: &ForcedDoc, now_ms: i64) -> bool {
     forced.no_wait || forced.due_ms <= now_ms
 }
 
-/// How long after a janitor first saw it, by a clock that never jumps, force begins whatever the wall clock says.
-pub fn longest_wait_ms(forced: &ForcedDoc) -> i64 {
+/// When the wait that ends at `due_ms` began: another beginning is another wait, another end of the same is not.
+pub fn began_ms(forced: &ForcedDoc) -> i64 {
     match forced.by {
-        ForcedBy::Person => WAIT_MS,
-        ForcedBy::Budget => forced.due_ms.saturating_sub(forced.since_ms),
+        ForcedBy::Person => forced.due_ms.saturating_sub(WAIT_MS),
+        ForcedBy::Budget => forced.since_ms,
     }
 }
 

@@ -97,13 +97,27 @@ pub fn invite(
     Ok(())
 }
 
-/// The machine introduces itself, under the token it made; the one it was invited with is used up (S19).
+/// The machine introduces itself, under the token it made; the one it was invited with, `invitation` by its hash, is
+/// used up (S19). Whoever calls was let in by an earlier look at that token, so it is looked at again:
+///
+/// 1. two requests with one invitation are let in, and one of them holds its body back;
+/// 2. the other one enrols, or a new invitation is given;
+/// 3. the body comes. It must not take the token from the machine that is here, nor use a void invitation.
 pub fn enrol(
     draft: &mut Draft,
     model: Model,
     id: Uuid,
+    invitation: &str,
     (sha256, address): (&str, &str),
 ) -> Result<(), Refusal> {
+    let is_newest = draft.get(&GLOBAL.token_of(id)).as_deref() == Some(invitation);
+    let invites = matches!(
+        draft.get(&GLOBAL.token(invitation)),
+        Some(Principal::Enrolment { model: of, machine, .. }) if (of, machine) == (model, id)
+    );
+    if !is_newest || !invites || draft.get(&model.machine_instance(id)).is_some() {
+        return Err(Refusal::new(Code::Forbidden, "not authorised: this invitation is void or used up"));
+    }
     let mut doc = draft.get(&model.machine(id)).ok_or_else(|| Refusal::not_found("machine", id))?;
     if draft.get(&model.machine_life(id)) != Some(Life::Alive) {
         let message = format!("machine {} is being removed", doc.name);

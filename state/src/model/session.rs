@@ -31,6 +31,10 @@ pub fn attach(
     held: u64,
 ) -> Result<Attached, Refusal> {
     require_unit(draft, model, unit)?;
+    if nonce == Uuid(0) {
+        // kept, it would say that the unit is removed by force
+        return Err(Refusal::new(Code::Invalid, "a session's nonce is not nil"));
+    }
     let session = draft.get(&model.session(unit)).unwrap_or_default();
     if force::is_fenced(&session) {
         return Err(forced());

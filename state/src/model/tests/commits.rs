@@ -568,3 +568,15 @@ fn a_restatement_of_any_number_of_relations_fits_its_transactions() {
     assert_eq!(again.send(&mut older, &restated), Ok(Committed::default()), "the answer was lost");
     assert_eq!(older.documents.map, before.map);
 }
+
+#[test]
+fn a_nonce_that_says_nothing_is_refused_and_fences_nobody() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let unit = world.unit("web/0");
+    let mut attach = |nonce| world.run(|draft, _| session::attach(draft, MODEL, unit, Uuid(nonce), 0));
+    assert_eq!(attach(0).expect_err("no nonce").code, Code::Invalid);
+    assert_eq!(attach(5).expect("nobody else has").epoch, 1);
+    assert_eq!(attach(0).expect_err("no nonce").code, Code::Invalid);
+    assert_eq!(attach(5).expect("the reply was lost").epoch, 1);
+}

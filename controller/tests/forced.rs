@@ -1,0 +1,138 @@
+//! Force and the teardown budget wait for time that passes, whatever the wall clock is set to (I43); and nothing that
+//! fails keeps them.
+
+mod support;
+
+use api::operator::{ConfigChange, Force, OperatorApi};
+use controller::janitor::Janitor;
+use controller::store::map::Map;
+use state::life::Life;
+use state::model::draft::{Draft, Key, read};
+use state::names::Uuid;
+use std::collections::BTreeMap;
+use support::*;
+
+const DAY_MS: i64 = 24 * 60 * 60 * 1000;
+const MINUTE_MS: u64 = 60_000;
+
+/// web/0, which has an agent that does nothing more.
+async fn web() -> (Story<Map, Still>, Uuid) {
+    let story = Story::in_memory().await;
+    story.deploy("web", 1).await;
+    let unit = story.unit("web/0").await;
+    story.agent_of("web/0").await;
+    (story, unit)
+}
+
+async fn sweep(story: &Story<Map, Still>, janitor: &mut Janitor) {
+    while janitor.sweep(&story.controller).await.expect("it sweeps") {}
+}
+
+/// The life that is written down; none for a unit that is gone.
+async fn life(story: &Story<Map, Still>, unit: Uuid) -> Option<Life> {
+    let model = story.model;
+    story.controller.read(move |reader| read(reader, &model.unit_life(unit))).await
+}
+
+#[tokio::test]
+async fn force_has_its_minute_when_the_clock_is_set_forward() {
+    let (story, unit) = web().await;
+    let mut janitor = Janitor::default();
+    story.admin.remove_unit("dev", "web/0", Force::AfterWait).await.expect("it may go");
+    sweep(&story, &mut janitor).await;
+    story.controller.outside.step(DAY_MS);
+    story.pass(MINUTE_MS - 1);
+    sweep(&story, &mut janitor).await;
+    assert_eq!(life(&story, unit).await, Some(Life::Dying), "its agent has a minute");
+    story.pass(1);
+    sweep(&story, &mut janitor).await;
+    assert_eq!(life(&story, unit).await, Some(Life::Dead));
+    sweep(&story, &mut janitor).await;
+    story.controller.outside.step(DAY_MS);
+    story.pass(MINUTE_MS - 1);
+    sweep(&story, &mut janitor).await;
+    assert_eq!(life(&story, unit).await, Some(Life::Dead), "its machine agent has another");
+    story.pass(1);
+    sweep(&story, &mut janitor).await;
+    assert_eq!(life(&story, unit).await, None);
+}
+
+#[tokio::test]
+async fn force_comes_in_its_minute_when_the_clock_is_set_back() {
+    let (mut story, unit) = web().await;
+    let mut janitor = Janitor::default();
+    story.admin.remove_unit("dev", "web/0", Force::AfterWait).await.expect("it may go");
+    sweep(&story, &mut janitor).await;
+    story.controller.outside.step(-DAY_MS);
+    story.pass(MINUTE_MS);
+    sweep(&story, &mut janitor).await;
+    assert_eq!(life(&story, unit).await, Some(Life::Dead));
+    // set back while no janitor was there to see it: a minute from its first sight
+    story.restart();
+    let mut janitor = Janitor::default();
+    sweep(&story, &mut janitor).await;
+    story.pass(MINUTE_MS);
+    sweep(&story, &mut janitor).await;
+    assert_eq!(life(&story, unit).await, None);
+}
+
+#[tokio::test]
+async fn a_controller_that_starts_asks_the_wall_clock_how_long_it_was_away() {
+    let (mut story, unit) = web().await;
+    story.admin.remove_unit("dev", "web/0", Force::AfterWait).await.expect("it may go");
+    sweep(&story, &mut Janitor::default()).await;
+    story.restart();
+    story.controller.outside.step(DAY_MS);
+    sweep(&story, &mut Janitor::default()).await;
+    assert_eq!(life(&story, unit).await, Some(Life::Dead));
+}
+
+async fn budget(story: &Story<Map, Still>, value: &str) {
+    let set = BTreeMap::from([("teardown-budget".to_owned(), value.to_owned())]);
+    let change = ConfigChange { set, reset: Vec::new() };
+    story.admin.configure_model("dev", change).await.expect("it is a duration");
+}
+
+#[tokio::test]
+async fn a_budget_is_spent_by_time_that_passes() {
+    let (story, unit) = web().await;
+    let mut janitor = Janitor::default();
+    budget(&story, "2h").await;
+    story.admin.remove_unit("dev", "web/0", Force::No).await.expect("it may go");
+    sweep(&story, &mut janitor).await;
+    sweep(&story, &mut janitor).await;
+    story.controller.outside.step(DAY_MS);
+    sweep(&story, &mut janitor).await;
+    story.pass(60 * MINUTE_MS - 1);
+    sweep(&story, &mut janitor).await;
+    assert_eq!(life(&story, unit).await, Some(Life::Dying), "it has two hours");
+    // half of it is taken back: an hour from its beginning
+    budget(&story, "1h").await;
+    sweep(&story, &mut janitor).await;
+    assert_eq!(life(&story, unit).await, Some(Life::Dying), "an hour is not over");
+    story.pass(1);
+    sweep(&story, &mut janitor).await;
+    assert_eq!(life(&story, unit).await, Some(Life::Dead));
+}
+
+#[tokio::test]
+async fn leftovers_that_cannot_be_cleared_keep_nobody() {
+    let (story, unit) = web().await;
+    let (model, lost) = (story.model, "x".repeat(30_000));
+    // one bite of these would be 40 keys of 30 kB, more than a transaction takes
+    for half in 0..2 {
+        let lost = lost.clone();
+        let leave = move |draft: &mut Draft<'_>| {
+            (0..20).for_each(|n| draft.put(&Key::new(format!("lost/{lost}{half}/{n}")), &1));
+            draft.put(&model.cleanup(Uuid(5)), &vec!["lost/".to_owned()]);
+            Ok(())
+        };
+        story.controller.run(leave).await.expect("written");
+    }
+    story.admin.remove_unit("dev", "web/0", Force::AtOnce).await.expect("it may go");
+    let mut janitor = Janitor::default();
+    for _ in 0..10 {
+        janitor.sweep(&story.controller).await.ok();
+    }
+    assert_eq!(life(&story, unit).await, None);
+}
