@@ -200,7 +200,10 @@ fn a_principal_lives_through_every_death_on_a_real_machine_and_leaves_nothing() 
     if minutes.is_some() {
         // nobody of the machine is asked
         remove.extend(["--force", "--no-wait"]);
-        machine.run(&["systemctl", "kill", "-s", "STOP", "pintle-unit@unit-slow-0.service"]);
+        let stop = ["systemctl", "kill", "-s", "STOP", "pintle-unit@unit-slow-0.service"];
+        host.until("the unit's agent stands still", |_| {
+            machine.try_in(&stop).filter(|output| output.status.success()).map(drop)
+        });
     }
     host.ok(&remove);
     host.until("its machine is taken away with all that was in it", |host| {
