@@ -4,7 +4,7 @@ use crate::arguments::Removal;
 use crate::commands::removal;
 use crate::failure::Failure;
 use crate::session::{Session, model_name};
-use api::operator::{OperatorApi, Removable};
+use api::operator::{FORETOLD_MAX, OperatorApi, Removable};
 use clap::Args;
 
 #[derive(Debug, Args)]
@@ -23,8 +23,10 @@ pub async fn run<A: OperatorApi>(args: &DestroyModel, at: &Session<A>) -> Result
     let name = model_name(&args.name)?;
     if args.removal.dry_run {
         let applications = at.api.status(name).await?.applications;
-        let removed = applications.into_keys().map(Removable::Application).collect();
-        let forecast = at.api.forecast(name, removed).await?;
+        let is_part = applications.len() > FORETOLD_MAX;
+        let removed = applications.into_keys().map(Removable::Application).take(FORETOLD_MAX).collect();
+        let mut forecast = at.api.forecast(name, removed).await?;
+        forecast.more |= is_part;
         return at.output.say(&crate::render::forecast::text(&forecast));
     }
     if !removal::agreed(&[format!("model {name}")], &args.removal, &at.output)? {
