@@ -39,7 +39,8 @@ pub async fn enrol(data: &Path, invitation: Invitation) -> Result<()> {
         machine: String::new(),
     };
     let own = match Config::read(data) {
-        Ok(known) if known.uuid == invited.uuid => known,
+        // its token may be known there already; where the controller is, this invitation says
+        Ok(known) if known.uuid == invited.uuid => Config { token: known.token, ..invited.clone() },
         Ok(known) => bail!("{} is machine {}'s ({})", data.display(), known.name, known.uuid),
         Err(_) if data.join(FILE).exists() => bail!("{} cannot be read", data.join(FILE).display()),
         Err(_) => Config { token: crate::deployer::fresh_token(), ..invited.clone() },
@@ -60,4 +61,42 @@ fn own_address(controller: &str) -> Result<String> {
     let socket = UdpSocket::bind(if controller.starts_with('[') { "[::]:0" } else { "0.0.0.0:0" })?;
     socket.connect(controller).with_context(|| format!("no way leads to {controller}"))?;
     Ok(socket.local_addr()?.ip().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_machine_invited_again_keeps_its_token_and_goes_where_the_invitation_says() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let known = Config {
+            kind: Kind::Machine,
+            uuid: "00000000-0000-4000-8000-000000000005".parse().expect("a uuid"),
+            name: "0".to_owned(),
+            model: "00000000-0000-4000-8000-000000000007".parse().expect("a uuid"),
+            controllers: vec!["127.0.0.1:1".to_owned()],
+            server_name: "before".to_owned(),
+            ca: "the CA before".to_owned(),
+            token: "cd".repeat(32),
+            machine: String::new(),
+        };
+        folder::replace(&dir.path().join(FILE), known.text().as_bytes()).expect("written");
+        let again = Invitation {
+            controller: "127.0.0.1:2".to_owned(),
+            server_name: "now".to_owned(),
+            model: known.model.to_string(),
+            machine: known.uuid.to_string(),
+            name: "0".to_owned(),
+            read: format!("{}\nthe CA now", "ab".repeat(32)),
+        };
+        enrol(dir.path(), again).await.expect_err("there is no controller");
+        let moved = Config {
+            controllers: vec!["127.0.0.1:2".to_owned()],
+            server_name: "now".to_owned(),
+            ca: "the CA now".to_owned(),
+            ..known
+        };
+        assert_eq!(Config::read(dir.path()).expect("it is there"), moved);
+    }
 }

@@ -192,6 +192,9 @@ pub enum Removable {
     Machine(String),
 }
 
+/// Removals that are foretold together: each of them may be a whole application's.
+pub const FORETOLD_MAX: usize = 20;
+
 /// What a removal would come to if every hook succeeded; nothing was changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Forecast {
@@ -205,6 +208,9 @@ pub struct Forecast {
     pub gone: Vec<String>,
     /// What would hold up the rest.
     pub blocked: Vec<Cause>,
+    /// There is more of these than a forecast looks at.
+    #[serde(default)]
+    pub more: bool,
 }
 
 /// A hook that would run.

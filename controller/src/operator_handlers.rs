@@ -1,6 +1,7 @@
 //! What people, the command and the supervisor may ask. Writes are the transitions of `state::model`; what is only
 //! read is put together in `status`, `why` and `log`.
 
+use crate::authority;
 use crate::log;
 use crate::openapi;
 use crate::outside::{self, Outside, Uuids};
@@ -536,6 +537,11 @@ impl<S: Store, O: Outside> OperatorApi for Session<S, O> {
     }
 
     async fn forecast(&self, model: &str, removed: Vec<Removable>) -> Result<Forecast, ApiError> {
+        authority::check(&self.principal, Route::Forecast)?;
+        if removed.len() > FORETOLD_MAX {
+            let message = format!("{} removals: at most {FORETOLD_MAX} are foretold at once", removed.len());
+            return Err(ApiError::new(ErrorCode::Invalid, message).hint("ask for fewer of them"));
+        }
         let forecast = self.view(Route::Forecast, model, move |reader, model| {
             let entities = removed.iter().map(|one| entity(reader, model, one));
             let entities = entities.collect::<Result<Vec<_>, _>>()?;
@@ -547,6 +553,7 @@ impl<S: Store, O: Outside> OperatorApi for Session<S, O> {
                 hooks: forecast.hooks.into_iter().map(foretold).collect(),
                 gone: forecast.gone,
                 blocked: forecast.blocked.into_iter().map(why::cause).collect(),
+                more: forecast.more,
             })
         });
         forecast.await

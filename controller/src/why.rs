@@ -21,6 +21,8 @@ use std::collections::BTreeSet;
 
 /// Causes of one answer; of more, people need only know the first.
 const CAUSES_MAX: usize = 20;
+/// Entities of each kind of a model that are asked for what holds them up: some 10 reads each.
+const ENTITIES_MAX: usize = 1_000;
 
 /// What is asked, and everything needed to answer.
 struct Asked<'a> {
@@ -108,11 +110,15 @@ impl Asked<'_> {
         let gone = || Refusal::not_found("model", self.model.0);
         let doc = read(self.reader, &self.model.model()).ok_or_else(gone)?;
         let ids = |kind: &str| -> Vec<Uuid> {
-            let all = self.reader.scan(&self.model.all(kind), "", usize::MAX);
-            all.iter().filter_map(|stored| last_id(&stored.key)).collect()
+            let some = self.reader.scan(&self.model.all(kind), "", ENTITIES_MAX);
+            some.iter().filter_map(|stored| last_id(&stored.key)).collect()
         };
         let (applications, machines) = (ids("application"), ids("machine"));
-        let now = format!("{} applications, {} machines", applications.len(), machines.len());
+        let count = |some: &[Uuid]| {
+            let more = if some.len() == ENTITIES_MAX { " and more" } else { "" };
+            format!("{}{more}", some.len())
+        };
+        let now = format!("{} applications, {} machines", count(&applications), count(&machines));
         let all = applications.into_iter().map(Entity::Application);
         let all = all.chain(ids("unit").into_iter().map(Entity::Unit));
         let all = all.chain(ids("relation").into_iter().map(Entity::Relation));

@@ -2,15 +2,17 @@
 
 mod support;
 
+use api::error::ErrorCode;
 use api::machine::{MachineApi, MachineWatch};
-use api::operator::{AddUnits, Cause, ConfigChange, Force, OperatorApi, Run};
+use api::operator::{AddUnits, Cause, ConfigChange, Force, OperatorApi, Removable, Run};
 use api::unit::{Report, UnitApi};
 use controller::presence::{LATE_AFTER_MS, LOST_AFTER_MS};
 use controller::store::map::Map;
 use controller::{Outside, Session, status};
 use state::charm::{Charm, ConfigOption, OptionType};
 use state::model::application::register_archive;
-use state::model::draft::read;
+use state::model::draft::{Draft, Key, read};
+use state::names::Uuid;
 use state::unit::operation::{CharmRef, Hook, Operation};
 use state::unit::record::{Outcome, Record};
 use state::unit::resolve::Act;
@@ -288,4 +290,31 @@ async fn a_unit_that_is_forced_says_when_force_begins_and_goes_without_its_agent
     let model = story.model;
     let there = story.controller.read(move |reader| read(reader, &model.unit(unit)).is_some()).await;
     assert!(!there, "no agent did anything");
+}
+
+/// The most that is looked at of a model, of each kind.
+const ENTITIES_MAX: u128 = 1_000;
+
+#[tokio::test]
+async fn of_a_large_model_a_part_is_told_and_a_long_list_is_not_foretold() {
+    let story = Story::in_memory().await;
+    let model = story.model;
+    for page in 0..=ENTITIES_MAX / 50 {
+        let add = move |draft: &mut Draft<'_>| {
+            for id in 0..50 {
+                let key = model.application(Uuid(1 + page * 50 + id)).text().to_owned();
+                draft.put(&Key::new(key), &1);
+            }
+            Ok(())
+        };
+        story.controller.run(add).await.expect("written");
+    }
+    let why = story.admin.why("dev", "model").await.expect("it is there");
+    assert_eq!(why.now, "1000 and more applications, 0 machines");
+    let units = |count| (0..count).map(|n| Removable::Unit(format!("web/{n}"))).collect::<Vec<_>>();
+    let refused = story.admin.forecast("dev", units(21)).await.expect_err("too many");
+    assert_eq!((refused.code, refused.message.lines().count()), (ErrorCode::Invalid, 1), "{refused}");
+    assert!(refused.message.contains("at most 20"), "{refused}");
+    let unknown = story.admin.forecast("dev", units(20)).await.expect_err("nobody is there");
+    assert_eq!(unknown.code, ErrorCode::NotFound);
 }

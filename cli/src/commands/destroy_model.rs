@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::session::{Session, model_name};
 use crate::times;
 use api::error::ErrorCode;
-use api::operator::{OperatorApi, Removable, Status};
+use api::operator::{FORETOLD_MAX, OperatorApi, Removable, Status};
 use clap::Args;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -31,9 +31,14 @@ pub async fn run<A: OperatorApi>(args: &DestroyModel, at: &Session<A>) -> Result
     let name = model_name(&args.name)?;
     if args.removal.dry_run {
         let status = at.api.status(name).await?;
-        let removed = status.applications.into_keys().map(Removable::Application).collect();
-        let mut forecast = at.api.forecast(name, removed).await?;
-        forecast.gone.extend(status.machines.keys().map(|machine| format!("machine {machine}")));
+        let is_part = status.applications.len() > FORETOLD_MAX;
+        let removed = status.applications.into_keys().map(Removable::Application);
+        let mut forecast = at.api.forecast(name, removed.take(FORETOLD_MAX).collect()).await?;
+        forecast.more |= is_part;
+        // a machine that would be left without a unit is foretold already
+        let machines = status.machines.keys().map(|machine| format!("machine {machine}"));
+        let machines: Vec<String> = machines.filter(|machine| !forecast.gone.contains(machine)).collect();
+        forecast.gone.extend(machines);
         forecast.gone.push(format!("model {}", status.model.name));
         return at.output.say(&crate::render::forecast::text(&forecast));
     }

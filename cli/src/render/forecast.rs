@@ -24,6 +24,9 @@ pub fn text(forecast: &Forecast) -> String {
             text += &format!("  {}\n", safe_line(line));
         }
     }
+    if forecast.more {
+        text += "and more: it is too large to be foretold whole\n";
+    }
     if text.is_empty() {
         text = "nothing would change\n".to_owned();
     }
@@ -50,6 +53,7 @@ mod tests {
                 last_error: Some("hook stop: exit status 1".to_owned()),
                 help: "pintle resolved db/0".to_owned(),
             }],
+            more: false,
         };
         assert_eq!(
             text(&forecast),
@@ -58,5 +62,8 @@ mod tests {
              unit db/0; last error: hook stop: exit status 1; help: pintle resolved db/0\n"
         );
         assert_eq!(text(&Forecast::default()), "nothing would change\n");
+        let part = Forecast { dying: vec!["unit web/0".to_owned()], more: true, ..Forecast::default() };
+        let said = text(&part);
+        assert!(said.ends_with("unit web/0\nand more: it is too large to be foretold whole\n"), "{said}");
     }
 }

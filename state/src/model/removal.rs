@@ -3,7 +3,7 @@
 //! success, are played on top of the documents.
 
 use super::blockers::{Entity, blockers};
-use super::draft::{Draft, Reader, Revision, Stored, read, read_all};
+use super::draft::{Draft, Reader, Revision, Stored, read};
 use super::effective;
 use super::hook_commit;
 use super::keys::{Model, RelationDoc, UnitDoc, last_id};
@@ -15,12 +15,19 @@ use crate::names::{UnitName, Uuid};
 use crate::unit::forecast::{Ahead, ahead};
 use crate::unit::operation::Operation;
 use crate::unit::snapshot::Snapshot;
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Units that are played; of more, the first by name. A play is some 10 reads and a view for each hook.
 const UNITS_MAX: usize = 40;
-/// Steps of a play: 40 units with some 25 hooks each.
-const STEPS_MAX: usize = 1_000;
+/// Steps of a play, and as many looks that find nothing to do: 40 units with some 25 hooks each.
+const STEPS_MAX: usize = 2_000;
+/// Documents a play reads: 1,000 hooks in views of some 200. One that is over it ends with the step it is in.
+const READ_MAX: usize = 200_000;
+/// Entities of each kind that are looked at, three times: some 10 reads each.
+const LOOKED_AT_MAX: usize = 500;
+/// Entries of indexes that are read to find these: some 100 bytes each.
+const ENTRIES_MAX: usize = 5_000;
 /// Entities named in each list.
 const NAMED_MAX: usize = 200;
 
@@ -37,12 +44,16 @@ pub struct Forecast {
     pub gone: Vec<String>,
     /// What would hold up the rest.
     pub blocked: Vec<Blocker>,
+    /// A bound was met: there is more of the above.
+    pub more: bool,
 }
 
 /// Documents with changes on top that nobody has made.
 struct Played<'r> {
     under: &'r dyn Reader,
     changes: BTreeMap<String, Option<Text>>,
+    /// Documents that were read.
+    read: Cell<usize>,
 }
 
 impl Reader for Played<'_> {
@@ -51,6 +62,7 @@ impl Reader for Played<'_> {
     }
 
     fn get(&self, key: &str) -> Option<Stored> {
+        self.read.set(self.read.get() + 1);
         match self.changes.get(key) {
             Some(changed) => self.stored(key, changed.as_ref()?),
             None => self.under.get(key),
@@ -63,6 +75,7 @@ impl Reader for Played<'_> {
             self.changes.iter().filter(|(key, _)| within(key)).collect();
         let removed = changes.values().filter(|value| value.is_none()).count();
         let under = self.under.scan(prefix, after, limit.saturating_add(removed));
+        self.read.set(self.read.get() + under.len());
         let mut all: BTreeMap<String, Stored> =
             under.into_iter().map(|stored| (stored.key.clone(), stored)).collect();
         for (key, value) in changes {
@@ -95,7 +108,17 @@ impl Played<'_> {
 
 /// What removing `entities` together would come to; refused like the removal itself.
 pub fn forecast(reader: &dyn Reader, model: Model, entities: &[Entity]) -> Result<Forecast, Refusal> {
-    let mut played = Played { under: reader, changes: BTreeMap::new() };
+    forecast_within(reader, model, entities, READ_MAX)
+}
+
+/// The same, with so many documents read at most: the tests' bound is lower.
+pub(super) fn forecast_within(
+    reader: &dyn Reader,
+    model: Model,
+    entities: &[Entity],
+    bound: usize,
+) -> Result<Forecast, Refusal> {
+    let mut played = Played { under: reader, changes: BTreeMap::new(), read: Cell::new(0) };
     for entity in entities {
         played.run(|draft| match *entity {
             Entity::Unit(id) => unit::destroy(draft, model, id).map(drop),
@@ -104,23 +127,30 @@ pub fn forecast(reader: &dyn Reader, model: Model, entities: &[Entity]) -> Resul
             Entity::Machine(id) => machine::destroy(draft, model, id),
         })?;
     }
-    let before = lives(reader, model);
-    let after = lives(&played, model);
-    let gone = |then: &BTreeMap<String, Life>| {
-        let gone = before.keys().filter(|name| !then.contains_key(*name));
-        gone.take(NAMED_MAX).cloned().collect::<Vec<_>>()
+    let near = Near::of(reader, model, entities);
+    let before = near.lives(reader, model);
+    let after = near.lives(&played, model);
+    let gone = |then: &BTreeMap<String, Life>| -> Vec<String> {
+        before.keys().filter(|name| !then.contains_key(*name)).cloned().collect()
     };
     let newly =
         |(name, life): &(&String, &Life)| **life != Life::Alive && before.get(*name) == Some(&Life::Alive);
     let asked: BTreeSet<String> =
         entities.iter().filter_map(|entity| name(&played, model, *entity)).collect();
     let is_dying = |one: &(&String, &Life)| newly(one) || asked.contains(one.0);
-    let dying = after.iter().filter(is_dying).map(|(name, _)| name.clone()).take(NAMED_MAX).collect();
-    let mut forecast = Forecast { at_once: gone(&after), dying, ..Forecast::default() };
-    let units = concerned(reader, &played, model);
-    play(&mut played, model, &units, &mut forecast);
-    let end = gone(&lives(&played, model));
+    let dying = after.iter().filter(is_dying).map(|(name, _)| name.clone()).collect();
+    let mut forecast = Forecast { at_once: gone(&after), dying, more: near.more, ..Forecast::default() };
+    let mut units = near.concerned(&played, model);
+    forecast.more |= units.len() > UNITS_MAX;
+    units.truncate(UNITS_MAX);
+    forecast.more |= !play(&mut played, model, (&units, bound), &mut forecast.hooks);
+    release(&mut played, model, &near.machines);
+    let end = gone(&near.lives(&played, model));
     forecast.gone = end.into_iter().filter(|name| !forecast.at_once.contains(name)).collect();
+    for named in [&mut forecast.at_once, &mut forecast.dying, &mut forecast.gone] {
+        forecast.more |= named.len() > NAMED_MAX;
+        named.truncate(NAMED_MAX);
+    }
     for entity in entities {
         forecast.blocked.extend(blockers(&mut (&played as &dyn Reader), model, *entity));
     }
@@ -139,73 +169,173 @@ fn name(reader: &dyn Reader, model: Model, entity: Entity) -> Option<String> {
     })
 }
 
-/// The effective life of everything, by its name.
-fn lives(reader: &dyn Reader, model: Model) -> BTreeMap<String, Life> {
-    let ids = |kind: &str| -> Vec<Uuid> {
-        let all = reader.scan(&model.all(kind), "", usize::MAX);
-        all.iter().filter_map(|stored| last_id(&stored.key)).collect()
-    };
-    let mut lives = BTreeMap::new();
-    let mut is = |entity: Entity, life: Option<Life>| {
-        lives.extend(name(reader, model, entity).zip(life));
-    };
-    for id in ids("unit") {
-        is(Entity::Unit(id), effective::unit_life(&mut { reader }, model, id));
-    }
-    for id in ids("application") {
-        is(Entity::Application(id), read(reader, &model.application_life(id)));
-    }
-    for id in ids("relation") {
-        is(Entity::Relation(id), effective::relation_life(&mut { reader }, model, id));
-    }
-    for id in ids("machine") {
-        is(Entity::Machine(id), read(reader, &model.machine_life(id)));
-    }
-    lives
+/// What a removal can reach: found before it is played, since a play adds nothing.
+#[derive(Default)]
+struct Near {
+    units: BTreeMap<Uuid, UnitDoc>,
+    applications: BTreeSet<Uuid>,
+    relations: BTreeSet<Uuid>,
+    machines: BTreeSet<Uuid>,
+    members: BTreeMap<Uuid, Vec<Uuid>>,
+    entries: usize,
+    more: bool,
 }
 
-/// Units that go, and those that are in a relation that goes or with a unit that goes, by name.
-fn concerned(before: &dyn Reader, after: &dyn Reader, model: Model) -> Vec<Uuid> {
-    let units: Vec<(Uuid, UnitDoc)> = read_all::<UnitDoc>(before, &model.all("unit"))
-        .into_iter()
-        .filter_map(|(key, doc)| Some((last_id(&key)?, doc)))
-        .collect();
-    let goes = |id: Uuid| {
-        let life = |reader: &dyn Reader| effective::unit_life(&mut { reader }, model, id);
-        life(after).is_none_or(|life| life != Life::Alive)
-    };
-    let going: BTreeSet<Uuid> = units.iter().map(|(id, _)| *id).filter(|id| goes(*id)).collect();
-    let mut all = going.clone();
-    for (key, _) in read_all::<RelationDoc>(before, &model.all("relation")) {
-        let Some(id) = last_id(&key) else { continue };
-        let ends = effective::relation_life(&mut { after }, model, id).is_none_or(|life| life != Life::Alive);
-        let scopes = before.scan(&model.scopes(id), "", usize::MAX);
-        let members: Vec<Uuid> = scopes.iter().filter_map(|stored| last_id(&stored.key)).collect();
-        if ends || members.iter().any(|member| going.contains(member)) {
-            all.extend(members);
+impl Near {
+    /// From what is removed to whom it meets, and from these on again: whoever meets a subordinate that goes because
+    /// its relation does is the furthest.
+    fn of(reader: &dyn Reader, model: Model, entities: &[Entity]) -> Near {
+        let mut near = Near::default();
+        for entity in entities {
+            match *entity {
+                Entity::Unit(id) => near.unit(reader, model, id),
+                Entity::Application(id) => {
+                    near.applications.insert(id);
+                    for unit in near.ids(reader, &model.units_of(id)) {
+                        near.unit(reader, model, unit);
+                    }
+                    near.relations(reader, &model.relations_of(id));
+                }
+                Entity::Relation(id) => drop(near.relations.insert(id)),
+                Entity::Machine(id) => {
+                    near.machines.insert(id);
+                    for unit in near.ids(reader, &model.units_on(id)) {
+                        near.unit(reader, model, unit);
+                    }
+                }
+            }
+        }
+        for _ in 0..2 {
+            for unit in near.units.keys().copied().collect::<Vec<_>>() {
+                for subordinate in near.ids(reader, &model.subordinates(unit)) {
+                    near.unit(reader, model, subordinate);
+                }
+                near.relations(reader, &model.scopes_of(unit));
+            }
+            for relation in near.relations.clone() {
+                if near.members.contains_key(&relation) {
+                    continue;
+                }
+                let members = near.ids(reader, &model.scopes(relation));
+                for unit in &members {
+                    near.unit(reader, model, *unit);
+                }
+                near.members.insert(relation, members);
+                let sides = read(reader, &model.relation(relation)).map(|doc: RelationDoc| doc.sides);
+                near.applications.extend(sides.into_iter().flatten().map(|side| side.application));
+            }
+        }
+        near
+    }
+
+    /// The entities an index names, as long as there is room.
+    fn ids(&mut self, reader: &dyn Reader, prefix: &str) -> Vec<Uuid> {
+        let room = ENTRIES_MAX - self.entries;
+        let mut found = reader.scan(prefix, "", room + 1);
+        self.more |= found.len() > room;
+        found.truncate(room);
+        self.entries += found.len();
+        found.iter().filter_map(|stored| last_id(&stored.key)).collect()
+    }
+
+    fn unit(&mut self, reader: &dyn Reader, model: Model, id: Uuid) {
+        if self.units.contains_key(&id) {
+            return;
+        }
+        if self.units.len() == LOOKED_AT_MAX {
+            self.more = true;
+            return;
+        }
+        let Some(doc) = read(reader, &model.unit(id)) else { return };
+        self.applications.insert(doc.application);
+        self.machines.insert(doc.machine);
+        self.units.insert(id, doc);
+    }
+
+    fn relations(&mut self, reader: &dyn Reader, prefix: &str) {
+        for id in self.ids(reader, prefix) {
+            if self.relations.len() < LOOKED_AT_MAX {
+                self.relations.insert(id);
+            } else {
+                self.more |= !self.relations.contains(&id);
+            }
         }
     }
-    let mut named: Vec<(&UnitName, Uuid)> =
-        units.iter().filter(|(id, _)| all.contains(id)).map(|(id, doc)| (&doc.name, *id)).collect();
-    named.sort();
-    named.into_iter().map(|(_, id)| id).take(UNITS_MAX).collect()
+
+    /// The effective life of each, by its name.
+    fn lives(&self, reader: &dyn Reader, model: Model) -> BTreeMap<String, Life> {
+        let mut lives = BTreeMap::new();
+        let mut is = |entity: Entity, life: Option<Life>| {
+            lives.extend(name(reader, model, entity).zip(life));
+        };
+        for id in self.units.keys() {
+            is(Entity::Unit(*id), effective::unit_life(&mut { reader }, model, *id));
+        }
+        for id in &self.applications {
+            is(Entity::Application(*id), read(reader, &model.application_life(*id)));
+        }
+        for id in &self.relations {
+            is(Entity::Relation(*id), effective::relation_life(&mut { reader }, model, *id));
+        }
+        for id in &self.machines {
+            is(Entity::Machine(*id), read(reader, &model.machine_life(*id)));
+        }
+        lives
+    }
+
+    /// Units that go, and those that are in a relation that goes or with a unit that goes, by name.
+    fn concerned(&self, after: &dyn Reader, model: Model) -> Vec<Uuid> {
+        let ends = |life: Option<Life>| life.is_none_or(|life| life != Life::Alive);
+        let goes = |id: &Uuid| ends(effective::unit_life(&mut { after }, model, *id));
+        let going: BTreeSet<Uuid> = self.units.keys().copied().filter(goes).collect();
+        let mut all = going.clone();
+        for (id, members) in &self.members {
+            let ended = ends(effective::relation_life(&mut { after }, model, *id));
+            if ended || members.iter().any(|member| going.contains(member)) {
+                all.extend(members);
+            }
+        }
+        let mut named: Vec<(&UnitName, Uuid)> =
+            self.units.iter().filter(|(id, _)| all.contains(id)).map(|(id, doc)| (&doc.name, *id)).collect();
+        named.sort();
+        named.into_iter().map(|(_, id)| id).collect()
+    }
 }
 
 /// Each unit in turn does what its agent would, and its machine agent after it, until nobody does anything more.
-fn play(played: &mut Played<'_>, model: Model, units: &[Uuid], forecast: &mut Forecast) {
-    for _ in 0..STEPS_MAX {
-        let mut moved = false;
+/// False: it was ended before that.
+fn play(
+    played: &mut Played<'_>,
+    model: Model,
+    (units, bound): (&[Uuid], usize),
+    hooks: &mut Vec<(UnitName, String)>,
+) -> bool {
+    let (mut steps, mut moved) = (0, true);
+    while moved {
+        moved = false;
         for id in units {
-            moved |= step(played, model, *id, forecast);
+            if steps == STEPS_MAX || played.read.get() > bound {
+                return false;
+            }
+            steps += 1;
+            moved |= step(played, model, *id, hooks);
         }
-        if !moved {
-            return;
+    }
+    true
+}
+
+/// Machines without units that are Dying go: their agents say that they are dead, and their provider removes them.
+fn release(played: &mut Played<'_>, model: Model, machines: &BTreeSet<Uuid>) {
+    for id in machines {
+        // refused of one that is Alive, or has units
+        if played.run(|draft| machine::set_dead(draft, model, *id)).is_ok() {
+            played.run(|draft| machine::remove(draft, model, *id)).ok();
         }
     }
 }
 
 /// True if it did something.
-fn step(played: &mut Played<'_>, model: Model, id: Uuid, forecast: &mut Forecast) -> bool {
+fn step(played: &mut Played<'_>, model: Model, id: Uuid, hooks: &mut Vec<(UnitName, String)>) -> bool {
     let Some(doc) = read(played as &dyn Reader, &model.unit(id)) else {
         return false;
     };
@@ -232,7 +362,7 @@ fn step(played: &mut Played<'_>, model: Model, id: Uuid, forecast: &mut Forecast
     });
     let done = committed.is_ok_and(|committed| committed.refusal.is_none());
     if let (true, Operation::Hook(_)) = (done, &record.operation) {
-        forecast.hooks.push((doc.name, said(&record.operation)));
+        hooks.push((doc.name, said(&record.operation)));
     }
     done
 }

@@ -17,7 +17,7 @@ fn cost(documents: &Documents, transition: impl FnOnce(&mut Draft)) -> (usize, u
 
 /// An application of one unit that is in a relation's scope, and so many more: what is there of each that a removal
 /// could look at, written directly.
-fn with_units(more: u32) -> (Documents, Uuid, Uuid) {
+pub(super) fn with_units(more: u32) -> (Documents, Uuid, Uuid) {
     let mut world = World::new();
     let web = world.deploy("web", "web", 1);
     world.deploy("db", "db", 1);

@@ -1,11 +1,12 @@
 //! Removals foretold (issue 4, dry runs). What is foretold is what then happens: expected hooks are those of spec
 //! A.7, H.6 and H.7.
 
-use super::super::application;
 use super::super::blockers::Entity;
-use super::super::removal::{Forecast, forecast};
+use super::super::removal::{Forecast, forecast, forecast_within};
+use super::super::{application, machine};
 use super::*;
 use crate::unit::operation::Version;
+use std::cell::Cell;
 
 fn foretold(world: &World, entity: Entity) -> Forecast {
     forecast(world.reader(), MODEL, &[entity]).expect("it may go")
@@ -62,8 +63,8 @@ fn scenario_86_is_foretold_and_nothing_is_changed() {
     );
     let departed = format!("db/0 server-relation-departed server:{number} shop/0 departing=shop/0");
     assert!(hooks(&told).contains(&departed), "{:?}", told.hooks);
-    assert_eq!(told.gone, ["unit shop/0"]);
-    assert_eq!(told.blocked, []);
+    assert_eq!(told.gone, ["machine 0", "unit shop/0"], "the machine has no unit any more (E.3)");
+    assert_eq!((told.blocked, told.more), (vec![], false));
     assert_eq!(world.documents.map, before);
 }
 
@@ -106,4 +107,63 @@ fn what_would_hold_a_removal_up_is_named() {
     assert_eq!(unknown.expect_err("nobody").code, Code::NotFound);
     world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("it may go");
     assert!(!foretold(&world, Entity::Application(app)).blocked.is_empty(), "asked again, the same");
+}
+
+/// Spec E.3 last row and E.5: a machine without units is Dying, its agent says that it is dead, its provider removes it.
+#[test]
+fn a_machine_without_units_is_foretold_to_go() {
+    let mut world = World::new();
+    let (_, shop, _) = qr(&mut world);
+    let told = foretold(&world, Entity::Unit(shop.unit));
+    assert_eq!(told.gone, ["machine 0", "unit shop/0"]);
+    let name = world.run(|draft, _| machine::add(draft, MODEL, Uuid(900), 1)).expect("one more");
+    let (told, name) = (foretold(&world, Entity::Machine(Uuid(900))), format!("machine {name}"));
+    assert_eq!((told.dying, told.gone, told.blocked), (vec![name.clone()], vec![name], vec![]));
+}
+
+/// Documents, and how many of them were read.
+struct Counted<'d> {
+    under: &'d Documents,
+    read: Cell<usize>,
+}
+
+impl Reader for Counted<'_> {
+    fn revision(&self) -> Revision {
+        self.under.revision()
+    }
+    fn get(&self, key: &str) -> Option<Stored> {
+        self.read.set(self.read.get() + 1);
+        self.under.get(key)
+    }
+    fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<Stored> {
+        let found = self.under.scan(prefix, after, limit);
+        self.read.set(self.read.get() + found.len());
+        found
+    }
+}
+
+#[test]
+fn a_forecast_looks_at_a_bounded_part_of_a_large_model_and_says_so() {
+    let (many, web, relation) = bounds::with_units(5_000);
+    for entity in [Entity::Application(web), Entity::Relation(relation)] {
+        let counted = Counted { under: &many, read: Cell::new(0) };
+        // a play that ends before its first step
+        forecast_within(&counted, MODEL, &[entity], 0).expect("it may go");
+        // 5,000 entries to find 500 units, each looked at three times at some 10 reads
+        let most = 5_000 + 3 * 500 * 10;
+        assert!(counted.read.get() < most, "{entity:?}: {}", counted.read.get());
+        assert!(forecast(&many, MODEL, &[entity]).expect("it may go").more, "{entity:?}");
+    }
+    let (few, web, _) = bounds::with_units(3);
+    assert!(!forecast(&few, MODEL, &[Entity::Application(web)]).expect("it may go").more);
+}
+
+#[test]
+fn a_play_ends_when_it_has_read_enough_and_says_so() {
+    let mut world = World::new();
+    let (_, shop, _) = qr(&mut world);
+    let whole = foretold(&world, Entity::Unit(shop.unit));
+    let part = forecast_within(world.reader(), MODEL, &[Entity::Unit(shop.unit)], 150).expect("it may go");
+    assert_eq!((whole.more, part.more), (false, true));
+    assert!(part.hooks.len() < whole.hooks.len(), "{:?}", part.hooks);
 }
