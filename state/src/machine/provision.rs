@@ -136,7 +136,10 @@ fn step(id: Uuid, machine: &Wanted, found: Option<&Found>) -> Vec<Step> {
             (Life::Alive, _) | (Life::Dying | Life::Dead, true) => vec![],
         };
     }
-    let other = found.is_some_and(|found| found.nonce.is_some() && found.nonce != machine.nonce);
+    // Another nonce is evidence; none is not: a store that was restored, or is older than nonces, knows of no start.
+    let other = found.is_some_and(|found| {
+        found.nonce.zip(machine.nonce).is_some_and(|(found, recorded)| found != recorded)
+    });
     match (machine.life, found) {
         // one that another controller's history started under this machine's name: it goes first
         (Life::Alive | Life::Dying, Some(_)) if other => vec![Step::Stop(id)],
@@ -221,6 +224,18 @@ mod tests {
         assert_eq!(planned(wanted, Some(instance(Uuid(71)))), [Stop(ID)]);
         let older = Found { nonce: None, fate: Fate::Unknown };
         assert_eq!(planned(wanted, Some(older)), [Keep(ID)], "made before there were nonces");
+    }
+
+    #[test]
+    fn an_instance_is_kept_that_a_store_without_its_nonce_finds() {
+        // the controller was restored from a copy that is older than the start
+        for life in [Life::Alive, Life::Dying] {
+            let wanted = Wanted { occupied: true, ..machine(life) };
+            for nonce in [None, Some(NONCE)] {
+                let found = Found { nonce, fate: Fate::Unknown };
+                assert_eq!(planned(wanted, Some(found)), [Keep(ID)], "{life:?} {nonce:?}");
+            }
+        }
     }
 
     #[test]
