@@ -157,7 +157,8 @@ impl Machines {
                         client.provisioned(&name, id, intended).await?
                     }
                 };
-                let made = self.provider.make(&Wish { machine, model, nonce, client: file })?;
+                let wish = Wish { machine, model, nonce, client: file };
+                let made = self.provider.make(&wish)?;
                 client.machine_token(&name, id, &made.token).await?;
                 if machine.instance_id.is_none() || machine.retry_ms.is_some() {
                     let (instance_id, address) = (made.instance_id, made.address);
@@ -166,7 +167,7 @@ impl Machines {
                 if self.provider.is_running(id) {
                     return Ok(None);
                 }
-                let again = self.provider.start(machine).await?;
+                let again = self.provider.start(&wish).await?;
                 if again.is_none() {
                     eprintln!("machine {} ({id}): started", machine.name);
                 }
