@@ -141,8 +141,8 @@ impl Nspawn {
                 .map_err(|error| Failure::new(format!("cannot copy {}: {error}", from.display())))?;
             fs::rename(beside, programs.join(name)).map_err(broken)?;
         }
-        let mut network = Network::open(&own)?;
-        network.begin(&own)?;
+        let network = Network::open(&own)?;
+        network.begin()?;
         let (lives, ended) = (Arc::default(), Arc::new(Notify::new()));
         Ok(Nspawn { dir, agent, base, network, lives, tended: BTreeSet::new(), ended })
     }
