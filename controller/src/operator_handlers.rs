@@ -662,6 +662,12 @@ impl<S: Store, O: Outside> OperatorApi for Session<S, O> {
     async fn provisioned(&self, model: &str, id: Uuid, what: Provisioned) -> Result<Uuid, ApiError> {
         let model = self.model(Route::Provisioned, model).await?;
         let now_ms = self.controller.outside.wall_ms();
+        if what == Provisioned::Absent {
+            let units = self.controller.run(move |draft| Ok(machine::unserved(draft, model, id)));
+            for unit in units.await?.answer {
+                self.controller.run(move |draft| unit::remove(draft, model, unit)).await?;
+            }
+        }
         let transition = move |draft: &mut Draft<'_>| match &what {
             Provisioned::Intended { provider, nonce } => instance::intend(draft, model, id, provider, *nonce),
             Provisioned::Started { instance_id, address } => {

@@ -114,3 +114,17 @@ async fn scenario_184_a_dying_machine_that_never_was_is_dead_by_its_providers_wo
     assert_eq!(story.admin.machines("dev").await.expect("all"), []);
     assert_eq!(story.admin.machine_fate("dev", machine).await, Ok(Fate::Tombstone));
 }
+
+#[tokio::test]
+async fn units_that_never_attached_do_not_keep_a_machine_that_never_was() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 1).await;
+    let machine = story.machine_of(story.unit("web/0").await).await;
+    story.admin.remove_application("dev", "web", api::operator::Force::No).await.expect("it is Dying");
+    story.admin.remove_machine("dev", "0", api::operator::Force::No).await.expect("its unit is Dying");
+    story.admin.provisioned("dev", machine, Provisioned::Absent).await.expect("nobody serves its unit");
+    story.admin.machine_removed("dev", machine).await.expect("it is Dead");
+    let status = story.admin.status("dev").await.expect("there");
+    assert!(status.applications.is_empty(), "it went with its last unit");
+    assert_eq!(story.admin.machines("dev").await.expect("all"), []);
+}

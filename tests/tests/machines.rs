@@ -185,6 +185,7 @@ fn a_principal_lives_through_every_death_on_a_real_machine_and_leaves_nothing() 
     a_hook_survives_its_agent(&host, &machine);
     units_survive_their_machine_agent(&host, &machine);
     start_runs_once_a_boot(&host, &machine);
+    the_host_writes_nothing_into_a_machine_that_has_booted(&host, &machine);
     a_hook_reboots_the_machine(&host, &machine);
     a_container_that_dies_is_a_boot(&host, &machine);
     the_machine_survives_the_supervisor(&host, &machine);
@@ -236,7 +237,7 @@ fn units_survive_their_machine_agent(host: &Host, machine: &Machine) {
     let pid = || machine.pid("var/lib/pintle/machine.pid");
     for how in [
         &["systemctl", "restart", "pintle-machine"][..],
-        &["systemctl", "kill", "-s", "KILL", "pintle-machine"],
+        &["systemctl", "kill", "--kill-whom=main", "-s", "KILL", "pintle-machine"],
     ] {
         let old = pid().expect("it runs");
         machine.run(how);
@@ -257,6 +258,29 @@ fn start_runs_once_a_boot(host: &Host, machine: &Machine) {
         until_word(host, &word);
         assert_eq!(machine.count("begin start"), boot, "{:?}", machine.told());
     }
+}
+
+/// Root of a machine makes links there that lead, for this host, to a file of this host.
+fn the_host_writes_nothing_into_a_machine_that_has_booted(host: &Host, machine: &Machine) {
+    // `../../victim` from /etc: beside the machine's root for this host, in the root for the machine
+    let (victim, old) = (machine.folder.join("victim"), machine.leader());
+    // systemd-nspawn itself reads machine-id by this host's eyes, and wants an id
+    let id = machine.run(&["cat", "/etc/machine-id"]);
+    fs::write(&victim, &id).unwrap();
+    machine.run(&["cp", "/etc/machine-id", "/victim"]);
+    for file in ["machine-id", "hosts"] {
+        machine.run(&["ln", "-sf", "../../victim", &format!("/etc/{file}")]);
+    }
+    // what it was furnished with is not what it has
+    machine.run(&["sh", "-c", "echo '# its own' >> /etc/systemd/network/10-pintle.network"]);
+    machine.run(&["systemctl", "reboot"]);
+    host.until("the machine boots again", |_| machine.leader().filter(|new| Some(*new) != old));
+    host.until("start ran", |_| (machine.count("end start") == 4).then_some(()));
+    assert_eq!(fs::read_to_string(&victim).unwrap(), id);
+    let network = machine.run(&["cat", "/etc/systemd/network/10-pintle.network"]);
+    assert!(network.ends_with("# its own\n"), "{network}");
+    assert_eq!(machine.run(&["hostname"]), "dev-0\n");
+    fs::remove_file(victim).unwrap();
 }
 
 /// Scenarios 60 and 61.

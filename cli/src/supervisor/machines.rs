@@ -113,7 +113,8 @@ impl Machines {
             if failed.contains(&step.machine()) {
                 continue;
             }
-            let done = self.execute(client, (file, model), &machines, step).await;
+            let known = found.get(&step.machine()).and_then(|one| one.nonce);
+            let done = self.execute(client, (file, model), (&machines, known), step).await;
             match done {
                 Ok(None) => {}
                 Ok(Some(again)) => look = look.min(again),
@@ -135,35 +136,42 @@ impl Machines {
         Ok(due.map_or(look, |due| look.min(due)))
     }
 
-    /// Does one step; answers after what time to look again, if that is known.
+    /// Does one step; answers after what time to look again, if that is known. `found` is the nonce of the instance
+    /// that is there.
     async fn execute(
         &mut self,
         client: &Client,
         (file, model): (&ClientFile, &ModelInfo),
-        machines: &BTreeMap<Uuid, MachineInfo>,
+        (machines, found): (&BTreeMap<Uuid, MachineInfo>, Option<Uuid>),
         step: Step,
     ) -> Result<Option<Duration>, Failure> {
         let (name, id) = (model.uuid.to_string(), step.machine());
         match step {
-            Step::Start(_) | Step::Keep(_) if self.provider.is_running(id) => {}
+            // one that runs and is not recorded: the controller was restored from an older copy
+            Step::Start(_) | Step::Keep(_)
+                if self.provider.is_running(id) && machines[&id].instance_id.is_some() => {}
             Step::Start(_) | Step::Keep(_) => {
                 let machine = &machines[&id];
                 let nonce = match machine.nonce {
                     Some(nonce) => nonce,
                     None => {
                         let provider = self.provider.kind().name().to_owned();
-                        let nonce = Uuid(files::random_u128());
+                        let nonce = found.unwrap_or_else(|| Uuid(files::random_u128()));
                         let intended = Provisioned::Intended { provider, nonce };
                         client.provisioned(&name, id, intended).await?
                     }
                 };
-                let made = self.provider.make(&Wish { machine, model, nonce, client: file })?;
+                let wish = Wish { machine, model, nonce, client: file };
+                let made = self.provider.make(&wish)?;
                 client.machine_token(&name, id, &made.token).await?;
                 if machine.instance_id.is_none() || machine.retry_ms.is_some() {
                     let (instance_id, address) = (made.instance_id, made.address);
                     client.provisioned(&name, id, Provisioned::Started { instance_id, address }).await?;
                 }
-                let again = self.provider.start(machine).await?;
+                if self.provider.is_running(id) {
+                    return Ok(None);
+                }
+                let again = self.provider.start(&wish).await?;
                 if again.is_none() {
                     eprintln!("machine {} ({id}): started", machine.name);
                 }

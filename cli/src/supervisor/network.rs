@@ -21,8 +21,6 @@ pub struct Network {
     pub bridge: String,
     /// This host's.
     pub gateway: Ipv4Addr,
-    /// This host forwarded nothing before: it does so no more when the network goes.
-    pub forwarding_begun: bool,
 }
 
 impl Network {
@@ -54,7 +52,7 @@ impl Network {
             if !known.contains(&format!("10.{second}.")) {
                 let bridge = format!("pintle-{:02x}{:02x}{:02x}", random[2], random[3], random[4]);
                 let gateway = Ipv4Addr::new(10, second, third, 1);
-                return Ok(Network { bridge, gateway, forwarding_begun: false });
+                return Ok(Network { bridge, gateway });
             }
         }
         Err(Failure::new("no part of 10.0.0.0/8 is free on this host for the machines' network"))
@@ -74,7 +72,7 @@ impl Network {
     }
 
     /// Makes it so; what is there already stays.
-    pub fn begin(&mut self, folder: &Path) -> Result<(), Failure> {
+    pub fn begin(&self) -> Result<(), Failure> {
         if !self.is_there() {
             tools::run("ip", &["link", "add", &self.bridge, "type", "bridge"])?;
         }
@@ -92,9 +90,8 @@ impl Network {
         );
         tools::feed("nft", &["-f", "-"], &rules)?;
         let broken = |error: std::io::Error| Failure::new(format!("cannot write {FORWARDING}: {error}"));
+        // never switched back: in the meantime others of this host may have come to need it
         if std::fs::read_to_string(FORWARDING).map_err(broken)?.trim() == "0" {
-            self.forwarding_begun = true;
-            self.save(folder)?;
             std::fs::write(FORWARDING, "1").map_err(broken)?;
         }
         Ok(())
@@ -109,29 +106,15 @@ impl Network {
         if !folder.join(FILE).exists() {
             return Ok(());
         }
-        let mut network = Network::open(folder)?;
+        let network = Network::open(folder)?;
         if network.is_there() {
             tools::run("ip", &["link", "delete", &network.bridge])?;
         }
         let table = network.bridge.replace('-', "_");
         let delete = format!("table ip {table} {{}}\ndelete table ip {table}\n");
         tools::feed("nft", &["-f", "-"], &delete)?;
-        if network.forwarding_begun {
-            // another data folder's machines may need it
-            if !others() {
-                std::fs::write(FORWARDING, "0").ok();
-            }
-            network.forwarding_begun = false;
-            network.save(folder)?;
-        }
         Ok(())
     }
-}
-
-/// Some other data folder has a bridge.
-fn others() -> bool {
-    let links = std::fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
-    links.into_iter().any(|link| link.file_name().to_string_lossy().starts_with("pintle-"))
 }
 
 #[cfg(test)]
@@ -141,7 +124,7 @@ mod tests {
     #[test]
     fn machines_get_the_lowest_free_address_of_their_network_and_never_the_hosts() {
         let gateway = Ipv4Addr::new(10, 9, 16, 1);
-        let network = Network { bridge: "pintle-x".to_owned(), gateway, forwarding_begun: false };
+        let network = Network { bridge: "pintle-x".to_owned(), gateway };
         let taken: BTreeSet<Ipv4Addr> = [2, 4].map(|last| Ipv4Addr::new(10, 9, 16, last)).into();
         assert_eq!(network.free(&BTreeSet::new()), Ok(Ipv4Addr::new(10, 9, 16, 2)));
         assert_eq!(network.free(&taken), Ok(Ipv4Addr::new(10, 9, 16, 3)));

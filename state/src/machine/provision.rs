@@ -118,13 +118,18 @@ pub fn plan(
 ) -> Vec<Step> {
     let mut steps = Vec::new();
     for (id, machine) in wanted {
-        if machine.retry_ms.is_none_or(|retry_ms| retry_ms <= now_ms) {
+        if machine.retry_ms.is_none_or(|retry_ms| is_due(retry_ms, now_ms)) {
             steps.extend(step(*id, machine, found.get(id)));
         }
     }
     let nobodys = found.iter().filter(|(id, one)| !wanted.contains_key(id) && harvest.takes(one.fate));
     steps.extend(nobodys.map(|(id, _)| Step::Stop(*id)));
     steps
+}
+
+/// The time has come, or the clock was put back: no step waits longer than the longest pause.
+fn is_due(retry_ms: i64, now_ms: i64) -> bool {
+    retry_ms <= now_ms || retry_ms > now_ms.saturating_add(RETRY_MAX_MS)
 }
 
 fn step(id: Uuid, machine: &Wanted, found: Option<&Found>) -> Vec<Step> {
@@ -136,10 +141,15 @@ fn step(id: Uuid, machine: &Wanted, found: Option<&Found>) -> Vec<Step> {
             (Life::Alive, _) | (Life::Dying | Life::Dead, true) => vec![],
         };
     }
-    let other = found.is_some_and(|found| found.nonce.is_some() && found.nonce != machine.nonce);
+    // Another nonce is evidence; none is not: a store that was restored, or is older than nonces, knows of no start.
+    let other = found.is_some_and(|found| {
+        found.nonce.zip(machine.nonce).is_some_and(|(found, recorded)| found != recorded)
+    });
     match (machine.life, found) {
         // one that another controller's history started under this machine's name: it goes first
         (Life::Alive | Life::Dying, Some(_)) if other => vec![Step::Stop(id)],
+        // no start was recorded, and none will be: it has nothing to end on it (scenario 184)
+        (Life::Dying, Some(_)) if machine.nonce.is_none() && !machine.occupied => vec![Step::Stop(id)],
         (Life::Alive, None) => vec![Step::Start(id)],
         (Life::Alive | Life::Dying, Some(_)) => vec![Step::Keep(id)],
         // an instance that was lost: its units come to their end on another, out of what the controller knows of them
@@ -203,6 +213,13 @@ mod tests {
     }
 
     #[test]
+    fn an_unrecorded_instance_of_a_dying_machine_goes_unless_units_are_to_end_on_it() {
+        let dying = machine(Life::Dying);
+        assert_eq!(planned(dying, Some(instance(NONCE))), [Stop(ID)]);
+        assert_eq!(planned(Wanted { occupied: true, ..dying }, Some(instance(NONCE))), [Keep(ID)]);
+    }
+
+    #[test]
     fn a_dying_machine_whose_instance_was_lost_gets_another_for_its_units_to_end_on() {
         let lost = Wanted { nonce: Some(NONCE), started: true, occupied: true, ..machine(Life::Dying) };
         assert_eq!(planned(lost, None), [Start(ID)]);
@@ -221,6 +238,18 @@ mod tests {
         assert_eq!(planned(wanted, Some(instance(Uuid(71)))), [Stop(ID)]);
         let older = Found { nonce: None, fate: Fate::Unknown };
         assert_eq!(planned(wanted, Some(older)), [Keep(ID)], "made before there were nonces");
+    }
+
+    #[test]
+    fn an_instance_is_kept_that_a_store_without_its_nonce_finds() {
+        // the controller was restored from a copy that is older than the start
+        for life in [Life::Alive, Life::Dying] {
+            let wanted = Wanted { occupied: true, ..machine(life) };
+            for nonce in [None, Some(NONCE)] {
+                let found = Found { nonce, fate: Fate::Unknown };
+                assert_eq!(planned(wanted, Some(found)), [Keep(ID)], "{life:?} {nonce:?}");
+            }
+        }
     }
 
     #[test]
@@ -254,6 +283,8 @@ mod tests {
         let at = |now_ms| plan(&BTreeMap::from([(ID, wanted)]), &BTreeMap::new(), Harvest::None, now_ms);
         assert_eq!(at(999), []);
         assert_eq!(at(1_000), [Start(ID)]);
+        assert_eq!(at(1_000 - 300_000), [], "the longest pause");
+        assert_eq!(at(1_000 - 300_001), [Start(ID)], "the clock was put back");
         let pauses: Vec<i64> = (1..=8).map(|failures| retry_after_ms(failures) / 1_000).collect();
         assert_eq!(pauses, [5, 10, 20, 40, 80, 160, 300, 300]);
         assert_eq!(retry_after_ms(u32::MAX), 300_000);

@@ -14,8 +14,9 @@ pub const ENROLMENT_MS: i64 = 15 * 60 * 1000;
 /// Of what a provider says about a failure: enough for a sentence and a tool's own words.
 const MESSAGE_MAX: usize = 1000;
 
-/// The nonce of the instance that is about to be started: `nonce`, unless one is recorded. The machine must be Alive:
-/// for one that goes nothing is started any more (scenario 184).
+/// The nonce of the instance that is about to be started: `nonce`, unless one is recorded. For a machine that goes
+/// nothing is started any more (scenario 184), unless units have yet to end on it: it was Dying before there were
+/// nonces.
 pub fn intend(
     draft: &mut Draft,
     model: Model,
@@ -27,7 +28,8 @@ pub fn intend(
     if let Some(known) = draft.get(&model.machine_instance(id)) {
         return Ok(known.nonce);
     }
-    if draft.get(&model.machine_life(id)) != Some(Life::Alive) {
+    let alive = draft.get(&model.machine_life(id)) == Some(Life::Alive);
+    if !alive && draft.first(&model.units_on(id), &[]).is_none() {
         return Err(Refusal::new(Code::NotAlive, "no instance is started for a machine that is not alive"));
     }
     let instance = InstanceDoc { provider: provider.to_owned(), nonce, id: None };

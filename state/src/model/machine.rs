@@ -14,6 +14,9 @@ use crate::names::Uuid;
 /// hook's commit; and 4 reads of each (place, unit, its life, its application's) fit beside the machine's own.
 pub const UNITS_MAX: usize = 24;
 
+/// An older controller let one more in.
+const UNITS_EVER: usize = UNITS_MAX + 1;
+
 /// The addresses of 127.0.0.0/8 that [`address`] gives out. All models have them in common; after the last comes the
 /// first again, whose machine is most likely long gone.
 const ADDRESSES: u64 = 250 * 256;
@@ -82,7 +85,11 @@ pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal>
         return Ok(());
     }
     let mut alive = Vec::new();
-    for unit in draft.ids(&model.units_on(id), UNITS_MAX) {
+    for unit in draft.ids(&model.units_on(id), UNITS_EVER) {
+        // one that goes by itself costs two reads of a transaction's hundred
+        if draft.get(&model.unit_life(unit)) != Some(Life::Alive) {
+            continue;
+        }
         let doc = draft.get(&model.unit(unit)).expect("an index names what exists (I22)");
         // a subordinate is no more alive than its principal, which is here too
         if doc.principal.is_none() && effective::life_of(draft, model, unit, &doc) == Life::Alive {
@@ -118,6 +125,17 @@ pub fn set_dead(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal
     }
     draft.put(&model.machine_life(id), &Life::Dead);
     Ok(())
+}
+
+/// The machine's units that end without an agent, since no instance is there for one: Dying, and never attached. Each
+/// is [`unit::remove`](super::unit::remove)d in a transaction of its own; then the machine can be Dead.
+pub fn unserved(draft: &mut Draft, model: Model, id: Uuid) -> Vec<Uuid> {
+    if draft.get(&model.machine_life(id)) != Some(Life::Dying) {
+        return Vec::new();
+    }
+    let mut units = draft.ids(&model.units_on(id), UNITS_EVER);
+    units.retain(|unit| draft.get(&model.session(*unit)).is_none());
+    units
 }
 
 /// Dead -> removed: what the provisioner does once the machine is released; its name is not used again (spec E.5).

@@ -115,13 +115,13 @@ impl Provider {
     }
 
     /// Starts what was made. None: it has just ended, and is started again after this pause.
-    pub async fn start(&mut self, machine: &MachineInfo) -> Result<Option<Duration>, Failure> {
+    pub async fn start(&mut self, wish: &Wish<'_>) -> Result<Option<Duration>, Failure> {
         match self {
             Provider::Local(local) => {
-                local.start(machine.uuid);
+                local.start(wish.machine.uuid);
                 Ok(None)
             }
-            Provider::Nspawn(nspawn) => nspawn.start(machine.uuid).await,
+            Provider::Nspawn(nspawn) => nspawn.start(wish).await,
         }
     }
 

@@ -5,12 +5,18 @@
 //! DIR/nspawn/network.yaml           the bridge
 //! DIR/nspawn/programs/              pintle-agent and pintle-hook, seen in each machine as /usr/local/lib/pintle
 //! DIR/machines/<uuid>/instance.yaml nonce and address; from here on it is there
+//!                    /agent.yaml    who its agent is; a copy of it is in
+//!                    /agent         seen in the machine as /etc/pintle
+//!                    /furnished     it is ready to boot: nothing on this host writes below its root any more
 //!                    /upper /work   what differs from the base
 //!                    /root          both, mounted while it runs (a whole copy where overlays do not work)
 //!                    /nspawn.pid    the container's process on this host
 //!                    /console.log
 //! ```
 //! The container goes on when the supervisor dies; the next one finds it by its pid file.
+//!
+//! From its first boot on, what lies below its root is its own: a link that it makes there would lead this host's
+//! root to a file of this host.
 
 use super::{Instance, Made, Wish, machine_folders, make_folder};
 use crate::data_dir::DataDir;
@@ -18,13 +24,13 @@ use crate::failure::Failure;
 use crate::supervisor::daemon::open_log;
 use crate::supervisor::network::Network;
 use crate::supervisor::process::{self, Process};
-use crate::supervisor::{agent_file, tools};
-use api::operator::ClientFile;
+use crate::supervisor::{agent_file, files, tools};
 use nix::mount::{MsFlags, mount, umount};
 use state::names::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io;
+use std::io::{self, Write};
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -36,6 +42,12 @@ use tokio::sync::Notify;
 const PROGRAMS: &str = "/usr/local/lib/pintle";
 /// The agent's folder in a machine.
 const DATA: &str = "/var/lib/pintle";
+/// Where the machine sees [`CONFIG`].
+const CONFIG_SEEN: &str = "/etc/pintle";
+/// The folder, beside the machine's root, of the copy of `agent.yaml` that the machine sees.
+const CONFIG: &str = "agent";
+/// There once the machine is ready for its first boot.
+const FURNISHED: &str = "furnished";
 /// A container that was rebooted from inside ends with this (systemd-nspawn(1), "Exit status").
 const EXIT_REBOOTED: i32 = 133;
 /// A machine that is shut down stops its services; one that takes longer is killed.
@@ -129,8 +141,8 @@ impl Nspawn {
                 .map_err(|error| Failure::new(format!("cannot copy {}: {error}", from.display())))?;
             fs::rename(beside, programs.join(name)).map_err(broken)?;
         }
-        let mut network = Network::open(&own)?;
-        network.begin(&own)?;
+        let network = Network::open(&own)?;
+        network.begin()?;
         let (lives, ended) = (Arc::default(), Arc::new(Notify::new()));
         Ok(Nspawn { dir, agent, base, network, lives, tended: BTreeSet::new(), ended })
     }
@@ -167,17 +179,14 @@ impl Nspawn {
                 instance
             }
         };
+        let token = agent_file::write(&folder, wish.machine, wish.model.uuid, wish.client).map_err(broken)?;
+        publish(&folder).map_err(broken)?;
         self.mount(&folder)?;
-        let root = folder.join("root");
-        let name = format!("{}-{}", wish.model.name, wish.machine.name);
-        self.furnish(&root, &name, &instance.address).map_err(broken)?;
-        let data = root.join(DATA.trim_start_matches('/'));
-        make_folder(&data).map_err(broken)?;
-        let client = ClientFile { ..wish.client.clone() };
-        let token = agent_file::write(&data, wish.machine, wish.model.uuid, &client).map_err(broken)?;
-        let (root, program) = (root.display().to_string(), format!("{PROGRAMS}/pintle-agent"));
-        let install = ["install", "--data", DATA, "--root", &root, "--program", &program];
-        tools::run(&self.agent.display().to_string(), &install)?;
+        let name = hostname(wish);
+        if !folder.join(FURNISHED).exists() {
+            self.furnish(&folder.join("root"), &name, &instance.address)?;
+            files::replace_private(&folder.join(FURNISHED), "").map_err(broken)?;
+        }
         Ok(Made { instance_id: format!("nspawn-{name}"), address: instance.address, token })
     }
 
@@ -210,33 +219,36 @@ impl Nspawn {
         fs::rename(&beside, &root).map_err(broken)
     }
 
-    /// The files in which a machine differs from the base when it is new.
-    fn furnish(&self, root: &Path, name: &str, address: &str) -> io::Result<()> {
+    /// What a machine that has never booted has beside the base: its files, and its agent.
+    fn furnish(&self, root: &Path, name: &str, address: &str) -> Result<(), Failure> {
+        let broken = |error: io::Error| Failure::new(format!("cannot furnish {}: {error}", root.display()));
+        self.write_files(root, name, address).map_err(broken)?;
+        let (root, program) = (root.display().to_string(), format!("{PROGRAMS}/pintle-agent"));
+        let install = ["install", "--data", DATA, "--root", &root, "--program", &program];
+        tools::run(&self.agent.display().to_string(), &install).map(drop)
+    }
+
+    fn write_files(&self, root: &Path, name: &str, address: &str) -> io::Result<()> {
         let etc = root.join("etc");
-        let network = etc.join("systemd/network");
-        fs::create_dir_all(&network)?;
-        let file = network.join("10-pintle.network");
-        let text = format!(
+        let network = format!(
             "[Match]\nName=host0\n\n[Network]\nAddress={}\nGateway={}\nLinkLocalAddressing=no\nIPv6AcceptRA=no\n",
             self.network.with_prefix(address.parse().map_err(io::Error::other)?),
             self.network.gateway
         );
-        if fs::read_to_string(&file).is_ok_and(|there| there == text) {
-            return Ok(());
-        }
-        fs::write(etc.join("hostname"), format!("{name}\n"))?;
-        fs::write(etc.join("hosts"), format!("127.0.0.1 localhost\n{address} {name}\n"))?;
+        put(&etc.join("systemd/network/10-pintle.network"), &network)?;
+        put(&etc.join("hostname"), &format!("{name}\n"))?;
+        put(&etc.join("hosts"), &format!("127.0.0.1 localhost\n{address} {name}\n"))?;
         // one of its own is made at the first boot
-        fs::write(etc.join("machine-id"), "")?;
+        put(&etc.join("machine-id"), "")?;
         let wanted = etc.join("systemd/system/multi-user.target.wants/systemd-networkd.service");
-        fs::create_dir_all(wanted.parent().expect("it lies in a folder"))?;
-        fs::remove_file(&wanted).ok();
-        std::os::unix::fs::symlink("/lib/systemd/system/systemd-networkd.service", wanted)?;
-        // the last: from here on it is furnished
-        fs::write(file, text)
+        link("/lib/systemd/system/systemd-networkd.service", &wanted)?;
+        let data = root.join(DATA.trim_start_matches('/'));
+        make_folder(&data)?;
+        link(&format!("{CONFIG_SEEN}/agent.yaml"), &data.join("agent.yaml"))
     }
 
-    pub(super) async fn start(&mut self, machine: Uuid) -> Result<Option<Duration>, Failure> {
+    pub(super) async fn start(&mut self, wish: &Wish<'_>) -> Result<Option<Duration>, Failure> {
+        let machine = wish.machine.uuid;
         let folder = self.folder(machine);
         if let Some(running) = container(&folder) {
             self.adopt(machine, running);
@@ -269,13 +281,12 @@ impl Nspawn {
             .arg(format!("--network-bridge={}", self.network.bridge))
             .arg(format!("--resolv-conf={host_resolver}"))
             .arg(format!("--bind-ro={}:{PROGRAMS}", own_folder(&self.dir).join("programs").display()))
+            .arg(format!("--bind-ro={}:{CONFIG_SEEN}", folder.join(CONFIG).display()))
+            .arg(format!("--hostname={}", hostname(wish)))
             .stdin(Stdio::null())
             .stdout(log.try_clone().map_err(broken)?)
             .stderr(log)
             .process_group(0);
-        if let Ok(name) = fs::read_to_string(folder.join("root/etc/hostname")) {
-            command.arg(format!("--hostname={}", name.trim()));
-        }
         let mut child = tokio::process::Command::from(command).spawn().map_err(broken)?;
         self.lives().insert(machine, Life { begun: Instant::now(), rebooted: false });
         if let Ok(ended) = tokio::time::timeout(START_LOOK, child.wait()).await {
@@ -334,6 +345,38 @@ impl Nspawn {
     fn folder(&self, machine: Uuid) -> PathBuf {
         self.dir.machines().join(machine.to_string())
     }
+}
+
+fn hostname(wish: &Wish<'_>) -> String {
+    format!("{}-{}", wish.model.name, wish.machine.name)
+}
+
+/// Gives the machine its copy of `agent.yaml`. Root in the machine can write into that folder: nothing in it is read
+/// here, nor followed.
+fn publish(folder: &Path) -> io::Result<()> {
+    let text = fs::read_to_string(folder.join("agent.yaml"))?;
+    make_folder(&folder.join(CONFIG))?;
+    files::replace_private(&folder.join(CONFIG).join("agent.yaml"), &text)
+}
+
+/// Writes a file that all may read, in place of what the base has there.
+fn put(path: &Path, text: &str) -> io::Result<()> {
+    fs::create_dir_all(path.parent().expect("it lies in a folder"))?;
+    fs::remove_file(path).or_else(unless_absent)?;
+    let mut file = fs::File::create_new(path)?;
+    file.set_permissions(fs::Permissions::from_mode(0o644))?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}
+
+fn link(to: &str, path: &Path) -> io::Result<()> {
+    fs::create_dir_all(path.parent().expect("it lies in a folder"))?;
+    fs::remove_file(path).or_else(unless_absent)?;
+    symlink(to, path)
+}
+
+fn unless_absent(error: io::Error) -> io::Result<()> {
+    if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) }
 }
 
 fn own_folder(dir: &DataDir) -> PathBuf {

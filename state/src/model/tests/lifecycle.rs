@@ -4,7 +4,7 @@ use super::super::application::{self, Deploy, Refresh};
 use super::super::blockers::{Entity, blockers};
 use super::super::keys::UnitDoc;
 use super::super::unit::Destroyed;
-use super::super::{leadership, machine, model, unit};
+use super::super::{instance, leadership, machine, model, unit};
 use super::*;
 use crate::unit::proxy::{Proxies, Proxy};
 use crate::unit::snapshot::Change;
@@ -161,6 +161,24 @@ fn scenarios_170_and_171_a_machine_follows_its_last_unit() {
     let (unit, id) = (world.unit("db/0"), machine_of(&world, world.unit("db/0")));
     destroy_unit(&mut world, unit);
     assert_eq!(world.life(id), Some(Life::Dying));
+}
+
+#[test]
+fn a_machine_that_was_dying_before_there_were_nonces_is_served_until_its_units_end() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let unit = world.unit("web/0");
+    let id = machine_of(&world, unit);
+    let mut agent = Agent::attach(&mut world, "web/0");
+    agent.start(&mut world);
+    destroy_unit(&mut world, unit);
+    world.run(|draft, _| machine::destroy(draft, MODEL, id)).expect("its only unit is Dying");
+    let intend =
+        |nonce| move |draft: &mut Draft<'_>| instance::intend(draft, MODEL, id, "local", Uuid(nonce));
+    let mut elsewhere = world.copy();
+    assert_eq!(elsewhere.run(|draft, _| intend(5)(draft)), Ok(Uuid(5)));
+    agent.finish(&mut world);
+    assert_eq!(refused(world.run(|draft, _| intend(6)(draft))).0, Code::NotAlive, "nothing ends on it");
 }
 
 #[test]
