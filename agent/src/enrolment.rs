@@ -38,6 +38,10 @@ pub async fn enrol(data: &Path, invitation: Invitation) -> Result<()> {
         token: token.trim().to_owned(),
         machine: String::new(),
     };
+    // what an earlier machine left of itself when it was removed and died on the way
+    if crate::retirement::is_dead(data) {
+        std::fs::remove_dir_all(data).with_context(|| data.display().to_string())?;
+    }
     let own = match Config::read(data) {
         // its token may be known there already; where the controller is, this invitation says
         Ok(known) if known.uuid == invited.uuid => Config { token: known.token, ..invited.clone() },
@@ -98,5 +102,24 @@ mod tests {
             ..known
         };
         assert_eq!(Config::read(dir.path()).expect("it is there"), moved);
+    }
+
+    #[tokio::test]
+    async fn the_folder_of_a_machine_that_was_removed_is_replaced() {
+        let place = tempfile::tempdir().unwrap();
+        let data = place.path().join("pintle");
+        folder::private_dir(&data).unwrap();
+        crate::retirement::note_dead(&data).unwrap();
+        let invitation = Invitation {
+            controller: "127.0.0.1:1".to_owned(),
+            server_name: "x".to_owned(),
+            model: state::names::Uuid(1).to_string(),
+            machine: state::names::Uuid(7).to_string(),
+            name: "0".to_owned(),
+            read: "token\nno CA".to_owned(),
+        };
+        enrol(&data, invitation).await.expect_err("nobody listens there");
+        assert!(!crate::retirement::is_dead(&data), "its agent is to run");
+        assert_eq!(Config::read(&data).unwrap().uuid, state::names::Uuid(7));
     }
 }

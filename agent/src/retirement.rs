@@ -4,7 +4,7 @@
 //! 2. Unit agents are ended, should any be left, and their folders removed.
 //! 3. The controller is told that nothing is left; of a machine that a person brought the record goes with that.
 //! 4. A service: what is mounted in the folder is unmounted, the folder emptied but for `dead` and `agent.yaml`, the
-//!    unit files removed, and the folder last.
+//!    folder removed, and the unit files last: without its folder the service does nothing.
 //!
 //! A crash between any two of these is followed by another start, which goes on from the file.
 
@@ -54,8 +54,9 @@ pub async fn retire(
     }
     if services == Services::Systemd {
         empty(data)?;
-        systemd::uninstall().await?;
+        // as long as the service is there, a crash is followed by another start; without its folder it does nothing
         fs::remove_dir_all(data)?;
+        systemd::uninstall().await?;
     }
     Ok(())
 }

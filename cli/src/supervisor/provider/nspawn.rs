@@ -111,9 +111,14 @@ pub fn require() -> Result<(), Failure> {
 /// Makes the base system at `base`, once: some two minutes. It has its name when it is whole.
 pub fn make_base(base: &Path) -> Result<(), Failure> {
     let broken = |error: io::Error| Failure::new(format!("cannot make {}: {error}", base.display()));
-    let beside = base.with_extension("new");
-    fs::create_dir_all(base.parent().unwrap_or(Path::new("/"))).map_err(broken)?;
+    let name = base.file_name().ok_or_else(|| Failure::new(format!("{} names no folder", base.display())))?;
+    let parent = base.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+    fs::create_dir_all(parent).map_err(broken)?;
+    // a name that is nobody else's: what an earlier try left there is removed
+    let beside = plain(parent)?.join(format!(".{}.pintle-new", name.to_string_lossy()));
+    require_plain(&beside)?;
     if beside.exists() {
+        unmount_below(&beside)?;
         fs::remove_dir_all(&beside).map_err(broken)?;
     }
     let (include, place) = (format!("--include={PACKAGES}"), beside.display().to_string());
@@ -133,6 +138,8 @@ impl Nspawn {
         let own = own_folder(&dir);
         let broken = |error: io::Error| Failure::new(format!("cannot write {}: {error}", own.display()));
         make_folder(&own).map_err(broken)?;
+        let (dir, base) = (DataDir::choose(Some(&plain(dir.path())?))?, plain(&base)?);
+        let own = own_folder(&dir);
         let programs = own.join("programs");
         fs::create_dir_all(&programs).map_err(broken)?;
         for name in ["pintle-agent", "pintle-hook"] {
@@ -394,8 +401,39 @@ fn container(folder: &Path) -> Option<Process> {
 }
 
 fn is_mounted(root: &Path) -> bool {
+    mounts().iter().any(|place| place == root)
+}
+
+/// The innermost last. Places with blanks are written otherwise there: [`plain`] lets none in.
+fn mounts() -> Vec<PathBuf> {
     let text = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    text.lines().any(|line| line.split(' ').nth(1).is_some_and(|place| Path::new(place) == root))
+    text.lines().filter_map(|line| line.split(' ').nth(1)).map(PathBuf::from).collect()
+}
+
+fn unmount_below(folder: &Path) -> Result<(), Failure> {
+    for place in mounts().iter().rev().filter(|place| place.starts_with(folder)) {
+        umount(place)
+            .map_err(|error| Failure::new(format!("cannot unmount {}: {error}", place.display())))?;
+    }
+    Ok(())
+}
+
+/// A folder by the name that the kernel lists mounts by.
+fn plain(folder: &Path) -> Result<PathBuf, Failure> {
+    let place = folder
+        .canonicalize()
+        .map_err(|error| Failure::new(format!("cannot enter {}: {error}", folder.display())))?;
+    require_plain(&place).map(|()| place)
+}
+
+/// In the options of a mount and of systemd-nspawn, and in the list of mounts, these stand for something else.
+fn require_plain(place: &Path) -> Result<(), Failure> {
+    let special = |byte: &u8| byte.is_ascii_whitespace() || b":,\\".contains(byte);
+    if place.as_os_str().as_encoded_bytes().iter().any(special) {
+        let message = format!("provider nspawn cannot use {}", place.display());
+        return Err(Failure::new(message).hint("choose a path without blanks, ':', ',' and '\\'"));
+    }
+    Ok(())
 }
 
 /// A container outlives the death of systemd-nspawn by a signal: then what lives in it is ended here.
@@ -427,10 +465,32 @@ async fn halt(folder: &Path) -> Result<(), Failure> {
 /// Shuts all machines of a data folder down, and ends their network. Answers how many ran.
 pub async fn halt_all(dir: &DataDir) -> Result<usize, Failure> {
     let mut ran = 0;
-    for (_, folder) in machine_folders(&dir.machines()) {
+    let machines = dir.machines();
+    // another provider's data folder may have any name
+    let machines = machines.canonicalize().unwrap_or(machines);
+    for (_, folder) in machine_folders(&machines) {
         ran += usize::from(container(&folder).is_some());
         halt(&folder).await?;
     }
     Network::end(&own_folder(dir))?;
     Ok(ran)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_named_as_the_kernel_names_it_and_without_what_a_mount_reads_otherwise() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let real = folder.path().canonicalize().expect("it is there").join("real");
+        fs::create_dir(&real).expect("made");
+        symlink(&real, folder.path().join("link")).expect("made");
+        assert_eq!(plain(&folder.path().join("link")), Ok(real.clone()));
+        for name in ["a b", "a:b", "a,b", "a\\b", "a\nb"] {
+            let place = real.join(name);
+            fs::create_dir(&place).expect("made");
+            assert!(plain(&place).is_err(), "{name:?}");
+        }
+    }
 }
