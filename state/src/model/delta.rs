@@ -94,9 +94,8 @@ pub fn touched<'k>(shown: &Shown, changed_keys: impl Iterator<Item = &'k str>) -
             ("container", [subordinate, principal]) if [subordinate, principal].contains(&&application) => {
                 touched.unit = true;
             }
-            // whether there is room for a subordinate
-            ("unit-on", _) if shown.relations.values().any(|head| head.brings) => touched.unit = true,
-            ("machine" | "machine-life", _) => touched.unit = true,
+            // `unit-on`: whether there is room for a subordinate
+            ("machine" | "machine-life" | "unit-on", _) => touched.unit = true,
             ("resolved", _) if own => touched.resolved = true,
             ("action-of", _) if own => {
                 touched.actions.extend(rest.rsplit('/').next().and_then(|id| id.parse::<u64>().ok()));

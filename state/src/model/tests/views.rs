@@ -238,3 +238,20 @@ fn the_bag_of_a_unit_that_was_removed_is_read_until_its_relation_is() {
     let bag = view::bag(world.reader(), MODEL, db.unit, &asked).expect("it stays (I14)");
     assert_eq!(bag.values.expect("whole")["private-address"], "127.0.0.1");
 }
+
+#[test]
+fn a_unit_is_told_that_its_machine_is_full_whoever_fills_it() {
+    let mut world = World::new();
+    let web = world.deploy("web", "web", 1);
+    let first = world.unit("web/0");
+    let on: UnitDoc = read(world.reader(), &MODEL.unit(first)).expect("it was deployed");
+    let machine = read(world.reader(), &MODEL.machine(on.machine)).expect("it has one").name;
+    for _ in 1..super::super::machine::UNITS_MAX {
+        world.run(|draft, ids| unit::add(draft, MODEL, web, Some(&machine), 1, ids)).expect("there is room");
+    }
+    let change = world.sent[&first].iter().find_map(|change| match change {
+        crate::unit::snapshot::Change::Unit(view) => Some(view.crowded),
+        _ => None,
+    });
+    assert_eq!(change, Some(true));
+}
