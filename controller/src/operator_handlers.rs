@@ -663,8 +663,8 @@ impl<S: Store, O: Outside> OperatorApi for Session<S, O> {
         let model = self.model(Route::Provisioned, model).await?;
         let now_ms = self.controller.outside.wall_ms();
         if what == Provisioned::Absent {
-            let units = self.controller.run(move |draft| Ok(machine::unserved(draft, model, id)));
-            for unit in units.await?.answer {
+            let units = self.controller.read(move |reader| machine::unserved(&mut { reader }, model, id));
+            for unit in units.await {
                 self.controller.run(move |draft| unit::remove(draft, model, unit)).await?;
             }
         }

@@ -129,12 +129,12 @@ pub fn set_dead(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal
 
 /// The machine's units that end without an agent, since no instance is there for one: Dying, and never attached. Each
 /// is [`unit::remove`](super::unit::remove)d in a transaction of its own; then the machine can be Dead.
-pub fn unserved(draft: &mut Draft, model: Model, id: Uuid) -> Vec<Uuid> {
-    if draft.get(&model.machine_life(id)) != Some(Life::Dying) {
+pub fn unserved(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Uuid> {
+    if documents.document(&model.machine_life(id)) != Some(Life::Dying) {
         return Vec::new();
     }
-    let mut units = draft.ids(&model.units_on(id), UNITS_EVER);
-    units.retain(|unit| draft.get(&model.session(*unit)).is_none());
+    let mut units = documents.ids(&model.units_on(id), UNITS_EVER);
+    units.retain(|unit| documents.document(&model.session(*unit)).is_none());
     units
 }
 
