@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tests::host::Host;
@@ -75,7 +75,20 @@ impl Machine {
     fn try_in(&self, args: &[&str]) -> Option<Output> {
         let leader = self.leader()?.to_string();
         let enter = ["-t", &leader, "-m", "-u", "-i", "-n", "-p", "--"];
-        Command::new("nsenter").args(enter).args(args).output().ok()
+        let mut command = Command::new("nsenter");
+        command.args(enter).args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().ok()?;
+        // 1. The system goes down, and stops all its processes first. 2. nsenter stops with its child. 3. The child is
+        // ended, and the system waits for ever for nsenter to look.
+        while child.try_wait().ok()?.is_none() {
+            std::thread::park_timeout(Duration::from_millis(20));
+            Command::new("kill")
+                .args(["-s", "CONT", &child.id().to_string()])
+                .stderr(Stdio::null())
+                .status()
+                .ok()?;
+        }
+        child.wait_with_output().ok()
     }
 
     /// Runs a program in the machine, which must succeed.
