@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
-use tests::host::{programs, sample};
+use tests::host::{is_root, programs, sample};
 use tests::scene::{hooks, scene, scene_with, text};
 
 #[test]
@@ -22,7 +22,7 @@ fn the_demo_passes_for_an_unprivileged_user() {
     let home = open.path().join("home");
     fs::create_dir(&home).expect("it is a new folder");
     fs::set_permissions(&home, mode(0o777)).expect("it was just made");
-    let root = nix_is_root();
+    let root = is_root();
     let mut command = if root { Command::new("setpriv") } else { Command::new(open.path().join("demo")) };
     if root {
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(open.path().join("demo"));
@@ -38,11 +38,6 @@ fn the_demo_passes_for_an_unprivileged_user() {
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
     assert!(said.ends_with("Every step was checked.\n"), "{said}");
-}
-
-fn nix_is_root() -> bool {
-    let status = fs::read_to_string("/proc/self/status").expect("a process can read its own status");
-    status.lines().any(|line| line.starts_with("Uid:") && line.split_whitespace().nth(2) == Some("0"))
 }
 
 #[test]
