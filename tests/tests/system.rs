@@ -213,7 +213,11 @@ fn a_controller_restored_from_an_older_copy_is_told_what_it_lost() {
 fn one_folder_has_one_agent_and_a_copy_stops() {
     let host = scene();
     host.ok(&["deploy", text(&sample("hello"))]);
-    host.until("it has started", |host| hooks(host, "hello/0").contains(&"start".to_owned()).then_some(()));
+    // idle, too: an agent that still works renames files under the hands of `cp`
+    host.until("it has started", |host| {
+        let idle = host.unit("hello/0")?["juju-status"]["current"] == "idle";
+        (idle && hooks(host, "hello/0").contains(&"start".to_owned())).then_some(())
+    });
     let folder = host.unit_folder("hello/0").expect("it is deployed");
     let agent = |folder: &Path| {
         let output =
@@ -364,7 +368,11 @@ fn up_fails_at_once_when_its_port_is_taken_and_leaves_nothing() {
 fn a_tool_outside_of_its_hook_is_refused() {
     let host = scene();
     host.ok(&["deploy", text(&sample("hello"))]);
-    host.until("it has started", |host| hooks(host, "hello/0").contains(&"start".to_owned()).then_some(()));
+    // idle, too: an agent that still works renames files under the hands of `cp`
+    host.until("it has started", |host| {
+        let idle = host.unit("hello/0")?["juju-status"]["current"] == "idle";
+        (idle && hooks(host, "hello/0").contains(&"start".to_owned())).then_some(())
+    });
     let folder = host.unit_folder("hello/0").expect("it is deployed");
     let socket = fs::read_link(folder.join("run")).expect("run leads to the sockets").join("agent.socket");
     let tool = |context: Option<&str>| {
@@ -416,7 +424,11 @@ fn a_real_charm_of_ops_sees_its_relations() {
 fn tokens_are_for_their_user_only() {
     let host = scene();
     host.ok(&["deploy", text(&sample("hello"))]);
-    host.until("it has started", |host| hooks(host, "hello/0").contains(&"start".to_owned()).then_some(()));
+    // idle, too: an agent that still works renames files under the hands of `cp`
+    host.until("it has started", |host| {
+        let idle = host.unit("hello/0")?["juju-status"]["current"] == "idle";
+        (idle && hooks(host, "hello/0").contains(&"start".to_owned())).then_some(())
+    });
     let folder = host.unit_folder("hello/0").expect("it is deployed");
     let files: [PathBuf; 3] =
         [host.dir.join("client.yaml"), folder.join("agent.yaml"), folder.join("../../agent.yaml")];
