@@ -83,6 +83,9 @@ pub fn commit(
         }
         (Some(_), _) => {}
     }
+    if local.is_ending() {
+        unit::goes_on_ending(draft, model, unit);
+    }
     said::take(draft, model, (unit, &doc), (record.run, &record.said), &mut committed.dropped);
     said::derive(draft, model, unit, record, &local);
 

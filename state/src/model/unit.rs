@@ -146,6 +146,14 @@ pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<Destroyed, R
     Ok(Destroyed::Dying)
 }
 
+/// The unit's agent has run stop or remove, and the store was restored from a copy that does not know why: the unit
+/// is Dying again, and takes its subordinates along (sim 6002145, 6005423: they waited for each other for ever).
+pub(super) fn goes_on_ending(draft: &mut Draft, model: Model, id: Uuid) {
+    if draft.get(&model.unit_life(id)) == Some(Life::Alive) {
+        draft.put(&model.unit_life(id), &Life::Dying);
+    }
+}
+
 /// No agent has ever spoken for it, so it is in no scope and has no subordinates; both are asked all the same, so
 /// that nobody enters one while the unit is being removed.
 fn never_attached(draft: &mut Draft, model: Model, id: Uuid) -> bool {

@@ -273,6 +273,11 @@ impl Local {
         }
     }
 
+    /// It has run stop or remove: whatever a controller says, nothing begins anew (I1).
+    pub fn is_ending(&self) -> bool {
+        self.stopped || self.removed
+    }
+
     /// The failure the unit rests or retries in.
     pub fn episode(&self) -> Option<&Episode> {
         match &self.step {

@@ -175,10 +175,10 @@ pub fn rebooting() -> Cause {
     cause("a hook asked for a reboot of the machine", "the machine's agent", None, "see that it runs")
 }
 
-/// The unit is not going away. One that ran stop or remove is: a store restored from an older copy may show it Alive
-/// again, and nothing begins anew after these (I1).
+/// The unit is not going away. One that ran stop or remove is, though a store restored from an older copy may show it
+/// Alive again.
 pub(super) fn is_alive(local: &Local, view: &Snapshot) -> bool {
-    view.unit.life.is_alive() && !local.stopped && !local.removed
+    view.unit.life.is_alive() && !local.is_ending()
 }
 
 /// Until when a starting agent gives the controller the time to say what it knows, before it goes on alone.

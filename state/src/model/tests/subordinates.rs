@@ -412,6 +412,41 @@ fn a_restated_entry_brings_a_subordinate_within_the_bounds() {
     }
 }
 
+/// 1. web/0 is removed, and its agent runs stop. 2. The store is restored from before the removal: web/0 is Alive there,
+/// and its subordinate, which had finished, is there again. 3. The agent of web/0 begins nothing anew, and waits for
+/// the subordinate; that one waits for its principal to be Dying. (sim 6002145, 6005423)
+#[test]
+fn a_unit_that_had_run_stop_ends_though_the_store_was_restored_from_before_its_removal() {
+    let mut world = World::new();
+    let (id, mut web, logging) = qs(&mut world);
+    let older = world.copy();
+    world.run(|draft, _| unit::destroy(draft, MODEL, web.unit)).expect("it may go");
+    let unsent = web.clone();
+    web.leave(&mut world, id);
+    web.done(&mut world, Operation::Hook(Hook::Stop));
+    let mut restated = web.record(Operation::Restate, Outcome::Ok);
+    restated.memory = Some(Box::new(Local { outbox: Vec::new(), ..web.local.clone() }));
+
+    let lives = |world: &World| {
+        let life = |unit| effective::unit_life(&mut world.reader(), MODEL, unit);
+        (life(web.unit), life(logging.unit))
+    };
+    let ending = (Some(Life::Dying), Some(Life::Dying));
+    let mut behind = older.copy();
+    let again = Agent::attach(&mut behind, "web/0");
+    assert_eq!(lives(&behind), (Some(Life::Alive), Some(Life::Alive)));
+    assert_eq!(again.send(&mut behind, &restated), Ok(Committed::default()));
+    assert_eq!(lives(&behind), ending, "all was restated");
+
+    let mut behind = older.copy();
+    let epoch = Agent::attach(&mut behind, "web/0").epoch;
+    let mut again = Agent { epoch, ..unsent };
+    again.leave(&mut behind, id);
+    assert_eq!(lives(&behind), (Some(Life::Alive), Some(Life::Alive)));
+    again.done(&mut behind, Operation::Hook(Hook::Stop));
+    assert_eq!(lives(&behind), ending, "the records were not yet sent");
+}
+
 #[test]
 fn a_subordinate_has_no_part_in_the_relations_of_other_principals() {
     let mut world = World::new();
