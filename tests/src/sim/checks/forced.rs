@@ -1,9 +1,9 @@
 //! I27, I34 for force: once the controller acts in place of a unit's agent, no record of that agent is taken any more;
 //! it acts only for what is forced; and at rest nothing forced is left.
 
-use super::{Check, Commit, End, place};
+use super::{Check, Commit, End, Fact, place};
 use state::life::Life;
-use state::model::draft::{Reader, read_all};
+use state::model::draft::{Reader, read, read_all};
 use state::model::keys::{ForcedDoc, Model, SessionDoc, last_id};
 use state::names::Uuid;
 use std::collections::BTreeSet;
@@ -14,6 +14,13 @@ pub struct Forced {
     forced: BTreeSet<Uuid>,
     /// Units for which the controller has acted.
     acted: BTreeSet<Uuid>,
+    /// Units whose agents say all again, in bites before the record: these leave scopes, too.
+    restating: BTreeSet<Uuid>,
+}
+
+/// The session is the controller's own: no agent's record is taken.
+fn fences(session: &SessionDoc) -> bool {
+    session.nonce == Uuid(0)
 }
 
 impl Check for Forced {
@@ -21,11 +28,17 @@ impl Check for Forced {
         "forced"
     }
 
+    fn see(&mut self, fact: &Fact, _found: &mut Vec<String>) {
+        if let Fact::Arrived { unit, restates: true, .. } = fact {
+            self.restating.insert(*unit);
+        }
+    }
+
     fn restored(&mut self, reader: &dyn Reader, model: Model) {
         let forced = read_all::<ForcedDoc>(reader, &model.all("forced"));
         self.forced = forced.iter().filter_map(|(key, _)| last_id(key)).collect();
         let sessions = read_all::<SessionDoc>(reader, &model.all("session"));
-        let fenced = sessions.iter().filter(|(_, session)| session.nonce == Uuid(0));
+        let fenced = sessions.iter().filter(|(_, session)| fences(session));
         self.acted = fenced.filter_map(|(key, _)| last_id(key)).collect();
     }
 
@@ -42,7 +55,13 @@ impl Check for Forced {
         // of a relation that is forced those leave too whose own time has not come
         let left = left.filter(|change| last_id(&change.key).is_none_or(|id| !self.forced.contains(&id)));
         let left = left.filter_map(|change| place(&change.key).1.split('/').next()?.parse::<Uuid>().ok());
-        self.acted.extend(left.filter(|unit| self.forced.contains(unit) && !speaking.contains(unit)));
+        let by_its_agent = |unit: &Uuid| {
+            let fenced =
+                || read(commit.reader, &commit.model.session(*unit)).is_some_and(|session| fences(&session));
+            speaking.contains(unit) || self.restating.contains(unit) && !fenced()
+        };
+        self.acted.extend(left.filter(|unit| self.forced.contains(unit) && !by_its_agent(unit)));
+        self.restating.retain(|unit| !speaking.contains(unit));
         for change in of("unit-life") {
             let life: Option<Life> = change.value.as_ref().and_then(|text| text.parse().ok());
             let Some(unit) = last_id(&change.key).filter(|unit| !speaking.contains(unit)) else { continue };
