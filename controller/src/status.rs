@@ -230,8 +230,23 @@ fn ports(reader: &dyn Reader, model: Model, unit: Uuid) -> Vec<String> {
     ports
 }
 
+/// What a unit's workload does, in the words clients know as long as nobody has said anything of it (spec C.4): what
+/// is waited for (scenario 178).
+fn workload_of(reader: &dyn Reader, model: Model, roll: &Roll, id: Uuid, doc: &UnitDoc) -> StatusInfo {
+    let status = read(reader, &model.unit_status(id)).unwrap_or_default();
+    let unsaid = status.number == (0, 0);
+    let shown = told(status);
+    if unsaid && reader.get(model.session(id).text()).is_some() {
+        StatusInfo { message: "agent initialising".to_owned(), ..shown }
+    } else if unsaid && machine_agent(reader, roll, doc.machine) == MachineAgent::Here {
+        StatusInfo { message: "installing agent".to_owned(), ..shown }
+    } else {
+        shown
+    }
+}
+
 /// Workload and agent status of a unit. An agent's error is shown as the workload's (F.5); a silent agent says
-/// nothing about either.
+/// nothing more about either.
 pub fn statuses(
     reader: &dyn Reader,
     model: Model,
@@ -239,7 +254,7 @@ pub fn statuses(
     id: Uuid,
     doc: &UnitDoc,
 ) -> (StatusInfo, StatusInfo) {
-    let workload = read(reader, &model.unit_status(id)).map(told).unwrap_or_default();
+    let workload = workload_of(reader, model, roll, id, doc);
     let agent = read(reader, &model.agent_status(id)).map(told).unwrap_or_default();
     if reader.get(model.session(id).text()).is_none() {
         let agent = StatusInfo { current: "allocating".to_owned(), ..agent };
@@ -254,15 +269,21 @@ pub fn statuses(
         }
         return (workload, agent);
     }
+    let failed = agent.current == "error";
     if roll.is_lost(id) {
-        let lost = format!("agent lost, see: pintle why {}", doc.name);
         let since_ms = Some(roll.silent_since_ms(id));
-        return (info("unknown", &lost, since_ms), info("lost", SILENT, since_ms));
+        // what needs a person, or is over, stays true (scenario 185)
+        let workload = match workload.current.as_str() {
+            _ if failed => agent,
+            "terminated" => workload,
+            _ => info("unknown", &format!("agent lost, see: pintle why {}", doc.name), since_ms),
+        };
+        return (workload, info("lost", SILENT, since_ms));
     }
     if let Some(running) = roll.executing(id) {
         return (workload, info("executing", &running.what, Some(running.since_ms)));
     }
-    let (workload, agent) = match agent.current == "error" {
+    let (workload, agent) = match failed {
         true => (agent.clone(), info("", "", agent.since_ms)),
         false => (workload, agent),
     };

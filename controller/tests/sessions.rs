@@ -17,6 +17,7 @@ use state::model::application::register_archive;
 use state::model::draft::{Draft, Reader, read};
 use state::model::keys::{BagDoc, GLOBAL, LogDoc, Principal};
 use state::names::Uuid;
+use state::settings::Bag;
 use state::unit::hook::{Immediate, Level};
 use state::unit::local::{Event, Local, RelationLocal};
 use state::unit::operation::{CharmRef, Hook, Operation, RelationEvent};
@@ -190,6 +191,38 @@ async fn a_grant_passes_on_only_after_a_term_and_a_restart_counts_as_a_renewal()
     assert!(!a.api.claim(ask.clone()).await.expect("answered").granted);
     b.api.claim(Claim { epoch: 1, release: true }).await.expect("answered");
     assert!(a.api.claim(ask).await.expect("answered").granted, "released: granted at once");
+}
+
+/// The agent says "leads" for as long as its grant stands for 30 s more (`agent/src/uniter/lease.rs`).
+#[tokio::test]
+async fn scenario_132_what_a_leader_writes_29_s_after_it_was_told_that_it_leads_is_accepted() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 2).await;
+    story.deploy("db", 1).await;
+    let relation = story.integrate().await;
+    let (mut a, b) = (story.agent_of("web/0").await, story.agent_of("web/1").await);
+    a.enter(relation, "db", "db").await;
+    let ask = Claim { epoch: 1, release: false };
+    let granted = a.api.claim(ask.clone()).await.expect("answered");
+    assert!(granted.granted);
+    // the last moment at which `is-leader` says true
+    story.pass(TERM_MS - 30_000);
+    assert!(!b.api.claim(ask.clone()).await.expect("answered").granted);
+    story.pass(29_000);
+    assert!(!b.api.claim(ask.clone()).await.expect("answered").granted);
+    let mut record = a.setting(relation.0, "a", "1");
+    record.generation = Some(granted.generation);
+    let writes = record.writes.bags.get_mut(&relation.0).expect("it writes there");
+    writes.application = std::mem::take(&mut writes.unit);
+    let committed = a.commit(record).await;
+    assert_eq!((committed.refusal, committed.dropped), (None, Vec::new()));
+    let web = story.model.application_name("web");
+    let model = story.model;
+    let written = story.controller.read(move |reader: &dyn Reader| {
+        let web = read(reader, &web).expect("it is there");
+        read(reader, &model.bag(relation.1, web)).map(|bag: BagDoc| bag.values)
+    });
+    assert_eq!(written.await, Some(Bag::from([("a".to_owned(), "1".to_owned())])));
 }
 
 #[tokio::test]
@@ -387,7 +420,11 @@ async fn a_unit_is_idle_only_when_nothing_is_undone_and_lost_after_a_silent_minu
     assert_ne!(status().await.1, "lost");
     story.pass(1);
     let (workload, agent, _) = status().await;
-    assert_eq!((workload.as_str(), agent.as_str()), ("unknown", "lost"));
+    assert_eq!(
+        (workload.as_str(), agent.as_str()),
+        ("error", "lost"),
+        "what needs a person stays (scenario 185)"
+    );
     assert!(
         story
             .admin

@@ -1,0 +1,102 @@
+//! What status shows of units and applications (spec C.4, F.4, F.5; H.14), over the map store.
+
+mod support;
+
+use api::machine::MachineApi;
+use api::operator::OperatorApi;
+use api::unit::{Claim, UnitApi};
+use controller::Session;
+use controller::presence::LOST_AFTER_MS;
+use controller::store::map::Map;
+use state::model::keys::Principal;
+use state::unit::hook::Immediate;
+use state::unit::operation::{Hook, Operation};
+use state::unit::record::Said;
+use support::*;
+
+type Told = Story<Map, Still>;
+
+/// A unit's workload status and message, and its agent's status.
+async fn of(story: &Told, unit: &str) -> (String, String, String) {
+    let status = story.admin.status("dev").await.expect("the model is there");
+    let unit = &status.applications["web"].units[&unit.parse().expect("a name")];
+    (unit.workload.current.clone(), unit.workload.message.clone(), unit.agent.current.clone())
+}
+
+async fn of_application(story: &Told) -> (String, String) {
+    let status =
+        story.admin.status("dev").await.expect("the model is there").applications["web"].status.clone();
+    (status.current, status.message)
+}
+
+fn told(workload: &str, message: &str, agent: &str) -> (String, String, String) {
+    (workload.to_owned(), message.to_owned(), agent.to_owned())
+}
+
+/// Its charm says this in its next hook.
+async fn says(unit: &mut Agent<Session<Map, Still>>, what: Immediate) {
+    let mut record = unit.record(Operation::Hook(Hook::UpdateStatus));
+    record.said = vec![Said { call: 0, at_ms: 1, what }];
+    unit.commit(record).await;
+}
+
+fn status(status: &str, message: &str) -> Immediate {
+    Immediate::UnitStatus { status: status.to_owned(), message: message.to_owned() }
+}
+
+#[tokio::test]
+async fn scenario_178_a_new_unit_says_what_it_waits_for() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 1).await;
+    assert_eq!(of(&story, "web/0").await, told("waiting", "waiting for machine", "allocating"));
+    let machine = story.machine_of(story.unit("web/0").await).await;
+    let principal = Principal::Machine { model: story.model, machine };
+    story.token(machine, principal.clone()).await;
+    let session = story.controller.session_of(principal);
+    let _watch = session.watch_machine().await.expect("it may watch");
+    assert_eq!(of(&story, "web/0").await, told("waiting", "installing agent", "allocating"));
+    let mut web = story.agent_of("web/0").await;
+    assert_eq!(of(&story, "web/0").await, told("waiting", "agent initialising", "allocating"));
+    says(&mut web, status("waiting", "for the sun")).await;
+    assert_eq!(of(&story, "web/0").await.1, "for the sun");
+}
+
+#[tokio::test]
+async fn scenario_185_an_agent_that_is_lost_and_comes_back_has_its_status_again() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 1).await;
+    let mut web = story.agent_of("web/0").await;
+    says(&mut web, status("active", "serves")).await;
+    story.pass(LOST_AFTER_MS + 1);
+    let lost = told("unknown", "agent lost, see: pintle why web/0", "lost");
+    assert_eq!(of(&story, "web/0").await, lost);
+    web.api.claim(Claim { epoch: web.epoch, release: false }).await.expect("it is back");
+    let (workload, message, agent) = of(&story, "web/0").await;
+    assert_eq!((workload.as_str(), message.as_str()), ("active", "serves"));
+    assert_ne!(agent, "lost");
+    says(&mut web, status("terminated", "")).await;
+    story.pass(LOST_AFTER_MS + 1);
+    assert_eq!(of(&story, "web/0").await, told("terminated", "", "lost"));
+}
+
+#[tokio::test]
+async fn scenarios_186_and_187_an_application_shows_its_worst_unit_unless_its_leader_speaks_for_it() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 2).await;
+    let (mut first, mut second) = (story.agent_of("web/0").await, story.agent_of("web/1").await);
+    says(&mut first, status("blocked", "no key")).await;
+    says(&mut second, status("active", "")).await;
+    assert_eq!(of_application(&story).await, ("blocked".to_owned(), "no key".to_owned()));
+    let claim = Claim { epoch: first.epoch, release: false };
+    assert!(first.api.claim(claim).await.expect("answered").granted);
+    says(&mut first, status("maintenance", "")).await;
+    says(&mut second, status("maintenance", "")).await;
+    let application = |status: &str, message: &str| Immediate::ApplicationStatus {
+        status: status.to_owned(),
+        message: message.to_owned(),
+    };
+    says(&mut first, application("active", "all well")).await;
+    assert_eq!(of_application(&story).await, ("active".to_owned(), "all well".to_owned()));
+    says(&mut second, application("blocked", "says who does not lead")).await;
+    assert_eq!(of_application(&story).await.0, "active");
+}
