@@ -4,7 +4,7 @@
 use super::{Check, Commit, End, Fact, place};
 use crate::sim::script::{COUNTER, POISON};
 use state::model::draft::{Reader, read};
-use state::model::keys::{BagDoc, Model};
+use state::model::keys::{BagDoc, Model, last_id};
 use state::names::{RelationNumber, Uuid};
 use state::unit::local::Local;
 use state::unit::operation::Operation;
@@ -23,6 +23,7 @@ struct Unit {
 pub struct Effects {
     by_unit: BTreeMap<Uuid, Unit>,
     shown: BTreeMap<String, u64>,
+    was_restored: bool,
 }
 
 fn number(text: &str) -> u64 {
@@ -79,6 +80,11 @@ impl Check for Effects {
         let said = memory.relations.iter();
         let said = said.filter_map(|(id, local)| Some((*id, number(local.bag.get(COUNTER)?)))).collect();
         self.by_unit.insert(unit, Unit { counted, said, exited: None });
+        // 1. The store is restored. 2. The unit says again what it has published, in bites; the first is taken. 3. Its
+        // disk is lost: what it had counted since the copy was made is nowhere any more, but for that bite.
+        if self.was_restored {
+            self.shown.retain(|key, _| last_id(key) != Some(unit));
+        }
     }
 
     fn copy(&mut self, from: Uuid, to: Uuid) {
@@ -89,6 +95,7 @@ impl Check for Effects {
 
     fn restored(&mut self, _reader: &dyn Reader, _model: Model) {
         self.shown.clear();
+        self.was_restored = true;
     }
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
