@@ -5,7 +5,6 @@ use super::local::Local;
 use super::operation::Operation;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use std::fmt::Write;
 
 /// Lines and statuses one record carries at most; more were sent early or are dropped with a line that says so.
 /// 60 of them and the record's own documents stay within one transaction's 100 writes.
@@ -116,11 +115,11 @@ impl Record {
     }
 }
 
+/// Bytes as digits of lower case hex.
 pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        write!(text, "{byte:02x}").expect("a String takes any text");
-        text
-    })
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
 }
 
 #[cfg(test)]

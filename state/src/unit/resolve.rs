@@ -614,10 +614,10 @@ pub(super) fn charm_of(view: &Snapshot) -> CharmRef {
 
 /// What config-changed is about, hashed: a value that changed and changed back is no change (H.18).
 pub fn config_seen(view: &Snapshot) -> ConfigSeen {
-    let digest = |text: String| hex(&Sha256::digest(text))[..16].to_owned();
+    let digest = |text: &str| hex(&Sha256::digest(text)[..8]);
     let settings = serde_json::to_string(&view.config).expect("settings are plain data");
     ConfigSeen {
-        settings: digest(format!("{} {settings}", view.charm.charm.url)),
-        addresses: digest(view.unit.address.clone()),
+        settings: digest(&format!("{} {settings}", view.charm.charm.url)),
+        addresses: digest(&view.unit.address),
     }
 }
