@@ -242,6 +242,7 @@ fn is_budget_changed(draft: &mut Draft, model: Model, id: Uuid, forced: &ForcedD
         draft.remove(&model.forced(id));
         return true;
     };
+    let budget_ms = if planted::is(Planted::BudgetIsOverAtOnce) { 0 } else { budget_ms };
     let due_ms = forced.since_ms.saturating_add(budget_ms);
     if due_ms != forced.due_ms {
         draft.put(&model.forced(id), &ForcedDoc { due_ms, ..forced.clone() });

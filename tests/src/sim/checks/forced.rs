@@ -1,7 +1,7 @@
 //! I27, I34 for force: once the controller acts in place of a unit's agent, no record of that agent is taken any more;
 //! it acts only for what is forced; and at rest nothing forced is left.
 
-use super::{Check, Commit, End, place};
+use super::{Check, Commit, End, Fact, place};
 use state::life::Life;
 use state::model::draft::{Reader, read_all};
 use state::model::keys::{ForcedDoc, Model, SessionDoc, last_id};
@@ -14,11 +14,19 @@ pub struct Forced {
     forced: BTreeSet<Uuid>,
     /// Units for which the controller has acted.
     acted: BTreeSet<Uuid>,
+    /// Units whose agent says again what it has done: the bites that come before that record leave scopes for it.
+    restating: BTreeSet<Uuid>,
 }
 
 impl Check for Forced {
     fn name(&self) -> &'static str {
         "forced"
+    }
+
+    fn see(&mut self, fact: &Fact, _found: &mut Vec<String>) {
+        if let Fact::Arrived { unit, restates: true, .. } = fact {
+            self.restating.insert(*unit);
+        }
     }
 
     fn restored(&mut self, reader: &dyn Reader, model: Model) {
@@ -42,7 +50,9 @@ impl Check for Forced {
         // of a relation that is forced those leave too whose own time has not come
         let left = left.filter(|change| last_id(&change.key).is_none_or(|id| !self.forced.contains(&id)));
         let left = left.filter_map(|change| place(&change.key).1.split('/').next()?.parse::<Uuid>().ok());
-        self.acted.extend(left.filter(|unit| self.forced.contains(unit) && !speaking.contains(unit)));
+        let by_agent = |unit: &Uuid| speaking.contains(unit) || self.restating.contains(unit);
+        self.acted.extend(left.filter(|unit| self.forced.contains(unit) && !by_agent(unit)));
+        self.restating.retain(|unit| !speaking.contains(unit));
         for change in of("unit-life") {
             let life: Option<Life> = change.value.as_ref().and_then(|text| text.parse().ok());
             let Some(unit) = last_id(&change.key).filter(|unit| !speaking.contains(unit)) else { continue };
