@@ -55,10 +55,30 @@ pub enum Planted {
     ForceDoesNotFence,
     /// A principal that is forced is Dead before its subordinates are gone.
     ForceSkipsSubordinates,
+    /// What a teardown budget marks is forced at once.
+    BudgetIsOverAtOnce,
+    /// A model that has no teardown budget has one all the same.
+    BudgetIsNotNeeded,
+    /// A model that is destroyed keeps its applications.
+    DestructionSkipsApplications,
+    /// Something new comes into a model that is going.
+    DyingModelTakesMore,
+    /// A model that was destroyed leaves its rest behind.
+    DestroyedModelLeavesRest,
+    /// The record of a Dead machine goes, its instance does not.
+    DeadInstanceStays,
+    /// An instance whose start was not recorded is taken for another's.
+    UnrecordedInstanceIsTaken,
+    /// What nothing is known of is harvested as if it had been removed.
+    UnknownIsHarvested,
+    /// Why a machine's instance could not be made is not said.
+    TroubleIsNotSaid,
+    /// What failed once is not tried again.
+    TroubleIsNotRetried,
 }
 
 impl Planted {
-    pub const ALL: [Planted; 24] = [
+    pub const ALL: [Planted; 34] = [
         Planted::BrokenBeforeDeparted,
         Planted::ChangedBeforeJoined,
         Planted::DepartedIsSkipped,
@@ -83,6 +103,16 @@ impl Planted {
         Planted::ForceDeletesWithoutDeparting,
         Planted::ForceDoesNotFence,
         Planted::ForceSkipsSubordinates,
+        Planted::BudgetIsOverAtOnce,
+        Planted::BudgetIsNotNeeded,
+        Planted::DestructionSkipsApplications,
+        Planted::DyingModelTakesMore,
+        Planted::DestroyedModelLeavesRest,
+        Planted::DeadInstanceStays,
+        Planted::UnrecordedInstanceIsTaken,
+        Planted::UnknownIsHarvested,
+        Planted::TroubleIsNotSaid,
+        Planted::TroubleIsNotRetried,
     ];
 }
 

@@ -6,7 +6,7 @@ use crate::supervisor::daemon::{Daemon, Program};
 use crate::supervisor::machines::Machines;
 use crate::supervisor::provider::local::Local;
 use crate::supervisor::provider::nspawn::{self, Nspawn};
-use crate::supervisor::provider::{Kind, Provider};
+use crate::supervisor::provider::{Chosen, Kind};
 use crate::supervisor::settings::Settings;
 use crate::supervisor::{lock, stop};
 use clap::Args;
@@ -31,12 +31,12 @@ pub async fn run(dir: &DataDir) -> Result<(), Failure> {
     stop::orphans(dir).await;
     let settings = Settings::read(dir)?;
     let (provider, gateway) = match settings.provider {
-        Kind::Local => (Provider::Local(Local::new(dir.clone(), agent)), None),
+        Kind::Local => (Chosen::Local(Local::new(dir.clone(), agent)), None),
         Kind::Nspawn => {
             let base = settings.base.unwrap_or_else(|| nspawn::default_base(dir));
             let nspawn = Nspawn::open(dir.clone(), agent, base)?;
             let gateway = nspawn.gateway();
-            (Provider::Nspawn(nspawn), Some(gateway))
+            (Chosen::Nspawn(nspawn), Some(gateway))
         }
     };
     let mut arguments = vec!["--data".to_owned(), dir.path().display().to_string()];

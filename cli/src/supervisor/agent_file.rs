@@ -24,14 +24,16 @@ pub struct AgentFile {
 }
 
 impl AgentFile {
+    pub const NAME: &str = "agent.yaml";
+
     pub fn read(folder: &Path) -> Option<AgentFile> {
-        serde_yaml::from_str(&std::fs::read_to_string(folder.join("agent.yaml")).ok()?).ok()
+        serde_yaml::from_str(&std::fs::read_to_string(folder.join(AgentFile::NAME)).ok()?).ok()
     }
 }
 
 /// Makes the file right: with the token that is there already, else a fresh one. Answers the token.
 pub fn write(folder: &Path, machine: &MachineInfo, model: Uuid, client: &ClientFile) -> io::Result<String> {
-    let path = folder.join("agent.yaml");
+    let path = folder.join(AgentFile::NAME);
     let before = AgentFile::read(folder);
     let kept = before.as_ref().filter(|file| file.uuid == machine.uuid).map(|file| file.token.clone());
     let file = AgentFile {

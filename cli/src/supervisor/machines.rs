@@ -1,41 +1,33 @@
-//! The provisioner's loop: what the controller wants and what the provider has are asked, planned
-//! (`state::machine::provision`) and done. A step that fails is said to the controller, which says when it is tried
-//! again; a round that is cut off by a crash is simply the next one's work.
+//! The machines of a data folder: the provisioner's loop with this host's time and the chosen provider, begun again
+//! whenever it fails.
 
 use crate::data_dir::DataDir;
 use crate::failure::Failure;
 use crate::session::{client, read_client_file};
 use crate::supervisor::files;
-use crate::supervisor::provider::{Provider, Wish};
-use api::client::Client;
-use api::error::ErrorCode;
-use api::machine::Fate;
-use api::operator::{ClientFile, MachineInfo, ModelInfo, OperatorApi, Provisioned};
-use state::machine::provision::{self, Found, Harvest, Owner, Step, Wanted, plan};
+use crate::supervisor::process::Process;
+use crate::supervisor::provider::Chosen;
+use crate::supervisor::provisioner::{Outside, Provisioner};
+use api::operator::ClientFile;
 use state::names::Uuid;
-use state::unit::snapshot::Position;
-use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::sleep;
 
-/// The store moves with every hook that commits; machines come and go seldom. Ten looks a second are enough.
-const ROUND_PAUSE: Duration = Duration::from_millis(100);
 /// After a failure: the controller may be starting.
 const RETRY_PAUSE: Duration = Duration::from_millis(250);
-/// Instances that no machine wants are looked at again at least so often.
-const LOOK_EVERY: Duration = Duration::from_secs(60);
 
 /// The machines of one data folder.
 pub struct Machines {
     dir: DataDir,
-    provider: Provider,
+    provisioner: Provisioner<Chosen, Host>,
     /// The controller's address as machines reach it; none = as people do.
     controller: Option<String>,
 }
 
 impl Machines {
-    pub fn new(dir: DataDir, provider: Provider, controller: Option<String>) -> Machines {
-        Machines { dir, provider, controller }
+    pub fn new(dir: DataDir, provider: Chosen, controller: Option<String>) -> Machines {
+        Machines { dir, provisioner: Provisioner { provider, outside: Host }, controller }
     }
 
     /// Follows the controller for ever.
@@ -52,159 +44,36 @@ impl Machines {
         }
     }
 
-    async fn follow_once(&mut self) -> Result<std::convert::Infallible, Failure> {
+    async fn follow_once(&mut self) -> Result<Infallible, Failure> {
         let file = read_client_file(&self.dir)?.ok_or_else(|| Failure::new("no controller yet"))?;
         let client = client(&file)?;
         let port = file.controller.rsplit(':').next().unwrap_or_default();
         let controller = self.controller.as_ref().map(|host| format!("{host}:{port}"));
         let file = ClientFile { controller: controller.unwrap_or(file.controller.clone()), ..file };
-        let (mut after, mut look): (Option<Position>, _) = (None, LOOK_EVERY);
-        loop {
-            let models = client.models().await?;
-            let model = models.first().ok_or_else(|| Failure::new("no model yet"))?.uuid.to_string();
-            // The position is read before the machines: what happens in between is the next round's.
-            tokio::select! {
-                position = client.changes(&model, after) => after = Some(position?),
-                () = self.provider.news() => {}
-                () = sleep(look) => {}
-            }
-            look = LOOK_EVERY;
-            for model in client.models().await? {
-                look = look.min(self.round(&client, &file, &model).await?);
-            }
-            sleep(ROUND_PAUSE).await;
-        }
-    }
-
-    /// One model's machines; answers when to look again at the latest.
-    async fn round(
-        &mut self,
-        client: &Client,
-        file: &ClientFile,
-        model: &ModelInfo,
-    ) -> Result<Duration, Failure> {
-        let name = model.uuid.to_string();
-        let machines = match client.machines(&name).await {
-            // the model was destroyed since it was listed: it had no machine
-            Err(error) if error.code == ErrorCode::NotFound => return Ok(LOOK_EVERY),
-            machines => machines?,
-        };
-        let machines: BTreeMap<Uuid, MachineInfo> =
-            machines.into_iter().map(|machine| (machine.uuid, machine)).collect();
-        let wanted: BTreeMap<Uuid, Wanted> = machines.iter().map(|(id, one)| (*id, wanted(one))).collect();
-        let (mut found, mut harvest) = (BTreeMap::new(), Harvest::default());
-        for (id, nonce) in self.provider.found(model.uuid) {
-            let mut fate = provision::Fate::Unknown;
-            if !machines.contains_key(&id) {
-                let config = client.model_config(&name).await?;
-                let mode = config.get("provisioner-harvest-mode").and_then(|mode| mode.value.as_str());
-                harvest = mode.and_then(Harvest::parse).unwrap_or_default();
-                if client.machine_fate(&name, id).await? == Fate::Tombstone {
-                    fate = provision::Fate::Removed;
-                }
-            }
-            found.insert(id, Found { nonce, fate });
-        }
-        let now_ms = now_ms();
-        let mut look = LOOK_EVERY;
-        let mut failed = BTreeSet::new();
-        for step in plan(&wanted, &found, harvest, now_ms) {
-            // an instance that could not be taken away keeps its record
-            if failed.contains(&step.machine()) {
-                continue;
-            }
-            let known = found.get(&step.machine()).and_then(|one| one.nonce);
-            let done = self.execute(client, (file, model), (&machines, known), step).await;
-            match done {
-                Ok(None) => {}
-                Ok(Some(again)) => look = look.min(again),
-                Err(failure) => {
-                    let id = step.machine();
-                    eprintln!("machine {id}: {step:?}: {}", failure.message);
-                    failed.insert(id);
-                    let message = failure.message;
-                    match client.provisioned(&name, id, Provisioned::Failed { message }).await {
-                        // what is harvested has no record: it is tried again in the next round
-                        Err(error) if error.code == ErrorCode::NotFound => {}
-                        said => drop(said?),
-                    }
-                }
-            }
-        }
-        let due = machines.values().filter_map(|machine| machine.retry_ms).filter(|due| *due > now_ms).min();
-        let due = due.and_then(|due| u64::try_from(due - now_ms).ok()).map(Duration::from_millis);
-        Ok(due.map_or(look, |due| look.min(due)))
-    }
-
-    /// Does one step; answers after what time to look again, if that is known. `found` is the nonce of the instance
-    /// that is there.
-    async fn execute(
-        &mut self,
-        client: &Client,
-        (file, model): (&ClientFile, &ModelInfo),
-        (machines, found): (&BTreeMap<Uuid, MachineInfo>, Option<Uuid>),
-        step: Step,
-    ) -> Result<Option<Duration>, Failure> {
-        let (name, id) = (model.uuid.to_string(), step.machine());
-        match step {
-            // one that runs and is not recorded: the controller was restored from an older copy
-            Step::Start(_) | Step::Keep(_)
-                if self.provider.is_running(id) && machines[&id].instance_id.is_some() => {}
-            Step::Start(_) | Step::Keep(_) => {
-                let machine = &machines[&id];
-                let nonce = match machine.nonce {
-                    Some(nonce) => nonce,
-                    None => {
-                        let provider = self.provider.kind().name().to_owned();
-                        let nonce = found.unwrap_or_else(|| Uuid(files::random_u128()));
-                        let intended = Provisioned::Intended { provider, nonce };
-                        client.provisioned(&name, id, intended).await?
-                    }
-                };
-                let wish = Wish { machine, model, nonce, client: file };
-                let made = self.provider.make(&wish)?;
-                client.machine_token(&name, id, &made.token).await?;
-                if machine.instance_id.is_none() || machine.retry_ms.is_some() {
-                    let (instance_id, address) = (made.instance_id, made.address);
-                    client.provisioned(&name, id, Provisioned::Started { instance_id, address }).await?;
-                }
-                if self.provider.is_running(id) {
-                    return Ok(None);
-                }
-                let again = self.provider.start(&wish).await?;
-                if again.is_none() {
-                    eprintln!("machine {} ({id}): started", machine.name);
-                }
-                return Ok(again);
-            }
-            Step::Stop(_) => {
-                self.provider.take_away(id).await?;
-                eprintln!("machine {id}: taken away");
-            }
-            Step::SetDead(_) => drop(client.provisioned(&name, id, Provisioned::Absent).await?),
-            Step::Remove(_) => client.machine_removed(&name, id).await?,
-        }
-        Ok(None)
+        self.provisioner.follow(&client, &file).await
     }
 
     /// Lets go of all machines: none is started again. Answers the children that run, which the caller stops.
-    pub fn release(self) -> Vec<crate::supervisor::process::Process> {
-        self.provider.release()
+    pub fn release(self) -> Vec<Process> {
+        self.provisioner.provider.release()
     }
 }
 
-fn wanted(machine: &MachineInfo) -> Wanted {
-    Wanted {
-        life: machine.life,
-        owner: if machine.manual { Owner::Person } else { Owner::Own },
-        nonce: machine.nonce,
-        started: machine.instance_id.is_some(),
-        occupied: machine.occupied,
-        retry_ms: machine.retry_ms,
-    }
-}
+/// This host's.
+struct Host;
 
-fn now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+impl Outside for Host {
+    fn wall_ms(&self) -> i64 {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+    }
+    async fn sleep(&self, pause: Duration) {
+        sleep(pause).await;
+    }
+    fn fresh(&self) -> Uuid {
+        Uuid(files::random_u128())
+    }
+    fn say(&self, line: &str) {
+        eprintln!("{line}");
+    }
 }

@@ -2,8 +2,8 @@
 //! agent for each machine, and starts again what dies. It is the `local` provider: a machine is a folder and a
 //! process (design 16). It decides nothing about units: those are the machine agents'.
 //!
-//! Reading order: `lock` (one for a folder), `daemon` (a child that is kept running), `machines` (which agents there
-//! should be), `agent_file` (how an agent knows its controller), `stop` (what `down` stops), `process`, `files`.
+//! Reading order: `lock` (one for a folder), `daemon` (a child that is kept running), `machines` with `provisioner`
+//! (which machines there should be), `agent_file` (how an agent knows its controller), `stop` (what `down` stops), `process`, `files`.
 
 pub mod agent_file;
 pub mod daemon;
@@ -13,6 +13,7 @@ pub mod machines;
 pub mod network;
 pub mod process;
 pub mod provider;
+pub mod provisioner;
 pub mod settings;
 pub mod stop;
 pub mod tools;

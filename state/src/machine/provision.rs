@@ -8,6 +8,7 @@
 
 use crate::life::Life;
 use crate::names::Uuid;
+use crate::planted::{self, Planted};
 use std::collections::BTreeMap;
 
 /// Who makes instances, and takes them away.
@@ -80,6 +81,7 @@ impl Harvest {
     fn takes(self, fate: Fate) -> bool {
         match fate {
             Fate::Removed => matches!(self, Harvest::Destroyed | Harvest::All),
+            Fate::Unknown if planted::is(Planted::UnknownIsHarvested) => self != Harvest::None,
             Fate::Unknown => matches!(self, Harvest::Unknown | Harvest::All),
         }
     }
@@ -129,7 +131,8 @@ pub fn plan(
 
 /// The time has come, or the clock was put back: no step waits longer than the longest pause.
 fn is_due(retry_ms: i64, now_ms: i64) -> bool {
-    retry_ms <= now_ms || retry_ms > now_ms.saturating_add(RETRY_MAX_MS)
+    !planted::is(Planted::TroubleIsNotRetried)
+        && (retry_ms <= now_ms || retry_ms > now_ms.saturating_add(RETRY_MAX_MS))
 }
 
 fn step(id: Uuid, machine: &Wanted, found: Option<&Found>) -> Vec<Step> {
@@ -146,6 +149,10 @@ fn step(id: Uuid, machine: &Wanted, found: Option<&Found>) -> Vec<Step> {
         found.nonce.zip(machine.nonce).is_some_and(|(found, recorded)| found != recorded)
     });
     match (machine.life, found) {
+        (Life::Alive, Some(_)) if planted::is(Planted::UnrecordedInstanceIsTaken) && !machine.started => {
+            vec![Step::Stop(id)]
+        }
+        (Life::Dead, Some(_)) if planted::is(Planted::DeadInstanceStays) => vec![Step::Remove(id)],
         // one that another controller's history started under this machine's name: it goes first
         (Life::Alive | Life::Dying, Some(_)) if other => vec![Step::Stop(id)],
         // no start was recorded, and none will be: it has nothing to end on it (scenario 184)

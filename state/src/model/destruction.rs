@@ -15,6 +15,7 @@ use super::refusal::Refusal;
 use super::{application, machine};
 use crate::life::Life;
 use crate::names::Uuid;
+use crate::planted::{self, Planted};
 
 /// Applications that are destroyed in a bite: one may write as much as a transaction takes but the bite's own document.
 const APPLICATIONS_AT_ONCE: usize = 1;
@@ -71,6 +72,9 @@ pub fn bite(draft: &mut Draft, model: Model) -> Result<bool, Refusal> {
         if at_machines { (&machines, MACHINES_AT_ONCE) } else { (&applications, APPLICATIONS_AT_ONCE) };
     let page = draft.keys_after(prefix, &doc.after, at_once);
     for id in page.iter().filter_map(|key| last_id(key)) {
+        if planted::is(Planted::DestructionSkipsApplications) && !at_machines {
+            continue;
+        }
         if at_machines {
             end_machine(draft, model, id, force)?
         } else {
@@ -113,5 +117,7 @@ fn remove(draft: &mut Draft, model: Model) {
     draft.remove(&model.model_destruction());
     draft.remove(&GLOBAL.model_name(&doc.name));
     draft.put(&GLOBAL.tombstone(model.0), &TombstoneDoc { kind: "model".to_owned(), name: doc.name });
-    draft.put(&GLOBAL.cleanup(model.0), &vec![format!("{}/", model.0)]);
+    if !planted::is(Planted::DestroyedModelLeavesRest) {
+        draft.put(&GLOBAL.cleanup(model.0), &vec![format!("{}/", model.0)]);
+    }
 }

@@ -177,13 +177,11 @@ fn of_unit(
     now_ms: i64,
 ) -> Result<bool, Refusal> {
     let session = draft.get(&model.session(id)).unwrap_or_default();
-    let forced = &match forced.by {
-        ForcedBy::Budget if !is_fenced(&session) => match within_budget(draft, model, id, forced) {
-            Some(forced) => forced,
-            None => return Ok(false),
-        },
-        ForcedBy::Budget | ForcedBy::Person => forced.clone(),
-    };
+    let waits = forced.by == ForcedBy::Budget && !is_fenced(&session);
+    if waits && is_budget_changed(draft, model, id, forced) {
+        // `now_ms` was told for the time that was written down: it is asked for again
+        return Ok(true);
+    }
     let subordinates = draft.ids(&model.subordinates(id), CHILDREN_AT_ONCE);
     let subordinates: Vec<Uuid> =
         if planted::is(Planted::ForceSkipsSubordinates) { Vec::new() } else { subordinates };
@@ -237,18 +235,19 @@ fn of_unit(
     Ok(forced.no_wait)
 }
 
-/// The budget may have been changed meanwhile, or taken back: none.
-fn within_budget(draft: &mut Draft, model: Model, id: Uuid, forced: &ForcedDoc) -> Option<ForcedDoc> {
+/// The budget was changed meanwhile, or taken back: the unit waits for another time, or for none.
+fn is_budget_changed(draft: &mut Draft, model: Model, id: Uuid, forced: &ForcedDoc) -> bool {
     let config = draft.get(&model.model_config()).unwrap_or_default();
     let Some(budget_ms) = model::teardown_budget_ms(&config) else {
         draft.remove(&model.forced(id));
-        return None;
+        return true;
     };
-    let now = ForcedDoc { due_ms: forced.since_ms.saturating_add(budget_ms), ..forced.clone() };
-    if now != *forced {
-        draft.put(&model.forced(id), &now);
+    let budget_ms = if planted::is(Planted::BudgetIsOverAtOnce) { 0 } else { budget_ms };
+    let due_ms = forced.since_ms.saturating_add(budget_ms);
+    if due_ms != forced.due_ms {
+        draft.put(&model.forced(id), &ForcedDoc { due_ms, ..forced.clone() });
     }
-    Some(now)
+    due_ms != forced.due_ms
 }
 
 fn of_relation(draft: &mut Draft, model: Model, id: Uuid) -> bool {

@@ -8,6 +8,7 @@ use super::refusal::{Code, Refusal};
 use crate::life::Life;
 use crate::machine::provision::retry_after_ms;
 use crate::names::Uuid;
+use crate::planted::{self, Planted};
 
 /// How long an enrolment token is good for (S19).
 pub const ENROLMENT_MS: i64 = 15 * 60 * 1000;
@@ -58,6 +59,7 @@ pub fn started(draft: &mut Draft, model: Model, id: Uuid, name: &str, address: &
 pub fn failed(draft: &mut Draft, model: Model, id: Uuid, message: &str, now_ms: i64) -> Result<(), Refusal> {
     draft.get(&model.machine(id)).ok_or_else(|| Refusal::not_found("machine", id))?;
     let failures = draft.get(&model.machine_trouble(id)).map_or(0, |trouble| trouble.failures) + 1;
+    let message = if planted::is(Planted::TroubleIsNotSaid) { "" } else { message };
     let message = message.chars().take(MESSAGE_MAX).collect();
     let retry_ms = now_ms + retry_after_ms(failures);
     draft.put(&model.machine_trouble(id), &TroubleDoc { message, failures, since_ms: now_ms, retry_ms });

@@ -101,7 +101,24 @@ impl Fleet {
         living.collect()
     }
 
+    /// A machine boots: a new one, or one that had ended.
+    pub fn boot(&mut self, tasks: &mut Tasks, id: Uuid, instance: u64) {
+        let now_ms = self.world.now_ms();
+        let machine = match self.machines.get(&id) {
+            Some((machine, _)) => {
+                machine.reboot(now_ms);
+                machine.clone()
+            }
+            None => Machine::new(id, instance, now_ms),
+        };
+        self.start_machine(tasks, machine);
+    }
+
+    /// The agent of a machine, unless that has no power.
     pub fn start_machine(&mut self, tasks: &mut Tasks, machine: Machine) {
+        if machine.is_off() {
+            return;
+        }
         let id = machine.id;
         if let Some((_, task)) = self.machines.remove(&id) {
             tasks.drop_task(task);
@@ -111,12 +128,27 @@ impl Fleet {
         self.machines.insert(id, (machine, task));
     }
 
+    /// The machine is no more: its agent, every folder in it and whoever runs there.
+    pub fn take_away(&mut self, tasks: &mut Tasks, id: Uuid) {
+        let Some((_, task)) = self.machines.remove(&id) else { return };
+        self.world.tell(|| format!("machine {id}: is no more"));
+        tasks.drop_task(task);
+        for folder in self.folders_on(id) {
+            self.recall(tasks, folder);
+        }
+    }
+
+    fn folders_on(&self, machine: Uuid) -> Vec<Uuid> {
+        let here = self.folders.values().filter(|folder| folder.at.machine.id == machine);
+        here.map(|folder| folder.at.folder).collect()
+    }
+
     /// Makes the folder of a unit, unless it is there: a person may have made it before the machine's agent could.
     pub fn deploy(&mut self, tasks: &mut Tasks, machine: Uuid, unit: Uuid, name: UnitName) {
         if self.folders.contains_key(&unit) {
             return self.start(tasks, unit);
         }
-        let (machine, _) = &self.machines[&machine];
+        let Some((machine, _)) = self.machines.get(&machine) else { return };
         let at = Place { folder: unit, unit, name, machine: machine.clone() };
         let disk = Disk::new(self.world.clone(), at.clone());
         let charms = SimCharms::new(self.world.clone(), at.clone());
@@ -209,17 +241,27 @@ impl Fleet {
     }
 
     pub fn reboot(&mut self, tasks: &mut Tasks, machine: &Machine) {
+        if machine.is_off() {
+            return;
+        }
         self.world.tell(|| format!("machine {}: reboots", machine.id));
-        let here = |folder: &&Folder| folder.at.machine.id == machine.id;
-        let here: Vec<Uuid> = self.folders.values().filter(here).map(|folder| folder.at.folder).collect();
-        for id in here {
+        self.cut_power(tasks, machine);
+        machine.reboot(self.world.now_ms());
+        self.start_machine(tasks, machine.clone());
+    }
+
+    /// Everything on the machine ends where it stands, until it boots again.
+    pub fn cut_power(&mut self, tasks: &mut Tasks, machine: &Machine) {
+        machine.switch_off();
+        if let Some((_, task)) = self.machines.get(&machine.id) {
+            tasks.drop_task(*task);
+        }
+        for id in self.folders_on(machine.id) {
             self.crash(tasks, id);
             let folder = &self.folders[&id];
             folder.charms.kill_process();
             folder.disk.lose_power();
         }
-        machine.reboot(self.world.now_ms());
-        self.start_machine(tasks, machine.clone());
     }
 
     /// What a person repairs: folders of units that nobody serves any more, and those whose memory is lost, are made
@@ -280,7 +322,8 @@ impl Fleet {
     /// Starts the agent of a folder that has none.
     pub fn start(&mut self, tasks: &mut Tasks, id: Uuid) {
         let Some(folder) = self.folders.get_mut(&id) else { return };
-        if folder.task.is_some() || folder.finished || folder.start_ms > self.world.now_ms() {
+        let not_yet = folder.start_ms > self.world.now_ms() || folder.at.machine.is_off();
+        if folder.task.is_some() || folder.finished || not_yet {
             return;
         }
         let (world, machine, unit) = (self.world.clone(), folder.at.machine.clone(), folder.at.unit);

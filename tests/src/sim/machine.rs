@@ -1,12 +1,10 @@
-//! Machines: the hook lock and the boot of each, a stand-in for the machine agent over the production plan, and one
-//! for the provider that makes and takes machines.
+//! Machines: the hook lock and the boot of each, and a stand-in for the machine agent over the production plan.
 
 use crate::sim::mutants::Mutant;
 use crate::sim::network::{SimSession, Way, Wire};
 use crate::sim::world::{Command, World};
 use api::error::{ApiError, ErrorCode};
 use api::machine::{Fate, MachineApi, MachineShown, MachineView, MachineWatch};
-use api::operator::OperatorApi;
 use state::life::Life;
 use state::machine::plan::{Evidence, Step, plan};
 use state::model::keys::{Model, Principal, UserRole};
@@ -19,7 +17,11 @@ const RETRY_MS: u64 = 2_000;
 
 struct State {
     hook_lock: Arc<tokio::sync::Mutex<()>>,
+    /// What the provider calls it: another one made for the same machine has other boots.
+    instance: u64,
     boots: u64,
+    /// It has no power.
+    off: bool,
     booted_ms: u64,
     /// Its disk is full until then.
     full_ms: u64,
@@ -37,10 +39,12 @@ pub struct Machine {
 }
 
 impl Machine {
-    pub fn new(id: Uuid, now_ms: u64) -> Machine {
+    pub fn new(id: Uuid, instance: u64, now_ms: u64) -> Machine {
         let state = State {
             hook_lock: Arc::default(),
+            instance,
             boots: 1,
+            off: false,
             booted_ms: now_ms,
             full_ms: 0,
             deployed: BTreeMap::new(),
@@ -59,14 +63,23 @@ impl Machine {
 
     pub fn boot(&self) -> (String, u64) {
         let state = self.state();
-        (format!("boot-{}", state.boots), state.booted_ms)
+        (format!("boot-{}-{}", state.instance, state.boots), state.booted_ms)
     }
 
     pub fn reboot(&self, now_ms: u64) {
         let mut state = self.state();
         state.boots += 1;
         state.booted_ms = now_ms;
+        state.off = false;
         state.hook_lock = Arc::default();
+    }
+
+    pub fn switch_off(&self) {
+        self.state().off = true;
+    }
+
+    pub fn is_off(&self) -> bool {
+        self.state().off
     }
 
     pub fn fill(&self, until_ms: u64) {
@@ -225,25 +238,4 @@ async fn execute(world: &World, asks: &Asks, machine: &Machine, view: &MachineVi
 /// Whom the provider and the users of the simulation act as.
 pub fn admin() -> Principal {
     Principal::User { name: "admin".to_owned(), role: UserRole::Admin }
-}
-
-/// The provider: an agent for every machine, and Dead machines taken away.
-pub async fn provide(world: World, wire: Wire, model: Model) {
-    let (mut started, mut after) = (BTreeSet::new(), None);
-    let text = model.0.to_string();
-    loop {
-        let session = wire.session(admin());
-        let Ok(position) = session.changes(&text, after).await else {
-            world.sleep(RETRY_MS).await;
-            continue;
-        };
-        after = Some(position);
-        for machine in session.machines(&text).await.unwrap_or_default() {
-            if machine.life == Life::Dead {
-                session.machine_removed(&text, machine.uuid).await.ok();
-            } else if started.insert(machine.uuid) {
-                world.command(Command::StartMachine(machine.uuid));
-            }
-        }
-    }
 }

@@ -4,11 +4,14 @@ use crate::sim::mutants::Mutant;
 use crate::sim::world::Chance;
 use state::planted::Planted;
 
-const ONE_IN_100: [u64; 100] = {
-    let mut values = [0; 100];
+const ONE_IN_100: [u64; 100] = one_in();
+const ONE_IN_20: [u64; 20] = one_in();
+
+const fn one_in<const N: usize>() -> [u64; N] {
+    let mut values = [0; N];
     values[0] = 1;
     values
-};
+}
 
 macro_rules! mix {
     ($($(#[$doc:meta])* $name:ident: $values:expr,)*) => {
@@ -57,6 +60,12 @@ mix! {
     others_lost: [0, 0, 1],
     watch_broken: [0, 100, 300],
     partition: [0, 0, 5, 10],
+    /// Of what the provider of machines is asked: refused, or done and not answered.
+    provider_fails: [0, 0, 50, 300],
+    /// Its listing is a few seconds old.
+    listed_late: [0, 0, 300],
+    provisioner_crash: [0, 0, 5, 30],
+    instance_ends: [0, 0, 0, 300],
     sync_fails: [0, 0, 0, 10],
     /// A machine's disk, or the controller's, is full for a while.
     disk_full: [0, 0, 0, 2],
@@ -67,6 +76,10 @@ mix! {
     /// A second agent on a copy of a unit's folder.
     copied: [0, 0, 0, 1],
     frozen: [0, 0, 0, 3],
+    /// The model has a teardown budget from the start.
+    budget: [0, 0, 0, 1],
+    /// In the end people destroy the model.
+    destroyed: ONE_IN_20,
     /// The controller is restored from an older copy, once.
     restored: [0, 0, 0, 1],
     clock_jumps: [0, 0, 3],
@@ -107,6 +120,22 @@ impl Mix {
             Some(mutant) if mutant.is_of_bytes() => (mix.bytes, mix.reboot) = (1, 200),
             Some(Mutant::FailedSyncIsTaken) => mix.sync_fails = 10,
             Some(Mutant::HistoryIsKept | Mutant::AbsenceIsDeath) => mix.restored = 1,
+            Some(Mutant::Core(Planted::BudgetIsOverAtOnce)) => mix.budget = 1,
+            Some(Mutant::Core(Planted::BudgetIsNotNeeded)) => mix.budget = 0,
+            Some(Mutant::Core(
+                Planted::DestructionSkipsApplications
+                | Planted::DyingModelTakesMore
+                | Planted::DestroyedModelLeavesRest
+                | Planted::DeadInstanceStays,
+            )) => mix.destroyed = 1,
+            Some(
+                Mutant::NonceIsNoKey
+                | Mutant::Core(
+                    Planted::UnrecordedInstanceIsTaken
+                    | Planted::TroubleIsNotSaid
+                    | Planted::TroubleIsNotRetried,
+                ),
+            ) => (mix.provider_fails, mix.listed_late) = (300, 300),
             Some(Mutant::TimersFollowWallClock) => mix.clock_jumps = 3,
             Some(Mutant::ReadsAreNotChecked | Mutant::SetsAreNotChecked) => mix.replayed = 1,
             Some(Mutant::CompactionIsSilent) => mix.changes_kept = 3,

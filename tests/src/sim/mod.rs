@@ -2,7 +2,7 @@
 //! on a simulated disk, network, clock, charms and users. Nothing here decides what the product would decide.
 //!
 //! Reading order: `world` (time, chance, who runs), `mix` (a seed's faults), `system` (one run); then the ports:
-//! `disk`, `network`, `charms` with `script`, `clock`, `store`; `machine` and `user` (who else acts); `checks` (the
+//! `disk`, `network`, `charms` with `script`, `clock`, `store`; `machine`, `provider` and `user` (who else acts); `checks` (the
 //! promises) and `mutants` (the faults that each of them must see); `session` (many runs, as the command does them).
 
 pub mod charms;
@@ -14,6 +14,7 @@ pub mod machine;
 pub mod mix;
 pub mod mutants;
 pub mod network;
+pub mod provider;
 pub mod script;
 pub mod session;
 pub mod shrink;

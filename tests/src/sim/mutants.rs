@@ -84,13 +84,15 @@ pub enum Mutant {
     AbsenceIsDeath,
     /// The archive of a refresh is announced and not kept (LP#2053242).
     ArchiveIsMissing,
+    /// The provider makes another instance under a nonce that has one.
+    NonceIsNoKey,
     /// In the core itself.
     Core(Planted),
 }
 
 impl Mutant {
     /// Those of the simulator's own parts.
-    const PORTS: [Mutant; 39] = [
+    const PORTS: [Mutant; 40] = [
         Mutant::AcknowledgesBeforeSync,
         Mutant::FailedSyncIsTaken,
         Mutant::RewritesInPlace,
@@ -130,6 +132,7 @@ impl Mutant {
         Mutant::DeadAreNotRecalled,
         Mutant::AbsenceIsDeath,
         Mutant::ArchiveIsMissing,
+        Mutant::NonceIsNoKey,
     ];
 
     /// The check that must kill it.
@@ -159,6 +162,7 @@ impl Mutant {
             Mutant::OlderEpochIsTaken | Mutant::OlderLeaderWrites | Mutant::WritesAnothersBag => "authority",
             Mutant::SameContentCounts => "versions",
             Mutant::AbsenceIsDeath => "recalls",
+            Mutant::NonceIsNoKey => "doubles",
             Mutant::CommitIsLostButAnswered
             | Mutant::LockOutlivesHook
             | Mutant::TimersFollowWallClock
@@ -182,6 +186,14 @@ impl Mutant {
                 | Planted::ForceDeletesWithoutDeparting
                 | Planted::ForceSkipsSubordinates => "documents",
                 Planted::ForceDoesNotFence => "forced",
+                Planted::DeadInstanceStays => "leaks",
+                Planted::UnrecordedInstanceIsTaken => "takings",
+                Planted::UnknownIsHarvested => "strangers",
+                Planted::TroubleIsNotSaid | Planted::TroubleIsNotRetried => "provisioning",
+                Planted::BudgetIsOverAtOnce | Planted::BudgetIsNotNeeded => "budget",
+                Planted::DestructionSkipsApplications
+                | Planted::DyingModelTakesMore
+                | Planted::DestroyedModelLeavesRest => "destroyed",
                 Planted::EntersDyingRelation | Planted::SuspensionIsMissed => "references",
                 Planted::ContainersAreOne => "containers",
                 Planted::SequenceIsNotChecked => "once",

@@ -102,6 +102,11 @@ impl Wire {
         self.restarted.notify_waiters();
     }
 
+    /// Over when the controller dies.
+    pub async fn restarted(&self) {
+        self.restarted.notified().await;
+    }
+
     /// A planted fault asks: the unit is not Alive any more.
     fn is_going(&self, model: Model, unit: Uuid) -> bool {
         let controller = self.state().controller.clone();

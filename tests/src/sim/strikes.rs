@@ -14,7 +14,7 @@ const FROZEN_MS: [u64; 8] = [3_000, 3_000, 3_000, 20_000, 60_000, 60_000, 60_000
 /// Ten years in milliseconds: how far the wall clock jumps, either way.
 const TEN_YEARS_MS: u64 = 10 * 365 * 24 * 3_600 * 1_000;
 
-/// What concerns the controller, which is not in the fleet.
+/// What concerns the controller or the provider, which are not in the fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Controller {
     Restarts,
@@ -22,6 +22,8 @@ pub enum Controller {
     /// A copy of its store is put by, or the one there is is put back.
     Copy,
     Restore,
+    /// A machine's instance ends by itself.
+    InstanceEnds,
 }
 
 /// Perhaps a fault, after `task` was polled and goes on.
@@ -61,7 +63,8 @@ pub fn strike(
         2 => return world.strikes(mix.disk_full * 100).then(|| Controller::DiskFull(world.below(FULL_MS))),
         3..=5 => return world.strikes(mix.restored * 200).then_some(Controller::Copy),
         6..=7 => return world.strikes(mix.restored * 200).then_some(Controller::Restore),
-        8..=300 => return world.strikes(mix.controller_crash).then_some(Controller::Restarts),
+        8 if world.strikes(mix.instance_ends) => return Some(Controller::InstanceEnds),
+        9..=300 => return world.strikes(mix.controller_crash).then_some(Controller::Restarts),
         _ => {}
     }
     None

@@ -2,14 +2,15 @@
 
 use crate::sim::checks::{Checks, Commit, End, Fact, Violation};
 use crate::sim::fleet::Fleet;
-use crate::sim::machine::{self, Machine};
+use crate::sim::machine;
 use crate::sim::mix::Mix;
 use crate::sim::mutants::{Mutant, Planting};
 use crate::sim::network::{SimController, Wire};
+use crate::sim::provider::{self, Cloud};
 use crate::sim::store::{SimOutside, SimStore};
 use crate::sim::strikes::{self, strike};
 use crate::sim::user::{HOOKS_LEAST, MODEL, User};
-use crate::sim::world::{Command, Stepped, Tasks, World, finish};
+use crate::sim::world::{Command, Stepped, TaskId, Tasks, World, finish};
 use controller::Controller;
 use controller::store::map::Map;
 use controller::store::{Changes, Position, Store};
@@ -71,6 +72,9 @@ struct System {
     outside: SimOutside,
     wire: Wire,
     fleet: Fleet,
+    cloud: Cloud,
+    /// The provisioner.
+    provisioner: TaskId,
     checks: Checks,
     seen: u64,
     commits: u64,
@@ -124,6 +128,8 @@ impl System {
             restored: false,
             outside,
             fleet: Fleet::new(world.clone(), wire.clone()),
+            cloud: Cloud::new(world.clone()),
+            provisioner: 0,
             wire,
             checks: Checks::default(),
             seen: 0,
@@ -159,17 +165,26 @@ impl System {
     }
 
     fn begin(&mut self) {
-        let (world, wire) = (self.world.clone(), self.wire.clone());
-        self.tasks.start(machine::provide(world, wire, Model(MODEL)));
+        self.start_provisioner();
         let (world, controller) = (self.world.clone(), self.wire.clone());
         self.tasks.start(async move {
             let mut janitor = controller::janitor::Janitor::default();
             loop {
                 let admin = controller.session(machine::admin());
-                janitor.sweep(&admin.controller).await.ok();
+                if janitor.sweep(&admin.controller).await.is_ok_and(|more| more) {
+                    world.pause().await;
+                    continue;
+                }
                 world.sleep(controller::janitor::SWEEP_EVERY_MS).await;
             }
         });
+    }
+
+    /// The one that may run dies.
+    fn start_provisioner(&mut self) {
+        self.tasks.drop_task(self.provisioner);
+        let (world, wire) = (self.world.clone(), self.wire.clone());
+        self.provisioner = self.tasks.start(provider::provide(world, wire, self.cloud.clone()));
     }
 
     /// False: a violation ended the run.
@@ -180,10 +195,12 @@ impl System {
             self.tasks.start(async move {
                 first.found().await;
                 first.act().await;
+                first.destroy().await;
             }),
             self.tasks.start(async move {
                 second.world.sleep(5_000).await;
                 second.act().await;
+                second.destroy().await;
             }),
         ];
         let until_ms = self.world.now_ms() + CHAOS_MS;
@@ -226,6 +243,10 @@ impl System {
     /// Perhaps a fault, after a poll.
     fn strike(&mut self, stepped: Stepped) {
         let Stepped::Polled { task, done: false } = stepped else { return };
+        if task == self.provisioner && self.world.strikes(self.world.mix().provisioner_crash) {
+            self.world.tell(|| "provisioner: dies");
+            return self.start_provisioner();
+        }
         match strike((&self.world, &self.wire), &mut self.tasks, &mut self.fleet, task) {
             Some(strikes::Controller::Restarts) => self.restart_controller(),
             Some(strikes::Controller::DiskFull(for_ms)) => {
@@ -236,6 +257,14 @@ impl System {
                 self.copy = Some(self.store.map().fork(self.store.history()));
             }
             Some(strikes::Controller::Restore) => self.restore(),
+            Some(strikes::Controller::InstanceEnds) => {
+                let machines = self.fleet.machines();
+                let at = self.world.below(machines.len() as u64) as usize;
+                if let Some(machine) = machines.get(at).filter(|machine| self.cloud.end(machine.id)) {
+                    self.world.tell(|| format!("machine {}: its instance ends", machine.id));
+                    self.fleet.cut_power(&mut self.tasks, machine);
+                }
+            }
             Some(strikes::Controller::Copy) | None => {}
         }
     }
@@ -249,9 +278,9 @@ impl System {
         self.store.fill(0);
         self.fleet.machines().iter().for_each(|machine| machine.fill(0));
         for round in 0..ROUNDS_MAX {
-            let user = self.user();
+            let (user, restored) = (self.user(), self.restored);
             self.tasks.start(async move {
-                user.quieten().await;
+                user.quieten(restored).await;
                 if round >= PATIENCE {
                     user.remove_failing().await;
                 }
@@ -261,13 +290,18 @@ impl System {
                 return !over(self) && self.tasks.polls > POLLS_MAX;
             }
             let (fleet, tasks) = (&mut self.fleet, &mut self.tasks);
-            let restored = self.restored;
             let repaired = self.store.map().look(|reader| fleet.repair(tasks, reader, restored));
-            if !repaired && !self.fleet.errs() {
+            if !repaired && !self.fleet.errs() && !self.is_troubled() {
                 break;
             }
         }
         true
+    }
+
+    /// Some machine waits for its provider to try again.
+    fn is_troubled(&self) -> bool {
+        let prefix = Model(MODEL).all("machine-trouble");
+        self.store.map().look(|reader| !reader.scan(&prefix, "", 1).is_empty())
     }
 
     /// True once nothing has changed for [`QUIET_MS`].
@@ -304,6 +338,7 @@ impl System {
                 self.fleet.crash(&mut self.tasks, folder);
             }
             self.restart_controller();
+            self.start_provisioner();
             self.pass(self.world.now_ms() + BETWEEN_RESTARTS_MS, over);
         }
         self.rest(over);
@@ -329,6 +364,7 @@ impl System {
         self.store = SimStore::new(copy.fork(history), self.world.clone());
         self.world.tell(|| format!("controller: restored from revision {}", self.store.newest()));
         self.seen = self.store.newest();
+        self.cloud.catch_up();
         let checks = &mut self.checks;
         self.store.map().look(|reader| checks.restored(reader, Model(MODEL)));
         self.restart_controller();
@@ -352,7 +388,8 @@ impl System {
     fn obey(&mut self, command: Command) {
         let (fleet, tasks) = (&mut self.fleet, &mut self.tasks);
         match command {
-            Command::StartMachine(id) => fleet.start_machine(tasks, Machine::new(id, self.world.now_ms())),
+            Command::StartMachine { machine, instance } => fleet.boot(tasks, machine, instance),
+            Command::TakeAway(id) => fleet.take_away(tasks, id),
             Command::Deploy { machine, unit, name } => fleet.deploy(tasks, machine, unit, name),
             Command::Keep(unit) => fleet.start(tasks, unit),
             Command::Reboot(id) => {
@@ -399,9 +436,9 @@ impl System {
             if whole {
                 self.unchecked = 0;
             }
-            let checks = &mut self.checks;
+            let (checks, now_ms) = (&mut self.checks, self.world.now_ms());
             self.store.map().look(|reader| {
-                checks.commit(&Commit { model: Model(MODEL), changes, reader, whole });
+                checks.commit(&Commit { model: Model(MODEL), changes, reader, whole, now_ms });
             });
         }
         self.seen = newest;

@@ -5,7 +5,9 @@ use crate::sim::machine::admin;
 use crate::sim::network::{SimSession, Wire};
 use crate::sim::world::World;
 use api::error::ApiError;
-use api::operator::{AddUnits, ConfigChange, Deploy, Ends, Force, OperatorApi, Refresh, RelationChoice, Run};
+use api::operator::{
+    AddMachines, AddUnits, ConfigChange, Deploy, Ends, Force, OperatorApi, Refresh, RelationChoice, Run,
+};
 use serde_json::{Value, json};
 use state::charm::{Action, Charm, ConfigOption, Endpoint, OptionType, Role, Scope};
 use state::names::{UnitName, Uuid};
@@ -16,6 +18,12 @@ use std::future::Future;
 const APPLICATIONS: [&str; 4] = ["db", "web", "cache", "mon"];
 /// People who have seen fewer hooks than a standard schedule has go on, for so many times as many acts.
 const PATIENCE: u64 = 6;
+/// A model that is destroyed goes under faults for so long at most.
+const GOING_MS: u64 = 60_000;
+/// What people have done with instances that no machine wants.
+const HARVEST_MODES: [&str; 4] = ["none", "unknown", "destroyed", "all"];
+/// Teardown budgets that people set: about as long as a unit takes to go, long, and none.
+const BUDGETS: [&str; 4] = ["15s", "1m", "5m", "off"];
 /// Hooks of a standard schedule.
 pub const HOOKS_LEAST: u64 = 40;
 
@@ -72,6 +80,9 @@ pub struct User {
 impl User {
     /// The beginning that every run has: two related applications, of three units at least.
     pub async fn found(&self) {
+        if self.world.mix().budget > 0 {
+            self.set_budget().await;
+        }
         for (name, least) in [("db", 2), ("web", 1)] {
             let units = least + self.world.below(self.world.mix().units) as u32;
             self.deploy(name, units).await;
@@ -120,10 +131,14 @@ impl User {
         match self.world.below(100) {
             0..=14 => self.deploy(name, 1 + self.world.below(2) as u32).await,
             15..=24 => self.add_unit(name).await,
-            25..=44 => self.integrate(name, self.name()).await,
+            25..=41 => self.integrate(name, self.name()).await,
+            42 => self.add_machine().await,
+            43 => self.retry_provisioning().await,
+            44 => self.set_harvest_mode().await,
             45..=47 => self.suspend_or_resume().await,
             48..=49 => self.remove_machine().await,
-            50..=59 => {
+            50 => self.set_budget().await,
+            51..=59 => {
                 self.told(format!("config {name}"));
                 let set = BTreeMap::from([("level".to_owned(), self.world.below(3).to_string())]);
                 let change = ConfigChange { set, reset: Vec::new() };
@@ -176,6 +191,27 @@ impl User {
         }
     }
 
+    /// A model's end, where the mix has one: asked for by whoever has done all else, perhaps while another person
+    /// still acts in it, and then again by that one. A while passes in which it goes under faults.
+    pub async fn destroy(&self) {
+        if self.world.mix().destroyed == 0 {
+            return;
+        }
+        let force = self.force();
+        self.told(format!("destroy-model, force {force:?}"));
+        let ask =
+            |session: SimSession, model: String| async move { session.destroy_model(&model, force).await };
+        self.ask(ask).await;
+        self.world.sleep(self.world.below(GOING_MS)).await;
+    }
+
+    /// How long units of the model may be Dying, or that they may be so for ever.
+    async fn set_budget(&self) {
+        let budget = BUDGETS[self.world.below(BUDGETS.len() as u64) as usize];
+        self.told(format!("teardown-budget {budget}"));
+        self.set_of_model("teardown-budget", budget).await;
+    }
+
     /// One removal in four is by force.
     fn force(&self) -> Force {
         match self.world.below(8) {
@@ -183,6 +219,42 @@ impl User {
             1 => Force::AtOnce,
             _ => Force::No,
         }
+    }
+
+    async fn add_machine(&self) {
+        self.told("add-machine".to_owned());
+        let add = AddMachines { count: 1, manual: false };
+        let ask = |session: SimSession, model: String| {
+            let add = add.clone();
+            async move { session.add_machines(&model, add).await }
+        };
+        self.ask(ask).await;
+    }
+
+    async fn retry_provisioning(&self) {
+        let Some(machine) = self.a_machine().await else { return };
+        self.told(format!("retry-provisioning {machine}"));
+        let ask = |session: SimSession, model: String| {
+            let machine = machine.clone();
+            async move { session.retry_provisioning(&model, &machine).await }
+        };
+        self.ask(ask).await;
+    }
+
+    async fn set_harvest_mode(&self) {
+        let mode = HARVEST_MODES[self.world.below(HARVEST_MODES.len() as u64) as usize];
+        self.told(format!("provisioner-harvest-mode {mode}"));
+        self.set_of_model("provisioner-harvest-mode", mode).await;
+    }
+
+    async fn set_of_model(&self, name: &str, value: &str) {
+        let set = BTreeMap::from([(name.to_owned(), value.to_owned())]);
+        let change = ConfigChange { set, reset: Vec::new() };
+        let ask = |session: SimSession, model: String| {
+            let change = change.clone();
+            async move { session.configure_model(&model, change).await }
+        };
+        self.ask(ask).await;
     }
 
     async fn remove_machine(&self) {
@@ -338,14 +410,13 @@ impl User {
         }
     }
 
-    /// Timed hooks off: what runs from now on has a cause.
-    pub async fn quieten(&self) {
-        let ask = |session: SimSession, model: String| {
-            let set = BTreeMap::from([("update-status-hook-interval".to_owned(), "0".to_owned())]);
-            let change = ConfigChange { set, reset: Vec::new() };
-            async move { session.configure_model(&model, change).await }
-        };
-        self.ask(ask).await;
+    /// Timed hooks off: what runs from now on has a cause. And instances that a store which was put back knows nothing
+    /// of are nobody else's: they go.
+    pub async fn quieten(&self, restored: bool) {
+        self.set_of_model("update-status-hook-interval", "0").await;
+        if restored {
+            self.set_of_model("provisioner-harvest-mode", "all").await;
+        }
     }
 }
 

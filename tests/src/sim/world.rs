@@ -59,7 +59,13 @@ type Message = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// What a task asks the run to do once its poll is over.
 #[derive(Clone, Debug)]
 pub enum Command {
-    StartMachine(Uuid),
+    /// A machine boots: the agent of a new one, or of one that had ended.
+    StartMachine {
+        machine: Uuid,
+        instance: u64,
+    },
+    /// A machine ends, with all that is in it.
+    TakeAway(Uuid),
     Deploy {
         machine: Uuid,
         unit: Uuid,

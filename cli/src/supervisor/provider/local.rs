@@ -1,7 +1,7 @@
 //! Machines as folders and processes of this host: each has an agent, and an address of its own on the loopback
 //! device (design 16).
 
-use super::{Instance, Made, Wish, machine_folders, make_folder};
+use super::{Instance, Made, Wish, machine_folders, make_folder, remove_folder};
 use crate::data_dir::DataDir;
 use crate::failure::Failure;
 use crate::supervisor::agent_file::{self, AgentFile};
@@ -10,6 +10,7 @@ use crate::supervisor::process::Process;
 use crate::supervisor::stop;
 use state::names::Uuid;
 use std::collections::BTreeMap;
+use std::io;
 use std::path::PathBuf;
 
 pub struct Local {
@@ -24,13 +25,18 @@ impl Local {
         Local { dir, agent, running: BTreeMap::new() }
     }
 
-    pub(super) fn found(&self, model: Uuid) -> BTreeMap<Uuid, Option<Uuid>> {
-        let folders = machine_folders(&self.dir.machines()).into_iter();
-        let of_model = |(id, folder): (Uuid, PathBuf)| match Instance::read(&folder) {
-            Some(instance) => (instance.model == model).then_some((id, instance.nonce)),
-            None => AgentFile::read(&folder).filter(|file| file.model == model).map(|_| (id, None)),
-        };
-        folders.filter_map(of_model).collect()
+    pub(super) fn found(&self, model: Uuid) -> io::Result<BTreeMap<Uuid, Option<Uuid>>> {
+        let mut found = BTreeMap::new();
+        for (id, folder) in machine_folders(&self.dir.machines())? {
+            match Instance::read(&folder)? {
+                Some(instance) if instance.model == model => drop(found.insert(id, instance.nonce)),
+                None if AgentFile::read(&folder).is_some_and(|file| file.model == model) => {
+                    found.insert(id, None);
+                }
+                Some(_) | None => {}
+            }
+        }
+        Ok(found)
     }
 
     pub(super) fn is_running(&self, machine: Uuid) -> bool {
@@ -46,12 +52,12 @@ impl Local {
                 nonce: Some(wish.nonce),
                 address: machine.address.clone(),
             };
-            if Instance::read(&folder).as_ref() != Some(&instance) {
+            if Instance::read(&folder)?.as_ref() != Some(&instance) {
                 instance.write(&folder)?;
             }
             agent_file::write(&folder, machine, wish.model.uuid, wish.client)
         };
-        let token = write().map_err(|error: std::io::Error| {
+        let token = write().map_err(|error: io::Error| {
             Failure::new(format!("cannot write {}: {error}", folder.display()))
         })?;
         let instance_id = format!("local-{}", machine.name);
@@ -76,12 +82,8 @@ impl Local {
         if let Some(left) = stopped.left.first() {
             return Err(Failure::new(format!("process {} does not end", left.pid)));
         }
-        match std::fs::remove_dir_all(&folder) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(Failure::new(format!("cannot remove {}: {error}", folder.display())))
-            }
-            Ok(()) | Err(_) => Ok(()),
-        }
+        remove_folder(&folder)
+            .map_err(|error| Failure::new(format!("cannot remove {}: {error}", folder.display())))
     }
 
     pub(super) fn release(self) -> Vec<Process> {

@@ -7,6 +7,7 @@ pub mod local;
 pub mod nspawn;
 
 use crate::failure::Failure;
+use crate::supervisor::agent_file::AgentFile;
 use crate::supervisor::files;
 use crate::supervisor::process::Process;
 use api::operator::{ClientFile, MachineInfo, ModelInfo};
@@ -14,6 +15,7 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use state::names::Uuid;
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
@@ -50,8 +52,13 @@ pub struct Instance {
 impl Instance {
     const FILE: &str = "instance.yaml";
 
-    pub fn read(folder: &Path) -> Option<Instance> {
-        serde_yaml::from_str(&std::fs::read_to_string(folder.join(Instance::FILE)).ok()?).ok()
+    /// None: it is not there, or nothing that this program wrote.
+    pub fn read(folder: &Path) -> io::Result<Option<Instance>> {
+        match std::fs::read_to_string(folder.join(Instance::FILE)) {
+            Ok(text) => Ok(serde_yaml::from_str(&text).ok()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     pub fn write(&self, folder: &Path) -> io::Result<()> {
@@ -77,76 +84,93 @@ pub struct Made {
     pub token: String,
 }
 
-pub enum Provider {
+/// What the provisioner's loop asks of a provider.
+pub trait Provider {
+    /// As it is recorded.
+    fn name(&self) -> &'static str;
+    /// The instances of a model, each by its machine with the nonce it was made under. What cannot be listed is an
+    /// error: that nothing is listed means that nothing is there.
+    fn found(&self, model: Uuid) -> Result<BTreeMap<Uuid, Option<Uuid>>, Failure>;
+    /// The machine runs, as far as this provider has seen to it.
+    fn is_running(&self, machine: Uuid) -> bool;
+    /// Makes the instance, or what is not done of it.
+    fn make(&mut self, wish: &Wish<'_>) -> Result<Made, Failure>;
+    /// Starts what was made. None: it has just ended, and is started again after this pause.
+    fn start(&mut self, wish: &Wish<'_>) -> impl Future<Output = Result<Option<Duration>, Failure>>;
+    /// Ends it, and takes it away with all that is in it. What is not there is no failure.
+    fn take_away(&mut self, machine: Uuid) -> impl Future<Output = Result<(), Failure>>;
+    /// Over when a machine may have ended that is to run.
+    fn news(&self) -> impl Future<Output = ()>;
+}
+
+/// The provider of a data folder.
+pub enum Chosen {
     Local(local::Local),
     Nspawn(nspawn::Nspawn),
 }
 
-impl Provider {
-    pub fn kind(&self) -> Kind {
+impl Provider for Chosen {
+    fn name(&self) -> &'static str {
         match self {
-            Provider::Local(_) => Kind::Local,
-            Provider::Nspawn(_) => Kind::Nspawn,
+            Chosen::Local(_) => Kind::Local.name(),
+            Chosen::Nspawn(_) => Kind::Nspawn.name(),
         }
     }
 
-    /// The instances of a model.
-    pub fn found(&self, model: Uuid) -> BTreeMap<Uuid, Option<Uuid>> {
+    fn found(&self, model: Uuid) -> Result<BTreeMap<Uuid, Option<Uuid>>, Failure> {
         match self {
-            Provider::Local(local) => local.found(model),
-            Provider::Nspawn(nspawn) => nspawn.found(model),
+            Chosen::Local(local) => local.found(model),
+            Chosen::Nspawn(nspawn) => nspawn.found(model),
+        }
+        .map_err(|error| Failure::new(format!("cannot list the machines: {error}")))
+    }
+
+    fn is_running(&self, machine: Uuid) -> bool {
+        match self {
+            Chosen::Local(local) => local.is_running(machine),
+            Chosen::Nspawn(nspawn) => nspawn.is_running(machine),
         }
     }
 
-    /// The machine runs, as far as this provider has seen to it.
-    pub fn is_running(&self, machine: Uuid) -> bool {
+    fn make(&mut self, wish: &Wish<'_>) -> Result<Made, Failure> {
         match self {
-            Provider::Local(local) => local.is_running(machine),
-            Provider::Nspawn(nspawn) => nspawn.is_running(machine),
+            Chosen::Local(local) => local.make(wish),
+            Chosen::Nspawn(nspawn) => nspawn.make(wish),
         }
     }
 
-    /// Makes the instance, or what is not done of it.
-    pub fn make(&mut self, wish: &Wish<'_>) -> Result<Made, Failure> {
+    async fn start(&mut self, wish: &Wish<'_>) -> Result<Option<Duration>, Failure> {
         match self {
-            Provider::Local(local) => local.make(wish),
-            Provider::Nspawn(nspawn) => nspawn.make(wish),
-        }
-    }
-
-    /// Starts what was made. None: it has just ended, and is started again after this pause.
-    pub async fn start(&mut self, wish: &Wish<'_>) -> Result<Option<Duration>, Failure> {
-        match self {
-            Provider::Local(local) => {
+            Chosen::Local(local) => {
                 local.start(wish.machine.uuid);
                 Ok(None)
             }
-            Provider::Nspawn(nspawn) => nspawn.start(wish).await,
+            Chosen::Nspawn(nspawn) => nspawn.start(wish).await,
         }
     }
 
-    /// Ends it, and takes it away with all that is in it.
-    pub async fn take_away(&mut self, machine: Uuid) -> Result<(), Failure> {
+    async fn take_away(&mut self, machine: Uuid) -> Result<(), Failure> {
         match self {
-            Provider::Local(local) => local.take_away(machine).await,
-            Provider::Nspawn(nspawn) => nspawn.take_away(machine).await,
+            Chosen::Local(local) => local.take_away(machine).await,
+            Chosen::Nspawn(nspawn) => nspawn.take_away(machine).await,
         }
     }
 
-    /// Over when a machine may have ended that is to run.
-    pub async fn news(&self) {
+    async fn news(&self) {
         match self {
             // its agents are started again by what started them
-            Provider::Local(_) => std::future::pending().await,
-            Provider::Nspawn(nspawn) => nspawn.news().await,
+            Chosen::Local(_) => std::future::pending().await,
+            Chosen::Nspawn(nspawn) => nspawn.news().await,
         }
     }
+}
 
+impl Chosen {
     /// Starts nothing any more. Answers the children that go on, which the caller stops.
     pub fn release(self) -> Vec<Process> {
         match self {
-            Provider::Local(local) => local.release(),
-            Provider::Nspawn(_) => Vec::new(),
+            Chosen::Local(local) => local.release(),
+            Chosen::Nspawn(_) => Vec::new(),
         }
     }
 }
@@ -156,8 +180,81 @@ fn make_folder(folder: &Path) -> io::Result<()> {
     std::os::unix::fs::DirBuilderExt::mode(std::fs::DirBuilder::new().recursive(true), 0o700).create(folder)
 }
 
+/// Takes a machine's folder away. What says that an instance is there goes last: one whose removal was cut off is found
+/// by the next provisioner, and taken away to its end.
+fn remove_folder(folder: &Path) -> io::Result<()> {
+    let entries = match std::fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?.collect::<io::Result<Vec<_>>>()?,
+    };
+    let mut names: Vec<_> = entries.iter().map(std::fs::DirEntry::file_name).collect();
+    names.sort_by_key(|name| removed_last(name));
+    for path in names.iter().map(|name| folder.join(name)) {
+        match std::fs::symlink_metadata(&path)?.is_dir() {
+            true => std::fs::remove_dir_all(&path)?,
+            false => std::fs::remove_file(&path)?,
+        }
+    }
+    std::fs::remove_dir(folder)
+}
+
+/// The greater, the later.
+fn removed_last(name: &OsStr) -> u8 {
+    match name.to_str() {
+        Some(Instance::FILE) => 2,
+        Some(AgentFile::NAME) => 1,
+        _ => 0,
+    }
+}
+
 /// The folders that are named after machines.
-fn machine_folders(machines: &Path) -> Vec<(Uuid, std::path::PathBuf)> {
-    let entries = std::fs::read_dir(machines).into_iter().flatten().flatten();
-    entries.filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path()))).collect()
+fn machine_folders(machines: &Path) -> io::Result<Vec<(Uuid, std::path::PathBuf)>> {
+    let entries = match std::fs::read_dir(machines) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut folders = Vec::new();
+    for entry in entries {
+        let entry = entry?;
+        if let Some(id) = entry.file_name().to_str().and_then(|name| name.parse().ok()) {
+            folders.push((id, entry.path()));
+        }
+    }
+    Ok(folders)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_whose_removal_was_cut_off_is_still_found() {
+        let machines = tempfile::tempdir().expect("a folder");
+        let folder = machines.path().join(Uuid(7).to_string());
+        for below in ["a", "units/web-0", "z"] {
+            std::fs::create_dir_all(folder.join(below)).expect("made");
+        }
+        let instance = Instance { model: Uuid(1), nonce: Some(Uuid(2)), address: String::new() };
+        instance.write(&folder).expect("written");
+        for file in [AgentFile::NAME, "machine.log"] {
+            std::fs::write(folder.join(file), "").expect("written");
+        }
+        let mut names = [Instance::FILE, "z", AgentFile::NAME, "a"];
+        names.sort_by_key(|name| removed_last(OsStr::new(name)));
+        assert_eq!(names, ["z", "a", AgentFile::NAME, Instance::FILE]);
+        remove_folder(&folder).expect("removed");
+        assert_eq!(machine_folders(machines.path()).expect("listed"), []);
+        remove_folder(&folder).expect("what is not there is removed");
+    }
+
+    #[test]
+    fn machines_that_cannot_be_listed_are_no_empty_list() {
+        let place = tempfile::tempdir().expect("a folder");
+        assert_eq!(machine_folders(&place.path().join("none")).expect("no machine yet"), []);
+        let file = place.path().join("file");
+        std::fs::write(&file, "").expect("written");
+        machine_folders(&file).expect_err("no folder");
+        std::fs::create_dir(place.path().join("instance.yaml")).expect("made");
+        Instance::read(place.path()).expect_err("it is there, and cannot be read");
+    }
 }

@@ -18,7 +18,7 @@
 //! From its first boot on, what lies below its root is its own: a link that it makes there would lead this host's
 //! root to a file of this host.
 
-use super::{Instance, Made, Wish, machine_folders, make_folder};
+use super::{Instance, Made, Wish, machine_folders, make_folder, remove_folder};
 use crate::data_dir::DataDir;
 use crate::failure::Failure;
 use crate::supervisor::daemon::open_log;
@@ -159,12 +159,18 @@ impl Nspawn {
         self.network.gateway.to_string()
     }
 
-    pub(super) fn found(&self, model: Uuid) -> BTreeMap<Uuid, Option<Uuid>> {
-        let folders = machine_folders(&self.dir.machines()).into_iter();
-        let of_model = |(id, folder): (Uuid, PathBuf)| {
-            Instance::read(&folder).filter(|instance| instance.model == model).map(|one| (id, one.nonce))
-        };
-        folders.filter_map(of_model).collect()
+    pub(super) fn found(&self, model: Uuid) -> io::Result<BTreeMap<Uuid, Option<Uuid>>> {
+        let instances = self.instances()?.into_iter().filter(|(_, instance)| instance.model == model);
+        Ok(instances.map(|(id, instance)| (id, instance.nonce)).collect())
+    }
+
+    /// Of all models.
+    fn instances(&self) -> io::Result<Vec<(Uuid, Instance)>> {
+        let mut instances = Vec::new();
+        for (id, folder) in machine_folders(&self.dir.machines())? {
+            instances.extend(Instance::read(&folder)?.map(|instance| (id, instance)));
+        }
+        Ok(instances)
     }
 
     pub(super) fn is_running(&self, machine: Uuid) -> bool {
@@ -175,11 +181,11 @@ impl Nspawn {
         let folder = self.folder(wish.machine.uuid);
         let broken = |error: io::Error| Failure::new(format!("cannot make {}: {error}", folder.display()));
         make_folder(&folder).map_err(broken)?;
-        let instance = match Instance::read(&folder) {
+        let instance = match Instance::read(&folder).map_err(broken)? {
             Some(instance) => instance,
             None => {
-                let all = machine_folders(&self.dir.machines()).into_iter();
-                let taken = all.filter_map(|(_, folder)| Instance::read(&folder)?.address.parse().ok());
+                let all = self.instances().map_err(broken)?.into_iter();
+                let taken = all.filter_map(|(_, instance)| instance.address.parse().ok());
                 let address = self.network.free(&taken.collect())?.to_string();
                 let instance = Instance { model: wish.model.uuid, nonce: Some(wish.nonce), address };
                 instance.write(&folder).map_err(broken)?;
@@ -333,12 +339,8 @@ impl Nspawn {
         self.lives().remove(&machine);
         let folder = self.folder(machine);
         halt(&folder).await?;
-        match fs::remove_dir_all(&folder) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(Failure::new(format!("cannot remove {}: {error}", folder.display())))
-            }
-            Ok(()) | Err(_) => Ok(()),
-        }
+        remove_folder(&folder)
+            .map_err(|error| Failure::new(format!("cannot remove {}: {error}", folder.display())))
     }
 
     pub(super) async fn news(&self) {
@@ -468,7 +470,8 @@ pub async fn halt_all(dir: &DataDir) -> Result<usize, Failure> {
     let machines = dir.machines();
     // another provider's data folder may have any name
     let machines = machines.canonicalize().unwrap_or(machines);
-    for (_, folder) in machine_folders(&machines) {
+    let listed = machine_folders(&machines);
+    for (_, folder) in listed.map_err(|error| Failure::new(format!("cannot list the machines: {error}")))? {
         ran += usize::from(container(&folder).is_some());
         halt(&folder).await?;
     }

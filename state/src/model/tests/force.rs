@@ -342,6 +342,31 @@ fn a_teardown_budget_forces_what_was_dying_for_so_long_and_can_be_taken_back() {
     assert!(world.gone(web.unit));
 }
 
+/// 1. A unit is Dying on a budget of ten minutes, and they pass.
+/// 2. Before the next sweep the budget is made an hour, and the wall clock is set forward by ten years.
+/// 3. For the janitor the ten minutes have passed, so it tells the bite what the wall clock shows (simulator, seed 452
+///    of its day). The hour is asked for anew: it has not passed.
+#[test]
+fn a_budget_that_was_raised_is_waited_for_by_its_own_time() {
+    let mut world = World::new();
+    let (_, web, _) = qr(&mut world);
+    let mark = |draft: &mut Draft| {
+        force::by_budget(draft, MODEL, web.unit, 600_000, NOW);
+        Ok(())
+    };
+    world.run(|draft, _| unit::destroy(draft, MODEL, web.unit)).expect("it may go");
+    world.run(|draft, _| mark(draft)).expect("no refusal");
+    let hour = BTreeMap::from([("teardown-budget".to_owned(), "1h".to_owned())]);
+    world.run(|draft, _| model::configure(draft, MODEL, &hour, &[])).expect("a duration");
+    let ten_years_on = NOW + 10 * 365 * 24 * 3_600_000;
+    let more = world.run(|draft, _| force::bite(draft, MODEL, web.unit, ten_years_on));
+    assert_eq!((more, world.life(web.unit)), (Ok(true), Some(Life::Dying)));
+    sweep(&mut world, NOW + 3_599_999);
+    assert_eq!(world.life(web.unit), Some(Life::Dying));
+    sweep(&mut world, NOW + 3_600_000);
+    assert_eq!(world.life(web.unit), Some(Life::Dead));
+}
+
 #[test]
 fn a_person_who_forces_what_a_budget_would_does_not_lose_it_with_the_budget() {
     let mut world = World::new();

@@ -3,22 +3,29 @@
 
 mod actions;
 mod authority;
+mod budget;
 mod containers;
+mod destroyed;
 mod documents;
+mod doubles;
 mod durable;
 mod effects;
 mod forced;
 mod hooks;
 mod intervals;
+mod leaks;
 mod ledger;
 mod lives;
 mod once;
+mod provisioning;
 mod recalls;
 mod references;
 mod relations;
 mod restart;
 mod serial;
 mod settled;
+mod strangers;
+mod takings;
 mod versions;
 mod views;
 
@@ -90,10 +97,31 @@ pub enum Fact {
         evidence: bool,
         known: bool,
     },
+    /// At the provider, of an instance with these tags.
+    Instance {
+        number: u64,
+        model: Uuid,
+        machine: Uuid,
+        nonce: Option<Uuid>,
+        what: Instanced,
+    },
+    /// The provisioner begins anew: it died, or lost the controller.
+    ProvisionerBegins,
     /// From here on nothing changes any more: agents are only restarted.
     OnlyRestarts,
     /// A part of the world saw a promise broken: which check's, and how.
     Broken(&'static str, String),
+}
+
+/// What became of an instance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Instanced {
+    /// Before anybody of this story.
+    WasThere,
+    Made,
+    /// It was not made, or whoever asked for it was told so, with this reason.
+    Failed(String),
+    Taken,
 }
 
 /// One commit, and the documents after it.
@@ -103,6 +131,8 @@ pub struct Commit<'a> {
     pub reader: &'a dyn Reader,
     /// All documents are to be looked at.
     pub whole: bool,
+    /// Virtual time, which no jump of a clock moves.
+    pub now_ms: u64,
 }
 
 /// An agent that runs, at the end.
@@ -165,21 +195,28 @@ impl Default for Checks {
         let all: Vec<Box<dyn Check>> = vec![
             Box::<actions::Actions>::default(),
             Box::<authority::Authority>::default(),
+            Box::<budget::Budget>::default(),
             Box::<containers::Containers>::default(),
+            Box::<destroyed::Destroyed>::default(),
             Box::<documents::Documents>::default(),
+            Box::<doubles::Doubles>::default(),
             Box::<durable::Durable>::default(),
             Box::<effects::Effects>::default(),
             Box::<forced::Forced>::default(),
             Box::<hooks::Hooks>::default(),
             Box::<intervals::Intervals>::default(),
+            Box::<leaks::Leaks>::default(),
             Box::<lives::Lives>::default(),
             Box::<once::Once>::default(),
+            Box::<provisioning::Provisioning>::default(),
             Box::<recalls::Recalls>::default(),
             Box::<references::References>::default(),
             Box::<relations::Relations>::default(),
             Box::<restart::Restart>::default(),
             Box::<serial::Serial>::default(),
             Box::<settled::Settled>::default(),
+            Box::<strangers::Strangers>::default(),
+            Box::<takings::Takings>::default(),
             Box::<versions::Versions>::default(),
             Box::<views::Views>::default(),
         ];

@@ -1,0 +1,258 @@
+//! The provisioner's loop: what the controller wants and what the provider has are asked, planned
+//! (`state::machine::provision`) and done. A step that fails is said to the controller, which says when it is tried
+//! again; a round that is cut off by a crash is simply the next one's work. The simulator runs this loop too.
+
+use crate::failure::Failure;
+use crate::supervisor::provider::{Provider, Wish};
+use api::error::{ApiError, ErrorCode};
+use api::machine::Fate;
+use api::operator::{ClientFile, MachineInfo, ModelInfo, ModelSetting, OperatorApi, Provisioned};
+use state::machine::provision::{self, Found, Harvest, Owner, Step, Wanted, plan};
+use state::names::Uuid;
+use state::unit::snapshot::Position;
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+use std::time::Duration;
+
+/// The store moves with every hook that commits; machines come and go seldom. Ten looks a second are enough.
+const ROUND_PAUSE: Duration = Duration::from_millis(100);
+/// Instances that no machine wants are looked at again at least so often.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
+
+/// What the loop asks of the controller. `model` is a model's uuid.
+pub trait Controller {
+    fn models(&self) -> impl Future<Output = Result<Vec<ModelInfo>, ApiError>>;
+    fn model_config(
+        &self,
+        model: &str,
+    ) -> impl Future<Output = Result<BTreeMap<String, ModelSetting>, ApiError>>;
+    fn changes(
+        &self,
+        model: &str,
+        after: Option<Position>,
+    ) -> impl Future<Output = Result<Position, ApiError>>;
+    fn machines(&self, model: &str) -> impl Future<Output = Result<Vec<MachineInfo>, ApiError>>;
+    fn machine_fate(&self, model: &str, machine: Uuid) -> impl Future<Output = Result<Fate, ApiError>>;
+    fn machine_token(
+        &self,
+        model: &str,
+        machine: Uuid,
+        token: &str,
+    ) -> impl Future<Output = Result<(), ApiError>>;
+    fn machine_removed(&self, model: &str, machine: Uuid) -> impl Future<Output = Result<(), ApiError>>;
+    fn provisioned(
+        &self,
+        model: &str,
+        machine: Uuid,
+        what: Provisioned,
+    ) -> impl Future<Output = Result<Uuid, ApiError>>;
+}
+
+impl<C: OperatorApi> Controller for C {
+    fn models(&self) -> impl Future<Output = Result<Vec<ModelInfo>, ApiError>> {
+        OperatorApi::models(self)
+    }
+    fn model_config(
+        &self,
+        model: &str,
+    ) -> impl Future<Output = Result<BTreeMap<String, ModelSetting>, ApiError>> {
+        OperatorApi::model_config(self, model)
+    }
+    fn changes(
+        &self,
+        model: &str,
+        after: Option<Position>,
+    ) -> impl Future<Output = Result<Position, ApiError>> {
+        OperatorApi::changes(self, model, after)
+    }
+    fn machines(&self, model: &str) -> impl Future<Output = Result<Vec<MachineInfo>, ApiError>> {
+        OperatorApi::machines(self, model)
+    }
+    fn machine_fate(&self, model: &str, machine: Uuid) -> impl Future<Output = Result<Fate, ApiError>> {
+        OperatorApi::machine_fate(self, model, machine)
+    }
+    fn machine_token(
+        &self,
+        model: &str,
+        machine: Uuid,
+        token: &str,
+    ) -> impl Future<Output = Result<(), ApiError>> {
+        OperatorApi::machine_token(self, model, machine, token)
+    }
+    fn machine_removed(&self, model: &str, machine: Uuid) -> impl Future<Output = Result<(), ApiError>> {
+        OperatorApi::machine_removed(self, model, machine)
+    }
+    fn provisioned(
+        &self,
+        model: &str,
+        machine: Uuid,
+        what: Provisioned,
+    ) -> impl Future<Output = Result<Uuid, ApiError>> {
+        OperatorApi::provisioned(self, model, machine, what)
+    }
+}
+
+/// Time, chance and words.
+pub trait Outside {
+    /// The wall clock in milliseconds.
+    fn wall_ms(&self) -> i64;
+    fn sleep(&self, pause: Duration) -> impl Future<Output = ()>;
+    fn fresh(&self) -> Uuid;
+    /// A line for the log.
+    fn say(&self, line: &str);
+}
+
+/// The loop over one provider. It remembers nothing that it needs after a crash.
+pub struct Provisioner<P, O> {
+    pub provider: P,
+    pub outside: O,
+}
+
+impl<P: Provider, O: Outside> Provisioner<P, O> {
+    /// Follows the controller until that fails. `file`: how machines find and trust it.
+    pub async fn follow(
+        &mut self,
+        client: &impl Controller,
+        file: &ClientFile,
+    ) -> Result<Infallible, Failure> {
+        let (mut after, mut look): (Option<Position>, _) = (None, LOOK_EVERY);
+        loop {
+            let models = client.models().await?;
+            let model = models.first().ok_or_else(|| Failure::new("no model yet"))?.uuid.to_string();
+            // The position is read before the machines: what happens in between is the next round's.
+            tokio::select! {
+                biased;
+                position = client.changes(&model, after) => after = Some(position?),
+                () = self.provider.news() => {}
+                () = self.outside.sleep(look) => {}
+            }
+            look = LOOK_EVERY;
+            for model in client.models().await? {
+                look = look.min(self.round(client, file, &model).await?);
+            }
+            self.outside.sleep(ROUND_PAUSE).await;
+        }
+    }
+
+    /// One model's machines; answers when to look again at the latest.
+    async fn round(
+        &mut self,
+        client: &impl Controller,
+        file: &ClientFile,
+        model: &ModelInfo,
+    ) -> Result<Duration, Failure> {
+        let name = model.uuid.to_string();
+        let machines = match client.machines(&name).await {
+            // the model was destroyed since it was listed: it had no machine
+            Err(error) if error.code == ErrorCode::NotFound => return Ok(LOOK_EVERY),
+            machines => machines?,
+        };
+        let machines: BTreeMap<Uuid, MachineInfo> =
+            machines.into_iter().map(|machine| (machine.uuid, machine)).collect();
+        let wanted: BTreeMap<Uuid, Wanted> = machines.iter().map(|(id, one)| (*id, wanted(one))).collect();
+        let (mut found, mut harvest) = (BTreeMap::new(), Harvest::default());
+        for (id, nonce) in self.provider.found(model.uuid)? {
+            let mut fate = provision::Fate::Unknown;
+            if !machines.contains_key(&id) {
+                let config = client.model_config(&name).await?;
+                let mode = config.get("provisioner-harvest-mode").and_then(|mode| mode.value.as_str());
+                harvest = mode.and_then(Harvest::parse).unwrap_or_default();
+                if client.machine_fate(&name, id).await? == Fate::Tombstone {
+                    fate = provision::Fate::Removed;
+                }
+            }
+            found.insert(id, Found { nonce, fate });
+        }
+        let now_ms = self.outside.wall_ms();
+        let mut look = LOOK_EVERY;
+        let mut failed = BTreeSet::new();
+        for step in plan(&wanted, &found, harvest, now_ms) {
+            // an instance that could not be taken away keeps its record
+            if failed.contains(&step.machine()) {
+                continue;
+            }
+            let known = found.get(&step.machine()).and_then(|one| one.nonce);
+            let done = self.execute(client, (file, model), (&machines, known), step).await;
+            match done {
+                Ok(None) => {}
+                Ok(Some(again)) => look = look.min(again),
+                Err(failure) => {
+                    let id = step.machine();
+                    self.outside.say(&format!("machine {id}: {step:?}: {}", failure.message));
+                    failed.insert(id);
+                    let message = failure.message;
+                    match client.provisioned(&name, id, Provisioned::Failed { message }).await {
+                        // what is harvested has no record: it is tried again in the next round
+                        Err(error) if error.code == ErrorCode::NotFound => {}
+                        said => drop(said?),
+                    }
+                }
+            }
+        }
+        let due = machines.values().filter_map(|machine| machine.retry_ms).filter(|due| *due > now_ms).min();
+        let due = due.and_then(|due| u64::try_from(due - now_ms).ok()).map(Duration::from_millis);
+        Ok(due.map_or(look, |due| look.min(due)))
+    }
+
+    /// Does one step; answers after what time to look again, if that is known. `found` is the nonce of the instance
+    /// that is there.
+    async fn execute(
+        &mut self,
+        client: &impl Controller,
+        (file, model): (&ClientFile, &ModelInfo),
+        (machines, found): (&BTreeMap<Uuid, MachineInfo>, Option<Uuid>),
+        step: Step,
+    ) -> Result<Option<Duration>, Failure> {
+        let (name, id) = (model.uuid.to_string(), step.machine());
+        match step {
+            // one that runs and is not recorded: the controller was restored from an older copy
+            Step::Start(_) | Step::Keep(_)
+                if self.provider.is_running(id) && machines[&id].instance_id.is_some() => {}
+            Step::Start(_) | Step::Keep(_) => {
+                let machine = &machines[&id];
+                let nonce = match machine.nonce {
+                    Some(nonce) => nonce,
+                    None => {
+                        let provider = self.provider.name().to_owned();
+                        let nonce = found.unwrap_or_else(|| self.outside.fresh());
+                        let intended = Provisioned::Intended { provider, nonce };
+                        client.provisioned(&name, id, intended).await?
+                    }
+                };
+                let wish = Wish { machine, model, nonce, client: file };
+                let made = self.provider.make(&wish)?;
+                client.machine_token(&name, id, &made.token).await?;
+                if machine.instance_id.is_none() || machine.retry_ms.is_some() {
+                    let (instance_id, address) = (made.instance_id, made.address);
+                    client.provisioned(&name, id, Provisioned::Started { instance_id, address }).await?;
+                }
+                if self.provider.is_running(id) {
+                    return Ok(None);
+                }
+                let again = self.provider.start(&wish).await?;
+                if again.is_none() {
+                    self.outside.say(&format!("machine {} ({id}): started", machine.name));
+                }
+                return Ok(again);
+            }
+            Step::Stop(_) => {
+                self.provider.take_away(id).await?;
+                self.outside.say(&format!("machine {id}: taken away"));
+            }
+            Step::SetDead(_) => drop(client.provisioned(&name, id, Provisioned::Absent).await?),
+            Step::Remove(_) => client.machine_removed(&name, id).await?,
+        }
+        Ok(None)
+    }
+}
+
+fn wanted(machine: &MachineInfo) -> Wanted {
+    Wanted {
+        life: machine.life,
+        owner: if machine.manual { Owner::Person } else { Owner::Own },
+        nonce: machine.nonce,
+        started: machine.instance_id.is_some(),
+        occupied: machine.occupied,
+        retry_ms: machine.retry_ms,
+    }
+}

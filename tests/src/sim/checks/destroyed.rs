@@ -1,0 +1,69 @@
+//! I25 for models: into one that is going nothing new comes; at rest one that was destroyed is gone with everything of
+//! it, its name is free, and a tombstone says so.
+
+use super::{Check, Commit, End, place};
+use state::life::Life;
+use state::model::draft::{Reader, read, read_all};
+use state::model::keys::{GLOBAL, Model, Principal};
+use state::names::Uuid;
+
+/// Documents that are made once, with what they name.
+const NEW: [&str; 3] = ["application-name", "machine-name", "relation-key"];
+
+#[derive(Default)]
+pub struct Destroyed {
+    /// The model is not Alive any more.
+    going: bool,
+}
+
+impl Check for Destroyed {
+    fn name(&self) -> &'static str {
+        "destroyed"
+    }
+
+    fn restored(&mut self, reader: &dyn Reader, model: Model) {
+        self.going = read(reader, &model.model_life()) != Some(Life::Alive);
+    }
+
+    fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
+        for change in commit.changes.entries.iter() {
+            if self.going && change.value.is_some() && NEW.contains(&place(&change.key).0) {
+                found.push(format!("{} is new, and its model is being destroyed", change.key));
+            }
+            if change.key == commit.model.model_life().text() {
+                let life = change.value.as_ref();
+                let life = life.map(|text| text.parse::<Life>().expect("documents are what was written"));
+                self.going = life != Some(Life::Alive);
+            }
+        }
+    }
+
+    fn settle(&mut self, end: &End<'_>, found: &mut Vec<String>) {
+        let id = end.model.0;
+        match read(end.reader, &end.model.model_life()) {
+            Some(Life::Alive) => return,
+            Some(life) => return found.push(format!("the model is still {life}")),
+            None => {}
+        }
+        for left in end.reader.scan(&format!("{id}/"), "", usize::MAX) {
+            found.push(format!("{} is left of a model that was destroyed", left.key));
+        }
+        for (name, model) in read_all::<Uuid>(end.reader, &GLOBAL.all("model-name")) {
+            if model == id {
+                found.push(format!("{name} names a model that was destroyed"));
+            }
+        }
+        for (key, principal) in read_all::<Principal>(end.reader, &GLOBAL.all("token")) {
+            if matches!(principal, Principal::Machine { model, .. } | Principal::Unit { model, .. } if model == end.model)
+            {
+                found.push(format!("{key} lets in {principal:?}, whose model was destroyed"));
+            }
+        }
+        if read(end.reader, &GLOBAL.tombstone(id)).is_none() {
+            found.push(format!("model {id} is gone, and no tombstone says so"));
+        }
+        if end.reader.get(GLOBAL.cleanup(id).text()).is_some() {
+            found.push(format!("what model {id} left behind is still to be cleared"));
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! F.3: a machine whose instance could not be made says why before anything more is tried for it; at rest every
+//! machine has its instance, recorded under the nonce it was made with, and no trouble is left; and restarts of
+//! everything make and take away none.
+
+use super::{Check, Commit, End, Fact, Instanced, place};
+use state::life::Life;
+use state::model::draft::{read, read_all};
+use state::model::keys::{TroubleDoc, last_id};
+use state::names::Uuid;
+use std::collections::BTreeMap;
+
+#[derive(Default)]
+pub struct Provisioning {
+    /// Why the last try for a machine failed, until it is said.
+    unsaid: BTreeMap<Uuid, String>,
+    /// Machines with an instance, and its nonce.
+    there: BTreeMap<Uuid, Option<Uuid>>,
+    only_restarts: bool,
+}
+
+impl Check for Provisioning {
+    fn name(&self) -> &'static str {
+        "provisioning"
+    }
+
+    fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
+        match fact {
+            Fact::OnlyRestarts => self.only_restarts = true,
+            // it died before it could say it, or nobody heard it
+            Fact::ProvisionerBegins => self.unsaid.clear(),
+            Fact::Instance { machine, nonce, what, number, .. } => {
+                if self.only_restarts {
+                    found.push(format!("only processes restart, and instance {number} is {what:?}"));
+                }
+                if let (Some(reason), Instanced::Made | Instanced::Failed(_)) =
+                    (self.unsaid.remove(machine), what)
+                {
+                    found.push(format!("machine {machine} is tried again, and nobody was told {reason:?}"));
+                }
+                match what {
+                    Instanced::WasThere | Instanced::Made => drop(self.there.insert(*machine, *nonce)),
+                    Instanced::Taken => drop(self.there.remove(machine)),
+                    Instanced::Failed(reason) => drop(self.unsaid.insert(*machine, reason.clone())),
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn commit(&mut self, commit: &Commit<'_>, _found: &mut Vec<String>) {
+        for change in commit.changes.entries.iter().filter(|change| place(&change.key).0 == "machine-trouble")
+        {
+            let machine = last_id(&change.key).expect("it is of a machine");
+            let trouble = change.value.as_ref();
+            let trouble = trouble.map(|text| text.parse::<TroubleDoc>().expect("what was written"));
+            if self.unsaid.get(&machine) == trouble.map(|trouble| trouble.message).as_ref() {
+                self.unsaid.remove(&machine);
+            }
+        }
+    }
+
+    fn settle(&mut self, end: &End<'_>, found: &mut Vec<String>) {
+        for (machine, reason) in &self.unsaid {
+            if read(end.reader, &end.model.machine(*machine)).is_some() {
+                found.push(format!("machine {machine} failed, and nobody was told {reason:?}"));
+            }
+        }
+        for (key, trouble) in read_all::<TroubleDoc>(end.reader, &end.model.all("machine-trouble")) {
+            found.push(format!("{key} is still there: {trouble:?}"));
+        }
+        for (key, life) in read_all::<Life>(end.reader, &end.model.all("machine-life")) {
+            let machine = last_id(&key).expect("it is of a machine");
+            let recorded = read(end.reader, &end.model.machine_instance(machine));
+            let recorded = recorded.filter(|doc| doc.id.is_some()).map(|doc| Some(doc.nonce));
+            let there = self.there.get(&machine).copied();
+            if life == Life::Alive && (there.is_none() || there != recorded) {
+                found.push(format!("machine {machine} has instance {there:?}, recorded is {recorded:?}"));
+            }
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! The provider of the simulation, and the production provisioner over it. Instances have numbers, and tags that say
+//! for which machine of which model they were made and under which nonce. Some were there before: of another
+//! controller, and of an earlier one of this model.
+//!
+//! What a provider may do: fail with a reason, fail and have done it all the same, list late what was just made or
+//! taken away. It never makes two instances under one nonce: that is what nonces are for.
+
+use crate::sim::checks::{Fact, Instanced};
+use crate::sim::machine::admin;
+use crate::sim::mutants::Mutant;
+use crate::sim::network::{SimSession, Wire};
+use crate::sim::user::MODEL;
+use crate::sim::world::{Command, World};
+use api::error::{ApiError, ErrorCode};
+use api::machine::Fate;
+use api::operator::{ClientFile, MachineInfo, ModelInfo, ModelSetting, OperatorApi, Provisioned};
+use cli::failure::Failure;
+use cli::supervisor::provider::{Made, Provider, Wish};
+use cli::supervisor::provisioner::{Controller, Outside, Provisioner};
+use state::names::Uuid;
+use state::unit::snapshot::Position;
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// Between two tries of the loop, as the supervisor has it.
+const RETRY_MS: u64 = 250;
+/// A supervisor that died is back within so long.
+const RESTART_MS: u64 = 3_000;
+/// A listing is at most so much late.
+const LATE_MS: u64 = 3_000;
+/// The model of another controller.
+const FOREIGN: Uuid = Uuid(0x2222_2222_2222_4222_8222_2222_2222_2222);
+
+struct Instance {
+    model: Uuid,
+    machine: Uuid,
+    nonce: Option<Uuid>,
+    runs: bool,
+    made_ms: u64,
+    /// When it was taken away.
+    taken_ms: Option<u64>,
+}
+
+/// Everything that the provider has: it outlives whoever asks.
+#[derive(Clone)]
+pub struct Cloud {
+    world: World,
+    /// By number.
+    instances: Arc<Mutex<BTreeMap<u64, Instance>>>,
+    /// An instance ended by itself.
+    ended: Arc<Notify>,
+}
+
+impl Cloud {
+    pub fn new(world: World) -> Cloud {
+        let cloud = Cloud { world, instances: Arc::default(), ended: Arc::default() };
+        for model in [FOREIGN, MODEL] {
+            let (machine, nonce) = (Uuid(cloud.world.bits()), Uuid(cloud.world.bits()));
+            cloud.create(model, machine, Some(nonce), Instanced::WasThere);
+        }
+        cloud
+    }
+
+    fn instances(&self) -> MutexGuard<'_, BTreeMap<u64, Instance>> {
+        self.instances.lock().expect("one thread")
+    }
+
+    fn create(&self, model: Uuid, machine: Uuid, nonce: Option<Uuid>, what: Instanced) {
+        let mut instances = self.instances();
+        let number = instances.len() as u64;
+        let made_ms = self.world.now_ms();
+        instances.insert(number, Instance { model, machine, nonce, runs: false, made_ms, taken_ms: None });
+        drop(instances);
+        self.world.tell(|| format!("provider: instance {number} is made for machine {machine}"));
+        self.world.note(Fact::Instance { number, model, machine, nonce, what });
+    }
+
+    /// Every call may fail, with a reason.
+    fn fails(&self, what: &str) -> Result<(), Failure> {
+        match self.world.strikes(self.world.mix().provider_fails) {
+            true => Err(Failure::new(format!("{what} ({} ms)", self.world.now_ms()))),
+            false => Ok(()),
+        }
+    }
+
+    /// A machine's instance loses its power; what is in it stays. False: it did not run.
+    pub fn end(&self, machine: Uuid) -> bool {
+        let mut instances = self.instances();
+        let running = instances.values_mut().find(|one| one.machine == machine && one.runs);
+        let ran = running.map(|one| one.runs = false).is_some();
+        drop(instances);
+        if ran {
+            self.ended.notify_one();
+        }
+        ran
+    }
+
+    /// Nobody remembers what was listed a moment ago: the controller is restored from a copy, which takes longer.
+    pub fn catch_up(&self) {
+        for one in self.instances().values_mut() {
+            one.made_ms = one.made_ms.saturating_sub(LATE_MS);
+            one.taken_ms = one.taken_ms.map(|taken_ms| taken_ms.saturating_sub(LATE_MS));
+        }
+    }
+}
+
+/// What one supervisor has of the provider.
+struct SimProvider {
+    cloud: Cloud,
+    /// Machines that it has started, or found running.
+    tended: BTreeSet<Uuid>,
+}
+
+impl Provider for SimProvider {
+    fn name(&self) -> &'static str {
+        "simulated"
+    }
+
+    fn found(&self, model: Uuid) -> Result<BTreeMap<Uuid, Option<Uuid>>, Failure> {
+        let world = &self.cloud.world;
+        self.cloud.fails("cannot list the instances")?;
+        let late_ms = if world.strikes(world.mix().listed_late) { world.below(LATE_MS) } else { 0 };
+        let at_ms = world.now_ms() - late_ms;
+        let instances = self.cloud.instances();
+        let listed = instances.values().filter(|one| {
+            one.model == model && one.made_ms <= at_ms && one.taken_ms.is_none_or(|taken_ms| taken_ms > at_ms)
+        });
+        Ok(listed.map(|one| (one.machine, one.nonce)).collect())
+    }
+
+    fn is_running(&self, machine: Uuid) -> bool {
+        let runs = |one: &Instance| one.machine == machine && one.runs;
+        self.tended.contains(&machine) && self.cloud.instances().values().any(runs)
+    }
+
+    fn make(&mut self, wish: &Wish<'_>) -> Result<Made, Failure> {
+        let (world, cloud) = (&self.cloud.world, &self.cloud);
+        let (model, machine, nonce) = (wish.model.uuid, wish.machine.uuid, Some(wish.nonce));
+        let failed = |failure: Failure| {
+            let what = Instanced::Failed(failure.message.clone());
+            world.note(Fact::Instance { number: 0, model, machine, nonce, what });
+            failure
+        };
+        cloud.fails("no instance is free").map_err(failed)?;
+        let same = |one: &Instance| one.machine == machine && one.nonce == nonce && one.taken_ms.is_none();
+        let known = cloud.instances().values().any(same) && !world.mix().has(Mutant::NonceIsNoKey);
+        if !known {
+            cloud.create(model, machine, nonce, Instanced::Made);
+            cloud.fails("the provider gave no answer").map_err(failed)?;
+        }
+        let address = wish.machine.address.clone();
+        Ok(Made { instance_id: format!("simulated-{}", wish.machine.name), address, token: token(machine) })
+    }
+
+    async fn start(&mut self, wish: &Wish<'_>) -> Result<Option<Duration>, Failure> {
+        let (world, machine) = (&self.cloud.world, wish.machine.uuid);
+        world.pause().await;
+        let mut instances = self.cloud.instances();
+        let there = instances.iter_mut().find(|(_, one)| one.machine == machine && one.taken_ms.is_none());
+        let Some((number, instance)) = there else {
+            return Err(Failure::new("there is no such instance"));
+        };
+        if !instance.runs {
+            instance.runs = true;
+            world.command(Command::StartMachine { machine, instance: *number });
+        }
+        drop(instances);
+        self.tended.insert(machine);
+        Ok(None)
+    }
+
+    async fn take_away(&mut self, machine: Uuid) -> Result<(), Failure> {
+        let (world, cloud) = (&self.cloud.world, &self.cloud);
+        world.pause().await;
+        cloud.fails("the instance does not end")?;
+        self.tended.remove(&machine);
+        let (mut instances, now_ms) = (cloud.instances(), world.now_ms());
+        for (number, one) in instances.iter_mut() {
+            if one.machine != machine || one.taken_ms.is_some() {
+                continue;
+            }
+            (one.runs, one.taken_ms) = (false, Some(now_ms));
+            let (number, model, nonce, what) = (*number, one.model, one.nonce, Instanced::Taken);
+            world.tell(|| format!("provider: instance {number} of machine {machine} is taken away"));
+            world.note(Fact::Instance { number, model, machine, nonce, what });
+            world.command(Command::TakeAway(machine));
+        }
+        drop(instances);
+        world.pause().await;
+        cloud.fails("the provider gave no answer")
+    }
+
+    async fn news(&self) {
+        self.cloud.ended.notified().await;
+    }
+}
+
+fn token(machine: Uuid) -> String {
+    format!("{:032x}{:032x}", machine.0, machine.0)
+}
+
+struct SimHost(World);
+
+impl Outside for SimHost {
+    fn wall_ms(&self) -> i64 {
+        self.0.wall_ms()
+    }
+    async fn sleep(&self, pause: Duration) {
+        self.0.sleep(u64::try_from(pause.as_millis()).unwrap_or(u64::MAX)).await;
+    }
+    fn fresh(&self) -> Uuid {
+        Uuid(self.0.bits())
+    }
+    fn say(&self, line: &str) {
+        self.0.tell(|| format!("provisioner: {line}"));
+    }
+}
+
+/// The supervisor's way to the controller: what it asks is lost like what people ask, and broken off when the
+/// controller dies.
+struct Line {
+    world: World,
+    wire: Wire,
+}
+
+impl Line {
+    async fn ask<T, F>(&self, ask: impl Fn(SimSession) -> F) -> Result<T, ApiError>
+    where
+        F: Future<Output = Result<T, ApiError>>,
+    {
+        let unreachable = || Err(ApiError::new(ErrorCode::Unreachable, "the connection broke"));
+        self.world.pause().await;
+        let answer = {
+            let (restarted, asked) = (pin!(self.wire.restarted()), pin!(self.wire.ask(ask, admin())));
+            tokio::select! {
+                biased;
+                () = restarted => None,
+                answer = asked => answer,
+            }
+        };
+        self.world.pause().await;
+        answer.unwrap_or_else(unreachable)
+    }
+}
+
+impl Controller for Line {
+    async fn models(&self) -> Result<Vec<ModelInfo>, ApiError> {
+        self.ask(|session| async move { OperatorApi::models(&session).await }).await
+    }
+    async fn model_config(&self, model: &str) -> Result<BTreeMap<String, ModelSetting>, ApiError> {
+        self.ask(|session| async move { OperatorApi::model_config(&session, model).await }).await
+    }
+    async fn changes(&self, model: &str, after: Option<Position>) -> Result<Position, ApiError> {
+        self.ask(|session| async move { OperatorApi::changes(&session, model, after).await }).await
+    }
+    async fn machines(&self, model: &str) -> Result<Vec<MachineInfo>, ApiError> {
+        self.ask(|session| async move { OperatorApi::machines(&session, model).await }).await
+    }
+    async fn machine_fate(&self, model: &str, machine: Uuid) -> Result<Fate, ApiError> {
+        self.ask(|session| async move { OperatorApi::machine_fate(&session, model, machine).await }).await
+    }
+    async fn machine_token(&self, model: &str, machine: Uuid, token: &str) -> Result<(), ApiError> {
+        self.ask(|session| async move { OperatorApi::machine_token(&session, model, machine, token).await })
+            .await
+    }
+    async fn machine_removed(&self, model: &str, machine: Uuid) -> Result<(), ApiError> {
+        self.ask(|session| async move { OperatorApi::machine_removed(&session, model, machine).await }).await
+    }
+    async fn provisioned(&self, model: &str, machine: Uuid, what: Provisioned) -> Result<Uuid, ApiError> {
+        let ask = |session: SimSession| {
+            let what = what.clone();
+            async move { OperatorApi::provisioned(&session, model, machine, what).await }
+        };
+        self.ask(ask).await
+    }
+}
+
+/// The supervisor of the machines. It begins a moment after the one before it died.
+pub async fn provide(world: World, wire: Wire, cloud: Cloud) {
+    world.note(Fact::ProvisionerBegins);
+    world.sleep(world.below(RESTART_MS)).await;
+    let text = String::new;
+    let file = ClientFile {
+        controller: text(),
+        server_name: text(),
+        ca: text(),
+        user: text(),
+        token: text(),
+        model: text(),
+    };
+    let provider = SimProvider { cloud, tended: BTreeSet::new() };
+    let mut provisioner = Provisioner { provider, outside: SimHost(world.clone()) };
+    let line = Line { world: world.clone(), wire };
+    loop {
+        let Err(failure) = provisioner.follow(&line, &file).await;
+        world.tell(|| format!("provisioner: {}", failure.message));
+        world.note(Fact::ProvisionerBegins);
+        world.sleep(RETRY_MS).await;
+    }
+}
