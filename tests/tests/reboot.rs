@@ -45,6 +45,10 @@ fn a_hook_that_asks_for_a_reboot_and_succeeds_is_not_run_again_and_start_is_scen
     let ran = hooks(&host, "peer/0");
     assert_eq!(ran.iter().filter(|hook| *hook == "config-changed").count(), 1, "{ran:?}");
     assert!(host.ok(&["show-unit", "peer/0"]).contains("asked: \"yes\""), "what it wrote stands");
+    let machine =
+        host.unit_folder("peer/0").expect("it is deployed").ancestors().nth(2).map(Path::to_path_buf);
+    let log = fs::read_to_string(machine.expect("two up").join("machine.log")).expect("it has a log");
+    assert!(log.contains("the host is not rebooted"), "{log}");
 }
 
 #[test]
