@@ -17,6 +17,8 @@ pub const AGENT_LOCK: &str = "agent.lock";
 /// The unit's agent has said that it is finished: it is not started again.
 pub const FINISHED: &str = "finished";
 const RECALLING: &str = "recalling";
+/// Folders of units that the controller does not know, and whose name another one has. No agent runs for them.
+const UNKNOWN: &str = "unknown";
 /// Folders of units that are gone, until they are removed.
 const REMOVED: &str = "removed";
 const TOKEN_SET: &str = "token-set";
@@ -119,11 +121,24 @@ impl Deployer {
     /// Ends the agent and what is left of its hooks. From here on it is not started again.
     pub async fn stop(&self, folder: &Folder) -> Result<()> {
         folder::put(&folder.file(RECALLING), b"")?;
+        self.end(folder).await
+    }
+
+    async fn end(&self, folder: &Folder) -> Result<()> {
         self.services.end(folder).await?;
         for run in runs(folder) {
             end_leftovers(&run).await;
         }
         Ok(())
+    }
+
+    /// Ends the agent, and takes the folder, whole, from the unit's name; answers where it is.
+    pub async fn set_aside(&self, folder: &Folder, unit: Uuid) -> Result<PathBuf> {
+        self.end(folder).await?;
+        folder::private_dir(&self.machine.join(UNKNOWN))?;
+        let kept = self.machine.join(UNKNOWN).join(format!("{}-{unit}", folder.tag()));
+        fs::rename(folder.root(), &kept)?;
+        Ok(kept)
     }
 
     /// Deletes everything of the unit.

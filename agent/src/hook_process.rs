@@ -39,6 +39,8 @@ const ADOPTED_LOOK: Duration = Duration::from_millis(20);
 /// Between tries of the machine's hook lock.
 const LOCK_LOOK_FIRST: Duration = Duration::from_millis(2);
 const LOCK_LOOK_MAX: Duration = Duration::from_millis(50);
+/// Looks at a shim whose hook was killed, 20 ms apart: 1 s, five times what it waits for the rest of the output.
+const SHIM_LOOKS: u32 = 50;
 /// Looks at a killed leftover, 20 ms apart, after which it is told that it is still there: every 10 s.
 const KILL_LOOKS_TOLD: u32 = 500;
 
@@ -193,11 +195,13 @@ impl RealCharms {
     fn ending(&self, run: &Run, conversation: Conversation) -> Ending {
         let at = self.folder.run(run.number);
         let exit = read_outcome(&at).unwrap_or(Exit::Interrupted);
+        let ends_boot = conversation.ends_boot();
         let (mut writes, mut said) = conversation.close();
         if matches!(run.operation, Operation::Action { .. }) {
             add_results(&at, &exit, &mut writes.action);
         }
-        if exit != Exit::Interrupted {
+        // what it printed before it was interrupted is printed again; one that asked for its end did not fail, and stands
+        if exit != Exit::Interrupted || ends_boot {
             said.extend(output_lines(&at, run, said.last().map_or(0, |last| last.call)));
         }
         self.forget_old_runs(run.number);
@@ -373,7 +377,7 @@ impl Charms for RealCharms {
         })
         .await;
         if conversation.ends_boot() {
-            tokio::join!(end_leftovers(&at), shim.wait()).1.ok();
+            tokio::join!(end_at_its_wish(&at), shim.wait()).1.ok();
         }
         if read_outcome(&at).is_none() {
             tracing::warn!("the shim of run {} died", run.number);
@@ -451,7 +455,9 @@ impl RealCharms {
         .await;
         // ended by us or by a crash: asked for or not, what it asked for last stands
         let ends_boot = conversation.ends_boot();
-        if ends_boot || read_outcome(&at).is_none() {
+        if ends_boot {
+            end_at_its_wish(&at).await;
+        } else if read_outcome(&at).is_none() {
             end_leftovers(&at).await;
         }
         (ends_boot || read_outcome(&at).is_some()).then(|| self.ending(run, conversation))
@@ -488,6 +494,23 @@ pub async fn end_leftovers(at: &Path) {
         }
         tokio::time::sleep(ADOPTED_LOOK).await;
     }
+}
+
+/// Ends a hook that asked for a reboot at once. Its shim is left alone until it has written down what the hook printed,
+/// which stands.
+async fn end_at_its_wish(at: &Path) {
+    let context_digest = read_kept(at).map(|kept| kept.context_digest);
+    for _ in 0..SHIM_LOOKS {
+        let hook = Process::read(&at.join(shim::HOOK_PID));
+        if read_outcome(at).is_some() || hook.is_none() {
+            break;
+        }
+        if let Some(Group::Ours(members)) = hook.map(|hook| Group::of(hook, context_digest.as_deref())) {
+            members.iter().for_each(|process| process.signal(Signal::SIGKILL));
+        }
+        tokio::time::sleep(ADOPTED_LOOK).await;
+    }
+    end_leftovers(at).await;
 }
 
 /// The process group that a hook led. After the leader's end its number may lead another group some day: that one

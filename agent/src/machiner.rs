@@ -41,6 +41,11 @@ fn is_passing(error: &anyhow::Error) -> bool {
     error.downcast_ref::<ApiError>().is_some_and(ApiError::is_passing)
 }
 
+/// Another unit that is assigned here is to have this folder.
+fn is_wanted(view: Option<&MachineView>, folder: &Folder) -> bool {
+    view.is_some_and(|view| view.units.values().any(|unit| unit.name.tag() == folder.tag()))
+}
+
 /// A unit agent's starts, for the back-off.
 #[derive(Clone, Copy, Debug)]
 struct Tended {
@@ -157,6 +162,7 @@ impl<A: MachineApi> Machiner<A> {
                 let found = match self.api.fate(*unit).await {
                     Ok(Fate::Tombstone) => Evidence::Removed,
                     Ok(_) if self.deployer.is_finished(folder) => Evidence::Finished,
+                    Ok(Fate::Unknown) if is_wanted(view, folder) => Evidence::Displaced,
                     Ok(_) | Err(_) => Evidence::None,
                 };
                 evidence.insert(*unit, found);
@@ -205,6 +211,17 @@ impl<A: MachineApi> Machiner<A> {
                 tracing::info!("recalled {}", folder.tag());
                 Ok(())
             }
+            Step::SetAside(unit) => {
+                let folder = &deployed[&unit];
+                let kept = self.deployer.set_aside(folder, unit).await?;
+                self.tended.borrow_mut().remove(&unit);
+                tracing::warn!(
+                    "{} of unit {unit}, which the controller does not know, is kept as {}: delete it if nobody needs it",
+                    folder.tag(),
+                    kept.display()
+                );
+                Ok(())
+            }
             Step::Remove(unit) => {
                 let removed = self.removed(unit).await;
                 if removed.as_ref().is_err_and(|error| !is_passing(error)) {
@@ -225,7 +242,7 @@ impl<A: MachineApi> Machiner<A> {
         let name = &assigned.expect("units are deployed when they are assigned").name;
         let folder = self.deployer.folder(name);
         if deployed.values().any(|other| other.root() == folder.root()) {
-            // the name's older holder is still being recalled
+            // the name's older holder is still being recalled, or set aside
             anyhow::bail!("{} is still another unit's folder", folder.root().display());
         }
         let config = self.deployer.prepare(unit, name)?;

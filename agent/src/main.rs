@@ -291,10 +291,12 @@ async fn enrol([controller, server_name, model, machine, name]: [String; 5]) -> 
     enrolment::enrol(data, invitation).await?;
     println!("this host is a machine now; its folder is {DATA}");
     if systemd::is_here() {
+        println!("hooks may reboot this host (juju-reboot)");
         return install(data.to_path_buf()).await;
     }
     println!(
-        "systemd does not run here, or this is not root: keep this running: pintle-agent machine --data {DATA}"
+        "systemd does not run here, or this is not root: keep this running: pintle-agent machine --data {DATA}\n\
+         a hook that asks for a reboot (juju-reboot) does not reboot this host: its agents only begin a new boot"
     );
     Ok(ExitCode::SUCCESS)
 }

@@ -2,8 +2,9 @@
 //! the boot that is to end, in the machine's folder; the machine's agent carries it out once no hook runs.
 //!
 //! First the request is written. The machine's hook lock is taken and kept: nothing begins any more. Then systemd
-//! reboots the machine; a local machine, which is a folder of this host, gets another boot identity, and its unit
-//! agents are ended, to be started again in the new boot. A request that names an earlier boot is done, and removed.
+//! reboots the machine; where it does not keep the agents (a local machine, which is a folder of this host, or a person's
+//! own without systemd) the host is none of ours to reboot: the machine gets another boot identity, and its unit agents
+//! are ended, to be started again in the new boot. A request that names an earlier boot is done, and removed.
 //! Cut off anywhere, the machine agent's next start goes on from there.
 
 use crate::clock::{RealClock, fresh_uuid, kernel_boot};
@@ -64,7 +65,11 @@ pub async fn carry_out(machine: &Path, deployer: &Deployer, services: Services) 
         for lock in [machine.join(HOOK_LOCK)].into_iter().chain(folders) {
             kept.push(taken(&lock).await?);
         }
-        tracing::info!("a hook asked for a reboot: this boot ends");
+        let what = match services {
+            Services::Systemd => "this boot ends",
+            Services::Children => "the host is not rebooted, its agents begin a new boot",
+        };
+        tracing::info!("a hook asked for a reboot: {what}");
         if services == Services::Systemd {
             let status = tokio::process::Command::new("systemctl").arg("reboot").status().await?;
             match status.success() {

@@ -6,42 +6,51 @@ use agent::machiner::Machiner;
 use agent::service::Services;
 use api::HEARTBEAT_MS;
 use api::error::{ApiError, ErrorCode};
-use api::machine::{Fate, MachineApi, MachineShown, MachineWatch};
-use state::names::Uuid;
+use api::machine::{Assigned, Fate, MachineApi, MachineShown, MachineView, MachineWatch};
+use state::life::Life;
+use state::names::{UnitName, Uuid};
+use state::unit::snapshot::Position;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// A controller that shows nothing, and takes no sign of life.
+/// A controller that shows one thing or nothing, and takes no sign of life.
 #[derive(Clone, Default)]
 struct Quiet {
     here: Arc<AtomicU32>,
     watches: Arc<AtomicU32>,
+    shows: Option<MachineView>,
 }
 
-struct Nothing;
+struct Shows(Option<MachineView>);
 
-impl MachineWatch for Nothing {
+impl MachineWatch for Shows {
     async fn next(&mut self) -> Result<MachineShown, ApiError> {
-        std::future::pending().await
+        match self.0.take() {
+            Some(view) => Ok(MachineShown::View(view)),
+            None => std::future::pending().await,
+        }
     }
 }
 
 impl MachineApi for Quiet {
-    type Watch = Nothing;
-    async fn watch_machine(&self) -> Result<Nothing, ApiError> {
+    type Watch = Shows;
+    async fn watch_machine(&self) -> Result<Shows, ApiError> {
         self.watches.fetch_add(1, Ordering::Relaxed);
-        Ok(Nothing)
+        Ok(Shows(self.shows.clone()))
     }
     async fn here(&self) -> Result<(), ApiError> {
         self.here.fetch_add(1, Ordering::Relaxed);
         Err(ApiError::new(ErrorCode::Unreachable, "it was lost on the way"))
     }
     async fn fate(&self, _: Uuid) -> Result<Fate, ApiError> {
-        unreachable!("nothing is deployed")
+        Ok(Fate::Unknown)
     }
     async fn set_token(&self, _: Uuid, _: &str) -> Result<(), ApiError> {
-        unreachable!("nothing is deployed")
+        Err(ApiError::new(ErrorCode::Unreachable, "no agent is to be started here"))
     }
     async fn remove_unit(&self, _: Uuid) -> Result<(), ApiError> {
         unreachable!("nothing is deployed")
@@ -57,25 +66,59 @@ impl MachineApi for Quiet {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_machine_agent_says_that_it_is_here_at_every_heartbeat_though_it_is_shown_nothing() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let config = Config {
-        kind: Kind::Machine,
-        uuid: Uuid(1),
-        name: "0".to_owned(),
+fn config(kind: Kind, uuid: Uuid, name: &str) -> Config {
+    Config {
+        kind,
+        uuid,
+        name: name.to_owned(),
         model: Uuid(2),
         controllers: Vec::new(),
         server_name: String::new(),
         ca: String::new(),
         token: String::new(),
         machine: String::new(),
-    };
+    }
+}
+
+fn machiner(folder: &Path, controller: &Quiet) -> Machiner<Quiet> {
+    let config = config(Kind::Machine, Uuid(1), "0");
+    Machiner::new(controller.clone(), Deployer::new(folder.to_path_buf(), config, Services::Children))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_agent_says_that_it_is_here_at_every_heartbeat_though_it_is_shown_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
     let quiet = Quiet::default();
-    let machiner =
-        Machiner::new(quiet.clone(), Deployer::new(folder.path().to_path_buf(), config, Services::Children));
+    let machiner = machiner(folder.path(), &quiet);
     let minute = Duration::from_millis(12 * HEARTBEAT_MS - 1);
     assert!(tokio::time::timeout(minute, machiner.run()).await.is_err(), "it goes on");
     assert_eq!(quiet.here.load(Ordering::Relaxed), 12);
     assert_eq!(quiet.watches.load(Ordering::Relaxed), 1, "a lost sign of life is no outage");
+}
+
+/// 1. web/0 is deployed here. 2. The controller is restored from a copy that knows nothing of it. 3. Another web/0 is
+///    assigned to this machine.
+#[tokio::test(start_paused = true)]
+async fn a_unit_gets_its_folder_from_an_unknown_one_of_the_same_name_whose_files_are_kept() {
+    let machine = tempfile::tempdir().expect("a folder");
+    let (name, unknown, known) = (UnitName::new("web", 0), Uuid(6), Uuid(5));
+    let folder = machine.path().join("agents").join(name.tag());
+    fs::create_dir_all(&folder).expect("it is the test's");
+    let identity = config(Kind::Unit, unknown, "web/0").text();
+    agent::folder::put(&folder.join("agent.yaml"), identity.as_bytes()).expect("written");
+    fs::write(folder.join("state.yaml"), "what it remembers").expect("written");
+    let view = MachineView {
+        position: Position::default(),
+        model: Uuid(2),
+        name: "0".to_owned(),
+        address: String::new(),
+        life: Life::Alive,
+        units: BTreeMap::from([(known, Assigned { name, life: Life::Alive })]),
+    };
+    let controller = Quiet { shows: Some(view), ..Quiet::default() };
+    let agent = machiner(machine.path(), &controller);
+    assert!(tokio::time::timeout(Duration::from_secs(10), agent.run()).await.is_err(), "it goes on");
+    assert_eq!(Config::read(&folder).expect("it was deployed").uuid, known);
+    let kept = machine.path().join("unknown").join(format!("unit-web-0-{unknown}"));
+    assert_eq!(fs::read_to_string(kept.join("state.yaml")).expect("it is kept"), "what it remembers");
 }

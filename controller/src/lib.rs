@@ -30,3 +30,4 @@ mod written;
 
 pub use outside::Outside;
 pub use session::{Controller, Session};
+pub use unit_handlers::REFUSED_ENTRY_MS;

@@ -45,12 +45,16 @@ fn a_hook_that_asks_for_a_reboot_and_succeeds_is_not_run_again_and_start_is_scen
     let ran = hooks(&host, "peer/0");
     assert_eq!(ran.iter().filter(|hook| *hook == "config-changed").count(), 1, "{ran:?}");
     assert!(host.ok(&["show-unit", "peer/0"]).contains("asked: \"yes\""), "what it wrote stands");
+    let machine =
+        host.unit_folder("peer/0").expect("it is deployed").ancestors().nth(2).map(Path::to_path_buf);
+    let log = fs::read_to_string(machine.expect("two up").join("machine.log")).expect("it has a log");
+    assert!(log.contains("the host is not rebooted"), "{log}");
 }
 
 #[test]
 fn a_hook_that_asks_for_a_reboot_at_once_is_run_again_and_nothing_it_wrote_stands_scenario_61() {
     let host = scene();
-    let once = "juju-reboot --now; touch lived; sleep 60";
+    let once = "juju-log 'it goes down'; echo printed >&2; juju-reboot --now; touch lived; sleep 60";
     host.ok(&["deploy", text(&charm(&host, "peer", once))]);
     until_rebooted(&host);
     host.until("start ran", |host| hooks(host, "peer/0").contains(&"start".to_owned()).then_some(()));
@@ -60,4 +64,9 @@ fn a_hook_that_asks_for_a_reboot_at_once_is_run_again_and_nothing_it_wrote_stand
     assert!(!host.ok(&["show-unit", "peer/0"]).contains("asked"), "what it wrote is gone");
     let folder = host.unit_folder("peer/0").expect("it is deployed");
     assert!(!folder.join("charm/lived").exists(), "it was ended where it asked");
+    let log = host.until("what it said stands, as if it had lived on", |host| {
+        let log = host.ok(&["debug-log", "-i", "peer/0", "--replay", "--no-tail"]);
+        (log.contains("it goes down") && log.contains("printed")).then_some(log)
+    });
+    assert_eq!((log.matches("it goes down").count(), log.matches("printed").count()), (1, 1), "{log}");
 }

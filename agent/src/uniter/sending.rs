@@ -33,6 +33,7 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
             };
             let sent = match send {
                 Send::Attach => self.attach().await,
+                Send::Words(run) => self.tell(run).await,
                 Send::Commit(sequence) => self.commit(sequence).await,
                 Send::Nothing => match self.report() {
                     Early::Now(report) => self.send_report(report).await,
@@ -154,11 +155,32 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
             self.save(vec![answered]).await?;
             return Ok(());
         }
-        // the acknowledgement rides on the next append; sent again after a crash, it is answered the same
+        self.acknowledge(answered).await;
+        Ok(())
+    }
+
+    /// It rides on the next append; what it is about, sent again after a crash, is answered the same.
+    async fn acknowledge(&self, answered: Event) {
         let _order = self.disk.lock().await;
         Arc::make_mut(&mut self.local.borrow_mut()).apply(&answered);
         self.acknowledged.borrow_mut().push(answered);
         self.doing.notify_one();
+    }
+
+    /// Tells what a run said that has no record.
+    async fn tell(&self, run: u64) -> Result<(), Trouble> {
+        let found = self.local.borrow().unheard.iter().find(|unheard| unheard.run == run).cloned();
+        let (Some(unheard), Some(epoch)) = (found, self.epoch()) else { return Ok(()) };
+        let report = Report { epoch, run, said: unheard.said, executing: None, executing_for_ms: 0 };
+        match self.api.report(report).await {
+            // refused once, refused for ever; the records wait behind it
+            Err(error) if error.code == ErrorCode::Invalid => {
+                tracing::warn!("what run {run} said is lost: {}", error.message);
+            }
+            told => told?,
+        }
+        self.facts.borrow_mut().executing_shown = None;
+        self.acknowledge(Event::Heard { run }).await;
         Ok(())
     }
 

@@ -12,6 +12,8 @@ pub enum Evidence {
     /// The unit's own folder says that it is finished, which the controller had agreed to: a store restored from a
     /// copy older than the unit knows nothing of it.
     Finished,
+    /// The controller, asked, does not know it, and another unit that is assigned here has its name.
+    Displaced,
     /// The controller refused its removal: it has lived, and must end properly.
     Lived,
     /// Not found, not authorised, assigned elsewhere: no evidence.
@@ -29,16 +31,23 @@ pub enum Step {
     Recall(Uuid),
     /// Tell the controller that nothing of the unit is here.
     Remove(Uuid),
+    /// Stop the agent, keep the folder under another name. 1. web/0 is deployed. 2. The controller is restored from an
+    /// older copy, and knows nothing of it. 3. It makes another web/0, to run here. Nothing says that the first is
+    /// dead, so nothing of it is deleted; nor may it keep the other one out for ever.
+    SetAside(Uuid),
 }
 
-/// What to do about the difference, in order of uuids.
+/// What to do about the difference, in order of uuids; what makes room comes first.
 pub fn plan(
     assigned: &BTreeMap<Uuid, Life>,
     deployed: &BTreeSet<Uuid>,
     evidence: &BTreeMap<Uuid, Evidence>,
 ) -> Vec<Step> {
     let both: BTreeSet<Uuid> = assigned.keys().chain(deployed).copied().collect();
-    both.into_iter().flat_map(|unit| step(unit, assigned.get(&unit), deployed, evidence)).collect()
+    let steps = both.into_iter().flat_map(|unit| step(unit, assigned.get(&unit), deployed, evidence));
+    let (mut room, rest): (Vec<Step>, Vec<Step>) = steps.partition(|step| matches!(step, Step::SetAside(_)));
+    room.extend(rest);
+    room
 }
 
 fn step(
@@ -52,13 +61,16 @@ fn step(
         // no agent is started only to die; a unit that lived and whose folder is gone takes the replica and ends
         (false, Some(Life::Dying | Life::Dead)) => match evidence.get(&unit) {
             Some(Evidence::Lived) => vec![Step::Deploy(unit)],
-            Some(Evidence::Removed | Evidence::Finished | Evidence::None) | None => vec![Step::Remove(unit)],
+            Some(Evidence::Removed | Evidence::Finished | Evidence::Displaced | Evidence::None) | None => {
+                vec![Step::Remove(unit)]
+            }
         },
         (false, None) => vec![],
         (true, Some(Life::Alive | Life::Dying)) => vec![Step::Keep(unit)],
         (true, Some(Life::Dead)) => vec![Step::Recall(unit), Step::Remove(unit)],
         (true, None) => match evidence.get(&unit).unwrap_or(&Evidence::None) {
             Evidence::Removed | Evidence::Finished => vec![Step::Recall(unit)],
+            Evidence::Displaced => vec![Step::SetAside(unit)],
             Evidence::Lived | Evidence::None => vec![Step::Keep(unit)],
         },
     }
@@ -100,6 +112,14 @@ mod tests {
         assert_eq!(planned(false, Some(Life::Dying), Evidence::Lived), [Step::Deploy(Uuid(7))]);
         assert_eq!(planned(false, Some(Life::Dying), Evidence::None), [Step::Remove(Uuid(7))]);
         assert_eq!(planned(false, None, Evidence::Lived), []);
+    }
+
+    #[test]
+    fn an_unknown_folder_makes_room_for_another_unit_of_its_name() {
+        let assigned = BTreeMap::from([(Uuid(6), Life::Alive)]);
+        let evidence = BTreeMap::from([(Uuid(7), Evidence::Displaced)]);
+        let steps = plan(&assigned, &BTreeSet::from([Uuid(7)]), &evidence);
+        assert_eq!(steps, [Step::SetAside(Uuid(7)), Step::Deploy(Uuid(6))]);
     }
 
     #[test]

@@ -50,7 +50,9 @@ pub fn agree(local: &Local, session: &Session, at_ms: i64) -> Agreement {
         return Agreement::Agreed(vec![attached]);
     }
     // the controller lost records this disk no longer has: it was restored from an older copy
-    let memory = Local { outbox: Vec::new(), last_action: local.newest_action(), ..local.clone() };
+    let last_action = local.newest_action();
+    // what is still to be told is none of what was published, and version 1 would digest a memory without it
+    let memory = Local { outbox: Vec::new(), unheard: Vec::new(), last_action, ..local.clone() };
     let mut restated = local.record(Operation::Restate, Outcome::Ok, at_ms);
     restated.memory = Some(Box::new(memory));
     Agreement::Agreed(vec![attached, Event::Finished(restated)])

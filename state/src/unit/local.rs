@@ -6,7 +6,7 @@
 
 use super::hook::Immediate;
 use super::operation::{CharmRef, ConfigSeen, Hook, Operation, Place, RelationEvent, Version};
-use super::record::{Outcome, Record, Timer};
+use super::record::{Outcome, Record, Said, Timer};
 use super::snapshot::Position;
 use crate::names::{RelationNumber, UnitName, Uuid};
 use crate::planted::{self, Planted};
@@ -17,6 +17,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A run that was interrupted this many times in a row (agent, machine or shim died under it) is a failure: it may
 /// be what kills them (spec A.8).
 pub const INTERRUPTIONS_MAX: u32 = 3;
+
+/// Runs whose words are kept for the controller: while it is away, a hook may ask for one reboot after the other. Each
+/// keeps as much as a record would, so this is four records more in `state.yaml`.
+pub const UNHEARD_RUNS_MAX: usize = 4;
 
 /// What follows at once after what was just done (spec A.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,6 +104,13 @@ pub struct RelationLocal {
     pub application_written: Option<(u64, BagChange)>,
 }
 
+/// What one run said, which no record will hold.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Unheard {
+    pub run: u64,
+    pub said: Vec<Said>,
+}
+
 /// The durable memory of one unit. Plain data; see the module's head.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Local {
@@ -143,6 +154,9 @@ pub struct Local {
     /// The boot that a hook wants ended: nothing begins in it any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reboot: Option<String>,
+    /// What was said by runs that have no record, the newest of them, until the controller has it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unheard: Vec<Unheard>,
     pub relations: BTreeMap<RelationNumber, RelationLocal>,
     /// The charm's own key/value state, and open ports by endpoint (`*` = all).
     pub charm_state: BTreeMap<String, String>,
@@ -185,6 +199,12 @@ pub enum Event {
     Leader(Option<u64>),
     /// The hook that runs asked for the end of this boot, and was ended for it (`juju-reboot --now`).
     Reboot(String),
+    /// What that hook said stands (spec/hook-tools.md 3), and is told apart from any record.
+    Unheard(Unheard),
+    /// The controller has what this run said.
+    Heard {
+        run: u64,
+    },
 }
 
 /// The workflow of seed 004, as people see it: a function of what is remembered.
@@ -243,6 +263,7 @@ impl Local {
             config: None,
             boot: None,
             reboot: None,
+            unheard: Vec::new(),
             relations: BTreeMap::new(),
             charm_state: BTreeMap::new(),
             ports: BTreeMap::new(),
@@ -357,6 +378,13 @@ impl Local {
                     run.attempt = 0;
                 }
             }
+            Event::Unheard(unheard) => {
+                unheard.said.iter().for_each(|said| self.remember(&said.what));
+                self.unheard.push(unheard.clone());
+                let over = self.unheard.len().saturating_sub(UNHEARD_RUNS_MAX);
+                self.unheard.drain(..over);
+            }
+            Event::Heard { run } => self.unheard.retain(|unheard| unheard.run != *run),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::dispatch::missing_action;
 use super::hook::{Immediate, Level, Reboot, Writes};
-use super::local::{Event, Local, Run};
+use super::local::{Event, Local, Run, Unheard};
 use super::operation::{Hook, Operation};
 use super::record::{Outcome, Record, SAID_MAX, Said};
 use super::resolve::{self, Now};
@@ -44,7 +44,9 @@ pub struct Ended<'a> {
 /// What is written down of a run that ended; nothing = interrupted, to be run again.
 pub fn events(local: &Local, view: Option<&Snapshot>, now: &Now, ended: Ended) -> Vec<Event> {
     if ended.writes.reboot == Some(Reboot::Now) {
-        return vec![Event::Reboot(now.boot.clone())];
+        let (run, said) = (ended.run.number, told(ended.run, ended.said, ended.unsaid, now));
+        let unheard = (!said.is_empty()).then_some(Event::Unheard(Unheard { run, said }));
+        return [Event::Reboot(now.boot.clone())].into_iter().chain(unheard).collect();
     }
     record(local, view, now, ended).map(Event::Finished).into_iter().collect()
 }
@@ -80,29 +82,32 @@ pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, ended: Ended) -
     } else {
         record.writes.action = ended.writes.action.clone();
     }
-    let (said, unfit) = newest(ended.said);
-    record.said = said;
-    let stream = stream(operation);
-    let mut say = |call, level, text: String| {
-        let what = Immediate::Output { hook: stream.clone(), level, text };
-        record.said.push(Said { call, at_ms: now.wall_ms, what });
-    };
-    let left_out = ended.unsaid.left_out(&unfit);
-    if left_out > 0 {
-        // calls are counted from 1: it comes before the lines that are here
-        let folder = format!("hooks/{:06}", ended.run.number);
-        say(0, Level::Warning, format!("{left_out} lines before these are left out: they are in {folder}"));
-    }
+    record.said = told(ended.run, ended.said, ended.unsaid, now);
     if let (Outcome::Failed { reason, .. }, Operation::Hook(hook)) = (&mut record.outcome, &record.operation)
     {
         let text = format!("hook {:?} failed: {reason}", hook.name());
-        say(last_call + 1, Level::Error, text);
+        let what = Immediate::Output { hook: stream(operation), level: Level::Error, text };
+        record.said.push(Said { call: last_call + 1, at_ms: now.wall_ms, what });
         // the log has the line already, the failure itself is told with it
         if let Some(words) = last_words {
             *reason = format!("{reason}: {words}");
         }
     }
     Some(record)
+}
+
+/// Of what a run said, as much as one message holds, and how much was left out.
+fn told(run: &Run, said: Vec<Said>, unsaid: &Unsaid, now: &Now) -> Vec<Said> {
+    let (mut said, unfit) = newest(said);
+    let left_out = unsaid.left_out(&unfit);
+    if left_out > 0 {
+        let folder = format!("hooks/{:06}", run.number);
+        let text = format!("{left_out} lines before these are left out: they are in {folder}");
+        let what = Immediate::Output { hook: stream(&run.operation), level: Level::Warning, text };
+        // calls are counted from 1: it comes before the lines that are here
+        said.push(Said { call: 0, at_ms: now.wall_ms, what });
+    }
+    said
 }
 
 /// The last line that the charm's own program printed on stderr.
@@ -236,6 +241,55 @@ mod tests {
 
         unsaid.acknowledged(45);
         assert_eq!(record_of(Exit::Code(0), &unsaid), lines[45..], "the others were told while it ran");
+    }
+
+    /// 1. The hook logs, and asks for a reboot at once. 2. It is ended within the tenth of a second in which nothing is
+    ///    sent early. 3. The machine goes down; the hook runs again, as another run, and its record is sent.
+    #[test]
+    fn what_a_hook_said_that_asked_for_a_reboot_at_once_is_told_before_any_later_record() {
+        let mut local = Local::new(Uuid(1), UnitName::new("web", 0));
+        let now = Now {
+            boot: "boot".to_owned(),
+            since_boot_ms: 1,
+            agent_start_ms: 0,
+            wall_ms: 5,
+            hook_lock: true,
+            orphan_gone: true,
+            attached: true,
+            link_age_ms: Some(0),
+            leads: None,
+            claimed: true,
+            idle_ms: 0,
+        };
+        let what = Immediate::UnitStatus { status: "blocked".to_owned(), message: String::new() };
+        let said = vec![Said { call: 1, at_ms: 5, what }];
+        let begun = |number, attempt| Run {
+            number,
+            operation: Operation::Hook(Hook::Install),
+            attempt,
+            cause: String::new(),
+            position: None,
+            leads: None,
+            episode: None,
+        };
+        let run = begun(1, 1);
+        local.apply(&Event::Began(run.clone()));
+        let writes = Writes { reboot: Some(Reboot::Now), ..Writes::default() };
+        let unsaid = Unsaid::default();
+        let ended =
+            Ended { run: &run, exit: Exit::Signal(9), writes: &writes, said: said.clone(), unsaid: &unsaid };
+        events(&local, None, &now, ended).iter().for_each(|event| local.apply(event));
+        assert_eq!(local.unheard, [Unheard { run: 1, said }]);
+        assert_eq!(local.status, Some(("blocked".to_owned(), String::new())), "as its later hooks see it");
+
+        let now = Now { boot: "the next".to_owned(), ..now };
+        local.apply(&Event::Began(begun(2, 1)));
+        let record = local.record(Operation::Hook(Hook::Install), Outcome::Ok, 5);
+        local.apply(&Event::Finished(record));
+        let send = |local: &Local| resolve::next(local, None, &now).send;
+        assert_eq!(send(&local), resolve::Send::Words(1));
+        local.apply(&Event::Heard { run: 1 });
+        assert_eq!(send(&local), resolve::Send::Commit(1));
     }
 
     /// How a run is recorded that printed these lines on stderr.

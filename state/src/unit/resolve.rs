@@ -60,6 +60,9 @@ pub struct Next {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Send {
     Attach,
+    /// What this run said and no record holds: before the record of any later run, which would be taken for the last
+    /// word.
+    Words(u64),
     /// The oldest unsent record.
     Commit(u64),
     Nothing,
@@ -130,6 +133,9 @@ pub fn next(local: &Local, view: Option<&Snapshot>, now: &Now) -> Next {
 fn send(local: &Local, now: &Now) -> Send {
     if !now.attached {
         return Send::Attach;
+    }
+    if let Some(unheard) = local.unheard.first() {
+        return Send::Words(unheard.run);
     }
     local.outbox.first().map_or(Send::Nothing, |record| Send::Commit(record.sequence))
 }

@@ -357,6 +357,7 @@ impl World {
     fn send(&mut self, send: &Send, now: &Now) {
         match send {
             Send::Nothing => {}
+            Send::Words(run) => self.local.apply(&Event::Heard { run: *run }),
             Send::Attach => self.attach(),
             Send::Commit(sequence) => {
                 let record = self.local.outbox.iter().find(|record| record.sequence == *sequence).cloned();

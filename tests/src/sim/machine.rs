@@ -230,6 +230,7 @@ async fn execute(world: &World, asks: &Asks, machine: &Machine, view: &MachineVi
                 machine.forget(unit);
             }
             Step::Remove(unit) => asks.remove(unit).await?,
+            Step::SetAside(_) => unreachable!("nobody here says that a unit is displaced"),
         }
     }
     Ok(())

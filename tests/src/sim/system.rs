@@ -483,6 +483,8 @@ fn told(events: &[state::unit::local::Event]) -> String {
         Event::Restored { replica } => format!("restored from the replica of record {}", replica.sequence),
         Event::Leader(generation) => format!("leader {generation:?}"),
         Event::Reboot(boot) => format!("asks for the end of {boot}"),
+        Event::Unheard(unheard) => format!("run {} said {} things", unheard.run, unheard.said.len()),
+        Event::Heard { run } => format!("what run {run} said is told"),
     };
     events.iter().map(line).collect::<Vec<_>>().join("; ")
 }

@@ -34,7 +34,9 @@ impl Ledger {
             | Event::Attached { .. }
             | Event::Began(_)
             | Event::Leader(_)
-            | Event::Reboot(_) => None,
+            | Event::Reboot(_)
+            | Event::Unheard(_)
+            | Event::Heard { .. } => None,
         }
     }
 
