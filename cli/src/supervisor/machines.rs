@@ -22,6 +22,8 @@ use tokio::time::sleep;
 const ROUND_PAUSE: Duration = Duration::from_millis(100);
 /// After a failure: the controller may be starting.
 const RETRY_PAUSE: Duration = Duration::from_millis(250);
+/// While there is no model: a new one waits so long for its first machine, and three questions in four are not asked.
+const NO_MODEL_PAUSE: Duration = Duration::from_secs(1);
 /// Instances that no machine wants are looked at again at least so often.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
@@ -61,7 +63,10 @@ impl Machines {
         let (mut after, mut look): (Option<Position>, _) = (None, LOOK_EVERY);
         loop {
             let models = client.models().await?;
-            let model = models.first().ok_or_else(|| Failure::new("no model yet"))?.uuid.to_string();
+            let Some(model) = models.first().map(|model| model.uuid.to_string()) else {
+                sleep(NO_MODEL_PAUSE).await;
+                continue;
+            };
             // The position is read before the machines: what happens in between is the next round's.
             tokio::select! {
                 position = client.changes(&model, after) => after = Some(position?),
