@@ -39,10 +39,13 @@ pub struct Config {
 
 impl Config {
     pub fn read(folder: &Path) -> Result<Config> {
-        let path = folder.join(FILE);
+        Config::from(&folder.join(FILE))
+    }
+
+    pub fn from(path: &Path) -> Result<Config> {
         let shown = path.display();
-        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {shown}"))?;
-        let mode = fs::metadata(&path).with_context(|| format!("cannot read {shown}"))?.permissions().mode();
+        let text = fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
+        let mode = fs::metadata(path).with_context(|| format!("cannot read {shown}"))?.permissions().mode();
         if mode & 0o077 != 0 {
             bail!("{shown} holds a token and may be read by others: chmod 600 {shown}");
         }

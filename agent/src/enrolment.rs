@@ -1,18 +1,23 @@
 //! How a machine that a person brings comes in: an invitation is exchanged for a token of its own
 //! (spec/security.md S19).
 //!
-//! The machine's own token is on disk before the controller hears of it: an exchange whose answer was lost is finished
-//! by giving the same command again.
+//! The machine's own token is on disk, in a file of its own, before the controller hears of it: an exchange whose
+//! answer was lost is finished by giving the same command again. The folder becomes the machine's when it is accepted;
+//! until then another invitation may take it.
 
 use crate::config::{Config, FILE, Kind};
 use crate::folder;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use api::error::ErrorCode;
 use api::machine::MachineApi;
 use std::net::UdpSocket;
 use std::path::Path;
 
+/// The configuration to be, until the controller has accepted it.
+const PENDING: &str = "enrolling.yaml";
+
 /// What the command says, and what it is given to read: the token and the CA, which no command line holds.
+#[derive(Clone)]
 pub struct Invitation {
     pub controller: String,
     pub server_name: String,
@@ -42,22 +47,44 @@ pub async fn enrol(data: &Path, invitation: Invitation) -> Result<()> {
     if crate::retirement::is_dead(data) {
         std::fs::remove_dir_all(data).with_context(|| data.display().to_string())?;
     }
-    let own = match Config::read(data) {
-        // its token may be known there already; where the controller is, this invitation says
-        Ok(known) if known.uuid == invited.uuid => Config { token: known.token, ..invited.clone() },
-        Ok(known) => bail!("{} is machine {}'s ({})", data.display(), known.name, known.uuid),
-        Err(_) if data.join(FILE).exists() => bail!("{} cannot be read", data.join(FILE).display()),
-        Err(_) => Config { token: crate::deployer::fresh_token(), ..invited.clone() },
-    };
+    let own = own(data, &invited)?;
     folder::private_dir(data).with_context(|| data.display().to_string())?;
-    folder::replace(&data.join(FILE), own.text().as_bytes())?;
+    folder::replace(&data.join(PENDING), own.text().as_bytes())?;
     let address = own_address(&own.controllers[0])?;
     match invited.client()?.enrol(&own.token, &address).await {
-        Ok(()) => Ok(()),
+        Ok(()) => {}
         // an earlier exchange took effect and used the invitation up
-        Err(error) if error.code == ErrorCode::Unauthorised && own.client()?.here().await.is_ok() => Ok(()),
+        Err(error) if error.code == ErrorCode::Unauthorised => {
+            let known = own.client()?.here().await.is_ok();
+            ensure!(
+                known,
+                "this invitation was used, has expired, or was never made: pintle add-machine manual"
+            );
+        }
         Err(error) => bail!("{}", error.message),
     }
+    folder::replace(&data.join(FILE), own.text().as_bytes())?;
+    std::fs::remove_file(data.join(PENDING))?;
+    Ok(())
+}
+
+/// The machine's configuration to be. Where the controller is, this invitation says; a token of this machine that is
+/// in the folder may be known there already.
+fn own(data: &Path, invited: &Config) -> Result<Config> {
+    let known = match Config::read(data) {
+        Ok(known) if known.uuid != invited.uuid => {
+            let (data, name) = (data.display(), known.name);
+            bail!(
+                "{data} is the folder of machine {name} ({}): pintle remove-machine {name} ends that one",
+                known.uuid
+            );
+        }
+        Ok(known) => Some(known),
+        Err(_) if data.join(FILE).exists() => bail!("{} cannot be read", data.join(FILE).display()),
+        Err(_) => Config::from(&data.join(PENDING)).ok().filter(|begun| begun.uuid == invited.uuid),
+    };
+    let token = known.map_or_else(crate::deployer::fresh_token, |known| known.token);
+    Ok(Config { token, ..invited.clone() })
 }
 
 /// The address from which this machine reaches its controller. Nothing is sent.
@@ -70,6 +97,7 @@ fn own_address(controller: &str) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use state::names::Uuid;
 
     #[tokio::test]
     async fn a_machine_invited_again_keeps_its_token_and_goes_where_the_invitation_says() {
@@ -94,14 +122,38 @@ mod tests {
             name: "0".to_owned(),
             read: format!("{}\nthe CA now", "ab".repeat(32)),
         };
-        enrol(dir.path(), again).await.expect_err("there is no controller");
+        enrol(dir.path(), again.clone()).await.expect_err("there is no controller");
+        assert_eq!(Config::read(dir.path()).expect("it is there"), known, "not accepted: nothing is changed");
         let moved = Config {
             controllers: vec!["127.0.0.1:2".to_owned()],
             server_name: "now".to_owned(),
             ca: "the CA now".to_owned(),
             ..known
         };
-        assert_eq!(Config::read(dir.path()).expect("it is there"), moved);
+        assert_eq!(own(dir.path(), &moved).expect("the same machine"), moved);
+    }
+
+    #[tokio::test]
+    async fn an_invitation_that_came_to_nothing_is_given_again_or_makes_way_for_another() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let invitation = |machine: u128, port: u16| Invitation {
+            controller: format!("127.0.0.1:{port}"),
+            server_name: "x".to_owned(),
+            model: Uuid(1).to_string(),
+            machine: Uuid(machine).to_string(),
+            name: "0".to_owned(),
+            read: "token\nno CA".to_owned(),
+        };
+        let pending = || Config::from(&dir.path().join(PENDING)).expect("it is kept");
+        enrol(dir.path(), invitation(7, 1)).await.expect_err("nobody listens there");
+        assert!(Config::read(dir.path()).is_err(), "no machine's folder yet");
+        let first = pending();
+        enrol(dir.path(), invitation(7, 2)).await.expect_err("nor there");
+        assert_eq!(pending(), Config { controllers: vec!["127.0.0.1:2".to_owned()], ..first.clone() });
+        let error = enrol(dir.path(), invitation(8, 1)).await.expect_err("nobody listens there");
+        assert!(!error.to_string().contains("folder of machine"), "{error}");
+        assert_eq!(pending().uuid, Uuid(8));
+        assert_ne!(pending().token, first.token);
     }
 
     #[tokio::test]
@@ -113,13 +165,13 @@ mod tests {
         let invitation = Invitation {
             controller: "127.0.0.1:1".to_owned(),
             server_name: "x".to_owned(),
-            model: state::names::Uuid(1).to_string(),
-            machine: state::names::Uuid(7).to_string(),
+            model: Uuid(1).to_string(),
+            machine: Uuid(7).to_string(),
             name: "0".to_owned(),
             read: "token\nno CA".to_owned(),
         };
         enrol(&data, invitation).await.expect_err("nobody listens there");
         assert!(!crate::retirement::is_dead(&data), "its agent is to run");
-        assert_eq!(Config::read(&data).unwrap().uuid, state::names::Uuid(7));
+        assert_eq!(Config::from(&data.join(PENDING)).unwrap().uuid, Uuid(7));
     }
 }

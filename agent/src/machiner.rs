@@ -32,7 +32,7 @@ const HERE_EVERY: Duration = Duration::from_millis(api::HEARTBEAT_MS);
 /// How the loop ended.
 #[derive(Debug)]
 pub enum End {
-    /// The machine is Dead: this agent is never started again.
+    /// The machine is Dead, or was removed: this agent is never started again.
     Dead,
 }
 
@@ -97,6 +97,10 @@ impl<A: MachineApi> Machiner<A> {
                 }
                 Err(error) => error,
             };
+            // its own token says so: it was removed by force while it was away
+            if error.code == ErrorCode::Removed {
+                return End::Dead;
+            }
             if let Some(told) = outage.failed(Call::Watch, &error, crate::clock::since_boot_ms()) {
                 tracing::warn!("{told}");
             }

@@ -46,7 +46,7 @@ pub async fn retire(
     deployer.sweep();
     while let Err(error) = api.machine_gone().await {
         // its record, and its token with it, went before
-        if matches!(error.code, ErrorCode::Unauthorised | ErrorCode::NotFound) {
+        if matches!(error.code, ErrorCode::Unauthorised | ErrorCode::NotFound | ErrorCode::Removed) {
             break;
         }
         tracing::warn!("{}", error.message);

@@ -2,7 +2,8 @@
 
 use agent::config::{Config, Kind};
 use agent::deployer::Deployer;
-use agent::machiner::Machiner;
+use agent::machiner::{End, Machiner};
+use agent::retirement;
 use agent::service::Services;
 use api::HEARTBEAT_MS;
 use api::error::{ApiError, ErrorCode};
@@ -23,6 +24,17 @@ struct Quiet {
     here: Arc<AtomicU32>,
     watches: Arc<AtomicU32>,
     shows: Option<MachineView>,
+    /// It says that the machine was removed.
+    removed: bool,
+}
+
+impl Quiet {
+    fn known(&self) -> Result<(), ApiError> {
+        match self.removed {
+            true => Err(ApiError::new(ErrorCode::Removed, "the machine was removed")),
+            false => Ok(()),
+        }
+    }
 }
 
 struct Shows(Option<MachineView>);
@@ -39,6 +51,7 @@ impl MachineWatch for Shows {
 impl MachineApi for Quiet {
     type Watch = Shows;
     async fn watch_machine(&self) -> Result<Shows, ApiError> {
+        self.known()?;
         self.watches.fetch_add(1, Ordering::Relaxed);
         Ok(Shows(self.shows.clone()))
     }
@@ -59,7 +72,7 @@ impl MachineApi for Quiet {
         unreachable!("it has a token")
     }
     async fn machine_gone(&self) -> Result<(), ApiError> {
-        unreachable!("it is alive")
+        self.known()
     }
     async fn machine_dead(&self) -> Result<(), ApiError> {
         unreachable!("nothing was shown")
@@ -121,4 +134,22 @@ async fn a_unit_gets_its_folder_from_an_unknown_one_of_the_same_name_whose_files
     assert_eq!(Config::read(&folder).expect("it was deployed").uuid, known);
     let kept = machine.path().join("unknown").join(format!("unit-web-0-{unknown}"));
     assert_eq!(fs::read_to_string(kept.join("state.yaml")).expect("it is kept"), "what it remembers");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_was_removed_while_it_was_away_ends_for_good_with_its_units_folders() {
+    let machine = tempfile::tempdir().expect("a folder");
+    let folder = machine.path().join("agents/unit-web-0");
+    fs::create_dir_all(&folder).expect("it is the test's");
+    let identity = config(Kind::Unit, Uuid(6), "web/0").text();
+    agent::folder::put(&folder.join("agent.yaml"), identity.as_bytes()).expect("written");
+    let controller = Quiet { removed: true, ..Quiet::default() };
+    let agent = machiner(machine.path(), &controller);
+    let hour = Duration::from_secs(3600);
+    let End::Dead = tokio::time::timeout(hour, agent.run()).await.expect("it does not try for ever");
+    let deployer =
+        Deployer::new(machine.path().to_path_buf(), config(Kind::Machine, Uuid(1), "0"), Services::Children);
+    let retired = retirement::retire(machine.path(), &deployer, Services::Children, &controller);
+    tokio::time::timeout(hour, retired).await.expect("nobody is left to be told").expect("it can");
+    assert!(!folder.exists());
 }

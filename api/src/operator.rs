@@ -32,7 +32,7 @@ pub struct ClientFile {
     pub ca: String,
     pub user: String,
     pub token: String,
-    /// Name of the model that commands without `-m` mean.
+    /// Name of the model that commands without `-m` mean; empty = none: it was destroyed.
     pub model: String,
 }
 

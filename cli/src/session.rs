@@ -14,7 +14,7 @@ use std::path::PathBuf;
 /// What every command that asks the controller is given. Tests put another `api` in.
 pub struct Session<A> {
     pub api: A,
-    /// Name or uuid of the model.
+    /// Name or uuid of the model; empty = the current one was destroyed, and none was chosen.
     pub model: String,
     pub output: Output,
     pub writes: LastWrites,
@@ -39,6 +39,15 @@ impl Session<Client> {
 }
 
 impl<A> Session<A> {
+    /// Refuses where no model is meant.
+    pub fn in_a_model(&self) -> Result<(), Failure> {
+        match self.model.is_empty() {
+            true => Err(Failure::new("no model in focus")
+                .hint("pintle switch MODEL, or -m MODEL; see: pintle models")),
+            false => Ok(()),
+        }
+    }
+
     /// A write to this model was answered: the next `status` lets the agents catch up with it.
     pub fn wrote(&self, revision: u64) {
         self.writes.remember(&self.model, revision);

@@ -4,7 +4,7 @@ mod common;
 
 use clap::Parser;
 use cli::arguments::{Arguments, Verb};
-use cli::commands::{constraints, operations, run, show_task, status, switch};
+use cli::commands::{constraints, destroy_model, operations, run, show_task, status, switch};
 use cli::data_dir::DataDir;
 use cli::failure::Failure;
 use cli::last_write::LastWrites;
@@ -29,6 +29,7 @@ async fn does(words: &[&str], at: &Session<Fake>, dir: Option<&DataDir>) -> Resu
         Verb::Status(args) => status::run(&args, at).await,
         Verb::SetModelConstraints(args) => constraints::set(&args, at),
         Verb::ModelConstraints(args) => constraints::show(&args, at),
+        Verb::DestroyModel(args) => destroy_model::run(&args, at, dir.expect("a folder")).await,
         Verb::Switch(args) => switch::run(&args, at, dir.expect("a folder")).await,
         verb => panic!("{verb:?} is not tried here"),
     }
@@ -112,15 +113,51 @@ async fn the_architecture_of_this_host_is_a_constraint_like_the_truth() {
     assert_eq!(does(&["set-model-constraints", "arch=vax"], &at, None).await.expect_err("none here").code, 1);
 }
 
-#[tokio::test(flavor = "current_thread")]
-async fn switch_changes_the_current_model_and_goes_back() {
+/// A data folder in which this model is the current one.
+fn current_model(name: &str) -> (tempfile::TempDir, DataDir) {
     let outer = tempfile::tempdir().expect("a folder");
     let dir = DataDir::choose(Some(outer.path())).expect("a path");
-    let file = dir.client_file();
-    std::fs::write(&file, "controller: c\nserver_name: s\nca: pem\nuser: admin\ntoken: t\nmodel: old\n")
-        .expect("written");
-    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).expect("own file");
-    let current = || std::fs::read_to_string(&file).expect("there").lines().last().map(str::to_owned);
+    let text = format!("controller: c\nserver_name: s\nca: pem\nuser: admin\ntoken: t\nmodel: {name}\n");
+    std::fs::write(dir.client_file(), text).expect("written");
+    std::fs::set_permissions(dir.client_file(), std::fs::Permissions::from_mode(0o600)).expect("own file");
+    (outer, dir)
+}
+
+fn current(dir: &DataDir) -> Option<String> {
+    std::fs::read_to_string(dir.client_file()).expect("there").lines().last().map(str::to_owned)
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_model_that_was_destroyed_is_no_longer_the_current_one() {
+    for (before, after) in [("dev", "model: \"\""), ("other", "model: other")] {
+        let (_outer, dir) = current_model(before);
+        let at = session(Fake { looks: 2.into(), ..Fake::default() });
+        does(&["destroy-model", "dev", "--no-prompt"], &at, Some(&dir)).await.expect("it goes");
+        assert_eq!(current(&dir).as_deref(), Some(after));
+    }
+    let (_outer, dir) = current_model("dev");
+    let at = session(Fake::default());
+    let words = ["destroy-model", "dev", "--no-prompt", "--timeout", "1ms"];
+    does(&words, &at, Some(&dir)).await.expect_err("it is still there");
+    assert_eq!(current(&dir).as_deref(), Some("model: dev"), "people look at what holds it");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn where_no_model_is_current_a_command_says_so() {
+    let (_outer, dir) = current_model("''");
+    let at = Session { model: String::new(), ..session(Fake::default()) };
+    let none = "ERROR no model in focus\n      pintle switch MODEL, or -m MODEL; see: pintle models\n";
+    let failure = does(&["switch"], &at, Some(&dir)).await.expect_err("there is none");
+    assert_eq!(failure.text(), none);
+    does(&["switch", "dev"], &at, Some(&dir)).await.expect("chosen");
+    assert_eq!(current(&dir).as_deref(), Some("model: dev"));
+    does(&["switch", "-"], &at, Some(&dir)).await.expect_err("there was none before");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn switch_changes_the_current_model_and_goes_back() {
+    let (_outer, dir) = current_model("old");
+    let current = || current(&dir);
     let at = session(Fake::default());
     does(&["switch"], &at, Some(&dir)).await.expect("shown");
     assert_eq!(at.output.said().0, "here:admin/dev\n");

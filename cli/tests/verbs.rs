@@ -9,6 +9,7 @@ use cli::arguments::{Arguments, Verb};
 use cli::commands::{
     add_unit, config, debug_log, deploy, destroy_model, model_config, remove_unit, run, suspend_relation, why,
 };
+use cli::data_dir::DataDir;
 use cli::failure::Failure;
 use cli::last_write::LastWrites;
 use cli::output::Output;
@@ -38,7 +39,11 @@ async fn does(words: &[&str], at: &Session<Fake>) -> Result<(), Failure> {
         Verb::SuspendRelation(args) => suspend_relation::suspend(&args, at).await,
         Verb::ResumeRelation(args) => suspend_relation::resume(&args, at).await,
         Verb::RemoveUnit(args) => remove_unit::run(&args, at).await,
-        Verb::DestroyModel(args) => destroy_model::run(&args, at).await,
+        Verb::DestroyModel(args) => {
+            let nowhere = tempfile::tempdir().expect("a folder");
+            let dir = DataDir::choose(Some(nowhere.path())).expect("a path");
+            destroy_model::run(&args, at, &dir).await
+        }
         verb => panic!("{verb:?} is not tried here"),
     }
 }

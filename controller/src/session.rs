@@ -67,8 +67,8 @@ impl<S: Store, O: Outside> Controller<S, O> {
         }
         let sha256 = tokens::sha256_hex(token.as_bytes());
         let asked = sha256.clone();
-        let principal = self.store.read(move |reader| tokens::holder(reader, &asked)).await;
-        Ok(Session { carried: Some(sha256), ..self.session_of(principal.ok_or_else(unauthorised)?) })
+        let principal = self.store.read(move |reader| tokens::holder(reader, &asked)).await?;
+        Ok(Session { carried: Some(sha256), ..self.session_of(principal) })
     }
 
     /// A session of a principal that needs no token: the controller's own, and the simulator's.

@@ -1,7 +1,9 @@
 //! Tokens: 256 random bits, known to their holder only; the store has them by hash, so whoever reads the store can
 //! be nobody (S12).
 
+use crate::authority::unauthorised;
 use crate::outside::Outside;
+use api::error::{ApiError, ErrorCode};
 use sha2::{Digest, Sha256};
 use state::model::draft::{Draft, Reader, read};
 use state::model::keys::{GLOBAL, Principal};
@@ -20,9 +22,20 @@ pub fn sha256_hex(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Whose the token of this hash is. A lookup of its hash: its time says nothing about any other token.
-pub fn holder(reader: &dyn Reader, sha256: &str) -> Option<Principal> {
-    read(reader, &GLOBAL.token(sha256))
+/// Whose the token of this hash is. A lookup of its hash: its time says nothing about any other token. A machine that
+/// was removed while it was away is let in nowhere, and told why: its agent is to tear down what it has.
+pub fn holder(reader: &dyn Reader, sha256: &str) -> Result<Principal, ApiError> {
+    let principal = read(reader, &GLOBAL.token(sha256)).ok_or_else(unauthorised)?;
+    if let Principal::Machine { model, machine } = principal
+        && read(reader, &model.machine(machine)).is_none()
+    {
+        let tombstones = [model.tombstone(machine), GLOBAL.tombstone(model.0)];
+        return Err(match tombstones.iter().any(|tombstone| read(reader, tombstone).is_some()) {
+            true => ApiError::new(ErrorCode::Removed, "the machine was removed"),
+            false => unauthorised(),
+        });
+    }
+    Ok(principal)
 }
 
 /// Gives `entity` this token and takes the one it had. The same again changes nothing.

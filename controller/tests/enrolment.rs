@@ -4,7 +4,8 @@ mod support;
 
 use api::error::ErrorCode;
 use api::machine::{Fate, MachineApi};
-use api::operator::{AddMachines, Invitation, OperatorApi, Provisioned};
+use api::operator::{AddMachines, Force, Invitation, OperatorApi, Provisioned};
+use controller::janitor::Janitor;
 use controller::store::map::Map;
 use state::model::instance::ENROLMENT_MS;
 use state::names::Uuid;
@@ -127,4 +128,53 @@ async fn units_that_never_attached_do_not_keep_a_machine_that_never_was() {
     let status = story.admin.status("dev").await.expect("there");
     assert!(status.applications.is_empty(), "it went with its last unit");
     assert_eq!(story.admin.machines("dev").await.expect("all"), []);
+}
+
+/// A machine that a person brought, under the token it made.
+async fn brought(story: &Story<Map, Still>, own: &str) -> String {
+    let invitation = invited(story).await;
+    enrol(story, &invitation.token, own).await.expect("it was invited");
+    invitation.name
+}
+
+async fn let_in(story: &Story<Map, Still>, own: &str) -> Result<(), ErrorCode> {
+    story.controller.session(own).await.map(drop).map_err(|error| error.code)
+}
+
+/// Force has its two waits, and all that the janitor does for it.
+async fn sweep_to_the_end(story: &Story<Map, Still>) {
+    let mut janitor = Janitor::default();
+    for _ in 0..3 {
+        while janitor.sweep(&story.controller).await.expect("it sweeps") {}
+        story.pass(60_000);
+    }
+}
+
+#[tokio::test]
+async fn a_machine_that_was_removed_while_it_was_away_learns_that_by_its_token_and_nothing_else() {
+    let story = Story::in_memory().await;
+    let (own, other) = ("cd".repeat(32), "ef".repeat(32));
+    let (forced, kept) = (brought(&story, &own).await, brought(&story, &other).await);
+    story.admin.remove_machine("dev", &forced, Force::AtOnce).await.expect("by force");
+    assert_eq!(let_in(&story, &own).await, Ok(()), "it has a minute to come and see");
+    sweep_to_the_end(&story).await;
+    assert_eq!(let_in(&story, &own).await, Err(ErrorCode::Removed));
+    assert_eq!(let_in(&story, &other).await, Ok(()));
+
+    story.admin.remove_machine("dev", &kept, Force::No).await.expect("nothing is on it");
+    let session = story.controller.session(&other).await.expect("it is Dying");
+    session.machine_dead().await.expect("it has no units");
+    session.machine_gone().await.expect("it takes itself away");
+    assert_eq!(let_in(&story, &other).await, Err(ErrorCode::Unauthorised), "nobody carries that any more");
+}
+
+#[tokio::test]
+async fn a_machine_learns_that_it_was_removed_with_its_model() {
+    let story = Story::in_memory().await;
+    let own = "cd".repeat(32);
+    brought(&story, &own).await;
+    story.admin.destroy_model("dev", Force::AtOnce).await.expect("by force");
+    sweep_to_the_end(&story).await;
+    assert_eq!(story.admin.models().await.expect("all").len(), 0);
+    assert_eq!(let_in(&story, &own).await, Err(ErrorCode::Removed));
 }

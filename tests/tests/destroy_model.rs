@@ -31,6 +31,10 @@ fn a_model_goes_with_its_related_applications_their_agents_and_their_folders() {
     assert!(host.refused(&["status", "-m", "shop"]).contains("\"shop\" not found"));
     assert!(host.refused(&["destroy-model", "shop", "--no-prompt"]).contains("\"shop\" not found"));
 
+    // no other model is meant by what is said of none; and without any model the machines' loop goes on
+    assert!(host.refused(&["status"]).contains("no model in focus"));
+    host.ok(&["destroy-model", "dev", "--no-prompt"]);
+
     // the name is free, and what comes under it has a machine as ever
     host.ok(&["add-model", "shop"]);
     host.ok(&["deploy", text(&sample("pair-db")), "db"]);

@@ -1,7 +1,8 @@
 //! `destroy-model NAME`: asks, and waits until the model is gone.
 
 use crate::arguments::Removal;
-use crate::commands::removal;
+use crate::commands::{removal, switch};
+use crate::data_dir::DataDir;
 use crate::failure::Failure;
 use crate::session::{Session, model_name};
 use crate::times;
@@ -26,7 +27,7 @@ pub struct DestroyModel {
 /// Between two looks at what is left.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-pub async fn run<A: OperatorApi>(args: &DestroyModel, at: &Session<A>) -> Result<(), Failure> {
+pub async fn run<A: OperatorApi>(args: &DestroyModel, at: &Session<A>, dir: &DataDir) -> Result<(), Failure> {
     let force = args.removal.force.chosen()?;
     let name = model_name(&args.name)?;
     if args.removal.dry_run {
@@ -51,7 +52,8 @@ pub async fn run<A: OperatorApi>(args: &DestroyModel, at: &Session<A>) -> Result
     let uuid = status.model.uuid.to_string();
     let changed = at.api.destroy_model(&uuid, force).await?;
     at.output.warn(&changed.warnings);
-    gone(&uuid, &status.model.name, args.timeout, at).await
+    gone(&uuid, &status.model.name, args.timeout, at).await?;
+    switch::leave(dir, &status.model.name)
 }
 
 /// What goes with the model.

@@ -63,6 +63,9 @@ async fn alone(everywhere: &Everywhere, verb: Verb) -> Result<(), Failure> {
         verb => {
             let dir = DataDir::choose(everywhere.data.as_deref())?;
             let session = Session::open(everywhere)?;
+            if !names_its_model(&verb) {
+                session.in_a_model()?;
+            }
             with_controller(&session, &dir, verb).await.map_err(|failure| explain(failure, &dir))
         }
     }
@@ -98,7 +101,7 @@ async fn with_controller(
         Verb::Models(args) => models::run(&args, session).await,
         Verb::AddModel(args) => add_model::run(&args, session, dir).await,
         Verb::ShowModel(args) => show_model::run(&args, session).await,
-        Verb::DestroyModel(args) => destroy_model::run(&args, session).await,
+        Verb::DestroyModel(args) => destroy_model::run(&args, session, dir).await,
         Verb::ModelConfig(args) => model_config::run(&args, session).await,
         Verb::Switch(args) => switch::run(&args, session, dir).await,
         Verb::Operations(args) => operations::list(&args, session).await,
@@ -110,6 +113,12 @@ async fn with_controller(
             unreachable!("these need no controller")
         }
     }
+}
+
+/// The verb needs no current model.
+fn names_its_model(verb: &Verb) -> bool {
+    matches!(verb, Verb::Models(_) | Verb::AddModel(_) | Verb::DestroyModel(_) | Verb::Switch(_))
+        || matches!(verb, Verb::ShowModel(show) if show.name.is_some())
 }
 
 /// A verb that is Juju's but not ours, or nobody's.

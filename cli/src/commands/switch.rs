@@ -7,6 +7,9 @@ use crate::supervisor::files;
 use api::operator::{ClientFile, OperatorApi};
 use clap::Args;
 
+/// In the client file: there is no current model.
+const NONE: &str = "";
+
 #[derive(Debug, Args)]
 pub struct Switch {
     /// The model to work in from now on; - is the one before; none shows the current one
@@ -15,11 +18,14 @@ pub struct Switch {
 
 pub async fn run<A: OperatorApi>(args: &Switch, at: &Session<A>, dir: &DataDir) -> Result<(), Failure> {
     let Some(name) = &args.name else {
+        at.in_a_model()?;
         return at.output.say(&format!("here:admin/{}\n", at.model));
     };
     let name = match name.as_str() {
         "-" => std::fs::read_to_string(dir.previous_model())
-            .map_err(|_| Failure::new("there is no model to go back to: you have not switched yet"))?,
+            .ok()
+            .filter(|name| name != NONE)
+            .ok_or_else(|| Failure::new("there is no model to go back to: you have not switched yet"))?,
         name => model_name(name)?.to_owned(),
     };
     let models = at.api.models().await?;
@@ -28,6 +34,14 @@ pub async fn run<A: OperatorApi>(args: &Switch, at: &Session<A>, dir: &DataDir) 
     }
     let before = choose(dir, &name)?;
     at.output.note(&format!("here:admin/{before} -> here:admin/{name}\n"));
+    Ok(())
+}
+
+/// `name` was destroyed: if it was the current model, there is none until a person chooses one, as in Juju.
+pub fn leave(dir: &DataDir, name: &str) -> Result<(), Failure> {
+    if read_client_file(dir)?.is_some_and(|file| file.model == name) {
+        choose(dir, NONE)?;
+    }
     Ok(())
 }
 

@@ -60,10 +60,10 @@ pub async fn run(args: &Up, dir: &DataDir, output: &Output) -> Result<(), Failur
     let state = if already { "already up" } else { "up" };
     let default = DataDir::choose(std::env::var_os("PINTLE_DATA").as_deref().map(std::path::Path::new))?;
     let data = if *dir == default { String::new() } else { format!(" --data {}", dir.path().display()) };
+    let model = if file.model.is_empty() { "none (pintle switch MODEL)" } else { &file.model };
     output.say(&format!(
-        "{state}: controller {}, model {}, data in {}\nnext: pintle{data} deploy CHARM-FOLDER\n",
+        "{state}: controller {}, model {model}, data in {}\nnext: pintle{data} deploy CHARM-FOLDER\n",
         file.controller,
-        file.model,
         dir.path().display()
     ))
 }

@@ -16,6 +16,8 @@ use std::time::Duration;
 
 /// The store moves with every hook that commits; machines come and go seldom. Ten looks a second are enough.
 const ROUND_PAUSE: Duration = Duration::from_millis(100);
+/// While there is no model: a new one waits so long for its first machine, and nine questions in ten are not asked.
+const NO_MODEL_PAUSE: Duration = Duration::from_secs(1);
 /// Instances that no machine wants are looked at again at least so often.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
@@ -118,7 +120,10 @@ impl<P: Provider, O: Outside> Provisioner<P, O> {
         let (mut after, mut look): (Option<Position>, _) = (None, LOOK_EVERY);
         loop {
             let models = client.models().await?;
-            let model = models.first().ok_or_else(|| Failure::new("no model yet"))?.uuid.to_string();
+            let Some(model) = models.first().map(|model| model.uuid.to_string()) else {
+                self.outside.sleep(NO_MODEL_PAUSE).await;
+                continue;
+            };
             // The position is read before the machines: what happens in between is the next round's.
             tokio::select! {
                 biased;

@@ -280,7 +280,8 @@ fn of_machine(
 }
 
 /// A provider releases its machine, however long that takes. One that a person brought has nobody but its own agent,
-/// which has another wait to take itself away, `no_wait` or not; then the record goes.
+/// which has another wait to take itself away, `no_wait` or not; then the record goes, and an agent that comes back learns
+/// of it by its token.
 fn dead_machine(
     draft: &mut Draft,
     model: Model,
@@ -288,9 +289,9 @@ fn dead_machine(
     forced: &ForcedDoc,
     now_ms: i64,
 ) -> Result<bool, Refusal> {
-    if !draft.get(&model.machine(id)).is_some_and(|machine| machine.manual) {
+    let Some(machine) = draft.get(&model.machine(id)).filter(|machine| machine.manual) else {
         return Ok(false);
-    }
+    };
     if forced.after != DEAD {
         let (due_ms, after) = (now_ms.saturating_add(WAIT_MS), DEAD.to_owned());
         let waits = ForcedDoc { since_ms: now_ms, due_ms, after, ..forced.clone() };
@@ -300,7 +301,7 @@ fn dead_machine(
     if now_ms < forced.due_ms {
         return Ok(false);
     }
-    machine::remove(draft, model, id)?;
+    machine::remove_absent(draft, model, id, machine.name);
     draft.remove(&model.forced(id));
     // the model may have waited for it
     Ok(true)

@@ -148,13 +148,27 @@ pub fn remove(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> 
         return Err(Refusal::new(Code::Busy, message));
     }
     token::revoke(draft, id);
+    forget(draft, model, id, machine.name);
+    Ok(())
+}
+
+/// The same for a Dead machine whose agent did not come to hear of it. When it comes, its token is good for one thing:
+/// to be told that the machine was removed. An invitation that nobody used is good for nothing.
+pub(super) fn remove_absent(draft: &mut Draft, model: Model, id: Uuid, name: String) {
+    match draft.get(&model.machine_instance(id)) {
+        Some(_) => token::retire(draft, id),
+        None => token::revoke(draft, id),
+    }
+    forget(draft, model, id, name);
+}
+
+fn forget(draft: &mut Draft, model: Model, id: Uuid, name: String) {
     draft.remove(&model.machine(id));
     draft.remove(&model.machine_life(id));
     draft.remove(&model.machine_instance(id));
     draft.remove(&model.machine_trouble(id));
-    draft.remove(&model.machine_name(&machine.name));
-    draft.put(&model.tombstone(id), &TombstoneDoc { kind: "machine".to_owned(), name: machine.name });
-    Ok(())
+    draft.remove(&model.machine_name(&name));
+    draft.put(&model.tombstone(id), &TombstoneDoc { kind: "machine".to_owned(), name });
 }
 
 /// A machine of a model that is being destroyed: its units are Dying already, and it is, too.

@@ -1,8 +1,14 @@
-//! An agent's token lives as long as its unit or machine (S15): what was removed is nobody to the controller.
+//! An agent's token lives as long as its unit or machine (S15): what was removed is nobody to the controller, but for a
+//! machine that a person brought and that was removed while it was away.
 
 use super::draft::Draft;
 use super::keys::GLOBAL;
 use crate::names::Uuid;
+
+/// Leaves the token with a holder that was removed. It lets nobody in, but tells who carries it why.
+pub(super) fn retire(draft: &mut Draft, entity: Uuid) {
+    draft.remove(&GLOBAL.token_of(entity));
+}
 
 /// Takes the token that `entity` has, if it has one.
 pub(super) fn revoke(draft: &mut Draft, entity: Uuid) {
