@@ -446,8 +446,18 @@ impl OperatorApi for Client {
         let (force, no_wait) = force.flags();
         self.call(Route::RemoveRelation, model, &routes::RemoveRelation { relation, force, no_wait }).await
     }
-    async fn forecast(&self, model: &str, removed: Vec<Removable>) -> Result<Forecast, ApiError> {
-        self.call(Route::Forecast, model, &removed).await
+    async fn forecast(
+        &self,
+        model: &str,
+        removed: Vec<Removable>,
+        force: Force,
+    ) -> Result<Forecast, ApiError> {
+        match force.flags() {
+            (false, _) => self.call(Route::Forecast, model, &removed).await,
+            (true, no_wait) => {
+                self.call(Route::ForecastForce, model, &routes::ForecastForce { removed, no_wait }).await
+            }
+        }
     }
     async fn suspend_relation(
         &self,

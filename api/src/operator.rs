@@ -719,6 +719,7 @@ pub trait OperatorApi {
         &self,
         model: &str,
         removed: Vec<Removable>,
+        force: Force,
     ) -> impl Future<Output = Result<Forecast, ApiError>> + Send;
 
     fn machines(&self, model: &str) -> impl Future<Output = Result<Vec<MachineInfo>, ApiError>> + Send;

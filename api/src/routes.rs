@@ -62,6 +62,7 @@ pub enum Route {
     SuspendRelation,
     ResumeRelation,
     Forecast,
+    ForecastForce,
     Machines,
     AddMachines,
     RemoveMachine,
@@ -170,6 +171,7 @@ pub const ROUTES: &[Row] = &[
     row(Route::SuspendRelation, "/v1/models/{model}/suspend-relation", takes::<Suspend>(), gives::<Changed>(), "Suspend a relation: its units leave it"),
     row(Route::ResumeRelation, "/v1/models/{model}/resume-relation", takes::<Resume>(), gives::<Changed>(), "Let the units of a suspended relation enter it again"),
     row(Route::Forecast, "/v1/models/{model}/forecast", takes::<Vec<Removable>>(), gives::<Forecast>(), "What a removal would come to"),
+    row(Route::ForecastForce, "/v1/models/{model}/forecast-by-force", takes::<ForecastForce>(), gives::<Forecast>(), "What a removal by force would come to"),
     row(Route::Machines, "/v1/models/{model}/machines", Nothing, gives::<Vec<MachineInfo>>(), "All machines, for their provider"),
     row(Route::AddMachines, "/v1/models/{model}/add-machines", takes::<AddMachines>(), gives::<AddedMachines>(), "Add machines"),
     row(Route::RemoveMachine, "/v1/models/{model}/remove-machine", takes::<Remove>(), gives::<Changed>(), "Destroy a machine"),
@@ -254,6 +256,13 @@ pub struct Remove {
 
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct ForceModel {
+    #[serde(default)]
+    pub no_wait: bool,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ForecastForce {
+    pub removed: Vec<Removable>,
     #[serde(default)]
     pub no_wait: bool,
 }

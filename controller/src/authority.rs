@@ -50,6 +50,7 @@ pub fn callers(route: Route) -> Callers {
         | Route::DebugLog
         | Route::Why
         | Route::Forecast
+        | Route::ForecastForce
         | Route::Action
         | Route::Actions
         | Route::Machines

@@ -122,7 +122,11 @@ pub async fn answer<S: Store, O: Outside>(
         Route::ResumeRelation => {
             json(&s.resume_relation(model, parsed::<routes::Resume>(&body)?.relation).await?)
         }
-        Route::Forecast => json(&s.forecast(model, parsed(&body)?).await?),
+        Route::Forecast => json(&s.forecast(model, parsed(&body)?, Force::No).await?),
+        Route::ForecastForce => {
+            let wish: routes::ForecastForce = parsed(&body)?;
+            json(&s.forecast(model, wish.removed, Force::of(true, wish.no_wait)).await?)
+        }
         Route::Machines => json(&s.machines(model).await?),
         Route::AddMachines => json(&s.add_machines(model, parsed(&body)?).await?),
         Route::RemoveMachine => {

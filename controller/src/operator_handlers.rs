@@ -536,16 +536,22 @@ impl<S: Store, O: Outside> OperatorApi for Session<S, O> {
         self.removed(transition, force).await
     }
 
-    async fn forecast(&self, model: &str, removed: Vec<Removable>) -> Result<Forecast, ApiError> {
+    async fn forecast(
+        &self,
+        model: &str,
+        removed: Vec<Removable>,
+        force: Force,
+    ) -> Result<Forecast, ApiError> {
         authority::check(&self.principal, Route::Forecast)?;
         if removed.len() > FORETOLD_MAX {
             let message = format!("{} removals: at most {FORETOLD_MAX} are foretold at once", removed.len());
             return Err(ApiError::new(ErrorCode::Invalid, message).hint("ask for fewer of them"));
         }
+        let force = forced(force, self.controller.outside.wall_ms());
         let forecast = self.view(Route::Forecast, model, move |reader, model| {
             let entities = removed.iter().map(|one| entity(reader, model, one));
             let entities = entities.collect::<Result<Vec<_>, _>>()?;
-            let forecast = removal::forecast(reader, model, &entities)?;
+            let forecast = removal::forecast(reader, model, &entities, force)?;
             let foretold = |(unit, hook)| Foretold { unit, hook };
             Ok(Forecast {
                 at_once: forecast.at_once,

@@ -199,10 +199,12 @@ async fn every_route_answers_exactly_the_principals_its_row_names() {
         "DebugLog",
         "Why",
         "Forecast",
+        "ForecastForce",
         "Action",
         "Actions",
         "Machines",
         "Forecast",
+        "ForecastForce",
         "Changes",
     ];
     let writes = [

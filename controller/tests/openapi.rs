@@ -265,6 +265,13 @@ async fn real_replies_are_what_the_document_says() {
         (Route::Why, name("web/0")),
         (Route::Why, name("web db")),
         (Route::Forecast, body(vec![api::operator::Removable::Unit("web/0".to_owned())])),
+        (
+            Route::ForecastForce,
+            body(routes::ForecastForce {
+                removed: vec![api::operator::Removable::Unit("web/0".to_owned())],
+                no_wait: true,
+            }),
+        ),
         (Route::DebugLog, body(LogQuery::default())),
         (Route::Machines, Value::Null),
         (Route::Changes, body(routes::ChangesAfter { after: None })),

@@ -312,9 +312,9 @@ async fn of_a_large_model_a_part_is_told_and_a_long_list_is_not_foretold() {
     let why = story.admin.why("dev", "model").await.expect("it is there");
     assert_eq!(why.now, "1000 and more applications, 0 machines");
     let units = |count| (0..count).map(|n| Removable::Unit(format!("web/{n}"))).collect::<Vec<_>>();
-    let refused = story.admin.forecast("dev", units(21)).await.expect_err("too many");
+    let refused = story.admin.forecast("dev", units(21), Force::No).await.expect_err("too many");
     assert_eq!((refused.code, refused.message.lines().count()), (ErrorCode::Invalid, 1), "{refused}");
     assert!(refused.message.contains("at most 20"), "{refused}");
-    let unknown = story.admin.forecast("dev", units(20)).await.expect_err("nobody is there");
+    let unknown = story.admin.forecast("dev", units(20), Force::No).await.expect_err("nobody is there");
     assert_eq!(unknown.code, ErrorCode::NotFound);
 }

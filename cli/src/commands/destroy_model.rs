@@ -34,14 +34,14 @@ pub async fn run<A: OperatorApi>(args: &DestroyModel, at: &Session<A>, dir: &Dat
         let status = at.api.status(name).await?;
         let is_part = status.applications.len() > FORETOLD_MAX;
         let removed = status.applications.into_keys().map(Removable::Application);
-        let mut forecast = at.api.forecast(name, removed.take(FORETOLD_MAX).collect()).await?;
+        let mut forecast = at.api.forecast(name, removed.take(FORETOLD_MAX).collect(), force).await?;
         forecast.more |= is_part;
         // a machine that would be left without a unit is foretold already
         let machines = status.machines.keys().map(|machine| format!("machine {machine}"));
         let machines: Vec<String> = machines.filter(|machine| !forecast.gone.contains(machine)).collect();
         forecast.gone.extend(machines);
         forecast.gone.push(format!("model {}", status.model.name));
-        return at.output.say(&crate::render::forecast::text(&forecast));
+        return at.output.say(&crate::render::forecast::text(&forecast, force));
     }
     // The one that is meant now, whatever is made under its name while it goes.
     let status = at.api.status(name).await?;

@@ -9,6 +9,32 @@ use api::error::ApiError;
 use api::operator::{Changed, Force, OperatorApi, Removable};
 use std::io::BufRead;
 
+/// What the flags say before anything goes. `--dry-run`: it is only told. Without `--no-prompt` a person is asked, and
+/// told what else goes; refused like the removal itself. None: nothing is to be removed.
+pub async fn begin<A: OperatorApi>(
+    things: &[String],
+    removed: Vec<Removable>,
+    flags: &Removal,
+    at: &Session<A>,
+) -> Result<Option<Force>, Failure> {
+    let force = flags.force.chosen()?;
+    if flags.dry_run {
+        foretell(removed, force, at).await?;
+        return Ok(None);
+    }
+    let mut all = things.to_vec();
+    if !flags.no_prompt {
+        let forecast = at.api.forecast(&at.model, removed, force).await?;
+        let more = [forecast.at_once, forecast.dying, forecast.gone].concat();
+        for name in more {
+            if !all.contains(&name) {
+                all.push(name);
+            }
+        }
+    }
+    agreed(&all, flags, &at.output).map(|agreed| agreed.then_some(force))
+}
+
 /// Says what will go, and asks, unless `--no-prompt`: what is read is the answer, at a terminal or not.
 pub fn agreed(things: &[String], flags: &Removal, output: &Output) -> Result<bool, Failure> {
     for thing in things {
@@ -20,17 +46,22 @@ pub fn agreed(things: &[String], flags: &Removal, output: &Output) -> Result<boo
     output.note("\nContinue [y/N]? ");
     let mut answer = String::new();
     let read = std::io::stdin().lock().read_line(&mut answer);
-    read.map_err(|error| Failure::new(format!("cannot read the answer: {error}")))?;
+    let read = read.map_err(|error| Failure::new(format!("cannot read the answer: {error}")))?;
     if matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
         return Ok(true);
     }
-    Err(Failure::new("aborted: nothing was removed"))
+    let aborted = Failure::new("aborted: nothing was removed");
+    Err(if read == 0 { aborted.hint("nobody answered: --no-prompt does not ask") } else { aborted })
 }
 
 /// Says what removing all these together would come to; refused like the removal itself.
-pub async fn foretell<A: OperatorApi>(removed: Vec<Removable>, at: &Session<A>) -> Result<(), Failure> {
-    let forecast = at.api.forecast(&at.model, removed).await?;
-    at.output.say(&render::forecast::text(&forecast))
+pub async fn foretell<A: OperatorApi>(
+    removed: Vec<Removable>,
+    force: Force,
+    at: &Session<A>,
+) -> Result<(), Failure> {
+    let forecast = at.api.forecast(&at.model, removed, force).await?;
+    at.output.say(&render::forecast::text(&forecast, force))
 }
 
 /// What became of one removal, before the next is tried: one that is refused does not hide what was done.

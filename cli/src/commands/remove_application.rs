@@ -16,15 +16,11 @@ pub struct RemoveApplication {
 }
 
 pub async fn run<A: OperatorApi>(args: &RemoveApplication, at: &Session<A>) -> Result<(), Failure> {
-    let force = args.removal.force.chosen()?;
     let things: Vec<String> = args.applications.iter().map(|name| format!("application {name}")).collect();
-    if args.removal.dry_run {
-        let removed = args.applications.iter().cloned().map(Removable::Application).collect();
-        return removal::foretell(removed, at).await;
-    }
-    if !removal::agreed(&things, &args.removal, &at.output)? {
+    let removed = args.applications.iter().cloned().map(Removable::Application).collect();
+    let Some(force) = removal::begin(&things, removed, &args.removal, at).await? else {
         return Ok(());
-    }
+    };
     let mut failures = Vec::new();
     for (application, thing) in args.applications.iter().zip(&things) {
         let answer = at.api.remove_application(&at.model, application, force).await;

@@ -22,15 +22,11 @@ pub async fn run<A: OperatorApi>(args: &RemoveMachine, at: &Session<A>) -> Resul
     if args.keep_instance {
         return Err(Failure::new("--keep-instance is not offered: the instance goes with the machine"));
     }
-    let force = args.removal.force.chosen()?;
     let things: Vec<String> = args.machines.iter().map(|machine| format!("machine {machine}")).collect();
-    if args.removal.dry_run {
-        let removed = args.machines.iter().cloned().map(Removable::Machine).collect();
-        return removal::foretell(removed, at).await;
-    }
-    if !removal::agreed(&things, &args.removal, &at.output)? {
+    let removed = args.machines.iter().cloned().map(Removable::Machine).collect();
+    let Some(force) = removal::begin(&things, removed, &args.removal, at).await? else {
         return Ok(());
-    }
+    };
     let mut failures = Vec::new();
     for (machine, thing) in args.machines.iter().zip(&things) {
         let answer = at.api.remove_machine(&at.model, machine, force).await;

@@ -31,7 +31,7 @@ pub async fn run<A: OperatorApi>(args: &RemoveRelation, at: &Session<A>) -> Resu
         _ => return Err(Failure::usage("a relation has two ends")),
     };
     if args.dry_run {
-        return removal::foretell(vec![Removable::Relation(choice)], at).await;
+        return removal::foretell(vec![Removable::Relation(choice)], force, at).await;
     }
     let changed = at.api.remove_relation(&at.model, choice, force).await?;
     at.wrote(changed.revision);

@@ -20,20 +20,16 @@ pub struct RemoveUnit {
 }
 
 pub async fn run<A: OperatorApi>(args: &RemoveUnit, at: &Session<A>) -> Result<(), Failure> {
-    let force = args.removal.force.chosen()?;
     let units = match (args.num_units, &args.units[..]) {
         (None, units) => units.to_vec(),
         (Some(count), [application]) => newest(application, count, at).await?,
         (Some(_), _) => return Err(Failure::usage("--num-units takes one application")),
     };
     let things: Vec<String> = units.iter().map(|unit| format!("unit {unit}")).collect();
-    if args.removal.dry_run {
-        let removed = units.iter().cloned().map(Removable::Unit).collect();
-        return removal::foretell(removed, at).await;
-    }
-    if !removal::agreed(&things, &args.removal, &at.output)? {
+    let removed = units.iter().cloned().map(Removable::Unit).collect();
+    let Some(force) = removal::begin(&things, removed, &args.removal, at).await? else {
         return Ok(());
-    }
+    };
     let mut failures = Vec::new();
     for (unit, thing) in units.iter().zip(&things) {
         let answer = at.api.remove_unit(&at.model, unit, force).await;

@@ -1,10 +1,15 @@
 //! What a removal would come to, as a short listing.
 
 use crate::terminal::safe_line;
-use api::operator::Forecast;
+use api::operator::{Force, Forecast};
 
 /// Sections with nothing in them are left out.
-pub fn text(forecast: &Forecast) -> String {
+pub fn text(forecast: &Forecast, force: Force) -> String {
+    let held_up = match force {
+        Force::No => "would be held up by:",
+        Force::AfterWait => "done by force after a minute, if it is not done by then:",
+        Force::AtOnce => "done by force at once:",
+    };
     let hooks = forecast.hooks.iter().map(|one| format!("{}: {}", one.unit, one.hook));
     let blocked = forecast.blocked.iter().map(|one| {
         let error = one.last_error.as_ref().map_or(String::new(), |error| format!("; last error: {error}"));
@@ -15,7 +20,7 @@ pub fn text(forecast: &Forecast) -> String {
         ("would be dying:", forecast.dying.clone()),
         ("hooks that would run, in this order:", hooks.collect()),
         ("gone when these have succeeded:", forecast.gone.clone()),
-        ("would be held up by:", blocked.collect()),
+        (held_up, blocked.collect()),
     ];
     let mut text = String::new();
     for (title, lines) in sections.iter().filter(|(_, lines)| !lines.is_empty()) {
@@ -56,14 +61,14 @@ mod tests {
             more: false,
         };
         assert_eq!(
-            text(&forecast),
+            text(&forecast, Force::No),
             "would be dying:\n  unit web/0\nhooks that would run, in this order:\n  web/0: stop\ngone when these have \
              succeeded:\n  unit web/0\nwould be held up by:\n  unit db/0: leave relation db web; owed by the agent of \
              unit db/0; last error: hook stop: exit status 1; help: pintle resolved db/0\n"
         );
-        assert_eq!(text(&Forecast::default()), "nothing would change\n");
+        assert_eq!(text(&Forecast::default(), Force::No), "nothing would change\n");
         let part = Forecast { dying: vec!["unit web/0".to_owned()], more: true, ..Forecast::default() };
-        let said = text(&part);
+        let said = text(&part, Force::No);
         assert!(said.ends_with("unit web/0\nand more: it is too large to be foretold whole\n"), "{said}");
     }
 }

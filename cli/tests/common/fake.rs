@@ -160,7 +160,7 @@ impl OperatorApi for Fake {
     async fn actions(&self, _: &str) -> Answer<Vec<ActionInfo>> {
         Ok(self.task.iter().cloned().collect())
     }
-    async fn forecast(&self, _: &str, removed: Vec<Removable>) -> Answer<Forecast> {
+    async fn forecast(&self, _: &str, removed: Vec<Removable>, _: Force) -> Answer<Forecast> {
         self.note(format!("forecast {removed:?}"));
         if let [Removable::Unit(unit)] = &removed[..] {
             self.known(unit)?;

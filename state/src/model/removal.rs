@@ -5,6 +5,7 @@
 use super::blockers::{Entity, blockers};
 use super::draft::{Draft, Reader, Revision, Stored, read};
 use super::effective;
+use super::force::{self, Force};
 use super::hook_commit;
 use super::keys::{Model, RelationDoc, UnitDoc, last_id};
 use super::refusal::{Blocker, Refusal};
@@ -24,6 +25,8 @@ const UNITS_MAX: usize = 40;
 const STEPS_MAX: usize = 2_000;
 /// Documents a play reads: 1,000 hooks in views of some 200. One that is over it ends with the step it is in.
 const READ_MAX: usize = 200_000;
+/// Rounds of bites by force: a unit takes some ten, with its scopes three at a time and its subordinates before it.
+const BITES_MAX: usize = 40;
 /// Entities of each kind that are looked at, three times: some 10 reads each.
 const LOOKED_AT_MAX: usize = 500;
 /// Entries of indexes that are read to find these: some 100 bytes each.
@@ -106,25 +109,34 @@ impl Played<'_> {
     }
 }
 
-/// What removing `entities` together would come to; refused like the removal itself.
-pub fn forecast(reader: &dyn Reader, model: Model, entities: &[Entity]) -> Result<Forecast, Refusal> {
-    forecast_within(reader, model, entities, READ_MAX)
+/// What removing `entities` together would come to, by force if that is given; refused like the removal itself.
+pub fn forecast(
+    reader: &dyn Reader,
+    model: Model,
+    entities: &[Entity],
+    force: Option<Force>,
+) -> Result<Forecast, Refusal> {
+    forecast_within(reader, model, (entities, force), READ_MAX)
 }
 
 /// The same, with so many documents read at most: the tests' bound is lower.
 pub(super) fn forecast_within(
     reader: &dyn Reader,
     model: Model,
-    entities: &[Entity],
+    (entities, force): (&[Entity], Option<Force>),
     bound: usize,
 ) -> Result<Forecast, Refusal> {
     let mut played = Played { under: reader, changes: BTreeMap::new(), read: Cell::new(0) };
     for entity in entities {
-        played.run(|draft| match *entity {
-            Entity::Unit(id) => unit::destroy(draft, model, id).map(drop),
-            Entity::Application(id) => application::destroy(draft, model, id).map(drop),
-            Entity::Relation(id) => relation::destroy(draft, model, id).map(drop),
-            Entity::Machine(id) => machine::destroy(draft, model, id),
+        played.run(|draft| match (*entity, force) {
+            (Entity::Unit(id), None) => unit::destroy(draft, model, id).map(drop),
+            (Entity::Unit(id), Some(force)) => force::unit(draft, model, id, force).map(drop),
+            (Entity::Application(id), None) => application::destroy(draft, model, id).map(drop),
+            (Entity::Application(id), Some(force)) => force::application(draft, model, id, force).map(drop),
+            (Entity::Relation(id), None) => relation::destroy(draft, model, id).map(drop),
+            (Entity::Relation(id), Some(force)) => force::relation(draft, model, id, force).map(drop),
+            (Entity::Machine(id), None) => machine::destroy(draft, model, id),
+            (Entity::Machine(id), Some(force)) => force::machine(draft, model, id, force),
         })?;
     }
     let near = Near::of(reader, model, entities);
@@ -144,15 +156,19 @@ pub(super) fn forecast_within(
     forecast.more |= units.len() > UNITS_MAX;
     units.truncate(UNITS_MAX);
     forecast.more |= !play(&mut played, model, (&units, bound), &mut forecast.hooks);
+    for entity in entities {
+        forecast.blocked.extend(blockers(&mut (&played as &dyn Reader), model, *entity));
+    }
+    let held_up = entities.iter().any(|entity| name(&played, model, *entity).is_some());
+    if force.is_some() && held_up {
+        forecast.more |= !act(&mut played, model, (&units, bound), &mut forecast.hooks);
+    }
     release(&mut played, model, &near.machines);
     let end = gone(&near.lives(&played, model));
     forecast.gone = end.into_iter().filter(|name| !forecast.at_once.contains(name)).collect();
     for named in [&mut forecast.at_once, &mut forecast.dying, &mut forecast.gone] {
         forecast.more |= named.len() > NAMED_MAX;
         named.truncate(NAMED_MAX);
-    }
-    for entity in entities {
-        forecast.blocked.extend(blockers(&mut (&played as &dyn Reader), model, *entity));
     }
     let mut told = BTreeSet::new();
     forecast.blocked.retain(|one| told.insert((one.entity.clone(), one.duty.clone(), one.owner.clone())));
@@ -321,6 +337,30 @@ fn play(
             moved |= step(played, model, *id, hooks);
         }
     }
+    true
+}
+
+/// The controller acts for everybody who owes something to what is forced, a bite at a time, and the others see it.
+/// False: it was ended before nothing was left.
+fn act(
+    played: &mut Played<'_>,
+    model: Model,
+    (units, bound): (&[Uuid], usize),
+    hooks: &mut Vec<(UnitName, String)>,
+) -> bool {
+    for _ in 0..BITES_MAX {
+        let forced = played.scan(&model.all("forced"), "", NAMED_MAX);
+        let forced: Vec<Uuid> = forced.iter().filter_map(|stored| last_id(&stored.key)).collect();
+        for id in &forced {
+            // whatever the clock says: its time has come
+            played.run(|draft| force::bite(draft, model, *id, i64::MAX)).ok();
+        }
+        let ended = play(played, model, (units, bound), hooks);
+        if forced.is_empty() || !ended {
+            return ended;
+        }
+    }
+    // a machine waits for its provider, which is not played
     true
 }
 

@@ -9,7 +9,7 @@ use crate::unit::operation::Version;
 use std::cell::Cell;
 
 fn foretold(world: &World, entity: Entity) -> Forecast {
-    forecast(world.reader(), MODEL, &[entity]).expect("it may go")
+    forecast(world.reader(), MODEL, &[entity], None).expect("it may go")
 }
 
 fn hooks(forecast: &Forecast) -> Vec<String> {
@@ -103,7 +103,7 @@ fn what_would_hold_a_removal_up_is_named() {
     assert!(hooks(&told).iter().all(|hook| !hook.starts_with("shop/0")), "it is in error: {:?}", told.hooks);
     assert_eq!(told.blocked[0].entity, "unit shop/0");
     assert_eq!(told.blocked[0].last_error.as_deref(), Some("hook update-status: exit status 1"));
-    let unknown = forecast(world.reader(), MODEL, &[Entity::Unit(Uuid(404))]);
+    let unknown = forecast(world.reader(), MODEL, &[Entity::Unit(Uuid(404))], None);
     assert_eq!(unknown.expect_err("nobody").code, Code::NotFound);
     world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("it may go");
     assert!(!foretold(&world, Entity::Application(app)).blocked.is_empty(), "asked again, the same");
@@ -148,14 +148,14 @@ fn a_forecast_looks_at_a_bounded_part_of_a_large_model_and_says_so() {
     for entity in [Entity::Application(web), Entity::Relation(relation)] {
         let counted = Counted { under: &many, read: Cell::new(0) };
         // a play that ends before its first step
-        forecast_within(&counted, MODEL, &[entity], 0).expect("it may go");
+        forecast_within(&counted, MODEL, (&[entity], None), 0).expect("it may go");
         // 5,000 entries to find 500 units, each looked at three times at some 10 reads
         let most = 5_000 + 3 * 500 * 10;
         assert!(counted.read.get() < most, "{entity:?}: {}", counted.read.get());
-        assert!(forecast(&many, MODEL, &[entity]).expect("it may go").more, "{entity:?}");
+        assert!(forecast(&many, MODEL, &[entity], None).expect("it may go").more, "{entity:?}");
     }
     let (few, web, _) = bounds::with_units(3);
-    assert!(!forecast(&few, MODEL, &[Entity::Application(web)]).expect("it may go").more);
+    assert!(!forecast(&few, MODEL, &[Entity::Application(web)], None).expect("it may go").more);
 }
 
 #[test]
@@ -163,7 +163,8 @@ fn a_play_ends_when_it_has_read_enough_and_says_so() {
     let mut world = World::new();
     let (_, shop, _) = qr(&mut world);
     let whole = foretold(&world, Entity::Unit(shop.unit));
-    let part = forecast_within(world.reader(), MODEL, &[Entity::Unit(shop.unit)], 150).expect("it may go");
+    let part =
+        forecast_within(world.reader(), MODEL, (&[Entity::Unit(shop.unit)], None), 150).expect("it may go");
     assert_eq!((whole.more, part.more), (false, true));
     assert!(part.hooks.len() < whole.hooks.len(), "{:?}", part.hooks);
 }
