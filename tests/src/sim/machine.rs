@@ -57,9 +57,12 @@ impl Machine {
         self.state().hook_lock.clone()
     }
 
-    pub fn boot(&self) -> (String, u64) {
-        let state = self.state();
-        (format!("boot-{}", state.boots), state.booted_ms)
+    pub fn boot(&self) -> String {
+        format!("boot-{}", self.state().boots)
+    }
+
+    pub fn booted_ms(&self) -> u64 {
+        self.state().booted_ms
     }
 
     pub fn reboot(&self, now_ms: u64) {
