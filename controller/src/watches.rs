@@ -105,7 +105,7 @@ impl<S: Store, O: Outside> UnitWatch<S, O> {
         let shown = match from {
             Some(from) => {
                 let shown = controller.store.read_at(stored(from), move |reader| {
-                    view::full_within(reader, model, unit, bound).map(|view| Arc::new(view.shown))
+                    view::full_within(reader, model, unit, bound).map(|view| Arc::new(view.shown()))
                 });
                 shown.await.ok().flatten()
             }
@@ -159,7 +159,7 @@ impl<S: Store, O: Outside> UnitWatch<S, O> {
         let mut view = view.ok_or_else(removed)?;
         view.delta.position.history = self.cursor.controller.store.history();
         self.cursor.position = view.delta.position;
-        self.shown = Some(Arc::new(view.shown));
+        self.shown = Some(Arc::new(view.shown()));
         self.ahead.clear();
         Ok(view.delta)
     }

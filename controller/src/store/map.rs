@@ -163,7 +163,8 @@ impl Contents {
         if !(oldest..=newest).contains(&revision) {
             return Err(Compacted);
         }
-        Ok(self.log.iter().filter(move |commit| commit.changes.revision > revision))
+        let known = usize::try_from(revision - oldest).expect("the log is in memory");
+        Ok(self.log.range(known..))
     }
 }
 

@@ -4,14 +4,13 @@
 use super::draft::{Key, Reader, read, read_all};
 use super::effective;
 use super::keys::{
-    ActionDoc, ApplicationDoc, BagDoc, GLOBAL, GrantDoc, MachineDoc, Model, OpenPortsDoc, RelationDoc,
-    ScopeDoc, UnitDoc, last_id,
+    ActionDoc, ApplicationDoc, GLOBAL, GrantDoc, MachineDoc, Model, OpenPortsDoc, RelationDoc, ScopeDoc,
+    UnitDoc, last_id,
 };
 use super::text::Document;
 use crate::charm::Scope;
 use crate::life::Life;
 use crate::names::{UnitName, Uuid};
-use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// Every promise that one model's documents break; empty when all is well.
@@ -40,8 +39,20 @@ impl Check<'_> {
         documents.into_iter().filter_map(|(key, doc)| last_id(&key).map(|id| (key, id, doc))).collect()
     }
 
+    /// Their keys alone.
+    fn keys(&self, kind: &str) -> Vec<(String, Uuid)> {
+        let stored = self.reader.scan(&self.model.all(kind), "", usize::MAX);
+        stored.into_iter().filter_map(|s| last_id(&s.key).map(|id| (s.key, id))).collect()
+    }
+
     fn get<T: Document>(&self, key: &Key<T>) -> Option<T> {
         read(self.reader, key)
+    }
+
+    fn there(&self, kind: &str, id: Uuid) -> bool {
+        let mut key = self.model.all(kind);
+        id.append_to(&mut key);
+        self.reader.get(&key).is_some()
     }
 
     fn some(&self, prefix: &str) -> bool {
@@ -208,15 +219,14 @@ impl Check<'_> {
                 .is_some_and(|bag| bag.counter >= entry.incarnation && bag.owner == entry.unit.to_string());
             self.hold(settled, || format!("I13: {} is in a scope without its settings", entry.unit));
         }
-        let scopes = self.reader.scan(&model.all("scope"), "", usize::MAX);
-        let unit = |key: &str| last_id(key).unwrap_or_default();
         let of = |key: &str| key.split('/').nth(2).and_then(|part| part.parse().ok()).unwrap_or_default();
-        let there: BTreeSet<(Uuid, Uuid)> = scopes.iter().map(|s| (unit(&s.key), of(&s.key))).collect();
-        for (key, relation, ()) in self.all::<()>("scope-of") {
+        let there: BTreeSet<(Uuid, Uuid)> =
+            self.keys("scope").iter().map(|(key, unit)| (*unit, of(key))).collect();
+        for (key, relation) in self.keys("scope-of") {
             let scope = there.contains(&(of(&key), relation));
             self.hold(scope, || format!("I22: {key} names no scope"));
         }
-        for (key, _, _) in self.all::<BagDoc>("bag") {
+        for (key, _) in self.keys("bag") {
             let relation = key.split('/').nth(2).and_then(|part| part.parse().ok()).unwrap_or_default();
             let held = self.get(&model.relation(relation)).is_some();
             let leftover = self.get(&model.cleanup(relation)).is_some();
@@ -241,8 +251,8 @@ impl Check<'_> {
             ("application-life", "application"),
             ("relation-life", "relation"),
         ] {
-            for (key, id, _) in self.all::<Value>(index) {
-                let there = self.reader.get(&format!("{}{id}", model.all(kind))).is_some();
+            for (key, id) in self.keys(index) {
+                let there = self.there(kind, id);
                 self.hold(there, || format!("I22: {key} names no {kind}"));
             }
         }
@@ -253,14 +263,13 @@ impl Check<'_> {
             ("relation-key", "relation"),
         ] {
             for (key, id) in read_all::<Uuid>(self.reader, &model.all(names)) {
-                let there = self.reader.get(&format!("{}{id}", model.all(kind))).is_some();
+                let there = self.there(kind, id);
                 self.hold(there, || format!("I26: {key} names no {kind}"));
             }
         }
-        for (key, id, _) in self.all::<Value>("tombstone") {
+        for (key, id) in self.keys("tombstone") {
             let risen = ["unit", "machine", "application", "relation"];
-            let risen =
-                risen.iter().any(|kind| self.reader.get(&format!("{}{id}", model.all(kind))).is_some());
+            let risen = risen.iter().any(|kind| self.there(kind, id));
             self.hold(!risen, || format!("I17: {key}: what was removed is there"));
         }
     }
@@ -273,8 +282,8 @@ impl Check<'_> {
         let of_applications = ["application-charm", "application-config", "application-status", "reap"];
         let owned = of_units.map(|kind| (kind, "unit")).into_iter();
         for (kind, owner) in owned.chain(of_applications.map(|kind| (kind, "application"))) {
-            for (key, id, _) in self.all::<Value>(kind) {
-                let there = self.reader.get(&format!("{}{id}", model.all(owner))).is_some();
+            for (key, id) in self.keys(kind) {
+                let there = self.there(owner, id);
                 self.hold(there, || format!("I22: {key} belongs to nobody"));
             }
         }

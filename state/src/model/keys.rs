@@ -10,7 +10,7 @@ use crate::unit::local::Local;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::{self, Write};
+use std::fmt;
 use std::sync::Arc;
 
 /// One model's keys. `Model(Uuid(0))` holds what belongs to no model: models, tokens, charms.
@@ -364,149 +364,173 @@ pub struct ArchiveDoc {
 }
 
 impl Model {
-    fn key<T>(&self, rest: fmt::Arguments<'_>) -> Key<T> {
+    /// `<model>/<kind>/<id>/...`, without the detour over a formatter: keys are made all the time.
+    fn text(&self, kind: &str, ids: &[Uuid]) -> String {
         let mut text = String::with_capacity(KEY_LENGTH);
-        write!(text, "{}/{rest}", self.0).expect("a string takes what it is given");
-        Key::new(text)
+        self.0.append_to(&mut text);
+        text.push('/');
+        text.push_str(kind);
+        for id in ids {
+            text.push('/');
+            id.append_to(&mut text);
+        }
+        text
+    }
+
+    fn key<T>(&self, kind: &str, ids: &[Uuid]) -> Key<T> {
+        Key::new(self.text(kind, ids))
+    }
+
+    fn named<T>(&self, kind: &str, name: &str) -> Key<T> {
+        Key::new(self.below(kind, &[]) + name)
+    }
+
+    fn other<T>(&self, rest: fmt::Arguments<'_>) -> Key<T> {
+        Key::new(format!("{}/{rest}", self.0))
+    }
+
+    /// The prefix of the keys that go on after these ids.
+    fn below(&self, kind: &str, ids: &[Uuid]) -> String {
+        self.text(kind, ids) + "/"
     }
 
     pub fn model(&self) -> Key<ModelDoc> {
-        self.key(format_args!("model"))
+        self.key("model", &[])
     }
     pub fn model_config(&self) -> Key<BTreeMap<String, Value>> {
-        self.key(format_args!("model-config"))
+        self.key("model-config", &[])
     }
     pub fn model_life(&self) -> Key<Life> {
-        self.key(format_args!("model-life"))
+        self.key("model-life", &[])
     }
     /// There while the model is being destroyed.
     pub fn model_destruction(&self) -> Key<DestructionDoc> {
-        self.key(format_args!("model-destruction"))
+        self.key("model-destruction", &[])
     }
     /// Under [`GLOBAL`]: a model's name -> its uuid.
     pub fn model_name(&self, name: &str) -> Key<Uuid> {
-        self.key(format_args!("model-name/{name}"))
+        self.named("model-name", name)
     }
     /// Under [`GLOBAL`].
     pub fn token(&self, sha256: &str) -> Key<Principal> {
-        self.key(format_args!("token/{sha256}"))
+        self.named("token", sha256)
     }
     /// Under [`GLOBAL`]: which token a unit or machine has, to revoke it: entity -> hash.
     pub fn token_of(&self, entity: Uuid) -> Key<String> {
-        self.key(format_args!("token-of/{entity}"))
+        self.key("token-of", &[entity])
     }
     /// Under [`GLOBAL`].
     pub fn archive(&self, sha256: &str) -> Key<ArchiveDoc> {
-        self.key(format_args!("archive/{sha256}"))
+        self.named("archive", sha256)
     }
 
     /// Next number of a sequence: `machine`, `relation`, `action`, `unit/<application name>`. Kept after removal:
     /// numbers are never reused.
     pub fn sequence(&self, name: &str) -> Key<u64> {
-        self.key(format_args!("sequence/{name}"))
+        self.named("sequence", name)
     }
     pub fn tombstone(&self, id: Uuid) -> Key<TombstoneDoc> {
-        self.key(format_args!("tombstone/{id}"))
+        self.key("tombstone", &[id])
     }
 
     pub fn machine(&self, id: Uuid) -> Key<MachineDoc> {
-        self.key(format_args!("machine/{id}"))
+        self.key("machine", &[id])
     }
     pub fn machine_life(&self, id: Uuid) -> Key<Life> {
-        self.key(format_args!("machine-life/{id}"))
+        self.key("machine-life", &[id])
     }
     pub fn machine_instance(&self, id: Uuid) -> Key<InstanceDoc> {
-        self.key(format_args!("machine-instance/{id}"))
+        self.key("machine-instance", &[id])
     }
     pub fn machine_trouble(&self, id: Uuid) -> Key<TroubleDoc> {
-        self.key(format_args!("machine-trouble/{id}"))
+        self.key("machine-trouble", &[id])
     }
     pub fn machine_name(&self, name: &str) -> Key<Uuid> {
-        self.key(format_args!("machine-name/{name}"))
+        self.named("machine-name", name)
     }
     /// A machine's units, principals and subordinates.
     pub fn unit_on(&self, machine: Uuid, unit: Uuid) -> Key<()> {
-        self.key(format_args!("unit-on/{machine}/{unit}"))
+        self.key("unit-on", &[machine, unit])
     }
     pub fn units_on(&self, machine: Uuid) -> String {
-        format!("{}/unit-on/{machine}/", self.0)
+        self.below("unit-on", &[machine])
     }
 
     /// What one unit of a machine has open, by endpoint; only units with open ports are here, so that a conflict is
     /// found in one page.
     pub fn ports_on(&self, machine: Uuid, unit: Uuid) -> Key<OpenPortsDoc> {
-        self.key(format_args!("ports-on/{machine}/{unit}"))
+        self.key("ports-on", &[machine, unit])
     }
     pub fn all_ports_on(&self, machine: Uuid) -> String {
-        format!("{}/ports-on/{machine}/", self.0)
+        self.below("ports-on", &[machine])
     }
 
     pub fn application(&self, id: Uuid) -> Key<ApplicationDoc> {
-        self.key(format_args!("application/{id}"))
+        self.key("application", &[id])
     }
     pub fn application_life(&self, id: Uuid) -> Key<Life> {
-        self.key(format_args!("application-life/{id}"))
+        self.key("application-life", &[id])
     }
     pub fn application_charm(&self, id: Uuid) -> Key<CharmDoc> {
-        self.key(format_args!("application-charm/{id}"))
+        self.key("application-charm", &[id])
     }
     /// What the user set; defaults belong to the charm.
     pub fn application_config(&self, id: Uuid) -> Key<BTreeMap<String, Value>> {
-        self.key(format_args!("application-config/{id}"))
+        self.key("application-config", &[id])
     }
     pub fn application_status(&self, id: Uuid) -> Key<StatusDoc> {
-        self.key(format_args!("application-status/{id}"))
+        self.key("application-status", &[id])
     }
     pub fn application_name(&self, name: &str) -> Key<Uuid> {
-        self.key(format_args!("application-name/{name}"))
+        self.named("application-name", name)
     }
     pub fn leader(&self, application: Uuid) -> Key<GrantDoc> {
-        self.key(format_args!("leader/{application}"))
+        self.key("leader", &[application])
     }
     pub fn unit_of(&self, application: Uuid, unit: Uuid) -> Key<()> {
-        self.key(format_args!("unit-of/{application}/{unit}"))
+        self.key("unit-of", &[application, unit])
     }
     pub fn units_of(&self, application: Uuid) -> String {
-        format!("{}/unit-of/{application}/", self.0)
+        self.below("unit-of", &[application])
     }
     /// A destroyed application with more relations than one transaction removes: the last relation looked at
     /// (design 5, "sideways").
     pub fn reap(&self, application: Uuid) -> Key<String> {
-        self.key(format_args!("reap/{application}"))
+        self.key("reap", &[application])
     }
     pub fn relation_of(&self, application: Uuid, relation: Uuid) -> Key<()> {
-        self.key(format_args!("relation-of/{application}/{relation}"))
+        self.key("relation-of", &[application, relation])
     }
     pub fn relations_of(&self, application: Uuid) -> String {
-        format!("{}/relation-of/{application}/", self.0)
+        self.below("relation-of", &[application])
     }
 
     pub fn unit(&self, id: Uuid) -> Key<UnitDoc> {
-        self.key(format_args!("unit/{id}"))
+        self.key("unit", &[id])
     }
     pub fn unit_life(&self, id: Uuid) -> Key<Life> {
-        self.key(format_args!("unit-life/{id}"))
+        self.key("unit-life", &[id])
     }
     pub fn unit_name(&self, name: &UnitName) -> Key<Uuid> {
-        self.key(format_args!("unit-name/{name}"))
+        self.other(format_args!("unit-name/{name}"))
     }
     /// A principal's subordinates: one of each application at most.
     pub fn subordinate(&self, principal: Uuid, application: Uuid, unit: Uuid) -> Key<()> {
-        self.key(format_args!("subordinate/{principal}/{application}/{unit}"))
+        self.key("subordinate", &[principal, application, unit])
     }
     pub fn subordinates(&self, principal: Uuid) -> String {
-        format!("{}/subordinate/{principal}/", self.0)
+        self.below("subordinate", &[principal])
     }
     pub fn subordinates_of(&self, principal: Uuid, application: Uuid) -> String {
-        format!("{}/subordinate/{principal}/{application}/", self.0)
+        self.below("subordinate", &[principal, application])
     }
     /// The relations between a subordinate application and its principals' that are Alive themselves, by their line.
     pub fn container(&self, bond: &Bond, relation: Uuid) -> Key<()> {
         let Bond { subordinate, principal, line } = bond;
-        self.key(format_args!("container/{subordinate}/{principal}/{line}/{relation}"))
+        self.other(format_args!("container/{subordinate}/{principal}/{line}/{relation}"))
     }
     pub fn containers(&self, subordinate: Uuid, principal: Uuid) -> String {
-        format!("{}/container/{subordinate}/{principal}/", self.0)
+        self.below("container", &[subordinate, principal])
     }
     pub fn containers_of(&self, bond: &Bond) -> String {
         let Bond { subordinate, principal, line } = bond;
@@ -514,106 +538,106 @@ impl Model {
     }
     /// Workload status, set by the charm.
     pub fn unit_status(&self, id: Uuid) -> Key<StatusDoc> {
-        self.key(format_args!("unit-status/{id}"))
+        self.key("unit-status", &[id])
     }
     /// Agent status: allocating, executing, idle, error.
     pub fn agent_status(&self, id: Uuid) -> Key<StatusDoc> {
-        self.key(format_args!("agent-status/{id}"))
+        self.key("agent-status", &[id])
     }
     pub fn workload_version(&self, id: Uuid) -> Key<String> {
-        self.key(format_args!("workload-version/{id}"))
+        self.key("workload-version", &[id])
     }
     pub fn session(&self, unit: Uuid) -> Key<SessionDoc> {
-        self.key(format_args!("session/{unit}"))
+        self.key("session", &[unit])
     }
     pub fn replica(&self, unit: Uuid) -> Key<ReplicaDoc> {
-        self.key(format_args!("replica/{unit}"))
+        self.key("replica", &[unit])
     }
     pub fn resolved(&self, unit: Uuid) -> Key<ResolvedDoc> {
-        self.key(format_args!("resolved/{unit}"))
+        self.key("resolved", &[unit])
     }
     /// endpoint (or `*`) -> ranges in their text form (`80/tcp`).
     pub fn ports(&self, unit: Uuid) -> Key<BTreeMap<String, BTreeSet<String>>> {
-        self.key(format_args!("ports/{unit}"))
+        self.key("ports", &[unit])
     }
     pub fn charm_state(&self, unit: Uuid) -> Key<BTreeMap<String, String>> {
-        self.key(format_args!("charm-state/{unit}"))
+        self.key("charm-state", &[unit])
     }
 
     pub fn relation(&self, id: Uuid) -> Key<RelationDoc> {
-        self.key(format_args!("relation/{id}"))
+        self.key("relation", &[id])
     }
     pub fn relation_life(&self, id: Uuid) -> Key<Life> {
-        self.key(format_args!("relation-life/{id}"))
+        self.key("relation-life", &[id])
     }
     /// There while the relation is suspended.
     pub fn relation_suspended(&self, id: Uuid) -> Key<SuspendedDoc> {
-        self.key(format_args!("relation-suspended/{id}"))
+        self.key("relation-suspended", &[id])
     }
     /// [`RelationDoc::key_text`] -> the relation.
     pub fn relation_key(&self, ends: &str) -> Key<Uuid> {
-        self.key(format_args!("relation-key/{ends}"))
+        self.named("relation-key", ends)
     }
     /// `container` is the principal's uuid in a container relation, nil in a global one.
     pub fn scope(&self, relation: Uuid, container: Uuid, unit: Uuid) -> Key<ScopeDoc> {
-        self.key(format_args!("scope/{relation}/{container}/{unit}"))
+        self.key("scope", &[relation, container, unit])
     }
     pub fn scopes(&self, relation: Uuid) -> String {
-        format!("{}/scope/{relation}/", self.0)
+        self.below("scope", &[relation])
     }
     /// Of a container relation: who is in one principal's container.
     pub fn scopes_in(&self, relation: Uuid, container: Uuid) -> String {
-        format!("{}/scope/{relation}/{container}/", self.0)
+        self.below("scope", &[relation, container])
     }
     /// Which scopes a unit is in: found without reading every relation.
     pub fn scope_of(&self, unit: Uuid, relation: Uuid) -> Key<()> {
-        self.key(format_args!("scope-of/{unit}/{relation}"))
+        self.key("scope-of", &[unit, relation])
     }
     pub fn scopes_of(&self, unit: Uuid) -> String {
-        format!("{}/scope-of/{unit}/", self.0)
+        self.below("scope-of", &[unit])
     }
     /// `owner` is a unit's or an application's uuid.
     pub fn bag(&self, relation: Uuid, owner: Uuid) -> Key<BagDoc> {
-        self.key(format_args!("bag/{relation}/{owner}"))
+        self.key("bag", &[relation, owner])
     }
     pub fn bags(&self, relation: Uuid) -> String {
-        format!("{}/bag/{relation}/", self.0)
+        self.below("bag", &[relation])
     }
     /// Leftovers of a removed relation or unit, for the janitor: the prefix to clear.
     pub fn cleanup(&self, id: Uuid) -> Key<Vec<String>> {
-        self.key(format_args!("cleanup/{id}"))
+        self.key("cleanup", &[id])
     }
     pub fn cleanups(&self) -> String {
-        format!("{}/cleanup/", self.0)
+        self.below("cleanup", &[])
     }
 
     /// There while the entity is to go by force.
     pub fn forced(&self, id: Uuid) -> Key<ForcedDoc> {
-        self.key(format_args!("forced/{id}"))
+        self.key("forced", &[id])
     }
 
     pub fn action(&self, id: u64) -> Key<ActionDoc> {
-        self.key(format_args!("action/{id:010}"))
+        self.other(format_args!("action/{id:010}"))
     }
     /// Actions of a unit that are not finished; true = its agent has begun it.
     pub fn action_of(&self, unit: Uuid, id: u64) -> Key<bool> {
-        self.key(format_args!("action-of/{unit}/{id:010}"))
+        self.other(format_args!("action-of/{unit}/{id:010}"))
     }
     pub fn actions_of(&self, unit: Uuid) -> String {
-        format!("{}/action-of/{unit}/", self.0)
+        self.below("action-of", &[unit])
     }
 
     /// `hook` and `call` number the line within its unit, so that a line sent twice is stored once.
     pub fn log(&self, unit: Uuid, hook: u64, call: u32) -> Key<LogDoc> {
-        self.key(format_args!("log/{unit}/{hook:010}/{call:06}"))
+        self.other(format_args!("log/{unit}/{hook:010}/{call:06}"))
     }
     pub fn logs(&self) -> String {
-        format!("{}/log/", self.0)
+        self.below("log", &[])
     }
 
     /// Everything of one kind in this model: `unit`, `relation`, ...
     pub fn all(&self, kind: &str) -> String {
-        format!("{}/{kind}/", self.0)
+        self.below(kind, &[])
     }
 }
 

@@ -156,14 +156,15 @@ pub(super) fn forecast_within(
     forecast.more |= units.len() > UNITS_MAX;
     units.truncate(UNITS_MAX);
     forecast.more |= !play(&mut played, model, (&units, bound), &mut forecast.hooks);
+    release(&mut played, model, &near.machines);
     for entity in entities {
         forecast.blocked.extend(blockers(&mut (&played as &dyn Reader), model, *entity));
     }
     let held_up = entities.iter().any(|entity| name(&played, model, *entity).is_some());
     if force.is_some() && held_up {
         forecast.more |= !act(&mut played, model, (&units, bound), &mut forecast.hooks);
+        release(&mut played, model, &near.machines);
     }
-    release(&mut played, model, &near.machines);
     let end = gone(&near.lives(&played, model));
     forecast.gone = end.into_iter().filter(|name| !forecast.at_once.contains(name)).collect();
     for named in [&mut forecast.at_once, &mut forecast.dying, &mut forecast.gone] {

@@ -28,7 +28,16 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct View {
     /// The position's history is nil: a reader knows revisions only, the caller fills it in.
     pub delta: Delta,
-    pub shown: Shown,
+    /// What comes along at most.
+    bound: usize,
+}
+
+impl View {
+    /// What deltas after it are compared with: for those who watch on.
+    pub fn shown(&self) -> Shown {
+        let snapshot = Snapshot::from_full(self.delta.clone()).expect("model, unit and charm are in it");
+        Shown::of(&snapshot, self.bound)
+    }
 }
 
 /// Of what a unit was shown, as much as [`super::delta::delta`] compares with.
@@ -140,9 +149,7 @@ pub fn full_within(reader: &dyn Reader, model: Model, unit: Uuid, bound: usize) 
     sizes.take(&changes);
     along::withhold(&mut changes, &sizes.withheld(bound));
     let position = Position { history: Uuid(0), revision: reader.revision() };
-    let delta = Delta { position, full: true, changes };
-    let snapshot = Snapshot::from_full(delta.clone()).expect("model, unit and charm are in it");
-    Some(View { delta, shown: Shown::of(&snapshot, bound) })
+    Some(View { delta: Delta { position, full: true, changes }, bound })
 }
 
 /// One bag, if this unit sees it: what a watch shows, and no more (I31).

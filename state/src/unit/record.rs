@@ -5,6 +5,7 @@ use super::local::Local;
 use super::operation::Operation;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use std::borrow::Cow;
 
 /// Lines and statuses one record carries at most; more were sent early or are dropped with a line that says so.
 /// 60 of them and the record's own documents stay within one transaction's 100 writes.
@@ -88,16 +89,51 @@ pub struct Record {
     pub memory: Option<Box<Local>>,
 }
 
+/// What version 1 has of a record, in its order: its controller leaves out the rest when it reads one, and has the
+/// same digest (I49).
+#[derive(Serialize)]
+struct Known<'r> {
+    sequence: u64,
+    run: u64,
+    operation: &'r Operation,
+    outcome: &'r Outcome,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    episode: Option<u64>,
+    #[serde(skip_serializing_if = "is_default")]
+    writes: &'r Writes,
+    #[serde(skip_serializing_if = "<[Said]>::is_empty")]
+    said: &'r [Said],
+    at_ms: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    generation: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory: Option<&'r Local>,
+}
+
 fn is_default(writes: &Writes) -> bool {
     *writes == Writes::default()
 }
 
 impl Record {
-    /// SHA-256 of the record's JSON, in hex: two records of one sequence are the same or a fork. Only what version 1
-    /// has is in it: its controller leaves out the rest when it reads a record, and has the same digest (I49).
+    /// SHA-256 of the record's JSON, in hex: two records of one sequence are the same or a fork.
     pub fn digest(&self) -> String {
-        let memory = self.memory.clone().map(|memory| Box::new(Local { reboot: None, ..*memory }));
-        let known = Record { after: String::new(), reboot: None, memory, ..self.clone() };
+        // what a hook asked of its machine is not in version 1's memory
+        let memory = self.memory.as_deref().map(|memory| match memory.reboot {
+            Some(_) => Cow::Owned(Local { reboot: None, ..memory.clone() }),
+            None => Cow::Borrowed(memory),
+        });
+        let known = Known {
+            sequence: self.sequence,
+            run: self.run,
+            operation: &self.operation,
+            outcome: &self.outcome,
+            episode: self.episode,
+            writes: &self.writes,
+            said: &self.said,
+            at_ms: self.at_ms,
+            generation: self.generation,
+            memory: memory.as_deref(),
+        };
         hex(&Sha256::digest(serde_json::to_vec(&known).expect("records are plain data")))
     }
 

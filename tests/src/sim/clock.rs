@@ -20,10 +20,10 @@ impl SimClock {
 
 impl Clock for SimClock {
     fn boot(&self) -> String {
-        self.machine.boot().0
+        self.machine.boot()
     }
     fn since_boot_ms(&self) -> u64 {
-        let since_ms = self.world.now_ms() - self.machine.boot().1;
+        let since_ms = self.world.now_ms() - self.machine.booted_ms();
         since_ms.saturating_add_signed(self.skew_ms())
     }
     fn wall_ms(&self) -> i64 {
@@ -32,7 +32,7 @@ impl Clock for SimClock {
     async fn sleep_until(&self, since_boot_ms: u64) {
         // one millisecond at least: a wait gives way
         let at_ms =
-            self.machine.boot().1.saturating_add(since_boot_ms).saturating_add_signed(-self.skew_ms());
+            self.machine.booted_ms().saturating_add(since_boot_ms).saturating_add_signed(-self.skew_ms());
         self.world.sleep_until(at_ms.max(self.world.now_ms() + 1)).await;
     }
     fn fresh(&self) -> Uuid {

@@ -93,7 +93,7 @@ impl Fleet {
             unit: folder.at.unit,
             folder: folder.at.folder,
             name: folder.at.name.clone(),
-            boot: folder.at.machine.boot().0,
+            boot: folder.at.machine.boot(),
             local: agent.with_local(Clone::clone),
             view: agent.with_view(|view| view.cloned()),
             waits: agent.explained(),

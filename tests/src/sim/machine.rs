@@ -61,9 +61,13 @@ impl Machine {
         self.state().hook_lock.clone()
     }
 
-    pub fn boot(&self) -> (String, u64) {
+    pub fn boot(&self) -> String {
         let state = self.state();
-        (format!("boot-{}-{}", state.instance, state.boots), state.booted_ms)
+        format!("boot-{}-{}", state.instance, state.boots)
+    }
+
+    pub fn booted_ms(&self) -> u64 {
+        self.state().booted_ms
     }
 
     pub fn reboot(&self, now_ms: u64) {

@@ -10,6 +10,8 @@ use api::operator::{
 };
 use serde_json::{Value, json};
 use state::charm::{Action, Charm, ConfigOption, Endpoint, OptionType, Role, Scope};
+use state::model::draft::{Reader, read_all};
+use state::model::keys::{Model, UnitDoc};
 use state::names::{UnitName, Uuid};
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -372,10 +374,16 @@ impl User {
         self.ask(ask).await;
     }
 
+    /// Their names alone, which people look for at every act: a status works out what every agent would do next.
     async fn units(&self) -> Vec<UnitName> {
-        let ask = |session: SimSession, model: String| async move { session.status(&model).await };
-        let Some(status) = self.ask(ask).await else { return Vec::new() };
-        status.applications.into_values().flat_map(|application| application.units.into_keys()).collect()
+        let ask = |session: SimSession, _| async move {
+            let units = |reader: &dyn Reader| read_all::<UnitDoc>(reader, &Model(MODEL).all("unit"));
+            Ok(session.controller.read(units).await)
+        };
+        let units = self.ask(ask).await.unwrap_or_default();
+        let mut names: Vec<UnitName> = units.into_iter().map(|(_, unit)| unit.name).collect();
+        names.sort();
+        names
     }
 
     /// Every unit that rests in an error is told to try again, or that it is done.

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Wake, Waker};
 
@@ -78,26 +79,29 @@ pub enum Command {
 }
 
 struct State {
-    now_ms: u64,
     /// How far the wall clock has been set forward or back.
     wall_ms: i64,
-    chance: Chance,
     timers: BTreeMap<(u64, u64), Waker>,
     timers_made: u64,
     tasks_made: TaskId,
     spawned: Vec<(TaskId, Message, bool)>,
     commands: Vec<Command>,
     facts: Vec<Fact>,
-    /// Faults are over.
-    calm: bool,
-    faults: u64,
     hooks: u64,
     story: Option<Vec<String>>,
 }
 
+/// What is asked for several times in every poll lies beside the lock: a world has one thread, and its handles are
+/// sent between threads only in what the types say.
 struct Inside {
     seed: u64,
     mix: Mix,
+    now_ms: AtomicU64,
+    /// Where the stream of chance is.
+    chance: AtomicU64,
+    /// Faults are over.
+    calm: AtomicBool,
+    faults: AtomicU64,
     state: Mutex<State>,
     ready: Arc<Mutex<BTreeSet<TaskId>>>,
 }
@@ -120,21 +124,26 @@ impl Wake for Waking {
 impl World {
     pub fn new(seed: u64, mix: Mix, tell: bool) -> World {
         let state = State {
-            now_ms: START_MS,
             wall_ms: WALL_START_MS,
-            chance: Chance::new(seed),
             timers: BTreeMap::new(),
             timers_made: 0,
             tasks_made: 0,
             spawned: Vec::new(),
             commands: Vec::new(),
             facts: Vec::new(),
-            calm: true,
-            faults: 0,
             hooks: 0,
             story: tell.then(Vec::new),
         };
-        World(Arc::new(Inside { seed, mix, state: Mutex::new(state), ready: Arc::default() }))
+        World(Arc::new(Inside {
+            seed,
+            mix,
+            now_ms: AtomicU64::new(START_MS),
+            chance: AtomicU64::new(Chance::new(seed).0),
+            calm: AtomicBool::new(true),
+            faults: AtomicU64::new(0),
+            state: Mutex::new(state),
+            ready: Arc::default(),
+        }))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -150,13 +159,19 @@ impl World {
     }
 
     pub fn now_ms(&self) -> u64 {
-        self.state().now_ms
+        self.0.now_ms.load(Relaxed)
+    }
+
+    fn chance<T>(&self, draw: impl FnOnce(&mut Chance) -> T) -> T {
+        let mut chance = Chance(self.0.chance.load(Relaxed));
+        let drawn = draw(&mut chance);
+        self.0.chance.store(chance.0, Relaxed);
+        drawn
     }
 
     /// The wall clock in milliseconds: what people read, and what may jump.
     pub fn wall_ms(&self) -> i64 {
-        let state = self.state();
-        state.wall_ms + i64::try_from(state.now_ms - START_MS).expect("no run lasts so long")
+        self.state().wall_ms + i64::try_from(self.now_ms() - START_MS).expect("no run lasts so long")
     }
 
     /// By how much the wall clock was set, in sum.
@@ -170,36 +185,36 @@ impl World {
     }
 
     pub fn below(&self, bound: u64) -> u64 {
-        self.state().chance.below(bound)
+        self.chance(|chance| chance.below(bound))
     }
 
     pub fn hits(&self, per_mille: u64) -> bool {
-        self.state().chance.hits(per_mille)
+        self.chance(|chance| chance.hits(per_mille))
     }
 
     pub fn bits(&self) -> u128 {
-        let mut state = self.state();
-        u128::from(state.chance.number()) << 64 | u128::from(state.chance.number())
+        self.chance(|chance| u128::from(chance.number()) << 64 | u128::from(chance.number()))
     }
 
     /// Like [`World::hits`], and never once faults are over.
     pub fn strikes(&self, per_mille: u64) -> bool {
-        let mut state = self.state();
-        let struck = !state.calm && state.chance.hits(per_mille);
-        state.faults += u64::from(struck);
+        let struck = !self.is_calm() && self.hits(per_mille);
+        if struck {
+            self.0.faults.store(self.faults() + 1, Relaxed);
+        }
         struck
     }
 
     pub fn set_calm(&self, calm: bool) {
-        self.state().calm = calm;
+        self.0.calm.store(calm, Relaxed);
     }
 
     pub fn is_calm(&self) -> bool {
-        self.state().calm
+        self.0.calm.load(Relaxed)
     }
 
     pub fn faults(&self) -> u64 {
-        self.state().faults
+        self.0.faults.load(Relaxed)
     }
 
     /// A line of the story, made only if somebody listens.
@@ -208,9 +223,8 @@ impl World {
             return;
         }
         let line = line().to_string();
-        let mut state = self.state();
-        let now_ms = state.now_ms - START_MS;
-        if let Some(story) = &mut state.story {
+        let now_ms = self.now_ms() - START_MS;
+        if let Some(story) = &mut self.state().story {
             story.push(format!("{:>6}.{:03} {line}", now_ms / 1000, now_ms % 1000));
         }
     }
@@ -280,10 +294,10 @@ impl World {
             let mut state = self.state();
             let Some(next_ms) = state.timers.keys().next().map(|(at, _)| *at).filter(|at| *at <= until_ms)
             else {
-                state.now_ms = state.now_ms.max(until_ms);
+                self.0.now_ms.fetch_max(until_ms, Relaxed);
                 return false;
             };
-            state.now_ms = state.now_ms.max(next_ms);
+            self.0.now_ms.fetch_max(next_ms, Relaxed);
             let later = state.timers.split_off(&(next_ms + 1, 0));
             std::mem::replace(&mut state.timers, later)
         };
@@ -316,11 +330,11 @@ impl Future for Sleep {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
-        let mut state = this.world.state();
-        if state.now_ms >= this.at_ms {
-            this.timer.take().map(|timer| state.timers.remove(&timer));
+        if this.world.now_ms() >= this.at_ms {
+            this.timer.take().map(|timer| this.world.state().timers.remove(&timer));
             return Poll::Ready(());
         }
+        let mut state = this.world.state();
         if let Some(known) = this.timer.and_then(|timer| state.timers.get_mut(&timer)) {
             known.clone_from(context.waker());
             return Poll::Pending;

@@ -107,7 +107,7 @@ fn scenarios_81_and_83_an_agent_that_comes_back_is_told_and_writes_nothing() {
         assert_eq!(answer.expect_err("nobody speaks for it any more").code, Code::Fenced, "held {held}");
     }
     sweep(&mut world, NOW + WAIT_MS);
-    let shown = view::full(world.reader(), MODEL, web.unit).expect("its record is there").shown;
+    let shown = view::full(world.reader(), MODEL, web.unit).expect("its record is there").shown();
     assert_eq!(shown.unit.life, Life::Dead, "an agent that sees this runs no hooks and ends");
     sweep(&mut world, NOW + 2 * WAIT_MS);
     let answer = world.run(|draft, _| session::attach(draft, MODEL, web.unit, Uuid(77), web.epoch));

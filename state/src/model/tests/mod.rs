@@ -195,9 +195,9 @@ impl World {
             snapshot.apply(Delta { position, full: false, changes: Vec::new() });
             match view::full_within(&at, MODEL, *id, *bound) {
                 Some(full) => {
+                    assert_eq!(*shown, full.shown());
                     let expected = Snapshot::from_full(full.delta).expect("complete");
                     assert_eq!(*snapshot, expected, "the fold of deltas after {changed:?}");
-                    assert_eq!(*shown, full.shown);
                 }
                 None => assert!(snapshot.removed, "a removed unit is told so"),
             }
@@ -211,8 +211,8 @@ impl World {
             for bound in BOUNDS {
                 self.watched.entry((id, bound)).or_insert_with(|| {
                     let full = view::full_within(&at, MODEL, id, bound).expect("it is there");
-                    let snapshot = Snapshot::from_full(full.delta).expect("complete");
-                    (snapshot, full.shown)
+                    let shown = full.shown();
+                    (Snapshot::from_full(full.delta).expect("complete"), shown)
                 });
             }
         }

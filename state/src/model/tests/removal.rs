@@ -2,6 +2,7 @@
 //! A.7, H.6 and H.7.
 
 use super::super::blockers::Entity;
+use super::super::force::Force;
 use super::super::removal::{Forecast, forecast, forecast_within};
 use super::super::{application, machine};
 use super::*;
@@ -107,6 +108,30 @@ fn what_would_hold_a_removal_up_is_named() {
     assert_eq!(unknown.expect_err("nobody").code, Code::NotFound);
     world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("it may go");
     assert!(!foretold(&world, Entity::Application(app)).blocked.is_empty(), "asked again, the same");
+}
+
+#[test]
+fn a_removal_by_force_is_foretold_with_what_is_done_for_those_who_fail() {
+    let mut world = World::new();
+    let (_, mut shop, db) = qr(&mut world);
+    let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };
+    let record = shop.record(Operation::Hook(Hook::UpdateStatus), failed);
+    shop.commit(&mut world, record);
+    let before = world.documents.map.clone();
+    let machine = read(world.reader(), &MODEL.unit(shop.unit)).expect("it is there").machine;
+    let refused = forecast(world.reader(), MODEL, &[Entity::Machine(machine)], None);
+    assert!(refused.expect_err("shop/0 is on it").message.contains("unit shop/0 is assigned to it"));
+    for no_wait in [false, true] {
+        let force = Some(Force { no_wait, now_ms: 1 });
+        for entity in [Entity::Machine(machine), Entity::Unit(shop.unit)] {
+            let told = forecast(world.reader(), MODEL, &[entity], force).expect("by force it may go");
+            assert_eq!(told.gone, ["machine 0", "unit shop/0"], "{entity:?}");
+            assert!(told.blocked.iter().any(|one| one.entity == "unit shop/0"), "{:?}", told.blocked);
+            assert!(hooks(&told).iter().any(|hook| hook.starts_with("db/0 server-relation-departed")));
+        }
+    }
+    assert_eq!(world.life(db.unit), Some(Life::Alive));
+    assert_eq!(world.documents.map, before);
 }
 
 /// Spec E.3 last row and E.5: a machine without units is Dying, its agent says that it is dead, its provider removes it.
