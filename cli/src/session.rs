@@ -26,7 +26,7 @@ impl Session<Client> {
     /// By the client file of the chosen data folder. Nothing is sent yet.
     pub fn open(everywhere: &Everywhere) -> Result<Session<Client>, Failure> {
         let dir = DataDir::choose(everywhere.data.as_deref())?;
-        let file = read_client_file(&dir)?.ok_or_else(|| no_controller(&dir, "it was never started"))?;
+        let file = read_client_file(&dir)?.ok_or_else(|| no_client_file(&dir))?;
         let api = client(&file)?;
         let model = match everywhere.model.as_deref() {
             Some(name) => model_name(name)?.to_owned(),
@@ -79,12 +79,22 @@ pub fn read_client_file(dir: &DataDir) -> Result<Option<ClientFile>, Failure> {
         .map_err(|error| Failure::new(format!("cannot understand {name}: {error}")))
 }
 
+/// A data folder without a client file: nothing was started there, or somebody took the file away.
+pub fn no_client_file(dir: &DataDir) -> Failure {
+    if crate::supervisor::lock::holder(dir).is_none() {
+        return no_controller(dir, "it was never started");
+    }
+    let text = format!("{} is missing", dir.client_file().display());
+    Failure::new(text).hint("pintle down, then pintle up, writes it again")
+}
+
 /// The one line for a controller that is not there.
 pub fn no_controller(dir: &DataDir, why: &str) -> Failure {
     if crate::supervisor::lock::holder(dir).is_some() {
         let text = format!("the controller of {} does not answer: {why}", dir.path().display());
-        return Failure::new(text)
-            .hint("it is being started again: try once more, then see log/controller.log there");
+        return Failure::new(text).hint(
+            "one that ended is started again: try once more; one that hangs: pintle down, then pintle up",
+        );
     }
     Failure::new(format!(
         "no controller is running for {}: {why}; start it with: pintle up",

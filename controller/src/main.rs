@@ -51,7 +51,7 @@ fn arguments() -> Result<Arguments> {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
-    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
     let run = async { run(arguments()?).await };
     if let Err(error) = run.await {
         eprintln!("ERROR {error:#}");

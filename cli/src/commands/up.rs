@@ -3,12 +3,13 @@
 use crate::data_dir::DataDir;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::session::{client, read_client_file};
+use crate::session::{client, no_client_file, read_client_file};
 use crate::supervisor::daemon::open_log;
 use crate::supervisor::process::Process;
 use crate::supervisor::provider::{Kind, nspawn};
 use crate::supervisor::settings::Settings;
 use crate::supervisor::{lock, stop};
+use api::error::ErrorCode;
 use api::operator::{ClientFile, OperatorApi};
 use clap::Args;
 use std::net::IpAddr;
@@ -19,6 +20,8 @@ use tokio::time::sleep;
 
 /// A first start makes keys and a store, in well under a second; a busy machine is given this long.
 const START_TAKES: Duration = Duration::from_secs(60);
+/// The controller writes the client file, once, as soon as it runs.
+const FILE_TAKES: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// How much of a log is shown when a start failed.
 const LOG_LINES: usize = 5;
@@ -86,6 +89,12 @@ fn settle(args: &Up, dir: &DataDir, already: bool, output: &Output) -> Result<()
         let text = format!("the machines here are made by provider {}", before.provider.name());
         return Err(Failure::new(text).hint("say --data DIR for a folder of its own"));
     }
+    if args.base.is_some() && settings.provider != Kind::Nspawn {
+        return Err(Failure::usage("--base is only for --provider nspawn"));
+    }
+    if let Some(address) = args.listen {
+        listens_at(address)?;
+    }
     if settings.provider == Kind::Nspawn && !already {
         nspawn::require()?;
         let base = settings.base.clone().unwrap_or_else(|| nspawn::default_base(dir));
@@ -95,6 +104,21 @@ fn settle(args: &Up, dir: &DataDir, already: bool, output: &Output) -> Result<()
         }
     }
     if settings == before { Ok(()) } else { settings.write(dir) }
+}
+
+/// Refuses an address that no controller could listen at, before it is remembered.
+fn listens_at(address: IpAddr) -> Result<(), Failure> {
+    if address.is_unspecified() || address.is_loopback() {
+        let text = format!("cannot listen at {address}: machines of your own need one address of this host");
+        return Err(Failure::usage(text).hint("see: ip address"));
+    }
+    match std::net::TcpListener::bind((address, 0)) {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            let text = format!("cannot listen at {address}: {error}");
+            Err(Failure::new(text).hint("it is to be an address of this host: ip address"))
+        }
+    }
 }
 
 /// The controller comes back where it was: there agents and people look for it. One that an ended supervisor left is
@@ -135,6 +159,7 @@ fn detach(dir: &DataDir) -> Result<Child, Failure> {
 /// Waits until the controller that this folder's supervisor started answers.
 async fn answering(dir: &DataDir, supervisor: &mut Option<Child>) -> Result<ClientFile, Failure> {
     let end = Instant::now() + START_TAKES;
+    let no_file_until = Instant::now() + FILE_TAKES;
     let mut why = Failure::new("the controller does not answer");
     while Instant::now() < end {
         if let Some(Ok(Some(status))) = supervisor.as_mut().map(Child::try_wait) {
@@ -148,7 +173,9 @@ async fn answering(dir: &DataDir, supervisor: &mut Option<Child>) -> Result<Clie
         if own_controller(dir) {
             match ask(dir).await {
                 Ok(Some(file)) => return Ok(file),
+                Ok(None) if Instant::now() > no_file_until => return Err(no_client_file(dir)),
                 Ok(None) => {}
+                Err(failure) if failure.refusal == Some(ErrorCode::Unauthorised) => return Err(failure),
                 Err(failure) => why = failure,
             }
         }
