@@ -1,16 +1,21 @@
 //! The charm on this machine: its folder, its hooks behind their shims, their tool calls. Implements
-//! `ports::Charms`.
+//! `ports::Charms`. A run whose agent died is taken over in [`adoption`]; what of a run must not go on is ended in
+//! [`leftovers`].
+
+mod adoption;
+mod leftovers;
+
+use leftovers::end_at_its_wish;
+pub use leftovers::end_leftovers;
 
 use crate::clock::kernel_boot;
 use crate::folder::{self, Folder, Lock};
 use crate::ports::{Charms, Ending, Outward};
-use crate::process::Process;
 use crate::reboot;
 use crate::shim;
 use crate::tool_calls::{Calls, Conversation};
 use crate::tool_socket::{Answer, Call, Gate};
 use base64::prelude::{BASE64_STANDARD, Engine};
-use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 use state::charm::Charm;
 use state::unit::dispatch::{CharmFiles, Dispatch, Entry, dispatch};
@@ -39,10 +44,6 @@ const ADOPTED_LOOK: Duration = Duration::from_millis(20);
 /// Between tries of the machine's hook lock.
 const LOCK_LOOK_FIRST: Duration = Duration::from_millis(2);
 const LOCK_LOOK_MAX: Duration = Duration::from_millis(50);
-/// Looks at a shim whose hook was killed, 20 ms apart: 1 s, five times what it waits for the rest of the output.
-const SHIM_LOOKS: u32 = 50;
-/// Looks at a killed leftover, 20 ms apart, after which it is told that it is still there: every 10 s.
-const KILL_LOOKS_TOLD: u32 = 500;
 
 /// Of what a hook printed on stderr, its last lines are in its record: half of what that holds.
 const OUTPUT_LINES_MAX: usize = state::unit::record::SAID_MAX / 2;
@@ -206,11 +207,6 @@ impl RealCharms {
         }
         self.forget_old_runs(run.number);
         Ending { exit, writes, said }
-    }
-
-    /// The machine's and the unit's own: whichever a shim of ours may hold, by the model's setting when it began.
-    async fn both_locks(&self) -> (Rc<Lock>, Rc<Lock>) {
-        (self.lock(false).await, self.lock(true).await)
     }
 
     fn forget_old_runs(&self, number: u64) {
@@ -399,142 +395,8 @@ impl Charms for RealCharms {
     }
 }
 
-impl RealCharms {
-    async fn take_over(&self, run: &Run, outward: &impl Outward) -> Option<Ending> {
-        let at = self.folder.run(run.number);
-        // A shim holds the machine's hook lock from before it is known here until it ends:
-        // 1. the shim was started and the agent died before anything was written: only the lock tells;
-        // 2. so without a trace of it, the lock is taken, and looked again: nothing then means there is none.
-        let mut kept = read_kept(&at);
-        if kept.as_ref().is_some_and(|kept| kept.boot != kernel_boot()) {
-            // nothing of it runs, and of its unsynced files the power cut may have kept the outcome alone
-            return None;
-        }
-        let mut lock = None;
-        loop {
-            if read_outcome(&at).is_some() {
-                break;
-            }
-            if let Some(shim) = Process::read(&at.join(shim::SHIM_PID)) {
-                if shim.is_alive() {
-                    break;
-                }
-                if read_outcome(&at).is_none() {
-                    end_leftovers(&at).await;
-                }
-                break;
-            }
-            if lock.is_some() {
-                return None;
-            }
-            // the shim may hold the lock and not have said yet that it is there: its tools wait for us
-            tokio::select! {
-                taken = self.both_locks() => lock = Some(taken),
-                () = tokio::time::sleep(ADOPTED_LOOK) => {}
-            }
-        }
-        drop(lock);
-        let Some(kept) = kept.take().or_else(|| read_kept(&at)) else {
-            // its context cannot be read: its tools cannot be answered and its writes are not known
-            end_leftovers(&at).await;
-            return None;
-        };
-        let (said, leads) = (|said: &Said| outward.said(said), || outward.leads());
-        let mut conversation =
-            Conversation::new(kept.context, kept.context_digest, Calls::open(&at), &said, &leads);
-        if !Calls::read(&at).is_some_and(|calls| conversation.replay(&calls)) {
-            end_leftovers(&at).await;
-            return None;
-        }
-        let shim = Process::read(&at.join(shim::SHIM_PID));
-        self.converse(&mut conversation, outward, async {
-            while read_outcome(&at).is_none() && shim.is_some_and(|shim| shim.is_alive()) {
-                tokio::time::sleep(ADOPTED_LOOK).await;
-            }
-        })
-        .await;
-        // ended by us or by a crash: asked for or not, what it asked for last stands
-        let ends_boot = conversation.ends_boot();
-        if ends_boot {
-            end_at_its_wish(&at).await;
-        } else if read_outcome(&at).is_none() {
-            end_leftovers(&at).await;
-        }
-        (ends_boot || read_outcome(&at).is_some()).then(|| self.ending(run, conversation))
-    }
-}
-
 fn read_kept(at: &Path) -> Option<Kept> {
     serde_json::from_slice(&fs::read(at.join(CONTEXT)).ok()?).ok()
-}
-
-/// An exec takes microseconds, on a stopped or starved machine longer; a process that was given no environment shows
-/// none for ever, and is left alone after so many looks: 2 s.
-const EXEC_LOOKS: u32 = 100;
-
-/// Before a run is repeated its recorded processes and the hook's process group must be dead (design 12). What the
-/// hook left running in other sessions is the charm's and lives on.
-pub async fn end_leftovers(at: &Path) {
-    let shim = Process::read(&at.join(shim::SHIM_PID));
-    let hook = Process::read(&at.join(shim::HOOK_PID));
-    if let Some(shim) = shim {
-        shim.signal(Signal::SIGKILL);
-    }
-    let context_digest = read_kept(at).map(|kept| kept.context_digest);
-    for looks in 1u32.. {
-        if looks.is_multiple_of(KILL_LOOKS_TOLD) {
-            tracing::error!("{}: a killed hook does not end: waiting for it", at.display());
-        }
-        let group = hook.map_or(Group::Gone, |hook| Group::of(hook, context_digest.as_deref()));
-        match &group {
-            Group::Ours(members) => members.iter().for_each(|process| process.signal(Signal::SIGKILL)),
-            Group::Unclear if looks < EXEC_LOOKS => {}
-            Group::Unclear | Group::Gone if !shim.is_some_and(|shim| shim.is_alive()) => return,
-            Group::Unclear | Group::Gone => {}
-        }
-        tokio::time::sleep(ADOPTED_LOOK).await;
-    }
-}
-
-/// Ends a hook that asked for a reboot at once. Its shim is left alone until it has written down what the hook printed,
-/// which stands.
-async fn end_at_its_wish(at: &Path) {
-    let context_digest = read_kept(at).map(|kept| kept.context_digest);
-    for _ in 0..SHIM_LOOKS {
-        let hook = Process::read(&at.join(shim::HOOK_PID));
-        if read_outcome(at).is_some() || hook.is_none() {
-            break;
-        }
-        if let Some(Group::Ours(members)) = hook.map(|hook| Group::of(hook, context_digest.as_deref())) {
-            members.iter().for_each(|process| process.signal(Signal::SIGKILL));
-        }
-        tokio::time::sleep(ADOPTED_LOOK).await;
-    }
-    end_leftovers(at).await;
-}
-
-/// The process group that a hook led. After the leader's end its number may lead another group some day: that one
-/// does not know the id of this run's context, and is none of ours.
-enum Group {
-    Ours(Vec<Process>),
-    /// Nobody of ours was seen in it, and the environment of one is empty: while a process is replaced by its
-    /// program (exec) the kernel shows it so.
-    Unclear,
-    Gone,
-}
-
-impl Group {
-    fn of(hook: Process, context_digest: Option<&str>) -> Group {
-        let members = Process::in_group(hook.pid);
-        let knows = |process: &Process| {
-            let id = process.variable("JUJU_CONTEXT_ID").map(|id| charms::digest::sha256(&id));
-            id.is_some() && id.as_deref() == context_digest
-        };
-        if members.iter().any(|process| *process == hook || knows(process)) {
-            return Group::Ours(members);
-        }
-        if members.iter().any(Process::shows_no_environment) { Group::Unclear } else { Group::Gone }
-    }
 }
 
 /// The folder of this unit's socket: short, private, reached by the link `run` (socket paths stay below 108 bytes).

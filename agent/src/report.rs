@@ -38,15 +38,9 @@ pub async fn why(dir: &Path) -> Result<String> {
     let now = Now {
         boot: clock.boot(),
         since_boot_ms,
-        agent_start_ms: 0,
         wall_ms: crate::clock::wall_ms(),
-        hook_lock: true,
-        orphan_gone: true,
-        attached: true,
-        link_age_ms: Some(0),
         leads: local.leader,
-        claimed: true,
-        idle_ms: 0,
+        ..Now::of_a_question()
     };
     let name = &local.name;
     // what was begun and whose agent lives is running: only without one it was interrupted

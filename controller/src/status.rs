@@ -308,20 +308,7 @@ pub fn undone(reader: &dyn Reader, model: Model, id: Uuid) -> Option<Act> {
     delta.position.history = local.history.unwrap_or_default();
     let snapshot = Snapshot::from_full(delta).expect("the controller's own view is whole");
     let leader = snapshot.leader.as_ref().filter(|grant| grant.holder == local.name);
-    // Boots, timers and locks are the machine's: here it has not been rebooted, nothing is due, everything is free.
-    let now = Now {
-        boot: String::new(),
-        since_boot_ms: 0,
-        agent_start_ms: 0,
-        wall_ms: 0,
-        hook_lock: true,
-        orphan_gone: true,
-        attached: true,
-        link_age_ms: Some(0),
-        leads: leader.map(|grant| grant.generation),
-        claimed: true,
-        idle_ms: 0,
-    };
+    let now = Now { leads: leader.map(|grant| grant.generation), ..Now::of_a_question() };
     Some(next(&local, Some(&snapshot), &now).act)
 }
 

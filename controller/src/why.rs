@@ -315,6 +315,36 @@ impl Asked<'_> {
         })
     }
 
+    /// What keeps a machine's provider from its work.
+    fn provisioning(&self, id: Uuid, name: &str) -> Option<Cause> {
+        let trouble = read(self.reader, &self.model.machine_trouble(id))?;
+        Some(Cause {
+            entity: format!("machine {name}"),
+            duty: "see to its instance".to_owned(),
+            owner: "its provider".to_owned(),
+            since_ms: Some(trouble.since_ms),
+            last_error: Some(trouble.message),
+            help: format!("it is tried again later and later; now: pintle retry-provisioning {name}"),
+        })
+    }
+
+    /// Units that have lived end by their own agents. A machine on its way out without an instance has none of these,
+    /// and gets none (`state::machine::provision`): force alone ends its units.
+    fn stranded(&self, id: Uuid, name: &str) -> Option<Cause> {
+        let instance = read(self.reader, &self.model.machine_instance(id));
+        let units = read_all::<()>(self.reader, &self.model.units_on(id));
+        let lived = |unit: Uuid| self.reader.get(self.model.session(unit).text()).is_some();
+        let lived = units.iter().filter_map(|(key, ())| last_id(key)).filter(|unit| lived(*unit)).count();
+        (lived > 0 && instance.is_none_or(|instance| instance.id.is_none())).then(|| Cause {
+            entity: format!("machine {name}"),
+            duty: format!("be without units: it has no instance on which {lived} of them could end"),
+            owner: "operator".to_owned(),
+            since_ms: None,
+            last_error: None,
+            help: format!("pintle remove-machine --force {name}"),
+        })
+    }
+
     /// Its own blockers, then what its units wait for.
     fn application(&self, name: &str) -> Result<Why, Refusal> {
         let id = application::find(&mut { self.reader }, self.model, name)?;
@@ -391,6 +421,8 @@ impl Asked<'_> {
         if life != Life::Dead {
             causes.extend(self.machine_agent(id, name));
         }
+        causes.extend(self.provisioning(id, name));
+        causes.extend(self.stranded(id, name).filter(|_| life == Life::Dying));
         causes.extend(self.forced(id, &format!("machine {name}")));
         let units = read_all::<()>(self.reader, &self.model.units_on(id)).len();
         let mut now = format!("{units} units");

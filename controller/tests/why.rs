@@ -4,7 +4,7 @@ mod support;
 
 use api::error::ErrorCode;
 use api::machine::{MachineApi, MachineWatch};
-use api::operator::{AddUnits, Cause, ConfigChange, Force, OperatorApi, Removable, Run};
+use api::operator::{AddUnits, Cause, ConfigChange, Force, OperatorApi, Provisioned, Removable, Run};
 use api::unit::{Report, UnitApi};
 use controller::presence::{LATE_AFTER_MS, LOST_AFTER_MS};
 use controller::store::map::Map;
@@ -317,4 +317,38 @@ async fn of_a_large_model_a_part_is_told_and_a_long_list_is_not_foretold() {
     assert!(refused.message.contains("at most 20"), "{refused}");
     let unknown = story.admin.forecast("dev", units(20), Force::No).await.expect_err("nobody is there");
     assert_eq!(unknown.code, ErrorCode::NotFound);
+}
+
+#[tokio::test]
+async fn a_machine_that_goes_with_living_units_and_has_no_instance_needs_force_and_says_so() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 1).await;
+    let (machine, help) =
+        (story.machine_of(story.unit("web/0").await).await, "pintle remove-machine --force 0");
+    let helps = async || {
+        let causes = causes(&story, "machine/0").await.into_iter();
+        causes.filter(|cause| cause.entity == "machine 0").map(|cause| cause.help).collect::<Vec<_>>()
+    };
+    story.admin.remove_application("dev", "web", Force::No).await.expect("it is Dying");
+    story.admin.remove_machine("dev", "0", Force::No).await.expect("its unit is Dying");
+    assert!(
+        !helps().await.contains(&help.to_owned()),
+        "its unit never lived: its provider says that it is Dead"
+    );
+    story.agent_of("web/0").await;
+    assert!(helps().await.contains(&help.to_owned()), "{:?}", helps().await);
+
+    let says = async |what| story.admin.provisioned("dev", machine, what).await;
+    says(Provisioned::Absent).await.expect_err("a unit that has lived is on it");
+    says(Provisioned::Failed { message: "web/0 is on it".to_owned() }).await.expect("noted");
+    let all = causes(&story, "machine/0").await;
+    let error = all.iter().find_map(|cause| cause.last_error.as_deref());
+    assert_eq!(error, Some("web/0 is on it"), "{all:?}");
+
+    says(Provisioned::Intended { provider: "local".to_owned(), nonce: Uuid(5) })
+        .await
+        .expect("a unit is on it");
+    let (instance_id, address) = ("local-0".to_owned(), "127.0.0.1".to_owned());
+    says(Provisioned::Started { instance_id, address }).await.expect("noted");
+    assert!(!helps().await.contains(&help.to_owned()), "its agents can end there");
 }

@@ -21,20 +21,8 @@ pub enum Ahead {
 /// The next thing of a unit with this memory and view. `local` takes what is only noted.
 pub fn ahead(local: &mut Local, view: &Snapshot) -> Ahead {
     loop {
-        let now = Now {
-            boot: String::new(),
-            since_boot_ms: 0,
-            agent_start_ms: 0,
-            wall_ms: 0,
-            hook_lock: true,
-            // a hook that runs now ends, and its run is counted then
-            orphan_gone: true,
-            attached: true,
-            link_age_ms: Some(0),
-            leads: None,
-            claimed: true,
-            idle_ms: 0,
-        };
+        // a hook that runs now ends, and its run is counted then
+        let now = Now::of_a_question();
         match next(local, Some(view), &now).act {
             Act::Begin(run) => return does(local, run.operation),
             Act::Settle(record) => return Ahead::Does(Box::new(record)),

@@ -50,6 +50,26 @@ pub struct Now {
     pub idle_ms: u64,
 }
 
+impl Now {
+    /// For somebody who only asks what is next, from the memory and a view that is as good as new: the boot is not known
+    /// and no time passes, so nothing is due; locks are free, and what was begun has ended.
+    pub fn of_a_question() -> Now {
+        Now {
+            boot: String::new(),
+            since_boot_ms: 0,
+            agent_start_ms: 0,
+            wall_ms: 0,
+            hook_lock: true,
+            orphan_gone: true,
+            attached: true,
+            link_age_ms: Some(0),
+            leads: None,
+            claimed: true,
+            idle_ms: 0,
+        }
+    }
+}
+
 /// What to do and, independently, what to send.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Next {

@@ -1,0 +1,81 @@
+//! The end of a run's processes, and of nobody else's.
+
+use super::{ADOPTED_LOOK, read_kept, read_outcome};
+use crate::process::Process;
+use crate::shim;
+use nix::sys::signal::Signal;
+use std::path::Path;
+
+/// Looks at a shim whose hook was killed, 20 ms apart: 1 s, five times what it waits for the rest of the output.
+const SHIM_LOOKS: u32 = 50;
+/// Looks at a killed leftover, 20 ms apart, after which it is told that it is still there: every 10 s.
+const KILL_LOOKS_TOLD: u32 = 500;
+
+/// An exec takes microseconds, on a stopped or starved machine longer; a process that was given no environment shows
+/// none for ever, and is left alone after so many looks: 2 s.
+const EXEC_LOOKS: u32 = 100;
+
+/// Before a run is repeated its recorded processes and the hook's process group must be dead (design 12). What the
+/// hook left running in other sessions is the charm's and lives on.
+pub async fn end_leftovers(at: &Path) {
+    let shim = Process::read(&at.join(shim::SHIM_PID));
+    let hook = Process::read(&at.join(shim::HOOK_PID));
+    if let Some(shim) = shim {
+        shim.signal(Signal::SIGKILL);
+    }
+    let context_digest = read_kept(at).map(|kept| kept.context_digest);
+    for looks in 1u32.. {
+        if looks.is_multiple_of(KILL_LOOKS_TOLD) {
+            tracing::error!("{}: a killed hook does not end: waiting for it", at.display());
+        }
+        let group = hook.map_or(Group::Gone, |hook| Group::of(hook, context_digest.as_deref()));
+        match &group {
+            Group::Ours(members) => members.iter().for_each(|process| process.signal(Signal::SIGKILL)),
+            Group::Unclear if looks < EXEC_LOOKS => {}
+            Group::Unclear | Group::Gone if !shim.is_some_and(|shim| shim.is_alive()) => return,
+            Group::Unclear | Group::Gone => {}
+        }
+        tokio::time::sleep(ADOPTED_LOOK).await;
+    }
+}
+
+/// Ends a hook that asked for a reboot at once. Its shim is left alone until it has written down what the hook printed,
+/// which stands.
+pub(super) async fn end_at_its_wish(at: &Path) {
+    let context_digest = read_kept(at).map(|kept| kept.context_digest);
+    for _ in 0..SHIM_LOOKS {
+        let hook = Process::read(&at.join(shim::HOOK_PID));
+        if read_outcome(at).is_some() || hook.is_none() {
+            break;
+        }
+        if let Some(Group::Ours(members)) = hook.map(|hook| Group::of(hook, context_digest.as_deref())) {
+            members.iter().for_each(|process| process.signal(Signal::SIGKILL));
+        }
+        tokio::time::sleep(ADOPTED_LOOK).await;
+    }
+    end_leftovers(at).await;
+}
+
+/// The process group that a hook led. After the leader's end its number may lead another group some day: that one
+/// does not know the id of this run's context, and is none of ours.
+enum Group {
+    Ours(Vec<Process>),
+    /// Nobody of ours was seen in it, and the environment of one is empty: while a process is replaced by its
+    /// program (exec) the kernel shows it so.
+    Unclear,
+    Gone,
+}
+
+impl Group {
+    fn of(hook: Process, context_digest: Option<&str>) -> Group {
+        let members = Process::in_group(hook.pid);
+        let knows = |process: &Process| {
+            let id = process.variable("JUJU_CONTEXT_ID").map(|id| charms::digest::sha256(&id));
+            id.is_some() && id.as_deref() == context_digest
+        };
+        if members.iter().any(|process| *process == hook || knows(process)) {
+            return Group::Ours(members);
+        }
+        if members.iter().any(Process::shows_no_environment) { Group::Unclear } else { Group::Gone }
+    }
+}
