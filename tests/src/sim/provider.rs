@@ -99,6 +99,33 @@ impl Cloud {
         ran
     }
 
+    /// A machine's instance is no more, nor what was in it. False: it did not run.
+    pub fn lose(&self, machine: Uuid) -> bool {
+        let mut instances = self.instances();
+        let Some((number, one)) = instances.iter_mut().find(|(_, one)| one.machine == machine && one.runs)
+        else {
+            return false;
+        };
+        (one.runs, one.taken_ms) = (false, Some(self.world.now_ms()));
+        let (number, model, nonce, what) = (*number, one.model, one.nonce, Instanced::Lost);
+        drop(instances);
+        self.world.tell(|| format!("provider: instance {number} of machine {machine} is lost"));
+        self.world.note(Fact::Instance { number, model, machine, nonce, what });
+        self.ended.notify_one();
+        true
+    }
+
+    /// A controller on another copy of the store has started this machine, under a nonce of its own, in place of the
+    /// instance that there was. Not where listings are late: there nobody can tell one from the other.
+    pub fn start_elsewhere(&self, machine: Uuid) -> bool {
+        if self.world.mix().started_elsewhere == 0 || self.world.mix().listed_late > 0 || !self.lose(machine)
+        {
+            return false;
+        }
+        self.create(MODEL, machine, Some(Uuid(self.world.bits())), Instanced::WasThere);
+        true
+    }
+
     /// Nobody remembers what was listed a moment ago: the controller is restored from a copy, which takes longer.
     pub fn catch_up(&self) {
         for one in self.instances().values_mut() {
