@@ -87,6 +87,21 @@ impl Cloud {
         }
     }
 
+    /// Ends all instances of a machine, with what is in them.
+    fn take(&self, machine: Uuid) {
+        let (world, mut instances) = (&self.world, self.instances());
+        for (number, one) in instances.iter_mut() {
+            if one.machine != machine || one.taken_ms.is_some() {
+                continue;
+            }
+            (one.runs, one.taken_ms) = (false, Some(world.now_ms()));
+            let (number, model, nonce, what) = (*number, one.model, one.nonce, Instanced::Taken);
+            world.tell(|| format!("provider: instance {number} of machine {machine} is taken away"));
+            world.note(Fact::Instance { number, model, machine, nonce, what });
+            world.command(Command::TakeAway(machine));
+        }
+    }
+
     /// A machine's instance loses its power; what is in it stays. False: it did not run.
     pub fn end(&self, machine: Uuid) -> bool {
         let mut instances = self.instances();
@@ -205,18 +220,7 @@ impl Provider for SimProvider {
         world.pause().await;
         cloud.fails("the instance does not end")?;
         self.tended.remove(&machine);
-        let (mut instances, now_ms) = (cloud.instances(), world.now_ms());
-        for (number, one) in instances.iter_mut() {
-            if one.machine != machine || one.taken_ms.is_some() {
-                continue;
-            }
-            (one.runs, one.taken_ms) = (false, Some(now_ms));
-            let (number, model, nonce, what) = (*number, one.model, one.nonce, Instanced::Taken);
-            world.tell(|| format!("provider: instance {number} of machine {machine} is taken away"));
-            world.note(Fact::Instance { number, model, machine, nonce, what });
-            world.command(Command::TakeAway(machine));
-        }
-        drop(instances);
+        cloud.take(machine);
         world.pause().await;
         cloud.fails("the provider gave no answer")
     }
