@@ -59,8 +59,9 @@ impl Janitor {
             let model = Model(id);
             more |= clear(controller, model).await?;
             more |= bite_destroyed(controller, model).await?;
-            spend_budgets(controller, model, self.units.entry(id).or_default()).await?;
-            more |= bite_forced(controller, model, self.forced.entry(id).or_default()).await?;
+            let waiting = self.forced.entry(id).or_default();
+            spend_budgets(controller, model, self.units.entry(id).or_default(), waiting).await?;
+            more |= bite_forced(controller, model, waiting).await?;
             let (mut logs, mut actions) =
                 (self.logs.remove(&id).unwrap_or_default(), self.actions.remove(&id).unwrap_or_default());
             let looked = controller.read(move |reader| {
@@ -221,6 +222,7 @@ async fn spend_budgets<S: Store, O: Outside>(
     controller: &Controller<S, O>,
     model: Model,
     after: &mut String,
+    waiting: &mut Waiting,
 ) -> Result<(), ApiError> {
     let mut from = std::mem::take(after);
     let looked = controller.read(move |reader| {
@@ -239,7 +241,9 @@ async fn spend_budgets<S: Store, O: Outside>(
     *after = last;
     let Some((budget_ms, dying)) = found else { return Ok(()) };
     for id in dying {
-        let now_ms = controller.outside.wall_ms();
+        let (now_ms, monotonic_ms) = (controller.outside.wall_ms(), controller.outside.monotonic_ms());
+        // seen as it begins: the clock may be set before this sweep looks at it
+        waiting.seen.insert(id, FirstSight { began_ms: now_ms, wall_ms: now_ms, monotonic_ms });
         let transition = move |draft: &mut Draft<'_>| {
             force::by_budget(draft, model, id, budget_ms, now_ms);
             Ok(())

@@ -71,6 +71,10 @@ pub enum Planted {
     UnrecordedInstanceIsTaken,
     /// What nothing is known of is harvested as if it had been removed.
     UnknownIsHarvested,
+    /// An instance that was lost is not replaced, though units are to come to their end on its machine.
+    LostInstanceStaysLost,
+    /// An instance that another history started under a machine's name is taken for its own.
+    OtherStartIsOwn,
     /// Why a machine's instance could not be made is not said.
     TroubleIsNotSaid,
     /// What failed once is not tried again.
@@ -78,7 +82,7 @@ pub enum Planted {
 }
 
 impl Planted {
-    pub const ALL: [Planted; 34] = [
+    pub const ALL: [Planted; 36] = [
         Planted::BrokenBeforeDeparted,
         Planted::ChangedBeforeJoined,
         Planted::DepartedIsSkipped,
@@ -111,6 +115,8 @@ impl Planted {
         Planted::DeadInstanceStays,
         Planted::UnrecordedInstanceIsTaken,
         Planted::UnknownIsHarvested,
+        Planted::LostInstanceStaysLost,
+        Planted::OtherStartIsOwn,
         Planted::TroubleIsNotSaid,
         Planted::TroubleIsNotRetried,
     ];

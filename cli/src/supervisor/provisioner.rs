@@ -210,9 +210,10 @@ impl<P: Provider, O: Outside> Provisioner<P, O> {
     ) -> Result<Option<Duration>, Failure> {
         let (name, id) = (model.uuid.to_string(), step.machine());
         match step {
-            // one that runs and is not recorded: the controller was restored from an older copy
-            Step::Start(_) | Step::Keep(_)
-                if self.provider.is_running(id) && machines[&id].instance_id.is_some() => {}
+            // one that runs and is not recorded, or with a trouble that is over: the controller was restored from an
+            // older copy
+            Step::Start(_) | Step::Keep(_) if self.provider.is_running(id) && is_recorded(&machines[&id]) => {
+            }
             Step::Start(_) | Step::Keep(_) => {
                 let machine = &machines[&id];
                 let nonce = match machine.nonce {
@@ -227,7 +228,7 @@ impl<P: Provider, O: Outside> Provisioner<P, O> {
                 let wish = Wish { machine, model, nonce, client: file };
                 let made = self.provider.make(&wish)?;
                 client.machine_token(&name, id, &made.token).await?;
-                if machine.instance_id.is_none() || machine.retry_ms.is_some() {
+                if !is_recorded(machine) {
                     let (instance_id, address) = (made.instance_id, made.address);
                     client.provisioned(&name, id, Provisioned::Started { instance_id, address }).await?;
                 }
@@ -251,6 +252,11 @@ impl<P: Provider, O: Outside> Provisioner<P, O> {
     }
 }
 
+/// Its instance is, and no trouble with it.
+fn is_recorded(machine: &MachineInfo) -> bool {
+    machine.instance_id.is_some() && machine.retry_ms.is_none()
+}
+
 fn wanted(machine: &MachineInfo) -> Wanted {
     Wanted {
         life: machine.life,
@@ -259,5 +265,131 @@ fn wanted(machine: &MachineInfo) -> Wanted {
         started: machine.instance_id.is_some(),
         occupied: machine.occupied,
         retry_ms: machine.retry_ms,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::supervisor::provider::Made;
+    use state::life::Life;
+    use std::cell::RefCell;
+
+    /// A controller with one machine that lists one round and is then gone; notes what it is told.
+    struct One {
+        machine: MachineInfo,
+        told: RefCell<Vec<Provisioned>>,
+    }
+
+    impl Controller for One {
+        async fn models(&self) -> Result<Vec<ModelInfo>, ApiError> {
+            let (name, controller) = ("dev".to_owned(), Uuid(9));
+            Ok(vec![ModelInfo { uuid: Uuid(1), name, life: Life::Alive, controller, created_ms: 0 }])
+        }
+        async fn model_config(&self, _: &str) -> Result<BTreeMap<String, ModelSetting>, ApiError> {
+            Ok(BTreeMap::new())
+        }
+        async fn changes(&self, _: &str, after: Option<Position>) -> Result<Position, ApiError> {
+            match after {
+                None => Ok(Position::default()),
+                Some(_) => Err(ApiError::new(ErrorCode::Unreachable, "one round is enough")),
+            }
+        }
+        async fn machines(&self, _: &str) -> Result<Vec<MachineInfo>, ApiError> {
+            Ok(vec![self.machine.clone()])
+        }
+        async fn machine_fate(&self, _: &str, _: Uuid) -> Result<Fate, ApiError> {
+            Ok(Fate::Unknown)
+        }
+        async fn machine_token(&self, _: &str, _: Uuid, _: &str) -> Result<(), ApiError> {
+            Ok(())
+        }
+        async fn machine_removed(&self, _: &str, _: Uuid) -> Result<(), ApiError> {
+            Ok(())
+        }
+        async fn provisioned(&self, _: &str, _: Uuid, what: Provisioned) -> Result<Uuid, ApiError> {
+            self.told.borrow_mut().push(what);
+            Ok(Uuid(70))
+        }
+    }
+
+    /// Its instance is there, and runs.
+    struct Running;
+
+    impl Provider for Running {
+        fn name(&self) -> &'static str {
+            "running"
+        }
+        fn found(&self, _: Uuid) -> Result<BTreeMap<Uuid, Option<Uuid>>, Failure> {
+            Ok(BTreeMap::from([(Uuid(7), Some(Uuid(70)))]))
+        }
+        fn is_running(&self, _: Uuid) -> bool {
+            true
+        }
+        fn make(&mut self, _: &Wish<'_>) -> Result<Made, Failure> {
+            let text = |text: &str| text.to_owned();
+            Ok(Made { instance_id: text("running-0"), address: text("127.0.0.1"), token: text("t") })
+        }
+        async fn start(&mut self, _: &Wish<'_>) -> Result<Option<Duration>, Failure> {
+            panic!("it runs")
+        }
+        async fn take_away(&mut self, _: Uuid) -> Result<(), Failure> {
+            panic!("it is wanted")
+        }
+        async fn news(&self) {
+            std::future::pending().await
+        }
+    }
+
+    struct Still;
+
+    impl Outside for Still {
+        fn wall_ms(&self) -> i64 {
+            1_000_000
+        }
+        async fn sleep(&self, pause: Duration) {
+            if pause > ROUND_PAUSE {
+                std::future::pending().await
+            }
+        }
+        fn fresh(&self) -> Uuid {
+            Uuid(71)
+        }
+        fn say(&self, _: &str) {}
+    }
+
+    async fn told(instance_id: Option<&str>, retry_ms: Option<i64>) -> Vec<Provisioned> {
+        let machine = MachineInfo {
+            uuid: Uuid(7),
+            name: "0".to_owned(),
+            address: "127.0.0.1".to_owned(),
+            life: Life::Alive,
+            manual: false,
+            occupied: true,
+            nonce: Some(Uuid(70)),
+            instance_id: instance_id.map(str::to_owned),
+            retry_ms,
+        };
+        let text = String::new;
+        let (controller, server_name, ca, user) = (text(), text(), text(), text());
+        let file = ClientFile { controller, server_name, ca, user, token: text(), model: text() };
+        let client = One { machine, told: RefCell::default() };
+        let mut provisioner = Provisioner { provider: Running, outside: Still };
+        let Err(_) = provisioner.follow(&client, &file).await;
+        client.told.into_inner()
+    }
+
+    /// 1. A machine could not be started, and says why. It is tried again, and runs; that is said.
+    /// 2. The controller is restored from a copy made in between: it shows the trouble again.
+    /// 3. The machine runs, so there is nothing to do about it but to say so (simulator, seed 5179 of its day).
+    #[tokio::test(flavor = "current_thread")]
+    async fn a_machine_that_runs_has_no_trouble_whatever_a_restored_controller_shows() {
+        let started = vec![Provisioned::Started {
+            instance_id: "running-0".to_owned(),
+            address: "127.0.0.1".to_owned(),
+        }];
+        assert_eq!(told(Some("running-0"), Some(5_000)).await, started);
+        assert_eq!(told(None, None).await, started);
+        assert_eq!(told(Some("running-0"), None).await, []);
     }
 }

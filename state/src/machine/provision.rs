@@ -153,6 +153,8 @@ fn step(id: Uuid, machine: &Wanted, found: Option<&Found>) -> Vec<Step> {
             vec![Step::Stop(id)]
         }
         (Life::Dead, Some(_)) if planted::is(Planted::DeadInstanceStays) => vec![Step::Remove(id)],
+        (Life::Dying, None) if planted::is(Planted::LostInstanceStaysLost) => vec![Step::SetDead(id)],
+        (Life::Alive, Some(_)) if planted::is(Planted::OtherStartIsOwn) => vec![Step::Keep(id)],
         // one that another controller's history started under this machine's name: it goes first
         (Life::Alive | Life::Dying, Some(_)) if other => vec![Step::Stop(id)],
         // no start was recorded, and none will be: it has nothing to end on it (scenario 184)

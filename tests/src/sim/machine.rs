@@ -29,6 +29,8 @@ struct State {
     deployed: BTreeMap<Uuid, UnitName>,
     /// Those of them whose agent has finished, or that are being recalled.
     finished: BTreeSet<Uuid>,
+    /// Units whose removal was refused since they have lived. Its agent forgets them when it dies, and asks again.
+    lived: BTreeSet<Uuid>,
 }
 
 /// One machine; what is in it outlives its agent.
@@ -49,6 +51,7 @@ impl Machine {
             full_ms: 0,
             deployed: BTreeMap::new(),
             finished: BTreeSet::new(),
+            lived: BTreeSet::new(),
         };
         Machine { id, state: Arc::new(Mutex::new(state)) }
     }
@@ -97,6 +100,7 @@ impl Machine {
     /// A folder was taken away by hand.
     pub fn forget(&self, unit: Uuid) {
         self.state().deployed.remove(&unit);
+        self.state().lived.remove(&unit);
         self.begin_anew(unit);
     }
 
@@ -204,7 +208,9 @@ async fn retire(asks: &Asks, machine: &Machine, view: &MachineView) -> Result<()
 async fn execute(world: &World, asks: &Asks, machine: &Machine, view: &MachineView) -> Result<(), ApiError> {
     let assigned: BTreeMap<Uuid, Life> = view.units.iter().map(|(id, unit)| (*id, unit.life)).collect();
     let deployed: BTreeSet<Uuid> = machine.deployed().into_keys().collect();
-    let mut evidence = BTreeMap::new();
+    let lived = machine.state().lived.clone();
+    let mut evidence: BTreeMap<Uuid, Evidence> =
+        lived.into_iter().map(|unit| (unit, Evidence::Lived)).collect();
     for unit in deployed.iter().filter(|unit| !assigned.contains_key(unit)) {
         let gone = asks.fate(*unit).await? == Fate::Tombstone || world.mix().has(Mutant::AbsenceIsDeath);
         let found = match machine.state().finished.contains(unit) {
@@ -233,7 +239,13 @@ async fn execute(world: &World, asks: &Asks, machine: &Machine, view: &MachineVi
                 }
                 machine.forget(unit);
             }
-            Step::Remove(unit) => asks.remove(unit).await?,
+            Step::Remove(unit) => {
+                let removed = asks.remove(unit).await;
+                if removed.as_ref().is_err_and(|error| !error.is_passing()) {
+                    machine.state().lived.insert(unit);
+                }
+                removed?;
+            }
             Step::SetAside(_) => unreachable!("nobody here says that a unit is displaced"),
         }
     }

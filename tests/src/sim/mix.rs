@@ -66,6 +66,7 @@ mix! {
     listed_late: [0, 0, 300],
     provisioner_crash: [0, 0, 5, 30],
     instance_ends: [0, 0, 0, 300],
+    instance_lost: [0, 0, 0, 0, 0, 100],
     sync_fails: [0, 0, 0, 10],
     /// A machine's disk, or the controller's, is full for a while.
     disk_full: [0, 0, 0, 2],
@@ -82,6 +83,8 @@ mix! {
     destroyed: ONE_IN_20,
     /// The controller is restored from an older copy, once.
     restored: [0, 0, 0, 1],
+    /// And meanwhile another one, on the same copy, had started one of its machines.
+    started_elsewhere: [0, 1],
     clock_jumps: [0, 0, 3],
     hook_fails: [0, 0, 50, 200],
     hook_hangs: [0, 50],
@@ -136,6 +139,14 @@ impl Mix {
                     | Planted::TroubleIsNotRetried,
                 ),
             ) => (mix.provider_fails, mix.listed_late) = (300, 300),
+            Some(Mutant::Core(Planted::LostInstanceStaysLost)) => {
+                (mix.destroyed, mix.instance_lost) = (1, 300);
+            }
+            Some(Mutant::Core(Planted::OtherStartIsOwn)) => {
+                (mix.restored, mix.started_elsewhere, mix.listed_late) = (1, 1, 0);
+            }
+            // the agent is away for longer than force waits, and comes back
+            Some(Mutant::Core(Planted::ForceDoesNotFence)) => (mix.frozen, mix.acts) = (30, 6),
             Some(Mutant::TimersFollowWallClock) => mix.clock_jumps = 3,
             Some(Mutant::ReadsAreNotChecked | Mutant::SetsAreNotChecked) => mix.replayed = 1,
             Some(Mutant::CompactionIsSilent) => mix.changes_kept = 3,

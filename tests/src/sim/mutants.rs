@@ -173,6 +173,7 @@ impl Mutant {
                 Planted::BrokenBeforeDeparted | Planted::ChangedBeforeJoined => "relations",
                 Planted::FailedHookAdvances => "hooks",
                 Planted::DepartedIsSkipped
+                | Planted::LostInstanceStaysLost
                 | Planted::JoinedIsSkipped
                 | Planted::ConfigChangeIsMissed
                 | Planted::RebootIsMissed => "settled",
@@ -187,6 +188,7 @@ impl Mutant {
                 | Planted::ForceSkipsSubordinates => "documents",
                 Planted::ForceDoesNotFence => "forced",
                 Planted::DeadInstanceStays => "leaks",
+                Planted::OtherStartIsOwn => "doubles",
                 Planted::UnrecordedInstanceIsTaken => "takings",
                 Planted::UnknownIsHarvested => "strangers",
                 Planted::TroubleIsNotSaid | Planted::TroubleIsNotRetried => "provisioning",

@@ -87,6 +87,21 @@ impl Cloud {
         }
     }
 
+    /// Ends all instances of a machine, with what is in them.
+    fn take(&self, machine: Uuid) {
+        let (world, mut instances) = (&self.world, self.instances());
+        for (number, one) in instances.iter_mut() {
+            if one.machine != machine || one.taken_ms.is_some() {
+                continue;
+            }
+            (one.runs, one.taken_ms) = (false, Some(world.now_ms()));
+            let (number, model, nonce, what) = (*number, one.model, one.nonce, Instanced::Taken);
+            world.tell(|| format!("provider: instance {number} of machine {machine} is taken away"));
+            world.note(Fact::Instance { number, model, machine, nonce, what });
+            world.command(Command::TakeAway(machine));
+        }
+    }
+
     /// A machine's instance loses its power; what is in it stays. False: it did not run.
     pub fn end(&self, machine: Uuid) -> bool {
         let mut instances = self.instances();
@@ -97,6 +112,33 @@ impl Cloud {
             self.ended.notify_one();
         }
         ran
+    }
+
+    /// A machine's instance is no more, nor what was in it. False: it did not run.
+    pub fn lose(&self, machine: Uuid) -> bool {
+        let mut instances = self.instances();
+        let Some((number, one)) = instances.iter_mut().find(|(_, one)| one.machine == machine && one.runs)
+        else {
+            return false;
+        };
+        (one.runs, one.taken_ms) = (false, Some(self.world.now_ms()));
+        let (number, model, nonce, what) = (*number, one.model, one.nonce, Instanced::Lost);
+        drop(instances);
+        self.world.tell(|| format!("provider: instance {number} of machine {machine} is lost"));
+        self.world.note(Fact::Instance { number, model, machine, nonce, what });
+        self.ended.notify_one();
+        true
+    }
+
+    /// A controller on another copy of the store has started this machine, under a nonce of its own, in place of the
+    /// instance that there was. Not where listings are late: there nobody can tell one from the other.
+    pub fn start_elsewhere(&self, machine: Uuid) -> bool {
+        if self.world.mix().started_elsewhere == 0 || self.world.mix().listed_late > 0 || !self.lose(machine)
+        {
+            return false;
+        }
+        self.create(MODEL, machine, Some(Uuid(self.world.bits())), Instanced::WasThere);
+        true
     }
 
     /// Nobody remembers what was listed a moment ago: the controller is restored from a copy, which takes longer.
@@ -178,18 +220,7 @@ impl Provider for SimProvider {
         world.pause().await;
         cloud.fails("the instance does not end")?;
         self.tended.remove(&machine);
-        let (mut instances, now_ms) = (cloud.instances(), world.now_ms());
-        for (number, one) in instances.iter_mut() {
-            if one.machine != machine || one.taken_ms.is_some() {
-                continue;
-            }
-            (one.runs, one.taken_ms) = (false, Some(now_ms));
-            let (number, model, nonce, what) = (*number, one.model, one.nonce, Instanced::Taken);
-            world.tell(|| format!("provider: instance {number} of machine {machine} is taken away"));
-            world.note(Fact::Instance { number, model, machine, nonce, what });
-            world.command(Command::TakeAway(machine));
-        }
-        drop(instances);
+        cloud.take(machine);
         world.pause().await;
         cloud.fails("the provider gave no answer")
     }

@@ -24,6 +24,8 @@ pub enum Controller {
     Restore,
     /// A machine's instance ends by itself.
     InstanceEnds,
+    /// It is gone, with all that is in it.
+    InstanceIsLost,
 }
 
 /// Perhaps a fault, after `task` was polled and goes on.
@@ -64,7 +66,8 @@ pub fn strike(
         3..=5 => return world.strikes(mix.restored * 200).then_some(Controller::Copy),
         6..=7 => return world.strikes(mix.restored * 200).then_some(Controller::Restore),
         8 if world.strikes(mix.instance_ends) => return Some(Controller::InstanceEnds),
-        9..=300 => return world.strikes(mix.controller_crash).then_some(Controller::Restarts),
+        9 if world.strikes(mix.instance_lost) => return Some(Controller::InstanceIsLost),
+        10..=300 => return world.strikes(mix.controller_crash).then_some(Controller::Restarts),
         _ => {}
     }
     None

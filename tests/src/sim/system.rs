@@ -2,7 +2,7 @@
 
 use crate::sim::checks::{Checks, Commit, End, Fact, Violation};
 use crate::sim::fleet::Fleet;
-use crate::sim::machine;
+use crate::sim::machine::{self, Machine};
 use crate::sim::mix::Mix;
 use crate::sim::mutants::{Mutant, Planting};
 use crate::sim::network::{SimController, Wire};
@@ -258,15 +258,23 @@ impl System {
             }
             Some(strikes::Controller::Restore) => self.restore(),
             Some(strikes::Controller::InstanceEnds) => {
-                let machines = self.fleet.machines();
-                let at = self.world.below(machines.len() as u64) as usize;
-                if let Some(machine) = machines.get(at).filter(|machine| self.cloud.end(machine.id)) {
+                if let Some(machine) = self.a_machine().filter(|machine| self.cloud.end(machine.id)) {
                     self.world.tell(|| format!("machine {}: its instance ends", machine.id));
-                    self.fleet.cut_power(&mut self.tasks, machine);
+                    self.fleet.cut_power(&mut self.tasks, &machine);
+                }
+            }
+            Some(strikes::Controller::InstanceIsLost) => {
+                if let Some(machine) = self.a_machine().filter(|machine| self.cloud.lose(machine.id)) {
+                    self.fleet.take_away(&mut self.tasks, machine.id);
                 }
             }
             Some(strikes::Controller::Copy) | None => {}
         }
+    }
+
+    fn a_machine(&self) -> Option<Machine> {
+        let machines = self.fleet.machines();
+        machines.get(self.world.below(machines.len() as u64) as usize).cloned()
     }
 
     /// Waits until nothing changes any more, resolving what failed. False: a violation ended the run.
@@ -365,6 +373,11 @@ impl System {
         self.world.tell(|| format!("controller: restored from revision {}", self.store.newest()));
         self.seen = self.store.newest();
         self.cloud.catch_up();
+        if let Some(machine) = self.a_machine().filter(|machine| self.cloud.start_elsewhere(machine.id)) {
+            self.fleet.take_away(&mut self.tasks, machine.id);
+            // no provisioner is at work on the machines that another one starts
+            self.start_provisioner();
+        }
         let checks = &mut self.checks;
         self.store.map().look(|reader| checks.restored(reader, Model(MODEL)));
         self.restart_controller();

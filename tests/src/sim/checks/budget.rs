@@ -30,13 +30,15 @@ impl Check for Budget {
         "budget"
     }
 
-    /// The wait goes on by the copy's word.
+    /// Waits that are in the copy are seen anew, and by the wall clock, which may have jumped since: how long they
+    /// still are is not known here.
     fn restored(&mut self, reader: &dyn Reader, model: Model) {
         let config = read(reader, &model.model_config()).unwrap_or_default();
         self.budget_ms = set(&config);
         let forced = read_all::<ForcedDoc>(reader, &model.all("forced")).into_iter();
         let marked = forced.filter(|(_, forced)| forced.by == ForcedBy::Budget);
         self.marked = marked.filter_map(|(key, forced)| Some((last_id(&key)?, forced.since_ms))).collect();
+        self.since.extend(self.marked.values().map(|since_ms| (*since_ms, 0)));
         self.acted.clear();
     }
 

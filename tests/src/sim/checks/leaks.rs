@@ -31,7 +31,7 @@ impl Check for Leaks {
         };
         match what {
             Instanced::WasThere | Instanced::Made => drop(self.there.insert(*number, *machine)),
-            Instanced::Taken => drop(self.there.remove(number)),
+            Instanced::Taken | Instanced::Lost => drop(self.there.remove(number)),
             Instanced::Failed(_) => {}
         }
     }

@@ -121,7 +121,10 @@ pub enum Instanced {
     Made,
     /// It was not made, or whoever asked for it was told so, with this reason.
     Failed(String),
+    /// By whoever asked for that.
     Taken,
+    /// By itself, with all that was in it.
+    Lost,
 }
 
 /// One commit, and the documents after it.

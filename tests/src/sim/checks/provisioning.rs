@@ -39,7 +39,7 @@ impl Check for Provisioning {
                 }
                 match what {
                     Instanced::WasThere | Instanced::Made => drop(self.there.insert(*machine, *nonce)),
-                    Instanced::Taken => drop(self.there.remove(machine)),
+                    Instanced::Taken | Instanced::Lost => drop(self.there.remove(machine)),
                     Instanced::Failed(reason) => drop(self.unsaid.insert(*machine, reason.clone())),
                 }
             }
