@@ -4,17 +4,42 @@
 use crate::commands::*;
 use crate::failure::Failure;
 use api::operator::Force;
+use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
 /// Runs charms: deploys them, relates them, tells what they do and why.
 #[derive(Debug, Parser)]
-#[command(name = "pintle", about, arg_required_else_help = true, infer_subcommands = false)]
+#[command(name = "pintle", about, version, arg_required_else_help = true, infer_subcommands = false)]
 pub struct Arguments {
     #[command(flatten)]
     pub everywhere: Everywhere,
     #[command(subcommand)]
     pub verb: Verb,
+}
+
+impl Arguments {
+    /// What this process was given; help and the version are printed, and end it.
+    pub fn of_process() -> Result<Arguments, Failure> {
+        Arguments::try_parse().map_err(|error| match error.kind() {
+            ErrorKind::DisplayHelp
+            | ErrorKind::DisplayVersion
+            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => error.exit(),
+            _ => misused(&error.render().to_string()),
+        })
+    }
+}
+
+/// What clap says in several lines, as `ERROR` and a hint: what is wrong; how it is used.
+fn misused(said: &str) -> Failure {
+    let mut parts = said.trim_start_matches("error: ").split("\n\n").map(|part| {
+        let words: Vec<&str> = part.split_whitespace().collect();
+        words.join(" ")
+    });
+    let failure = Failure::usage(parts.next().unwrap_or_default());
+    let hints: Vec<String> =
+        parts.filter(|part| part.starts_with("tip:") || part.starts_with("Usage:")).collect();
+    failure.hint(hints.join("\n"))
 }
 
 /// Flags of all verbs.
@@ -89,7 +114,7 @@ pub enum Verb {
     ShowMachine(show_machine::ShowMachine),
     /// Try again now what a machine's provider failed at
     RetryProvisioning(retry_provisioning::RetryProvisioning),
-    /// Tell what a unit, application or relation waits for, and who owes it
+    /// Tell what a unit, application, relation, machine or the model waits for, and who owes it
     Why(why::Why),
     /// Show the version
     Version(version::Version),
@@ -229,5 +254,26 @@ impl Forcing {
             true => Err(Failure::usage("--no-wait is only for --force")),
             false => Ok(Force::of(self.force, self.no_wait)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_misused_command_is_told_in_one_line_and_how_it_is_used() {
+        let misused = |words: &[&str]| {
+            let error = Arguments::try_parse_from(words).expect_err("it is misused");
+            misused(&error.render().to_string())
+        };
+        let failure = misused(&["pintle", "deploy"]);
+        assert_eq!(failure.code, 2);
+        assert_eq!(failure.message, "the following required arguments were not provided: <CHARM>");
+        assert!(failure.hint.expect("how it is used").starts_with("Usage: pintle deploy"));
+        let failure = misused(&["pintle", "status", "--formatt", "json"]);
+        assert_eq!(failure.message, "unexpected argument '--formatt' found");
+        let hint = failure.hint.expect("how it is used");
+        assert!(hint.starts_with("tip: a similar argument exists: '--format'\nUsage: "), "{hint}");
     }
 }
