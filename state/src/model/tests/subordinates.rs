@@ -412,9 +412,9 @@ fn a_restated_entry_brings_a_subordinate_within_the_bounds() {
     }
 }
 
-/// 1. web/0 is removed, and its agent runs stop. 2. The store is restored from before the removal: web/0 is Alive there,
-/// and its subordinate, which had finished, is there again. 3. The agent of web/0 begins nothing anew, and waits for
-/// the subordinate; that one waits for its principal to be Dying. (sim 6002145, 6005423)
+// 1. web/0 is removed, and its agent runs stop. 2. The store is restored from before the removal: web/0 is Alive there,
+// and its subordinate, which had finished, is there again. 3. The agent of web/0 begins nothing anew, and waits for
+// the subordinate; that one waits for its principal to be Dying. (sim 6002145, 6005423)
 #[test]
 fn a_unit_that_had_run_stop_ends_though_the_store_was_restored_from_before_its_removal() {
     let mut world = World::new();
