@@ -76,15 +76,15 @@ pub fn commit(
     // the controller count retries: a restored agent whose record was refused rests until a person resolves it.
     let refused = committed.refusal.clone();
     local.apply(&Event::Answered { sequence: record.sequence, revision: 0, refusal: refused, retry: None });
+    if local.is_ending() {
+        unit::goes_on_ending(draft, model, unit);
+    }
     match (&committed.refusal, &record.operation) {
         (None, _) => effects(draft, model, &of, (&local, ids), &mut committed.dropped),
         (Some(refusal), Operation::Action { id, .. }) => {
             action::finish_refused(draft, model, unit, *id, record, refusal);
         }
         (Some(_), _) => {}
-    }
-    if local.is_ending() {
-        unit::goes_on_ending(draft, model, unit);
     }
     said::take(draft, model, (unit, &doc), (record.run, &record.said), &mut committed.dropped);
     said::derive(draft, model, unit, record, &local);

@@ -7,7 +7,7 @@ use super::draft::Draft;
 use super::hook_commit;
 use super::keys::{Model, last_id};
 use super::refusal::Refusal;
-use super::{relation, session};
+use super::{relation, session, unit};
 use crate::names::{RelationNumber, Uuid};
 use crate::unit::local::{Local, RelationLocal};
 use crate::unit::record::Record;
@@ -43,23 +43,27 @@ impl Default for Bite {
 pub fn bite(
     draft: &mut Draft,
     model: Model,
-    (unit, epoch): (Uuid, u64),
+    (id, epoch): (Uuid, u64),
     record: &Record,
     bite: &Bite,
     ids: &mut dyn FnMut() -> Uuid,
 ) -> Result<(Option<Bite>, Vec<String>), Refusal> {
-    session::check_epoch(draft, model, unit, epoch)?;
-    if !hook_commit::is_next(draft, model, unit, record)? {
+    session::check_epoch(draft, model, id, epoch)?;
+    if !hook_commit::is_next(draft, model, id, record)? {
         return Ok((None, Vec::new()));
     }
     let Some(memory) = &record.memory else { return Ok((None, Vec::new())) };
+    if memory.is_ending() {
+        // before it would enter anything (I21)
+        unit::goes_on_ending(draft, model, id);
+    }
     Ok(match bite {
-        Bite::Leave { after } => (Some(leave(draft, model, unit, memory, after)), Vec::new()),
+        Bite::Leave { after } => (Some(leave(draft, model, id, memory, after)), Vec::new()),
         Bite::Enter { after } => match portion(memory, *after) {
             (_, true) => (None, Vec::new()),
             (portion, false) => {
                 let after = portion.last().map(|(number, _)| *number);
-                (Some(Bite::Enter { after }), enter(draft, model, unit, &portion, (record.at_ms, ids)))
+                (Some(Bite::Enter { after }), enter(draft, model, id, &portion, (record.at_ms, ids)))
             }
         },
     })

@@ -419,9 +419,11 @@ fn a_restated_entry_brings_a_subordinate_within_the_bounds() {
 fn a_unit_that_had_run_stop_ends_though_the_store_was_restored_from_before_its_removal() {
     let mut world = World::new();
     let (id, mut web, logging) = qs(&mut world);
-    let older = world.copy();
+    let (older, unsent) = (world.copy(), web.clone());
+    let peers = read(world.reader(), &MODEL.relation_key("web:ring")).expect("a peer relation");
+    web.enter(&mut world, peers);
+    let ring = world.number(peers);
     world.run(|draft, _| unit::destroy(draft, MODEL, web.unit)).expect("it may go");
-    let unsent = web.clone();
     web.leave(&mut world, id);
     web.done(&mut world, Operation::Hook(Hook::Stop));
     let mut restated = web.record(Operation::Restate, Outcome::Ok);
@@ -435,8 +437,10 @@ fn a_unit_that_had_run_stop_ends_though_the_store_was_restored_from_before_its_r
     let mut behind = older.copy();
     let again = Agent::attach(&mut behind, "web/0");
     assert_eq!(lives(&behind), (Some(Life::Alive), Some(Life::Alive)));
-    assert_eq!(again.send(&mut behind, &restated), Ok(Committed::default()));
+    let committed = again.send(&mut behind, &restated).expect("its own session, in order");
     assert_eq!(lives(&behind), ending, "all was restated");
+    let told = format!("relation {ring}: unit web/0 cannot enter the scope of web:ring: the unit is dying");
+    assert_eq!(committed.dropped, [told], "it enters nothing any more (I21)");
 
     let mut behind = older.copy();
     let epoch = Agent::attach(&mut behind, "web/0").epoch;
