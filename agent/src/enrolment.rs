@@ -7,7 +7,7 @@
 
 use crate::config::{Config, FILE, Kind};
 use crate::folder;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail};
 use api::error::ErrorCode;
 use api::machine::MachineApi;
 use std::net::UdpSocket;
@@ -54,13 +54,12 @@ pub async fn enrol(data: &Path, invitation: Invitation) -> Result<()> {
     match invited.client()?.enrol(&own.token, &address).await {
         Ok(()) => {}
         // an earlier exchange took effect and used the invitation up
-        Err(error) if error.code == ErrorCode::Unauthorised => {
-            let known = own.client()?.here().await.is_ok();
-            ensure!(
-                known,
-                "this invitation was used, has expired, or was never made: pintle add-machine manual"
-            );
-        }
+        Err(error) if error.code == ErrorCode::Unauthorised => match own.client()?.here().await {
+            Err(error) if error.code == ErrorCode::Unauthorised => {
+                bail!("this invitation was used, has expired, or was never made: pintle add-machine manual")
+            }
+            here => here.map_err(|error| anyhow!("{}", error.message))?,
+        },
         Err(error) => bail!("{}", error.message),
     }
     folder::replace(&data.join(FILE), own.text().as_bytes())?;
@@ -75,7 +74,7 @@ fn own(data: &Path, invited: &Config) -> Result<Config> {
         Ok(known) if known.uuid != invited.uuid => {
             let (data, name) = (data.display(), known.name);
             bail!(
-                "{data} is the folder of machine {name} ({}): pintle remove-machine {name} ends that one",
+                "{data} is the folder of machine {name} ({}): pintle remove-machine {name}, and let its agent end",
                 known.uuid
             );
         }

@@ -6,7 +6,7 @@ use crate::output::Output;
 use crate::render;
 use crate::session::Session;
 use api::error::ApiError;
-use api::operator::{Changed, Force, OperatorApi, Removable};
+use api::operator::{Changed, FORETOLD_MAX, Force, OperatorApi, Removable};
 use std::io::BufRead;
 
 /// What the flags say before anything goes. `--dry-run`: it is only told. Without `--no-prompt` a person is asked, and
@@ -24,15 +24,35 @@ pub async fn begin<A: OperatorApi>(
     }
     let mut all = things.to_vec();
     if !flags.no_prompt {
-        let forecast = at.api.forecast(&at.model, removed, force).await?;
-        let more = [forecast.at_once, forecast.dying, forecast.gone].concat();
-        for name in more {
-            if !all.contains(&name) {
-                all.push(name);
-            }
-        }
+        all.extend(along(things, removed, force, at).await?);
     }
     agreed(&all, flags, &at.output).map(|agreed| agreed.then_some(force))
+}
+
+/// What goes along with `things`. One thing that cannot be removed is refused at once; of several each is tried.
+async fn along<A: OperatorApi>(
+    things: &[String],
+    mut removed: Vec<Removable>,
+    force: Force,
+    at: &Session<A>,
+) -> Result<Vec<String>, Failure> {
+    let is_part = removed.len() > FORETOLD_MAX;
+    removed.truncate(FORETOLD_MAX);
+    let forecast = match at.api.forecast(&at.model, removed, force).await {
+        Ok(forecast) => forecast,
+        Err(error) if things.len() == 1 => return Err(error.into()),
+        Err(_) => return Ok(vec!["what goes along with them".to_owned()]),
+    };
+    let mut more = Vec::new();
+    for name in [forecast.at_once, forecast.dying, forecast.gone].concat() {
+        if !things.contains(&name) && !more.contains(&name) {
+            more.push(name);
+        }
+    }
+    if is_part || forecast.more {
+        more.push("what goes along with the rest".to_owned());
+    }
+    Ok(more)
 }
 
 /// Says what will go, and asks, unless `--no-prompt`: what is read is the answer, at a terminal or not.

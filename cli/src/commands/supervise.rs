@@ -56,12 +56,12 @@ pub async fn run(dir: &DataDir) -> Result<(), Failure> {
         () = machines.follow() => {}
     }
     let agents = machines.release();
-    nspawn::halt_all(dir).await?;
+    let halted = nspawn::halt_all(dir).await;
     // The controller is released but goes on until the agents have ended: it is found by its pid file.
     controller.release();
     let left = stop::below(dir, agents).await.left;
     match left.first() {
-        None => Ok(()),
+        None => halted.map(drop),
         Some(process) => Err(Failure::new(format!("process {} does not end", process.pid))),
     }
 }

@@ -20,8 +20,9 @@ use tokio::time::sleep;
 
 /// A first start makes keys and a store, in well under a second; a busy machine is given this long.
 const START_TAKES: Duration = Duration::from_secs(60);
-/// The controller writes the client file, once, as soon as it runs.
-const FILE_TAKES: Duration = Duration::from_secs(5);
+/// A controller that was up already has written the client file long ago; one that another `up` is starting makes its
+/// keys and its store first.
+const FILE_TAKES: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// How much of a log is shown when a start failed.
 const LOG_LINES: usize = 5;
@@ -159,7 +160,7 @@ fn detach(dir: &DataDir) -> Result<Child, Failure> {
 /// Waits until the controller that this folder's supervisor started answers.
 async fn answering(dir: &DataDir, supervisor: &mut Option<Child>) -> Result<ClientFile, Failure> {
     let end = Instant::now() + START_TAKES;
-    let no_file_until = Instant::now() + FILE_TAKES;
+    let mut runs_since = None;
     let mut why = Failure::new("the controller does not answer");
     while Instant::now() < end {
         if let Some(Ok(Some(status))) = supervisor.as_mut().map(Child::try_wait) {
@@ -171,9 +172,12 @@ async fn answering(dir: &DataDir, supervisor: &mut Option<Child>) -> Result<Clie
             *supervisor = None;
         }
         if own_controller(dir) {
+            let since = *runs_since.get_or_insert_with(Instant::now);
             match ask(dir).await {
                 Ok(Some(file)) => return Ok(file),
-                Ok(None) if Instant::now() > no_file_until => return Err(no_client_file(dir)),
+                Ok(None) if supervisor.is_none() && since.elapsed() > FILE_TAKES => {
+                    return Err(no_client_file(dir));
+                }
                 Ok(None) => {}
                 Err(failure) if failure.refusal == Some(ErrorCode::Unauthorised) => return Err(failure),
                 Err(failure) => why = failure,

@@ -154,9 +154,23 @@ impl<P: Provider, O: Outside> Provisioner<P, O> {
         };
         let machines: BTreeMap<Uuid, MachineInfo> =
             machines.into_iter().map(|machine| (machine.uuid, machine)).collect();
-        let wanted: BTreeMap<Uuid, Wanted> = machines.iter().map(|(id, one)| (*id, wanted(one))).collect();
+        let mut wanted: BTreeMap<Uuid, Wanted> =
+            machines.iter().map(|(id, one)| (*id, wanted(one))).collect();
         let (mut found, mut harvest) = (BTreeMap::new(), Harvest::default());
+        let now_ms = self.outside.wall_ms();
         for (id, nonce) in self.provider.found(model.uuid)? {
+            let nonce = match nonce {
+                Ok(nonce) => nonce,
+                // nothing is done with what may be there; the other machines go on
+                Err(failure) => {
+                    wanted.remove(&id);
+                    let due = machines.get(&id).map(|one| one.retry_ms.is_none_or(|due_ms| due_ms <= now_ms));
+                    if due == Some(true) {
+                        self.say_failed(client, &name, id, failure.message).await?;
+                    }
+                    continue;
+                }
+            };
             let mut fate = provision::Fate::Unknown;
             if !machines.contains_key(&id) {
                 let config = client.model_config(&name).await?;
@@ -168,7 +182,6 @@ impl<P: Provider, O: Outside> Provisioner<P, O> {
             }
             found.insert(id, Found { nonce, fate });
         }
-        let now_ms = self.outside.wall_ms();
         let mut look = LOOK_EVERY;
         let mut failed = BTreeSet::new();
         for step in plan(&wanted, &found, harvest, now_ms) {
@@ -182,21 +195,30 @@ impl<P: Provider, O: Outside> Provisioner<P, O> {
                 Ok(None) => {}
                 Ok(Some(again)) => look = look.min(again),
                 Err(failure) => {
-                    let id = step.machine();
-                    self.outside.say(&format!("machine {id}: {step:?}: {}", failure.message));
-                    failed.insert(id);
-                    let message = failure.message;
-                    match client.provisioned(&name, id, Provisioned::Failed { message }).await {
-                        // what is harvested has no record: it is tried again in the next round
-                        Err(error) if error.code == ErrorCode::NotFound => {}
-                        said => drop(said?),
-                    }
+                    failed.insert(step.machine());
+                    self.say_failed(client, &name, step.machine(), failure.message).await?;
                 }
             }
         }
         let due = machines.values().filter_map(|machine| machine.retry_ms).filter(|due| *due > now_ms).min();
         let due = due.and_then(|due| u64::try_from(due - now_ms).ok()).map(Duration::from_millis);
         Ok(due.map_or(look, |due| look.min(due)))
+    }
+
+    /// What could not be done of a machine is its trouble.
+    async fn say_failed(
+        &self,
+        client: &impl Controller,
+        model: &str,
+        id: Uuid,
+        message: String,
+    ) -> Result<(), Failure> {
+        self.outside.say(&format!("machine {id}: {message}"));
+        match client.provisioned(model, id, Provisioned::Failed { message }).await {
+            // what is harvested has no record: it is tried again in the next round
+            Err(error) if error.code == ErrorCode::NotFound => Ok(()),
+            said => Ok(said.map(drop)?),
+        }
     }
 
     /// Does one step; answers after what time to look again, if that is known. `found` is the nonce of the instance
@@ -271,6 +293,7 @@ fn wanted(machine: &MachineInfo) -> Wanted {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::supervisor::provider::Listing;
     use crate::supervisor::provider::Made;
     use state::life::Life;
     use std::cell::RefCell;
@@ -313,15 +336,21 @@ mod tests {
         }
     }
 
-    /// Its instance is there, and runs.
-    struct Running;
+    /// Its instance is there, and runs, or cannot be read.
+    struct Running {
+        readable: bool,
+    }
 
     impl Provider for Running {
         fn name(&self) -> &'static str {
             "running"
         }
-        fn found(&self, _: Uuid) -> Result<BTreeMap<Uuid, Option<Uuid>>, Failure> {
-            Ok(BTreeMap::from([(Uuid(7), Some(Uuid(70)))]))
+        fn found(&self, _: Uuid) -> Result<Listing, Failure> {
+            let nonce = match self.readable {
+                true => Ok(Some(Uuid(70))),
+                false => Err(Failure::new("cannot read it")),
+            };
+            Ok(Listing::from([(Uuid(7), nonce)]))
         }
         fn is_running(&self, _: Uuid) -> bool {
             true
@@ -359,6 +388,14 @@ mod tests {
     }
 
     async fn told(instance_id: Option<&str>, retry_ms: Option<i64>) -> Vec<Provisioned> {
+        told_of(Running { readable: true }, instance_id, retry_ms).await
+    }
+
+    async fn told_of(
+        provider: Running,
+        instance_id: Option<&str>,
+        retry_ms: Option<i64>,
+    ) -> Vec<Provisioned> {
         let machine = MachineInfo {
             uuid: Uuid(7),
             name: "0".to_owned(),
@@ -374,7 +411,7 @@ mod tests {
         let (controller, server_name, ca, user) = (text(), text(), text(), text());
         let file = ClientFile { controller, server_name, ca, user, token: text(), model: text() };
         let client = One { machine, told: RefCell::default() };
-        let mut provisioner = Provisioner { provider: Running, outside: Still };
+        let mut provisioner = Provisioner { provider, outside: Still };
         let Err(_) = provisioner.follow(&client, &file).await;
         client.told.into_inner()
     }
@@ -391,5 +428,20 @@ mod tests {
         assert_eq!(told(Some("running-0"), Some(5_000)).await, started);
         assert_eq!(told(None, None).await, started);
         assert_eq!(told(Some("running-0"), None).await, []);
+    }
+
+    #[tokio::test]
+    async fn an_instance_that_cannot_be_read_is_its_machines_trouble_and_nothing_is_done_with_it() {
+        let unread = || Running { readable: false };
+        let told = told_of(unread(), Some("running-0"), None).await;
+        assert!(
+            matches!(&told[..], [Provisioned::Failed { message }] if message == "cannot read it"),
+            "{told:?}"
+        );
+        assert_eq!(
+            told_of(unread(), Some("running-0"), Some(1_000_001)).await.len(),
+            0,
+            "said again when due"
+        );
     }
 }

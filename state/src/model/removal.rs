@@ -162,7 +162,12 @@ pub(super) fn forecast_within(
     }
     let held_up = entities.iter().any(|entity| name(&played, model, *entity).is_some());
     if force.is_some() && held_up {
-        forecast.more |= !act(&mut played, model, (&units, bound), &mut forecast.hooks);
+        let asked = entities.iter().map(|entity| match *entity {
+            Entity::Unit(id) | Entity::Application(id) | Entity::Relation(id) | Entity::Machine(id) => id,
+        });
+        let asked: BTreeSet<Uuid> = asked.collect();
+        let others = forced(reader, model).into_iter().filter(|id| !asked.contains(id)).collect();
+        forecast.more |= !act(&mut played, model, (&units, &others, bound), &mut forecast.hooks);
         release(&mut played, model, &near.machines);
     }
     let end = gone(&near.lives(&played, model));
@@ -341,28 +346,38 @@ fn play(
     true
 }
 
+/// What is forced, as far as a forecast looks.
+fn forced(reader: &dyn Reader, model: Model) -> Vec<Uuid> {
+    let forced = reader.scan(&model.all("forced"), "", LOOKED_AT_MAX);
+    forced.iter().filter_map(|stored| last_id(&stored.key)).collect()
+}
+
 /// The controller acts for everybody who owes something to what is forced, a bite at a time, and the others see it.
-/// False: it was ended before nothing was left.
+/// What somebody else had forced before is not played. False: it was ended before nothing but machines was left, which
+/// wait for their provider.
 fn act(
     played: &mut Played<'_>,
     model: Model,
-    (units, bound): (&[Uuid], usize),
+    (units, others, bound): (&[Uuid], &BTreeSet<Uuid>, usize),
     hooks: &mut Vec<(UnitName, String)>,
 ) -> bool {
+    let mut before = Vec::new();
     for _ in 0..BITES_MAX {
-        let forced = played.scan(&model.all("forced"), "", NAMED_MAX);
-        let forced: Vec<Uuid> = forced.iter().filter_map(|stored| last_id(&stored.key)).collect();
-        for id in &forced {
+        let due: Vec<Uuid> = forced(played, model).into_iter().filter(|id| !others.contains(id)).collect();
+        let is_machine = |id: &Uuid| read(played as &dyn Reader, &model.machine(*id)).is_some();
+        if due.iter().all(is_machine) && (due.is_empty() || due == before) {
+            return true;
+        }
+        for id in &due {
             // whatever the clock says: its time has come
             played.run(|draft| force::bite(draft, model, *id, i64::MAX)).ok();
         }
-        let ended = play(played, model, (units, bound), hooks);
-        if forced.is_empty() || !ended {
-            return ended;
+        if played.read.get() > bound || !play(played, model, (units, bound), hooks) {
+            return false;
         }
+        before = due;
     }
-    // a machine waits for its provider, which is not played
-    true
+    false
 }
 
 /// Machines without units that are Dying go: their agents say that they are dead, and their provider removes them.

@@ -63,6 +63,9 @@ pub fn attach(
         newcomers.drain(..surplus);
     }
     draft.put(&model.session(unit), &SessionDoc { epoch, nonce, newcomers });
+    if replica.as_ref().is_some_and(|replica| replica.local.is_ending()) {
+        super::unit::goes_on_ending(draft, model, unit);
+    }
     Ok(Attached { epoch, replica })
 }
 

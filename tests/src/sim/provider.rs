@@ -15,7 +15,7 @@ use api::error::{ApiError, ErrorCode};
 use api::machine::Fate;
 use api::operator::{ClientFile, MachineInfo, ModelInfo, ModelSetting, OperatorApi, Provisioned};
 use cli::failure::Failure;
-use cli::supervisor::provider::{Made, Provider, Wish};
+use cli::supervisor::provider::{Listing, Made, Provider, Wish};
 use cli::supervisor::provisioner::{Controller, Outside, Provisioner};
 use state::names::Uuid;
 use state::unit::snapshot::Position;
@@ -162,7 +162,7 @@ impl Provider for SimProvider {
         "simulated"
     }
 
-    fn found(&self, model: Uuid) -> Result<BTreeMap<Uuid, Option<Uuid>>, Failure> {
+    fn found(&self, model: Uuid) -> Result<Listing, Failure> {
         let world = &self.cloud.world;
         self.cloud.fails("cannot list the instances")?;
         let late_ms = if world.strikes(world.mix().listed_late) { world.below(LATE_MS) } else { 0 };
@@ -171,7 +171,7 @@ impl Provider for SimProvider {
         let listed = instances.values().filter(|one| {
             one.model == model && one.made_ms <= at_ms && one.taken_ms.is_none_or(|taken_ms| taken_ms > at_ms)
         });
-        Ok(listed.map(|one| (one.machine, one.nonce)).collect())
+        Ok(listed.map(|one| (one.machine, Ok(one.nonce))).collect())
     }
 
     fn is_running(&self, machine: Uuid) -> bool {

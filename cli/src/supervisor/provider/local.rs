@@ -1,7 +1,7 @@
 //! Machines as folders and processes of this host: each has an agent, and an address of its own on the loopback
 //! device (design 16).
 
-use super::{Instance, Made, Wish, machine_folders, make_folder, remove_folder};
+use super::{Instance, Listing, Made, Wish, listed, machine_folders, make_folder, remove_folder};
 use crate::data_dir::DataDir;
 use crate::failure::Failure;
 use crate::supervisor::agent_file::{self, AgentFile};
@@ -25,15 +25,16 @@ impl Local {
         Local { dir, agent, running: BTreeMap::new() }
     }
 
-    pub(super) fn found(&self, model: Uuid) -> io::Result<BTreeMap<Uuid, Option<Uuid>>> {
-        let mut found = BTreeMap::new();
+    pub(super) fn found(&self, model: Uuid) -> io::Result<Listing> {
+        let mut found = Listing::new();
         for (id, folder) in machine_folders(&self.dir.machines())? {
-            match Instance::read(&folder)? {
-                Some(instance) if instance.model == model => drop(found.insert(id, instance.nonce)),
-                None if AgentFile::read(&folder).is_some_and(|file| file.model == model) => {
-                    found.insert(id, None);
+            match listed(&folder) {
+                Ok(Some(instance)) if instance.model == model => drop(found.insert(id, Ok(instance.nonce))),
+                Ok(None) if AgentFile::read(&folder).is_some_and(|file| file.model == model) => {
+                    found.insert(id, Ok(None));
                 }
-                Some(_) | None => {}
+                Err(failure) => drop(found.insert(id, Err(failure))),
+                Ok(_) => {}
             }
         }
         Ok(found)

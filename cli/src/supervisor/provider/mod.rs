@@ -52,10 +52,13 @@ pub struct Instance {
 impl Instance {
     const FILE: &str = "instance.yaml";
 
-    /// None: it is not there, or nothing that this program wrote.
+    /// None: it is not there. What this program did not write is an error: an instance may be there.
     pub fn read(folder: &Path) -> io::Result<Option<Instance>> {
         match std::fs::read_to_string(folder.join(Instance::FILE)) {
-            Ok(text) => Ok(serde_yaml::from_str(&text).ok()),
+            Ok(text) => match serde_yaml::from_str(&text) {
+                Ok(instance) => Ok(Some(instance)),
+                Err(error) => Err(io::Error::new(io::ErrorKind::InvalidData, error.to_string())),
+            },
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
@@ -84,13 +87,17 @@ pub struct Made {
     pub token: String,
 }
 
+/// By machine, the nonce of its instance, or why that is not known.
+pub type Listing = BTreeMap<Uuid, Result<Option<Uuid>, Failure>>;
+
 /// What the provisioner's loop asks of a provider.
 pub trait Provider {
     /// As it is recorded.
     fn name(&self) -> &'static str;
     /// The instances of a model, each by its machine with the nonce it was made under. What cannot be listed is an
-    /// error: that nothing is listed means that nothing is there.
-    fn found(&self, model: Uuid) -> Result<BTreeMap<Uuid, Option<Uuid>>, Failure>;
+    /// error: that nothing is listed means that nothing is there. So is one of them, of whichever model, that cannot
+    /// be read.
+    fn found(&self, model: Uuid) -> Result<Listing, Failure>;
     /// The machine runs, as far as this provider has seen to it.
     fn is_running(&self, machine: Uuid) -> bool;
     /// Makes the instance, or what is not done of it.
@@ -117,7 +124,7 @@ impl Provider for Chosen {
         }
     }
 
-    fn found(&self, model: Uuid) -> Result<BTreeMap<Uuid, Option<Uuid>>, Failure> {
+    fn found(&self, model: Uuid) -> Result<Listing, Failure> {
         match self {
             Chosen::Local(local) => local.found(model),
             Chosen::Nspawn(nspawn) => nspawn.found(model),
@@ -208,6 +215,13 @@ fn removed_last(name: &OsStr) -> u8 {
 }
 
 /// The folders that are named after machines.
+/// The instance in a machine's folder, for a listing.
+fn listed(folder: &Path) -> Result<Option<Instance>, Failure> {
+    let unread =
+        |error| Failure::new(format!("cannot read {}/{}: {error}", folder.display(), Instance::FILE));
+    Instance::read(folder).map_err(unread)
+}
+
 fn machine_folders(machines: &Path) -> io::Result<Vec<(Uuid, std::path::PathBuf)>> {
     let entries = match std::fs::read_dir(machines) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -256,5 +270,8 @@ mod tests {
         machine_folders(&file).expect_err("no folder");
         std::fs::create_dir(place.path().join("instance.yaml")).expect("made");
         Instance::read(place.path()).expect_err("it is there, and cannot be read");
+        let cut_off = tempfile::tempdir().expect("a folder");
+        std::fs::write(cut_off.path().join(Instance::FILE), "").expect("written");
+        Instance::read(cut_off.path()).expect_err("it is there, and not understood");
     }
 }

@@ -18,7 +18,7 @@
 //! From its first boot on, what lies below its root is its own: a link that it makes there would lead this host's
 //! root to a file of this host.
 
-use super::{Instance, Made, Wish, machine_folders, make_folder, remove_folder};
+use super::{Instance, Listing, Made, Wish, listed, machine_folders, make_folder, remove_folder};
 use crate::data_dir::DataDir;
 use crate::failure::Failure;
 use crate::supervisor::daemon::open_log;
@@ -159,9 +159,16 @@ impl Nspawn {
         self.network.gateway.to_string()
     }
 
-    pub(super) fn found(&self, model: Uuid) -> io::Result<BTreeMap<Uuid, Option<Uuid>>> {
-        let instances = self.instances()?.into_iter().filter(|(_, instance)| instance.model == model);
-        Ok(instances.map(|(id, instance)| (id, instance.nonce)).collect())
+    pub(super) fn found(&self, model: Uuid) -> io::Result<Listing> {
+        let mut found = Listing::new();
+        for (id, folder) in machine_folders(&self.dir.machines())? {
+            match listed(&folder) {
+                Ok(Some(instance)) if instance.model == model => drop(found.insert(id, Ok(instance.nonce))),
+                Err(failure) => drop(found.insert(id, Err(failure))),
+                Ok(_) => {}
+            }
+        }
+        Ok(found)
     }
 
     /// Of all models.

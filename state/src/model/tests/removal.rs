@@ -2,7 +2,7 @@
 //! A.7, H.6 and H.7.
 
 use super::super::blockers::Entity;
-use super::super::force::Force;
+use super::super::force::{self, Force};
 use super::super::removal::{Forecast, forecast, forecast_within};
 use super::super::{application, machine};
 use super::*;
@@ -113,9 +113,9 @@ fn what_would_hold_a_removal_up_is_named() {
 #[test]
 fn a_removal_by_force_is_foretold_with_what_is_done_for_those_who_fail() {
     let mut world = World::new();
-    let (_, mut shop, db) = qr(&mut world);
-    let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };
-    let record = shop.record(Operation::Hook(Hook::UpdateStatus), failed);
+    let (_, mut shop, mut db) = qr(&mut world);
+    let failed = || Outcome::Failed { reason: "exit status 1".into(), retry: None };
+    let record = shop.record(Operation::Hook(Hook::UpdateStatus), failed());
     shop.commit(&mut world, record);
     let before = world.documents.map.clone();
     let machine = read(world.reader(), &MODEL.unit(shop.unit)).expect("it is there").machine;
@@ -132,6 +132,19 @@ fn a_removal_by_force_is_foretold_with_what_is_done_for_those_who_fail() {
     }
     assert_eq!(world.life(db.unit), Some(Life::Alive));
     assert_eq!(world.documents.map, before);
+
+    // what somebody else has forced is not foretold as if it came of this
+    let asked = Force { no_wait: false, now_ms: 1 };
+    let record = db.record(Operation::Hook(Hook::UpdateStatus), failed());
+    db.commit(&mut world, record);
+    world.run(|draft, _| force::unit(draft, MODEL, db.unit, asked)).expect("by force it may go");
+    let told = forecast(world.reader(), MODEL, &[Entity::Unit(shop.unit)], Some(asked)).expect("it may go");
+    assert_eq!((told.gone, told.more), (vec!["machine 0".to_owned(), "unit shop/0".to_owned()], false));
+    let of = (&[Entity::Unit(shop.unit)][..], Some(asked));
+    assert!(
+        forecast_within(world.reader(), MODEL, of, 0).expect("it may go").more,
+        "it is ended early, and says so"
+    );
 }
 
 /// Spec E.3 last row and E.5: a machine without units is Dying, its agent says that it is dead, its provider removes it.
