@@ -11,6 +11,9 @@ pub const LATE_AFTER_MS: u64 = 3 * api::HEARTBEAT_MS;
 /// An agent that was silent for longer is shown as lost: four times of being late.
 pub const LOST_AFTER_MS: u64 = 4 * LATE_AFTER_MS;
 
+/// An agent of a unit that was silent for longer is late: its claim, due every 15 s, is a heartbeat overdue.
+pub const UNIT_LATE_AFTER_MS: u64 = LATE_AFTER_MS + api::HEARTBEAT_MS;
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// Monotonic.
@@ -124,6 +127,11 @@ impl Roll {
     /// Silent for longer than [`LATE_AFTER_MS`].
     pub fn is_late(&self, agent: Uuid) -> bool {
         self.silence_ms(agent) > LATE_AFTER_MS
+    }
+
+    /// For how long, if this unit's agent was silent for longer than [`UNIT_LATE_AFTER_MS`].
+    pub fn unit_late_ms(&self, agent: Uuid) -> Option<u64> {
+        Some(self.silence_ms(agent)).filter(|silence_ms| *silence_ms > UNIT_LATE_AFTER_MS)
     }
 
     /// Silent for longer than [`LOST_AFTER_MS`].
