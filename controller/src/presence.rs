@@ -18,6 +18,8 @@ pub const UNIT_LATE_AFTER_MS: u64 = LATE_AFTER_MS + api::HEARTBEAT_MS;
 pub struct Seen {
     /// Monotonic.
     pub last_ms: u64,
+    /// It was heard itself.
+    pub heard: bool,
     pub executing: Option<Executing>,
     /// The newest run whose record was applied.
     pub executed: u64,
@@ -54,6 +56,13 @@ impl Presence {
     }
 
     pub fn saw(&self, agent: Uuid, now_ms: u64) {
+        let mut all = self.seen();
+        let seen = all.entry(agent).or_default();
+        (seen.last_ms, seen.heard) = (now_ms, true);
+    }
+
+    /// It is being started: from here on it has the full time to come.
+    pub fn introduced(&self, agent: Uuid, now_ms: u64) {
         self.seen().entry(agent).or_default().last_ms = now_ms;
     }
 
@@ -62,7 +71,7 @@ impl Presence {
         let mut all = self.seen();
         let seen = all.entry(agent).or_default();
         let executing = executing.filter(|executing| executing.run > seen.executed);
-        (seen.last_ms, seen.executing) = (now_ms, executing);
+        (seen.last_ms, seen.heard, seen.executing) = (now_ms, true, executing);
     }
 
     /// The record of a run was applied, so nothing of it is executing any more, whatever was said before. Its agent
@@ -122,6 +131,11 @@ impl Roll {
     /// When it was last heard of, by the wall clock; when the controller started if it was not since.
     pub fn silent_since_ms(&self, agent: Uuid) -> i64 {
         self.wall_ms - i64::try_from(self.silence_ms(agent)).unwrap_or(self.wall_ms)
+    }
+
+    /// It was heard itself since the controller started.
+    pub fn is_heard(&self, agent: Uuid) -> bool {
+        self.seen.get(&agent).is_some_and(|seen| seen.heard)
     }
 
     /// Silent for longer than [`LATE_AFTER_MS`].

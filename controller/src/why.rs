@@ -7,7 +7,7 @@ use crate::hook_lock;
 use crate::operator_handlers::find_unit;
 use crate::owed::Owed;
 use crate::presence::Roll;
-use crate::status::{self, MachineAgent};
+use crate::status;
 use crate::written::Written;
 use api::operator::{Cause, Why};
 use state::life::Life;
@@ -246,8 +246,7 @@ impl Asked<'_> {
         let life = effective::life_of(&mut { self.reader }, self.model, id, &doc);
         // a Dead unit's agent is not to come back
         let silent_ms = self.roll.unit_late_ms(id).filter(|_| attached && life != Life::Dead);
-        let here =
-            status::machine_agent(self.reader, self.model, self.roll, doc.machine) == MachineAgent::Here;
+        let here = self.machine_agent(doc.machine).is_none();
         let tag = doc.name.tag();
         if !attached && life == Life::Alive && here {
             let help = format!(

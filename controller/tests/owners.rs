@@ -143,7 +143,7 @@ async fn a_unit_whose_agent_does_not_come_up_says_where_its_log_is() {
     story.deploy("db", 1).await;
     let created_ms = now(&story);
     let machine = story.machine_of(story.unit("db/0").await).await;
-    machine_agent(&story, machine).await;
+    machine_agent(&story, machine).await.here().await.expect("it may say so");
     story.pass(4_000);
     for entity in ["db/0", "db", "model"] {
         let told = causes(&story, entity).await;
@@ -153,6 +153,24 @@ async fn a_unit_whose_agent_does_not_come_up_says_where_its_log_is() {
         assert!(waits.help.contains("agents/unit-db-0/agent.log"), "{}", waits.help);
         assert!(waits.help.contains("pintle-unit@unit-db-0"), "{}", waits.help);
     }
+}
+
+#[tokio::test]
+async fn a_machine_agent_that_was_started_and_not_heard_yet_is_not_said_to_be_here() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 1).await;
+    let machine = story.machine_of(story.unit("web/0").await).await;
+    let agent = machine_agent(&story, machine).await;
+    story.pass(4_000);
+    for entity in ["machine/0", "web/0", "model"] {
+        let told = causes(&story, entity).await;
+        let waits = of(&told, "machine 0");
+        assert_eq!(waits.duty, "run its agent: nothing was heard of it yet", "{entity}");
+        assert!(waits.help.contains(&format!("machines/{machine}/machine.log")), "{}", waits.help);
+        assert!(told.iter().all(|cause| !cause.duty.starts_with("come up")), "{told:?}");
+    }
+    agent.here().await.expect("it may say so");
+    assert_eq!(causes(&story, "machine/0").await, []);
 }
 
 #[tokio::test]

@@ -45,7 +45,11 @@ impl Asked<'_> {
             help,
         };
         match status::machine_agent(self.reader, self.model, self.roll, id) {
-            MachineAgent::Here => None,
+            MachineAgent::Here if self.roll.is_heard(id) => None,
+            MachineAgent::Here => {
+                let duty = "run its agent: nothing was heard of it yet";
+                Some(of(duty, self.revival(id, &doc), silent_ms))
+            }
             MachineAgent::Failed => {
                 let trouble = read(self.reader, &self.model.machine_trouble(id))?;
                 let left_s = (trouble.retry_ms - self.now_ms).max(0).div_euclid(1_000);
@@ -88,7 +92,7 @@ impl Asked<'_> {
         match left_ms {
             ..=0 => format!("its invitation has expired: {anew}"),
             _ => format!(
-                "run it there, which is possible for {} min more; it cannot be said again, but another: {anew}",
+                "run that there, which is possible for {} min more; it cannot be said again: if it is lost, {anew}",
                 left_ms / 60_000
             ),
         }
@@ -97,7 +101,7 @@ impl Asked<'_> {
     /// Who brings a silent machine's agent back, and how.
     fn revival(&self, id: Uuid, doc: &MachineDoc) -> (&'static str, String) {
         let instance = read(self.reader, &self.model.machine_instance(id));
-        let file = match instance.map(|instance| instance.provider).as_deref() {
+        let (file, log) = match instance.map(|instance| instance.provider).as_deref() {
             _ if doc.manual => {
                 let help = format!(
                     "on its host: systemctl restart pintle-machine.service, or pintle-agent machine where that is no \
@@ -106,11 +110,12 @@ impl Asked<'_> {
                 );
                 return ("operator", help);
             }
-            Some("nspawn") => "nspawn.pid, its container",
-            Some(_) | None => "machine.pid",
+            Some("nspawn") => ("nspawn.pid, its container", "console.log"),
+            Some(_) | None => ("machine.pid", "machine.log"),
         };
         let help = format!(
-            "pintle up starts it if it is gone; one that hangs, or was stopped: kill the process of machines/{id}/{file}"
+            "pintle up starts it if it is gone, and machines/{id}/{log} says why it went; one that hangs, or was \
+             stopped: kill the process of machines/{id}/{file}"
         );
         ("the supervisor of pintle up", help)
     }
