@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 pub const AGENT_LOCK: &str = "agent.lock";
 /// The unit's agent has said that it is finished: it is not started again.
 pub const FINISHED: &str = "finished";
-const RECALLING: &str = "recalling";
+pub const RECALLING: &str = "recalling";
 /// Folders of units that the controller does not know, and whose name another one has. No agent runs for them.
 const UNKNOWN: &str = "unknown";
 /// Folders of units that are gone, until they are removed.

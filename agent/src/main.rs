@@ -6,7 +6,7 @@ use agent::deployer::{AGENT_LOCK, Deployer, FINISHED};
 use agent::folder::{self, EXIT_DISK, Folder, Lock};
 use agent::hook_process::{RealCharms, socket_dir};
 use agent::journal::{self, Found, Journal};
-use agent::process::Process;
+use agent::process::{Process, hook_client};
 use agent::reboot;
 use agent::service::{AGENT_PID, Services, systemd};
 use agent::tool_socket::{self, Gate};
@@ -64,7 +64,7 @@ fn main() -> ExitCode {
             systemd::install(Path::new(root), Path::new(program), Path::new(dir)).map(|()| ExitCode::SUCCESS)
         }
         ["show", dir] => run_async(print(report::show(Path::new(dir)))),
-        ["why", dir] => run_async(print(report::why(Path::new(dir)))),
+        ["why", dir] => run_async(print(report::why(Path::new(dir), hook_client()))),
         ["resolve", dir, "--fresh"] => run_async(start_fresh(PathBuf::from(dir))),
         _ => {
             eprintln!("{USAGE}");
@@ -253,10 +253,7 @@ fn watch_config(
 fn link_tools(folder: &Folder) -> Result<()> {
     let tools = folder.tools();
     std::fs::create_dir_all(&tools)?;
-    let client = std::env::current_exe()?.with_file_name("pintle-hook");
-    if !client.is_file() {
-        bail!("{} is missing: it belongs beside pintle-agent", client.display());
-    }
+    let client = hook_client()?;
     for name in commands::NAMES {
         let link = tools.join(name);
         if std::fs::read_link(&link).ok().as_ref() != Some(&client) {
@@ -276,6 +273,7 @@ async fn install(data: PathBuf) -> Result<ExitCode> {
             "systemd does not run here, or this is not root: pintle-agent machine --data DIR runs without it"
         );
     }
+    hook_client()?;
     let data = data.canonicalize().with_context(|| format!("cannot enter {}", data.display()))?;
     systemd::install(Path::new("/"), agent::process::program(), &data)?;
     systemd::begin().await?;
@@ -284,6 +282,7 @@ async fn install(data: PathBuf) -> Result<ExitCode> {
 
 /// A machine of a person's own, from now on: as a service where systemd runs.
 async fn enrol([controller, server_name, model, machine, name]: [String; 5]) -> Result<ExitCode> {
+    hook_client()?;
     let mut read = String::new();
     std::io::Read::read_to_string(&mut std::io::stdin(), &mut read)?;
     let data = Path::new(DATA);
@@ -303,6 +302,10 @@ async fn enrol([controller, server_name, model, machine, name]: [String; 5]) -> 
 
 async fn machine(dir: PathBuf, services: Services) -> Result<ExitCode> {
     let dir = dir.canonicalize().with_context(|| format!("cannot enter {}", dir.display()))?;
+    // none of its units' agents would come up; one that ends starts none
+    if !retirement::is_dead(&dir) {
+        hook_client()?;
+    }
     let holder = format!("pid {}", std::process::id());
     let _lock = match Lock::take(&dir.join("machine.lock"), &holder)? {
         Ok(lock) => lock,

@@ -45,6 +45,15 @@ pub fn program() -> &'static Path {
     PROGRAM.get_or_init(|| std::env::current_exe().expect("a process knows its program"))
 }
 
+/// The one program behind every hook tool's name, beside this one.
+pub fn hook_client() -> anyhow::Result<PathBuf> {
+    let client = program().with_file_name("pintle-hook");
+    if !client.is_file() {
+        anyhow::bail!("{} is missing: it belongs beside pintle-agent", client.display());
+    }
+    Ok(client)
+}
+
 /// What /proc says of a pid.
 struct Stat {
     state: char,

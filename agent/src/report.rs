@@ -1,17 +1,18 @@
 //! For people, from the local files alone: what a unit remembers, and what `next` says of it now and why. Needs no
 //! controller and touches nothing.
 
+use crate::deployer::{FINISHED, RECALLING};
 use crate::folder::Folder;
 use crate::journal;
-use crate::process::Process;
-use crate::service::AGENT_PID;
+use crate::service;
 use crate::view_cache::ViewCache;
 use anyhow::{Context, Result};
 use charms::yaml;
 use serde_json::json;
+use state::names::UnitName;
 use state::unit::local::{Local, Step};
 use state::unit::resolve::{self, Act, Now};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 async fn read(dir: &Path) -> Result<(Folder, Local)> {
     let folder = Folder::new(dir.to_path_buf());
@@ -28,8 +29,25 @@ pub async fn show(dir: &Path) -> Result<String> {
     Ok(format!("{}{}", yaml::to_string(&head)?, yaml::to_string(&local)?))
 }
 
-/// One line for each thing the unit waits for, or what it would do next.
-pub async fn why(dir: &Path) -> Result<String> {
+/// Of a unit whose agent does not run, why not.
+fn absence(folder: &Folder, name: &UnitName, client: Result<PathBuf>) -> String {
+    let missing = client.err();
+    let missing = missing.map(|error| format!("{name}: its agent cannot run: {error} (owner: operator)\n"));
+    let ends = [FINISHED, RECALLING].iter().any(|mark| folder.file(mark).exists());
+    let absent = (!ends).then(|| {
+        let log = std::fs::read(folder.file("agent.log")).unwrap_or_default();
+        let log = String::from_utf8_lossy(&log);
+        let said = match log.lines().rfind(|line| !line.trim().is_empty()) {
+            Some(line) => format!("its agent.log ends: {}", line.replace(char::is_control, "")),
+            None => format!("see journalctl -u pintle-unit@{}", folder.tag()),
+        };
+        format!("{name}: no agent runs here (owner: the machine's agent); {said}\n")
+    });
+    missing.into_iter().chain(absent).collect()
+}
+
+/// One line for each thing the unit waits for, or what it would do next. `client`: the program behind the hook tools.
+pub async fn why(dir: &Path, client: Result<PathBuf>) -> Result<String> {
     let (folder, local) = read(dir).await?;
     let view = ViewCache::load(&folder).await;
     let clock = crate::clock::RealClock::new(&folder.machine().join("boot"));
@@ -43,13 +61,16 @@ pub async fn why(dir: &Path) -> Result<String> {
         ..Now::of_a_question()
     };
     let name = &local.name;
+    let runs = service::running(&folder).is_some();
     // what was begun and whose agent lives is running: only without one it was interrupted
-    if let Step::Started(run) = &local.step
-        && Process::read(&folder.file(AGENT_PID)).is_some_and(|agent| agent.is_alive())
-    {
+    if let (true, Step::Started(run)) = (runs, &local.step) {
         return Ok(format!("{name}: runs {} (run {}): {}\n", run.operation, run.number, run.cause));
     }
-    Ok(match resolve::next(&local, view.as_ref(), &now).act {
+    let absence = if runs { String::new() } else { absence(&folder, name, client) };
+    if view.is_none() && !absence.is_empty() {
+        return Ok(absence);
+    }
+    let next: String = match resolve::next(&local, view.as_ref(), &now).act {
         Act::Wait(wait) => wait
             .causes
             .iter()
@@ -66,7 +87,8 @@ pub async fn why(dir: &Path) -> Result<String> {
         Act::Fetch(asked) => format!("{name}: next is a hook: {}\n", resolve::fetching(&asked).what),
         Act::Reboot => format!("{name}: {}\n", resolve::rebooting().what),
         Act::Stop => format!("{name}: is finished\n"),
-    })
+    };
+    Ok(absence + &next)
 }
 
 #[cfg(test)]
@@ -74,7 +96,9 @@ mod tests {
     use super::*;
     use crate::journal::Journal;
     use crate::ports::Memory;
-    use state::names::{UnitName, Uuid};
+    use crate::process::Process;
+    use crate::service::AGENT_PID;
+    use state::names::Uuid;
     use state::unit::local::{Event, Run};
     use state::unit::operation::{Hook, Operation};
     use std::sync::Arc;
@@ -89,10 +113,17 @@ mod tests {
         let run = Run { number: 1, operation, attempt: 1, cause, position: None, leads: None, episode: None };
         local.apply(&Event::Began(run.clone()));
         journal.append(&[Event::Began(run)], &Arc::new(local)).await.expect("it is appended");
+        let (client, none) = (dir.path().join("pintle-hook"), Err(anyhow::anyhow!("it is missing")));
+        let why = async |client| why(dir.path(), client).await.expect("readable");
         let runs = "web/0: runs hook install (run 1): the charm is deployed\n";
 
-        assert_ne!(why(dir.path()).await.expect("readable"), runs, "no agent is there");
+        std::fs::write(folder.file("agent.log"), "it begins\nERROR the disk is full\n").expect("written");
+        let said = why(Ok(client.clone())).await;
+        let gone = "web/0: no agent runs here (owner: the machine's agent); its agent.log ends: ERROR the disk is full\n";
+        assert_eq!(said, gone, "the controller is not asked for what only an agent could be shown");
+        let missing = "web/0: its agent cannot run: it is missing (owner: operator)\n";
+        assert!(why(none).await.starts_with(missing));
         Process::this().write(&folder.file(AGENT_PID)).expect("written");
-        assert_eq!(why(dir.path()).await.expect("readable"), runs);
+        assert_eq!(why(Ok(client)).await, runs);
     }
 }

@@ -339,6 +339,35 @@ async fn relations_are_suspended_and_resumed_by_number() {
     assert_eq!(asked, ["suspend 3 \"db moves\"", "suspend 4 \"db moves\"", "resume 4", "resume 3"]);
 }
 
+#[tokio::test(flavor = "current_thread")]
+async fn relations_are_suspended_and_resumed_by_their_ends() {
+    // the sample's: 0 is ledger:ring, a peer relation; 1 is ledger:audit auditor:book
+    let at = session(Fake::default());
+    for ends in
+        [&["auditor", "ledger"][..], &["ledger:audit", "auditor:book"], &["auditor"], &["ledger:audit"]]
+    {
+        let line = [&["suspend-relation"], ends, &["--message", "db moves"]].concat();
+        assert_eq!(does(&line, &at).await, Ok(()), "{ends:?}");
+    }
+    assert_eq!(does(&["resume-relation", "ledger:ring"], &at).await, Ok(()));
+    let asked: Vec<String> = at.api.asked().into_iter().filter(|asked| asked != "status").collect();
+    assert_eq!(asked, [&["suspend 1 \"db moves\""; 4][..], &["resume 0"]].concat());
+
+    let refused = async |line: &[&str]| does(line, &at).await.expect_err("it names no one relation").message;
+    assert_eq!(
+        refused(&["resume-relation", "web:db", "ledger"]).await,
+        "no relation is between web:db and ledger"
+    );
+    let several = refused(&["suspend-relation", "ledger"]).await;
+    assert_eq!(several, "ledger is in several relations: 0 (ledger:ring), 1 (ledger:audit auditor:book)");
+    assert!(refused(&["suspend-relation", "a", "b", "c"]).await.contains("two ends"));
+    assert_eq!(
+        at.api.asked().iter().filter(|asked| *asked != "status").count(),
+        5,
+        "nothing else was asked for"
+    );
+}
+
 fn lines(at: &Session<Fake>) -> Vec<String> {
     at.output.said().1.lines().map(str::to_owned).collect()
 }

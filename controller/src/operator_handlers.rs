@@ -709,8 +709,7 @@ impl<S: Store, O: Outside> OperatorApi for Session<S, O> {
             Ok(())
         };
         self.controller.run(transition).await?;
-        // from here on its agent has the full time to come
-        self.controller.presence.saw(machine, self.controller.outside.monotonic_ms());
+        self.controller.presence.introduced(machine, self.controller.outside.monotonic_ms());
         Ok(())
     }
 

@@ -27,6 +27,17 @@ impl Owed<'_> {
         change.or_else(|| self.last_work_ms(id)).map(|since_ms| since_ms.max(doc.created_ms))
     }
 
+    /// Since when a unit, or a machine with None, is to go.
+    pub fn ended_since_ms(&self, unit: Option<(Uuid, &UnitDoc)>, machine: Uuid) -> Option<i64> {
+        let model = self.model;
+        let mut lives = vec![model.machine_life(machine)];
+        if let Some((id, doc)) = unit {
+            lives.extend([model.unit_life(id), model.application_life(doc.application)]);
+            lives.extend(doc.principal.map(|principal| model.unit_life(principal)));
+        }
+        self.ended_ms(&lives)
+    }
+
     fn time<T: Document>(&self, key: &Key<T>) -> Option<i64> {
         Some(self.at(self.reader.get(key.text())?.revision))
     }

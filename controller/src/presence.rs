@@ -11,10 +11,15 @@ pub const LATE_AFTER_MS: u64 = 3 * api::HEARTBEAT_MS;
 /// An agent that was silent for longer is shown as lost: four times of being late.
 pub const LOST_AFTER_MS: u64 = 4 * LATE_AFTER_MS;
 
+/// An agent of a unit that was silent for longer is late: its claim, due every 15 s, is a heartbeat overdue.
+pub const UNIT_LATE_AFTER_MS: u64 = LATE_AFTER_MS + api::HEARTBEAT_MS;
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// Monotonic.
     pub last_ms: u64,
+    /// It was heard itself.
+    pub heard: bool,
     pub executing: Option<Executing>,
     /// The newest run whose record was applied.
     pub executed: u64,
@@ -51,6 +56,13 @@ impl Presence {
     }
 
     pub fn saw(&self, agent: Uuid, now_ms: u64) {
+        let mut all = self.seen();
+        let seen = all.entry(agent).or_default();
+        (seen.last_ms, seen.heard) = (now_ms, true);
+    }
+
+    /// It is being started: from here on it has the full time to come.
+    pub fn introduced(&self, agent: Uuid, now_ms: u64) {
         self.seen().entry(agent).or_default().last_ms = now_ms;
     }
 
@@ -59,7 +71,7 @@ impl Presence {
         let mut all = self.seen();
         let seen = all.entry(agent).or_default();
         let executing = executing.filter(|executing| executing.run > seen.executed);
-        (seen.last_ms, seen.executing) = (now_ms, executing);
+        (seen.last_ms, seen.heard, seen.executing) = (now_ms, true, executing);
     }
 
     /// The record of a run was applied, so nothing of it is executing any more, whatever was said before. Its agent
@@ -121,9 +133,19 @@ impl Roll {
         self.wall_ms - i64::try_from(self.silence_ms(agent)).unwrap_or(self.wall_ms)
     }
 
+    /// It was heard itself since the controller started.
+    pub fn is_heard(&self, agent: Uuid) -> bool {
+        self.seen.get(&agent).is_some_and(|seen| seen.heard)
+    }
+
     /// Silent for longer than [`LATE_AFTER_MS`].
     pub fn is_late(&self, agent: Uuid) -> bool {
         self.silence_ms(agent) > LATE_AFTER_MS
+    }
+
+    /// For how long, if this unit's agent was silent for longer than [`UNIT_LATE_AFTER_MS`].
+    pub fn unit_late_ms(&self, agent: Uuid) -> Option<u64> {
+        Some(self.silence_ms(agent)).filter(|silence_ms| *silence_ms > UNIT_LATE_AFTER_MS)
     }
 
     /// Silent for longer than [`LOST_AFTER_MS`].

@@ -90,14 +90,20 @@ pub fn relation_of_number(reader: &dyn Reader, model: Model, number: RelationNum
 pub enum MachineAgent {
     /// Not introduced yet: it has no token.
     Pending,
+    /// Its provider failed, and nothing was heard of it since.
+    Failed,
     Here,
     Late,
     Lost,
 }
 
-pub fn machine_agent(reader: &dyn Reader, roll: &Roll, id: Uuid) -> MachineAgent {
+pub fn machine_agent(reader: &dyn Reader, model: Model, roll: &Roll, id: Uuid) -> MachineAgent {
     let holder = read(reader, &GLOBAL.token_of(id)).and_then(|hash| read(reader, &GLOBAL.token(&hash)));
-    if !matches!(holder, Some(Principal::Machine { .. })) {
+    let trouble = read(reader, &model.machine_trouble(id));
+    // a machine is introduced before it is started: that it was heard of then says nothing
+    if trouble.is_some_and(|trouble| roll.silent_since_ms(id) <= trouble.since_ms) {
+        MachineAgent::Failed
+    } else if !matches!(holder, Some(Principal::Machine { .. })) {
         MachineAgent::Pending
     } else if roll.is_lost(id) {
         MachineAgent::Lost
@@ -112,9 +118,12 @@ fn of_machine(reader: &dyn Reader, model: Model, roll: &Roll, id: Uuid, doc: Mac
     let life = read(reader, &model.machine_life(id)).unwrap_or(Life::Dead);
     let (created, silent) = (Some(doc.created_ms), Some(roll.silent_since_ms(id)));
     let made = read(reader, &model.machine_instance(id));
-    let (agent, instance) = match (life, machine_agent(reader, roll, id)) {
+    let trouble = read(reader, &model.machine_trouble(id));
+    let failed = trouble.as_ref().map(|trouble| trouble.since_ms);
+    let (agent, instance) = match (life, machine_agent(reader, model, roll, id)) {
         (Life::Dead, _) => (info("stopped", "", None), "stopped"),
         (Life::Alive | Life::Dying, MachineAgent::Pending) => (info("pending", "", created), "pending"),
+        (Life::Alive | Life::Dying, MachineAgent::Failed) => (info("down", "", failed), "pending"),
         (Life::Alive | Life::Dying, MachineAgent::Lost) => (info("down", SILENT, silent), "running"),
         (Life::Alive | Life::Dying, MachineAgent::Late) => {
             (info("started", "agent is late: nothing is heard of it", silent), "running")
@@ -123,7 +132,7 @@ fn of_machine(reader: &dyn Reader, model: Model, roll: &Roll, id: Uuid, doc: Mac
     };
     let text = if instance == "running" { "Running" } else { "" };
     let mut instance = info(instance, text, created);
-    if let Some(trouble) = read(reader, &model.machine_trouble(id)) {
+    if let Some(trouble) = trouble {
         instance = info("provisioning error", &trouble.message, Some(trouble.since_ms));
     }
     MachineStatus {
@@ -238,7 +247,7 @@ fn workload_of(reader: &dyn Reader, model: Model, roll: &Roll, id: Uuid, doc: &U
     let shown = told(status);
     if unsaid && reader.get(model.session(id).text()).is_some() {
         StatusInfo { message: "agent initialising".to_owned(), ..shown }
-    } else if unsaid && machine_agent(reader, roll, doc.machine) == MachineAgent::Here {
+    } else if unsaid && machine_agent(reader, model, roll, doc.machine) == MachineAgent::Here {
         StatusInfo { message: "installing agent".to_owned(), ..shown }
     } else {
         shown
@@ -258,7 +267,7 @@ pub fn statuses(
     let agent = read(reader, &model.agent_status(id)).map(told).unwrap_or_default();
     if reader.get(model.session(id).text()).is_none() {
         let agent = StatusInfo { current: "allocating".to_owned(), ..agent };
-        if machine_agent(reader, roll, doc.machine) == MachineAgent::Lost {
+        if machine_agent(reader, model, roll, doc.machine) == MachineAgent::Lost {
             let machine = read(reader, &model.machine(doc.machine)).map_or(String::new(), |doc| doc.name);
             let (message, since_ms) =
                 (format!("machine {machine}: {SILENT}"), Some(roll.silent_since_ms(doc.machine)));

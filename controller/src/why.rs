@@ -1,11 +1,13 @@
 //! `pintle why`: what an entity waits for. Computed when asked, from the same functions that decide (design 1, 5):
 //! the model's blockers, and the unit agent's `next` asked with what the controller knows of it.
 
+mod of_machine;
+
 use crate::hook_lock;
 use crate::operator_handlers::find_unit;
 use crate::owed::Owed;
 use crate::presence::Roll;
-use crate::status::{self, MachineAgent};
+use crate::status;
 use crate::written::Written;
 use api::operator::{Cause, Why};
 use state::life::Life;
@@ -119,32 +121,52 @@ impl Asked<'_> {
             format!("{}{more}", some.len())
         };
         let now = format!("{} applications, {} machines", count(&applications), count(&machines));
+        let (units, relations) = (ids("unit"), ids("relation"));
         let all = applications.into_iter().map(Entity::Application);
-        let all = all.chain(ids("unit").into_iter().map(Entity::Unit));
-        let all = all.chain(ids("relation").into_iter().map(Entity::Relation));
-        let all = all.chain(machines.into_iter().map(Entity::Machine));
+        let all = all.chain(units.iter().copied().map(Entity::Unit));
+        let all = all.chain(relations.iter().copied().map(Entity::Relation));
+        let all = all.chain(machines.iter().copied().map(Entity::Machine));
         let entity = format!("model {}", doc.name);
         let mut causes = Vec::new();
-        causes.extend(self.destruction(&entity, &now));
+        causes.extend(self.destruction(&entity, &doc.name, &now));
         for entity in all {
             causes.extend(self.blockers(entity));
             if causes.len() >= CAUSES_MAX {
                 break;
             }
         }
+        let held_up = machines.into_iter().flat_map(|id| self.machine_agent(id));
+        let held_up = held_up.chain(relations.into_iter().filter_map(|id| self.suspended(id)));
+        let held_up = held_up.chain(units.into_iter().flat_map(|id| self.held_up(id)));
+        let room = CAUSES_MAX.saturating_sub(causes.len());
+        causes.extend(held_up.take(room));
         let life = read(self.reader, &self.model.model_life()).unwrap_or(Life::Dying);
         Ok(Why { entity, life, now, causes })
     }
 
+    /// What a unit that stays waits for, if its agent is in error or nothing is heard of it.
+    fn held_up(&self, id: Uuid) -> Vec<Cause> {
+        let Some(doc) = read(self.reader, &self.model.unit(id)) else { return Vec::new() };
+        let attached = self.reader.get(self.model.session(id).text()).is_some();
+        let replica = read(self.reader, &self.model.replica(id));
+        let failed = replica.is_some_and(|replica| replica.local.episode().is_some());
+        let silent = !attached || self.roll.unit_late_ms(id).is_some();
+        let alive = effective::life_of(&mut { self.reader }, self.model, id, &doc) == Life::Alive;
+        if !alive || !failed && !silent {
+            return Vec::new();
+        }
+        self.unit(id).map_or(Vec::new(), |why| why.causes)
+    }
+
     /// What a model that is being destroyed waits for, before what each thing in it waits for.
-    fn destruction(&self, entity: &str, left: &str) -> Option<Cause> {
+    fn destruction(&self, entity: &str, name: &str, left: &str) -> Option<Cause> {
         let doc = read(self.reader, &self.model.model_destruction())?;
         let help = match (doc.forced_ms, doc.no_wait) {
-            (Some(_), true) => "all that is in it is removed by force",
-            (Some(_), false) => {
-                "what is in it is removed by force after a minute; at once: destroy-model --force --no-wait"
-            }
-            (None, _) => "by force: destroy-model --force",
+            (Some(_), true) => "all that is in it is removed by force".to_owned(),
+            (Some(_), false) => format!(
+                "what is in it is removed by force after a minute; at once: pintle destroy-model --force --no-wait {name}"
+            ),
+            (None, _) => format!("by force: pintle destroy-model --force {name}"),
         };
         Some(Cause {
             entity: entity.to_owned(),
@@ -152,7 +174,7 @@ impl Asked<'_> {
             owner: "the controller's janitor".to_owned(),
             since_ms: Some(doc.since_ms),
             last_error: None,
-            help: help.to_owned(),
+            help,
         })
     }
 
@@ -188,7 +210,24 @@ impl Asked<'_> {
         let mut told = BTreeSet::new();
         let mut all = blockers(&mut { self.reader }, self.model, entity);
         all.retain(|one| told.insert((one.entity.clone(), one.owner.clone())));
-        all.into_iter().map(cause).collect()
+        all.into_iter()
+            .map(|one| Cause { since_ms: one.since_ms.or(self.ended_ms(&one.entity)), ..cause(one) })
+            .collect()
+    }
+
+    /// Since when a unit or a machine is to go.
+    fn ended_ms(&self, entity: &str) -> Option<i64> {
+        let Asked { reader, model, written, now_ms, .. } = *self;
+        let owed = Owed { reader, model, written, now_ms };
+        match entity.split_once(' ')? {
+            ("unit", name) => {
+                let id = find_unit(reader, model, name).ok()?.0;
+                let doc = read(reader, &model.unit(id))?;
+                owed.ended_since_ms(Some((id, &doc)), doc.machine)
+            }
+            ("machine", name) => owed.ended_since_ms(None, machine::find(&mut { reader }, model, name).ok()?),
+            _ => None,
+        }
     }
 
     fn unit(&self, id: Uuid) -> Result<Why, Refusal> {
@@ -205,17 +244,38 @@ impl Asked<'_> {
             causes.push(Cause { entity: entity.clone(), duty, owner, since_ms, last_error: None, help });
         };
         let life = effective::life_of(&mut { self.reader }, self.model, id, &doc);
-        if !attached && life == Life::Alive {
+        // a Dead unit's agent is not to come back
+        let silent_ms = self.roll.unit_late_ms(id).filter(|_| attached && life != Life::Dead);
+        let here = self.machine_agent(doc.machine).is_none();
+        let tag = doc.name.tag();
+        if !attached && life == Life::Alive && here {
+            let help = format!(
+                "it is about to; if it stays so: on machine {machine}, agents/{tag}/agent.log of its folder, or \
+                 journalctl -u pintle-unit@{tag}, says why; and pintle-agent why agents/{tag}"
+            );
+            add(
+                "come up: it was never heard, and the machine's agent is here",
+                &owner,
+                Some(doc.created_ms),
+                help,
+            );
+        } else if !attached && life == Life::Alive {
             let help = format!("see that machine {machine} is up: pintle why machine {machine}");
             add("start its agent", &of_machine, Some(doc.created_ms), help);
-        } else if attached && self.roll.is_lost(id) {
+        } else if let Some(silent_ms) = silent_ms {
+            let by_force = match doc.principal {
+                None => format!("; or, without it: pintle remove-unit --force {}", doc.name),
+                Some(_) => String::new(),
+            };
             let help = format!(
                 "its machine agent starts it again once it is gone: see pintle why machine {machine}; one that hangs, or \
-                 was stopped: kill the process of agents/{}/agent.pid",
-                doc.name.tag()
+                 was stopped: kill the process of agents/{tag}/agent.pid{by_force}"
             );
-            let silent_ms = self.roll.silent_since_ms(id);
-            add("come back: it has been silent for a minute", &owner, Some(silent_ms), help);
+            let duty = match self.roll.is_lost(id) {
+                true => "come back: it has been silent for a minute".to_owned(),
+                false => format!("answer: it was last heard {} s ago", silent_ms / 1000),
+            };
+            add(&duty, &owner, Some(self.roll.silent_since_ms(id)), help);
         }
         // nothing else of the unit can go on before this has ended, whatever its life
         let executing = self.roll.executing(id).filter(|_| attached && !self.roll.is_lost(id));
@@ -254,7 +314,10 @@ impl Asked<'_> {
             }
             Some(Act::Begin(run)) => {
                 let duty = format!("{}: {}", outcome::executing(&run.operation), run.cause);
-                let help = format!("it is about to; if it stays so: pintle why machine/{machine}");
+                let help = match silent_ms {
+                    Some(_) => "it does once it answers".to_owned(),
+                    None => format!("it is about to; if it stays so: pintle why machine/{machine}"),
+                };
                 let Asked { reader, model, written, now_ms, .. } = *self;
                 let owed = Owed { reader, model, written, now_ms };
                 add(&duty, &owner, owed.since_ms(id, &doc, &run.operation), help);
@@ -279,70 +342,20 @@ impl Asked<'_> {
         let blockers = self.blockers(Entity::Unit(id)).into_iter();
         let blockers: Vec<Cause> = blockers.filter(|one| !said || one.entity != entity).collect();
         causes.splice(0..0, blockers);
+        let related = read_all::<()>(self.reader, &self.model.relations_of(doc.application));
+        let related = related.iter().filter_map(|(key, ())| last_id(key));
+        let own = related.filter(|id| {
+            let relation = read(self.reader, &self.model.relation(*id));
+            life == Life::Alive && relation.is_some_and(|relation| relation::concerns(&relation, &doc))
+        });
+        causes.extend(own.filter_map(|id| self.suspended(id)));
         // the root of all else it waits for, if it waits for its machine agent
-        if attached && self.roll.is_lost(id) || causes.iter().any(|cause| cause.owner == of_machine) {
-            causes.splice(0..0, self.machine_agent(doc.machine, &machine));
+        let silent = attached && life != Life::Dead && self.roll.is_lost(id);
+        if silent || causes.iter().any(|cause| cause.owner == of_machine) {
+            causes.splice(0..0, self.machine_agent(doc.machine));
         }
         causes.extend(self.forced(id, &entity));
         Ok(Why { entity, life, now, causes })
-    }
-
-    /// What a machine's agent owes when nothing is heard of it.
-    fn machine_agent(&self, id: Uuid, name: &str) -> Option<Cause> {
-        let frozen = format!(
-            "pintle up starts it if it is gone; one that hangs, or was stopped: kill the process of \
-             machines/{id}/machine.pid"
-        );
-        let silent_ms = Some(self.roll.silent_since_ms(id));
-        let (duty, since_ms, help) = match status::machine_agent(self.reader, self.roll, id) {
-            MachineAgent::Here => return None,
-            MachineAgent::Pending => {
-                let created = read(self.reader, &self.model.machine(id)).map(|doc| doc.created_ms);
-                ("run its agent", created, "pintle up".to_owned())
-            }
-            MachineAgent::Late => ("its agent is late: nothing was heard of it", silent_ms, frozen),
-            MachineAgent::Lost => {
-                ("run its agent, which is lost: it has been silent for a minute", silent_ms, frozen)
-            }
-        };
-        Some(Cause {
-            entity: format!("machine {name}"),
-            duty: duty.to_owned(),
-            owner: "the supervisor of pintle up".to_owned(),
-            since_ms,
-            last_error: None,
-            help,
-        })
-    }
-
-    /// What keeps a machine's provider from its work.
-    fn provisioning(&self, id: Uuid, name: &str) -> Option<Cause> {
-        let trouble = read(self.reader, &self.model.machine_trouble(id))?;
-        Some(Cause {
-            entity: format!("machine {name}"),
-            duty: "see to its instance".to_owned(),
-            owner: "its provider".to_owned(),
-            since_ms: Some(trouble.since_ms),
-            last_error: Some(trouble.message),
-            help: format!("it is tried again later and later; now: pintle retry-provisioning {name}"),
-        })
-    }
-
-    /// Units that have lived end by their own agents. A machine on its way out without an instance has none of these,
-    /// and gets none (`state::machine::provision`): force alone ends its units.
-    fn stranded(&self, id: Uuid, name: &str) -> Option<Cause> {
-        let instance = read(self.reader, &self.model.machine_instance(id));
-        let units = read_all::<()>(self.reader, &self.model.units_on(id));
-        let lived = |unit: Uuid| self.reader.get(self.model.session(unit).text()).is_some();
-        let lived = units.iter().filter_map(|(key, ())| last_id(key)).filter(|unit| lived(*unit)).count();
-        (lived > 0 && instance.is_none_or(|instance| instance.id.is_none())).then(|| Cause {
-            entity: format!("machine {name}"),
-            duty: format!("be without units: it has no instance on which {lived} of them could end"),
-            owner: "operator".to_owned(),
-            since_ms: None,
-            last_error: None,
-            help: format!("pintle remove-machine --force {name}"),
-        })
     }
 
     /// Its own blockers, then what its units wait for.
@@ -360,12 +373,33 @@ impl Asked<'_> {
                 }
             }
         }
+        let doc = read(self.reader, &self.model.application(id));
+        if life == Life::Alive && units.is_empty() && doc.is_some_and(|doc| doc.subordinate) {
+            causes.push(Cause {
+                entity: format!("application {name}"),
+                duty: "be integrated: a subordinate has no units until it is integrated with what has some"
+                    .to_owned(),
+                owner: "operator".to_owned(),
+                since_ms: None,
+                last_error: None,
+                help: format!("pintle integrate {name} APPLICATION"),
+            });
+        }
         let now = match units.len() {
             1 => "1 unit".to_owned(),
             count => format!("{count} units"),
         };
         causes.extend(self.forced(id, &format!("application {name}")));
         Ok(Why { entity: format!("application {name}"), life, now, causes })
+    }
+
+    /// What a relation that is suspended, and not going away, waits for.
+    fn suspended(&self, id: Uuid) -> Option<Cause> {
+        let suspended = read(self.reader, &self.model.relation_suspended(id))?;
+        let doc = read(self.reader, &self.model.relation(id))?;
+        let life = effective::life_between(&mut { self.reader }, self.model, id, &doc);
+        let present = self.reader.scan(&self.model.scopes(id), "", CAUSES_MAX).len();
+        (life == Life::Alive).then(|| suspension(&doc, &suspended, present))
     }
 
     fn numbered(&self, number: &str) -> Result<Why, Refusal> {
@@ -380,9 +414,8 @@ impl Asked<'_> {
         let life = effective::life_between(&mut { self.reader }, self.model, id, &doc);
         let mut causes = self.blockers(Entity::Relation(id));
         let present = read_all::<ScopeDoc>(self.reader, &self.model.scopes(id));
-        let suspended = read(self.reader, &self.model.relation_suspended(id));
-        if let Some(suspended) = suspended.as_ref().filter(|_| life == Life::Alive) {
-            causes.push(suspension(&doc, suspended, present.len()));
+        if let Some(suspended) = self.suspended(id) {
+            causes.push(suspended);
         } else if life == Life::Alive {
             let applications = doc.sides.iter().map(|side| side.application);
             for (key, ()) in
@@ -390,7 +423,10 @@ impl Asked<'_> {
             {
                 let unit = last_id(&key).expect("an index ends with an id");
                 let held = read(self.reader, &self.model.unit(unit));
-                let concerned = held.is_some_and(|unit| relation::concerns(&doc, &unit));
+                let concerned = held.is_some_and(|held| {
+                    let life = effective::life_of(&mut { self.reader }, self.model, unit, &held);
+                    life == Life::Alive && relation::concerns(&doc, &held)
+                });
                 if !concerned || present.iter().any(|(key, _)| last_id(key) == Some(unit)) {
                     continue;
                 }
@@ -413,42 +449,24 @@ impl Asked<'_> {
         let now = format!("{} ({} in scope)", doc.key_text(), present.len());
         Ok(Why { entity: format!("relation {}", doc.number), life, now, causes })
     }
-
-    fn machine(&self, name: &str) -> Result<Why, Refusal> {
-        let id = machine::find(&mut { self.reader }, self.model, name)?;
-        let life = read(self.reader, &self.model.machine_life(id)).unwrap_or(Life::Dead);
-        let mut causes = self.blockers(Entity::Machine(id));
-        if life != Life::Dead {
-            causes.extend(self.machine_agent(id, name));
-        }
-        causes.extend(self.provisioning(id, name));
-        causes.extend(self.stranded(id, name).filter(|_| life == Life::Dying));
-        causes.extend(self.forced(id, &format!("machine {name}")));
-        let units = read_all::<()>(self.reader, &self.model.units_on(id)).len();
-        let mut now = format!("{units} units");
-        if let Some((unit, running)) = hook_lock::holder(self.reader, self.model, self.roll, id) {
-            now += &format!(", hook lock held by {unit} ({})", running.what);
-            let waiters = hook_lock::waiters(self.reader, self.model, self.roll, id);
-            if !waiters.is_empty() {
-                now += &format!(", waited for by {}", waiters.join(", "));
-            }
-        }
-        Ok(Why { entity: format!("machine {name}"), life, now, causes })
-    }
 }
 
 /// A suspended relation waits for whoever is still in it to leave, then for a person.
 fn suspension(doc: &RelationDoc, suspended: &SuspendedDoc, present: usize) -> Cause {
-    let what = match present {
-        0 => "be resumed".to_owned(),
-        count => format!("be left by {count} units: it is being suspended"),
+    let because = match suspended.message.as_str() {
+        "" => String::new(),
+        message => format!(": {message}"),
+    };
+    let (what, owner) = match present {
+        0 => ("be resumed".to_owned(), "operator"),
+        count => (format!("be left by {count} units"), "the agents of its units"),
     };
     Cause {
         entity: format!("relation {}", doc.key_text()),
-        duty: what,
-        owner: if present == 0 { "operator".to_owned() } else { "the agents of its units".to_owned() },
+        duty: format!("{what}; relation {} is suspended{because}", doc.number),
+        owner: owner.to_owned(),
         since_ms: Some(suspended.since_ms),
-        last_error: Some(suspended.message.clone()).filter(|message| !message.is_empty()),
+        last_error: None,
         help: format!("pintle resume-relation {}", doc.number),
     }
 }

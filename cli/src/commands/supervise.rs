@@ -26,6 +26,8 @@ pub async fn run(dir: &DataDir) -> Result<(), Failure> {
     let mut interrupt = signal(SignalKind::interrupt()).map_err(broken)?;
     let _held = lock::hold(dir)?;
     let (controller, agent) = (program("pintle-controller")?, program("pintle-agent")?);
+    // every unit's agent needs it, beside its own program
+    program("pintle-hook")?;
 
     // Left by a supervisor that was killed; two controllers on one store would be refused.
     stop::orphans(dir).await;

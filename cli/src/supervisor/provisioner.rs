@@ -250,15 +250,18 @@ impl<P: Provider, O: Outside> Provisioner<P, O> {
                 let wish = Wish { machine, model, nonce, client: file };
                 let made = self.provider.make(&wish)?;
                 client.machine_token(&name, id, &made.token).await?;
-                if !is_recorded(machine) {
-                    let (instance_id, address) = (made.instance_id, made.address);
-                    client.provisioned(&name, id, Provisioned::Started { instance_id, address }).await?;
+                let (instance_id, address) = (made.instance_id, made.address);
+                let started = Provisioned::Started { instance_id, address };
+                // its agents are told its address before they run; what ends a trouble is that it runs
+                if !is_recorded(machine) && machine.retry_ms.is_none() {
+                    client.provisioned(&name, id, started.clone()).await?;
                 }
-                if self.provider.is_running(id) {
-                    return Ok(None);
+                let runs = self.provider.is_running(id);
+                let again = if runs { None } else { self.provider.start(&wish).await? };
+                if machine.retry_ms.is_some() && again.is_none() {
+                    client.provisioned(&name, id, started).await?;
                 }
-                let again = self.provider.start(&wish).await?;
-                if again.is_none() {
+                if !runs && again.is_none() {
                     self.outside.say(&format!("machine {} ({id}): started", machine.name));
                 }
                 return Ok(again);

@@ -147,7 +147,7 @@ fn require_free(draft: &mut Draft, model: Model, name: &str) -> Result<(), Refus
     }
     let message = format!("application {name:?} already exists and is being removed");
     let blockers = blockers::blockers(draft, model, Entity::Application(holder));
-    Err(Refusal::new(Code::AlreadyExists, message).blockers(blockers).hint("wait until it is gone"))
+    Err(Refusal::new(Code::AlreadyExists, message).blockers(blockers))
 }
 
 fn archive(draft: &mut Draft, sha256: &str) -> Result<Arc<Charm>, Refusal> {

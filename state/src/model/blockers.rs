@@ -10,6 +10,9 @@ use crate::names::Uuid;
 /// Blockers named at once; of more, people need only know the first.
 const BLOCKERS_MAX: usize = 20;
 
+/// Who makes machines and takes them away.
+pub const PROVISIONER: &str = "the provisioner of pintle up";
+
 /// What is asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entity {
@@ -32,7 +35,8 @@ pub fn blockers(documents: &mut impl Documents, model: Model, entity: Entity) ->
     }
 }
 
-/// A Dead unit waits for its machine agent, a Dying one for its subordinates, else for its own agent.
+/// A Dead unit waits for its machine agent, a Dying one for its subordinates, else for its own agent. When its life
+/// ended is no document's to say.
 fn of_unit(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Blocker> {
     let Some(doc) = documents.document(&model.unit(id)) else {
         return Vec::new();
@@ -46,7 +50,7 @@ fn of_unit(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Blocke
                 entity: format!("unit {}", doc.name),
                 duty: "be recalled and removed".to_owned(),
                 owner: format!("the agent of machine {machine}"),
-                since_ms: documents.document(&model.agent_status(id)).map(|status| status.since_ms),
+                since_ms: None,
                 last_error: None,
                 help: format!("see that the agent of machine {machine} runs"),
             }];
@@ -65,7 +69,7 @@ fn of_unit(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Blocke
             entity: format!("unit {}", doc.name),
             duty: "be removed: its agent never started".to_owned(),
             owner: format!("the agent of machine {machine}"),
-            since_ms: documents.document(&model.agent_status(id)).map(|status| status.since_ms),
+            since_ms: None,
             last_error: None,
             help: format!("see that the agent of machine {machine} runs"),
         }];
@@ -105,7 +109,7 @@ fn owed_by(
         entity: format!("unit {}", doc.name),
         duty,
         owner: format!("the agent of unit {}", doc.name),
-        since_ms: documents.document(&model.agent_status(id)).map(|status| status.since_ms),
+        since_ms: episode.map(|episode| episode.since_ms),
         last_error,
         help,
     }
@@ -153,21 +157,40 @@ fn members(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Blocke
     found
 }
 
-/// A Dying machine waits for its units, then for its agent; a Dead one for the controller.
+/// A Dying machine waits for its units, then for its agent; a Dead one for whoever takes its instance away.
 fn of_machine(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Blocker> {
     let Some(machine) = documents.document(&model.machine(id)) else {
         return Vec::new();
     };
-    let (duty, owner) = match documents.document(&model.machine_life(id)) {
+    let dead = match documents.document(&model.machine_life(id)) {
         Some(Life::Alive) | None => return Vec::new(),
-        Some(Life::Dying) => ("say that it is dead", format!("the agent of machine {}", machine.name)),
-        Some(Life::Dead) => ("be released and removed", "the controller".to_owned()),
+        Some(Life::Dying) => false,
+        Some(Life::Dead) => true,
     };
     let units = documents.ids(&model.units_on(id), BLOCKERS_MAX);
     if !units.is_empty() {
         return units.into_iter().flat_map(|unit| of_unit(documents, model, unit)).collect();
     }
-    let help = format!("see that {owner} runs");
-    let entity = format!("machine {}", machine.name);
-    vec![Blocker { entity, duty: duty.to_owned(), owner, since_ms: None, last_error: None, help }]
+    let name = &machine.name;
+    let (agent, provisioner) = (format!("the agent of machine {name}"), PROVISIONER.to_owned());
+    let by_itself = "nothing to do: it comes by itself, within a minute".to_owned();
+    let has_agent = documents.document(&model.machine_instance(id)).is_some();
+    let (duty, owner, help) = match (dead, has_agent, machine.manual) {
+        (true, true, true) => {
+            let help =
+                format!("it comes by itself; if its host is gone: pintle remove-machine --force {name}");
+            ("take itself away", agent, help)
+        }
+        (true, _, _) => ("be released and removed", provisioner, by_itself),
+        (false, _, _) => ("say that it is dead", agent.clone(), format!("see that {agent} runs")),
+    };
+    let (owner, since_ms, last_error, help) = match documents.document(&model.machine_trouble(id)) {
+        Some(trouble) => {
+            let help = format!("pintle retry-provisioning {name}");
+            (PROVISIONER.to_owned(), Some(trouble.since_ms), Some(trouble.message), help)
+        }
+        None => (owner, None, None, help),
+    };
+    let (entity, duty) = (format!("machine {name}"), duty.to_owned());
+    vec![Blocker { entity, duty, owner, since_ms, last_error, help }]
 }

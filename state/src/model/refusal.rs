@@ -37,7 +37,7 @@ pub struct Blocker {
     pub duty: String,
     /// Whose duty that is: `the agent of unit web/0`.
     pub owner: String,
-    /// Wall clock in milliseconds; since when its status is what it is.
+    /// Wall clock in milliseconds: since when its owner is held up. None: no document says.
     pub since_ms: Option<i64>,
     /// The failure its owner is held up by.
     pub last_error: Option<String>,

@@ -133,7 +133,7 @@ fn exists(draft: &mut Draft, model: Model, holder: Uuid, ends: &str) -> Refusal 
     }
     let message = format!("relation {ends} already exists and is being removed");
     let blockers = blockers::blockers(draft, model, Entity::Relation(holder));
-    Refusal::new(Code::AlreadyExists, message).blockers(blockers).hint("wait until it is gone")
+    Refusal::new(Code::AlreadyExists, message).blockers(blockers)
 }
 
 fn require_below_limit(

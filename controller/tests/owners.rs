@@ -1,0 +1,350 @@
+//! `why` names who truly owes what is waited for, since when, and the command that helps (issue 4.3).
+
+mod support;
+
+use api::error::ErrorCode;
+use api::machine::MachineApi;
+use api::operator::{AddMachines, Cause, Deploy, Force, OperatorApi, Provisioned, RelationChoice};
+use api::unit::{Claim, UnitApi};
+use controller::store::map::Map;
+use state::charm::{Charm, Endpoint, Role, Scope};
+use state::model::application::register_archive;
+use state::model::instance::ENROLMENT_MS;
+use state::model::keys::Principal;
+use state::names::Uuid;
+use state::unit::operation::{CharmRef, Hook, Operation};
+use state::unit::record::{Outcome, Record};
+use std::collections::{BTreeMap, BTreeSet};
+use support::*;
+
+type Told = Story<Map, Still>;
+
+async fn causes(story: &Told, entity: &str) -> Vec<Cause> {
+    story.admin.why("dev", entity).await.expect("it is there").causes
+}
+
+/// What of `entity` is waited for: duty, owner and help of its first cause.
+fn of<'a>(causes: &'a [Cause], entity: &str) -> &'a Cause {
+    causes.iter().find(|cause| cause.entity == entity).unwrap_or_else(|| panic!("{entity} in {causes:#?}"))
+}
+
+fn now(story: &Told) -> Option<i64> {
+    use controller::Outside as _;
+    Some(story.controller.outside.wall_ms())
+}
+
+/// The machine's agent is here, and goes on being here.
+async fn machine_agent(story: &Told, machine: Uuid) -> controller::Session<Map, Still> {
+    let token = "ab".repeat(32);
+    story.admin.machine_token("dev", machine, &token).await.expect("it is introduced");
+    story.controller.session(&token).await.expect("its token")
+}
+
+#[tokio::test]
+async fn a_machine_that_cannot_be_started_is_not_started_and_all_that_wait_for_it_say_why() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 1).await;
+    let machine = story.machine_of(story.unit("web/0").await).await;
+    let says = async |what| story.admin.provisioned("dev", machine, what).await.expect("noted");
+    // as the provisioner does it: made, introduced, recorded, and then it does not start
+    says(Provisioned::Intended { provider: "nspawn".to_owned(), nonce: Uuid(5) }).await;
+    let agent = machine_agent(&story, machine).await;
+    says(Provisioned::Started { instance_id: "box".to_owned(), address: "10.0.0.2".to_owned() }).await;
+    story.pass(100);
+    says(Provisioned::Failed { message: "no room for a container".to_owned() }).await;
+    let failed_ms = now(&story);
+    story.pass(2_000);
+
+    let status = story.admin.status("dev").await.expect("there");
+    let shown = &status.machines["0"];
+    assert_eq!((shown.agent.current.as_str(), shown.agent.message.as_str()), ("down", ""));
+    assert_eq!(shown.agent.since_ms, failed_ms);
+    let instance = (shown.instance.current.as_str(), shown.instance.message.as_str());
+    assert_eq!(instance, ("provisioning error", "no room for a container"));
+    for entity in ["machine/0", "web/0", "web", "model"] {
+        let causes = causes(&story, entity).await;
+        let of = of(&causes, "machine 0");
+        assert_eq!(of.owner, "the provisioner of pintle up", "{entity}");
+        assert_eq!(of.last_error.as_deref(), Some("no room for a container"), "{entity}");
+        assert_eq!(of.since_ms, failed_ms, "{entity}");
+        assert!(of.help.contains("pintle retry-provisioning 0"), "{entity}: {}", of.help);
+        assert!(of.help.contains("in 3 s"), "{entity}: {}", of.help);
+    }
+    // whose agent is heard of runs, whatever else its provider fails at
+    agent.here().await.expect("it may say so");
+    let status = story.admin.status("dev").await.expect("there");
+    assert_eq!(status.machines["0"].agent.current, "started");
+}
+
+#[tokio::test]
+async fn a_machine_of_ones_own_waits_for_its_person_and_says_until_when_and_what_to_do() {
+    let story = Story::in_memory().await;
+    let add = AddMachines { count: 1, manual: true };
+    story.admin.add_machines("dev", add).await.expect("added");
+    let added_ms = now(&story);
+    let invitation = story.admin.invite("dev", "0").await.expect("it has not come yet");
+    story.pass(60_000);
+    let told = causes(&story, "machine/0").await;
+    let waits = of(&told, "machine 0");
+    assert_eq!((waits.owner.as_str(), waits.since_ms), ("operator", added_ms));
+    let ends = (ENROLMENT_MS - 60_000) / 60_000;
+    assert!(waits.help.contains(&format!("{ends} min")), "{}", waits.help);
+    for help in ["pintle remove-machine 0", "pintle add-machine manual"] {
+        assert!(waits.help.contains(help), "{}", waits.help);
+    }
+    story.pass(u64::try_from(ENROLMENT_MS).expect("positive"));
+    let told = causes(&story, "machine/0").await;
+    assert!(of(&told, "machine 0").help.contains("expired"), "{told:?}");
+
+    // one that came and was lost has no process file of ours
+    let again = story.admin.invite("dev", "0").await.expect("it has not come yet");
+    assert_eq!(again.machine, invitation.machine);
+    let guest = story.controller.session(&again.token).await.expect("it is known");
+    guest.enrol(&"cd".repeat(32), "10.0.0.9").await.expect("it is invited");
+    story.pass(controller::presence::LOST_AFTER_MS + 1);
+    let told = causes(&story, "machine/0").await;
+    let lost = of(&told, "machine 0");
+    assert_eq!(lost.owner, "operator");
+    assert!(!lost.help.contains("machine.pid"), "{}", lost.help);
+    for help in ["pintle-machine.service", "pintle remove-machine --force 0"] {
+        assert!(lost.help.contains(help), "{}", lost.help);
+    }
+}
+
+#[tokio::test]
+async fn a_lost_container_is_named_by_its_own_process_file() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 1).await;
+    let machine = story.machine_of(story.unit("web/0").await).await;
+    let intended = Provisioned::Intended { provider: "nspawn".to_owned(), nonce: Uuid(5) };
+    story.admin.provisioned("dev", machine, intended).await.expect("noted");
+    machine_agent(&story, machine).await;
+    story.pass(controller::presence::LOST_AFTER_MS + 1);
+    let told = causes(&story, "machine/0").await;
+    let file = format!("machines/{machine}/nspawn.pid");
+    assert!(of(&told, "machine 0").help.contains(&file), "{told:?}");
+}
+
+#[tokio::test]
+async fn a_dead_machine_is_released_by_its_provisioner_and_that_comes_by_itself() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 1).await;
+    story.admin.remove_machine("dev", "0", Force::AtOnce).await.expect("by force");
+    story.sweep_for_a_while().await;
+    let why = story.admin.why("dev", "machine/0").await.expect("its provisioner has not come yet");
+    let dead = of(&why.causes, "machine 0");
+    assert_eq!(dead.owner, "the provisioner of pintle up");
+    assert!(dead.help.contains("by itself"), "{}", dead.help);
+}
+
+#[tokio::test]
+async fn a_unit_whose_agent_does_not_come_up_says_where_its_log_is() {
+    let story = Story::in_memory().await;
+    story.deploy("db", 1).await;
+    let created_ms = now(&story);
+    let machine = story.machine_of(story.unit("db/0").await).await;
+    machine_agent(&story, machine).await.here().await.expect("it may say so");
+    story.pass(4_000);
+    for entity in ["db/0", "db", "model"] {
+        let told = causes(&story, entity).await;
+        let waits = of(&told, "unit db/0");
+        assert_eq!((waits.owner.as_str(), waits.since_ms), ("the agent of unit db/0", created_ms));
+        assert!(waits.duty.contains("come up"), "{}", waits.duty);
+        assert!(waits.help.contains("agents/unit-db-0/agent.log"), "{}", waits.help);
+        assert!(waits.help.contains("pintle-unit@unit-db-0"), "{}", waits.help);
+    }
+}
+
+#[tokio::test]
+async fn a_machine_agent_that_was_started_and_not_heard_yet_is_not_said_to_be_here() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 1).await;
+    let machine = story.machine_of(story.unit("web/0").await).await;
+    let agent = machine_agent(&story, machine).await;
+    story.pass(4_000);
+    for entity in ["machine/0", "web/0", "model"] {
+        let told = causes(&story, entity).await;
+        let waits = of(&told, "machine 0");
+        assert_eq!(waits.duty, "run its agent: nothing was heard of it yet", "{entity}");
+        assert!(waits.help.contains(&format!("machines/{machine}/machine.log")), "{}", waits.help);
+        assert!(told.iter().all(|cause| !cause.duty.starts_with("come up")), "{told:?}");
+    }
+    agent.here().await.expect("it may say so");
+    assert_eq!(causes(&story, "machine/0").await, []);
+}
+
+#[tokio::test]
+async fn a_frozen_agent_is_late_before_it_is_lost_and_says_when_it_was_heard() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 1).await;
+    let machine = machine_agent(&story, story.machine_of(story.unit("web/0").await).await).await;
+    let web = story.agent_of("web/0").await;
+    let claim = Claim { epoch: web.epoch, release: false };
+    web.api.claim(claim).await.expect("it is here");
+    let heard_ms = now(&story);
+    // its claims come every 15 s
+    story.pass(20_000);
+    machine.here().await.expect("the machine's agent is well");
+    let late = |causes: Vec<Cause>| causes.into_iter().find(|cause| cause.duty.contains("last heard"));
+    assert_eq!(late(causes(&story, "web/0").await), None);
+    story.pass(1);
+    for entity in ["web/0", "model"] {
+        let told = late(causes(&story, entity).await).expect("it is late");
+        assert_eq!((told.duty.as_str(), told.since_ms), ("answer: it was last heard 20 s ago", heard_ms));
+        assert!(told.help.contains("agents/unit-web-0/agent.pid"), "{}", told.help);
+        assert!(told.help.contains("pintle remove-unit --force web/0"), "{}", told.help);
+    }
+}
+
+#[tokio::test]
+async fn a_suspended_relation_is_named_by_those_who_wait_for_it() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 1).await;
+    story.deploy("db", 1).await;
+    story.agent_of("web/0").await;
+    let (number, _) = story.integrate().await;
+    story.pass(1_000);
+    story.admin.suspend_relation("dev", number, "db moves").await.expect("it is there");
+    let suspended_ms = now(&story);
+    story.pass(1_000);
+    for entity in ["web/0", "web", "model", "web:db db:server"] {
+        let told = causes(&story, entity).await;
+        let waits = of(&told, "relation db:server web:db");
+        assert!(waits.duty.contains(&format!("relation {number} is suspended: db moves")), "{}", waits.duty);
+        assert_eq!((waits.owner.as_str(), waits.since_ms), ("operator", suspended_ms));
+        assert_eq!(waits.help, format!("pintle resume-relation {number}"));
+    }
+    let first = story.admin.why("dev", "web").await.expect("there").causes;
+    assert_eq!(first.iter().filter(|cause| cause.duty.contains("suspended")).count(), 1, "{first:?}");
+}
+
+#[tokio::test]
+async fn a_model_names_its_units_in_error_though_nothing_goes() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 1).await;
+    let mut web = story.agent_of("web/0").await;
+    let charm = CharmRef {
+        url: "local:web-0".to_owned(),
+        sha256: "web".to_owned(),
+        revision: 0,
+        endpoints: BTreeSet::from(["db".to_owned()]),
+    };
+    web.commit(web.record(Operation::Deploy(charm))).await;
+    let record = web.record(Operation::Hook(Hook::Install));
+    let outcome = Outcome::Failed { reason: "exit status: 1".to_owned(), retry: None };
+    web.commit(Record { outcome, ..record }).await;
+    let told = causes(&story, "model").await;
+    let waits = of(&told, "unit web/0");
+    assert!(waits.duty.contains("hook install failed"), "{}", waits.duty);
+    assert!(waits.help.contains("pintle resolved web/0"), "{}", waits.help);
+}
+
+#[tokio::test]
+async fn a_subordinate_that_nothing_is_integrated_with_says_so() {
+    let story = Story::in_memory().await;
+    let add = |draft: &mut state::model::draft::Draft<'_>| {
+        let endpoint = Endpoint {
+            name: "host".to_owned(),
+            role: Role::Requirer,
+            interface: "sql".to_owned(),
+            scope: Scope::Container,
+            limit: None,
+            optional: false,
+        };
+        let endpoints = BTreeMap::from([("host".to_owned(), endpoint)]);
+        let charm = Charm { name: "side".to_owned(), subordinate: true, endpoints, ..Charm::default() };
+        register_archive(draft, "side", charm, 10);
+        Ok(())
+    };
+    story.controller.run(add).await.expect("a new archive");
+    let deploy =
+        Deploy { application: None, sha256: "side".to_owned(), units: 1, to: None, config: BTreeMap::new() };
+    story.admin.deploy("dev", deploy).await.expect("it deploys");
+    let told = causes(&story, "side").await;
+    let waits = of(&told, "application side");
+    assert_eq!(waits.owner, "operator");
+    assert!(waits.duty.contains("no units until it is integrated"), "{}", waits.duty);
+    assert!(waits.help.contains("pintle integrate side"), "{}", waits.help);
+}
+
+#[tokio::test]
+async fn a_dying_unit_owes_its_removal_since_it_was_removed_and_no_relation_that_it_could_enter() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 1).await;
+    story.deploy("db", 1).await;
+    let (number, _) = story.integrate().await;
+    story.agent_of("web/0").await;
+    story.pass(3_600_000);
+    OperatorApi::remove_unit(&story.admin, "dev", "web/0", Force::No).await.expect("it may go");
+    let removed_ms = now(&story);
+    story.pass(5_000);
+    let told = causes(&story, "model").await;
+    assert_eq!(of(&told, "unit web/0").since_ms, removed_ms);
+    let told = causes(&story, &format!("relation/{number}")).await;
+    let entering: Vec<&str> = told.iter().map(|cause| cause.entity.as_str()).collect();
+    assert_eq!(entering, ["unit db/0"], "{told:?}");
+
+    // nobody ever came for this one
+    story.admin.remove_application("dev", "db", Force::No).await.expect("it may go");
+    let removed_ms = now(&story);
+    story.pass(5_000);
+    for entity in ["db/0", "db", "model"] {
+        let told = causes(&story, entity).await;
+        let never = told.iter().find(|cause| cause.duty.starts_with("be removed")).expect("no agent came");
+        assert_eq!((never.entity.as_str(), never.since_ms), ("unit db/0", removed_ms), "{entity}");
+    }
+}
+
+#[tokio::test]
+async fn a_dead_unit_waits_for_its_recall_and_not_for_its_own_agent() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 1).await;
+    let machine = story.machine_of(story.unit("web/0").await).await;
+    let principal = Principal::Machine { model: story.model, machine };
+    story.token(machine, principal.clone()).await;
+    let session = story.controller.session_of(principal);
+    let mut web = story.agent_of("web/0").await;
+    OperatorApi::remove_unit(&story.admin, "dev", "web/0", Force::No).await.expect("it may go");
+    web.commit(web.record(Operation::Die)).await;
+    let died_ms = now(&story);
+    story.pass(controller::presence::LOST_AFTER_MS + 1);
+    session.here().await.expect("the machine's agent is here");
+    let told = causes(&story, "web/0").await;
+    let duties: Vec<(&str, &str, Option<i64>)> =
+        told.iter().map(|cause| (cause.duty.as_str(), cause.owner.as_str(), cause.since_ms)).collect();
+    assert_eq!(duties, [("be recalled and removed", "the agent of machine 0", died_ms)]);
+}
+
+#[tokio::test]
+async fn what_is_refused_because_of_something_that_goes_says_what_helps_that_along() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 1).await;
+    story.deploy("db", 1).await;
+    let relation = story.integrate().await;
+    let (mut web, _db) = (story.agent_of("web/0").await, story.agent_of("db/0").await);
+    web.enter(relation, "db", "db").await;
+    story
+        .admin
+        .remove_relation("dev", RelationChoice::Number(relation.0), Force::No)
+        .await
+        .expect("it may go");
+    let ends = api::operator::Ends { a: "web".to_owned(), b: "db".to_owned() };
+    let refused = story.admin.integrate("dev", ends).await.expect_err("it is there still");
+    assert_eq!(refused.code, ErrorCode::AlreadyExists);
+    assert_eq!(refused.hint.as_deref(), Some("pintle why web/0"), "{refused:?}");
+    story.admin.remove_application("dev", "web", Force::No).await.expect("it may go");
+    let deploy =
+        Deploy { application: None, sha256: "web".to_owned(), units: 1, to: None, config: BTreeMap::new() };
+    let refused = story.admin.deploy("dev", deploy).await.expect_err("it is there still");
+    assert_eq!(refused.hint.as_deref(), Some("pintle why web/0"), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_model_that_is_destroyed_is_helped_by_a_command_as_it_is_typed() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 1).await;
+    story.agent_of("web/0").await;
+    story.admin.destroy_model("dev", Force::No).await.expect("it may go");
+    let told = causes(&story, "model").await;
+    assert!(of(&told, "model dev").help.contains("pintle destroy-model --force dev"), "{told:?}");
+}
