@@ -16,6 +16,8 @@ use std::path::{Path, PathBuf};
 pub const AGENT_LOCK: &str = "agent.lock";
 /// The unit's agent has said that it is finished: it is not started again.
 pub const FINISHED: &str = "finished";
+/// Folders of units, by their tags.
+const AGENTS: &str = "agents";
 pub const RECALLING: &str = "recalling";
 /// Folders of units that the controller does not know, and whose name another one has. No agent runs for them.
 const UNKNOWN: &str = "unknown";
@@ -37,13 +39,13 @@ impl Deployer {
     }
 
     pub fn folder(&self, name: &UnitName) -> Folder {
-        Folder::new(self.machine.join("agents").join(name.tag()))
+        Folder::new(self.machine.join(AGENTS).join(name.tag()))
     }
 
     /// Units deployed here, with their folders. A folder by any other name than its unit's is a copy somebody made,
     /// and is not run.
     pub fn deployed(&self) -> BTreeMap<Uuid, Folder> {
-        let entries = fs::read_dir(self.machine.join("agents")).into_iter().flatten().flatten();
+        let entries = fs::read_dir(self.machine.join(AGENTS)).into_iter().flatten().flatten();
         let folders = entries.map(|entry| Folder::new(entry.path()));
         let unit_of = |folder: Folder| {
             let config = Config::read(folder.root()).ok()?;
@@ -53,13 +55,23 @@ impl Deployer {
         folders.filter_map(unit_of).collect()
     }
 
-    /// Makes the folder; answers the token to be set, which is on disk first. `machine` is what people call this
-    /// machine.
+    /// Makes the folder, or takes back the one that was set aside; answers the token to be set, which is on disk
+    /// first. `machine` is what people call this machine.
+    ///
+    /// 1. web/0 has outcomes to tell; the controller is restored from a wrong copy, and another web/0 takes its name.
+    /// 2. The right copy is restored: the first one is assigned here again. What it remembers is in the folder that
+    ///    was set aside; a new one beside it would run its hooks again.
     pub fn prepare(&self, unit: Uuid, name: &UnitName) -> Result<Config> {
         let folder = self.folder(name);
         if folder.root().exists() && !folder.file(FILE).exists() {
             // no unit's: what a crash left of an older holder of the name
             self.put_out_of_the_way(&folder)?;
+        }
+        let aside = self.aside(&folder, unit);
+        if !folder.root().exists() && aside.exists() {
+            folder::private_dir(&self.machine.join(AGENTS))?;
+            fs::rename(&aside, folder.root()).with_context(|| aside.display().to_string())?;
+            self.lead(&folder)?;
         }
         folder::private_dir(folder.root()).with_context(|| folder.root().display().to_string())?;
         if let Ok(known) = Config::read(folder.root())
@@ -136,9 +148,13 @@ impl Deployer {
     pub async fn set_aside(&self, folder: &Folder, unit: Uuid) -> Result<PathBuf> {
         self.end(folder).await?;
         folder::private_dir(&self.machine.join(UNKNOWN))?;
-        let kept = self.machine.join(UNKNOWN).join(format!("{}-{unit}", folder.tag()));
+        let kept = self.aside(folder, unit);
         fs::rename(folder.root(), &kept)?;
         Ok(kept)
+    }
+
+    fn aside(&self, folder: &Folder, unit: Uuid) -> PathBuf {
+        self.machine.join(UNKNOWN).join(format!("{}-{unit}", folder.tag()))
     }
 
     /// Deletes everything of the unit.

@@ -20,8 +20,9 @@ pub const JOURNAL: &str = "journal.yaml";
 
 /// The journal is folded into the state beyond this: replay of it costs tens of milliseconds (invariant I42).
 pub const JOURNAL_BYTES_MAX: usize = 1 << 20;
-/// Of stored files. An older program refuses a newer number without touching the files.
-pub const FORMAT: u32 = 2;
+/// Of stored files. An older program refuses a newer number without touching the files. Raised when an [`Event`] or
+/// anything in one comes that an older program would not understand: it would take a document with it for a torn tail.
+pub const FORMAT: u32 = 3;
 
 /// The few operations on the unit's own folder that the memory needs. The simulator's crash disk implements them
 /// too, byte for byte.

@@ -9,7 +9,8 @@ use anyhow::Result;
 use api::error::{ApiError, ErrorCode};
 use api::machine::{Fate, MachineApi, MachineShown, MachineView, MachineWatch};
 use state::life::Life;
-use state::machine::plan::{Evidence, Step, plan};
+use state::machine::plan::{Evidence, Step, evidence, plan};
+use state::model::view;
 use state::names::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -160,21 +161,21 @@ impl<A: MachineApi> Machiner<A> {
         let assigned = view.map(|view| view.units.iter().map(|(uuid, unit)| (*uuid, unit.life)).collect());
         let assigned: BTreeMap<Uuid, Life> = assigned.unwrap_or_default();
         let lived = self.lived.borrow().iter().map(|unit| (*unit, Evidence::Lived)).collect();
-        let mut evidence: BTreeMap<Uuid, Evidence> = lived;
+        let mut found: BTreeMap<Uuid, Evidence> = lived;
         if view.is_some() {
             for (unit, folder) in deployed.iter().filter(|(unit, _)| !assigned.contains_key(unit)) {
-                let found = match self.api.fate(*unit).await {
-                    Ok(Fate::Tombstone) => Evidence::Removed,
-                    Ok(_) if self.deployer.is_finished(folder) => Evidence::Finished,
-                    Ok(Fate::Unknown) if is_wanted(view, folder) => Evidence::Displaced,
-                    Ok(_) | Err(_) => Evidence::None,
-                };
-                evidence.insert(*unit, found);
+                let told = self.api.fate(*unit).await.ok().map(|fate| match fate {
+                    Fate::Known(life) => view::Fate::Known(life),
+                    Fate::Tombstone => view::Fate::Tombstone,
+                    Fate::Unknown => view::Fate::Unknown,
+                });
+                let (finished, wanted) = (self.deployer.is_finished(folder), is_wanted(view, folder));
+                found.insert(*unit, evidence(told, finished, wanted));
             }
         }
         let mut left = false;
         let keys: BTreeSet<Uuid> = deployed.keys().copied().collect();
-        for step in plan(&assigned, &keys, &evidence) {
+        for step in plan(&assigned, &keys, &found) {
             if let Err(error) = self.execute(step, view, &deployed).await {
                 tracing::warn!("{step:?}: {error:#}");
                 left = true;
@@ -190,7 +191,7 @@ impl<A: MachineApi> Machiner<A> {
         deployed: &BTreeMap<Uuid, Folder>,
     ) -> Result<()> {
         match step {
-            Step::Deploy(unit) => self.deploy(unit, view, deployed).await,
+            Step::Deploy(unit) => self.deploy(unit, view).await,
             Step::Keep(unit) => {
                 let folder = &deployed[&unit];
                 self.deployer.lead(folder)?;
@@ -236,17 +237,14 @@ impl<A: MachineApi> Machiner<A> {
         }
     }
 
-    async fn deploy(
-        &self,
-        unit: Uuid,
-        view: Option<&MachineView>,
-        deployed: &BTreeMap<Uuid, Folder>,
-    ) -> Result<()> {
+    async fn deploy(&self, unit: Uuid, view: Option<&MachineView>) -> Result<()> {
         let assigned = view.and_then(|view| view.units.get(&unit));
         let name = &assigned.expect("units are deployed when they are assigned").name;
         let folder = self.deployer.folder(name);
-        if deployed.values().any(|other| other.root() == folder.root()) {
-            // the name's older holder is still being recalled, or set aside
+        // looked at anew: what made room went in this round
+        let deployed = self.deployer.deployed();
+        if deployed.iter().any(|(other, its)| *other != unit && its.root() == folder.root()) {
+            // the name's older holder could not be recalled, or set aside, or nothing is known against it
             anyhow::bail!("{} is still another unit's folder", folder.root().display());
         }
         let config = self.deployer.prepare(unit, name)?;

@@ -214,7 +214,8 @@ async fn one<S: Store, O: Outside>(
     request: Request,
     uploads: Arc<Semaphore>,
 ) -> Result<Reply, ApiError> {
-    let session = session(&controller, request.headers(), request.extensions()).await?;
+    let known = session(&controller, request.headers(), request.extensions()).await;
+    let session = known.map_err(|error| authority::to_nobody(row.route, error))?;
     authority::check(&session.principal, row.route)?;
     if let Some(agent) = params.get("agent") {
         let id = |text: Option<&String>| {

@@ -4,6 +4,7 @@ mod support;
 
 use api::client::{self, Client};
 use api::error::{ApiError, ErrorCode};
+use api::machine::MachineApi;
 use api::operator::{AddUnits, ClientFile, Deploy, LogQuery, OperatorApi};
 use api::routes::{ROUTES, Row, Takes};
 use api::unit::{Attach, Claim, UnitApi, Watch};
@@ -14,7 +15,7 @@ use controller::server;
 use controller::store::sqlite::{Options, Sqlite};
 use controller::{Outside, authority, openapi, tokens};
 use state::model::draft::Draft;
-use state::model::keys::{Principal, UserRole};
+use state::model::keys::{Principal, TombstoneDoc, UserRole};
 use state::model::relation;
 use state::names::Uuid;
 use state::settings::Bag;
@@ -171,6 +172,25 @@ async fn one_bag_changed_among_a_hundred_sends_one_delta_of_one_bag() {
     assert!(matches!(&next.changes[..], [Change::Bag { .. }]), "{:?}", next.changes);
     let bytes = serde_json::to_vec(&next).expect("plain data").len();
     assert!(bytes < 500, "{bytes} bytes: one bag, not a hundred");
+}
+
+/// Its machine agent, retiring, asks until it hears what version 1 has always heard.
+#[tokio::test]
+async fn a_machine_that_is_gone_and_was_removed_before_hears_what_ends_an_agent_of_version_1() {
+    let served = Served::new().await;
+    let (model, machine) = (served.story.model, Uuid(77));
+    let token = served.story.token(machine, Principal::Machine { model, machine }).await;
+    let remove = move |draft: &mut Draft<'_>| {
+        let doc = TombstoneDoc { kind: "machine".to_owned(), name: "7".to_owned() };
+        draft.put(&model.tombstone(machine), &doc);
+        Ok(())
+    };
+    served.story.controller.run(remove).await.expect("nothing refuses it");
+    let agent = Client::agent(&served.controller(&token), model.0, machine).expect("a good file");
+    let here = MachineApi::here(&agent).await.expect_err("nobody is let in");
+    assert_eq!(here.code, ErrorCode::Removed);
+    let gone = MachineApi::machine_gone(&agent).await.expect_err("nobody is let in");
+    assert_eq!(gone.code, ErrorCode::Unauthorised);
 }
 
 #[tokio::test]

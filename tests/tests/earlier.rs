@@ -10,10 +10,13 @@ use std::process::Command;
 use tempfile::TempDir;
 use tests::host::Host;
 
+/// Samples of a whole installation, the oldest first.
 fn samples() -> Vec<PathBuf> {
     let all = Path::new(env!("CARGO_MANIFEST_DIR")).join("earlier");
     let entries = fs::read_dir(all).expect("samples are in the repository").flatten();
-    let found: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
+    let is_whole = |path: &PathBuf| path.join("store.sql").exists();
+    let mut found: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_whole).collect();
+    found.sort();
     assert!(!found.is_empty(), "there is a sample");
     found
 }

@@ -1,6 +1,7 @@
 //! The deployer's whole decision table (spec F.2, with absence never taken for death, design 7).
 
 use crate::life::Life;
+use crate::model::view::Fate;
 use crate::names::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,6 +21,18 @@ pub enum Evidence {
     None,
 }
 
+/// What is to be believed of a unit that is deployed here but not assigned here: the controller's word that it was
+/// removed before the folder's own, and that before the want of its name. `told` is the controller's answer, if it
+/// gave one; without it nothing is.
+pub fn evidence(told: Option<Fate>, finished: bool, wanted: bool) -> Evidence {
+    match (told, finished, wanted) {
+        (Some(Fate::Tombstone), _, _) => Evidence::Removed,
+        (Some(Fate::Known(_) | Fate::Unknown), true, _) => Evidence::Finished,
+        (Some(Fate::Unknown), false, true) => Evidence::Displaced,
+        (Some(Fate::Known(_) | Fate::Unknown), false, _) | (None, _, _) => Evidence::None,
+    }
+}
+
 /// One thing to do; each may be repeated, and any may be cut off by a crash and done again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
@@ -37,7 +50,8 @@ pub enum Step {
     SetAside(Uuid),
 }
 
-/// What to do about the difference, in order of uuids; what makes room comes first.
+/// What to do about the difference, in order of uuids; what makes room comes first, so that a unit is deployed in the
+/// round in which another one leaves its name.
 pub fn plan(
     assigned: &BTreeMap<Uuid, Life>,
     deployed: &BTreeSet<Uuid>,
@@ -45,7 +59,8 @@ pub fn plan(
 ) -> Vec<Step> {
     let both: BTreeSet<Uuid> = assigned.keys().chain(deployed).copied().collect();
     let steps = both.into_iter().flat_map(|unit| step(unit, assigned.get(&unit), deployed, evidence));
-    let (mut room, rest): (Vec<Step>, Vec<Step>) = steps.partition(|step| matches!(step, Step::SetAside(_)));
+    let (mut room, rest): (Vec<Step>, Vec<Step>) =
+        steps.partition(|step| matches!(step, Step::SetAside(_) | Step::Recall(_)));
     room.extend(rest);
     room
 }
@@ -120,6 +135,22 @@ mod tests {
         let evidence = BTreeMap::from([(Uuid(7), Evidence::Displaced)]);
         let steps = plan(&assigned, &BTreeSet::from([Uuid(7)]), &evidence);
         assert_eq!(steps, [Step::SetAside(Uuid(7)), Step::Deploy(Uuid(6))]);
+        let evidence = BTreeMap::from([(Uuid(7), Evidence::Removed)]);
+        let steps = plan(&assigned, &BTreeSet::from([Uuid(7)]), &evidence);
+        assert_eq!(steps, [Step::Recall(Uuid(7)), Step::Deploy(Uuid(6))]);
+    }
+
+    #[test]
+    fn a_tombstone_counts_before_the_units_own_word_and_that_before_the_want_of_its_name() {
+        let unknown = |finished, wanted| evidence(Some(Fate::Unknown), finished, wanted);
+        assert_eq!(evidence(Some(Fate::Tombstone), true, true), Evidence::Removed);
+        assert_eq!(unknown(true, true), Evidence::Finished);
+        assert_eq!(unknown(false, true), Evidence::Displaced);
+        assert_eq!(unknown(false, false), Evidence::None);
+        let elsewhere = Some(Fate::Known(Life::Alive));
+        assert_eq!(evidence(elsewhere, true, true), Evidence::Finished);
+        assert_eq!(evidence(elsewhere, false, true), Evidence::None, "known, so it goes the usual way");
+        assert_eq!(evidence(None, true, true), Evidence::None, "the controller was not asked");
     }
 
     #[test]

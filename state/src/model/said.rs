@@ -74,6 +74,11 @@ fn put_newer(draft: &mut Draft, key: &super::draft::Key<StatusDoc>, status: &Sta
     }
 }
 
+/// A hook's calls are counted from 1.
+fn is_the_charms(status: &StatusDoc) -> bool {
+    !matches!(status.number.1, 0 | AFTER_RUN)
+}
+
 /// What is said of the workload before `hook` runs, whatever becomes of it; what the hook itself says stands over it
 /// (spec C.4).
 fn ahead_of(hook: &Hook) -> Option<(&'static str, &'static str)> {
@@ -130,7 +135,11 @@ pub(super) fn derive(draft: &mut Draft, model: Model, unit: Uuid, record: &Recor
         let status = status_doc(status, message, record.at_ms, (record.run, 0));
         put_newer(draft, &model.unit_status(unit), &status);
     }
-    if let Some((status, message)) = workload_status(record, local) {
+    // 1. a hook says "blocked", and calls juju-reboot --now: told, and in no record; 2. it runs again, and says nothing.
+    // The replica knows of no status then, but the status itself is the charm's
+    let said =
+        local.status_set || draft.get(&model.unit_status(unit)).is_some_and(|status| is_the_charms(&status));
+    if let Some((status, message)) = workload_status(record, local, said) {
         let status = status_doc(status, message, record.at_ms, (record.run, AFTER_RUN));
         put_newer(draft, &model.unit_status(unit), &status);
     }
@@ -187,14 +196,14 @@ pub(super) fn failure(episode: &Episode, local: &Local) -> (String, BTreeMap<Str
 }
 
 /// The status an agent sets for the workload; each stands for what comes next, since a record is sent when its
-/// operation has ended. A skipped operation sets none (spec A.8).
-fn workload_status(record: &Record, local: &Local) -> Option<(&'static str, &'static str)> {
+/// operation has ended. A skipped operation sets none (spec A.8). `said`: the charm has set one itself.
+fn workload_status(record: &Record, local: &Local, said: bool) -> Option<(&'static str, &'static str)> {
     match (&record.outcome, &record.operation) {
         (Outcome::Failed { .. } | Outcome::Skipped, _) => None,
-        (_, Operation::Deploy(_)) if !local.installed && !local.status_set => {
+        (_, Operation::Deploy(_)) if !local.installed && !said => {
             Some(("maintenance", "installing charm software"))
         }
-        (_, Operation::Hook(Hook::Start { .. })) if !local.status_set => Some(("unknown", "")),
+        (_, Operation::Hook(Hook::Start { .. })) if !said => Some(("unknown", "")),
         (_, Operation::Hook(Hook::Stop)) => Some(("maintenance", "cleaning up prior to charm deletion")),
         (_, Operation::Hook(Hook::Remove)) => Some(("terminated", "")),
         _ => None,

@@ -344,6 +344,20 @@ fn only_the_leader_says_what_the_application_is() {
     assert_eq!(status.status, "active");
 }
 
+/// 1. install says that it is blocked, and calls `juju-reboot --now`: told, and in no record. 2. It runs again, and
+///    says nothing.
+#[test]
+fn what_a_run_without_a_record_said_of_the_workload_is_the_charms_word() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut agent = Agent::attach(&mut world, "web/0");
+    agent.local.run += 1;
+    report(&mut world, &agent, agent.local.run, &[status(1, "needs a database")]).expect("its session");
+    agent.start(&mut world);
+    let words: StatusDoc = read(world.reader(), &MODEL.unit_status(agent.unit)).expect("it has one");
+    assert_eq!((words.status.as_str(), words.message.as_str()), ("active", "needs a database"));
+}
+
 #[test]
 fn the_agent_speaks_for_the_workload_until_the_charm_does() {
     let mut world = World::new();
