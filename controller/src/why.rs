@@ -208,7 +208,8 @@ impl Asked<'_> {
         if !attached && life == Life::Alive {
             let help = format!("see that machine {machine} is up: pintle why machine {machine}");
             add("start its agent", &of_machine, Some(doc.created_ms), help);
-        } else if attached && self.roll.is_lost(id) {
+        } else if attached && life != Life::Dead && self.roll.is_lost(id) {
+            // a Dead unit's agent is not to come back
             let help = format!(
                 "its machine agent starts it again once it is gone: see pintle why machine {machine}; one that hangs, or \
                  was stopped: kill the process of agents/{}/agent.pid",
