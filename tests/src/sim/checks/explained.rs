@@ -2,12 +2,13 @@
 //! obstacle that stands, and taking that one away gives progress.
 //!
 //! A cause leads to an obstacle when its owner is what the obstacle holds, or a unit or machine of whose own causes one
-//! leads there. So one that names somebody whom nothing holds is false, and so is a circle.
+//! leads there. So one that names somebody whom nothing holds is false, and so is a circle. What is asked and names
+//! itself is to be held itself.
 
 use super::Check;
 use api::operator::{Cause, Why};
 use state::life::Life;
-use state::names::{UnitName, Uuid};
+use state::names::{RelationNumber, UnitName, Uuid};
 use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
 
@@ -25,6 +26,8 @@ pub enum Obstacle {
     AgentIsDown(Uuid, UnitName),
     MachineAgentIsDown(Uuid, String),
     ProvisionerIsDown,
+    /// This relation is suspended, and nobody resumes it.
+    Suspended(RelationNumber),
 }
 
 impl Obstacle {
@@ -34,7 +37,7 @@ impl Obstacle {
             Obstacle::HooksFail(id, _)
             | Obstacle::AgentIsDown(id, _)
             | Obstacle::MachineAgentIsDown(id, _) => Some(*id),
-            Obstacle::ProvisionerIsDown => None,
+            Obstacle::ProvisionerIsDown | Obstacle::Suspended(_) => None,
         }
     }
 
@@ -54,6 +57,9 @@ impl Obstacle {
                     || owner == SUPERVISOR && cause.entity == format!("machine {machine}")
             }
             Obstacle::ProvisionerIsDown => PROVISIONERS.contains(&owner),
+            Obstacle::Suspended(number) => {
+                owner == "operator" && cause.help == format!("pintle resume-relation {number}")
+            }
         }
     }
 }
@@ -83,7 +89,8 @@ fn told(cause: &Cause) -> String {
     format!("{} is to {} ({})", cause.entity, cause.duty, cause.owner)
 }
 
-/// Everybody's answers, at rest.
+/// Everybody's answers, at rest. Who is not on the way out need not wait for anything, unless its agent is down; what it
+/// says is to be true all the same.
 pub struct Stuck<'a> {
     /// Obstacles that stand.
     pub standing: &'a [Obstacle],
@@ -101,10 +108,23 @@ impl Stuck<'_> {
         self.answers.iter().filter(|answer| answer.life != Life::Alive)
     }
 
+    /// The agent of this unit or machine is down.
+    fn holds(&self, entity: &str) -> bool {
+        let down = |obstacle: &Obstacle| match obstacle {
+            Obstacle::AgentIsDown(_, unit) => entity == format!("unit {unit}"),
+            Obstacle::MachineAgentIsDown(_, machine) => entity == format!("machine {machine}"),
+            Obstacle::HooksFail(..) | Obstacle::ProvisionerIsDown | Obstacle::Suspended(_) => false,
+        };
+        self.standing.iter().any(down)
+    }
+
+    fn named(&self, cause: &Cause) -> BTreeSet<Obstacle> {
+        self.standing.iter().filter(|obstacle| obstacle.is(cause)).cloned().collect()
+    }
+
     /// Obstacles that this cause leads to, by way of whoever owes it and was not asked yet.
     fn roots(&self, cause: &Cause, asked: &mut BTreeSet<String>) -> BTreeSet<Obstacle> {
-        let mut roots: BTreeSet<Obstacle> =
-            self.standing.iter().filter(|obstacle| obstacle.is(cause)).cloned().collect();
+        let mut roots = self.named(cause);
         if let Some(owing) = owing(cause).filter(|owing| asked.insert(owing.clone())) {
             let further = self.answer(&owing).map_or(&[][..], Answer::causes);
             roots.extend(further.iter().flat_map(|cause| self.roots(cause, asked)));
@@ -134,11 +154,14 @@ impl Check for Explained {
 
     fn explain(&mut self, stuck: &Stuck<'_>, found: &mut Vec<String>) {
         let mut named = BTreeSet::new();
-        for answer in stuck.going() {
-            let Some(why) = answer.why.as_ref().filter(|why| !why.causes.is_empty()) else {
-                found.push(format!("{answer} nothing is said to hold it"));
+        for answer in stuck.answers {
+            let Some(why) = &answer.why else {
+                found.push(format!("{answer} no answer"));
                 continue;
             };
+            if why.causes.is_empty() && (answer.life != Life::Alive || stuck.holds(&answer.entity)) {
+                found.push(format!("{answer} nothing is said to hold it"));
+            }
             if why.life != answer.life {
                 found.push(format!("{answer} said to be {}", why.life));
             }
@@ -149,13 +172,18 @@ impl Check for Explained {
                 if owing(cause).is_some_and(|owing| stuck.answer(&owing).is_none()) {
                     found.push(format!("{}: {}, who is not there", answer.entity, told(cause)));
                 }
-                let roots = stuck.roots(cause, &mut BTreeSet::new());
+                let roots = match owing(cause).as_ref() == Some(&answer.entity) {
+                    true => stuck.named(cause),
+                    false => stuck.roots(cause, &mut BTreeSet::new()),
+                };
                 if roots.is_empty() {
                     let standing = stuck.standing;
                     let what = told(cause);
                     found.push(format!("{}: {what}, whom nothing holds: {standing:?}", answer.entity));
                 }
-                named.extend(roots);
+                if answer.life != Life::Alive {
+                    named.extend(roots);
+                }
             }
         }
         let now: BTreeSet<String> = stuck.going().map(Answer::to_string).collect();

@@ -7,7 +7,7 @@ use crate::sim::user::{MODEL, Removal};
 use state::life::Life;
 use state::model::draft::{Reader, read, read_all};
 use state::model::effective;
-use state::model::keys::{ApplicationDoc, MachineDoc, Model, RelationDoc, UnitDoc, last_id};
+use state::model::keys::{ApplicationDoc, MachineDoc, Model, RelationDoc, SuspendedDoc, UnitDoc, last_id};
 use state::names::Uuid;
 use std::cell::RefCell;
 use std::future::Future;
@@ -116,6 +116,7 @@ impl System {
                 self.fleet.hold(&mut self.tasks, *id);
             }
             Obstacle::ProvisionerIsDown => self.tasks.drop_task(self.provisioner),
+            Obstacle::Suspended(_) => unreachable!("people did that before"),
         }
     }
 
@@ -131,6 +132,7 @@ impl System {
                 self.fleet.release(&mut self.tasks, *id);
             }
             Obstacle::ProvisionerIsDown => self.start_provisioner(),
+            Obstacle::Suspended(_) => unreachable!("it stays"),
         }
         Some(())
     }
@@ -161,7 +163,8 @@ impl System {
         gone: Option<&Obstacle>,
     ) -> Option<()> {
         self.rest_but_for(over, standing)?;
-        let entities = self.store.map().look(entities);
+        let (entities, suspended) = self.store.map().look(|reader| (entities(reader), suspended(reader)));
+        let standing: Vec<Obstacle> = standing.iter().cloned().chain(suspended).collect();
         let user = self.user();
         let answers = self.run(over, async move {
             let mut answers = Vec::new();
@@ -174,7 +177,7 @@ impl System {
         for answer in answers.iter().filter(|answer| answer.life != Life::Alive) {
             self.world.tell(|| format!("why: {answer}"));
         }
-        self.checks.explain(&Stuck { standing, gone, answers: &answers });
+        self.checks.explain(&Stuck { standing: &standing, gone, answers: &answers });
         (!over(self)).then_some(())
     }
 }
@@ -184,6 +187,13 @@ fn relations_of(reader: &dyn Reader, unit: Uuid) -> Vec<RelationDoc> {
     let scopes = read_all::<()>(reader, &Model(MODEL).scopes_of(unit));
     let docs = scopes.iter().filter_map(|(key, ())| read(reader, &Model(MODEL).relation(last_id(key)?)));
     docs.filter(|doc| !doc.is_peer()).collect()
+}
+
+/// Relations that people have suspended.
+fn suspended(reader: &dyn Reader) -> Vec<Obstacle> {
+    let suspended = read_all::<SuspendedDoc>(reader, &Model(MODEL).all("relation-suspended"));
+    let docs = suspended.iter().filter_map(|(key, _)| read(reader, &Model(MODEL).relation(last_id(key)?)));
+    docs.map(|doc| Obstacle::Suspended(doc.number)).collect()
 }
 
 /// Everything there is, as people name it, and how alive it is.
