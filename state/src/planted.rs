@@ -79,10 +79,14 @@ pub enum Planted {
     TroubleIsNotSaid,
     /// What failed once is not tried again.
     TroubleIsNotRetried,
+    /// A relation that is Dying is said to wait for nobody in its scope.
+    BlockersForgetScopes,
+    /// Nothing is said to hold a machine that is Dying.
+    MachineIsNotExplained,
 }
 
 impl Planted {
-    pub const ALL: [Planted; 36] = [
+    pub const ALL: [Planted; 38] = [
         Planted::BrokenBeforeDeparted,
         Planted::ChangedBeforeJoined,
         Planted::DepartedIsSkipped,
@@ -119,6 +123,8 @@ impl Planted {
         Planted::OtherStartIsOwn,
         Planted::TroubleIsNotSaid,
         Planted::TroubleIsNotRetried,
+        Planted::BlockersForgetScopes,
+        Planted::MachineIsNotExplained,
     ];
 }
 

@@ -6,6 +6,7 @@ use super::keys::{Model, UnitDoc};
 use super::refusal::Blocker;
 use crate::life::Life;
 use crate::names::Uuid;
+use crate::planted::{self, Planted};
 
 /// Blockers named at once; of more, people need only know the first.
 const BLOCKERS_MAX: usize = 20;
@@ -31,6 +32,7 @@ pub fn blockers(documents: &mut impl Documents, model: Model, entity: Entity) ->
             Some(Life::Dying | Life::Dead) => members(documents, model, id),
             Some(Life::Alive) | None => Vec::new(),
         },
+        Entity::Machine(_) if planted::is(Planted::MachineIsNotExplained) => Vec::new(),
         Entity::Machine(id) => of_machine(documents, model, id),
     }
 }
@@ -139,7 +141,9 @@ fn members(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Blocke
     };
     let mut found = Vec::new();
     for unit in documents.ids(&model.scopes(id), BLOCKERS_MAX) {
-        if let Some(doc) = documents.document(&model.unit(unit)) {
+        if let Some(doc) = documents.document(&model.unit(unit))
+            && !planted::is(Planted::BlockersForgetScopes)
+        {
             let duty = format!("leave relation {}", relation.key_text());
             found.push(owed_by(documents, model, (unit, &doc), duty));
         }

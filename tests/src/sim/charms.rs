@@ -117,6 +117,8 @@ struct State {
     process: Option<Arc<Process>>,
     context: Option<HookContext>,
     calls: Vec<Kept>,
+    /// Every hook fails.
+    fails: bool,
 }
 
 /// The charm's folder of one unit, and its processes.
@@ -137,6 +139,11 @@ impl SimCharms {
         let state = State { charm: self.state().charm.clone(), ..State::default() };
         let at = Place { folder, ..self.at.clone() };
         SimCharms { world: self.world.clone(), at, state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// Every hook that begins from here on fails, or no more than chance has it.
+    pub fn fail(&self, fails: bool) {
+        self.state().fails = fails;
     }
 
     /// The folder is gone, and what ran in it.
@@ -338,12 +345,12 @@ impl Charms for SimCharms {
             talk: Mutex::default(),
             changed: Notify::new(),
         });
-        let lock = {
+        let (lock, fails) = {
             let mut state = self.state();
             state.process = Some(process.clone());
             state.context = Some(context.clone());
             state.calls.clear();
-            state.lock.upgrade()
+            (state.lock.upgrade(), state.fails)
         };
         let inherits = !self.world.mix().has(Mutant::OrphanIsIgnored);
         self.world.note(Fact::HookBegan { folder: self.at.folder, run: run.number, locked: lock.is_some() });
@@ -351,7 +358,10 @@ impl Charms for SimCharms {
         let (world, of, cause) = (self.world.clone(), process.clone(), context.clone());
         let folder = self.at.folder;
         self.world.release(async move {
-            let (exit, counted) = script::run(&world, &of, &cause).await;
+            let (exit, counted) = match fails {
+                true => (Exit::Code(1), None),
+                false => script::run(&world, &of, &cause).await,
+            };
             if !of.is_killed() {
                 let run = of.run;
                 world.note(Fact::HookEnded { folder, run });

@@ -13,7 +13,7 @@ use state::model::draft::{Reader, read, read_all};
 use state::model::keys::{Model, UnitDoc};
 use state::names::{UnitName, Uuid};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 /// A dead agent is started again within so long, at the earliest and on top.
@@ -45,14 +45,16 @@ pub struct Fleet {
     machines: BTreeMap<Uuid, (Machine, TaskId)>,
     folders: BTreeMap<Uuid, Folder>,
     by_task: BTreeMap<TaskId, Uuid>,
+    /// Units and machines whose agent is not started again until it is released.
+    held: BTreeSet<Uuid>,
     /// Units ever deployed.
     pub units: u64,
 }
 
 impl Fleet {
     pub fn new(world: World, wire: Wire) -> Fleet {
-        let (machines, folders, by_task) = Default::default();
-        Fleet { world, wire, machines, folders, by_task, units: 0 }
+        let (machines, folders, by_task, held) = Default::default();
+        Fleet { world, wire, machines, folders, by_task, held, units: 0 }
     }
 
     pub fn ids(&self) -> Vec<Uuid> {
@@ -83,7 +85,13 @@ impl Fleet {
 
     /// Somebody rests in an error.
     pub fn errs(&self) -> bool {
-        self.agents().any(|(_, agent)| agent.with_local(|local| local.episode().is_some()))
+        !self.failing().is_empty()
+    }
+
+    /// Units that rest in an error.
+    pub fn failing(&self) -> Vec<UnitName> {
+        let failing = self.agents().filter(|(_, agent)| agent.with_local(|local| local.episode().is_some()));
+        failing.map(|(folder, _)| folder.at.name.clone()).collect()
     }
 
     /// The agents of units that the store knows.
@@ -122,6 +130,10 @@ impl Fleet {
         let id = machine.id;
         if let Some((_, task)) = self.machines.remove(&id) {
             tasks.drop_task(task);
+            if self.held.contains(&id) {
+                self.machines.insert(id, (machine, task));
+                return;
+            }
         }
         let tend = machine::tend(self.world.clone(), self.wire.clone(), Model(MODEL), machine.clone());
         let task = tasks.start(tend);
@@ -209,6 +221,38 @@ impl Fleet {
             wake_at(&self.world, tasks, folder.start_ms);
         }
         self.folders.insert(id, folder);
+    }
+
+    /// The agent of this unit, or of this machine, dies and does not come back before it is released.
+    pub fn hold(&mut self, tasks: &mut Tasks, id: Uuid) {
+        self.held.insert(id);
+        for folder in self.folders_of(id) {
+            self.crash(tasks, folder);
+        }
+        if let Some((_, task)) = self.machines.get(&id) {
+            tasks.drop_task(*task);
+        }
+    }
+
+    pub fn release(&mut self, tasks: &mut Tasks, id: Uuid) {
+        self.held.remove(&id);
+        for folder in self.folders_of(id) {
+            self.start(tasks, folder);
+        }
+        if let Some((machine, _)) = self.machines.get(&id) {
+            self.start_machine(tasks, machine.clone());
+        }
+    }
+
+    /// Whether every hook of this unit fails from here on.
+    pub fn fail_hooks(&self, unit: Uuid, fail: bool) {
+        let own = self.folders.values().filter(|folder| folder.at.unit == unit);
+        own.for_each(|folder| folder.charms.fail(fail));
+    }
+
+    fn folders_of(&self, unit: Uuid) -> Vec<Uuid> {
+        let own = self.folders.values().filter(|folder| folder.at.unit == unit);
+        own.map(|folder| folder.at.folder).collect()
     }
 
     pub fn kill_process(&self, id: Uuid) {
@@ -323,7 +367,7 @@ impl Fleet {
     pub fn start(&mut self, tasks: &mut Tasks, id: Uuid) {
         let Some(folder) = self.folders.get_mut(&id) else { return };
         let not_yet = folder.start_ms > self.world.now_ms() || folder.at.machine.is_off();
-        if folder.task.is_some() || folder.finished || not_yet {
+        if folder.task.is_some() || folder.finished || not_yet || self.held.contains(&folder.at.unit) {
             return;
         }
         let (world, machine, unit) = (self.world.clone(), folder.at.machine.clone(), folder.at.unit);

@@ -120,16 +120,36 @@ impl Machine {
 
 /// The machine agent: watches, plans, executes; until the machine is Dead.
 pub async fn tend(world: World, wire: Wire, model: Model, machine: Machine) {
-    loop {
-        let principal = Principal::Machine { model, machine: machine.id };
-        let session = wire.session(principal.clone());
-        let asks = Asks { wire: wire.clone(), principal };
-        let seen = follow(&world, &asks, &session, &machine).await;
-        match seen {
-            Followed::Dead => return,
-            Followed::Broken => world.sleep(200).await,
-            Followed::Unreachable => world.sleep(RETRY_MS).await,
+    let principal = Principal::Machine { model, machine: machine.id };
+    let asks = Asks { wire, principal };
+    let work = async {
+        loop {
+            let session = asks.wire.session(asks.principal.clone());
+            match follow(&world, &asks, &session, &machine).await {
+                Followed::Dead => return,
+                Followed::Broken => world.sleep(200).await,
+                Followed::Unreachable => world.sleep(RETRY_MS).await,
+            }
         }
+    };
+    tokio::select! {
+        biased;
+        () = work => {}
+        () = beat(&world, &asks, &machine) => {}
+    }
+}
+
+/// Says again and again that the agent is here: in those runs in which somebody asks who is.
+async fn beat(world: &World, asks: &Asks, machine: &Machine) {
+    if world.mix().stuck == 0 {
+        return std::future::pending().await;
+    }
+    loop {
+        if !asks.wire.is_cut_off(machine.id, Way::ToController) {
+            let here = |session: SimSession| async move { session.here().await };
+            asks.wire.ask(here, asks.principal.clone()).await;
+        }
+        world.sleep(api::HEARTBEAT_MS).await;
     }
 }
 

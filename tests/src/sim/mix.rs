@@ -113,6 +113,8 @@ mix! {
     replayed: [0, 0, 0, 1],
     /// Bytes of settings that come along with a view; 0: as many as in production.
     settings_along: [0, 0, 0, 1, 300],
+    /// After the chaos something is removed and cannot go, and people ask why.
+    stuck: [0, 0, 0, 1],
 }
 
 impl Mix {
@@ -147,10 +149,15 @@ impl Mix {
             }
             // the agent is away for longer than force waits, and comes back
             Some(Mutant::Core(Planted::ForceDoesNotFence)) => (mix.frozen, mix.acts) = (30, 6),
+            Some(Mutant::Core(Planted::BlockersForgetScopes | Planted::MachineIsNotExplained)) => {
+                (mix.stuck, mix.destroyed) = (1, 0);
+            }
             Some(Mutant::TimersFollowWallClock) => mix.clock_jumps = 3,
             Some(Mutant::ReadsAreNotChecked | Mutant::SetsAreNotChecked) => mix.replayed = 1,
             Some(Mutant::CompactionIsSilent) => mix.changes_kept = 3,
             Some(Mutant::WithheldIsEmpty | Mutant::FetchesAgain) => mix.settings_along = 1,
+            // nobody reaches the controller for longer than a term: who led has written, and another leads
+            Some(Mutant::OlderLeaderWrites) => (mix.outage, mix.units) = (2, 2),
             // the grant moves on and comes back while a record waits to be sent
             Some(Mutant::Core(Planted::GenerationIsNotChecked)) => {
                 (mix.partition, mix.frozen, mix.acts) = (10, 30, 6);

@@ -201,6 +201,7 @@ impl Mutant {
                 Planted::SequenceIsNotChecked => "once",
                 Planted::GenerationIsNotChecked => "authority",
                 Planted::DeltaForgetsMembers | Planted::DeltaForgetsRemoval => "views",
+                Planted::BlockersForgetScopes | Planted::MachineIsNotExplained => "explained",
             },
         }
     }

@@ -1,4 +1,7 @@
-//! One run of a whole system from one seed: chaos, then calm, then restarts with nothing changed.
+//! One run of a whole system from one seed: chaos, then calm, perhaps being stuck and calm again, then restarts with
+//! nothing changed.
+
+mod stuck;
 
 use crate::sim::checks::{Checks, Commit, End, Fact, Violation};
 use crate::sim::fleet::Fleet;
@@ -157,6 +160,12 @@ impl System {
         self.chaos_polls = self.tasks.polls;
         if chaos || !self.calm(&over) {
             return;
+        }
+        if self.world.mix().stuck > 0 {
+            self.get_stuck(&over);
+            if over(self) || !self.calm(&over) {
+                return;
+            }
         }
         self.settle();
         if !over(self) {

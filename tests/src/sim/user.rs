@@ -6,13 +6,13 @@ use crate::sim::network::{SimSession, Wire};
 use crate::sim::world::World;
 use api::error::ApiError;
 use api::operator::{
-    AddMachines, AddUnits, ConfigChange, Deploy, Ends, Force, OperatorApi, Refresh, RelationChoice, Run,
+    AddMachines, AddUnits, ConfigChange, Deploy, Ends, Force, OperatorApi, Refresh, RelationChoice, Run, Why,
 };
 use serde_json::{Value, json};
 use state::charm::{Action, Charm, ConfigOption, Endpoint, OptionType, Role, Scope};
 use state::model::draft::{Reader, read_all};
 use state::model::keys::{Model, UnitDoc};
-use state::names::{UnitName, Uuid};
+use state::names::{RelationNumber, UnitName, Uuid};
 use std::collections::BTreeMap;
 use std::future::Future;
 
@@ -71,6 +71,15 @@ pub fn charm(name: &str, version: u64) -> Vec<u8> {
     serde_json::to_vec(&charm).expect("plain data")
 }
 
+/// What a person removes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Removal {
+    Unit(String),
+    Application(String),
+    Relation(RelationNumber),
+    Machine(String),
+}
+
 /// One person.
 #[derive(Clone)]
 pub struct User {
@@ -85,6 +94,11 @@ impl User {
         if self.world.mix().budget > 0 {
             self.set_budget().await;
         }
+        self.build().await;
+    }
+
+    /// What is missing of two related applications, and of their subordinate.
+    async fn build(&self) {
         for (name, least) in [("db", 2), ("web", 1)] {
             let units = least + self.world.below(self.world.mix().units) as u32;
             self.deploy(name, units).await;
@@ -389,14 +403,18 @@ impl User {
     /// Every unit that rests in an error is told to try again, or that it is done.
     pub async fn resolve(&self) {
         for unit in self.units().await {
-            let retry = self.world.hits(500);
-            let ask = |session: SimSession, model: String| {
-                let unit = unit.to_string();
-                async move { session.resolved(&model, &unit, retry).await }
-            };
-            if self.ask(ask).await.is_some() {
-                self.told(format!("resolved {unit}, retry {retry}"));
-            }
+            self.resolve_unit(&unit).await;
+        }
+    }
+
+    pub async fn resolve_unit(&self, unit: &UnitName) {
+        let retry = self.world.hits(500);
+        let ask = |session: SimSession, model: String| {
+            let unit = unit.to_string();
+            async move { session.resolved(&model, &unit, retry).await }
+        };
+        if self.ask(ask).await.is_some() {
+            self.told(format!("resolved {unit}, retry {retry}"));
         }
     }
 
@@ -416,6 +434,42 @@ impl User {
             };
             self.ask(ask).await;
         }
+    }
+
+    /// Before something is to be stuck: there are applications, and nothing goes on by itself.
+    pub async fn prepare(&self) {
+        self.told("nothing is retried or forced by itself".to_owned());
+        self.set_of_model("automatically-retry-hooks", "false").await;
+        self.set_of_model("teardown-budget", "off").await;
+        self.build().await;
+    }
+
+    /// Removes it without force.
+    pub async fn remove(&self, what: Removal) {
+        self.told(format!("remove {what:?}"));
+        let ask = |session: SimSession, model: String| {
+            let what = what.clone();
+            async move {
+                match what {
+                    Removal::Unit(unit) => session.remove_unit(&model, &unit, Force::No).await.map(drop),
+                    Removal::Application(name) => {
+                        session.remove_application(&model, &name, Force::No).await.map(drop)
+                    }
+                    Removal::Relation(number) => {
+                        let choice = RelationChoice::Number(number);
+                        session.remove_relation(&model, choice, Force::No).await.map(drop)
+                    }
+                    Removal::Machine(name) => {
+                        session.remove_machine(&model, &name, Force::No).await.map(drop)
+                    }
+                }
+            }
+        };
+        self.ask(ask).await;
+    }
+
+    pub async fn why(&self, entity: &str) -> Option<Why> {
+        self.ask(|session: SimSession, model: String| async move { session.why(&model, entity).await }).await
     }
 
     /// Timed hooks off: what runs from now on has a cause. And instances that a store which was put back knows nothing

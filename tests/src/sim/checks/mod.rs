@@ -10,6 +10,7 @@ mod documents;
 mod doubles;
 mod durable;
 mod effects;
+pub mod explained;
 mod forced;
 mod hooks;
 mod intervals;
@@ -30,6 +31,7 @@ mod versions;
 mod views;
 
 use controller::store::Changes;
+use explained::Stuck;
 use ledger::Ledger;
 use state::model::draft::{Reader, Revision, Txn};
 use state::model::keys::Model;
@@ -174,6 +176,8 @@ pub trait Check {
     /// The store goes on from an older copy of itself.
     fn restored(&mut self, _reader: &dyn Reader, _model: Model) {}
     fn commit(&mut self, _commit: &Commit<'_>, _found: &mut Vec<String>) {}
+    /// Everybody was asked what they wait for, at rest.
+    fn explain(&mut self, _stuck: &Stuck<'_>, _found: &mut Vec<String>) {}
     fn settle(&mut self, _end: &End<'_>, _found: &mut Vec<String>) {}
 }
 
@@ -205,6 +209,7 @@ impl Default for Checks {
             Box::<doubles::Doubles>::default(),
             Box::<durable::Durable>::default(),
             Box::<effects::Effects>::default(),
+            Box::<explained::Explained>::default(),
             Box::<forced::Forced>::default(),
             Box::<hooks::Hooks>::default(),
             Box::<intervals::Intervals>::default(),
@@ -285,6 +290,10 @@ impl Checks {
 
     pub fn commit(&mut self, commit: &Commit<'_>) {
         self.ask(|check, found| check.commit(commit, found));
+    }
+
+    pub fn explain(&mut self, stuck: &Stuck<'_>) {
+        self.ask(|check, found| check.explain(stuck, found));
     }
 
     pub fn settle(&mut self, end: &End<'_>) {

@@ -1,0 +1,220 @@
+//! Some of the system cannot go on, and people ask why: obstacles are put in the way of what is removed, then taken
+//! away one by one, and at each rest everybody is asked what they wait for.
+
+use super::{MINUTE_MS, POLLS_MAX, System};
+use crate::sim::checks::explained::{Answer, Obstacle, Stuck};
+use crate::sim::user::{MODEL, Removal};
+use state::life::Life;
+use state::model::draft::{Reader, read, read_all};
+use state::model::effective;
+use state::model::keys::{ApplicationDoc, MachineDoc, Model, RelationDoc, SuspendedDoc, UnitDoc, last_id};
+use state::names::Uuid;
+use std::cell::RefCell;
+use std::future::Future;
+use std::rc::Rc;
+
+/// Obstacles of one run at most.
+const OBSTACLES_MAX: u64 = 3;
+
+impl System {
+    /// Nothing of it is left in the way in the end, unless the run is over.
+    pub(super) fn get_stuck(&mut self, over: &impl Fn(&System) -> bool) -> Option<()> {
+        let user = self.user();
+        self.world.tell(|| "stuck: something cannot go");
+        self.run(over, async move { user.prepare().await })?;
+        self.rest_but_for(over, &[])?;
+        let mut standing = Vec::new();
+        for _ in 0..=self.world.below(OBSTACLES_MAX) {
+            let Some((obstacle, removals)) = self.plan(&standing) else { continue };
+            self.put(&obstacle);
+            standing.push(obstacle);
+            let user = self.user();
+            self.run(over, async move {
+                for removal in removals {
+                    user.remove(removal).await;
+                }
+            })?;
+        }
+        self.look(over, &standing, None)?;
+        while !standing.is_empty() {
+            let gone = standing.swap_remove(self.world.below(standing.len() as u64) as usize);
+            self.take_away(over, &gone)?;
+            self.look(over, &standing, Some(&gone))?;
+        }
+        Some(())
+    }
+
+    /// What a person does, to its end. None: the run is over.
+    fn run<T: 'static>(
+        &mut self,
+        over: &impl Fn(&System) -> bool,
+        act: impl Future<Output = T> + 'static,
+    ) -> Option<T> {
+        let done = Rc::new(RefCell::new(None));
+        let slot = done.clone();
+        let task = self.tasks.start(async move {
+            let answer = act.await;
+            *slot.borrow_mut() = Some(answer);
+        });
+        while self.tasks.runs(task) {
+            self.step(self.world.now_ms() + MINUTE_MS);
+            if over(self) || self.tasks.polls > POLLS_MAX {
+                return None;
+            }
+        }
+        done.take()
+    }
+
+    /// An obstacle that is not there yet, and what a person removes that it concerns.
+    fn plan(&self, standing: &[Obstacle]) -> Option<(Obstacle, Vec<Removal>)> {
+        let (world, model) = (&self.world, Model(MODEL));
+        self.store.map().look(|reader| {
+            let units = read_all::<UnitDoc>(reader, &model.all("unit"));
+            let (key, unit) = units.get(world.below(units.len() as u64) as usize)?;
+            let id = last_id(key)?;
+            let machine = read(reader, &model.machine(unit.machine))?;
+            let of_machine = || {
+                let here = units.iter().filter(|(_, other)| other.machine == unit.machine);
+                let principals = here.filter(|(_, other)| other.principal.is_none());
+                let units = principals.map(|(_, other)| Removal::Unit(other.name.to_string()));
+                units.chain([Removal::Machine(machine.name.clone())]).collect::<Vec<_>>()
+            };
+            let whole = match unit.principal {
+                Some(id) => Removal::Unit(read(reader, &model.unit(id))?.name.to_string()),
+                None => Removal::Unit(unit.name.to_string()),
+            };
+            let (obstacle, removals) = match world.below(6) {
+                0 | 1 => (Obstacle::HooksFail(id, unit.name.clone()), None),
+                2 | 3 => (Obstacle::AgentIsDown(id, unit.name.clone()), None),
+                4 => (Obstacle::MachineAgentIsDown(unit.machine, machine.name.clone()), Some(whole.clone())),
+                _ => (Obstacle::ProvisionerIsDown, None),
+            };
+            let removals = match (removals, &obstacle) {
+                (None, Obstacle::ProvisionerIsDown) => of_machine(),
+                (Some(_), _) if world.hits(500) => of_machine(),
+                (Some(unit), _) => vec![unit],
+                (None, _) => {
+                    let relations = relations_of(reader, id);
+                    let relation = relations.get(world.below(relations.len() as u64) as usize);
+                    vec![match (world.below(3), relation) {
+                        (0, Some(relation)) => Removal::Relation(relation.number),
+                        (1, _) => Removal::Application(unit.name.application.to_string()),
+                        (_, _) => whole,
+                    }]
+                }
+            };
+            let free = standing.iter().all(|other| other.concerned() != obstacle.concerned());
+            free.then_some((obstacle, removals))
+        })
+    }
+
+    fn put(&mut self, obstacle: &Obstacle) {
+        self.world.tell(|| format!("obstacle: {obstacle:?}"));
+        match obstacle {
+            Obstacle::HooksFail(unit, _) => self.fleet.fail_hooks(*unit, true),
+            Obstacle::AgentIsDown(id, _) | Obstacle::MachineAgentIsDown(id, _) => {
+                self.fleet.hold(&mut self.tasks, *id);
+            }
+            Obstacle::ProvisionerIsDown => self.tasks.drop_task(self.provisioner),
+            Obstacle::Suspended(_) => unreachable!("people did that before"),
+        }
+    }
+
+    fn take_away(&mut self, over: &impl Fn(&System) -> bool, obstacle: &Obstacle) -> Option<()> {
+        self.world.tell(|| format!("gone: {obstacle:?}"));
+        match obstacle {
+            Obstacle::HooksFail(unit, name) => {
+                self.fleet.fail_hooks(*unit, false);
+                let (user, name) = (self.user(), name.clone());
+                self.run(over, async move { user.resolve_unit(&name).await })?;
+            }
+            Obstacle::AgentIsDown(id, _) | Obstacle::MachineAgentIsDown(id, _) => {
+                self.fleet.release(&mut self.tasks, *id);
+            }
+            Obstacle::ProvisionerIsDown => self.start_provisioner(),
+            Obstacle::Suspended(_) => unreachable!("it stays"),
+        }
+        Some(())
+    }
+
+    /// Rests; whatever failed by itself is resolved, since a charm may do so at any time: two units want one port.
+    fn rest_but_for(&mut self, over: &impl Fn(&System) -> bool, standing: &[Obstacle]) -> Option<()> {
+        loop {
+            if !self.rest(over) {
+                return None;
+            }
+            let mut failing = self.fleet.failing();
+            failing.retain(|unit| !standing.iter().any(|obstacle| obstacle.fails(unit)));
+            if failing.is_empty() {
+                return Some(());
+            }
+            for name in failing {
+                let user = self.user();
+                self.run(over, async move { user.resolve_unit(&name).await })?;
+            }
+        }
+    }
+
+    /// Once nothing moves any more, everybody is asked.
+    fn look(
+        &mut self,
+        over: &impl Fn(&System) -> bool,
+        standing: &[Obstacle],
+        gone: Option<&Obstacle>,
+    ) -> Option<()> {
+        self.rest_but_for(over, standing)?;
+        let (entities, suspended) = self.store.map().look(|reader| (entities(reader), suspended(reader)));
+        let standing: Vec<Obstacle> = standing.iter().cloned().chain(suspended).collect();
+        let user = self.user();
+        let answers = self.run(over, async move {
+            let mut answers = Vec::new();
+            for (entity, life) in entities {
+                let why = user.why(&entity).await;
+                answers.push(Answer { entity, life, why });
+            }
+            answers
+        })?;
+        for answer in answers.iter().filter(|answer| answer.life != Life::Alive) {
+            self.world.tell(|| format!("why: {answer}"));
+        }
+        self.checks.explain(&Stuck { standing: &standing, gone, answers: &answers });
+        (!over(self)).then_some(())
+    }
+}
+
+/// Relations that this unit is in, with others.
+fn relations_of(reader: &dyn Reader, unit: Uuid) -> Vec<RelationDoc> {
+    let scopes = read_all::<()>(reader, &Model(MODEL).scopes_of(unit));
+    let docs = scopes.iter().filter_map(|(key, ())| read(reader, &Model(MODEL).relation(last_id(key)?)));
+    docs.filter(|doc| !doc.is_peer()).collect()
+}
+
+/// Relations that people have suspended.
+fn suspended(reader: &dyn Reader) -> Vec<Obstacle> {
+    let suspended = read_all::<SuspendedDoc>(reader, &Model(MODEL).all("relation-suspended"));
+    let docs = suspended.iter().filter_map(|(key, _)| read(reader, &Model(MODEL).relation(last_id(key)?)));
+    docs.map(|doc| Obstacle::Suspended(doc.number)).collect()
+}
+
+/// Everything there is, as people name it, and how alive it is.
+fn entities(reader: &dyn Reader) -> Vec<(String, Life)> {
+    let model = Model(MODEL);
+    let mut all = Vec::new();
+    for (key, doc) in read_all::<UnitDoc>(reader, &model.all("unit")) {
+        let life = last_id(&key).and_then(|id| effective::unit_life(&mut { reader }, model, id));
+        all.push((format!("unit {}", doc.name), life));
+    }
+    for (key, doc) in read_all::<ApplicationDoc>(reader, &model.all("application")) {
+        let life = last_id(&key).and_then(|id| read(reader, &model.application_life(id)));
+        all.push((format!("application {}", doc.name), life));
+    }
+    for (key, doc) in read_all::<RelationDoc>(reader, &model.all("relation")) {
+        let life = last_id(&key).and_then(|id| effective::relation_life(&mut { reader }, model, id));
+        all.push((format!("relation {}", doc.number), life));
+    }
+    for (key, doc) in read_all::<MachineDoc>(reader, &model.all("machine")) {
+        let life = last_id(&key).and_then(|id| read(reader, &model.machine_life(id)));
+        all.push((format!("machine {}", doc.name), life));
+    }
+    all.into_iter().map(|(entity, life)| (entity, life.expect("what is there has a life"))).collect()
+}
