@@ -257,7 +257,10 @@ mod tests {
                 let mut removed = Vec::new();
                 let cut_off = |path: &Path| match removed.len() == cut {
                     true => Err(io::Error::other("cut off")),
-                    false => Ok(removed.push(path.to_owned())),
+                    false => {
+                        removed.push(path.to_owned());
+                        Ok(())
+                    }
                 };
                 let listed = names.iter().map(OsString::from).collect();
                 remove_in_order(Path::new("/m"), listed, cut_off).expect_err("it was cut off");
