@@ -15,7 +15,7 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use state::names::Uuid;
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::Path;
 use std::time::Duration;
@@ -187,15 +187,21 @@ fn remove_folder(folder: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         entries => entries?.collect::<io::Result<Vec<_>>>()?,
     };
-    let mut names: Vec<_> = entries.iter().map(std::fs::DirEntry::file_name).collect();
-    names.sort_by_key(|name| removed_last(name));
-    for path in names.iter().map(|name| folder.join(name)) {
-        match std::fs::symlink_metadata(&path)?.is_dir() {
-            true => std::fs::remove_dir_all(&path)?,
-            false => std::fs::remove_file(&path)?,
-        }
-    }
+    let names = entries.iter().map(std::fs::DirEntry::file_name).collect();
+    remove_in_order(folder, names, |path| match std::fs::symlink_metadata(path)?.is_dir() {
+        true => std::fs::remove_dir_all(path),
+        false => std::fs::remove_file(path),
+    })?;
     std::fs::remove_dir(folder)
+}
+
+fn remove_in_order(
+    folder: &Path,
+    mut names: Vec<OsString>,
+    mut remove: impl FnMut(&Path) -> io::Result<()>,
+) -> io::Result<()> {
+    names.sort_by_key(|name| removed_last(name));
+    names.iter().try_for_each(|name| remove(&folder.join(name)))
 }
 
 /// The greater, the later.
@@ -229,6 +235,30 @@ mod tests {
 
     #[test]
     fn a_machine_whose_removal_was_cut_off_is_still_found() {
+        // whatever order the folder is listed in
+        for names in
+            [[Instance::FILE, AgentFile::NAME, "a", "z"], ["z", "a", AgentFile::NAME, Instance::FILE]]
+        {
+            for cut in 0..names.len() {
+                let mut removed = Vec::new();
+                let cut_off = |path: &Path| {
+                    if removed.len() == cut {
+                        return Err(io::Error::other("cut off"));
+                    }
+                    removed.push(path.to_owned());
+                    Ok(())
+                };
+                let listed = names.iter().map(OsString::from).collect();
+                remove_in_order(Path::new("/m"), listed, cut_off).expect_err("it was cut off");
+                let is_gone = |name: &str| removed.contains(&Path::new("/m").join(name));
+                assert!(!is_gone(Instance::FILE), "cut off after {cut} of {names:?}: {removed:?}");
+                assert!(
+                    cut == 3 || !is_gone(AgentFile::NAME),
+                    "cut off after {cut} of {names:?}: {removed:?}"
+                );
+            }
+        }
+
         let machines = tempfile::tempdir().expect("a folder");
         let folder = machines.path().join(Uuid(7).to_string());
         for below in ["a", "units/web-0", "z"] {
@@ -239,9 +269,6 @@ mod tests {
         for file in [AgentFile::NAME, "machine.log"] {
             std::fs::write(folder.join(file), "").expect("written");
         }
-        let mut names = [Instance::FILE, "z", AgentFile::NAME, "a"];
-        names.sort_by_key(|name| removed_last(OsStr::new(name)));
-        assert_eq!(names, ["z", "a", AgentFile::NAME, Instance::FILE]);
         remove_folder(&folder).expect("removed");
         assert_eq!(machine_folders(machines.path()).expect("listed"), []);
         remove_folder(&folder).expect("what is not there is removed");
