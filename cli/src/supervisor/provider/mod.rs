@@ -255,12 +255,12 @@ mod tests {
         {
             for cut in 0..names.len() {
                 let mut removed = Vec::new();
-                let cut_off = |path: &Path| match removed.len() == cut {
-                    true => Err(io::Error::other("cut off")),
-                    false => {
-                        removed.push(path.to_owned());
-                        Ok(())
+                let cut_off = |path: &Path| {
+                    if removed.len() == cut {
+                        return Err(io::Error::other("cut off"));
                     }
+                    removed.push(path.to_owned());
+                    Ok(())
                 };
                 let listed = names.iter().map(OsString::from).collect();
                 remove_in_order(Path::new("/m"), listed, cut_off).expect_err("it was cut off");
