@@ -28,6 +28,8 @@ pub enum Obstacle {
     ProvisionerIsDown,
     /// This relation is suspended, and nobody resumes it.
     Suspended(RelationNumber),
+    /// This subordinate has no unit, since nobody integrates it with what has some.
+    Unrelated(String),
 }
 
 impl Obstacle {
@@ -37,7 +39,7 @@ impl Obstacle {
             Obstacle::HooksFail(id, _)
             | Obstacle::AgentIsDown(id, _)
             | Obstacle::MachineAgentIsDown(id, _) => Some(*id),
-            Obstacle::ProvisionerIsDown | Obstacle::Suspended(_) => None,
+            Obstacle::ProvisionerIsDown | Obstacle::Suspended(_) | Obstacle::Unrelated(_) => None,
         }
     }
 
@@ -60,6 +62,7 @@ impl Obstacle {
             Obstacle::Suspended(number) => {
                 owner == "operator" && cause.help == format!("pintle resume-relation {number}")
             }
+            Obstacle::Unrelated(name) => owner == "operator" && cause.entity == format!("application {name}"),
         }
     }
 }
@@ -113,7 +116,7 @@ impl Stuck<'_> {
         let down = |obstacle: &Obstacle| match obstacle {
             Obstacle::AgentIsDown(_, unit) => entity == format!("unit {unit}"),
             Obstacle::MachineAgentIsDown(_, machine) => entity == format!("machine {machine}"),
-            Obstacle::HooksFail(..) | Obstacle::ProvisionerIsDown | Obstacle::Suspended(_) => false,
+            _ => false,
         };
         self.standing.iter().any(down)
     }

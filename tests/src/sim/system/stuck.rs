@@ -116,7 +116,7 @@ impl System {
                 self.fleet.hold(&mut self.tasks, *id);
             }
             Obstacle::ProvisionerIsDown => self.tasks.drop_task(self.provisioner),
-            Obstacle::Suspended(_) => unreachable!("people did that before"),
+            Obstacle::Suspended(_) | Obstacle::Unrelated(_) => unreachable!("nobody plans it"),
         }
     }
 
@@ -132,7 +132,7 @@ impl System {
                 self.fleet.release(&mut self.tasks, *id);
             }
             Obstacle::ProvisionerIsDown => self.start_provisioner(),
-            Obstacle::Suspended(_) => unreachable!("it stays"),
+            Obstacle::Suspended(_) | Obstacle::Unrelated(_) => unreachable!("it stays"),
         }
         Some(())
     }
@@ -163,8 +163,8 @@ impl System {
         gone: Option<&Obstacle>,
     ) -> Option<()> {
         self.rest_but_for(over, standing)?;
-        let (entities, suspended) = self.store.map().look(|reader| (entities(reader), suspended(reader)));
-        let standing: Vec<Obstacle> = standing.iter().cloned().chain(suspended).collect();
+        let (entities, others) = self.store.map().look(|reader| (entities(reader), left_to_people(reader)));
+        let standing: Vec<Obstacle> = standing.iter().cloned().chain(others).collect();
         let user = self.user();
         let answers = self.run(over, async move {
             let mut answers = Vec::new();
@@ -189,11 +189,27 @@ fn relations_of(reader: &dyn Reader, unit: Uuid) -> Vec<RelationDoc> {
     docs.filter(|doc| !doc.is_peer()).collect()
 }
 
-/// Relations that people have suspended.
-fn suspended(reader: &dyn Reader) -> Vec<Obstacle> {
-    let suspended = read_all::<SuspendedDoc>(reader, &Model(MODEL).all("relation-suspended"));
-    let docs = suspended.iter().filter_map(|(key, _)| read(reader, &Model(MODEL).relation(last_id(key)?)));
-    docs.map(|doc| Obstacle::Suspended(doc.number)).collect()
+/// What only people could change, and do not: relations that they have suspended, a subordinate that they have related
+/// to nothing that has units.
+fn left_to_people(reader: &dyn Reader) -> Vec<Obstacle> {
+    let model = Model(MODEL);
+    let suspended = read_all::<SuspendedDoc>(reader, &model.all("relation-suspended"));
+    let docs = suspended.iter().filter_map(|(key, _)| read(reader, &model.relation(last_id(key)?)));
+    let mut left: Vec<Obstacle> = docs.map(|doc| Obstacle::Suspended(doc.number)).collect();
+    let has_units = |id: Uuid| !read_all::<()>(reader, &model.units_of(id)).is_empty();
+    let subordinate = read(reader, &model.application_name("mon")).filter(|id| !has_units(*id));
+    if let Some(id) = subordinate {
+        let relations = read_all::<()>(reader, &model.relations_of(id));
+        let ids = relations.iter().filter_map(|(key, ())| last_id(key));
+        let alive =
+            ids.filter(|id| effective::relation_life(&mut { reader }, model, *id) == Some(Life::Alive));
+        let docs = alive.filter_map(|id| read(reader, &model.relation(id)));
+        let mut sides = docs.flat_map(|doc| doc.sides);
+        if !sides.any(|side| has_units(side.application)) {
+            left.push(Obstacle::Unrelated("mon".to_owned()));
+        }
+    }
+    left
 }
 
 /// Everything there is, as people name it, and how alive it is.
