@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
 
 /// Who takes instances away.
-const PROVISIONERS: [&str; 2] = ["the provisioner of pintle up", "the controller"];
+const PROVISIONER: &str = "the provisioner of pintle up";
 /// Who starts the agents of machines.
 const SUPERVISOR: &str = "the supervisor of pintle up";
 
@@ -58,7 +58,7 @@ impl Obstacle {
                 owner == format!("the agent of machine {machine}")
                     || owner == SUPERVISOR && cause.entity == format!("machine {machine}")
             }
-            Obstacle::ProvisionerIsDown => PROVISIONERS.contains(&owner),
+            Obstacle::ProvisionerIsDown => owner == PROVISIONER,
             Obstacle::Suspended(number) => {
                 owner == "operator" && cause.help == format!("pintle resume-relation {number}")
             }
