@@ -358,6 +358,17 @@ impl Asked<'_> {
         Ok(Why { entity, life, now, causes })
     }
 
+    /// It is related to an application that has units: these, if they live, bring a subordinate along.
+    fn meets_units(&self, application: Uuid) -> bool {
+        let relations = read_all::<()>(self.reader, &self.model.relations_of(application));
+        let alive =
+            |id: &Uuid| effective::relation_life(&mut { self.reader }, self.model, *id) == Some(Life::Alive);
+        let alive = relations.iter().filter_map(|(key, ())| last_id(key)).filter(alive);
+        let docs = alive.filter_map(|id| read(self.reader, &self.model.relation(id)));
+        let mut others = docs.map(|doc: RelationDoc| doc.other_side(application).application);
+        others.any(|other| !self.reader.scan(&self.model.units_of(other), "", 1).is_empty())
+    }
+
     /// Its own blockers, then what its units wait for.
     fn application(&self, name: &str) -> Result<Why, Refusal> {
         let id = application::find(&mut { self.reader }, self.model, name)?;
@@ -374,7 +385,8 @@ impl Asked<'_> {
             }
         }
         let doc = read(self.reader, &self.model.application(id));
-        if life == Life::Alive && units.is_empty() && doc.is_some_and(|doc| doc.subordinate) {
+        let waits = units.is_empty() && doc.is_some_and(|doc| doc.subordinate) && !self.meets_units(id);
+        if life == Life::Alive && waits {
             causes.push(Cause {
                 entity: format!("application {name}"),
                 duty: "be integrated: a subordinate has no units until it is integrated with what has some"
