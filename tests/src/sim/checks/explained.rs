@@ -184,7 +184,8 @@ impl Check for Explained {
                     let what = told(cause);
                     found.push(format!("{}: {what}, whom nothing holds: {standing:?}", answer.entity));
                 }
-                if answer.life != Life::Alive {
+                // with two in the way, the first that goes need not help (30003786)
+                if answer.life != Life::Alive && roots.len() == 1 {
                     named.extend(roots);
                 }
             }
