@@ -4,11 +4,13 @@
 use super::{Check, Commit, Fact, place};
 use state::life::Life;
 use state::model::draft::read;
+use state::model::keys::last_id;
 use state::names::Uuid;
 use std::collections::BTreeSet;
 
 #[derive(Default)]
 pub struct Recalls {
+    /// Dead, or removed without that: a unit whose agent never attached has a tombstone at once (cargo sim 50423470).
     dead: BTreeSet<Uuid>,
 }
 
@@ -26,10 +28,13 @@ impl Check for Recalls {
 
     fn commit(&mut self, commit: &Commit<'_>, _found: &mut Vec<String>) {
         for change in commit.changes.entries.iter() {
-            if let ("unit-life", Some(unit)) =
-                (place(&change.key).0, state::model::keys::last_id(&change.key))
-                && read(commit.reader, &commit.model.unit_life(unit)) == Some(Life::Dead)
-            {
+            let Some(unit) = last_id(&change.key) else { continue };
+            let said = match place(&change.key).0 {
+                "unit-life" => read(commit.reader, &commit.model.unit_life(unit)) == Some(Life::Dead),
+                "tombstone" => read(commit.reader, &commit.model.tombstone(unit)).is_some(),
+                _ => false,
+            };
+            if said {
                 self.dead.insert(unit);
             }
         }
