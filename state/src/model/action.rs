@@ -17,6 +17,10 @@ use serde_json::{Map, Value};
 /// each beside its own 30.
 pub const QUEUED_MAX: usize = 20;
 
+/// Actions that are lost with one record of another: two writes each beside those of the record. Whoever queues more of
+/// them between a restore and that record sees the rest lost with the unit's next action.
+const LOST_AT_ONCE: usize = 5;
+
 /// Lines one action's log keeps; the newest win.
 const LOG_LINES_MAX: usize = 1000;
 /// And so many bytes: a quarter of a transaction.
@@ -122,9 +126,11 @@ fn take_lines(doc: &mut ActionDoc, said: &[Said]) {
 /// The record of an action ends it, whatever its outcome. The charm's action-fail and a failed process both fail it;
 /// the process decides the words when the charm has none.
 pub(super) fn finish(draft: &mut Draft, model: Model, unit: Uuid, id: u64, record: &Record) {
+    // 1. `run` makes action 3, the unit does it. 2. The store is restored from before it. 3. `run` makes another action
+    // 2 for this unit. 4. The record of action 3 comes, in order. The unit remembers having done all up to 3, so that 2
+    // would wait for ever, as would the next ones by such numbers (cargo sim 51042551).
+    lose_up_to(draft, model, (unit, id.saturating_sub(1)), LOST_AT_ONCE, record.at_ms);
     let Some(mut doc) = unfinished(draft, model, unit, id) else {
-        // 1. `run` makes action 1, the unit does it. 2. The store is restored from before it. 3. The record comes,
-        // in order. 4. `run` would make another action 1, which the unit remembers having done.
         sequence::at_least(draft, model, "action", id);
         return;
     };
@@ -164,19 +170,25 @@ pub(super) fn finish_refused(
     finish(draft, model, unit, id, &refused);
 }
 
-/// A restored store still waits for actions that its unit has run: their results went with the store, and no action
-/// is run twice.
-pub(super) fn lose_up_to(draft: &mut Draft, model: Model, unit: Uuid, last: u64, at_ms: i64) {
+/// The unit says again what it remembers: see [`lose_up_to`].
+pub(super) fn restate(draft: &mut Draft, model: Model, unit: Uuid, last: u64, at_ms: i64) {
     // a number that this unit has seen names no other action: it would wait for ever
     sequence::at_least(draft, model, "action", last);
-    for (key, _) in draft.page::<bool>(&model.actions_of(unit), "", QUEUED_MAX) {
+    lose_up_to(draft, model, (unit, last), QUEUED_MAX, at_ms);
+}
+
+/// A restored store waits for actions by numbers that the unit has passed: what it did under them, if anything, went
+/// with the store, and no action is run twice.
+fn lose_up_to(draft: &mut Draft, model: Model, (unit, last): (Uuid, u64), most: usize, at_ms: i64) {
+    for (key, _) in draft.page::<bool>(&model.actions_of(unit), "", most) {
         let Some(id) = key.rsplit('/').next().and_then(|id| id.parse().ok()).filter(|id| *id <= last) else {
             continue;
         };
         if let Some(mut doc) = unfinished(draft, model, unit, id) {
             doc.status = "failed".to_owned();
             doc.message =
-                "the controller was restored from an older copy: the action ran, its result is lost"
+                "lost: the controller was restored from an older copy, and the unit remembers a later \
+                           action; whether it ran this one is not known"
                     .to_owned();
             doc.completed_ms = Some(at_ms);
             draft.put(&model.action(id), &doc);

@@ -389,7 +389,7 @@ fn restate(
     let Some(memory) = &of.record.memory else { return };
     dropped.extend(restate::enter_last(draft, model, of.id, memory, (of.record.at_ms, ids)));
     if let Some(last) = memory.last_action {
-        action::lose_up_to(draft, model, of.id, last, of.record.at_ms);
+        action::restate(draft, model, of.id, last, of.record.at_ms);
     }
     write_ports(draft, model, of, &memory.ports);
 }

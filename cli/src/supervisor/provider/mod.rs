@@ -220,7 +220,6 @@ fn removed_last(name: &OsStr) -> u8 {
     }
 }
 
-/// The folders that are named after machines.
 /// The instance in a machine's folder, for a listing.
 fn listed(folder: &Path) -> Result<Option<Instance>, Failure> {
     let unread =

@@ -139,6 +139,28 @@ fn an_action_of_a_forgotten_number_is_never_given_that_number_again() {
     assert_eq!(enqueue(&mut world, agent.unit, "backup", json!({})), Ok(6));
 }
 
+/// 1. The unit does action 3. 2. The store is restored from before it, and `run` makes another action 1 and 2. 3. The
+///    record of action 3 comes in order. The unit believes that it has done 1 and 2.
+#[test]
+fn an_action_by_a_number_that_the_unit_has_passed_does_not_wait_for_ever() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut agent = Agent::attach(&mut world, "web/0");
+    agent.start(&mut world);
+    for id in 1..=2 {
+        assert_eq!(enqueue(&mut world, agent.unit, "backup", json!({})), Ok(id));
+    }
+    agent.done(&mut world, Operation::Action { id: 3, name: "backup".into() });
+    for id in 1..=2 {
+        let lost = doc(&world, id);
+        assert_eq!((lost.status.as_str(), lost.completed_ms.is_some()), ("failed", true), "action {id}");
+    }
+    let next = enqueue(&mut world, agent.unit, "backup", json!({}));
+    assert_eq!(next, Ok(4));
+    agent.done(&mut world, Operation::Action { id: 4, name: "backup".into() });
+    assert_eq!(doc(&world, 4).status, "completed");
+}
+
 #[test]
 fn the_log_of_an_action_is_bounded_in_bytes() {
     let mut world = World::new();
