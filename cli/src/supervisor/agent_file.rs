@@ -67,6 +67,7 @@ mod tests {
             life: Life::Alive,
             manual: false,
             occupied: false,
+            lived: false,
             nonce: None,
             instance_id: None,
             retry_ms: None,

@@ -289,6 +289,7 @@ fn wanted(machine: &MachineInfo) -> Wanted {
         nonce: machine.nonce,
         started: machine.instance_id.is_some(),
         occupied: machine.occupied,
+        lived: machine.lived,
         retry_ms: machine.retry_ms,
     }
 }
@@ -406,6 +407,7 @@ mod tests {
             life: Life::Alive,
             manual: false,
             occupied: true,
+            lived: false,
             nonce: Some(Uuid(70)),
             instance_id: instance_id.map(str::to_owned),
             retry_ms,

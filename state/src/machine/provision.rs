@@ -32,6 +32,8 @@ pub struct Wanted {
     pub started: bool,
     /// Units are assigned to it.
     pub occupied: bool,
+    /// One of them has lived: it ends only where there is an agent for it.
+    pub lived: bool,
     /// Something failed: not tried again before this time.
     pub retry_ms: Option<i64>,
 }
@@ -161,8 +163,12 @@ fn step(id: Uuid, machine: &Wanted, found: Option<&Found>) -> Vec<Step> {
         (Life::Dying, Some(_)) if machine.nonce.is_none() && !machine.occupied => vec![Step::Stop(id)],
         (Life::Alive, None) => vec![Step::Start(id)],
         (Life::Alive | Life::Dying, Some(_)) => vec![Step::Keep(id)],
-        // an instance that was lost: its units come to their end on another, out of what the controller knows of them
-        (Life::Dying, None) if machine.started && machine.occupied => vec![Step::Start(id)],
+        // An instance that was lost: its units come to their end on another, out of what the controller knows of them.
+        // That it was started may be forgotten: 1. it is, and its unit attaches, before the start is recorded. 2. The
+        // store is restored to then. 3. The instance is another one's, and goes (cargo sim 51234511).
+        (Life::Dying, None) if machine.occupied && (machine.started || machine.lived) => {
+            vec![Step::Start(id)]
+        }
         (Life::Dying, None) => vec![Step::SetDead(id)],
         (Life::Dead, None) if machine.nonce.is_none() => vec![Step::Remove(id)],
         // One that is not listed goes too: 1. an instance is made, which the provider lists seconds later only. 2. The
@@ -191,7 +197,15 @@ mod tests {
     const NONCE: Uuid = Uuid(70);
 
     fn machine(life: Life) -> Wanted {
-        Wanted { life, owner: Owner::Own, nonce: None, started: false, occupied: false, retry_ms: None }
+        Wanted {
+            life,
+            owner: Owner::Own,
+            nonce: None,
+            started: false,
+            occupied: false,
+            lived: false,
+            retry_ms: None,
+        }
     }
 
     fn instance(nonce: Uuid) -> Found {
@@ -241,6 +255,9 @@ mod tests {
         let lost = Wanted { nonce: Some(NONCE), started: true, occupied: true, ..machine(Life::Dying) };
         assert_eq!(planned(lost, None), [Start(ID)]);
         assert_eq!(planned(Wanted { occupied: false, ..lost }, None), [SetDead(ID)]);
+        let forgotten = Wanted { started: false, ..lost };
+        assert_eq!(planned(forgotten, None), [SetDead(ID)], "nobody has lived there");
+        assert_eq!(planned(Wanted { lived: true, ..forgotten }, None), [Start(ID)]);
     }
 
     #[test]

@@ -2,9 +2,9 @@
 //! E.5, seed 001).
 
 use super::blockers::{self, Entity};
-use super::draft::Draft;
+use super::draft::{Draft, Reader, read, read_all};
 use super::effective::{self, Documents};
-use super::keys::{GLOBAL, MachineDoc, Model, TombstoneDoc};
+use super::keys::{GLOBAL, MachineDoc, Model, TombstoneDoc, last_id};
 use super::refusal::{Code, Refusal};
 use super::{sequence, token};
 use crate::life::Life;
@@ -136,6 +136,13 @@ pub fn unserved(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<U
     let mut units = documents.ids(&model.units_on(id), UNITS_EVER);
     units.retain(|unit| documents.document(&model.session(*unit)).is_none());
     units
+}
+
+/// A unit that is assigned to this machine has lived: it is removed only once its agent has brought it to its end.
+pub fn has_lived(reader: &dyn Reader, model: Model, id: Uuid) -> bool {
+    let units = read_all::<()>(reader, &model.units_on(id)).into_iter();
+    let mut units = units.filter_map(|(key, ())| last_id(&key));
+    units.any(|unit| read(reader, &model.session(unit)).is_some())
 }
 
 /// Dead -> removed: what the provisioner does once the machine is released; its name is not used again (spec E.5).
