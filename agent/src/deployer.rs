@@ -121,10 +121,6 @@ impl Deployer {
         folder.file(FINISHED).exists() || folder.file(RECALLING).exists()
     }
 
-    pub fn may_run(&self, folder: &Folder) -> bool {
-        !self.is_finished(folder)
-    }
-
     /// Begins the agent; what is answered is over when the agent is.
     pub fn start(&self, folder: &Folder) -> Result<Ended> {
         self.services.start(folder)

@@ -3,6 +3,7 @@
 use crate::journal::Files;
 use crate::ports::DiskFailed;
 use fs2::{FileExt, TryLockError};
+use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -11,8 +12,8 @@ use std::path::{Path, PathBuf};
 /// Exit code of an agent that ends because its disk failed (sysexits' EX_IOERR).
 pub const EXIT_DISK: u8 = 74;
 
-/// `<data>/agents/unit-web-0`.
-#[derive(Clone, Debug)]
+/// `<data>/agents/unit-web-0`; told as `unit-web-0`.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Folder {
     root: PathBuf,
 }
@@ -45,6 +46,12 @@ impl Folder {
     /// `hooks/000041`.
     pub fn run(&self, number: u64) -> PathBuf {
         self.root.join("hooks").join(format!("{number:06}"))
+    }
+}
+
+impl fmt::Display for Folder {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(&self.tag())
     }
 }
 

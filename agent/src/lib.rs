@@ -3,7 +3,7 @@
 //!
 //! Reading order: `ports` (all the loops ask of the world), `uniter` (the unit loop), `machiner` (the machine loop);
 //! then the world: `journal`, `view_cache`, `folder` (local files), `hook_process`, `shim`, `tool_socket` (hooks), `clock`,
-//! `deployer`, `service` (who keeps agents running), `notices`, `enrolment` and `retirement` (begin and end of a machine), `report` (for people).
+//! `tended`, `deployer`, `service` (who keeps agents running), `notices`, `enrolment` and `retirement` (begin and end of a machine), `report` (for people).
 
 pub mod clock;
 pub mod config;
@@ -22,6 +22,7 @@ pub mod report;
 pub mod retirement;
 pub mod service;
 pub mod shim;
+pub mod tended;
 pub mod tool_calls;
 pub mod tool_socket;
 pub mod uniter;

@@ -6,13 +6,15 @@ use agent::deployer::{AGENT_LOCK, Deployer, FINISHED};
 use agent::folder::{self, EXIT_DISK, Folder, Lock};
 use agent::hook_process::{RealCharms, socket_dir};
 use agent::journal::{self, Found, Journal};
+use agent::machiner::{self, Machiner};
 use agent::process::{Process, hook_client};
 use agent::reboot;
 use agent::service::{AGENT_PID, Services, systemd};
+use agent::tended::Tended;
 use agent::tool_socket::{self, Gate};
 use agent::uniter::{End, Uniter};
 use agent::view_cache::ViewCache;
-use agent::{enrolment, machiner, notices, report, retirement, shim};
+use agent::{enrolment, notices, report, retirement, shim};
 use anyhow::{Context, Result, anyhow, bail};
 use nix::sys::stat::{Mode, umask};
 use notify::Watcher;
@@ -318,6 +320,8 @@ async fn machine(dir: PathBuf, services: Services) -> Result<ExitCode> {
     let config = Config::read(&dir)?;
     Process::this().write(&dir.join("machine.pid"))?;
     let deployer = Deployer::new(dir.clone(), config.clone(), services);
+    let clock = RealClock::new(&dir.join(reboot::BOOT));
+    let machiner = Machiner::new(config.client()?, Tended::new(deployer.clone()), clock);
     notices::tell(notices::READY);
     if !retirement::is_dead(&dir) {
         if services == Services::Systemd {
@@ -325,7 +329,6 @@ async fn machine(dir: PathBuf, services: Services) -> Result<ExitCode> {
         }
         deployer.sweep();
         reboot::conclude(&dir, &deployer).await?;
-        let machiner = machiner::Machiner::new(config.client()?, deployer.clone());
         let mut asked = signal(SignalKind::terminate())?;
         tokio::select! {
             machiner::End::Dead = machiner.run() => {}
@@ -339,9 +342,12 @@ async fn machine(dir: PathBuf, services: Services) -> Result<ExitCode> {
         retirement::note_dead(&dir)?;
     }
     tracing::info!("this machine is dead: its agent ends for good");
-    let client = config.client()?;
+    let retired = async {
+        machiner.leave().await?;
+        if services == Services::Systemd { retirement::uninstall(&dir).await } else { Ok(()) }
+    };
     tokio::select! {
-        retired = retirement::retire(&dir, &deployer, services, &client) => retired?,
+        retired = retired => retired?,
         never = notices::keep_alive() => match never {},
     }
     Ok(ExitCode::SUCCESS)

@@ -1,8 +1,8 @@
-//! All the unit loop asks of the world, beside the controller (`api::unit::UnitApi`). The simulator implements these
-//! and nothing else.
+//! All that the unit loop and the machine loop ask of the world, beside the controller (`api::unit::UnitApi`,
+//! `api::machine::MachineApi`). The simulator implements these and nothing else.
 
 use state::charm::Charm;
-use state::names::Uuid;
+use state::names::{UnitName, Uuid};
 use state::settings::Bag;
 use state::unit::hook::{HookContext, Writes};
 use state::unit::local::{Event, Local, Run};
@@ -10,6 +10,8 @@ use state::unit::operation::CharmRef;
 use state::unit::outcome::Exit;
 use state::unit::record::Said;
 use state::unit::snapshot::{BagAsked, Snapshot};
+use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -78,4 +80,33 @@ pub trait Clock {
     fn sleep_until(&self, since_boot_ms: u64) -> impl Future<Output = ()>;
     /// 128 random bits.
     fn fresh(&self) -> Uuid;
+}
+
+/// The units' folders on a machine and the agents in them (spec F.2). The machine agent may die within each of these;
+/// the next one does it again.
+pub trait Deployments {
+    /// A unit's folder, which is told from others by the unit's name.
+    type Folder: Clone + PartialEq + Display;
+    fn folder(&self, name: &UnitName) -> Self::Folder;
+    /// Units deployed here.
+    fn deployed(&self) -> BTreeMap<Uuid, Self::Folder>;
+    /// The unit's agent has said so, and the controller agreed; or it was being recalled, for a reason that held.
+    fn is_finished(&self, folder: &Self::Folder) -> bool;
+    /// Makes the folder, or takes back the one that was set aside; answers the token to be set, which is on disk.
+    fn prepare(&self, unit: Uuid, name: &UnitName) -> impl Future<Output = anyhow::Result<String>>;
+    /// The folder's token, unless it is noted that the controller has it.
+    fn token_to_set(&self, folder: &Self::Folder) -> anyhow::Result<Option<String>>;
+    fn note_token_set(&self, folder: &Self::Folder) -> impl Future<Output = anyhow::Result<()>>;
+    /// Sees that the unit's agent runs, after its back-off, unless it has finished.
+    fn keep(&self, unit: Uuid, folder: &Self::Folder) -> anyhow::Result<()>;
+    /// Ends the agent and what is left of its hooks. From here on it is not started again.
+    fn stop(&self, folder: &Self::Folder) -> impl Future<Output = anyhow::Result<()>>;
+    /// Deletes everything of the unit.
+    fn forget(&self, unit: Uuid, folder: &Self::Folder) -> impl Future<Output = anyhow::Result<()>>;
+    /// Ends the agent, and takes the folder, whole, from the unit's name; answers where it is, for people.
+    fn set_aside(&self, unit: Uuid, folder: &Self::Folder) -> impl Future<Output = anyhow::Result<String>>;
+    /// Removes what an earlier agent took out of the way and could not remove.
+    fn sweep(&self) -> impl Future<Output = ()>;
+    /// A unit's agent ended, or may be started again.
+    fn changed(&self) -> impl Future<Output = ()>;
 }

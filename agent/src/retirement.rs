@@ -1,25 +1,22 @@
 //! The end of a machine that is Dead (spec E.5): its agent takes away what it brought, and refuses to run again.
 //!
 //! 1. The folder gets the file `dead`. From here on the agent does nothing else, however often it is started.
-//! 2. Unit agents are ended, should any be left, and their folders removed.
-//! 3. The controller is told that nothing is left; of a machine that a person brought the record goes with that.
-//! 4. A service: what is mounted in the folder is unmounted, the folder emptied but for `dead` and `agent.yaml`, the
-//!    folder removed, and the unit files last: without its folder the service does nothing.
+//! 2. Unit agents are ended, should any be left, and their folders removed (`Machiner::leave`).
+//! 3. The controller is told that nothing is left; of a machine that a person brought the record goes with that (there
+//!    too).
+//! 4. A child process leaves its folder to the provider that made it. A service unmounts what is mounted in the folder,
+//!    empties it but for `dead` and `agent.yaml`, removes it, and the unit files last: without its folder the service
+//!    does nothing.
 //!
 //! A crash between any two of these is followed by another start, which goes on from the file.
 
-use crate::deployer::Deployer;
 use crate::folder;
-use crate::service::{Services, systemd};
+use crate::service::systemd;
 use anyhow::{Context, Result};
-use api::error::ErrorCode;
-use api::machine::MachineApi;
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
 
 const DEAD: &str = "dead";
-const RETRY_PAUSE: Duration = Duration::from_secs(5);
 
 /// The machine of this folder is Dead: nothing is to be run for it.
 pub fn is_dead(data: &Path) -> bool {
@@ -32,33 +29,12 @@ pub fn note_dead(data: &Path) -> Result<()> {
         .with_context(|| data.display().to_string())
 }
 
-/// Steps 2 to 4. A child process leaves its folder to the provider that made it.
-pub async fn retire(
-    data: &Path,
-    deployer: &Deployer,
-    services: Services,
-    api: &impl MachineApi,
-) -> Result<()> {
-    for folder in deployer.deployed().values() {
-        deployer.stop(folder).await?;
-        deployer.forget(folder)?;
-    }
-    deployer.sweep();
-    while let Err(error) = api.machine_gone().await {
-        // its record, and its token with it, went before
-        if matches!(error.code, ErrorCode::Unauthorised | ErrorCode::NotFound | ErrorCode::Removed) {
-            break;
-        }
-        tracing::warn!("{}", error.message);
-        tokio::time::sleep(RETRY_PAUSE).await;
-    }
-    if services == Services::Systemd {
-        empty(data)?;
-        // as long as the service is there, a crash is followed by another start; without its folder it does nothing
-        fs::remove_dir_all(data)?;
-        systemd::uninstall().await?;
-    }
-    Ok(())
+/// Step 4.
+pub async fn uninstall(data: &Path) -> Result<()> {
+    empty(data)?;
+    // as long as the service is there, a crash is followed by another start; without its folder it does nothing
+    fs::remove_dir_all(data)?;
+    systemd::uninstall().await
 }
 
 fn empty(data: &Path) -> Result<()> {

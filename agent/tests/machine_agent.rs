@@ -3,8 +3,9 @@
 use agent::config::{Config, Kind};
 use agent::deployer::Deployer;
 use agent::machiner::{End, Machiner};
-use agent::retirement;
+use agent::ports::Clock;
 use agent::service::Services;
+use agent::tended::Tended;
 use api::HEARTBEAT_MS;
 use api::error::{ApiError, ErrorCode};
 use api::machine::{Assigned, Fate, MachineApi, MachineShown, MachineView, MachineWatch};
@@ -17,6 +18,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// A controller that shows one thing or nothing, and takes no sign of life.
 #[derive(Clone, Default)]
@@ -93,9 +95,31 @@ fn config(kind: Kind, uuid: Uuid, name: &str) -> Config {
     }
 }
 
-fn machiner(folder: &Path, controller: &Quiet) -> Machiner<Quiet> {
+/// Tokio's clock, which stands still while anything can be done.
+struct Paused(Instant);
+
+impl Clock for Paused {
+    fn boot(&self) -> String {
+        "boot".to_owned()
+    }
+    fn since_boot_ms(&self) -> u64 {
+        u64::try_from(self.0.elapsed().as_millis()).expect("a test is short")
+    }
+    fn wall_ms(&self) -> i64 {
+        0
+    }
+    async fn sleep_until(&self, since_boot_ms: u64) {
+        tokio::time::sleep_until(self.0 + Duration::from_millis(since_boot_ms)).await;
+    }
+    fn fresh(&self) -> Uuid {
+        unreachable!("a machine agent makes no uuids")
+    }
+}
+
+fn machiner(folder: &Path, controller: &Quiet) -> Machiner<Quiet, Tended, Paused> {
     let config = config(Kind::Machine, Uuid(1), "0");
-    Machiner::new(controller.clone(), Deployer::new(folder.to_path_buf(), config, Services::Children))
+    let deployer = Deployer::new(folder.to_path_buf(), config, Services::Children);
+    Machiner::new(controller.clone(), Tended::new(deployer), Paused(Instant::now()))
 }
 
 #[tokio::test(start_paused = true)]
@@ -185,9 +209,6 @@ async fn a_machine_that_was_removed_while_it_was_away_ends_for_good_with_its_uni
     let agent = machiner(machine.path(), &controller);
     let hour = Duration::from_secs(3600);
     let End::Dead = tokio::time::timeout(hour, agent.run()).await.expect("it does not try for ever");
-    let deployer =
-        Deployer::new(machine.path().to_path_buf(), config(Kind::Machine, Uuid(1), "0"), Services::Children);
-    let retired = retirement::retire(machine.path(), &deployer, Services::Children, &controller);
-    tokio::time::timeout(hour, retired).await.expect("nobody is left to be told").expect("it can");
+    tokio::time::timeout(hour, agent.leave()).await.expect("nobody is left to be told").expect("it can");
     assert!(!folder.exists());
 }

@@ -46,6 +46,7 @@ pub enum Fate {
 }
 
 pub trait MachineWatch {
+    /// May be dropped before it is over: the next call answers what that one would have.
     fn next(&mut self) -> impl Future<Output = Result<MachineShown, ApiError>> + Send;
 }
 

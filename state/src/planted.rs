@@ -79,6 +79,12 @@ pub enum Planted {
     TroubleIsNotSaid,
     /// What failed once is not tried again.
     TroubleIsNotRetried,
+    /// Machine agents take no Dead unit away.
+    DeadAreNotRecalled,
+    /// Machine agents take units away that the controller does not know.
+    AbsenceIsDeath,
+    /// And those of them whose name another unit has.
+    DisplacedIsRecalled,
     /// A relation that is Dying is said to wait for nobody in its scope.
     BlockersForgetScopes,
     /// Nothing is said to hold a machine that is Dying.
@@ -86,7 +92,7 @@ pub enum Planted {
 }
 
 impl Planted {
-    pub const ALL: [Planted; 38] = [
+    pub const ALL: [Planted; 41] = [
         Planted::BrokenBeforeDeparted,
         Planted::ChangedBeforeJoined,
         Planted::DepartedIsSkipped,
@@ -123,6 +129,9 @@ impl Planted {
         Planted::OtherStartIsOwn,
         Planted::TroubleIsNotSaid,
         Planted::TroubleIsNotRetried,
+        Planted::DeadAreNotRecalled,
+        Planted::AbsenceIsDeath,
+        Planted::DisplacedIsRecalled,
         Planted::BlockersForgetScopes,
         Planted::MachineIsNotExplained,
     ];

@@ -3,6 +3,7 @@
 use crate::life::Life;
 use crate::model::view::Fate;
 use crate::names::Uuid;
+use crate::planted::{self, Planted};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the controller says of a unit that is deployed here but not assigned here.
@@ -26,6 +27,8 @@ pub enum Evidence {
 /// gave one; without it nothing is.
 pub fn evidence(told: Option<Fate>, finished: bool, wanted: bool) -> Evidence {
     match (told, finished, wanted) {
+        (Some(Fate::Unknown), _, _) if planted::is(Planted::AbsenceIsDeath) => Evidence::Removed,
+        (Some(Fate::Unknown), false, true) if planted::is(Planted::DisplacedIsRecalled) => Evidence::Removed,
         (Some(Fate::Tombstone), _, _) => Evidence::Removed,
         (Some(Fate::Known(_) | Fate::Unknown), true, _) => Evidence::Finished,
         (Some(Fate::Unknown), false, true) => Evidence::Displaced,
@@ -82,6 +85,7 @@ fn step(
         },
         (false, None) => vec![],
         (true, Some(Life::Alive | Life::Dying)) => vec![Step::Keep(unit)],
+        (true, Some(Life::Dead)) if planted::is(Planted::DeadAreNotRecalled) => vec![],
         (true, Some(Life::Dead)) => vec![Step::Recall(unit), Step::Remove(unit)],
         (true, None) => match evidence.get(&unit).unwrap_or(&Evidence::None) {
             Evidence::Removed | Evidence::Finished => vec![Step::Recall(unit)],

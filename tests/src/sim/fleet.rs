@@ -34,6 +34,8 @@ pub struct Folder {
     ended: Rc<RefCell<Option<uniter::End>>>,
     /// It ended for good: it finished, or it is a copy.
     finished: bool,
+    /// It was set aside: no agent runs in it.
+    aside: bool,
     /// Not started again before.
     start_ms: u64,
 }
@@ -157,7 +159,8 @@ impl Fleet {
 
     /// Makes the folder of a unit, unless it is there: a person may have made it before the machine's agent could.
     pub fn deploy(&mut self, tasks: &mut Tasks, machine: Uuid, unit: Uuid, name: UnitName) {
-        if self.folders.contains_key(&unit) {
+        if let Some(folder) = self.folders.get_mut(&unit) {
+            folder.aside = false;
             return self.start(tasks, unit);
         }
         let Some((machine, _)) = self.machines.get(&machine) else { return };
@@ -172,7 +175,8 @@ impl Fleet {
     fn insert(&mut self, at: Place, disk: Disk, charms: SimCharms) {
         let (agent, ended) = Default::default();
         let (folder, finished, start_ms) = (at.folder, false, 0);
-        let folder_here = Folder { at, disk, charms, task: None, agent, ended, finished, start_ms };
+        let aside = false;
+        let folder_here = Folder { at, disk, charms, task: None, agent, ended, finished, aside, start_ms };
         self.folders.insert(folder, folder_here);
     }
 
@@ -195,6 +199,14 @@ impl Fleet {
         self.insert(at, disk, charms);
         self.start(tasks, copy);
         true
+    }
+
+    pub fn set_aside(&mut self, tasks: &mut Tasks, unit: Uuid) {
+        self.crash(tasks, unit);
+        let Some(folder) = self.folders.get_mut(&unit) else { return };
+        self.world.tell(|| format!("{}: its folder is set aside", folder.at.name));
+        folder.charms.kill_process();
+        folder.aside = true;
     }
 
     pub fn recall(&mut self, tasks: &mut Tasks, unit: Uuid) {
@@ -268,7 +280,7 @@ impl Fleet {
         folder.charms.lose();
         folder.disk.lose();
         folder.finished = false;
-        folder.at.machine.begin_anew(folder.at.unit);
+        folder.at.machine.finish(folder.at.unit, false);
     }
 
     pub fn corrupt(&mut self, tasks: &mut Tasks, id: Uuid) {
@@ -351,6 +363,7 @@ impl Fleet {
         });
         let retired: Vec<Machine> = retired.map(|(machine, _)| machine.clone()).collect();
         for machine in &retired {
+            machine.revive();
             self.start_machine(tasks, machine.clone());
         }
         !broken.is_empty() || !unknown.is_empty() || !absent.is_empty() || !retired.is_empty()
@@ -368,7 +381,12 @@ impl Fleet {
     pub fn start(&mut self, tasks: &mut Tasks, id: Uuid) {
         let Some(folder) = self.folders.get_mut(&id) else { return };
         let not_yet = folder.start_ms > self.world.now_ms() || folder.at.machine.is_off();
-        if folder.task.is_some() || folder.finished || not_yet || self.held.contains(&folder.at.unit) {
+        if folder.task.is_some()
+            || folder.finished
+            || folder.aside
+            || not_yet
+            || self.held.contains(&folder.at.unit)
+        {
             return;
         }
         let (world, machine, unit) = (self.world.clone(), folder.at.machine.clone(), folder.at.unit);
@@ -413,7 +431,7 @@ impl Fleet {
         let end = folder.ended.borrow_mut().take().expect("an agent that ended says how");
         self.world.tell(|| format!("{}: its agent ends: {end:?}", folder.at.name));
         if matches!(end, uniter::End::Finished) && folder.at.folder == folder.at.unit {
-            folder.at.machine.finish(folder.at.unit);
+            folder.at.machine.finish(folder.at.unit, true);
         }
         match end {
             uniter::End::Finished | uniter::End::Copy(_) | uniter::End::Forked(_) => folder.finished = true,

@@ -1,19 +1,24 @@
-//! Machines: the hook lock and the boot of each, and a stand-in for the machine agent over the production plan.
+//! Machines: the hook lock, the boot and the units' folders of each, and its agent, which is the production one.
 
-use crate::sim::mutants::Mutant;
-use crate::sim::network::{SimSession, Way, Wire};
+use crate::sim::clock::SimClock;
+use crate::sim::network::Wire;
+use crate::sim::network::machines::MachineLink;
 use crate::sim::world::{Command, World};
-use api::error::{ApiError, ErrorCode};
-use api::machine::{Fate, MachineApi, MachineShown, MachineView, MachineWatch};
-use state::life::Life;
-use state::machine::plan::{Evidence, Step, plan};
+use agent::machiner::{End, Machiner};
+use agent::ports::Deployments;
 use state::model::keys::{Model, Principal, UserRole};
 use state::names::{UnitName, Uuid};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Between two tries of a link that is down.
-const RETRY_MS: u64 = 2_000;
+/// What a machine agent keeps of a unit beside the unit's own files.
+struct Deployed {
+    unit: Uuid,
+    token: String,
+    token_set: bool,
+    /// Its agent has finished, or it is being recalled.
+    finished: bool,
+}
 
 struct State {
     hook_lock: Arc<tokio::sync::Mutex<()>>,
@@ -25,12 +30,12 @@ struct State {
     booted_ms: u64,
     /// Its disk is full until then.
     full_ms: u64,
-    /// Folders of unit agents that are here.
-    deployed: BTreeMap<Uuid, UnitName>,
-    /// Those of them whose agent has finished, or that are being recalled.
-    finished: BTreeSet<Uuid>,
-    /// Units whose removal was refused since they have lived. Its agent forgets them when it dies, and asks again.
-    lived: BTreeSet<Uuid>,
+    /// Folders of unit agents that are here, by what they are named after.
+    deployed: BTreeMap<UnitName, Deployed>,
+    /// Those that were set aside.
+    aside: BTreeMap<Uuid, Deployed>,
+    /// Its agent has noted that it is Dead.
+    dead: bool,
 }
 
 /// One machine; what is in it outlives its agent.
@@ -50,8 +55,8 @@ impl Machine {
             booted_ms: now_ms,
             full_ms: 0,
             deployed: BTreeMap::new(),
-            finished: BTreeSet::new(),
-            lived: BTreeSet::new(),
+            aside: BTreeMap::new(),
+            dead: false,
         };
         Machine { id, state: Arc::new(Mutex::new(state)) }
     }
@@ -99,177 +104,135 @@ impl Machine {
 
     /// A folder was taken away by hand.
     pub fn forget(&self, unit: Uuid) {
-        self.state().deployed.remove(&unit);
-        self.state().lived.remove(&unit);
-        self.begin_anew(unit);
+        let mut state = self.state();
+        state.deployed.retain(|_, deployed| deployed.unit != unit);
+        state.aside.remove(&unit);
     }
 
     /// Written down in the unit's folder.
-    pub fn finish(&self, unit: Uuid) {
-        self.state().finished.insert(unit);
+    pub fn finish(&self, unit: Uuid, finished: bool) {
+        let mut state = self.state();
+        let own = state.deployed.values_mut().find(|deployed| deployed.unit == unit);
+        own.into_iter().for_each(|deployed| deployed.finished = finished);
     }
 
-    pub fn begin_anew(&self, unit: Uuid) {
-        self.state().finished.remove(&unit);
-    }
-
-    pub fn deployed(&self) -> BTreeMap<Uuid, UnitName> {
-        self.state().deployed.clone()
+    /// A person, or a restored store, has it begin anew.
+    pub fn revive(&self) {
+        self.state().dead = false;
     }
 }
 
-/// The machine agent: watches, plans, executes; until the machine is Dead.
+/// The machine agent: tends units until the machine is Dead, and then takes away what it brought.
 pub async fn tend(world: World, wire: Wire, model: Model, machine: Machine) {
-    let principal = Principal::Machine { model, machine: machine.id };
-    let asks = Asks { wire, principal };
-    let work = async {
-        loop {
-            let session = asks.wire.session(asks.principal.clone());
-            match follow(&world, &asks, &session, &machine).await {
-                Followed::Dead => return,
-                Followed::Broken => world.sleep(200).await,
-                Followed::Unreachable => world.sleep(RETRY_MS).await,
-            }
-        }
-    };
-    tokio::select! {
-        biased;
-        () = work => {}
-        () = beat(&world, &asks, &machine) => {}
-    }
-}
-
-/// Says again and again that the agent is here: in those runs in which somebody asks who is.
-async fn beat(world: &World, asks: &Asks, machine: &Machine) {
-    if world.mix().stuck == 0 {
-        return std::future::pending().await;
-    }
-    loop {
-        if !asks.wire.is_cut_off(machine.id, Way::ToController) {
-            let here = |session: SimSession| async move { session.here().await };
-            asks.wire.ask(here, asks.principal.clone()).await;
-        }
-        world.sleep(api::HEARTBEAT_MS).await;
-    }
-}
-
-/// How following the controller ended.
-enum Followed {
-    Dead,
-    Broken,
-    Unreachable,
-}
-
-/// What the machine agent asks beside its watch.
-struct Asks {
-    wire: Wire,
-    principal: Principal,
-}
-
-impl Asks {
-    async fn fate(&self, unit: Uuid) -> Result<Fate, ApiError> {
-        let ask = |session: SimSession| async move { session.fate(unit).await };
-        self.wire.ask(ask, self.principal.clone()).await.unwrap_or_else(lost)
-    }
-
-    async fn remove(&self, unit: Uuid) -> Result<(), ApiError> {
-        let ask = |session: SimSession| async move { MachineApi::remove_unit(&session, unit).await };
-        match self.wire.ask(ask, self.principal.clone()).await.unwrap_or_else(lost) {
-            Err(error) if matches!(error.code, ErrorCode::Removed | ErrorCode::NotFound) => Ok(()),
-            other => other,
-        }
-    }
-
-    async fn dead(&self) -> Result<(), ApiError> {
-        let ask = |session: SimSession| async move { session.machine_dead().await };
-        self.wire.ask(ask, self.principal.clone()).await.unwrap_or_else(lost)
-    }
-}
-
-fn lost<T>() -> Result<T, ApiError> {
-    Err(ApiError::new(ErrorCode::Unreachable, "no answer"))
-}
-
-async fn follow(world: &World, asks: &Asks, session: &SimSession, machine: &Machine) -> Followed {
-    for unit in machine.deployed().into_keys() {
-        world.command(Command::Keep(unit));
+    let link = MachineLink::new(wire, model, machine.id);
+    let clock = SimClock { world: world.clone(), machine: machine.clone() };
+    let deployments = Folders { world: world.clone(), machine: machine.clone() };
+    let agent = Machiner::new(link, deployments, clock);
+    if !machine.state().dead {
+        let End::Dead = agent.run().await;
+        world.pause().await;
+        machine.state().dead = true;
     }
     world.pause().await;
-    if Way::ALL.iter().any(|way| asks.wire.is_cut_off(machine.id, *way)) {
-        return Followed::Unreachable;
-    }
-    let Ok(mut watch) = session.watch_machine().await else { return Followed::Unreachable };
-    loop {
-        let shown = match watch.next().await {
-            Ok(shown) => shown,
-            Err(_) => return Followed::Unreachable,
-        };
-        if asks.wire.is_cut_off(machine.id, Way::FromController) || world.strikes(world.mix().watch_broken) {
-            return Followed::Broken;
-        }
-        let MachineShown::View(view) = shown else { continue };
-        let tended = execute(world, asks, machine, &view).await;
-        if tended.is_err() || (view.life == Life::Dying && retire(asks, machine, &view).await.is_err()) {
-            return Followed::Broken;
-        }
-        if view.life == Life::Dead {
-            return Followed::Dead;
-        }
+    agent.leave().await.expect("nothing fails here but the network");
+}
+
+/// The folders of a machine's units. What is done to an agent is the fleet's to do, once the poll is over.
+struct Folders {
+    world: World,
+    machine: Machine,
+}
+
+impl Folders {
+    fn unit(&self, name: &UnitName) -> Option<Uuid> {
+        self.machine.state().deployed.get(name).map(|deployed| deployed.unit)
     }
 }
 
-async fn retire(asks: &Asks, machine: &Machine, view: &MachineView) -> Result<(), ApiError> {
-    if view.units.is_empty() && machine.deployed().is_empty() {
-        asks.dead().await?;
-    }
-    Ok(())
-}
+impl Deployments for Folders {
+    type Folder = UnitName;
 
-async fn execute(world: &World, asks: &Asks, machine: &Machine, view: &MachineView) -> Result<(), ApiError> {
-    let assigned: BTreeMap<Uuid, Life> = view.units.iter().map(|(id, unit)| (*id, unit.life)).collect();
-    let deployed: BTreeSet<Uuid> = machine.deployed().into_keys().collect();
-    let lived = machine.state().lived.clone();
-    let mut evidence: BTreeMap<Uuid, Evidence> =
-        lived.into_iter().map(|unit| (unit, Evidence::Lived)).collect();
-    for unit in deployed.iter().filter(|unit| !assigned.contains_key(unit)) {
-        let gone = asks.fate(*unit).await? == Fate::Tombstone || world.mix().has(Mutant::AbsenceIsDeath);
-        let found = match machine.state().finished.contains(unit) {
-            _ if gone => Evidence::Removed,
-            true => Evidence::Finished,
-            false => Evidence::None,
+    fn folder(&self, name: &UnitName) -> UnitName {
+        name.clone()
+    }
+
+    fn deployed(&self) -> BTreeMap<Uuid, UnitName> {
+        let state = self.machine.state();
+        state.deployed.iter().map(|(name, deployed)| (deployed.unit, name.clone())).collect()
+    }
+
+    fn is_finished(&self, name: &UnitName) -> bool {
+        self.machine.state().deployed.get(name).is_some_and(|deployed| deployed.finished)
+    }
+
+    async fn prepare(&self, unit: Uuid, name: &UnitName) -> anyhow::Result<String> {
+        self.world.pause().await;
+        let token = {
+            let mut state = self.machine.state();
+            let aside = state.aside.remove(&unit);
+            let made = || Deployed {
+                unit,
+                token: format!("{:032x}{:032x}", self.world.bits(), self.world.bits()),
+                token_set: false,
+                finished: false,
+            };
+            let deployed = state.deployed.entry(name.clone()).or_insert_with(|| aside.unwrap_or_else(made));
+            assert_eq!(deployed.unit, unit, "{name}'s folder is another unit's");
+            deployed.token.clone()
         };
-        evidence.insert(*unit, found);
+        self.world.pause().await;
+        Ok(token)
     }
-    for step in plan(&assigned, &deployed, &evidence) {
-        world.pause().await;
-        match step {
-            Step::Deploy(unit) => {
-                let name = view.units[&unit].name.clone();
-                machine.state().deployed.insert(unit, name.clone());
-                world.command(Command::Deploy { machine: machine.id, unit, name });
-            }
-            Step::Keep(unit) => world.command(Command::Keep(unit)),
-            Step::Recall(_) if world.mix().has(Mutant::DeadAreNotRecalled) => {}
-            Step::Recall(unit) => {
-                machine.finish(unit);
-                world.command(Command::Recall(unit));
-                world.pause().await;
-                if assigned.contains_key(&unit) {
-                    asks.remove(unit).await?;
-                }
-                machine.forget(unit);
-            }
-            Step::Remove(unit) => {
-                let removed = asks.remove(unit).await;
-                if removed.as_ref().is_err_and(|error| !error.is_passing()) {
-                    machine.state().lived.insert(unit);
-                }
-                removed?;
-            }
-            Step::SetAside(_) => unreachable!("nobody here says that a unit is displaced"),
+
+    fn token_to_set(&self, name: &UnitName) -> anyhow::Result<Option<String>> {
+        let state = self.machine.state();
+        let unset = state.deployed.get(name).filter(|deployed| !deployed.token_set);
+        Ok(unset.map(|deployed| deployed.token.clone()))
+    }
+
+    async fn note_token_set(&self, name: &UnitName) -> anyhow::Result<()> {
+        self.world.pause().await;
+        self.machine.state().deployed.get_mut(name).into_iter().for_each(|one| one.token_set = true);
+        Ok(())
+    }
+
+    fn keep(&self, unit: Uuid, name: &UnitName) -> anyhow::Result<()> {
+        if !self.is_finished(name) {
+            self.world.command(Command::Keep { machine: self.machine.id, unit, name: name.clone() });
         }
+        Ok(())
     }
-    Ok(())
+
+    async fn stop(&self, name: &UnitName) -> anyhow::Result<()> {
+        let Some(unit) = self.unit(name) else { return Ok(()) };
+        self.machine.finish(unit, true);
+        self.world.pause().await;
+        self.world.command(Command::Recall(unit));
+        self.world.pause().await;
+        Ok(())
+    }
+
+    async fn forget(&self, unit: Uuid, _: &UnitName) -> anyhow::Result<()> {
+        self.world.pause().await;
+        self.machine.forget(unit);
+        Ok(())
+    }
+
+    async fn set_aside(&self, unit: Uuid, name: &UnitName) -> anyhow::Result<String> {
+        self.world.command(Command::SetAside(unit));
+        self.world.pause().await;
+        let mut state = self.machine.state();
+        let deployed = state.deployed.remove(name).filter(|deployed| deployed.unit == unit);
+        deployed.into_iter().for_each(|deployed| drop(state.aside.insert(unit, deployed)));
+        Ok(format!("unknown/{name}"))
+    }
+
+    async fn sweep(&self) {}
+
+    /// Agents that end are started again by the fleet.
+    async fn changed(&self) {
+        std::future::pending().await
+    }
 }
 
 /// Whom the provider and the users of the simulation act as.

@@ -124,7 +124,9 @@ impl Mix {
         match mutant {
             Some(mutant) if mutant.is_of_bytes() => (mix.bytes, mix.reboot) = (1, 200),
             Some(Mutant::FailedSyncIsTaken) => mix.sync_fails = 10,
-            Some(Mutant::HistoryIsKept | Mutant::AbsenceIsDeath) => mix.restored = 1,
+            Some(
+                Mutant::HistoryIsKept | Mutant::Core(Planted::AbsenceIsDeath | Planted::DisplacedIsRecalled),
+            ) => mix.restored = 1,
             Some(Mutant::Core(Planted::BudgetIsOverAtOnce)) => mix.budget = 1,
             Some(Mutant::Core(Planted::BudgetIsNotNeeded)) => mix.budget = 0,
             Some(Mutant::Core(

@@ -78,10 +78,6 @@ pub enum Mutant {
     WritesAnothersBag,
     /// Settings that did not change get a new version.
     SameContentCounts,
-    /// Machine agents take no Dead unit away.
-    DeadAreNotRecalled,
-    /// Machine agents take units away that the controller does not know.
-    AbsenceIsDeath,
     /// The archive of a refresh is announced and not kept (LP#2053242).
     ArchiveIsMissing,
     /// The provider makes another instance under a nonce that has one.
@@ -92,7 +88,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// Those of the simulator's own parts.
-    const PORTS: [Mutant; 40] = [
+    const PORTS: [Mutant; 38] = [
         Mutant::AcknowledgesBeforeSync,
         Mutant::FailedSyncIsTaken,
         Mutant::RewritesInPlace,
@@ -129,8 +125,6 @@ impl Mutant {
         Mutant::OlderLeaderWrites,
         Mutant::WritesAnothersBag,
         Mutant::SameContentCounts,
-        Mutant::DeadAreNotRecalled,
-        Mutant::AbsenceIsDeath,
         Mutant::ArchiveIsMissing,
         Mutant::NonceIsNoKey,
     ];
@@ -161,13 +155,11 @@ impl Mutant {
             Mutant::AppliesTwice => "once",
             Mutant::OlderEpochIsTaken | Mutant::OlderLeaderWrites | Mutant::WritesAnothersBag => "authority",
             Mutant::SameContentCounts => "versions",
-            Mutant::AbsenceIsDeath => "recalls",
             Mutant::NonceIsNoKey => "doubles",
             Mutant::CommitIsLostButAnswered
             | Mutant::LockOutlivesHook
             | Mutant::TimersFollowWallClock
             | Mutant::DyingMayNotAttach
-            | Mutant::DeadAreNotRecalled
             | Mutant::ArchiveIsMissing => "settled",
             Mutant::Core(planted) => match planted {
                 Planted::BrokenBeforeDeparted | Planted::ChangedBeforeJoined => "relations",
@@ -176,7 +168,9 @@ impl Mutant {
                 | Planted::LostInstanceStaysLost
                 | Planted::JoinedIsSkipped
                 | Planted::ConfigChangeIsMissed
+                | Planted::DeadAreNotRecalled
                 | Planted::RebootIsMissed => "settled",
+                Planted::AbsenceIsDeath | Planted::DisplacedIsRecalled => "recalls",
                 Planted::LastOutLeavesRelation
                 | Planted::LastUnitLeavesApplication
                 | Planted::RemovalNeedsAliveEnds

@@ -1,6 +1,8 @@
 //! What lies between a unit agent and the controller's handlers: delay, loss before and after taking effect,
 //! doubles, late arrivals, partitions, broken watches. A message once sent no longer dies with its sender.
 
+pub mod machines;
+
 use crate::sim::checks::Fact;
 use crate::sim::mutants::Mutant;
 use crate::sim::store::{SimOutside, SimStore};
@@ -187,6 +189,40 @@ fn unreachable(what: &str) -> ApiError {
     ApiError::new(ErrorCode::Unreachable, what)
 }
 
+/// When a stream breaks.
+struct Until {
+    /// With the controller that serves it.
+    generation: u64,
+    breaks_ms: u64,
+}
+
+impl Until {
+    fn drawn(wire: &Wire, generation: u64) -> Until {
+        let world = &wire.world;
+        let breaks = world.strikes(world.mix().watch_broken);
+        let breaks_ms = if breaks { world.now_ms() + world.below(20_000) } else { u64::MAX };
+        Until { generation, breaks_ms }
+    }
+
+    /// What comes next on it.
+    async fn unless<T>(&self, wire: &Wire, next: impl Future<Output = T>) -> Result<T, ApiError> {
+        let mut next = pin!(next);
+        loop {
+            if wire.generation() != self.generation || wire.world.now_ms() >= self.breaks_ms {
+                return Err(unreachable("the connection broke"));
+            }
+            let (restarted, broken) =
+                (pin!(wire.restarted.notified()), pin!(wire.world.sleep_until(self.breaks_ms)));
+            tokio::select! {
+                biased;
+                next = &mut next => return Ok(next),
+                () = restarted => {}
+                () = broken => {}
+            }
+        }
+    }
+}
+
 /// One unit agent's way to the controller.
 #[derive(Clone)]
 pub struct Link {
@@ -368,9 +404,8 @@ impl UnitApi for Link {
         };
         let eats = from.is_some() && world.mix().has(Mutant::FirstEventIsEaten);
         let inner = session.watch(epoch, opened).await?;
-        let breaks = world.strikes(world.mix().watch_broken);
-        let breaks_ms = if breaks { world.now_ms() + world.below(20_000) } else { u64::MAX };
-        Ok(SimWatch { link: self.clone(), inner, generation, breaks_ms, again: None, eats })
+        let until = Until::drawn(wire, generation);
+        Ok(SimWatch { link: self.clone(), inner, until, again: None, eats })
     }
 
     async fn bag(&self, asked: BagAsked) -> Result<Option<BagView>, ApiError> {
@@ -390,8 +425,7 @@ impl UnitApi for Link {
 pub struct SimWatch {
     link: Link,
     inner: <SimSession as UnitApi>::Watch,
-    generation: u64,
-    breaks_ms: u64,
+    until: Until,
     again: Option<Shown>,
     /// A planted fault: the first event is not passed on.
     eats: bool,
@@ -403,22 +437,7 @@ impl Watch for SimWatch {
             return Ok(again);
         }
         let (wire, world) = (&self.link.wire, &self.link.wire.world);
-        let shown = {
-            let mut next = pin!(self.inner.next());
-            loop {
-                if wire.generation() != self.generation || world.now_ms() >= self.breaks_ms {
-                    return Err(unreachable("the connection broke"));
-                }
-                let (restarted, broken) =
-                    (pin!(wire.restarted.notified()), pin!(world.sleep_until(self.breaks_ms)));
-                tokio::select! {
-                    biased;
-                    shown = &mut next => break shown?,
-                    () = restarted => {}
-                    () = broken => {}
-                }
-            }
-        };
+        let shown = self.until.unless(wire, self.inner.next()).await??;
         world.pause().await;
         if world.strikes(20) {
             world.sleep(world.below(2_000)).await;

@@ -230,7 +230,8 @@ impl Provider for SimProvider {
     }
 }
 
-fn token(machine: Uuid) -> String {
+/// What the machine of an instance proves itself with.
+pub fn token(machine: Uuid) -> String {
     format!("{:032x}{:032x}", machine.0, machine.0)
 }
 

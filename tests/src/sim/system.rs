@@ -412,8 +412,8 @@ impl System {
         match command {
             Command::StartMachine { machine, instance } => fleet.boot(tasks, machine, instance),
             Command::TakeAway(id) => fleet.take_away(tasks, id),
-            Command::Deploy { machine, unit, name } => fleet.deploy(tasks, machine, unit, name),
-            Command::Keep(unit) => fleet.start(tasks, unit),
+            Command::Keep { machine, unit, name } => fleet.deploy(tasks, machine, unit, name),
+            Command::SetAside(unit) => fleet.set_aside(tasks, unit),
             Command::Reboot(id) => {
                 fleet.machines().iter().filter(|m| m.id == id).for_each(|m| fleet.reboot(tasks, m));
             }

@@ -67,13 +67,15 @@ pub enum Command {
     },
     /// A machine ends, with all that is in it.
     TakeAway(Uuid),
-    Deploy {
+    /// The unit's agent is to run: in its folder, which is made if it is not there.
+    Keep {
         machine: Uuid,
         unit: Uuid,
         name: UnitName,
     },
-    Keep(Uuid),
     Recall(Uuid),
+    /// Its agent ends, and is not started again before it is to be kept.
+    SetAside(Uuid),
     /// Of this machine: a hook asked for it.
     Reboot(Uuid),
 }

@@ -1,0 +1,139 @@
+//! The units of this machine as its agent tends them: their folders, and the agents in them, which are started again
+//! when they end. Unit agents are processes of their own: the machine agent may end and start again beside them
+//! without touching them.
+
+use crate::config::Config;
+use crate::deployer::Deployer;
+use crate::folder::Folder;
+use crate::ports::Deployments;
+use crate::service::{self, Ended};
+use anyhow::Result;
+use state::names::{UnitName, Uuid};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+
+/// A unit agent that dies is started again after this, doubled to the most while it keeps dying young.
+const RESTART_FIRST: Duration = Duration::from_millis(200);
+const RESTART_MAX: Duration = Duration::from_secs(30);
+/// An agent that lived this long did not die young.
+const GREW_UP: Duration = Duration::from_secs(60);
+
+/// A unit agent's starts, for the back-off.
+#[derive(Clone, Copy, Debug)]
+struct Starts {
+    started: Instant,
+    delay: Duration,
+}
+
+/// The folders under `<machine>/agents`, and who runs in them.
+#[derive(Debug)]
+pub struct Tended {
+    deployer: Deployer,
+    starts: RefCell<BTreeMap<Uuid, Starts>>,
+    /// A unit agent ended, or may be started again.
+    changed: Arc<Notify>,
+}
+
+impl Tended {
+    pub fn new(deployer: Deployer) -> Tended {
+        Tended { deployer, starts: RefCell::default(), changed: Arc::default() }
+    }
+
+    fn look_again_after(&self, over: Ended) {
+        let changed = Arc::clone(&self.changed);
+        tokio::spawn(async move {
+            over.await;
+            changed.notify_one();
+        });
+    }
+}
+
+impl Deployments for Tended {
+    type Folder = Folder;
+
+    fn folder(&self, name: &UnitName) -> Folder {
+        self.deployer.folder(name)
+    }
+
+    fn deployed(&self) -> BTreeMap<Uuid, Folder> {
+        self.deployer.deployed()
+    }
+
+    fn is_finished(&self, folder: &Folder) -> bool {
+        self.deployer.is_finished(folder)
+    }
+
+    async fn prepare(&self, unit: Uuid, name: &UnitName) -> Result<String> {
+        Ok(self.deployer.prepare(unit, name)?.token)
+    }
+
+    fn token_to_set(&self, folder: &Folder) -> Result<Option<String>> {
+        if self.deployer.token_is_set(folder) {
+            return Ok(None);
+        }
+        Ok(Some(Config::read(folder.root())?.token))
+    }
+
+    async fn note_token_set(&self, folder: &Folder) -> Result<()> {
+        self.deployer.note_token_set(folder)
+    }
+
+    fn keep(&self, unit: Uuid, folder: &Folder) -> Result<()> {
+        self.deployer.lead(folder)?;
+        if self.deployer.is_finished(folder) {
+            return Ok(());
+        }
+        let mut all = self.starts.borrow_mut();
+        let known = all.get(&unit).copied();
+        if let Some(process) = service::running(folder) {
+            if known.is_none() {
+                // started by an earlier machine agent: watched, not touched
+                self.look_again_after(Box::pin(service::ended(process)));
+                all.insert(unit, Starts { started: Instant::now(), delay: RESTART_FIRST });
+            }
+            return Ok(());
+        }
+        let delay = match known {
+            None => RESTART_FIRST,
+            Some(known) if known.started.elapsed() < known.delay => {
+                let left = known.delay.saturating_sub(known.started.elapsed());
+                self.look_again_after(Box::pin(tokio::time::sleep(left)));
+                return Ok(());
+            }
+            Some(known) if known.started.elapsed() > GREW_UP => RESTART_FIRST,
+            Some(known) => (known.delay * 2).min(RESTART_MAX),
+        };
+        let over = self.deployer.start(folder)?;
+        tracing::info!("started the agent of {folder}");
+        all.insert(unit, Starts { started: Instant::now(), delay });
+        self.look_again_after(over);
+        Ok(())
+    }
+
+    async fn stop(&self, folder: &Folder) -> Result<()> {
+        self.deployer.stop(folder).await
+    }
+
+    async fn forget(&self, unit: Uuid, folder: &Folder) -> Result<()> {
+        self.deployer.forget(folder)?;
+        self.starts.borrow_mut().remove(&unit);
+        Ok(())
+    }
+
+    async fn set_aside(&self, unit: Uuid, folder: &Folder) -> Result<String> {
+        let kept = self.deployer.set_aside(folder, unit).await?;
+        self.starts.borrow_mut().remove(&unit);
+        Ok(kept.display().to_string())
+    }
+
+    async fn sweep(&self) {
+        self.deployer.sweep();
+    }
+
+    async fn changed(&self) {
+        self.changed.notified().await;
+    }
+}
