@@ -116,9 +116,9 @@ impl Deployer {
         Ok(folder::put(&folder.file(TOKEN_SET), b"")?)
     }
 
-    /// The unit's agent has said so, and the controller agreed; or it was being recalled, for a reason that held.
+    /// See [`Deployments::is_finished`](crate::ports::Deployments::is_finished).
     pub fn is_finished(&self, folder: &Folder) -> bool {
-        folder.file(FINISHED).exists() || folder.file(RECALLING).exists()
+        folder.file(FINISHED).exists() || folder.file(RECALLING).exists() || !self.token_is_set(folder)
     }
 
     /// Begins the agent; what is answered is over when the agent is.

@@ -39,11 +39,13 @@ pub struct Machiner<A, D, C> {
     clock: C,
     /// Units whose removal the controller refused.
     lived: RefCell<BTreeSet<Uuid>>,
+    /// What does not work, as it was told.
+    troubles: RefCell<BTreeMap<Step, String>>,
 }
 
 impl<A: MachineApi, D: Deployments, C: Clock> Machiner<A, D, C> {
     pub fn new(api: A, deployments: D, clock: C) -> Machiner<A, D, C> {
-        Machiner { api, deployments, clock, lived: RefCell::default() }
+        Machiner { api, deployments, clock, lived: RefCell::default(), troubles: RefCell::default() }
     }
 
     /// Tends this machine's units until the machine is Dead. The units that are deployed run whether the controller
@@ -105,11 +107,12 @@ impl<A: MachineApi, D: Deployments, C: Clock> Machiner<A, D, C> {
     }
 
     async fn follow(&self, mut watch: A::Watch) -> Result<End, ApiError> {
-        let mut view = None;
+        let (mut view, mut pause_ms) = (None, RETRY_FIRST_MS);
         let mut here = pin!(self.keep_here());
         loop {
             // not done yet, for whatever reason: looked at again
             let again = self.tend(view.as_ref()).await;
+            pause_ms = if again { (pause_ms * 2).min(RETRY_MAX_MS) } else { RETRY_FIRST_MS };
             if let Some(view) = &view
                 && self.is_dead(view).await?
             {
@@ -123,7 +126,7 @@ impl<A: MachineApi, D: Deployments, C: Clock> Machiner<A, D, C> {
                     MachineShown::Heartbeat(_) => {}
                 },
                 () = self.deployments.changed() => {}
-                () = self.sleep(RETRY_FIRST_MS), if again => {}
+                () = self.sleep(pause_ms), if again => {}
             }
         }
     }
@@ -169,13 +172,26 @@ impl<A: MachineApi, D: Deployments, C: Clock> Machiner<A, D, C> {
         }
         let mut left = false;
         let keys: BTreeSet<Uuid> = deployed.keys().copied().collect();
-        for step in plan(&assigned, &keys, &found) {
-            if let Err(error) = self.execute(step, view, &deployed).await {
-                tracing::warn!("{step:?}: {error:#}");
-                left = true;
-            }
+        let steps = plan(&assigned, &keys, &found);
+        self.troubles.borrow_mut().retain(|step, _| steps.contains(step));
+        for step in steps {
+            let trouble = self.execute(step, view, &deployed).await.err().map(|error| format!("{error:#}"));
+            left |= trouble.is_some();
+            self.tell(step, trouble);
         }
         left
+    }
+
+    /// Each trouble once, until it is another or over.
+    fn tell(&self, step: Step, trouble: Option<String>) {
+        let mut troubles = self.troubles.borrow_mut();
+        let known = match &trouble {
+            Some(text) => troubles.insert(step, text.clone()),
+            None => troubles.remove(&step),
+        };
+        if let Some(text) = trouble.filter(|text| known.as_ref() != Some(text)) {
+            tracing::warn!("{step:?}: {text}; tried again until it works");
+        }
     }
 
     /// Another unit that is assigned here is to have this folder.

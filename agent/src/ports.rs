@@ -90,7 +90,8 @@ pub trait Deployments {
     fn folder(&self, name: &UnitName) -> Self::Folder;
     /// Units deployed here.
     fn deployed(&self) -> BTreeMap<Uuid, Self::Folder>;
-    /// The unit's agent has said so, and the controller agreed; or it was being recalled, for a reason that held.
+    /// The unit's agent has said so, and the controller agreed; or it was being recalled, for a reason that held; or the
+    /// controller was never told its token, so that no agent has begun in it.
     fn is_finished(&self, folder: &Self::Folder) -> bool;
     /// Makes the folder, or takes back the one that was set aside; answers the token to be set, which is on disk.
     fn prepare(&self, unit: Uuid, name: &UnitName) -> impl Future<Output = anyhow::Result<String>>;

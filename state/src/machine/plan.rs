@@ -12,7 +12,8 @@ pub enum Evidence {
     /// A tombstone of this uuid in a known history.
     Removed,
     /// The unit's own folder says that it is finished, which the controller had agreed to: a store restored from a
-    /// copy older than the unit knows nothing of it.
+    /// copy older than the unit knows nothing of it. Or no agent ever began in it: the store was restored before the
+    /// controller heard of it (cargo sim 307 at a51c64d).
     Finished,
     /// The controller, asked, does not know it, and another unit that is assigned here has its name.
     Displaced,

@@ -72,6 +72,12 @@ impl Disk {
         Disk { world: self.world.clone(), at, state: Arc::new(Mutex::new(state)) }
     }
 
+    /// No nonce is on it that is still to be answered. Of a folder in bytes nobody says so.
+    pub fn is_settled(&self) -> bool {
+        let state = self.state();
+        self.world.mix().bytes == 0 && state.known.as_ref().is_some_and(|known| known.nonce.is_none())
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("one thread")
     }

@@ -180,14 +180,12 @@ impl Fleet {
         self.folders.insert(folder, folder_here);
     }
 
-    /// Copies a folder and starts an agent on the copy. False: there is a copy already, or the agent has seen nothing
-    /// of the controller yet: two that attach with one nonce get one epoch, and only their next records tell them
-    /// apart. Its memory does not say so soon enough: the nonce is on disk before that (cargo sim 50415144).
+    /// Copies a folder and starts an agent on the copy. False: there is a copy already, or the folder is just about
+    /// to attach: two that attach with one nonce get one epoch, and only their next records tell them apart.
     pub fn copy(&mut self, tasks: &mut Tasks, id: Uuid) -> bool {
         let folder = &self.folders[&id];
         let unit = folder.at.unit;
-        let sees = |agent: &Rc<Process>| agent.with_view(|view| view.is_some());
-        let settled = folder.agent.borrow().as_ref().is_some_and(sees);
+        let settled = folder.agent.borrow().is_some() && folder.disk.is_settled();
         if !settled || self.folders.values().filter(|folder| folder.at.unit == unit).count() > 1 {
             return false;
         }

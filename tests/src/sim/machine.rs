@@ -162,7 +162,7 @@ impl Deployments for Folders {
     }
 
     fn is_finished(&self, name: &UnitName) -> bool {
-        self.machine.state().deployed.get(name).is_some_and(|deployed| deployed.finished)
+        self.machine.state().deployed.get(name).is_some_and(|one| one.finished || !one.token_set)
     }
 
     async fn prepare(&self, unit: Uuid, name: &UnitName) -> anyhow::Result<String> {

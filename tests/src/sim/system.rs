@@ -418,6 +418,10 @@ impl System {
                 fleet.machines().iter().filter(|m| m.id == id).for_each(|m| fleet.reboot(tasks, m));
             }
             Command::Recall(unit) => {
+                // none was made: no agent has begun there
+                if fleet.folder(unit).is_none() {
+                    return;
+                }
                 let (life, buried) = self.store.map().look(|reader| {
                     let buried = read(reader, &Model(MODEL).tombstone(unit)).is_some();
                     (read(reader, &Model(MODEL).unit_life(unit)), buried)
