@@ -8,7 +8,7 @@ use clap::Args;
 #[derive(Debug, Args)]
 pub struct AddUnit {
     pub application: String,
-    #[arg(short = 'n', long, default_value_t = 1)]
+    #[arg(short = 'n', long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub num_units: u32,
     /// Machines to use, like 0 or 0,1; each further unit gets one of its own
     #[arg(long, value_delimiter = ',', value_name = "MACHINE")]

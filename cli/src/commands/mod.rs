@@ -42,6 +42,7 @@ use crate::data_dir::DataDir;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::session::{Session, explain};
+use clap::CommandFactory;
 
 /// Does what the command line says.
 pub fn dispatch(arguments: Arguments) -> Result<(), Failure> {
@@ -121,18 +122,42 @@ fn names_its_model(verb: &Verb) -> bool {
         || matches!(verb, Verb::ShowModel(show) if show.name.is_some())
 }
 
+/// A word that is this much like a verb may be meant for it: a letter too few, too many or out of place in six.
+const ALIKE: f64 = 0.85;
+
 /// A verb that is Juju's but not ours, or nobody's.
 fn other(words: &[String]) -> Failure {
     let verb = words.first().map_or("", String::as_str);
     if NOT_OFFERED.contains(&verb) {
         return Failure::new(format!("not offered here: {verb}"));
     }
-    Failure::usage(format!("unrecognized command: {verb}")).hint("see: pintle help")
+    let known = Arguments::command();
+    let alike = |name: &str| strsim::jaro_winkler(name, verb);
+    let visible = known.get_subcommands().filter(|known| !known.is_hide_set()).map(clap::Command::get_name);
+    let nearest = visible.max_by(|a, b| alike(a).total_cmp(&alike(b))).filter(|name| alike(name) >= ALIKE);
+    Failure::usage(format!("unrecognized command: {verb}")).hint(match nearest {
+        Some(name) => format!("did you mean: pintle {name}"),
+        None => "see: pintle help".to_owned(),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_verb_that_was_mistyped_is_named() {
+        let hint = |verb: &str| other(&[verb.to_owned()]).text();
+        for (mistyped, meant) in [("stauts", "status"), ("remove-untis", "remove-unit"), ("deply", "deploy")]
+        {
+            assert!(
+                hint(mistyped).contains(&format!("did you mean: pintle {meant}\n")),
+                "{}",
+                hint(mistyped)
+            );
+        }
+        assert!(hint("frobnicate").contains("see: pintle help"), "{}", hint("frobnicate"));
+    }
 
     #[test]
     fn a_verb_of_juju_that_is_not_offered_is_named() {

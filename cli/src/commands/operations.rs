@@ -22,8 +22,8 @@ pub struct Operations {
     /// Only these actions
     #[arg(long, value_delimiter = ',')]
     pub actions: Vec<String>,
-    /// Only in these states: pending, running, completed, failed
-    #[arg(long, value_delimiter = ',')]
+    /// Only in these states
+    #[arg(long, value_delimiter = ',', value_parser = ["pending", "running", "completed", "failed"])]
     pub status: Vec<String>,
     /// How many; the newest ones
     #[arg(long, default_value_t = LIMIT)]
