@@ -118,7 +118,21 @@ impl Deployer {
 
     /// See [`Deployments::is_finished`](crate::ports::Deployments::is_finished).
     pub fn is_finished(&self, folder: &Folder) -> bool {
-        folder.file(FINISHED).exists() || folder.file(RECALLING).exists() || !self.token_is_set(folder)
+        !self.may_run(folder) || is_empty(folder)
+    }
+
+    /// The unit's agent has not said that it is finished, and nobody takes the folder away.
+    pub fn may_run(&self, folder: &Folder) -> bool {
+        !folder.file(FINISHED).exists() && !folder.file(RECALLING).exists()
+    }
+
+    /// 1. A unit's recall was begun: the controller, restored from a wrong copy, said that it was removed. 2. The right
+    /// copy is restored, and the unit is to run here.
+    pub fn call_recall_off(&self, folder: &Folder) -> Result<()> {
+        match fs::remove_file(folder.file(RECALLING)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
+            Ok(()) | Err(_) => Ok(()),
+        }
     }
 
     /// Begins the agent; what is answered is over when the agent is.
@@ -184,6 +198,14 @@ impl Deployer {
             tracing::warn!("{}: {error}", self.machine.join(REMOVED).display());
         }
     }
+}
+
+/// It holds nothing but its identity: no agent has begun in it.
+fn is_empty(folder: &Folder) -> bool {
+    let own = |entry: &fs::DirEntry| entry.file_name() == FILE || entry.file_name() == RECALLING;
+    let entries =
+        fs::read_dir(folder.root()).and_then(|entries| entries.collect::<std::io::Result<Vec<_>>>());
+    entries.is_ok_and(|entries| entries.iter().all(own))
 }
 
 /// 256 random bits, as digits of lower case hex.

@@ -90,7 +90,6 @@ impl<A: MachineApi, D: Deployments, C: Clock> Machiner<A, D, C> {
             self.deployments.stop(&folder).await?;
             self.deployments.forget(unit, &folder).await?;
         }
-        self.deployments.sweep().await;
         while let Err(error) = self.api.machine_gone().await {
             // its record, and its token with it, went before
             if matches!(error.code, ErrorCode::Unauthorised | ErrorCode::NotFound | ErrorCode::Removed) {
@@ -112,7 +111,9 @@ impl<A: MachineApi, D: Deployments, C: Clock> Machiner<A, D, C> {
         loop {
             // not done yet, for whatever reason: looked at again
             let again = self.tend(view.as_ref()).await;
-            pause_ms = if again { (pause_ms * 2).min(RETRY_MAX_MS) } else { RETRY_FIRST_MS };
+            if !again {
+                pause_ms = RETRY_FIRST_MS;
+            }
             if let Some(view) = &view
                 && self.is_dead(view).await?
             {
@@ -126,7 +127,7 @@ impl<A: MachineApi, D: Deployments, C: Clock> Machiner<A, D, C> {
                     MachineShown::Heartbeat(_) => {}
                 },
                 () = self.deployments.changed() => {}
-                () = self.sleep(pause_ms), if again => {}
+                () = self.sleep(pause_ms), if again => pause_ms = (pause_ms * 2).min(RETRY_MAX_MS),
             }
         }
     }
@@ -173,7 +174,9 @@ impl<A: MachineApi, D: Deployments, C: Clock> Machiner<A, D, C> {
         let mut left = false;
         let keys: BTreeSet<Uuid> = deployed.keys().copied().collect();
         let steps = plan(&assigned, &keys, &found);
-        self.troubles.borrow_mut().retain(|step, _| steps.contains(step));
+        if view.is_some() {
+            self.troubles.borrow_mut().retain(|step, _| steps.contains(step));
+        }
         for step in steps {
             let trouble = self.execute(step, view, &deployed).await.err().map(|error| format!("{error:#}"));
             left |= trouble.is_some();
@@ -182,7 +185,7 @@ impl<A: MachineApi, D: Deployments, C: Clock> Machiner<A, D, C> {
         left
     }
 
-    /// Each trouble once, until it is another or over.
+    /// Each trouble once, until it is another or over: what does not work is planned again and again.
     fn tell(&self, step: Step, trouble: Option<String>) {
         let mut troubles = self.troubles.borrow_mut();
         let known = match &trouble {
@@ -190,7 +193,7 @@ impl<A: MachineApi, D: Deployments, C: Clock> Machiner<A, D, C> {
             None => troubles.remove(&step),
         };
         if let Some(text) = trouble.filter(|text| known.as_ref() != Some(text)) {
-            tracing::warn!("{step:?}: {text}; tried again until it works");
+            tracing::warn!("{step:?}: {text}");
         }
     }
 
@@ -208,7 +211,14 @@ impl<A: MachineApi, D: Deployments, C: Clock> Machiner<A, D, C> {
     ) -> Result<()> {
         match step {
             Step::Deploy(unit) => self.deploy(unit, view).await,
-            Step::Keep(unit) => self.keep(unit, &deployed[&unit]).await,
+            Step::Keep(unit) => {
+                let folder = &deployed[&unit];
+                if let Some(token) = self.deployments.token_to_set(folder)? {
+                    self.introduce(unit, folder, &token).await?;
+                }
+                let assigned = view.is_some_and(|view| view.units.contains_key(&unit));
+                self.deployments.keep(unit, folder, assigned)
+            }
             Step::Recall(unit) => {
                 let folder = &deployed[&unit];
                 self.deployments.stop(folder).await?;
@@ -253,14 +263,7 @@ impl<A: MachineApi, D: Deployments, C: Clock> Machiner<A, D, C> {
         }
         let token = self.deployments.prepare(unit, name).await?;
         self.introduce(unit, &folder, &token).await?;
-        self.deployments.keep(unit, &folder)
-    }
-
-    async fn keep(&self, unit: Uuid, folder: &D::Folder) -> Result<()> {
-        if let Some(token) = self.deployments.token_to_set(folder)? {
-            self.introduce(unit, folder, &token).await?;
-        }
-        self.deployments.keep(unit, folder)
+        self.deployments.keep(unit, &folder, true)
     }
 
     async fn introduce(&self, unit: Uuid, folder: &D::Folder, token: &str) -> Result<()> {

@@ -320,8 +320,11 @@ async fn machine(dir: PathBuf, services: Services) -> Result<ExitCode> {
     let config = Config::read(&dir)?;
     Process::this().write(&dir.join("machine.pid"))?;
     let deployer = Deployer::new(dir.clone(), config.clone(), services);
-    let clock = RealClock::new(&dir.join(reboot::BOOT));
-    let machiner = Machiner::new(config.client()?, Tended::new(deployer.clone()), clock);
+    let client = config.client()?;
+    let machiner = || {
+        let clock = RealClock::new(&dir.join(reboot::BOOT));
+        Machiner::new(client.clone(), Tended::new(deployer.clone()), clock)
+    };
     notices::tell(notices::READY);
     if !retirement::is_dead(&dir) {
         if services == Services::Systemd {
@@ -329,7 +332,7 @@ async fn machine(dir: PathBuf, services: Services) -> Result<ExitCode> {
         }
         deployer.sweep();
         reboot::conclude(&dir, &deployer).await?;
-        let mut asked = signal(SignalKind::terminate())?;
+        let (machiner, mut asked) = (machiner(), signal(SignalKind::terminate())?);
         tokio::select! {
             machiner::End::Dead = machiner.run() => {}
             never = reboot::carry_out(&dir, &deployer, services) => match never? {},
@@ -343,7 +346,8 @@ async fn machine(dir: PathBuf, services: Services) -> Result<ExitCode> {
     }
     tracing::info!("this machine is dead: its agent ends for good");
     let retired = async {
-        machiner.leave().await?;
+        machiner().leave().await?;
+        deployer.sweep();
         if services == Services::Systemd { retirement::uninstall(&dir).await } else { Ok(()) }
     };
     tokio::select! {

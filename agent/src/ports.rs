@@ -90,24 +90,23 @@ pub trait Deployments {
     fn folder(&self, name: &UnitName) -> Self::Folder;
     /// Units deployed here.
     fn deployed(&self) -> BTreeMap<Uuid, Self::Folder>;
-    /// The unit's agent has said so, and the controller agreed; or it was being recalled, for a reason that held; or the
-    /// controller was never told its token, so that no agent has begun in it.
+    /// The unit's agent has said so, and the controller agreed; or it was being recalled, for a reason that held; or no
+    /// agent has begun in it.
     fn is_finished(&self, folder: &Self::Folder) -> bool;
     /// Makes the folder, or takes back the one that was set aside; answers the token to be set, which is on disk.
     fn prepare(&self, unit: Uuid, name: &UnitName) -> impl Future<Output = anyhow::Result<String>>;
     /// The folder's token, unless it is noted that the controller has it.
     fn token_to_set(&self, folder: &Self::Folder) -> anyhow::Result<Option<String>>;
     fn note_token_set(&self, folder: &Self::Folder) -> impl Future<Output = anyhow::Result<()>>;
-    /// Sees that the unit's agent runs, after its back-off, unless it has finished.
-    fn keep(&self, unit: Uuid, folder: &Self::Folder) -> anyhow::Result<()>;
+    /// Sees that the unit's agent runs, after its back-off, unless it has finished. `assigned`: the controller says that
+    /// it is to run here, whatever it said before: a recall that was begun is called off.
+    fn keep(&self, unit: Uuid, folder: &Self::Folder, assigned: bool) -> anyhow::Result<()>;
     /// Ends the agent and what is left of its hooks. From here on it is not started again.
     fn stop(&self, folder: &Self::Folder) -> impl Future<Output = anyhow::Result<()>>;
     /// Deletes everything of the unit.
     fn forget(&self, unit: Uuid, folder: &Self::Folder) -> impl Future<Output = anyhow::Result<()>>;
     /// Ends the agent, and takes the folder, whole, from the unit's name; answers where it is, for people.
     fn set_aside(&self, unit: Uuid, folder: &Self::Folder) -> impl Future<Output = anyhow::Result<String>>;
-    /// Removes what an earlier agent took out of the way and could not remove.
-    fn sweep(&self) -> impl Future<Output = ()>;
     /// A unit's agent ended, or may be started again.
     fn changed(&self) -> impl Future<Output = ()>;
 }

@@ -81,9 +81,12 @@ impl Deployments for Tended {
         self.deployer.note_token_set(folder)
     }
 
-    fn keep(&self, unit: Uuid, folder: &Folder) -> Result<()> {
+    fn keep(&self, unit: Uuid, folder: &Folder, assigned: bool) -> Result<()> {
         self.deployer.lead(folder)?;
-        if self.deployer.is_finished(folder) {
+        if assigned {
+            self.deployer.call_recall_off(folder)?;
+        }
+        if !self.deployer.may_run(folder) {
             return Ok(());
         }
         let mut all = self.starts.borrow_mut();
@@ -127,10 +130,6 @@ impl Deployments for Tended {
         let kept = self.deployer.set_aside(folder, unit).await?;
         self.starts.borrow_mut().remove(&unit);
         Ok(kept.display().to_string())
-    }
-
-    async fn sweep(&self) {
-        self.deployer.sweep();
     }
 
     async fn changed(&self) {

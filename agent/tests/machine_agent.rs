@@ -3,7 +3,7 @@
 use agent::config::{Config, Kind};
 use agent::deployer::Deployer;
 use agent::machiner::{End, Machiner};
-use agent::ports::Clock;
+use agent::ports::{Clock, Deployments};
 use agent::service::Services;
 use agent::tended::Tended;
 use api::HEARTBEAT_MS;
@@ -95,6 +95,17 @@ fn config(kind: Kind, uuid: Uuid, name: &str) -> Config {
     }
 }
 
+fn view(units: BTreeMap<Uuid, Assigned>) -> MachineView {
+    MachineView {
+        position: Position::default(),
+        model: Uuid(2),
+        name: "0".to_owned(),
+        address: String::new(),
+        life: Life::Alive,
+        units,
+    }
+}
+
 /// Tokio's clock, which stands still while anything can be done.
 struct Paused(Instant);
 
@@ -144,21 +155,52 @@ async fn a_unit_gets_its_folder_from_an_unknown_one_of_the_same_name_whose_files
     let identity = config(Kind::Unit, unknown, "web/0").text();
     agent::folder::put(&folder.join("agent.yaml"), identity.as_bytes()).expect("written");
     fs::write(folder.join("state.yaml"), "what it remembers").expect("written");
-    let view = MachineView {
-        position: Position::default(),
-        model: Uuid(2),
-        name: "0".to_owned(),
-        address: String::new(),
-        life: Life::Alive,
-        units: BTreeMap::from([(known, Assigned { name, life: Life::Alive })]),
-    };
-    let controller = Quiet { shows: Some(view), ..Quiet::default() };
+    let units = BTreeMap::from([(known, Assigned { name, life: Life::Alive })]);
+    let controller = Quiet { shows: Some(view(units)), ..Quiet::default() };
     let agent = machiner(machine.path(), &controller);
     // less than what is left over waits
     assert!(tokio::time::timeout(Duration::from_millis(100), agent.run()).await.is_err(), "it goes on");
     assert_eq!(Config::read(&folder).expect("it was deployed, in one round").uuid, known);
     let kept = machine.path().join("unknown").join(format!("unit-web-0-{unknown}"));
     assert_eq!(fs::read_to_string(kept.join("state.yaml")).expect("it is kept"), "what it remembers");
+}
+
+/// 1. web/0 is assigned here; its folder is made, and the agent dies. 2. The controller is restored from a copy that
+///    knows nothing of it. 3. Another web/0 is assigned to this machine.
+#[tokio::test(start_paused = true)]
+async fn a_folder_in_which_no_agent_has_begun_makes_way_and_is_not_kept() {
+    let machine = tempfile::tempdir().expect("a folder");
+    let (name, unknown, known) = (UnitName::new("web", 0), Uuid(6), Uuid(5));
+    let deployer =
+        Deployer::new(machine.path().to_path_buf(), config(Kind::Machine, Uuid(1), "0"), Services::Children);
+    deployer.prepare(unknown, &name).expect("it is made");
+    let units = BTreeMap::from([(known, Assigned { name: name.clone(), life: Life::Alive })]);
+    let controller = Quiet { shows: Some(view(units)), ..Quiet::default() };
+    let agent = machiner(machine.path(), &controller);
+    assert!(tokio::time::timeout(Duration::from_millis(100), agent.run()).await.is_err(), "it goes on");
+    assert_eq!(Config::read(deployer.folder(&name).root()).expect("it was deployed").uuid, known);
+    assert!(!machine.path().join("unknown").exists());
+}
+
+/// 1. The controller is restored from a wrong copy, which says that web/0 was removed: its recall begins. 2. The right
+///    copy is restored, and web/0 is to run here.
+#[tokio::test]
+async fn a_recall_is_called_off_for_a_unit_that_is_assigned_again() {
+    let machine = tempfile::tempdir().expect("a folder");
+    let (name, unit) = (UnitName::new("web", 0), Uuid(6));
+    let deployer =
+        Deployer::new(machine.path().to_path_buf(), config(Kind::Machine, Uuid(1), "0"), Services::Children);
+    deployer.prepare(unit, &name).expect("it is made");
+    let folder = deployer.folder(&name);
+    deployer.note_token_set(&folder).expect("written");
+    deployer.stop(&folder).await.expect("nothing runs");
+    let tended = Tended::new(deployer.clone());
+    tended.keep(unit, &folder, false).expect("nothing is to be done");
+    assert!(!deployer.may_run(&folder), "nobody says that it is to run here");
+    // what is started here is no agent, and ends at once
+    tended.keep(unit, &folder, true).expect("it may run");
+    assert!(deployer.may_run(&folder));
+    deployer.stop(&folder).await.expect("it ends");
 }
 
 /// 1. web/0 has outcomes to tell; the controller is restored from a wrong copy, and another web/0 is made. 2. The right

@@ -555,7 +555,7 @@ pub struct MachineInfo {
     /// Units are assigned to it.
     #[serde(default)]
     pub occupied: bool,
-    /// One of them has lived: it cannot go without an agent that brings it to its end.
+    /// It is Dying, and one of them has lived: that one cannot go without an agent that brings it to its end.
     #[serde(default)]
     pub lived: bool,
     /// The nonce of its instance, once its start was recorded.

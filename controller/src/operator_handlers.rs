@@ -599,7 +599,7 @@ impl<S: Store, O: Outside> OperatorApi for Session<S, O> {
                     life,
                     manual: doc.manual,
                     occupied: !reader.scan(&model.units_on(uuid), "", 1).is_empty(),
-                    lived: machine::has_lived(reader, model, uuid),
+                    lived: life == state::life::Life::Dying && machine::has_lived(reader, model, uuid),
                     nonce: instance.as_ref().map(|instance| instance.nonce),
                     instance_id: instance.and_then(|instance| instance.id),
                     retry_ms: read(reader, &model.machine_trouble(uuid)).map(|trouble| trouble.retry_ms),

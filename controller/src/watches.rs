@@ -245,6 +245,8 @@ pub struct MachineWatch<S, O> {
     cursor: Cursor<S, O>,
     model: Model,
     shown: Option<MachineView>,
+    /// There may be news. Kept here, since a call for the next view may be dropped while it reads.
+    look: bool,
 }
 
 /// Kinds of documents that a machine's view is made of.
@@ -254,7 +256,7 @@ const OF_MACHINES: [&str; 7] =
 impl<S: Store, O: Outside> MachineWatch<S, O> {
     pub(crate) fn open(controller: Arc<Controller<S, O>>, model: Model, machine: Uuid) -> MachineWatch<S, O> {
         let cursor = Cursor::new(controller, machine, Position::default());
-        MachineWatch { cursor, model, shown: None }
+        MachineWatch { cursor, model, shown: None, look: true }
     }
 
     /// The view if it is another than what was shown; none for the position's sake.
@@ -289,13 +291,16 @@ impl<S: Store, O: Outside> MachineWatch<S, O> {
 
 impl<S: Store, O: Outside> api::machine::MachineWatch for MachineWatch<S, O> {
     async fn next(&mut self) -> Result<MachineShown, ApiError> {
-        let mut look = self.shown.is_none();
         loop {
-            if look && let Some(view) = self.newer().await? {
-                self.cursor.sends();
-                return Ok(MachineShown::View(view));
+            if self.look {
+                let newer = self.newer().await?;
+                self.look = false;
+                if let Some(view) = newer {
+                    self.cursor.sends();
+                    return Ok(MachineShown::View(view));
+                }
             }
-            look = match self.cursor.step().await {
+            self.look = match self.cursor.step().await {
                 Step::Revisions(revisions) => {
                     let last = revisions.last().map(|changes| changes.revision);
                     self.cursor.position.revision = last.expect("a step has revisions");

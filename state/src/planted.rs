@@ -79,6 +79,10 @@ pub enum Planted {
     TroubleIsNotSaid,
     /// What failed once is not tried again.
     TroubleIsNotRetried,
+    /// What was said in a run that no record will hold is not told.
+    UnheardIsForgotten,
+    /// A status that comes late stands over a newer one.
+    OlderStatusWins,
     /// Machine agents take no Dead unit away.
     DeadAreNotRecalled,
     /// Machine agents take units away that the controller does not know.
@@ -92,7 +96,7 @@ pub enum Planted {
 }
 
 impl Planted {
-    pub const ALL: [Planted; 41] = [
+    pub const ALL: [Planted; 43] = [
         Planted::BrokenBeforeDeparted,
         Planted::ChangedBeforeJoined,
         Planted::DepartedIsSkipped,
@@ -129,6 +133,8 @@ impl Planted {
         Planted::OtherStartIsOwn,
         Planted::TroubleIsNotSaid,
         Planted::TroubleIsNotRetried,
+        Planted::UnheardIsForgotten,
+        Planted::OlderStatusWins,
         Planted::DeadAreNotRecalled,
         Planted::AbsenceIsDeath,
         Planted::DisplacedIsRecalled,

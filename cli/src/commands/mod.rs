@@ -122,7 +122,7 @@ fn names_its_model(verb: &Verb) -> bool {
         || matches!(verb, Verb::ShowModel(show) if show.name.is_some())
 }
 
-/// A word that is this much like a verb may be meant for it: a letter too few, too many or out of place in six.
+/// A word that is this much like a verb, by Jaro and Winkler, may be meant for it.
 const ALIKE: f64 = 0.85;
 
 /// A verb that is Juju's but not ours, or nobody's.

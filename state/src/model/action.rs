@@ -17,9 +17,12 @@ use serde_json::{Map, Value};
 /// each beside its own 30.
 pub const QUEUED_MAX: usize = 20;
 
-/// Actions that are lost with one record of another: two writes each beside those of the record. Whoever queues more of
-/// them between a restore and that record sees the rest lost with the unit's next action.
-const LOST_AT_ONCE: usize = 5;
+/// Actions that are lost with one record of another: with the page 5 reads, where the largest record of an action has
+/// 94, and 4 writes. What more of them was queued between a restore and that record goes with the unit's next actions.
+const LOST_AT_ONCE: usize = 2;
+/// What a lost action says.
+const LOST: &str = "lost: the controller was restored from an older copy, and the unit remembers an action by this \
+                    number or a later one; whether it ran this one is not known";
 
 /// Lines one action's log keeps; the newest win.
 const LOG_LINES_MAX: usize = 1000;
@@ -128,7 +131,7 @@ fn take_lines(doc: &mut ActionDoc, said: &[Said]) {
 pub(super) fn finish(draft: &mut Draft, model: Model, unit: Uuid, id: u64, record: &Record) {
     // 1. `run` makes action 3, the unit does it. 2. The store is restored from before it. 3. `run` makes another action
     // 2 for this unit. 4. The record of action 3 comes, in order. The unit remembers having done all up to 3, so that 2
-    // would wait for ever, as would the next ones by such numbers (cargo sim 51042551).
+    // would wait for one that never comes, as would the next ones by such numbers (cargo sim 51042551).
     lose_up_to(draft, model, (unit, id.saturating_sub(1)), LOST_AT_ONCE, record.at_ms);
     let Some(mut doc) = unfinished(draft, model, unit, id) else {
         sequence::at_least(draft, model, "action", id);
@@ -186,10 +189,10 @@ fn lose_up_to(draft: &mut Draft, model: Model, (unit, last): (Uuid, u64), most: 
         };
         if let Some(mut doc) = unfinished(draft, model, unit, id) {
             doc.status = "failed".to_owned();
-            doc.message =
-                "lost: the controller was restored from an older copy, and the unit remembers a later \
-                           action; whether it ran this one is not known"
-                    .to_owned();
+            doc.message = LOST.to_owned();
+            // so that it fits beside whatever the record writes
+            doc.params.clear();
+            doc.log.clear();
             doc.completed_ms = Some(at_ms);
             draft.put(&model.action(id), &doc);
             draft.remove(&model.action_of(unit, id));

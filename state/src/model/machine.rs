@@ -6,7 +6,7 @@ use super::draft::{Draft, Reader, read, read_all};
 use super::effective::{self, Documents};
 use super::keys::{GLOBAL, MachineDoc, Model, TombstoneDoc, last_id};
 use super::refusal::{Code, Refusal};
-use super::{sequence, token};
+use super::{force, sequence, token};
 use crate::life::Life;
 use crate::names::Uuid;
 
@@ -138,11 +138,12 @@ pub fn unserved(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<U
     units
 }
 
-/// A unit that is assigned to this machine has lived: it is removed only once its agent has brought it to its end.
+/// A unit that is assigned to this machine has lived: it is removed only once its agent has brought it to its end, or
+/// force has begun to act in that one's place.
 pub fn has_lived(reader: &dyn Reader, model: Model, id: Uuid) -> bool {
     let units = read_all::<()>(reader, &model.units_on(id)).into_iter();
     let mut units = units.filter_map(|(key, ())| last_id(&key));
-    units.any(|unit| read(reader, &model.session(unit)).is_some())
+    units.any(|unit| read(reader, &model.session(unit)).is_some_and(|session| !force::is_fenced(&session)))
 }
 
 /// Dead -> removed: what the provisioner does once the machine is released; its name is not used again (spec E.5).

@@ -4,6 +4,7 @@
 use super::draft::Draft;
 use super::keys::{LogDoc, Model, StatusDoc, UnitDoc};
 use crate::names::Uuid;
+use crate::planted::{self, Planted};
 use crate::unit::hook::{Immediate, Level};
 use crate::unit::local::{Episode, Local, Queued};
 use crate::unit::operation::{Hook, Operation};
@@ -69,7 +70,8 @@ fn status_doc(status: &str, message: &str, since_ms: i64, number: (u64, u32)) ->
 }
 
 fn put_newer(draft: &mut Draft, key: &super::draft::Key<StatusDoc>, status: &StatusDoc) {
-    if draft.get(key).is_none_or(|stored| stored.number < status.number) {
+    let late = draft.get(key).is_some_and(|stored| stored.number >= status.number);
+    if !late || planted::is(Planted::OlderStatusWins) {
         draft.put(key, status);
     }
 }

@@ -380,7 +380,9 @@ impl Local {
             }
             Event::Unheard(unheard) => {
                 unheard.said.iter().for_each(|said| self.remember(&said.what));
-                self.unheard.push(unheard.clone());
+                if !planted::is(Planted::UnheardIsForgotten) {
+                    self.unheard.push(unheard.clone());
+                }
                 let over = self.unheard.len().saturating_sub(UNHEARD_RUNS_MAX);
                 self.unheard.drain(..over);
             }

@@ -72,10 +72,11 @@ impl Disk {
         Disk { world: self.world.clone(), at, state: Arc::new(Mutex::new(state)) }
     }
 
-    /// No nonce is on it that is still to be answered. Of a folder in bytes nobody says so.
-    pub fn is_settled(&self) -> bool {
-        let state = self.state();
-        self.world.mix().bytes == 0 && state.known.as_ref().is_some_and(|known| known.nonce.is_none())
+    /// No nonce is on it that is still to be answered; of a folder in bytes, none that the agent has in mind.
+    pub fn is_settled(&self, mind: &Local) -> bool {
+        let known = self.state().known.clone();
+        mind.nonce.is_none()
+            && (self.world.mix().bytes > 0 || known.is_some_and(|known| known.nonce.is_none()))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

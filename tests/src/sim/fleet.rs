@@ -185,7 +185,8 @@ impl Fleet {
     pub fn copy(&mut self, tasks: &mut Tasks, id: Uuid) -> bool {
         let folder = &self.folders[&id];
         let unit = folder.at.unit;
-        let settled = folder.agent.borrow().is_some() && folder.disk.is_settled();
+        let settled = |agent: &Rc<Process>| agent.with_local(|local| folder.disk.is_settled(local));
+        let settled = folder.agent.borrow().as_ref().is_some_and(settled);
         if !settled || self.folders.values().filter(|folder| folder.at.unit == unit).count() > 1 {
             return false;
         }

@@ -16,8 +16,9 @@ struct Deployed {
     unit: Uuid,
     token: String,
     token_set: bool,
-    /// Its agent has finished, or it is being recalled.
+    /// Its agent has finished.
     finished: bool,
+    recalling: bool,
 }
 
 struct State {
@@ -162,7 +163,8 @@ impl Deployments for Folders {
     }
 
     fn is_finished(&self, name: &UnitName) -> bool {
-        self.machine.state().deployed.get(name).is_some_and(|one| one.finished || !one.token_set)
+        let begun = |one: &Deployed| one.token_set && !one.finished && !one.recalling;
+        self.machine.state().deployed.get(name).is_some_and(|one| !begun(one))
     }
 
     async fn prepare(&self, unit: Uuid, name: &UnitName) -> anyhow::Result<String> {
@@ -175,6 +177,7 @@ impl Deployments for Folders {
                 token: format!("{:032x}{:032x}", self.world.bits(), self.world.bits()),
                 token_set: false,
                 finished: false,
+                recalling: false,
             };
             let deployed = state.deployed.entry(name.clone()).or_insert_with(|| aside.unwrap_or_else(made));
             assert_eq!(deployed.unit, unit, "{name}'s folder is another unit's");
@@ -196,7 +199,10 @@ impl Deployments for Folders {
         Ok(())
     }
 
-    fn keep(&self, unit: Uuid, name: &UnitName) -> anyhow::Result<()> {
+    fn keep(&self, unit: Uuid, name: &UnitName, assigned: bool) -> anyhow::Result<()> {
+        if assigned {
+            self.machine.state().deployed.get_mut(name).into_iter().for_each(|one| one.recalling = false);
+        }
         if !self.is_finished(name) {
             self.world.command(Command::Keep { machine: self.machine.id, unit, name: name.clone() });
         }
@@ -205,7 +211,7 @@ impl Deployments for Folders {
 
     async fn stop(&self, name: &UnitName) -> anyhow::Result<()> {
         let Some(unit) = self.unit(name) else { return Ok(()) };
-        self.machine.finish(unit, true);
+        self.machine.state().deployed.get_mut(name).into_iter().for_each(|one| one.recalling = true);
         self.world.pause().await;
         self.world.command(Command::Recall(unit));
         self.world.pause().await;
@@ -226,8 +232,6 @@ impl Deployments for Folders {
         deployed.into_iter().for_each(|deployed| drop(state.aside.insert(unit, deployed)));
         Ok(format!("unknown/{name}"))
     }
-
-    async fn sweep(&self) {}
 
     /// Agents that end are started again by the fleet.
     async fn changed(&self) {

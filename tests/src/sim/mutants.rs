@@ -195,6 +195,7 @@ impl Mutant {
                 Planted::SequenceIsNotChecked => "once",
                 Planted::GenerationIsNotChecked => "authority",
                 Planted::DeltaForgetsMembers | Planted::DeltaForgetsRemoval => "views",
+                Planted::UnheardIsForgotten | Planted::OlderStatusWins => "statuses",
                 Planted::BlockersForgetScopes | Planted::MachineIsNotExplained => "explained",
             },
         }

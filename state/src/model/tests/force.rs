@@ -97,8 +97,11 @@ fn scenarios_81_and_83_an_agent_that_comes_back_is_told_and_writes_nothing() {
     let record = web.record(Operation::Hook(Hook::UpdateStatus), failed);
     web.commit(&mut world, record);
     force_unit(&mut world, web.unit, wait(NOW));
+    let on = read(world.reader(), &MODEL.unit(web.unit)).expect("it is there").machine;
+    assert!(machine::has_lived(world.reader(), MODEL, on), "an agent is to end it");
     // fenced before anything else: the first bite that is due does only that
     world.run(|draft, _| force::bite(draft, MODEL, web.unit, NOW + WAIT_MS)).expect("it is due");
+    assert!(!machine::has_lived(world.reader(), MODEL, on), "no agent is waited for");
     assert_eq!(world.life(web.unit), Some(Life::Dying));
     let late = web.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok);
     assert_eq!(web.send(&mut world, &late).expect_err("it is fenced").code, Code::Fenced);

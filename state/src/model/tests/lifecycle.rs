@@ -266,6 +266,7 @@ fn a_dying_unit_never_deployed_is_removed_without_an_agent() {
     let unit = world.unit("web/0");
     assert_eq!(refused(world.run(|draft, _| unit::remove(draft, MODEL, unit))).0, Code::Busy);
     world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("it may go");
+    assert!(!machine::has_lived(world.reader(), MODEL, machine_of(&world, unit)));
     let view = view::machine(world.reader(), MODEL, machine_of(&world, unit)).expect("it is there");
     assert_eq!((view.units[&unit].life, view.units[&unit].attached), (Life::Dying, false));
     world.run(|draft, _| unit::remove(draft, MODEL, unit)).expect("nothing was begun");

@@ -25,6 +25,7 @@ mod relations;
 mod restart;
 mod serial;
 mod settled;
+mod statuses;
 mod strangers;
 mod takings;
 mod versions;
@@ -223,6 +224,7 @@ impl Default for Checks {
             Box::<restart::Restart>::default(),
             Box::<serial::Serial>::default(),
             Box::<settled::Settled>::default(),
+            Box::<statuses::Statuses>::default(),
             Box::<strangers::Strangers>::default(),
             Box::<takings::Takings>::default(),
             Box::<versions::Versions>::default(),

@@ -1,0 +1,83 @@
+//! Design 4: what a charm says of its unit is told, whatever becomes of the run that said it, and the last word stands:
+//! one that comes late, or twice, changes nothing.
+
+use super::{Check, Commit, End, Fact, place};
+use state::model::draft::{Reader, read};
+use state::model::keys::{Model, last_id};
+use state::names::Uuid;
+use state::unit::hook::Immediate;
+use state::unit::local::{Event, Local};
+use state::unit::record::{Record, Said};
+use std::collections::BTreeMap;
+
+/// Of the runs of a unit and the calls of a run.
+type Number = (u64, u32);
+
+#[derive(Default)]
+pub struct Statuses {
+    /// Of each folder the last status that is on its disk.
+    said: BTreeMap<Uuid, (Number, String)>,
+    /// Of each unit what is shown.
+    shown: BTreeMap<Uuid, Number>,
+}
+
+impl Statuses {
+    fn take(&mut self, folder: Uuid, run: u64, said: &[Said]) {
+        for Said { call, what, .. } in said {
+            if let Immediate::UnitStatus { message, .. } = what {
+                self.said.insert(folder, ((run, *call), message.clone()));
+            }
+        }
+    }
+}
+
+impl Check for Statuses {
+    fn name(&self) -> &'static str {
+        "statuses"
+    }
+
+    fn see(&mut self, fact: &Fact, _found: &mut Vec<String>) {
+        let Fact::Recorded { folder, events, .. } = fact else { return };
+        for event in events.iter() {
+            if let Event::Unheard(unheard) = event {
+                self.take(*folder, unheard.run, &unheard.said);
+            }
+        }
+    }
+
+    fn done(&mut self, folder: Uuid, record: &Record, _found: &mut Vec<String>) {
+        self.take(folder, record.run, &record.said);
+    }
+
+    fn begin(&mut self, folder: Uuid, _memory: &Local) {
+        self.said.remove(&folder);
+    }
+
+    /// What was told went with the store; it is said again with what is said next.
+    fn restored(&mut self, _reader: &dyn Reader, _model: Model) {
+        self.said.clear();
+        self.shown.clear();
+    }
+
+    fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
+        for change in commit.changes.entries.iter().filter(|change| place(&change.key).0 == "unit-status") {
+            let Some(unit) = last_id(&change.key) else { continue };
+            let shown = read(commit.reader, &commit.model.unit_status(unit)).map(|status| status.number);
+            let before = self.shown.insert(unit, shown.unwrap_or_default()).unwrap_or_default();
+            if shown.is_some_and(|shown| shown < before) {
+                found.push(format!("{unit}: status {shown:?} stands over {before:?}"));
+            }
+        }
+    }
+
+    fn settle(&mut self, end: &End<'_>, found: &mut Vec<String>) {
+        for agent in &end.agents {
+            let Some((number, message)) = self.said.get(&agent.folder) else { continue };
+            let shown = read(end.reader, &end.model.unit_status(agent.unit)).unwrap_or_default();
+            if shown.number < *number || (shown.number == *number && shown.message != *message) {
+                let name = &agent.name;
+                found.push(format!("{name} said {message:?} in {number:?}, and {shown:?} is shown"));
+            }
+        }
+    }
+}
