@@ -127,7 +127,7 @@ impl Deployer {
     }
 
     /// 1. A unit's recall was begun: the controller, restored from a wrong copy, said that it was removed. 2. The right
-    /// copy is restored, and the unit is to run here.
+    ///    copy is restored, and the unit is to run here.
     pub fn call_recall_off(&self, folder: &Folder) -> Result<()> {
         match fs::remove_file(folder.file(RECALLING)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),

@@ -150,7 +150,7 @@ impl Mix {
                 (mix.restored, mix.started_elsewhere, mix.listed_late) = (1, 1, 0);
             }
             // told by nobody, since the controller is away
-            Some(Mutant::Core(Planted::UnheardIsForgotten)) => (mix.asks_reboot, mix.partition) = (20, 10),
+            Some(Mutant::Core(Planted::UnheardIsForgotten)) => (mix.asks_reboot, mix.partition) = (200, 10),
             Some(Mutant::Core(Planted::OlderStatusWins)) => mix.message_doubled = 300,
             // the agent is away for longer than force waits, and comes back
             Some(Mutant::Core(Planted::ForceDoesNotFence)) => (mix.frozen, mix.acts) = (30, 6),

@@ -1,5 +1,5 @@
-//! Design 4: what a charm says of its unit is told, whatever becomes of the run that said it, and the last word stands:
-//! one that comes late, or twice, changes nothing.
+//! Design 4: what a charm says is told, whatever becomes of the run that said it, and of statuses the last stands: one
+//! that comes late, or twice, changes nothing.
 
 use super::{Check, Commit, End, Fact, place};
 use state::model::draft::{Reader, read};
@@ -7,8 +7,9 @@ use state::model::keys::{Model, last_id};
 use state::names::Uuid;
 use state::unit::hook::Immediate;
 use state::unit::local::{Event, Local};
+use state::unit::operation::Operation;
 use state::unit::record::{Record, Said};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Of the runs of a unit and the calls of a run.
 type Number = (u64, u32);
@@ -17,6 +18,8 @@ type Number = (u64, u32);
 pub struct Statuses {
     /// Of each folder the last status that is on its disk.
     said: BTreeMap<Uuid, (Number, String)>,
+    /// Of each folder the log lines that are on its disk.
+    lines: BTreeMap<Uuid, BTreeSet<Number>>,
     /// Of each unit what is shown.
     shown: BTreeMap<Uuid, Number>,
 }
@@ -24,8 +27,12 @@ pub struct Statuses {
 impl Statuses {
     fn take(&mut self, folder: Uuid, run: u64, said: &[Said]) {
         for Said { call, what, .. } in said {
-            if let Immediate::UnitStatus { message, .. } = what {
-                self.said.insert(folder, ((run, *call), message.clone()));
+            match what {
+                Immediate::UnitStatus { message, .. } => {
+                    self.said.insert(folder, ((run, *call), message.clone()));
+                }
+                Immediate::Log { .. } => drop(self.lines.entry(folder).or_default().insert((run, *call))),
+                _ => {}
             }
         }
     }
@@ -46,16 +53,22 @@ impl Check for Statuses {
     }
 
     fn done(&mut self, folder: Uuid, record: &Record, _found: &mut Vec<String>) {
+        // what unsent records had in them is not said again, but for the last status
+        if record.operation == Operation::Restate {
+            self.lines.remove(&folder);
+        }
         self.take(folder, record.run, &record.said);
     }
 
     fn begin(&mut self, folder: Uuid, _memory: &Local) {
         self.said.remove(&folder);
+        self.lines.remove(&folder);
     }
 
     /// What was told went with the store; it is said again with what is said next.
     fn restored(&mut self, _reader: &dyn Reader, _model: Model) {
         self.said.clear();
+        self.lines.clear();
         self.shown.clear();
     }
 
@@ -72,6 +85,11 @@ impl Check for Statuses {
 
     fn settle(&mut self, end: &End<'_>, found: &mut Vec<String>) {
         for agent in &end.agents {
+            for (run, call) in self.lines.get(&agent.folder).into_iter().flatten() {
+                if read(end.reader, &end.model.log(agent.unit, *run, *call)).is_none() {
+                    found.push(format!("{}: line {call} of run {run} is not in the log", agent.name));
+                }
+            }
             let Some((number, message)) = self.said.get(&agent.folder) else { continue };
             let shown = read(end.reader, &end.model.unit_status(agent.unit)).unwrap_or_default();
             if shown.number < *number || (shown.number == *number && shown.message != *message) {
