@@ -185,7 +185,9 @@ impl Readers {
         let idle = self.idle.clone();
         let work = move || {
             let lock = || idle.lock().expect("no one panics with the idle connections");
-            let connection = lock().pop().expect("as many connections as permits");
+            // 1. A read waits for a thread. 2. The controller ends: the call is dropped, and with the last handle the
+            // connections. 3. The read gets its thread: nobody waits for it.
+            let connection = lock().pop()?;
             let transaction = Transaction::new_unchecked(&connection, TransactionBehavior::Deferred);
             let transaction = transaction.expect(READABLE);
             let revision = newest(&transaction).expect(READABLE); // from here on the snapshot stands
@@ -193,9 +195,10 @@ impl Readers {
             drop(transaction);
             lock().push(connection);
             drop(permit);
-            answer
+            Some(answer)
         };
-        tokio::task::spawn_blocking(work).await.expect("a view does not panic")
+        let answer = tokio::task::spawn_blocking(work).await.expect("a view does not panic");
+        answer.expect("as many connections as permits, while the store is open")
     }
 }
 

@@ -252,3 +252,38 @@ fn acknowledged_commits_survive_kill_9() {
     let lost: Vec<_> = acknowledged.iter().filter(|name| !kept.contains(*name)).collect();
     assert_eq!(lost, Vec::<&String>::new());
 }
+
+/// 1. A read waits for a thread. 2. The controller ends: the call is dropped, and the last handle of the store. 3. The
+///    read gets its thread. Product code aborts when anything panics: a controller that was asked to end died of it.
+#[test]
+fn a_read_that_comes_to_its_turn_when_the_store_is_closed_does_nothing() {
+    const WORKER: &str = "a-read-too-late";
+    let panicked = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let (seen, others) = (panicked.clone(), std::panic::take_hook());
+    std::panic::set_hook(Box::new(move |panic| {
+        let own = std::thread::current().name() == Some(WORKER);
+        seen.fetch_or(own, std::sync::atomic::Ordering::SeqCst);
+        others(panic);
+    }));
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.max_blocking_threads(1).thread_name(WORKER).build().expect("a runtime");
+    let folder = tempfile::tempdir().expect("a folder");
+    let (go_on, waits) = std::sync::mpsc::channel::<()>();
+    runtime.block_on(async {
+        let store = open(folder.path(), HISTORY).expect("opens");
+        let busy = tokio::task::spawn_blocking(move || waits.recv());
+        {
+            let mut read = std::pin::pin!(store.read(|reader| reader.revision()));
+            tokio::select! {
+                biased;
+                _ = &mut read => panic!("its only thread is busy"),
+                () = std::future::ready(()) => {}
+            }
+        }
+        drop(store);
+        go_on.send(()).expect("somebody waits");
+        busy.await.expect("it ends").expect("it was told");
+        tokio::task::spawn_blocking(|| ()).await.expect("the one before it is over");
+    });
+    assert!(!panicked.load(std::sync::atomic::Ordering::SeqCst));
+}
