@@ -392,6 +392,7 @@ fn restate(
         action::restate(draft, model, of.id, last, of.record.at_ms);
     }
     write_ports(draft, model, of, &memory.ports);
+    said::restate(draft, model, of.id, of.record, memory);
 }
 
 /// A change that changes nothing bumps no counter (I7).

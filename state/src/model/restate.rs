@@ -20,7 +20,7 @@ const LEFT_AT_ONCE: usize = 3;
 /// Relations entered at once: 6 reads each (relation, life, suspension, the other application's life, scope, bag) and 3
 /// writes; of those that bring a subordinate 5 reads (which there is, its application, the sequence, room) and 9 writes
 /// more. The machine's room is 25 reads in all. The last of them go with the record, whose other reads are 40 of 20 lost
-/// actions and some 15 of its own: 40 + 15 + 25 + 11 leave 9 of 100. Nearly every unit that restates is in scope
+/// actions and some 17 of its own: 40 + 17 + 25 + 11 leave 7 of 100. Nearly every unit that restates is in scope
 /// already, so that each relation costs it a bite of little.
 const ENTERED_AT_ONCE: usize = 1;
 

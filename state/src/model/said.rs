@@ -48,14 +48,28 @@ pub(super) fn take(
                     None => dropped.push(format!("application status: {} is not the leader", doc.name)),
                 }
             }
-            Immediate::WorkloadVersion(version) => {
-                let key = model.workload_version(unit);
-                if draft.get(&key).as_ref() != Some(version) {
-                    draft.put(&key, version);
-                }
-            }
+            Immediate::WorkloadVersion(version) => put_version(draft, model, unit, version),
             Immediate::ActionLog(_) => {}
         }
+    }
+}
+
+fn put_version(draft: &mut Draft, model: Model, unit: Uuid, version: &String) {
+    let key = model.workload_version(unit);
+    if draft.get(&key).as_ref() != Some(version) {
+        draft.put(&key, version);
+    }
+}
+
+/// A restored store shows what was said before: the unit's last word stands (cargo sim 53003374: a unit that had said
+/// that it was active was shown as waiting for its machine).
+pub(super) fn restate(draft: &mut Draft, model: Model, unit: Uuid, record: &Record, memory: &Local) {
+    if let Some((status, message)) = &memory.status {
+        let status = status_doc(status, message, record.at_ms, (record.run, AFTER_RUN));
+        put_newer(draft, &model.unit_status(unit), &status);
+    }
+    if !memory.workload_version.is_empty() {
+        put_version(draft, model, unit, &memory.workload_version);
     }
 }
 

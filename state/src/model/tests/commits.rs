@@ -566,6 +566,7 @@ fn a_restatement_of_any_number_of_relations_fits_its_transactions() {
     let mut record = web.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok);
     let written = BagWrites { unit: change("a", "1"), ..BagWrites::default() };
     record.writes.bags.insert(world.number(entered[30]), written);
+    record.said = vec![status(1, "ready"), said(2, Immediate::WorkloadVersion("1.2".into()))];
     web.commit(&mut world, record);
 
     let again = Agent::attach(&mut older, "web/0");
@@ -578,6 +579,9 @@ fn a_restatement_of_any_number_of_relations_fits_its_transactions() {
         assert_eq!(read(older.reader(), &scope).is_some(), entered.contains(id));
         assert_eq!(values(&older), values(&world), "what it has published");
     }
+    let shown = read(older.reader(), &MODEL.unit_status(web.unit)).map(|shown| (shown.status, shown.message));
+    assert_eq!(shown, Some(("active".into(), "ready".into())), "its last word");
+    assert_eq!(read(older.reader(), &MODEL.workload_version(web.unit)).as_deref(), Some("1.2"));
     let before = older.documents.clone();
     assert_eq!(again.send(&mut older, &restated), Ok(Committed::default()), "the answer was lost");
     assert_eq!(older.documents.map, before.map);
