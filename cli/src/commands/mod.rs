@@ -146,6 +146,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn values_that_would_do_nothing_are_refused() {
+        let taken = |words: &str| {
+            use clap::Parser;
+            Arguments::try_parse_from(words.split(' ')).is_ok()
+        };
+        assert!(taken("pintle add-unit web -n 1") && !taken("pintle add-unit web -n 0"));
+        assert!(taken("pintle operations --status failed,running"));
+        assert!(!taken("pintle operations --status failed,lost"));
+    }
+
+    #[test]
     fn a_verb_that_was_mistyped_is_named() {
         let hint = |verb: &str| other(&[verb.to_owned()]).text();
         for (mistyped, meant) in [("stauts", "status"), ("remove-untis", "remove-unit"), ("deply", "deploy")]
