@@ -255,11 +255,15 @@ impl<P: Provider, O: Outside> Provisioner<P, O> {
                 // its agents are told its address before they run; what ends a trouble is that it runs
                 if !is_recorded(machine) && machine.retry_ms.is_none() {
                     client.provisioned(&name, id, started.clone()).await?;
+                    // 1. The token is set. 2. The store is restored from before that. 3. The start is recorded in it:
+                    // nothing more would be done, and the machine never let in (cargo sim 54009244, 54024423).
+                    client.machine_token(&name, id, &made.token).await?;
                 }
                 let runs = self.provider.is_running(id);
                 let again = if runs { None } else { self.provider.start(&wish).await? };
                 if machine.retry_ms.is_some() && again.is_none() {
                     client.provisioned(&name, id, started).await?;
+                    client.machine_token(&name, id, &made.token).await?;
                 }
                 if !runs && again.is_none() {
                     self.outside.say(&format!("machine {} ({id}): started", machine.name));
@@ -300,12 +304,14 @@ mod tests {
     use crate::supervisor::provider::Listing;
     use crate::supervisor::provider::Made;
     use state::life::Life;
-    use std::cell::RefCell;
+    use std::cell::{Cell, RefCell};
 
     /// A controller with one machine that lists one round and is then gone; notes what it is told.
     struct One {
         machine: MachineInfo,
         told: RefCell<Vec<Provisioned>>,
+        /// It has the machine's token. Restored just before a start is recorded, it has not.
+        knows_token: Cell<bool>,
     }
 
     impl Controller for One {
@@ -329,12 +335,16 @@ mod tests {
             Ok(Fate::Unknown)
         }
         async fn machine_token(&self, _: &str, _: Uuid, _: &str) -> Result<(), ApiError> {
+            self.knows_token.set(true);
             Ok(())
         }
         async fn machine_removed(&self, _: &str, _: Uuid) -> Result<(), ApiError> {
             Ok(())
         }
         async fn provisioned(&self, _: &str, _: Uuid, what: Provisioned) -> Result<Uuid, ApiError> {
+            if matches!(what, Provisioned::Started { .. }) {
+                self.knows_token.set(false);
+            }
             self.told.borrow_mut().push(what);
             Ok(Uuid(70))
         }
@@ -415,9 +425,10 @@ mod tests {
         let text = String::new;
         let (controller, server_name, ca, user) = (text(), text(), text(), text());
         let file = ClientFile { controller, server_name, ca, user, token: text(), model: text() };
-        let client = One { machine, told: RefCell::default() };
+        let client = One { machine, told: RefCell::default(), knows_token: Cell::new(true) };
         let mut provisioner = Provisioner { provider, outside: Still };
         let Err(_) = provisioner.follow(&client, &file).await;
+        assert!(client.knows_token.get(), "a machine whose start is recorded is let in");
         client.told.into_inner()
     }
 
