@@ -65,7 +65,7 @@ impl Check for Statuses {
         self.lines.remove(&folder);
     }
 
-    /// What was told went with the store; it is said again with what is said next.
+    /// What was told went with the store; whoever restates says its last word again. Counted anew from what is said next.
     fn restored(&mut self, _reader: &dyn Reader, _model: Model) {
         self.said.clear();
         self.lines.clear();
