@@ -63,7 +63,10 @@ fn story() -> (Folder, Vec<Local>) {
         memories.push(local.clone());
     };
     append(&mut local, Event::Attaching { nonce: Uuid(1) });
-    append(&mut local, Event::Attached { history: Uuid(2), epoch: 1, sequence: 0 });
+    append(
+        &mut local,
+        Event::Attached { history: Uuid(2), epoch: 1, sequence: 0, found: Default::default() },
+    );
     let charm = CharmRef {
         sha256: "ab".repeat(32),
         url: "local:web-0".into(),

@@ -36,7 +36,10 @@ pub fn memories() -> Vec<(Option<Event>, Local)> {
         all.push((Some(event), local.clone()));
     };
     happens(&mut local, Event::Attaching { nonce: Uuid(1) });
-    happens(&mut local, Event::Attached { history: Uuid(2), epoch: 1, sequence: 0 });
+    happens(
+        &mut local,
+        Event::Attached { history: Uuid(2), epoch: 1, sequence: 0, found: Default::default() },
+    );
     let charm = CharmRef {
         sha256: "ab".repeat(32),
         url: "local:web-0".into(),

@@ -215,7 +215,12 @@ impl State {
             documents.run(|draft| session::attach(draft, MODEL, unit, Uuid(9), 0)).expect("nobody else has");
             let mut local = Local::new(unit, name);
             // the history that views of this model name
-            local.apply(&Event::Attached { history: Uuid(0), epoch: EPOCH, sequence: 0 });
+            local.apply(&Event::Attached {
+                history: Uuid(0),
+                epoch: EPOCH,
+                sequence: 0,
+                found: Default::default(),
+            });
             agents.push((unit, Some(local)));
         }
         documents.settle();

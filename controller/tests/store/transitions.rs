@@ -186,7 +186,7 @@ impl<S: Store> Story<'_, S> {
         self.call("session::attach", move |draft| session::attach(draft, MODEL, unit, Uuid(9), 0).map(drop))
             .await;
         let mut local = Local::new(unit, name.parse().expect("a unit name"));
-        local.apply(&Event::Attached { history: Uuid(7), epoch: 1, sequence: 0 });
+        local.apply(&Event::Attached { history: Uuid(7), epoch: 1, sequence: 0, found: Default::default() });
         local
     }
 }

@@ -182,6 +182,7 @@ fn leave_out_bags(local: &mut Local) {
 pub(super) fn restore_bags(draft: &Draft, model: Model, unit: Uuid, local: &mut Local) {
     for relation in local.relations.values_mut() {
         let bag = draft.glance(&model.bag(relation.uuid, unit));
+        relation.bag_lost = bag.is_none();
         relation.bag = bag.map(|bag| bag.values).unwrap_or_default();
     }
 }

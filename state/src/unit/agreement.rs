@@ -1,9 +1,11 @@
 //! Disk and replica are compared when an agent attaches, before any hook (design 4).
 
-use super::local::{Event, Local};
+use super::local::{Event, Local, RelationLocal};
 use super::operation::Operation;
 use super::record::Outcome;
-use crate::names::Uuid;
+use crate::names::{RelationNumber, Uuid};
+use crate::settings::Bag;
+use std::collections::BTreeMap;
 
 /// What the controller says at an attach.
 #[derive(Clone, Debug)]
@@ -29,12 +31,18 @@ pub enum Agreement {
 
 /// Empty or behind, the disk takes the replica; ahead, it resends what it has, or restates everything.
 pub fn agree(local: &Local, session: &Session, at_ms: i64) -> Agreement {
-    let attached =
-        Event::Attached { history: session.history, epoch: session.epoch, sequence: session.sequence };
+    let attached = |found| Event::Attached {
+        history: session.history,
+        epoch: session.epoch,
+        sequence: session.sequence,
+        found,
+    };
     if session.sequence > local.sequence {
         let replica = session.replica.expect("a controller that has records has the replica");
-        return Agreement::Agreed(vec![Event::Restored { replica: Box::new(replica.clone()) }, attached]);
+        let restored = Event::Restored { replica: Box::new(replica.clone()) };
+        return Agreement::Agreed(vec![restored, attached(BTreeMap::new())]);
     }
+    let attached = attached(found(local, session.replica));
     if session.sequence == local.sequence {
         if session.digest != local.digest {
             return Agreement::Forked { sequence: session.sequence };
@@ -51,11 +59,23 @@ pub fn agree(local: &Local, session: &Session, at_ms: i64) -> Agreement {
     }
     // the controller lost records this disk no longer has: it was restored from an older copy
     let last_action = local.newest_action();
+    let mut agreed = local.clone();
+    agreed.apply(&attached);
     // what is still to be told is none of what was published, and version 1 would digest a memory without it
-    let memory = Local { outbox: Vec::new(), unheard: Vec::new(), last_action, ..local.clone() };
-    let mut restated = local.record(Operation::Restate, Outcome::Ok, at_ms);
+    let memory = Local { outbox: Vec::new(), unheard: Vec::new(), last_action, ..agreed.clone() };
+    let mut restated = agreed.record(Operation::Restate, Outcome::Ok, at_ms);
     restated.memory = Some(Box::new(memory));
     Agreement::Agreed(vec![attached, Event::Finished(restated)])
+}
+
+/// Own bags that this memory lost, and that the store has again.
+fn found(local: &Local, replica: Option<&Local>) -> BTreeMap<RelationNumber, Bag> {
+    let stored = |relation: &RelationLocal| {
+        let replica = replica?.relations.values().find(|known| known.uuid == relation.uuid)?;
+        (!replica.bag_lost).then(|| replica.bag.clone())
+    };
+    let lost = local.relations.iter().filter(|(_, relation)| relation.bag_lost);
+    lost.filter_map(|(number, relation)| Some((*number, stored(relation)?))).collect()
 }
 
 #[cfg(test)]
@@ -84,7 +104,7 @@ mod tests {
 
     #[test]
     fn what_is_unsent_is_sent_where_it_follows_the_last_record_that_was_applied() {
-        let attached = Event::Attached { history: Uuid(2), epoch: 3, sequence: 4 };
+        let attached = Event::Attached { history: Uuid(2), epoch: 3, sequence: 4, found: BTreeMap::new() };
         assert_eq!(agreed(&after(6, 2), 4, &after(4, 0).digest), Agreement::Agreed(vec![attached]));
     }
 

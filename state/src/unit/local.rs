@@ -98,6 +98,10 @@ pub struct RelationLocal {
     pub changed_owed: Option<UnitName>,
     /// This unit's own bag as it was last published: the agent is its only author.
     pub bag: Bag,
+    /// The folder was lost, and with it the last copy of this bag: the relation was gone from the store already (force).
+    /// A store restored from before has it, and it is taken from there ([`Event::Attached`]).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub bag_lost: bool,
     /// Own application's bag: what this unit wrote as leader and the view may not show yet, and from which revision
     /// on it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -180,6 +184,9 @@ pub enum Event {
         history: Uuid,
         epoch: u64,
         sequence: u64,
+        /// Own bags that were lost here and are in the store: what was set since goes over them.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        found: BTreeMap<RelationNumber, Bag>,
     },
     /// The controller's replica was ahead of this disk (or the disk was empty): go on from there.
     Restored {
@@ -344,8 +351,15 @@ impl Local {
     pub fn apply(&mut self, event: &Event) {
         match event {
             Event::Attaching { nonce } => self.nonce = Some(*nonce),
-            Event::Attached { history, epoch, sequence } => {
+            Event::Attached { history, epoch, sequence, found } => {
                 self.history = Some(*history);
+                for (number, bag) in found {
+                    let known =
+                        self.relations.get_mut(number).expect("a found bag is of a relation it is in");
+                    let since = std::mem::replace(&mut known.bag, bag.clone());
+                    known.bag.extend(since);
+                    known.bag_lost = false;
+                }
                 self.epoch = *epoch;
                 self.nonce = None;
                 // a record whose answer was lost is sent again for its answer
@@ -580,6 +594,7 @@ impl Local {
                     applications: BTreeMap::new(),
                     changed_owed: None,
                     bag: settings.clone(),
+                    bag_lost: false,
                     application_written: None,
                 };
                 self.relations.insert(*relation, local);

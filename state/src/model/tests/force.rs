@@ -2,11 +2,13 @@
 //! test makes it.
 
 use super::super::force::{self, Force, WAIT_MS};
-use super::super::keys::{ForcedDoc, ScopeDoc};
+use super::super::keys::{BagDoc, ForcedDoc, ScopeDoc};
 use super::super::unit::Destroyed;
-use super::super::{application, machine, model, unit};
+use super::super::{application, cleanup, machine, model, unit};
 use super::*;
+use crate::unit::agreement::{Agreement, Session, agree};
 use crate::unit::snapshot::Change;
+use crate::unit::writes::BagWrites;
 
 const NOW: i64 = 1_000_000;
 
@@ -406,4 +408,59 @@ fn a_machine_that_a_person_brought_and_that_never_comes_back_goes_after_another_
     sweep(&mut world, NOW + WAIT_MS);
     assert!(world.gone(lost) && world.gone(at_work));
     assert_eq!(forced(&world), 0);
+}
+
+// 1. A relation is removed by force, and its bags with it. 2. A unit that has not yet noticed loses its folder, and
+// takes its replica, which has no bag for that relation. 3. The store is restored from before: the relation is there
+// again, and the only copy of the bag. (sim 54023740)
+#[test]
+fn a_bag_lost_with_its_folder_and_its_relation_is_found_in_a_restored_store() {
+    for unsent in [false, true] {
+        let mut world = World::new();
+        let (id, mut web, _) = qr(&mut world);
+        let number = world.number(id);
+        let write = |web: &Agent, key: &str| {
+            let mut record = web.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok);
+            let written = BagWrites { unit: Bag::from([(key.into(), "1".into())]), ..BagWrites::default() };
+            record.writes.bags.insert(number, written);
+            record
+        };
+        let record = write(&web, "before");
+        web.commit(&mut world, record);
+        let mut older = world.copy();
+        world.run(|draft, _| force::relation(draft, MODEL, id, AT_ONCE)).expect("it may be forced");
+        sweep(&mut world, NOW);
+        assert!(world.gone(id));
+        while world.run(|draft, _| Ok(cleanup::bite(draft, MODEL, id))).expect("no refusal") {}
+
+        let mut web = Agent::attach(&mut world, "web/0");
+        assert_eq!(web.local.relations[&number].bag, Bag::new(), "gone with its relation");
+        let record = write(&web, "since");
+        if unsent {
+            web.local.apply(&Event::Finished(record));
+        } else {
+            web.commit(&mut world, record);
+        }
+        let attached = older
+            .run(|draft, _| session::attach(draft, MODEL, web.unit, Uuid(77), web.epoch))
+            .expect("it holds the newest session");
+        let stored = attached.replica.expect("it has run hooks");
+        let session = Session {
+            history: Uuid(2),
+            epoch: attached.epoch,
+            sequence: stored.sequence,
+            digest: &stored.digest,
+            replica: Some(&stored.local),
+        };
+        let Agreement::Agreed(events) = agree(&web.local, &session, NOW) else { panic!("its own folder") };
+        events.iter().for_each(|event| web.local.apply(event));
+        web.epoch = attached.epoch;
+        for record in web.local.outbox.clone() {
+            web.send(&mut older, &record).expect("in order");
+        }
+        let mine = &web.local.relations[&number].bag;
+        assert_eq!(mine.keys().collect::<Vec<_>>(), ["before", "private-address", "since"]);
+        let published: BagDoc = read(older.reader(), &MODEL.bag(id, web.unit)).expect("it is in scope");
+        assert_eq!(published.values, *mine);
+    }
 }
