@@ -304,9 +304,9 @@ fn suspension(draft: &mut Draft, model: Model, id: Uuid, act: &str) -> Result<Op
 }
 
 /// A unit announces itself, with its initial settings in the same transaction (spec A.12, I13). Unit and relation
-/// must be Alive (I21, scenario 174) and the relation not suspended; in scope already: no change (spec E.8#15). Each
-/// entry is another incarnation, numbered by the bag's counter, which grows with it. With a principal comes its
-/// subordinate, whose uuid is one of `ids`.
+/// must be Alive (I21, scenario 174) and the relation not suspended; in scope already, it stays (spec E.8#15) with
+/// these settings: its agent is their only author. Each entry is another incarnation, numbered by the bag's counter,
+/// which grows with it. With a principal comes its subordinate, whose uuid is one of `ids`.
 pub fn enter_scope(
     draft: &mut Draft,
     model: Model,
@@ -324,6 +324,12 @@ pub fn enter_scope(
     let container = container(relation.scope, unit, &doc);
     let scope = model.scope(id, container, unit);
     if draft.get(&scope).is_some() {
+        let mut bag = draft.get(&model.bag(id, unit)).unwrap_or_default();
+        if bag.values != *settings {
+            bag.values = settings.clone();
+            bag.counter += 1;
+            draft.put(&model.bag(id, unit), &bag);
+        }
         return Ok(());
     }
     let refuse = |what: String| {

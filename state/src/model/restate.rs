@@ -110,13 +110,6 @@ fn enter(
             relation::enter_scope(draft, model, unit, mine.uuid, &mine.bag, (now_ms, &mut || ids()));
         if let Err(refusal) = entered {
             dropped.push(format!("relation {number}: {}", refusal.message));
-            continue;
-        }
-        let mut bag = draft.get(&model.bag(mine.uuid, unit)).unwrap_or_default();
-        if bag.values != mine.bag {
-            bag.values = mine.bag.clone();
-            bag.counter += 1;
-            draft.put(&model.bag(mine.uuid, unit), &bag);
         }
     }
     dropped

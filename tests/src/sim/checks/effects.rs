@@ -83,7 +83,7 @@ impl Check for Effects {
         // 1. The store is restored. 2. The unit says again what it has published, in bites; the first is taken. 3. Its
         // disk is lost: what it had counted since the copy was made is nowhere any more, but for that bite.
         if self.was_restored {
-            self.shown.retain(|key, _| last_id(key) != Some(unit));
+            self.shown.retain(|key, _| last_id(key) != Some(memory.unit));
         }
     }
 
