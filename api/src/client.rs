@@ -3,7 +3,7 @@
 //! Whatever keeps an answer from coming is `Unreachable`, with one plain line that names the controller's address.
 
 use crate::error::{ApiError, ErrorCode};
-use crate::machine::{Fate, MachineApi, MachineShown, MachineWatch};
+use crate::machine::{Fate, MachineApi, MachineFate, MachineShown, MachineWatch};
 use crate::operator::*;
 use crate::routes::{self, Route, Row, Takes};
 use crate::unit::{Attach, Attached, Claim, Claimed, Commit, Committed, Report, Shown, UnitApi, Watch};
@@ -477,8 +477,15 @@ impl OperatorApi for Client {
     async fn add_machines(&self, model: &str, add: AddMachines) -> Result<AddedMachines, ApiError> {
         self.call(Route::AddMachines, model, &add).await
     }
-    async fn remove_machine(&self, model: &str, machine: &str, force: Force) -> Result<Changed, ApiError> {
-        self.call(Route::RemoveMachine, model, &removal(machine, force)).await
+    async fn remove_machine(
+        &self,
+        model: &str,
+        machine: &str,
+        force: Force,
+        keep_instance: bool,
+    ) -> Result<Changed, ApiError> {
+        let remove = routes::RemoveMachine { remove: removal(machine, force), keep_instance };
+        self.call(Route::RemoveMachine, model, &remove).await
     }
     async fn retry_provisioning(&self, model: &str, machine: &str) -> Result<Changed, ApiError> {
         self.call(Route::RetryProvisioning, model, &name(machine)).await
@@ -489,7 +496,7 @@ impl OperatorApi for Client {
     async fn provisioned(&self, model: &str, machine: Uuid, what: Provisioned) -> Result<Uuid, ApiError> {
         self.call(Route::Provisioned, model, &routes::MachineProvisioned { id: machine, what }).await
     }
-    async fn machine_fate(&self, model: &str, machine: Uuid) -> Result<Fate, ApiError> {
+    async fn machine_fate(&self, model: &str, machine: Uuid) -> Result<MachineFate, ApiError> {
         self.call(Route::MachineFate, model, &routes::Id { id: machine }).await
     }
     async fn machine_token(&self, model: &str, machine: Uuid, token: &str) -> Result<(), ApiError> {

@@ -552,6 +552,9 @@ pub struct MachineInfo {
     /// A person brings it.
     #[serde(default)]
     pub manual: bool,
+    /// Its instance stays when it goes.
+    #[serde(default)]
+    pub kept: bool,
     /// Units are assigned to it.
     #[serde(default)]
     pub occupied: bool,
@@ -740,12 +743,13 @@ pub trait OperatorApi {
         model: &str,
         add: AddMachines,
     ) -> impl Future<Output = Result<AddedMachines, ApiError>> + Send;
-    /// `Busy` while a unit on it is alive.
+    /// `Busy` while a unit on it is alive. `keep_instance`: the instance stays, without an agent, and is the caller's.
     fn remove_machine(
         &self,
         model: &str,
         machine: &str,
         force: Force,
+        keep_instance: bool,
     ) -> impl Future<Output = Result<Changed, ApiError>> + Send;
     /// A machine's provisioning error is tried again now.
     fn retry_provisioning(
@@ -769,7 +773,7 @@ pub trait OperatorApi {
         &self,
         model: &str,
         machine: Uuid,
-    ) -> impl Future<Output = Result<crate::machine::Fate, ApiError>> + Send;
+    ) -> impl Future<Output = Result<crate::machine::MachineFate, ApiError>> + Send;
     /// The provider has taken a Dead machine away: its record may go. Twice is once.
     fn machine_removed(
         &self,

@@ -11,7 +11,7 @@ use crate::store::Store;
 use crate::tokens;
 use crate::why;
 use api::error::{ApiError, ErrorCode};
-use api::machine::Fate;
+use api::machine::MachineFate;
 use api::operator::*;
 use api::routes::Route;
 use serde_json::Value;
@@ -598,6 +598,7 @@ impl<S: Store, O: Outside> OperatorApi for Session<S, O> {
                     address: doc.address,
                     life,
                     manual: doc.manual,
+                    kept: doc.kept,
                     occupied: !reader.scan(&model.units_on(uuid), "", 1).is_empty(),
                     lived: life == state::life::Life::Dying && machine::has_lived(reader, model, uuid),
                     nonce: instance.as_ref().map(|instance| instance.nonce),
@@ -630,11 +631,20 @@ impl<S: Store, O: Outside> OperatorApi for Session<S, O> {
         Ok(added)
     }
 
-    async fn remove_machine(&self, model: &str, name: &str, force: Force) -> Result<Changed, ApiError> {
+    async fn remove_machine(
+        &self,
+        model: &str,
+        name: &str,
+        force: Force,
+        keep_instance: bool,
+    ) -> Result<Changed, ApiError> {
         let (model, name) = (self.model(Route::RemoveMachine, model).await?, name.to_owned());
         let force = forced(force, self.controller.outside.wall_ms());
         let transition = move |draft: &mut Draft<'_>| {
             let id = machine::find(draft, model, &name)?;
+            if keep_instance {
+                machine::keep_instance(draft, model, id)?;
+            }
             match force {
                 Some(force) => force::machine(draft, model, id, force),
                 None => machine::destroy(draft, model, id),
@@ -688,12 +698,15 @@ impl<S: Store, O: Outside> OperatorApi for Session<S, O> {
         Ok(self.controller.run(transition).await?.answer)
     }
 
-    async fn machine_fate(&self, model: &str, machine: Uuid) -> Result<Fate, ApiError> {
+    async fn machine_fate(&self, model: &str, machine: Uuid) -> Result<MachineFate, ApiError> {
         let fate = self.view(Route::MachineFate, model, move |reader, model| {
             Ok(match read(reader, &model.machine_life(machine)) {
-                Some(life) => Fate::Known(life),
-                None if read(reader, &model.tombstone(machine)).is_some() => Fate::Tombstone,
-                None => Fate::Unknown,
+                Some(life) => MachineFate::Known(life),
+                None => match read(reader, &model.tombstone(machine)) {
+                    Some(tombstone) if tombstone.kept => MachineFate::Kept,
+                    Some(_) => MachineFate::Tombstone,
+                    None => MachineFate::Unknown,
+                },
             })
         });
         fate.await

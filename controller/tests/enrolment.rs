@@ -3,7 +3,7 @@
 mod support;
 
 use api::error::ErrorCode;
-use api::machine::{Fate, MachineApi};
+use api::machine::{MachineApi, MachineFate};
 use api::operator::{AddMachines, Force, Invitation, OperatorApi, Provisioned};
 use controller::janitor::Janitor;
 use controller::store::map::Map;
@@ -106,14 +106,38 @@ async fn scenario_184_a_dying_machine_that_never_was_is_dead_by_its_providers_wo
     let machine = story.admin.machines("dev").await.expect("all")[0].uuid;
     let early = story.admin.provisioned("dev", machine, Provisioned::Absent).await;
     assert_eq!(early.expect_err("it is alive").code, ErrorCode::Invalid);
-    story.admin.remove_machine("dev", "0", api::operator::Force::No).await.expect("no unit is on it");
+    story.admin.remove_machine("dev", "0", api::operator::Force::No, false).await.expect("no unit is on it");
     let intended = Provisioned::Intended { provider: "nspawn".to_owned(), nonce: Uuid(5) };
     let late = story.admin.provisioned("dev", machine, intended).await;
     assert_eq!(late.expect_err("it is going").code, ErrorCode::NotAlive);
     story.admin.provisioned("dev", machine, Provisioned::Absent).await.expect("it is Dying");
     story.admin.machine_removed("dev", machine).await.expect("it is Dead");
     assert_eq!(story.admin.machines("dev").await.expect("all"), []);
-    assert_eq!(story.admin.machine_fate("dev", machine).await, Ok(Fate::Tombstone));
+    assert_eq!(story.admin.machine_fate("dev", machine).await, Ok(MachineFate::Tombstone));
+}
+
+#[tokio::test]
+async fn a_kept_instance_is_its_users_once_its_agent_has_taken_itself_away() {
+    let story = Story::in_memory().await;
+    let add = AddMachines { count: 1, manual: false };
+    story.admin.add_machines("dev", add).await.expect("added");
+    let machine = story.admin.machines("dev").await.expect("all")[0].uuid;
+    let intended = Provisioned::Intended { provider: "nspawn".to_owned(), nonce: Uuid(5) };
+    let (instance_id, address) = ("nspawn-0".to_owned(), "10.0.0.2".to_owned());
+    for what in [intended, Provisioned::Started { instance_id, address }] {
+        story.admin.provisioned("dev", machine, what).await.expect("it is alive");
+    }
+    let own = "cd".repeat(32);
+    story.admin.machine_token("dev", machine, &own).await.expect("it is there");
+    story.admin.remove_machine("dev", "0", Force::No, true).await.expect("nothing is on it");
+    assert!(story.admin.machines("dev").await.expect("all")[0].kept);
+    let session = story.controller.session(&own).await.expect("it is Dying");
+    session.machine_dead().await.expect("it has no units");
+    let why = story.admin.why("dev", "machine 0").await.expect("it is there");
+    assert_eq!(why.causes[0].owner, "the agent of machine 0");
+    session.machine_gone().await.expect("it takes itself away");
+    assert_eq!(story.admin.machines("dev").await.expect("all"), []);
+    assert_eq!(story.admin.machine_fate("dev", machine).await, Ok(MachineFate::Kept));
 }
 
 #[tokio::test]
@@ -122,7 +146,7 @@ async fn units_that_never_attached_do_not_keep_a_machine_that_never_was() {
     story.deploy("web", 1).await;
     let machine = story.machine_of(story.unit("web/0").await).await;
     story.admin.remove_application("dev", "web", api::operator::Force::No).await.expect("it is Dying");
-    story.admin.remove_machine("dev", "0", api::operator::Force::No).await.expect("its unit is Dying");
+    story.admin.remove_machine("dev", "0", api::operator::Force::No, false).await.expect("its unit is Dying");
     story.admin.provisioned("dev", machine, Provisioned::Absent).await.expect("nobody serves its unit");
     story.admin.machine_removed("dev", machine).await.expect("it is Dead");
     let status = story.admin.status("dev").await.expect("there");
@@ -155,13 +179,13 @@ async fn a_machine_that_was_removed_while_it_was_away_learns_that_by_its_token_a
     let story = Story::in_memory().await;
     let (own, other) = ("cd".repeat(32), "ef".repeat(32));
     let (forced, kept) = (brought(&story, &own).await, brought(&story, &other).await);
-    story.admin.remove_machine("dev", &forced, Force::AtOnce).await.expect("by force");
+    story.admin.remove_machine("dev", &forced, Force::AtOnce, false).await.expect("by force");
     assert_eq!(let_in(&story, &own).await, Ok(()), "it has a minute to come and see");
     sweep_to_the_end(&story).await;
     assert_eq!(let_in(&story, &own).await, Err(ErrorCode::Removed));
     assert_eq!(let_in(&story, &other).await, Ok(()));
 
-    story.admin.remove_machine("dev", &kept, Force::No).await.expect("nothing is on it");
+    story.admin.remove_machine("dev", &kept, Force::No, false).await.expect("nothing is on it");
     let session = story.controller.session(&other).await.expect("it is Dying");
     session.machine_dead().await.expect("it has no units");
     session.machine_gone().await.expect("it takes itself away");

@@ -181,7 +181,7 @@ async fn a_machine_that_is_gone_and_was_removed_before_hears_what_ends_an_agent_
     let (model, machine) = (served.story.model, Uuid(77));
     let token = served.story.token(machine, Principal::Machine { model, machine }).await;
     let remove = move |draft: &mut Draft<'_>| {
-        let doc = TombstoneDoc { kind: "machine".to_owned(), name: "7".to_owned() };
+        let doc = TombstoneDoc::new("machine", "7".to_owned());
         draft.put(&model.tombstone(machine), &doc);
         Ok(())
     };

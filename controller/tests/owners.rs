@@ -129,7 +129,7 @@ async fn a_lost_container_is_named_by_its_own_process_file() {
 async fn a_dead_machine_is_released_by_its_provisioner_and_that_comes_by_itself() {
     let story = Story::in_memory().await;
     story.deploy("web", 1).await;
-    story.admin.remove_machine("dev", "0", Force::AtOnce).await.expect("by force");
+    story.admin.remove_machine("dev", "0", Force::AtOnce, false).await.expect("by force");
     story.sweep_for_a_while().await;
     let why = story.admin.why("dev", "machine/0").await.expect("its provisioner has not come yet");
     let dead = of(&why.causes, "machine 0");

@@ -330,7 +330,7 @@ async fn a_machine_that_goes_with_living_units_and_has_no_instance_needs_force_a
         causes.filter(|cause| cause.entity == "machine 0").map(|cause| cause.help).collect::<Vec<_>>()
     };
     story.admin.remove_application("dev", "web", Force::No).await.expect("it is Dying");
-    story.admin.remove_machine("dev", "0", Force::No).await.expect("its unit is Dying");
+    story.admin.remove_machine("dev", "0", Force::No, false).await.expect("its unit is Dying");
     assert!(
         !helps().await.contains(&help.to_owned()),
         "its unit never lived: its provider says that it is Dead"

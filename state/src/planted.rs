@@ -67,6 +67,8 @@ pub enum Planted {
     DestroyedModelLeavesRest,
     /// The record of a Dead machine goes, its instance does not.
     DeadInstanceStays,
+    /// An instance that its user keeps is harvested.
+    KeptIsHarvested,
     /// An instance whose start was not recorded is taken for another's.
     UnrecordedInstanceIsTaken,
     /// What nothing is known of is harvested as if it had been removed.
@@ -96,7 +98,7 @@ pub enum Planted {
 }
 
 impl Planted {
-    pub const ALL: [Planted; 43] = [
+    pub const ALL: [Planted; 44] = [
         Planted::BrokenBeforeDeparted,
         Planted::ChangedBeforeJoined,
         Planted::DepartedIsSkipped,
@@ -127,6 +129,7 @@ impl Planted {
         Planted::DyingModelTakesMore,
         Planted::DestroyedModelLeavesRest,
         Planted::DeadInstanceStays,
+        Planted::KeptIsHarvested,
         Planted::UnrecordedInstanceIsTaken,
         Planted::UnknownIsHarvested,
         Planted::LostInstanceStaysLost,

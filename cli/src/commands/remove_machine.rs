@@ -11,17 +11,14 @@ use clap::Args;
 pub struct RemoveMachine {
     #[arg(required = true)]
     pub machines: Vec<String>,
-    /// Not offered: the instance goes with the machine
-    #[arg(long, hide = true)]
+    /// The machine's instance stays, without its agent, and is yours to take away
+    #[arg(long)]
     pub keep_instance: bool,
     #[command(flatten)]
     pub removal: Removal,
 }
 
 pub async fn run<A: OperatorApi>(args: &RemoveMachine, at: &Session<A>) -> Result<(), Failure> {
-    if args.keep_instance {
-        return Err(Failure::new("--keep-instance is not offered: the instance goes with the machine"));
-    }
     let things: Vec<String> = args.machines.iter().map(|machine| format!("machine {machine}")).collect();
     let removed = args.machines.iter().cloned().map(Removable::Machine).collect();
     let Some(force) = removal::begin(&things, removed, &args.removal, at).await? else {
@@ -29,7 +26,7 @@ pub async fn run<A: OperatorApi>(args: &RemoveMachine, at: &Session<A>) -> Resul
     };
     let mut failures = Vec::new();
     for (machine, thing) in args.machines.iter().zip(&things) {
-        let answer = at.api.remove_machine(&at.model, machine, force).await;
+        let answer = at.api.remove_machine(&at.model, machine, force, args.keep_instance).await;
         failures.extend(removal::told(at, thing, force, answer));
     }
     removal::together(failures)

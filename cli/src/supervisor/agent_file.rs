@@ -66,6 +66,7 @@ mod tests {
             address: String::new(),
             life: Life::Alive,
             manual: false,
+            kept: false,
             occupied: false,
             lived: false,
             nonce: None,

@@ -194,7 +194,7 @@ impl OperatorApi for Fake {
     async fn add_machines(&self, _: &str, _: AddMachines) -> Answer<AddedMachines> {
         unexpected()
     }
-    async fn remove_machine(&self, _: &str, _: &str, _: Force) -> Answer<Changed> {
+    async fn remove_machine(&self, _: &str, _: &str, _: Force, _: bool) -> Answer<Changed> {
         unexpected()
     }
     async fn retry_provisioning(&self, _: &str, _: &str) -> Answer<Changed> {
@@ -206,7 +206,7 @@ impl OperatorApi for Fake {
     async fn provisioned(&self, _: &str, _: Uuid, _: Provisioned) -> Answer<Uuid> {
         unexpected()
     }
-    async fn machine_fate(&self, _: &str, _: Uuid) -> Answer<api::machine::Fate> {
+    async fn machine_fate(&self, _: &str, _: Uuid) -> Answer<api::machine::MachineFate> {
         unexpected()
     }
     async fn machine_removed(&self, _: &str, _: Uuid) -> Answer<()> {

@@ -474,6 +474,7 @@ async fn provision<S: Store>(story: &mut Story<'_, S>) {
     story
         .call("instance::started", move |draft| instance::started(draft, MODEL, made, "nspawn-1", "10.0.0.2"))
         .await;
+    story.call("machine::keep_instance", move |draft| machine::keep_instance(draft, MODEL, made)).await;
     story
         .call("machine::add_manual", move |draft| machine::add_manual(draft, MODEL, brought, 1).map(drop))
         .await;

@@ -30,6 +30,8 @@ pub struct Wanted {
     pub nonce: Option<Uuid>,
     /// An instance was recorded.
     pub started: bool,
+    /// That one stays when the machine goes.
+    pub kept: bool,
     /// Units are assigned to it.
     pub occupied: bool,
     /// One of them has lived: it ends only where there is an agent for it.
@@ -52,6 +54,8 @@ pub struct Found {
 pub enum Fate {
     /// It was removed, in a known history.
     Removed,
+    /// The same, and its instance was left to people.
+    Kept,
     /// Nothing is known of it.
     Unknown,
 }
@@ -85,6 +89,7 @@ impl Harvest {
             Fate::Removed => matches!(self, Harvest::Destroyed | Harvest::All),
             Fate::Unknown if planted::is(Planted::UnknownIsHarvested) => self != Harvest::None,
             Fate::Unknown => matches!(self, Harvest::Unknown | Harvest::All),
+            Fate::Kept => planted::is(Planted::KeptIsHarvested) && self != Harvest::None,
         }
     }
 }
@@ -170,6 +175,9 @@ fn step(id: Uuid, machine: &Wanted, found: Option<&Found>) -> Vec<Step> {
             vec![Step::Start(id)]
         }
         (Life::Dying, None) => vec![Step::SetDead(id)],
+        // It runs until its agent has taken itself away and said so: the record goes with that.
+        (Life::Dead, Some(_)) if machine.kept && !other => vec![Step::Keep(id)],
+        (Life::Dead, None) if machine.kept => vec![Step::Remove(id)],
         (Life::Dead, None) if machine.nonce.is_none() => vec![Step::Remove(id)],
         // One that is not listed goes too: 1. an instance is made, which the provider lists seconds later only. 2. The
         // machine is Dead by then, and the model with it: nobody would look again (cargo sim 51023754).
@@ -202,6 +210,7 @@ mod tests {
             owner: Owner::Own,
             nonce: None,
             started: false,
+            kept: false,
             occupied: false,
             lived: false,
             retry_ms: None,
@@ -241,6 +250,26 @@ mod tests {
     fn an_instance_that_may_have_been_made_goes_before_the_record_though_it_is_not_listed() {
         let wanted = Wanted { nonce: Some(NONCE), ..machine(Life::Dead) };
         assert_eq!(planned(wanted, None), [Stop(ID), Remove(ID)]);
+    }
+
+    #[test]
+    fn a_kept_instance_stays_whatever_is_harvested() {
+        let wanted = |life| Wanted { nonce: Some(NONCE), started: true, kept: true, ..machine(life) };
+        let found = Some(instance(NONCE));
+        for life in [Life::Alive, Life::Dying, Life::Dead] {
+            assert_eq!(
+                planned(wanted(life), found),
+                [Keep(ID)],
+                "its agent has its end before it, or to say"
+            );
+        }
+        assert_eq!(planned(wanted(Life::Dead), None), [Remove(ID)], "it was lost");
+        let others = Some(instance(Uuid(71)));
+        assert_eq!(planned(wanted(Life::Dead), others), [Stop(ID), Remove(ID)], "not the one that is kept");
+        let left = BTreeMap::from([(ID, Found { nonce: Some(NONCE), fate: Fate::Kept })]);
+        for harvest in [Harvest::None, Harvest::Unknown, Harvest::Destroyed, Harvest::All] {
+            assert_eq!(plan(&BTreeMap::new(), &left, harvest, 0), []);
+        }
     }
 
     #[test]

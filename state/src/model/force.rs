@@ -279,9 +279,9 @@ fn of_machine(
     Ok(ends)
 }
 
-/// A provider releases its machine, however long that takes. One that a person brought has nobody but its own agent,
-/// which has another wait to take itself away, `no_wait` or not; then the record goes, and an agent that comes back learns
-/// of it by its token.
+/// A provider releases its machine, however long that takes. One that a person brought, or keeps, has nobody but its own
+/// agent, which has another wait to take itself away, `no_wait` or not; then the record goes, and an agent that comes
+/// back learns of it by its token.
 fn dead_machine(
     draft: &mut Draft,
     model: Model,
@@ -289,7 +289,7 @@ fn dead_machine(
     forced: &ForcedDoc,
     now_ms: i64,
 ) -> Result<bool, Refusal> {
-    let Some(machine) = draft.get(&model.machine(id)).filter(|machine| machine.manual) else {
+    let Some(machine) = draft.get(&model.machine(id)).filter(|machine| machine.manual || machine.kept) else {
         return Ok(false);
     };
     if forced.after != DEAD {
@@ -301,7 +301,7 @@ fn dead_machine(
     if now_ms < forced.due_ms {
         return Ok(false);
     }
-    machine::remove_absent(draft, model, id, machine.name);
+    machine::remove_absent(draft, model, id, machine);
     draft.remove(&model.forced(id));
     // the model may have waited for it
     Ok(true)

@@ -138,9 +138,9 @@ pub fn enrol(
     Ok(())
 }
 
-/// The agent of a Dead machine has taken itself away: nothing of the machine is left, if a person brought it. Another
-/// is its provider's to remove.
+/// The agent of a Dead machine has taken itself away: nothing of the machine is left, if a person brought it or keeps
+/// its instance. Another is its provider's to remove.
 pub fn gone(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
-    let manual = draft.get(&model.machine(id)).is_some_and(|machine| machine.manual);
-    if manual { machine::remove(draft, model, id) } else { Ok(()) }
+    let stays = draft.get(&model.machine(id)).is_some_and(|machine| machine.manual || machine.kept);
+    if stays { machine::remove(draft, model, id) } else { Ok(()) }
 }

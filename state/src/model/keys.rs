@@ -54,6 +54,9 @@ pub struct MachineDoc {
     /// A person brings it; no provider makes it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub manual: bool,
+    /// Its instance stays when it goes (`remove-machine --keep-instance`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub kept: bool,
 }
 
 /// What runs as a machine.
@@ -304,6 +307,16 @@ pub enum ForcedBy {
 pub struct TombstoneDoc {
     pub kind: String,
     pub name: String,
+    /// A machine's instance was left to people: no provider takes it away.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub kept: bool,
+}
+
+impl TombstoneDoc {
+    /// Of what leaves nothing behind.
+    pub fn new(kind: &str, name: String) -> TombstoneDoc {
+        TombstoneDoc { kind: kind.to_owned(), name, kept: false }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

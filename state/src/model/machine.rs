@@ -27,7 +27,8 @@ pub fn add(draft: &mut Draft, model: Model, id: Uuid, now_ms: i64) -> Result<Str
     let number = sequence::take(draft, model, "machine");
     let place = sequence::take(draft, GLOBAL, "address") % ADDRESSES;
     let name = number.to_string();
-    let doc = MachineDoc { name: name.clone(), address: address(place), created_ms: now_ms, manual: false };
+    let (created_ms, manual, kept) = (now_ms, false, false);
+    let doc = MachineDoc { name: name.clone(), address: address(place), created_ms, manual, kept };
     draft.put(&model.machine(id), &doc);
     draft.put(&model.machine_life(id), &Life::Alive);
     draft.put(&model.machine_name(&name), &id);
@@ -37,8 +38,8 @@ pub fn add(draft: &mut Draft, model: Model, id: Uuid, now_ms: i64) -> Result<Str
 /// A new machine that a person brings: it has no address until it comes.
 pub fn add_manual(draft: &mut Draft, model: Model, id: Uuid, now_ms: i64) -> Result<String, Refusal> {
     let name = add(draft, model, id, now_ms)?;
-    let doc = MachineDoc { name: name.clone(), address: String::new(), created_ms: now_ms, manual: true };
-    draft.put(&model.machine(id), &doc);
+    let doc = draft.get(&model.machine(id)).expect("it was just added");
+    draft.put(&model.machine(id), &MachineDoc { address: String::new(), manual: true, ..doc });
     Ok(name)
 }
 
@@ -106,6 +107,34 @@ pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal>
     Ok(())
 }
 
+/// With the user's remove-machine, before it: when the machine goes, its instance stays and is the user's. One that is
+/// Dead is being taken away already. A machine that a person brought stays in any case.
+pub fn keep_instance(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
+    let Some(machine) = draft.get(&model.machine(id)) else {
+        return gone(draft, model, id);
+    };
+    if machine.kept || machine.manual {
+        return Ok(());
+    }
+    let refuse = |what: &str| {
+        let message = format!("cannot keep the instance of machine {}: {what}", machine.name);
+        Err(Refusal::new(Code::Invalid, message))
+    };
+    if draft.get(&model.machine_life(id)) == Some(Life::Dead) {
+        return refuse("it is being taken away");
+    }
+    if !has_instance(draft, model, id) {
+        return refuse("it has none yet");
+    }
+    draft.put(&model.machine(id), &MachineDoc { kept: true, ..machine });
+    Ok(())
+}
+
+/// One was recorded as made.
+fn has_instance(draft: &mut Draft, model: Model, id: Uuid) -> bool {
+    draft.get(&model.machine_instance(id)).is_some_and(|instance| instance.id.is_some())
+}
+
 /// The machine agent says that it has finished: no unit is assigned any more (I20).
 pub fn set_dead(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
     let Some(machine) = draft.get(&model.machine(id)) else {
@@ -156,27 +185,28 @@ pub fn remove(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> 
         return Err(Refusal::new(Code::Busy, message));
     }
     token::revoke(draft, id);
-    forget(draft, model, id, machine.name);
+    forget(draft, model, id, machine);
     Ok(())
 }
 
 /// The same for a Dead machine whose agent did not come to hear of it. When it comes, its token is good for one thing:
 /// to be told that the machine was removed. An invitation that nobody used is good for nothing.
-pub(super) fn remove_absent(draft: &mut Draft, model: Model, id: Uuid, name: String) {
+pub(super) fn remove_absent(draft: &mut Draft, model: Model, id: Uuid, machine: MachineDoc) {
     match draft.get(&model.machine_instance(id)) {
         Some(_) => token::retire(draft, id),
         None => token::revoke(draft, id),
     }
-    forget(draft, model, id, name);
+    forget(draft, model, id, machine);
 }
 
-fn forget(draft: &mut Draft, model: Model, id: Uuid, name: String) {
+fn forget(draft: &mut Draft, model: Model, id: Uuid, machine: MachineDoc) {
+    let MachineDoc { name, kept, .. } = machine;
     draft.remove(&model.machine(id));
     draft.remove(&model.machine_life(id));
     draft.remove(&model.machine_instance(id));
     draft.remove(&model.machine_trouble(id));
     draft.remove(&model.machine_name(&name));
-    draft.put(&model.tombstone(id), &TombstoneDoc { kind: "machine".to_owned(), name });
+    draft.put(&model.tombstone(id), &TombstoneDoc { kept, ..TombstoneDoc::new("machine", name) });
 }
 
 /// A machine of a model that is being destroyed: its units are Dying already, and it is, too.

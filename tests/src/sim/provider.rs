@@ -12,7 +12,7 @@ use crate::sim::network::{SimSession, Wire};
 use crate::sim::user::MODEL;
 use crate::sim::world::{Command, World};
 use api::error::{ApiError, ErrorCode};
-use api::machine::Fate;
+use api::machine::MachineFate;
 use api::operator::{ClientFile, MachineInfo, ModelInfo, ModelSetting, OperatorApi, Provisioned};
 use cli::failure::Failure;
 use cli::supervisor::provider::{Listing, Made, Provider, Wish};
@@ -292,7 +292,7 @@ impl Controller for Line {
     async fn machines(&self, model: &str) -> Result<Vec<MachineInfo>, ApiError> {
         self.ask(|session| async move { OperatorApi::machines(&session, model).await }).await
     }
-    async fn machine_fate(&self, model: &str, machine: Uuid) -> Result<Fate, ApiError> {
+    async fn machine_fate(&self, model: &str, machine: Uuid) -> Result<MachineFate, ApiError> {
         self.ask(|session| async move { OperatorApi::machine_fate(&session, model, machine).await }).await
     }
     async fn machine_token(&self, model: &str, machine: Uuid, token: &str) -> Result<(), ApiError> {

@@ -419,12 +419,10 @@ impl System {
             }
             Command::Recall(unit) => {
                 // none was made: no agent has begun there
-                if fleet.folder(unit).is_none() {
-                    return;
-                }
+                let Some(machine) = fleet.folder(unit).map(|folder| folder.at.machine.id) else { return };
                 let (life, buried) = self.store.map().look(|reader| {
-                    let buried = read(reader, &Model(MODEL).tombstone(unit)).is_some();
-                    (read(reader, &Model(MODEL).unit_life(unit)), buried)
+                    let buried = |id| read(reader, &Model(MODEL).tombstone(id)).is_some();
+                    (read(reader, &Model(MODEL).unit_life(unit)), buried(unit) || buried(machine))
                 });
                 let evidence = buried || life == Some(Life::Dead);
                 self.world.note(Fact::Recalled { unit, evidence, known: life.is_some() });

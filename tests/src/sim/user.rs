@@ -275,11 +275,11 @@ impl User {
 
     async fn remove_machine(&self) {
         let Some(machine) = self.a_machine().await else { return };
-        let force = self.force();
-        self.told(format!("remove-machine {machine}, force {force:?}"));
+        let (force, keep) = (self.force(), self.world.hits(250));
+        self.told(format!("remove-machine {machine}, force {force:?}, its instance is kept: {keep}"));
         let ask = |session: SimSession, model: String| {
             let machine = machine.clone();
-            async move { session.remove_machine(&model, &machine, force).await }
+            async move { session.remove_machine(&model, &machine, force, keep).await }
         };
         self.ask(ask).await;
     }
@@ -460,7 +460,7 @@ impl User {
                         session.remove_relation(&model, choice, Force::No).await.map(drop)
                     }
                     Removal::Machine(name) => {
-                        session.remove_machine(&model, &name, Force::No).await.map(drop)
+                        session.remove_machine(&model, &name, Force::No, false).await.map(drop)
                     }
                 }
             }

@@ -164,6 +164,43 @@ fn scenarios_170_and_171_a_machine_follows_its_last_unit() {
 }
 
 #[test]
+fn an_instance_is_kept_if_there_is_one_and_the_tombstone_says_so() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let unit = world.unit("web/0");
+    let id = machine_of(&world, unit);
+    let keep = move |draft: &mut Draft<'_>| {
+        machine::keep_instance(draft, MODEL, id)?;
+        machine::destroy(draft, MODEL, id)
+    };
+    let text = "cannot keep the instance of machine 0: it has none yet";
+    assert_eq!(refused(world.run(|draft, _| keep(draft))), (Code::Invalid, text.into()));
+    world.run(|draft, _| instance::intend(draft, MODEL, id, "local", Uuid(5))).expect("it is Alive");
+    world.run(|draft, _| instance::started(draft, MODEL, id, "local-0", "127.0.0.1")).expect("it was meant");
+    let kept = |world: &World| read(world.reader(), &MODEL.machine(id)).map(|machine| machine.kept);
+    assert_eq!(refused(world.run(|draft, _| keep(draft))).0, Code::Busy, "a unit on it is alive");
+    assert_eq!(kept(&world), Some(false), "nothing of a removal that is refused");
+    destroy_unit(&mut world, unit);
+    world.run(|draft, _| keep(draft)).expect("its only unit is gone");
+    world.run(|draft, _| machine::set_dead(draft, MODEL, id)).expect("no units are left");
+    world.run(|draft, _| instance::gone(draft, MODEL, id)).expect("its agent has taken itself away");
+    let tombstone = read(world.reader(), &MODEL.tombstone(id)).expect("it was removed");
+    assert!(tombstone.kept);
+    world.run(|draft, _| keep(draft)).expect("a second time changes nothing");
+
+    // one that nobody keeps is its provider's to remove
+    world.deploy("db", "db", 1);
+    let (unit, id) = (world.unit("db/0"), machine_of(&world, world.unit("db/0")));
+    destroy_unit(&mut world, unit);
+    world.run(|draft, _| machine::set_dead(draft, MODEL, id)).expect("no units are left");
+    world.run(|draft, _| instance::gone(draft, MODEL, id)).expect("its agent has taken itself away");
+    assert_eq!(world.life(id), Some(Life::Dead));
+    let late = world.run(|draft, _| machine::keep_instance(draft, MODEL, id));
+    let text = "cannot keep the instance of machine 1: it is being taken away";
+    assert_eq!(refused(late), (Code::Invalid, text.into()));
+}
+
+#[test]
 fn a_machine_that_was_dying_before_there_were_nonces_is_served_until_its_units_end() {
     let mut world = World::new();
     world.deploy("web", "web", 1);

@@ -93,8 +93,8 @@ pub enum Fact {
         epoch: u64,
         restates: bool,
     },
-    /// A machine agent takes this unit's folder away; `evidence`: the store says Dead, or has its tombstone; `known`:
-    /// the unit is there.
+    /// A machine agent takes this unit's folder away; `evidence`: the store says Dead, or has its tombstone or the
+    /// machine's; `known`: the unit is there.
     Recalled {
         unit: Uuid,
         evidence: bool,

@@ -1,5 +1,6 @@
-//! Design 7: absence is not death. A unit's folder goes only when the store says that it is Dead, or has its
-//! tombstone; of a unit that a restored store has never heard of, also when the store had said so before.
+//! Design 7: absence is not death. A unit's folder goes only when the store says that it is Dead, or has its tombstone
+//! or its machine's (one removed by force takes all that is in it along); of a unit that a restored store has never
+//! heard of, also when the store had said so before.
 
 use super::{Check, Commit, Fact, place};
 use state::life::Life;
