@@ -133,7 +133,7 @@ async fn a_kept_instance_is_its_users_once_its_agent_has_taken_itself_away() {
     assert!(story.admin.machines("dev").await.expect("all")[0].kept);
     let session = story.controller.session(&own).await.expect("it is Dying");
     session.machine_dead().await.expect("it has no units");
-    let why = story.admin.why("dev", "machine 0").await.expect("it is there");
+    let why = story.admin.why("dev", "machine/0").await.expect("it is there");
     assert_eq!(why.causes[0].owner, "the agent of machine 0");
     session.machine_gone().await.expect("it takes itself away");
     assert_eq!(story.admin.machines("dev").await.expect("all"), []);
