@@ -356,12 +356,15 @@ impl Fleet {
         for id in &unknown {
             self.forget(tasks, *id);
         }
-        // an agent that had seen its machine Dead is no more, and the restored store knows the machine again
-        let retired = self.machines.values().filter(|(machine, task)| {
-            restored && !tasks.runs(*task) && read(reader, &Model(MODEL).machine_life(machine.id)).is_some()
+        // an agent that had seen its machine Dead is no more, or wants only to say so, and the restored store knows the
+        // machine again
+        let retired = self.machines.values().filter(|(machine, _)| {
+            let known = read(reader, &Model(MODEL).machine_life(machine.id)).is_some();
+            restored && known && machine.is_retired()
         });
-        let retired: Vec<Machine> = retired.map(|(machine, _)| machine.clone()).collect();
-        for machine in &retired {
+        let retired: Vec<(Machine, TaskId)> = retired.cloned().collect();
+        for (machine, task) in &retired {
+            tasks.drop_task(*task);
             machine.revive();
             self.start_machine(tasks, machine.clone());
         }

@@ -117,6 +117,10 @@ impl Machine {
         own.into_iter().for_each(|deployed| deployed.finished = finished);
     }
 
+    pub fn is_retired(&self) -> bool {
+        self.state().dead
+    }
+
     /// A person, or a restored store, has it begin anew.
     pub fn revive(&self) {
         self.state().dead = false;
