@@ -3,7 +3,7 @@
 //! Whatever keeps an answer from coming is `Unreachable`, with one plain line that names the controller's address.
 
 use crate::error::{ApiError, ErrorCode};
-use crate::machine::{Fate, MachineApi, MachineFate, MachineShown, MachineWatch};
+use crate::machine::{Fate, MachineApi, MachineShown, MachineWatch};
 use crate::operator::*;
 use crate::routes::{self, Route, Row, Takes};
 use crate::unit::{Attach, Attached, Claim, Claimed, Commit, Committed, Report, Shown, UnitApi, Watch};
@@ -484,8 +484,9 @@ impl OperatorApi for Client {
         force: Force,
         keep_instance: bool,
     ) -> Result<Changed, ApiError> {
-        let remove = routes::RemoveMachine { remove: removal(machine, force), keep_instance };
-        self.call(Route::RemoveMachine, model, &remove).await
+        // a route of its own: a controller that does not know it must not take the instance away
+        let route = if keep_instance { Route::RemoveMachineOnly } else { Route::RemoveMachine };
+        self.call(route, model, &removal(machine, force)).await
     }
     async fn retry_provisioning(&self, model: &str, machine: &str) -> Result<Changed, ApiError> {
         self.call(Route::RetryProvisioning, model, &name(machine)).await
@@ -496,7 +497,7 @@ impl OperatorApi for Client {
     async fn provisioned(&self, model: &str, machine: Uuid, what: Provisioned) -> Result<Uuid, ApiError> {
         self.call(Route::Provisioned, model, &routes::MachineProvisioned { id: machine, what }).await
     }
-    async fn machine_fate(&self, model: &str, machine: Uuid) -> Result<MachineFate, ApiError> {
+    async fn machine_fate(&self, model: &str, machine: Uuid) -> Result<Fate, ApiError> {
         self.call(Route::MachineFate, model, &routes::Id { id: machine }).await
     }
     async fn machine_token(&self, model: &str, machine: Uuid, token: &str) -> Result<(), ApiError> {

@@ -45,18 +45,6 @@ pub enum Fate {
     Unknown,
 }
 
-/// What the controller knows of a machine's uuid, for the provider that has an instance of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum MachineFate {
-    Known(Life),
-    /// Removed, in this history.
-    Tombstone,
-    /// Removed, and its instance was left to people.
-    Kept,
-    Unknown,
-}
-
 pub trait MachineWatch {
     /// May be dropped before it is over: the next call answers what that one would have.
     fn next(&mut self) -> impl Future<Output = Result<MachineShown, ApiError>> + Send;

@@ -555,6 +555,9 @@ pub struct MachineInfo {
     /// Its instance stays when it goes.
     #[serde(default)]
     pub kept: bool,
+    /// Of one that is Dead and kept: nobody waits for its agent any more.
+    #[serde(default)]
+    pub left: bool,
     /// Units are assigned to it.
     #[serde(default)]
     pub occupied: bool,
@@ -773,7 +776,7 @@ pub trait OperatorApi {
         &self,
         model: &str,
         machine: Uuid,
-    ) -> impl Future<Output = Result<crate::machine::MachineFate, ApiError>> + Send;
+    ) -> impl Future<Output = Result<crate::machine::Fate, ApiError>> + Send;
     /// The provider has taken a Dead machine away: its record may go. Twice is once.
     fn machine_removed(
         &self,

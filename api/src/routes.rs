@@ -66,6 +66,7 @@ pub enum Route {
     Machines,
     AddMachines,
     RemoveMachine,
+    RemoveMachineOnly,
     RetryProvisioning,
     Invite,
     Provisioned,
@@ -174,7 +175,8 @@ pub const ROUTES: &[Row] = &[
     row(Route::ForecastForce, "/v1/models/{model}/forecast-by-force", takes::<ForecastForce>(), gives::<Forecast>(), "What a removal by force would come to"),
     row(Route::Machines, "/v1/models/{model}/machines", Nothing, gives::<Vec<MachineInfo>>(), "All machines, for their provider"),
     row(Route::AddMachines, "/v1/models/{model}/add-machines", takes::<AddMachines>(), gives::<AddedMachines>(), "Add machines"),
-    row(Route::RemoveMachine, "/v1/models/{model}/remove-machine", takes::<RemoveMachine>(), gives::<Changed>(), "Destroy a machine"),
+    row(Route::RemoveMachine, "/v1/models/{model}/remove-machine", takes::<Remove>(), gives::<Changed>(), "Destroy a machine"),
+    row(Route::RemoveMachineOnly, "/v1/models/{model}/remove-machine-only", takes::<Remove>(), gives::<Changed>(), "Destroy a machine and keep its instance"),
     row(Route::RetryProvisioning, "/v1/models/{model}/retry-provisioning", takes::<Name>(), gives::<Changed>(), "Try again what its provider failed at"),
     row(Route::Invite, "/v1/models/{model}/invite-machine", takes::<Name>(), gives::<Invitation>(), "A token for a machine that a person brings"),
     row(Route::Provisioned, "/v1/models/{model}/provisioned", takes::<MachineProvisioned>(), gives::<Uuid>(), "What a provider says of a machine"),
@@ -252,14 +254,6 @@ pub struct Remove {
     pub force: bool,
     #[serde(default)]
     pub no_wait: bool,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct RemoveMachine {
-    #[serde(flatten)]
-    pub remove: Remove,
-    #[serde(default)]
-    pub keep_instance: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]

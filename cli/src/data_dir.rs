@@ -63,6 +63,11 @@ impl DataDir {
         self.0.join("machines")
     }
 
+    /// Folders of machines that are gone and whose instances were kept: their users', and nothing of Pintle's.
+    pub fn kept(&self) -> PathBuf {
+        self.0.join("kept")
+    }
+
     /// One file a model: the last write of the person's commands to it.
     pub fn last_writes(&self) -> PathBuf {
         self.0.join("writes")

@@ -66,6 +66,7 @@ pub fn callers(route: Route) -> Callers {
         | Route::Run
         | Route::AddMachines
         | Route::RemoveMachine
+        | Route::RemoveMachineOnly
         | Route::RetryProvisioning
         | Route::RemoveUnit
         | Route::RemoveApplication

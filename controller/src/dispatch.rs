@@ -129,10 +129,10 @@ pub async fn answer<S: Store, O: Outside>(
         }
         Route::Machines => json(&s.machines(model).await?),
         Route::AddMachines => json(&s.add_machines(model, parsed(&body)?).await?),
-        Route::RemoveMachine => {
-            let routes::RemoveMachine { remove, keep_instance } = parsed(&body)?;
+        Route::RemoveMachine | Route::RemoveMachineOnly => {
+            let remove: routes::Remove = parsed(&body)?;
             let force = Force::of(remove.force, remove.no_wait);
-            json(&s.remove_machine(model, &remove.name, force, keep_instance).await?)
+            json(&s.remove_machine(model, &remove.name, force, route == Route::RemoveMachineOnly).await?)
         }
         Route::RetryProvisioning => {
             json(&s.retry_provisioning(model, &parsed::<routes::Name>(&body)?.name).await?)

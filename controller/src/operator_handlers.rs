@@ -11,7 +11,7 @@ use crate::store::Store;
 use crate::tokens;
 use crate::why;
 use api::error::{ApiError, ErrorCode};
-use api::machine::MachineFate;
+use api::machine::Fate;
 use api::operator::*;
 use api::routes::Route;
 use serde_json::Value;
@@ -599,6 +599,7 @@ impl<S: Store, O: Outside> OperatorApi for Session<S, O> {
                     life,
                     manual: doc.manual,
                     kept: doc.kept,
+                    left: doc.left,
                     occupied: !reader.scan(&model.units_on(uuid), "", 1).is_empty(),
                     lived: life == state::life::Life::Dying && machine::has_lived(reader, model, uuid),
                     nonce: instance.as_ref().map(|instance| instance.nonce),
@@ -698,15 +699,12 @@ impl<S: Store, O: Outside> OperatorApi for Session<S, O> {
         Ok(self.controller.run(transition).await?.answer)
     }
 
-    async fn machine_fate(&self, model: &str, machine: Uuid) -> Result<MachineFate, ApiError> {
+    async fn machine_fate(&self, model: &str, machine: Uuid) -> Result<Fate, ApiError> {
         let fate = self.view(Route::MachineFate, model, move |reader, model| {
             Ok(match read(reader, &model.machine_life(machine)) {
-                Some(life) => MachineFate::Known(life),
-                None => match read(reader, &model.tombstone(machine)) {
-                    Some(tombstone) if tombstone.kept => MachineFate::Kept,
-                    Some(_) => MachineFate::Tombstone,
-                    None => MachineFate::Unknown,
-                },
+                Some(life) => Fate::Known(life),
+                None if read(reader, &model.tombstone(machine)).is_some() => Fate::Tombstone,
+                None => Fate::Unknown,
             })
         });
         fate.await

@@ -3,7 +3,7 @@
 mod support;
 
 use api::error::ErrorCode;
-use api::machine::{MachineApi, MachineFate};
+use api::machine::{Fate, MachineApi};
 use api::operator::{AddMachines, Force, Invitation, OperatorApi, Provisioned};
 use controller::janitor::Janitor;
 use controller::store::map::Map;
@@ -113,7 +113,7 @@ async fn scenario_184_a_dying_machine_that_never_was_is_dead_by_its_providers_wo
     story.admin.provisioned("dev", machine, Provisioned::Absent).await.expect("it is Dying");
     story.admin.machine_removed("dev", machine).await.expect("it is Dead");
     assert_eq!(story.admin.machines("dev").await.expect("all"), []);
-    assert_eq!(story.admin.machine_fate("dev", machine).await, Ok(MachineFate::Tombstone));
+    assert_eq!(story.admin.machine_fate("dev", machine).await, Ok(Fate::Tombstone));
 }
 
 #[tokio::test]
@@ -135,9 +135,14 @@ async fn a_kept_instance_is_its_users_once_its_agent_has_taken_itself_away() {
     session.machine_dead().await.expect("it has no units");
     let why = story.admin.why("dev", "machine/0").await.expect("it is there");
     assert_eq!(why.causes[0].owner, "the agent of machine 0");
+    let left = async || story.admin.machines("dev").await.expect("all")[0].left;
+    assert!(!left().await);
     session.machine_gone().await.expect("it takes itself away");
-    assert_eq!(story.admin.machines("dev").await.expect("all"), []);
-    assert_eq!(story.admin.machine_fate("dev", machine).await, Ok(MachineFate::Kept));
+    assert!(left().await, "its provider hands it over");
+    let why = story.admin.why("dev", "machine/0").await.expect("it is there");
+    assert_eq!(why.causes[0].owner, "the provisioner of pintle up");
+    story.admin.machine_removed("dev", machine).await.expect("it was handed over");
+    assert_eq!(story.admin.machine_fate("dev", machine).await, Ok(Fate::Tombstone));
 }
 
 #[tokio::test]

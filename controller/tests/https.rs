@@ -163,8 +163,9 @@ async fn one_bag_changed_among_a_hundred_sends_one_delta_of_one_bag() {
     assert!(whole.full && bags >= 100, "{bags} bags");
 
     let mut db = Agent::attach(served.unit("db/42").await, 1).await;
-    // The unit knows the relation as one that it has entered.
+    // The unit knows the relation as one that it has entered, and says with what.
     db.enter((number, id), "server", "web").await;
+    delta(&mut watch).await;
     let record = db.setting(number, "value", "y");
     let committed = db.commit(record).await;
     let next = delta(&mut watch).await;
@@ -181,7 +182,7 @@ async fn a_machine_that_is_gone_and_was_removed_before_hears_what_ends_an_agent_
     let (model, machine) = (served.story.model, Uuid(77));
     let token = served.story.token(machine, Principal::Machine { model, machine }).await;
     let remove = move |draft: &mut Draft<'_>| {
-        let doc = TombstoneDoc::new("machine", "7".to_owned());
+        let doc = TombstoneDoc { kind: "machine".to_owned(), name: "7".to_owned() };
         draft.put(&model.tombstone(machine), &doc);
         Ok(())
     };
@@ -239,6 +240,7 @@ async fn every_route_answers_exactly_the_principals_its_row_names() {
         "Run",
         "AddMachines",
         "RemoveMachine",
+        "RemoveMachineOnly",
         "RetryProvisioning",
         "RemoveUnit",
         "RemoveApplication",

@@ -67,8 +67,8 @@ pub enum Planted {
     DestroyedModelLeavesRest,
     /// The record of a Dead machine goes, its instance does not.
     DeadInstanceStays,
-    /// An instance that its user keeps is harvested.
-    KeptIsHarvested,
+    /// An instance that its user keeps is taken away.
+    KeptIsTakenAway,
     /// An instance whose start was not recorded is taken for another's.
     UnrecordedInstanceIsTaken,
     /// What nothing is known of is harvested as if it had been removed.
@@ -129,7 +129,7 @@ impl Planted {
         Planted::DyingModelTakesMore,
         Planted::DestroyedModelLeavesRest,
         Planted::DeadInstanceStays,
-        Planted::KeptIsHarvested,
+        Planted::KeptIsTakenAway,
         Planted::UnrecordedInstanceIsTaken,
         Planted::UnknownIsHarvested,
         Planted::LostInstanceStaysLost,

@@ -67,6 +67,7 @@ mod tests {
             life: Life::Alive,
             manual: false,
             kept: false,
+            left: false,
             occupied: false,
             lived: false,
             nonce: None,

@@ -5,7 +5,7 @@
 use crate::failure::Failure;
 use crate::supervisor::provider::{Provider, Wish};
 use api::error::{ApiError, ErrorCode};
-use api::machine::MachineFate;
+use api::machine::Fate;
 use api::operator::{ClientFile, MachineInfo, ModelInfo, ModelSetting, OperatorApi, Provisioned};
 use state::machine::provision::{self, Found, Harvest, Owner, Step, Wanted, plan};
 use state::names::Uuid;
@@ -34,8 +34,7 @@ pub trait Controller {
         after: Option<Position>,
     ) -> impl Future<Output = Result<Position, ApiError>>;
     fn machines(&self, model: &str) -> impl Future<Output = Result<Vec<MachineInfo>, ApiError>>;
-    fn machine_fate(&self, model: &str, machine: Uuid)
-    -> impl Future<Output = Result<MachineFate, ApiError>>;
+    fn machine_fate(&self, model: &str, machine: Uuid) -> impl Future<Output = Result<Fate, ApiError>>;
     fn machine_token(
         &self,
         model: &str,
@@ -71,11 +70,7 @@ impl<C: OperatorApi> Controller for C {
     fn machines(&self, model: &str) -> impl Future<Output = Result<Vec<MachineInfo>, ApiError>> {
         OperatorApi::machines(self, model)
     }
-    fn machine_fate(
-        &self,
-        model: &str,
-        machine: Uuid,
-    ) -> impl Future<Output = Result<MachineFate, ApiError>> {
+    fn machine_fate(&self, model: &str, machine: Uuid) -> impl Future<Output = Result<Fate, ApiError>> {
         OperatorApi::machine_fate(self, model, machine)
     }
     fn machine_token(
@@ -181,12 +176,9 @@ impl<P: Provider, O: Outside> Provisioner<P, O> {
                 let config = client.model_config(&name).await?;
                 let mode = config.get("provisioner-harvest-mode").and_then(|mode| mode.value.as_str());
                 harvest = mode.and_then(Harvest::parse).unwrap_or_default();
-                fate = match client.machine_fate(&name, id).await? {
-                    MachineFate::Tombstone => provision::Fate::Removed,
-                    MachineFate::Kept => provision::Fate::Kept,
-                    // one that became known since the machines were asked is the next round's
-                    MachineFate::Known(_) | MachineFate::Unknown => provision::Fate::Unknown,
-                };
+                if client.machine_fate(&name, id).await? == Fate::Tombstone {
+                    fate = provision::Fate::Removed;
+                }
             }
             found.insert(id, Found { nonce, fate });
         }
@@ -282,6 +274,10 @@ impl<P: Provider, O: Outside> Provisioner<P, O> {
                 self.provider.take_away(id).await?;
                 self.outside.say(&format!("machine {id}: taken away"));
             }
+            Step::HandOver(_) => {
+                self.provider.hand_over(id).await?;
+                self.outside.say(&format!("machine {id}: its instance is its user's"));
+            }
             Step::SetDead(_) => drop(client.provisioned(&name, id, Provisioned::Absent).await?),
             Step::Remove(_) => client.machine_removed(&name, id).await?,
         }
@@ -301,6 +297,7 @@ fn wanted(machine: &MachineInfo) -> Wanted {
         nonce: machine.nonce,
         started: machine.instance_id.is_some(),
         kept: machine.kept,
+        left: machine.left,
         occupied: machine.occupied,
         lived: machine.lived,
         retry_ms: machine.retry_ms,
@@ -340,8 +337,8 @@ mod tests {
         async fn machines(&self, _: &str) -> Result<Vec<MachineInfo>, ApiError> {
             Ok(vec![self.machine.clone()])
         }
-        async fn machine_fate(&self, _: &str, _: Uuid) -> Result<MachineFate, ApiError> {
-            Ok(MachineFate::Unknown)
+        async fn machine_fate(&self, _: &str, _: Uuid) -> Result<Fate, ApiError> {
+            Ok(Fate::Unknown)
         }
         async fn machine_token(&self, _: &str, _: Uuid, _: &str) -> Result<(), ApiError> {
             self.knows_token.set(true);
@@ -388,6 +385,9 @@ mod tests {
         async fn take_away(&mut self, _: Uuid) -> Result<(), Failure> {
             panic!("it is wanted")
         }
+        async fn hand_over(&mut self, _: Uuid) -> Result<(), Failure> {
+            panic!("it is wanted")
+        }
         async fn news(&self) {
             std::future::pending().await
         }
@@ -426,6 +426,7 @@ mod tests {
             life: Life::Alive,
             manual: false,
             kept: false,
+            left: false,
             occupied: true,
             lived: false,
             nonce: Some(Uuid(70)),

@@ -32,6 +32,8 @@ pub struct Wanted {
     pub started: bool,
     /// That one stays when the machine goes.
     pub kept: bool,
+    /// Nobody waits for the agent on it any more.
+    pub left: bool,
     /// Units are assigned to it.
     pub occupied: bool,
     /// One of them has lived: it ends only where there is an agent for it.
@@ -54,8 +56,6 @@ pub struct Found {
 pub enum Fate {
     /// It was removed, in a known history.
     Removed,
-    /// The same, and its instance was left to people.
-    Kept,
     /// Nothing is known of it.
     Unknown,
 }
@@ -89,7 +89,6 @@ impl Harvest {
             Fate::Removed => matches!(self, Harvest::Destroyed | Harvest::All),
             Fate::Unknown if planted::is(Planted::UnknownIsHarvested) => self != Harvest::None,
             Fate::Unknown => matches!(self, Harvest::Unknown | Harvest::All),
-            Fate::Kept => planted::is(Planted::KeptIsHarvested) && self != Harvest::None,
         }
     }
 }
@@ -103,6 +102,8 @@ pub enum Step {
     Keep(Uuid),
     /// Take the instance away, with all that is in it.
     Stop(Uuid),
+    /// The instance is its user's from here on: it is not found any more.
+    HandOver(Uuid),
     /// No instance was made and none will be: say that the machine is Dead.
     SetDead(Uuid),
     /// Remove the record of a Dead machine that has no instance.
@@ -113,7 +114,8 @@ impl Step {
     /// Whom it is about.
     pub fn machine(self) -> Uuid {
         match self {
-            Step::Start(id) | Step::Keep(id) | Step::Stop(id) | Step::SetDead(id) | Step::Remove(id) => id,
+            Step::Start(id) | Step::Keep(id) | Step::Stop(id) => id,
+            Step::HandOver(id) | Step::SetDead(id) | Step::Remove(id) => id,
         }
     }
 }
@@ -175,8 +177,13 @@ fn step(id: Uuid, machine: &Wanted, found: Option<&Found>) -> Vec<Step> {
             vec![Step::Start(id)]
         }
         (Life::Dying, None) => vec![Step::SetDead(id)],
-        // It runs until its agent has taken itself away and said so: the record goes with that.
-        (Life::Dead, Some(_)) if machine.kept && !other => vec![Step::Keep(id)],
+        (Life::Dead, Some(_)) if planted::is(Planted::KeptIsTakenAway) => {
+            vec![Step::Stop(id), Step::Remove(id)]
+        }
+        // It runs until its agent has taken itself away and said so. The record stays until it is handed over: an
+        // instance whose machine is gone is harvested.
+        (Life::Dead, Some(_)) if machine.kept && !other && !machine.left => vec![Step::Keep(id)],
+        (Life::Dead, Some(_)) if machine.kept && !other => vec![Step::HandOver(id), Step::Remove(id)],
         (Life::Dead, None) if machine.kept => vec![Step::Remove(id)],
         (Life::Dead, None) if machine.nonce.is_none() => vec![Step::Remove(id)],
         // One that is not listed goes too: 1. an instance is made, which the provider lists seconds later only. 2. The
@@ -199,7 +206,7 @@ pub fn retry_after_ms(failures: u32) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Step::{Keep, Remove, SetDead, Start, Stop};
+    use Step::{HandOver, Keep, Remove, SetDead, Start, Stop};
 
     const ID: Uuid = Uuid(7);
     const NONCE: Uuid = Uuid(70);
@@ -211,6 +218,7 @@ mod tests {
             nonce: None,
             started: false,
             kept: false,
+            left: false,
             occupied: false,
             lived: false,
             retry_ms: None,
@@ -253,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kept_instance_stays_whatever_is_harvested() {
+    fn a_kept_instance_is_handed_over_once_its_agent_is_gone() {
         let wanted = |life| Wanted { nonce: Some(NONCE), started: true, kept: true, ..machine(life) };
         let found = Some(instance(NONCE));
         for life in [Life::Alive, Life::Dying, Life::Dead] {
@@ -263,13 +271,11 @@ mod tests {
                 "its agent has its end before it, or to say"
             );
         }
-        assert_eq!(planned(wanted(Life::Dead), None), [Remove(ID)], "it was lost");
+        let left = Wanted { left: true, ..wanted(Life::Dead) };
+        assert_eq!(planned(left, found), [HandOver(ID), Remove(ID)]);
+        assert_eq!(planned(left, None), [Remove(ID)], "it was handed over, or lost");
         let others = Some(instance(Uuid(71)));
-        assert_eq!(planned(wanted(Life::Dead), others), [Stop(ID), Remove(ID)], "not the one that is kept");
-        let left = BTreeMap::from([(ID, Found { nonce: Some(NONCE), fate: Fate::Kept })]);
-        for harvest in [Harvest::None, Harvest::Unknown, Harvest::Destroyed, Harvest::All] {
-            assert_eq!(plan(&BTreeMap::new(), &left, harvest, 0), []);
-        }
+        assert_eq!(planned(left, others), [Stop(ID), Remove(ID)], "not the one that is kept");
     }
 
     #[test]

@@ -360,5 +360,5 @@ pub(super) fn reap(draft: &mut Draft, model: Model, id: Uuid) {
     draft.remove(&model.leader(id));
     draft.remove(&model.sequence(&leadership::generations(id)));
     draft.remove(&model.reap(id));
-    draft.put(&model.tombstone(id), &TombstoneDoc::new("application", doc.name));
+    draft.put(&model.tombstone(id), &TombstoneDoc { kind: "application".to_owned(), name: doc.name });
 }

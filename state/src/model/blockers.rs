@@ -179,7 +179,7 @@ fn of_machine(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Blo
     let (agent, provisioner) = (format!("the agent of machine {name}"), PROVISIONER.to_owned());
     let by_itself = "nothing to do: it comes by itself, within a minute".to_owned();
     let has_agent = documents.document(&model.machine_instance(id)).is_some();
-    let (duty, owner, help) = match (dead, has_agent, machine.manual || machine.kept) {
+    let (duty, owner, help) = match (dead, has_agent, machine.manual || machine.kept && !machine.left) {
         (true, true, true) => {
             let help =
                 format!("it comes by itself; if its host is gone: pintle remove-machine --force {name}");

@@ -116,7 +116,7 @@ fn remove(draft: &mut Draft, model: Model) {
     draft.remove(&model.model_config());
     draft.remove(&model.model_destruction());
     draft.remove(&GLOBAL.model_name(&doc.name));
-    draft.put(&GLOBAL.tombstone(model.0), &TombstoneDoc::new("model", doc.name));
+    draft.put(&GLOBAL.tombstone(model.0), &TombstoneDoc { kind: "model".to_owned(), name: doc.name });
     if !planted::is(Planted::DestroyedModelLeavesRest) {
         draft.put(&GLOBAL.cleanup(model.0), &vec![format!("{}/", model.0)]);
     }

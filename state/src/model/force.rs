@@ -280,8 +280,8 @@ fn of_machine(
 }
 
 /// A provider releases its machine, however long that takes. One that a person brought, or keeps, has nobody but its own
-/// agent, which has another wait to take itself away, `no_wait` or not; then the record goes, and an agent that comes
-/// back learns of it by its token.
+/// agent, which has another wait to take itself away, `no_wait` or not; then the record goes, of one that is kept once
+/// its provider has handed it over, and an agent that comes back learns of it by its token.
 fn dead_machine(
     draft: &mut Draft,
     model: Model,
@@ -301,7 +301,10 @@ fn dead_machine(
     if now_ms < forced.due_ms {
         return Ok(false);
     }
-    machine::remove_absent(draft, model, id, machine);
+    match machine.kept {
+        true => machine::leave(draft, model, id, machine, true),
+        false => machine::remove_absent(draft, model, id, machine.name),
+    }
     draft.remove(&model.forced(id));
     // the model may have waited for it
     Ok(true)

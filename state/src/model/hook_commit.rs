@@ -22,7 +22,7 @@ use super::{action, leadership, relation, restate, said, session, unit};
 use crate::charm::JUJU_INFO;
 use crate::names::{RelationNumber, Uuid};
 use crate::planted::{self, Planted};
-use crate::settings;
+use crate::settings::{self, BagChange};
 use crate::unit::hook::{ALL_ENDPOINTS, BagWrites, Ports};
 use crate::unit::local::{Event, Local};
 use crate::unit::operation::{Hook, Operation, RelationEvent};
@@ -178,11 +178,12 @@ fn leave_out_bags(local: &mut Local) {
 }
 
 /// The opposite of [`leave_out_bags`], for an attaching agent. The replica was read in this draft, and no bag of the
-/// unit changes unless the replica does.
+/// unit is written unless the replica is, but for one that a restatement under way has brought, which its end brings
+/// again. Those of relations that are gone are cleared away.
 pub(super) fn restore_bags(draft: &Draft, model: Model, unit: Uuid, local: &mut Local) {
     for relation in local.relations.values_mut() {
         let bag = draft.glance(&model.bag(relation.uuid, unit));
-        relation.bag_lost = bag.is_none();
+        relation.bag_lost = bag.is_none().then(BagChange::new);
         relation.bag = bag.map(|bag| bag.values).unwrap_or_default();
     }
 }

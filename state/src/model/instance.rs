@@ -138,9 +138,15 @@ pub fn enrol(
     Ok(())
 }
 
-/// The agent of a Dead machine has taken itself away: nothing of the machine is left, if a person brought it or keeps
-/// its instance. Another is its provider's to remove.
+/// The agent of a Dead machine has taken itself away: nothing of the machine is left, if a person brought it. Another is
+/// its provider's to remove, and to hand over first if its instance is kept.
 pub fn gone(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
-    let stays = draft.get(&model.machine(id)).is_some_and(|machine| machine.manual || machine.kept);
-    if stays { machine::remove(draft, model, id) } else { Ok(()) }
+    let Some(machine) = draft.get(&model.machine(id)) else { return Ok(()) };
+    if machine.manual {
+        return machine::remove(draft, model, id);
+    }
+    if machine.kept && !machine.left && draft.get(&model.machine_life(id)) == Some(Life::Dead) {
+        machine::leave(draft, model, id, machine, false);
+    }
+    Ok(())
 }

@@ -44,7 +44,7 @@ pub struct DestructionDoc {
     pub after: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MachineDoc {
     /// What people see: `0`.
     pub name: String,
@@ -57,6 +57,9 @@ pub struct MachineDoc {
     /// Its instance stays when it goes (`remove-machine --keep-instance`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub kept: bool,
+    /// Of one that is Dead and kept: its agent has taken itself away, or is waited for no more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub left: bool,
 }
 
 /// What runs as a machine.
@@ -307,16 +310,6 @@ pub enum ForcedBy {
 pub struct TombstoneDoc {
     pub kind: String,
     pub name: String,
-    /// A machine's instance was left to people: no provider takes it away.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub kept: bool,
-}
-
-impl TombstoneDoc {
-    /// Of what leaves nothing behind.
-    pub fn new(kind: &str, name: String) -> TombstoneDoc {
-        TombstoneDoc { kind: kind.to_owned(), name, kept: false }
-    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

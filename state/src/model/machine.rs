@@ -27,8 +27,8 @@ pub fn add(draft: &mut Draft, model: Model, id: Uuid, now_ms: i64) -> Result<Str
     let number = sequence::take(draft, model, "machine");
     let place = sequence::take(draft, GLOBAL, "address") % ADDRESSES;
     let name = number.to_string();
-    let (created_ms, manual, kept) = (now_ms, false, false);
-    let doc = MachineDoc { name: name.clone(), address: address(place), created_ms, manual, kept };
+    let address = address(place);
+    let doc = MachineDoc { name: name.clone(), address, created_ms: now_ms, ..MachineDoc::default() };
     draft.put(&model.machine(id), &doc);
     draft.put(&model.machine_life(id), &Life::Alive);
     draft.put(&model.machine_name(&name), &id);
@@ -110,9 +110,7 @@ pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal>
 /// With the user's remove-machine, before it: when the machine goes, its instance stays and is the user's. One that is
 /// Dead is being taken away already. A machine that a person brought stays in any case.
 pub fn keep_instance(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
-    let Some(machine) = draft.get(&model.machine(id)) else {
-        return gone(draft, model, id);
-    };
+    let machine = draft.get(&model.machine(id)).ok_or_else(|| Refusal::not_found("machine", id))?;
     if machine.kept || machine.manual {
         return Ok(());
     }
@@ -123,16 +121,12 @@ pub fn keep_instance(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Re
     if draft.get(&model.machine_life(id)) == Some(Life::Dead) {
         return refuse("it is being taken away");
     }
-    if !has_instance(draft, model, id) {
+    // what was recorded goes with the machine's document only, which was read: a machine full of units leaves no read
+    if draft.glance(&model.machine_instance(id)).is_none_or(|instance| instance.id.is_none()) {
         return refuse("it has none yet");
     }
     draft.put(&model.machine(id), &MachineDoc { kept: true, ..machine });
     Ok(())
-}
-
-/// One was recorded as made.
-fn has_instance(draft: &mut Draft, model: Model, id: Uuid) -> bool {
-    draft.get(&model.machine_instance(id)).is_some_and(|instance| instance.id.is_some())
 }
 
 /// The machine agent says that it has finished: no unit is assigned any more (I20).
@@ -185,28 +179,36 @@ pub fn remove(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> 
         return Err(Refusal::new(Code::Busy, message));
     }
     token::revoke(draft, id);
-    forget(draft, model, id, machine);
+    forget(draft, model, id, machine.name);
     Ok(())
 }
 
 /// The same for a Dead machine whose agent did not come to hear of it. When it comes, its token is good for one thing:
 /// to be told that the machine was removed. An invitation that nobody used is good for nothing.
-pub(super) fn remove_absent(draft: &mut Draft, model: Model, id: Uuid, machine: MachineDoc) {
+pub(super) fn remove_absent(draft: &mut Draft, model: Model, id: Uuid, name: String) {
     match draft.get(&model.machine_instance(id)) {
         Some(_) => token::retire(draft, id),
         None => token::revoke(draft, id),
     }
-    forget(draft, model, id, machine);
+    forget(draft, model, id, name);
 }
 
-fn forget(draft: &mut Draft, model: Model, id: Uuid, machine: MachineDoc) {
-    let MachineDoc { name, kept, .. } = machine;
+/// Nobody waits for the agent of a Dead machine whose instance is kept any more: what is left is its provider's, to hand
+/// over and to remove. An agent that is `absent` learns of it by its token, as in [`remove_absent`].
+pub(super) fn leave(draft: &mut Draft, model: Model, id: Uuid, machine: MachineDoc, absent: bool) {
+    if absent {
+        token::retire(draft, id);
+    }
+    draft.put(&model.machine(id), &MachineDoc { left: true, ..machine });
+}
+
+fn forget(draft: &mut Draft, model: Model, id: Uuid, name: String) {
     draft.remove(&model.machine(id));
     draft.remove(&model.machine_life(id));
     draft.remove(&model.machine_instance(id));
     draft.remove(&model.machine_trouble(id));
     draft.remove(&model.machine_name(&name));
-    draft.put(&model.tombstone(id), &TombstoneDoc { kept, ..TombstoneDoc::new("machine", name) });
+    draft.put(&model.tombstone(id), &TombstoneDoc { kind: "machine".to_owned(), name });
 }
 
 /// A machine of a model that is being destroyed: its units are Dying already, and it is, too.

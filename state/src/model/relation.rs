@@ -406,7 +406,7 @@ fn remove(draft: &mut Draft, model: Model, id: Uuid, doc: &RelationDoc) {
     if !doc.is_peer() {
         draft.remove(&model.relation_suspended(id));
     }
-    draft.put(&model.tombstone(id), &TombstoneDoc::new("relation", doc.key_text()));
+    draft.put(&model.tombstone(id), &TombstoneDoc { kind: "relation".to_owned(), name: doc.key_text() });
     draft.put(&model.cleanup(id), &vec![model.bags(id)]);
     for side in &doc.sides {
         draft.remove(&model.relation_of(side.application, id));

@@ -1,5 +1,5 @@
 //! An agent's token lives as long as its unit or machine (S15): what was removed is nobody to the controller, but for a
-//! machine that a person brought and that was removed while it was away.
+//! machine that a person brought, or whose instance is kept, and that was removed while it was away.
 
 use super::draft::Draft;
 use super::keys::GLOBAL;

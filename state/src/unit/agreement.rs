@@ -62,7 +62,8 @@ pub fn agree(local: &Local, session: &Session, at_ms: i64) -> Agreement {
     let mut agreed = local.clone();
     agreed.apply(&attached);
     // what is still to be told is none of what was published, and version 1 would digest a memory without it
-    let memory = Local { outbox: Vec::new(), unheard: Vec::new(), last_action, ..agreed.clone() };
+    let mut memory = Local { outbox: Vec::new(), unheard: Vec::new(), last_action, ..agreed.clone() };
+    memory.relations.values_mut().for_each(|relation| relation.bag_lost = None);
     let mut restated = agreed.record(Operation::Restate, Outcome::Ok, at_ms);
     restated.memory = Some(Box::new(memory));
     Agreement::Agreed(vec![attached, Event::Finished(restated)])
@@ -72,9 +73,9 @@ pub fn agree(local: &Local, session: &Session, at_ms: i64) -> Agreement {
 fn found(local: &Local, replica: Option<&Local>) -> BTreeMap<RelationNumber, Bag> {
     let stored = |relation: &RelationLocal| {
         let replica = replica?.relations.values().find(|known| known.uuid == relation.uuid)?;
-        (!replica.bag_lost).then(|| replica.bag.clone())
+        replica.bag_lost.is_none().then(|| replica.bag.clone())
     };
-    let lost = local.relations.iter().filter(|(_, relation)| relation.bag_lost);
+    let lost = local.relations.iter().filter(|(_, relation)| relation.bag_lost.is_some());
     lost.filter_map(|(number, relation)| Some((*number, stored(relation)?))).collect()
 }
 

@@ -99,9 +99,10 @@ pub struct RelationLocal {
     /// This unit's own bag as it was last published: the agent is its only author.
     pub bag: Bag,
     /// The folder was lost, and with it the last copy of this bag: the relation was gone from the store already (force).
-    /// A store restored from before has it, and it is taken from there ([`Event::Attached`]).
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub bag_lost: bool,
+    /// A store restored from before has it, and it is taken from there ([`Event::Attached`]). What was set and unset
+    /// since, to go over it; none = not lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bag_lost: Option<BagChange>,
     /// Own application's bag: what this unit wrote as leader and the view may not show yet, and from which revision
     /// on it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -184,7 +185,7 @@ pub enum Event {
         history: Uuid,
         epoch: u64,
         sequence: u64,
-        /// Own bags that were lost here and are in the store: what was set since goes over them.
+        /// Own bags that were lost here and are in the store: what was changed since goes over them.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         found: BTreeMap<RelationNumber, Bag>,
     },
@@ -356,9 +357,8 @@ impl Local {
                 for (number, bag) in found {
                     let known =
                         self.relations.get_mut(number).expect("a found bag is of a relation it is in");
-                    let since = std::mem::replace(&mut known.bag, bag.clone());
-                    known.bag.extend(since);
-                    known.bag_lost = false;
+                    known.bag = bag.clone();
+                    settings::apply(&mut known.bag, &known.bag_lost.take().unwrap_or_default());
                 }
                 self.epoch = *epoch;
                 self.nonce = None;
@@ -561,6 +561,9 @@ impl Local {
         for (relation, writes) in &record.writes.bags {
             if let Some(local) = self.relations.get_mut(relation) {
                 settings::apply(&mut local.bag, &writes.unit);
+                if let Some(since) = &mut local.bag_lost {
+                    since.extend(writes.unit.clone());
+                }
             }
         }
         for (key, value) in &record.writes.state {
@@ -594,7 +597,7 @@ impl Local {
                     applications: BTreeMap::new(),
                     changed_owed: None,
                     bag: settings.clone(),
-                    bag_lost: false,
+                    bag_lost: None,
                     application_written: None,
                 };
                 self.relations.insert(*relation, local);

@@ -181,7 +181,7 @@ impl Mutant {
                 | Planted::ForceDeletesWithoutDeparting
                 | Planted::ForceSkipsSubordinates => "documents",
                 Planted::ForceDoesNotFence => "forced",
-                Planted::DeadInstanceStays | Planted::KeptIsHarvested => "leaks",
+                Planted::DeadInstanceStays | Planted::KeptIsTakenAway => "leaks",
                 Planted::OtherStartIsOwn => "doubles",
                 Planted::UnrecordedInstanceIsTaken => "takings",
                 Planted::UnknownIsHarvested => "strangers",

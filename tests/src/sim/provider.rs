@@ -12,7 +12,7 @@ use crate::sim::network::{SimSession, Wire};
 use crate::sim::user::MODEL;
 use crate::sim::world::{Command, World};
 use api::error::{ApiError, ErrorCode};
-use api::machine::MachineFate;
+use api::machine::Fate;
 use api::operator::{ClientFile, MachineInfo, ModelInfo, ModelSetting, OperatorApi, Provisioned};
 use cli::failure::Failure;
 use cli::supervisor::provider::{Listing, Made, Provider, Wish};
@@ -87,16 +87,16 @@ impl Cloud {
         }
     }
 
-    /// Ends all instances of a machine, with what is in them.
-    fn take(&self, machine: Uuid) {
+    /// Ends all instances of a machine, with what is in them; or they are no more the simulated system's.
+    fn take(&self, machine: Uuid, what: Instanced) {
         let (world, mut instances) = (&self.world, self.instances());
         for (number, one) in instances.iter_mut() {
             if one.machine != machine || one.taken_ms.is_some() {
                 continue;
             }
             (one.runs, one.taken_ms) = (false, Some(world.now_ms()));
-            let (number, model, nonce, what) = (*number, one.model, one.nonce, Instanced::Taken);
-            world.tell(|| format!("provider: instance {number} of machine {machine} is taken away"));
+            let (number, model, nonce, what) = (*number, one.model, one.nonce, what.clone());
+            world.tell(|| format!("provider: instance {number} of machine {machine}: {what:?}"));
             world.note(Fact::Instance { number, model, machine, nonce, what });
             world.command(Command::TakeAway(machine));
         }
@@ -220,7 +220,17 @@ impl Provider for SimProvider {
         world.pause().await;
         cloud.fails("the instance does not end")?;
         self.tended.remove(&machine);
-        cloud.take(machine);
+        cloud.take(machine, Instanced::Taken);
+        world.pause().await;
+        cloud.fails("the provider gave no answer")
+    }
+
+    async fn hand_over(&mut self, machine: Uuid) -> Result<(), Failure> {
+        let (world, cloud) = (&self.cloud.world, &self.cloud);
+        world.pause().await;
+        cloud.fails("the instance is not let go")?;
+        self.tended.remove(&machine);
+        cloud.take(machine, Instanced::HandedOver);
         world.pause().await;
         cloud.fails("the provider gave no answer")
     }
@@ -292,7 +302,7 @@ impl Controller for Line {
     async fn machines(&self, model: &str) -> Result<Vec<MachineInfo>, ApiError> {
         self.ask(|session| async move { OperatorApi::machines(&session, model).await }).await
     }
-    async fn machine_fate(&self, model: &str, machine: Uuid) -> Result<MachineFate, ApiError> {
+    async fn machine_fate(&self, model: &str, machine: Uuid) -> Result<Fate, ApiError> {
         self.ask(|session| async move { OperatorApi::machine_fate(&session, model, machine).await }).await
     }
     async fn machine_token(&self, model: &str, machine: Uuid, token: &str) -> Result<(), ApiError> {

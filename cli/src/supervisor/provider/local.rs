@@ -1,7 +1,7 @@
 //! Machines as folders and processes of this host: each has an agent, and an address of its own on the loopback
 //! device (design 16).
 
-use super::{Instance, Listing, Made, Wish, listed, machine_folders, make_folder, remove_folder};
+use super::{Instance, Listing, Made, Wish, hand_over, listed, machine_folders, make_folder, remove_folder};
 use crate::data_dir::DataDir;
 use crate::failure::Failure;
 use crate::supervisor::agent_file::{self, AgentFile};
@@ -85,6 +85,16 @@ impl Local {
         }
         remove_folder(&folder)
             .map_err(|error| Failure::new(format!("cannot remove {}: {error}", folder.display())))
+    }
+
+    /// Its agent has taken itself away; what is left of its process ends.
+    pub(super) async fn hand_over(&mut self, machine: Uuid) -> Result<(), Failure> {
+        let agent = self.running.remove(&machine).and_then(Daemon::release);
+        let stopped = stop::machine(&self.folder(machine), agent).await;
+        match stopped.left.first() {
+            Some(left) => Err(Failure::new(format!("process {} does not end", left.pid))),
+            None => hand_over(&self.dir, machine),
+        }
     }
 
     pub(super) fn release(self) -> Vec<Process> {

@@ -6,6 +6,7 @@
 pub mod local;
 pub mod nspawn;
 
+use crate::data_dir::DataDir;
 use crate::failure::Failure;
 use crate::supervisor::agent_file::AgentFile;
 use crate::supervisor::files;
@@ -17,7 +18,7 @@ use state::names::Uuid;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Which provider makes the machines that no person brings.
@@ -39,6 +40,9 @@ impl Kind {
         }
     }
 }
+
+/// Instances of one machine that are kept: one, and one more for each restore of the controller.
+const KEPT_MAX: u32 = 100;
 
 /// `instance.yaml`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,6 +110,8 @@ pub trait Provider {
     fn start(&mut self, wish: &Wish<'_>) -> impl Future<Output = Result<Option<Duration>, Failure>>;
     /// Ends it, and takes it away with all that is in it. What is not there is no failure.
     fn take_away(&mut self, machine: Uuid) -> impl Future<Output = Result<(), Failure>>;
+    /// Leaves it to its user: it is not found any more, and nothing is done with it.
+    fn hand_over(&mut self, machine: Uuid) -> impl Future<Output = Result<(), Failure>>;
     /// Over when a machine may have ended that is to run.
     fn news(&self) -> impl Future<Output = ()>;
 }
@@ -163,6 +169,13 @@ impl Provider for Chosen {
         }
     }
 
+    async fn hand_over(&mut self, machine: Uuid) -> Result<(), Failure> {
+        match self {
+            Chosen::Local(local) => local.hand_over(machine).await,
+            Chosen::Nspawn(nspawn) => nspawn.hand_over(machine),
+        }
+    }
+
     async fn news(&self) {
         match self {
             // its agents are started again by what started them
@@ -185,6 +198,27 @@ impl Chosen {
 /// Makes a folder that only its user enters.
 fn make_folder(folder: &Path) -> io::Result<()> {
     std::os::unix::fs::DirBuilderExt::mode(std::fs::DirBuilder::new().recursive(true), 0o700).create(folder)
+}
+
+/// Moves a machine's folder to where no provider looks, with whatever runs in it. Its name there is free: a machine that
+/// a restored controller knows again is made anew, and may be kept again.
+fn hand_over(dir: &DataDir, machine: Uuid) -> Result<(), Failure> {
+    let folder = dir.machines().join(machine.to_string());
+    let moved = || {
+        if !folder.try_exists()? {
+            return Ok(());
+        }
+        make_folder(&dir.kept())?;
+        let names = (0..KEPT_MAX).map(|again| match again {
+            0 => machine.to_string(),
+            _ => format!("{machine}.{again}"),
+        });
+        let free = names.map(|name| dir.kept().join(name)).find(|place| !place.exists());
+        let place =
+            free.ok_or_else(|| io::Error::other(format!("{} is full of it", dir.kept().display())))?;
+        std::fs::rename(&folder, place)
+    };
+    moved().map_err(|error: io::Error| Failure::new(format!("cannot move {}: {error}", folder.display())))
 }
 
 /// Takes a machine's folder away. What says that an instance is there goes last: one whose removal was cut off is found
@@ -227,19 +261,17 @@ fn listed(folder: &Path) -> Result<Option<Instance>, Failure> {
     Instance::read(folder).map_err(unread)
 }
 
-fn machine_folders(machines: &Path) -> io::Result<Vec<(Uuid, std::path::PathBuf)>> {
-    let entries = match std::fs::read_dir(machines) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries?,
-    };
-    let mut folders = Vec::new();
-    for entry in entries {
-        let entry = entry?;
-        if let Some(id) = entry.file_name().to_str().and_then(|name| name.parse().ok()) {
-            folders.push((id, entry.path()));
-        }
+fn machine_folders(machines: &Path) -> io::Result<Vec<(Uuid, PathBuf)>> {
+    let id = |folder: PathBuf| Some((folder.file_name()?.to_str()?.parse().ok()?, folder));
+    Ok(folders(machines)?.into_iter().filter_map(id).collect())
+}
+
+/// What lies in a place; nothing where there is no such place.
+fn folders(place: &Path) -> io::Result<Vec<PathBuf>> {
+    match std::fs::read_dir(place) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        entries => entries?.map(|entry| Ok(entry?.path())).collect(),
     }
-    Ok(folders)
 }
 
 #[cfg(test)]
@@ -285,6 +317,19 @@ mod tests {
         remove_folder(&folder).expect("removed");
         assert_eq!(machine_folders(machines.path()).expect("listed"), []);
         remove_folder(&folder).expect("what is not there is removed");
+    }
+
+    #[test]
+    fn what_is_handed_over_is_moved_once_to_a_free_name() {
+        let place = tempfile::tempdir().expect("a folder");
+        let dir = DataDir::choose(Some(place.path())).expect("a path");
+        for name in ["00000000-0000-0000-0000-000000000007", "00000000-0000-0000-0000-000000000007.1"] {
+            make_folder(&dir.machines().join(Uuid(7).to_string())).expect("made");
+            assert_eq!(hand_over(&dir, Uuid(7)), Ok(()));
+            assert_eq!(hand_over(&dir, Uuid(7)), Ok(()), "it was done before a crash");
+            assert_eq!(machine_folders(&dir.machines()).expect("listed"), []);
+            assert!(dir.kept().join(name).is_dir());
+        }
     }
 
     #[test]

@@ -18,7 +18,9 @@
 //! From its first boot on, what lies below its root is its own: a link that it makes there would lead this host's
 //! root to a file of this host.
 
-use super::{Instance, Listing, Made, Wish, listed, machine_folders, make_folder, remove_folder};
+use super::{
+    Instance, Listing, Made, Wish, folders, hand_over, listed, machine_folders, make_folder, remove_folder,
+};
 use crate::data_dir::DataDir;
 use crate::failure::Failure;
 use crate::supervisor::daemon::open_log;
@@ -30,6 +32,7 @@ use state::names::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Write};
+use std::net::Ipv4Addr;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -171,13 +174,16 @@ impl Nspawn {
         Ok(found)
     }
 
-    /// Of all models.
-    fn instances(&self) -> io::Result<Vec<(Uuid, Instance)>> {
-        let mut instances = Vec::new();
-        for (id, folder) in machine_folders(&self.dir.machines())? {
-            instances.extend(Instance::read(&folder)?.map(|instance| (id, instance)));
+    /// Addresses that are taken, in all models and by what was handed over.
+    fn addresses(&self) -> io::Result<BTreeSet<Ipv4Addr>> {
+        let mut addresses = BTreeSet::new();
+        for place in [self.dir.machines(), self.dir.kept()] {
+            for folder in folders(&place)? {
+                let instance = Instance::read(&folder)?;
+                addresses.extend(instance.and_then(|instance| instance.address.parse::<Ipv4Addr>().ok()));
+            }
         }
-        Ok(instances)
+        Ok(addresses)
     }
 
     pub(super) fn is_running(&self, machine: Uuid) -> bool {
@@ -191,9 +197,7 @@ impl Nspawn {
         let instance = match Instance::read(&folder).map_err(broken)? {
             Some(instance) => instance,
             None => {
-                let all = self.instances().map_err(broken)?.into_iter();
-                let taken = all.filter_map(|(_, instance)| instance.address.parse().ok());
-                let address = self.network.free(&taken.collect())?.to_string();
+                let address = self.network.free(&self.addresses().map_err(broken)?)?.to_string();
                 let instance = Instance { model: wish.model.uuid, nonce: Some(wish.nonce), address };
                 instance.write(&folder).map_err(broken)?;
                 instance
@@ -348,6 +352,13 @@ impl Nspawn {
         halt(&folder).await?;
         remove_folder(&folder)
             .map_err(|error| Failure::new(format!("cannot remove {}: {error}", folder.display())))
+    }
+
+    /// Its container goes on.
+    pub(super) fn hand_over(&mut self, machine: Uuid) -> Result<(), Failure> {
+        self.tended.remove(&machine);
+        self.lives().remove(&machine);
+        hand_over(&self.dir, machine)
     }
 
     pub(super) async fn news(&self) {

@@ -4,7 +4,7 @@
 use super::super::force::{self, Force, WAIT_MS};
 use super::super::keys::{BagDoc, ForcedDoc, ScopeDoc};
 use super::super::unit::Destroyed;
-use super::super::{application, cleanup, machine, model, unit};
+use super::super::{application, cleanup, instance, machine, model, unit};
 use super::*;
 use crate::unit::agreement::{Agreement, Session, agree};
 use crate::unit::snapshot::Change;
@@ -292,6 +292,26 @@ fn a_machine_that_a_person_brought_and_that_never_comes_back_goes_by_force() {
 }
 
 #[test]
+fn a_kept_instance_whose_agent_never_comes_back_is_left_by_force_to_be_handed_over() {
+    let mut world = World::new();
+    let id = world
+        .run(|draft, ids| {
+            let id = ids();
+            machine::add(draft, MODEL, id, 1).map(|_| id)
+        })
+        .expect("the model is alive");
+    world.run(|draft, _| instance::intend(draft, MODEL, id, "local", Uuid(5))).expect("it is alive");
+    world.run(|draft, _| instance::started(draft, MODEL, id, "local-0", "127.0.0.1")).expect("it was meant");
+    world.run(|draft, _| machine::keep_instance(draft, MODEL, id)).expect("it has one");
+    world.run(|draft, _| force::machine(draft, MODEL, id, AT_ONCE)).expect("it may be forced");
+    let left = |world: &World| read(world.reader(), &MODEL.machine(id)).map(|machine| machine.left);
+    sweep(&mut world, NOW);
+    assert_eq!((world.life(id), left(&world)), (Some(Life::Dead), Some(false)), "its agent has its time");
+    sweep(&mut world, NOW + WAIT_MS);
+    assert_eq!((left(&world), forced(&world)), (Some(true), 0));
+}
+
+#[test]
 fn no_wait_given_later_moves_force_forward_and_force_again_never_puts_it_off() {
     let mut world = World::new();
     let (_, web, _) = qr(&mut world);
@@ -419,14 +439,16 @@ fn a_bag_lost_with_its_folder_and_its_relation_is_found_in_a_restored_store() {
         let mut world = World::new();
         let (id, mut web, _) = qr(&mut world);
         let number = world.number(id);
-        let write = |web: &Agent, key: &str| {
+        let write = |web: &Agent, key: &str, value: &str| {
             let mut record = web.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok);
-            let written = BagWrites { unit: Bag::from([(key.into(), "1".into())]), ..BagWrites::default() };
+            let written = BagWrites { unit: Bag::from([(key.into(), value.into())]), ..BagWrites::default() };
             record.writes.bags.insert(number, written);
             record
         };
-        let record = write(&web, "before");
-        web.commit(&mut world, record);
+        for key in ["before", "gone"] {
+            let record = write(&web, key, "1");
+            web.commit(&mut world, record);
+        }
         let mut older = world.copy();
         world.run(|draft, _| force::relation(draft, MODEL, id, AT_ONCE)).expect("it may be forced");
         sweep(&mut world, NOW);
@@ -435,11 +457,12 @@ fn a_bag_lost_with_its_folder_and_its_relation_is_found_in_a_restored_store() {
 
         let mut web = Agent::attach(&mut world, "web/0");
         assert_eq!(web.local.relations[&number].bag, Bag::new(), "gone with its relation");
-        let record = write(&web, "since");
-        if unsent {
-            web.local.apply(&Event::Finished(record));
-        } else {
-            web.commit(&mut world, record);
+        for (key, value) in [("since", "1"), ("gone", "")] {
+            let record = write(&web, key, value);
+            match unsent {
+                true => web.local.apply(&Event::Finished(record)),
+                false => drop(web.commit(&mut world, record)),
+            }
         }
         let attached = older
             .run(|draft, _| session::attach(draft, MODEL, web.unit, Uuid(77), web.epoch))

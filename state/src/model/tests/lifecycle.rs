@@ -164,7 +164,7 @@ fn scenarios_170_and_171_a_machine_follows_its_last_unit() {
 }
 
 #[test]
-fn an_instance_is_kept_if_there_is_one_and_the_tombstone_says_so() {
+fn an_instance_is_kept_if_there_is_one_and_its_record_stays_until_it_is_handed_over() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let unit = world.unit("web/0");
@@ -184,9 +184,10 @@ fn an_instance_is_kept_if_there_is_one_and_the_tombstone_says_so() {
     world.run(|draft, _| keep(draft)).expect("its only unit is gone");
     world.run(|draft, _| machine::set_dead(draft, MODEL, id)).expect("no units are left");
     world.run(|draft, _| instance::gone(draft, MODEL, id)).expect("its agent has taken itself away");
-    let tombstone = read(world.reader(), &MODEL.tombstone(id)).expect("it was removed");
-    assert!(tombstone.kept);
+    assert!(read(world.reader(), &MODEL.machine(id)).expect("it is to be handed over").left);
     world.run(|draft, _| keep(draft)).expect("a second time changes nothing");
+    world.run(|draft, _| machine::remove(draft, MODEL, id)).expect("it is Dead");
+    assert!(world.gone(id));
 
     // one that nobody keeps is its provider's to remove
     world.deploy("db", "db", 1);

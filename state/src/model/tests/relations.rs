@@ -147,6 +147,10 @@ fn each_entry_is_another_incarnation_with_its_settings() {
     // knows nothing of what is there (sim 55000707).
     let said: BagDoc = read(world.reader(), &MODEL.bag(id, web.unit)).expect("in scope");
     assert_eq!(said.values, Bag::new(), "what it enters with is all it has said");
+    let settings = Bag::from([("private-address".to_owned(), "127.0.0.1".to_owned())]);
+    world
+        .run(|draft, ids| relation::enter_scope(draft, MODEL, web.unit, id, &settings, (1, ids)))
+        .expect("in scope already");
     world
         .run(|draft, _| {
             relation::leave_scope(draft, MODEL, web.unit, id);
@@ -154,7 +158,7 @@ fn each_entry_is_another_incarnation_with_its_settings() {
         })
         .expect("no refusal");
     let left: BagDoc = read(world.reader(), &MODEL.bag(id, web.unit)).expect("I14: settings stay");
-    assert_eq!(left.counter, said.counter);
+    assert_eq!(left.values["private-address"], "127.0.0.1");
     web.enter(&mut world, id);
     let second: ScopeDoc = read(world.reader(), &scope).expect("in scope");
     assert!(second.incarnation > first.incarnation);

@@ -54,13 +54,15 @@ impl Check for Destroyed {
             }
         }
         for (key, principal) in read_all::<Principal>(end.reader, &GLOBAL.all("token")) {
-            let holder = match principal {
-                Principal::Machine { model, machine } if model == end.model => machine,
-                Principal::Unit { model, unit } if model == end.model => unit,
-                _ => continue,
+            let lets_in = match principal {
+                // one that only tells a machine that it was removed by force (`token::retire`) lets nobody in
+                Principal::Machine { model, machine } => {
+                    model == end.model && read(end.reader, &GLOBAL.token_of(machine)).is_some()
+                }
+                Principal::Unit { model, .. } => model == end.model,
+                _ => false,
             };
-            // one that only tells a machine that was removed by force (`token::retire`) lets nobody in
-            if read(end.reader, &GLOBAL.token_of(holder)).is_some() {
+            if lets_in {
                 found.push(format!("{key} lets in {principal:?}, whose model was destroyed"));
             }
         }

@@ -24,7 +24,7 @@ impl Check for Doubles {
                         .push(format!("machine {machine} has instance {first}, and {number} is made for it"));
                 }
             }
-            Instanced::Taken | Instanced::Lost => drop(self.there.remove(machine)),
+            Instanced::Taken | Instanced::HandedOver | Instanced::Lost => drop(self.there.remove(machine)),
             Instanced::Failed(_) => {}
         }
     }

@@ -1,21 +1,36 @@
 //! F.3: nothing leaks. At rest every instance of the model belongs to a machine of it that is not Dead, but those that
-//! the harvest mode leaves to people, those that no store knows of, and those that a user keeps: these are there.
+//! the harvest mode leaves to people, and those that no store knows of. One that its user keeps is handed over and not
+//! taken away, unless it was made under another nonce.
 
 use super::strangers::Known;
 use super::{Check, Commit, End, Fact, Instanced, place};
 use state::life::Life;
 use state::model::draft::{Reader, read, read_all};
-use state::model::keys::{Model, TombstoneDoc, last_id};
+use state::model::keys::{InstanceDoc, MachineDoc, Model, last_id};
 use state::names::Uuid;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 #[derive(Default)]
 pub struct Leaks {
     known: Known,
     /// Instances of the model, by number.
     there: BTreeMap<u64, Uuid>,
-    /// Machines that are gone and whose instance a user keeps.
-    kept: BTreeSet<Uuid>,
+    /// Machines whose instances are kept, or were when they went, and the nonces of these.
+    kept: BTreeMap<Uuid, Uuid>,
+    /// The same in any history.
+    was_kept: BTreeMap<Uuid, Uuid>,
+}
+
+impl Leaks {
+    /// Whether this machine's instance is kept.
+    fn look(&mut self, reader: &dyn Reader, model: Model, machine: Uuid) {
+        let (doc, instance) =
+            (read(reader, &model.machine(machine)), read(reader, &model.machine_instance(machine)));
+        if let (Some(MachineDoc { kept: true, .. }), Some(InstanceDoc { nonce, .. })) = (doc, instance) {
+            self.kept.insert(machine, nonce);
+            self.was_kept.insert(machine, nonce);
+        }
+    }
 }
 
 impl Check for Leaks {
@@ -25,36 +40,51 @@ impl Check for Leaks {
 
     fn restored(&mut self, reader: &dyn Reader, model: Model) {
         self.known = Known::of(reader, model);
-        let gone = read_all::<TombstoneDoc>(reader, &model.all("tombstone")).into_iter();
-        self.kept = gone.filter(|(_, gone)| gone.kept).filter_map(|(key, _)| last_id(&key)).collect();
+        self.kept.clear();
+        for (key, _) in read_all::<MachineDoc>(reader, &model.all("machine")) {
+            last_id(&key).into_iter().for_each(|machine| self.look(reader, model, machine));
+        }
     }
 
     fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
-        let Fact::Instance { number, model: crate::sim::user::MODEL, machine, what, .. } = fact else {
+        let Fact::Instance { number, model: crate::sim::user::MODEL, machine, nonce, what } = fact else {
             return;
         };
-        if *what == Instanced::Taken && self.kept.contains(machine) {
-            found.push(format!("instance {number} of machine {machine} is taken away, which its user keeps"));
+        let is_kept =
+            |kept: &BTreeMap<Uuid, Uuid>| kept.get(machine).is_some_and(|kept| Some(*kept) == *nonce);
+        match what {
+            Instanced::Taken if is_kept(&self.kept) => {
+                found.push(format!(
+                    "instance {number} of machine {machine} is taken away, which its user keeps"
+                ));
+            }
+            // planned just before the store was restored, it is done all the same
+            Instanced::HandedOver if !is_kept(&self.was_kept) => {
+                found.push(format!(
+                    "instance {number} of machine {machine} is left behind, and nobody keeps it"
+                ));
+            }
+            _ => {}
         }
         match what {
             Instanced::WasThere | Instanced::Made => drop(self.there.insert(*number, *machine)),
-            Instanced::Taken | Instanced::Lost => drop(self.there.remove(number)),
+            Instanced::Taken | Instanced::HandedOver | Instanced::Lost => drop(self.there.remove(number)),
             Instanced::Failed(_) => {}
         }
     }
 
     fn commit(&mut self, commit: &Commit<'_>, _found: &mut Vec<String>) {
         self.known.commit(commit);
-        for change in commit.changes.entries.iter().filter(|change| place(&change.key).0 == "tombstone") {
-            let gone = change.value.as_ref();
-            let gone = gone.map(|text| text.parse::<TombstoneDoc>().expect("documents are what was written"));
-            self.kept.extend(last_id(&change.key).filter(|_| gone.is_some_and(|gone| gone.kept)));
+        for change in commit.changes.entries.iter().filter(|change| place(&change.key).0 == "machine") {
+            last_id(&change.key)
+                .into_iter()
+                .for_each(|machine| self.look(commit.reader, commit.model, machine));
         }
     }
 
     fn settle(&mut self, end: &End<'_>, found: &mut Vec<String>) {
         let destroyed = read(end.reader, &end.model.model_life()).is_none();
-        for (number, machine) in self.there.iter().filter(|(_, machine)| !self.kept.contains(machine)) {
+        for (number, machine) in &self.there {
             let life = read(end.reader, &end.model.machine_life(*machine));
             let left = match life {
                 Some(Life::Alive | Life::Dying) => continue,

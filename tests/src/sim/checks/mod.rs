@@ -126,6 +126,8 @@ pub enum Instanced {
     Failed(String),
     /// By whoever asked for that.
     Taken,
+    /// To its user: it is no part of the story any more.
+    HandedOver,
     /// By itself, with all that was in it.
     Lost,
 }

@@ -39,7 +39,9 @@ impl Check for Provisioning {
                 }
                 match what {
                     Instanced::WasThere | Instanced::Made => drop(self.there.insert(*machine, *nonce)),
-                    Instanced::Taken | Instanced::Lost => drop(self.there.remove(machine)),
+                    Instanced::Taken | Instanced::HandedOver | Instanced::Lost => {
+                        self.there.remove(machine);
+                    }
                     Instanced::Failed(reason) => drop(self.unsaid.insert(*machine, reason.clone())),
                 }
             }
