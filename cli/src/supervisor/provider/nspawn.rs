@@ -482,16 +482,18 @@ async fn halt(folder: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Shuts all machines of a data folder down, and ends their network. Answers how many ran.
+/// Shuts all machines of a data folder down, with those that were handed over, and ends their network. Answers how many
+/// ran.
 pub async fn halt_all(dir: &DataDir) -> Result<usize, Failure> {
     let mut ran = 0;
-    let machines = dir.machines();
-    // another provider's data folder may have any name
-    let machines = machines.canonicalize().unwrap_or(machines);
-    let listed = machine_folders(&machines);
-    for (_, folder) in listed.map_err(|error| Failure::new(format!("cannot list the machines: {error}")))? {
-        ran += usize::from(container(&folder).is_some());
-        halt(&folder).await?;
+    for place in [dir.machines(), dir.kept()] {
+        // another provider's data folder may have any name
+        let place = place.canonicalize().unwrap_or(place);
+        let listed = folders(&place);
+        for folder in listed.map_err(|error| Failure::new(format!("cannot list the machines: {error}")))? {
+            ran += usize::from(container(&folder).is_some());
+            halt(&folder).await?;
+        }
     }
     Network::end(&own_folder(dir))?;
     Ok(ran)
