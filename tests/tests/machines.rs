@@ -207,6 +207,8 @@ fn a_principal_lives_through_every_death_on_a_real_machine_and_leaves_nothing() 
     a_hook_reboots_the_machine(&host, &machine);
     a_container_that_dies_is_a_boot(&host, &machine);
     the_machine_survives_the_supervisor(&host, &machine);
+    an_agent_that_hangs_is_replaced_and_its_hook_goes_on(&host, &machine);
+    a_kept_machine_has_nothing_of_ours_in_it(&host);
     host.ok(&["deploy", text(&charm(charms.path(), "beside", BESIDE))]);
     host.ok(&["integrate", "slow", "beside"]);
     host.until("its subordinate is beside it", |host| says(host, "beside", "one"));
@@ -339,6 +341,56 @@ fn the_machine_survives_the_supervisor(host: &Host, machine: &Machine) {
     host.ok(&["config", "slow", "word=three"]);
     until_word(host, "three");
     assert_eq!(machine.told().len(), told.len() + 2, "only config-changed ran: {:?}", machine.told());
+}
+
+/// The watchdog's three minutes are two seconds here.
+fn an_agent_that_hangs_is_replaced_and_its_hook_goes_on(host: &Host, machine: &Machine) {
+    let begun = machine.count("begin config-changed");
+    let (service, drop_in) =
+        ("pintle-unit@unit-slow-0.service", "/run/systemd/system/pintle-unit@.service.d");
+    machine.run(&["mkdir", "-p", drop_in]);
+    let soon = format!("printf '[Service]\nWatchdogSec=2\nTimeoutAbortSec=1\n' > {drop_in}/soon.conf");
+    machine.run(&["sh", "-c", &soon]);
+    machine.run(&["systemctl", "daemon-reload"]);
+    machine.run(&["systemctl", "restart", service]);
+    fs::write(machine.root("var/gate"), "").unwrap();
+    host.ok(&["config", "slow", "word=four"]);
+    host.until("config-changed runs", |_| (machine.count("begin config-changed") > begun).then_some(()));
+    let old = machine.agent().expect("it runs the hook");
+    machine.run(&["kill", "-STOP", &old]);
+    host.until("systemd starts another agent", |_| machine.agent().filter(|new| *new != old));
+    fs::remove_file(machine.root("var/gate")).unwrap();
+    until_word(host, "four");
+    assert_eq!(machine.count("begin config-changed"), begun + 1, "{:?}", machine.told());
+    machine.run(&["rm", "-r", drop_in]);
+    machine.run(&["systemctl", "daemon-reload"]);
+    machine.run(&["systemctl", "restart", service]);
+}
+
+/// Another machine, whose instance stays: its agent takes away what it brought, and is not started again.
+fn a_kept_machine_has_nothing_of_ours_in_it(host: &Host) {
+    host.ok(&["add-machine"]);
+    let name = "1";
+    let shown = || {
+        let shown: Value =
+            serde_json::from_str(&host.ok(&["machines", "--format", "json"])).expect("it was asked for");
+        shown["machines"][name].clone()
+    };
+    host.until("it is up", |_| (shown()["juju-status"]["current"] == "started").then_some(()));
+    host.ok(&["remove-machine", name, "--keep-instance", "--no-prompt"]);
+    let kept = host.until("it is handed over", |host| {
+        let mut kept = fs::read_dir(host.dir.join("kept")).ok()?.flatten();
+        kept.next().map(|entry| Machine { folder: entry.path() })
+    });
+    assert!(kept.leader().is_some(), "it goes on");
+    // its network, and where the programs and the configuration come in, are its provider's
+    let given = ["/etc/systemd/network/10-pintle.network", "/etc/pintle", "/usr/local/lib/pintle"];
+    let found =
+        kept.run(&["find", "/", "-xdev", "-path", "/proc", "-prune", "-o", "-name", "*pintle*", "-print"]);
+    let left: Vec<&str> = found.lines().filter(|path| !given.contains(path)).collect();
+    assert_eq!(left, Vec::<&str>::new(), "nothing is left of ours");
+    assert!(kept.try_in(&["pgrep", "pintle"]).is_some_and(|found| !found.status.success()), "nobody runs");
+    assert!(shown().is_null(), "its record is gone");
 }
 
 /// Somebody dies at a random moment, again and again; after each the unit must still do what it is told.

@@ -240,6 +240,8 @@ mod tests {
             "Type=notify",
             "KillMode=process",
             "Restart=on-failure",
+            "WatchdogSec=180",
+            "RestartForceExitStatus=15",
             "ExecStart=/opt/pintle-agent unit --dir /var/lib/pintle/agents/%i",
             "ConditionPathExists=!/var/lib/pintle/agents/%i/finished",
             "ConditionPathExists=!/var/lib/pintle/agents/%i/recalling",
