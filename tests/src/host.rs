@@ -195,7 +195,7 @@ impl Host {
     pub fn picture(&self) -> String {
         let status = self.pintle(&["status"]);
         let log = self.pintle(&["debug-log", "--limit", "40"]);
-        let own = std::fs::read_to_string(self.dir.join("log")).unwrap_or_default();
+        let own = std::fs::read_to_string(self.dir.join("log/supervisor.log")).unwrap_or_default();
         let from = own.lines().count().saturating_sub(40);
         let own: String = own.lines().skip(from).map(|line| format!("{line}\n")).collect();
         let (status, log) = ([status.stdout, status.stderr].concat(), [log.stdout, log.stderr].concat());
