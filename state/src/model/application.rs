@@ -98,12 +98,7 @@ pub fn deploy(
     super::model::require_alive(draft, model)?;
     require_free(draft, model, &wish.name)?;
     let charm = archive(draft, &wish.sha256)?;
-    let peers = charm.endpoints.values().filter(|endpoint| endpoint.role == Role::Peer).count();
-    if peers > relation::PEERS_MAX {
-        let message =
-            format!("charm {} has {peers} peer relations, at most {}", charm.name, relation::PEERS_MAX);
-        return Err(Refusal::new(Code::Invalid, message));
-    }
+    let peers = require_few_peers(&charm)?;
     if charm.subordinate && wish.to.is_some() {
         let message = format!("cannot place {}: it is a subordinate", wish.name);
         return Err(Refusal::new(Code::Invalid, message).hint("deploy it without --to and integrate it"));
@@ -158,6 +153,17 @@ fn archive(draft: &mut Draft, sha256: &str) -> Result<Arc<Charm>, Refusal> {
         return Err(Refusal::new(Code::Invalid, message));
     }
     Ok(charm)
+}
+
+/// How many peer relations the charm brings, which a unit can leave in one transaction.
+fn require_few_peers(charm: &Charm) -> Result<usize, Refusal> {
+    let peers = charm.endpoints.values().filter(|endpoint| endpoint.role == Role::Peer).count();
+    if peers > relation::PEERS_MAX {
+        let message =
+            format!("charm {} has {peers} peer relations, at most {}", charm.name, relation::PEERS_MAX);
+        return Err(Refusal::new(Code::Invalid, message));
+    }
+    Ok(peers)
 }
 
 fn charm_doc(draft: &mut Draft, model: Model, name: &str, sha256: &str, charm: &Charm) -> CharmDoc {
@@ -236,6 +242,7 @@ pub fn refresh(
             format!("cannot refresh {}: a charm cannot become or cease to be a subordinate", doc.name);
         return Err(Refusal::new(Code::Invalid, message));
     }
+    require_few_peers(&charm)?; // those it had are among them: each is an endpoint that a relation stands on
     require_endpoints(draft, model, (id, &doc), &before, &charm)?;
     let had = draft.get(&model.application_config(id)).unwrap_or_default();
     let mut settings = options::kept(&charm, &had);

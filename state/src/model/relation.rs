@@ -16,7 +16,7 @@ use crate::settings::Bag;
 use std::sync::Arc;
 
 /// Peer endpoints of one charm: a unit leaves them all in one transaction, at most 8 writes each when it is the last
-/// one out, and they are all made in the deploy's.
+/// one out, and they are all made in the deploy's or the refresh's.
 pub const PEERS_MAX: usize = 8;
 
 /// One end as a person writes it: `web`, or `web:db`.

@@ -406,6 +406,35 @@ fn a_refresh_keeps_what_still_fits_and_breaks_no_relation() {
 }
 
 #[test]
+fn neither_a_deploy_nor_a_refresh_brings_more_peer_relations_than_a_unit_can_leave_at_once() {
+    let mut world = World::new();
+    let app = world.deploy("web", "web", 1);
+    let with_peers = |count: usize| {
+        let mut charm = web();
+        charm.endpoints.extend((1..count).map(|n| endpoint(&format!("ring-{n}"), Role::Peer, "ring")));
+        charm
+    };
+    for (sha256, charm) in [("eight", with_peers(8)), ("nine", with_peers(9))] {
+        world
+            .run(|draft, _| {
+                application::register_archive(draft, sha256, charm, 1);
+                Ok(())
+            })
+            .expect("new");
+    }
+    let too_many = (Code::Invalid, "charm web has 9 peer relations, at most 8".to_owned());
+    let wish = Deploy { name: "other".into(), sha256: "nine".into(), ..Deploy::default() };
+    assert_eq!(refused(world.run(|draft, ids| application::deploy(draft, MODEL, &wish, ids))), too_many);
+    let mut refresh = |sha256: &str| {
+        let wish = Refresh { sha256: sha256.into(), ..Refresh::default() };
+        world.run(|draft, ids| application::refresh(draft, MODEL, app, &wish, ids))
+    };
+    assert_eq!(refused(refresh("nine")), too_many);
+    refresh("eight").expect("a unit can leave them");
+    assert_eq!(refused(refresh("nine")), too_many);
+}
+
+#[test]
 fn names_and_archives_are_checked_at_the_door() {
     let mut world = World::new();
     world.deploy("web", "web", 0);
