@@ -320,23 +320,29 @@ async fn of_a_large_model_a_part_is_told_and_a_long_list_is_not_foretold() {
 }
 
 #[tokio::test]
-async fn a_machine_that_goes_with_living_units_and_has_no_instance_needs_force_and_says_so() {
+async fn a_machine_that_goes_with_living_units_and_has_no_instance_gets_one_for_them_or_force_and_says_so() {
     let story = Story::in_memory().await;
     story.deploy("web", 1).await;
-    let (machine, help) =
-        (story.machine_of(story.unit("web/0").await).await, "pintle remove-machine --force 0");
-    let helps = async || {
+    let machine = story.machine_of(story.unit("web/0").await).await;
+    let stranded = async || {
         let causes = causes(&story, "machine/0").await.into_iter();
-        causes.filter(|cause| cause.entity == "machine 0").map(|cause| cause.help).collect::<Vec<_>>()
+        causes.filter(|cause| cause.help.contains("--force")).collect::<Vec<_>>()
     };
     story.admin.remove_application("dev", "web", Force::No).await.expect("it is Dying");
     story.admin.remove_machine("dev", "0", Force::No, false).await.expect("its unit is Dying");
-    assert!(
-        !helps().await.contains(&help.to_owned()),
-        "its unit never lived: its provider says that it is Dead"
-    );
+    let since_ms = Some(story.controller.outside.wall_ms());
+    assert_eq!(stranded().await, [], "its unit never lived: its provider says that it is Dead");
     story.agent_of("web/0").await;
-    assert!(helps().await.contains(&help.to_owned()), "{:?}", helps().await);
+    story.pass(2_000);
+    let makes = Cause {
+        entity: "machine 0".to_owned(),
+        duty: "make an instance for its units to end on".to_owned(),
+        owner: "the provisioner of pintle up".to_owned(),
+        since_ms,
+        last_error: None,
+        help: "it comes by itself; or without: pintle remove-machine --force 0".to_owned(),
+    };
+    assert_eq!(stranded().await, [makes]);
 
     let says = async |what| story.admin.provisioned("dev", machine, what).await;
     says(Provisioned::Absent).await.expect_err("a unit that has lived is on it");
@@ -350,5 +356,5 @@ async fn a_machine_that_goes_with_living_units_and_has_no_instance_needs_force_a
         .expect("a unit is on it");
     let (instance_id, address) = ("local-0".to_owned(), "127.0.0.1".to_owned());
     says(Provisioned::Started { instance_id, address }).await.expect("noted");
-    assert!(!helps().await.contains(&help.to_owned()), "its agents can end there");
+    assert_eq!(stranded().await, [], "its agents can end there");
 }

@@ -95,20 +95,31 @@ impl Asked<'_> {
         })
     }
 
-    /// Units that have lived end by their own agents. A machine on its way out that never had an instance has none of
-    /// these, and gets none (`state::machine::provision`): force alone ends its units.
+    /// Units that have lived end by their own agents. A machine on its way out that has no instance for these gets one
+    /// (`state::machine::provision`); what a person brought comes by that person alone, or not at all.
     fn stranded(&self, id: Uuid, name: &str) -> Option<Cause> {
+        let doc = read(self.reader, &self.model.machine(id))?;
         let instance = read(self.reader, &self.model.machine_instance(id));
-        let units = read_all::<()>(self.reader, &self.model.units_on(id));
-        let lived = |unit: Uuid| self.reader.get(self.model.session(unit).text()).is_some();
-        let lived = units.iter().filter_map(|(key, ())| last_id(key)).filter(|unit| lived(*unit)).count();
-        (lived > 0 && instance.is_none_or(|instance| instance.id.is_none())).then(|| Cause {
-            entity: format!("machine {name}"),
-            duty: format!("be without units: it has no instance on which {lived} of them could end"),
-            owner: "operator".to_owned(),
-            since_ms: None,
+        let has_instance = instance.is_some_and(|instance| instance.id.is_some());
+        if has_instance || !machine::has_lived(self.reader, self.model, id) {
+            return None;
+        }
+        let force = format!("pintle remove-machine --force {name}");
+        let (duty, owner, help) = match doc.manual {
+            true => ("be without units: it has no agent that could end them", "operator", force),
+            false => {
+                let help = format!("it comes by itself; or without: {force}");
+                ("make an instance for its units to end on", PROVISIONER, help)
+            }
+        };
+        let entity = format!("machine {name}");
+        Some(Cause {
+            since_ms: self.ended_ms(&entity),
+            entity,
+            duty: duty.to_owned(),
+            owner: owner.to_owned(),
             last_error: None,
-            help: format!("pintle remove-machine --force {name}"),
+            help,
         })
     }
 
