@@ -77,6 +77,35 @@ async fn a_machine_that_cannot_be_started_is_not_started_and_all_that_wait_for_i
 }
 
 #[tokio::test]
+async fn a_machine_that_fails_again_has_failed_since_the_first_time_though_it_was_introduced_in_between() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 1).await;
+    let machine = story.machine_of(story.unit("web/0").await).await;
+    let says = async |what| story.admin.provisioned("dev", machine, what).await.expect("noted");
+    let fails = async || says(Provisioned::Failed { message: "no room for a container".to_owned() }).await;
+    says(Provisioned::Intended { provider: "nspawn".to_owned(), nonce: Uuid(5) }).await;
+    fails().await;
+    let first_ms = now(&story);
+    // it is tried again: made and introduced, and it does not start
+    story.pass(5_000);
+    machine_agent(&story, machine).await;
+    story.pass(100);
+    fails().await;
+    story.pass(1_000);
+    let shown = story.admin.status("dev").await.expect("there").machines["0"].clone();
+    assert_eq!(shown.agent.current, "down", "nothing was heard of it since the last failure");
+    assert_eq!((shown.agent.since_ms, shown.instance.since_ms), (first_ms, first_ms));
+    let causes = causes(&story, "machine/0").await;
+    let cause = of(&causes, "machine 0");
+    assert_eq!((cause.since_ms, cause.last_error.as_deref()), (first_ms, Some("no room for a container")));
+    assert!(cause.help.contains("in 9 s"), "{}", cause.help);
+    // it has run: what fails after that begins anew
+    says(Provisioned::Started { instance_id: "box".to_owned(), address: "10.0.0.2".to_owned() }).await;
+    fails().await;
+    assert_eq!(of(&self::causes(&story, "machine/0").await, "machine 0").since_ms, now(&story));
+}
+
+#[tokio::test]
 async fn a_machine_of_ones_own_waits_for_its_person_and_says_until_when_and_what_to_do() {
     let story = Story::in_memory().await;
     let add = AddMachines { count: 1, manual: true };

@@ -7,7 +7,7 @@ use api::operator::{Cause, Why};
 use state::life::Life;
 use state::model::blockers::{Entity, PROVISIONER};
 use state::model::draft::{read, read_all};
-use state::model::keys::{GLOBAL, MachineDoc, Principal, last_id};
+use state::model::keys::{GLOBAL, MachineDoc, Principal};
 use state::model::machine;
 use state::model::refusal::Refusal;
 use state::names::Uuid;

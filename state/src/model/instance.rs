@@ -55,14 +55,18 @@ pub fn started(draft: &mut Draft, model: Model, id: Uuid, name: &str, address: &
     Ok(())
 }
 
-/// Something failed: said to people, and tried again later and later.
+/// Something failed: said to people with the time of the first of such failures in a row, and tried again later and
+/// later.
 pub fn failed(draft: &mut Draft, model: Model, id: Uuid, message: &str, now_ms: i64) -> Result<(), Refusal> {
     draft.get(&model.machine(id)).ok_or_else(|| Refusal::not_found("machine", id))?;
-    let failures = draft.get(&model.machine_trouble(id)).map_or(0, |trouble| trouble.failures) + 1;
+    let before = draft.get(&model.machine_trouble(id));
+    let (failures, since_ms) =
+        before.map_or((1, now_ms), |trouble| (trouble.failures.saturating_add(1), trouble.since_ms));
     let message = if planted::is(Planted::TroubleIsNotSaid) { "" } else { message };
     let message = message.chars().take(MESSAGE_MAX).collect();
     let retry_ms = now_ms + retry_after_ms(failures);
-    draft.put(&model.machine_trouble(id), &TroubleDoc { message, failures, since_ms: now_ms, retry_ms });
+    let trouble = TroubleDoc { message, failures, since_ms, last_ms: Some(now_ms), retry_ms };
+    draft.put(&model.machine_trouble(id), &trouble);
     Ok(())
 }
 
