@@ -540,6 +540,9 @@ pub struct Why {
     /// What it does now, in words: `idle`, `running config-changed hook`.
     pub now: String,
     pub causes: Vec<Cause>,
+    /// There are more causes than these.
+    #[serde(default)]
+    pub more: bool,
 }
 
 /// A machine as its provider (the supervisor of `pintle up`) needs it.

@@ -46,10 +46,21 @@ pub(crate) fn of(
 ) -> Result<Why, Refusal> {
     let asked = Asked { reader, model, roll, written, now_ms };
     let mut why = asked.entity(entity.trim())?;
-    let mut told = BTreeSet::new();
-    why.causes.retain(|cause| told.insert((cause.entity.clone(), cause.duty.clone(), cause.owner.clone())));
+    told_once(&mut why.causes);
+    why.more = why.causes.len() > CAUSES_MAX;
     why.causes.truncate(CAUSES_MAX);
     Ok(why)
+}
+
+fn told_once(causes: &mut Vec<Cause>) {
+    let mut told = BTreeSet::new();
+    causes.retain(|cause| told.insert((cause.entity.clone(), cause.duty.clone(), cause.owner.clone())));
+}
+
+/// There are more causes than are told: no more are looked for.
+fn are_enough(causes: &mut Vec<Cause>) -> bool {
+    told_once(causes);
+    causes.len() > CAUSES_MAX
 }
 
 pub(crate) fn cause(blocker: Blocker) -> Cause {
@@ -131,17 +142,21 @@ impl Asked<'_> {
         causes.extend(self.destruction(&entity, &doc.name, &now));
         for entity in all {
             causes.extend(self.blockers(entity));
-            if causes.len() >= CAUSES_MAX {
+            if are_enough(&mut causes) {
                 break;
             }
         }
         let held_up = machines.into_iter().flat_map(|id| self.machine_agent(id));
         let held_up = held_up.chain(relations.into_iter().filter_map(|id| self.suspended(id)));
         let held_up = held_up.chain(units.into_iter().flat_map(|id| self.held_up(id)));
-        let room = CAUSES_MAX.saturating_sub(causes.len());
-        causes.extend(held_up.take(room));
+        for cause in held_up {
+            if are_enough(&mut causes) {
+                break;
+            }
+            causes.push(cause);
+        }
         let life = read(self.reader, &self.model.model_life()).unwrap_or(Life::Dying);
-        Ok(Why { entity, life, now, causes })
+        Ok(Why { entity, life, now, causes, more: false })
     }
 
     /// What a unit that stays waits for, if its agent is in error or nothing is heard of it.
@@ -205,14 +220,9 @@ impl Asked<'_> {
         })
     }
 
-    /// What an owner owes for one entity is told once: its first, which is the most that it owes.
     fn blockers(&self, entity: Entity) -> Vec<Cause> {
-        let mut told = BTreeSet::new();
-        let mut all = blockers(&mut { self.reader }, self.model, entity);
-        all.retain(|one| told.insert((one.entity.clone(), one.owner.clone())));
-        all.into_iter()
-            .map(|one| Cause { since_ms: one.since_ms.or(self.ended_ms(&one.entity)), ..cause(one) })
-            .collect()
+        let all = blockers(&mut { self.reader }, self.model, entity).into_iter();
+        all.map(|one| Cause { since_ms: one.since_ms.or(self.ended_ms(&one.entity)), ..cause(one) }).collect()
     }
 
     /// Since when a unit or a machine is to go.
@@ -355,7 +365,7 @@ impl Asked<'_> {
             causes.splice(0..0, self.machine_agent(doc.machine));
         }
         causes.extend(self.forced(id, &entity));
-        Ok(Why { entity, life, now, causes })
+        Ok(Why { entity, life, now, causes, more: false })
     }
 
     /// It is related to an application that has units: these, if they live, bring a subordinate along.
@@ -379,7 +389,7 @@ impl Asked<'_> {
             for (key, ()) in &units {
                 let unit = self.unit(last_id(key).expect("an index ends with an id"))?;
                 causes.extend(unit.causes);
-                if causes.len() >= CAUSES_MAX {
+                if are_enough(&mut causes) {
                     break;
                 }
             }
@@ -402,7 +412,7 @@ impl Asked<'_> {
             count => format!("{count} units"),
         };
         causes.extend(self.forced(id, &format!("application {name}")));
-        Ok(Why { entity: format!("application {name}"), life, now, causes })
+        Ok(Why { entity: format!("application {name}"), life, now, causes, more: false })
     }
 
     /// What a relation that is suspended, and not going away, waits for.
@@ -452,14 +462,14 @@ impl Asked<'_> {
                     since_ms: Some(doc.created_ms),
                     last_error: held,
                 });
-                if causes.len() >= CAUSES_MAX {
+                if are_enough(&mut causes) {
                     break;
                 }
             }
         }
         causes.extend(self.forced(id, &format!("relation {}", doc.number)));
         let now = format!("{} ({} in scope)", doc.key_text(), present.len());
-        Ok(Why { entity: format!("relation {}", doc.number), life, now, causes })
+        Ok(Why { entity: format!("relation {}", doc.number), life, now, causes, more: false })
     }
 }
 

@@ -358,3 +358,20 @@ async fn a_machine_that_goes_with_living_units_and_has_no_instance_gets_one_for_
     says(Provisioned::Started { instance_id, address }).await.expect("noted");
     assert_eq!(stranded().await, [], "its agents can end there");
 }
+
+#[tokio::test]
+async fn of_more_causes_than_are_told_it_is_said_that_there_are_more() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 20).await;
+    story.admin.remove_application("dev", "web", Force::No).await.expect("it is Dying");
+    let told = async |story: &Told, entity| {
+        let why = story.admin.why("dev", entity).await.expect("it is there");
+        (why.causes.len(), why.more)
+    };
+    assert_eq!(told(&story, "web").await, (20, false));
+    let story = Story::in_memory().await;
+    story.deploy("web", 21).await;
+    story.admin.remove_application("dev", "web", Force::No).await.expect("it is Dying");
+    assert_eq!(told(&story, "web").await, (20, true));
+    assert_eq!(told(&story, "model").await, (20, true));
+}

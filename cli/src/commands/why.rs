@@ -82,6 +82,9 @@ pub fn text(why: &api::operator::Why, now_ms: i64, zone: &Zone) -> String {
     for one in &why.causes {
         text += &format!("  {}\n", safe_line(&cause(one, &why.entity, now_ms, zone)));
     }
+    if why.more {
+        text += "  and more\n";
+    }
     text
 }
 
@@ -121,11 +124,13 @@ mod tests {
                 last_error: Some("exit status 1\nsecond line".to_owned()),
                 help: "pintle resolved web/0".to_owned(),
             }],
+            more: true,
         };
         assert_eq!(
             text(&why, 36_005_000 + 125_000, &Zone::new(true)),
             "application web: dying\n  unit web/0 waits: run its stop hook again; owed by unit agent of web/0 \
-             since 10:00:05Z (2m); last error: exit status 1 second line; help: pintle resolved web/0\n"
+             since 10:00:05Z (2m); last error: exit status 1 second line; help: pintle resolved web/0\n  and \
+             more\n"
         );
     }
 
@@ -144,7 +149,13 @@ mod tests {
     #[test]
     fn nothing_to_wait_for_is_said() {
         let entity = "unit web/0".to_owned();
-        let why = api::operator::Why { entity, life: Life::Alive, now: "idle".to_owned(), causes: vec![] };
+        let why = api::operator::Why {
+            entity,
+            life: Life::Alive,
+            now: "idle".to_owned(),
+            causes: vec![],
+            more: false,
+        };
         assert_eq!(text(&why, 0, &Zone::new(true)), "unit web/0: alive, idle\n  waits for nothing\n");
     }
 }

@@ -134,7 +134,7 @@ impl OperatorApi for Fake {
     async fn why(&self, _: &str, entity: &str) -> Answer<Why> {
         self.known(entity)?;
         let (entity, now) = (entity.to_owned(), "idle".to_owned());
-        Ok(Why { entity, life: Default::default(), now, causes: vec![] })
+        Ok(Why { entity, life: Default::default(), now, causes: vec![], more: false })
     }
     async fn resolved(&self, _: &str, _: &str, _: bool) -> Answer<Changed> {
         unexpected()

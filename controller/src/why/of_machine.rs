@@ -31,7 +31,7 @@ impl Asked<'_> {
                 now += &format!(", waited for by {}", waiters.join(", "));
             }
         }
-        Ok(Why { entity: format!("machine {name}"), life, now, causes })
+        Ok(Why { entity: format!("machine {name}"), life, now, causes, more: false })
     }
 
     /// What a machine that is not Dead waits for when nothing is heard of its agent.

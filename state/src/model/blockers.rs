@@ -8,8 +8,10 @@ use crate::life::Life;
 use crate::names::Uuid;
 use crate::planted::{self, Planted};
 
-/// Blockers named at once; of more, people need only know the first.
-const BLOCKERS_MAX: usize = 20;
+/// Blockers that people are told of; of more, they need only know that there are more.
+pub const BLOCKERS_MAX: usize = 20;
+/// Blockers looked for: one that is not told says that there are more.
+const LOOKED_FOR: usize = BLOCKERS_MAX + 1;
 
 /// Who makes machines and takes them away.
 pub const PROVISIONER: &str = "the provisioner of pintle up";
@@ -23,22 +25,25 @@ pub enum Entity {
     Machine(Uuid),
 }
 
-/// What an entity that is Dying or Dead waits for; empty for one that is Alive or gone.
+/// What an entity that is Dying or Dead waits for; empty for one that is Alive or gone. Beyond [`BLOCKERS_MAX`] there
+/// is one more at most.
 pub fn blockers(documents: &mut impl Documents, model: Model, entity: Entity) -> Vec<Blocker> {
-    match entity {
+    let mut found = match entity {
         Entity::Unit(id) => of_unit(documents, model, id),
         Entity::Application(id) => of_application(documents, model, id),
         Entity::Relation(id) => match effective::relation_life(documents, model, id) {
-            Some(Life::Dying | Life::Dead) => members(documents, model, id),
+            Some(Life::Dying | Life::Dead) => members(documents, model, &[id], &[]),
             Some(Life::Alive) | None => Vec::new(),
         },
         Entity::Machine(_) if planted::is(Planted::MachineIsNotExplained) => Vec::new(),
         Entity::Machine(id) => of_machine(documents, model, id),
-    }
+    };
+    found.truncate(LOOKED_FOR);
+    found
 }
 
-/// A Dead unit waits for its machine agent, a Dying one for its subordinates, else for its own agent. When its life
-/// ended is no document's to say.
+/// A Dead unit waits for its machine agent, a Dying one for its subordinates, and for its own agent unless that one
+/// waits for these alone. When its life ended is no document's to say.
 fn of_unit(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Blocker> {
     let Some(doc) = documents.document(&model.unit(id)) else {
         return Vec::new();
@@ -59,9 +64,16 @@ fn of_unit(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Blocke
         }
         Life::Dying => {}
     }
-    let subordinates = documents.ids(&model.subordinates(id), BLOCKERS_MAX);
+    let subordinates = documents.ids(&model.subordinates(id), LOOKED_FOR);
     if !subordinates.is_empty() {
-        return subordinates.into_iter().flat_map(|unit| of_unit(documents, model, unit)).collect();
+        let mut found = Vec::new();
+        for unit in subordinates {
+            found.extend(of_unit(documents, model, unit));
+        }
+        if ends_itself(documents, model, id) {
+            found.push(own(documents, model, (id, &doc)));
+        }
+        return found;
     }
     let attached = documents.document(&model.session(id)).is_some();
     if !attached {
@@ -76,20 +88,43 @@ fn of_unit(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Blocke
             help: format!("see that the agent of machine {machine} runs"),
         }];
     }
-    let duty = duties(documents, model, id);
-    vec![owed_by(documents, model, (id, &doc), duty)]
+    vec![own(documents, model, (id, &doc))]
+}
+
+/// The unit has hooks to run before it waits for its subordinates: it rests in a failure, is in scopes, or has not run
+/// its last hook (spec E.3).
+fn ends_itself(documents: &mut impl Documents, model: Model, id: Uuid) -> bool {
+    let replica = documents.document(&model.replica(id));
+    let owes = replica.is_some_and(|replica| {
+        replica.local.episode().is_some() || replica.local.installed && !replica.local.removed
+    });
+    owes || !to_leave(documents, model, id).is_empty()
 }
 
 /// What the unit's agent has yet to do before it may say that it is dead.
-fn duties(documents: &mut impl Documents, model: Model, id: Uuid) -> String {
+fn own(documents: &mut impl Documents, model: Model, (id, doc): (Uuid, &UnitDoc)) -> Blocker {
+    let scopes = to_leave(documents, model, id);
+    let duty = match scopes.is_empty() {
+        true => "stop and say that it is dead".to_owned(),
+        false => format!("leave {}, stop and say that it is dead", listed(&scopes)),
+    };
+    owed_by(documents, model, (id, doc), duty)
+}
+
+/// The relations whose scopes the unit's agent leaves; those of peers it leaves with its death.
+fn to_leave(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<String> {
     let mut scopes = Vec::new();
-    for relation in documents.ids(&model.scopes_of(id), BLOCKERS_MAX) {
+    for relation in documents.ids(&model.scopes_of(id), LOOKED_FOR) {
         let doc = documents.document(&model.relation(relation));
         scopes.extend(doc.filter(|doc| !doc.is_peer()).map(|doc| doc.key_text()));
     }
-    match scopes.is_empty() {
-        true => "stop and say that it is dead".to_owned(),
-        false => format!("leave {}, stop and say that it is dead", scopes.join(", ")),
+    scopes
+}
+
+fn listed(all: &[String]) -> String {
+    match all.get(..BLOCKERS_MAX) {
+        Some(some) if some.len() < all.len() => format!("{} and more", some.join(", ")),
+        _ => all.join(", "),
     }
 }
 
@@ -123,40 +158,53 @@ fn of_application(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec
     if life.is_none_or(|life| life == Life::Alive) {
         return Vec::new();
     }
+    let units = documents.ids(&model.units_of(id), LOOKED_FOR);
     let mut found = Vec::new();
-    for unit in documents.ids(&model.units_of(id), BLOCKERS_MAX) {
-        found.extend(of_unit(documents, model, unit));
+    for unit in &units {
+        found.extend(of_unit(documents, model, *unit));
     }
-    for relation in documents.ids(&model.relations_of(id), BLOCKERS_MAX) {
-        found.extend(members(documents, model, relation));
-    }
-    found.truncate(BLOCKERS_MAX);
+    let relations = documents.ids(&model.relations_of(id), LOOKED_FOR);
+    found.extend(members(documents, model, &relations, &units));
     found
 }
 
-/// Everybody in a relation's scope owes leaving it. Nobody in scope: the janitor owes its removal.
-fn members(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Blocker> {
-    let Some(relation) = documents.document(&model.relation(id)) else {
-        return Vec::new();
-    };
+/// Everybody in these relations' scopes owes leaving them, and says so in one line; `told` are units that have said
+/// what they owe. Nobody in scope: the janitor owes a relation's removal.
+fn members(documents: &mut impl Documents, model: Model, relations: &[Uuid], told: &[Uuid]) -> Vec<Blocker> {
+    let mut stay: Vec<(Uuid, UnitDoc, Vec<String>)> = Vec::new();
     let mut found = Vec::new();
-    for unit in documents.ids(&model.scopes(id), BLOCKERS_MAX) {
-        if let Some(doc) = documents.document(&model.unit(unit))
-            && !planted::is(Planted::BlockersForgetScopes)
-        {
-            let duty = format!("leave relation {}", relation.key_text());
-            found.push(owed_by(documents, model, (unit, &doc), duty));
+    for id in relations {
+        let Some(relation) = documents.document(&model.relation(*id)) else {
+            continue;
+        };
+        let mut present = documents.ids(&model.scopes(*id), LOOKED_FOR);
+        if planted::is(Planted::BlockersForgetScopes) {
+            present.clear();
+        }
+        if present.is_empty() {
+            found.push(Blocker {
+                entity: format!("relation {}", relation.key_text()),
+                duty: "be removed".to_owned(),
+                owner: "the controller's janitor".to_owned(),
+                since_ms: None,
+                last_error: None,
+                help: "nothing to do: it is removed in the next bites".to_owned(),
+            });
+        }
+        for unit in present.into_iter().filter(|unit| !told.contains(unit)) {
+            match stay.iter_mut().find(|(id, ..)| *id == unit) {
+                Some((_, _, scopes)) => scopes.push(relation.key_text()),
+                None => {
+                    let doc = documents.document(&model.unit(unit));
+                    stay.extend(doc.map(|doc| (unit, doc, vec![relation.key_text()])));
+                }
+            }
         }
     }
-    if found.is_empty() {
-        found.push(Blocker {
-            entity: format!("relation {}", relation.key_text()),
-            duty: "be removed".to_owned(),
-            owner: "the controller's janitor".to_owned(),
-            since_ms: None,
-            last_error: None,
-            help: "nothing to do: it is removed in the next bites".to_owned(),
-        });
+    for (unit, doc, scopes) in stay {
+        let relations = if scopes.len() == 1 { "relation" } else { "relations" };
+        let duty = format!("leave {relations} {}", listed(&scopes));
+        found.push(owed_by(documents, model, (unit, &doc), duty));
     }
     found
 }
@@ -171,7 +219,7 @@ fn of_machine(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Blo
         Some(Life::Dying) => false,
         Some(Life::Dead) => true,
     };
-    let units = documents.ids(&model.units_on(id), BLOCKERS_MAX);
+    let units = documents.ids(&model.units_on(id), LOOKED_FOR);
     if !units.is_empty() {
         return units.into_iter().flat_map(|unit| of_unit(documents, model, unit)).collect();
     }

@@ -2,7 +2,7 @@
 //! what would hold it up. Nothing is kept: the real transitions, and the agents' real decision with every hook a
 //! success, are played on top of the documents.
 
-use super::blockers::{Entity, blockers};
+use super::blockers::{BLOCKERS_MAX, Entity, blockers};
 use super::draft::{Draft, Reader, Revision, Stored, read};
 use super::effective;
 use super::force::{self, Force};
@@ -158,7 +158,9 @@ pub(super) fn forecast_within(
     forecast.more |= !play(&mut played, model, (&units, bound), &mut forecast.hooks);
     release(&mut played, model, &near.machines);
     for entity in entities {
-        forecast.blocked.extend(blockers(&mut (&played as &dyn Reader), model, *entity));
+        let found = blockers(&mut (&played as &dyn Reader), model, *entity);
+        forecast.more |= found.len() > BLOCKERS_MAX;
+        forecast.blocked.extend(found.into_iter().take(BLOCKERS_MAX));
     }
     let held_up = entities.iter().any(|entity| name(&played, model, *entity).is_some());
     if force.is_some() && held_up {

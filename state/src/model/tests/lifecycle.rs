@@ -1,7 +1,7 @@
 //! Scenarios of spec H.13, by number; every commit in between is checked against the invariants.
 
 use super::super::application::{self, Deploy, Refresh};
-use super::super::blockers::{Entity, blockers};
+use super::super::blockers::{BLOCKERS_MAX, Entity, blockers};
 use super::super::keys::UnitDoc;
 use super::super::unit::Destroyed;
 use super::super::{instance, leadership, machine, model, unit};
@@ -295,6 +295,65 @@ fn scenario_176_blockers_are_never_empty_and_name_the_failure() {
     assert!(world.gone(app));
     let agent = ("machine 0".to_owned(), "the agent of machine 0".to_owned(), None);
     assert_eq!(named(&world, Entity::Machine(id)), vec![agent]);
+}
+
+#[test]
+fn a_unit_that_leaves_several_relations_is_one_line_and_of_many_units_one_more_than_is_told_is_named() {
+    let mut world = World::new();
+    let web = world.deploy("web", "web", 1);
+    world.deploy("db", "db", 1);
+    world.deploy("shop", "shop", 1);
+    let relations =
+        [world.integrate("web", "db").expect("they fit"), world.integrate("shop", "db").expect("they fit")];
+    let mut agents = ["web/0", "db/0", "shop/0"].map(|name| Agent::attach(&mut world, name));
+    for (agent, of) in agents.iter_mut().zip([&relations[..1], &relations[..], &relations[1..]]) {
+        agent.start(&mut world);
+        of.iter().for_each(|relation| drop(agent.enter(&mut world, *relation)));
+    }
+    let db = read(world.reader(), &MODEL.application_name("db")).expect("it is there");
+    world.run(|draft, _| application::destroy(draft, MODEL, db)).expect("it may go");
+    let told = |world: &World, entity| {
+        let all = blockers(&mut world.reader(), MODEL, entity).into_iter();
+        all.map(|one| format!("{}: {}", one.entity, one.duty)).collect::<Vec<_>>()
+    };
+    let of_db = [
+        "unit db/0: leave db:server web:db, db:server shop:db, stop and say that it is dead",
+        "unit web/0: leave relation db:server web:db",
+        "unit shop/0: leave relation db:server shop:db",
+    ];
+    assert_eq!(told(&world, Entity::Application(db)), of_db);
+    assert_eq!(told(&world, Entity::Application(web)), Vec::<String>::new());
+
+    // one of another application that is in two relations of one that goes
+    world
+        .run(|draft, _| {
+            application::register_archive(draft, "cache", db_of_two(), 1);
+            Ok(())
+        })
+        .expect("new");
+    let cache = world.deploy("cache", "cache", 0);
+    for endpoint in ["one", "two"] {
+        let id = world.integrate(&format!("cache:{endpoint}"), "shop:db").expect("they fit");
+        agents[2].enter(&mut world, id);
+    }
+    world.run(|draft, _| application::destroy(draft, MODEL, cache)).expect("it may go");
+    assert_eq!(
+        told(&world, Entity::Application(cache)),
+        ["unit shop/0: leave relations cache:one shop:db, cache:two shop:db"]
+    );
+
+    let many = world.deploy("many", "plain", 7);
+    for _ in 0..23 {
+        world.run(|draft, ids| unit::add(draft, MODEL, many, None, 1, ids)).expect("it is alive");
+    }
+    world.run(|draft, _| application::destroy(draft, MODEL, many)).expect("it may go");
+    assert_eq!(told(&world, Entity::Application(many)).len(), BLOCKERS_MAX + 1);
+}
+
+/// A database with two endpoints.
+fn db_of_two() -> Charm {
+    let endpoints = ["one", "two"].map(|name| endpoint(name, Role::Provider, "mysql"));
+    Charm { name: "cache".into(), endpoints: endpoints.into(), ..Charm::default() }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Subordinates and containers (spec A.12, H.8), and relations that are suspended (H.7).
 
+use super::super::blockers::{Entity, blockers};
 use super::super::effective;
 use super::super::keys::ScopeDoc;
 use super::super::machine::UNITS_MAX;
@@ -74,6 +75,39 @@ fn scenario_118_a_principal_that_enters_brings_its_subordinate() {
     assert_eq!(read_all::<()>(world.reader(), &MODEL.units_of(app)).len(), 2);
     let answer = world.run(|draft, ids| unit::add(draft, MODEL, app, None, 1, ids));
     assert_eq!(refused(answer).0, Code::Forbidden, "there is no other way");
+}
+
+#[test]
+fn a_principal_that_goes_is_named_beside_its_subordinate_until_it_waits_for_that_one_alone() {
+    let mut world = World::new();
+    let (id, mut web, _logging) = qs(&mut world);
+    let app = read(world.reader(), &MODEL.application_name("web")).expect("it is there");
+    let on = document(&world, web.unit).machine;
+    world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("it may go");
+    world.run(|draft, _| machine::destroy(draft, MODEL, on)).expect("what is on it goes");
+    let told = |world: &World, entity| {
+        let all = blockers(&mut world.reader(), MODEL, entity).into_iter();
+        all.map(|one| (one.entity, one.duty, one.last_error.is_some())).collect::<Vec<_>>()
+    };
+    let line = |unit: &str, duty: &str, failed| (format!("unit {unit}"), duty.to_owned(), failed);
+    let end = "stop and say that it is dead";
+    let leave = &format!("leave logging:host web:juju-info, {end}");
+    let subordinate = line("logging/0", leave, false);
+    let all = [Entity::Unit(web.unit), Entity::Application(app), Entity::Machine(on)];
+    for entity in all {
+        assert_eq!(told(&world, entity)[..2], [subordinate.clone(), line("web/0", leave, false)]);
+    }
+    web.leave(&mut world, id);
+    let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };
+    let record = web.record(Operation::Hook(Hook::Stop), failed);
+    web.commit(&mut world, record);
+    for entity in all {
+        assert_eq!(told(&world, entity)[..2], [subordinate.clone(), line("web/0", end, true)]);
+    }
+    web.done(&mut world, Operation::Hook(Hook::Stop));
+    assert_eq!(told(&world, all[0]), [subordinate.clone(), line("web/0", end, false)], "remove is left");
+    web.done(&mut world, Operation::Hook(Hook::Remove));
+    assert_eq!(told(&world, all[0]), [subordinate], "it waits for that one alone");
 }
 
 #[test]
