@@ -15,6 +15,17 @@ pub const API_VERSION: &str = "v1";
 /// What `JUJU_VERSION` and `pintle version` say: switches on everything charms want of 3.6, nothing that 4 changed.
 pub const JUJU_VERSION: &str = "3.6.14";
 
+/// `45s`, `12m`, `3h`, `2d`: how long ago, for people.
+pub fn ago(ms: i64) -> String {
+    let seconds = ms.max(0) / 1000;
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m", seconds / 60),
+        3600..86400 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86400),
+    }
+}
+
 /// Silence on a watch after which its reader gives it up. The controller sends a heartbeat every third of it.
 pub const WATCH_SILENCE_MS: u64 = 15_000;
 pub const HEARTBEAT_MS: u64 = WATCH_SILENCE_MS / 3;

@@ -1,5 +1,6 @@
 //! Times as people and clients read them, and durations as they type them.
 
+pub use api::ago;
 use jiff::Timestamp;
 use jiff::tz::{Offset, TimeZone};
 use std::time::Duration;
@@ -47,17 +48,6 @@ impl Zone {
 /// `2026-11-03 10:00:10 +0000 UTC`, in tasks.
 pub fn of_task(ms: i64) -> String {
     Zone::new(true).format(ms, "%Y-%m-%d %H:%M:%S +0000 UTC")
-}
-
-/// `45s`, `12m`, `3h`, `2d`: how long ago.
-pub fn ago(ms: i64) -> String {
-    let seconds = ms.max(0) / 1000;
-    match seconds {
-        0..60 => format!("{seconds}s"),
-        60..3600 => format!("{}m", seconds / 60),
-        3600..86400 => format!("{}h", seconds / 3600),
-        _ => format!("{}d", seconds / 86400),
-    }
 }
 
 /// A duration as Go writes them: `30s`, `1.5s`, `1h30m`, `500ms`.

@@ -5,7 +5,8 @@ use crate::authority;
 use crate::log;
 use crate::openapi;
 use crate::outside::{self, Outside, Uuids};
-use crate::session::{Session, refused};
+use crate::owed::Owed;
+use crate::session::Session;
 use crate::status;
 use crate::store::Store;
 use crate::tokens;
@@ -124,7 +125,10 @@ impl<S: Store, O: Outside> Session<S, O> {
         self.user(route)?;
         let model = model.to_owned();
         let read = self.controller.read(move |reader| view(reader, find_model(reader, &model)?)).await;
-        read.map_err(refused)
+        match read {
+            Ok(seen) => Ok(seen),
+            Err(refusal) => Err(self.controller.refused(refusal).await),
+        }
     }
 
     /// Removes something. What goes by force and without waiting is begun at once.
@@ -147,7 +151,10 @@ impl<S: Store, O: Outside> Session<S, O> {
     /// The relation of this number.
     async fn relation(&self, model: Model, number: RelationNumber) -> Result<Uuid, ApiError> {
         let found = self.controller.read(move |reader| status::relation_of_number(reader, model, number));
-        found.await.ok_or_else(|| refused(Refusal::not_found("relation", number)))
+        match found.await {
+            Some(id) => Ok(id),
+            None => Err(self.controller.refused(Refusal::not_found("relation", number)).await),
+        }
     }
 
     /// Units one after the other, each in its own transaction; the first on machine `to`.
@@ -547,18 +554,20 @@ impl<S: Store, O: Outside> OperatorApi for Session<S, O> {
             let message = format!("{} removals: at most {FORETOLD_MAX} are foretold at once", removed.len());
             return Err(ApiError::new(ErrorCode::Invalid, message).hint("ask for fewer of them"));
         }
-        let force = forced(force, self.controller.outside.wall_ms());
+        let now_ms = self.controller.outside.wall_ms();
+        let (force, written) = (forced(force, now_ms), self.controller.written.clone());
         let forecast = self.view(Route::Forecast, model, move |reader, model| {
             let entities = removed.iter().map(|one| entity(reader, model, one));
             let entities = entities.collect::<Result<Vec<_>, _>>()?;
             let forecast = removal::forecast(reader, model, &entities, force)?;
             let foretold = |(unit, hook)| Foretold { unit, hook };
+            let owed = Owed { reader, model, written: &written, now_ms };
             Ok(Forecast {
                 at_once: forecast.at_once,
                 dying: forecast.dying,
                 hooks: forecast.hooks.into_iter().map(foretold).collect(),
                 gone: forecast.gone,
-                blocked: forecast.blocked.into_iter().map(why::cause).collect(),
+                blocked: forecast.blocked.into_iter().map(|one| why::cause(owed.dated(one))).collect(),
                 more: forecast.more,
             })
         });

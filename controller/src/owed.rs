@@ -7,6 +7,8 @@ use crate::written::Written;
 use state::life::Life;
 use state::model::draft::{Key, Reader, Revision, read, read_all};
 use state::model::keys::{BagDoc, Model, UnitDoc, last_id};
+use state::model::machine;
+use state::model::refusal::Blocker;
 use state::model::text::Document;
 use state::names::Uuid;
 use state::unit::operation::{Hook, Operation, RelationEvent};
@@ -36,6 +38,25 @@ impl Owed<'_> {
             lives.extend(doc.principal.map(|principal| model.unit_life(principal)));
         }
         self.ended_ms(&lives)
+    }
+
+    /// The same for a unit or a machine by its name: `unit web/0`.
+    pub fn ended_ms_of(&self, entity: &str) -> Option<i64> {
+        let (reader, model) = (self.reader, self.model);
+        match entity.split_once(' ')? {
+            ("unit", name) => {
+                let id = find_unit(reader, model, name).ok()?.0;
+                let doc = read(reader, &model.unit(id))?;
+                self.ended_since_ms(Some((id, &doc)), doc.machine)
+            }
+            ("machine", name) => self.ended_since_ms(None, machine::find(&mut { reader }, model, name).ok()?),
+            _ => None,
+        }
+    }
+
+    /// A blocker whose owner is held up by nothing is owed since its entity is to go.
+    pub fn dated(&self, one: Blocker) -> Blocker {
+        Blocker { since_ms: one.since_ms.or_else(|| self.ended_ms_of(&one.entity)), ..one }
     }
 
     fn time<T: Document>(&self, key: &Key<T>) -> Option<i64> {

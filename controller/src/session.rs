@@ -3,17 +3,20 @@
 use crate::authority::{self, unauthorised};
 use crate::leases::Leases;
 use crate::outside::Outside;
+use crate::owed::Owed;
 use crate::presence::{Presence, Roll};
 use crate::store::{self, Failure, RunError, Store};
 use crate::tokens;
 use crate::written::Written;
 use api::error::{ApiError, ErrorCode};
 use api::routes::Route;
+use state::model::blockers::BLOCKERS_MAX;
 use state::model::draft::{Draft, Reader};
 use state::model::keys::{Model, Principal};
 use state::model::refusal::{Blocker, Code, Refusal};
 use state::names::Uuid;
 use state::unit::snapshot::Position;
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -87,7 +90,7 @@ impl<S: Store, O: Outside> Controller<S, O> {
                 self.written.note(committed.revision, self.outside.wall_ms());
                 Ok(committed)
             }
-            Err(RunError::Refused(refusal)) => Err(refused(refusal)),
+            Err(RunError::Refused(refusal)) => Err(self.refused(refusal).await),
             Err(RunError::TooLarge(why)) => Err(ApiError::new(ErrorCode::Invalid, why.to_string())),
             Err(RunError::Busy(_)) => {
                 let text = "many others change the same thing at this moment; try again";
@@ -101,6 +104,20 @@ impl<S: Store, O: Outside> Controller<S, O> {
                 Err(ApiError::new(ErrorCode::Unavailable, broken.to_string()))
             }
         }
+    }
+
+    /// A refusal as its caller hears it. Since when its blockers are owed is no transition's to know.
+    pub(crate) async fn refused(&self, mut refusal: Refusal) -> ApiError {
+        let now_ms = self.outside.wall_ms();
+        if let Some(model) = refusal.model.filter(|_| !refusal.blockers.is_empty()) {
+            let (written, blockers) = (self.written.clone(), std::mem::take(&mut refusal.blockers));
+            let dated = self.read(move |reader| {
+                let owed = Owed { reader, model, written: &written, now_ms };
+                blockers.into_iter().map(|one| owed.dated(one)).collect()
+            });
+            refusal.blockers = dated.await;
+        }
+        spoken(refusal, now_ms)
     }
 
     /// A machine's record is gone. It may have been the last of what holds a model that is being destroyed.
@@ -168,8 +185,9 @@ pub(crate) fn stored(position: Position) -> store::Position {
     store::Position { history: position.history, revision: position.revision }
 }
 
-/// A refusal as it goes over the wire: who must act first becomes part of the message.
-pub(crate) fn refused(refusal: Refusal) -> ApiError {
+/// A refusal as it goes over the wire: who must act first, since when and how to help becomes part of the message. One
+/// help for all of them is the hint, unless the refusal has another.
+fn spoken(refusal: Refusal, now_ms: i64) -> ApiError {
     let (code, expected) = match refusal.code {
         Code::NotFound => (ErrorCode::NotFound, None),
         Code::AlreadyExists => (ErrorCode::AlreadyExists, None),
@@ -182,15 +200,24 @@ pub(crate) fn refused(refusal: Refusal) -> ApiError {
         Code::Gap { expected } => (ErrorCode::Gap, Some(expected)),
         Code::Removed => (ErrorCode::Removed, None),
     };
-    let mut message = refusal.message;
-    for blocker in &refusal.blockers {
-        message.push_str(&format!("\n{}", line(blocker)));
+    let Refusal { mut message, hint, blockers, .. } = refusal;
+    let helps: BTreeSet<&str> = blockers.iter().map(|blocker| blocker.help.as_str()).collect();
+    let common = helps.first().filter(|help| helps.len() == 1 && hint.is_none() && !help.is_empty());
+    for blocker in blockers.iter().take(BLOCKERS_MAX) {
+        message.push_str(&format!("\n{}", line(blocker, now_ms)));
+        if common.is_none() && !blocker.help.is_empty() {
+            message.push_str(&format!("; help: {}", blocker.help));
+        }
     }
-    let help = refusal.blockers.into_iter().map(|blocker| blocker.help).find(|help| !help.is_empty());
-    ApiError { code, message, hint: refusal.hint.or(help), expected }
+    if blockers.len() > BLOCKERS_MAX {
+        message.push_str("\nand more");
+    }
+    let hint = hint.or_else(|| common.map(|help| help.to_string()));
+    ApiError { code, message, hint, expected }
 }
 
-fn line(blocker: &Blocker) -> String {
+fn line(blocker: &Blocker, now_ms: i64) -> String {
+    let since = blocker.since_ms.map_or(String::new(), |since| format!(" for {}", api::ago(now_ms - since)));
     let error = blocker.last_error.as_ref().map_or(String::new(), |error| format!(" (last error: {error})"));
-    format!("{}: {} is owed by {}{error}", blocker.entity, blocker.duty, blocker.owner)
+    format!("{}: {} is owed by {}{since}{error}", blocker.entity, blocker.duty, blocker.owner)
 }

@@ -15,7 +15,7 @@ use state::model::blockers::{Entity, blockers};
 use state::model::draft::{Draft, Reader, read, read_all};
 use state::model::keys::{ForcedBy, Model, RelationDoc, ScopeDoc, SuspendedDoc, last_id};
 use state::model::refusal::{Blocker, Code, Refusal};
-use state::model::{application, effective, machine, relation};
+use state::model::{application, effective, relation};
 use state::names::Uuid;
 use state::unit::outcome;
 use state::unit::resolve::{Act, fetching, rebooting};
@@ -222,22 +222,12 @@ impl Asked<'_> {
 
     fn blockers(&self, entity: Entity) -> Vec<Cause> {
         let all = blockers(&mut { self.reader }, self.model, entity).into_iter();
-        all.map(|one| Cause { since_ms: one.since_ms.or(self.ended_ms(&one.entity)), ..cause(one) }).collect()
+        all.map(|one| cause(self.owed().dated(one))).collect()
     }
 
-    /// Since when a unit or a machine is to go.
-    fn ended_ms(&self, entity: &str) -> Option<i64> {
+    fn owed(&self) -> Owed<'_> {
         let Asked { reader, model, written, now_ms, .. } = *self;
-        let owed = Owed { reader, model, written, now_ms };
-        match entity.split_once(' ')? {
-            ("unit", name) => {
-                let id = find_unit(reader, model, name).ok()?.0;
-                let doc = read(reader, &model.unit(id))?;
-                owed.ended_since_ms(Some((id, &doc)), doc.machine)
-            }
-            ("machine", name) => owed.ended_since_ms(None, machine::find(&mut { reader }, model, name).ok()?),
-            _ => None,
-        }
+        Owed { reader, model, written, now_ms }
     }
 
     fn unit(&self, id: Uuid) -> Result<Why, Refusal> {
@@ -328,9 +318,7 @@ impl Asked<'_> {
                     Some(_) => "it does once it answers".to_owned(),
                     None => format!("it is about to; if it stays so: pintle why machine/{machine}"),
                 };
-                let Asked { reader, model, written, now_ms, .. } = *self;
-                let owed = Owed { reader, model, written, now_ms };
-                add(&duty, &owner, owed.since_ms(id, &doc, &run.operation), help);
+                add(&duty, &owner, self.owed().since_ms(id, &doc, &run.operation), help);
             }
             Some(Act::Fetch(asked)) => {
                 let waits = fetching(&asked);

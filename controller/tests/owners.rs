@@ -4,7 +4,7 @@ mod support;
 
 use api::error::ErrorCode;
 use api::machine::MachineApi;
-use api::operator::{AddMachines, Cause, Deploy, Force, OperatorApi, Provisioned, RelationChoice};
+use api::operator::{AddMachines, AddUnits, Cause, Deploy, Force, OperatorApi, Provisioned, RelationChoice};
 use api::unit::{Claim, UnitApi};
 use controller::store::map::Map;
 use state::charm::{Charm, Endpoint, Role, Scope};
@@ -361,11 +361,77 @@ async fn what_is_refused_because_of_something_that_goes_says_what_helps_that_alo
     let refused = story.admin.integrate("dev", ends).await.expect_err("it is there still");
     assert_eq!(refused.code, ErrorCode::AlreadyExists);
     assert_eq!(refused.hint.as_deref(), Some("pintle why web/0"), "{refused:?}");
+    assert_eq!(
+        refused.message,
+        "relation db:server web:db already exists and is being removed\nunit web/0: leave relation db:server web:db \
+         is owed by the agent of unit web/0"
+    );
     story.admin.remove_application("dev", "web", Force::No).await.expect("it may go");
+    story.pass(125_000);
     let deploy =
         Deploy { application: None, sha256: "web".to_owned(), units: 1, to: None, config: BTreeMap::new() };
     let refused = story.admin.deploy("dev", deploy).await.expect_err("it is there still");
     assert_eq!(refused.hint.as_deref(), Some("pintle why web/0"), "{refused:?}");
+    assert_eq!(
+        refused.message,
+        "application \"web\" already exists and is being removed\nunit web/0: leave db:server web:db, stop and say that \
+         it is dead is owed by the agent of unit web/0 for 2m"
+    );
+}
+
+#[tokio::test]
+async fn what_stands_in_the_way_of_a_removal_is_named_each_with_its_own_command_and_no_more_than_20() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 1).await;
+    let remove = async |name| {
+        let refused =
+            story.admin.remove_machine("dev", name, Force::No, false).await.expect_err("it is in use");
+        (refused.message, refused.hint)
+    };
+    let one = "cannot remove machine 0: unit web/0 is assigned to it\n\
+               unit web/0: be removed is owed by operator";
+    assert_eq!(remove("0").await, (one.to_owned(), Some("pintle remove-unit web/0".to_owned())));
+    for _ in 0..20 {
+        let add = AddUnits { application: "web".to_owned(), units: 1, to: Some("0".to_owned()) };
+        story.admin.add_units("dev", add).await.expect("there is room");
+    }
+    let (message, _) = remove("0").await;
+    let lines: Vec<&str> = message.lines().collect();
+    assert_eq!((lines.len(), lines[21]), (22, "and more"), "{message}");
+    let second = "unit web/1: be removed is owed by operator; help: pintle remove-unit web/1";
+    assert!(lines.contains(&second), "{message}");
+}
+
+#[tokio::test]
+async fn several_who_hold_something_up_have_each_their_own_help_and_time() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 2).await;
+    let mut web = story.agent_of("web/0").await;
+    let failed = Outcome::Failed { reason: "exit status 1".to_owned(), retry: None };
+    web.commit(Record { outcome: failed, ..web.record(Operation::Hook(Hook::Install)) }).await;
+    story.agent_of("web/1").await;
+    story.admin.remove_application("dev", "web", Force::No).await.expect("it may go");
+    story.pass(5_000);
+    let deploy =
+        Deploy { application: None, sha256: "web".to_owned(), units: 1, to: None, config: BTreeMap::new() };
+    let refused = story.admin.deploy("dev", deploy).await.expect_err("it is there still");
+    let lines: Vec<&str> = refused.message.lines().collect();
+    let end = "stop and say that it is dead is owed by the agent of unit";
+    let of_second = format!("unit web/1: {end} web/1 for 5s; help: pintle why web/1");
+    assert!(lines.contains(&of_second.as_str()), "{refused:?}");
+    let help = "help: pintle resolved web/0 (or resolved --no-retry)";
+    let of_first =
+        lines.iter().find(|line| line.starts_with(&format!("unit web/0: {end} web/0 for "))).expect("one");
+    assert!(of_first.ends_with(&format!("(last error: hook install: exit status 1); {help}")), "{of_first}");
+    assert_eq!(refused.hint, None);
+
+    let removed = vec![api::operator::Removable::Application("web".to_owned())];
+    let forecast = story.admin.forecast("dev", removed, Force::No).await.expect("it is there");
+    assert_eq!(
+        of(&forecast.blocked, "unit web/0").last_error.as_deref(),
+        Some("hook install: exit status 1")
+    );
+    assert!(forecast.blocked.iter().all(|one| one.since_ms.is_some()), "{forecast:?}");
 }
 
 #[tokio::test]

@@ -1,11 +1,11 @@
 //! `destroy-model NAME`: asks, and waits until the model is gone.
 
 use crate::arguments::Removal;
-use crate::commands::{removal, switch};
+use crate::commands::{removal, switch, why};
 use crate::data_dir::DataDir;
 use crate::failure::Failure;
 use crate::session::{Session, model_name};
-use crate::times;
+use crate::times::{self, Zone};
 use api::error::ErrorCode;
 use api::operator::{FORETOLD_MAX, OperatorApi, Removable, Status};
 use clap::Args;
@@ -41,7 +41,8 @@ pub async fn run<A: OperatorApi>(args: &DestroyModel, at: &Session<A>, dir: &Dat
         let machines: Vec<String> = machines.filter(|machine| !forecast.gone.contains(machine)).collect();
         forecast.gone.extend(machines);
         forecast.gone.push(format!("model {}", status.model.name));
-        return at.output.say(&crate::render::forecast::text(&forecast, force));
+        let now = (why::now_ms(), &Zone::new(false));
+        return at.output.say(&crate::render::forecast::text(&forecast, force, now));
     }
     // The one that is meant now, whatever is made under its name while it goes.
     let status = at.api.status(name).await?;

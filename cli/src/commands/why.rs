@@ -50,8 +50,7 @@ fn tell<A>(all: &[api::operator::Why], args: &Why, at: &Session<A>) -> Result<()
         };
         return at.output.say(&render::structured(&value.expect("plain data"), format)?);
     }
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let (now, zone) = (i64::try_from(now.as_millis()).unwrap_or(i64::MAX), Zone::new(args.utc));
+    let (now, zone) = (now_ms(), Zone::new(args.utc));
     at.output.say(&all.iter().map(|why| text(why, now, &zone)).collect::<String>())
 }
 
@@ -93,9 +92,7 @@ pub fn text(why: &api::operator::Why, now_ms: i64, zone: &Zone) -> String {
 fn cause(cause: &Cause, asked: &str, now_ms: i64, zone: &Zone) -> String {
     let who = if cause.entity == asked { String::new() } else { format!("{} ", cause.entity) };
     let mut text = format!("{who}waits: {}; owed by {}", cause.duty, cause.owner);
-    if let Some(since) = cause.since_ms {
-        text += &format!(" since {} ({})", zone.of_day(since), ago(now_ms - since));
-    }
+    text += &since(cause, now_ms, zone);
     if let Some(error) = &cause.last_error {
         text += &format!("; last error: {error}");
     }
@@ -103,6 +100,19 @@ fn cause(cause: &Cause, asked: &str, now_ms: i64, zone: &Zone) -> String {
         text += &format!("; help: {}", cause.help);
     }
     text
+}
+
+/// ` since 10:00:05Z (2m)`; nothing where that is not known.
+pub fn since(cause: &Cause, now_ms: i64, zone: &Zone) -> String {
+    cause
+        .since_ms
+        .map_or(String::new(), |since| format!(" since {} ({})", zone.of_day(since), ago(now_ms - since)))
+}
+
+/// By the clock of who asks.
+pub fn now_ms() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
 //! What a removal would come to, as a short listing.
 
+use crate::commands::why::since;
 use crate::terminal::safe_line;
+use crate::times::Zone;
 use api::operator::{Force, Forecast};
 
-/// Sections with nothing in them are left out.
-pub fn text(forecast: &Forecast, force: Force) -> String {
+/// Sections with nothing in them are left out. What holds something up has done so since a time, as `why` tells it.
+pub fn text(forecast: &Forecast, force: Force, (now_ms, zone): (i64, &Zone)) -> String {
     let held_up = match force {
         Force::No => "would be held up by:",
         Force::AfterWait => "done by force after a minute, if it is not done by then:",
@@ -13,7 +15,8 @@ pub fn text(forecast: &Forecast, force: Force) -> String {
     let hooks = forecast.hooks.iter().map(|one| format!("{}: {}", one.unit, one.hook));
     let blocked = forecast.blocked.iter().map(|one| {
         let error = one.last_error.as_ref().map_or(String::new(), |error| format!("; last error: {error}"));
-        format!("{}: {}; owed by {}{error}; help: {}", one.entity, one.duty, one.owner, one.help)
+        let since = since(one, now_ms, zone);
+        format!("{}: {}; owed by {}{since}{error}; help: {}", one.entity, one.duty, one.owner, one.help)
     });
     let sections: [(&str, Vec<String>); 5] = [
         ("would be gone at once:", forecast.at_once.clone()),
@@ -45,6 +48,8 @@ mod tests {
 
     #[test]
     fn every_section_that_has_something_is_told_in_order() {
+        let zone = Zone::new(true);
+        let at = (36_005_000 + 125_000, &zone);
         let forecast = Forecast {
             at_once: vec![],
             dying: vec!["unit web/0".to_owned()],
@@ -54,21 +59,21 @@ mod tests {
                 entity: "unit db/0".to_owned(),
                 duty: "leave relation db web".to_owned(),
                 owner: "the agent of unit db/0".to_owned(),
-                since_ms: None,
+                since_ms: Some(36_005_000), // 10:00:05
                 last_error: Some("hook stop: exit status 1".to_owned()),
                 help: "pintle resolved db/0".to_owned(),
             }],
             more: false,
         };
         assert_eq!(
-            text(&forecast, Force::No),
+            text(&forecast, Force::No, at),
             "would be dying:\n  unit web/0\nhooks that would run, in this order:\n  web/0: stop\ngone when these have \
              succeeded:\n  unit web/0\nwould be held up by:\n  unit db/0: leave relation db web; owed by the agent of \
-             unit db/0; last error: hook stop: exit status 1; help: pintle resolved db/0\n"
+             unit db/0 since 10:00:05Z (2m); last error: hook stop: exit status 1; help: pintle resolved db/0\n"
         );
-        assert_eq!(text(&Forecast::default(), Force::No), "nothing would change\n");
+        assert_eq!(text(&Forecast::default(), Force::No, at), "nothing would change\n");
         let part = Forecast { dying: vec!["unit web/0".to_owned()], more: true, ..Forecast::default() };
-        let said = text(&part, Force::No);
+        let said = text(&part, Force::No, at);
         assert!(said.ends_with("unit web/0\nand more: it is too large to be foretold whole\n"), "{said}");
     }
 }

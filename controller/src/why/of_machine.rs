@@ -114,7 +114,7 @@ impl Asked<'_> {
         };
         let entity = format!("machine {name}");
         Some(Cause {
-            since_ms: self.ended_ms(&entity),
+            since_ms: self.owed().ended_ms_of(&entity),
             entity,
             duty: duty.to_owned(),
             owner: owner.to_owned(),

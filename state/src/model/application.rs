@@ -1,7 +1,7 @@
 //! Applications: deployed from a charm archive, configured, refreshed, destroyed by one document (spec E.4, seed
 //! 001). They are never seen Dead: Dying or gone.
 
-use super::blockers::{self, Entity};
+use super::blockers::{self, Entity, by_hand};
 use super::draft::{Draft, WRITES_MAX};
 use super::effective::Documents;
 use super::keys::{ApplicationDoc, ArchiveDoc, CharmDoc, GLOBAL, Model, TombstoneDoc};
@@ -84,7 +84,7 @@ pub(super) fn require_alive(
     }
     let message = format!("cannot {act} {}: application {} is being removed", doc.name, doc.name);
     let blockers = blockers::blockers(draft, model, Entity::Application(id));
-    Err(Refusal::new(Code::NotAlive, message).blockers(blockers))
+    Err(Refusal::new(Code::NotAlive, message).blockers(model, blockers))
 }
 
 /// A new application with its peer relations and first units, in one transaction (spec E.1). Its name must be free:
@@ -142,7 +142,7 @@ fn require_free(draft: &mut Draft, model: Model, name: &str) -> Result<(), Refus
     }
     let message = format!("application {name:?} already exists and is being removed");
     let blockers = blockers::blockers(draft, model, Entity::Application(holder));
-    Err(Refusal::new(Code::AlreadyExists, message).blockers(blockers))
+    Err(Refusal::new(Code::AlreadyExists, message).blockers(model, blockers))
 }
 
 fn archive(draft: &mut Draft, sha256: &str) -> Result<Arc<Charm>, Refusal> {
@@ -298,7 +298,9 @@ fn require_endpoints(
         if !same(&side.endpoint) {
             let ends = held.key_text();
             let message = format!("cannot refresh {}: it would break relation \"{ends}\"", doc.name);
-            return Err(Refusal::new(Code::Busy, message).hint("remove the relation first"));
+            let help = format!("pintle remove-relation {ends}");
+            let blocker = by_hand(format!("relation {ends}"), help);
+            return Err(Refusal::new(Code::Busy, message).blockers(model, vec![blocker]));
         }
     }
     Ok(())

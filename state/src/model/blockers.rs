@@ -42,6 +42,12 @@ pub fn blockers(documents: &mut impl Documents, model: Model, entity: Entity) ->
     found
 }
 
+/// What stands in the way of a removal, and only a person removes.
+pub(super) fn by_hand(entity: String, help: String) -> Blocker {
+    let (duty, owner) = ("be removed".to_owned(), "operator".to_owned());
+    Blocker { entity, duty, owner, since_ms: None, last_error: None, help }
+}
+
 /// A Dead unit waits for its machine agent, a Dying one for its subordinates, and for its own agent unless that one
 /// waits for these alone. When its life ended is no document's to say.
 fn of_unit(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Blocker> {

@@ -1,7 +1,7 @@
 //! Machines: added with the unit that needs one, Dying when the last unit is gone, Dead by their own agent (spec
 //! E.5, seed 001).
 
-use super::blockers::{self, Entity};
+use super::blockers::{self, Entity, by_hand};
 use super::draft::{Draft, Reader, read, read_all};
 use super::effective::{self, Documents};
 use super::keys::{GLOBAL, MachineDoc, Model, TombstoneDoc, last_id};
@@ -62,7 +62,8 @@ pub fn require_room(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Ref
     let machine = draft.get(&model.machine(id)).ok_or_else(|| Refusal::not_found("machine", id))?;
     if draft.get(&model.machine_life(id)) != Some(Life::Alive) {
         let message = format!("cannot assign a unit to machine {}: the machine is not alive", machine.name);
-        return Err(Refusal::new(Code::NotAlive, message));
+        let blockers = blockers::blockers(draft, model, Entity::Machine(id));
+        return Err(Refusal::new(Code::NotAlive, message).blockers(model, blockers));
     }
     if is_full(draft, model, id) {
         let message = format!("machine {} has {UNITS_MAX} units, the most one machine takes", machine.name);
@@ -101,7 +102,9 @@ pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal>
         let (units, are) = (alive.join(", "), if alive.len() == 1 { "unit" } else { "units" });
         let verb = if alive.len() == 1 { "is" } else { "are" };
         let message = format!("cannot remove machine {}: {are} {units} {verb} assigned to it", machine.name);
-        return Err(Refusal::new(Code::Busy, message).hint(format!("remove the {are} first")));
+        let blockers =
+            alive.iter().map(|unit| by_hand(format!("unit {unit}"), format!("pintle remove-unit {unit}")));
+        return Err(Refusal::new(Code::Busy, message).blockers(model, blockers.collect()));
     }
     draft.put(&model.machine_life(id), &Life::Dying);
     Ok(())
@@ -144,7 +147,7 @@ pub fn set_dead(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal
     if draft.first(&model.units_on(id), &[]).is_some() {
         let blockers = blockers::blockers(draft, model, Entity::Machine(id));
         let message = format!("machine {} cannot be dead: units are assigned to it", machine.name);
-        return Err(Refusal::new(Code::Busy, message).blockers(blockers));
+        return Err(Refusal::new(Code::Busy, message).blockers(model, blockers));
     }
     draft.put(&model.machine_life(id), &Life::Dead);
     Ok(())
@@ -176,7 +179,8 @@ pub fn remove(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> 
     };
     if draft.get(&model.machine_life(id)) != Some(Life::Dead) {
         let message = format!("cannot remove machine {}: it is not dead", machine.name);
-        return Err(Refusal::new(Code::Busy, message));
+        let blockers = blockers::blockers(draft, model, Entity::Machine(id));
+        return Err(Refusal::new(Code::Busy, message).blockers(model, blockers));
     }
     token::revoke(draft, id);
     forget(draft, model, id, machine.name);

@@ -1,5 +1,6 @@
 //! Why a transition did not happen. Nothing was changed; the text is for people, the code for programs (design 15).
 
+use super::keys::Model;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -52,11 +53,14 @@ pub struct Refusal {
     pub message: String,
     pub hint: Option<String>,
     pub blockers: Vec<Blocker>,
+    /// Where the blockers are: whoever answers knows since when they are owed. Not spoken.
+    #[serde(skip)]
+    pub model: Option<Model>,
 }
 
 impl Refusal {
     pub fn new(code: Code, message: impl Into<String>) -> Refusal {
-        Refusal { code, message: message.into(), hint: None, blockers: Vec::new() }
+        Refusal { code, message: message.into(), hint: None, blockers: Vec::new(), model: None }
     }
 
     pub fn not_found(kind: &str, name: impl fmt::Display) -> Refusal {
@@ -68,8 +72,8 @@ impl Refusal {
         self
     }
 
-    pub fn blockers(mut self, blockers: Vec<Blocker>) -> Refusal {
-        self.blockers = blockers;
+    pub fn blockers(mut self, model: Model, blockers: Vec<Blocker>) -> Refusal {
+        (self.model, self.blockers) = (Some(model), blockers);
         self
     }
 }

@@ -133,7 +133,7 @@ fn exists(draft: &mut Draft, model: Model, holder: Uuid, ends: &str) -> Refusal 
     }
     let message = format!("relation {ends} already exists and is being removed");
     let blockers = blockers::blockers(draft, model, Entity::Relation(holder));
-    Refusal::new(Code::AlreadyExists, message).blockers(blockers)
+    Refusal::new(Code::AlreadyExists, message).blockers(model, blockers)
 }
 
 fn require_below_limit(
@@ -298,7 +298,7 @@ fn suspension(draft: &mut Draft, model: Model, id: Uuid, act: &str) -> Result<Op
     if effective::life_between(draft, model, id, &doc) != Life::Alive {
         let blockers = blockers::blockers(draft, model, Entity::Relation(id));
         let message = format!("cannot {act} relation {ends}: it is being removed");
-        return Err(Refusal::new(Code::NotAlive, message).blockers(blockers));
+        return Err(Refusal::new(Code::NotAlive, message).blockers(model, blockers));
     }
     Ok(draft.get(&model.relation_suspended(id)))
 }

@@ -181,7 +181,8 @@ pub fn set_dead(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal
     }
     let refuse = |draft: &mut Draft, what: String| {
         let blockers = blockers::blockers(draft, model, Entity::Unit(id));
-        Err(Refusal::new(Code::Busy, format!("unit {} cannot be dead: {what}", doc.name)).blockers(blockers))
+        Err(Refusal::new(Code::Busy, format!("unit {} cannot be dead: {what}", doc.name))
+            .blockers(model, blockers))
     };
     if draft.first(&model.subordinates(id), &[]).is_some() {
         return refuse(draft, "it has subordinates".to_owned());
@@ -215,7 +216,7 @@ pub fn remove(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> 
     if !dead && !never_begun {
         let blockers = blockers::blockers(draft, model, Entity::Unit(id));
         let message = format!("cannot remove unit {}: it is not dead", doc.name);
-        return Err(Refusal::new(Code::Busy, message).blockers(blockers));
+        return Err(Refusal::new(Code::Busy, message).blockers(model, blockers));
     }
     remove_documents(draft, model, id, &doc);
     Ok(())
