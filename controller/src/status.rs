@@ -265,29 +265,38 @@ pub fn statuses(
 ) -> (StatusInfo, StatusInfo) {
     let workload = workload_of(reader, model, roll, id, doc);
     let agent = read(reader, &model.agent_status(id)).map(told).unwrap_or_default();
+    // units that are lost with their machine refer to it (F.4)
+    let lost_with = || {
+        let is_lost = machine_agent(reader, model, roll, doc.machine) == MachineAgent::Lost;
+        let machine = is_lost.then(|| read(reader, &model.machine(doc.machine))).flatten()?;
+        Some((format!("machine {}: {SILENT}", machine.name), Some(roll.silent_since_ms(doc.machine))))
+    };
     if reader.get(model.session(id).text()).is_none() {
         let agent = StatusInfo { current: "allocating".to_owned(), ..agent };
-        if machine_agent(reader, model, roll, doc.machine) == MachineAgent::Lost {
-            let machine = read(reader, &model.machine(doc.machine)).map_or(String::new(), |doc| doc.name);
-            let (message, since_ms) =
-                (format!("machine {machine}: {SILENT}"), Some(roll.silent_since_ms(doc.machine)));
-            return (
+        return match lost_with() {
+            Some((message, since_ms)) => (
                 StatusInfo { message: message.clone(), since_ms, ..workload },
                 StatusInfo { message, since_ms, ..agent },
-            );
-        }
-        return (workload, agent);
+            ),
+            None => (workload, agent),
+        };
     }
     let failed = agent.current == "error";
     if roll.is_lost(id) {
-        let since_ms = Some(roll.silent_since_ms(id));
+        let (message, silent, since_ms) = match lost_with() {
+            Some((message, since_ms)) => (message.clone(), message, since_ms),
+            None => {
+                let message = format!("agent lost, see: pintle why {}", doc.name);
+                (message, SILENT.to_owned(), Some(roll.silent_since_ms(id)))
+            }
+        };
         // what needs a person, or is over, stays true (scenario 185)
         let workload = match workload.current.as_str() {
             _ if failed => agent,
             "terminated" => workload,
-            _ => info("unknown", &format!("agent lost, see: pintle why {}", doc.name), since_ms),
+            _ => info("unknown", &message, since_ms),
         };
-        return (workload, info("lost", SILENT, since_ms));
+        return (workload, info("lost", &silent, since_ms));
     }
     if let Some(running) = roll.executing(id) {
         return (workload, info("executing", &running.what, Some(running.since_ms)));

@@ -7,7 +7,7 @@ use crate::hook_lock;
 use crate::operator_handlers::find_unit;
 use crate::owed::Owed;
 use crate::presence::Roll;
-use crate::status;
+use crate::status::{self, MachineAgent};
 use crate::written::Written;
 use api::operator::{Cause, Why};
 use state::life::Life;
@@ -159,7 +159,8 @@ impl Asked<'_> {
         Ok(Why { entity, life, now, causes, more: false })
     }
 
-    /// What a unit that stays waits for, if its agent is in error or nothing is heard of it.
+    /// What a unit that stays waits for, if its agent is in error or nothing is heard of it. One that is silent with its
+    /// machine is not told of: that one is (F.4).
     fn held_up(&self, id: Uuid) -> Vec<Cause> {
         let Some(doc) = read(self.reader, &self.model.unit(id)) else { return Vec::new() };
         let attached = self.reader.get(self.model.session(id).text()).is_some();
@@ -167,7 +168,9 @@ impl Asked<'_> {
         let failed = replica.is_some_and(|replica| replica.local.episode().is_some());
         let silent = !attached || self.roll.unit_late_ms(id).is_some();
         let alive = effective::life_of(&mut { self.reader }, self.model, id, &doc) == Life::Alive;
-        if !alive || !failed && !silent {
+        let agent = || status::machine_agent(self.reader, self.model, self.roll, doc.machine);
+        let is_silent_itself = || silent && agent() != MachineAgent::Lost;
+        if !alive || !failed && !is_silent_itself() {
             return Vec::new();
         }
         self.unit(id).map_or(Vec::new(), |why| why.causes)

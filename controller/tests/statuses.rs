@@ -3,15 +3,16 @@
 mod support;
 
 use api::machine::MachineApi;
-use api::operator::OperatorApi;
+use api::operator::{AddUnits, OperatorApi};
 use api::unit::{Claim, UnitApi};
-use controller::Session;
 use controller::presence::LOST_AFTER_MS;
 use controller::store::map::Map;
+use controller::{Outside, Session};
 use state::model::keys::Principal;
 use state::unit::hook::Immediate;
 use state::unit::operation::{Hook, Operation};
 use state::unit::record::Said;
+use std::collections::BTreeSet;
 use support::*;
 
 type Told = Story<Map, Still>;
@@ -77,6 +78,44 @@ async fn scenario_185_an_agent_that_is_lost_and_comes_back_has_its_status_again(
     says(&mut web, status("terminated", "")).await;
     story.pass(LOST_AFTER_MS + 1);
     assert_eq!(of(&story, "web/0").await, told("terminated", "", "lost"));
+}
+
+#[tokio::test]
+async fn units_that_are_lost_with_their_machine_refer_to_it_and_the_model_names_it_once() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 1).await;
+    for _ in 0..2 {
+        let add = AddUnits { application: "web".to_owned(), units: 1, to: Some("0".to_owned()) };
+        story.admin.add_units("dev", add).await.expect("there is room");
+    }
+    let machine = story.machine_of(story.unit("web/0").await).await;
+    let principal = Principal::Machine { model: story.model, machine };
+    story.token(machine, principal.clone()).await;
+    let session = story.controller.session_of(principal);
+    session.here().await.expect("it may say so");
+    let units = ["web/0", "web/1", "web/2"];
+    for unit in units {
+        let mut agent = story.agent_of(unit).await;
+        says(&mut agent, status("active", "")).await;
+    }
+    let machine_lost_ms = Some(story.controller.outside.wall_ms());
+    story.pass(LOST_AFTER_MS + 1);
+    let of_machine = "machine 0: agent is not communicating with the controller";
+    for unit in units {
+        assert_eq!(of(&story, unit).await, told("unknown", of_machine, "lost"));
+        let shown = story.admin.status("dev").await.expect("the model is there").applications["web"].clone();
+        let agent = shown.units[&unit.parse().expect("a name")].agent.clone();
+        assert_eq!((agent.message.as_str(), agent.since_ms), (of_machine, machine_lost_ms));
+    }
+    let held_up = async || {
+        let why = story.admin.why("dev", "model").await.expect("it is there");
+        why.causes.into_iter().map(|cause| cause.entity).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(held_up().await, BTreeSet::from(["machine 0".to_owned()]));
+    // the machine's agent is back, and theirs are not
+    session.here().await.expect("it may say so");
+    assert_eq!(held_up().await, BTreeSet::from(units.map(|unit| format!("unit {unit}"))));
+    assert_eq!(of(&story, "web/1").await.1, "agent lost, see: pintle why web/1");
 }
 
 #[tokio::test]
