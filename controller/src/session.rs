@@ -109,7 +109,7 @@ impl<S: Store, O: Outside> Controller<S, O> {
     /// A refusal as its caller hears it. Since when its blockers are owed is no transition's to know.
     pub(crate) async fn refused(&self, mut refusal: Refusal) -> ApiError {
         let now_ms = self.outside.wall_ms();
-        if let Some(model) = refusal.model.filter(|_| !refusal.blockers.is_empty()) {
+        if let Some(model) = refusal.model.as_deref().copied().filter(|_| !refusal.blockers.is_empty()) {
             let (written, blockers) = (self.written.clone(), std::mem::take(&mut refusal.blockers));
             let dated = self.read(move |reader| {
                 let owed = Owed { reader, model, written: &written, now_ms };

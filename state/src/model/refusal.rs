@@ -53,9 +53,10 @@ pub struct Refusal {
     pub message: String,
     pub hint: Option<String>,
     pub blockers: Vec<Blocker>,
-    /// Where the blockers are: whoever answers knows since when they are owed. Not spoken.
+    /// Where the blockers are: whoever answers knows since when they are owed. Not spoken; boxed, since every
+    /// answer has room for a refusal.
     #[serde(skip)]
-    pub model: Option<Model>,
+    pub model: Option<Box<Model>>,
 }
 
 impl Refusal {
@@ -73,7 +74,7 @@ impl Refusal {
     }
 
     pub fn blockers(mut self, model: Model, blockers: Vec<Blocker>) -> Refusal {
-        (self.model, self.blockers) = (Some(model), blockers);
+        (self.model, self.blockers) = (Some(Box::new(model)), blockers);
         self
     }
 }
