@@ -49,14 +49,16 @@ pub struct Fleet {
     by_task: BTreeMap<TaskId, Uuid>,
     /// Units and machines whose agent is not started again until it is released.
     held: BTreeSet<Uuid>,
+    /// Units of whom a folder was lost, corrupted or copied: only their agents may have to be made anew by a person.
+    harmed: BTreeSet<Uuid>,
     /// Units ever deployed.
     pub units: u64,
 }
 
 impl Fleet {
     pub fn new(world: World, wire: Wire) -> Fleet {
-        let (machines, folders, by_task, held) = Default::default();
-        Fleet { world, wire, machines, folders, by_task, held, units: 0 }
+        let (machines, folders, by_task, held, harmed) = Default::default();
+        Fleet { world, wire, machines, folders, by_task, held, harmed, units: 0 }
     }
 
     pub fn ids(&self) -> Vec<Uuid> {
@@ -148,6 +150,7 @@ impl Fleet {
         self.world.tell(|| format!("machine {id}: is no more"));
         tasks.drop_task(task);
         for folder in self.folders_on(id) {
+            self.harmed.extend(self.folders.get(&folder).map(|folder| folder.at.unit));
             self.recall(tasks, folder);
         }
     }
@@ -193,6 +196,7 @@ impl Fleet {
         let copy = Uuid(self.world.bits());
         let at = Place { folder: copy, ..folder.at.clone() };
         let (disk, charms) = (folder.disk.copy(copy), folder.charms.copy(copy));
+        self.harmed.insert(unit);
         self.world.note(Fact::Copied { folder: id, copy });
         self.world.tell(|| format!("{}: its folder is copied, and an agent started on the copy", at.name));
         self.insert(at, disk, charms);
@@ -275,6 +279,7 @@ impl Fleet {
     pub fn lose(&mut self, tasks: &mut Tasks, id: Uuid) {
         self.crash(tasks, id);
         let Some(folder) = self.folders.get_mut(&id) else { return };
+        self.harmed.insert(folder.at.unit);
         self.world.tell(|| format!("{}: its folder is lost", folder.at.name));
         folder.charms.lose();
         folder.disk.lose();
@@ -285,6 +290,7 @@ impl Fleet {
     pub fn corrupt(&mut self, tasks: &mut Tasks, id: Uuid) {
         self.crash(tasks, id);
         let folder = &self.folders[&id];
+        self.harmed.insert(folder.at.unit);
         self.world.tell(|| format!("{}: a byte of its files is another one", folder.at.name));
         folder.charms.kill_process();
         folder.disk.corrupt();
@@ -322,7 +328,8 @@ impl Fleet {
 
     /// What a person repairs: folders of units that nobody serves any more, and those whose memory is lost, are made
     /// anew (design 6, 11). After a restore also what the store no longer knows, and what only the store knows. False:
-    /// there is nothing to repair.
+    /// there is nothing to repair. Where no folder was harmed and no store put back, nobody's agent ends while the unit
+    /// is there: people need not repair what the product broke.
     pub fn repair(&mut self, tasks: &mut Tasks, reader: &dyn Reader, restored: bool) -> bool {
         let known = |unit: Uuid| read(reader, &Model(MODEL).unit(unit)).is_some();
         let served =
@@ -350,6 +357,11 @@ impl Fleet {
             self.deploy(tasks, doc.machine, *unit, doc.name.clone());
         }
         for id in &broken {
+            let Place { unit, name, .. } = &self.folders[id].at;
+            if !restored && !self.harmed.contains(unit) {
+                let what = format!("{name}: its agent has ended, or lost its memory, and nothing was done to it");
+                self.world.note(Fact::Broken("settled", what));
+            }
             self.lose(tasks, *id);
             self.start(tasks, *id);
         }

@@ -56,6 +56,8 @@ pub enum Mutant {
     CompactionIsSilent,
     /// A unit that is going away may not attach (juju#21194).
     DyingMayNotAttach,
+    /// What arrives twice is answered as what an older agent says.
+    DoubleIsFenced,
     /// A restored store keeps its history's name (etcd#16028).
     HistoryIsKept,
     /// The store does not check what a transition read.
@@ -88,7 +90,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// Those of the simulator's own parts.
-    const PORTS: [Mutant; 38] = [
+    const PORTS: [Mutant; 39] = [
         Mutant::AcknowledgesBeforeSync,
         Mutant::FailedSyncIsTaken,
         Mutant::RewritesInPlace,
@@ -114,6 +116,7 @@ impl Mutant {
         Mutant::SubscribesAfterState,
         Mutant::CompactionIsSilent,
         Mutant::DyingMayNotAttach,
+        Mutant::DoubleIsFenced,
         Mutant::HistoryIsKept,
         Mutant::ReadsAreNotChecked,
         Mutant::SetsAreNotChecked,
@@ -160,6 +163,7 @@ impl Mutant {
             | Mutant::LockOutlivesHook
             | Mutant::TimersFollowWallClock
             | Mutant::DyingMayNotAttach
+            | Mutant::DoubleIsFenced
             | Mutant::ArchiveIsMissing => "settled",
             Mutant::Core(planted) => match planted {
                 Planted::BrokenBeforeDeparted | Planted::ChangedBeforeJoined => "relations",

@@ -370,6 +370,9 @@ impl UnitApi for Link {
             && !world.is_calm()
             && self.wire.state().lost_once.insert((unit, sequence), ()).is_none();
         let fate = if first { Fate::LostAfter } else { self.wire.fate() };
+        if mix.has(Mutant::DoubleIsFenced) && matches!(fate, Fate::Delivered { doubled: true }) {
+            return Err(ApiError::new(ErrorCode::Fenced, "a newer agent of this unit is attached"));
+        }
         let serve = move |session: SimSession, commit: Commit| {
             let restates = commit.record.memory.is_some();
             world.note(Fact::Arrived { unit, sequence, epoch: commit.epoch, restates });

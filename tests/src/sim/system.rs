@@ -34,7 +34,7 @@ const QUIET_MS: u64 = 85_000;
 const BETWEEN_RESTARTS_MS: u64 = 10_000;
 /// Rounds of "wait until quiet, resolve what failed" that suffice.
 const ROUNDS_MAX: u64 = 40;
-/// After so many rounds people remove what still fails: a unit that had ended before the store was restored.
+/// After so many rounds people remove what still fails, where the store was restored: a unit that had ended before.
 const PATIENCE: u64 = 5;
 /// Polls of one run: several times what an hour without a controller takes.
 const POLLS_MAX: u64 = 400_000;
@@ -298,7 +298,7 @@ impl System {
             let (user, restored) = (self.user(), self.restored);
             self.tasks.start(async move {
                 user.quieten(restored).await;
-                if round >= PATIENCE {
+                if restored && round >= PATIENCE {
                     user.remove_failing().await;
                 }
                 user.resolve().await;
