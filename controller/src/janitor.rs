@@ -28,6 +28,9 @@ const FOUND_MAX: usize = 4_000;
 const FORCED_LOOKED_AT: usize = 1_000;
 /// Units one sweep asks for whether they are Dying, where a model has a teardown budget: a handful of reads each.
 const UNITS_LOOKED_AT: usize = 200;
+/// How much of a wait may be lost with a process without being written down; of longer waits than eight minutes an
+/// eighth.
+const NOTED_EVERY_MS: i64 = 60_000;
 /// Between two sweeps; leftovers disturb nobody.
 pub const SWEEP_EVERY_MS: u64 = 10_000;
 
@@ -60,7 +63,7 @@ impl Janitor {
             more |= clear(controller, model).await?;
             more |= bite_destroyed(controller, model).await?;
             let waiting = self.forced.entry(id).or_default();
-            spend_budgets(controller, model, self.units.entry(id).or_default(), waiting).await?;
+            spend_budgets(controller, model, self.units.entry(id).or_default()).await?;
             more |= bite_forced(controller, model, waiting).await?;
             let (mut logs, mut actions) =
                 (self.logs.remove(&id).unwrap_or_default(), self.actions.remove(&id).unwrap_or_default());
@@ -158,29 +161,42 @@ struct Waiting {
     seen: BTreeMap<Uuid, FirstSight>,
 }
 
-/// When this janitor first saw a wait, by both clocks. The wall clock is asked then and never again: it may jump, and
-/// what is waited for is time that passes (I43).
+/// When this janitor first saw a wait. What is waited for is time that passes while a controller is there (I43):
+///
+/// 1. A unit is Dying, on a budget of a day; the controller ends, its host's clock is wrong by a year, and is set.
+/// 2. The controller starts. By the wall clock the day is long over.
+/// 3. The unit's agent, which could say nothing meanwhile, comes back to find that the controller acts in its place.
+///
+/// So the wall clock is not asked. What an earlier process saw pass is written down, an eighth of the wait at a time;
+/// the rest of it is waited for again.
 struct FirstSight {
     /// When the wait had begun.
     began_ms: i64,
-    wall_ms: i64,
     monotonic_ms: u64,
+    /// How much of it had passed then.
+    waited_ms: i64,
+    /// How much of it is written down.
+    noted_ms: i64,
 }
 
 impl Waiting {
-    /// What the entity's transition is to take for now.
-    fn now_ms(&mut self, id: Uuid, forced: &ForcedDoc, wall_ms: i64, monotonic_ms: u64) -> i64 {
-        let began_ms = force::began_ms(forced);
-        // a clock that shows less than that was set back meanwhile
-        let first = || FirstSight { began_ms, wall_ms: wall_ms.max(began_ms), monotonic_ms };
+    /// How long the entity has waited.
+    fn waited_ms(&mut self, id: Uuid, forced: &ForcedDoc, monotonic_ms: u64) -> i64 {
+        let (began_ms, waited_ms) = (force::began_ms(forced), forced.waited_ms);
+        let first = || FirstSight { began_ms, monotonic_ms, waited_ms, noted_ms: waited_ms };
         let seen = self.seen.entry(id).or_insert_with(first);
         if seen.began_ms != began_ms {
             *seen = first();
         }
         let passed_ms = i64::try_from(monotonic_ms.saturating_sub(seen.monotonic_ms)).unwrap_or(i64::MAX);
-        let now_ms = seen.wall_ms.saturating_add(passed_ms);
-        // another wait may begin now, and is compared with the wall clock at its own first sight
-        if now_ms >= forced.due_ms { now_ms.max(wall_ms) } else { now_ms }
+        seen.waited_ms.saturating_add(passed_ms)
+    }
+
+    /// Whether that is to be written down now.
+    fn notes(&mut self, id: Uuid, forced: &ForcedDoc, waited_ms: i64) -> bool {
+        let every_ms = (forced.due_ms.saturating_sub(force::began_ms(forced)) / 8).max(NOTED_EVERY_MS);
+        let seen = self.seen.get_mut(&id).filter(|seen| waited_ms - seen.noted_ms >= every_ms);
+        seen.map(|seen| seen.noted_ms = waited_ms).is_some()
     }
 }
 
@@ -210,7 +226,19 @@ async fn bite_forced<S: Store, O: Outside>(
     waiting.after = last;
     for (_, id, forced) in entities {
         let outside = &controller.outside;
-        let now_ms = waiting.now_ms(id, &forced, outside.wall_ms(), outside.monotonic_ms());
+        let waited_ms = waiting.waited_ms(id, &forced, outside.monotonic_ms());
+        let began_ms = force::began_ms(&forced);
+        let passed_ms = began_ms.saturating_add(waited_ms);
+        let is_due = passed_ms >= forced.due_ms;
+        // another wait may begin now: people read when, in the time of the wall clock
+        let now_ms = if is_due { passed_ms.max(outside.wall_ms()) } else { passed_ms };
+        if !is_due && waiting.notes(id, &forced, waited_ms) {
+            let transition = move |draft: &mut Draft<'_>| {
+                force::waited(draft, model, id, began_ms, waited_ms);
+                Ok(())
+            };
+            or_later(("the wait of", id), controller.run(transition).await)?;
+        }
         let bitten = controller.run(move |draft| force::bite(draft, model, id, now_ms)).await;
         more |= or_later(("forced entity", id), bitten)?.is_some_and(|bitten| bitten.answer);
     }
@@ -222,7 +250,6 @@ async fn spend_budgets<S: Store, O: Outside>(
     controller: &Controller<S, O>,
     model: Model,
     after: &mut String,
-    waiting: &mut Waiting,
 ) -> Result<(), ApiError> {
     let mut from = std::mem::take(after);
     let looked = controller.read(move |reader| {
@@ -241,9 +268,7 @@ async fn spend_budgets<S: Store, O: Outside>(
     *after = last;
     let Some((budget_ms, dying)) = found else { return Ok(()) };
     for id in dying {
-        let (now_ms, monotonic_ms) = (controller.outside.wall_ms(), controller.outside.monotonic_ms());
-        // seen as it begins: the clock may be set before this sweep looks at it
-        waiting.seen.insert(id, FirstSight { began_ms: now_ms, wall_ms: now_ms, monotonic_ms });
+        let now_ms = controller.outside.wall_ms();
         let transition = move |draft: &mut Draft<'_>| {
             force::by_budget(draft, model, id, budget_ms, now_ms);
             Ok(())

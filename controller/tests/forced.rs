@@ -77,13 +77,38 @@ async fn force_comes_in_its_minute_when_the_clock_is_set_back() {
 }
 
 #[tokio::test]
-async fn a_controller_that_starts_asks_the_wall_clock_how_long_it_was_away() {
+async fn a_controller_that_starts_asks_no_wall_clock_how_long_it_was_away() {
     let (mut story, unit) = web().await;
     story.admin.remove_unit("dev", "web/0", Force::AfterWait).await.expect("it may go");
     sweep(&story, &mut Janitor::default()).await;
     story.restart();
     story.controller.outside.step(DAY_MS);
-    sweep(&story, &mut Janitor::default()).await;
+    let mut janitor = Janitor::default();
+    sweep(&story, &mut janitor).await;
+    story.pass(MINUTE_MS - 1);
+    sweep(&story, &mut janitor).await;
+    assert_eq!(life(&story, unit).await, Some(Life::Dying), "its agent has a minute");
+    story.pass(1);
+    sweep(&story, &mut janitor).await;
+    assert_eq!(life(&story, unit).await, Some(Life::Dead));
+}
+
+#[tokio::test]
+async fn what_a_controller_saw_of_a_budget_is_kept_over_its_restarts() {
+    let (mut story, unit) = web().await;
+    budget(&story, "2h").await;
+    story.admin.remove_unit("dev", "web/0", Force::No).await.expect("it may go");
+    // eight processes of 16 minutes each: an eighth of two hours is written down of each
+    for at in 0..8 {
+        assert_eq!(life(&story, unit).await, Some(Life::Dying), "process {at}");
+        let mut janitor = Janitor::default();
+        sweep(&story, &mut janitor).await;
+        for _ in 0..16 {
+            story.pass(MINUTE_MS);
+            sweep(&story, &mut janitor).await;
+        }
+        story.restart();
+    }
     assert_eq!(life(&story, unit).await, Some(Life::Dead));
 }
 

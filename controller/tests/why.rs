@@ -6,6 +6,7 @@ use api::error::ErrorCode;
 use api::machine::{MachineApi, MachineWatch};
 use api::operator::{AddUnits, Cause, ConfigChange, Force, OperatorApi, Provisioned, Removable, Run};
 use api::unit::{Report, UnitApi};
+use controller::janitor::Janitor;
 use controller::presence::{LATE_AFTER_MS, LOST_AFTER_MS};
 use controller::store::map::Map;
 use controller::{Outside, Session, status};
@@ -282,11 +283,16 @@ async fn a_unit_that_is_forced_says_when_force_begins_and_goes_without_its_agent
     assert_eq!(forced("web/0").await.as_deref(), Some(help));
     let of_model = story.admin.why("dev", "model").await.expect("it is there");
     assert_eq!((of_model.entity.as_str(), of_model.causes[0].entity.as_str()), ("model dev", "unit web/0"));
+    let mut janitor = Janitor::default();
+    let mut sweep = async || while janitor.sweep(&story.controller).await.expect("it sweeps") {};
+    // a wait begins when the controller sees it
+    sweep().await;
     story.pass(60_000);
-    story.sweep_for_a_while().await;
+    sweep().await;
     assert!(forced("web/0").await.is_some(), "its machine agent has a minute more");
+    sweep().await;
     story.pass(60_000);
-    story.sweep_for_a_while().await;
+    sweep().await;
     let model = story.model;
     let there = story.controller.read(move |reader| read(reader, &model.unit(unit)).is_some()).await;
     assert!(!there, "no agent did anything");

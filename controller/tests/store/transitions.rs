@@ -532,6 +532,12 @@ async fn by_force<S: Store>(story: &mut Story<'_, S>) {
             Ok(())
         })
         .await;
+    story
+        .call("force::waited", move |draft| {
+            force::waited(draft, MODEL, front, 1, 500);
+            Ok(())
+        })
+        .await;
     story.call("force::unit", move |draft| force::unit(draft, MODEL, front, force).map(drop)).await;
     story
         .call("force::relation", move |draft| force::relation(draft, MODEL, Uuid(70), force).map(drop))

@@ -44,7 +44,7 @@ impl Force {
     fn asked(self, kind: ForcedKind) -> ForcedDoc {
         let due_ms = if self.no_wait { self.now_ms } else { self.now_ms.saturating_add(WAIT_MS) };
         let (since_ms, no_wait, by) = (self.now_ms, self.no_wait, ForcedBy::Person);
-        ForcedDoc { kind, since_ms, due_ms, no_wait, by, after: String::new() }
+        ForcedDoc { kind, since_ms, due_ms, no_wait, by, after: String::new(), waited_ms: 0 }
     }
 }
 
@@ -94,8 +94,8 @@ pub fn by_budget(draft: &mut Draft, model: Model, id: Uuid, budget_ms: i64, now_
     let dying = effective::unit_life(draft, model, id) == Some(Life::Dying);
     if dying && draft.get(&model.forced(id)).is_none() {
         let (kind, due_ms) = (ForcedKind::Unit, now_ms.saturating_add(budget_ms));
-        let by = ForcedBy::Budget;
-        let forced = ForcedDoc { kind, since_ms: now_ms, due_ms, no_wait: false, by, after: String::new() };
+        let (by, after) = (ForcedBy::Budget, String::new());
+        let forced = ForcedDoc { kind, since_ms: now_ms, due_ms, no_wait: false, by, after, waited_ms: 0 };
         draft.put(&model.forced(id), &forced);
     }
 }
@@ -138,6 +138,14 @@ pub fn began_ms(forced: &ForcedDoc) -> i64 {
     match forced.by {
         ForcedBy::Person => forced.due_ms.saturating_sub(WAIT_MS),
         ForcedBy::Budget => forced.since_ms,
+    }
+}
+
+/// So much of the wait that began then has passed, for the controller's next process to go on from.
+pub fn waited(draft: &mut Draft, model: Model, id: Uuid, began: i64, waited_ms: i64) {
+    let known = draft.get(&model.forced(id)).filter(|forced| began_ms(forced) == began);
+    if let Some(forced) = known {
+        draft.put(&model.forced(id), &ForcedDoc { waited_ms, ..forced });
     }
 }
 
@@ -230,7 +238,8 @@ fn of_unit(
     unit::set_dead(draft, model, id)?;
     if !forced.no_wait {
         let due_ms = now_ms.saturating_add(WAIT_MS);
-        draft.put(&model.forced(id), &ForcedDoc { since_ms: now_ms, due_ms, ..forced.clone() });
+        let waits = ForcedDoc { since_ms: now_ms, due_ms, waited_ms: 0, ..forced.clone() };
+        draft.put(&model.forced(id), &waits);
     }
     Ok(forced.no_wait)
 }
@@ -294,7 +303,7 @@ fn dead_machine(
     };
     if forced.after != DEAD {
         let (due_ms, after) = (now_ms.saturating_add(WAIT_MS), DEAD.to_owned());
-        let waits = ForcedDoc { since_ms: now_ms, due_ms, after, ..forced.clone() };
+        let waits = ForcedDoc { since_ms: now_ms, due_ms, after, waited_ms: 0, ..forced.clone() };
         draft.put(&model.forced(id), &waits);
         return Ok(false);
     }

@@ -295,6 +295,13 @@ pub struct ForcedDoc {
     /// Of an application or a machine: how far what belongs to it was forced with it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub after: String,
+    /// Of the wait that goes on: how much of it the controller has seen pass, as far as it wrote that down.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub waited_ms: i64,
+}
+
+fn is_zero(ms: &i64) -> bool {
+    *ms == 0
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -115,6 +115,8 @@ mix! {
     settings_along: [0, 0, 0, 1, 300],
     /// After the chaos something is removed and cannot go, and people ask why.
     stuck: [0, 0, 0, 1],
+    /// Of the polls of the janitor, which has few: it begins anew, and so do the waits that it measures.
+    janitor_crash: [0, 0, 20, 200],
 }
 
 impl Mix {

@@ -78,6 +78,8 @@ struct System {
     cloud: Cloud,
     /// The provisioner.
     provisioner: TaskId,
+    /// Of the controller: it dies with it.
+    janitor: TaskId,
     checks: Checks,
     seen: u64,
     commits: u64,
@@ -133,6 +135,7 @@ impl System {
             fleet: Fleet::new(world.clone(), wire.clone()),
             cloud: Cloud::new(world.clone()),
             provisioner: 0,
+            janitor: 0,
             wire,
             checks: Checks::default(),
             seen: 0,
@@ -175,8 +178,14 @@ impl System {
 
     fn begin(&mut self) {
         self.start_provisioner();
+        self.start_janitor();
+    }
+
+    /// The one that may run dies, with what it had in mind.
+    fn start_janitor(&mut self) {
+        self.tasks.drop_task(self.janitor);
         let (world, controller) = (self.world.clone(), self.wire.clone());
-        self.tasks.start(async move {
+        self.janitor = self.tasks.start(async move {
             let mut janitor = controller::janitor::Janitor::default();
             loop {
                 let admin = controller.session(machine::admin());
@@ -255,6 +264,10 @@ impl System {
         if task == self.provisioner && self.world.strikes(self.world.mix().provisioner_crash) {
             self.world.tell(|| "provisioner: dies");
             return self.start_provisioner();
+        }
+        if task == self.janitor && self.world.strikes(self.world.mix().janitor_crash) {
+            self.world.tell(|| "janitor: dies");
+            return self.start_janitor();
         }
         match strike((&self.world, &self.wire), &mut self.tasks, &mut self.fleet, task) {
             Some(strikes::Controller::Restarts) => self.restart_controller(),
@@ -365,6 +378,7 @@ impl System {
         self.world.tell(|| "controller: restarts");
         self.tasks.drop_messages();
         self.wire.restart(controller(&self.store, &self.outside));
+        self.start_janitor();
         for machine in self.fleet.machines() {
             self.fleet.start_machine(&mut self.tasks, machine);
         }

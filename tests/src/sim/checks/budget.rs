@@ -17,6 +17,8 @@ pub struct Budget {
     marked: BTreeMap<Uuid, i64>,
     /// When each of these times was written first, in virtual time.
     since: BTreeMap<i64, u64>,
+    /// Of the last commit.
+    now_ms: u64,
     /// Units the controller has begun to act for.
     acted: BTreeSet<Uuid>,
 }
@@ -30,19 +32,25 @@ impl Check for Budget {
         "budget"
     }
 
-    /// Waits that are in the copy are seen anew, and by the wall clock, which may have jumped since: how long they
-    /// still are is not known here.
+    /// Waits that are in the copy go on from what is written down of them.
     fn restored(&mut self, reader: &dyn Reader, model: Model) {
         let config = read(reader, &model.model_config()).unwrap_or_default();
         self.budget_ms = set(&config);
         let forced = read_all::<ForcedDoc>(reader, &model.all("forced")).into_iter();
         let marked = forced.filter(|(_, forced)| forced.by == ForcedBy::Budget);
-        self.marked = marked.filter_map(|(key, forced)| Some((last_id(&key)?, forced.since_ms))).collect();
-        self.since.extend(self.marked.values().map(|since_ms| (*since_ms, 0)));
+        self.marked.clear();
+        self.since.clear();
+        for (key, forced) in marked {
+            self.marked.extend(last_id(&key).map(|id| (id, forced.since_ms)));
+            let began_ms = self.now_ms.saturating_sub(forced.waited_ms.unsigned_abs());
+            let since = self.since.entry(forced.since_ms).or_insert(began_ms);
+            *since = began_ms.min(*since);
+        }
         self.acted.clear();
     }
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
+        self.now_ms = commit.now_ms;
         for change in commit.changes.entries.iter() {
             let kind = place(&change.key).0;
             let value = change.value.as_ref();
