@@ -12,6 +12,7 @@ use state::model::draft::{Draft, Key, PAGE_MAX, Reader, Stored, read, read_all};
 use state::model::keys::{ActionDoc, ForcedDoc, GLOBAL, Model, last_id};
 use state::model::{application, cleanup, destruction, effective, force, model};
 use state::names::Uuid;
+use state::planted::{self, Planted};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Log lines a model keeps: some 200 bytes each, 4 MiB, a few days of a quiet model.
@@ -228,6 +229,10 @@ async fn bite_forced<S: Store, O: Outside>(
         let outside = &controller.outside;
         let waited_ms = waiting.waited_ms(id, &forced, outside.monotonic_ms());
         let began_ms = force::began_ms(&forced);
+        let waited_ms = match planted::is(Planted::WaitFollowsWallClock) {
+            true => outside.wall_ms().saturating_sub(began_ms),
+            false => waited_ms,
+        };
         let passed_ms = began_ms.saturating_add(waited_ms);
         let is_due = passed_ms >= forced.due_ms;
         // another wait may begin now: people read when, in the time of the wall clock

@@ -15,6 +15,16 @@ pub enum Planted {
     DepartedIsSkipped,
     /// A unit that comes to others is never said to have joined.
     JoinedIsSkipped,
+    /// The settings of the other application change, and nobody is told.
+    ApplicationChangeIsMissed,
+    /// A relation between the units of one application is broken like any other.
+    PeerBreaks,
+    /// A hook of a relation is run again on older news than it began with.
+    SetBackIsIgnored,
+    /// What a removal left behind is cleared, and is said to be left.
+    CleanupStays,
+    /// How long somebody has waited for force is asked of the wall clock.
+    WaitFollowsWallClock,
     /// A configuration that changes is not noticed.
     ConfigChangeIsMissed,
     /// A reboot is not noticed: start does not run again.
@@ -98,11 +108,16 @@ pub enum Planted {
 }
 
 impl Planted {
-    pub const ALL: [Planted; 44] = [
+    pub const ALL: [Planted; 49] = [
         Planted::BrokenBeforeDeparted,
         Planted::ChangedBeforeJoined,
         Planted::DepartedIsSkipped,
         Planted::JoinedIsSkipped,
+        Planted::ApplicationChangeIsMissed,
+        Planted::PeerBreaks,
+        Planted::SetBackIsIgnored,
+        Planted::CleanupStays,
+        Planted::WaitFollowsWallClock,
         Planted::ConfigChangeIsMissed,
         Planted::RebootIsMissed,
         Planted::FailedHookAdvances,

@@ -50,7 +50,7 @@ pub fn owed(local: &RelationLocal, view: Option<&RelationView>, me: Me) -> Optio
     let Some(view) = present else {
         // what the charm was never told of is left without a word (the grammar of spec A.11)
         let last = if local.created { Owed::Hook(RelationEvent::Broken) } else { Owed::Leave };
-        return (!local.place.peer).then_some(last);
+        return (!local.place.peer || planted::is(Planted::PeerBreaks)).then_some(last);
     };
     changed_application(local, view)
         .or_else(|| joined(local, view))
@@ -72,6 +72,9 @@ fn changed_application(local: &RelationLocal, view: &RelationView) -> Option<Rel
     let application = &view.head.remote_application;
     let counter = view.bag(&Owner::Application(application.clone())).map_or(0, |bag| bag.counter);
     let delivered = local.applications.get(application).copied().unwrap_or(0);
+    if planted::is(Planted::ApplicationChangeIsMissed) && delivered > 0 {
+        return None;
+    }
     (counter != delivered)
         .then(|| RelationEvent::ApplicationChanged { application: application.clone(), counter })
 }

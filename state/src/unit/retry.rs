@@ -10,6 +10,7 @@ use super::resolve::{
 };
 use super::snapshot::{RelationView, Snapshot};
 use crate::names::{RelationNumber, Uuid};
+use crate::planted::{self, Planted};
 use sha2::{Digest, Sha256};
 
 /// First delay of a retry; doubles each time (spec A.8).
@@ -45,6 +46,7 @@ pub(super) fn interrupted(local: &Local, view: Option<&Snapshot>, now: &Now, run
     let set_back = run.position.zip(view).is_some_and(|(began, view)| {
         began.history == view.position.history && began.revision > view.position.revision
     });
+    let set_back = set_back && !planted::is(Planted::SetBackIsIgnored);
     if set_back && !fresh(now) && matches!(run.operation, Operation::Hook(Hook::Relation { .. })) {
         return wait(None, vec![stale(now)]);
     }

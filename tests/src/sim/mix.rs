@@ -131,6 +131,11 @@ impl Mix {
             ) => mix.restored = 1,
             Some(Mutant::Core(Planted::BudgetIsOverAtOnce)) => mix.budget = 1,
             Some(Mutant::Core(Planted::BudgetIsNotNeeded)) => mix.budget = 0,
+            Some(Mutant::Core(Planted::WaitFollowsWallClock)) => (mix.budget, mix.clock_jumps) = (1, 3),
+            // machines boot with an older view while nobody reaches the controller
+            Some(Mutant::Core(Planted::SetBackIsIgnored)) => {
+                (mix.reboot, mix.partition, mix.outage) = (1_000, 10, 2);
+            }
             Some(Mutant::Core(
                 Planted::DestructionSkipsApplications
                 | Planted::DyingModelTakesMore

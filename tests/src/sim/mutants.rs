@@ -78,6 +78,8 @@ pub enum Mutant {
     OlderLeaderWrites,
     /// A unit's settings go to another unit (CVE-2025-68153).
     WritesAnothersBag,
+    /// The ports of a unit are another unit's.
+    OpensAnothersPorts,
     /// Settings that did not change get a new version.
     SameContentCounts,
     /// The archive of a refresh is announced and not kept (LP#2053242).
@@ -90,7 +92,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// Those of the simulator's own parts.
-    const PORTS: [Mutant; 39] = [
+    const PORTS: [Mutant; 40] = [
         Mutant::AcknowledgesBeforeSync,
         Mutant::FailedSyncIsTaken,
         Mutant::RewritesInPlace,
@@ -127,6 +129,7 @@ impl Mutant {
         Mutant::OlderEpochIsTaken,
         Mutant::OlderLeaderWrites,
         Mutant::WritesAnothersBag,
+        Mutant::OpensAnothersPorts,
         Mutant::SameContentCounts,
         Mutant::ArchiveIsMissing,
         Mutant::NonceIsNoKey,
@@ -156,7 +159,10 @@ impl Mutant {
             Mutant::LifeGoesBack => "lives",
             Mutant::ScopeWithoutSettings | Mutant::StatusOfRemovedStays => "documents",
             Mutant::AppliesTwice => "once",
-            Mutant::OlderEpochIsTaken | Mutant::OlderLeaderWrites | Mutant::WritesAnothersBag => "authority",
+            Mutant::OlderEpochIsTaken
+            | Mutant::OlderLeaderWrites
+            | Mutant::WritesAnothersBag
+            | Mutant::OpensAnothersPorts => "authority",
             Mutant::SameContentCounts => "versions",
             Mutant::NonceIsNoKey => "doubles",
             Mutant::CommitIsLostButAnswered
@@ -166,11 +172,14 @@ impl Mutant {
             | Mutant::DoubleIsFenced
             | Mutant::ArchiveIsMissing => "settled",
             Mutant::Core(planted) => match planted {
-                Planted::BrokenBeforeDeparted | Planted::ChangedBeforeJoined => "relations",
+                Planted::BrokenBeforeDeparted | Planted::ChangedBeforeJoined | Planted::PeerBreaks => {
+                    "relations"
+                }
                 Planted::FailedHookAdvances => "hooks",
                 Planted::DepartedIsSkipped
                 | Planted::LostInstanceStaysLost
                 | Planted::JoinedIsSkipped
+                | Planted::ApplicationChangeIsMissed
                 | Planted::ConfigChangeIsMissed
                 | Planted::DeadAreNotRecalled
                 | Planted::RebootIsMissed => "settled",
@@ -182,6 +191,7 @@ impl Mutant {
                 | Planted::SubordinateOutlivesPrincipal
                 | Planted::SubordinateOutlivesRelations
                 | Planted::NameStaysTaken
+                | Planted::CleanupStays
                 | Planted::ForceDeletesWithoutDeparting
                 | Planted::ForceSkipsSubordinates => "documents",
                 Planted::ForceDoesNotFence => "forced",
@@ -190,7 +200,9 @@ impl Mutant {
                 Planted::UnrecordedInstanceIsTaken => "takings",
                 Planted::UnknownIsHarvested => "strangers",
                 Planted::TroubleIsNotSaid | Planted::TroubleIsNotRetried => "provisioning",
-                Planted::BudgetIsOverAtOnce | Planted::BudgetIsNotNeeded => "budget",
+                Planted::BudgetIsOverAtOnce | Planted::BudgetIsNotNeeded | Planted::WaitFollowsWallClock => {
+                    "budget"
+                }
                 Planted::DestructionSkipsApplications
                 | Planted::DyingModelTakesMore
                 | Planted::DestroyedModelLeavesRest => "destroyed",
@@ -198,7 +210,9 @@ impl Mutant {
                 Planted::ContainersAreOne => "containers",
                 Planted::SequenceIsNotChecked => "once",
                 Planted::GenerationIsNotChecked => "authority",
-                Planted::DeltaForgetsMembers | Planted::DeltaForgetsRemoval => "views",
+                Planted::DeltaForgetsMembers
+                | Planted::DeltaForgetsRemoval
+                | Planted::SetBackIsIgnored => "views",
                 Planted::UnheardIsForgotten | Planted::OlderStatusWins => "statuses",
                 Planted::BlockersForgetScopes | Planted::MachineIsNotExplained => "explained",
             },
@@ -232,6 +246,7 @@ impl Mutant {
                 | Mutant::OlderEpochIsTaken
                 | Mutant::OlderLeaderWrites
                 | Mutant::WritesAnothersBag
+                | Mutant::OpensAnothersPorts
                 | Mutant::SameContentCounts
         )
     }

@@ -382,6 +382,7 @@ impl UnitApi for Link {
     }
 
     async fn report(&self, report: Report) -> Result<(), ApiError> {
+        self.wire.world.note(Fact::Reported { unit: self.unit, said: report.said.clone() });
         self.ask("report", report, |session, report| async move { session.report(report).await }).await
     }
 

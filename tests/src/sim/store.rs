@@ -2,6 +2,7 @@
 //! faults of the store live here.
 
 use crate::sim::mutants::Mutant;
+use crate::sim::user::MODEL;
 use crate::sim::world::World;
 use api::error::{ApiError, ErrorCode};
 use controller::outside::{Kept, Outside};
@@ -14,7 +15,7 @@ use state::charm::Charm;
 use state::life::Life;
 use state::model::along;
 use state::model::draft::{Draft, Reader, Revision, Stored, Txn};
-use state::model::keys::BagDoc;
+use state::model::keys::{BagDoc, Model};
 use state::model::text::Text;
 use state::names::Uuid;
 use std::collections::BTreeMap;
@@ -91,6 +92,9 @@ impl SimStore {
         }
         if self.has(Mutant::WritesAnothersBag) {
             self.map.look(|reader| swap_bags(&mut txn, reader));
+        }
+        if self.has(Mutant::OpensAnothersPorts) {
+            self.map.look(|reader| swap_ports(&mut txn, reader));
         }
         if self.has(Mutant::SameContentCounts) && txn.writes.keys().any(|key| key.contains("/replica/")) {
             let bag = txn.writes.iter_mut().find(|(key, value)| key.contains("/bag/") && value.is_some());
@@ -172,6 +176,19 @@ fn swap_bags(txn: &mut Txn, reader: &dyn Reader) {
     {
         txn.writes.remove(&key);
         txn.writes.insert(other.key, value);
+    }
+}
+
+/// A planted fault: what a unit opens of its own is opened of another one.
+fn swap_ports(txn: &mut Txn, reader: &dyn Reader) {
+    let written = txn.writes.iter().find(|(key, value)| key.contains("/ports/") && value.is_some());
+    let Some((key, value)) = written.map(|(key, value)| (key.clone(), value.clone())) else { return };
+    let Some((_, owner)) = key.rsplit_once('/') else { return };
+    let lives = reader.scan(&Model(MODEL).all("unit-life"), "", usize::MAX);
+    let others = lives.iter().filter_map(|life| life.key.rsplit_once('/')).map(|(_, unit)| unit);
+    if let Some(other) = others.into_iter().find(|other| *other != owner) {
+        txn.writes.remove(&key);
+        txn.writes.insert(key.replace(owner, other), value);
     }
 }
 

@@ -3,12 +3,16 @@
 //! counts is of the newest epoch.
 
 use super::{Check, Commit, Fact, place};
-use state::model::draft::{Reader, read};
-use state::model::keys::{Model, last_id};
+use state::model::draft::{Reader, read, read_all};
+use state::model::keys::{Model, SessionDoc, last_id};
 use state::names::Uuid;
+use state::unit::hook::Immediate;
 use state::unit::local::Event;
 use state::unit::record::Record;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Documents of a unit that nobody else writes; who removes it takes them away.
+const OWN: [&str; 3] = ["ports", "ports-on", "workload-version"];
 
 #[derive(Default)]
 pub struct Authority {
@@ -18,6 +22,8 @@ pub struct Authority {
     arrived: BTreeMap<(Uuid, u64), BTreeSet<u64>>,
     /// By unit, the newest record that restates: the bites that come before it change bags too.
     restating: BTreeMap<Uuid, u64>,
+    /// By unit, versions of the workload that it said at once, beside its records.
+    versions: BTreeSet<(Uuid, String)>,
     /// By digest of a record that writes as leader: the generation of the grant it was made in.
     generations: BTreeMap<String, u64>,
 }
@@ -35,6 +41,13 @@ impl Check for Authority {
                 }
                 self.arrived.entry((*unit, *sequence)).or_default().insert(*epoch);
             }
+            Fact::Reported { unit, said } => {
+                let versions = said.iter().filter_map(|said| match &said.what {
+                    Immediate::WorkloadVersion(version) => Some((*unit, version.clone())),
+                    _ => None,
+                });
+                self.versions.extend(versions);
+            }
             Fact::Recorded { events, .. } => {
                 let records = events.iter().filter_map(|event| match event {
                     Event::Finished(record) => Some(record),
@@ -49,8 +62,9 @@ impl Check for Authority {
         }
     }
 
-    fn restored(&mut self, _reader: &dyn Reader, _model: Model) {
-        self.epochs.clear();
+    fn restored(&mut self, reader: &dyn Reader, model: Model) {
+        let sessions = read_all::<SessionDoc>(reader, &model.all("session")).into_iter();
+        self.epochs = sessions.filter_map(|(key, session)| Some((last_id(&key)?, session.epoch))).collect();
     }
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
@@ -76,6 +90,16 @@ impl Check for Authority {
             let applied = read(commit.reader, &commit.model.replica(owner)).map_or(0, |r| r.sequence);
             let restates = self.restating.get(&owner).is_some_and(|sequence| *sequence > applied);
             if !speaking.contains(&owner) && !leads && !made && !restates {
+                found.push(format!("{key} changes and its owner says nothing"));
+            }
+        }
+        for key in OWN.into_iter().flat_map(changed) {
+            let (Some(owner), Some(now)) = (last_id(key), commit.reader.get(key)) else { continue };
+            let applied = read(commit.reader, &commit.model.replica(owner)).map_or(0, |r| r.sequence);
+            let restates = self.restating.get(&owner).is_some_and(|sequence| *sequence > applied);
+            let said = place(key).0 == "workload-version"
+                && now.value.parse().is_ok_and(|version| self.versions.contains(&(owner, version)));
+            if !speaking.contains(&owner) && !restates && !said {
                 found.push(format!("{key} changes and its owner says nothing"));
             }
         }

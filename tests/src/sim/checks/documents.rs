@@ -26,5 +26,8 @@ impl Check for Documents {
 
     fn settle(&mut self, end: &End<'_>, found: &mut Vec<String>) {
         found.extend(invariants::violations(end.reader, end.model));
+        for left in end.reader.scan(&end.model.cleanups(), "", usize::MAX) {
+            found.push(format!("I14: {} is still there, at rest", left.key));
+        }
     }
 }

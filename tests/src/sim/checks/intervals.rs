@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 pub struct Intervals {
     running: BTreeMap<Uuid, u64>,
     begun: BTreeMap<Uuid, Run>,
+    /// The last run that has ended.
+    ended: BTreeMap<Uuid, u64>,
 }
 
 impl Intervals {
@@ -28,6 +30,10 @@ impl Intervals {
                 })
             }
             Event::Finished(record) if record.operation != Operation::Restate => {
+                let ended = self.ended.insert(unit, record.run);
+                if ended.is_some_and(|ended| ended >= record.run) {
+                    return Some(format!("{unit}: run {} ends after run {ended:?} has ended", record.run));
+                }
                 let open = self.begun.remove(&unit)?;
                 (open.number != record.run)
                     .then(|| format!("{unit}: run {} ends while run {} is open", record.run, open.number))
@@ -39,6 +45,7 @@ impl Intervals {
             }
             Event::Restored { .. } => {
                 self.begun.remove(&unit);
+                self.ended.remove(&unit);
                 None
             }
             _ => None,
@@ -84,6 +91,7 @@ impl Check for Intervals {
             }
             Fact::Begins { folder, local } => {
                 self.begun.remove(folder);
+                self.ended.remove(folder);
                 if let Step::Started(run) = &local.step {
                     self.begun.insert(*folder, run.clone());
                 }

@@ -38,7 +38,7 @@ use state::model::draft::{Reader, Revision, Txn};
 use state::model::keys::Model;
 use state::names::{UnitName, Uuid};
 use state::unit::local::{Event, Local};
-use state::unit::record::Record;
+use state::unit::record::{Record, Said};
 use state::unit::resolve::Cause;
 use state::unit::snapshot::Snapshot;
 use std::collections::BTreeSet;
@@ -92,6 +92,11 @@ pub enum Fact {
         sequence: u64,
         epoch: u64,
         restates: bool,
+    },
+    /// A unit says this at once, beside its records.
+    Reported {
+        unit: Uuid,
+        said: Vec<Said>,
     },
     /// A machine agent takes this unit's folder away; `evidence`: the store says Dead, or has its tombstone or the
     /// machine's; `known`: the unit is there.

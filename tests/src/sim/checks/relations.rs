@@ -12,10 +12,14 @@ use std::collections::{BTreeMap, BTreeSet};
 struct Relation {
     /// A store that was restored counts its relations from lower: a number may name another one then.
     uuid: Uuid,
+    /// Between the units of one application.
+    peer: bool,
     created: bool,
     broken: bool,
     /// Joined units, and what changed delivered last.
     members: BTreeMap<UnitName, Option<Version>>,
+    /// Of each application's settings, what changed delivered last.
+    applications: BTreeMap<String, u64>,
     /// Its changed comes next.
     owed: Option<UnitName>,
 }
@@ -63,9 +67,13 @@ impl Relation {
             }
             RelationEvent::Broken => {
                 hold(self.members.is_empty(), "all have departed before broken");
+                hold(!self.peer, "a peer relation never breaks");
                 self.broken = true;
             }
-            RelationEvent::ApplicationChanged { .. } => {}
+            RelationEvent::ApplicationChanged { application, counter } => {
+                let seen = self.applications.insert(application.clone(), *counter).unwrap_or(0);
+                hold(restored || seen < *counter, "each changed shows newer settings of the application (I6)");
+            }
         }
         wrong
     }
@@ -79,13 +87,14 @@ impl Check for Relations {
     fn done(&mut self, unit: Uuid, record: &Record, found: &mut Vec<String>) {
         let relations = self.by_unit.entry(unit).or_default();
         match &record.operation {
-            Operation::EnterScope { relation, uuid, .. } => {
+            Operation::EnterScope { relation, uuid, place, .. } => {
                 let known = relations.entry(*relation).or_default();
                 // what a restored store knows again begins again, and so does what was suspended
                 let again = self.restored || self.suspended.contains(uuid);
                 if known.uuid != *uuid || (known.broken && again) {
                     *known = Relation { uuid: *uuid, ..Relation::default() };
                 }
+                known.peer = place.peer;
             }
             Operation::Hook(hook @ Hook::Relation { relation, event, .. }) => {
                 let wrong = relations.entry(*relation).or_default().take(event, self.restored);
@@ -110,9 +119,11 @@ impl Check for Relations {
             let members = local.members.iter().map(|(name, version)| (name.clone(), seen(name, *version)));
             let relation = Relation {
                 uuid: local.uuid,
+                peer: local.place.peer,
                 created: local.created && !local.place.implicit,
                 broken: false,
                 members: members.collect(),
+                applications: local.applications.clone(),
                 owed: owed.clone(),
             };
             (*number, relation)

@@ -46,6 +46,20 @@ impl Settled {
             })
             .collect()
     }
+
+    /// The settings of each application that this unit observes in the relation, as the store counts them; those that
+    /// nobody has ever set count nothing.
+    fn applications(end: &End<'_>, unit: Uuid, relation: Uuid) -> BTreeMap<String, u64> {
+        let Some(doc) = read(end.reader, &end.model.relation(relation)) else { return BTreeMap::new() };
+        let Some(own) = read(end.reader, &end.model.unit(unit)) else { return BTreeMap::new() };
+        let sides = doc.sides.iter().filter(|side| doc.is_peer() || side.application != own.application);
+        let counted = sides.filter_map(|side| {
+            let name = read(end.reader, &end.model.application(side.application))?.name.to_string();
+            let bag: BagDoc = read(end.reader, &end.model.bag(relation, side.application))?;
+            Some((name, bag.counter))
+        });
+        counted.filter(|(_, counter)| *counter > 0).collect()
+    }
 }
 
 impl Check for Settled {
@@ -99,6 +113,14 @@ impl Check for Settled {
                 if delivered != there {
                     found.push(format!(
                         "{name} in relation {number} was told of {delivered:?}, there is {there:?}"
+                    ));
+                }
+                let mut delivered = relation.applications.clone();
+                delivered.retain(|_, counter| *counter > 0);
+                let there = Settled::applications(end, *unit, relation.uuid);
+                if delivered != there {
+                    found.push(format!(
+                        "{name} in relation {number} was told of settings {delivered:?}, there are {there:?}"
                     ));
                 }
             }

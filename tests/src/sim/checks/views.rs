@@ -3,12 +3,41 @@
 use super::{Check, End, Fact};
 use state::model::view;
 use state::names::Uuid;
-use state::unit::local::Event;
+use state::unit::local::{Event, Run};
+use state::unit::operation::{Hook, Operation};
 use state::unit::snapshot::{Position, Snapshot};
 use std::collections::BTreeMap;
 
+/// By folder, where its agents were.
 #[derive(Default)]
-pub struct Views(BTreeMap<Uuid, Position>);
+pub struct Views {
+    /// The newest that any of them acted on.
+    newest: BTreeMap<Uuid, Position>,
+    /// The newest of the one that runs. The view on disk is a cache: an agent that starts may have an older one. It
+    /// may begin with it what is local; no hook of a relation (design 9).
+    running: BTreeMap<Uuid, Position>,
+}
+
+impl Views {
+    fn acts(&mut self, folder: Uuid, run: &Run) -> Option<String> {
+        let position = run.position?;
+        let of_relation = matches!(run.operation, Operation::Hook(Hook::Relation { .. }));
+        let goes_back = |before: &Position| {
+            before.history == position.history && before.revision > position.revision
+        };
+        let newest = self.newest.get(&folder).filter(|before| of_relation && goes_back(before));
+        let before = newest.or_else(|| self.running.get(&folder).filter(|before| goes_back(before)));
+        let found = before.map(|before| {
+            let (revision, before) = (position.revision, before.revision);
+            format!("{folder} acts on revision {revision} after {before}: {}", run.operation)
+        });
+        self.running.insert(folder, position);
+        if !self.newest.get(&folder).is_some_and(goes_back) {
+            self.newest.insert(folder, position);
+        }
+        found
+    }
+}
 
 impl Check for Views {
     fn name(&self) -> &'static str {
@@ -17,26 +46,25 @@ impl Check for Views {
 
     fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
         match fact {
-            // another agent begins with what was kept, which may be older
-            Fact::Loaded { folder: unit, .. } | Fact::Begins { folder: unit, .. } => {
-                self.0.remove(unit);
+            Fact::Loaded { folder: unit, .. } => drop(self.running.remove(unit)),
+            Fact::Begins { folder: unit, .. } => {
+                self.newest.remove(unit);
+                self.running.remove(unit);
             }
             Fact::Recorded { folder: unit, events, .. } => {
                 let began = events.iter().filter_map(|event| match event {
-                    Event::Began(run) => run.position,
+                    Event::Began(run) => Some(run),
                     _ => None,
                 });
-                for position in began {
-                    let before = self.0.insert(*unit, position).unwrap_or_default();
-                    if before.history == position.history && before.revision > position.revision {
-                        found.push(format!(
-                            "{unit} acts on revision {} after {}",
-                            position.revision, before.revision
-                        ));
-                    }
-                }
+                found.extend(began.filter_map(|run| self.acts(*unit, run)));
             }
             _ => {}
+        }
+    }
+
+    fn copy(&mut self, folder: Uuid, copy: Uuid) {
+        if let Some(newest) = self.newest.get(&folder).copied() {
+            self.newest.insert(copy, newest);
         }
     }
 
