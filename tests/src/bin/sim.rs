@@ -1,11 +1,13 @@
 //! `cargo sim`: simulated schedules by seed.
 //!
 //! `--seeds A..B` (default 1..201), `--fresh N` (as many seeds from a place that the clock chooses), `--time 60s`,
-//! `--jobs N`; `--seed N [--trace] [--shrink] [--mix NAME=NUMBER,...]`; `--mutants`, `--mutant NAME`; `--model` (the
-//! exhaustive search of the lifecycle core, with its size).
+//! `--jobs N`; `--seed N [--trace] [--shrink] [--mix NAME=NUMBER,...] [--mutant NAME]`; `--mutants`, `--mutant NAME`;
+//! `--model` (the exhaustive search of the lifecycle core, with its size).
 
 use anyhow::{Context, Result, bail};
+use std::collections::BTreeMap;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tests::model_check::{self, Bounds, Command};
 use tests::sim::mix::Mix;
@@ -21,6 +23,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const SEEDS: (u64, u64) = (1, 201);
 /// Violations shown one by one.
 const SHOWN: usize = 10;
+/// Lines of the story that end what was shrunk; `--trace` tells all of it.
+const STORY_SHOWN: usize = 30;
 
 struct Arguments {
     seeds: (u64, u64),
@@ -89,6 +93,11 @@ fn arguments() -> Result<Arguments> {
             other => bail!("unknown argument {other}; see the head of tests/src/bin/sim.rs"),
         }
     }
+    let of_one_seed =
+        [("--trace", found.trace), ("--shrink", found.shrink), ("--mix", !found.mix.is_empty())];
+    if let Some((argument, _)) = of_one_seed.iter().find(|(_, given)| *given && found.seed.is_none()) {
+        bail!("{argument} is about one seed: give --seed N too");
+    }
     Ok(found)
 }
 
@@ -100,7 +109,7 @@ fn main() -> Result<ExitCode> {
         return Ok(model());
     }
     if arguments.mutants || (arguments.mutant.is_some() && arguments.seed.is_none()) {
-        return Ok(mutants(arguments.mutant));
+        return Ok(mutants(arguments.mutant, arguments.jobs));
     }
     if let Some(seed) = arguments.seed {
         return one(seed, &arguments);
@@ -144,7 +153,7 @@ fn mix(seed: u64, arguments: &Arguments) -> Result<Mix> {
 fn one(seed: u64, arguments: &Arguments) -> Result<ExitCode> {
     let mix = mix(seed, arguments)?;
     if arguments.shrink {
-        return Ok(shrunk(seed, mix));
+        return Ok(shrunk(seed, mix, arguments));
     }
     let report = match arguments.trace {
         true => {
@@ -170,19 +179,25 @@ fn one(seed: u64, arguments: &Arguments) -> Result<ExitCode> {
     Ok(if report.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn shrunk(seed: u64, mix: Mix) -> ExitCode {
+fn shrunk(seed: u64, mix: Mix, arguments: &Arguments) -> ExitCode {
     let Some(Shrunk { mix, report, changed }) = shrink(seed, mix) else {
         println!("seed {seed}: nothing fails");
         return ExitCode::SUCCESS;
     };
     let faults = Mix::NAMES.iter().filter(|name| mix.clone().number(name).is_some_and(|number| *number > 0));
-    let changed: Vec<String> = changed.iter().map(|(name, number)| format!("{name}={number}")).collect();
+    let mut given: BTreeMap<&str, u64> = arguments.mix.iter().map(|(name, n)| (name.as_str(), *n)).collect();
+    given.extend(changed);
+    let given: Vec<String> = given.iter().map(|(name, number)| format!("{name}={number}")).collect();
+    let story = session::run_told(seed, mix.clone()).story;
+    story.iter().skip(story.len().saturating_sub(STORY_SHOWN)).for_each(|line| println!("{line}"));
     println!("left of the mix: {}", faults.copied().collect::<Vec<_>>().join(" "));
     for violation in &report.violations {
         println!("VIOLATION {}: {}", violation.check, violation.what);
     }
     println!("{} polls, {} hooks, {} faults", report.polls, report.hooks, report.faults);
-    println!("replay: cargo sim --seed {seed} --trace --mix {}", changed.join(","));
+    let mutant = mix.mutant.map_or(String::new(), |mutant| format!(" --mutant {}", mutant.name()));
+    let given = if given.is_empty() { String::new() } else { format!(" --mix {}", given.join(",")) };
+    println!("replay: cargo sim --seed {seed} --trace{mutant}{given}");
     ExitCode::FAILURE
 }
 
@@ -194,17 +209,20 @@ fn many(arguments: &Arguments) -> ExitCode {
         None => seed < to,
     };
     let totals = session::many(from, arguments.jobs, goes_on);
-    report(&totals, from, began.elapsed().as_secs_f64());
+    report(&totals, began.elapsed().as_secs_f64());
     if totals.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn report(totals: &Totals, from: u64, seconds: f64) {
+fn report(totals: &Totals, seconds: f64) {
     for (seed, what) in totals.violations.iter().take(SHOWN) {
         println!("seed {seed}: {what}\n    replay: cargo sim --seed {seed} --trace, or --shrink");
     }
     let (schedules, violations) = (totals.schedules, totals.violations.len());
     let per = |count: u64| count as f64 / schedules.max(1) as f64;
-    println!("seeds from {from}; {:.0} % are standard schedules", per(totals.standard) * 100.0);
+    if let Some((first, last)) = totals.seeds {
+        let (standard, share) = (totals.standard, per(totals.standard) * 100.0);
+        println!("seeds {first} to {last}: {standard} standard schedules, {share:.0} % of {schedules}");
+    }
     println!(
         "a schedule on average: {:.1} units, {:.0} hooks, {:.0} commits, {:.1} faults, {:.0} polls ({:.0} in chaos)",
         per(totals.units),
@@ -219,20 +237,28 @@ fn report(totals: &Totals, from: u64, seconds: f64) {
     println!("{schedules} schedules, {violations} violations, {:.1} schedules/s", schedules as f64 / seconds);
 }
 
-fn mutants(only: Option<Mutant>) -> ExitCode {
+fn mutants(only: Option<Mutant>, jobs: usize) -> ExitCode {
     let all: Vec<Mutant> =
         Mutant::all().into_iter().filter(|mutant| only.is_none_or(|only| only == *mutant)).collect();
-    let mut survivors = 0;
-    for mutant in &all {
-        match session::kill(*mutant, 1) {
-            Some((seed, what)) => println!("{}: seed {seed}, {}: {what}", mutant.name(), mutant.target()),
-            None => {
-                survivors += 1;
-                let (seeds, target) = (session::MUTANT_SEEDS, mutant.target());
-                println!("{}: SURVIVES {seeds} seeds unseen by {target}", mutant.name());
+    let (next, survivors) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let work = || {
+        while let Some(mutant) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+            match session::kill(*mutant, 1) {
+                Some((seed, what)) => println!("{}: seed {seed}, {}: {what}", mutant.name(), mutant.target()),
+                None => {
+                    survivors.fetch_add(1, Ordering::Relaxed);
+                    let (seeds, target) = (session::MUTANT_SEEDS, mutant.target());
+                    println!("{}: SURVIVES {seeds} seeds unseen by {target}", mutant.name());
+                }
             }
         }
-    }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..jobs {
+            scope.spawn(work);
+        }
+    });
+    let survivors = survivors.into_inner();
     println!("{} mutants, {survivors} survivors", all.len());
     if survivors == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

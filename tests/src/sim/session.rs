@@ -16,6 +16,8 @@ pub const MUTANT_SEEDS: u64 = 2_000;
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
     pub schedules: u64,
+    /// The first and the last.
+    pub seeds: Option<(u64, u64)>,
     /// Those of the size that issue 3 calls standard.
     pub standard: u64,
     pub hooks: u64,
@@ -31,6 +33,8 @@ pub struct Totals {
 impl Totals {
     pub fn add(&mut self, report: &Report) {
         self.schedules += 1;
+        let (first, last) = self.seeds.unwrap_or((report.seed, report.seed));
+        self.seeds = Some((first.min(report.seed), last.max(report.seed)));
         self.standard += u64::from(report.is_standard());
         self.hooks += report.hooks;
         self.commits += report.commits;
@@ -50,7 +54,16 @@ pub fn run(seed: u64, mutant: Option<Mutant>) -> Report {
 }
 
 pub fn run_mixed(seed: u64, mix: Mix) -> Report {
-    let ran = catch_unwind(AssertUnwindSafe(|| system::run_mixed(seed, mix, false)));
+    caught(seed, mix, false)
+}
+
+/// The same, with its story; a panic has none.
+pub fn run_told(seed: u64, mix: Mix) -> Report {
+    caught(seed, mix, true)
+}
+
+fn caught(seed: u64, mix: Mix, tell: bool) -> Report {
+    let ran = catch_unwind(AssertUnwindSafe(|| system::run_mixed(seed, mix, tell)));
     ran.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| text.to_string()));
