@@ -21,6 +21,8 @@ pub enum Planted {
     PeerBreaks,
     /// A hook of a relation is run again on older news than it began with.
     SetBackIsIgnored,
+    /// What is settled without a run has the number of the last run, which has ended.
+    RunEndsTwice,
     /// What a removal left behind is cleared, and is said to be left.
     CleanupStays,
     /// How long somebody has waited for force is asked of the wall clock.
@@ -108,7 +110,7 @@ pub enum Planted {
 }
 
 impl Planted {
-    pub const ALL: [Planted; 49] = [
+    pub const ALL: [Planted; 50] = [
         Planted::BrokenBeforeDeparted,
         Planted::ChangedBeforeJoined,
         Planted::DepartedIsSkipped,
@@ -116,6 +118,7 @@ impl Planted {
         Planted::ApplicationChangeIsMissed,
         Planted::PeerBreaks,
         Planted::SetBackIsIgnored,
+        Planted::RunEndsTwice,
         Planted::CleanupStays,
         Planted::WaitFollowsWallClock,
         Planted::ConfigChangeIsMissed,

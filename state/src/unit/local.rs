@@ -321,7 +321,10 @@ impl Local {
     pub fn record(&self, operation: Operation, outcome: Outcome, at_ms: i64) -> Record {
         let (run, generation) = match &self.step {
             Step::Started(run) => (run.number, run.leads),
-            Step::Idle | Step::Unanswered { .. } | Step::Failed(_) => (self.run + 1, None),
+            Step::Idle | Step::Unanswered { .. } | Step::Failed(_) => {
+                let next = if planted::is(Planted::RunEndsTwice) { 0 } else { 1 };
+                (self.run + next, None)
+            }
         };
         Record {
             sequence: self.sequence + 1,

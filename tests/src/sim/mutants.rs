@@ -176,6 +176,7 @@ impl Mutant {
                     "relations"
                 }
                 Planted::FailedHookAdvances => "hooks",
+                Planted::RunEndsTwice => "intervals",
                 Planted::DepartedIsSkipped
                 | Planted::LostInstanceStaysLost
                 | Planted::JoinedIsSkipped
@@ -210,9 +211,9 @@ impl Mutant {
                 Planted::ContainersAreOne => "containers",
                 Planted::SequenceIsNotChecked => "once",
                 Planted::GenerationIsNotChecked => "authority",
-                Planted::DeltaForgetsMembers
-                | Planted::DeltaForgetsRemoval
-                | Planted::SetBackIsIgnored => "views",
+                Planted::DeltaForgetsMembers | Planted::DeltaForgetsRemoval | Planted::SetBackIsIgnored => {
+                    "views"
+                }
                 Planted::UnheardIsForgotten | Planted::OlderStatusWins => "statuses",
                 Planted::BlockersForgetScopes | Planted::MachineIsNotExplained => "explained",
             },
