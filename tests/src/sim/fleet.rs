@@ -51,6 +51,8 @@ pub struct Fleet {
     held: BTreeSet<Uuid>,
     /// Units of whom a folder was lost, corrupted or copied: only their agents may have to be made anew by a person.
     harmed: BTreeSet<Uuid>,
+    /// Nobody is frozen for longer than until then.
+    pub frozen_ms: u64,
     /// Units ever deployed.
     pub units: u64,
 }
@@ -58,7 +60,7 @@ pub struct Fleet {
 impl Fleet {
     pub fn new(world: World, wire: Wire) -> Fleet {
         let (machines, folders, by_task, held, harmed) = Default::default();
-        Fleet { world, wire, machines, folders, by_task, held, harmed, units: 0 }
+        Fleet { world, wire, machines, folders, by_task, held, harmed, frozen_ms: 0, units: 0 }
     }
 
     pub fn ids(&self) -> Vec<Uuid> {
@@ -296,9 +298,10 @@ impl Fleet {
         folder.disk.corrupt();
     }
 
-    pub fn freeze(&self, tasks: &mut Tasks, id: Uuid, until_ms: u64) {
+    pub fn freeze(&mut self, tasks: &mut Tasks, id: Uuid, until_ms: u64) {
         if let Some(task) = self.folders[&id].task {
             tasks.freeze(task, until_ms);
+            self.frozen_ms = self.frozen_ms.max(until_ms);
         }
     }
 
@@ -359,7 +362,8 @@ impl Fleet {
         for id in &broken {
             let Place { unit, name, .. } = &self.folders[id].at;
             if !restored && !self.harmed.contains(unit) {
-                let what = format!("{name}: its agent has ended, or lost its memory, and nothing was done to it");
+                let what =
+                    format!("{name}: its agent has ended, or lost its memory, and nothing was done to it");
                 self.world.note(Fact::Broken("settled", what));
             }
             self.lose(tasks, *id);

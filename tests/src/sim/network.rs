@@ -142,6 +142,11 @@ impl Wire {
         state.outage_ms > now_ms || state.partitions.get(&agent).is_some_and(cut)
     }
 
+    /// Nobody at all gets through.
+    fn is_out(&self) -> bool {
+        self.state().outage_ms > self.world.now_ms()
+    }
+
     fn fate(&self) -> Fate {
         let (world, mix) = (&self.world, self.world.mix());
         if world.strikes(mix.message_lost) {
@@ -159,6 +164,10 @@ impl Wire {
     where
         F: Future<Output = T>,
     {
+        if self.is_out() {
+            self.world.sleep(ANSWER_MS).await;
+            return None;
+        }
         let fate = match self.world.mix().others_lost {
             0 => Fate::Delivered { doubled: false },
             _ => self.fate(),

@@ -43,7 +43,10 @@ pub fn strike(
             world.tell(|| format!("machine {}: its agent dies", machine.id));
             fleet.start_machine(tasks, machine);
         } else if world.strikes(mix.partition) {
-            wire.cut_off(machine.id, world.now_ms() + world.below(PARTITION_MS), Way::Both);
+            let (until_ms, way) =
+                (world.now_ms() + world.below(PARTITION_MS), Way::ALL[world.below(3) as usize]);
+            world.tell(|| format!("network: machine {} is cut off ({way:?}) until {until_ms}", machine.id));
+            wire.cut_off(machine.id, until_ms, way);
         }
     } else if tasks.is_message(task) && world.strikes(mix.message_crash) {
         world.tell(|| "controller: a request is dropped half way");

@@ -242,7 +242,17 @@ impl System {
             self.strike(stepped);
         }
         acting.into_iter().for_each(|task| self.tasks.drop_task(task));
-        true
+        self.let_the_frozen_go_on(over);
+        !over(self)
+    }
+
+    /// Who is frozen for much longer than chaos lasts is so to its end, and goes on among faults; others are thawed.
+    fn let_the_frozen_go_on(&mut self, over: &impl Fn(&System) -> bool) {
+        let until_ms = self.fleet.frozen_ms;
+        if until_ms > self.world.now_ms() + CHAOS_MS {
+            self.world.tell(|| "an hour passes for who is frozen");
+            self.pass(until_ms + MINUTE_MS, over);
+        }
     }
 
     /// Time passes, faults among it.

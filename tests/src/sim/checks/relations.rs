@@ -72,7 +72,10 @@ impl Relation {
             }
             RelationEvent::ApplicationChanged { application, counter } => {
                 let seen = self.applications.insert(application.clone(), *counter).unwrap_or(0);
-                hold(restored || seen < *counter, "each changed shows newer settings of the application (I6)");
+                hold(
+                    restored || seen < *counter,
+                    "each changed shows newer settings of the application (I6)",
+                );
             }
         }
         wrong

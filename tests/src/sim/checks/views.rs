@@ -22,9 +22,8 @@ impl Views {
     fn acts(&mut self, folder: Uuid, run: &Run) -> Option<String> {
         let position = run.position?;
         let of_relation = matches!(run.operation, Operation::Hook(Hook::Relation { .. }));
-        let goes_back = |before: &Position| {
-            before.history == position.history && before.revision > position.revision
-        };
+        let goes_back =
+            |before: &Position| before.history == position.history && before.revision > position.revision;
         let newest = self.newest.get(&folder).filter(|before| of_relation && goes_back(before));
         let before = newest.or_else(|| self.running.get(&folder).filter(|before| goes_back(before)));
         let found = before.map(|before| {
