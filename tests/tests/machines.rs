@@ -335,7 +335,13 @@ fn a_container_that_dies_is_a_boot(host: &Host, machine: &Machine) {
 
 fn the_machine_survives_the_supervisor(host: &Host, machine: &Machine) {
     let (leader, told) = (machine.leader(), machine.told());
-    host.kill(host.pid(&host.dir.join("supervisor.pid")).expect("it runs"));
+    let supervisor = host.pid(&host.dir.join("supervisor.pid")).expect("it runs");
+    host.kill(supervisor);
+    // one that is about to end is there all the same, for `up`
+    host.until("it has ended", |_| {
+        let line = fs::read_to_string(format!("/proc/{supervisor}/cmdline")).unwrap_or_default();
+        line.is_empty().then_some(())
+    });
     host.ok(&["up"]);
     assert_eq!(machine.leader(), leader);
     host.ok(&["config", "slow", "word=three"]);
