@@ -181,10 +181,9 @@ fn step(id: Uuid, machine: &Wanted, found: Option<&Found>) -> Vec<Step> {
             vec![Step::Stop(id), Step::Remove(id)]
         }
         // It runs until its agent has taken itself away and said so. The record stays until it is handed over: an
-        // instance whose machine is gone is harvested.
+        // instance whose machine is gone is harvested. So is one that is not listed yet (cargo sim 57006733).
         (Life::Dead, Some(_)) if machine.kept && !other && !machine.left => vec![Step::Keep(id)],
-        (Life::Dead, Some(_)) if machine.kept && !other => vec![Step::HandOver(id), Step::Remove(id)],
-        (Life::Dead, None) if machine.kept => vec![Step::Remove(id)],
+        (Life::Dead, _) if machine.kept && !other => vec![Step::HandOver(id), Step::Remove(id)],
         (Life::Dead, None) if machine.nonce.is_none() => vec![Step::Remove(id)],
         // One that is not listed goes too: 1. an instance is made, which the provider lists seconds later only. 2. The
         // machine is Dead by then, and the model with it: nobody would look again (cargo sim 51023754).
@@ -273,7 +272,9 @@ mod tests {
         }
         let left = Wanted { left: true, ..wanted(Life::Dead) };
         assert_eq!(planned(left, found), [HandOver(ID), Remove(ID)]);
-        assert_eq!(planned(left, None), [Remove(ID)], "it was handed over, or lost");
+        for unlisted in [left, wanted(Life::Dead)] {
+            assert_eq!(planned(unlisted, None), [HandOver(ID), Remove(ID)], "lost, or not listed yet");
+        }
         let others = Some(instance(Uuid(71)));
         assert_eq!(planned(left, others), [Stop(ID), Remove(ID)], "not the one that is kept");
     }

@@ -182,7 +182,11 @@ pub fn remove(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> 
         let blockers = blockers::blockers(draft, model, Entity::Machine(id));
         return Err(Refusal::new(Code::Busy, message).blockers(model, blockers));
     }
-    token::revoke(draft, id);
+    // its agent may be in what was handed over without having heard of it
+    match machine.kept && !machine.left {
+        true => token::retire(draft, id),
+        false => token::revoke(draft, id),
+    }
     forget(draft, model, id, machine.name);
     Ok(())
 }

@@ -110,7 +110,7 @@ pub trait Provider {
     fn start(&mut self, wish: &Wish<'_>) -> impl Future<Output = Result<Option<Duration>, Failure>>;
     /// Ends it, and takes it away with all that is in it. What is not there is no failure.
     fn take_away(&mut self, machine: Uuid) -> impl Future<Output = Result<(), Failure>>;
-    /// Leaves it to its user: it is not found any more, and nothing is done with it.
+    /// Leaves it to its user: it is not found any more, and nothing is done with it. What is not there is no failure.
     fn hand_over(&mut self, machine: Uuid) -> impl Future<Output = Result<(), Failure>>;
     /// Over when a machine may have ended that is to run.
     fn news(&self) -> impl Future<Output = ()>;
