@@ -145,6 +145,25 @@ async fn a_kept_instance_is_its_users_once_its_agent_has_taken_itself_away() {
     assert_eq!(story.admin.machine_fate("dev", machine).await, Ok(Fate::Tombstone));
 }
 
+/// Handed over before its provider listed it, it may run an agent that has not heard of its end.
+#[tokio::test]
+async fn an_agent_in_a_kept_instance_that_was_not_waited_for_learns_that_its_machine_was_removed() {
+    let story = Story::in_memory().await;
+    story.admin.add_machines("dev", AddMachines { count: 1, manual: false }).await.expect("added");
+    let machine = story.admin.machines("dev").await.expect("all")[0].uuid;
+    let intended = Provisioned::Intended { provider: "nspawn".to_owned(), nonce: Uuid(5) };
+    let (instance_id, address) = ("nspawn-0".to_owned(), "10.0.0.2".to_owned());
+    for what in [intended, Provisioned::Started { instance_id, address }] {
+        story.admin.provisioned("dev", machine, what).await.expect("it is alive");
+    }
+    let own = "cd".repeat(32);
+    story.admin.machine_token("dev", machine, &own).await.expect("it is there");
+    story.admin.remove_machine("dev", "0", Force::No, true).await.expect("nothing is on it");
+    story.admin.provisioned("dev", machine, Provisioned::Absent).await.expect("it is not listed");
+    story.admin.machine_removed("dev", machine).await.expect("it was handed over");
+    assert_eq!(let_in(&story, &own).await, Err(ErrorCode::Removed));
+}
+
 #[tokio::test]
 async fn units_that_never_attached_do_not_keep_a_machine_that_never_was() {
     let story = Story::in_memory().await;
