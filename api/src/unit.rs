@@ -14,6 +14,9 @@ pub struct Attach {
     pub nonce: Uuid,
     /// The epoch this agent last held; 0 = never. Lets the controller tell a copy from a newcomer.
     pub epoch: u64,
+    /// The store's history that epoch was granted in: two histories may grant the same one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub history: Option<Uuid>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

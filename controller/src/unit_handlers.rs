@@ -126,11 +126,12 @@ impl<S: Store, O: Outside> UnitApi for Session<S, O> {
     async fn attach(&self, attach: Attach) -> Result<Attached, ApiError> {
         let (model, unit) = self.unit(Route::Attach)?;
         self.refuse_beside_another(model, unit, attach.nonce).await?;
-        let Attach { nonce, epoch } = attach;
-        let attached = self.controller.run(move |draft| session::attach(draft, model, unit, nonce, epoch));
+        let Attach { nonce, epoch, history: held_in } = attach;
+        let history = self.controller.store.history();
+        let held = (session::Held { epoch, history: held_in }, history);
+        let attached = self.controller.run(move |draft| session::attach(draft, model, unit, nonce, held));
         let (attached, revision) = attached.await.map(|committed| (committed.answer, committed.revision))?;
         self.controller.presence.executes(unit, None, self.controller.outside.monotonic_ms());
-        let history = self.controller.store.history();
         let (sequence, digest, replica) = match attached.replica {
             Some(replica) => (replica.sequence, replica.digest, Some(replica.local)),
             None => (0, String::new(), None),

@@ -316,7 +316,8 @@ async fn a_token_of_another_unit_does_nothing_and_says_why() {
     let (own, other) = (served.story.unit("web/0").await, served.story.unit("web/1").await);
     let token = served.unit_token(other).await;
     let mistaken = Client::agent(&served.controller(&token), served.story.model.0, own).expect("a good file");
-    let error = mistaken.attach(Attach { nonce: Uuid(1), epoch: 0 }).await.expect_err("not its own");
+    let error =
+        mistaken.attach(Attach { nonce: Uuid(1), epoch: 0, history: None }).await.expect_err("not its own");
     assert_eq!(error, authority::unauthorised());
     let web = Agent::attach(served.unit("web/0").await, 1).await;
     assert_eq!(web.epoch, 1, "nothing had happened to it");

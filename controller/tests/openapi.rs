@@ -232,7 +232,7 @@ async fn real_replies_are_what_the_document_says() {
     let name = |name: &str| body(routes::Name { name: name.to_owned() });
     let owner = Owner::Unit("web/0".parse().expect("a name"));
     let asked = [
-        (Route::Attach, body(Attach { nonce: Uuid(1), epoch: web.epoch })),
+        (Route::Attach, body(Attach { nonce: Uuid(1), epoch: web.epoch, history: None })),
         (Route::WatchUnit, body(routes::WatchFrom { epoch: web.epoch, from: None })),
         (Route::Bag, body(BagAsked { relation: scene.relation, owner, at: Position::default() })),
         (Route::Claim, body(Claim { epoch: web.epoch, release: false })),

@@ -13,6 +13,7 @@ use state::model::force::{self, Force};
 use state::model::invariants::violations;
 use state::model::keys::{Model, last_id};
 use state::model::refusal::{Code, Refusal};
+use state::model::session::Held;
 use state::model::text::Text;
 use state::model::view;
 use state::model::{application, cleanup, hook_commit, leadership, machine, model, relation, session, unit};
@@ -212,7 +213,9 @@ impl State {
         let mut agents = Vec::new();
         for name in ["web", "db"].iter().flat_map(|name| (0..bounds.units).map(|n| UnitName::new(name, n))) {
             let unit = read(&documents, &MODEL.unit_name(&name)).expect("it was deployed");
-            documents.run(|draft| session::attach(draft, MODEL, unit, Uuid(9), 0)).expect("nobody else has");
+            documents
+                .run(|draft| session::attach(draft, MODEL, unit, Uuid(9), (Held::default(), Uuid(0))))
+                .expect("nobody else has");
             let mut local = Local::new(unit, name);
             // the history that views of this model name
             local.apply(&Event::Attached {

@@ -68,9 +68,9 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
 
     /// Opens the session: the nonce is on disk before it is sent, and nothing runs before disk and replica agree.
     async fn attach(&self) -> Result<(), Trouble> {
-        let (nonce, epoch) = {
+        let (nonce, epoch, history) = {
             let local = self.local.borrow();
-            (local.nonce, local.epoch)
+            (local.nonce, local.epoch, local.history)
         };
         let nonce = match nonce {
             Some(nonce) => nonce,
@@ -80,7 +80,7 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
                 nonce
             }
         };
-        let answer = match self.api.attach(Attach { nonce, epoch }).await {
+        let answer = match self.api.attach(Attach { nonce, epoch, history }).await {
             Ok(answer) => answer,
             Err(error) if error.code == ErrorCode::Blocked => return Err(self.other_session(error)),
             Err(error) => return Err(error.into()),

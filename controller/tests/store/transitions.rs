@@ -12,6 +12,7 @@ use state::model::force::{self, Force};
 use state::model::keys::{Model, last_id};
 use state::model::refusal::Refusal;
 use state::model::restate::Bite;
+use state::model::session::Held;
 use state::model::text::Text;
 use state::model::{
     action, application, cleanup, destruction, hook_commit, instance, leadership, machine, model, relation,
@@ -183,8 +184,10 @@ impl<S: Store> Story<'_, S> {
 
     async fn attach(&mut self, name: &str) -> Local {
         let unit = self.unit(name).await;
-        self.call("session::attach", move |draft| session::attach(draft, MODEL, unit, Uuid(9), 0).map(drop))
-            .await;
+        self.call("session::attach", move |draft| {
+            session::attach(draft, MODEL, unit, Uuid(9), (Held::default(), Uuid(7))).map(drop)
+        })
+        .await;
         let mut local = Local::new(unit, name.parse().expect("a unit name"));
         local.apply(&Event::Attached { history: Uuid(7), epoch: 1, sequence: 0, found: Default::default() });
         local

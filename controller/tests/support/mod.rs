@@ -210,7 +210,8 @@ pub struct Agent<A> {
 
 impl<A: UnitApi> Agent<A> {
     pub async fn attach(api: A, nonce: u128) -> Agent<A> {
-        let attached = api.attach(Attach { nonce: Uuid(nonce), epoch: 0 }).await.expect("it may attach");
+        let attached =
+            api.attach(Attach { nonce: Uuid(nonce), epoch: 0, history: None }).await.expect("it may attach");
         Agent { api, epoch: attached.epoch, sequence: attached.sequence }
     }
 

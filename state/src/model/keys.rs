@@ -147,6 +147,17 @@ pub struct SessionDoc {
     /// Nonces of agents that came with an empty folder, newest last: one that comes again late is no newcomer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub newcomers: Vec<Uuid>,
+    /// None: granted by a controller that did not say so yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub granted: Option<Granted>,
+}
+
+/// When a session was granted: an epoch is one of its history, and its nonce is good until its first record.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Granted {
+    pub history: Uuid,
+    /// Of the last record applied by then.
+    pub sequence: u64,
 }
 
 /// What the controller knows of a unit's own memory: the last record applied, its digest, the answer given, and

@@ -1,7 +1,7 @@
 //! Who speaks for a unit: each attaching agent gets a higher epoch, and older ones are refused (design 6, I34).
 
 use super::draft::Draft;
-use super::keys::{Model, ReplicaDoc, SessionDoc};
+use super::keys::{Granted, Model, ReplicaDoc, SessionDoc};
 use super::refusal::{Code, Refusal};
 use super::{force, hook_commit};
 use crate::names::Uuid;
@@ -9,6 +9,15 @@ use crate::names::Uuid;
 /// First attaches of one unit that are remembered: a folder is lost and made again a few times in a unit's life, and a
 /// message is not late for longer than that.
 const NEWCOMERS_KEPT: usize = 8;
+
+/// What an agent's folder says of the session it had before.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Held {
+    /// 0 = a folder that never had one.
+    pub epoch: u64,
+    /// The store's history it was granted in; none: an agent that does not say so yet.
+    pub history: Option<Uuid>,
+}
 
 /// A session granted.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,15 +29,20 @@ pub struct Attached {
 
 /// An agent begins to speak for its unit. The nonce was journaled by the agent first: the same nonce again (a reply
 /// was lost) gets the same epoch. A unit that was removed is refused with the tombstone as evidence (design 7).
+/// `history` is the store's own.
 ///
-/// `held` is the epoch the agent's folder last had; 0 = a folder that never had one. A folder with an older epoch than
-/// the newest is a copy of one that went on (I34). One with a newer epoch is not: the store was restored.
+/// A folder that held an older epoch than the newest is a copy of one that went on (I34). One with a newer epoch is
+/// not: the store was restored. Then the first folder to come is the one that goes on:
+///
+/// 1. a folder is copied, and the store is restored from an older copy;
+/// 2. an agent attaches for one folder, and is granted the epoch that the lost history had granted to the other;
+/// 3. the other comes with that epoch, and as many records more as it likes. Only the history tells them apart.
 pub fn attach(
     draft: &mut Draft,
     model: Model,
     unit: Uuid,
     nonce: Uuid,
-    held: u64,
+    (held, history): (Held, Uuid),
 ) -> Result<Attached, Refusal> {
     require_unit(draft, model, unit)?;
     if nonce == Uuid(0) {
@@ -43,26 +57,37 @@ pub fn attach(
     if let Some(replica) = &mut replica {
         hook_commit::restore_bags(draft, model, unit, &mut replica.local);
     }
+    let sequence = replica.as_ref().map_or(0, |replica| replica.sequence);
+    let granted_here = session.granted.filter(|granted| granted.history == history);
     if session.epoch > 0 && session.nonce == nonce {
+        // An agent writes the epoch down before it sends a record under it, and never sends that nonce again. Whoever
+        // does after a record has another folder, copied while the nonce was on its way.
+        if session.granted.is_some_and(|granted| granted.sequence != sequence) {
+            return Err(newer(session.epoch, held.epoch));
+        }
         return Ok(Attached { epoch: session.epoch, replica });
     }
     // 1. a first attach is sent twice, and one copy of it is late;
     // 2. its agent dies, and the next one attaches: another nonce, a higher epoch;
     // 3. the late copy arrives with epoch 0. Taken for an empty folder, it would fence the agent that lives.
-    let late = held == 0 && session.newcomers.contains(&nonce);
-    if late || held > 0 && held < session.epoch {
-        return Err(newer(session.epoch, held));
+    let late = held.epoch == 0 && session.newcomers.contains(&nonce);
+    let of_a_lost_history = granted_here.is_some() && held.history.is_some_and(|held| held != history);
+    if late || held.epoch > 0 && (held.epoch < session.epoch || of_a_lost_history) {
+        return Err(newer(session.epoch, held.epoch));
     }
-    let Some(epoch) = session.epoch.max(held).checked_add(1) else {
-        return Err(Refusal::new(Code::Invalid, format!("epoch {held} was never granted")));
+    let Some(epoch) = session.epoch.max(held.epoch).checked_add(1) else {
+        return Err(Refusal::new(Code::Invalid, format!("epoch {} was never granted", held.epoch)));
     };
     let mut newcomers = session.newcomers;
-    if held == 0 {
+    if held.epoch == 0 {
         newcomers.push(nonce);
         let surplus = newcomers.len().saturating_sub(NEWCOMERS_KEPT);
         newcomers.drain(..surplus);
     }
-    draft.put(&model.session(unit), &SessionDoc { epoch, nonce, newcomers });
+    draft.put(
+        &model.session(unit),
+        &SessionDoc { epoch, nonce, newcomers, granted: Some(Granted { history, sequence }) },
+    );
     if replica.as_ref().is_some_and(|replica| replica.local.is_ending()) {
         super::unit::goes_on_ending(draft, model, unit);
     }

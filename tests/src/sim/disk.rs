@@ -72,13 +72,6 @@ impl Disk {
         Disk { world: self.world.clone(), at, state: Arc::new(Mutex::new(state)) }
     }
 
-    /// No nonce is on it that is still to be answered; of a folder in bytes, none that the agent has in mind.
-    pub fn is_settled(&self, mind: &Local) -> bool {
-        let known = self.state().known.clone();
-        mind.nonce.is_none()
-            && (self.world.mix().bytes > 0 || known.is_some_and(|known| known.nonce.is_none()))
-    }
-
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("one thread")
     }

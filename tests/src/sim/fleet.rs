@@ -185,14 +185,13 @@ impl Fleet {
         self.folders.insert(folder, folder_here);
     }
 
-    /// Copies a folder and starts an agent on the copy. False: there is a copy already, or the folder is just about
-    /// to attach: two that attach with one nonce get one epoch, and only their next records tell them apart.
+    /// Copies a folder and starts an agent on the copy. False: there is a copy already.
     pub fn copy(&mut self, tasks: &mut Tasks, id: Uuid) -> bool {
         let folder = &self.folders[&id];
         let unit = folder.at.unit;
-        let settled = |agent: &Rc<Process>| agent.with_local(|local| folder.disk.is_settled(local));
-        let settled = folder.agent.borrow().as_ref().is_some_and(settled);
-        if !settled || self.folders.values().filter(|folder| folder.at.unit == unit).count() > 1 {
+        if folder.agent.borrow().is_none()
+            || self.folders.values().filter(|folder| folder.at.unit == unit).count() > 1
+        {
             return false;
         }
         let copy = Uuid(self.world.bits());

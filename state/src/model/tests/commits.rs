@@ -228,18 +228,18 @@ fn an_older_epoch_is_fenced_and_a_repeated_attach_is_not_a_new_one() {
     let old = Agent::attach(&mut world, "web/0");
     let attach = |world: &mut World, nonce| {
         world
-            .run(|draft, _| session::attach(draft, MODEL, old.unit, Uuid(nonce), 0))
+            .run(|draft, _| session::attach(draft, MODEL, old.unit, Uuid(nonce), held(0)))
             .expect("it is there")
             .epoch
     };
     assert_eq!(attach(&mut world, 1), old.epoch + 1);
     assert_eq!(attach(&mut world, 1), old.epoch + 1, "the reply was lost");
     assert_eq!(attach(&mut world, 5), old.epoch + 2);
-    let late = world.run(|draft, _| session::attach(draft, MODEL, old.unit, Uuid(1), 0));
+    let late = world.run(|draft, _| session::attach(draft, MODEL, old.unit, Uuid(1), held(0)));
     assert_eq!(refused(late).0, Code::Fenced, "a late copy of a first attach is no newcomer");
-    let copy = world.run(|draft, _| session::attach(draft, MODEL, old.unit, Uuid(77), old.epoch));
+    let copy = world.run(|draft, _| session::attach(draft, MODEL, old.unit, Uuid(77), held(old.epoch)));
     assert_eq!(refused(copy).0, Code::Fenced, "a copy of a folder that went on");
-    let restored = world.run(|draft, _| session::attach(draft, MODEL, old.unit, Uuid(78), 40));
+    let restored = world.run(|draft, _| session::attach(draft, MODEL, old.unit, Uuid(78), held(40)));
     assert_eq!(restored.expect("the store is older than the folder").epoch, 41);
     let old = Agent { epoch: 41, ..old };
     assert_eq!(attach(&mut world, 2), old.epoch + 1);
@@ -249,6 +249,45 @@ fn an_older_epoch_is_fenced_and_a_repeated_attach_is_not_a_new_one() {
     let ahead = Agent { epoch: old.epoch + 3, ..old.clone() };
     let answer = refused(ahead.send(&mut world, &record)).0;
     assert!(matches!(answer, Code::Gap { .. }), "granted before the store was restored, no copy: {answer:?}");
+}
+
+/// 1. a folder is copied; its own agent has epoch 2 and goes on; the store is restored from a copy at epoch 1;
+/// 2. the copy's agent attaches, and is granted epoch 2 as well, or once more 3;
+/// 3. the first one is back. It may be ahead of the store in all it knows: its records are another unit's life now.
+#[test]
+fn after_a_restore_the_first_folder_to_come_goes_on() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let first = Agent::attach(&mut world, "web/0");
+    let (before, restored) = (held(2).0.history, Uuid(8));
+    let attach = |world: &mut World, nonce, epoch, history| {
+        let held = (Held { epoch, history }, restored);
+        world.run(|draft, _| session::attach(draft, MODEL, first.unit, Uuid(nonce), held))
+    };
+    let copy = attach(&mut world, 20, 1, before).expect("the first that comes");
+    assert_eq!(copy.epoch, 2);
+    assert_eq!(refused(attach(&mut world, 30, 2, before)).0, Code::Fenced, "as high, of a lost history");
+    assert_eq!(refused(attach(&mut world, 30, 3, before)).0, Code::Fenced, "higher, of a lost history");
+    assert_eq!(attach(&mut world, 20, 1, before).expect("its reply was lost"), copy);
+    assert_eq!(attach(&mut world, 21, 2, Some(restored)).expect("it starts again").epoch, 3);
+    assert_eq!(attach(&mut world, 22, 0, None).expect("its folder was lost").epoch, 4);
+    assert_eq!(attach(&mut world, 23, 4, None).expect("an agent that does not say so yet").epoch, 5);
+}
+
+/// 1. a folder is copied while its attach is on the way: both have its nonce;
+/// 2. one attaches, and is heard; 3. the other sends the nonce again.
+#[test]
+fn a_nonce_is_good_until_its_first_record() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut agent = Agent::attach(&mut world, "web/0");
+    let nonce = read(world.reader(), &MODEL.session(agent.unit)).expect("it attached").nonce;
+    let unit = agent.unit;
+    let again = |world: &mut World| world.run(|d, _| session::attach(d, MODEL, unit, nonce, held(0)));
+    assert_eq!(again(&mut world).expect("the reply was lost").epoch, agent.epoch);
+    let record = hook(&agent);
+    agent.commit(&mut world, record);
+    assert_eq!(refused(again(&mut world)).0, Code::Fenced);
 }
 
 #[test]
@@ -592,7 +631,7 @@ fn a_nonce_that_says_nothing_is_refused_and_fences_nobody() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let unit = world.unit("web/0");
-    let mut attach = |nonce| world.run(|draft, _| session::attach(draft, MODEL, unit, Uuid(nonce), 0));
+    let mut attach = |nonce| world.run(|draft, _| session::attach(draft, MODEL, unit, Uuid(nonce), held(0)));
     assert_eq!(attach(0).expect_err("no nonce").code, Code::Invalid);
     assert_eq!(attach(5).expect("nobody else has").epoch, 1);
     assert_eq!(attach(0).expect_err("no nonce").code, Code::Invalid);

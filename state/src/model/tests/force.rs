@@ -107,15 +107,15 @@ fn scenarios_81_and_83_an_agent_that_comes_back_is_told_and_writes_nothing() {
     assert_eq!(world.life(web.unit), Some(Life::Dying));
     let late = web.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok);
     assert_eq!(web.send(&mut world, &late).expect_err("it is fenced").code, Code::Fenced);
-    for held in [0, web.epoch, web.epoch + 9] {
-        let answer = world.run(|draft, _| session::attach(draft, MODEL, web.unit, Uuid(77), held));
-        assert_eq!(answer.expect_err("nobody speaks for it any more").code, Code::Fenced, "held {held}");
+    for epoch in [0, web.epoch, web.epoch + 9] {
+        let answer = world.run(|draft, _| session::attach(draft, MODEL, web.unit, Uuid(77), held(epoch)));
+        assert_eq!(answer.expect_err("nobody speaks for it any more").code, Code::Fenced, "held {epoch}");
     }
     sweep(&mut world, NOW + WAIT_MS);
     let shown = view::full(world.reader(), MODEL, web.unit).expect("its record is there").shown();
     assert_eq!(shown.unit.life, Life::Dead, "an agent that sees this runs no hooks and ends");
     sweep(&mut world, NOW + 2 * WAIT_MS);
-    let answer = world.run(|draft, _| session::attach(draft, MODEL, web.unit, Uuid(77), web.epoch));
+    let answer = world.run(|draft, _| session::attach(draft, MODEL, web.unit, Uuid(77), held(web.epoch)));
     assert_eq!(answer.expect_err("a tombstone").code, Code::Removed);
 }
 
@@ -465,7 +465,7 @@ fn a_bag_lost_with_its_folder_and_its_relation_is_found_in_a_restored_store() {
             }
         }
         let attached = older
-            .run(|draft, _| session::attach(draft, MODEL, web.unit, Uuid(77), web.epoch))
+            .run(|draft, _| session::attach(draft, MODEL, web.unit, Uuid(77), held(web.epoch)))
             .expect("it holds the newest session");
         let stored = attached.replica.expect("it has run hooks");
         let session = Session {

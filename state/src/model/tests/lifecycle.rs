@@ -104,9 +104,9 @@ fn an_agent_that_attaches_late_learns_of_the_removal_from_the_tombstone() {
     world.deploy("web", "web", 1);
     let id = world.unit("web/0");
     destroy_unit(&mut world, id);
-    let answer = world.run(|draft, _| session::attach(draft, MODEL, id, Uuid(1), 0));
+    let answer = world.run(|draft, _| session::attach(draft, MODEL, id, Uuid(1), held(0)));
     assert_eq!(refused(answer), (Code::Removed, "unit web/0 was removed".into()));
-    let answer = world.run(|draft, _| session::attach(draft, MODEL, Uuid(3), Uuid(1), 0));
+    let answer = world.run(|draft, _| session::attach(draft, MODEL, Uuid(3), Uuid(1), held(0)));
     assert_eq!(refused(answer).0, Code::NotFound, "not found is no evidence");
 }
 

@@ -21,8 +21,9 @@ use super::hook_commit::{self, Committed};
 use super::invariants::violations;
 use super::keys::{Model, UnitDoc, last_id};
 use super::refusal::{Code, Refusal};
+use super::session::{self, Held};
 use super::view::{self, Shown};
-use super::{relation, restate, session, unit};
+use super::{relation, restate, unit};
 use crate::charm::{Action, Charm, ConfigOption, Endpoint, OptionType, Role, Scope};
 use crate::life::Life;
 use crate::names::{RelationNumber, UnitName, Uuid};
@@ -251,6 +252,11 @@ impl World {
     }
 }
 
+/// A folder that held this epoch, at a store that was never restored.
+pub fn held(epoch: u64) -> (Held, Uuid) {
+    (Held { epoch, history: Some(Uuid(7)) }, Uuid(7))
+}
+
 /// The agent of one unit, with the real `Local`.
 #[derive(Clone)]
 pub struct Agent {
@@ -264,7 +270,7 @@ impl Agent {
         let unit = world.unit(name);
         let nonce = Uuid(u128::from(world.documents.revision) + 1_000_000);
         let attached =
-            world.run(|draft, _| session::attach(draft, MODEL, unit, nonce, 0)).expect("it attaches");
+            world.run(|draft, _| session::attach(draft, MODEL, unit, nonce, held(0))).expect("it attaches");
         let local =
             attached.replica.map_or_else(|| Local::new(unit, name.parse().expect("a name")), |r| r.local);
         Agent { unit, epoch: attached.epoch, local }

@@ -88,7 +88,7 @@ fn nothing_comes_into_what_is_being_removed() {
     let share = call(move |draft, ids| unit::add(draft, MODEL, app, Some("0"), 1, ids).map(|_| ()));
     excludes(&world, &remove, &share, Some(Code::NotAlive));
     excludes(&world, &share, &remove, None);
-    let attach = call(move |draft, _| session::attach(draft, MODEL, unit, Uuid(9), 0).map(|_| ()));
+    let attach = call(move |draft, _| session::attach(draft, MODEL, unit, Uuid(9), held(0)).map(|_| ()));
     excludes(&world, &remove, &attach, Some(Code::Removed));
     excludes(&world, &attach, &remove, None);
     // the machine's destruction and a unit that comes
