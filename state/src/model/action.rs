@@ -1,7 +1,7 @@
 //! Actions: a person's wish to one unit, checked before it is queued, run at most once (spec A.16, clients 2.5).
 
 use super::application;
-use super::draft::{BYTES_MAX, Draft};
+use super::draft::Draft;
 use super::effective;
 use super::keys::{ActionDoc, Model};
 use super::refusal::{Code, Refusal};
@@ -11,6 +11,7 @@ use crate::life::Life;
 use crate::names::{UnitName, Uuid};
 use crate::unit::hook::{ActionWrites, Immediate};
 use crate::unit::record::{Outcome, Record, Said};
+use crate::unit::writes::{PARAMS_BYTES_MAX, SAID_BYTES_MAX, size};
 use serde_json::{Map, Value};
 
 /// Actions of one unit that may wait: they are all cancelled in the transaction that removes the unit, two writes
@@ -26,8 +27,6 @@ const LOST: &str = "lost: the controller was restored from an older copy, and th
 
 /// Lines one action's log keeps; the newest win.
 const LOG_LINES_MAX: usize = 1000;
-/// And so many bytes: a quarter of a transaction.
-const LOG_BYTES_MAX: usize = BYTES_MAX / 4;
 
 /// Queues an action with complete parameters; the answer is its number.
 pub fn enqueue(
@@ -53,6 +52,12 @@ pub fn enqueue(
         return Err(Refusal::new(Code::NotFound, message).hint(hint));
     };
     let params = params::validate(action, given).map_err(|message| Refusal::new(Code::Invalid, message))?;
+    let bytes = size(&params);
+    if bytes > PARAMS_BYTES_MAX {
+        let message =
+            format!("the parameters of action {name:?} take {bytes} bytes: {PARAMS_BYTES_MAX} at most");
+        return Err(Refusal::new(Code::Invalid, message));
+    }
     if draft.page::<bool>(&model.actions_of(unit), "", QUEUED_MAX).len() >= QUEUED_MAX {
         let message = format!("{QUEUED_MAX} actions wait for unit {} already", doc.name);
         return Err(Refusal::new(Code::Busy, message));
@@ -107,20 +112,23 @@ pub(super) fn log(draft: &mut Draft, model: Model, unit: Uuid, said: &[Said]) {
     }
 }
 
-/// Lines were sent early and come again with the record: each is kept once.
+/// Lines were sent early and come again with the record: each is kept once. What else is said beside them takes its
+/// bytes of the same transaction: the oldest lines make room.
 fn take_lines(doc: &mut ActionDoc, said: &[Said]) {
+    let mut bytes = 0;
     for said in said {
         if let Immediate::ActionLog(text) = &said.what {
             let line = (said.at_ms, text.clone());
             if !doc.log.contains(&line) {
                 doc.log.push(line);
             }
+        } else {
+            bytes += size(said);
         }
     }
-    let mut bytes = 0;
-    let fits = |(_, text): &&(i64, String)| {
-        bytes += text.len();
-        bytes <= LOG_BYTES_MAX
+    let fits = |line: &&(i64, String)| {
+        bytes += size(line);
+        bytes <= SAID_BYTES_MAX
     };
     let kept = doc.log.iter().rev().take(LOG_LINES_MAX).take_while(fits).count();
     doc.log.drain(..doc.log.len() - kept);
@@ -188,16 +196,20 @@ fn lose_up_to(draft: &mut Draft, model: Model, (unit, last): (Uuid, u64), most: 
             continue;
         };
         if let Some(mut doc) = unfinished(draft, model, unit, id) {
-            doc.status = "failed".to_owned();
-            doc.message = LOST.to_owned();
-            // so that it fits beside whatever the record writes
-            doc.params.clear();
-            doc.log.clear();
+            end_unheard(&mut doc, LOST.to_owned());
             doc.completed_ms = Some(at_ms);
             draft.put(&model.action(id), &doc);
             draft.remove(&model.action_of(unit, id));
         }
     }
+}
+
+/// Ended by another record than its own: small enough to fit beside whatever that writes, many times over.
+fn end_unheard(doc: &mut ActionDoc, message: String) {
+    doc.status = "failed".to_owned();
+    doc.message = message;
+    doc.params.clear();
+    doc.log.clear();
 }
 
 /// The unit is removed: what it has not finished it never will.
@@ -206,8 +218,7 @@ pub(super) fn cancel_all(draft: &mut Draft, model: Model, unit: Uuid, name: &Uni
         let id =
             key.rsplit('/').next().and_then(|text| text.parse().ok()).expect("an index ends with the number");
         if let Some(mut doc) = draft.get(&model.action(id)) {
-            doc.status = "failed".to_owned();
-            doc.message = format!("unit {name} was removed");
+            end_unheard(&mut doc, format!("unit {name} was removed"));
             draft.put(&model.action(id), &doc);
         }
         draft.remove(&model.action_of(unit, id));

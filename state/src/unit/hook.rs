@@ -2,6 +2,7 @@
 //! writes is buffered here and applied only if its process exits 0 (design 4). Plain data: no link, no clock.
 
 pub use super::withheld::Withheld;
+use super::writes::size;
 pub use super::writes::{
     ALL_ENDPOINTS, ActionWrites, BagWrites, Immediate, Level, PortWrites, Ports, Reboot, TooLarge,
     WRITES_BYTES_MAX, WRITES_MAX, Writes,
@@ -390,11 +391,6 @@ impl HookContext {
             + size(&self.own_ports())
             + size(&self.writes.action)
     }
-}
-
-/// Bytes as JSON.
-fn size(value: &impl Serialize) -> usize {
-    serde_json::to_vec(value).expect("plain data").len()
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use super::super::{action, unit};
 use super::*;
 use crate::unit::hook::Immediate;
 use crate::unit::record::Said;
+use crate::unit::writes::{Level, PARAMS_BYTES_MAX, TEXT_BYTES_MAX, WRITES_BYTES_MAX};
 use serde_json::{Map, Value, json};
 
 fn enqueue(world: &mut World, unit: Uuid, name: &str, params: Value) -> Result<u64, Refusal> {
@@ -91,8 +92,13 @@ fn a_removed_unit_takes_its_waiting_actions_along() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let unit = world.unit("web/0");
+    let large = || json!({"to": "x".repeat(PARAMS_BYTES_MAX - 16)});
+    let larger = json!({"to": "x".repeat(PARAMS_BYTES_MAX)});
+    let (code, text) = refused(enqueue(&mut world, unit, "backup", larger));
+    assert_eq!(code, Code::Invalid);
+    assert!(text.contains("the parameters of action \"backup\" take 65545 bytes: 65536 at most"), "{text}");
     for _ in 0..action::QUEUED_MAX {
-        enqueue(&mut world, unit, "backup", json!({})).expect("it fits");
+        enqueue(&mut world, unit, "backup", large()).expect("it fits");
     }
     assert_eq!(refused(enqueue(&mut world, unit, "backup", json!({}))).0, Code::Busy);
     world.run(|draft, _| unit::destroy(draft, MODEL, unit)).expect("it may go");
@@ -162,24 +168,30 @@ fn an_action_by_a_number_that_the_unit_has_passed_does_not_wait_for_ever() {
 }
 
 #[test]
-fn the_log_of_an_action_is_bounded_in_bytes() {
+fn the_largest_action_is_heard() {
+    let text = || "x".repeat(TEXT_BYTES_MAX);
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let mut agent = Agent::attach(&mut world, "web/0");
-    let id = enqueue(&mut world, agent.unit, "backup", json!({})).expect("it fits");
+    let large = json!({"to": "x".repeat(PARAMS_BYTES_MAX - 16)});
+    let id = enqueue(&mut world, agent.unit, "backup", large).expect("it fits");
     for hook in 0..20 {
-        let line = |call| Said {
-            call,
-            at_ms: i64::from(hook * 100 + call),
-            what: Immediate::ActionLog("x".repeat(crate::unit::writes::TEXT_BYTES_MAX)),
-        };
+        let line =
+            |call| Said { call, at_ms: i64::from(hook * 100 + call), what: Immediate::ActionLog(text()) };
         let said: Vec<Said> = (1..60).map(line).collect();
         let (unit, epoch, run) = (agent.unit, agent.epoch, agent.local.run + 1);
         world
             .run(|draft, _| super::super::hook_commit::report(draft, MODEL, unit, epoch, run, &said))
             .expect("it always fits");
     }
-    agent.done(&mut world, Operation::Action { id, name: "backup".into() });
     let newest = doc(&world, id).log.last().map(|(at_ms, _)| *at_ms);
     assert_eq!(newest, Some(1959), "the newest lines win");
+    let mut record = agent.record(Operation::Action { id, name: "backup".into() }, Outcome::Ok);
+    record.writes.action.results.insert("large".into(), "x".repeat(WRITES_BYTES_MAX - 12).into());
+    let line = |call| Said { call, at_ms: 3000, what: Immediate::Log { level: Level::Info, text: text() } };
+    record.said = (1..=60).map(line).collect();
+    agent.commit(&mut world, record);
+    let ended = doc(&world, id);
+    assert_eq!((ended.status.as_str(), ended.params.len()), ("completed", 1));
+    assert!(ended.log.is_empty(), "what else is said takes its place");
 }
