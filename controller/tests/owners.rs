@@ -9,6 +9,7 @@ use api::unit::{Claim, UnitApi};
 use controller::store::map::Map;
 use state::charm::{Charm, Endpoint, Role, Scope};
 use state::model::application::register_archive;
+use state::model::blockers::PROVISIONER;
 use state::model::instance::ENROLMENT_MS;
 use state::model::keys::Principal;
 use state::names::Uuid;
@@ -124,6 +125,16 @@ async fn a_machine_of_ones_own_waits_for_its_person_and_says_until_when_and_what
     story.pass(u64::try_from(ENROLMENT_MS).expect("positive"));
     let told = causes(&story, "machine/0").await;
     assert!(of(&told, "machine 0").help.contains("expired"), "{told:?}");
+
+    // on its way out, nobody need enrol it any more: the provisioner ends what never began
+    story.admin.add_machines("dev", AddMachines { count: 1, manual: true }).await.expect("added");
+    story.admin.remove_machine("dev", "1", Force::No, false).await.expect("it may go");
+    let told = causes(&story, "machine/1").await;
+    let [ends] = &told[..] else { panic!("{told:?}") };
+    assert_eq!(
+        (ends.owner.as_str(), ends.duty.as_str()),
+        (PROVISIONER, "be said to be dead: it was never started")
+    );
 
     // one that came and was lost has no process file of ours
     let again = story.admin.invite("dev", "0").await.expect("it has not come yet");

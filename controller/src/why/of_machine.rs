@@ -37,7 +37,7 @@ impl Asked<'_> {
     /// What a machine that is not Dead waits for when nothing is heard of its agent.
     pub(super) fn machine_agent(&self, id: Uuid) -> Option<Cause> {
         let doc = read(self.reader, &self.model.machine(id))?;
-        read(self.reader, &self.model.machine_life(id)).filter(|life| *life != Life::Dead)?;
+        let life = read(self.reader, &self.model.machine_life(id)).filter(|life| *life != Life::Dead)?;
         let silent_ms = Some(self.roll.silent_since_ms(id));
         let of = |duty: &str, (owner, help): (&str, String), since_ms| Cause {
             entity: format!("machine {}", doc.name),
@@ -64,6 +64,8 @@ impl Asked<'_> {
                     of("be started: its provider failed", (PROVISIONER, help), Some(trouble.since_ms));
                 Some(Cause { last_error: Some(trouble.message), ..cause })
             }
+            // nothing starts it any more
+            MachineAgent::Pending if life != Life::Alive => None,
             MachineAgent::Pending if doc.manual => {
                 let duty = "be enrolled: what pintle add-machine manual said was not run there yet";
                 Some(of(duty, ("operator", self.invitation(id, &doc.name)), Some(doc.created_ms)))

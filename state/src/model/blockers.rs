@@ -240,7 +240,8 @@ fn of_machine(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Blo
             ("take itself away", agent, help)
         }
         (true, _, _) => ("be released and removed", provisioner, by_itself),
-        (false, _, _) => ("say that it is dead", agent.clone(), format!("see that {agent} runs")),
+        (false, true, _) => ("say that it is dead", agent.clone(), format!("see that {agent} runs")),
+        (false, false, _) => ("be said to be dead: it was never started", provisioner, by_itself),
     };
     let (owner, since_ms, last_error, help) = match documents.document(&model.machine_trouble(id)) {
         Some(trouble) => {

@@ -100,24 +100,32 @@ pub fn by_budget(draft: &mut Draft, model: Model, id: Uuid, budget_ms: i64, now_
     }
 }
 
-/// Asked again, it is never put off; true if it changed anything.
+/// Asked again, it is never put off, but for what a wait by budget has passed since it was last written down; true if
+/// it changed anything. What is left is compared, not when it is due: the clock may have been set meanwhile. A Dead
+/// machine's agent has its wait, whoever asks again.
 fn mark(draft: &mut Draft, model: Model, id: Uuid, asked: ForcedDoc) -> bool {
     let key = model.forced(id);
-    let known = draft.get(&key);
-    let forced = match &known {
+    let left = |forced: &ForcedDoc| (forced.due_ms - began_ms(forced)).saturating_sub(forced.waited_ms);
+    let forced = match draft.get(&key) {
         Some(known)
-            if known.due_ms <= asked.due_ms
-                && (known.no_wait || !asked.no_wait)
-                && (known.by == ForcedBy::Person || asked.by == ForcedBy::Budget) =>
+            if known.after == DEAD
+                || (left(&known) <= left(&asked)
+                    && (known.no_wait || !asked.no_wait)
+                    && (known.by == ForcedBy::Person || asked.by == ForcedBy::Budget)) =>
         {
             return false;
         }
-        Some(known) => ForcedDoc {
-            since_ms: known.since_ms,
-            due_ms: known.due_ms.min(asked.due_ms),
-            no_wait: known.no_wait || asked.no_wait,
-            ..asked
-        },
+        Some(known) => {
+            let left_ms = left(&known).min(left(&asked)).clamp(0, WAIT_MS);
+            let now_ms = began_ms(&asked).saturating_add(asked.waited_ms);
+            ForcedDoc {
+                since_ms: known.since_ms,
+                due_ms: now_ms.saturating_add(left_ms),
+                waited_ms: WAIT_MS - left_ms,
+                no_wait: known.no_wait || asked.no_wait,
+                ..asked
+            }
+        }
         None => asked,
     };
     draft.put(&key, &forced);

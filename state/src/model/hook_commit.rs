@@ -24,7 +24,7 @@ use crate::names::{RelationNumber, Uuid};
 use crate::planted::{self, Planted};
 use crate::settings::{self, BagChange};
 use crate::unit::hook::{ALL_ENDPOINTS, BagWrites, Ports};
-use crate::unit::local::{Event, Local};
+use crate::unit::local::{Event, Local, Step};
 use crate::unit::operation::{Hook, Operation, RelationEvent};
 use crate::unit::port_range::PortRange;
 use crate::unit::record::{Outcome, Record, SAID_MAX, Said};
@@ -141,7 +141,7 @@ pub fn report(
     }
     let doc = draft.get(&model.unit(unit)).expect("a unit with a session exists");
     let mut dropped = Vec::new();
-    if draft.get(&model.replica(unit)).is_none_or(|replica| replica.local.run < run) {
+    if !is_over(draft, model, unit, run) {
         said::take(draft, model, (unit, &doc), (run, said), &mut dropped);
         action::log(draft, model, unit, said);
     }
@@ -163,9 +163,18 @@ pub fn refused(
 
 /// Run `run` goes on long enough to be told of: `executing` is its text.
 pub fn begun(draft: &mut Draft, model: Model, unit: Uuid, (run, executing): (u64, &str), at_ms: i64) {
-    if draft.get(&model.replica(unit)).is_none_or(|replica| replica.local.run < run) {
+    if !is_over(draft, model, unit, run) {
         said::begun(draft, model, unit, (run, executing), at_ms);
     }
+}
+
+/// Whether the run's record was applied. 1. A hook runs, and the store is restored; 2. its unit restates, so that the
+/// replica knows of the run; 3. the hook calls juju-reboot --now, and what it said has no record (cargo sim 61500700).
+fn is_over(draft: &mut Draft, model: Model, unit: Uuid, run: u64) -> bool {
+    draft.get(&model.replica(unit)).is_some_and(|replica| {
+        let runs = matches!(&replica.local.step, Step::Started(running) if running.number == run);
+        replica.local.run >= run && !runs
+    })
 }
 
 /// The replica is stored without the bags this unit wrote: they are documents of their own, and several large ones

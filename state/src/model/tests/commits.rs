@@ -6,6 +6,7 @@ use super::relations::pair;
 use super::*;
 use crate::settings::BagChange;
 use crate::unit::hook::{BagWrites, Immediate, Level, PortWrites};
+use crate::unit::local::Run;
 use crate::unit::record::{SAID_MAX, Said};
 
 fn change(key: &str, value: &str) -> BagChange {
@@ -624,6 +625,30 @@ fn a_restatement_of_any_number_of_relations_fits_its_transactions() {
     let before = older.documents.clone();
     assert_eq!(again.send(&mut older, &restated), Ok(Committed::default()), "the answer was lost");
     assert_eq!(older.documents.map, before.map);
+}
+
+/// Simulator, 61500700: the hook is interrupted after that, so that no record says it.
+#[test]
+fn what_a_run_says_that_went_on_over_a_restatement_is_told() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut web = Agent::attach(&mut world, "web/0");
+    let mut older = world.copy();
+    web.start(&mut world);
+    let run = web.local.run + 1;
+    let operation = Operation::Hook(Hook::UpdateStatus);
+    let (attempt, cause, position, leads, episode) = (1, String::new(), None, None, None);
+    let begun = Run { number: run, operation, attempt, cause, position, leads, episode };
+    web.local.apply(&Event::Began(begun));
+    let again = Agent::attach(&mut older, "web/0");
+    let mut restated = web.record(Operation::Restate, Outcome::Ok);
+    restated.memory = Some(Box::new(Local { outbox: Vec::new(), ..web.local.clone() }));
+    assert_eq!(again.send(&mut older, &restated), Ok(Committed::default()));
+    assert_eq!(report(&mut older, &again, run, &[status(1, "restarting")]), Ok(vec![]));
+    let shown = |world: &World| read(world.reader(), &MODEL.unit_status(web.unit)).map(|shown| shown.message);
+    assert_eq!(shown(&older).as_deref(), Some("restarting"));
+    assert_eq!(report(&mut older, &again, run - 1, &[status(9, "late")]), Ok(vec![]));
+    assert_eq!(shown(&older).as_deref(), Some("restarting"));
 }
 
 #[test]

@@ -408,6 +408,29 @@ fn a_person_who_forces_what_a_budget_would_does_not_lose_it_with_the_budget() {
     assert_eq!(world.life(web.unit), Some(Life::Dead));
 }
 
+/// The budget is an hour, and ten seconds of it are left. No clock matters: another one was set meanwhile.
+#[test]
+fn a_person_who_forces_what_a_budget_would_soon_does_not_put_it_off() {
+    let mut world = World::new();
+    let (_, web, _) = qr(&mut world);
+    world.run(|draft, _| unit::destroy(draft, MODEL, web.unit)).expect("it may go");
+    let waited = |draft: &mut Draft| {
+        force::by_budget(draft, MODEL, web.unit, 3_600_000, NOW);
+        force::waited(draft, MODEL, web.unit, NOW, 3_590_000);
+        Ok(())
+    };
+    world.run(|draft, _| waited(draft)).expect("no refusal");
+    for now_ms in [NOW + 3_590_000, NOW + 7_000_000, NOW - 7_000_000] {
+        let mut world = world.copy();
+        force_unit(&mut world, web.unit, wait(now_ms));
+        let forced = read(world.reader(), &MODEL.forced(web.unit)).expect("it is waited for");
+        assert_eq!(forced.due_ms, now_ms + 10_000);
+        assert_eq!(forced.due_ms - force::began_ms(&forced) - forced.waited_ms, 10_000);
+        force_unit(&mut world, web.unit, wait(now_ms - 10_000));
+        assert_eq!(read(world.reader(), &MODEL.forced(web.unit)), Some(forced), "asked again");
+    }
+}
+
 #[test]
 fn a_machine_that_a_person_brought_and_that_never_comes_back_goes_after_another_wait() {
     let mut world = World::new();
@@ -424,6 +447,10 @@ fn a_machine_that_a_person_brought_and_that_never_comes_back_goes_after_another_
     sweep(&mut world, NOW);
     sweep(&mut world, NOW + WAIT_MS - 1);
     assert_eq!([lost, at_work].map(|id| world.life(id)), [Some(Life::Dead); 2], "both have their time");
+    // asked again, it is not put off
+    let again = Force { no_wait: true, now_ms: NOW + WAIT_MS - 1 };
+    world.run(|draft, _| force::machine(draft, MODEL, lost, again)).expect("it may be forced");
+    sweep(&mut world, NOW + WAIT_MS - 1);
     world.run(|draft, _| machine::remove(draft, MODEL, at_work)).expect("its agent says that it is gone");
     sweep(&mut world, NOW + WAIT_MS);
     assert!(world.gone(lost) && world.gone(at_work));

@@ -1,7 +1,7 @@
 //! Scenarios of spec H.13, by number; every commit in between is checked against the invariants.
 
 use super::super::application::{self, Deploy, Refresh};
-use super::super::blockers::{BLOCKERS_MAX, Entity, blockers};
+use super::super::blockers::{BLOCKERS_MAX, Entity, PROVISIONER, blockers};
 use super::super::keys::UnitDoc;
 use super::super::unit::Destroyed;
 use super::super::{instance, leadership, machine, model, unit};
@@ -293,8 +293,8 @@ fn scenario_176_blockers_are_never_empty_and_name_the_failure() {
     assert_eq!(named(&world, Entity::Unit(unit)), vec![machine]);
     world.run(|draft, _| unit::remove(draft, MODEL, unit)).expect("it is dead");
     assert!(world.gone(app));
-    let agent = ("machine 0".to_owned(), "the agent of machine 0".to_owned(), None);
-    assert_eq!(named(&world, Entity::Machine(id)), vec![agent]);
+    let never_started = ("machine 0".to_owned(), PROVISIONER.to_owned(), None);
+    assert_eq!(named(&world, Entity::Machine(id)), vec![never_started]);
 }
 
 #[test]
