@@ -69,14 +69,7 @@ fn join(endpoints: &[String]) -> String {
 /// when there is no other; peers relate only to themselves and are never chosen.
 pub fn infer(left: Side, right: Side) -> Result<Match, NoMatch> {
     let (lefts, rights) = (offered(left)?, offered(right)?);
-    let mut pairs: Vec<Match> = Vec::new();
-    for a in &lefts {
-        pairs.extend(rights.iter().filter(|b| fit(a, b)).map(|b| Match {
-            left: a.clone(),
-            right: b.clone(),
-            scope: a.scope.max(b.scope),
-        }));
-    }
+    let mut pairs = fitting(&lefts, &rights);
     if pairs.is_empty() {
         let names = |side: Side, ends: &[Endpoint]| ends.iter().map(|e| named(side, e)).collect();
         return Err(NoMatch::Nothing { left: names(left, &lefts), right: names(right, &rights) });
@@ -100,6 +93,18 @@ pub fn infer(left: Side, right: Side) -> Result<Match, NoMatch> {
             Err(NoMatch::Ambiguous(pairs.iter().map(pair).collect()))
         }
     }
+}
+
+/// All pairs by which the two sides may be related already: also those that were not chosen.
+pub fn all(left: Side, right: Side) -> Result<Vec<Match>, NoMatch> {
+    Ok(fitting(&offered(left)?, &offered(right)?))
+}
+
+fn fitting(lefts: &[Endpoint], rights: &[Endpoint]) -> Vec<Match> {
+    let pair = |a: &Endpoint, b: &Endpoint| {
+        fit(a, b).then(|| Match { left: a.clone(), right: b.clone(), scope: a.scope.max(b.scope) })
+    };
+    lefts.iter().flat_map(|a| rights.iter().filter_map(move |b| pair(a, b))).collect()
 }
 
 /// The endpoints a side offers: the one the user named, or all of them.

@@ -235,11 +235,16 @@ impl RelationDoc {
     }
     /// `mysql:server web:db`, ends in text order; `web:ring` for a peer. What makes two relations the same one.
     pub fn key_text(&self) -> String {
-        let mut ends: Vec<String> =
-            self.sides.iter().map(|s| format!("{}:{}", s.application_name, s.endpoint)).collect();
-        ends.sort();
-        ends.join(" ")
+        key_text(self.sides.iter().map(|side| (&*side.application_name, &*side.endpoint)))
     }
+}
+
+/// Of applications and their endpoints, see [`RelationDoc::key_text`].
+pub(super) fn key_text<'a>(ends: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+    let ends = ends.into_iter().map(|(application, endpoint)| format!("{application}:{endpoint}"));
+    let mut ends: Vec<String> = ends.collect();
+    ends.sort();
+    ends.join(" ")
 }
 
 /// A unit in scope. The incarnation is new at every entry: a unit that left and came back is another member

@@ -4,7 +4,9 @@
 use super::blockers::{self, Entity};
 use super::draft::{Draft, PAGE_MAX};
 use super::effective::{self, Documents};
-use super::keys::{BagDoc, Bond, Model, RelationDoc, ScopeDoc, SideDoc, SuspendedDoc, TombstoneDoc, UnitDoc};
+use super::keys::{
+    BagDoc, Bond, Model, RelationDoc, ScopeDoc, SideDoc, SuspendedDoc, TombstoneDoc, UnitDoc, key_text,
+};
 use super::refusal::{Code, Refusal};
 use super::unit::Destroyed;
 use super::{application, sequence};
@@ -18,6 +20,9 @@ use std::sync::Arc;
 /// Peer endpoints of one charm: a unit leaves them all in one transaction, at most 8 writes each when it is the last
 /// one out, and they are all made in the deploy's or the refresh's.
 pub const PEERS_MAX: usize = 8;
+
+/// Pairs of endpoints that a relation is looked for by: a read each, beside some 10 and the 30 of its removal.
+const KEYS_MAX: usize = 40;
 
 /// One end as a person writes it: `web`, or `web:db`.
 struct End {
@@ -208,24 +213,28 @@ fn line(draft: &mut Draft, model: Model, bond: &Bond) -> Option<RelationNumber> 
     Some(alive.rsplit('/').nth(1)?.parse().expect("a line is a relation's number"))
 }
 
-/// The one relation between two ends that a person names (remove-relation).
+/// The one relation between two ends that a person names (remove-relation). Peers are named only by naming their
+/// endpoint twice: `remove-relation web web` means none of them.
 pub fn find(draft: &mut Draft, model: Model, left: &str, right: &str) -> Result<Uuid, Refusal> {
     let ((a, a_endpoint), (b, b_endpoint)) = (split(left)?, split(right)?);
     let (id, other) = (application::find(draft, model, a)?, application::find(draft, model, b)?);
-    let mut found: Vec<(Uuid, String)> = Vec::new();
-    for relation in draft.ids(&model.relations_of(id), PAGE_MAX) {
-        let doc = draft.get(&model.relation(relation)).expect("an index names what exists (I22)");
-        let fits = |application: Uuid, endpoint: Option<&str>| {
-            let side = doc.side_of(application);
-            side.is_some_and(|side| endpoint.is_none_or(|endpoint| endpoint == side.endpoint))
-        };
-        // Peers are named only by naming the endpoint twice: `remove-relation web web` means none of them.
-        let named = !doc.is_peer() || (a_endpoint.is_some() && a_endpoint == b_endpoint);
-        if named && (id != other || doc.is_peer()) && fits(id, a_endpoint) && fits(other, b_endpoint) {
-            found.push((relation, doc.key_text()));
-        }
+    let mut charm = |id| application::charm_of(draft, model, id).expect("an application has a charm (I22)").1;
+    let (charm, other_charm) = (charm(id), charm(other));
+    let keys: Vec<String> = if id == other {
+        let peer = a_endpoint.filter(|_| a_endpoint == b_endpoint);
+        peer.map(|endpoint| format!("{a}:{endpoint}")).into_iter().collect()
+    } else {
+        let left = Side { application: a, charm: &charm, endpoint: a_endpoint };
+        let right = Side { application: b, charm: &other_charm, endpoint: b_endpoint };
+        let pairs = endpoints::all(left, right).unwrap_or_default();
+        pairs.iter().map(|pair| key_text([(a, &*pair.left.name), (b, &*pair.right.name)])).collect()
+    };
+    let named = || Refusal::new(Code::Ambiguous, format!("{left:?} {right:?} may be one of many relations"));
+    if keys.len() > KEYS_MAX {
+        return Err(named().hint("name the endpoints"));
     }
-    match &found[..] {
+    let found = keys.into_iter().filter_map(|key| Some((draft.get(&model.relation_key(&key))?, key)));
+    match &found.collect::<Vec<_>>()[..] {
         [(only, _)] => Ok(*only),
         [] => Err(Refusal::not_found("relation", format!("{left:?} {right:?}"))),
         several => {

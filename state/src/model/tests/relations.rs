@@ -221,6 +221,14 @@ fn a_relation_is_found_by_its_ends() {
         (Code::NotFound, "relation \"web:ring\" \"db\" not found".into())
     );
     assert_eq!(refused(find("web", "web")).0, Code::NotFound);
+    assert!(find("web:ring", "web:ring").is_ok());
+    // of many others
+    for n in 0..50 {
+        let name = format!("db{n}");
+        world.deploy(&name, "db", 0);
+        let id = world.integrate("web:db", &format!("{name}:server")).expect("they fit");
+        assert_eq!(world.run(|draft, _| relation::find(draft, MODEL, "web", &name)), Ok(id));
+    }
 }
 
 #[test]
