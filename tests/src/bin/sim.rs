@@ -234,6 +234,16 @@ fn report(totals: &Totals, seconds: f64) {
     );
     let hooks = totals.hooks as f64 / seconds;
     println!("{hooks:.0} hooks/s, {:.0} polls/s", totals.polls as f64 / seconds);
+    let all: u64 = totals.spent.values().sum();
+    let mut spent: Vec<_> =
+        totals.spent.iter().map(|(whose, spent)| (spent * 100 / all.max(1), *whose)).collect();
+    spent.sort_by(|a, b| b.cmp(a));
+    let spent: Vec<String> = spent
+        .iter()
+        .filter(|(share, _)| *share > 0)
+        .map(|(share, whose)| format!("{whose} {share} %"))
+        .collect();
+    println!("time: {}", spent.join(", "));
     println!("{schedules} schedules, {violations} violations, {:.1} schedules/s", schedules as f64 / seconds);
 }
 

@@ -142,7 +142,7 @@ impl Fleet {
             }
         }
         let tend = machine::tend(self.world.clone(), self.wire.clone(), Model(MODEL), machine.clone());
-        let task = tasks.start(tend);
+        let task = tasks.start("machine agents", tend);
         self.machines.insert(id, (machine, task));
     }
 
@@ -411,7 +411,7 @@ impl Fleet {
         let link = Link::new(self.wire.clone(), Model(MODEL), unit, id);
         let (agent, ended) = (folder.agent.clone(), folder.ended.clone());
         self.world.tell(|| format!("{}: its agent starts", folder.at.name));
-        let task = tasks.start(async move {
+        let task = tasks.start("unit agents", async move {
             let end = match disk.open().await {
                 Ok((memory, local, view)) => {
                     let clock = SimClock { world, machine };
@@ -463,5 +463,5 @@ impl Fleet {
 /// Something ends at that time, so that whoever is due is looked at.
 fn wake_at(world: &World, tasks: &mut Tasks, at_ms: u64) {
     let world = world.clone();
-    tasks.start(async move { world.sleep_until(at_ms).await });
+    tasks.start("time", async move { world.sleep_until(at_ms).await });
 }

@@ -4,6 +4,7 @@ use crate::sim::checks::Violation;
 use crate::sim::mix::Mix;
 use crate::sim::mutants::Mutant;
 use crate::sim::system::{self, Report};
+use crate::sim::world::Spent;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,6 +27,7 @@ pub struct Totals {
     pub units: u64,
     pub polls: u64,
     pub chaos_polls: u64,
+    pub spent: Spent,
     /// Seed and what was broken, first violation of each run.
     pub violations: Vec<(u64, String)>,
 }
@@ -42,6 +44,7 @@ impl Totals {
         self.units += report.units;
         self.polls += report.polls;
         self.chaos_polls += report.chaos_polls;
+        report.spent.iter().for_each(|(whose, spent)| *self.spent.entry(whose).or_default() += spent);
         if let Some(first) = report.violations.first() {
             self.violations.push((report.seed, format!("{}: {}", first.check, first.what)));
         }

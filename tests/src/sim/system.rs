@@ -13,7 +13,7 @@ use crate::sim::provider::{self, Cloud};
 use crate::sim::store::{SimOutside, SimStore};
 use crate::sim::strikes::{self, strike};
 use crate::sim::user::{HOOKS_LEAST, MODEL, User};
-use crate::sim::world::{Command, Stepped, TaskId, Tasks, World, finish};
+use crate::sim::world::{Command, MEASURED_EVERY, Spent, Stepped, TaskId, Tasks, World, finish, nanoseconds};
 use controller::Controller;
 use controller::store::map::Map;
 use controller::store::{Changes, Position, Store};
@@ -23,6 +23,7 @@ use state::model::keys::Model;
 use state::model::model;
 use state::names::Uuid;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Chaos lasts as long as its users act, and at most this long.
 const CHAOS_MS: u64 = 200_000;
@@ -55,6 +56,7 @@ pub struct Report {
     pub units: u64,
     /// How long chaos lasted, in polls.
     pub chaos_polls: u64,
+    pub spent: Spent,
 }
 
 impl Report {
@@ -111,6 +113,7 @@ pub fn run_mixed(seed: u64, mix: Mix, tell: bool) -> Report {
         polls: system.tasks.polls,
         units: system.fleet.units,
         chaos_polls: system.chaos_polls,
+        spent: std::mem::take(&mut system.tasks.spent),
     };
     drop(system);
     report
@@ -185,7 +188,7 @@ impl System {
     fn start_janitor(&mut self) {
         self.tasks.drop_task(self.janitor);
         let (world, controller) = (self.world.clone(), self.wire.clone());
-        self.janitor = self.tasks.start(async move {
+        self.janitor = self.tasks.start("janitor", async move {
             let mut janitor = controller::janitor::Janitor::default();
             loop {
                 let admin = controller.session(machine::admin());
@@ -202,7 +205,8 @@ impl System {
     fn start_provisioner(&mut self) {
         self.tasks.drop_task(self.provisioner);
         let (world, wire) = (self.world.clone(), self.wire.clone());
-        self.provisioner = self.tasks.start(provider::provide(world, wire, self.cloud.clone()));
+        self.provisioner =
+            self.tasks.start("provisioner", provider::provide(world, wire, self.cloud.clone()));
     }
 
     /// False: a violation ended the run.
@@ -210,12 +214,12 @@ impl System {
         self.world.set_calm(false);
         let (first, second) = (self.user(), self.user());
         let mut acting = vec![
-            self.tasks.start(async move {
+            self.tasks.start("people", async move {
                 first.found().await;
                 first.act().await;
                 first.destroy().await;
             }),
-            self.tasks.start(async move {
+            self.tasks.start("people", async move {
                 second.world.sleep(5_000).await;
                 second.act().await;
                 second.destroy().await;
@@ -319,7 +323,7 @@ impl System {
         self.fleet.machines().iter().for_each(|machine| machine.fill(0));
         for round in 0..ROUNDS_MAX {
             let (user, restored) = (self.user(), self.restored);
-            self.tasks.start(async move {
+            self.tasks.start("people", async move {
                 user.quieten(restored).await;
                 if restored && round >= PATIENCE {
                     user.remove_failing().await;
@@ -419,6 +423,7 @@ impl System {
     /// One poll, or a jump in time, and what follows from it.
     fn step(&mut self, until_ms: u64) -> Stepped {
         let stepped = self.tasks.step(until_ms);
+        let begun = self.tasks.polls.is_multiple_of(MEASURED_EVERY).then(Instant::now);
         let (commands, facts) = self.world.happened();
         for command in commands {
             self.obey(command);
@@ -428,6 +433,9 @@ impl System {
             self.see(fact);
         }
         self.see_commits();
+        if let Some(begun) = begun {
+            *self.tasks.spent.entry("checks").or_default() += nanoseconds(begun);
+        }
         stepped
     }
 

@@ -13,6 +13,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Instant;
 
 /// Virtual time begins here: no moment is as early as "never".
 const START_MS: u64 = 1_000_000;
@@ -361,6 +362,7 @@ impl Drop for Sleep {
 struct Task {
     future: Future0,
     waker: Waker,
+    whose: &'static str,
     message: bool,
     /// Stopped until then: as a process under SIGSTOP, or on a machine that was suspended.
     frozen_ms: u64,
@@ -371,7 +373,15 @@ pub struct Tasks {
     world: World,
     running: BTreeMap<TaskId, Task>,
     pub polls: u64,
+    /// Nanoseconds by whose they were, of one poll in [`MEASURED_EVERY`]. Told, and never decided by.
+    pub spent: Spent,
 }
+
+/// Real time by what it went to.
+pub type Spent = BTreeMap<&'static str, u64>;
+
+/// Reading the clock takes a fiftieth of a poll.
+pub const MEASURED_EVERY: u64 = 8;
 
 /// What one step was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -386,24 +396,25 @@ pub enum Stepped {
 
 impl Tasks {
     pub fn new(world: World) -> Tasks {
-        Tasks { world, running: BTreeMap::new(), polls: 0 }
+        Tasks { world, running: BTreeMap::new(), polls: 0, spent: Spent::new() }
     }
 
-    pub fn start(&mut self, future: impl Future<Output = ()> + 'static) -> TaskId {
+    /// `whose` is what its time is told under.
+    pub fn start(&mut self, whose: &'static str, future: impl Future<Output = ()> + 'static) -> TaskId {
         let task = {
             let mut state = self.world.state();
             state.tasks_made += 1;
             state.tasks_made
         };
-        self.insert(task, Box::pin(future), false);
+        self.insert(task, Box::pin(future), (whose, false));
         task
     }
 
-    fn insert(&mut self, task: TaskId, future: Future0, message: bool) {
+    fn insert(&mut self, task: TaskId, future: Future0, (whose, message): (&'static str, bool)) {
         let ready = self.world.0.ready.clone();
         ready.lock().expect("one thread").insert(task);
         let waker = Waker::from(Arc::new(Waking { task, ready }));
-        self.running.insert(task, Task { future, waker, message, frozen_ms: 0 });
+        self.running.insert(task, Task { future, waker, whose, message, frozen_ms: 0 });
     }
 
     /// Ends a task where it stands: a crash.
@@ -452,7 +463,8 @@ impl Tasks {
     pub fn step(&mut self, until_ms: u64) -> Stepped {
         let spawned = std::mem::take(&mut self.world.state().spawned);
         for (task, future, message) in spawned {
-            self.insert(task, future, message);
+            let whose = if message { "calls of the controller" } else { "hooks" };
+            self.insert(task, future, (whose, message));
         }
         let chosen = {
             let mut ready = self.world.0.ready.lock().expect("one thread");
@@ -474,12 +486,20 @@ impl Tasks {
             running.frozen_ms = 0;
         }
         self.polls += 1;
+        let begun = self.polls.is_multiple_of(MEASURED_EVERY).then(Instant::now);
         let done = running.future.as_mut().poll(&mut Context::from_waker(&running.waker)).is_ready();
+        if let Some(begun) = begun {
+            *self.spent.entry(running.whose).or_default() += nanoseconds(begun);
+        }
         if done {
             self.running.remove(&task);
         }
         Stepped::Polled { task, done }
     }
+}
+
+pub fn nanoseconds(begun: Instant) -> u64 {
+    u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Runs a future that needs nobody else to its end.

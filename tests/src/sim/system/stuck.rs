@@ -52,7 +52,7 @@ impl System {
     ) -> Option<T> {
         let done = Rc::new(RefCell::new(None));
         let slot = done.clone();
-        let task = self.tasks.start(async move {
+        let task = self.tasks.start("people", async move {
             let answer = act.await;
             *slot.borrow_mut() = Some(answer);
         });
