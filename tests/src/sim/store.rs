@@ -21,6 +21,9 @@ use state::names::Uuid;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+/// Of a thousand transactions in chaos so many take long between their reads and their commit.
+const SLOW: u64 = 50;
+
 /// The map, the faults of its disk and those planted in it.
 #[derive(Clone)]
 pub struct SimStore {
@@ -70,6 +73,10 @@ impl SimStore {
         self.world.mix().has(mutant)
     }
 
+    fn is_spoiled(&self) -> bool {
+        self.world.mix().mutant.is_some_and(Mutant::is_of_the_store)
+    }
+
     /// What a faulty store makes of a transaction.
     fn spoil(&self, mut txn: Txn) -> Txn {
         if self.has(Mutant::ReadsAreNotChecked) {
@@ -116,7 +123,9 @@ impl SimStore {
             || self.has(Mutant::OlderLeaderWrites) && key.contains("/leader/")
     }
 
-    async fn run_spoiled<A, R, F>(&self, transition: F) -> Result<Committed<A>, RunError<R>>
+    /// Long enough between the reads and the commit for others to come between, if no fault is planted here; else as
+    /// that fault has it.
+    async fn run_slowly<A, R, F>(&self, transition: F) -> Result<Committed<A>, RunError<R>>
     where
         A: Send + 'static,
         R: Send + 'static,
@@ -140,8 +149,8 @@ impl SimStore {
             });
             let (answer, txn, before, revision) = drafted.await?;
             let unchecked = self.has(Mutant::ReadsAreNotChecked) || self.has(Mutant::SetsAreNotChecked);
-            if unchecked && !self.world.is_calm() {
-                self.world.sleep(self.world.below(100)).await; // long enough for others to come between
+            if (unchecked || !self.is_spoiled()) && !self.world.is_calm() {
+                self.world.sleep(self.world.below(100)).await;
             }
             if txn.writes.is_empty() {
                 return Ok(Committed { answer, revision });
@@ -254,8 +263,8 @@ impl Store for SimStore {
             self.world.pause().await;
             return Err(RunError::Failed(Failure::Full));
         }
-        if self.world.mix().mutant.is_some_and(Mutant::is_of_the_store) {
-            return self.run_spoiled(transition).await;
+        if self.is_spoiled() || (!self.world.is_calm() && self.world.hits(SLOW)) {
+            return self.run_slowly(transition).await;
         }
         self.map.run(transition).await
     }
