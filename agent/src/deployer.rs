@@ -4,14 +4,15 @@
 //! A unit is deployed here when its folder holds an `agent.yaml`; it is being recalled when it holds `recalling`.
 
 use crate::config::{Config, FILE, Kind};
-use crate::folder::{self, Folder};
+use crate::folder::{self, Folder, gone};
 use crate::hook_process::{end_leftovers, socket_dir};
 use crate::service::{Ended, Services};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use state::names::{UnitName, Uuid};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 pub const AGENT_LOCK: &str = "agent.lock";
 /// The unit's agent has said that it is finished: it is not started again.
@@ -24,6 +25,9 @@ const UNKNOWN: &str = "unknown";
 /// Folders of units that are gone, until they are removed.
 const REMOVED: &str = "removed";
 const TOKEN_SET: &str = "token-set";
+/// What a hook left running is killed at once; what then takes longer hangs in a system call, and may for ever. The
+/// machine's other units do not wait for it.
+const LEFTOVERS_TAKE: Duration = Duration::from_secs(10);
 
 /// The folders under `<machine>/agents`.
 #[derive(Clone, Debug)]
@@ -79,6 +83,8 @@ impl Deployer {
         {
             return Ok(known);
         }
+        // what is noted is that a controller has the token of an earlier configuration, which cannot be read any more
+        gone(fs::remove_file(folder.file(TOKEN_SET)))?;
         let token = fresh_token();
         let config = Config {
             kind: Kind::Unit,
@@ -108,7 +114,7 @@ impl Deployer {
         Ok(())
     }
 
-    pub fn token_is_set(&self, folder: &Folder) -> bool {
+    pub fn token_is_noted(&self, folder: &Folder) -> bool {
         folder.file(TOKEN_SET).exists()
     }
 
@@ -129,10 +135,7 @@ impl Deployer {
     /// 1. A unit's recall was begun: the controller, restored from a wrong copy, said that it was removed. 2. The right
     ///    copy is restored, and the unit is to run here.
     pub fn call_recall_off(&self, folder: &Folder) -> Result<()> {
-        match fs::remove_file(folder.file(RECALLING)) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
-            Ok(()) | Err(_) => Ok(()),
-        }
+        Ok(gone(fs::remove_file(folder.file(RECALLING)))?)
     }
 
     /// Begins the agent; what is answered is over when the agent is.
@@ -149,7 +152,9 @@ impl Deployer {
     async fn end(&self, folder: &Folder) -> Result<()> {
         self.services.end(folder).await?;
         for run in runs(folder) {
-            end_leftovers(&run).await;
+            if tokio::time::timeout(LEFTOVERS_TAKE, end_leftovers(&run)).await.is_err() {
+                bail!("{}: a killed hook does not end", run.display());
+            }
         }
         Ok(())
     }
@@ -169,10 +174,6 @@ impl Deployer {
 
     /// Deletes everything of the unit.
     pub fn forget(&self, folder: &Folder) -> Result<()> {
-        let gone = |result: std::io::Result<()>| match result {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
-            Ok(()) | Err(_) => Ok(()),
-        };
         if let Ok(sockets) = socket_dir(folder) {
             gone(fs::remove_dir_all(sockets))?;
         }
@@ -192,9 +193,7 @@ impl Deployer {
 
     /// Removes what an earlier agent took out of the way and could not remove.
     pub fn sweep(&self) {
-        if let Err(error) = fs::remove_dir_all(self.machine.join(REMOVED))
-            && error.kind() != std::io::ErrorKind::NotFound
-        {
+        if let Err(error) = gone(fs::remove_dir_all(self.machine.join(REMOVED))) {
             tracing::warn!("{}: {error}", self.machine.join(REMOVED).display());
         }
     }

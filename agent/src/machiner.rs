@@ -7,13 +7,12 @@ use anyhow::Result;
 use api::error::{ApiError, ErrorCode};
 use api::machine::{Fate, MachineApi, MachineShown, MachineView, MachineWatch};
 use state::life::Life;
-use state::machine::plan::{Evidence, Step, evidence, plan};
+use state::machine::plan::{Evidence, Step, evidence, is_leaving, plan};
 use state::model::view;
 use state::names::Uuid;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
-use std::pin::pin;
 
 /// Between two tries to reach the controller, doubled to the most while it does not answer; and before something is
 /// tried again that did not work.
@@ -39,13 +38,18 @@ pub struct Machiner<A, D, C> {
     clock: C,
     /// Units whose removal the controller refused.
     lived: RefCell<BTreeSet<Uuid>>,
+    /// Units whose token the controller was told in this watch. 1. A unit's token is set, and that is noted in its
+    /// folder. 2. The controller is restored from a copy that has the unit and not its token. 3. The unit's agent is
+    /// let in nowhere, and nobody else knows the token. The restore ended the watch.
+    introduced: RefCell<BTreeSet<Uuid>>,
     /// What does not work, as it was told.
     troubles: RefCell<BTreeMap<Step, String>>,
 }
 
 impl<A: MachineApi, D: Deployments, C: Clock> Machiner<A, D, C> {
     pub fn new(api: A, deployments: D, clock: C) -> Machiner<A, D, C> {
-        Machiner { api, deployments, clock, lived: RefCell::default(), troubles: RefCell::default() }
+        let (lived, introduced, troubles) = Default::default();
+        Machiner { api, deployments, clock, lived, introduced, troubles }
     }
 
     /// Tends this machine's units until the machine is Dead. The units that are deployed run whether the controller
@@ -105,9 +109,18 @@ impl<A: MachineApi, D: Deployments, C: Clock> Machiner<A, D, C> {
         self.clock.sleep_until(self.clock.since_boot_ms() + ms).await;
     }
 
-    async fn follow(&self, mut watch: A::Watch) -> Result<End, ApiError> {
+    /// What is done about the units may take long: presence is told beside it.
+    async fn follow(&self, watch: A::Watch) -> Result<End, ApiError> {
+        tokio::select! {
+            biased;
+            never = self.keep_here() => match never {},
+            end = self.attend(watch) => end,
+        }
+    }
+
+    async fn attend(&self, mut watch: A::Watch) -> Result<End, ApiError> {
+        self.introduced.borrow_mut().clear();
         let (mut view, mut pause_ms) = (None, RETRY_FIRST_MS);
-        let mut here = pin!(self.keep_here());
         loop {
             // not done yet, for whatever reason: looked at again
             let again = self.tend(view.as_ref()).await;
@@ -121,7 +134,6 @@ impl<A: MachineApi, D: Deployments, C: Clock> Machiner<A, D, C> {
             }
             tokio::select! {
                 biased;
-                never = &mut here => match never {},
                 shown = watch.next() => match shown? {
                     MachineShown::View(newest) => view = Some(newest),
                     MachineShown::Heartbeat(_) => {}
@@ -156,11 +168,13 @@ impl<A: MachineApi, D: Deployments, C: Clock> Machiner<A, D, C> {
     /// Executes the plan; true when something is left to be done again.
     async fn tend(&self, view: Option<&MachineView>) -> bool {
         let deployed = self.deployments.deployed();
+        self.introduced.borrow_mut().retain(|unit| deployed.contains_key(unit));
         let assigned = view.map(|view| view.units.iter().map(|(uuid, unit)| (*uuid, unit.life)).collect());
         let assigned: BTreeMap<Uuid, Life> = assigned.unwrap_or_default();
         let lived = self.lived.borrow().iter().map(|unit| (*unit, Evidence::Lived)).collect();
         let mut found: BTreeMap<Uuid, Evidence> = lived;
-        if view.is_some() {
+        if let Some(shown) = view {
+            let leaving = is_leaving(shown.life, shown.units.len());
             for (unit, folder) in deployed.iter().filter(|(unit, _)| !assigned.contains_key(unit)) {
                 let told = self.api.fate(*unit).await.ok().map(|fate| match fate {
                     Fate::Known(life) => view::Fate::Known(life),
@@ -168,7 +182,8 @@ impl<A: MachineApi, D: Deployments, C: Clock> Machiner<A, D, C> {
                     Fate::Unknown => view::Fate::Unknown,
                 });
                 let finished = self.deployments.is_finished(folder);
-                found.insert(*unit, evidence(told, finished, self.is_wanted(view, folder)));
+                let in_the_way = leaving || self.is_wanted(shown, folder);
+                found.insert(*unit, evidence(told, finished, in_the_way));
             }
         }
         let mut left = false;
@@ -198,9 +213,8 @@ impl<A: MachineApi, D: Deployments, C: Clock> Machiner<A, D, C> {
     }
 
     /// Another unit that is assigned here is to have this folder.
-    fn is_wanted(&self, view: Option<&MachineView>, folder: &D::Folder) -> bool {
-        let mut assigned = view.into_iter().flat_map(|view| view.units.values());
-        assigned.any(|unit| self.deployments.folder(&unit.name) == *folder)
+    fn is_wanted(&self, view: &MachineView, folder: &D::Folder) -> bool {
+        view.units.values().any(|unit| self.deployments.folder(&unit.name) == *folder)
     }
 
     async fn execute(
@@ -213,11 +227,18 @@ impl<A: MachineApi, D: Deployments, C: Clock> Machiner<A, D, C> {
             Step::Deploy(unit) => self.deploy(unit, view).await,
             Step::Keep(unit) => {
                 let folder = &deployed[&unit];
-                if let Some(token) = self.deployments.token_to_set(folder)? {
-                    self.introduce(unit, folder, &token).await?;
-                }
                 let assigned = view.is_some_and(|view| view.units.contains_key(&unit));
-                self.deployments.keep(unit, folder, assigned)
+                let token = self.deployments.token(folder)?;
+                if !token.is_noted {
+                    self.introduce(unit, folder, &token.text).await?;
+                }
+                self.deployments.keep(unit, folder, assigned)?;
+                // it runs, whether the controller takes its token again or not
+                if assigned && !self.introduced.borrow().contains(&unit) {
+                    self.api.set_token(unit, &token.text).await?;
+                    self.introduced.borrow_mut().insert(unit);
+                }
+                Ok(())
             }
             Step::Recall(unit) => {
                 let folder = &deployed[&unit];
@@ -268,6 +289,7 @@ impl<A: MachineApi, D: Deployments, C: Clock> Machiner<A, D, C> {
 
     async fn introduce(&self, unit: Uuid, folder: &D::Folder, token: &str) -> Result<()> {
         self.api.set_token(unit, token).await?;
+        self.introduced.borrow_mut().insert(unit);
         self.deployments.note_token_set(folder).await
     }
 

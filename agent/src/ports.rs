@@ -82,6 +82,14 @@ pub trait Clock {
     fn fresh(&self) -> Uuid;
 }
 
+/// What a unit's agent proves itself with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token {
+    pub text: String,
+    /// The unit's folder says that a controller was told it.
+    pub is_noted: bool,
+}
+
 /// The units' folders on a machine and the agents in them (spec F.2). The machine agent may die within each of these;
 /// the next one does it again.
 pub trait Deployments {
@@ -95,8 +103,7 @@ pub trait Deployments {
     fn is_finished(&self, folder: &Self::Folder) -> bool;
     /// Makes the folder, or takes back the one that was set aside; answers the token to be set, which is on disk.
     fn prepare(&self, unit: Uuid, name: &UnitName) -> impl Future<Output = anyhow::Result<String>>;
-    /// The folder's token, unless it is noted that the controller has it.
-    fn token_to_set(&self, folder: &Self::Folder) -> anyhow::Result<Option<String>>;
+    fn token(&self, folder: &Self::Folder) -> anyhow::Result<Token>;
     fn note_token_set(&self, folder: &Self::Folder) -> impl Future<Output = anyhow::Result<()>>;
     /// Sees that the unit's agent runs, after its back-off, unless it has finished. `assigned`: the controller says that
     /// it is to run here, whatever it said before: a recall that was begun is called off.

@@ -5,7 +5,7 @@
 use crate::config::Config;
 use crate::deployer::Deployer;
 use crate::folder::Folder;
-use crate::ports::Deployments;
+use crate::ports::{Deployments, Token};
 use crate::service::{self, Ended};
 use anyhow::Result;
 use state::names::{UnitName, Uuid};
@@ -70,11 +70,9 @@ impl Deployments for Tended {
         Ok(self.deployer.prepare(unit, name)?.token)
     }
 
-    fn token_to_set(&self, folder: &Folder) -> Result<Option<String>> {
-        if self.deployer.token_is_set(folder) {
-            return Ok(None);
-        }
-        Ok(Some(Config::read(folder.root())?.token))
+    fn token(&self, folder: &Folder) -> Result<Token> {
+        let text = Config::read(folder.root())?.token;
+        Ok(Token { text, is_noted: self.deployer.token_is_noted(folder) })
     }
 
     async fn note_token_set(&self, folder: &Folder) -> Result<()> {

@@ -15,8 +15,8 @@ use state::unit::snapshot::Position;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -28,6 +28,20 @@ struct Quiet {
     shows: Option<MachineView>,
     /// It says that the machine was removed.
     removed: bool,
+    /// What it does with tokens.
+    tokens: Tokens,
+    set: Arc<Mutex<Vec<(Uuid, String)>>>,
+    dead: Arc<AtomicU32>,
+}
+
+#[derive(Clone, Copy, Default)]
+enum Tokens {
+    /// None arrives: no agent is to be started.
+    #[default]
+    Lost,
+    /// They are taken, and each watch ends when it has shown its view three times.
+    Taken,
+    Unanswered,
 }
 
 impl Quiet {
@@ -39,12 +53,16 @@ impl Quiet {
     }
 }
 
-struct Shows(Option<MachineView>);
+struct Shows {
+    views: Vec<MachineView>,
+    ends: bool,
+}
 
 impl MachineWatch for Shows {
     async fn next(&mut self) -> Result<MachineShown, ApiError> {
-        match self.0.take() {
+        match self.views.pop() {
             Some(view) => Ok(MachineShown::View(view)),
+            None if self.ends => Err(ApiError::new(ErrorCode::Unreachable, "it was restored")),
             None => std::future::pending().await,
         }
     }
@@ -55,7 +73,12 @@ impl MachineApi for Quiet {
     async fn watch_machine(&self) -> Result<Shows, ApiError> {
         self.known()?;
         self.watches.fetch_add(1, Ordering::Relaxed);
-        Ok(Shows(self.shows.clone()))
+        let (ends, times) = match self.tokens {
+            Tokens::Taken => (true, 3),
+            Tokens::Lost | Tokens::Unanswered => (false, 1),
+        };
+        let views = self.shows.iter().flat_map(|view| vec![view.clone(); times]).collect();
+        Ok(Shows { views, ends })
     }
     async fn here(&self) -> Result<(), ApiError> {
         self.here.fetch_add(1, Ordering::Relaxed);
@@ -64,8 +87,15 @@ impl MachineApi for Quiet {
     async fn fate(&self, _: Uuid) -> Result<Fate, ApiError> {
         Ok(Fate::Unknown)
     }
-    async fn set_token(&self, _: Uuid, _: &str) -> Result<(), ApiError> {
-        Err(ApiError::new(ErrorCode::Unreachable, "no agent is to be started here"))
+    async fn set_token(&self, unit: Uuid, token: &str) -> Result<(), ApiError> {
+        match self.tokens {
+            Tokens::Lost => Err(ApiError::new(ErrorCode::Unreachable, "no agent is to be started here")),
+            Tokens::Taken => {
+                self.set.lock().expect("one thread").push((unit, token.to_owned()));
+                Ok(())
+            }
+            Tokens::Unanswered => std::future::pending().await,
+        }
     }
     async fn remove_unit(&self, _: Uuid) -> Result<(), ApiError> {
         unreachable!("nothing is deployed")
@@ -77,7 +107,8 @@ impl MachineApi for Quiet {
         self.known()
     }
     async fn machine_dead(&self) -> Result<(), ApiError> {
-        unreachable!("nothing was shown")
+        self.dead.fetch_add(1, Ordering::Relaxed);
+        Ok(())
     }
 }
 
@@ -142,6 +173,77 @@ async fn a_machine_agent_says_that_it_is_here_at_every_heartbeat_though_it_is_sh
     assert!(tokio::time::timeout(minute, machiner.run()).await.is_err(), "it goes on");
     assert_eq!(quiet.here.load(Ordering::Relaxed), 12);
     assert_eq!(quiet.watches.load(Ordering::Relaxed), 1, "a lost sign of life is no outage");
+}
+
+/// 1. web/0 is to be deployed, and the controller does not answer when it is told its token.
+#[tokio::test(start_paused = true)]
+async fn a_machine_agent_says_that_it_is_here_however_long_it_takes_to_tend_a_unit() {
+    let machine = tempfile::tempdir().expect("a folder");
+    let units = BTreeMap::from([(Uuid(5), Assigned { name: UnitName::new("web", 0), life: Life::Alive })]);
+    let controller = Quiet { shows: Some(view(units)), tokens: Tokens::Unanswered, ..Quiet::default() };
+    let agent = machiner(machine.path(), &controller);
+    let minute = Duration::from_millis(12 * HEARTBEAT_MS - 1);
+    assert!(tokio::time::timeout(minute, agent.run()).await.is_err(), "it goes on");
+    assert_eq!(controller.here.load(Ordering::Relaxed), 12);
+}
+
+/// 1. web/0's token is set, and that is noted. 2. The controller is restored from a copy that does not know the token:
+///    the watch ends.
+#[tokio::test(start_paused = true)]
+async fn a_units_token_is_told_once_in_each_watch() {
+    let machine = tempfile::tempdir().expect("a folder");
+    let (name, unit) = (UnitName::new("web", 0), Uuid(6));
+    let deployer =
+        Deployer::new(machine.path().to_path_buf(), config(Kind::Machine, Uuid(1), "0"), Services::Children);
+    let token = deployer.prepare(unit, &name).expect("it is made").token;
+    let folder = deployer.folder(&name);
+    deployer.note_token_set(&folder).expect("written");
+    // no agent is to be started here
+    fs::write(folder.file("finished"), "").expect("written");
+    let units = BTreeMap::from([(unit, Assigned { name, life: Life::Alive })]);
+    let controller = Quiet { shows: Some(view(units)), tokens: Tokens::Taken, ..Quiet::default() };
+    let agent = machiner(machine.path(), &controller);
+    let minute = Duration::from_secs(60);
+    assert!(tokio::time::timeout(minute, agent.run()).await.is_err(), "it goes on");
+    let watches = controller.watches.load(Ordering::Relaxed) as usize;
+    assert!(watches > 2, "{watches}");
+    assert_eq!(*controller.set.lock().expect("one thread"), vec![(unit, token); watches]);
+}
+
+/// 1. web/0's token is set, and that is noted. 2. Its agent.yaml is damaged, and written anew with another token.
+#[test]
+fn a_token_that_is_made_anew_is_not_noted() {
+    let machine = tempfile::tempdir().expect("a folder");
+    let (name, unit) = (UnitName::new("web", 0), Uuid(6));
+    let deployer =
+        Deployer::new(machine.path().to_path_buf(), config(Kind::Machine, Uuid(1), "0"), Services::Children);
+    let before = deployer.prepare(unit, &name).expect("it is made").token;
+    let folder = deployer.folder(&name);
+    deployer.note_token_set(&folder).expect("written");
+    assert_eq!(deployer.prepare(unit, &name).expect("it is there").token, before);
+    assert!(deployer.token_is_noted(&folder));
+    fs::write(folder.file("agent.yaml"), "\0").expect("written");
+    assert_ne!(deployer.prepare(unit, &name).expect("it is made anew").token, before);
+    assert!(!deployer.token_is_noted(&folder), "its agent would be let in nowhere");
+}
+
+/// 1. web/0 is deployed here. 2. The controller is restored from a copy that knows nothing of it. 3. This machine is
+///    removed.
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_is_removed_does_not_wait_for_a_unit_that_nobody_knows() {
+    let machine = tempfile::tempdir().expect("a folder");
+    let (name, unknown) = (UnitName::new("web", 0), Uuid(6));
+    let deployer =
+        Deployer::new(machine.path().to_path_buf(), config(Kind::Machine, Uuid(1), "0"), Services::Children);
+    deployer.prepare(unknown, &name).expect("it is made");
+    fs::write(deployer.folder(&name).file("state.yaml"), "what it remembers").expect("written");
+    let shown = MachineView { life: Life::Dying, ..view(BTreeMap::new()) };
+    let controller = Quiet { shows: Some(shown), ..Quiet::default() };
+    let agent = machiner(machine.path(), &controller);
+    assert!(tokio::time::timeout(Duration::from_millis(100), agent.run()).await.is_err(), "it goes on");
+    assert!(controller.dead.load(Ordering::Relaxed) > 0, "it is Dying for ever");
+    let kept = machine.path().join("unknown").join(format!("unit-web-0-{unknown}"));
+    assert_eq!(fs::read_to_string(kept.join("state.yaml")).expect("it is kept"), "what it remembers");
 }
 
 /// 1. web/0 is deployed here. 2. The controller is restored from a copy that knows nothing of it. 3. Another web/0 is

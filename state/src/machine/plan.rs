@@ -15,7 +15,8 @@ pub enum Evidence {
     /// copy older than the unit knows nothing of it. Or no agent ever began in it: the store was restored before the
     /// controller heard of it (cargo sim 307 at a51c64d).
     Finished,
-    /// The controller, asked, does not know it, and another unit that is assigned here has its name.
+    /// The controller, asked, does not know it, and it stands in the way: another unit that is assigned here has its
+    /// name, or the machine waits for nothing else to go.
     Displaced,
     /// The controller refused its removal: it has lived, and must end properly.
     Lived,
@@ -23,11 +24,18 @@ pub enum Evidence {
     None,
 }
 
+/// Nothing that the controller knows of is to run on a machine that goes away. 1. web/0 is deployed on machine 0. 2. The
+/// controller is restored from a copy that knows nothing of web/0. 3. Machine 0 is removed. It would be Dying for ever:
+/// nobody ends a unit that nobody knows. Set aside, it is taken back if the right copy is restored in time.
+pub fn is_leaving(life: Life, assigned: usize) -> bool {
+    life != Life::Alive && assigned == 0
+}
+
 /// What is to be believed of a unit that is deployed here but not assigned here: the controller's word that it was
-/// removed before the folder's own, and that before the want of its name. `told` is the controller's answer, if it
+/// removed before the folder's own, and that before its standing in the way. `told` is the controller's answer, if it
 /// gave one; without it nothing is.
-pub fn evidence(told: Option<Fate>, finished: bool, wanted: bool) -> Evidence {
-    match (told, finished, wanted) {
+pub fn evidence(told: Option<Fate>, finished: bool, in_the_way: bool) -> Evidence {
+    match (told, finished, in_the_way) {
         (Some(Fate::Unknown), _, _) if planted::is(Planted::AbsenceIsDeath) => Evidence::Removed,
         (Some(Fate::Unknown), false, true) if planted::is(Planted::DisplacedIsRecalled) => Evidence::Removed,
         (Some(Fate::Tombstone), _, _) => Evidence::Removed,
@@ -50,7 +58,8 @@ pub enum Step {
     Remove(Uuid),
     /// Stop the agent, keep the folder under another name. 1. web/0 is deployed. 2. The controller is restored from an
     /// older copy, and knows nothing of it. 3. It makes another web/0, to run here. Nothing says that the first is
-    /// dead, so nothing of it is deleted; nor may it keep the other one out for ever.
+    /// dead, so nothing of it is deleted; nor may it keep the other one out for ever, or a machine from going
+    /// ([`is_leaving`]).
     SetAside(Uuid),
 }
 
@@ -146,7 +155,15 @@ mod tests {
     }
 
     #[test]
-    fn a_tombstone_counts_before_the_units_own_word_and_that_before_the_want_of_its_name() {
+    fn only_a_machine_that_goes_away_with_no_unit_assigned_waits_for_what_nobody_knows() {
+        let rows = [(Life::Alive, [false, false]), (Life::Dying, [true, false]), (Life::Dead, [true, false])];
+        for (life, leaving) in rows {
+            assert_eq!([0, 1].map(|assigned| is_leaving(life, assigned)), leaving, "{life:?}");
+        }
+    }
+
+    #[test]
+    fn a_tombstone_counts_before_the_units_own_word_and_that_before_its_standing_in_the_way() {
         let unknown = |finished, wanted| evidence(Some(Fate::Unknown), finished, wanted);
         assert_eq!(evidence(Some(Fate::Tombstone), true, true), Evidence::Removed);
         assert_eq!(unknown(true, true), Evidence::Finished);

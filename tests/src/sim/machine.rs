@@ -5,7 +5,7 @@ use crate::sim::network::Wire;
 use crate::sim::network::machines::MachineLink;
 use crate::sim::world::{Command, World};
 use agent::machiner::{End, Machiner};
-use agent::ports::Deployments;
+use agent::ports::{Deployments, Token};
 use state::model::keys::{Model, Principal, UserRole};
 use state::names::{UnitName, Uuid};
 use std::collections::BTreeMap;
@@ -191,10 +191,10 @@ impl Deployments for Folders {
         Ok(token)
     }
 
-    fn token_to_set(&self, name: &UnitName) -> anyhow::Result<Option<String>> {
+    fn token(&self, name: &UnitName) -> anyhow::Result<Token> {
         let state = self.machine.state();
-        let unset = state.deployed.get(name).filter(|deployed| !deployed.token_set);
-        Ok(unset.map(|deployed| deployed.token.clone()))
+        let deployed = state.deployed.get(name).ok_or_else(|| anyhow::anyhow!("{name}'s folder is gone"))?;
+        Ok(Token { text: deployed.token.clone(), is_noted: deployed.token_set })
     }
 
     async fn note_token_set(&self, name: &UnitName) -> anyhow::Result<()> {
