@@ -43,10 +43,8 @@ pub async fn enrol(data: &Path, invitation: Invitation) -> Result<()> {
         token: token.trim().to_owned(),
         machine: String::new(),
     };
-    // what an earlier machine left of itself when it was removed and died on the way
-    if crate::retirement::is_dead(data) {
-        std::fs::remove_dir_all(data).with_context(|| data.display().to_string())?;
-    }
+    // what an earlier machine left of itself when it was removed and died on the way; its agent may not be through
+    let _lock = crate::retirement::make_room(data)?;
     let own = own(data, &invited)?;
     folder::private_dir(data).with_context(|| data.display().to_string())?;
     folder::replace(&data.join(PENDING), own.text().as_bytes())?;
@@ -169,6 +167,12 @@ mod tests {
             name: "0".to_owned(),
             read: "token\nno CA".to_owned(),
         };
+        let lock = data.join(crate::retirement::LOCK);
+        let agent = folder::Lock::take(&lock, "pid 1").unwrap().expect("it is free");
+        let error =
+            enrol(&data, invitation.clone()).await.expect_err("it would delete the new machine's folder");
+        assert!(error.to_string().contains("the earlier machine's agent is still ending"), "{error}");
+        drop(agent);
         enrol(&data, invitation).await.expect_err("nobody listens there");
         assert!(!crate::retirement::is_dead(&data), "its agent is to run");
         assert_eq!(Config::from(&data.join(PENDING)).unwrap().uuid, Uuid(7));

@@ -61,6 +61,7 @@ fn main() -> ExitCode {
             let said = [controller, server_name, model, machine, name].map(|word| (*word).to_owned());
             run_async(enrol(said))
         }
+        ["uninstall", "--data", dir] => run_async(uninstall(PathBuf::from(dir))),
         ["install", "--data", dir] => run_async(install(PathBuf::from(dir))),
         ["install", "--data", dir, "--root", root, "--program", program] => {
             systemd::install(Path::new(root), Path::new(program), Path::new(dir)).map(|()| ExitCode::SUCCESS)
@@ -277,8 +278,17 @@ async fn install(data: PathBuf) -> Result<ExitCode> {
     }
     hook_client()?;
     let data = data.canonicalize().with_context(|| format!("cannot enter {}", data.display()))?;
+    // 1. An earlier machine's agent has removed its folder. 2. A service is installed for the next machine. 3. The agent
+    // removes its own service, which is that one.
+    systemd::halt().await?;
     systemd::install(Path::new("/"), agent::process::program(), &data)?;
     systemd::begin().await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What the service of a machine does whose retirement a reboot cut off.
+async fn uninstall(data: PathBuf) -> Result<ExitCode> {
+    retirement::go_on(&data).await?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -309,7 +319,7 @@ async fn machine(dir: PathBuf, services: Services) -> Result<ExitCode> {
         hook_client()?;
     }
     let holder = format!("pid {}", std::process::id());
-    let _lock = match Lock::take(&dir.join("machine.lock"), &holder)? {
+    let _lock = match Lock::take(&dir.join(retirement::LOCK), &holder)? {
         Ok(lock) => lock,
         Err(held) => {
             eprintln!("ERROR another machine agent holds {}: {}", dir.display(), held.0);
@@ -326,10 +336,11 @@ async fn machine(dir: PathBuf, services: Services) -> Result<ExitCode> {
         Machiner::new(client.clone(), Tended::new(deployer.clone()), clock)
     };
     notices::tell(notices::READY);
+    // also for one that is dead: without their template its units' services cannot be stopped after a reboot
+    if services == Services::Systemd {
+        systemd::prepare(&dir).await?;
+    }
     if !retirement::is_dead(&dir) {
-        if services == Services::Systemd {
-            systemd::prepare(&dir).await?;
-        }
         deployer.sweep();
         reboot::conclude(&dir, &deployer).await?;
         let (machiner, mut asked) = (machiner(), signal(SignalKind::terminate())?);

@@ -5,7 +5,7 @@
 //! nothing of it is left after a reboot. Only `pintle-machine.service` is started by the boot.
 
 use super::{ADOPTED_LOOK, Ended, ended, running};
-use crate::folder::{self, Folder};
+use crate::folder::{self, Folder, gone};
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::io;
@@ -91,6 +91,20 @@ WantedBy=multi-user.target
     )
 }
 
+/// What is left to do of a machine that died, whatever of its folder is there.
+fn removal(program: &Path, data: &Path) -> String {
+    let (program, data) = (program.display(), data.display());
+    format!(
+        "[Unit]
+Description=Pintle: takes away what is left of a removed machine
+
+[Service]
+Type=oneshot
+ExecStart={program} uninstall --data {data}
+"
+    )
+}
+
 /// Paths stand in unit files as they are: only such as need no quotes.
 fn require_plain(path: &Path) -> Result<()> {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-".contains(byte);
@@ -113,10 +127,31 @@ pub fn install(root: &Path, program: &Path, data: &Path) -> Result<()> {
     }
 }
 
+/// From the next boot on the service only goes on with the removal of the machine. Until then it is what it was: if its
+/// agent dies now, it is started again.
+pub fn turn_into_removal(root: &Path, program: &Path, data: &Path) -> Result<()> {
+    require_plain(program)?;
+    require_plain(data)?;
+    let file = root.join(INSTALLED).join(MACHINE);
+    folder::replace(&file, removal(program, data).as_bytes()).with_context(|| file.display().to_string())
+}
+
+/// Whether it was turned into that; `data` is a path of the file, and need not be there.
+pub fn is_removal(root: &Path, data: &Path) -> bool {
+    let text = fs::read_to_string(root.join(INSTALLED).join(MACHINE)).unwrap_or_default();
+    let end = format!(" uninstall --data {}", data.display());
+    text.lines().any(|line| line.starts_with("ExecStart=") && line.ends_with(&end))
+}
+
 /// Starts what was installed into the system that runs here.
 pub async fn begin() -> Result<()> {
     systemctl(&["daemon-reload"]).await?;
     systemctl(&["restart", MACHINE]).await
+}
+
+/// Ends the machine's agent, if there is a service of it that runs.
+pub async fn halt() -> Result<()> {
+    ask(&["stop", MACHINE]).await.map(drop)
 }
 
 /// Sees that the template is this program's.
@@ -140,10 +175,6 @@ pub async fn uninstall() -> Result<()> {
         gone(fs::remove_file(file))?;
     }
     systemctl(&["daemon-reload"]).await
-}
-
-fn gone(result: io::Result<()>) -> io::Result<()> {
-    result.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
 }
 
 /// Systemd starts it, and starts it again whenever it fails: then it is left to systemd's own back-off.
@@ -248,6 +279,24 @@ mod tests {
         ] {
             assert!(text.lines().any(|one| one == line), "{line} is missing in\n{text}");
         }
+    }
+
+    #[test]
+    fn the_service_of_a_dead_machine_is_turned_into_its_removal_and_that_of_the_next_one_into_a_machine() {
+        let root = tempfile::tempdir().unwrap();
+        let (program, data) = (Path::new("/opt/pintle-agent"), Path::new("/var/lib/pintle"));
+        assert!(!is_removal(root.path(), data), "there is no service");
+        install(root.path(), program, data).unwrap();
+        assert!(!is_removal(root.path(), data));
+        turn_into_removal(root.path(), program, data).unwrap();
+        assert!(is_removal(root.path(), data));
+        assert!(!is_removal(root.path(), Path::new("/var/lib/other")));
+        let link = root.path().join(WANTED).join(MACHINE);
+        assert!(fs::symlink_metadata(link).unwrap().is_symlink(), "it is begun at each boot");
+        let text = fs::read_to_string(root.path().join(INSTALLED).join(MACHINE)).unwrap();
+        assert!(!text.contains("ConditionPathExists"), "whatever is left of the folder\n{text}");
+        install(root.path(), program, data).unwrap();
+        assert!(!is_removal(root.path(), data), "another machine was enrolled");
     }
 
     #[test]
