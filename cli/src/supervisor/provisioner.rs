@@ -232,10 +232,10 @@ impl<P: Provider, O: Outside> Provisioner<P, O> {
     ) -> Result<Option<Duration>, Failure> {
         let (name, id) = (model.uuid.to_string(), step.machine());
         match step {
-            // one that runs and is not recorded, or with a trouble that is over: the controller was restored from an
-            // older copy
-            Step::Start(_) | Step::Keep(_) if self.provider.is_running(id) && is_recorded(&machines[&id]) => {
-            }
+            // one that runs and is not recorded, or at another address, or with a trouble that is over: the controller
+            // was restored from an older copy
+            Step::Start(_) | Step::Keep(_)
+                if self.provider.runs_at(id).is_some_and(|at| is_recorded(&machines[&id], &at)) => {}
             Step::Start(_) | Step::Keep(_) => {
                 let machine = &machines[&id];
                 let nonce = match machine.nonce {
@@ -250,16 +250,17 @@ impl<P: Provider, O: Outside> Provisioner<P, O> {
                 let wish = Wish { machine, model, nonce, client: file };
                 let made = self.provider.make(&wish)?;
                 client.machine_token(&name, id, &made.token).await?;
-                let (instance_id, address) = (made.instance_id, made.address);
+                let (instance_id, address) = (made.instance_id, made.address.clone());
                 let started = Provisioned::Started { instance_id, address };
-                // its agents are told its address before they run; what ends a trouble is that it runs
-                if !is_recorded(machine) && machine.retry_ms.is_none() {
+                // Its agents are told its address before they run: it has another one when it was lost and made again.
+                // What ends a trouble is that it runs.
+                if !is_recorded(machine, &made.address) && machine.retry_ms.is_none() {
                     client.provisioned(&name, id, started.clone()).await?;
                     // 1. The token is set. 2. The store is restored from before that. 3. The start is recorded in it:
                     // nothing more would be done, and the machine never let in (cargo sim 54009244, 54024423).
                     client.machine_token(&name, id, &made.token).await?;
                 }
-                let runs = self.provider.is_running(id);
+                let runs = self.provider.runs_at(id).is_some();
                 let again = if runs { None } else { self.provider.start(&wish).await? };
                 if machine.retry_ms.is_some() && again.is_none() {
                     client.provisioned(&name, id, started).await?;
@@ -285,9 +286,9 @@ impl<P: Provider, O: Outside> Provisioner<P, O> {
     }
 }
 
-/// Its instance is, and no trouble with it.
-fn is_recorded(machine: &MachineInfo) -> bool {
-    machine.instance_id.is_some() && machine.retry_ms.is_none()
+/// Its instance is, with its address, and no trouble with it.
+fn is_recorded(machine: &MachineInfo, address: &str) -> bool {
+    machine.instance_id.is_some() && machine.retry_ms.is_none() && machine.address == address
 }
 
 fn wanted(machine: &MachineInfo) -> Wanted {
@@ -356,9 +357,10 @@ mod tests {
         }
     }
 
-    /// Its instance is there, and runs, or cannot be read.
+    /// Its instance is there, and runs, or cannot be read, or was lost and is made again.
     struct Running {
         readable: bool,
+        lost: bool,
     }
 
     impl Provider for Running {
@@ -370,17 +372,18 @@ mod tests {
                 true => Ok(Some(Uuid(70))),
                 false => Err(Failure::new("cannot read it")),
             };
-            Ok(Listing::from([(Uuid(7), nonce)]))
+            Ok(if self.lost { Listing::new() } else { Listing::from([(Uuid(7), nonce)]) })
         }
-        fn is_running(&self, _: Uuid) -> bool {
-            true
+        fn runs_at(&self, _: Uuid) -> Option<String> {
+            (!self.lost).then(|| "127.0.0.1".to_owned())
         }
         fn make(&mut self, _: &Wish<'_>) -> Result<Made, Failure> {
             let text = |text: &str| text.to_owned();
             Ok(Made { instance_id: text("running-0"), address: text("127.0.0.1"), token: text("t") })
         }
         async fn start(&mut self, _: &Wish<'_>) -> Result<Option<Duration>, Failure> {
-            panic!("it runs")
+            assert!(self.lost, "it runs");
+            Ok(None)
         }
         async fn take_away(&mut self, _: Uuid) -> Result<(), Failure> {
             panic!("it is wanted")
@@ -411,18 +414,19 @@ mod tests {
     }
 
     async fn told(instance_id: Option<&str>, retry_ms: Option<i64>) -> Vec<Provisioned> {
-        told_of(Running { readable: true }, instance_id, retry_ms).await
+        told_of(Running { readable: true, lost: false }, "127.0.0.1", instance_id, retry_ms).await
     }
 
     async fn told_of(
         provider: Running,
+        address: &str,
         instance_id: Option<&str>,
         retry_ms: Option<i64>,
     ) -> Vec<Provisioned> {
         let machine = MachineInfo {
             uuid: Uuid(7),
             name: "0".to_owned(),
-            address: "127.0.0.1".to_owned(),
+            address: address.to_owned(),
             life: Life::Alive,
             manual: false,
             kept: false,
@@ -457,16 +461,32 @@ mod tests {
         assert_eq!(told(Some("running-0"), None).await, []);
     }
 
+    /// 1. An instance is lost, and made again at another address. 2. Or: the controller is restored from a copy that has
+    ///    the address of the one before.
+    #[tokio::test]
+    async fn a_machine_is_recorded_at_the_address_that_its_instance_has() {
+        for lost in [true, false] {
+            let provider = Running { readable: true, lost };
+            let told = told_of(provider, "127.0.0.9", Some("running-0"), None).await;
+            assert!(
+                matches!(&told[..], [Provisioned::Started { address, .. }] if address == "127.0.0.1"),
+                "{told:?}"
+            );
+        }
+        let told = told_of(Running { readable: true, lost: true }, "127.0.0.1", Some("running-0"), None);
+        assert_eq!(told.await, []);
+    }
+
     #[tokio::test]
     async fn an_instance_that_cannot_be_read_is_its_machines_trouble_and_nothing_is_done_with_it() {
-        let unread = || Running { readable: false };
-        let told = told_of(unread(), Some("running-0"), None).await;
+        let unread = || Running { readable: false, lost: false };
+        let told = told_of(unread(), "127.0.0.1", Some("running-0"), None).await;
         assert!(
             matches!(&told[..], [Provisioned::Failed { message }] if message == "cannot read it"),
             "{told:?}"
         );
         assert_eq!(
-            told_of(unread(), Some("running-0"), Some(1_000_001)).await.len(),
+            told_of(unread(), "127.0.0.1", Some("running-0"), Some(1_000_001)).await.len(),
             0,
             "said again when due"
         );

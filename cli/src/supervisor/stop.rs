@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// For an agent to end: it saves at every step, so there is nothing to wait for but the step itself.
-const AGENT_GRACE: Duration = Duration::from_secs(5);
+pub const AGENT_GRACE: Duration = Duration::from_secs(5);
 /// A hook may end by itself, but what it did is lost either way.
 const HOOK_GRACE: Duration = Duration::from_secs(2);
 /// The controller answers what it has begun.

@@ -174,9 +174,11 @@ impl Provider for SimProvider {
         Ok(listed.map(|one| (one.machine, Ok(one.nonce))).collect())
     }
 
-    fn is_running(&self, machine: Uuid) -> bool {
-        let runs = |one: &Instance| one.machine == machine && one.runs;
-        self.tended.contains(&machine) && self.cloud.instances().values().any(runs)
+    fn runs_at(&self, machine: Uuid) -> Option<String> {
+        let instances = self.cloud.instances();
+        let mut running = instances.iter().filter(|(_, one)| one.machine == machine && one.runs);
+        let (number, _) = running.next().filter(|_| self.tended.contains(&machine))?;
+        Some(address(*number))
     }
 
     fn make(&mut self, wish: &Wish<'_>) -> Result<Made, Failure> {
@@ -189,12 +191,15 @@ impl Provider for SimProvider {
         };
         cloud.fails("no instance is free").map_err(failed)?;
         let same = |one: &Instance| one.machine == machine && one.nonce == nonce && one.taken_ms.is_none();
-        let known = cloud.instances().values().any(same) && !world.mix().has(Mutant::NonceIsNoKey);
-        if !known {
+        let there = || {
+            let instances = cloud.instances();
+            instances.iter().rfind(|(_, one)| same(one)).map(|(number, _)| *number)
+        };
+        if there().is_none() || world.mix().has(Mutant::NonceIsNoKey) {
             cloud.create(model, machine, nonce, Instanced::Made);
             cloud.fails("the provider gave no answer").map_err(failed)?;
         }
-        let address = wish.machine.address.clone();
+        let address = address(there().expect("it is made"));
         Ok(Made { instance_id: format!("simulated-{}", wish.machine.name), address, token: token(machine) })
     }
 
@@ -238,6 +243,11 @@ impl Provider for SimProvider {
     async fn news(&self) {
         self.cloud.ended.notified().await;
     }
+}
+
+/// The provider gives each instance one of its own.
+pub fn address(instance: u64) -> String {
+    format!("10.{}.{}.{}", instance >> 16 & 255, instance >> 8 & 255, instance & 255)
 }
 
 /// What the machine of an instance proves itself with.

@@ -1,12 +1,14 @@
 //! Machines as folders and processes of this host: each has an agent, and an address of its own on the loopback
 //! device (design 16).
 
-use super::{Instance, Listing, Made, Wish, hand_over, listed, machine_folders, make_folder, remove_folder};
+use super::{
+    Instance, Listing, Made, Wish, address, hand_over, listed, machine_folders, make_folder, remove_folder,
+};
 use crate::data_dir::DataDir;
 use crate::failure::Failure;
 use crate::supervisor::agent_file::{self, AgentFile};
 use crate::supervisor::daemon::{Daemon, Program};
-use crate::supervisor::process::Process;
+use crate::supervisor::process::{self, Process};
 use crate::supervisor::stop;
 use state::names::Uuid;
 use std::collections::BTreeMap;
@@ -40,8 +42,9 @@ impl Local {
         Ok(found)
     }
 
-    pub(super) fn is_running(&self, machine: Uuid) -> bool {
-        self.running.contains_key(&machine)
+    /// Its agent is cared for. Without its folder it runs for nobody: the machine is made again.
+    pub(super) fn runs_at(&self, machine: Uuid) -> Option<String> {
+        self.running.get(&machine).and_then(|_| address(&self.folder(machine)))
     }
 
     pub(super) fn make(&mut self, wish: &Wish<'_>) -> Result<Made, Failure> {
@@ -65,8 +68,14 @@ impl Local {
         Ok(Made { instance_id, address: machine.address.clone(), token })
     }
 
-    pub(super) fn start(&mut self, machine: Uuid) {
+    pub(super) async fn start(&mut self, machine: Uuid) -> Result<(), Failure> {
         let folder = self.folder(machine);
+        // of an instance that was lost: it would go on in a folder that nobody finds
+        if let Some(agent) = self.running.remove(&machine).and_then(Daemon::release)
+            && let Some(left) = process::stop(&[agent], stop::AGENT_GRACE).await.first()
+        {
+            return Err(Failure::new(format!("process {} does not end", left.pid)));
+        }
         let program = Program {
             path: self.agent.clone(),
             arguments: vec!["machine".to_owned(), "--data".to_owned(), folder.display().to_string()],
@@ -74,6 +83,7 @@ impl Local {
             pid_file: None,
         };
         self.running.insert(machine, Daemon::start(program));
+        Ok(())
     }
 
     pub(super) async fn take_away(&mut self, machine: Uuid) -> Result<(), Failure> {
@@ -103,5 +113,74 @@ impl Local {
 
     fn folder(&self, machine: Uuid) -> PathBuf {
         self.dir.machines().join(machine.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use api::operator::{ClientFile, MachineInfo, ModelInfo};
+    use state::life::Life;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
+    use std::time::Duration;
+
+    /// The newest process that wrote its number there, other than `known`.
+    async fn newest(file: &Path, known: Option<Process>) -> Process {
+        loop {
+            let text = fs::read_to_string(file).unwrap_or_default();
+            let process = text.lines().last().and_then(|pid| Process::of(pid.parse().ok()?));
+            match process {
+                Some(process) if Some(process) != known => return process,
+                _ => tokio::time::sleep(Duration::from_millis(5)).await,
+            }
+        }
+    }
+
+    /// 1. A machine runs. 2. Somebody deletes its folder. 3. The provisioner looks again.
+    #[tokio::test(flavor = "current_thread")]
+    async fn a_machine_whose_folder_is_lost_does_not_run_and_is_made_again_in_place_of_its_old_agent() {
+        let place = tempfile::tempdir().expect("a folder");
+        let dir = DataDir::choose(Some(&place.path().join("data"))).expect("a path");
+        let (program, pids) = (place.path().join("agent"), place.path().join("pids"));
+        let script = format!("#!/bin/sh\necho $$ >> {}\nexec sleep 1000\n", pids.display());
+        fs::write(&program, script).expect("written");
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("it is ours");
+        let machine = MachineInfo {
+            uuid: Uuid(7),
+            name: "0".to_owned(),
+            address: "127.0.0.1".to_owned(),
+            life: Life::Alive,
+            manual: false,
+            kept: false,
+            left: false,
+            occupied: true,
+            lived: false,
+            nonce: Some(Uuid(70)),
+            instance_id: None,
+            retry_ms: None,
+        };
+        let (name, life) = ("dev".to_owned(), Life::Alive);
+        let model = ModelInfo { uuid: Uuid(1), name, life, controller: Uuid(9), created_ms: 0 };
+        let text = String::new;
+        let (controller, server_name, ca, user) = (text(), text(), text(), text());
+        let client = ClientFile { controller, server_name, ca, user, token: text(), model: text() };
+        let wish = Wish { machine: &machine, model: &model, nonce: Uuid(70), client: &client };
+
+        let mut local = Local::new(dir.clone(), program);
+        local.make(&wish).expect("made");
+        local.start(Uuid(7)).await.expect("started");
+        let first = newest(&pids, None).await;
+        assert_eq!(local.runs_at(Uuid(7)).as_deref(), Some("127.0.0.1"));
+        fs::remove_dir_all(dir.machines().join(Uuid(7).to_string())).expect("it is there");
+        assert_eq!(local.runs_at(Uuid(7)), None);
+        local.make(&wish).expect("made");
+        local.start(Uuid(7)).await.expect("started");
+        let second = newest(&pids, Some(first)).await;
+        assert!(local.runs_at(Uuid(7)).is_some());
+        assert!(!first.is_alive(), "it would go on beside the new one");
+        assert_eq!(process::stop(&local.release(), Duration::ZERO).await, []);
+        assert!(!second.is_alive());
     }
 }

@@ -102,8 +102,8 @@ pub trait Provider {
     /// error: that nothing is listed means that nothing is there. So is one of them, of whichever model, that cannot
     /// be read.
     fn found(&self, model: Uuid) -> Result<Listing, Failure>;
-    /// The machine runs, as far as this provider has seen to it.
-    fn is_running(&self, machine: Uuid) -> bool;
+    /// The address of a machine that runs, as far as this provider has seen to it.
+    fn runs_at(&self, machine: Uuid) -> Option<String>;
     /// Makes the instance, or what is not done of it.
     fn make(&mut self, wish: &Wish<'_>) -> Result<Made, Failure>;
     /// Starts what was made. None: it has just ended, and is started again after this pause.
@@ -138,10 +138,10 @@ impl Provider for Chosen {
         .map_err(|error| Failure::new(format!("cannot list the machines: {error}")))
     }
 
-    fn is_running(&self, machine: Uuid) -> bool {
+    fn runs_at(&self, machine: Uuid) -> Option<String> {
         match self {
-            Chosen::Local(local) => local.is_running(machine),
-            Chosen::Nspawn(nspawn) => nspawn.is_running(machine),
+            Chosen::Local(local) => local.runs_at(machine),
+            Chosen::Nspawn(nspawn) => nspawn.runs_at(machine),
         }
     }
 
@@ -154,10 +154,7 @@ impl Provider for Chosen {
 
     async fn start(&mut self, wish: &Wish<'_>) -> Result<Option<Duration>, Failure> {
         match self {
-            Chosen::Local(local) => {
-                local.start(wish.machine.uuid);
-                Ok(None)
-            }
+            Chosen::Local(local) => local.start(wish.machine.uuid).await.map(|()| None),
             Chosen::Nspawn(nspawn) => nspawn.start(wish).await,
         }
     }
@@ -259,6 +256,11 @@ fn listed(folder: &Path) -> Result<Option<Instance>, Failure> {
     let unread =
         |error| Failure::new(format!("cannot read {}/{}: {error}", folder.display(), Instance::FILE));
     Instance::read(folder).map_err(unread)
+}
+
+/// Where an instance that is there, and can be read, is found.
+fn address(folder: &Path) -> Option<String> {
+    Instance::read(folder).ok().flatten().map(|instance| instance.address)
 }
 
 fn machine_folders(machines: &Path) -> io::Result<Vec<(Uuid, PathBuf)>> {

@@ -19,7 +19,8 @@
 //! root to a file of this host.
 
 use super::{
-    Instance, Listing, Made, Wish, folders, hand_over, listed, machine_folders, make_folder, remove_folder,
+    Instance, Listing, Made, Wish, address, folders, hand_over, listed, machine_folders, make_folder,
+    remove_folder,
 };
 use crate::data_dir::DataDir;
 use crate::failure::Failure;
@@ -186,8 +187,10 @@ impl Nspawn {
         Ok(addresses)
     }
 
-    pub(super) fn is_running(&self, machine: Uuid) -> bool {
-        self.tended.contains(&machine) && container(&self.folder(machine)).is_some()
+    pub(super) fn runs_at(&self, machine: Uuid) -> Option<String> {
+        let folder = self.folder(machine);
+        let runs = self.tended.contains(&machine) && container(&folder).is_some();
+        if runs { address(&folder) } else { None }
     }
 
     pub(super) fn make(&mut self, wish: &Wish<'_>) -> Result<Made, Failure> {

@@ -1,8 +1,9 @@
 //! F.3: a machine whose instance could not be made says why before anything more is tried for it; at rest every
-//! machine has its instance, recorded under the nonce it was made with, and no trouble is left; and restarts of
-//! everything make and take away none.
+//! machine has its instance, recorded under the nonce it was made with and at its address, and no trouble is left; and
+//! restarts of everything make and take away none.
 
 use super::{Check, Commit, End, Fact, Instanced, place};
+use crate::sim::provider::address;
 use state::life::Life;
 use state::model::draft::{read, read_all};
 use state::model::keys::{TroubleDoc, last_id};
@@ -13,8 +14,8 @@ use std::collections::BTreeMap;
 pub struct Provisioning {
     /// Why the last try for a machine failed, until it is said.
     unsaid: BTreeMap<Uuid, String>,
-    /// Machines with an instance, and its nonce.
-    there: BTreeMap<Uuid, Option<Uuid>>,
+    /// Machines with an instance: its nonce, and its number.
+    there: BTreeMap<Uuid, (Option<Uuid>, u64)>,
     only_restarts: bool,
 }
 
@@ -38,7 +39,9 @@ impl Check for Provisioning {
                     found.push(format!("machine {machine} is tried again, and nobody was told {reason:?}"));
                 }
                 match what {
-                    Instanced::WasThere | Instanced::Made => drop(self.there.insert(*machine, *nonce)),
+                    Instanced::WasThere | Instanced::Made => {
+                        self.there.insert(*machine, (*nonce, *number));
+                    }
                     Instanced::Taken | Instanced::HandedOver | Instanced::Lost => {
                         self.there.remove(machine);
                     }
@@ -74,7 +77,12 @@ impl Check for Provisioning {
             let machine = last_id(&key).expect("it is of a machine");
             let recorded = read(end.reader, &end.model.machine_instance(machine));
             let recorded = recorded.filter(|doc| doc.id.is_some()).map(|doc| Some(doc.nonce));
-            let there = self.there.get(&machine).copied();
+            let address = self.there.get(&machine).map(|(_, number)| address(*number));
+            let known = read(end.reader, &end.model.machine(machine)).map(|doc| doc.address);
+            if life == Life::Alive && address.is_some() && address != known {
+                found.push(format!("machine {machine} is at {address:?}, recorded is {known:?}"));
+            }
+            let there = self.there.get(&machine).map(|(nonce, _)| *nonce);
             if life == Life::Alive && (there.is_none() || there != recorded) {
                 found.push(format!("machine {machine} has instance {there:?}, recorded is {recorded:?}"));
             }
