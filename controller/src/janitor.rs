@@ -29,6 +29,8 @@ const FOUND_MAX: usize = 4_000;
 const FORCED_LOOKED_AT: usize = 1_000;
 /// Units one sweep asks for whether they are Dying, where a model has a teardown budget: a handful of reads each.
 const UNITS_LOOKED_AT: usize = 200;
+/// Agents one sweep asks of whether their unit or machine is there: two reads each in a model.
+const AGENTS_LOOKED_AT: usize = 200;
 /// How much of a wait may be lost with a process without being written down; of longer waits than eight minutes an
 /// eighth.
 const NOTED_EVERY_MS: i64 = 60_000;
@@ -43,6 +45,8 @@ pub struct Janitor {
     forced: BTreeMap<Uuid, Waiting>,
     /// The last unit looked at.
     units: BTreeMap<Uuid, String>,
+    /// The last agent looked at.
+    agent: Option<Uuid>,
 }
 
 impl Janitor {
@@ -57,6 +61,7 @@ impl Janitor {
         self.actions.retain(|id, _| known.contains(id));
         self.forced.retain(|id, _| known.contains(id));
         self.units.retain(|id, _| known.contains(id));
+        forget_agents(controller, &mut self.agent).await;
         // what is left of models that are gone
         let mut more = clear(controller, GLOBAL).await?;
         for id in known {
@@ -92,6 +97,27 @@ impl Janitor {
         }
         Ok(more)
     }
+}
+
+/// Nobody is present for a unit or a machine that is gone. What goes by force is in no handler's hands; and where one
+/// forgets, a call of the agent that is still under way may note it again.
+async fn forget_agents<S: Store, O: Outside>(controller: &Controller<S, O>, after: &mut Option<Uuid>) {
+    // listed before the documents are read: whoever is added meanwhile is not listed, or there
+    let agents = controller.presence.after(*after, AGENTS_LOOKED_AT);
+    *after = agents.last().copied().filter(|_| agents.len() == AGENTS_LOOKED_AT);
+    let gone = controller.read(move |reader| {
+        let models = read_all::<Uuid>(reader, &GLOBAL.all("model-name"));
+        let models: Vec<Model> = models.into_iter().map(|(_, id)| Model(id)).collect();
+        let is_there = |agent: Uuid| {
+            let is_in = |model: &Model| {
+                reader.get(model.unit(agent).text()).is_some()
+                    || reader.get(model.machine(agent).text()).is_some()
+            };
+            models.iter().any(is_in)
+        };
+        agents.into_iter().filter(|agent| !is_there(*agent)).collect::<Vec<_>>()
+    });
+    gone.await.into_iter().for_each(|agent| controller.presence.forget(agent));
 }
 
 /// A bite of a model that is being destroyed; true = there is more to do now. One that fails keeps nobody else.

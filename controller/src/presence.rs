@@ -4,6 +4,7 @@
 
 use state::names::Uuid;
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::{Arc, Mutex};
 
 /// An agent of a machine that was silent for longer is late: three of its signs of life did not come.
@@ -96,6 +97,12 @@ impl Presence {
 
     pub fn forget(&self, agent: Uuid) {
         self.seen().remove(&agent);
+    }
+
+    /// The next agents after this one, in order.
+    pub fn after(&self, agent: Option<Uuid>, limit: usize) -> Vec<Uuid> {
+        let from = agent.map_or(Bound::Unbounded, Bound::Excluded);
+        self.seen().range((from, Bound::Unbounded)).take(limit).map(|(agent, _)| *agent).collect()
     }
 
     /// At this moment, by the monotonic and by the wall clock.

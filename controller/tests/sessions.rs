@@ -592,6 +592,36 @@ async fn a_lost_archive_is_a_clear_error() {
 }
 
 #[tokio::test]
+async fn nobody_stays_present_for_a_unit_or_a_machine_that_is_gone() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 2).await;
+    for unit in ["web/0", "web/1"] {
+        story.agent_of(unit).await;
+    }
+    let (gone, stays) = (story.unit("web/0").await, story.unit("web/1").await);
+    let machine = story.machine_of(stays).await;
+    let presence = &story.controller.presence;
+    presence.saw(machine, 1);
+    assert!([gone, stays].iter().all(|unit| presence.after(None, 1_000).contains(unit)));
+    OperatorApi::remove_unit(&story.admin, "dev", "web/0", Force::AtOnce).await.expect("by force");
+    let mut janitor = Janitor::default();
+    for _ in 0..3 {
+        while janitor.sweep(&story.controller).await.expect("it sweeps") {}
+        story.pass(60_000);
+    }
+    assert!(!presence.after(None, 1_000).contains(&gone));
+    // calls under way while their units went, more than one sweep looks at
+    presence.executed(gone, 1);
+    (0..500).for_each(|n| presence.saw(Uuid(n), 1));
+    for _ in 0..3 {
+        janitor.sweep(&story.controller).await.expect("it sweeps");
+    }
+    let mut left = [stays, machine].to_vec();
+    left.sort();
+    assert_eq!(presence.after(None, 1_000), left);
+}
+
+#[tokio::test]
 async fn leftovers_are_cleared_in_bounded_bites() {
     let story = Story::in_memory().await;
     let (model, relation) = (story.model, Uuid(5));
