@@ -18,7 +18,7 @@ use crate::tool_socket::{Answer, Call, Gate};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use serde::{Deserialize, Serialize};
 use state::charm::Charm;
-use state::unit::dispatch::{CharmFiles, Dispatch, Entry, dispatch};
+use state::unit::dispatch::{CharmFiles, Dispatch, Entry, dispatch, knows};
 use state::unit::environment::{Surroundings, environment};
 use state::unit::hook::{ActionWrites, HookContext, Immediate, Level};
 use state::unit::local::Run;
@@ -346,6 +346,9 @@ impl Charms for RealCharms {
 
     async fn run(&self, run: &Run, context: HookContext, outward: &impl Outward) -> Ending {
         let nothing = |exit| Ending { exit, writes: Default::default(), said: Vec::new() };
+        if !self.declared().is_some_and(|charm| knows(&charm, &context.cause)) {
+            return nothing(Exit::Missing);
+        }
         let path = context.cause.dispatch_path().expect("hooks and actions have a path");
         let program = match self.program(&path) {
             Dispatch::Run(program) => program,

@@ -8,7 +8,7 @@ use agent::hook_process::{RealCharms, end_leftovers};
 use agent::ports::{Charms, Outward};
 use agent::process::Process;
 use agent::service::Services;
-use agent::shim::{HOOK_PID, OUTCOME, OUTPUT, SHIM_PID};
+use agent::shim::{HOOK_PID, OUTCOME, OUTPUT, OUTPUT_BYTES_MAX, SHIM_PID};
 use agent::tool_calls::{Calls, Conversation};
 use agent::tool_socket::{Answer, Gate, listen};
 use hook_client::{Call, HEADER_BYTES, Reply, encode_request, frame_length};
@@ -25,6 +25,7 @@ use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, watch};
@@ -159,6 +160,26 @@ async fn an_outcome_of_this_boot_is_taken_and_one_of_another_boot_is_not() {
     }
 }
 
+/// Scenario 145: the application's charm has the action, and this unit runs a revision that has not. The charm's
+/// `dispatch` exits 0 for whatever it does not know.
+#[tokio::test]
+async fn an_action_that_the_deployed_charm_lacks_is_missing_whatever_its_dispatch_would_say() {
+    let unit = tempfile::tempdir().unwrap();
+    let declared = serde_json::json!({ "sha256": "", "charm": state::charm::Charm::default() });
+    fs::write(unit.path().join("charm.json"), declared.to_string()).unwrap();
+    fs::create_dir(unit.path().join("charm")).unwrap();
+    fs::write(unit.path().join("charm/metadata.yaml"), "name: web\n").unwrap();
+    std::os::unix::fs::symlink("/bin/true", unit.path().join("charm/dispatch")).unwrap();
+    let action = hook::Action { name: "backup".into(), id: "7".into(), params: Default::default() };
+    let context = HookContext { cause: hook::Cause::Action(action), ..context() };
+    let operation = Operation::Action { id: 7, name: "backup".into() };
+    let run = Run { operation, ..begun(&unit.path().join("hooks/000001"), &kernel_boot()) };
+
+    let ending = adopter(unit.path()).run(&run, context, &Nobody).await;
+
+    assert_eq!(ending.exit, Exit::Missing);
+}
+
 /// Calls a tool and answers what it prints on stderr.
 async fn call(socket: &Path, number: u8) -> String {
     let mut frame = vec![0; 1000];
@@ -289,6 +310,89 @@ async fn an_archive_with_another_digest_is_refused_before_it_is_looked_into() {
     let refused = adopter(unit.path()).deploy(&charm, b"another archive".to_vec()).await.unwrap_err();
     assert_eq!(refused, "the archive of local:web-0 is damaged: its digest is another one");
     assert_eq!(fs::read_dir(unit.path()).unwrap().count(), 0, "nothing is left");
+}
+
+/// Scenario 153.
+#[test]
+fn a_unit_that_does_not_lead_is_refused_its_applications_settings_and_its_hook_goes_on() {
+    let run = tempfile::tempdir().unwrap();
+    let relation = hook::Relation {
+        endpoint: "db".into(),
+        interface: "sql".into(),
+        peer: false,
+        key: "web:db mysql:server".into(),
+        remote_application: "mysql".into(),
+        remote_model: Uuid(1),
+        life: state::life::Life::Alive,
+        suspended: false,
+        members: Default::default(),
+        unit_bags: Default::default(),
+        application_bags: Default::default(),
+        withheld: Default::default(),
+    };
+    let context = HookContext { relations: [(1, relation)].into(), leader: false, ..context() };
+    let digest = charms::digest::sha256(CONTEXT_ID.as_bytes());
+    let mut talk = Conversation::new(context, digest, Calls::open(run.path()), &|_| {}, &|| false);
+    let mut set = |number: u8, args: &[&str]| {
+        let (cwd, tool) = (&b"/"[..], &b"relation-set"[..]);
+        let call = Call { call_id: [number; 16], context_id: CONTEXT_ID.as_bytes(), cwd, tool };
+        let mut frame = vec![0; 1000];
+        let args: Vec<&[u8]> = args.iter().map(|word| word.as_bytes()).collect();
+        let length = encode_request(&mut frame, &call, args.iter().copied()).unwrap();
+        match talk.answer(&frame[..length]) {
+            Ok(Answer::Done { code, stderr, .. }) => (code, String::from_utf8(stderr).unwrap()),
+            _ => panic!("it reads no stdin and no bag of others"),
+        }
+    };
+    let refused = set(1, &["-r", "db:1", "--app", "a=1"]);
+    assert_eq!(refused, (1, "ERROR cannot write relation settings\n".to_owned()));
+    assert_eq!(set(2, &["-r", "db:1", "b=2"]), (0, String::new()));
+    let (writes, _) = talk.close();
+    let own = Bag::from([("b".to_owned(), "2".to_owned())]);
+    assert_eq!(writes.bags[&1], hook::BagWrites { unit: own, application: Default::default() });
+}
+
+/// A folder in which the shim has run this script as a hook, and how long that took.
+fn shimmed(script: &str) -> (tempfile::TempDir, Duration) {
+    let run = tempfile::tempdir().unwrap();
+    let program = run.path().join("hook");
+    // written by a process of its own: a file that a child of another test holds open cannot be run
+    let write = "printf '#!/bin/sh\n%s\n' \"$2\" >\"$1\" && chmod 755 \"$1\"";
+    let written = Command::new("/bin/sh").args(["-c", write, "sh"]).arg(&program).arg(script).status();
+    assert!(written.unwrap().success());
+    let begun = Instant::now();
+    agent::shim::run(run.path(), &program).unwrap();
+    (run, begun.elapsed())
+}
+
+/// Scenario 156.
+#[test]
+fn a_hook_is_over_with_its_own_process_though_its_child_holds_its_output_open() {
+    let run_once = || {
+        let (run, took) = shimmed("sleep 100 & echo $!");
+        assert_eq!(fs::read_to_string(run.path().join(OUTCOME)).unwrap(), "exit 0");
+        let output = fs::read_to_string(run.path().join(OUTPUT)).unwrap();
+        let child = output.strip_prefix("stdout: ").unwrap().trim().parse().unwrap();
+        let child = Process::of(child).expect("the child is the charm's, and lives on");
+        child.signal(nix::sys::signal::Signal::SIGKILL);
+        took
+    };
+    // of a busy machine's three the fastest
+    let fastest = (0..3).map(|_| run_once()).min().unwrap();
+    assert!(fastest < Duration::from_secs(1), "{fastest:?}");
+}
+
+/// Scenario 158. What of it is told is bounded besides:
+/// [`of_what_a_hook_prints_the_log_has_the_end_and_says_how_much_it_has_not`].
+#[test]
+fn a_hook_that_prints_ten_megabytes_on_each_stream_ends_and_a_bounded_part_is_kept() {
+    let (run, _) =
+        shimmed("head -c 10000000 /dev/zero | tr '\\0' x; head -c 10000000 /dev/zero | tr '\\0' x >&2");
+    assert_eq!(fs::read_to_string(run.path().join(OUTCOME)).unwrap(), "exit 0");
+    let output = fs::read_to_string(run.path().join(OUTPUT)).unwrap();
+    let told = output.lines().last().unwrap();
+    assert!(output.len() <= OUTPUT_BYTES_MAX + told.len() + 1, "{} bytes", output.len());
+    assert!(told.starts_with("stderr: ") && told.ends_with(" more bytes of output were not kept"), "{told}");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Which file of the charm is run (spec/hook-tools.md 5, spec/uniter.md A.9).
 
+use super::hook::Cause;
+use crate::charm::Charm;
 use crate::names::UnitName;
 
 /// What stands at a path of the charm. Links are followed; a link that leads nowhere is absent.
@@ -49,7 +51,22 @@ pub fn dispatch(files: CharmFiles, path: &str) -> Dispatch {
     }
 }
 
-/// Why an action without a file fails.
+/// The deployed charm has what is to be run; the others are missing. An action is accepted by the charm of its
+/// application, and the unit may run another revision: still, in an error, or since a refresh. The charm's `dispatch`
+/// would be run for what it does not know, and exit 0 (scenario 145).
+pub fn knows(deployed: &Charm, cause: &Cause) -> bool {
+    match cause {
+        Cause::Action(action) => deployed.actions.contains_key(&action.name),
+        Cause::Hook(_)
+        | Cause::Relation { .. }
+        | Cause::Storage { .. }
+        | Cause::Secret { .. }
+        | Cause::Workload { .. }
+        | Cause::Commands(_) => true,
+    }
+}
+
+/// Why an action that the charm does not have fails.
 pub fn missing_action(unit: &UnitName) -> String {
     format!("action not implemented on unit \"{unit}\"")
 }
