@@ -155,6 +155,7 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
     }
 
     fn now(&self) -> Now {
+        let lost = context::missing_charm(&self.local.borrow(), self.charms.declared().as_deref()).is_some();
         let facts = self.facts.borrow();
         let since_boot_ms = self.clock.since_boot_ms();
         Now {
@@ -172,6 +173,7 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
             leads: facts.leads(self.moment()),
             claimed: facts.claimed,
             idle_ms: since_boot_ms.saturating_sub(facts.last_end_ms),
+            charm_lost: lost,
         }
     }
 

@@ -177,6 +177,7 @@ fn now(leads: Option<u64>) -> Now {
         leads,
         claimed: true,
         idle_ms: 0,
+        charm_lost: false,
     }
 }
 

@@ -7,6 +7,7 @@ use std::process::Command;
 use tempfile::TempDir;
 use tests::host::{is_root, programs, sample};
 use tests::scene::{hooks, scene, scene_with, text};
+use tests::story::{STARTED, deploy, results, until_ran};
 
 #[test]
 fn the_demo_passes_for_an_unprivileged_user() {
@@ -175,6 +176,29 @@ fn corrupt_files_are_named_kept_and_survived() {
     }
 }
 
+/// Scenarios 65 and 64.
+#[test]
+fn a_charm_whose_folder_was_lost_is_fetched_and_upgraded_and_a_complete_copy_of_it_is_left_alone() {
+    let host = scene();
+    deploy(&host, "db", &[]);
+    until_ran(&host, "db/0", &STARTED);
+    let charm = host.unit_folder("db/0").expect("it is deployed").join("charm");
+    host.ok(&["down"]);
+    let aside = host.copy_of(&charm, "aside");
+    fs::remove_dir_all(&charm).expect("it is ours");
+    fs::rename(&aside, &charm).expect("both are on one disk");
+    host.ok(&["up"]);
+    assert_eq!(results(&host, "db/0", "count")["hooks"], "4");
+    let mut all = [&STARTED[..], &["count"]].concat();
+    until_ran(&host, "db/0", &all);
+    host.ok(&["down"]);
+    fs::remove_dir_all(&charm).expect("it is ours");
+    host.ok(&["up"]);
+    all.extend(["upgrade-charm", "config-changed"]);
+    until_ran(&host, "db/0", &all);
+    assert_eq!(results(&host, "db/0", "count")["hooks"], "6", "what the unit stored is with the controller");
+}
+
 #[test]
 fn a_controller_restored_from_an_older_copy_is_told_what_it_lost() {
     let host = scene();
@@ -238,7 +262,8 @@ fn one_folder_has_one_agent_and_a_copy_stops() {
     let (code, said) = agent(&elsewhere);
     assert_eq!(code, Some(5), "{said}");
     assert!(said.contains("this folder is a copy"), "{said}");
-    host.ok(&["run", "hello/0", "greet"]);
+    let greeting = host.ok(&["run", "hello/0", "greet", "name=you"]);
+    assert!(greeting.contains("Hello, you!"), "{greeting}");
     let after: Vec<String> = hooks(&host, "hello/0").into_iter().filter(|hook| hook != "greet").collect();
     assert_eq!(after, before, "the live agent went on undisturbed");
 }

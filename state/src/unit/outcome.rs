@@ -213,6 +213,7 @@ mod tests {
             leads: None,
             claimed: true,
             idle_ms: 0,
+            charm_lost: false,
         };
         let said = |call: u32| {
             let what = Immediate::Log { level: Level::Info, text: call.to_string() };

@@ -48,6 +48,8 @@ pub struct Now {
     pub claimed: bool,
     /// Since the last hook ended (or the agent started).
     pub idle_ms: u64,
+    /// The charm that memory knows is not in its folder.
+    pub charm_lost: bool,
 }
 
 impl Now {
@@ -66,6 +68,7 @@ impl Now {
             leads: None,
             claimed: true,
             idle_ms: 0,
+            charm_lost: false,
         }
     }
 }
@@ -239,7 +242,8 @@ fn idle(local: &Local, view: &Snapshot, now: &Now) -> Act {
     if first_hooks && alive && is_about_to_hear_who_leads(now) {
         return wait(None, vec![unknown_leader("the unit's first hooks wait")]);
     }
-    rebooted(local, now)
+    lost_charm(local, view, now, alive)
+        .or_else(|| rebooted(local, now))
         .or_else(|| first_charm(local, view, alive))
         .or_else(|| follow_up(local, view, now, alive))
         .map(|chosen| chosen.act(local, view, now))
@@ -307,6 +311,14 @@ fn rebooted(local: &Local, now: &Now) -> Option<Chosen> {
         return None;
     }
     Chosen::hook(Hook::Start { boot: now.boot.clone() }, "the machine was rebooted")
+}
+
+/// The charm's folder went, and with it what the charm kept there: it is told as after an upgrade (spec A.5). Before
+/// all hooks, each of which would bring the charm back without a word.
+fn lost_charm(local: &Local, view: &Snapshot, now: &Now, alive: bool) -> Option<Chosen> {
+    // upgrade-charm itself is owed already: it brings the charm back
+    let due = alive && local.installed && now.charm_lost && local.queued != Some(Queued::UpgradeCharm);
+    due.then(|| Chosen(Operation::Deploy(charm_of(view)), "the charm's folder was lost".into()))
 }
 
 fn first_charm(local: &Local, view: &Snapshot, alive: bool) -> Option<Chosen> {

@@ -298,6 +298,7 @@ mod tests {
             leads: None,
             claimed: false,
             idle_ms: 0,
+            charm_lost: false,
         };
         let Act::Wait(waits) = next(&local, None, &now).act else { panic!("its tools would not lead") };
         assert_eq!(waits.until_ms, Some(62_000), "the first claim is answered by then, or never mind");

@@ -68,6 +68,14 @@ pub fn perform(world: &mut World, line: &str) -> Done {
             bag.iter().for_each(|(key, value)| world.say(format!("{key}={value}")));
             Ok(())
         }
+        ["ports"] => {
+            world.look();
+            let open = world.local.ports.clone();
+            for (endpoint, ranges) in open {
+                ranges.iter().for_each(|range| world.say(format!("{endpoint} {range}")));
+            }
+            Ok(())
+        }
         ["look"] => {
             world.look();
             Ok(())
@@ -103,8 +111,10 @@ fn machine(world: &mut World, words: &[&str]) -> Done {
             world.leases += 1;
             world.lease = Some(world.leases);
         }
+        ["folder", "lost"] => world.charm_lost = true,
         ["disk", "lost"] => {
             world.process = None;
+            world.charm_lost = true;
             world.shown = None;
             world.local = Local::new(world.local.unit, world.local.name.clone());
         }

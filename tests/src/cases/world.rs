@@ -61,6 +61,8 @@ pub struct World {
     pub during: BTreeMap<String, Vec<String>>,
     /// What the shim of a dead agent's hook has left.
     pub orphan: Option<Exit>,
+    /// The charm is not in its folder.
+    pub charm_lost: bool,
     pub refusal: Option<String>,
     /// The next record is applied, and the agent dies before it hears so.
     pub answer_lost: bool,
@@ -112,6 +114,7 @@ impl World {
             writes: BTreeMap::new(),
             during: BTreeMap::new(),
             orphan: None,
+            charm_lost: false,
             refusal: None,
             answer_lost: false,
             crash_after_begin: None,
@@ -177,6 +180,7 @@ impl World {
             leads: self.lease.filter(|_| process.attached),
             claimed: true,
             idle_ms: self.clock_ms - process.last_end_ms,
+            charm_lost: self.charm_lost && self.local.charm.is_some(),
         }
     }
 
@@ -283,6 +287,8 @@ impl World {
             super::command::perform(self, &command).expect("commands were checked when they were read");
         }
         self.running = false;
+        // whatever runs of the charm brings it back
+        self.charm_lost = false;
         let needs_process = run.operation.runs_charm() || matches!(run.operation, Operation::Deploy(_));
         let usual = match needs_process {
             true => Exit::Code(0),
