@@ -8,10 +8,11 @@ use api::unit::{Claim, UnitApi};
 use controller::presence::LOST_AFTER_MS;
 use controller::store::map::Map;
 use controller::{Outside, Session};
-use state::model::keys::Principal;
+use state::model::draft::read;
+use state::model::keys::{Principal, StatusDoc};
 use state::unit::hook::Immediate;
 use state::unit::operation::{Hook, Operation};
-use state::unit::record::Said;
+use state::unit::record::{Outcome, Said};
 use std::collections::BTreeSet;
 use support::*;
 
@@ -78,6 +79,28 @@ async fn scenario_185_an_agent_that_is_lost_and_comes_back_has_its_status_again(
     says(&mut web, status("terminated", "")).await;
     story.pass(LOST_AFTER_MS + 1);
     assert_eq!(of(&story, "web/0").await, told("terminated", "", "lost"));
+}
+
+#[tokio::test]
+async fn scenario_150_what_a_failed_hook_said_is_kept_behind_its_error() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 1).await;
+    let mut web = story.agent_of("web/0").await;
+    says(&mut web, status("active", "serves")).await;
+    let mut failed = web.record(Operation::Hook(Hook::UpdateStatus));
+    failed.outcome = Outcome::Failed { reason: "exit status 1".to_owned(), retry: None };
+    failed.said = vec![Said { call: 1, at_ms: 1, what: status("blocked", "no key") }];
+    web.commit(failed).await;
+    let key = story.model.unit_status(story.unit("web/0").await);
+    let stored: StatusDoc = story.controller.read(move |reader| read(reader, &key)).await.expect("it said");
+    assert_eq!((stored.status.as_str(), stored.message.as_str()), ("blocked", "no key"));
+    assert_eq!(of(&story, "web/0").await, told("error", "hook failed: \"update-status\"", "idle"));
+    story.admin.resolved("dev", "web/0", false).await.expect("it is in an error");
+    let mut skipped = web.record(Operation::Hook(Hook::UpdateStatus));
+    skipped.outcome = Outcome::Skipped;
+    web.commit(skipped).await;
+    let (workload, message, _) = of(&story, "web/0").await;
+    assert_eq!((workload.as_str(), message.as_str()), ("blocked", "no key"));
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Actions: checked at the door, run at most once, cancelled with their unit.
 
-use super::super::keys::ActionDoc;
+use super::super::keys::{ActionDoc, StatusDoc};
 use super::super::{action, unit};
 use super::*;
 use crate::unit::hook::Immediate;
@@ -85,6 +85,39 @@ fn a_failed_action_is_no_failure_of_its_unit() {
     record.writes.action.failed = Some("no disk".into());
     agent.commit(&mut world, record);
     assert_eq!((doc(&world, id).status.as_str(), doc(&world, id).message.as_str()), ("failed", "no disk"));
+}
+
+/// Scenarios 141 and 144: an action says how it ended itself, and nothing of its unit.
+#[test]
+fn a_unit_shows_the_same_before_and_after_its_actions_however_they_end() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut agent = Agent::attach(&mut world, "web/0");
+    agent.start(&mut world);
+    let mut hook = agent.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok);
+    let what = Immediate::UnitStatus { status: "active".into(), message: "serves".into() };
+    hook.said = vec![Said { call: 1, at_ms: 5, what }];
+    agent.commit(&mut world, hook);
+    let shown = |world: &World| -> [StatusDoc; 2] {
+        [MODEL.unit_status(agent.unit), MODEL.agent_status(agent.unit)]
+            .map(|key| read(world.reader(), &key).expect("it said"))
+    };
+    let before = shown(&world);
+    assert_eq!([before[0].message.as_str(), before[1].status.as_str()], ["serves", "idle"]);
+    let mut doing = agent.clone();
+    for outcome in [Outcome::Ok, Outcome::Failed { reason: "exit status 1".into(), retry: None }] {
+        let id = enqueue(&mut world, doing.unit, "backup", json!({})).expect("it fits");
+        let run = (doing.local.run + 1, "running action backup");
+        let begin = |draft: &mut Draft, _: &mut dyn FnMut() -> Uuid| {
+            hook_commit::begun(draft, MODEL, agent.unit, run, 9);
+            Ok(())
+        };
+        world.run(begin).expect("nothing refuses it");
+        let ended = doing.record(Operation::Action { id, name: "backup".into() }, outcome);
+        doing.commit(&mut world, ended);
+        assert_eq!(shown(&world), before, "{}", doc(&world, id).status);
+    }
+    assert_eq!([1, 2].map(|id| doc(&world, id).status), ["completed", "failed"]);
 }
 
 #[test]

@@ -352,6 +352,7 @@ fn statuses_and_lines_stand_once_and_in_order() {
     );
 }
 
+/// Scenarios 149 and 151.
 #[test]
 fn a_failed_hook_publishes_what_it_said_and_nothing_else() {
     let mut world = World::new();
@@ -362,10 +363,15 @@ fn a_failed_hook_publishes_what_it_said_and_nothing_else() {
         Outcome::Failed { reason: "exit status 1".into(), retry: None },
     );
     record.writes.bags.insert(number, BagWrites { unit: change("a", "1"), ..BagWrites::default() });
+    record.writes.state.insert("k".into(), Some("v".into()));
+    record.writes.ports.open = BTreeMap::from([("*".to_owned(), ["80/tcp".to_owned()].into())]);
     record.said = vec![status(1, "half way")];
     web.commit(&mut world, record);
     let bag: BagDoc = read(world.reader(), &MODEL.bag(id, web.unit)).expect("its bag");
     assert_eq!(bag.values.get("a"), None, "I8");
+    assert_eq!(read(world.reader(), &MODEL.ports(web.unit)), None);
+    let replica: ReplicaDoc = read(world.reader(), &MODEL.replica(web.unit)).expect("it has one");
+    assert_eq!(replica.local.charm_state, BTreeMap::new());
     let words: StatusDoc = read(world.reader(), &MODEL.unit_status(web.unit)).expect("it has one");
     assert_eq!(words.message, "half way");
 }
