@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use tests::host::Host;
 use tests::scene::{Scene, scene, text};
-use tests::story::{STARTED, counted, deploy, logged, ran, results, until_ran};
+use tests::story::{STARTED, counted, deploy, logged, ran, results, tally, until_ran};
 
 /// One unit of tally that has started, whose config-changed and action go on while the file of the answer exists.
 fn held() -> (Scene, PathBuf) {
@@ -77,29 +77,62 @@ fn a_hook_ends_while_the_controller_is_away_and_its_effects_are_there_once() {
     assert_eq!(log.matches("the controller answers again").count(), 1, "{log}");
 }
 
+/// Scenario 181, and what it leaves to chance: whether the units' agents died with it.
 #[test]
 fn a_machine_agent_is_killed_beside_its_units_and_finds_them() {
     let (scene, hold) = held();
+    fs::remove_file(&hold).expect("it was made");
     let machine_pid = machine(&scene, "db/0").join("machine.pid");
+    let (all, started) = (["db/0", "db/1", "db/2"], ["install", "config-changed", "start"]);
+    for more in &all[1..] {
+        scene.ok(&["add-unit", "db", "--to", "0"]);
+        until_ran(&scene, more, &started);
+    }
+    fs::write(&hold, "").expect("it is ours");
     scene.ok(&["config", "db", "say=x"]);
-    until_begun(&scene, "config-changed", 2);
+    // whichever has the machine's hook lock
+    scene.until("a hook runs", |_| {
+        let begun = all.map(|unit| ran(&scene, unit).len()).iter().sum::<usize>();
+        (begun > STARTED.len() + 2 * started.len()).then_some(())
+    });
+    let agents = || all.map(|unit| scene.agent_pid(unit));
+    // its folder's number too: one that was deployed again has another
+    let given = || {
+        all.map(|unit| {
+            let folder = scene.unit_folder(unit).expect("it is deployed");
+            let number = std::os::unix::fs::MetadataExt::ino(&fs::metadata(&folder).expect("it is there"));
+            (number, fs::read_to_string(folder.join("agent.yaml")).expect("it has a token"))
+        })
+    };
+    let (before_of, given_before) = (agents(), given());
     let unit = scene.agent_pid("db/0").expect("it runs");
     let before = scene.pid(&machine_pid).expect("it runs");
     scene.kill(before);
     scene.until("the machine's agent is back", |host| host.pid(&machine_pid).filter(|now| *now != before));
     fs::remove_file(&hold).expect("it was made");
     until_ran(&scene, "db/0", &[&STARTED[..], &["config-changed"]].concat());
-    assert_eq!(scene.agent_pid("db/0"), Some(unit), "the unit's agent was not touched");
+    for more in &all[1..] {
+        until_ran(&scene, more, &[&started[..], &["config-changed"]].concat());
+    }
+    assert_eq!(agents(), before_of, "the units' agents were not touched");
     // adopted, not only left alone: it is started again when it dies
     scene.kill(unit);
     scene.until("the unit's agent is back", |host| host.agent_pid("db/0").filter(|now| *now != unit));
-    // away together: both come back
-    let unit = scene.agent_pid("db/0").expect("it runs");
+    // away together: all come back
+    let before_of = agents();
     let away = Away::take(&scene, &machine_pid);
-    scene.kill(unit);
+    before_of.iter().flatten().for_each(|pid| scene.kill(*pid));
     drop(away);
-    scene.until("the unit's agent is back", |host| host.agent_pid("db/0").filter(|now| *now != unit));
+    for (unit, before) in all.iter().zip(before_of) {
+        scene.until(format_args!("the agent of {unit} is back"), |host| {
+            host.agent_pid(unit).filter(|now| Some(*now) != before)
+        });
+    }
     assert_eq!(results(&scene, "db/0", "count")["hooks"], "5", "no hook ran again");
+    for more in &all[1..] {
+        assert_eq!(results(&scene, more, "count")["hooks"], "4", "{more}");
+    }
+    assert!(given() == given_before, "three folders and three tokens, and they are as they were");
     // a removal that was asked for while it was away
     let away = Away::take(&scene, &machine_pid);
     scene.ok(&["remove-application", "db", "--no-prompt"]);
@@ -135,6 +168,46 @@ fn of_run(scene: &Scene, file: &str) -> i32 {
 fn task(said: &tests::host::Said) -> Value {
     let task: Value = serde_json::from_str(&said.stdout).unwrap_or_else(|error| panic!("{error}: {said:?}"));
     task["db/0"].clone()
+}
+
+/// Scenarios 155 and 156: while a hook runs, a setting changes and changes again; each hook leaves a child behind that
+/// holds its output open.
+#[test]
+fn a_hook_sees_one_configuration_and_its_child_keeps_nobody_waiting() {
+    let scene = scene();
+    let (hold, told) = (scene.beside("hold"), scene.beside("told"));
+    let charm = scene.copy_of(&tally(), "twice");
+    let dispatch = fs::read_to_string(charm.join("dispatch")).expect("the charm has one");
+    let holding = "    hold\n    ;;\nstart)";
+    assert!(dispatch.contains(holding));
+    let twice = format!(
+        "    say=$(config-get say)\n    sleep 600 &\n    hold\n    echo \"$! $say $(config-get say)\" >>{}\n    ;;\nstart)",
+        text(&told)
+    );
+    fs::write(charm.join("dispatch"), dispatch.replace(holding, &twice)).expect("it is ours");
+    let options = [("ran", scene.beside("ran")), ("hold", hold.clone())];
+    let options = options.map(|(name, path)| format!("{name}={}", text(&path)));
+    let [ran_option, hold_option] = &options;
+    scene.ok(&["deploy", text(&charm), "db", "--config", ran_option, "--config", hold_option]);
+    until_ran(&scene, "db/0", &STARTED);
+    fs::write(&hold, "").expect("it is ours");
+    scene.ok(&["config", "db", "say=one"]);
+    until_begun(&scene, "config-changed", 2);
+    scene.ok(&["config", "db", "say=two"]);
+    let view = scene.unit_folder("db/0").expect("deployed").join("view/unit.yaml");
+    scene.until("the agent was shown the change", |_| {
+        fs::read_to_string(&view).is_ok_and(|view| view.contains("two")).then_some(())
+    });
+    fs::remove_file(&hold).expect("it was made");
+    until_ran(&scene, "db/0", &[&STARTED[..], &["config-changed", "config-changed"]].concat());
+    let told = fs::read_to_string(told).expect("the hooks wrote it");
+    let (children, read): (Vec<&str>, Vec<&str>) =
+        told.lines().map(|line| line.split_once(' ').expect("a pid, and what was read")).unzip();
+    assert_eq!(read, ["nothing nothing", "one one", "two two"]);
+    for child in children {
+        assert!(Path::new("/proc").join(child).exists(), "{child} lives on: nobody waited for it");
+        scene.kill(child.parse().expect("a pid"));
+    }
 }
 
 #[test]
