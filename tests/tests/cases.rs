@@ -71,3 +71,63 @@ fn a_case_that_expects_something_else_differs() {
 fn a_case_that_expects_nothing_is_refused() {
     assert!(File::parse("## a new unit\nlook\n").is_err());
 }
+
+/// The scenarios of `spec/uniter.md` H are numbered from 1 to this.
+const SCENARIOS: u32 = 187;
+
+/// The rows of the README's table of what is no decision of the agent: what each is about, and where it is shown.
+fn elsewhere() -> Vec<(String, String)> {
+    let readme = std::fs::read_to_string(folder().join("README.md")).unwrap();
+    let (_, table) = readme.split_once("## Not here").expect("it says what is not here");
+    let row = |line: &str| {
+        let (about, place) = line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(" | ")?;
+        Some((about.to_owned(), place.to_owned()))
+    };
+    table.lines().filter_map(row).collect()
+}
+
+/// `8, 9, 84 (unknown unit), 133 to 140`: what stands in parentheses is for people. A row about anything but scenarios
+/// begins with a word.
+fn numbers(about: &str) -> Vec<u32> {
+    if !about.starts_with(|first: char| first.is_ascii_digit()) {
+        return Vec::new();
+    }
+    let mut words = String::new();
+    let mut depth = 0;
+    for letter in about.chars() {
+        depth += i32::from(letter == '(');
+        words.extend((depth == 0).then_some(letter));
+        depth -= i32::from(letter == ')');
+    }
+    let words: Vec<&str> = words.split([' ', ',']).filter(|word| !word.is_empty()).collect();
+    let number = |at: usize| words.get(at).and_then(|word| word.parse::<u32>().ok());
+    let of = |at: usize| match (number(at), words.get(at + 1), number(at + 2)) {
+        (Some(from), Some(&"to"), Some(to)) => (from..=to).collect(),
+        (from, ..) => from.into_iter().collect::<Vec<u32>>(),
+    };
+    (0..words.len()).flat_map(of).collect()
+}
+
+#[test]
+fn every_scenario_of_the_spec_has_a_case_or_says_where_it_is_shown() {
+    let titles = cases().into_iter().map(|case| case.title);
+    let of_case = |title: String| title.strip_prefix("H.")?.split(' ').next()?.parse().ok();
+    let here: Vec<u32> = titles.filter_map(of_case).collect();
+    let there: Vec<u32> = elsewhere().iter().flat_map(|(about, _)| numbers(about)).collect();
+    let known = |number: &u32| here.contains(number) || there.contains(number);
+    let missing: Vec<u32> = (1..=SCENARIOS).filter(|number| !known(number)).collect();
+    assert!(missing.is_empty(), "scenarios {missing:?} have neither a case nor a row in the README's table");
+    let unknown: Vec<&u32> = here.iter().chain(&there).filter(|n| !(1..=SCENARIOS).contains(*n)).collect();
+    assert!(unknown.is_empty(), "there are no scenarios {unknown:?}");
+}
+
+#[test]
+fn the_files_that_are_said_to_show_a_scenario_are_there() {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");
+    for (about, place) in elsewhere() {
+        let quoted = place.split('`').skip(1).step_by(2);
+        let paths = quoted.filter(|path| path.contains('/'));
+        let lost: Vec<&str> = paths.filter(|path| !root.join(path).exists()).collect();
+        assert!(lost.is_empty(), "{about}: no {lost:?}");
+    }
+}
