@@ -110,6 +110,14 @@ impl Machine {
         state.aside.remove(&unit);
     }
 
+    /// The token of a unit that is here, once its agent may run.
+    pub fn token_of(&self, unit: Uuid) -> Option<String> {
+        let state = self.state();
+        let own =
+            state.deployed.values().find(|deployed| deployed.unit == unit && deployed.token_set);
+        own.map(|deployed| deployed.token.clone())
+    }
+
     /// Written down in the unit's folder.
     pub fn finish(&self, unit: Uuid, finished: bool) {
         let mut state = self.state();
