@@ -298,6 +298,23 @@ async fn a_unit_that_is_forced_says_when_force_begins_and_goes_without_its_agent
     assert!(!there, "no agent did anything");
 }
 
+#[tokio::test]
+async fn a_machine_that_force_has_made_dead_waits_for_its_provider_alone() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 1).await;
+    let machine = story.machine_of(story.unit("web/0").await).await;
+    let says = async |what| story.admin.provisioned("dev", machine, what).await.expect("noted");
+    says(Provisioned::Intended { provider: "local".to_owned(), nonce: Uuid(5) }).await;
+    let (instance_id, address) = ("local-0".to_owned(), "127.0.0.1".to_owned());
+    says(Provisioned::Started { instance_id, address }).await;
+    OperatorApi::remove_machine(&story.admin, "dev", "0", Force::AtOnce, false).await.expect("it may go");
+    let mut janitor = Janitor::default();
+    while janitor.sweep(&story.controller).await.expect("it sweeps") {}
+    let owners: Vec<String> =
+        causes(&story, "machine/0").await.into_iter().map(|cause| cause.owner).collect();
+    assert_eq!(owners, ["the provisioner of pintle up"]);
+}
+
 /// The most that is looked at of a model, of each kind.
 const ENTITIES_MAX: u128 = 1_000;
 

@@ -21,7 +21,10 @@ impl Asked<'_> {
         let is_told = causes.iter().any(|cause| cause.last_error.is_some());
         causes.extend(self.provisioning(id, name).filter(|_| !is_told));
         causes.extend(self.stranded(id, name).filter(|_| life == Life::Dying));
-        causes.extend(self.forced(id, &format!("machine {name}")));
+        // of one that is Dead its provider does what is left, unless nobody takes its instance away (cargo sim 58)
+        let stays = || read(self.reader, &self.model.machine(id)).is_some_and(|doc| doc.manual || doc.kept);
+        let forced = self.forced(id, &format!("machine {name}"));
+        causes.extend(forced.filter(|_| life != Life::Dead || stays()));
         let units = read_all::<()>(self.reader, &self.model.units_on(id)).len();
         let mut now = format!("{units} units");
         if let Some((unit, running)) = hook_lock::holder(self.reader, self.model, self.roll, id) {
