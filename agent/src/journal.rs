@@ -9,6 +9,7 @@ use crate::view_cache::ViewCache;
 use charms::yaml;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use state::planted::{self, Planted};
 use state::unit::local::{Event, Local};
 use state::unit::snapshot::Snapshot;
 use std::cell::{Cell, RefCell};
@@ -87,12 +88,14 @@ fn decode(bytes: &[u8]) -> Option<(Entry, String, usize)> {
     let mut parts = header.split(' ');
     let (index, length, sum) = (parts.next()?, parts.next()?, parts.next()?);
     let length: usize = length.parse().ok()?;
-    let body = bytes.get(line_end + 1..(line_end + 1).checked_add(length)?)?;
-    if parts.next().is_some() || checksum(body) != sum {
+    let rest = &bytes[line_end + 1..];
+    let torn = length > rest.len() && planted::is(Planted::TornTailIsTaken);
+    let body = if torn { rest } else { rest.get(..length)? };
+    if parts.next().is_some() || checksum(body) != sum && !torn {
         return None;
     }
     let entry: Entry = yaml::from_str(std::str::from_utf8(body).ok()?).ok()?;
-    (entry.index.to_string() == index).then(|| (entry, sum.to_owned(), line_end + 1 + length))
+    (entry.index.to_string() == index).then(|| (entry, sum.to_owned(), line_end + 1 + body.len()))
 }
 
 /// The good documents from the start, and what follows them.

@@ -107,10 +107,30 @@ pub enum Planted {
     BlockersForgetScopes,
     /// Nothing is said to hold a machine that is Dying.
     MachineIsNotExplained,
+    /// An action that its unit began is failed again, as long as it is shown as running (LP#1694734).
+    ActionFailsForEver,
+    /// An action that failed, or whose agent died, is not said to have ended (LP#2012861).
+    ActionStaysRunning,
+    /// The last document of a journal counts though it was cut off.
+    TornTailIsTaken,
+    /// A hook counts as done that was never run (I51).
+    RecordWithoutRun,
+    /// A hook reads its own settings as they were before it wrote (I5).
+    OwnWritesAreNotRead,
+    /// The number of a removed unit is given to the next one.
+    UnitNumberIsGivenAgain,
+    /// The token of a removed unit still lets in whoever has it (CVE-2016-9639).
+    TokenOutlivesUnit,
+    /// The units of an application that is forced are not.
+    ForcedApplicationKeepsUnits,
+    /// The units of a machine that is forced are not.
+    ForcedMachineKeepsUnits,
+    /// Whoever is in the scope of a relation that is forced stays there.
+    ForcedRelationKeepsMembers,
 }
 
 impl Planted {
-    pub const ALL: [Planted; 50] = [
+    pub const ALL: [Planted; 60] = [
         Planted::BrokenBeforeDeparted,
         Planted::ChangedBeforeJoined,
         Planted::DepartedIsSkipped,
@@ -161,6 +181,16 @@ impl Planted {
         Planted::DisplacedIsRecalled,
         Planted::BlockersForgetScopes,
         Planted::MachineIsNotExplained,
+        Planted::ActionFailsForEver,
+        Planted::ActionStaysRunning,
+        Planted::TornTailIsTaken,
+        Planted::RecordWithoutRun,
+        Planted::OwnWritesAreNotRead,
+        Planted::UnitNumberIsGivenAgain,
+        Planted::TokenOutlivesUnit,
+        Planted::ForcedApplicationKeepsUnits,
+        Planted::ForcedMachineKeepsUnits,
+        Planted::ForcedRelationKeepsMembers,
     ];
 }
 

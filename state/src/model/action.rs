@@ -9,6 +9,7 @@ use super::sequence;
 use crate::charm::params;
 use crate::life::Life;
 use crate::names::{UnitName, Uuid};
+use crate::planted::{self, Planted};
 use crate::unit::hook::{ActionWrites, Immediate};
 use crate::unit::record::{Outcome, Record, Said};
 use crate::unit::writes::{PARAMS_BYTES_MAX, SAID_BYTES_MAX, size};
@@ -141,6 +142,9 @@ pub(super) fn finish(draft: &mut Draft, model: Model, unit: Uuid, id: u64, recor
     // 2 for this unit. 4. The record of action 3 comes, in order. The unit remembers having done all up to 3, so that 2
     // would wait for one that never comes, as would the next ones by such numbers (cargo sim 51042551).
     lose_up_to(draft, model, (unit, id.saturating_sub(1)), LOST_AT_ONCE, record.at_ms);
+    if planted::is(Planted::ActionStaysRunning) && matches!(record.outcome, Outcome::Failed { .. }) {
+        return;
+    }
     let Some(mut doc) = unfinished(draft, model, unit, id) else {
         sequence::at_least(draft, model, "action", id);
         return;

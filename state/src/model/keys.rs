@@ -600,9 +600,6 @@ impl Model {
     pub fn ports(&self, unit: Uuid) -> Key<BTreeMap<String, BTreeSet<String>>> {
         self.key("ports", &[unit])
     }
-    pub fn charm_state(&self, unit: Uuid) -> Key<BTreeMap<String, String>> {
-        self.key("charm-state", &[unit])
-    }
 
     pub fn relation(&self, id: Uuid) -> Key<RelationDoc> {
         self.key("relation", &[id])

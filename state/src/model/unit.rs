@@ -225,7 +225,16 @@ pub fn remove(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> 
 fn remove_documents(draft: &mut Draft, model: Model, id: Uuid, doc: &UnitDoc) {
     action::cancel_all(draft, model, id, &doc.name);
     leadership::release(draft, model, id);
-    token::revoke(draft, id);
+    if !planted::is(Planted::TokenOutlivesUnit) {
+        token::revoke(draft, id);
+    }
+    if planted::is(Planted::UnitNumberIsGivenAgain) {
+        let key = model.sequence(&format!("unit/{}", doc.name.application));
+        let number = u64::from(doc.name.number);
+        if draft.get(&key) == Some(number + 1) {
+            draft.put(&key, &number);
+        }
+    }
     draft.remove(&model.unit(id));
     draft.remove(&model.unit_life(id));
     draft.remove(&model.unit_name(&doc.name));

@@ -273,6 +273,10 @@ impl Chosen {
     }
 
     pub(super) fn act(self, local: &Local, view: &Snapshot, now: &Now) -> Act {
+        if planted::is(Planted::RecordWithoutRun) && matches!(self.0, Operation::Hook(Hook::ConfigChanged(_)))
+        {
+            return Act::Settle(local.record(self.0, Outcome::Ok, now.wall_ms));
+        }
         let run = Run {
             number: 0,
             operation: self.0,
@@ -498,7 +502,8 @@ pub(super) fn pending_action(
             |record: &Record| matches!(&record.operation, Operation::Action { id: done, .. } if done == id);
         local.outbox.iter().any(same) || local.last_action.is_some_and(|last| *id <= last)
     };
-    let (id, action) = view.actions.iter().find(|(id, _)| !unsent(id))?;
+    let again = |running| running && planted::is(Planted::ActionFailsForEver);
+    let (id, action) = view.actions.iter().find(|(id, action)| !unsent(id) || again(action.running))?;
     local.charm.as_ref()?;
     let operation = Operation::Action { id: *id, name: action.name.clone() };
     if action.running {

@@ -47,7 +47,8 @@ struct Talk {
 /// A hook's process.
 pub struct Process {
     world: World,
-    run: u64,
+    pub folder: Uuid,
+    pub run: u64,
     talk: Mutex<Talk>,
     changed: Notify,
 }
@@ -341,6 +342,7 @@ impl Charms for SimCharms {
         }
         let process = Arc::new(Process {
             world: self.world.clone(),
+            folder: self.at.folder,
             run: run.number,
             talk: Mutex::default(),
             changed: Notify::new(),

@@ -53,14 +53,16 @@ pub struct Fleet {
     harmed: BTreeSet<Uuid>,
     /// Nobody is frozen for longer than until then.
     pub frozen_ms: u64,
+    /// Applications that ever had a unit deployed.
+    pub applications: BTreeSet<String>,
     /// Units ever deployed.
     pub units: u64,
 }
 
 impl Fleet {
     pub fn new(world: World, wire: Wire) -> Fleet {
-        let (machines, folders, by_task, held, harmed) = Default::default();
-        Fleet { world, wire, machines, folders, by_task, held, harmed, frozen_ms: 0, units: 0 }
+        let (machines, folders, by_task, held, harmed, applications) = Default::default();
+        Fleet { world, wire, machines, folders, by_task, held, harmed, frozen_ms: 0, applications, units: 0 }
     }
 
     pub fn ids(&self) -> Vec<Uuid> {
@@ -108,6 +110,7 @@ impl Fleet {
             folder: folder.at.folder,
             name: folder.at.name.clone(),
             boot: folder.at.machine.boot(),
+            token: folder.at.machine.token_of(folder.at.unit),
             local: agent.with_local(Clone::clone),
             view: agent.with_view(|view| view.cloned()),
             waits: agent.explained(),
@@ -172,6 +175,7 @@ impl Fleet {
         let at = Place { folder: unit, unit, name, machine: machine.clone() };
         let disk = Disk::new(self.world.clone(), at.clone());
         let charms = SimCharms::new(self.world.clone(), at.clone());
+        self.applications.insert(at.name.application.clone());
         self.units += 1;
         self.insert(at, disk, charms);
         self.start(tasks, unit);

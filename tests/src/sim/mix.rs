@@ -161,7 +161,13 @@ impl Mix {
             Some(Mutant::Core(Planted::OlderStatusWins)) => mix.message_doubled = 300,
             // the agent is away for longer than force waits, and comes back
             Some(Mutant::Core(Planted::ForceDoesNotFence)) => (mix.frozen, mix.acts) = (30, 6),
-            Some(Mutant::Core(Planted::BlockersForgetScopes | Planted::MachineIsNotExplained)) => {
+            Some(Mutant::Core(
+                Planted::BlockersForgetScopes
+                | Planted::MachineIsNotExplained
+                | Planted::ForcedApplicationKeepsUnits
+                | Planted::ForcedMachineKeepsUnits
+                | Planted::ForcedRelationKeepsMembers,
+            )) => {
                 (mix.stuck, mix.destroyed) = (1, 0);
             }
             Some(Mutant::TimersFollowWallClock) => mix.clock_jumps = 3,

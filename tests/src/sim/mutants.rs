@@ -28,7 +28,7 @@ pub enum Mutant {
     ForgetsStart,
     /// After a restart, the hook that was interrupted is forgotten.
     ForgetsInterrupted,
-    /// After a restart, an action that had begun is begun again (LP#2012861).
+    /// After a restart, an action that had begun is begun again.
     ForgetsAction,
     /// The hook that outlived its agent is taken for dead, and does not hold the lock that would say otherwise.
     OrphanIsIgnored,
@@ -80,10 +80,14 @@ pub enum Mutant {
     WritesAnothersBag,
     /// The ports of a unit are another unit's.
     OpensAnothersPorts,
+    /// The status of a unit's workload is another unit's.
+    SetsAnothersStatus,
     /// Settings that did not change get a new version.
     SameContentCounts,
     /// The archive of a refresh is announced and not kept (LP#2053242).
     ArchiveIsMissing,
+    /// A unit has a token that the controller was not told (juju#13619).
+    TokenIsSetOnOneSide,
     /// The provider makes another instance under a nonce that has one.
     NonceIsNoKey,
     /// In the core itself.
@@ -92,7 +96,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// Those of the simulator's own parts.
-    const PORTS: [Mutant; 40] = [
+    const PORTS: [Mutant; 42] = [
         Mutant::AcknowledgesBeforeSync,
         Mutant::FailedSyncIsTaken,
         Mutant::RewritesInPlace,
@@ -130,8 +134,10 @@ impl Mutant {
         Mutant::OlderLeaderWrites,
         Mutant::WritesAnothersBag,
         Mutant::OpensAnothersPorts,
+        Mutant::SetsAnothersStatus,
         Mutant::SameContentCounts,
         Mutant::ArchiveIsMissing,
+        Mutant::TokenIsSetOnOneSide,
         Mutant::NonceIsNoKey,
     ];
 
@@ -162,7 +168,9 @@ impl Mutant {
             Mutant::OlderEpochIsTaken
             | Mutant::OlderLeaderWrites
             | Mutant::WritesAnothersBag
-            | Mutant::OpensAnothersPorts => "authority",
+            | Mutant::OpensAnothersPorts
+            | Mutant::SetsAnothersStatus => "authority",
+            Mutant::TokenIsSetOnOneSide => "identities",
             Mutant::SameContentCounts => "versions",
             Mutant::NonceIsNoKey => "doubles",
             Mutant::CommitIsLostButAnswered
@@ -176,7 +184,11 @@ impl Mutant {
                     "relations"
                 }
                 Planted::FailedHookAdvances => "hooks",
-                Planted::RunEndsTwice => "intervals",
+                Planted::RunEndsTwice | Planted::RecordWithoutRun => "intervals",
+                Planted::ActionFailsForEver | Planted::ActionStaysRunning => "actions",
+                Planted::TornTailIsTaken => "durable",
+                Planted::OwnWritesAreNotRead => "snapshot",
+                Planted::UnitNumberIsGivenAgain | Planted::TokenOutlivesUnit => "identities",
                 Planted::DepartedIsSkipped
                 | Planted::LostInstanceStaysLost
                 | Planted::JoinedIsSkipped
@@ -195,7 +207,10 @@ impl Mutant {
                 | Planted::CleanupStays
                 | Planted::ForceDeletesWithoutDeparting
                 | Planted::ForceSkipsSubordinates => "documents",
-                Planted::ForceDoesNotFence => "forced",
+                Planted::ForceDoesNotFence
+                | Planted::ForcedApplicationKeepsUnits
+                | Planted::ForcedMachineKeepsUnits
+                | Planted::ForcedRelationKeepsMembers => "forced",
                 Planted::DeadInstanceStays | Planted::KeptIsTakenAway => "leaks",
                 Planted::OtherStartIsOwn => "doubles",
                 Planted::UnrecordedInstanceIsTaken => "takings",
@@ -248,13 +263,20 @@ impl Mutant {
                 | Mutant::OlderLeaderWrites
                 | Mutant::WritesAnothersBag
                 | Mutant::OpensAnothersPorts
+                | Mutant::SetsAnothersStatus
                 | Mutant::SameContentCounts
         )
     }
 
     /// Planted in what the disk does with bytes.
     pub fn is_of_bytes(self) -> bool {
-        matches!(self, Mutant::RewritesInPlace | Mutant::RenameIsNotSynced | Mutant::UnreadableIsEmpty)
+        matches!(
+            self,
+            Mutant::RewritesInPlace
+                | Mutant::RenameIsNotSynced
+                | Mutant::UnreadableIsEmpty
+                | Mutant::Core(Planted::TornTailIsTaken)
+        )
     }
 }
 

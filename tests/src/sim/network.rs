@@ -391,7 +391,8 @@ impl UnitApi for Link {
     }
 
     async fn report(&self, report: Report) -> Result<(), ApiError> {
-        self.wire.world.note(Fact::Reported { unit: self.unit, said: report.said.clone() });
+        let (run, said, executes) = (report.run, report.said.clone(), report.executing.is_some());
+        self.wire.world.note(Fact::Reported { unit: self.unit, run, said, executes });
         self.ask("report", report, |session, report| async move { session.report(report).await }).await
     }
 
@@ -452,7 +453,7 @@ impl Watch for SimWatch {
         let (wire, world) = (&self.link.wire, &self.link.wire.world);
         let shown = self.until.unless(wire, self.inner.next()).await??;
         world.pause().await;
-        if world.strikes(20) {
+        if world.varies(20) {
             world.sleep(world.below(2_000)).await;
         }
         if wire.is_cut_off(self.link.folder, Way::FromController) {

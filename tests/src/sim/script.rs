@@ -5,6 +5,7 @@
 use crate::sim::charms::Process;
 use crate::sim::checks::Fact;
 use crate::sim::world::World;
+use commands::Reply;
 use state::names::{RelationNumber, UnitName};
 use state::unit::hook::{Cause, HookContext, Relation};
 use state::unit::outcome::Exit;
@@ -13,6 +14,8 @@ use state::unit::outcome::Exit;
 pub const POISON: &str = "poison";
 /// The counter that every hook which writes moves by one.
 pub const COUNTER: &str = "n";
+/// All that a member says in a relation.
+pub const SETTINGS: &str = "settings";
 
 /// Charms here have no such hook.
 pub fn is_missing(context: &HookContext) -> bool {
@@ -35,8 +38,8 @@ async fn work(
     counted: &mut Option<u64>,
 ) -> Option<Exit> {
     world.sleep(world.below(30)).await;
-    let before = look(world, process, context).await?;
-    if world.strikes(world.mix().hook_hangs) {
+    look(world, process, context).await?;
+    if world.varies(world.mix().hook_hangs) {
         world.sleep(1_000 + world.below(20_000)).await;
     }
     if world.hits(100) {
@@ -47,6 +50,7 @@ async fn work(
     let next = format!("{COUNTER}={}", count + 1);
     process.call("state-set", &[&next]).await?;
     *counted = Some(count + 1);
+    let (unit, reads_back) = (context.unit.to_string(), world.hits(250));
     for (number, _) in context.relations.iter().filter(|(_, relation)| !relation.is_broken()) {
         let about = context.cause.counterpart().is_none_or(|about| about.relation == *number);
         if !about {
@@ -56,6 +60,13 @@ async fn work(
             && may_write(context)
         {
             process.call("relation-set", &["-r", &relation, &next]).await?;
+            if reads_back {
+                let own = process.call("relation-get", &["-r", &relation, COUNTER, &unit]).await?;
+                let what = format!("{COUNTER} of {unit} in {relation}");
+                let (folder, run, text) = (process.folder, process.run, (count + 1).to_string());
+                world.note(Fact::HookWrote { folder, run, what: what.clone(), text });
+                read(world, process, what, &own);
+            }
             let leads = process.call("is-leader", &["--format", "json"]).await?;
             if leads.stdout.starts_with(b"true") && world.hits(300) {
                 process.call("relation-set", &["-r", &relation, "--app", &next]).await?;
@@ -69,15 +80,11 @@ async fn work(
     if world.hits(50) {
         process.call("open-port", &["80"]).await?;
     }
-    if world.strikes(world.mix().asks_reboot) && !matches!(context.cause, Cause::Action(_)) {
+    if world.varies(world.mix().asks_reboot) && !matches!(context.cause, Cause::Action(_)) {
         let when: &[&str] = if world.hits(500) { &["--now"] } else { &[] };
         process.call("juju-reboot", when).await?;
     }
-    let after = look(world, process, context).await?;
-    if before.iter().zip(&after).any(|(a, b)| a.is_some() && b.is_some() && a != b) {
-        let what = format!("{} read {before:?} and later in the same hook {after:?}", context.unit);
-        world.note(Fact::Broken("snapshot", what));
-    }
+    look(world, process, context).await?;
     if world.strikes(world.mix().hook_fails) {
         for number in context.relations.keys() {
             if let Some(relation) = context.relation_id(*number) {
@@ -114,21 +121,20 @@ fn whom(context: &HookContext) -> Vec<(RelationNumber, UnitName)> {
     own.into_iter().chain(other).collect()
 }
 
-/// What they say; of each nothing if it cannot be read.
-async fn look(world: &World, process: &Process, context: &HookContext) -> Option<Vec<Option<Vec<u8>>>> {
-    let mut seen = Vec::new();
+/// What they say.
+async fn look(world: &World, process: &Process, context: &HookContext) -> Option<()> {
     for (number, unit) in whom(context) {
         let Some(relation) = context.relation_id(number) else { continue };
         let reply = process.call("relation-get", &["-r", &relation, "-", &unit.to_string()]).await?;
-        let read = (reply.code == 0).then_some(reply.stdout);
-        if let Some(text) = &read
-            && !String::from_utf8_lossy(text).contains("private-address")
-        {
-            // nobody is a member without its initial settings (I13)
-            let what = format!("{} reads nothing of {unit}'s in {relation}", context.unit);
-            world.note(Fact::Broken("snapshot", what));
-        }
-        seen.push(read);
+        read(world, process, format!("{SETTINGS} of {unit} in {relation}"), &reply);
     }
-    Some(seen)
+    Some(())
+}
+
+/// It could be read.
+fn read(world: &World, process: &Process, what: String, reply: &Reply) {
+    if reply.code == 0 {
+        let text = String::from_utf8_lossy(&reply.stdout).trim_end().to_owned();
+        world.note(Fact::HookRead { folder: process.folder, run: process.run, what, text });
+    }
 }

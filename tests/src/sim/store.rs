@@ -101,7 +101,11 @@ impl SimStore {
             self.map.look(|reader| swap_bags(&mut txn, reader));
         }
         if self.has(Mutant::OpensAnothersPorts) {
-            self.map.look(|reader| swap_ports(&mut txn, reader));
+            self.map.look(|reader| swap_owner(&mut txn, "/ports/", reader));
+        }
+        // a unit that is made has its first status from whoever makes it
+        if self.has(Mutant::SetsAnothersStatus) && !txn.writes.keys().any(|key| key.contains("/unit/")) {
+            self.map.look(|reader| swap_owner(&mut txn, "/unit-status/", reader));
         }
         if self.has(Mutant::SameContentCounts) && txn.writes.keys().any(|key| key.contains("/replica/")) {
             let bag = txn.writes.iter_mut().find(|(key, value)| key.contains("/bag/") && value.is_some());
@@ -188,9 +192,9 @@ fn swap_bags(txn: &mut Txn, reader: &dyn Reader) {
     }
 }
 
-/// A planted fault: what a unit opens of its own is opened of another one.
-fn swap_ports(txn: &mut Txn, reader: &dyn Reader) {
-    let written = txn.writes.iter().find(|(key, value)| key.contains("/ports/") && value.is_some());
+/// A planted fault: what a unit has of its own is written as another one's.
+fn swap_owner(txn: &mut Txn, kind: &str, reader: &dyn Reader) {
+    let written = txn.writes.iter().find(|(key, value)| key.contains(kind) && value.is_some());
     let Some((key, value)) = written.map(|(key, value)| (key.clone(), value.clone())) else { return };
     let Some((_, owner)) = key.rsplit_once('/') else { return };
     let lives = reader.scan(&Model(MODEL).all("unit-life"), "", usize::MAX);

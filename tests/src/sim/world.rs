@@ -199,9 +199,14 @@ impl World {
         self.chance(|chance| u128::from(chance.number()) << 64 | u128::from(chance.number()))
     }
 
-    /// Like [`World::hits`], and never once faults are over.
+    /// Like [`World::hits`], and never in the calm: what may take longer or be asked for, and is no fault.
+    pub fn varies(&self, per_mille: u64) -> bool {
+        !self.is_calm() && self.hits(per_mille)
+    }
+
+    /// A fault strikes: never once faults are over.
     pub fn strikes(&self, per_mille: u64) -> bool {
-        let struck = !self.is_calm() && self.hits(per_mille);
+        let struck = self.varies(per_mille);
         if struck {
             self.0.faults.store(self.faults() + 1, Relaxed);
         }

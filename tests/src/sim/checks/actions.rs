@@ -7,8 +7,12 @@ use state::unit::local::{Event, Local};
 use state::unit::operation::Operation;
 use std::collections::BTreeSet;
 
+/// By folder, the actions that were begun and those that have ended.
 #[derive(Default)]
-pub struct Actions(BTreeSet<(Uuid, u64)>);
+pub struct Actions {
+    begun: BTreeSet<(Uuid, u64)>,
+    ended: BTreeSet<(Uuid, u64)>,
+}
 
 impl Check for Actions {
     fn name(&self) -> &'static str {
@@ -18,18 +22,25 @@ impl Check for Actions {
     fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
         let Fact::Recorded { folder: unit, events, .. } = fact else { return };
         for event in events.iter() {
-            let Event::Began(run) = event else { continue };
-            if let Operation::Action { id, .. } = run.operation
-                && !self.0.insert((*unit, id))
+            let (operation, known, again) = match event {
+                Event::Began(run) => (&run.operation, &mut self.begun, "is run again"),
+                Event::Finished(record) => (&record.operation, &mut self.ended, "ends again"),
+                _ => continue,
+            };
+            if let Operation::Action { id, .. } = operation
+                && !known.insert((*unit, *id))
             {
-                found.push(format!("{unit}: action {id} is run again"));
+                found.push(format!("{unit}: action {id} {again}"));
             }
         }
     }
 
     fn begin(&mut self, unit: Uuid, memory: &Local) {
         // what the folder forgot it may do again: nobody else knows that it was begun
-        self.0.retain(|(of, id)| *of != unit || memory.last_action.is_some_and(|last| *id <= last));
+        let knows =
+            |(of, id): &(Uuid, u64)| *of != unit || memory.last_action.is_some_and(|last| *id <= last);
+        self.begun.retain(knows);
+        self.ended.retain(knows);
     }
 
     fn settle(&mut self, end: &End<'_>, found: &mut Vec<String>) {

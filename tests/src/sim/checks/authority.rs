@@ -4,15 +4,15 @@
 
 use super::{Check, Commit, Fact, place};
 use state::model::draft::{Reader, read, read_all};
-use state::model::keys::{Model, SessionDoc, last_id};
+use state::model::keys::{Model, SessionDoc, StatusDoc, last_id};
 use state::names::Uuid;
 use state::unit::hook::Immediate;
 use state::unit::local::Event;
-use state::unit::record::Record;
+use state::unit::record::{Record, Said};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Documents of a unit that nobody else writes; who removes it takes them away.
-const OWN: [&str; 3] = ["ports", "ports-on", "workload-version"];
+const OWN: [&str; 4] = ["ports", "ports-on", "unit-status", "workload-version"];
 
 #[derive(Default)]
 pub struct Authority {
@@ -24,6 +24,8 @@ pub struct Authority {
     restating: BTreeMap<Uuid, u64>,
     /// By unit, versions of the workload that it said at once, beside its records.
     versions: BTreeSet<(Uuid, String)>,
+    /// By unit, the numbers of statuses that it said at once, and that follow from what it said it runs.
+    statuses: BTreeSet<(Uuid, (u64, u32))>,
     /// By digest of a record that writes as leader: the generation of the grant it was made in.
     generations: BTreeMap<String, u64>,
 }
@@ -41,7 +43,11 @@ impl Check for Authority {
                 }
                 self.arrived.entry((*unit, *sequence)).or_default().insert(*epoch);
             }
-            Fact::Reported { unit, said } => {
+            Fact::Reported { unit, run, said, executes } => {
+                let is_status = |said: &&Said| matches!(said.what, Immediate::UnitStatus { .. });
+                let calls = said.iter().filter(is_status).map(|said| said.call);
+                let calls = calls.chain(executes.then_some(0));
+                self.statuses.extend(calls.map(|call| (*unit, (*run, call))));
                 let versions = said.iter().filter_map(|said| match &said.what {
                     Immediate::WorkloadVersion(version) => Some((*unit, version.clone())),
                     _ => None,
@@ -97,9 +103,19 @@ impl Check for Authority {
             let (Some(owner), Some(now)) = (last_id(key), commit.reader.get(key)) else { continue };
             let applied = read(commit.reader, &commit.model.replica(owner)).map_or(0, |r| r.sequence);
             let restates = self.restating.get(&owner).is_some_and(|sequence| *sequence > applied);
-            let said = place(key).0 == "workload-version"
-                && now.value.parse().is_ok_and(|version| self.versions.contains(&(owner, version)));
-            if !speaking.contains(&owner) && !restates && !said {
+            let made = read(commit.reader, &commit.model.unit(owner)).is_some()
+                && changed("unit").any(|unit| last_id(unit) == Some(owner));
+            let said = match place(key).0 {
+                "workload-version" => {
+                    now.value.parse().is_ok_and(|version| self.versions.contains(&(owner, version)))
+                }
+                "unit-status" => {
+                    let status = now.value.parse::<StatusDoc>();
+                    status.is_ok_and(|status| self.statuses.contains(&(owner, status.number)))
+                }
+                _ => false,
+            };
+            if !speaking.contains(&owner) && !restates && !said && !made {
                 found.push(format!("{key} changes and its owner says nothing"));
             }
         }

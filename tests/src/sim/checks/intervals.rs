@@ -1,10 +1,11 @@
-//! I4, I12: one hook at a time, under the machine's lock; whatever was begun ends, or is begun again as it was,
-//! before anything else.
+//! I4, I12, I51: one hook at a time, under the machine's lock; whatever was begun ends, or is begun again as it was,
+//! before anything else; and a record says that something ran only if it did.
 
 use super::{Check, Fact};
 use state::names::Uuid;
 use state::unit::local::{Event, Run, Step};
 use state::unit::operation::{Hook, Operation, RelationEvent};
+use state::unit::record::Outcome;
 use state::unit::retry::RELATION_GONE;
 use std::collections::BTreeMap;
 
@@ -34,9 +35,18 @@ impl Intervals {
                 if ended.is_some_and(|ended| ended >= record.run) {
                     return Some(format!("{unit}: run {} ends after run {ended:?} has ended", record.run));
                 }
-                let open = self.begun.remove(&unit)?;
-                (open.number != record.run)
-                    .then(|| format!("{unit}: run {} ends while run {} is open", record.run, open.number))
+                let open = self.begun.remove(&unit);
+                let ran = matches!(record.outcome, Outcome::Ok | Outcome::Missing);
+                match open {
+                    Some(open) if open.number != record.run => {
+                        Some(format!("{unit}: run {} ends while run {} is open", record.run, open.number))
+                    }
+                    None if ran && record.operation.runs_charm() => {
+                        let (sequence, operation) = (record.sequence, &record.operation);
+                        Some(format!("{unit}: record {sequence} is of a run of {operation} that never began"))
+                    }
+                    Some(_) | None => None,
+                }
             }
             Event::Reboot(_) => {
                 // it asked to be ended, and begins anew after the boot

@@ -13,6 +13,7 @@ mod effects;
 pub mod explained;
 mod forced;
 mod hooks;
+mod identities;
 mod intervals;
 mod leaks;
 mod ledger;
@@ -25,6 +26,7 @@ mod relations;
 mod restart;
 mod serial;
 mod settled;
+mod snapshot;
 mod statuses;
 mod strangers;
 mod takings;
@@ -86,6 +88,19 @@ pub enum Fact {
         ok: bool,
         counted: Option<u64>,
     },
+    /// What a hook read, once for each answer of a tool.
+    HookRead {
+        folder: Uuid,
+        run: u64,
+        what: String,
+        text: String,
+    },
+    HookWrote {
+        folder: Uuid,
+        run: u64,
+        what: String,
+        text: String,
+    },
     /// A record reached the controller in a message of this epoch.
     Arrived {
         unit: Uuid,
@@ -93,10 +108,12 @@ pub enum Fact {
         epoch: u64,
         restates: bool,
     },
-    /// A unit says this at once, beside its records.
+    /// A unit says this at once, beside its records; `executes`: and that this run goes on.
     Reported {
         unit: Uuid,
+        run: u64,
         said: Vec<Said>,
+        executes: bool,
     },
     /// A machine agent takes this unit's folder away; `evidence`: the store says Dead, or has its tombstone or the
     /// machine's; `known`: the unit is there.
@@ -155,6 +172,8 @@ pub struct Agent {
     pub name: UnitName,
     /// The boot its machine is in.
     pub boot: String,
+    /// By which it proves itself.
+    pub token: Option<String>,
     pub local: Arc<Local>,
     pub view: Option<Arc<Snapshot>>,
     /// What it waits for.
@@ -220,6 +239,7 @@ impl Default for Checks {
             Box::<explained::Explained>::default(),
             Box::<forced::Forced>::default(),
             Box::<hooks::Hooks>::default(),
+            Box::<identities::Identities>::default(),
             Box::<intervals::Intervals>::default(),
             Box::<leaks::Leaks>::default(),
             Box::<lives::Lives>::default(),
@@ -231,6 +251,7 @@ impl Default for Checks {
             Box::<restart::Restart>::default(),
             Box::<serial::Serial>::default(),
             Box::<settled::Settled>::default(),
+            Box::<snapshot::Snapshot>::default(),
             Box::<statuses::Statuses>::default(),
             Box::<strangers::Strangers>::default(),
             Box::<takings::Takings>::default(),

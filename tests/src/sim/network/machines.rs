@@ -1,6 +1,7 @@
 //! A machine agent's way to the controller: by what people use too, and a stream that may break or fall silent.
 
 use super::{ANSWER_MS, SimSession, Until, Way, Wire, unreachable};
+use crate::sim::mutants::Mutant;
 use crate::sim::provider::token;
 use api::WATCH_SILENCE_MS;
 use api::error::ApiError;
@@ -69,6 +70,9 @@ impl MachineApi for MachineLink {
     }
 
     async fn set_token(&self, unit: Uuid, token: &str) -> Result<(), ApiError> {
+        if self.wire.world.mix().has(Mutant::TokenIsSetOnOneSide) {
+            return Ok(());
+        }
         self.ask(|session| async move { session.set_token(unit, token).await }).await
     }
 
