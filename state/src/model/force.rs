@@ -268,6 +268,9 @@ fn is_budget_changed(draft: &mut Draft, model: Model, id: Uuid, forced: &ForcedD
 }
 
 fn of_relation(draft: &mut Draft, model: Model, id: Uuid) -> bool {
+    if planted::is(Planted::ForcedRelationKeepsMembers) {
+        return false;
+    }
     let members = draft.ids(&model.scopes(id), MEMBERS_AT_ONCE);
     for member in &members {
         relation::leave_scope(draft, model, *member, id);
@@ -340,11 +343,16 @@ fn pass_on(
     let Some((prefix, kind)) = indexes.get(at).filter(|_| forced.after != DONE) else {
         return false;
     };
+    let skips = match forced.kind {
+        ForcedKind::Application => planted::is(Planted::ForcedApplicationKeepsUnits),
+        ForcedKind::Machine => planted::is(Planted::ForcedMachineKeepsUnits),
+        ForcedKind::Unit | ForcedKind::Relation => false,
+    };
     let page = draft.keys_after(prefix, &forced.after, CHILDREN_AT_ONCE);
     for child in page.iter().filter_map(|key| last_id(key)) {
         let peer = *kind == ForcedKind::Relation
             && draft.get(&model.relation(child)).is_none_or(|relation| relation.is_peer());
-        if !peer {
+        if !(peer || skips && *kind == ForcedKind::Unit) {
             mark(draft, model, child, ForcedDoc { kind: *kind, after: String::new(), ..forced.clone() });
         }
     }

@@ -444,23 +444,22 @@ impl User {
         self.build().await;
     }
 
-    /// Removes it without force.
-    pub async fn remove(&self, what: Removal) {
-        self.told(format!("remove {what:?}"));
+    pub async fn remove(&self, what: Removal, force: Force) {
+        self.told(format!("remove {what:?}, force {force:?}"));
         let ask = |session: SimSession, model: String| {
             let what = what.clone();
             async move {
                 match what {
-                    Removal::Unit(unit) => session.remove_unit(&model, &unit, Force::No).await.map(drop),
+                    Removal::Unit(unit) => session.remove_unit(&model, &unit, force).await.map(drop),
                     Removal::Application(name) => {
-                        session.remove_application(&model, &name, Force::No).await.map(drop)
+                        session.remove_application(&model, &name, force).await.map(drop)
                     }
                     Removal::Relation(number) => {
                         let choice = RelationChoice::Number(number);
-                        session.remove_relation(&model, choice, Force::No).await.map(drop)
+                        session.remove_relation(&model, choice, force).await.map(drop)
                     }
                     Removal::Machine(name) => {
-                        session.remove_machine(&model, &name, Force::No, false).await.map(drop)
+                        session.remove_machine(&model, &name, force, false).await.map(drop)
                     }
                 }
             }

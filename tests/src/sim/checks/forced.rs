@@ -1,6 +1,7 @@
-//! I27, I34 for force: once the controller acts in place of a unit's agent, no record of that agent is taken any more;
-//! it acts only for what is forced; and at rest nothing forced is left.
+//! I24, I27, I34 for force: once the controller acts in place of a unit's agent, no record of that agent is taken any
+//! more; it acts only for what is forced; and at rest nothing forced is left, though agents of it are down.
 
+use super::explained::Stuck;
 use super::{Check, Commit, End, Fact, place};
 use state::life::Life;
 use state::model::draft::{Reader, read, read_all};
@@ -12,6 +13,8 @@ use std::collections::BTreeSet;
 pub struct Forced {
     /// What has a document that says so.
     forced: BTreeSet<Uuid>,
+    /// Machines that are Dead: their provider takes them away, if it is there.
+    released: BTreeSet<Uuid>,
     /// Units for which the controller has acted.
     acted: BTreeSet<Uuid>,
     /// Units whose agents say all again, in bites before the record: these leave scopes, too.
@@ -78,6 +81,17 @@ impl Check for Forced {
                 Some(_) => drop(self.forced.insert(entity)),
                 None => drop(self.forced.remove(&entity)),
             }
+        }
+        for change in of("machine-life") {
+            let life: Option<Life> = change.value.as_ref().and_then(|text| text.parse().ok());
+            self.released.extend(last_id(&change.key).filter(|_| life == Some(Life::Dead)));
+        }
+    }
+
+    /// At rest, with agents that are down.
+    fn explain(&mut self, _stuck: &Stuck<'_>, found: &mut Vec<String>) {
+        for entity in self.forced.difference(&self.released) {
+            found.push(format!("{entity} is forced, and waits for somebody"));
         }
     }
 

@@ -1,9 +1,11 @@
 //! Some of the system cannot go on, and people ask why: obstacles are put in the way of what is removed, then taken
-//! away one by one, and at each rest everybody is asked what they wait for.
+//! away one by one, and at each rest everybody is asked what they wait for. In half of the runs people lose patience
+//! before, and remove it by force.
 
 use super::{MINUTE_MS, POLLS_MAX, System};
 use crate::sim::checks::explained::{Answer, Obstacle, Stuck};
 use crate::sim::user::{MODEL, Removal};
+use api::operator::Force;
 use state::life::Life;
 use state::model::draft::{Reader, read, read_all};
 use state::model::effective;
@@ -23,25 +25,37 @@ impl System {
         self.world.tell(|| "stuck: something cannot go");
         self.run(over, async move { user.prepare().await })?;
         self.rest_but_for(over, &[])?;
-        let mut standing = Vec::new();
+        let (mut standing, mut removed) = (Vec::new(), Vec::new());
         for _ in 0..=self.world.below(OBSTACLES_MAX) {
             let Some((obstacle, removals)) = self.plan(&standing) else { continue };
             self.put(&obstacle);
             standing.push(obstacle);
-            let user = self.user();
-            self.run(over, async move {
-                for removal in removals {
-                    user.remove(removal).await;
-                }
-            })?;
+            self.remove(over, &removals, Force::No)?;
+            // by force a machine takes its units along
+            let machine = removals.iter().position(|removal| matches!(removal, Removal::Machine(_)));
+            removed.extend(removals.into_iter().skip(machine.unwrap_or(0)));
         }
         self.look(over, &standing, None)?;
+        if self.world.hits(500) {
+            let force = if self.world.hits(500) { Force::AtOnce } else { Force::AfterWait };
+            self.remove(over, &removed, force)?;
+            self.look(over, &standing, None)?;
+        }
         while !standing.is_empty() {
             let gone = standing.swap_remove(self.world.below(standing.len() as u64) as usize);
             self.take_away(over, &gone)?;
             self.look(over, &standing, Some(&gone))?;
         }
         Some(())
+    }
+
+    fn remove(&mut self, over: &impl Fn(&System) -> bool, removals: &[Removal], force: Force) -> Option<()> {
+        let (user, removals) = (self.user(), removals.to_vec());
+        self.run(over, async move {
+            for removal in removals {
+                user.remove(removal, force).await;
+            }
+        })
     }
 
     /// What a person does, to its end. None: the run is over.
