@@ -113,6 +113,8 @@ pub enum Planted {
     ActionStaysRunning,
     /// The last document of a journal counts though it was cut off.
     TornTailIsTaken,
+    /// A journal grows for ever (I42).
+    JournalIsNotFolded,
     /// A hook counts as done that was never run (I51).
     RecordWithoutRun,
     /// A hook reads its own settings as they were before it wrote (I5).
@@ -130,7 +132,7 @@ pub enum Planted {
 }
 
 impl Planted {
-    pub const ALL: [Planted; 60] = [
+    pub const ALL: [Planted; 61] = [
         Planted::BrokenBeforeDeparted,
         Planted::ChangedBeforeJoined,
         Planted::DepartedIsSkipped,
@@ -184,6 +186,7 @@ impl Planted {
         Planted::ActionFailsForEver,
         Planted::ActionStaysRunning,
         Planted::TornTailIsTaken,
+        Planted::JournalIsNotFolded,
         Planted::RecordWithoutRun,
         Planted::OwnWritesAreNotRead,
         Planted::UnitNumberIsGivenAgain,

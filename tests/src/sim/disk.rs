@@ -14,6 +14,9 @@ use state::unit::snapshot::Snapshot;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+/// Here a journal is so short that units fold theirs every few hooks.
+pub const JOURNAL_BYTES_MAX: usize = 4 << 10;
+
 /// A write that is under way.
 #[derive(Clone)]
 enum Unsynced {
@@ -243,7 +246,11 @@ impl Disk {
         let mut state = self.state();
         state.unsynced = None;
         match unsynced {
-            Unsynced::Append(name, bytes) => state.files.entry(name).or_default().extend_from_slice(&bytes),
+            Unsynced::Append(name, bytes) => {
+                let file = state.files.entry(name).or_default();
+                file.extend_from_slice(&bytes);
+                self.world.note(Fact::Appended { folder: self.at.folder, bytes: file.len() });
+            }
             Unsynced::Replace(name, bytes) => {
                 let before = state.files.insert(name.clone(), bytes);
                 state.replaced = Some((name, before));
@@ -315,6 +322,9 @@ impl Disk {
 }
 
 impl Files for Disk {
+    fn journal_bytes_max(&self) -> usize {
+        JOURNAL_BYTES_MAX
+    }
     async fn read(&self, name: &str) -> Result<Option<Vec<u8>>, DiskFailed> {
         self.world.pause().await;
         if self.world.mix().has(Mutant::UnreadableIsEmpty) && self.world.strikes(50) {

@@ -187,6 +187,7 @@ impl Mutant {
                 Planted::RunEndsTwice | Planted::RecordWithoutRun => "intervals",
                 Planted::ActionFailsForEver | Planted::ActionStaysRunning => "actions",
                 Planted::TornTailIsTaken => "durable",
+                Planted::JournalIsNotFolded => "bounds",
                 Planted::OwnWritesAreNotRead => "snapshot",
                 Planted::UnitNumberIsGivenAgain | Planted::TokenOutlivesUnit => "identities",
                 Planted::DepartedIsSkipped
@@ -275,7 +276,7 @@ impl Mutant {
             Mutant::RewritesInPlace
                 | Mutant::RenameIsNotSynced
                 | Mutant::UnreadableIsEmpty
-                | Mutant::Core(Planted::TornTailIsTaken)
+                | Mutant::Core(Planted::TornTailIsTaken | Planted::JournalIsNotFolded)
         )
     }
 }

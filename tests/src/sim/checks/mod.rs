@@ -3,6 +3,7 @@
 
 mod actions;
 mod authority;
+mod bounds;
 mod budget;
 mod containers;
 mod destroyed;
@@ -70,6 +71,11 @@ pub enum Fact {
     Copied {
         folder: Uuid,
         copy: Uuid,
+    },
+    /// To a folder's journal, which is now so long.
+    Appended {
+        folder: Uuid,
+        bytes: usize,
     },
     HookBegan {
         folder: Uuid,
@@ -229,6 +235,7 @@ impl Default for Checks {
         let all: Vec<Box<dyn Check>> = vec![
             Box::<actions::Actions>::default(),
             Box::<authority::Authority>::default(),
+            Box::<bounds::Bounds>::default(),
             Box::<budget::Budget>::default(),
             Box::<containers::Containers>::default(),
             Box::<destroyed::Destroyed>::default(),
