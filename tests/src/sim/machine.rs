@@ -113,8 +113,7 @@ impl Machine {
     /// The token of a unit that is here, once its agent may run.
     pub fn token_of(&self, unit: Uuid) -> Option<String> {
         let state = self.state();
-        let own =
-            state.deployed.values().find(|deployed| deployed.unit == unit && deployed.token_set);
+        let own = state.deployed.values().find(|deployed| deployed.unit == unit && deployed.token_set);
         own.map(|deployed| deployed.token.clone())
     }
 
