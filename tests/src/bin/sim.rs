@@ -1,12 +1,11 @@
 //! `cargo sim`: simulated schedules by seed.
 //!
-//! `--seeds A..B` (default 1..201), `--fresh N` (as many seeds from a place that the clock chooses), `--time 60s`,
-//! `--jobs N`; `--seed N [--trace] [--shrink] [--mix NAME=NUMBER,...] [--mutant NAME]`; `--mutants`, `--mutant NAME`;
-//! `--model` (the exhaustive search of the lifecycle core, with its size).
+//! `cargo sim --help` says how it is used.
 
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
+use std::str::FromStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tests::model_check::{self, Bounds, Command};
@@ -21,6 +20,32 @@ use tests::sim::system;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const SEEDS: (u64, u64) = (1, 201);
+const HELP: &str = "\
+cargo sim: simulated schedules of the whole system, each from one seed
+
+Many schedules (default: --seeds 1..201):
+  --seeds A..B         from A to before B
+  --fresh N            N of them, from a place that the clock chooses
+  --time 60s           as many as begin in that time, from --seeds A or such a place
+  --jobs N             on so many threads (default: one for each core)
+
+One schedule:
+  --seed N             which one; with any of:
+    --trace            its story
+    --shrink           the least mix of faults that still breaks a promise
+    --mix NAME=N,...   with these numbers in place of those drawn
+    --mutant NAME      with this planted fault
+
+Planted faults, each of which its check must see:
+  --mutants            all of them
+  --mutant NAME        one of them
+
+  --model              the exhaustive search of the lifecycle core, with its size
+
+  --help               this
+
+It exits with 1 if a promise was broken or a planted fault was not seen, and with 2 if the arguments are wrong.
+";
 /// Violations shown one by one.
 const SHOWN: usize = 10;
 /// Lines of the story that end what was shrunk; `--trace` tells all of it.
@@ -39,9 +64,20 @@ struct Arguments {
     mutant: Option<Mutant>,
 }
 
-fn arguments() -> Result<Arguments> {
+fn number<T: FromStr>(text: &str) -> Result<T> {
+    text.parse().ok().with_context(|| format!("{text:?} is no number"))
+}
+
+/// A place for seeds that no run was at before.
+fn fresh() -> Result<u64> {
+    Ok(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs() * 1_000)
+}
+
+/// None: how it is used was asked for.
+fn arguments() -> Result<Option<Arguments>> {
     let mut all = std::env::args().skip(1);
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut seeds = None;
     let mut found = Arguments {
         seeds: SEEDS,
         seed: None,
@@ -60,27 +96,27 @@ fn arguments() -> Result<Arguments> {
             "--seeds" => {
                 let range = value()?;
                 let (from, to) = range.split_once("..").context("--seeds wants A..B")?;
-                found.seeds = (from.parse()?, to.parse()?);
+                seeds = Some((number(from)?, number(to)?));
             }
             "--fresh" => {
-                let count: u64 = value()?.parse()?;
-                let from = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs() * 1_000;
-                found.seeds = (from, from + count);
+                let count: u64 = number(&value()?)?;
+                let from = fresh()?;
+                seeds = Some((from, from + count));
             }
-            "--seed" => found.seed = Some(value()?.parse()?),
+            "--seed" => found.seed = Some(number(&value()?)?),
             "--trace" => found.trace = true,
             "--shrink" => found.shrink = true,
             "--mix" => {
                 for part in value()?.split(',') {
                     let (name, number) = part.split_once('=').context("--mix wants NAME=NUMBER,...")?;
-                    found.mix.push((name.to_owned(), number.parse()?));
+                    found.mix.push((name.to_owned(), self::number(number)?));
                 }
             }
             "--time" => {
                 let text = value()?;
-                found.time = Some(Duration::from_secs(text.trim_end_matches('s').parse()?));
+                found.time = Some(Duration::from_secs(number(text.trim_end_matches('s'))?));
             }
-            "--jobs" => found.jobs = value()?.parse::<usize>()?.max(1),
+            "--jobs" => found.jobs = number::<usize>(&value()?)?.max(1),
             "--mutants" => found.mutants = true,
             "--model" => found.model = true,
             "--mutant" => {
@@ -90,19 +126,39 @@ fn arguments() -> Result<Arguments> {
                     named.with_context(|| format!("this build has no mutant {name}; `cargo sim` has all"))?,
                 );
             }
-            other => bail!("unknown argument {other}; see the head of tests/src/bin/sim.rs"),
+            "--help" | "-h" => return Ok(None),
+            other => bail!("unknown argument {other}; `cargo sim --help` tells of all"),
         }
     }
+    found.seeds = match (seeds, found.time) {
+        (Some(seeds), _) => seeds,
+        (None, Some(_)) => (fresh()?, u64::MAX),
+        (None, None) => SEEDS,
+    };
     let of_one_seed =
         [("--trace", found.trace), ("--shrink", found.shrink), ("--mix", !found.mix.is_empty())];
     if let Some((argument, _)) = of_one_seed.iter().find(|(_, given)| *given && found.seed.is_none()) {
         bail!("{argument} is about one seed: give --seed N too");
     }
-    Ok(found)
+    Ok(Some(found))
 }
 
-fn main() -> Result<ExitCode> {
-    let arguments = arguments()?;
+/// What is wrong is one line, without the place in this program where it was found.
+fn main() -> ExitCode {
+    let ran = arguments().and_then(|arguments| match arguments {
+        Some(arguments) => run(&arguments),
+        None => {
+            print!("{HELP}");
+            Ok(ExitCode::SUCCESS)
+        }
+    });
+    ran.unwrap_or_else(|error| {
+        eprintln!("ERROR {error:#}");
+        ExitCode::from(2)
+    })
+}
+
+fn run(arguments: &Arguments) -> Result<ExitCode> {
     // a panic of the product is reported as a violation of its seed
     std::panic::set_hook(Box::new(|_| {}));
     if arguments.model {
@@ -112,9 +168,9 @@ fn main() -> Result<ExitCode> {
         return Ok(mutants(arguments.mutant, arguments.jobs));
     }
     if let Some(seed) = arguments.seed {
-        return one(seed, &arguments);
+        return one(seed, arguments);
     }
-    Ok(many(&arguments))
+    Ok(many(arguments))
 }
 
 /// Two applications of two units, their relation, everything a user may remove, and one death.
@@ -204,6 +260,9 @@ fn shrunk(seed: u64, mix: Mix, arguments: &Arguments) -> ExitCode {
 fn many(arguments: &Arguments) -> ExitCode {
     let began = Instant::now();
     let (from, to) = arguments.seeds;
+    if arguments.time.is_some() {
+        println!("from seed {from} on");
+    }
     let goes_on = |seed: u64| match arguments.time {
         Some(time) => began.elapsed() < time,
         None => seed < to,
