@@ -43,7 +43,7 @@ impl Check for Authority {
                 }
                 self.arrived.entry((*unit, *sequence)).or_default().insert(*epoch);
             }
-            Fact::Reported { unit, run, said, executes } => {
+            Fact::Reported { unit, run, said, executes, .. } => {
                 let is_status = |said: &&Said| matches!(said.what, Immediate::UnitStatus { .. });
                 let calls = said.iter().filter(is_status).map(|said| said.call);
                 let calls = calls.chain(executes.then_some(0));
@@ -82,7 +82,8 @@ impl Check for Authority {
         for key in changed("bag") {
             let (Some(owner), Some(_)) = (last_id(key), commit.reader.get(key)) else { continue };
             let leads = read(commit.reader, &commit.model.leader(owner));
-            let made = changed("relation").next().is_some();
+            let relation = place(key).1.split('/').next();
+            let made = changed("relation").any(|made| Some(place(made).1) == relation);
             let leads = leads.filter(|grant| speaking.contains(&grant.holder));
             if let Some(grant) = &leads {
                 let replica = read(commit.reader, &commit.model.replica(grant.holder));
