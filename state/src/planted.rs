@@ -129,10 +129,62 @@ pub enum Planted {
     ForcedMachineKeepsUnits,
     /// Whoever is in the scope of a relation that is forced stays there.
     ForcedRelationKeepsMembers,
+    /// What a leader sets for its application is not stored.
+    LeadersSettingsStay,
+    /// Ports that were opened are not stored.
+    PortsStay,
+    /// A unit ends without having run remove.
+    RemoveIsSkipped,
+    /// A unit that is going leaves its relations without broken.
+    DyingDoesNotBreak,
+    /// Of the configuration only the charm is looked at, not the settings.
+    SettingsAreNotSeen,
+    /// A relation that is there at the beginning is told of after the first config-changed.
+    CreatedComesLate,
+    /// leader-elected is not run.
+    NobodyIsElected,
+    /// What fails is not retried by itself.
+    RetryIsDropped,
+    /// A retry is never due.
+    RetryIsNeverDue,
+    /// What people want run again is given up, and the other way round.
+    ResolvedIsSwapped,
+    /// A unit that leaves and comes back has not left.
+    ReturnIsMissed,
+    /// Who stays is said to depart, and not who goes.
+    DepartingIsSwapped,
+    /// Two units of a machine open the same port.
+    PortsMeet,
+    /// A machine without units stays Alive.
+    EmptyMachineStays,
+    /// An agent takes over from one that lives.
+    CopyTakesOver,
+    /// Leadership passes on when half its term is over.
+    TermIsHalf,
+    /// A controller that starts takes the terms of all leaders to be over.
+    TermsBeginAtZero,
+    /// An action fails without having run.
+    ActionsFailUnrun,
+    /// An action that succeeded is shown to have failed.
+    ActionResultIsSwapped,
+    /// A unit is shown the settings of its application's other units in a relation with another application.
+    OwnUnitsAreShown,
+    /// Hooks of relations begin however long ago the controller was heard.
+    SilentLinkIsFresh,
+    /// Force does not wait, though people have not said that it should not.
+    ForceDoesNotWait,
+    /// Force that waits is said to be due when it is asked for.
+    ForceIsDueAtOnce,
+    /// What an older agent says beside its records is taken.
+    OlderEpochReports,
+    /// Who leads no longer says how the application is.
+    AnybodySpeaksForAll,
+    /// The agent of a unit in error is not shown to be in error.
+    ErrorIsNotSaid,
 }
 
 impl Planted {
-    pub const ALL: [Planted; 61] = [
+    pub const ALL: [Planted; 87] = [
         Planted::BrokenBeforeDeparted,
         Planted::ChangedBeforeJoined,
         Planted::DepartedIsSkipped,
@@ -194,6 +246,32 @@ impl Planted {
         Planted::ForcedApplicationKeepsUnits,
         Planted::ForcedMachineKeepsUnits,
         Planted::ForcedRelationKeepsMembers,
+        Planted::LeadersSettingsStay,
+        Planted::PortsStay,
+        Planted::RemoveIsSkipped,
+        Planted::DyingDoesNotBreak,
+        Planted::SettingsAreNotSeen,
+        Planted::CreatedComesLate,
+        Planted::NobodyIsElected,
+        Planted::RetryIsDropped,
+        Planted::RetryIsNeverDue,
+        Planted::ResolvedIsSwapped,
+        Planted::ReturnIsMissed,
+        Planted::DepartingIsSwapped,
+        Planted::PortsMeet,
+        Planted::EmptyMachineStays,
+        Planted::CopyTakesOver,
+        Planted::TermIsHalf,
+        Planted::TermsBeginAtZero,
+        Planted::ActionsFailUnrun,
+        Planted::ActionResultIsSwapped,
+        Planted::OwnUnitsAreShown,
+        Planted::SilentLinkIsFresh,
+        Planted::ForceDoesNotWait,
+        Planted::ForceIsDueAtOnce,
+        Planted::OlderEpochReports,
+        Planted::AnybodySpeaksForAll,
+        Planted::ErrorIsNotSaid,
     ];
 }
 

@@ -153,6 +153,7 @@ pub(super) fn finish(draft: &mut Draft, model: Model, unit: Uuid, id: u64, recor
     let (status, message) = match (&record.outcome, failed) {
         (_, Some(reason)) => ("failed", reason.clone()),
         (Outcome::Failed { reason, .. }, None) => ("failed", reason.clone()),
+        (Outcome::Ok, None) if planted::is(Planted::ActionResultIsSwapped) => ("failed", String::new()),
         (Outcome::Ok | Outcome::Skipped, None) => ("completed", String::new()),
         (Outcome::Missing, None) => ("failed", format!("the charm has no program for action {:?}", doc.name)),
     };

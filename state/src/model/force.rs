@@ -42,7 +42,11 @@ pub struct Force {
 
 impl Force {
     fn asked(self, kind: ForcedKind) -> ForcedDoc {
-        let due_ms = if self.no_wait { self.now_ms } else { self.now_ms.saturating_add(WAIT_MS) };
+        let due_ms = if self.no_wait || planted::is(Planted::ForceIsDueAtOnce) {
+            self.now_ms
+        } else {
+            self.now_ms.saturating_add(WAIT_MS)
+        };
         let (since_ms, no_wait, by) = (self.now_ms, self.no_wait, ForcedBy::Person);
         ForcedDoc { kind, since_ms, due_ms, no_wait, by, after: String::new(), waited_ms: 0 }
     }
@@ -138,7 +142,7 @@ pub(super) fn is_fenced(session: &SessionDoc) -> bool {
 }
 
 fn is_due(forced: &ForcedDoc, now_ms: i64) -> bool {
-    forced.no_wait || forced.due_ms <= now_ms
+    forced.no_wait || forced.due_ms <= now_ms || planted::is(Planted::ForceDoesNotWait)
 }
 
 /// When the wait that ends at `due_ms` began: another beginning is another wait, another end of the same is not.

@@ -134,7 +134,10 @@ pub fn report(
     run: u64,
     said: &[Said],
 ) -> Result<Vec<String>, Refusal> {
-    session::check_epoch(draft, model, unit, epoch)?;
+    match session::check_epoch(draft, model, unit, epoch) {
+        Err(refusal) if planted::is(Planted::OlderEpochReports) && refusal.code == Code::Fenced => {}
+        checked => checked?,
+    }
     if said.len() > SAID_MAX {
         let message = format!("{} lines and statuses in one message, at most {SAID_MAX}", said.len());
         return Err(Refusal::new(Code::Invalid, message));
@@ -321,7 +324,7 @@ fn unknown_endpoint(of: &Of) -> Option<String> {
 /// A range to open meets one that another unit of the machine has open.
 fn port_conflict(draft: &mut Draft, model: Model, of: &Of) -> Option<String> {
     let wanted = ranges(&of.record.writes.ports.open);
-    if wanted.is_empty() {
+    if wanted.is_empty() || planted::is(Planted::PortsMeet) {
         return None;
     }
     let own = model.ports_on(of.doc.machine, of.id);
@@ -411,7 +414,8 @@ fn write_bags(draft: &mut Draft, model: Model, of: &Of, id: Uuid, writes: &BagWr
     let unit = (of.id, of.doc.name.to_string(), &writes.unit);
     let application = (of.doc.application, of.doc.name.application.clone(), &writes.application);
     for (owner, name, change) in [unit, application] {
-        if change.is_empty() {
+        let stays = planted::is(Planted::LeadersSettingsStay) && owner != of.id;
+        if change.is_empty() || stays {
             continue;
         }
         let mut bag = draft.get(&model.bag(id, owner)).unwrap_or_default();
@@ -424,7 +428,8 @@ fn write_bags(draft: &mut Draft, model: Model, of: &Of, id: Uuid, writes: &BagWr
 }
 
 fn write_ports(draft: &mut Draft, model: Model, of: &Of, open: &Ports) {
-    if draft.get(&model.ports(of.id)).unwrap_or_default() == *open {
+    let stay = planted::is(Planted::PortsStay);
+    if stay || draft.get(&model.ports(of.id)).unwrap_or_default() == *open {
         return;
     }
     let on = model.ports_on(of.doc.machine, of.id);

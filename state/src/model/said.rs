@@ -38,7 +38,8 @@ pub(super) fn take(
             }
             Immediate::ApplicationStatus { status, message } => {
                 let grant = draft.get(&model.leader(doc.application));
-                match grant.filter(|grant| grant.holder == unit) {
+                let anybody = planted::is(Planted::AnybodySpeaksForAll);
+                match grant.filter(|grant| grant.holder == unit || anybody) {
                     // Runs of different leaders are not comparable; their generations are.
                     Some(grant) => {
                         let number = ((grant.generation << 40) + run, *call);
@@ -162,7 +163,7 @@ pub(super) fn derive(draft: &mut Draft, model: Model, unit: Uuid, record: &Recor
 }
 
 fn agent_status(record: &Record, local: &Local) -> (String, String, BTreeMap<String, Value>) {
-    if let Some(episode) = local.episode() {
+    if let Some(episode) = local.episode().filter(|_| !planted::is(Planted::ErrorIsNotSaid)) {
         let (message, data) = failure(episode, local);
         return ("error".to_owned(), message, data);
     }

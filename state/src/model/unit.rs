@@ -252,7 +252,9 @@ fn remove_documents(draft: &mut Draft, model: Model, id: Uuid, doc: &UnitDoc) {
         draft.remove(&model.subordinate(principal, doc.application, id));
     }
     draft.put(&model.tombstone(id), &TombstoneDoc { kind: "unit".to_owned(), name: doc.name.to_string() });
-    machine::release(draft, model, doc.machine);
+    if !planted::is(Planted::EmptyMachineStays) {
+        machine::release(draft, model, doc.machine);
+    }
     if !planted::is(Planted::LastUnitLeavesApplication) {
         application::reap(draft, model, doc.application);
     }

@@ -44,12 +44,14 @@ pub fn owed(local: &RelationLocal, view: Option<&RelationView>, me: Me) -> Optio
     let broken_first = planted::is(Planted::BrokenBeforeDeparted) && present.is_none();
     if let Some(unit) = departed(local, present).filter(|_| !broken_first) {
         // JUJU_DEPARTING_UNIT tells "I am leaving" from "he is leaving" (spec A.11)
-        let departing = if me.alive { unit.clone() } else { me.name.clone() };
+        let stays = me.alive != planted::is(Planted::DepartingIsSwapped);
+        let departing = if stays { unit.clone() } else { me.name.clone() };
         return Some(Owed::Hook(RelationEvent::Departed { unit, departing }));
     }
     let Some(view) = present else {
         // what the charm was never told of is left without a word (the grammar of spec A.11)
-        let last = if local.created { Owed::Hook(RelationEvent::Broken) } else { Owed::Leave };
+        let told = local.created && (me.alive || !planted::is(Planted::DyingDoesNotBreak));
+        let last = if told { Owed::Hook(RelationEvent::Broken) } else { Owed::Leave };
         return (!local.place.peer || planted::is(Planted::PeerBreaks)).then_some(last);
     };
     changed_application(local, view)
@@ -64,7 +66,11 @@ fn departed(local: &RelationLocal, present: Option<&RelationView>) -> Option<Uni
     if planted::is(Planted::DepartedIsSkipped) && present.is_some() {
         return None;
     }
-    let gone = local.members.iter().find(|(unit, version)| still(unit) != Some(version.incarnation));
+    let missed = |unit: &UnitName| planted::is(Planted::ReturnIsMissed) && still(unit).is_some();
+    let gone = local
+        .members
+        .iter()
+        .find(|(unit, version)| still(unit) != Some(version.incarnation) && !missed(unit));
     gone.map(|(unit, _)| unit.clone())
 }
 

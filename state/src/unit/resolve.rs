@@ -349,7 +349,8 @@ fn follow_up(local: &Local, view: &Snapshot, now: &Now, alive: bool) -> Option<C
 }
 
 pub(super) fn fresh(now: &Now) -> bool {
-    now.attached && now.link_age_ms.is_some_and(|age| age <= LINK_AGE_MAX_MS)
+    let silent = planted::is(Planted::SilentLinkIsFresh);
+    now.attached && now.link_age_ms.is_some_and(|age| age <= LINK_AGE_MAX_MS || silent)
 }
 
 /// A new agent that is attached and whose first claim has no answer yet.
@@ -471,6 +472,9 @@ fn created(local: &Local, view: &Snapshot, now: &Now, alive: bool, waits: &mut V
         let owed = local.relations.get(relation).is_some_and(|local| !local.created);
         owed && remote.head.life.is_alive() && !remote.head.suspended
     })?;
+    if planted::is(Planted::CreatedComesLate) && local.config.is_none() {
+        return None;
+    }
     if !fresh(now) {
         wait_for_link(waits, now);
         return None;
@@ -486,7 +490,11 @@ fn leadership(local: &Local, now: &Now, alive: bool) -> Option<Act> {
     if local.queued == Some(Queued::LeaderElected) {
         return now.leads.is_none().then_some(Act::Note(Event::Leader(None)));
     }
-    let gained = alive && local.installed && local.queued.is_none() && now.leads.is_some();
+    let gained = alive
+        && !planted::is(Planted::NobodyIsElected)
+        && local.installed
+        && local.queued.is_none()
+        && now.leads.is_some();
     (gained && now.leads != local.leader).then_some(Act::Note(Event::Leader(now.leads)))
 }
 
@@ -506,7 +514,7 @@ pub(super) fn pending_action(
     let (id, action) = view.actions.iter().find(|(id, action)| !unsent(id) || again(action.running))?;
     local.charm.as_ref()?;
     let operation = Operation::Action { id: *id, name: action.name.clone() };
-    if action.running {
+    if action.running || planted::is(Planted::ActionsFailUnrun) {
         // An agent of this unit had begun it, and no memory of that is left: it may have run, so it never is again.
         let reason = "the unit's memory was lost while the action ran".to_owned();
         let record = local.record(operation, Outcome::Failed { reason, retry: None }, now.wall_ms);
@@ -544,7 +552,7 @@ fn shut_down(local: &Local, view: &Snapshot, now: &Now, alive: bool, waits: &mut
         }
         let last = if local.started && !local.stopped {
             Chosen::hook(Hook::Stop, "the unit is going away")
-        } else if !local.removed {
+        } else if !local.removed && !planted::is(Planted::RemoveIsSkipped) {
             Chosen::hook(Hook::Remove, "the unit is going away")
         } else {
             None
@@ -658,7 +666,10 @@ pub(super) fn charm_of(view: &Snapshot) -> CharmRef {
 /// What config-changed is about, hashed: a value that changed and changed back is no change (H.18).
 pub fn config_seen(view: &Snapshot) -> ConfigSeen {
     let digest = |text: &str| hex(&Sha256::digest(text)[..8]);
-    let settings = serde_json::to_string(&view.config).expect("settings are plain data");
+    let settings = match planted::is(Planted::SettingsAreNotSeen) {
+        true => String::new(),
+        false => serde_json::to_string(&view.config).expect("settings are plain data"),
+    };
     ConfigSeen {
         settings: digest(&format!("{} {settings}", view.charm.charm.url)),
         addresses: digest(&view.unit.address),

@@ -74,7 +74,8 @@ pub(super) fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, e
     if let Some(mark) = view.and_then(|view| view.resolved.as_ref()).filter(|mark| mark.episode == episode.id)
     {
         // a charm that is not there cannot be skipped: both kinds try the unpack again (spec A.6)
-        return if mark.retry || matches!(episode.operation, Operation::Deploy(_)) {
+        let retry = mark.retry != planted::is(Planted::ResolvedIsSwapped);
+        return if retry || matches!(episode.operation, Operation::Deploy(_)) {
             // a person ended this episode: failing again is another one
             again("resolved".into(), None)
         } else {
@@ -94,7 +95,8 @@ pub(super) fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, e
             return action;
         }
     }
-    let timer = episode.retry.as_ref().filter(|_| !now.boot.is_empty());
+    let measured = !now.boot.is_empty() && !planted::is(Planted::RetryIsNeverDue);
+    let timer = episode.retry.as_ref().filter(|_| measured);
     let due = timer.map(|timer| due_ms(timer, now));
     if due.is_some_and(|due| due <= now.since_boot_ms) {
         // no relation hook begins on a stale view, a retry neither (spec B.6.7)
@@ -201,6 +203,9 @@ pub fn retry_after(
     now: &Now,
     operation: &Operation,
 ) -> Option<Timer> {
+    if planted::is(Planted::RetryIsDropped) {
+        return None;
+    }
     let same = local.episode().filter(|episode| episode.operation.same_as(operation));
     let failures = same.map_or(0, |episode| episode.failures) + 1;
     let max = view.map_or(Some(10), |view| view.model.hook_retries_max);

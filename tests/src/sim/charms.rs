@@ -219,6 +219,9 @@ impl SimCharms {
                 Some(kept) => kept.reply,
                 None => {
                     let leads = outward.leads();
+                    if leads {
+                        self.world.note(Fact::Leads { unit: self.at.unit });
+                    }
                     let reply = loop {
                         let asked = match call(&mut context, leads, &tool, &args) {
                             Ok(reply) => break reply,

@@ -304,6 +304,7 @@ impl Fleet {
     pub fn freeze(&mut self, tasks: &mut Tasks, id: Uuid, until_ms: u64) {
         if let Some(task) = self.folders[&id].task {
             tasks.freeze(task, until_ms);
+            self.world.note(Fact::Frozen { folder: id });
             self.frozen_ms = self.frozen_ms.max(until_ms);
         }
     }

@@ -108,7 +108,7 @@ mix! {
     /// Acts of each user.
     acts: [2, 3, 4, 6],
     /// All documents are checked after each of so many commits.
-    checked_every: [1, 64, 64, 64, 64, 64, 64, 64],
+    checked_every: [1, 16, 16, 16, 16, 16, 16, 16],
     /// Transactions are replayed at the end.
     replayed: [0, 0, 0, 1],
     /// Bytes of settings that come along with a view; 0: as many as in production.
@@ -117,6 +117,10 @@ mix! {
     stuck: [0, 0, 0, 1],
     /// Of the polls of the janitor, which has few: it begins anew, and so do the waits that it measures.
     janitor_crash: [0, 0, 20, 200],
+    /// Of a hook: it opens or closes a port.
+    port: [100, 100, 100, 500],
+    /// Of what people do: a relation is suspended, or resumed, beside the few times that it is anyway.
+    suspends: [0, 0, 0, 0, 0, 0, 0, 300],
 }
 
 impl Mix {
@@ -170,6 +174,35 @@ impl Mix {
             )) => {
                 (mix.stuck, mix.destroyed) = (1, 0);
             }
+            // people do not know that it has failed, and so ask for nothing
+            Some(Mutant::Core(Planted::RetryIsNeverDue)) => {
+                (mix.hook_fails, mix.partition, mix.agent_crash) = (200, 10, 0);
+            }
+            // an agent dies with its hook, and what it had said is late: the next one is in that hook again
+            Some(Mutant::Core(Planted::OlderEpochReports)) => {
+                (mix.reboot, mix.agent_crash, mix.process_dies) = (1_000, 20, 1_000);
+                (mix.message_late, mix.message_lost, mix.hook_hangs) = (300, 0, 700);
+            }
+            // who led is away for longer than its term
+            Some(Mutant::Core(Planted::AnybodySpeaksForAll)) => {
+                (mix.outage, mix.units, mix.partition, mix.hook_hangs) = (2, 2, 10, 50);
+            }
+            Some(Mutant::Core(Planted::TermIsHalf)) => {
+                (mix.partition, mix.frozen, mix.acts) = (10, 30, 6);
+            }
+            // a unit does not look while others go and come back
+            Some(Mutant::Core(Planted::ReturnIsMissed)) => {
+                (mix.hook_hangs, mix.suspends, mix.acts, mix.units) = (300, 700, 6, 2);
+                (mix.frozen, mix.agent_crash) = (0, 0);
+            }
+            // both open it before either sees that the other has
+            Some(Mutant::Core(Planted::PortsMeet)) => (mix.port, mix.partition) = (500, 10),
+            Some(Mutant::Core(Planted::TermsBeginAtZero)) => mix.controller_crash = 1,
+            Some(Mutant::Core(Planted::CopyTakesOver)) => mix.copied = 10,
+            Some(Mutant::Core(Planted::SilentLinkIsFresh)) => (mix.partition, mix.outage) = (10, 2),
+            Some(Mutant::Core(
+                Planted::RetryIsDropped | Planted::ResolvedIsSwapped | Planted::ErrorIsNotSaid,
+            )) => mix.hook_fails = 200,
             Some(Mutant::TimersFollowWallClock) => mix.clock_jumps = 3,
             Some(Mutant::ReadsAreNotChecked | Mutant::SetsAreNotChecked) => mix.replayed = 1,
             Some(Mutant::CompactionIsSilent) => mix.changes_kept = 3,

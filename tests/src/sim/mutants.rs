@@ -232,6 +232,26 @@ impl Mutant {
                 }
                 Planted::UnheardIsForgotten | Planted::OlderStatusWins => "statuses",
                 Planted::BlockersForgetScopes | Planted::MachineIsNotExplained => "explained",
+                Planted::LeadersSettingsStay
+                | Planted::PortsStay
+                | Planted::ErrorIsNotSaid
+                | Planted::ActionResultIsSwapped => "applied",
+                Planted::RemoveIsSkipped => "hooks",
+                Planted::DyingDoesNotBreak | Planted::ReturnIsMissed | Planted::DepartingIsSwapped => {
+                    "relations"
+                }
+                Planted::SettingsAreNotSeen => "configured",
+                Planted::CreatedComesLate => "first",
+                Planted::NobodyIsElected | Planted::TermIsHalf | Planted::TermsBeginAtZero => "leading",
+                Planted::RetryIsDropped | Planted::RetryIsNeverDue | Planted::ResolvedIsSwapped => "retries",
+                Planted::PortsMeet => "ports",
+                Planted::EmptyMachineStays => "emptied",
+                Planted::CopyTakesOver => "clones",
+                Planted::ActionsFailUnrun => "begun",
+                Planted::OwnUnitsAreShown => "strange-bags",
+                Planted::SilentLinkIsFresh => "fresh",
+                Planted::ForceDoesNotWait | Planted::ForceIsDueAtOnce => "patience",
+                Planted::OlderEpochReports | Planted::AnybodySpeaksForAll => "speakers",
             },
         }
     }

@@ -391,8 +391,9 @@ impl UnitApi for Link {
     }
 
     async fn report(&self, report: Report) -> Result<(), ApiError> {
-        let (run, said, executes) = (report.run, report.said.clone(), report.executing.is_some());
-        self.wire.world.note(Fact::Reported { unit: self.unit, run, said, executes });
+        let Report { epoch, run, .. } = report;
+        let (said, executes) = (report.said.clone(), report.executing.is_some());
+        self.wire.world.note(Fact::Reported { unit: self.unit, epoch, run, said, executes });
         self.ask("report", report, |session, report| async move { session.report(report).await }).await
     }
 
@@ -419,6 +420,7 @@ impl UnitApi for Link {
         let eats = from.is_some() && world.mix().has(Mutant::FirstEventIsEaten);
         let inner = session.watch(epoch, opened).await?;
         let until = Until::drawn(wire, generation);
+        world.note(Fact::Stream { folder: self.folder, unit: self.unit, open: true });
         Ok(SimWatch { link: self.clone(), inner, until, again: None, eats })
     }
 
@@ -445,8 +447,23 @@ pub struct SimWatch {
     eats: bool,
 }
 
+impl Drop for SimWatch {
+    fn drop(&mut self) {
+        let Link { wire, folder, unit, .. } = &self.link;
+        wire.world.note(Fact::Stream { folder: *folder, unit: *unit, open: false });
+    }
+}
+
 impl Watch for SimWatch {
     async fn next(&mut self) -> Result<Shown, ApiError> {
+        let shown = self.pass_on().await?;
+        self.link.wire.world.note(Fact::Heard { folder: self.link.folder });
+        Ok(shown)
+    }
+}
+
+impl SimWatch {
+    async fn pass_on(&mut self) -> Result<Shown, ApiError> {
         if let Some(again) = self.again.take() {
             return Ok(again);
         }

@@ -17,6 +17,11 @@ pub const COUNTER: &str = "n";
 /// All that a member says in a relation.
 pub const SETTINGS: &str = "settings";
 
+/// What a leader says of all units begins with this, and ends with its name.
+pub const FOR_ALL: &str = "says for all: ";
+/// What units open; some of it is also another's.
+const PORTS: [&str; 4] = ["80", "8000-8010", "8005", "8005/udp"];
+
 /// Charms here have no such hook.
 pub fn is_missing(context: &HookContext) -> bool {
     matches!(context.cause.hook(), "leader-elected" | "update-status")
@@ -39,7 +44,9 @@ async fn work(
 ) -> Option<Exit> {
     world.sleep(world.below(30)).await;
     look(world, process, context).await?;
-    if world.varies(world.mix().hook_hangs) {
+    let hangs = world.varies(world.mix().hook_hangs);
+    let first = hangs && world.hits(500);
+    if first {
         world.sleep(1_000 + world.below(20_000)).await;
     }
     if world.hits(100) {
@@ -69,7 +76,12 @@ async fn work(
             }
             let leads = process.call("is-leader", &["--format", "json"]).await?;
             if leads.stdout.starts_with(b"true") && world.hits(300) {
-                process.call("relation-set", &["-r", &relation, "--app", &next]).await?;
+                let other = if world.hits(700) { format!("of={}", context.unit) } else { "of=".to_owned() };
+                process.call("relation-set", &["-r", &relation, "--app", &next, &other]).await?;
+            }
+            if leads.stdout.starts_with(b"true") && world.hits(200) {
+                let message = format!("{FOR_ALL}{}", context.unit);
+                process.call("status-set", &["--application", "active", &message]).await?;
             }
         }
     }
@@ -77,8 +89,14 @@ async fn work(
     if world.hits(100) {
         process.call("juju-log", &[&next]).await?;
     }
-    if world.hits(50) {
-        process.call("open-port", &["80"]).await?;
+    if hangs && !first {
+        // what it has said is told before it ends
+        world.sleep(1_000 + world.below(20_000)).await;
+    }
+    if world.hits(world.mix().port) {
+        let port = PORTS[world.below(PORTS.len() as u64) as usize];
+        let tool = if world.hits(700) { "open-port" } else { "close-port" };
+        process.call(tool, &[port]).await?;
     }
     if world.varies(world.mix().asks_reboot) && !matches!(context.cause, Cause::Action(_)) {
         let when: &[&str] = if world.hits(500) { &["--now"] } else { &[] };

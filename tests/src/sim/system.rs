@@ -320,6 +320,7 @@ impl System {
     fn calm(&mut self, over: &impl Fn(&System) -> bool) -> bool {
         self.world.tell(|| "calm: no more faults");
         self.world.set_calm(true);
+        self.world.note(Fact::Calm);
         self.wire.heal();
         self.tasks.thaw();
         self.store.fill(0);
@@ -393,6 +394,7 @@ impl System {
 
     fn restart_controller(&mut self) {
         self.world.tell(|| "controller: restarts");
+        self.world.note(Fact::ControllerBegins);
         self.tasks.drop_messages();
         self.wire.restart(controller(&self.store, &self.outside));
         self.start_janitor();
@@ -472,6 +474,7 @@ impl System {
             let name = |at| self.fleet.folder(at).map_or(String::new(), |folder| folder.at.name.to_string());
             self.world.tell(|| format!("{}: on disk: {}", name(*folder), told(events)));
         }
+        self.checks.time(self.world.now_ms());
         self.checks.see(&fact);
     }
 

@@ -144,6 +144,9 @@ impl User {
 
     async fn act_once(&self) {
         let name = self.name();
+        if self.world.hits(self.world.mix().suspends) {
+            return self.suspend_or_resume().await;
+        }
         match self.world.below(100) {
             0..=14 => self.deploy(name, 1 + self.world.below(2) as u32).await,
             15..=24 => self.add_unit(name).await,
@@ -376,6 +379,15 @@ impl User {
             }
         };
         self.ask(ask).await;
+        if suspend && self.world.hits(400) {
+            // before everybody has seen it, perhaps
+            self.world.sleep(500 + self.world.below(12_000)).await;
+            self.told(format!("resume-relation {number}"));
+            let resume = |session: SimSession, model: String| async move {
+                session.resume_relation(&model, number).await
+            };
+            self.ask(resume).await;
+        }
     }
 
     async fn integrate(&self, a: &str, b: &str) {

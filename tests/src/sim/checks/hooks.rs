@@ -70,6 +70,17 @@ impl Unit {
         }
         wrong
     }
+
+    /// What is wrong with its end now.
+    fn ends(&self) -> Option<&'static str> {
+        match self {
+            Unit { started: true, stopped: false, .. } => {
+                Some("stop of what was started comes before the end")
+            }
+            Unit { installed: true, removed: false, .. } => Some("remove comes before the end"),
+            _ => None,
+        }
+    }
 }
 
 impl Check for Hooks {
@@ -78,6 +89,11 @@ impl Check for Hooks {
     }
 
     fn done(&mut self, unit: Uuid, record: &Record, found: &mut Vec<String>) {
+        if record.operation == Operation::Die {
+            let known = self.0.get(&unit).cloned().unwrap_or_default();
+            let wrong = known.ends().map(|wrong| format!("{unit}: set dead: {wrong}"));
+            found.extend(wrong);
+        }
         let Operation::Hook(hook) = &record.operation else { return };
         let wrong = self.0.entry(unit).or_default().take(hook);
         found.extend(wrong.into_iter().map(|wrong| format!("{unit}: {}: {wrong}", hook.name())));

@@ -2,33 +2,46 @@
 //! which hooks ran, and every commit of the store; at the end it sees everything at rest.
 
 mod actions;
+mod applied;
 mod authority;
+mod begun;
 mod bounds;
 mod budget;
+mod clones;
+mod configured;
 mod containers;
 mod destroyed;
 mod documents;
 mod doubles;
 mod durable;
 mod effects;
+mod emptied;
 pub mod explained;
+mod first;
 mod forced;
+mod fresh;
 mod hooks;
 mod identities;
 mod intervals;
+mod leading;
 mod leaks;
 mod ledger;
 mod lives;
 mod once;
+mod patience;
+mod ports;
 mod provisioning;
 mod recalls;
 mod references;
 mod relations;
 mod restart;
+mod retries;
 mod serial;
 mod settled;
 mod snapshot;
+mod speakers;
 mod statuses;
+mod strange_bags;
 mod strangers;
 mod takings;
 mod versions;
@@ -117,6 +130,7 @@ pub enum Fact {
     /// A unit says this at once, beside its records; `executes`: and that this run goes on.
     Reported {
         unit: Uuid,
+        epoch: u64,
         run: u64,
         said: Vec<Said>,
         executes: bool,
@@ -142,6 +156,28 @@ pub enum Fact {
     OnlyRestarts,
     /// A part of the world saw a promise broken: which check's, and how.
     Broken(&'static str, String),
+    /// Something was heard on the stream of the agent in this folder.
+    Heard {
+        folder: Uuid,
+    },
+    /// That stream was opened, or is over.
+    Stream {
+        folder: Uuid,
+        unit: Uuid,
+        open: bool,
+    },
+    /// A tool of this unit was promised that the unit leads.
+    Leads {
+        unit: Uuid,
+    },
+    /// The agent in this folder stops where it stands, for a while.
+    Frozen {
+        folder: Uuid,
+    },
+    /// Another process of the controller, which nobody has a stream to.
+    ControllerBegins,
+    /// Faults are over.
+    Calm,
 }
 
 /// What became of an instance.
@@ -200,6 +236,8 @@ pub struct End<'a> {
 /// A promise and what it remembers.
 pub trait Check {
     fn name(&self) -> &'static str;
+    /// Virtual time, before anything is seen that happened then.
+    fn time(&mut self, _now_ms: u64) {}
     fn see(&mut self, _fact: &Fact, _found: &mut Vec<String>) {}
     /// This record counts as done, in the journal's order.
     fn done(&mut self, _folder: Uuid, _record: &Record, _found: &mut Vec<String>) {}
@@ -234,32 +272,45 @@ impl Default for Checks {
     fn default() -> Checks {
         let all: Vec<Box<dyn Check>> = vec![
             Box::<actions::Actions>::default(),
+            Box::<applied::Applied>::default(),
             Box::<authority::Authority>::default(),
             Box::<bounds::Bounds>::default(),
+            Box::<begun::Begun>::default(),
             Box::<budget::Budget>::default(),
+            Box::<clones::Clones>::default(),
+            Box::<configured::Configured>::default(),
             Box::<containers::Containers>::default(),
             Box::<destroyed::Destroyed>::default(),
             Box::<documents::Documents>::default(),
             Box::<doubles::Doubles>::default(),
             Box::<durable::Durable>::default(),
             Box::<effects::Effects>::default(),
+            Box::<emptied::Emptied>::default(),
             Box::<explained::Explained>::default(),
+            Box::<first::First>::default(),
             Box::<forced::Forced>::default(),
+            Box::<fresh::Fresh>::default(),
             Box::<hooks::Hooks>::default(),
             Box::<identities::Identities>::default(),
             Box::<intervals::Intervals>::default(),
+            Box::<leading::Leading>::default(),
             Box::<leaks::Leaks>::default(),
             Box::<lives::Lives>::default(),
             Box::<once::Once>::default(),
+            Box::<patience::Patience>::default(),
+            Box::<ports::Ports>::default(),
             Box::<provisioning::Provisioning>::default(),
             Box::<recalls::Recalls>::default(),
             Box::<references::References>::default(),
             Box::<relations::Relations>::default(),
             Box::<restart::Restart>::default(),
+            Box::<retries::Retries>::default(),
             Box::<serial::Serial>::default(),
             Box::<settled::Settled>::default(),
             Box::<snapshot::Snapshot>::default(),
+            Box::<speakers::Speakers>::default(),
             Box::<statuses::Statuses>::default(),
+            Box::<strange_bags::StrangeBags>::default(),
             Box::<strangers::Strangers>::default(),
             Box::<takings::Takings>::default(),
             Box::<versions::Versions>::default(),
@@ -277,6 +328,10 @@ impl Checks {
             let check = check.name();
             self.violations.extend(found.drain(..).map(|what| Violation { check, what }));
         }
+    }
+
+    pub fn time(&mut self, now_ms: u64) {
+        self.all.iter_mut().for_each(|check| check.time(now_ms));
     }
 
     pub fn see(&mut self, fact: &Fact) {

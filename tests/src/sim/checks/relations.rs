@@ -1,9 +1,12 @@
-//! I2, I3: what one unit is told of one relation and of each unit in it.
+//! I2, I3: what one unit is told of one relation and of each unit in it; of one that departs also who it is that goes.
 
-use super::{Check, Commit, place};
+use super::{Check, Commit, Fact, place};
+use state::life::Life;
+use state::model::draft::read;
+use state::model::effective;
 use state::model::keys::last_id;
 use state::names::{RelationNumber, UnitName, Uuid};
-use state::unit::local::Local;
+use state::unit::local::{Event, Local, Run};
 use state::unit::operation::{Hook, Operation, RelationEvent, Version};
 use state::unit::record::Record;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,6 +21,8 @@ struct Relation {
     broken: bool,
     /// Joined units, and what changed delivered last.
     members: BTreeMap<UnitName, Option<Version>>,
+    /// Which of its memberships each of them joined with.
+    joined: BTreeMap<UnitName, u64>,
     /// Of each application's settings, what changed delivered last.
     applications: BTreeMap<String, u64>,
     /// Its changed comes next.
@@ -31,6 +36,12 @@ pub struct Relations {
     restored: bool,
     /// Relations that were suspended at some time.
     suspended: BTreeSet<Uuid>,
+    /// By unit, the newest departed: who it is about, and who goes.
+    departed: BTreeMap<Uuid, (u64, UnitName, UnitName)>,
+    /// From which revision on a unit is not Alive by itself.
+    dying: BTreeMap<Uuid, u64>,
+    /// By folder, what failed and may be run again as it was.
+    failed: BTreeSet<Uuid>,
 }
 
 impl Relation {
@@ -49,12 +60,15 @@ impl Relation {
         hold(self.created != matches!(event, RelationEvent::Created), "created comes first, and once");
         match event {
             RelationEvent::Created => self.created = true,
-            RelationEvent::Joined { unit, .. } => {
+            RelationEvent::Joined { unit, version } => {
+                self.joined.insert(unit.clone(), version.incarnation);
                 let known = self.members.insert(unit.clone(), None).is_some();
                 hold(!known, "a unit joins once");
                 self.owed = Some(unit.clone());
             }
             RelationEvent::Changed { unit, version } => {
+                let joined = self.joined.get(unit).is_none_or(|joined| *joined == version.incarnation);
+                hold(joined, "who left and came back departs and joins");
                 let seen = self.members.insert(unit.clone(), Some(*version));
                 hold(seen.is_some(), "only joined units change");
                 let newer = restored || seen.flatten().is_none_or(|seen| seen < *version);
@@ -82,6 +96,23 @@ impl Relation {
     }
 }
 
+impl Relations {
+    /// A unit that is shown that it goes says so to itself of all who stay. What failed is run again as it was.
+    fn departs(&self, folder: Uuid, unit: Uuid, run: &Run) -> Option<String> {
+        let Operation::Hook(Hook::Relation {
+            event: RelationEvent::Departed { unit: other, departing }, ..
+        }) = &run.operation
+        else {
+            return None;
+        };
+        let first = run.attempt == 1 && run.episode.is_none() && !self.failed.contains(&folder);
+        let dying = self.dying.get(&unit).filter(|_| first && !self.restored)?;
+        let shown = run.position.is_some_and(|position| position.revision >= *dying);
+        (shown && other == departing)
+            .then(|| format!("{folder} is going, and tells itself that {other} departs from it"))
+    }
+}
+
 impl Check for Relations {
     fn name(&self) -> &'static str {
         "relations"
@@ -99,6 +130,11 @@ impl Check for Relations {
                 }
                 known.peer = place.peer;
             }
+            Operation::LeaveScope { relation, .. }
+                if relations.get(relation).is_some_and(|known| known.created && !known.broken) =>
+            {
+                found.push(format!("{unit}: relation {relation} is left without broken"));
+            }
             Operation::Hook(hook @ Hook::Relation { relation, event, .. }) => {
                 let wrong = relations.entry(*relation).or_default().take(event, self.restored);
                 found.extend(wrong.into_iter().map(|wrong| {
@@ -110,7 +146,50 @@ impl Check for Relations {
         }
     }
 
-    fn commit(&mut self, commit: &Commit<'_>, _found: &mut Vec<String>) {
+    fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
+        let Fact::Recorded { folder, of, events } = fact else { return };
+        for event in events.iter() {
+            match event {
+                Event::Began(run) => found.extend(self.departs(*folder, *of, run)),
+                Event::Finished(record) => {
+                    if let Operation::Hook(Hook::Relation {
+                        event: RelationEvent::Departed { unit, departing },
+                        ..
+                    }) = &record.operation
+                    {
+                        let departed = (record.sequence, unit.clone(), departing.clone());
+                        self.departed.insert(*of, departed);
+                    }
+                    match record.outcome.advances() {
+                        true => drop(self.failed.remove(folder)),
+                        false => drop(self.failed.insert(*folder)),
+                    }
+                }
+                Event::Answered { refusal: Some(_), .. } => drop(self.failed.insert(*folder)),
+                _ => {}
+            }
+        }
+    }
+
+    fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
+        for change in commit.changes.entries.iter().filter(|_| !self.restored) {
+            let Some(unit) = last_id(&change.key) else { continue };
+            match place(&change.key).0 {
+                "unit-life" if read(commit.reader, &commit.model.unit_life(unit)) != Some(Life::Alive) => {
+                    self.dying.entry(unit).or_insert(commit.changes.revision);
+                }
+                "replica" => {
+                    let sequence = read(commit.reader, &commit.model.replica(unit)).map(|r| r.sequence);
+                    let departed = self.departed.get(&unit).filter(|(of, ..)| Some(*of) == sequence);
+                    let Some((_, other, departing)) = departed else { continue };
+                    let life = effective::unit_life(&mut { commit.reader }, commit.model, unit);
+                    if other != departing && life == Some(Life::Alive) {
+                        found.push(format!("{departing} departs from {other}, it is said, and is Alive"));
+                    }
+                }
+                _ => {}
+            }
+        }
         let suspended = commit.changes.entries.iter().filter(|c| place(&c.key).0 == "relation-suspended");
         self.suspended.extend(suspended.filter_map(|change| last_id(&change.key)));
     }
@@ -120,7 +199,9 @@ impl Check for Relations {
             let owed = local.changed_owed.clone();
             let seen = |name: &UnitName, version: Version| (Some(name) != owed.as_ref()).then_some(version);
             let members = local.members.iter().map(|(name, version)| (name.clone(), seen(name, *version)));
+            let joined = local.members.iter().map(|(name, version)| (name.clone(), version.incarnation));
             let relation = Relation {
+                joined: joined.collect(),
                 uuid: local.uuid,
                 peer: local.place.peer,
                 created: local.created && !local.place.implicit,

@@ -1,0 +1,61 @@
+//! Spec A.16: an action that a unit says has failed had begun, unless an agent before had begun it and its memory is
+//! lost.
+
+use super::{Check, Fact};
+use state::model::draft::Reader;
+use state::model::keys::Model;
+use state::names::Uuid;
+use state::unit::local::Event;
+use state::unit::operation::Operation;
+use std::collections::{BTreeMap, BTreeSet};
+
+#[derive(Default)]
+pub struct Begun {
+    begun: BTreeSet<(Uuid, u64)>,
+    /// How often the memory of a folder began: the first time it is new.
+    begins: BTreeMap<Uuid, u32>,
+    was_restored: bool,
+}
+
+impl Check for Begun {
+    fn name(&self) -> &'static str {
+        "begun"
+    }
+
+    fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
+        match fact {
+            Fact::Begins { folder, .. } => *self.begins.entry(*folder).or_default() += 1,
+            Fact::Copied { folder, copy } => {
+                self.begins.insert(*folder, u32::MAX / 2);
+                self.begins.insert(*copy, u32::MAX / 2);
+            }
+            Fact::Recorded { folder, events, .. } => {
+                for event in events.iter() {
+                    match event {
+                        Event::Began(run) => {
+                            if let Operation::Action { id, .. } = run.operation {
+                                self.begun.insert((*folder, id));
+                            }
+                        }
+                        Event::Finished(record) => {
+                            let Operation::Action { id, .. } = record.operation else { continue };
+                            let whole = self.begins.get(folder).is_none_or(|begins| *begins <= 1);
+                            if whole && !self.was_restored && !self.begun.contains(&(*folder, id)) {
+                                let outcome = &record.outcome;
+                                found.push(format!(
+                                    "{folder}: action {id} was never begun, and is {outcome:?}"
+                                ));
+                            }
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn restored(&mut self, _reader: &dyn Reader, _model: Model) {
+        self.was_restored = true;
+    }
+}
