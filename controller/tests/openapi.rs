@@ -18,7 +18,7 @@ use state::unit::operation::{Hook, Operation};
 use state::unit::snapshot::{BagAsked, Owner, Position};
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
-use support::{Still, Story};
+use support::{Agent, Still, Story};
 
 /// The operation of a route in the document.
 fn operation<'a>(document: &'a Value, row: &Row) -> &'a Value {
@@ -227,12 +227,12 @@ fn body(message: impl Serialize) -> Value {
 #[tokio::test]
 async fn real_replies_are_what_the_document_says() {
     let scene = Scene::new().await;
-    let web = scene.story.agent_of("web/0").await; // the same nonce: the session that stands
+    let web = Agent::attach(scene.story.controller.unit_session(scene.story.model, scene.unit), 2).await;
     let record = web.record(Operation::Hook(Hook::Install));
     let name = |name: &str| body(routes::Name { name: name.to_owned() });
     let owner = Owner::Unit("web/0".parse().expect("a name"));
     let asked = [
-        (Route::Attach, body(Attach { nonce: Uuid(1), epoch: web.epoch, history: None })),
+        (Route::Attach, body(Attach { nonce: Uuid(2), epoch: web.epoch, history: None })),
         (Route::WatchUnit, body(routes::WatchFrom { epoch: web.epoch, from: None })),
         (Route::Bag, body(BagAsked { relation: scene.relation, owner, at: Position::default() })),
         (Route::Claim, body(Claim { epoch: web.epoch, release: false })),

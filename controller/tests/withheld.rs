@@ -115,8 +115,8 @@ async fn a_unit_reads_no_bag_that_it_is_not_shown() {
     let at = revision_of(&story.controller).await;
     let of_web = || asked(relation, Owner::Unit(UnitName::new("web", 0)), at);
     for (reader, sees) in [("db/0", true), ("web/0", true), ("web/1", false)] {
-        let reader = story.agent_of(reader).await;
-        assert_eq!(reader.api.bag(of_web()).await.expect("answered").is_some(), sees);
+        let reader = story.controller.unit_session(story.model, story.unit(reader).await);
+        assert_eq!(reader.bag(of_web()).await.expect("answered").is_some(), sees);
     }
     let nowhere = BagAsked { relation: Uuid(99), ..of_web() };
     assert_eq!(web.api.bag(nowhere).await, Ok(None));
