@@ -143,7 +143,7 @@ pub fn filter(status: &mut api::operator::Status, filters: &[String]) {
     });
     status.machines.retain(|name, _| used.contains(name) || means(name));
     let kept = &status.applications;
-    status.relations.retain(|one| one.ends.iter().all(|end| kept.contains_key(&end.application)));
+    status.relations.retain(|one| one.ends.iter().any(|end| kept.contains_key(&end.application)));
 }
 
 /// `*` in `pattern` stands for any text.

@@ -7,10 +7,13 @@ use api::operator::{Force, Forecast};
 
 /// Sections with nothing in them are left out. What holds something up has done so since a time, as `why` tells it.
 pub fn text(forecast: &Forecast, force: Force, (now_ms, zone): (i64, &Zone)) -> String {
-    let held_up = match force {
-        Force::No => "would be held up by:",
-        Force::AfterWait => "done by force after a minute, if it is not done by then:",
-        Force::AtOnce => "done by force at once:",
+    let (run, held_up) = match force {
+        Force::No => ("hooks that would run, in this order:", "would be held up by:"),
+        Force::AfterWait => (
+            "hooks that would run, in this order; what has not succeeded after a minute is left out by force:",
+            "done by force after a minute, if it is not done by then:",
+        ),
+        Force::AtOnce => ("hooks that force leaves out, unless they are quicker:", "done by force at once:"),
     };
     let hooks = forecast.hooks.iter().map(|one| format!("{}: {}", one.unit, one.hook));
     let blocked = forecast.blocked.iter().map(|one| {
@@ -21,7 +24,7 @@ pub fn text(forecast: &Forecast, force: Force, (now_ms, zone): (i64, &Zone)) -> 
     let sections: [(&str, Vec<String>); 5] = [
         ("would be gone at once:", forecast.at_once.clone()),
         ("would be dying:", forecast.dying.clone()),
-        ("hooks that would run, in this order:", hooks.collect()),
+        (run, hooks.collect()),
         ("gone when these have succeeded:", forecast.gone.clone()),
         (held_up, blocked.collect()),
     ];
@@ -71,6 +74,11 @@ mod tests {
              succeeded:\n  unit web/0\nwould be held up by:\n  unit db/0: leave relation db web; owed by the agent of \
              unit db/0 since 10:00:05Z (2m); last error: hook stop: exit status 1; help: pintle resolved db/0\n"
         );
+        for (force, told) in
+            [(Force::AfterWait, "is left out by force:"), (Force::AtOnce, "force leaves out")]
+        {
+            assert!(text(&forecast, force, at).contains(told));
+        }
         assert_eq!(text(&Forecast::default(), Force::No, at), "nothing would change\n");
         let part = Forecast { dying: vec!["unit web/0".to_owned()], more: true, ..Forecast::default() };
         let said = text(&part, Force::No, at);

@@ -114,7 +114,7 @@ pub(super) fn log(draft: &mut Draft, model: Model, unit: Uuid, said: &[Said]) {
 }
 
 /// Lines were sent early and come again with the record: each is kept once. What else is said beside them takes its
-/// bytes of the same transaction: the oldest lines make room.
+/// bytes of the same transaction: the oldest lines make room, and where that is not enough the parameters.
 fn take_lines(doc: &mut ActionDoc, said: &[Said]) {
     let mut bytes = 0;
     for said in said {
@@ -127,6 +127,10 @@ fn take_lines(doc: &mut ActionDoc, said: &[Said]) {
             bytes += size(said);
         }
     }
+    if bytes + size(&doc.params) > SAID_BYTES_MAX {
+        doc.params.clear();
+    }
+    bytes += size(&doc.params);
     let fits = |line: &&(i64, String)| {
         bytes += size(line);
         bytes <= SAID_BYTES_MAX

@@ -235,8 +235,14 @@ fn of_machine(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Blo
     let has_agent = documents.document(&model.machine_instance(id)).is_some();
     let (duty, owner, help) = match (dead, has_agent, machine.manual || machine.kept && !machine.left) {
         (true, true, true) => {
-            let help =
-                format!("it comes by itself; if its host is gone: pintle remove-machine --force {name}");
+            let help = match documents.document(&model.forced(id)) {
+                Some(_) => {
+                    "it comes by itself; if its host is gone, force ends it within a minute".to_owned()
+                }
+                None => {
+                    format!("it comes by itself; if its host is gone: pintle remove-machine --force {name}")
+                }
+            };
             ("take itself away", agent, help)
         }
         (true, _, _) => ("be released and removed", provisioner, by_itself),

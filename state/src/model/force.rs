@@ -317,8 +317,9 @@ fn dead_machine(
         return Ok(false);
     };
     if forced.after != DEAD {
-        let (due_ms, after) = (now_ms.saturating_add(WAIT_MS), DEAD.to_owned());
-        let waits = ForcedDoc { since_ms: now_ms, due_ms, after, waited_ms: 0, ..forced.clone() };
+        // this one is waited for by the time that passes, whatever was asked
+        let (due_ms, after, no_wait) = (now_ms.saturating_add(WAIT_MS), DEAD.to_owned(), false);
+        let waits = ForcedDoc { since_ms: now_ms, due_ms, after, no_wait, waited_ms: 0, ..forced.clone() };
         draft.put(&model.forced(id), &waits);
         return Ok(false);
     }

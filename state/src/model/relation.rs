@@ -324,6 +324,31 @@ pub fn enter_scope(
     settings: &Bag,
     given: (i64, &mut dyn FnMut() -> Uuid),
 ) -> Result<(), Refusal> {
+    enter(draft, model, (unit, false), id, settings, given)
+}
+
+/// What a unit that restates was in. Suspended or not: 1. a unit is in scope, and the store is restored from before
+/// that; 2. the relation is suspended, the unit restates, and the relation is resumed. The unit, which saw nothing of
+/// it, takes itself to be in (cargo sim 64000922). If it is still suspended, the unit sees so, and leaves.
+pub(super) fn enter_again(
+    draft: &mut Draft,
+    model: Model,
+    unit: Uuid,
+    id: Uuid,
+    settings: &Bag,
+    given: (i64, &mut dyn FnMut() -> Uuid),
+) -> Result<(), Refusal> {
+    enter(draft, model, (unit, true), id, settings, given)
+}
+
+fn enter(
+    draft: &mut Draft,
+    model: Model,
+    (unit, again): (Uuid, bool),
+    id: Uuid,
+    settings: &Bag,
+    given: (i64, &mut dyn FnMut() -> Uuid),
+) -> Result<(), Refusal> {
     let doc = draft.get(&model.unit(unit)).ok_or_else(|| Refusal::not_found("unit", unit))?;
     let relation = draft.get(&model.relation(id)).ok_or_else(|| Refusal::not_found("relation", id))?;
     if !concerns(&relation, &doc) {
@@ -353,7 +378,8 @@ pub fn enter_scope(
     if life != Life::Alive && !planted::is(Planted::EntersDyingRelation) {
         return refuse(format!("the relation is {life}"));
     }
-    if draft.get(&model.relation_suspended(id)).is_some() && !planted::is(Planted::SuspensionIsMissed) {
+    let suspended = !again && draft.get(&model.relation_suspended(id)).is_some();
+    if suspended && !planted::is(Planted::SuspensionIsMissed) {
         return refuse("the relation is suspended".to_owned());
     }
     if let Some(bond) = relation.bond.filter(|bond| bond.principal == doc.application) {

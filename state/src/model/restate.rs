@@ -107,7 +107,7 @@ fn enter(
     let mut dropped = Vec::new();
     for (number, mine) in portion {
         let entered =
-            relation::enter_scope(draft, model, unit, mine.uuid, &mine.bag, (now_ms, &mut || ids()));
+            relation::enter_again(draft, model, unit, mine.uuid, &mine.bag, (now_ms, &mut || ids()));
         if let Err(refusal) = entered {
             dropped.push(format!("relation {number}: {}", refusal.message));
         }

@@ -56,6 +56,10 @@ pub fn attach(
     let mut replica = draft.get(&model.replica(unit));
     if let Some(replica) = &mut replica {
         hook_commit::restore_bags(draft, model, unit, &mut replica.local);
+        // 1. A run says how its unit is, and has no record yet. 2. The unit's folder is lost. 3. The next agent takes
+        // the replica. A run of its by the same number would say nothing new (cargo sim 64005408).
+        let told = draft.get(&model.unit_status(unit)).map_or(0, |status| status.number.0);
+        replica.local.run = replica.local.run.max(told);
     }
     let sequence = replica.as_ref().map_or(0, |replica| replica.sequence);
     let granted_here = session.granted.filter(|granted| granted.history == history);

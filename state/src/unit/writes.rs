@@ -11,11 +11,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// record's own (sequence, digest, replica, ...).
 pub const WRITES_MAX: usize = 100 - SAID_MAX - 20;
 
-/// Bytes of a transaction's 1 MiB that a unit's own data may take: the rest is for what a record says, for the
-/// parameters of its action, and for heads.
-pub const WRITES_BYTES_MAX: usize = (1 << 20) - SAID_BYTES_MAX - PARAMS_BYTES_MAX - (16 << 10);
+/// Bytes of a transaction's 1 MiB that a unit's own data may take: the rest is for what a record says, and for heads.
+pub const WRITES_BYTES_MAX: usize = (1 << 20) - SAID_BYTES_MAX - (16 << 10);
 
-/// What one record says, as JSON: 60 lines of some 4 KiB.
+/// What one record says, as JSON: 60 lines of some 4 KiB. Of an action what it was given and its log share it.
 pub const SAID_BYTES_MAX: usize = SAID_MAX * (4 << 10);
 
 /// Parameters of an action, as JSON: a file of keys or certificates.

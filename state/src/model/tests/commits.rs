@@ -616,6 +616,8 @@ fn a_restatement_of_any_number_of_relations_fits_its_transactions() {
     web.commit(&mut world, record);
 
     let again = Agent::attach(&mut older, "web/0");
+    // and resumed before it looks: it has seen nothing of that
+    older.run(|draft, _| relation::suspend(draft, MODEL, entered[7], "", 1)).expect("it may be");
     let mut restated = web.record(Operation::Restate, Outcome::Ok);
     restated.memory = Some(Box::new(Local { outbox: Vec::new(), ..web.local.clone() }));
     assert_eq!(again.send(&mut older, &restated), Ok(Committed::default()));
@@ -655,6 +657,22 @@ fn what_a_run_says_that_went_on_over_a_restatement_is_told() {
     assert_eq!(shown(&older).as_deref(), Some("restarting"));
     assert_eq!(report(&mut older, &again, run - 1, &[status(9, "late")]), Ok(vec![]));
     assert_eq!(shown(&older).as_deref(), Some("restarting"));
+}
+
+/// 1. A run says how its unit is. 2. Before its record is sent, the folder is lost. 3. The next agent runs it anew.
+#[test]
+fn what_a_unit_without_its_folder_says_is_newer_than_what_it_had_said() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut lost = Agent::attach(&mut world, "web/0");
+    lost.start(&mut world);
+    let run = lost.local.run + 1;
+    assert_eq!(report(&mut world, &lost, run, &[status(3, "before")]), Ok(vec![]));
+    let next = Agent::attach(&mut world, "web/0");
+    let record = next.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok);
+    assert_eq!(report(&mut world, &next, record.run, &[status(1, "after")]), Ok(vec![]));
+    let shown = read(world.reader(), &MODEL.unit_status(lost.unit)).map(|shown| shown.message);
+    assert_eq!(shown.as_deref(), Some("after"));
 }
 
 #[test]

@@ -1,6 +1,7 @@
-//! I21: what is new refers only to what is Alive; nobody enters a relation that is suspended.
+//! I21: what is new refers only to what is Alive; nobody enters a relation that is suspended, but whoever restates that
+//! it was in.
 
-use super::{Check, Commit, place};
+use super::{Check, Commit, Fact, place};
 use state::life::Life;
 use state::model::draft::{Reader, read, read_all};
 use state::model::keys::{Model, SuspendedDoc, last_id};
@@ -12,6 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct References {
     lives: BTreeMap<String, Life>,
     suspended: BTreeSet<Uuid>,
+    /// By unit, the newest record that restates.
+    restating: BTreeMap<Uuid, u64>,
 }
 
 /// Keys of the lives that a new document of this kind needs to be Alive.
@@ -37,6 +40,12 @@ fn needed(commit: &Commit<'_>, kind: &str, ids: &[Uuid]) -> Vec<String> {
 impl Check for References {
     fn name(&self) -> &'static str {
         "references"
+    }
+
+    fn see(&mut self, fact: &Fact, _found: &mut Vec<String>) {
+        if let Fact::Arrived { unit, sequence, restates: true, .. } = fact {
+            self.restating.insert(*unit, *sequence);
+        }
     }
 
     fn restored(&mut self, reader: &dyn Reader, model: Model) {
@@ -66,7 +75,12 @@ impl Check for References {
         for new in commit.changes.entries.iter().filter(|change| change.value.is_some()) {
             let (kind, rest) = place(&new.key);
             let ids: Vec<Uuid> = rest.split('/').filter_map(|part| part.parse().ok()).collect();
-            if kind == "scope" && ids.first().is_some_and(|relation| self.suspended.contains(relation)) {
+            let entered = (kind == "scope").then(|| ids.first().zip(ids.last())).flatten();
+            let restates = |unit: &Uuid| {
+                let applied = read(commit.reader, &commit.model.replica(*unit)).map_or(0, |r| r.sequence);
+                self.restating.get(unit).is_some_and(|sequence| *sequence >= applied)
+            };
+            if entered.is_some_and(|(relation, unit)| self.suspended.contains(relation) && !restates(unit)) {
                 found.push(format!("{} is new and the relation is suspended", new.key));
             }
             for key in needed(commit, kind, &ids) {
