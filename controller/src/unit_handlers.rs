@@ -12,7 +12,7 @@ use api::routes::Route;
 use api::unit::{Attach, Attached, Claim, Claimed, Commit, Committed, Report, UnitApi};
 use state::model::draft::{Draft, Reader, read};
 use state::model::keys::{GLOBAL, Model, Principal};
-use state::model::{action, hook_commit, leadership, restate, session, view};
+use state::model::{hook_commit, leadership, restate, session, view};
 use state::names::Uuid;
 use state::planted::{self, Planted};
 use state::unit::operation::Operation;
@@ -90,19 +90,6 @@ impl<S: Store, O: Outside> Session<S, O> {
     }
 }
 
-/// A unit says that an action runs: it is the oldest of its unfinished ones (spec A.16).
-fn begin_action(draft: &mut Draft, model: Model, unit: Uuid, executing: &str, now_ms: i64) {
-    let Some(name) = executing.strip_prefix("running action ") else { return };
-    let waiting = draft.page::<bool>(&model.actions_of(unit), "", action::QUEUED_MAX);
-    let ids = waiting.iter().filter_map(|(key, _)| key.rsplit('/').next()?.parse().ok());
-    for id in ids.collect::<Vec<u64>>() {
-        if draft.get(&model.action(id)).is_some_and(|doc| doc.name == name) {
-            action::begin(draft, model, unit, id, now_ms);
-            return;
-        }
-    }
-}
-
 /// A unit reads archives of its own application's charm (I31): any revision, since a refresh may overtake it; and the
 /// one it has, which another charm may have replaced.
 fn may_fetch(reader: &dyn Reader, model: Model, unit: Uuid, sha256: &str) -> bool {
@@ -172,7 +159,6 @@ impl<S: Store, O: Outside> UnitApi for Session<S, O> {
             hook_commit::report(draft, model, unit, epoch, run, &said)?;
             if let Some(running) = &running {
                 hook_commit::begun(draft, model, unit, (run, running), now_ms);
-                begin_action(draft, model, unit, running, now_ms);
             }
             Ok(())
         };

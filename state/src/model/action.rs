@@ -95,6 +95,21 @@ pub fn begin(draft: &mut Draft, model: Model, unit: Uuid, id: u64, now_ms: i64) 
     }
 }
 
+/// A unit says that an action runs: it is the oldest of its unfinished ones of that name (spec A.16), if the run it
+/// says so of is not over. 1. An action has run, and its record is sent; 2. what was said of its run comes late. The
+/// next one of that name had not begun, and would be taken for one whose agent lost its memory (cargo sim 64204005).
+pub(super) fn executes(draft: &mut Draft, model: Model, unit: Uuid, executing: &str, now_ms: i64) {
+    let Some(name) = executing.strip_prefix("running action ") else { return };
+    let waiting = draft.page::<bool>(&model.actions_of(unit), "", QUEUED_MAX);
+    let ids = waiting.iter().filter_map(|(key, _)| key.rsplit('/').next()?.parse().ok());
+    for id in ids.collect::<Vec<u64>>() {
+        if draft.get(&model.action(id)).is_some_and(|doc| doc.name == name) {
+            begin(draft, model, unit, id, now_ms);
+            return;
+        }
+    }
+}
+
 fn unfinished(draft: &mut Draft, model: Model, unit: Uuid, id: u64) -> Option<ActionDoc> {
     draft.get(&model.action_of(unit, id))?;
     draft.get(&model.action(id))

@@ -123,7 +123,7 @@ fn mark(draft: &mut Draft, model: Model, id: Uuid, asked: ForcedDoc) -> bool {
             let left_ms = left(&known).min(left(&asked)).clamp(0, WAIT_MS);
             let now_ms = began_ms(&asked).saturating_add(asked.waited_ms);
             ForcedDoc {
-                since_ms: known.since_ms,
+                since_ms: known.since_ms.min(asked.since_ms),
                 due_ms: now_ms.saturating_add(left_ms),
                 waited_ms: WAIT_MS - left_ms,
                 no_wait: known.no_wait || asked.no_wait,

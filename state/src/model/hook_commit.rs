@@ -168,6 +168,7 @@ pub fn refused(
 pub fn begun(draft: &mut Draft, model: Model, unit: Uuid, (run, executing): (u64, &str), at_ms: i64) {
     if !is_over(draft, model, unit, run) {
         said::begun(draft, model, unit, (run, executing), at_ms);
+        action::executes(draft, model, unit, executing, at_ms);
     }
 }
 

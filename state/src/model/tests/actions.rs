@@ -200,6 +200,29 @@ fn an_action_by_a_number_that_the_unit_has_passed_does_not_wait_for_ever() {
     assert_eq!(doc(&world, 4).status, "completed");
 }
 
+/// Simulator, 64204005: what is said of a run that is over begins nothing.
+#[test]
+fn an_action_is_not_begun_by_late_word_of_another() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut agent = Agent::attach(&mut world, "web/0");
+    let (unit, run) = (agent.unit, agent.local.run + 1);
+    let first = enqueue(&mut world, unit, "backup", json!({})).expect("it fits");
+    let second = enqueue(&mut world, unit, "backup", json!({})).expect("it fits");
+    let says = |world: &mut World| {
+        let begun = |draft: &mut Draft| {
+            hook_commit::begun(draft, MODEL, unit, (run, "running action backup"), 60);
+            Ok(())
+        };
+        world.run(|draft, _| begun(draft)).expect("no refusal");
+    };
+    says(&mut world);
+    assert_eq!(doc(&world, first).status, "running");
+    agent.done(&mut world, Operation::Action { id: first, name: "backup".into() });
+    says(&mut world);
+    assert_eq!(doc(&world, second).status, "pending");
+}
+
 #[test]
 fn the_largest_action_is_heard() {
     let text = || "x".repeat(TEXT_BYTES_MAX);

@@ -12,7 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Default)]
 pub struct Begun {
     begun: BTreeSet<(Uuid, u64)>,
-    /// How often the memory of a folder began: the first time it is new.
+    /// Whose folder it is.
+    units: BTreeMap<Uuid, Uuid>,
+    /// How often the memory of a unit began, in whatever folder: the first time it is new.
     begins: BTreeMap<Uuid, u32>,
     was_restored: bool,
 }
@@ -24,10 +26,15 @@ impl Check for Begun {
 
     fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
         match fact {
-            Fact::Begins { folder, .. } => *self.begins.entry(*folder).or_default() += 1,
+            Fact::Begins { folder, local } => {
+                self.units.insert(*folder, local.unit);
+                *self.begins.entry(local.unit).or_default() += 1;
+            }
             Fact::Copied { folder, copy } => {
-                self.begins.insert(*folder, u32::MAX / 2);
-                self.begins.insert(*copy, u32::MAX / 2);
+                if let Some(unit) = self.units.get(folder).copied() {
+                    self.units.insert(*copy, unit);
+                    self.begins.insert(unit, u32::MAX / 2);
+                }
             }
             Fact::Recorded { folder, events, .. } => {
                 for event in events.iter() {
@@ -39,7 +46,7 @@ impl Check for Begun {
                         }
                         Event::Finished(record) => {
                             let Operation::Action { id, .. } = record.operation else { continue };
-                            let whole = self.begins.get(folder).is_none_or(|begins| *begins <= 1);
+                            let whole = self.units.get(folder).is_some_and(|unit| self.begins[unit] <= 1);
                             if whole && !self.was_restored && !self.begun.contains(&(*folder, id)) {
                                 let outcome = &record.outcome;
                                 found.push(format!(

@@ -97,7 +97,8 @@ impl Relation {
 }
 
 impl Relations {
-    /// A unit that is shown that it goes says so to itself of all who stay. What failed is run again as it was.
+    /// A unit that is shown that it goes says so to itself of all who stay. What failed, or was interrupted, is run again
+    /// as it was.
     fn departs(&self, folder: Uuid, unit: Uuid, run: &Run) -> Option<String> {
         let Operation::Hook(Hook::Relation {
             event: RelationEvent::Departed { unit: other, departing }, ..
@@ -106,6 +107,7 @@ impl Relations {
             return None;
         };
         let first = run.attempt == 1 && run.episode.is_none() && !self.failed.contains(&folder);
+        let first = first && run.cause != "interrupted";
         let dying = self.dying.get(&unit).filter(|_| first && !self.restored)?;
         let shown = run.position.is_some_and(|position| position.revision >= *dying);
         (shown && other == departing)
