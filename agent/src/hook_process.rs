@@ -346,7 +346,7 @@ impl Charms for RealCharms {
 
     async fn run(&self, run: &Run, context: HookContext, outward: &impl Outward) -> Ending {
         let nothing = |exit| Ending { exit, writes: Default::default(), said: Vec::new() };
-        if !self.declared().is_some_and(|charm| knows(&charm, &context.cause)) {
+        if self.declared().is_some_and(|charm| !knows(&charm, &context.cause)) {
             return nothing(Exit::Missing);
         }
         let path = context.cause.dispatch_path().expect("hooks and actions have a path");

@@ -248,6 +248,8 @@ impl<P: Provider, O: Outside> Provisioner<P, O> {
                     }
                 };
                 let wish = Wish { machine, model, nonce, client: file };
+                // a folder made anew is none of whatever ran in the one that was lost
+                let runs = self.provider.runs_at(id).is_some();
                 let made = self.provider.make(&wish)?;
                 client.machine_token(&name, id, &made.token).await?;
                 let (instance_id, address) = (made.instance_id, made.address.clone());
@@ -260,7 +262,6 @@ impl<P: Provider, O: Outside> Provisioner<P, O> {
                     // nothing more would be done, and the machine never let in (cargo sim 54009244, 54024423).
                     client.machine_token(&name, id, &made.token).await?;
                 }
-                let runs = self.provider.runs_at(id).is_some();
                 let again = if runs { None } else { self.provider.start(&wish).await? };
                 if machine.retry_ms.is_some() && again.is_none() {
                     client.provisioned(&name, id, started).await?;

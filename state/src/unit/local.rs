@@ -585,7 +585,13 @@ impl Local {
                 self.charm = Some(charm.clone());
                 match other.map(|episode| &episode.operation) {
                     None if !self.installed => self.queued = Some(Queued::Install),
-                    None => self.queued = Some(Queued::UpgradeCharm),
+                    None => {
+                        if self.queued == Some(Queued::LeaderElected) {
+                            // the charm was lost before it heard that it leads: it is noted and told anew
+                            self.leader = None;
+                        }
+                        self.queued = Some(Queued::UpgradeCharm);
+                    }
                     // the failed hook runs again from the new charm; its own success is what the charm expects
                     Some(Operation::Hook(Hook::Install | Hook::UpgradeCharm)) => {}
                     Some(_) => self.upgrade_owed = true,
