@@ -229,9 +229,9 @@ pub fn find(draft: &mut Draft, model: Model, left: &str, right: &str) -> Result<
         let pairs = endpoints::all(left, right).unwrap_or_default();
         pairs.iter().map(|pair| key_text([(a, &*pair.left.name), (b, &*pair.right.name)])).collect()
     };
-    let named = || Refusal::new(Code::Ambiguous, format!("{left:?} {right:?} may be one of many relations"));
     if keys.len() > KEYS_MAX {
-        return Err(named().hint("name the endpoints"));
+        let message = format!("{left:?} {right:?} may be one of many relations");
+        return Err(Refusal::new(Code::Ambiguous, message).hint("name the endpoints"));
     }
     let found = keys.into_iter().filter_map(|key| Some((draft.get(&model.relation_key(&key))?, key)));
     match &found.collect::<Vec<_>>()[..] {
