@@ -103,13 +103,22 @@ impl Process {
 
     /// The living processes of a process group.
     pub fn in_group(group: i32) -> Vec<Process> {
+        Process::living(|stat| stat.group == group)
+    }
+
+    /// The living processes that began at this tick or later. The kernel's own, which are of no group, are none.
+    pub fn since(start: u64) -> Vec<Process> {
+        Process::living(|stat| stat.start >= start && stat.group != 0)
+    }
+
+    fn living(wanted: impl Fn(&Stat) -> bool) -> Vec<Process> {
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        let member = |pid| {
-            let stat = Stat::of(pid).filter(|stat| stat.group == group && stat.is_alive())?;
+        let one = |pid| {
+            let stat = Stat::of(pid).filter(|stat| wanted(stat) && stat.is_alive())?;
             Some(Process { pid, start: stat.start })
         };
-        pids.filter_map(member).collect()
+        pids.filter_map(one).collect()
     }
 
     /// Runs or could run again.

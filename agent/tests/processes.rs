@@ -22,7 +22,7 @@ use state::unit::outcome::Exit;
 use state::unit::record::Said;
 use state::unit::snapshot::BagAsked;
 use std::fs;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -95,6 +95,26 @@ async fn the_children_of_a_hook_that_ended_with_its_shim_are_dead_before_it_is_r
     end_leftovers(run.path()).await;
 
     assert!(!child.is_alive(), "{child} would run beside its own repetition");
+}
+
+#[tokio::test]
+async fn a_hook_whose_shim_died_before_it_wrote_down_which_it_is_is_dead_before_it_is_run_again() {
+    let run = tempfile::tempdir().unwrap();
+    begun(run.path(), &kernel_boot());
+    let mut shim = Command::new("/bin/true").spawn().unwrap();
+    Process::of(shim.id() as i32).unwrap().write(&run.path().join(SHIM_PID)).unwrap();
+    let (mut hook, child) = group(CONTEXT_ID);
+    let (mut stranger, other) = group("another");
+    shim.wait().unwrap();
+
+    end_leftovers(run.path()).await;
+
+    assert!(!child.is_alive(), "{child} would run beside its own repetition");
+    assert!(hook.wait().unwrap().signal().is_some(), "the hook was killed");
+    assert!(other.is_alive(), "what knows another context is none of ours");
+    other.signal(nix::sys::signal::Signal::SIGKILL);
+    stranger.kill().unwrap();
+    stranger.wait().unwrap();
 }
 
 #[tokio::test]

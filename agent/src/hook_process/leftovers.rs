@@ -19,7 +19,6 @@ const EXEC_LOOKS: u32 = 100;
 /// hook left running in other sessions is the charm's and lives on.
 pub async fn end_leftovers(at: &Path) {
     let shim = Process::read(&at.join(shim::SHIM_PID));
-    let hook = Process::read(&at.join(shim::HOOK_PID));
     if let Some(shim) = shim {
         shim.signal(Signal::SIGKILL);
     }
@@ -28,11 +27,17 @@ pub async fn end_leftovers(at: &Path) {
         if looks.is_multiple_of(KILL_LOOKS_TOLD) {
             tracing::error!("{}: a killed hook does not end: waiting for it", at.display());
         }
-        let group = hook.map_or(Group::Gone, |hook| Group::of(hook, context_digest.as_deref()));
+        // before the pid file is read: a dying shim may still write it
+        let shim_ended = !shim.is_some_and(|shim| shim.is_alive());
+        let group = match (Process::read(&at.join(shim::HOOK_PID)), shim) {
+            (Some(hook), _) => Group::of(hook, context_digest.as_deref()),
+            (None, Some(shim)) => Group::unnamed(shim, context_digest.as_deref()),
+            (None, None) => Group::Gone,
+        };
         match &group {
             Group::Ours(members) => members.iter().for_each(|process| process.signal(Signal::SIGKILL)),
             Group::Unclear if looks < EXEC_LOOKS => {}
-            Group::Unclear | Group::Gone if !shim.is_some_and(|shim| shim.is_alive()) => return,
+            Group::Unclear | Group::Gone if shim_ended => return,
             Group::Unclear | Group::Gone => {}
         }
         tokio::time::sleep(ADOPTED_LOOK).await;
@@ -69,13 +74,26 @@ enum Group {
 impl Group {
     fn of(hook: Process, context_digest: Option<&str>) -> Group {
         let members = Process::in_group(hook.pid);
-        let knows = |process: &Process| {
-            let id = process.variable("JUJU_CONTEXT_ID").map(|id| charms::digest::sha256(&id));
-            id.is_some() && id.as_deref() == context_digest
-        };
-        if members.iter().any(|process| *process == hook || knows(process)) {
+        if members.iter().any(|process| *process == hook || knows(process, context_digest)) {
             return Group::Ours(members);
         }
-        if members.iter().any(Process::shows_no_environment) { Group::Unclear } else { Group::Gone }
+        Group::of_others(&members)
     }
+
+    /// Of a shim that may have died when its hook was started and not yet written down: whoever has begun since and
+    /// knows the id of this run's context.
+    fn unnamed(shim: Process, context_digest: Option<&str>) -> Group {
+        let (ours, others): (Vec<Process>, Vec<Process>) =
+            Process::since(shim.start).into_iter().partition(|process| knows(process, context_digest));
+        if ours.is_empty() { Group::of_others(&others) } else { Group::Ours(ours) }
+    }
+
+    fn of_others(others: &[Process]) -> Group {
+        if others.iter().any(Process::shows_no_environment) { Group::Unclear } else { Group::Gone }
+    }
+}
+
+fn knows(process: &Process, context_digest: Option<&str>) -> bool {
+    let id = process.variable("JUJU_CONTEXT_ID").map(|id| charms::digest::sha256(&id));
+    id.is_some() && id.as_deref() == context_digest
 }

@@ -1,12 +1,14 @@
-/* Loaded into every program of a Pintle under test; acts in agents and the controller only. One that finds a file
-   $PINTLE_DEATHS/<tag>.<n> (the tag of a unit: its folder's name; of any machine: machine; controller) takes the first one and dies of SIGKILL at the call it names: "fdatasync 3 before" is the
-   third fdatasync, not done; "after" is the same call, done. Each file is one death: a program that is started again
-   takes the next one, or lives. When it dies it leaves <tag>.<n>.died. */
+/* Loaded into every program of a Pintle under test; acts in agents, shims and the controller only. One that finds a
+   file $PINTLE_DEATHS/<tag>.<n> (the tag of a unit: its folder's name, of its shims: shim- before it; of any machine:
+   machine; controller) takes the first one and dies of SIGKILL at the call it names: "fdatasync 3 before" is the third
+   fdatasync, not done; "after" is the same call, done. Each file is one death: a program that is started again takes
+   the next one, or lives. When it dies it leaves <tag>.<n>.died. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +17,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define DEATHS_MAX 9
+#define DEATHS_MAX 16
+#define VARIABLES_MAX 512
 
 static char file[PATH_MAX], call[16], when[8];
 static int left;
@@ -25,14 +28,23 @@ __attribute__((constructor)) static void take(void) {
     int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
     ssize_t length = fd < 0 ? -1 : read(fd, line, sizeof line - 1);
     if (fd >= 0) close(fd);
-    /* pintle-agent unit --dir FOLDER, pintle-agent machine --data FOLDER, pintle-controller --data FOLDER ... */
+    /* pintle-agent unit --dir FOLDER, pintle-agent machine --data FOLDER, pintle-controller --data FOLDER,
+       pintle-agent shim FOLDER/hooks/RUN PROGRAM ... */
     char *words[4] = {0};
     for (int i = 0, at = 0; i < 4 && at < length; i++, at += (int)strlen(line + at) + 1) words[i] = line + at;
     if (!dir || !words[2]) return;
-    char *name = strrchr(words[0], '/'), *tag = 0;
+    char *name = strrchr(words[0], '/'), *tag = 0, *hooks = strstr(words[2], "/hooks/"), shim[NAME_MAX];
     if (name && !strcmp(name, "/pintle-controller")) tag = "/controller";
     else if (!strcmp(words[1], "machine")) tag = "/machine";
     else if (!strcmp(words[1], "unit") && words[3]) tag = strrchr(words[3], '/');
+    else if (!strcmp(words[1], "shim") && hooks) {
+        *hooks = 0;
+        snprintf(shim, sizeof shim, "/shim-%s", strrchr(words[2], '/') + 1);
+        tag = shim;
+        /* the hook is to see nothing of this */
+        unsetenv("LD_PRELOAD");
+        unsetenv("PINTLE_DEATHS");
+    }
     if (!tag) return;
     for (int n = 1; n <= DEATHS_MAX; n++) {
         char taken[PATH_MAX + 8];
@@ -70,9 +82,31 @@ static int meet(const char *name) {
 int fsync(int fd) { DO("fsync", REAL(fsync)(fd)); }
 int fdatasync(int fd) { DO("fdatasync", REAL(fdatasync)(fd)); }
 int rename(const char *from, const char *to) { DO("rename", REAL(rename)(from, to)); }
+int renameat2(int in, const char *from, int at, const char *to, unsigned flags) {
+    DO("rename", REAL(renameat2)(in, from, at, to, flags));
+}
+
+/* A hook's environment is its own, and its shim is started with it. */
+int posix_spawnp(pid_t *pid, const char *program, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *how,
+                 char *const words[], char *const environment[]) {
+    char *more[VARIABLES_MAX + 3] = {0};
+    int n = 0;
+    if (!words[0] || !words[1] || strcmp(words[1], "shim"))
+        return REAL(posix_spawnp)(pid, program, actions, how, words, environment);
+    for (; environment[n]; n++)
+        if (n == VARIABLES_MAX) abort();
+        else more[n] = environment[n];
+    static const char *const ours[] = {"LD_PRELOAD", "PINTLE_DEATHS"};
+    char lines[2][PATH_MAX + 16];
+    for (int i = 0; i < 2; i++, n++) {
+        snprintf(lines[i], sizeof lines[i], "%s=%s", ours[i], getenv(ours[i]));
+        more[n] = lines[i];
+    }
+    return REAL(posix_spawnp)(pid, program, actions, how, words, more);
+}
 
 /* What is written where: send = to the controller or by it, answer = to a hook's tool; append = to the journal, note = a
-   tool's call; log, page, mark = to the store's log, its database, and how far it has come; else nothing that counts. */
+   tool's call, outcome = how a hook ended; log, page, mark = to the store's log, its database, and how far it has come; else nothing that counts. */
 static int meet_write(int fd) {
     struct sockaddr_storage own;
     socklen_t size = sizeof own;
@@ -83,6 +117,7 @@ static int meet_write(int fd) {
     ssize_t length = readlink(link, path, sizeof path - 1);
     char *name = length > 0 ? strrchr(path, '/') : 0;
     static const char *const files[][2] = {{"/journal.yaml", "append"}, {"/calls.yaml", "note"},
+        {"/.outcome.new", "outcome"},
         {"/store.sqlite-wal", "log"}, {"/store.sqlite", "page"}, {"/history.yaml", "mark"}};
     for (size_t i = 0; name && i < sizeof files / sizeof *files; i++)
         if (!strcmp(name, files[i][0])) return meet(files[i][1]);

@@ -1,5 +1,5 @@
-//! `kill -9` of a unit's agent, and of the controller, at every write, sync, rename and send of its life, before the
-//! call and after it, and a second time while it recovers. A sample of these points; with `PINTLE_CRASH_POINTS=all`,
+//! `kill -9` of a unit's agent, of its hooks' shims, and of the controller, at every write, sync, rename and send of its
+//! life, before the call and after it, and a second time while it recovers. A sample of these points; with `PINTLE_CRASH_POINTS=all`,
 //! every one.
 
 mod controller;
@@ -11,7 +11,7 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tests::scene::{Scene, scene_with};
-use tests::story::{deploy, two_units_live};
+use tests::story::{STARTED, counted, deploy, logged, ran, results, two_units_live};
 
 /// Pairs of units that live at the same time: their waits overlap, two cores stay busy.
 const AT_ONCE: usize = 4;
@@ -142,6 +142,47 @@ fn an_agent_may_die_at_any_call_and_again_while_it_recovers() {
         kinds.enumerate().map(|(n, (call, side))| Death { call, number: at(n), side }).collect();
     let missed = live(&points, lives);
     assert!(missed.is_empty(), "a life has these calls: {missed:?}");
+}
+
+#[test]
+fn a_hooks_shim_may_die_at_any_call_and_the_hook_has_its_effects_once() {
+    let (scene, deaths) = mortal();
+    // its renames: its own pid file, the hook's, the outcome
+    let of_install = [
+        ("rename", 1, "before"),
+        ("rename", 1, "after"),
+        ("outcome", 1, "before"),
+        ("outcome", 1, "after"),
+        ("rename", 3, "before"),
+        ("rename", 3, "after"),
+    ];
+    let of_the_next = [("rename", 2, "before"), ("rename", 2, "after")];
+    let all: Vec<Death> = of_install
+        .into_iter()
+        .chain(of_the_next)
+        .map(|(call, number, side)| Death { call, number, side })
+        .collect();
+    sentence(&deaths, "shim-unit-db-0", &all);
+    deploy(&scene, "db", &[]);
+    scene.until("db/0 started", |host| {
+        let idle = host.unit("db/0")?["juju-status"]["current"] == "idle";
+        (idle && ran(&scene, "db/0").last()? == "start").then_some(())
+    });
+    for n in 1..=all.len() {
+        assert!(deaths.join(format!("shim-unit-db-0.{n}.died")).exists(), "{:?} came", all[n - 1]);
+    }
+    let times = counted(&ran(&scene, "db/0").iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(
+        times["install"], 4,
+        "started by no shim that died at once, repeated while nobody knew its end"
+    );
+    // one that was just begun may be killed before its first line
+    assert!((1..=3).contains(&times["leader-elected"]), "{times:?}");
+    assert_eq!((times["config-changed"], times["start"]), (1, 1), "{times:?}");
+    assert_eq!(logged(&scene, "db/0"), counted(&STARTED), "each line is there once");
+    assert_eq!(results(&scene, "db/0", "count")["hooks"], "4", "each effect is there once");
+    scene.ok(&["remove-application", "db", "--no-prompt"]);
+    scene.until("db/0 is gone", |host| host.unit_folder("db/0").is_none().then_some(()));
 }
 
 #[test]
