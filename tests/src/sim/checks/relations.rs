@@ -162,7 +162,10 @@ impl Check for Relations {
                         let departed = (record.sequence, unit.clone(), departing.clone());
                         self.departed.insert(*of, departed);
                     }
+                    // an action is run beside a hook that failed, which stays what is run again
+                    let action = matches!(record.operation, Operation::Action { .. });
                     match record.outcome.advances() {
+                        _ if action => {}
                         true => drop(self.failed.remove(folder)),
                         false => drop(self.failed.insert(*folder)),
                     }
