@@ -260,7 +260,7 @@ async fn bite_forced<S: Store, O: Outside>(
             false => waited_ms,
         };
         let passed_ms = began_ms.saturating_add(waited_ms);
-        let is_due = forced.no_wait || passed_ms >= forced.due_ms;
+        let is_due = force::is_due(&forced, passed_ms);
         // another wait may begin now: people read when, in the time of the wall clock
         let now_ms = if is_due { passed_ms.max(outside.wall_ms()) } else { passed_ms };
         if !is_due && waiting.notes(id, &forced, waited_ms) {

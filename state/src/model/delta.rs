@@ -109,6 +109,11 @@ pub fn touched<'k>(shown: &Shown, changed_keys: impl Iterator<Item = &'k str>) -
                 touched.relations.insert(*relation);
             }
             ("relation-life" | "relation-suspended", [relation]) => drop(touched.relations.insert(*relation)),
+            // which of these it is shut out of
+            ("session", _) if own => {
+                let bringing = shown.relations.values().filter(|head| head.brings);
+                touched.relations.extend(bringing.map(|head| head.uuid));
+            }
             // what is new to the unit is sent whole
             ("scope", [relation, container, member]) if shown.relation(*relation).is_some() => {
                 touched.scopes.insert((*relation, *container, *member));

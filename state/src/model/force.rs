@@ -141,7 +141,8 @@ pub(super) fn is_fenced(session: &SessionDoc) -> bool {
     session.epoch > 0 && session.nonce == Uuid(0)
 }
 
-fn is_due(forced: &ForcedDoc, now_ms: i64) -> bool {
+/// The wait before force is over, at a time that counts what was waited for since it began ([`began_ms`]).
+pub fn is_due(forced: &ForcedDoc, now_ms: i64) -> bool {
     forced.no_wait || forced.due_ms <= now_ms || planted::is(Planted::ForceDoesNotWait)
 }
 

@@ -9,7 +9,7 @@ use super::keys::{
 };
 use super::refusal::{Code, Refusal};
 use super::unit::Destroyed;
-use super::{application, sequence};
+use super::{application, sequence, session};
 use crate::charm::{Charm, Endpoint, JUJU_INFO, NoMatch, Role, Scope, Side, endpoints};
 use crate::life::Life;
 use crate::names::{RelationNumber, Uuid, is_application_name};
@@ -385,6 +385,12 @@ fn enter(
     if let Some(bond) = relation.bond.filter(|bond| bond.principal == doc.application) {
         let added = super::unit::add_subordinate(draft, model, (unit, &doc), &bond, given);
         if let Err(refusal) = added {
+            // 1. A unit enters and brings a subordinate, and the store is restored from when the one before that was
+            // still going. 2. The unit restates, and no second one can come. 3. It takes itself to be in, and would
+            // hear nothing of the relation any more (cargo sim 66064694).
+            if again {
+                session::shut_out(draft, model, unit, |all| drop(all.insert(id)));
+            }
             return refuse(refusal.message);
         }
     }
@@ -400,10 +406,10 @@ fn enter(
 
 /// A unit has left (spec A.12, E.2). Its settings stay until the relation is removed (I14). The last one out of a
 /// Dying relation removes it, and with it a Dying application that only this relation held (scenarios 161, 163).
-/// Not in scope: no change.
+/// Not in scope: no change, but that one who was shut out may come in again.
 pub fn leave_scope(draft: &mut Draft, model: Model, unit: Uuid, id: Uuid) {
     if draft.get(&model.scope_of(unit, id)).is_none() {
-        return;
+        return session::shut_out(draft, model, unit, |all| drop(all.remove(&id)));
     }
     let doc = draft.get(&model.unit(unit)).expect("who is in a scope exists (I22)");
     let relation = draft.get(&model.relation(id)).expect("a scope's relation exists (I22)");

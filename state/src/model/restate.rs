@@ -12,6 +12,7 @@ use crate::names::{RelationNumber, Uuid};
 use crate::unit::local::{Local, RelationLocal};
 use crate::unit::record::Record;
 use crate::unit::writes::WRITES_BYTES_MAX;
+use std::collections::BTreeSet;
 use std::ops::Bound;
 
 /// Scopes looked at in one bite. Each that is left (2 writes) may remove a relation (9 writes) and both its applications
@@ -58,7 +59,13 @@ pub fn bite(
         unit::goes_on_ending(draft, model, id);
     }
     Ok(match bite {
-        Bite::Leave { after } => (Some(leave(draft, model, id, memory, after)), Vec::new()),
+        Bite::Leave { after } => {
+            if after.is_empty() {
+                // whom it could not be let into by its last word
+                session::shut_out(draft, model, id, BTreeSet::clear);
+            }
+            (Some(leave(draft, model, id, memory, after)), Vec::new())
+        }
         Bite::Enter { after } => match portion(memory, *after) {
             (_, true) => (None, Vec::new()),
             (portion, false) => {

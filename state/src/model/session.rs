@@ -5,6 +5,7 @@ use super::keys::{Granted, Model, ReplicaDoc, SessionDoc};
 use super::refusal::{Code, Refusal};
 use super::{force, hook_commit};
 use crate::names::Uuid;
+use std::collections::BTreeSet;
 
 /// First attaches of one unit that are remembered: a folder is lost and made again a few times in a unit's life, and a
 /// message is not late for longer than that.
@@ -90,7 +91,7 @@ pub fn attach(
     }
     draft.put(
         &model.session(unit),
-        &SessionDoc { epoch, nonce, newcomers, granted: Some(Granted { history, sequence }) },
+        &SessionDoc { epoch, nonce, newcomers, granted: Some(Granted { history, sequence }), ..session },
     );
     if replica.as_ref().is_some_and(|replica| replica.local.is_ending()) {
         super::unit::goes_on_ending(draft, model, unit);
@@ -117,6 +118,22 @@ pub fn check_epoch(draft: &mut Draft, model: Model, unit: Uuid, epoch: u64) -> R
         return Err(Refusal::new(Code::Gap { expected }, text));
     }
     Err(newer(newest, epoch))
+}
+
+/// Notes that the unit could not be let into a relation that it takes itself to be in, or that it takes itself to be
+/// in none of those any more.
+pub(super) fn shut_out(
+    draft: &mut Draft,
+    model: Model,
+    unit: Uuid,
+    change: impl FnOnce(&mut BTreeSet<Uuid>),
+) {
+    let mut session = draft.get(&model.session(unit)).unwrap_or_default();
+    let before = session.shut_out.clone();
+    change(&mut session.shut_out);
+    if session.shut_out != before {
+        draft.put(&model.session(unit), &session);
+    }
 }
 
 fn forced() -> Refusal {

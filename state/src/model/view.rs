@@ -8,7 +8,8 @@
 use super::along::{self, BYTES_MAX, Sizes};
 use super::draft::{Reader, Revision, read, read_all};
 use super::keys::{
-    ActionDoc, ApplicationDoc, BagDoc, Model, OpenPortsDoc, RelationDoc, ScopeDoc, UnitDoc, last_id,
+    ActionDoc, ApplicationDoc, BagDoc, Model, OpenPortsDoc, RelationDoc, ScopeDoc, SessionDoc, UnitDoc,
+    last_id,
 };
 use super::{application, effective, machine, relation};
 
@@ -230,6 +231,10 @@ impl Seen<'_> {
     pub fn head(&self, id: Uuid, relation: &RelationDoc) -> RelationHead {
         let own = relation.side_of(self.doc.application).expect("a relation's index is of its sides (I22)");
         let other = relation.other_side(self.doc.application);
+        let brings = relation.bond.is_some_and(|bond| bond.principal == self.doc.application);
+        let session =
+            brings.then(|| read::<SessionDoc>(self.reader, &self.model.session(self.unit))).flatten();
+        let shut_out = session.is_some_and(|session| session.shut_out.contains(&id));
         RelationHead {
             uuid: id,
             endpoint: own.endpoint.clone(),
@@ -241,8 +246,8 @@ impl Seen<'_> {
             remote_application_uuid: other.application,
             remote_endpoint: other.endpoint.clone(),
             life: effective::life_between(&mut { self.reader }, self.model, id, relation),
-            suspended: read(self.reader, &self.model.relation_suspended(id)).is_some(),
-            brings: relation.bond.is_some_and(|bond| bond.principal == self.doc.application),
+            suspended: shut_out || read(self.reader, &self.model.relation_suspended(id)).is_some(),
+            brings,
         }
     }
 

@@ -70,7 +70,7 @@ impl Disk {
     pub fn copy(&self, folder: Uuid) -> Disk {
         let at = Place { folder, ..self.at.clone() };
         let mut state = self.state().clone();
-        state.trying = None;
+        // what was synced and not yet told is in the copy too
         state.unsynced = None;
         Disk { world: self.world.clone(), at, state: Arc::new(Mutex::new(state)) }
     }

@@ -1,4 +1,4 @@
-//! Processes that are killed: the controller, a machine's agent, a unit's agent in an action, the action itself.
+//! Processes that are killed: the controller, a machine's agent, a unit's agent in an action, the action itself, a tool.
 
 use serde_json::Value;
 use std::fs;
@@ -225,6 +225,18 @@ fn a_hook_that_goes_on_and_on_is_named_with_its_folder_until_it_ends() {
         let why = host.ok(&["why", "db/0"]);
         (!why.contains("hook.pid")).then_some(())
     });
+}
+
+#[test]
+fn a_tool_may_be_killed_at_any_of_its_calls_and_what_it_sets_is_there_or_is_not() {
+    let (scene, _hold) = held();
+    let swept = results(&scene, "db/0", "sweep");
+    let number = |name: &str| swept[name].as_str().and_then(|text| text.parse::<u32>().ok());
+    let (points, took) = (number("points").expect("a number"), number("took").expect("a number"));
+    assert!(points >= 5, "it opens a socket, connects, writes, reads and ends: {swept}");
+    assert_eq!(swept["lived"], "0", "each call was met: {swept}");
+    assert!((1..points).contains(&took), "killed before its call it set nothing, after it all: {swept}");
+    assert_eq!(results(&scene, "db/0", "count")["swept"], swept["last"], "and no more when the action ended");
 }
 
 #[test]

@@ -446,6 +446,42 @@ fn a_restated_entry_brings_a_subordinate_within_the_bounds() {
     }
 }
 
+// 1. web/0's subordinate goes with its relation, and the two are related anew. 2. The store is copied. 3. It has gone,
+// web/0 enters, and brings another. 4. The store is restored from the copy, and web/0 restates that it is in, where
+// the first one still goes: no second one can come. (sim 66064694)
+#[test]
+fn a_unit_that_restates_and_cannot_bring_its_subordinate_yet_leaves_and_enters_when_it_can() {
+    let mut world = World::new();
+    let (before, mut web, mut logging) = qs(&mut world);
+    destroy(&mut world, before);
+    web.leave(&mut world, before);
+    logging.leave(&mut world, before);
+    let id = world.integrate("web", "logging").expect("they fit");
+    let mut older = world.copy();
+    let ends = |world: &mut World| {
+        world.run(|draft, _| unit::set_dead(draft, MODEL, logging.unit)).expect("it is in no scope");
+        world.run(|draft, _| unit::remove(draft, MODEL, logging.unit)).expect("it is Dead");
+    };
+    ends(&mut world);
+    assert_eq!(web.enter(&mut world, id), Committed::default());
+
+    web.epoch = Agent::attach(&mut older, "web/0").epoch;
+    let mut restated = web.record(Operation::Restate, Outcome::Ok);
+    restated.memory = Some(Box::new(Local { outbox: Vec::new(), ..web.local.clone() }));
+    let committed = web.commit(&mut older, restated);
+    assert_eq!(committed.dropped.len(), 1, "{committed:?}");
+    assert!(head(&older, web.unit, id).suspended, "it is to leave");
+    assert!(!head(&older, logging.unit, id).suspended, "to the other it is as it is");
+
+    web.leave(&mut older, id);
+    assert!(!head(&older, web.unit, id).suspended, "it may come in again");
+    let refusal = web.enter(&mut older, id).refusal.expect("it waits");
+    assert!(refusal.ends_with("has a subordinate of this application that is dying"), "{refusal}");
+    ends(&mut older);
+    assert_eq!(web.enter(&mut older, id), Committed::default());
+    assert_eq!(document(&older, older.unit("logging/1")).principal, Some(web.unit));
+}
+
 // 1. web/0 is removed, and its agent runs stop. 2. The store is restored from before the removal: web/0 is Alive there,
 // and its subordinate, which had finished, is there again. 3. The agent of web/0 begins nothing anew, and waits for
 // the subordinate; that one waits for its principal to be Dying. (sim 6002145, 6005423)
