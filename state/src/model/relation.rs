@@ -389,7 +389,9 @@ fn enter(
             // still going. 2. The unit restates, and no second one can come. 3. It takes itself to be in, and would
             // hear nothing of the relation any more (cargo sim 66064694).
             if again {
-                session::shut_out(draft, model, unit, |all| drop(all.insert(id)));
+                session::shut_out(draft, model, unit, |all| {
+                    all.insert(id);
+                });
             }
             return refuse(refusal.message);
         }
@@ -409,7 +411,9 @@ fn enter(
 /// Not in scope: no change, but that one who was shut out may come in again.
 pub fn leave_scope(draft: &mut Draft, model: Model, unit: Uuid, id: Uuid) {
     if draft.get(&model.scope_of(unit, id)).is_none() {
-        return session::shut_out(draft, model, unit, |all| drop(all.remove(&id)));
+        return session::shut_out(draft, model, unit, |all| {
+            all.remove(&id);
+        });
     }
     let doc = draft.get(&model.unit(unit)).expect("who is in a scope exists (I22)");
     let relation = draft.get(&model.relation(id)).expect("a scope's relation exists (I22)");

@@ -437,10 +437,14 @@ impl Local {
         self.reboot = record.reboot.clone();
         let episode = match std::mem::take(&mut self.step) {
             Step::Started(run) => run.episode,
-            Step::Failed(episode) => Some(episode).filter(|episode| record.episode == Some(episode.id)),
+            Step::Failed(episode) => Some(episode),
             Step::Idle => None,
             Step::Unanswered { .. } => panic!("nothing ends before the answer"),
         };
+        // 1. A hook is retried, and its unit restates: the replica takes that run for begun. 2. The run is given up, and
+        // another ends well. The replica, which hears of no beginning, knows by the record alone that the failure is
+        // no more (cargo sim 66111392).
+        let episode = episode.filter(|episode| record.episode == Some(episode.id));
         if record.is_conditional() {
             self.step = Step::Unanswered { sequence: record.sequence, episode };
         } else {

@@ -659,6 +659,39 @@ fn what_a_run_says_that_went_on_over_a_restatement_is_told() {
     assert_eq!(shown(&older).as_deref(), Some("restarting"));
 }
 
+/// 1. A failed hook is run again, and over that the unit restates. 2. That run is given up: its relation is gone. 3. What
+/// runs instead ends well. (sim 66111392)
+#[test]
+fn a_failure_whose_retry_was_given_up_over_a_restatement_is_no_more() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut web = Agent::attach(&mut world, "web/0");
+    let mut older = world.copy();
+    web.start(&mut world);
+    let operation = Operation::Hook(Hook::UpdateStatus);
+    let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };
+    let record = web.record(operation.clone(), failed);
+    web.commit(&mut world, record);
+    let begins = |web: &mut Agent, operation, episode| {
+        let (number, attempt, cause, position, leads) = (web.local.run + 1, 1, String::new(), None, None);
+        web.local.apply(&Event::Began(Run { number, operation, attempt, cause, position, leads, episode }));
+    };
+    let episode = web.local.episode().cloned();
+    begins(&mut web, operation, episode);
+    web.epoch = Agent::attach(&mut older, "web/0").epoch;
+    let mut restated = web.record(Operation::Restate, Outcome::Ok);
+    restated.memory = Some(Box::new(Local { outbox: Vec::new(), ..web.local.clone() }));
+    web.commit(&mut older, restated);
+    let unit = web.unit;
+    let shown = |world: &World| read(world.reader(), &MODEL.agent_status(unit)).map(|shown| shown.status);
+    assert_eq!(shown(&older).as_deref(), Some("error"), "it is not over");
+    let other = Operation::Hook(Hook::Start { boot: "another".into() });
+    begins(&mut web, other.clone(), None);
+    let record = web.record(other, Outcome::Ok);
+    web.commit(&mut older, record);
+    assert_eq!(shown(&older).as_deref(), Some("idle"));
+}
+
 /// 1. A run says how its unit is. 2. Before its record is sent, the folder is lost. 3. The next agent runs it anew.
 #[test]
 fn what_a_unit_without_its_folder_says_is_newer_than_what_it_had_said() {
