@@ -51,6 +51,8 @@ pub enum Planted {
     GenerationIsNotChecked,
     /// A delta leaves out who came and who left.
     DeltaForgetsMembers,
+    /// Whoever is going is a member to others until its own agent has left (spec E.2, *departing*).
+    DyingStays,
     /// A delta leaves out that a relation is gone.
     DeltaForgetsRemoval,
     /// A subordinate is Alive while its principal is not (I23).
@@ -184,7 +186,7 @@ pub enum Planted {
 }
 
 impl Planted {
-    pub const ALL: [Planted; 87] = [
+    pub const ALL: [Planted; 88] = [
         Planted::BrokenBeforeDeparted,
         Planted::ChangedBeforeJoined,
         Planted::DepartedIsSkipped,
@@ -207,6 +209,7 @@ impl Planted {
         Planted::SequenceIsNotChecked,
         Planted::GenerationIsNotChecked,
         Planted::DeltaForgetsMembers,
+        Planted::DyingStays,
         Planted::DeltaForgetsRemoval,
         Planted::SubordinateOutlivesPrincipal,
         Planted::SubordinateOutlivesRelations,

@@ -3,7 +3,7 @@
 
 use super::along::{self, Place};
 use super::draft::{Reader, read, read_all};
-use super::keys::{BagDoc, Model, OpenPortsDoc, RelationDoc, ScopeDoc, last_id};
+use super::keys::{BagDoc, Model, OpenPortsDoc, RelationDoc, last_id};
 use super::relation;
 use super::view::{Seen, Shown};
 use crate::names::{RelationNumber, UnitName, Uuid};
@@ -27,6 +27,10 @@ pub struct Touched {
     applications: BTreeSet<Uuid>,
     /// Relation and container and unit, as in the key.
     scopes: BTreeSet<(Uuid, Uuid, Uuid)>,
+    /// Units and machines that may be going now, with whoever goes with them.
+    going: BTreeSet<Uuid>,
+    /// A line of container relations may have ended.
+    containers: bool,
     bags: BTreeSet<(Uuid, Uuid)>,
     statuses: BTreeSet<Uuid>,
     /// Names whose holder may be gone.
@@ -86,6 +90,11 @@ pub fn touched<'k>(shown: &Shown, changed_keys: impl Iterator<Item = &'k str>) -
         let (kind, rest) = key.split_once('/').unwrap_or((key, ""));
         let ids: Vec<Uuid> = rest.split('/').map_while(|part| part.parse().ok()).collect();
         let own = ids.first() == Some(&unit);
+        match (kind, &ids[..]) {
+            ("unit-life" | "machine-life", [id]) => drop(touched.going.insert(*id)),
+            ("container", _) => touched.containers = true,
+            _ => {}
+        }
         match (kind, &ids[..]) {
             ("model" | "model-config", _) => touched.model = true,
             ("tombstone", _) if own => touched.removed = true,
@@ -174,17 +183,27 @@ fn relations(
         let there = |(_, head): &(&RelationNumber, &RelationHead)| head.uuid == *id && !whole.contains(id);
         heads.iter().find(there)
     };
-    for (id, container, member) in &touched.scopes {
+    let mut scopes = touched.scopes.clone();
+    if !touched.applications.is_empty() || touched.containers {
+        heads.values().for_each(|head| scopes.extend(seen.going(head, None)));
+    } else {
+        for unit in touched.going.iter().flat_map(|id| seen.with(*id)) {
+            heads.values().for_each(|head| scopes.extend(seen.going(head, Some(unit))));
+        }
+    }
+    for (id, container, member) in &scopes {
         let Some((number, head)) = known(id) else { continue };
         if planted::is(Planted::DeltaForgetsMembers) || !seen.shows(head.scope, *container) {
             continue;
         }
-        let entry = read::<ScopeDoc>(seen.reader, &seen.model.scope(*id, *container, *member));
+        let entry = seen.member(*id, *container, *member);
         // Who left is told by the bag, which stays until the relation is removed.
         let bag = read::<BagDoc>(seen.reader, &seen.model.bag(*id, *member));
         if let Some(unit) = bag.and_then(|bag| bag.owner.parse().ok()).filter(|unit| seen.meets(head, unit)) {
             let incarnation = entry.map(|entry| entry.incarnation);
-            changes.push(Change::Member { relation: *number, unit, incarnation });
+            if shown.members.get(&(*number, unit.clone())).copied() != incarnation {
+                changes.push(Change::Member { relation: *number, unit, incarnation });
+            }
         }
     }
     for (id, owner) in &touched.bags {

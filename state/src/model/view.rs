@@ -7,11 +7,12 @@
 
 use super::along::{self, BYTES_MAX, Sizes};
 use super::draft::{Reader, Revision, read, read_all};
+use super::effective::{self, Documents};
 use super::keys::{
     ActionDoc, ApplicationDoc, BagDoc, Model, OpenPortsDoc, RelationDoc, ScopeDoc, SessionDoc, UnitDoc,
     last_id,
 };
-use super::{application, effective, machine, relation};
+use super::{application, machine, relation};
 
 pub use super::delta::{Touched, delta, touched};
 use crate::charm::Scope;
@@ -47,6 +48,8 @@ pub struct Shown {
     pub model: ModelView,
     pub unit: UnitView,
     pub relations: BTreeMap<RelationNumber, RelationHead>,
+    /// Who is shown to be in them, by incarnation.
+    pub members: BTreeMap<(RelationNumber, UnitName), u64>,
     /// Other units of the machine that have open ports.
     pub neighbours: BTreeSet<UnitName>,
     /// Of all bags, those that were withheld too.
@@ -58,7 +61,11 @@ pub struct Shown {
 impl Shown {
     pub fn of(snapshot: &Snapshot, bound: usize) -> Shown {
         let heads = snapshot.relations.iter().map(|(number, view)| (*number, view.head.clone()));
+        let members = snapshot.relations.iter().flat_map(|(number, view)| {
+            view.members.iter().map(|(unit, incarnation)| ((*number, unit.clone()), *incarnation))
+        });
         Shown {
+            members: members.collect(),
             model: snapshot.model.clone(),
             unit: snapshot.unit.clone(),
             relations: heads.collect(),
@@ -80,6 +87,14 @@ impl Shown {
                 }
                 Change::Relation { relation, head: None } => {
                     self.relations.remove(relation);
+                    self.members.retain(|(of, _), _| of != relation);
+                }
+                Change::Member { relation, unit, incarnation } => {
+                    let member = (*relation, unit.clone());
+                    match incarnation {
+                        Some(incarnation) => self.members.insert(member, *incarnation),
+                        None => self.members.remove(&member),
+                    };
                 }
                 Change::MachinePorts { unit, ports } => {
                     match ports.is_empty() {
@@ -92,7 +107,6 @@ impl Shown {
                 | Change::Leader(_)
                 | Change::Resolved(_)
                 | Change::Action { .. }
-                | Change::Member { .. }
                 | Change::Bag { .. }
                 | Change::Status { .. }
                 | Change::ApplicationStatus(_)
@@ -265,6 +279,37 @@ impl Seen<'_> {
         unit.application == head.remote_application && *unit != self.doc.name
     }
 
+    /// Whoever is going has departed for all others, whatever its own agent does (spec E.2, *departing*).
+    fn stays(&self, unit: Uuid) -> bool {
+        let life = effective::unit_life(&mut { self.reader }, self.model, unit);
+        life == Some(Life::Alive) || planted::is(Planted::DyingStays)
+    }
+
+    /// What of a member is shown, if it is one.
+    pub fn member(&self, relation: Uuid, container: Uuid, unit: Uuid) -> Option<ScopeDoc> {
+        read(self.reader, &self.model.scope(relation, container, unit)).filter(|_| self.stays(unit))
+    }
+
+    /// Those in the scope of a relation, where this unit is, that are going, or one of them: relation and container and
+    /// unit, as in the key.
+    pub fn going(&self, head: &RelationHead, only: Option<Uuid>) -> Vec<(Uuid, Uuid, Uuid)> {
+        let container = self.container(head.scope);
+        let all = match only {
+            Some(unit) => {
+                let there = self.reader.get(self.model.scope(head.uuid, container, unit).text());
+                there.map(|_| unit).into_iter().collect()
+            }
+            None => (&mut { self.reader }).ids(&self.model.scopes_in(head.uuid, container), usize::MAX),
+        };
+        all.into_iter().filter(|unit| !self.stays(*unit)).map(|unit| (head.uuid, container, unit)).collect()
+    }
+
+    /// A unit and its subordinates, or the units on a machine and theirs: a life goes down to all of them.
+    pub fn with(&self, id: Uuid) -> Vec<Uuid> {
+        let below = |prefix: &str| (&mut { self.reader }).ids(prefix, usize::MAX);
+        [vec![id], below(&self.model.units_on(id)), below(&self.model.subordinates(id))].concat()
+    }
+
     pub fn bag(&self, relation: RelationNumber, head: &RelationHead, bag: BagDoc) -> Option<Change> {
         let own = &self.doc.name;
         let owner = match bag.owner.parse::<UnitName>() {
@@ -311,8 +356,9 @@ impl Seen<'_> {
             true => self.model.scopes(id),
             false => self.model.scopes_in(id, self.container(relation.scope)),
         };
-        for (_, entry) in read_all::<ScopeDoc>(self.reader, &members) {
-            if self.meets(&head, &entry.unit) {
+        for (key, entry) in read_all::<ScopeDoc>(self.reader, &members) {
+            let stays = last_id(&key).is_some_and(|unit| self.stays(unit));
+            if stays && self.meets(&head, &entry.unit) {
                 let incarnation = Some(entry.incarnation);
                 changes.push(Change::Member { relation: number, unit: entry.unit, incarnation });
             }

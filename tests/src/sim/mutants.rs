@@ -237,9 +237,10 @@ impl Mutant {
                 | Planted::ErrorIsNotSaid
                 | Planted::ActionResultIsSwapped => "applied",
                 Planted::RemoveIsSkipped => "hooks",
-                Planted::DyingDoesNotBreak | Planted::ReturnIsMissed | Planted::DepartingIsSwapped => {
-                    "relations"
-                }
+                Planted::DyingDoesNotBreak
+                | Planted::ReturnIsMissed
+                | Planted::DepartingIsSwapped
+                | Planted::DyingStays => "relations",
                 Planted::SettingsAreNotSeen => "configured",
                 Planted::CreatedComesLate => "first",
                 Planted::NobodyIsElected | Planted::TermIsHalf | Planted::TermsBeginAtZero => "leading",

@@ -99,7 +99,27 @@ fn lives_above_are_seen_below_at_once() {
     );
     let number = world.number(id);
     let dying = |change: &Change| matches!(change, Change::Relation { relation, head: Some(head) } if *relation == number && head.life == Life::Dying);
-    assert!(matches!(&world.sent[&db.unit][..], [only] if dying(only)), "{:?}", world.sent[&db.unit]);
+    let member =
+        Change::Member { relation: number, unit: "web/0".parse().expect("a name"), incarnation: None };
+    let [first, second] = &world.sent[&db.unit][..] else { panic!("{:?}", world.sent[&db.unit]) };
+    assert!(dying(first) && *second == member, "{:?}", world.sent[&db.unit]);
+}
+
+/// Spec E.2, last row: its agent may be frozen, or its hooks fail for days.
+#[test]
+fn who_is_going_has_departed_for_all_others_before_its_own_agent_leaves() {
+    let mut world = World::new();
+    let (id, mut web, db) = pair(&mut world);
+    let number = world.number(id);
+    world.run(|draft, _| unit::destroy(draft, MODEL, web.unit)).expect("it may go");
+    let gone = Change::Member { relation: number, unit: "web/0".parse().expect("a name"), incarnation: None };
+    assert_eq!(world.sent[&db.unit], [gone]);
+    let seen = view::full(world.reader(), MODEL, db.unit).expect("it is there").shown();
+    assert_eq!(seen.members, BTreeMap::new());
+    let own = view::full(world.reader(), MODEL, web.unit).expect("it is there").shown();
+    assert_eq!(own.members.len(), 1, "it departs from the other itself");
+    web.leave(&mut world, id);
+    assert!(world.sent[&db.unit].is_empty(), "it was told: {:?}", world.sent[&db.unit]);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! I2, I3: what one unit is told of one relation and of each unit in it; of one that departs also who it is that goes.
+//! Whoever is going has departed for all others, whatever its own agent does (spec E.2).
 
+use super::explained::Stuck;
 use super::{Check, Commit, Fact, place};
 use state::life::Life;
 use state::model::draft::read;
@@ -40,6 +42,8 @@ pub struct Relations {
     departed: BTreeMap<Uuid, (u64, UnitName, UnitName)>,
     /// From which revision on a unit is not Alive by itself.
     dying: BTreeMap<Uuid, u64>,
+    /// Units that are there, and whether they are Alive by themselves.
+    units: BTreeMap<Uuid, (UnitName, bool)>,
     /// By folder, what failed and may be run again as it was.
     failed: BTreeSet<Uuid>,
 }
@@ -179,6 +183,13 @@ impl Check for Relations {
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
         for change in commit.changes.entries.iter().filter(|_| !self.restored) {
             let Some(unit) = last_id(&change.key) else { continue };
+            if place(&change.key).0 == "unit-life" {
+                let life = read(commit.reader, &commit.model.unit_life(unit));
+                match read(commit.reader, &commit.model.unit(unit)) {
+                    Some(doc) => drop(self.units.insert(unit, (doc.name, life == Some(Life::Alive)))),
+                    None => drop(self.units.remove(&unit)),
+                }
+            }
             match place(&change.key).0 {
                 "unit-life" if read(commit.reader, &commit.model.unit_life(unit)) != Some(Life::Alive) => {
                     self.dying.entry(unit).or_insert(commit.changes.revision);
@@ -197,6 +208,22 @@ impl Check for Relations {
         }
         let suspended = commit.changes.entries.iter().filter(|c| place(&c.key).0 == "relation-suspended");
         self.suspended.extend(suspended.filter_map(|change| last_id(&change.key)));
+    }
+
+    /// At rest, with obstacles standing: only whom one of them holds may still know somebody who is going.
+    fn explain(&mut self, stuck: &Stuck<'_>, found: &mut Vec<String>) {
+        let held = |id: &Uuid| stuck.standing.iter().any(|obstacle| obstacle.concerned() == Some(*id));
+        let going: BTreeSet<&UnitName> =
+            self.units.values().filter(|(_, alive)| !alive).map(|(name, _)| name).collect();
+        for (id, (name, alive)) in self.units.iter().filter(|_| !self.restored) {
+            for (number, relation) in
+                self.by_unit.get(id).filter(|_| *alive && !held(id)).into_iter().flatten()
+            {
+                if let Some(other) = relation.members.keys().find(|other| going.contains(other)) {
+                    found.push(format!("{name} has not heard that {other} is going, in relation {number}"));
+                }
+            }
+        }
     }
 
     fn begin(&mut self, unit: Uuid, memory: &Local) {
