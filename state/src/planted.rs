@@ -183,10 +183,64 @@ pub enum Planted {
     AnybodySpeaksForAll,
     /// The agent of a unit in error is not shown to be in error.
     ErrorIsNotSaid,
+    /// A charm that was replaced is not told of it: upgrade-charm does not run.
+    UpgradeIsNotTold,
+    /// A refresh that nobody forced replaces the charm of a unit in error.
+    RefreshEntersErrors,
+    /// What the user had set is forgotten at a refresh.
+    RefreshForgetsSettings,
+    /// A hook reads the defaults of its charm, whatever is set.
+    ConfigIsDefault,
+    /// A unit enters one relation of an endpoint, and no further one.
+    EndpointIsEnteredOnce,
+    /// What changed while a hook ran about it counts as shown to it.
+    NewerThanShownIsDelivered,
+    /// A bag that was fetched for an earlier hook stands for its newer version.
+    StaleFetchIsUsed,
+    /// A unit that is going is not told that its peers depart from it.
+    DyingKeepsPeers,
+    /// Each grant has the number of the first.
+    GenerationStays,
+    /// Of several actions that wait the newest is run, and the others count as passed.
+    NewestActionFirst,
+    /// What a removed unit did not run is shown as waiting for ever.
+    CancelledStaysPending,
+    /// What a hook said that failed is not told.
+    FailedHookIsMute,
+    /// That an instance is to be kept is not written down.
+    KeepIsForgotten,
+    /// What fails again and again at the provider is tried again as soon as the first time.
+    FailuresAreNotCounted,
+    /// A unit that says all again leaves out how it is.
+    LastWordIsLost,
+    /// A first attach that comes late is taken for that of an empty folder.
+    LateAttachFences,
+    /// A model that is destroyed by force is destroyed without.
+    DestructionForgetsForce,
+    /// How much of a wait has passed is not written down.
+    WaitIsNotNoted,
+    /// A hook that is interrupted again and again is never taken for what ends its agent.
+    InterruptedForEver,
+    /// That a hook asked for a reboot is forgotten.
+    RebootIsForgotten,
+    /// A subordinate lives by the relation it came with, and by no later one.
+    LineIsNotContinued,
+    /// The record of a unit that was forced goes at once, its machine's agent has no time to recall it.
+    DeadIsNotWaitedFor,
+    /// Instances of machines that were removed stay, though they are to be harvested.
+    RemovedIsNotHarvested,
+    /// Units stay in the scope of a relation that is suspended.
+    SuspendedIsNotLeft,
+    /// What people said of an earlier failure is taken for what they say of this one.
+    AnyMarkResolves,
+    /// A principal enters a container relation, and no subordinate comes with it.
+    SubordinateDoesNotCome,
+    /// A restored store gives out numbers of actions that units have passed.
+    ActionNumberIsGivenAgain,
 }
 
 impl Planted {
-    pub const ALL: [Planted; 88] = [
+    pub const ALL: [Planted; 115] = [
         Planted::BrokenBeforeDeparted,
         Planted::ChangedBeforeJoined,
         Planted::DepartedIsSkipped,
@@ -275,6 +329,33 @@ impl Planted {
         Planted::OlderEpochReports,
         Planted::AnybodySpeaksForAll,
         Planted::ErrorIsNotSaid,
+        Planted::UpgradeIsNotTold,
+        Planted::RefreshEntersErrors,
+        Planted::RefreshForgetsSettings,
+        Planted::ConfigIsDefault,
+        Planted::EndpointIsEnteredOnce,
+        Planted::NewerThanShownIsDelivered,
+        Planted::StaleFetchIsUsed,
+        Planted::DyingKeepsPeers,
+        Planted::GenerationStays,
+        Planted::NewestActionFirst,
+        Planted::CancelledStaysPending,
+        Planted::FailedHookIsMute,
+        Planted::KeepIsForgotten,
+        Planted::FailuresAreNotCounted,
+        Planted::LastWordIsLost,
+        Planted::LateAttachFences,
+        Planted::DestructionForgetsForce,
+        Planted::WaitIsNotNoted,
+        Planted::InterruptedForEver,
+        Planted::RebootIsForgotten,
+        Planted::LineIsNotContinued,
+        Planted::DeadIsNotWaitedFor,
+        Planted::RemovedIsNotHarvested,
+        Planted::SuspendedIsNotLeft,
+        Planted::AnyMarkResolves,
+        Planted::SubordinateDoesNotCome,
+        Planted::ActionNumberIsGivenAgain,
     ];
 }
 

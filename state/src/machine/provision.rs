@@ -86,6 +86,7 @@ impl Harvest {
 
     fn takes(self, fate: Fate) -> bool {
         match fate {
+            Fate::Removed if planted::is(Planted::RemovedIsNotHarvested) => false,
             Fate::Removed => matches!(self, Harvest::Destroyed | Harvest::All),
             Fate::Unknown if planted::is(Planted::UnknownIsHarvested) => self != Harvest::None,
             Fate::Unknown => matches!(self, Harvest::Unknown | Harvest::All),

@@ -165,7 +165,9 @@ pub(super) fn finish(draft: &mut Draft, model: Model, unit: Uuid, id: u64, recor
         return;
     }
     let Some(mut doc) = unfinished(draft, model, unit, id) else {
-        sequence::at_least(draft, model, "action", id);
+        if !planted::is(Planted::ActionNumberIsGivenAgain) {
+            sequence::at_least(draft, model, "action", id);
+        }
         return;
     };
     let ActionWrites { results, failed } = &record.writes.action;
@@ -208,7 +210,9 @@ pub(super) fn finish_refused(
 /// The unit says again what it remembers: see [`lose_up_to`].
 pub(super) fn restate(draft: &mut Draft, model: Model, unit: Uuid, last: u64, at_ms: i64) {
     // a number that this unit has seen names no other action: it would wait for ever
-    sequence::at_least(draft, model, "action", last);
+    if !planted::is(Planted::ActionNumberIsGivenAgain) {
+        sequence::at_least(draft, model, "action", last);
+    }
     lose_up_to(draft, model, (unit, last), QUEUED_MAX, at_ms);
 }
 
@@ -241,7 +245,9 @@ pub(super) fn cancel_all(draft: &mut Draft, model: Model, unit: Uuid, name: &Uni
     for (key, _) in draft.page::<bool>(&model.actions_of(unit), "", QUEUED_MAX) {
         let id =
             key.rsplit('/').next().and_then(|text| text.parse().ok()).expect("an index ends with the number");
-        if let Some(mut doc) = draft.get(&model.action(id)) {
+        if let Some(mut doc) =
+            draft.get(&model.action(id)).filter(|_| !planted::is(Planted::CancelledStaysPending))
+        {
             end_unheard(&mut doc, format!("unit {name} was removed"));
             draft.put(&model.action(id), &doc);
         }

@@ -245,7 +245,10 @@ pub fn refresh(
     require_few_peers(&charm)?; // those it had are among them: each is an endpoint that a relation stands on
     require_endpoints(draft, model, (id, &doc), &before, &charm)?;
     let had = draft.get(&model.application_config(id)).unwrap_or_default();
-    let mut settings = options::kept(&charm, &had);
+    let mut settings = match planted::is(Planted::RefreshForgetsSettings) {
+        true => Settings::new(),
+        false => options::kept(&charm, &had),
+    };
     change_settings(&charm, &mut settings, &wish.config, &[])?;
     if settings != had {
         draft.put(&model.application_config(id), &settings);

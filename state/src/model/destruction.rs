@@ -66,7 +66,8 @@ pub fn bite(draft: &mut Draft, model: Model) -> Result<bool, Refusal> {
         // what it leaves behind is cleared next
         return Ok(!held);
     }
-    let force = doc.forced_ms.map(|now_ms| Force { no_wait: doc.no_wait, now_ms });
+    let forced_ms = doc.forced_ms.filter(|_| !planted::is(Planted::DestructionForgetsForce));
+    let force = forced_ms.map(|now_ms| Force { no_wait: doc.no_wait, now_ms });
     let at_machines = doc.after.starts_with(&machines);
     let (prefix, at_once) =
         if at_machines { (&machines, MACHINES_AT_ONCE) } else { (&applications, APPLICATIONS_AT_ONCE) };

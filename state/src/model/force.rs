@@ -157,7 +157,7 @@ pub fn began_ms(forced: &ForcedDoc) -> i64 {
 /// So much of the wait that began then has passed, for the controller's next process to go on from.
 pub fn waited(draft: &mut Draft, model: Model, id: Uuid, began: i64, waited_ms: i64) {
     let known = draft.get(&model.forced(id)).filter(|forced| began_ms(forced) == began);
-    if let Some(forced) = known {
+    if let Some(forced) = known.filter(|_| !planted::is(Planted::WaitIsNotNoted)) {
         draft.put(&model.forced(id), &ForcedDoc { waited_ms, ..forced });
     }
 }
@@ -249,7 +249,7 @@ fn of_unit(
         return Ok(true);
     }
     unit::set_dead(draft, model, id)?;
-    if !forced.no_wait {
+    if !forced.no_wait && !planted::is(Planted::DeadIsNotWaitedFor) {
         let due_ms = now_ms.saturating_add(WAIT_MS);
         let waits = ForcedDoc { since_ms: now_ms, due_ms, waited_ms: 0, ..forced.clone() };
         draft.put(&model.forced(id), &waits);

@@ -62,6 +62,7 @@ pub fn failed(draft: &mut Draft, model: Model, id: Uuid, message: &str, now_ms: 
     let before = draft.get(&model.machine_trouble(id));
     let (failures, since_ms) =
         before.map_or((1, now_ms), |trouble| (trouble.failures.saturating_add(1), trouble.since_ms));
+    let failures = if planted::is(Planted::FailuresAreNotCounted) { 1 } else { failures };
     let message = if planted::is(Planted::TroubleIsNotSaid) { "" } else { message };
     let message = message.chars().take(MESSAGE_MAX).collect();
     let retry_ms = now_ms + retry_after_ms(failures);

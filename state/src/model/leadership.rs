@@ -30,6 +30,7 @@ pub fn claim(draft: &mut Draft, model: Model, unit: Uuid, may_take_over: bool) -
         Some(held) if !may_take_over => Ok(Claim::Held(held)),
         Some(_) | None => {
             let generation = sequence::take(draft, model, &generations(doc.application)) + 1;
+            let generation = if planted::is(Planted::GenerationStays) { 1 } else { generation };
             let grant = GrantDoc { holder: unit, holder_name: doc.name, generation };
             draft.put(&key, &grant);
             Ok(Claim::Granted(grant))

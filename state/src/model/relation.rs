@@ -209,6 +209,9 @@ fn create(draft: &mut Draft, model: Model, id: Uuid, mut doc: RelationDoc) -> Re
 
 /// The line of relations that a new one between the two continues; none = it begins one.
 fn line(draft: &mut Draft, model: Model, bond: &Bond) -> Option<RelationNumber> {
+    if planted::is(Planted::LineIsNotContinued) {
+        return None;
+    }
     let alive = draft.first(&model.containers(bond.subordinate, bond.principal), &[])?;
     Some(alive.rsplit('/').nth(1)?.parse().expect("a line is a relation's number"))
 }
@@ -382,7 +385,9 @@ fn enter(
     if suspended && !planted::is(Planted::SuspensionIsMissed) {
         return refuse("the relation is suspended".to_owned());
     }
-    if let Some(bond) = relation.bond.filter(|bond| bond.principal == doc.application) {
+    let brings = |bond: &Bond| bond.principal == doc.application;
+    let comes = !planted::is(Planted::SubordinateDoesNotCome);
+    if let Some(bond) = relation.bond.filter(|bond| brings(bond) && comes) {
         let added = super::unit::add_subordinate(draft, model, (unit, &doc), &bond, given);
         if let Err(refusal) = added {
             // 1. A unit enters and brings a subordinate, and the store is restored from when the one before that was

@@ -65,6 +65,9 @@ fn put_version(draft: &mut Draft, model: Model, unit: Uuid, version: &String) {
 /// A restored store shows what was said before: the unit's last word stands (cargo sim 53003374: a unit that had said
 /// that it was active was shown as waiting for its machine).
 pub(super) fn restate(draft: &mut Draft, model: Model, unit: Uuid, record: &Record, memory: &Local) {
+    if planted::is(Planted::LastWordIsLost) {
+        return;
+    }
     if let Some((status, message)) = &memory.status {
         let status = status_doc(status, message, record.at_ms, (record.run, AFTER_RUN));
         put_newer(draft, &model.unit_status(unit), &status);

@@ -589,6 +589,7 @@ impl Local {
                 self.charm = Some(charm.clone());
                 match other.map(|episode| &episode.operation) {
                     None if !self.installed => self.queued = Some(Queued::Install),
+                    None if planted::is(Planted::UpgradeIsNotTold) => {}
                     None => {
                         if self.queued == Some(Queued::LeaderElected) {
                             // the charm was lost before it heard that it leads: it is noted and told anew

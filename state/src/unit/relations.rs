@@ -34,12 +34,17 @@ pub fn owed_changed(local: &RelationLocal, view: Option<&RelationView>) -> Optio
 
 /// What is owed in a relation this unit is in. `view` none: the relation is gone from the model.
 pub fn owed(local: &RelationLocal, view: Option<&RelationView>, me: Me) -> Option<Owed> {
-    let present = view.filter(|view| me.alive && view.head.life.is_alive() && !view.head.suspended);
+    let stays = planted::is(Planted::SuspendedIsNotLeft);
+    let present =
+        view.filter(|view| me.alive && view.head.life.is_alive() && (!view.head.suspended || stays));
     if local.place.implicit {
         return present.is_none().then_some(Owed::Leave);
     }
     if let Some(event) = owed_changed(local, view) {
         return Some(Owed::Hook(event));
+    }
+    if planted::is(Planted::DyingKeepsPeers) && local.place.peer && !me.alive {
+        return None;
     }
     let broken_first = planted::is(Planted::BrokenBeforeDeparted) && present.is_none();
     if let Some(unit) = departed(local, present).filter(|_| !broken_first) {

@@ -2,7 +2,7 @@
 //! `or_else` in [`idle`]; the same answer explains itself (`pintle why`).
 
 use super::context;
-use super::local::{Episode, Event, Local, Queued, Run, Step};
+use super::local::{Episode, Event, Local, Queued, RelationLocal, Run, Step};
 use super::operation::{CharmRef, ConfigSeen, Hook, Operation, Place, RelationEvent};
 use super::record::{Outcome, Record, hex};
 use super::relations::{self, Me, Owed};
@@ -196,7 +196,8 @@ fn act(local: &Local, view: Option<&Snapshot>, now: &Now) -> Act {
 
 /// A hook asked for the end of this boot. Where the boot is not known, it goes on until something has begun since.
 fn ends(local: &Local, now: &Now) -> bool {
-    local.reboot.as_ref().is_some_and(|boot| now.boot.is_empty() || *boot == now.boot)
+    let asked = local.reboot.as_ref().filter(|_| !planted::is(Planted::RebootIsForgotten));
+    asked.is_some_and(|boot| now.boot.is_empty() || *boot == now.boot)
 }
 
 /// Why nothing begins any more.
@@ -397,6 +398,10 @@ fn enter_scope(
             continue;
         }
         let head = &remote.head;
+        let entered = |known: &RelationLocal| known.place.endpoint == head.endpoint;
+        if planted::is(Planted::EndpointIsEnteredOnce) && local.relations.values().any(entered) {
+            continue;
+        }
         if !head.implicit && !charm.endpoints.contains(&head.endpoint) {
             let what =
                 format!("relation {relation} waits for a charm that has the endpoint {:?}", head.endpoint);
@@ -511,7 +516,9 @@ pub(super) fn pending_action(
         local.outbox.iter().any(same) || local.last_action.is_some_and(|last| *id <= last)
     };
     let again = |running| running && planted::is(Planted::ActionFailsForEver);
-    let (id, action) = view.actions.iter().find(|(id, action)| !unsent(id) || again(action.running))?;
+    let mut waiting = view.actions.iter().filter(|(id, action)| !unsent(id) || again(action.running));
+    let (id, action) =
+        if planted::is(Planted::NewestActionFirst) { waiting.next_back()? } else { waiting.next()? };
     local.charm.as_ref()?;
     let operation = Operation::Action { id: *id, name: action.name.clone() };
     if action.running || planted::is(Planted::ActionsFailUnrun) {

@@ -213,6 +213,37 @@ impl Mix {
             Some(Mutant::Core(Planted::GenerationIsNotChecked)) => {
                 (mix.partition, mix.frozen, mix.acts) = (10, 30, 6);
             }
+            Some(Mutant::Core(
+                Planted::RefreshEntersErrors | Planted::AnyMarkResolves | Planted::FailedHookIsMute,
+            )) => mix.hook_fails = 200,
+            Some(Mutant::Core(Planted::NewerThanShownIsDelivered)) => mix.hook_hangs = 300,
+            Some(Mutant::Core(Planted::StaleFetchIsUsed)) => mix.settings_along = 1,
+            Some(Mutant::Core(Planted::GenerationStays)) => {
+                (mix.partition, mix.frozen, mix.acts) = (10, 30, 6);
+            }
+            Some(Mutant::Core(Planted::NewestActionFirst | Planted::CancelledStaysPending)) => mix.acts = 6,
+            Some(Mutant::Core(Planted::FailuresAreNotCounted | Planted::RemovedIsNotHarvested)) => {
+                (mix.provider_fails, mix.listed_late) = (300, 300);
+            }
+            Some(Mutant::Core(Planted::LastWordIsLost | Planted::ActionNumberIsGivenAgain)) => {
+                (mix.restored, mix.acts) = (1, 6);
+            }
+            Some(Mutant::Core(Planted::LateAttachFences)) => {
+                (mix.message_late, mix.message_doubled, mix.agent_crash) = (300, 300, 20);
+            }
+            Some(Mutant::Core(Planted::DestructionForgetsForce)) => {
+                (mix.destroyed, mix.hook_fails) = (1, 200)
+            }
+            Some(Mutant::Core(Planted::WaitIsNotNoted)) => (mix.budget, mix.janitor_crash) = (1, 200),
+            Some(Mutant::Core(Planted::InterruptedForEver)) => {
+                (mix.agent_crash, mix.process_dies, mix.hook_hangs) = (20, 1_000, 300);
+            }
+            Some(Mutant::Core(Planted::RebootIsForgotten)) => mix.asks_reboot = 100,
+            Some(Mutant::Core(Planted::LineIsNotContinued | Planted::SubordinateDoesNotCome)) => {
+                (mix.subordinate, mix.acts) = (1, 6);
+            }
+            Some(Mutant::Core(Planted::SuspendedIsNotLeft)) => (mix.suspends, mix.acts) = (300, 6),
+            Some(Mutant::Core(Planted::EndpointIsEnteredOnce)) => mix.acts = 6,
             _ => {}
         }
         // the corruption of bytes needs bytes

@@ -253,6 +253,27 @@ impl Mutant {
                 Planted::SilentLinkIsFresh => "fresh",
                 Planted::ForceDoesNotWait | Planted::ForceIsDueAtOnce => "patience",
                 Planted::OlderEpochReports | Planted::AnybodySpeaksForAll => "speakers",
+                Planted::UpgradeIsNotTold | Planted::RebootIsForgotten => "hooks",
+                Planted::RefreshEntersErrors | Planted::AnyMarkResolves => "retries",
+                Planted::RefreshForgetsSettings | Planted::ConfigIsDefault => "configured",
+                Planted::EndpointIsEnteredOnce
+                | Planted::LateAttachFences
+                | Planted::SuspendedIsNotLeft
+                | Planted::SubordinateDoesNotCome => "settled",
+                Planted::NewerThanShownIsDelivered | Planted::DyingKeepsPeers => "relations",
+                Planted::StaleFetchIsUsed => "snapshot",
+                Planted::GenerationStays => "leading",
+                Planted::NewestActionFirst
+                | Planted::CancelledStaysPending
+                | Planted::ActionNumberIsGivenAgain => "actions",
+                Planted::FailedHookIsMute | Planted::LastWordIsLost => "statuses",
+                Planted::KeepIsForgotten | Planted::RemovedIsNotHarvested => "leaks",
+                Planted::FailuresAreNotCounted => "provisioning",
+                Planted::DestructionForgetsForce => "destroyed",
+                Planted::WaitIsNotNoted => "budget",
+                Planted::InterruptedForEver => "intervals",
+                Planted::LineIsNotContinued => "documents",
+                Planted::DeadIsNotWaitedFor => "patience",
             },
         }
     }
