@@ -16,6 +16,8 @@ pub const POISON: &str = "poison";
 pub const COUNTER: &str = "n";
 /// All that a member says in a relation.
 pub const SETTINGS: &str = "settings";
+/// What people set of an application.
+pub const LEVEL: &str = "level";
 
 /// What a leader says of all units begins with this, and ends with its name.
 pub const FOR_ALL: &str = "says for all: ";
@@ -44,6 +46,8 @@ async fn work(
 ) -> Option<Exit> {
     world.sleep(world.below(30)).await;
     look(world, process, context).await?;
+    let level = process.call("config-get", &[LEVEL]).await?;
+    read(world, process, LEVEL.to_owned(), &level);
     let hangs = world.varies(world.mix().hook_hangs);
     let first = hangs && world.hits(500);
     if first {
@@ -86,6 +90,7 @@ async fn work(
         }
     }
     process.call("status-set", &["active", &next]).await?;
+    world.note(Fact::HookSaid { folder: process.folder, run: process.run, message: next.clone() });
     if world.hits(100) {
         process.call("juju-log", &[&next]).await?;
     }

@@ -1,6 +1,7 @@
 //! People: two of them at once, who deploy, relate, configure, refresh, resolve, run and remove at legal and illegal
 //! moments, through the production handlers.
 
+use crate::sim::checks::Fact;
 use crate::sim::machine::admin;
 use crate::sim::network::{SimSession, Wire};
 use crate::sim::world::World;
@@ -284,7 +285,9 @@ impl User {
             let machine = machine.clone();
             async move { session.remove_machine(&model, &machine, force, keep).await }
         };
-        self.ask(ask).await;
+        if self.ask(ask).await.is_some() && keep {
+            self.world.note(Fact::Keeps { machine });
+        }
     }
 
     fn told(&self, what: String) {

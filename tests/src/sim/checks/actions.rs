@@ -1,7 +1,8 @@
 //! What a person asked a unit to do is done once, or said to have failed (spec A.16): never twice, never for ever.
 
 use super::{Check, End, Fact};
-use state::model::draft::read_all;
+use state::model::draft::{read, read_all};
+use state::model::keys::ActionDoc;
 use state::names::Uuid;
 use state::unit::local::{Event, Local};
 use state::unit::operation::Operation;
@@ -46,6 +47,12 @@ impl Check for Actions {
     fn settle(&mut self, end: &End<'_>, found: &mut Vec<String>) {
         for (key, _) in read_all::<bool>(end.reader, &end.model.all("action-of")) {
             found.push(format!("{key} is not finished"));
+        }
+        for (key, doc) in read_all::<ActionDoc>(end.reader, &end.model.all("action")) {
+            let open = matches!(doc.status.as_str(), "pending" | "running");
+            if open && read(end.reader, &end.model.action_of(doc.unit, doc.id)).is_none() {
+                found.push(format!("{key} is shown as {}, and nobody will run it", doc.status));
+            }
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Spec A.16: an action that a unit says has failed had begun, unless an agent before had begun it and its memory is
 //! lost.
 
-use super::{Check, Fact};
-use state::model::draft::Reader;
+use super::{Check, Commit, Fact, place};
+use state::model::draft::{Reader, read};
 use state::model::keys::Model;
 use state::names::Uuid;
 use state::unit::local::Event;
@@ -59,6 +59,23 @@ impl Check for Begun {
                 }
             }
             _ => {}
+        }
+    }
+
+    fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
+        let ended = commit.changes.entries.iter().filter(|change| change.value.is_none());
+        for change in ended.filter(|change| place(&change.key).0 == "action-of" && !self.was_restored) {
+            let mut parts = place(&change.key).1.split('/');
+            let unit: Option<Uuid> = parts.next().and_then(|unit| unit.parse().ok());
+            let id: Option<u64> = parts.next().and_then(|id| id.parse().ok());
+            let (Some(unit), Some(id)) = (unit, id) else { continue };
+            let there = read(commit.reader, &commit.model.unit(unit)).is_some();
+            let whole = self.begins.get(&unit).is_some_and(|begins| *begins <= 1);
+            let began =
+                self.begun.iter().any(|(folder, of)| *of == id && self.units.get(folder) == Some(&unit));
+            if there && whole && !began {
+                found.push(format!("{unit}: action {id} was never begun, and waits no more"));
+            }
         }
     }
 

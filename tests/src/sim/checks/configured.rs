@@ -2,6 +2,7 @@
 //! settings were what they are now.
 
 use super::{Check, Commit, End, Fact, place};
+use crate::sim::script::LEVEL;
 use state::model::draft::{Reader, Revision, read};
 use state::model::keys::{Model, last_id};
 use state::names::Uuid;
@@ -19,6 +20,26 @@ pub struct Configured {
     begun: BTreeMap<Uuid, (u64, Position)>,
     /// The view on which the last one began that is done.
     seen: BTreeMap<Uuid, Position>,
+    /// By folder, the newest run: its unit, and the view it began on.
+    runs: BTreeMap<Uuid, (Uuid, u64, Position)>,
+    applications: BTreeMap<Uuid, Uuid>,
+    was_restored: bool,
+}
+
+impl Configured {
+    /// It reads what is set, or was when its hook was decided, or since.
+    fn reads(&self, (folder, run): (Uuid, u64), text: &str) -> Option<String> {
+        let (unit, _, position) = self.runs.get(&folder).filter(|(_, number, _)| *number == run)?;
+        let set = self.set.get(self.applications.get(unit)?).filter(|_| !self.was_restored)?;
+        let from = set.iter().rposition(|(revision, _)| *revision <= position.revision)?;
+        let level = |(_, json): &(Revision, String)| {
+            let set: BTreeMap<String, serde_json::Value> = serde_json::from_str(json).unwrap_or_default();
+            set.get("level").and_then(|level| level.as_str()).unwrap_or("a").to_owned()
+        };
+        let levels: Vec<String> = set[from..].iter().map(level).collect();
+        (!levels.iter().any(|level| level == text))
+            .then(|| format!("{folder}: run {run} reads {text:?}, and {levels:?} were set"))
+    }
 }
 
 impl Check for Configured {
@@ -26,10 +47,16 @@ impl Check for Configured {
         "configured"
     }
 
-    fn see(&mut self, fact: &Fact, _found: &mut Vec<String>) {
-        let Fact::Recorded { folder, events, .. } = fact else { return };
+    fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
+        if let Fact::HookRead { folder, run, what, text } = fact
+            && what == LEVEL
+        {
+            found.extend(self.reads((*folder, *run), text));
+        }
+        let Fact::Recorded { folder, of, events } = fact else { return };
         for event in events.iter() {
             let Event::Began(run) = event else { continue };
+            self.runs.extend(run.position.map(|position| (*folder, (*of, run.number, position))));
             if matches!(run.operation, Operation::Hook(Hook::ConfigChanged(_))) {
                 self.begun.extend(run.position.map(|position| (*folder, (run.number, position))));
             }
@@ -63,12 +90,25 @@ impl Check for Configured {
         let set =
             stored.filter_map(|stored| Some((last_id(&stored.key)?, vec![(0, stored.value.to_string())])));
         self.set = set.collect();
+        self.was_restored = true;
     }
 
-    fn commit(&mut self, commit: &Commit<'_>, _found: &mut Vec<String>) {
+    fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
         let revision = commit.changes.revision;
+        for change in commit.changes.entries.iter().filter(|change| place(&change.key).0 == "unit") {
+            let doc =
+                last_id(&change.key).and_then(|id| Some((id, read(commit.reader, &commit.model.unit(id))?)));
+            self.applications.extend(doc.map(|(id, doc)| (id, doc.application)));
+        }
         for change in commit.changes.entries.iter().filter(|c| place(&c.key).0 == "application-config") {
             let text = change.value.as_ref().map_or(String::new(), |value| value.to_string());
+            // all charms here declare the same option
+            let charm = last_id(&change.key).map(|id| commit.model.application_charm(id));
+            let with = |key: &str| commit.changes.entries.iter().any(|entry| entry.key == key);
+            let made = last_id(&change.key).is_some_and(|id| with(commit.model.application(id).text()));
+            if charm.is_some_and(|charm| with(charm.text())) && !made {
+                found.push(format!("{} changes with a refresh, and is {text}", change.key));
+            }
             self.set.extend(last_id(&change.key).map(|id| {
                 let mut set = self.set.get(&id).cloned().unwrap_or_default();
                 set.push((revision, text));

@@ -4,7 +4,7 @@
 use super::{Check, Commit, End, place};
 use state::life::Life;
 use state::model::draft::{Reader, read, read_all};
-use state::model::keys::{GLOBAL, Model, Principal};
+use state::model::keys::{GLOBAL, Model, Principal, last_id};
 use state::names::Uuid;
 
 /// Documents that are made once, with what they name.
@@ -29,6 +29,16 @@ impl Check for Destroyed {
         for change in commit.changes.entries.iter() {
             if self.going && change.value.is_some() && NEW.contains(&place(&change.key).0) {
                 found.push(format!("{} is new, and its model is being destroyed", change.key));
+            }
+            if place(&change.key).0 == "application-life"
+                && let Some(id) = last_id(&change.key)
+                && commit.changes.entries.iter().any(|e| e.key == commit.model.model_destruction().text())
+                && read(commit.reader, &commit.model.model_destruction())
+                    .is_some_and(|d| d.forced_ms.is_some())
+                && read(commit.reader, &commit.model.application(id)).is_some()
+                && read(commit.reader, &commit.model.forced(id)).is_none()
+            {
+                found.push(format!("{} goes with a model that is destroyed by force, without", change.key));
             }
             if change.key == commit.model.model_life().text() {
                 let life = change.value.as_ref();

@@ -1,8 +1,8 @@
 //! I1, I16, G2 to G4: the order of a unit's own hooks.
 
-use super::Check;
+use super::{Agent, Check, End, Fact};
 use state::names::Uuid;
-use state::unit::local::Local;
+use state::unit::local::{Event, Local, Queued};
 use state::unit::operation::{Hook, Operation, RelationEvent};
 use state::unit::record::Record;
 use std::collections::BTreeMap;
@@ -17,10 +17,13 @@ struct Unit {
     removed: bool,
     /// upgrade-charm ran and its config-changed has not.
     config_owed: bool,
+    /// The charm was replaced since install, and upgrade-charm has not run.
+    upgrade_owed: bool,
 }
 
+/// By folder what it has run, and the boot whose end a hook asked for last.
 #[derive(Default)]
-pub struct Hooks(BTreeMap<Uuid, Unit>);
+pub struct Hooks(BTreeMap<Uuid, Unit>, BTreeMap<Uuid, String>);
 
 impl Unit {
     /// What is wrong with this hook now; empty = nothing.
@@ -49,7 +52,7 @@ impl Unit {
                 self.boot = Some(boot.clone());
                 self.started = true;
             }
-            Hook::UpgradeCharm => self.config_owed = true,
+            Hook::UpgradeCharm => (self.config_owed, self.upgrade_owed) = (true, false),
             Hook::UpdateStatus => hold(self.started, "update-status only once started"),
             Hook::Stop => {
                 hold(self.started && !self.stopped, "stop runs once, of what was started");
@@ -94,6 +97,10 @@ impl Check for Hooks {
             let wrong = known.ends().map(|wrong| format!("{unit}: set dead: {wrong}"));
             found.extend(wrong);
         }
+        let known = self.0.entry(unit).or_default();
+        if matches!(record.operation, Operation::Deploy(_)) && known.installed {
+            known.upgrade_owed = true;
+        }
         let Operation::Hook(hook) = &record.operation else { return };
         let wrong = self.0.entry(unit).or_default().take(hook);
         found.extend(wrong.into_iter().map(|wrong| format!("{unit}: {}: {wrong}", hook.name())));
@@ -108,13 +115,40 @@ impl Check for Hooks {
             stopped: memory.stopped,
             removed: memory.removed,
             config_owed: false,
+            upgrade_owed: memory.upgrade_owed || memory.queued == Some(Queued::UpgradeCharm),
         };
         self.0.insert(unit, known);
+        self.1.remove(&unit);
     }
 
     fn copy(&mut self, from: Uuid, to: Uuid) {
         if let Some(unit) = self.0.get(&from).cloned() {
             self.0.insert(to, unit);
+        }
+    }
+
+    fn see(&mut self, fact: &Fact, _found: &mut Vec<String>) {
+        let Fact::Recorded { folder, events, .. } = fact else { return };
+        for event in events.iter() {
+            let boot = match event {
+                Event::Reboot(boot) => boot,
+                Event::Finished(Record { reboot: Some(boot), .. }) => boot,
+                _ => continue,
+            };
+            self.1.insert(*folder, boot.clone());
+        }
+    }
+
+    fn settle(&mut self, end: &End<'_>, found: &mut Vec<String>) {
+        for Agent { folder, name, boot, .. } in end.agents.iter().filter(|_| end.rests) {
+            if self.0.get(folder).is_some_and(|unit| unit.upgrade_owed) {
+                found.push(format!("{name} rests, and was never told that its charm was replaced"));
+            }
+            if self.1.get(folder) == Some(boot) {
+                found.push(format!(
+                    "{name}: a hook asked for the end of {boot}, and its machine is in it still"
+                ));
+            }
         }
     }
 }

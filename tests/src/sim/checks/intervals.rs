@@ -3,7 +3,7 @@
 
 use super::{Check, Fact};
 use state::names::Uuid;
-use state::unit::local::{Event, Run, Step};
+use state::unit::local::{Event, INTERRUPTIONS_MAX, Run, Step};
 use state::unit::operation::{Hook, Operation, RelationEvent};
 use state::unit::record::Outcome;
 use state::unit::retry::RELATION_GONE;
@@ -22,7 +22,9 @@ impl Intervals {
         match event {
             Event::Began(run) => {
                 let open = self.begun.insert(unit, run.clone())?;
-                let again = open.operation.same_as(&run.operation) && run.attempt == open.attempt + 1;
+                let again = open.operation.same_as(&run.operation)
+                    && run.attempt == open.attempt + 1
+                    && run.attempt <= INTERRUPTIONS_MAX;
                 (!again && !gone_with_its_relation(&open, run)).then(|| {
                     format!(
                         "{unit}: run {} of {} was begun and has no end, and {} (attempt {}) begins",

@@ -25,6 +25,8 @@ pub struct Leading {
     elected: BTreeMap<Uuid, u64>,
     /// A restored store may have granted another what the lost one promised (design 7).
     was_restored: bool,
+    /// By application, the newest grant.
+    newest: BTreeMap<Uuid, (u64, Uuid)>,
 }
 
 impl Check for Leading {
@@ -60,12 +62,20 @@ impl Check for Leading {
 
     fn restored(&mut self, _reader: &dyn Reader, _model: Model) {
         self.was_restored = true;
+        self.newest.clear();
     }
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
         for change in commit.changes.entries.iter().filter(|change| place(&change.key).0 == "leader") {
             let (Some(application), Some(value)) = (last_id(&change.key), &change.value) else { continue };
             let grant: GrantDoc = value.parse().expect("documents are what was written");
+            let now = (grant.generation, grant.holder);
+            if let Some(newest) = self.newest.insert(application, now).filter(|newest| *newest != now)
+                && newest.0 >= now.0
+            {
+                let name = &grant.holder_name;
+                found.push(format!("{name} is granted {}, after grant {}", now.0, newest.0));
+            }
             let before = self.holders.insert(application, grant.holder).filter(|held| *held != grant.holder);
             // one that has ended, or was ended by force, leads nobody
             let before = before.filter(|unit| {

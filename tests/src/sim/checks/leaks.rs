@@ -19,6 +19,10 @@ pub struct Leaks {
     kept: BTreeMap<Uuid, Uuid>,
     /// The same in any history.
     was_kept: BTreeMap<Uuid, Uuid>,
+    /// Machines by name, the nonces that are recorded for them, and those whose instances people keep.
+    names: BTreeMap<String, Uuid>,
+    nonces: BTreeMap<Uuid, Uuid>,
+    asked: BTreeMap<Uuid, Uuid>,
 }
 
 impl Leaks {
@@ -41,19 +45,24 @@ impl Check for Leaks {
     fn restored(&mut self, reader: &dyn Reader, model: Model) {
         self.known = Known::of(reader, model);
         self.kept.clear();
+        self.asked.clear();
         for (key, _) in read_all::<MachineDoc>(reader, &model.all("machine")) {
             last_id(&key).into_iter().for_each(|machine| self.look(reader, model, machine));
         }
     }
 
     fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
+        if let Fact::Keeps { machine } = fact {
+            let known = self.names.get(machine);
+            self.asked.extend(known.and_then(|id| Some((*id, *self.nonces.get(id)?))));
+        }
         let Fact::Instance { number, model: crate::sim::user::MODEL, machine, nonce, what } = fact else {
             return;
         };
         let is_kept =
             |kept: &BTreeMap<Uuid, Uuid>| kept.get(machine).is_some_and(|kept| Some(*kept) == *nonce);
         match what {
-            Instanced::Taken if is_kept(&self.kept) => {
+            Instanced::Taken if is_kept(&self.kept) || is_kept(&self.asked) => {
                 found.push(format!(
                     "instance {number} of machine {machine} is taken away, which its user keeps"
                 ));
@@ -75,6 +84,19 @@ impl Check for Leaks {
 
     fn commit(&mut self, commit: &Commit<'_>, _found: &mut Vec<String>) {
         self.known.commit(commit);
+        for change in commit.changes.entries.iter() {
+            match (place(&change.key), change.value.as_ref()) {
+                (("machine-name", name), Some(id)) => {
+                    let id = id.parse().expect("documents are what was written");
+                    self.names.insert(name.to_owned(), id);
+                }
+                (("machine-instance", _), Some(doc)) => {
+                    let doc: InstanceDoc = doc.parse().expect("documents are what was written");
+                    self.nonces.extend(last_id(&change.key).map(|id| (id, doc.nonce)));
+                }
+                _ => {}
+            }
+        }
         for change in commit.changes.entries.iter().filter(|change| place(&change.key).0 == "machine") {
             last_id(&change.key)
                 .into_iter()

@@ -120,6 +120,16 @@ pub enum Fact {
         what: String,
         text: String,
     },
+    /// What a hook said of its workload, once the tool had answered.
+    HookSaid {
+        folder: Uuid,
+        run: u64,
+        message: String,
+    },
+    /// People were told that the instance of this machine is kept.
+    Keeps {
+        machine: String,
+    },
     /// A record reached the controller in a message of this epoch.
     Arrived {
         unit: Uuid,

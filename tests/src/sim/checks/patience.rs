@@ -1,6 +1,7 @@
 //! Spec E.6: removed by force, but not at once, a unit has a minute before the controller acts in its agent's place.
 
 use super::{Check, Commit, place};
+use state::life::Life;
 use state::model::draft::{Reader, read, read_all};
 use state::model::keys::{ForcedBy, ForcedDoc, Model, last_id};
 use state::names::Uuid;
@@ -49,6 +50,17 @@ impl Check for Patience {
                             }
                         }
                         None => drop(self.marked.remove(&id)),
+                    }
+                }
+                "unit-life" => {
+                    let dead = read(commit.reader, &commit.model.unit_life(id)) == Some(Life::Dead);
+                    let with = |key: &str| commit.changes.entries.iter().any(|entry| entry.key == key);
+                    let (waits, speaks) = (commit.model.forced(id), commit.model.replica(id));
+                    let acts = self.acted.contains(&id) && self.marked.contains_key(&id);
+                    if dead && acts && !with(waits.text()) && !with(speaks.text()) {
+                        found.push(format!(
+                            "{id} is Dead by force, and its machine's agent has no time to recall it"
+                        ));
                     }
                 }
                 "session" => {

@@ -17,6 +17,8 @@ pub struct Provisioning {
     /// Machines with an instance: its nonce, and its number.
     there: BTreeMap<Uuid, (Option<Uuid>, u64)>,
     only_restarts: bool,
+    /// What was said last of each machine's trouble.
+    troubles: BTreeMap<Uuid, TroubleDoc>,
 }
 
 impl Check for Provisioning {
@@ -52,12 +54,21 @@ impl Check for Provisioning {
         }
     }
 
-    fn commit(&mut self, commit: &Commit<'_>, _found: &mut Vec<String>) {
+    fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
         for change in commit.changes.entries.iter().filter(|change| place(&change.key).0 == "machine-trouble")
         {
             let machine = last_id(&change.key).expect("it is of a machine");
             let trouble = change.value.as_ref();
             let trouble = trouble.map(|text| text.parse::<TroubleDoc>().expect("what was written"));
+            let before = self.troubles.remove(&machine);
+            if let Some(now) = &trouble {
+                let again = before
+                    .is_some_and(|before| before.failures >= now.failures && before.last_ms != now.last_ms);
+                if again && now.failures < 1_000 {
+                    found.push(format!("machine {machine} has failed again, and it is said: {now:?}"));
+                }
+                self.troubles.insert(machine, now.clone());
+            }
             if self.unsaid.get(&machine) == trouble.map(|trouble| trouble.message).as_ref() {
                 self.unsaid.remove(&machine);
             }

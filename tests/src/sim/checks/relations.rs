@@ -141,6 +141,13 @@ impl Check for Relations {
             {
                 found.push(format!("{unit}: relation {relation} is left without broken"));
             }
+            Operation::Die => {
+                for (number, known) in relations.iter().filter(|(_, known)| !known.broken) {
+                    if let Some((other, _)) = known.members.first_key_value() {
+                        found.push(format!("{unit} ends, and {other} has not departed in relation {number}"));
+                    }
+                }
+            }
             Operation::Hook(hook @ Hook::Relation { relation, event, .. }) => {
                 let wrong = relations.entry(*relation).or_default().take(event, self.restored);
                 found.extend(wrong.into_iter().map(|wrong| {

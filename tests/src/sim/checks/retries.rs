@@ -40,6 +40,9 @@ pub struct Retries {
     /// Somebody has set how often hooks are retried.
     is_set: bool,
     was_restored: bool,
+    /// Applications of units, and those whose refresh was forced at some time.
+    applications: BTreeMap<Uuid, Uuid>,
+    forced: BTreeSet<Uuid>,
 }
 
 impl Retries {
@@ -63,6 +66,14 @@ impl Retries {
 
     fn begins(&mut self, (folder, unit): (Uuid, Uuid), run: &Run) -> Option<String> {
         let failure = self.failing.get_mut(&folder)?;
+        let refreshes = matches!(run.operation, Operation::Deploy(_)) && run.episode.is_some();
+        let forced = self.applications.get(&unit).is_none_or(|id| self.forced.contains(id));
+        if refreshes && !matches!(failure.operation, Operation::Deploy(_)) && !forced && !self.was_restored {
+            return Some(format!(
+                "{folder}: a refresh that nobody forced begins beside {}",
+                failure.operation
+            ));
+        }
         if !failure.operation.same_as(&run.operation) || run.attempt > 1 {
             return None;
         }
@@ -174,6 +185,18 @@ impl Check for Retries {
 
     fn commit(&mut self, commit: &Commit<'_>, _found: &mut Vec<String>) {
         for change in commit.changes.entries.iter() {
+            let id = last_id(&change.key).unwrap_or_default();
+            match place(&change.key).0 {
+                "unit" => {
+                    let doc = read(commit.reader, &commit.model.unit(id));
+                    self.applications.extend(doc.map(|doc| (id, doc.application)));
+                }
+                "application-charm" => {
+                    let charm = read(commit.reader, &commit.model.application_charm(id));
+                    self.forced.extend(charm.filter(|charm| charm.forced).map(|_| id));
+                }
+                _ => {}
+            }
             if change.key == commit.model.model_config().text() {
                 let config = read(commit.reader, &commit.model.model_config()).unwrap_or_default();
                 let about = ["automatically-retry-hooks", "max-hook-retries"];

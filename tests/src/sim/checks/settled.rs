@@ -98,6 +98,23 @@ impl Check for Settled {
             for cause in waits.iter().filter(|cause| cause.owner != "nobody") {
                 found.push(format!("{name} waits: {} ({})", cause.what, cause.owner));
             }
+            for (number, shown) in view.iter().flat_map(|view| &view.relations) {
+                let head = &shown.head;
+                let known = local.relations.get(number).filter(|known| known.uuid == head.uuid);
+                let open = head.life.is_alive() && !head.suspended;
+                let declared = local.charm.as_ref().is_some_and(|c| c.endpoints.contains(&head.endpoint));
+                if open && known.is_none() && (head.implicit || declared) {
+                    found.push(format!("{name} rests, and has not entered relation {number}"));
+                }
+                if !open && known.is_some() {
+                    found.push(format!("{name} rests, and has not left relation {number}: {head:?}"));
+                }
+                let beside = view.as_ref().map(|view| &view.unit.subordinates);
+                let mut beside = beside.into_iter().flatten();
+                if open && head.brings && !beside.any(|unit| unit.application == head.remote_application) {
+                    found.push(format!("{name} is in relation {number}, and no subordinate came with it"));
+                }
+            }
             let relations = read_all::<()>(end.reader, &end.model.scopes_of(*unit)).len();
             if relations != local.relations.len() {
                 found.push(format!(

@@ -8,7 +8,7 @@ use state::names::Uuid;
 use state::unit::hook::Immediate;
 use state::unit::local::{Event, Local};
 use state::unit::operation::Operation;
-use state::unit::record::{Record, Said};
+use state::unit::record::{Outcome, Record, Said};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Of the runs of a unit and the calls of a run.
@@ -22,6 +22,19 @@ pub struct Statuses {
     lines: BTreeMap<Uuid, BTreeSet<Number>>,
     /// Of each unit what is shown.
     shown: BTreeMap<Uuid, Number>,
+    /// Of each folder the last run of which a tool was answered that said how the workload is, and that.
+    heard: BTreeMap<Uuid, (u64, String)>,
+}
+
+/// Its process ended by itself.
+fn ran(outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::Ok => true,
+        Outcome::Failed { reason, .. } => {
+            reason.starts_with("exit status") || reason.starts_with("killed by")
+        }
+        Outcome::Missing | Outcome::Skipped => false,
+    }
 }
 
 impl Statuses {
@@ -43,9 +56,22 @@ impl Check for Statuses {
         "statuses"
     }
 
-    fn see(&mut self, fact: &Fact, _found: &mut Vec<String>) {
+    fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
+        if let Fact::HookSaid { folder, run, message } = fact {
+            self.heard.insert(*folder, (*run, message.clone()));
+        }
         let Fact::Recorded { folder, events, .. } = fact else { return };
         for event in events.iter() {
+            if let Event::Finished(record) = event
+                && let Some((run, message)) = self.heard.get(folder)
+                && *run == record.run
+                && ran(&record.outcome)
+            {
+                let tells = |said: &Said| matches!(&said.what, Immediate::UnitStatus { message: told, .. } if told == message);
+                if !record.said.iter().any(tells) {
+                    found.push(format!("{folder}: run {run} has said {message:?}, and its record does not"));
+                }
+            }
             if let Event::Unheard(unheard) = event {
                 self.take(*folder, unheard.run, &unheard.said);
             }
@@ -56,6 +82,9 @@ impl Check for Statuses {
         // what unsent records had in them is not said again, but for the last status
         if record.operation == Operation::Restate {
             self.lines.remove(&folder);
+            let memory = record.memory.as_ref().and_then(|memory| memory.status.clone());
+            let last = memory.map(|(_, message)| (folder, ((record.run, u32::MAX), message)));
+            self.said.extend(last);
         }
         self.take(folder, record.run, &record.said);
     }
