@@ -253,26 +253,26 @@ impl Mutant {
                 Planted::SilentLinkIsFresh => "fresh",
                 Planted::ForceDoesNotWait | Planted::ForceIsDueAtOnce => "patience",
                 Planted::OlderEpochReports | Planted::AnybodySpeaksForAll => "speakers",
+                Planted::SuspendedIsNotLeft => "relations",
+                Planted::NewestActionFirst => "begun",
+                Planted::NewerThanShownIsDelivered => "delivered",
                 Planted::UpgradeIsNotTold | Planted::RebootIsForgotten => "hooks",
                 Planted::RefreshEntersErrors | Planted::AnyMarkResolves => "retries",
                 Planted::RefreshForgetsSettings | Planted::ConfigIsDefault => "configured",
                 Planted::EndpointIsEnteredOnce
                 | Planted::LateAttachFences
-                | Planted::SuspendedIsNotLeft
                 | Planted::SubordinateDoesNotCome => "settled",
-                Planted::NewerThanShownIsDelivered | Planted::DyingKeepsPeers => "relations",
-                Planted::StaleFetchIsUsed => "snapshot",
+                Planted::DyingKeepsPeers => "relations",
+                Planted::StaleFetchIsUsed => "delivered",
                 Planted::GenerationStays => "leading",
-                Planted::NewestActionFirst
-                | Planted::CancelledStaysPending
-                | Planted::ActionNumberIsGivenAgain => "actions",
+                Planted::CancelledStaysPending | Planted::ActionNumberIsGivenAgain => "actions",
                 Planted::FailedHookIsMute | Planted::LastWordIsLost => "statuses",
                 Planted::KeepIsForgotten | Planted::RemovedIsNotHarvested => "leaks",
                 Planted::FailuresAreNotCounted => "provisioning",
                 Planted::DestructionForgetsForce => "destroyed",
                 Planted::WaitIsNotNoted => "budget",
                 Planted::InterruptedForEver => "intervals",
-                Planted::LineIsNotContinued => "documents",
+                Planted::LineIsNotContinued => "settled",
                 Planted::DeadIsNotWaitedFor => "patience",
             },
         }

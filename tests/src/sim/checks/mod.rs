@@ -10,6 +10,7 @@ mod budget;
 mod clones;
 mod configured;
 mod containers;
+mod delivered;
 mod destroyed;
 mod documents;
 mod doubles;
@@ -162,6 +163,8 @@ pub enum Fact {
     },
     /// The provisioner begins anew: it died, or lost the controller.
     ProvisionerBegins,
+    /// The janitor begins anew, and so do the waits that it measures.
+    JanitorBegins,
     /// From here on nothing changes any more: agents are only restarted.
     OnlyRestarts,
     /// A part of the world saw a promise broken: which check's, and how.
@@ -290,6 +293,7 @@ impl Default for Checks {
             Box::<clones::Clones>::default(),
             Box::<configured::Configured>::default(),
             Box::<containers::Containers>::default(),
+            Box::<delivered::Delivered>::default(),
             Box::<destroyed::Destroyed>::default(),
             Box::<documents::Documents>::default(),
             Box::<doubles::Doubles>::default(),

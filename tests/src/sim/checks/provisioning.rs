@@ -5,8 +5,8 @@
 use super::{Check, Commit, End, Fact, Instanced, place};
 use crate::sim::provider::address;
 use state::life::Life;
-use state::model::draft::{read, read_all};
-use state::model::keys::{TroubleDoc, last_id};
+use state::model::draft::{Reader, read, read_all};
+use state::model::keys::{Model, TroubleDoc, last_id};
 use state::names::Uuid;
 use std::collections::BTreeMap;
 
@@ -52,6 +52,10 @@ impl Check for Provisioning {
             }
             _ => {}
         }
+    }
+
+    fn restored(&mut self, _reader: &dyn Reader, _model: Model) {
+        self.troubles.clear();
     }
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {

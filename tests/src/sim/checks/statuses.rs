@@ -62,6 +62,10 @@ impl Check for Statuses {
         }
         let Fact::Recorded { folder, events, .. } = fact else { return };
         for event in events.iter() {
+            // a folder that was lost counts its runs anew
+            if matches!(event, Event::Began(_)) {
+                self.heard.remove(folder);
+            }
             if let Event::Finished(record) = event
                 && let Some((run, message)) = self.heard.get(folder)
                 && *run == record.run
