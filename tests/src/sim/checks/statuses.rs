@@ -69,6 +69,7 @@ impl Check for Statuses {
             if let Event::Finished(record) = event
                 && let Some((run, message)) = self.heard.get(folder)
                 && *run == record.run
+                && record.operation.runs_charm()
                 && ran(&record.outcome)
             {
                 let tells = |said: &Said| matches!(&said.what, Immediate::UnitStatus { message: told, .. } if told == message);
