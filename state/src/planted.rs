@@ -217,8 +217,6 @@ pub enum Planted {
     LateAttachFences,
     /// A model that is destroyed by force is destroyed without.
     DestructionForgetsForce,
-    /// How much of a wait has passed is not written down.
-    WaitIsNotNoted,
     /// A hook that is interrupted again and again is never taken for what ends its agent.
     InterruptedForEver,
     /// That a hook asked for a reboot is forgotten.
@@ -227,8 +225,6 @@ pub enum Planted {
     LineIsNotContinued,
     /// The record of a unit that was forced goes at once, its machine's agent has no time to recall it.
     DeadIsNotWaitedFor,
-    /// Instances of machines that were removed stay, though they are to be harvested.
-    RemovedIsNotHarvested,
     /// Units stay in the scope of a relation that is suspended.
     SuspendedIsNotLeft,
     /// What people said of an earlier failure is taken for what they say of this one.
@@ -240,7 +236,7 @@ pub enum Planted {
 }
 
 impl Planted {
-    pub const ALL: [Planted; 115] = [
+    pub const ALL: [Planted; 113] = [
         Planted::BrokenBeforeDeparted,
         Planted::ChangedBeforeJoined,
         Planted::DepartedIsSkipped,
@@ -346,12 +342,10 @@ impl Planted {
         Planted::LastWordIsLost,
         Planted::LateAttachFences,
         Planted::DestructionForgetsForce,
-        Planted::WaitIsNotNoted,
         Planted::InterruptedForEver,
         Planted::RebootIsForgotten,
         Planted::LineIsNotContinued,
         Planted::DeadIsNotWaitedFor,
-        Planted::RemovedIsNotHarvested,
         Planted::SuspendedIsNotLeft,
         Planted::AnyMarkResolves,
         Planted::SubordinateDoesNotCome,

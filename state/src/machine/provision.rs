@@ -86,7 +86,6 @@ impl Harvest {
 
     fn takes(self, fate: Fate) -> bool {
         match fate {
-            Fate::Removed if planted::is(Planted::RemovedIsNotHarvested) => false,
             Fate::Removed => matches!(self, Harvest::Destroyed | Harvest::All),
             Fate::Unknown if planted::is(Planted::UnknownIsHarvested) => self != Harvest::None,
             Fate::Unknown => matches!(self, Harvest::Unknown | Harvest::All),

@@ -157,7 +157,7 @@ pub fn began_ms(forced: &ForcedDoc) -> i64 {
 /// So much of the wait that began then has passed, for the controller's next process to go on from.
 pub fn waited(draft: &mut Draft, model: Model, id: Uuid, began: i64, waited_ms: i64) {
     let known = draft.get(&model.forced(id)).filter(|forced| began_ms(forced) == began);
-    if let Some(forced) = known.filter(|_| !planted::is(Planted::WaitIsNotNoted)) {
+    if let Some(forced) = known {
         draft.put(&model.forced(id), &ForcedDoc { waited_ms, ..forced });
     }
 }

@@ -222,7 +222,7 @@ impl Mix {
                 (mix.partition, mix.frozen, mix.acts) = (10, 30, 6);
             }
             Some(Mutant::Core(Planted::NewestActionFirst | Planted::CancelledStaysPending)) => mix.acts = 6,
-            Some(Mutant::Core(Planted::FailuresAreNotCounted | Planted::RemovedIsNotHarvested)) => {
+            Some(Mutant::Core(Planted::FailuresAreNotCounted)) => {
                 (mix.provider_fails, mix.listed_late) = (300, 300);
             }
             Some(Mutant::Core(Planted::LastWordIsLost | Planted::ActionNumberIsGivenAgain)) => {
@@ -234,7 +234,6 @@ impl Mix {
             Some(Mutant::Core(Planted::DestructionForgetsForce)) => {
                 (mix.destroyed, mix.hook_fails) = (1, 200)
             }
-            Some(Mutant::Core(Planted::WaitIsNotNoted)) => (mix.budget, mix.janitor_crash) = (1, 200),
             Some(Mutant::Core(Planted::InterruptedForEver)) => {
                 (mix.agent_crash, mix.process_dies, mix.hook_hangs) = (20, 1_000, 300);
             }

@@ -189,7 +189,6 @@ impl System {
 
     /// The one that may run dies, with what it had in mind.
     fn start_janitor(&mut self) {
-        self.world.note(Fact::JanitorBegins);
         self.tasks.drop_task(self.janitor);
         let (world, controller) = (self.world.clone(), self.wire.clone());
         self.janitor = self.tasks.start("janitor", async move {

@@ -1,7 +1,7 @@
 //! The teardown budget (spec A.7: opt-in): where it is what made a unit forced, the controller acts in the place of the
 //! unit's agent only while the model has a budget, and not before the unit was Dying for as long as that is.
 
-use super::{Check, Commit, Fact, place};
+use super::{Check, Commit, place};
 use serde_json::Value;
 use state::model::draft::{Reader, read, read_all};
 use state::model::keys::{ForcedBy, ForcedDoc, Model, SessionDoc, last_id};
@@ -21,16 +21,7 @@ pub struct Budget {
     now_ms: u64,
     /// Units the controller has begun to act for.
     acted: BTreeSet<Uuid>,
-    /// How much of its wait is written down.
-    waited: BTreeMap<Uuid, i64>,
-    /// Since when the janitor measures.
-    janitor_ms: u64,
-    time_ms: u64,
 }
-
-/// A janitor that lives for longer has written down some of a wait of this length or more.
-const NOTED_MS: u64 = 120_000;
-const LONG_MS: i64 = 300_000;
 
 fn set(config: &BTreeMap<String, Value>) -> Option<i64> {
     config.get("teardown-budget").and_then(|_| model::teardown_budget_ms(config))
@@ -39,16 +30,6 @@ fn set(config: &BTreeMap<String, Value>) -> Option<i64> {
 impl Check for Budget {
     fn name(&self) -> &'static str {
         "budget"
-    }
-
-    fn time(&mut self, now_ms: u64) {
-        self.time_ms = now_ms;
-    }
-
-    fn see(&mut self, fact: &Fact, _found: &mut Vec<String>) {
-        if let Fact::JanitorBegins = fact {
-            self.janitor_ms = self.time_ms;
-        }
     }
 
     /// Waits that are in the copy go on from what is written down of them.
@@ -83,7 +64,6 @@ impl Check for Budget {
                     value.map(|text| text.parse().expect("documents are what was written"));
                 match forced.filter(|forced| forced.by == ForcedBy::Budget) {
                     Some(forced) => {
-                        self.waited.insert(id, forced.waited_ms);
                         self.since.entry(forced.since_ms).or_insert(commit.now_ms);
                         let is_new = self.marked.insert(id, forced.since_ms).is_none();
                         let life = effective::unit_life(&mut { commit.reader }, commit.model, id);
@@ -113,11 +93,6 @@ impl Budget {
             found.push(format!("{unit} is forced by a teardown budget that is not set"));
             return;
         };
-        let since_ms_ms = self.since.get(since_ms).copied().unwrap_or(now_ms);
-        let lived_ms = now_ms.saturating_sub(self.janitor_ms.max(since_ms_ms));
-        if budget_ms >= LONG_MS && lived_ms > NOTED_MS && self.waited.get(&unit).is_none_or(|ms| *ms == 0) {
-            found.push(format!("{unit} has waited for {lived_ms} ms, and nothing of that was written down"));
-        }
         let passed_ms = now_ms - self.since.get(since_ms).copied().unwrap_or(now_ms);
         if passed_ms < budget_ms.unsigned_abs() {
             found.push(format!(

@@ -163,8 +163,6 @@ pub enum Fact {
     },
     /// The provisioner begins anew: it died, or lost the controller.
     ProvisionerBegins,
-    /// The janitor begins anew, and so do the waits that it measures.
-    JanitorBegins,
     /// From here on nothing changes any more: agents are only restarted.
     OnlyRestarts,
     /// A part of the world saw a promise broken: which check's, and how.
