@@ -314,11 +314,8 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
     }
 
     async fn run_charm(&self, run: &Run) -> Ending {
-        let refused = |reason: &str| Ending {
-            exit: Exit::Refused(reason.to_owned()),
-            writes: Writes::default(),
-            said: Vec::new(),
-        };
+        let without = |exit| Ending { exit, writes: Writes::default(), said: Vec::new() };
+        let refused = |reason: &str| without(Exit::Refused(reason.to_owned()));
         let missing =
             context::missing_charm(&self.local.borrow(), self.charms.declared().as_deref()).cloned();
         if let Some(charm) = missing
@@ -332,7 +329,10 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
             let (local, leads) = (self.local.borrow(), self.promises_to_lead());
             let facts = self.facts.borrow();
             let given = Given { declared: &declared, secret: &secret, leads };
-            facts.view.as_deref().and_then(|view| context::build(&local, view, run, &given))
+            // 1. A hook is begun on a view that was kept. 2. The agent attaches, to another history, and the view is
+            // dropped. That is no failure of the charm's: it is begun again on what comes.
+            let Some(view) = facts.view.as_deref() else { return without(Exit::Interrupted) };
+            context::build(&local, view, run, &given)
         };
         let Some(context) = built else { return refused("the relation is not known") };
         self.executing(run);
