@@ -48,6 +48,29 @@ pub(super) fn by_hand(entity: String, help: String) -> Blocker {
     Blocker { entity, duty, owner, since_ms: None, last_error: None, help }
 }
 
+/// Relations that hold the places of an endpoint: one that is Alive goes by a person's hand, another once it is left.
+pub(super) fn of_places(
+    documents: &mut impl Documents,
+    model: Model,
+    place: &str,
+    relations: &[Uuid],
+) -> Vec<Blocker> {
+    let mut found = Vec::new();
+    for id in relations.iter().take(LOOKED_FOR) {
+        let going = blockers(documents, model, Entity::Relation(*id));
+        if !going.is_empty() {
+            found.extend(going);
+        } else if let Some(doc) = documents.document(&model.relation(*id)) {
+            let ends = doc.key_text();
+            let duty = format!("be removed: relation {} holds a place of {place}", doc.number);
+            let one = by_hand(format!("relation {ends}"), format!("pintle remove-relation {ends}"));
+            found.push(Blocker { duty, since_ms: Some(doc.created_ms), ..one });
+        }
+    }
+    found.truncate(LOOKED_FOR);
+    found
+}
+
 /// A Dead unit waits for its machine agent, a Dying one for its subordinates, and for its own agent unless that one
 /// waits for these alone. When its life ended is no document's to say.
 fn of_unit(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Blocker> {

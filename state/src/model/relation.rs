@@ -150,16 +150,20 @@ fn require_below_limit(
     let Some(limit) = endpoint.limit else {
         return Ok(());
     };
-    let mut count = 0;
+    let mut holders = Vec::new();
     for id in draft.ids(&model.relations_of(end.id), PAGE_MAX) {
         let held = draft.get(&model.relation(id)).expect("an index names what exists (I22)");
-        count += u32::from(held.side_of(end.id).is_some_and(|side| side.endpoint == endpoint.name));
+        if held.side_of(end.id).is_some_and(|side| side.endpoint == endpoint.name) {
+            holders.push(id);
+        }
     }
-    if count < limit {
+    if holders.len() < limit as usize {
         return Ok(());
     }
-    let message = format!("endpoint {}:{} takes at most {limit} relations", end.application, endpoint.name);
-    Err(Refusal::new(Code::Invalid, message).hint("remove another relation of this endpoint first"))
+    let place = format!("{}:{}", end.application, endpoint.name);
+    let message = format!("endpoint {place} takes at most {limit} relations");
+    let blockers = blockers::of_places(draft, model, &place, &holders);
+    Err(Refusal::new(Code::Busy, message).blockers(model, blockers))
 }
 
 /// The peer relations of an application that do not exist yet: made with it, and at a refresh that brings more.

@@ -660,7 +660,7 @@ fn what_a_run_says_that_went_on_over_a_restatement_is_told() {
 }
 
 /// 1. A failed hook is run again, and over that the unit restates. 2. That run is given up: its relation is gone. 3. What
-/// runs instead ends well. (sim 66111392)
+///    runs instead ends well. (sim 66111392)
 #[test]
 fn a_failure_whose_retry_was_given_up_over_a_restatement_is_no_more() {
     let mut world = World::new();

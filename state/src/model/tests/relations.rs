@@ -1,6 +1,7 @@
 //! Relations: scenarios 160 to 163, 174 and 175 of spec H.13, entering and leaving.
 
 use super::super::keys::{BagDoc, ScopeDoc};
+use super::super::refusal::Blocker;
 use super::super::unit::Destroyed;
 use super::super::{application, cleanup, unit};
 use super::*;
@@ -203,7 +204,41 @@ fn ends_are_inferred_or_refused_in_one_line() {
     assert!(message.contains("two:server") && message.contains("two:mirror"), "{message}");
     world.integrate("one", "db").expect("below its limit");
     let text = "endpoint one:db takes at most 1 relations";
-    assert_eq!(refused(world.integrate("one", "two:server")), (Code::Invalid, text.into()));
+    assert_eq!(refused(world.integrate("one", "two:server")), (Code::Busy, text.into()));
+}
+
+#[test]
+fn who_holds_the_places_of_an_endpoint_is_named_with_what_frees_them() {
+    let mut world = World::new();
+    let mut one = web();
+    one.endpoints.get_mut("db").expect("it has it").limit = Some(2);
+    world
+        .run(|draft, _| {
+            application::register_archive(draft, "one", one, 1);
+            Ok(())
+        })
+        .expect("new");
+    world.deploy("one", "one", 1);
+    for name in ["db", "spare", "late"] {
+        world.deploy(name, "db", 1);
+    }
+    let going = world.integrate("one", "db").expect("below its limit");
+    let stays = world.integrate("one", "spare").expect("below its limit");
+    let mut agent = Agent::attach(&mut world, "one/0");
+    agent.start(&mut world);
+    agent.enter(&mut world, going);
+    assert_eq!(destroy(&mut world, going), Ok(Destroyed::Dying));
+    let blockers = world.integrate("one", "late").expect_err("no place is free").blockers;
+    let told = |one: &Blocker| format!("{}: {}; {}; {}", one.entity, one.duty, one.owner, one.help);
+    let mut told: Vec<String> = blockers.iter().map(told).collect();
+    told.sort();
+    let place = format!(
+        "relation one:db spare:server: be removed: relation {} holds a place of one:db; operator; \
+         pintle remove-relation one:db spare:server",
+        world.number(stays)
+    );
+    let leaves = "unit one/0: leave relation db:server one:db; the agent of unit one/0; pintle why one/0";
+    assert_eq!(told, [place, leaves.to_owned()]);
 }
 
 #[test]

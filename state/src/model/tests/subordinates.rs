@@ -367,7 +367,7 @@ fn limits_hold_on_both_sides() {
     world.integrate("one", "few").expect("both are below their limits");
     for (left, right, end) in [("one", "db", "one:db"), ("web", "few", "few:server")] {
         let text = format!("endpoint {end} takes at most 1 relations");
-        assert_eq!(refused(world.integrate(left, right)), (Code::Invalid, text));
+        assert_eq!(refused(world.integrate(left, right)), (Code::Busy, text));
     }
 }
 
