@@ -31,9 +31,6 @@ const FORCED_LOOKED_AT: usize = 1_000;
 const UNITS_LOOKED_AT: usize = 200;
 /// Agents one sweep asks of whether their unit or machine is there: two reads each in a model.
 const AGENTS_LOOKED_AT: usize = 200;
-/// How much of a wait may be lost with a process without being written down; of longer waits than eight minutes an
-/// eighth.
-const NOTED_EVERY_MS: i64 = 60_000;
 /// Between two sweeps; leftovers disturb nobody.
 pub const SWEEP_EVERY_MS: u64 = 10_000;
 
@@ -42,7 +39,8 @@ pub const SWEEP_EVERY_MS: u64 = 10_000;
 pub struct Janitor {
     logs: BTreeMap<Uuid, Round>,
     actions: BTreeMap<Uuid, Round>,
-    forced: BTreeMap<Uuid, Waiting>,
+    /// The last forced entity looked at.
+    forced: BTreeMap<Uuid, String>,
     /// The last unit looked at.
     units: BTreeMap<Uuid, String>,
     /// The last agent looked at.
@@ -61,6 +59,7 @@ impl Janitor {
         self.actions.retain(|id, _| known.contains(id));
         self.forced.retain(|id, _| known.contains(id));
         self.units.retain(|id, _| known.contains(id));
+        controller.waits.retain(|model, _| known.contains(&model.0));
         forget_agents(controller, &mut self.agent).await;
         // what is left of models that are gone
         let mut more = clear(controller, GLOBAL).await?;
@@ -68,9 +67,8 @@ impl Janitor {
             let model = Model(id);
             more |= clear(controller, model).await?;
             more |= bite_destroyed(controller, model).await?;
-            let waiting = self.forced.entry(id).or_default();
             spend_budgets(controller, model, self.units.entry(id).or_default()).await?;
-            more |= bite_forced(controller, model, waiting).await?;
+            more |= bite_forced(controller, model, self.forced.entry(id).or_default()).await?;
             let (mut logs, mut actions) =
                 (self.logs.remove(&id).unwrap_or_default(), self.actions.remove(&id).unwrap_or_default());
             let looked = controller.read(move |reader| {
@@ -180,60 +178,13 @@ fn next_of(reader: &dyn Reader, prefix: &str, after: &mut String, limit: usize) 
     page
 }
 
-/// A model's forced entities.
-#[derive(Default)]
-struct Waiting {
-    /// The last one looked at.
-    after: String,
-    seen: BTreeMap<Uuid, FirstSight>,
-}
-
-/// When this janitor first saw a wait. What is waited for is time that passes while a controller is there (I43):
-///
-/// 1. A unit is Dying, on a budget of a day; the controller ends, its host's clock is wrong by a year, and is set.
-/// 2. The controller starts. By the wall clock the day is long over.
-/// 3. The unit's agent, which could say nothing meanwhile, comes back to find that the controller acts in its place.
-///
-/// So the wall clock is not asked. What an earlier process saw pass is written down, an eighth of the wait at a time;
-/// the rest of it is waited for again.
-struct FirstSight {
-    /// When the wait had begun.
-    began_ms: i64,
-    monotonic_ms: u64,
-    /// How much of it had passed then.
-    waited_ms: i64,
-    /// How much of it is written down.
-    noted_ms: i64,
-}
-
-impl Waiting {
-    /// How long the entity has waited.
-    fn waited_ms(&mut self, id: Uuid, forced: &ForcedDoc, monotonic_ms: u64) -> i64 {
-        let (began_ms, waited_ms) = (force::began_ms(forced), forced.waited_ms);
-        let first = || FirstSight { began_ms, monotonic_ms, waited_ms, noted_ms: waited_ms };
-        let seen = self.seen.entry(id).or_insert_with(first);
-        if seen.began_ms != began_ms {
-            *seen = first();
-        }
-        let passed_ms = i64::try_from(monotonic_ms.saturating_sub(seen.monotonic_ms)).unwrap_or(i64::MAX);
-        seen.waited_ms.saturating_add(passed_ms)
-    }
-
-    /// Whether that is to be written down now.
-    fn notes(&mut self, id: Uuid, forced: &ForcedDoc, waited_ms: i64) -> bool {
-        let every_ms = (forced.due_ms.saturating_sub(force::began_ms(forced)) / 8).max(NOTED_EVERY_MS);
-        let seen = self.seen.get_mut(&id).filter(|seen| waited_ms - seen.noted_ms >= every_ms);
-        seen.map(|seen| seen.noted_ms = waited_ms).is_some()
-    }
-}
-
 /// A bite of each forced entity, the one that has been due for longest first; true = there is more to do now.
 async fn bite_forced<S: Store, O: Outside>(
     controller: &Controller<S, O>,
     model: Model,
-    waiting: &mut Waiting,
+    after: &mut String,
 ) -> Result<bool, ApiError> {
-    let mut from = std::mem::take(&mut waiting.after);
+    let mut from = std::mem::take(after);
     let is_first = from.is_empty();
     let looked = controller.read(move |reader| {
         let page = next_of(reader, &model.all("forced"), &mut from, FORCED_LOOKED_AT);
@@ -247,13 +198,13 @@ async fn bite_forced<S: Store, O: Outside>(
     let (mut entities, last) = looked.await;
     entities.sort_by_key(|(due_ms, id, _)| (*due_ms, *id));
     if is_first && last.is_empty() {
-        waiting.seen.retain(|id, _| entities.iter().any(|(_, there, _)| there == id));
+        controller.waits.retain(|of, id| of != model || entities.iter().any(|(_, there, _)| *there == id));
     }
     let mut more = false;
-    waiting.after = last;
+    *after = last;
     for (_, id, forced) in entities {
         let outside = &controller.outside;
-        let waited_ms = waiting.waited_ms(id, &forced, outside.monotonic_ms());
+        let waited_ms = controller.waits.looked_at((model, id), &forced, outside.monotonic_ms());
         let began_ms = force::began_ms(&forced);
         let waited_ms = match planted::is(Planted::WaitFollowsWallClock) {
             true => outside.wall_ms().saturating_sub(began_ms),
@@ -263,7 +214,7 @@ async fn bite_forced<S: Store, O: Outside>(
         let is_due = force::is_due(&forced, passed_ms);
         // another wait may begin now: people read when, in the time of the wall clock
         let now_ms = if is_due { passed_ms.max(outside.wall_ms()) } else { passed_ms };
-        if !is_due && waiting.notes(id, &forced, waited_ms) {
+        if !is_due && controller.waits.notes((model, id), &forced, waited_ms) {
             let transition = move |draft: &mut Draft<'_>| {
                 force::waited(draft, model, id, began_ms, waited_ms);
                 Ok(())

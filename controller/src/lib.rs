@@ -1,7 +1,7 @@
 //! What is done at the centre: the handlers of the API over the store port, and the server in front of them.
 //!
 //! Reading order: `session` (who calls, and how a transition is run for it), the three `*_handlers`, `watches`;
-//! then what they use: `authority`, `leases`, `presence`, `status`, `why` (with `owed` and `written`), `log`, `janitor`, `tokens`. All of these run without a
+//! then what they use: `authority`, `leases`, `presence`, `status`, `why` (with `owed` and `written`), `log`, `janitor` (with `waits`), `tokens`. All of these run without a
 //! runtime, so that the simulator drives them (design 14). `host`, `installation`, `server` and `dispatch` are the real thing.
 
 pub mod authority;
@@ -24,6 +24,7 @@ pub mod status;
 pub mod store;
 pub mod tokens;
 mod unit_handlers;
+mod waits;
 pub mod watches;
 pub mod why;
 mod written;

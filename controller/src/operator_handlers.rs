@@ -432,9 +432,9 @@ impl<S: Store, O: Outside> OperatorApi for Session<S, O> {
     async fn why(&self, model: &str, entity: &str) -> Result<Why, ApiError> {
         let roll = self.controller.roll();
         let (entity, now_ms) = (entity.to_owned(), self.controller.outside.wall_ms());
-        let written = self.controller.written.clone();
+        let (written, waits) = (self.controller.written.clone(), self.controller.waits.clone());
         let why = self.view(Route::Why, model, move |reader, model| {
-            why::of(reader, model, (&roll, &written), &entity, now_ms)
+            why::of(reader, model, (&roll, &written, &waits), &entity, now_ms)
         });
         why.await
     }

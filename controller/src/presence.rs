@@ -130,6 +130,10 @@ impl Drop for Stream {
 }
 
 impl Roll {
+    pub fn monotonic_ms(&self) -> u64 {
+        self.now_ms
+    }
+
     fn silence_ms(&self, agent: Uuid) -> u64 {
         let last_ms = self.seen.get(&agent).map_or(self.started_ms, |seen| seen.last_ms);
         self.now_ms.saturating_sub(last_ms)

@@ -7,6 +7,7 @@ use crate::owed::Owed;
 use crate::presence::{Presence, Roll};
 use crate::store::{self, Failure, RunError, Store};
 use crate::tokens;
+use crate::waits::Waits;
 use crate::written::Written;
 use api::error::{ApiError, ErrorCode};
 use api::routes::Route;
@@ -30,6 +31,7 @@ pub struct Controller<S, O> {
     pub id: Uuid,
     pub presence: Arc<Presence>,
     pub(crate) written: Arc<Written>,
+    pub(crate) waits: Arc<Waits>,
     pub(crate) leases: tokio::sync::Mutex<Leases>,
     /// There is something for the janitor to do now.
     pub(crate) sweep: tokio::sync::Notify,
@@ -59,8 +61,8 @@ impl<S: Store, O: Outside> Controller<S, O> {
         let leases = tokio::sync::Mutex::new(Leases::new(now_ms));
         let presence = Arc::new(Presence::new(now_ms));
         let written = Arc::new(Written::new(store.newest(), outside.wall_ms()));
-        let sweep = tokio::sync::Notify::new();
-        Arc::new(Controller { store, outside, id, presence, written, leases, sweep })
+        let (waits, sweep) = (Arc::default(), tokio::sync::Notify::new());
+        Arc::new(Controller { store, outside, id, presence, written, waits, leases, sweep })
     }
 
     /// The session of whoever holds this token.

@@ -8,6 +8,7 @@ use crate::operator_handlers::find_unit;
 use crate::owed::Owed;
 use crate::presence::Roll;
 use crate::status::{self, MachineAgent};
+use crate::waits::Waits;
 use crate::written::Written;
 use api::operator::{Cause, Why};
 use state::life::Life;
@@ -32,6 +33,7 @@ struct Asked<'a> {
     model: Model,
     roll: &'a Roll,
     written: &'a Written,
+    waits: &'a Waits,
     now_ms: i64,
 }
 
@@ -40,11 +42,11 @@ struct Asked<'a> {
 pub(crate) fn of(
     reader: &dyn Reader,
     model: Model,
-    (roll, written): (&Roll, &Written),
+    (roll, written, waits): (&Roll, &Written, &Waits),
     entity: &str,
     now_ms: i64,
 ) -> Result<Why, Refusal> {
-    let asked = Asked { reader, model, roll, written, now_ms };
+    let asked = Asked { reader, model, roll, written, waits, now_ms };
     let mut why = asked.entity(entity.trim())?;
     told_once(&mut why.causes);
     why.more = why.causes.len() > CAUSES_MAX;
@@ -199,7 +201,7 @@ impl Asked<'_> {
     /// When the controller begins to act in place of what is gone, if it is to.
     fn forced(&self, id: Uuid, entity: &str) -> Option<Cause> {
         let forced = read(self.reader, &self.model.forced(id))?;
-        let left_ms = forced.due_ms - self.now_ms;
+        let left_ms = self.waits.left_ms((self.model, id), &forced, self.roll.monotonic_ms());
         let begins = match forced.no_wait || left_ms <= 0 {
             true => "it has begun".to_owned(),
             false => {

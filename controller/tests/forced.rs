@@ -4,7 +4,7 @@
 mod support;
 
 use api::operator::{ConfigChange, Force, OperatorApi};
-use controller::janitor::Janitor;
+use controller::janitor::{Janitor, SWEEP_EVERY_MS};
 use controller::store::map::Map;
 use state::life::Life;
 use state::model::draft::{Draft, Key, read};
@@ -107,6 +107,32 @@ async fn what_a_controller_saw_of_a_budget_is_kept_over_its_restarts() {
             story.pass(MINUTE_MS);
             sweep(&story, &mut janitor).await;
         }
+        story.restart();
+    }
+    assert_eq!(life(&story, unit).await, Some(Life::Dead));
+}
+
+#[tokio::test]
+async fn a_minute_comes_though_the_controller_dies_within_it_and_why_tells_what_is_left() {
+    let (mut story, unit) = web().await;
+    story.admin.remove_unit("dev", "web/0", Force::AfterWait).await.expect("it may go");
+    let left = async |story: &Story<Map, Still>| {
+        let causes = story.admin.why("dev", "web/0").await.expect("it is there").causes;
+        let forced = causes.into_iter().find(|cause| cause.duty == "be removed by force");
+        forced.expect("it is forced").help.split(';').next().unwrap_or_default().to_owned()
+    };
+    // each process lives for 11 s, and 10 s of it are written down
+    for at in 0..6 {
+        let mut janitor = Janitor::default();
+        sweep(&story, &mut janitor).await;
+        story.pass(SWEEP_EVERY_MS);
+        story.controller.outside.step(DAY_MS);
+        assert_eq!(
+            left(&story).await,
+            format!("it begins in {} s", 50 - 10 * at).replace("begins in 0 s", "has begun")
+        );
+        sweep(&story, &mut janitor).await;
+        story.pass(1_000);
         story.restart();
     }
     assert_eq!(life(&story, unit).await, Some(Life::Dead));

@@ -1,0 +1,85 @@
+//! How long what is removed by force has waited (I43): the janitor counts it, and `why` tells what is left.
+//!
+//! What is waited for is time that passes while a controller is there:
+//!
+//! 1. A unit is Dying, on a budget of a day; the controller ends, its host's clock is wrong by a year, and is set.
+//! 2. The controller starts. By the wall clock the day is long over.
+//! 3. The unit's agent, which could say nothing meanwhile, comes back to find that the controller acts in its place.
+//!
+//! So the wall clock is not asked. What an earlier process saw pass is written down, an eighth of the wait at a time;
+//! the rest of it is waited for again.
+
+use state::model::force;
+use state::model::keys::{ForcedDoc, Model};
+use state::names::Uuid;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+/// How much of a wait may be lost with a process without being written down; of longer waits than some minute an
+/// eighth. Less than a sweep: where the controller dies again and again, each process that lives for two sweeps brings
+/// a minute's wait on.
+const NOTED_EVERY_MS: i64 = 8_000;
+
+/// All waits that a janitor has looked at, by model and entity. In memory only.
+#[derive(Default)]
+pub struct Waits(Mutex<BTreeMap<(Uuid, Uuid), FirstSight>>);
+
+/// When a janitor of this process first saw a wait.
+struct FirstSight {
+    /// When the wait had begun.
+    began_ms: i64,
+    monotonic_ms: u64,
+    /// How much of it had passed then.
+    waited_ms: i64,
+    /// How much of it is written down.
+    noted_ms: i64,
+}
+
+impl FirstSight {
+    fn waited_ms(&self, monotonic_ms: u64) -> i64 {
+        let passed_ms = i64::try_from(monotonic_ms.saturating_sub(self.monotonic_ms)).unwrap_or(i64::MAX);
+        self.waited_ms.saturating_add(passed_ms)
+    }
+}
+
+impl Waits {
+    /// How long the entity has waited, for the janitor: it counts from here on.
+    pub fn looked_at(&self, (model, id): (Model, Uuid), forced: &ForcedDoc, monotonic_ms: u64) -> i64 {
+        let (began_ms, waited_ms) = (force::began_ms(forced), forced.waited_ms);
+        let first = || FirstSight { began_ms, monotonic_ms, waited_ms, noted_ms: waited_ms };
+        let mut all = self.all();
+        let seen = all.entry((model.0, id)).or_insert_with(first);
+        if seen.began_ms != began_ms {
+            *seen = first();
+        }
+        seen.waited_ms(monotonic_ms)
+    }
+
+    /// Whether that is to be written down now.
+    pub fn notes(&self, (model, id): (Model, Uuid), forced: &ForcedDoc, waited_ms: i64) -> bool {
+        let every_ms = (length_ms(forced) / 8).max(NOTED_EVERY_MS);
+        let mut all = self.all();
+        let seen = all.get_mut(&(model.0, id)).filter(|seen| waited_ms - seen.noted_ms >= every_ms);
+        seen.map(|seen| seen.noted_ms = waited_ms).is_some()
+    }
+
+    /// How much of the wait is left.
+    pub fn left_ms(&self, (model, id): (Model, Uuid), forced: &ForcedDoc, monotonic_ms: u64) -> i64 {
+        let all = self.all();
+        let seen = all.get(&(model.0, id)).filter(|seen| seen.began_ms == force::began_ms(forced));
+        let waited_ms = seen.map_or(forced.waited_ms, |seen| seen.waited_ms(monotonic_ms));
+        length_ms(forced).saturating_sub(waited_ms)
+    }
+
+    pub fn retain(&self, keeps: impl Fn(Model, Uuid) -> bool) {
+        self.all().retain(|(model, id), _| keeps(Model(*model), *id));
+    }
+
+    fn all(&self) -> std::sync::MutexGuard<'_, BTreeMap<(Uuid, Uuid), FirstSight>> {
+        self.0.lock().expect("no holder panics")
+    }
+}
+
+fn length_ms(forced: &ForcedDoc) -> i64 {
+    forced.due_ms.saturating_sub(force::began_ms(forced))
+}
