@@ -14,9 +14,9 @@ use api::operator::{Cause, Why};
 use state::life::Life;
 use state::model::blockers::{Entity, blockers};
 use state::model::draft::{Draft, Reader, read, read_all};
-use state::model::keys::{ForcedBy, Model, RelationDoc, ScopeDoc, SuspendedDoc, last_id};
+use state::model::keys::{ForcedBy, ForcedDoc, Model, RelationDoc, ScopeDoc, SuspendedDoc, last_id};
 use state::model::refusal::{Blocker, Code, Refusal};
-use state::model::{application, effective, relation};
+use state::model::{application, effective, force, model, relation};
 use state::names::Uuid;
 use state::unit::outcome;
 use state::unit::resolve::{Act, fetching, rebooting};
@@ -200,7 +200,7 @@ impl Asked<'_> {
 
     /// When the controller begins to act in place of what is gone, if it is to.
     fn forced(&self, id: Uuid, entity: &str) -> Option<Cause> {
-        let forced = read(self.reader, &self.model.forced(id))?;
+        let forced = read(self.reader, &self.model.forced(id)).or_else(|| self.on_budget(id))?;
         let left_ms = self.waits.left_ms((self.model, id), &forced, self.roll.monotonic_ms());
         let begins = match forced.no_wait || left_ms <= 0 {
             true => "it has begun".to_owned(),
@@ -223,6 +223,14 @@ impl Asked<'_> {
             last_error: None,
             help: begins,
         })
+    }
+
+    /// The wait of a Dying unit that the janitor has not come by yet.
+    fn on_budget(&self, id: Uuid) -> Option<ForcedDoc> {
+        let config = read(self.reader, &self.model.model_config())?;
+        let budget_ms = model::teardown_budget_ms(&config)?;
+        let dying = effective::unit_life(&mut { self.reader }, self.model, id) == Some(Life::Dying);
+        dying.then(|| force::of_budget(budget_ms, self.now_ms))
     }
 
     fn blockers(&self, entity: Entity) -> Vec<Cause> {

@@ -145,6 +145,23 @@ async fn budget(story: &Story<Map, Still>, value: &str) {
 }
 
 #[tokio::test]
+async fn a_unit_on_a_budget_says_when_force_comes_from_its_removal_on() {
+    let (story, _) = web().await;
+    budget(&story, "20s").await;
+    story.admin.remove_unit("dev", "web/0", Force::No).await.expect("it may go");
+    let left = async || {
+        let causes = story.admin.why("dev", "web/0").await.expect("it is there").causes;
+        let forced = causes.into_iter().find(|cause| cause.duty == "be removed by force (teardown-budget)");
+        forced.map(|cause| cause.help.split(';').next().unwrap_or_default().to_owned())
+    };
+    assert_eq!(left().await.as_deref(), Some("it begins in 20 s"), "no janitor has come by yet");
+    let mut janitor = Janitor::default();
+    sweep(&story, &mut janitor).await;
+    story.pass(5_000);
+    assert_eq!(left().await.as_deref(), Some("it begins in 15 s"));
+}
+
+#[tokio::test]
 async fn a_budget_is_spent_by_time_that_passes() {
     let (story, unit) = web().await;
     let mut janitor = Janitor::default();

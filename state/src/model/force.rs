@@ -97,11 +97,15 @@ pub fn machine(draft: &mut Draft, model: Model, id: Uuid, force: Force) -> Resul
 pub fn by_budget(draft: &mut Draft, model: Model, id: Uuid, budget_ms: i64, now_ms: i64) {
     let dying = effective::unit_life(draft, model, id) == Some(Life::Dying);
     if dying && draft.get(&model.forced(id)).is_none() {
-        let (kind, due_ms) = (ForcedKind::Unit, now_ms.saturating_add(budget_ms));
-        let (by, after) = (ForcedBy::Budget, String::new());
-        let forced = ForcedDoc { kind, since_ms: now_ms, due_ms, no_wait: false, by, after, waited_ms: 0 };
-        draft.put(&model.forced(id), &forced);
+        draft.put(&model.forced(id), &of_budget(budget_ms, now_ms));
     }
+}
+
+/// The wait of a unit that is found Dying now.
+pub fn of_budget(budget_ms: i64, now_ms: i64) -> ForcedDoc {
+    let (kind, due_ms) = (ForcedKind::Unit, now_ms.saturating_add(budget_ms));
+    let (by, after) = (ForcedBy::Budget, String::new());
+    ForcedDoc { kind, since_ms: now_ms, due_ms, no_wait: false, by, after, waited_ms: 0 }
 }
 
 /// Asked again, it is never put off, but for what a wait by budget has passed since it was last written down; true if
