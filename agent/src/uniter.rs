@@ -76,6 +76,8 @@ struct Facts {
     other_session_ms: Option<u64>,
     unsaid: Unsaid,
     executing_shown: Option<String>,
+    /// The link was away since: a controller that has started anew knows nothing of it.
+    shows_again: bool,
 }
 
 /// One unit agent.

@@ -193,7 +193,8 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
         let facts = self.facts.borrow();
         let Some(epoch) = facts.epoch else { return Early::Nothing };
         let text = facts.executing.as_ref().map(|executing| executing.text.clone());
-        if facts.unsaid.is_empty() && text == facts.executing_shown {
+        let is_shown = text == facts.executing_shown && !(text.is_some() && facts.shows_again);
+        if facts.unsaid.is_empty() && is_shown {
             return Early::Nothing;
         }
         let due = facts.executing.as_ref().map_or(0, |executing| executing.since_ms + EARLY_MS);
@@ -210,8 +211,11 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
     async fn send_report(&self, report: Report) -> Result<(), Trouble> {
         let (run, text) = (report.run, report.executing.clone());
         let last = report.said.last().map(|said| said.call);
-        self.api.report(report).await?;
+        let again = std::mem::take(&mut self.facts.borrow_mut().shows_again);
+        let told = self.api.report(report).await;
         let mut facts = self.facts.borrow_mut();
+        facts.shows_again |= again && told.is_err();
+        told?;
         facts.executing_shown = text;
         if facts.executing.as_ref().is_some_and(|executing| executing.run == run)
             && let Some(last) = last

@@ -24,6 +24,8 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
                 Ok(watch) => {
                     delay = LINK_RETRY_FIRST_MS;
                     self.works(Call::Watch);
+                    self.facts.borrow_mut().shows_again = true;
+                    self.sending.notify_one();
                     self.watch(watch).await
                 }
                 Err(error) => error,

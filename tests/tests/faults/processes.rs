@@ -77,6 +77,25 @@ fn a_hook_ends_while_the_controller_is_away_and_its_effects_are_there_once() {
     assert_eq!(log.matches("the controller answers again").count(), 1, "{log}");
 }
 
+#[test]
+fn a_hook_that_goes_on_is_told_of_again_to_a_controller_that_has_started_anew() {
+    let (scene, hold) = held();
+    scene.ok(&["config", "db", "say=on"]);
+    until_begun(&scene, "config-changed", 2);
+    let running = |host: &Host| {
+        let told = host.pintle(&["why", "db/0"]);
+        (told.code == 0 && told.stdout.contains("end: running config-changed hook")).then_some(())
+    };
+    scene.until("the hook is told of", running);
+    let pid_file = scene.dir.join("controller.pid");
+    let before = scene.pid(&pid_file).expect("it runs");
+    scene.kill(before);
+    scene.until("another controller runs", |host| host.pid(&pid_file).filter(|now| *now != before));
+    scene.until("the hook is told of to it", running);
+    fs::remove_file(&hold).expect("it was made");
+    until_ran(&scene, "db/0", &[&STARTED[..], &["config-changed"]].concat());
+}
+
 /// Scenario 181, and what it leaves to chance: whether the units' agents died with it.
 #[test]
 fn a_machine_agent_is_killed_beside_its_units_and_finds_them() {
