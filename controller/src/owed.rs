@@ -54,9 +54,19 @@ impl Owed<'_> {
         }
     }
 
-    /// A blocker whose owner is held up by nothing is owed since its entity is to go.
+    /// A blocker whose owner is held up by nothing is owed since its entity is to go, or its relation is to be left.
     pub fn dated(&self, one: Blocker) -> Blocker {
-        Blocker { since_ms: one.since_ms.or_else(|| self.ended_ms_of(&one.entity)), ..one }
+        let since_ms = one.since_ms.or_else(|| self.ended_ms_of(&one.entity)).or_else(|| self.left_ms(&one));
+        Blocker { since_ms, ..one }
+    }
+
+    /// Since when the first relation that this is about is to be left: `leave relation db:server web:db`.
+    fn left_ms(&self, one: &Blocker) -> Option<i64> {
+        let text = one.duty.strip_prefix("leave ").or_else(|| one.entity.strip_prefix("relation "))?;
+        let all = ["relations ", "relation "].iter().find_map(|kind| text.strip_prefix(kind)).unwrap_or(text);
+        let id = read(self.reader, &self.model.relation_key(all.split(", ").next()?))?;
+        let suspended = || Some(read(self.reader, &self.model.relation_suspended(id))?.since_ms);
+        self.broken_ms(id).or_else(suspended)
     }
 
     fn time<T: Document>(&self, key: &Key<T>) -> Option<i64> {

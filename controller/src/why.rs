@@ -12,7 +12,7 @@ use crate::waits::Waits;
 use crate::written::Written;
 use api::operator::{Cause, Why};
 use state::life::Life;
-use state::model::blockers::{Entity, blockers};
+use state::model::blockers::{self, Entity, blockers};
 use state::model::draft::{Draft, Reader, read, read_all};
 use state::model::keys::{ForcedBy, ForcedDoc, Model, RelationDoc, ScopeDoc, SuspendedDoc, last_id};
 use state::model::refusal::{Blocker, Code, Refusal};
@@ -421,8 +421,7 @@ impl Asked<'_> {
         let suspended = read(self.reader, &self.model.relation_suspended(id))?;
         let doc = read(self.reader, &self.model.relation(id))?;
         let life = effective::life_between(&mut { self.reader }, self.model, id, &doc);
-        let present = self.reader.scan(&self.model.scopes(id), "", CAUSES_MAX).len();
-        (life == Life::Alive).then(|| suspension(&doc, &suspended, present))
+        (life == Life::Alive).then(|| suspension(&doc, &suspended))
     }
 
     fn numbered(&self, number: &str) -> Result<Why, Refusal> {
@@ -438,6 +437,8 @@ impl Asked<'_> {
         let mut causes = self.blockers(Entity::Relation(id));
         let present = read_all::<ScopeDoc>(self.reader, &self.model.scopes(id));
         if let Some(suspended) = self.suspended(id) {
+            let leaving = blockers::of_suspended(&mut { self.reader }, self.model, id);
+            causes.extend(leaving.into_iter().map(|one| cause(self.owed().dated(one))));
             causes.push(suspended);
         } else if life == Life::Alive {
             let applications = doc.sides.iter().map(|side| side.application);
@@ -454,14 +455,17 @@ impl Asked<'_> {
                     continue;
                 }
                 let why = self.unit(unit)?;
-                let held = why.causes.first().map(|cause| format!("{} ({})", cause.duty, cause.owner));
+                let first = why.causes.first();
+                let after =
+                    first.map_or(String::new(), |cause| format!(", after: {} ({})", cause.duty, cause.owner));
+                let last_error = first.and_then(|cause| cause.last_error.clone());
                 causes.push(Cause {
                     owner: format!("the agent of {}", why.entity),
                     help: format!("pintle why {}", why.entity.trim_start_matches("unit ")),
                     entity: why.entity,
-                    duty: format!("enter relation {}", doc.key_text()),
+                    duty: format!("enter relation {}{after}", doc.key_text()),
                     since_ms: Some(doc.created_ms),
-                    last_error: held,
+                    last_error,
                 });
                 if are_enough(&mut causes) {
                     break;
@@ -474,20 +478,16 @@ impl Asked<'_> {
     }
 }
 
-/// A suspended relation waits for whoever is still in it to leave, then for a person.
-fn suspension(doc: &RelationDoc, suspended: &SuspendedDoc, present: usize) -> Cause {
+/// A suspended relation waits for a person, once it is left.
+fn suspension(doc: &RelationDoc, suspended: &SuspendedDoc) -> Cause {
     let because = match suspended.message.as_str() {
         "" => String::new(),
         message => format!(": {message}"),
     };
-    let (what, owner) = match present {
-        0 => ("be resumed".to_owned(), "operator"),
-        count => (format!("be left by {count} units"), "the agents of its units"),
-    };
     Cause {
         entity: format!("relation {}", doc.key_text()),
-        duty: format!("{what}; relation {} is suspended{because}", doc.number),
-        owner: owner.to_owned(),
+        duty: format!("be resumed; relation {} is suspended{because}", doc.number),
+        owner: "operator".to_owned(),
         since_ms: Some(suspended.since_ms),
         last_error: None,
         help: format!("pintle resume-relation {}", doc.number),

@@ -375,7 +375,7 @@ async fn what_is_refused_because_of_something_that_goes_says_what_helps_that_alo
     assert_eq!(
         refused.message,
         "relation db:server web:db already exists and is being removed\nunit web/0: leave relation db:server web:db \
-         is owed by the agent of unit web/0"
+         is owed by the agent of unit web/0 for 0s"
     );
     story.admin.remove_application("dev", "web", Force::No).await.expect("it may go");
     story.pass(125_000);

@@ -4,7 +4,9 @@ mod support;
 
 use api::error::ErrorCode;
 use api::machine::{MachineApi, MachineWatch};
-use api::operator::{AddUnits, Cause, ConfigChange, Force, OperatorApi, Provisioned, Removable, Run};
+use api::operator::{
+    AddUnits, Cause, ConfigChange, Force, OperatorApi, Provisioned, RelationChoice, Removable, Run,
+};
 use api::unit::{Report, UnitApi};
 use controller::janitor::Janitor;
 use controller::presence::{LATE_AFTER_MS, LOST_AFTER_MS};
@@ -397,4 +399,55 @@ async fn of_more_causes_than_are_told_it_is_said_that_there_are_more() {
     story.admin.remove_application("dev", "web", Force::No).await.expect("it is Dying");
     assert_eq!(told(&story, "web").await, (20, true));
     assert_eq!(told(&story, "model").await, (20, true));
+}
+
+#[tokio::test]
+async fn who_has_yet_to_leave_a_relation_is_named_since_it_is_to_be_left() {
+    let story = Story::in_memory().await;
+    for name in ["web", "db"] {
+        story.deploy(name, 1).await;
+    }
+    let (mut web, mut db) = (settled(&story, "web/0").await, settled(&story, "db/0").await);
+    let (number, _) = story.integrate().await;
+    let relation = format!("relation/{number}");
+    work_off(&story, &mut web, "web/0").await;
+    work_off(&story, &mut db, "db/0").await;
+    let told = async || {
+        let mut all: Vec<_> = causes(&story, &relation).await;
+        all.sort_by(|a, b| a.entity.cmp(&b.entity));
+        all.into_iter().map(|cause| (cause.entity, cause.owner, cause.since_ms)).collect::<Vec<_>>()
+    };
+    let of = |entity: &str, owner: &str, since_ms| (entity.to_owned(), owner.to_owned(), since_ms);
+    let now = || Some(story.controller.outside.wall_ms());
+    assert_eq!(told().await, []);
+    story.pass(1_000);
+    story.admin.suspend_relation("dev", number, "moves").await.expect("it may be");
+    let since_ms = now();
+    story.pass(5_000);
+    let suspended = of("relation db:server web:db", "operator", since_ms);
+    let leaving = [("unit db/0", "the agent of unit db/0"), ("unit web/0", "the agent of unit web/0")];
+    let [db_leaves, web_leaves] = leaving.map(|(entity, owner)| of(entity, owner, since_ms));
+    assert_eq!(told().await, [suspended.clone(), db_leaves, web_leaves]);
+    story.admin.resume_relation("dev", number).await.expect("it is suspended");
+    story.admin.remove_relation("dev", RelationChoice::Number(number), Force::No).await.expect("it may go");
+    let since_ms = now();
+    story.pass(5_000);
+    assert_eq!(told().await, leaving.map(|(entity, owner)| of(entity, owner, since_ms)));
+}
+
+#[tokio::test]
+async fn what_a_unit_does_before_it_enters_is_no_error() {
+    let story = Story::in_memory().await;
+    for name in ["web", "db"] {
+        story.deploy(name, 1).await;
+    }
+    let (number, _) = story.integrate().await;
+    let web = story.agent_of("web/0").await;
+    let executing = Some("running install hook".to_owned());
+    let report = Report { epoch: web.epoch, run: 1, said: Vec::new(), executing, executing_for_ms: 5 };
+    web.api.report(report).await.expect("it is its session");
+    let all = causes(&story, &format!("relation/{number}")).await;
+    let enters = all.iter().find(|cause| cause.entity == "unit web/0").expect("it is to enter");
+    let duty = "enter relation db:server web:db, after: end: running install hook (charm)";
+    assert_eq!((enters.duty.as_str(), enters.last_error.as_deref()), (duty, None));
 }

@@ -48,6 +48,14 @@ pub(super) fn by_hand(entity: String, help: String) -> Blocker {
     Blocker { entity, duty, owner, since_ms: None, last_error: None, help }
 }
 
+/// Who has yet to leave a relation that is suspended, and goes on when it is resumed.
+pub fn of_suspended(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Blocker> {
+    if !documents.any(&model.scopes(id)) {
+        return Vec::new();
+    }
+    members(documents, model, &[id], &[])
+}
+
 /// Relations that hold the places of an endpoint: one that is Alive goes by a person's hand, another once it is left.
 pub(super) fn of_places(
     documents: &mut impl Documents,
