@@ -375,6 +375,7 @@ async fn a_machine_that_goes_with_living_units_and_has_no_instance_gets_one_for_
     let all = causes(&story, "machine/0").await;
     let error = all.iter().find_map(|cause| cause.last_error.as_deref());
     assert_eq!(error, Some("web/0 is on it"), "{all:?}");
+    assert!(all.iter().any(|cause| cause.duty == "see to its instance: its provider failed"), "{all:?}");
 
     says(Provisioned::Intended { provider: "local".to_owned(), nonce: Uuid(5) })
         .await

@@ -63,8 +63,11 @@ impl Asked<'_> {
                     "it is tried again in {left_s} s; at once: pintle retry-provisioning {}",
                     doc.name
                 );
-                let cause =
-                    of("be started: its provider failed", (PROVISIONER, help), Some(trouble.since_ms));
+                let duty = match life {
+                    Life::Alive => "be started: its provider failed",
+                    Life::Dying | Life::Dead => "see to its instance: its provider failed",
+                };
+                let cause = of(duty, (PROVISIONER, help), Some(trouble.since_ms));
                 Some(Cause { last_error: Some(trouble.message), ..cause })
             }
             // nothing starts it any more
