@@ -162,6 +162,14 @@ pub(super) fn forecast_within(
         forecast.more |= found.len() > BLOCKERS_MAX;
         forecast.blocked.extend(found.into_iter().take(BLOCKERS_MAX));
     }
+    // what goes with something that has gone before it is not forced with it
+    for unit in near.units.keys().filter(|_| force.is_none()) {
+        let goes =
+            name(&played, model, Entity::Unit(*unit)).is_some_and(|name| forecast.dying.contains(&name));
+        if goes && forecast.blocked.len() < BLOCKERS_MAX {
+            forecast.blocked.extend(blockers(&mut (&played as &dyn Reader), model, Entity::Unit(*unit)));
+        }
+    }
     let held_up = entities.iter().any(|entity| name(&played, model, *entity).is_some());
     if force.is_some() && held_up {
         let asked = entities.iter().map(|entity| match *entity {
@@ -220,7 +228,10 @@ impl Near {
                     }
                     near.relations(reader, &model.relations_of(id));
                 }
-                Entity::Relation(id) => drop(near.relations.insert(id)),
+                Entity::Relation(id) => {
+                    near.relations.insert(id);
+                    near.brought(reader, model, id);
+                }
                 Entity::Machine(id) => {
                     near.machines.insert(id);
                     for unit in near.ids(reader, &model.units_on(id)) {
@@ -250,6 +261,17 @@ impl Near {
             }
         }
         near
+    }
+
+    /// The subordinates that came with a relation: they go with it, in its scope or not.
+    fn brought(&mut self, reader: &dyn Reader, model: Model, id: Uuid) {
+        let bond = read(reader, &model.relation(id)).and_then(|doc: RelationDoc| doc.bond);
+        let Some(bond) = bond else { return };
+        for unit in self.ids(reader, &model.units_of(bond.subordinate)) {
+            if read(reader, &model.unit(unit)).is_some_and(|doc| doc.bond == Some(bond)) {
+                self.unit(reader, model, unit);
+            }
+        }
     }
 
     /// The entities an index names, as long as there is room.

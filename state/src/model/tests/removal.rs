@@ -92,6 +92,44 @@ fn what_no_agent_has_begun_goes_at_once() {
     assert_eq!((told.at_once, told.hooks), (vec!["unit web/0".to_owned()], vec![]));
 }
 
+/// web/0 with logging/0 in a suspended relation that both have left.
+fn suspended(world: &mut World) -> (Uuid, Agent, Agent) {
+    world.deploy("web", "web", 1);
+    world.deploy("logging", "logging", 0);
+    let id = world.integrate("web", "logging").expect("they fit");
+    let mut web = Agent::attach(world, "web/0");
+    web.start(world);
+    web.enter(world, id);
+    let mut logging = Agent::attach(world, "logging/0");
+    logging.start(world);
+    logging.enter(world, id);
+    let created = logging.relation_hook(world.number(id), RelationEvent::Created);
+    logging.done(world, created);
+    world.run(|draft, _| relation::suspend(draft, MODEL, id, "", 8)).expect("it is alive");
+    web.leave(world, id);
+    logging.leave_by_broken(world, id);
+    (id, web, logging)
+}
+
+/// Spec A.12: a subordinate goes with the relation it came with, though nobody is in its scope and it goes at once.
+#[test]
+fn subordinates_of_a_relation_that_nobody_is_in_are_foretold_to_go() {
+    let mut world = World::new();
+    let (id, _, mut logging) = suspended(&mut world);
+    let told = foretold(&world, Entity::Relation(id));
+    assert_eq!(told.at_once, ["relation logging:host web:juju-info"]);
+    assert_eq!(told.dying, ["unit logging/0"]);
+    assert_eq!(hooks(&told), ["logging/0 stop", "logging/0 remove"]);
+    assert_eq!((told.gone, told.blocked), (vec!["unit logging/0".to_owned()], vec![]));
+
+    let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };
+    let record = logging.record(Operation::Hook(Hook::UpdateStatus), failed);
+    logging.commit(&mut world, record);
+    let told = foretold(&world, Entity::Relation(id));
+    let held: Vec<&str> = told.blocked.iter().map(|one| &*one.entity).collect();
+    assert_eq!((hooks(&told).len(), held), (0, vec!["unit logging/0"]), "the relation has gone, it has not");
+}
+
 #[test]
 fn what_would_hold_a_removal_up_is_named() {
     let mut world = World::new();
