@@ -556,18 +556,23 @@ impl<S: Store, O: Outside> OperatorApi for Session<S, O> {
         }
         let now_ms = self.controller.outside.wall_ms();
         let (force, written) = (forced(force, now_ms), self.controller.written.clone());
+        let roll = self.controller.roll();
         let forecast = self.view(Route::Forecast, model, move |reader, model| {
             let entities = removed.iter().map(|one| entity(reader, model, one));
             let entities = entities.collect::<Result<Vec<_>, _>>()?;
-            let forecast = removal::forecast(reader, model, &entities, force)?;
+            let asked = why::Asked { reader, model, roll: &roll, written: &written, now_ms };
+            let heard = removal::Heard { silent: &|one| asked.silent(one).is_some() };
+            let forecast = removal::forecast(reader, model, (&entities, force), &heard)?;
             let foretold = |(unit, hook)| Foretold { unit, hook };
             let owed = Owed { reader, model, written: &written, now_ms };
+            let silent = forecast.silent.into_iter().filter_map(|one| asked.silent(one));
+            let blocked = forecast.blocked.into_iter().map(|one| why::cause(owed.dated(one)));
             Ok(Forecast {
                 at_once: forecast.at_once,
                 dying: forecast.dying,
                 hooks: forecast.hooks.into_iter().map(foretold).collect(),
                 gone: forecast.gone,
-                blocked: forecast.blocked.into_iter().map(|one| why::cause(owed.dated(one))).collect(),
+                blocked: silent.chain(blocked).collect(),
                 more: forecast.more,
             })
         });

@@ -14,7 +14,9 @@ use api::operator::{Cause, Why};
 use state::life::Life;
 use state::model::blockers::{self, Entity, blockers};
 use state::model::draft::{Draft, Reader, read, read_all};
-use state::model::keys::{ForcedBy, ForcedDoc, Model, RelationDoc, ScopeDoc, SuspendedDoc, last_id};
+use state::model::keys::{
+    ForcedBy, ForcedDoc, Model, RelationDoc, ScopeDoc, SuspendedDoc, UnitDoc, last_id,
+};
 use state::model::refusal::{Blocker, Code, Refusal};
 use state::model::{application, effective, force, model, relation};
 use state::names::Uuid;
@@ -28,13 +30,13 @@ const CAUSES_MAX: usize = 20;
 const ENTITIES_MAX: usize = 1_000;
 
 /// What is asked, and everything needed to answer.
-struct Asked<'a> {
-    reader: &'a dyn Reader,
-    model: Model,
-    roll: &'a Roll,
-    written: &'a Written,
-    waits: &'a Waits,
-    now_ms: i64,
+pub(crate) struct Asked<'a> {
+    pub(crate) reader: &'a dyn Reader,
+    pub(crate) model: Model,
+    pub(crate) roll: &'a Roll,
+    pub(crate) written: &'a Written,
+    pub(crate) waits: &'a Waits,
+    pub(crate) now_ms: i64,
 }
 
 /// The answer for an entity as people name it: `web/0`, `web`, `3`, `machine 0`, `machine/0`, `relation 3`,
@@ -238,6 +240,51 @@ impl Asked<'_> {
         all.map(|one| cause(self.owed().dated(one))).collect()
     }
 
+    /// What a unit or a machine waits for, if its agent was heard and is silent now.
+    pub(crate) fn silent(&self, entity: Entity) -> Option<Cause> {
+        match entity {
+            Entity::Unit(id) => self.silent_unit(id, &read(self.reader, &self.model.unit(id))?),
+            Entity::Machine(id) => {
+                let agent = status::machine_agent(self.reader, self.model, self.roll, id);
+                let is_silent = matches!(agent, MachineAgent::Late | MachineAgent::Lost);
+                self.machine_agent(id).filter(|_| is_silent)
+            }
+            Entity::Application(_) | Entity::Relation(_) => None,
+        }
+    }
+
+    /// A Dead unit's agent is not to come back.
+    fn silent_unit(&self, id: Uuid, doc: &UnitDoc) -> Option<Cause> {
+        let silent_ms = self.roll.unit_late_ms(id)?;
+        let attached = self.reader.get(self.model.session(id).text()).is_some();
+        let life = effective::life_of(&mut { self.reader }, self.model, id, doc);
+        if !attached || life == Life::Dead {
+            return None;
+        }
+        let machine = read(self.reader, &self.model.machine(doc.machine)).map_or(String::new(), |m| m.name);
+        let by_force = match doc.principal {
+            None => format!("; or, without it: pintle remove-unit --force {}", doc.name),
+            Some(_) => String::new(),
+        };
+        let help = format!(
+            "its machine agent starts it again once it is gone: see pintle why machine {machine}; one that hangs, or \
+             was stopped: kill the process of agents/{}/agent.pid{by_force}",
+            doc.name.tag()
+        );
+        let duty = match self.roll.is_lost(id) {
+            true => "come back: it has been silent for a minute".to_owned(),
+            false => format!("answer: it was last heard {} s ago", silent_ms / 1000),
+        };
+        Some(Cause {
+            entity: format!("unit {}", doc.name),
+            duty,
+            owner: format!("the agent of unit {}", doc.name),
+            since_ms: Some(self.roll.silent_since_ms(id)),
+            last_error: None,
+            help,
+        })
+    }
+
     fn owed(&self) -> Owed<'_> {
         let Asked { reader, model, written, now_ms, .. } = *self;
         Owed { reader, model, written, now_ms }
@@ -252,13 +299,14 @@ impl Asked<'_> {
         let machine = read(self.reader, &self.model.machine(doc.machine)).map_or(String::new(), |m| m.name);
         let of_machine = format!("the agent of machine {machine}");
         let attached = self.reader.get(self.model.session(id).text()).is_some();
+        let silent = self.silent_unit(id, &doc);
+        let is_silent = silent.is_some();
+        causes.extend(silent);
         let mut add = |duty: &str, owner: &str, since_ms, help: String| {
             let (duty, owner) = (duty.to_owned(), owner.to_owned());
             causes.push(Cause { entity: entity.clone(), duty, owner, since_ms, last_error: None, help });
         };
         let life = effective::life_of(&mut { self.reader }, self.model, id, &doc);
-        // a Dead unit's agent is not to come back
-        let silent_ms = self.roll.unit_late_ms(id).filter(|_| attached && life != Life::Dead);
         let here = self.machine_agent(doc.machine).is_none();
         let tag = doc.name.tag();
         if !attached && life == Life::Alive && here {
@@ -275,20 +323,6 @@ impl Asked<'_> {
         } else if !attached && life == Life::Alive {
             let help = format!("see that machine {machine} is up: pintle why machine {machine}");
             add("start its agent", &of_machine, Some(doc.created_ms), help);
-        } else if let Some(silent_ms) = silent_ms {
-            let by_force = match doc.principal {
-                None => format!("; or, without it: pintle remove-unit --force {}", doc.name),
-                Some(_) => String::new(),
-            };
-            let help = format!(
-                "its machine agent starts it again once it is gone: see pintle why machine {machine}; one that hangs, or \
-                 was stopped: kill the process of agents/{tag}/agent.pid{by_force}"
-            );
-            let duty = match self.roll.is_lost(id) {
-                true => "come back: it has been silent for a minute".to_owned(),
-                false => format!("answer: it was last heard {} s ago", silent_ms / 1000),
-            };
-            add(&duty, &owner, Some(self.roll.silent_since_ms(id)), help);
         }
         // nothing else of the unit can go on before this has ended, whatever its life
         let executing = self.roll.executing(id).filter(|_| attached && !self.roll.is_lost(id));
@@ -327,9 +361,9 @@ impl Asked<'_> {
             }
             Some(Act::Begin(run)) => {
                 let duty = format!("{}: {}", outcome::executing(&run.operation), run.cause);
-                let help = match silent_ms {
-                    Some(_) => "it does once it answers".to_owned(),
-                    None => format!("it is about to; if it stays so: pintle why machine/{machine}"),
+                let help = match is_silent {
+                    true => "it does once it answers".to_owned(),
+                    false => format!("it is about to; if it stays so: pintle why machine/{machine}"),
                 };
                 add(&duty, &owner, self.owed().since_ms(id, &doc, &run.operation), help);
             }

@@ -9,7 +9,7 @@ use api::operator::{
 };
 use api::unit::{Report, UnitApi};
 use controller::janitor::Janitor;
-use controller::presence::{LATE_AFTER_MS, LOST_AFTER_MS};
+use controller::presence::{LATE_AFTER_MS, LOST_AFTER_MS, UNIT_LATE_AFTER_MS};
 use controller::store::map::Map;
 use controller::{Outside, Session, status};
 use state::charm::{Charm, ConfigOption, OptionType};
@@ -315,6 +315,30 @@ async fn a_machine_that_force_has_made_dead_waits_for_its_provider_alone() {
     let owners: Vec<String> =
         causes(&story, "machine/0").await.into_iter().map(|cause| cause.owner).collect();
     assert_eq!(owners, ["the provisioner of pintle up"]);
+}
+
+/// An agent that is silent holds a removal up: the dry run says so as `why` does. By force the controller does it.
+#[tokio::test]
+async fn a_dry_run_names_silent_agents_in_the_words_of_why() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 1).await;
+    settled(&story, "web/0").await;
+    for removed in [Removable::Unit("web/0".to_owned()), Removable::Application("web".to_owned())] {
+        let blocked = async |force| {
+            let forecast = story.admin.forecast("dev", vec![removed.clone()], force).await;
+            forecast.expect("it may go").blocked
+        };
+        for silent_ms in [UNIT_LATE_AFTER_MS + 1, LOST_AFTER_MS] {
+            story.pass(silent_ms);
+            let why = causes(&story, "web/0").await;
+            assert_eq!((why.len(), blocked(Force::No).await), (1, why));
+        }
+        for force in [Force::AfterWait, Force::AtOnce] {
+            let told = blocked(force).await;
+            let duties: Vec<&str> = told.iter().map(|one| &*one.duty).collect();
+            assert_eq!(duties, ["stop and say that it is dead"], "{force:?}");
+        }
+    }
 }
 
 /// The most that is looked at of a model, of each kind.

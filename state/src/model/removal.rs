@@ -47,6 +47,8 @@ pub struct Forecast {
     pub gone: Vec<String>,
     /// What would hold up the rest.
     pub blocked: Vec<Blocker>,
+    /// Machines and units that it waits for and whose agents are not heard of; by force it does not wait for them.
+    pub silent: Vec<Entity>,
     /// A bound was met: there is more of the above.
     pub more: bool,
 }
@@ -109,14 +111,20 @@ impl Played<'_> {
     }
 }
 
+/// What is known of agents beside the documents.
+pub struct Heard<'a> {
+    /// The agent of this unit or machine has not been heard of for too long.
+    pub silent: &'a dyn Fn(Entity) -> bool,
+}
+
 /// What removing `entities` together would come to, by force if that is given; refused like the removal itself.
 pub fn forecast(
     reader: &dyn Reader,
     model: Model,
-    entities: &[Entity],
-    force: Option<Force>,
+    asked: (&[Entity], Option<Force>),
+    heard: &Heard<'_>,
 ) -> Result<Forecast, Refusal> {
-    forecast_within(reader, model, (entities, force), READ_MAX)
+    forecast_within(reader, model, asked, (heard, READ_MAX))
 }
 
 /// The same, with so many documents read at most: the tests' bound is lower.
@@ -124,7 +132,7 @@ pub(super) fn forecast_within(
     reader: &dyn Reader,
     model: Model,
     (entities, force): (&[Entity], Option<Force>),
-    bound: usize,
+    (heard, bound): (&Heard<'_>, usize),
 ) -> Result<Forecast, Refusal> {
     let mut played = Played { under: reader, changes: BTreeMap::new(), read: Cell::new(0) };
     for entity in entities {
@@ -142,21 +150,27 @@ pub(super) fn forecast_within(
     let near = Near::of(reader, model, entities);
     let before = near.lives(reader, model);
     let after = near.lives(&played, model);
-    let gone = |then: &BTreeMap<String, Life>| -> Vec<String> {
+    let gone = |then: &Lives| -> Vec<String> {
         before.keys().filter(|name| !then.contains_key(*name)).cloned().collect()
     };
-    let newly =
-        |(name, life): &(&String, &Life)| **life != Life::Alive && before.get(*name) == Some(&Life::Alive);
-    let asked: BTreeSet<String> =
-        entities.iter().filter_map(|entity| name(&played, model, *entity)).collect();
-    let is_dying = |one: &(&String, &Life)| newly(one) || asked.contains(one.0);
-    let dying = after.iter().filter(is_dying).map(|(name, _)| name.clone()).collect();
+    let was_alive = |name: &String| before.get(name).is_some_and(|(_, life)| *life == Life::Alive);
+    let is_dying = |(name, (entity, life)): &(&String, &(Entity, Life))| {
+        *life != Life::Alive && was_alive(name) || entities.contains(entity)
+    };
+    let (dying, going): (Vec<String>, Vec<Entity>) =
+        after.iter().filter(is_dying).map(|(name, (entity, _))| (name.clone(), *entity)).unzip();
     let mut forecast = Forecast { at_once: gone(&after), dying, more: near.more, ..Forecast::default() };
     let mut units = near.concerned(&played, model);
     forecast.more |= units.len() > UNITS_MAX;
     units.truncate(UNITS_MAX);
-    forecast.more |= !play(&mut played, model, (&units, bound), &mut forecast.hooks);
-    release(&mut played, model, &near.machines);
+    let mut cast = Cast { units, absent: BTreeSet::new(), bound };
+    let silent = near.awaited(&played, model, &going).into_iter().filter(|one| (heard.silent)(*one));
+    match force {
+        None => forecast.silent = silent.collect(),
+        Some(_) => cast.absent = silent.map(id_of).collect(),
+    }
+    forecast.more |= !play(&mut played, model, &cast, &mut forecast.hooks);
+    release(&mut played, model, (&near.machines, &cast));
     for entity in entities {
         let found = blockers(&mut (&played as &dyn Reader), model, *entity);
         forecast.more |= found.len() > BLOCKERS_MAX;
@@ -172,13 +186,10 @@ pub(super) fn forecast_within(
     }
     let held_up = entities.iter().any(|entity| name(&played, model, *entity).is_some());
     if force.is_some() && held_up {
-        let asked = entities.iter().map(|entity| match *entity {
-            Entity::Unit(id) | Entity::Application(id) | Entity::Relation(id) | Entity::Machine(id) => id,
-        });
-        let asked: BTreeSet<Uuid> = asked.collect();
+        let asked: BTreeSet<Uuid> = entities.iter().copied().map(id_of).collect();
         let others = forced(reader, model).into_iter().filter(|id| !asked.contains(id)).collect();
-        forecast.more |= !act(&mut played, model, (&units, &others, bound), &mut forecast.hooks);
-        release(&mut played, model, &near.machines);
+        forecast.more |= !act(&mut played, model, (&cast, &others), &mut forecast.hooks);
+        release(&mut played, model, (&near.machines, &cast));
     }
     let end = gone(&near.lives(&played, model));
     forecast.gone = end.into_iter().filter(|name| !forecast.at_once.contains(name)).collect();
@@ -191,6 +202,12 @@ pub(super) fn forecast_within(
     Ok(forecast)
 }
 
+fn id_of(entity: Entity) -> Uuid {
+    match entity {
+        Entity::Unit(id) | Entity::Application(id) | Entity::Relation(id) | Entity::Machine(id) => id,
+    }
+}
+
 /// The name of what is still there.
 fn name(reader: &dyn Reader, model: Model, entity: Entity) -> Option<String> {
     Some(match entity {
@@ -199,6 +216,18 @@ fn name(reader: &dyn Reader, model: Model, entity: Entity) -> Option<String> {
         Entity::Relation(id) => format!("relation {}", read(reader, &model.relation(id))?.key_text()),
         Entity::Machine(id) => format!("machine {}", read(reader, &model.machine(id))?.name),
     })
+}
+
+/// Entities and their effective lives, by name.
+type Lives = BTreeMap<String, (Entity, Life)>;
+
+/// Who plays.
+struct Cast {
+    units: Vec<Uuid>,
+    /// Units and machines whose agents do nothing.
+    absent: BTreeSet<Uuid>,
+    /// Documents that may be read.
+    bound: usize,
 }
 
 /// What a removal can reach: found before it is played, since a play adds nothing.
@@ -308,11 +337,11 @@ impl Near {
         }
     }
 
-    /// The effective life of each, by its name.
-    fn lives(&self, reader: &dyn Reader, model: Model) -> BTreeMap<String, Life> {
+    /// The effective life of each.
+    fn lives(&self, reader: &dyn Reader, model: Model) -> Lives {
         let mut lives = BTreeMap::new();
         let mut is = |entity: Entity, life: Option<Life>| {
-            lives.extend(name(reader, model, entity).zip(life));
+            lives.extend(name(reader, model, entity).zip(life.map(|life| (entity, life))));
         };
         for id in self.units.keys() {
             is(Entity::Unit(*id), effective::unit_life(&mut { reader }, model, *id));
@@ -327,6 +356,32 @@ impl Near {
             is(Entity::Machine(*id), read(reader, &model.machine_life(*id)));
         }
         lives
+    }
+
+    /// Whose agents owe something before what is `going` has gone: machines, then units that have lived.
+    fn awaited(&self, after: &dyn Reader, model: Model, going: &[Entity]) -> Vec<Entity> {
+        let leaves = |id: &Uuid| {
+            let relations =
+                self.members.iter().filter(|(relation, _)| going.contains(&Entity::Relation(**relation)));
+            relations.flat_map(|(_, members)| members).any(|member| member == id)
+        };
+        let goes = |(id, doc): &(&Uuid, &UnitDoc)| {
+            let of = [Entity::Unit(**id), Entity::Application(doc.application), Entity::Machine(doc.machine)];
+            let principal = doc.principal.map(Entity::Unit);
+            of.into_iter().chain(principal).any(|one| going.contains(&one))
+        };
+        let there = |id: &Uuid| read(after, &model.unit(*id)).is_some();
+        let ends: Vec<(&Uuid, &UnitDoc)> =
+            self.units.iter().filter(goes).filter(|(id, _)| there(id)).collect();
+        let mut machines: BTreeSet<Uuid> = ends.iter().map(|(_, doc)| doc.machine).collect();
+        machines.extend(self.machines.iter().filter(|id| going.contains(&Entity::Machine(**id))));
+        let has_lived = |id: &Uuid| {
+            read(after, &model.session(*id)).is_some()
+                && read(after, &model.unit_life(*id)) != Some(Life::Dead)
+        };
+        let units = self.units.keys().filter(|id| leaves(id) || ends.iter().any(|(end, _)| end == id));
+        let units = units.filter(|id| has_lived(id)).copied().map(Entity::Unit);
+        machines.into_iter().map(Entity::Machine).chain(units).collect()
     }
 
     /// Units that go, and those that are in a relation that goes or with a unit that goes, by name.
@@ -350,21 +405,16 @@ impl Near {
 
 /// Each unit in turn does what its agent would, and its machine agent after it, until nobody does anything more.
 /// False: it was ended before that.
-fn play(
-    played: &mut Played<'_>,
-    model: Model,
-    (units, bound): (&[Uuid], usize),
-    hooks: &mut Vec<(UnitName, String)>,
-) -> bool {
+fn play(played: &mut Played<'_>, model: Model, cast: &Cast, hooks: &mut Vec<(UnitName, String)>) -> bool {
     let (mut steps, mut moved) = (0, true);
     while moved {
         moved = false;
-        for id in units {
-            if steps == STEPS_MAX || played.read.get() > bound {
+        for id in &cast.units {
+            if steps == STEPS_MAX || played.read.get() > cast.bound {
                 return false;
             }
             steps += 1;
-            moved |= step(played, model, *id, hooks);
+            moved |= step(played, model, (*id, &cast.absent), hooks);
         }
     }
     true
@@ -382,7 +432,7 @@ fn forced(reader: &dyn Reader, model: Model) -> Vec<Uuid> {
 fn act(
     played: &mut Played<'_>,
     model: Model,
-    (units, others, bound): (&[Uuid], &BTreeSet<Uuid>, usize),
+    (cast, others): (&Cast, &BTreeSet<Uuid>),
     hooks: &mut Vec<(UnitName, String)>,
 ) -> bool {
     let mut before = Vec::new();
@@ -396,7 +446,7 @@ fn act(
             // whatever the clock says: its time has come
             played.run(|draft| force::bite(draft, model, *id, i64::MAX)).ok();
         }
-        if played.read.get() > bound || !play(played, model, (units, bound), hooks) {
+        if played.read.get() > cast.bound || !play(played, model, cast, hooks) {
             return false;
         }
         before = due;
@@ -405,8 +455,8 @@ fn act(
 }
 
 /// Machines without units that are Dying go: their agents say that they are dead, and their provider removes them.
-fn release(played: &mut Played<'_>, model: Model, machines: &BTreeSet<Uuid>) {
-    for id in machines {
+fn release(played: &mut Played<'_>, model: Model, (machines, cast): (&BTreeSet<Uuid>, &Cast)) {
+    for id in machines.difference(&cast.absent) {
         // refused of one that is Alive, or has units
         if played.run(|draft| machine::set_dead(draft, model, *id)).is_ok() {
             played.run(|draft| machine::remove(draft, model, *id)).ok();
@@ -415,18 +465,29 @@ fn release(played: &mut Played<'_>, model: Model, machines: &BTreeSet<Uuid>) {
 }
 
 /// True if it did something.
-fn step(played: &mut Played<'_>, model: Model, id: Uuid, hooks: &mut Vec<(UnitName, String)>) -> bool {
+fn step(
+    played: &mut Played<'_>,
+    model: Model,
+    (id, absent): (Uuid, &BTreeSet<Uuid>),
+    hooks: &mut Vec<(UnitName, String)>,
+) -> bool {
     let Some(doc) = read(played as &dyn Reader, &model.unit(id)) else {
         return false;
     };
-    if played.run(|draft| unit::remove(draft, model, id)).is_ok() {
+    if !absent.contains(&doc.machine) && played.run(|draft| unit::remove(draft, model, id)).is_ok() {
         return true;
+    }
+    if absent.contains(&id) {
+        return false;
     }
     let reader: &dyn Reader = played;
     let (session, replica) = (read(reader, &model.session(id)), read(reader, &model.replica(id)));
     let (Some(session), Some(mut replica)) = (session, replica) else {
         return false;
     };
+    if force::is_fenced(&session) {
+        return false;
+    }
     let Some(shown) = view::full_within(reader, model, id, usize::MAX) else {
         return false;
     };

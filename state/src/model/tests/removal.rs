@@ -3,11 +3,32 @@
 
 use super::super::blockers::Entity;
 use super::super::force::{self, Force};
-use super::super::removal::{Forecast, forecast, forecast_within};
+use super::super::removal::{self, Forecast, Heard};
 use super::super::{application, machine};
 use super::*;
 use crate::unit::operation::Version;
 use std::cell::Cell;
+
+/// All agents are there.
+const HERE: Heard<'_> = Heard { silent: &|_| false };
+
+fn forecast(
+    reader: &dyn Reader,
+    model: Model,
+    entities: &[Entity],
+    force: Option<Force>,
+) -> Result<Forecast, Refusal> {
+    removal::forecast(reader, model, (entities, force), &HERE)
+}
+
+fn forecast_within(
+    reader: &dyn Reader,
+    model: Model,
+    asked: (&[Entity], Option<Force>),
+    bound: usize,
+) -> Result<Forecast, Refusal> {
+    removal::forecast_within(reader, model, asked, (&HERE, bound))
+}
 
 fn foretold(world: &World, entity: Entity) -> Forecast {
     forecast(world.reader(), MODEL, &[entity], None).expect("it may go")
@@ -183,6 +204,45 @@ fn a_removal_by_force_is_foretold_with_what_is_done_for_those_who_fail() {
         forecast_within(world.reader(), MODEL, of, 0).expect("it may go").more,
         "it is ended early, and says so"
     );
+}
+
+/// Spec F.4: an agent that is silent holds up what waits for it. By force the controller does what is owed for it, and
+/// none of its hooks is foretold.
+#[test]
+fn silent_agents_are_named_with_what_they_hold_up() {
+    let mut world = World::new();
+    let (id, shop, db) = qr(&mut world);
+    let [shop_on, db_on] = [shop.unit, db.unit]
+        .map(|unit| Entity::Machine(read(world.reader(), &MODEL.unit(unit)).expect("it is there").machine));
+    let told = |entity, force, silent: &[Entity]| {
+        let heard = Heard { silent: &|one| silent.contains(&one) };
+        removal::forecast(world.reader(), MODEL, (&[entity], force), &heard).expect("it may go")
+    };
+    let [of_shop, of_db] = [shop.unit, db.unit].map(Entity::Unit);
+    let all = [shop_on, of_shop, db_on, of_db];
+    let app: Uuid = read(world.reader(), &MODEL.application_name("shop")).expect("it is there");
+    for entity in [of_shop, Entity::Application(app)] {
+        let quiet = told(entity, None, &[]);
+        let told = told(entity, None, &all);
+        assert!(quiet.silent.is_empty() && told.hooks == quiet.hooks && told.gone == quiet.gone, "{told:?}");
+        let expected = match entity {
+            Entity::Application(_) => vec![shop_on, of_shop, of_db],
+            _ => vec![shop_on, of_shop],
+        };
+        assert_eq!(told.silent, expected, "db/0 leaves only a relation that ends");
+    }
+    let ends = told(Entity::Relation(id), None, &all).silent;
+    assert_eq!(ends.len(), 2);
+    assert!(ends.contains(&of_shop) && ends.contains(&of_db), "{ends:?}");
+    for no_wait in [false, true] {
+        let forced = told(of_shop, Some(Force { no_wait, now_ms: 1 }), &[of_shop]);
+        assert_eq!((forced.silent, forced.blocked.len()), (vec![], 1));
+        let owed = "leave db:server shop:db, stop and say that it is dead".to_owned();
+        assert_eq!((&*forced.blocked[0].entity, forced.blocked[0].duty.clone()), ("unit shop/0", owed));
+        let runs = |unit: &str| forced.hooks.iter().any(|(name, _)| name.to_string() == unit);
+        assert!(!runs("shop/0") && runs("db/0"), "{:?}", forced.hooks);
+        assert_eq!(forced.gone, ["machine 0", "unit shop/0"]);
+    }
 }
 
 /// Spec E.3 last row and E.5: a machine without units is Dying, its agent says that it is dead, its provider removes it.
