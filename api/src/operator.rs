@@ -204,6 +204,9 @@ pub struct Forecast {
     pub dying: Vec<String>,
     /// In the order in which they would run.
     pub hooks: Vec<Foretold>,
+    /// Those of units that force removes at once: they run only if their agents are quicker.
+    #[serde(default)]
+    pub left_out: Vec<Foretold>,
     /// Gone once all these hooks have succeeded.
     pub gone: Vec<String>,
     /// What would hold up the rest.

@@ -571,6 +571,7 @@ impl<S: Store, O: Outside> OperatorApi for Session<S, O> {
                 at_once: forecast.at_once,
                 dying: forecast.dying,
                 hooks: forecast.hooks.into_iter().map(foretold).collect(),
+                left_out: forecast.left_out.into_iter().map(foretold).collect(),
                 gone: forecast.gone,
                 blocked: silent.chain(blocked).collect(),
                 more: forecast.more,

@@ -330,7 +330,8 @@ async fn a_dry_run_names_silent_agents_in_the_words_of_why() {
         };
         for silent_ms in [UNIT_LATE_AFTER_MS + 1, LOST_AFTER_MS] {
             story.pass(silent_ms);
-            let why = causes(&story, "web/0").await;
+            let mut why = causes(&story, "web/0").await;
+            why.retain(|one| one.entity == "unit web/0");
             assert_eq!((why.len(), blocked(Force::No).await), (1, why));
         }
         for force in [Force::AfterWait, Force::AtOnce] {

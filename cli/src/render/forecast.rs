@@ -3,28 +3,30 @@
 use crate::commands::why::since;
 use crate::terminal::safe_line;
 use crate::times::Zone;
-use api::operator::{Force, Forecast};
+use api::operator::{Force, Forecast, Foretold};
 
 /// Sections with nothing in them are left out. What holds something up has done so since a time, as `why` tells it.
 pub fn text(forecast: &Forecast, force: Force, (now_ms, zone): (i64, &Zone)) -> String {
+    let in_order = "hooks that would run, in this order:";
     let (run, held_up) = match force {
-        Force::No => ("hooks that would run, in this order:", "would be held up by:"),
+        Force::No => (in_order, "would be held up by:"),
         Force::AfterWait => (
             "hooks that would run, in this order; what has not succeeded after a minute is left out by force:",
             "done by force after a minute, if it is not done by then:",
         ),
-        Force::AtOnce => ("hooks that force leaves out, unless they are quicker:", "done by force at once:"),
+        Force::AtOnce => (in_order, "done by force at once:"),
     };
-    let hooks = forecast.hooks.iter().map(|one| format!("{}: {}", one.unit, one.hook));
+    let hooks = |all: &[Foretold]| all.iter().map(|one| format!("{}: {}", one.unit, one.hook)).collect();
     let blocked = forecast.blocked.iter().map(|one| {
         let error = one.last_error.as_ref().map_or(String::new(), |error| format!("; last error: {error}"));
         let since = since(one, now_ms, zone);
         format!("{}: {}; owed by {}{since}{error}; help: {}", one.entity, one.duty, one.owner, one.help)
     });
-    let sections: [(&str, Vec<String>); 5] = [
+    let sections: [(&str, Vec<String>); 6] = [
         ("would be gone at once:", forecast.at_once.clone()),
         ("would be dying:", forecast.dying.clone()),
-        (run, hooks.collect()),
+        (run, hooks(&forecast.hooks)),
+        ("hooks that force leaves out, unless they are quicker:", hooks(&forecast.left_out)),
         ("gone when these have succeeded:", forecast.gone.clone()),
         (held_up, blocked.collect()),
     ];
@@ -47,7 +49,7 @@ pub fn text(forecast: &Forecast, force: Force, (now_ms, zone): (i64, &Zone)) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use api::operator::{Cause, Foretold};
+    use api::operator::Cause;
 
     #[test]
     fn every_section_that_has_something_is_told_in_order() {
@@ -57,6 +59,7 @@ mod tests {
             at_once: vec![],
             dying: vec!["unit web/0".to_owned()],
             hooks: vec![Foretold { unit: "web/0".parse().expect("a name"), hook: "stop".to_owned() }],
+            left_out: vec![],
             gone: vec!["unit web/0".to_owned()],
             blocked: vec![Cause {
                 entity: "unit db/0".to_owned(),
@@ -74,11 +77,12 @@ mod tests {
              succeeded:\n  unit web/0\nwould be held up by:\n  unit db/0: leave relation db web; owed by the agent of \
              unit db/0 since 10:00:05Z (2m); last error: hook stop: exit status 1; help: pintle resolved db/0\n"
         );
-        for (force, told) in
-            [(Force::AfterWait, "is left out by force:"), (Force::AtOnce, "force leaves out")]
-        {
-            assert!(text(&forecast, force, at).contains(told));
-        }
+        assert!(text(&forecast, Force::AfterWait, at).contains("is left out by force:"));
+        let left_out = vec![Foretold { unit: "db/0".parse().expect("a name"), hook: "remove".to_owned() }];
+        let at_once = text(&Forecast { left_out, ..forecast.clone() }, Force::AtOnce, at);
+        let order = "would run, in this order:\n  web/0: stop\nhooks that force leaves out, unless they are quicker:\n  \
+                     db/0: remove\ngone";
+        assert!(at_once.contains(order), "{at_once}");
         assert_eq!(text(&Forecast::default(), Force::No, at), "nothing would change\n");
         let part = Forecast { dying: vec!["unit web/0".to_owned()], more: true, ..Forecast::default() };
         let said = text(&part, Force::No, at);

@@ -43,6 +43,8 @@ pub struct Forecast {
     pub dying: Vec<String>,
     /// In the order in which they would run: the unit, and its hook.
     pub hooks: Vec<(UnitName, String)>,
+    /// Those of units that force removes at once: they run only if their agents are quicker.
+    pub left_out: Vec<(UnitName, String)>,
     /// Gone when all these hooks have succeeded.
     pub gone: Vec<String>,
     /// What would hold up the rest.
@@ -169,6 +171,7 @@ pub(super) fn forecast_within(
         None => forecast.silent = silent.collect(),
         Some(_) => cast.absent = silent.map(id_of).collect(),
     }
+    let removed = played.changes.clone();
     forecast.more |= !play(&mut played, model, &cast, &mut forecast.hooks);
     release(&mut played, model, (&near.machines, &cast));
     for entity in entities {
@@ -184,11 +187,25 @@ pub(super) fn forecast_within(
             forecast.blocked.extend(blockers(&mut (&played as &dyn Reader), model, Entity::Unit(*unit)));
         }
     }
-    let held_up = entities.iter().any(|entity| name(&played, model, *entity).is_some());
-    if force.is_some() && held_up {
+    if let Some(force) = force {
         let asked: BTreeSet<Uuid> = entities.iter().copied().map(id_of).collect();
         let others = forced(reader, model).into_iter().filter(|id| !asked.contains(id)).collect();
-        forecast.more |= !act(&mut played, model, (&cast, &others), &mut forecast.hooks);
+        if force.no_wait {
+            // it waits for nobody: whoever it removes does nothing, and the others see it done
+            played.changes = removed;
+            let mut away = BTreeSet::new();
+            forecast.more |= !act(&mut played, model, (&others, bound), &mut |_, due| {
+                away.extend(due.iter().filter_map(|id| near.units.get(id)).map(|doc| &doc.name));
+                true
+            });
+            forecast.left_out = std::mem::take(&mut forecast.hooks);
+            forecast.left_out.retain(|(unit, _)| away.contains(unit));
+            forecast.more |= !play(&mut played, model, &cast, &mut forecast.hooks);
+        } else {
+            forecast.more |= !act(&mut played, model, (&others, bound), &mut |played, _| {
+                play(played, model, &cast, &mut forecast.hooks)
+            });
+        }
         release(&mut played, model, (&near.machines, &cast));
     }
     let end = gone(&near.lives(&played, model));
@@ -426,14 +443,14 @@ fn forced(reader: &dyn Reader, model: Model) -> Vec<Uuid> {
     forced.iter().filter_map(|stored| last_id(&stored.key)).collect()
 }
 
-/// The controller acts for everybody who owes something to what is forced, a bite at a time, and the others see it.
-/// What somebody else had forced before is not played. False: it was ended before nothing but machines was left, which
-/// wait for their provider.
+/// The controller acts for everybody who owes something to what is forced, a bite of each at a time, and `between` is
+/// what the others do then. What somebody else had forced before is not played. False: it was ended before nothing but
+/// machines was left, which wait for their provider.
 fn act(
     played: &mut Played<'_>,
     model: Model,
-    (cast, others): (&Cast, &BTreeSet<Uuid>),
-    hooks: &mut Vec<(UnitName, String)>,
+    (others, bound): (&BTreeSet<Uuid>, usize),
+    between: &mut dyn FnMut(&mut Played<'_>, &[Uuid]) -> bool,
 ) -> bool {
     let mut before = Vec::new();
     for _ in 0..BITES_MAX {
@@ -446,7 +463,7 @@ fn act(
             // whatever the clock says: its time has come
             played.run(|draft| force::bite(draft, model, *id, i64::MAX)).ok();
         }
-        if played.read.get() > cast.bound || !play(played, model, cast, hooks) {
+        if played.read.get() > bound || !between(played, &due) {
             return false;
         }
         before = due;

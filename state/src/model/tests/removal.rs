@@ -187,6 +187,7 @@ fn a_removal_by_force_is_foretold_with_what_is_done_for_those_who_fail() {
             assert_eq!(told.gone, ["machine 0", "unit shop/0"], "{entity:?}");
             assert!(told.blocked.iter().any(|one| one.entity == "unit shop/0"), "{:?}", told.blocked);
             assert!(hooks(&told).iter().any(|hook| hook.starts_with("db/0 server-relation-departed")));
+            assert_eq!(told.left_out, [], "shop/0 is in error");
         }
     }
     assert_eq!(world.life(db.unit), Some(Life::Alive));
@@ -204,6 +205,42 @@ fn a_removal_by_force_is_foretold_with_what_is_done_for_those_who_fail() {
         forecast_within(world.reader(), MODEL, of, 0).expect("it may go").more,
         "it is ended early, and says so"
     );
+}
+
+/// Design 6: survivors of a removal by force see an ordinary departure. Only what is removed runs nothing more.
+#[test]
+fn force_that_does_not_wait_leaves_out_the_hooks_of_what_it_removes_alone() {
+    let mut world = World::new();
+    let (id, shop, _) = qr(&mut world);
+    let number = world.number(id);
+    let force = Some(Force { no_wait: true, now_ms: 1 });
+    let told = forecast(world.reader(), MODEL, &[Entity::Unit(shop.unit)], force).expect("it may go");
+    let related = |told: &Forecast| -> Vec<String> {
+        hooks(told)
+            .into_iter()
+            .filter(|hook| hook.contains("-departed ") || hook.contains("-broken "))
+            .collect()
+    };
+    let departed = format!("db/0 server-relation-departed server:{number} shop/0 departing=shop/0");
+    assert_eq!(related(&told), [departed.clone()]);
+    assert!(!hooks(&told).iter().any(|hook| hook.starts_with("shop/0")), "{:?}", told.hooks);
+    assert!(told.left_out.iter().all(|(unit, _)| unit.to_string() == "shop/0"), "{:?}", told.left_out);
+    assert_eq!(told.left_out.last().expect("it would run some").1, "remove");
+    assert_eq!(told.gone, ["machine 0", "unit shop/0"]);
+
+    let told = forecast(world.reader(), MODEL, &[Entity::Relation(id)], force).expect("it may go");
+    let mut all = related(&told);
+    all.sort();
+    assert_eq!(
+        all,
+        [
+            format!("db/0 server-relation-broken server:{number}"),
+            departed,
+            format!("shop/0 db-relation-broken db:{number}"),
+            format!("shop/0 db-relation-departed db:{number} db/0 departing=db/0"),
+        ]
+    );
+    assert_eq!(told.left_out, [], "units of both sides stay");
 }
 
 /// Spec F.4: an agent that is silent holds up what waits for it. By force the controller does what is owed for it, and
