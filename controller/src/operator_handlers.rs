@@ -561,7 +561,10 @@ impl<S: Store, O: Outside> OperatorApi for Session<S, O> {
             let entities = removed.iter().map(|one| entity(reader, model, one));
             let entities = entities.collect::<Result<Vec<_>, _>>()?;
             let asked = why::Asked { reader, model, roll: &roll, written: &written, now_ms };
-            let heard = removal::Heard { silent: &|one| asked.silent(one).is_some() };
+            let heard = removal::Heard {
+                silent: &|one| asked.silent(one).is_some(),
+                running: &|id| roll.executing(id).map(|running| running.what.clone()),
+            };
             let forecast = removal::forecast(reader, model, (&entities, force), &heard)?;
             let foretold = |(unit, hook)| Foretold { unit, hook };
             let owed = Owed { reader, model, written: &written, now_ms };

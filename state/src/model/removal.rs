@@ -15,6 +15,8 @@ use crate::life::Life;
 use crate::names::{UnitName, Uuid};
 use crate::unit::forecast::{Ahead, ahead};
 use crate::unit::operation::Operation;
+use crate::unit::outcome::executing;
+use crate::unit::record::Record;
 use crate::unit::snapshot::Snapshot;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -97,7 +99,11 @@ impl Reader for Played<'_> {
     }
 }
 
-impl Played<'_> {
+impl<'r> Played<'r> {
+    fn on(under: &'r dyn Reader) -> Played<'r> {
+        Played { under, changes: BTreeMap::new(), read: Cell::new(0) }
+    }
+
     fn stored(&self, key: &str, value: &Text) -> Option<Stored> {
         Some(Stored { key: key.to_owned(), revision: self.under.revision(), value: value.clone() })
     }
@@ -117,6 +123,8 @@ impl Played<'_> {
 pub struct Heard<'a> {
     /// The agent of this unit or machine has not been heard of for too long.
     pub silent: &'a dyn Fn(Entity) -> bool,
+    /// What this unit's agent says that it runs: `running install hook`.
+    pub running: &'a dyn Fn(Uuid) -> Option<String>,
 }
 
 /// What removing `entities` together would come to, by force if that is given; refused like the removal itself.
@@ -136,7 +144,14 @@ pub(super) fn forecast_within(
     (entities, force): (&[Entity], Option<Force>),
     (heard, bound): (&Heard<'_>, usize),
 ) -> Result<Forecast, Refusal> {
-    let mut played = Played { under: reader, changes: BTreeMap::new(), read: Cell::new(0) };
+    let near = Near::of(reader, model, entities);
+    let mut played = Played::on(reader);
+    for id in near.units.keys() {
+        if let Some(what) = (heard.running)(*id) {
+            end_running(&mut played, model, *id, &what);
+        }
+    }
+    let begun = played.changes.clone();
     for entity in entities {
         played.run(|draft| match (*entity, force) {
             (Entity::Unit(id), None) => unit::destroy(draft, model, id).map(drop),
@@ -149,18 +164,18 @@ pub(super) fn forecast_within(
             (Entity::Machine(id), Some(force)) => force::machine(draft, model, id, force),
         })?;
     }
-    let near = Near::of(reader, model, entities);
     let before = near.lives(reader, model);
     let after = near.lives(&played, model);
     let gone = |then: &Lives| -> Vec<String> {
         before.keys().filter(|name| !then.contains_key(*name)).cloned().collect()
     };
     let was_alive = |name: &String| before.get(name).is_some_and(|(_, life)| *life == Life::Alive);
-    let is_dying = |(name, (entity, life)): &(&String, &(Entity, Life))| {
-        *life != Life::Alive && was_alive(name) || entities.contains(entity)
-    };
-    let (dying, going): (Vec<String>, Vec<Entity>) =
+    let is_dying = |(name, (_, life)): &(&String, &(Entity, Life))| *life != Life::Alive && was_alive(name);
+    let (dying, mut going): (Vec<String>, Vec<Entity>) =
         after.iter().filter(is_dying).map(|(name, (entity, _))| (name.clone(), *entity)).unzip();
+    let newly: BTreeSet<UnitName> =
+        going.iter().filter_map(|one| near.units.get(&id_of(*one))).map(|doc| doc.name.clone()).collect();
+    going.extend(entities);
     let mut forecast = Forecast { at_once: gone(&after), dying, more: near.more, ..Forecast::default() };
     let mut units = near.concerned(&played, model);
     forecast.more |= units.len() > UNITS_MAX;
@@ -172,6 +187,15 @@ pub(super) fn forecast_within(
         Some(_) => cast.absent = silent.map(id_of).collect(),
     }
     let removed = played.changes.clone();
+    let mut anyway = Forecast::default();
+    if before.values().any(|(_, life)| *life != Life::Alive) {
+        // what is under way already comes of other removals
+        let mut alone = Played { changes: begun, ..Played::on(reader) };
+        anyway.more = !play(&mut alone, model, &cast, &mut anyway.hooks);
+        release(&mut alone, model, (&near.machines, &cast));
+        anyway.gone = gone(&near.lives(&alone, model));
+        forecast.more |= anyway.more;
+    }
     forecast.more |= !play(&mut played, model, &cast, &mut forecast.hooks);
     release(&mut played, model, (&near.machines, &cast));
     for entity in entities {
@@ -181,9 +205,8 @@ pub(super) fn forecast_within(
     }
     // what goes with something that has gone before it is not forced with it
     for unit in near.units.keys().filter(|_| force.is_none()) {
-        let goes =
-            name(&played, model, Entity::Unit(*unit)).is_some_and(|name| forecast.dying.contains(&name));
-        if goes && forecast.blocked.len() < BLOCKERS_MAX {
+        let there = name(&played, model, Entity::Unit(*unit)).is_some();
+        if there && going.contains(&Entity::Unit(*unit)) && forecast.blocked.len() < BLOCKERS_MAX {
             forecast.blocked.extend(blockers(&mut (&played as &dyn Reader), model, Entity::Unit(*unit)));
         }
     }
@@ -208,8 +231,12 @@ pub(super) fn forecast_within(
         }
         release(&mut played, model, (&near.machines, &cast));
     }
-    let end = gone(&near.lives(&played, model));
-    forecast.gone = end.into_iter().filter(|name| !forecast.at_once.contains(name)).collect();
+    forecast.gone = gone(&near.lives(&played, model));
+    forecast.gone.retain(|name| !forecast.at_once.contains(name) && !anyway.gone.contains(name));
+    forecast.hooks.retain(|one| {
+        let known = anyway.hooks.iter().position(|known| known == one && !newly.contains(&one.0));
+        known.map(|at| anyway.hooks.swap_remove(at)).is_none()
+    });
     for named in [&mut forecast.at_once, &mut forecast.dying, &mut forecast.gone] {
         forecast.more |= named.len() > NAMED_MAX;
         named.truncate(NAMED_MAX);
@@ -497,32 +524,47 @@ fn step(
     if absent.contains(&id) {
         return false;
     }
-    let reader: &dyn Reader = played;
-    let (session, replica) = (read(reader, &model.session(id)), read(reader, &model.replica(id)));
-    let (Some(session), Some(mut replica)) = (session, replica) else {
+    let Some((epoch, record)) = decided(played, model, id) else {
         return false;
     };
-    if force::is_fenced(&session) {
-        return false;
-    }
-    let Some(shown) = view::full_within(reader, model, id, usize::MAX) else {
-        return false;
-    };
-    let view = Snapshot::from_full(shown.delta).expect("a whole view");
-    // the controller keeps no history's name: that of the view is the unit's
-    replica.local.history = Some(view.position.history);
-    let Ahead::Does(record) = ahead(&mut replica.local, &view) else {
-        return false;
-    };
-    let committed = played.run(|draft| {
-        // a play adds nothing: who would have to be made is nobody
-        hook_commit::commit(draft, model, id, session.epoch, &record, &mut || Uuid(0))
-    });
-    let done = committed.is_ok_and(|committed| committed.refusal.is_none());
+    let done = commit(played, model, (id, epoch), &record);
     if let (true, Operation::Hook(_)) = (done, &record.operation) {
         hooks.push((doc.name, said(&record.operation)));
     }
     done
+}
+
+/// What a unit's agent has begun ends well, whatever comes after it. What runs is known by its name alone: it is what
+/// the agent would do next, or it is left alone.
+fn end_running(played: &mut Played<'_>, model: Model, id: Uuid, what: &str) {
+    if let Some((epoch, record)) = decided(played, model, id)
+        && executing(&record.operation) == what
+    {
+        commit(played, model, (id, epoch), &record);
+    }
+}
+
+/// What the unit's agent would do next, and the epoch it would say it in.
+fn decided(reader: &dyn Reader, model: Model, id: Uuid) -> Option<(u64, Record)> {
+    let session = read(reader, &model.session(id)).filter(|session| !force::is_fenced(session))?;
+    let mut replica = read(reader, &model.replica(id))?;
+    let shown = view::full_within(reader, model, id, usize::MAX)?;
+    let view = Snapshot::from_full(shown.delta).expect("a whole view");
+    // the controller keeps no history's name: that of the view is the unit's
+    replica.local.history = Some(view.position.history);
+    match ahead(&mut replica.local, &view) {
+        Ahead::Does(record) => Some((session.epoch, *record)),
+        Ahead::Waits(_) | Ahead::Ends => None,
+    }
+}
+
+/// True if it was taken.
+fn commit(played: &mut Played<'_>, model: Model, (id, epoch): (Uuid, u64), record: &Record) -> bool {
+    let committed = played.run(|draft| {
+        // a play adds nothing: who would have to be made is nobody
+        hook_commit::commit(draft, model, id, epoch, record, &mut || Uuid(0))
+    });
+    committed.is_ok_and(|committed| committed.refusal.is_none())
 }
 
 /// `db-relation-departed db:1 db/0 departing=db/0`.

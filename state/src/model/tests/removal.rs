@@ -7,10 +7,12 @@ use super::super::removal::{self, Forecast, Heard};
 use super::super::{application, machine};
 use super::*;
 use crate::unit::operation::Version;
+use crate::unit::outcome::executing;
+use crate::unit::resolve::{Act, Now, next};
 use std::cell::Cell;
 
 /// All agents are there.
-const HERE: Heard<'_> = Heard { silent: &|_| false };
+const HERE: Heard<'_> = Heard { silent: &|_| false, running: &|_| None };
 
 fn forecast(
     reader: &dyn Reader,
@@ -243,6 +245,102 @@ fn force_that_does_not_wait_leaves_out_the_hooks_of_what_it_removes_alone() {
     assert_eq!(told.left_out, [], "units of both sides stay");
 }
 
+/// Another unit of the application is on its way out already: that is not what this removal comes to.
+#[test]
+fn what_is_under_way_already_is_not_foretold_as_if_it_came_of_this() {
+    let mut world = World::new();
+    let (id, shop, mut db) = qr(&mut world);
+    let number = world.number(id);
+    let app: Uuid = read(world.reader(), &MODEL.application_name("shop")).expect("it is there");
+    world.run(|draft, ids| unit::add(draft, MODEL, app, None, 1, ids)).expect("it is alive");
+    let mut other = Agent::attach(&mut world, "shop/1");
+    other.start(&mut world);
+    other.enter(&mut world, id);
+    let created = other.relation_hook(number, RelationEvent::Created);
+    other.done(&mut world, created);
+    let (unit, version) = (UnitName::new("shop", 1), Version { incarnation: 1, counter: 1 });
+    let joined = db.relation_hook(number, RelationEvent::Joined { unit: unit.clone(), version });
+    db.done(&mut world, joined);
+    let changed = db.relation_hook(number, RelationEvent::Changed { unit, version });
+    db.done(&mut world, changed);
+    world.run(|draft, _| unit::destroy(draft, MODEL, other.unit)).expect("it may go");
+
+    let told = foretold(&world, Entity::Unit(shop.unit));
+    assert_eq!(
+        (told.dying.clone(), told.gone.clone()),
+        (vec!["unit shop/0".to_owned()], vec!["machine 0".to_owned(), "unit shop/0".to_owned()])
+    );
+    let departed = format!("db/0 server-relation-departed server:{number} shop/0 departing=shop/0");
+    let told_of: Vec<String> = hooks(&told).into_iter().filter(|hook| !hook.starts_with("shop/0")).collect();
+    assert_eq!(told_of, [departed]);
+    assert_eq!(foretold(&world, Entity::Unit(other.unit)), Forecast::default(), "asked again");
+    let all = foretold(&world, Entity::Application(app));
+    assert!(!all.dying.contains(&"unit shop/1".to_owned()), "{:?}", all.dying);
+    assert!(all.gone.contains(&"application shop".to_owned()), "{:?}", all.gone);
+}
+
+/// What the unit's agent decides to do next.
+fn decides(world: &World, agent: &mut Agent) -> Option<Operation> {
+    loop {
+        let view = view::full(world.reader(), MODEL, agent.unit).expect("it is there");
+        let view = Snapshot::from_full(view.delta).expect("complete");
+        let now = Now { boot: "b".to_owned(), ..Now::of_a_question() };
+        match next(&agent.local, Some(&view), &now).act {
+            Act::Begin(run) => return Some(run.operation),
+            Act::Note(event) => agent.local.apply(&event),
+            Act::Settle(record) => return Some(record.operation),
+            _ => return None,
+        }
+    }
+}
+
+/// Spec A.7, first rows, and A.11, first choice: what runs ends before its unit or relation does, and leaves something
+/// to do behind.
+#[test]
+fn what_runs_is_ended_before_anything_is_foretold() {
+    let mut world = World::new();
+    world.deploy("shop", "shop", 1);
+    world.deploy("db", "db", 1);
+    let id = world.integrate("shop", "db").expect("they fit");
+    let number = world.number(id);
+    let (mut shop, mut db) = (Agent::attach(&mut world, "shop/0"), Agent::attach(&mut world, "db/0"));
+    let told = |world: &World, entity, (running, what): (Uuid, &str)| {
+        let heard = Heard { running: &|id| (id == running).then(|| what.to_owned()), ..HERE };
+        hooks(&removal::forecast(world.reader(), MODEL, (&[entity], None), &heard).expect("it may go"))
+    };
+    let (is_install, is_joined) = (
+        |one: &Operation| matches!(one, Operation::Hook(Hook::Install)),
+        |one: &Operation| executing(one) == "running server-relation-joined hook for shop/0",
+    );
+    while let Some(operation) = decides(&world, &mut shop) {
+        if is_install(&operation) {
+            assert_eq!(told(&world, Entity::Unit(shop.unit), (db.unit, "")), [""; 0]);
+            let told = told(&world, Entity::Unit(shop.unit), (shop.unit, "running install hook"));
+            assert_eq!(told, ["shop/0 remove"]);
+        }
+        shop.done(&mut world, operation);
+    }
+    let mut operation = decides(&world, &mut db).expect("it has begun nothing");
+    while !is_joined(&operation) {
+        db.done(&mut world, operation);
+        operation = decides(&world, &mut db).expect("it is not joined yet");
+    }
+    let of_db = |what: &str| {
+        let told = told(&world, Entity::Relation(id), (db.unit, what)).into_iter();
+        told.filter(|hook| hook.starts_with("db/0 server-relation-")).collect::<Vec<_>>()
+    };
+    let broken = format!("db/0 server-relation-broken server:{number}");
+    assert_eq!(of_db("running update-status hook"), [broken.clone()]);
+    assert_eq!(
+        of_db(&executing(&operation)),
+        [
+            format!("db/0 server-relation-changed server:{number} shop/0"),
+            format!("db/0 server-relation-departed server:{number} shop/0 departing=shop/0"),
+            broken,
+        ]
+    );
+}
+
 /// Spec F.4: an agent that is silent holds up what waits for it. By force the controller does what is owed for it, and
 /// none of its hooks is foretold.
 #[test]
@@ -252,7 +350,7 @@ fn silent_agents_are_named_with_what_they_hold_up() {
     let [shop_on, db_on] = [shop.unit, db.unit]
         .map(|unit| Entity::Machine(read(world.reader(), &MODEL.unit(unit)).expect("it is there").machine));
     let told = |entity, force, silent: &[Entity]| {
-        let heard = Heard { silent: &|one| silent.contains(&one) };
+        let heard = Heard { silent: &|one| silent.contains(&one), ..HERE };
         removal::forecast(world.reader(), MODEL, (&[entity], force), &heard).expect("it may go")
     };
     let [of_shop, of_db] = [shop.unit, db.unit].map(Entity::Unit);
