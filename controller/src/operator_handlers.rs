@@ -556,11 +556,11 @@ impl<S: Store, O: Outside> OperatorApi for Session<S, O> {
         }
         let now_ms = self.controller.outside.wall_ms();
         let (force, written) = (forced(force, now_ms), self.controller.written.clone());
-        let roll = self.controller.roll();
+        let (roll, waits) = (self.controller.roll(), self.controller.waits.clone());
         let forecast = self.view(Route::Forecast, model, move |reader, model| {
             let entities = removed.iter().map(|one| entity(reader, model, one));
             let entities = entities.collect::<Result<Vec<_>, _>>()?;
-            let asked = why::Asked { reader, model, roll: &roll, written: &written, now_ms };
+            let asked = why::Asked { reader, model, roll: &roll, written: &written, waits: &waits, now_ms };
             let heard = removal::Heard {
                 silent: &|one| asked.silent(one).is_some(),
                 running: &|id| roll.executing(id).map(|running| running.what.clone()),

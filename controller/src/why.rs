@@ -14,9 +14,7 @@ use api::operator::{Cause, Why};
 use state::life::Life;
 use state::model::blockers::{self, Entity, blockers};
 use state::model::draft::{Draft, Reader, read, read_all};
-use state::model::keys::{
-    ForcedBy, ForcedDoc, Model, RelationDoc, ScopeDoc, SuspendedDoc, UnitDoc, last_id,
-};
+use state::model::keys::{ForcedBy, ForcedDoc, Model, RelationDoc, ScopeDoc, SuspendedDoc, UnitDoc, last_id};
 use state::model::refusal::{Blocker, Code, Refusal};
 use state::model::{application, effective, force, model, relation};
 use state::names::Uuid;
