@@ -5,7 +5,7 @@
 //! leads there. So one that names somebody whom nothing holds is false, and so is a circle. What is asked and names
 //! itself is to be held itself.
 
-use super::Check;
+use super::{Agent, Check};
 use api::operator::{Cause, Why};
 use state::life::Life;
 use state::names::{RelationNumber, UnitName, Uuid};
@@ -100,6 +100,7 @@ pub struct Stuck<'a> {
     /// The one that was taken away since the last time.
     pub gone: Option<&'a Obstacle>,
     pub answers: &'a [Answer],
+    pub agents: &'a [Agent],
 }
 
 impl Stuck<'_> {

@@ -219,14 +219,15 @@ impl Check for Relations {
 
     /// At rest, with obstacles standing: only whom one of them holds may still know somebody who is going.
     fn explain(&mut self, stuck: &Stuck<'_>, found: &mut Vec<String>) {
-        let held = |id: &Uuid| stuck.standing.iter().any(|obstacle| obstacle.concerned() == Some(*id));
+        let held = |id: Uuid| stuck.standing.iter().any(|obstacle| obstacle.concerned() == Some(id));
         let going: BTreeSet<&UnitName> =
             self.units.values().filter(|(_, alive)| !alive).map(|(name, _)| name).collect();
-        for (id, (name, alive)) in self.units.iter().filter(|_| !self.restored) {
-            for (number, relation) in
-                self.by_unit.get(id).filter(|_| *alive && !held(id)).into_iter().flatten()
-            {
+        let alive = |id: &Uuid| self.units.get(id).is_some_and(|(_, alive)| *alive);
+        let told = stuck.agents.iter().filter(|agent| alive(&agent.unit) && !held(agent.unit));
+        for agent in told.filter(|_| !self.restored) {
+            for (number, relation) in &agent.local.relations {
                 if let Some(other) = relation.members.keys().find(|other| going.contains(other)) {
+                    let name = &agent.name;
                     found.push(format!("{name} has not heard that {other} is going, in relation {number}"));
                 }
             }

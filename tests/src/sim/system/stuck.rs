@@ -191,7 +191,9 @@ impl System {
         for answer in answers.iter().filter(|answer| answer.life != Life::Alive) {
             self.world.tell(|| format!("why: {answer}"));
         }
-        self.checks.explain(&Stuck { standing: &standing, gone, answers: &answers });
+        let (fleet, checks) = (&self.fleet, &mut self.checks);
+        let agents = self.store.map().look(|reader| fleet.living(reader));
+        checks.explain(&Stuck { standing: &standing, gone, answers: &answers, agents: &agents });
         (!over(self)).then_some(())
     }
 }
