@@ -95,25 +95,27 @@ impl Owed<'_> {
                 charm.max(self.time(&model.application_config(application)))
             }
             Operation::Hook(Hook::LeaderElected { .. }) => self.time(&model.leader(application)),
-            Operation::Hook(Hook::Stop | Hook::Remove) => {
-                let lives = [
-                    model.unit_life(id),
-                    model.application_life(application),
-                    model.machine_life(doc.machine),
-                ];
-                self.last_work_ms(id).max(self.ended_ms(&lives))
-            }
+            Operation::Hook(Hook::Stop | Hook::Remove) => self.last_work_ms(id).max(self.going_ms(id, doc)),
             Operation::Hook(Hook::Relation { relation, event, .. }) => {
                 let relation = relation_of_number(self.reader, model, *relation)?;
-                self.relation_ms(relation, event)
+                let leaves = matches!(event, RelationEvent::Departed { .. } | RelationEvent::Broken);
+                let going = || self.going_ms(id, doc).filter(|_| leaves);
+                self.relation_ms(relation, event).or_else(going)
             }
             Operation::EnterScope { uuid, .. } => Some(read(self.reader, &model.relation(*uuid))?.created_ms),
-            Operation::LeaveScope { uuid, .. } => self.broken_ms(*uuid),
+            Operation::LeaveScope { uuid, .. } => self.broken_ms(*uuid).or_else(|| self.going_ms(id, doc)),
             Operation::Action { id, .. } => Some(read(self.reader, &model.action(*id))?.enqueued_ms),
             Operation::Hook(Hook::Install | Hook::Start { .. } | Hook::UpdateStatus)
             | Operation::Restate
             | Operation::Die => None,
         }
+    }
+
+    /// Since when the unit is on its way out.
+    fn going_ms(&self, id: Uuid, doc: &UnitDoc) -> Option<i64> {
+        let model = self.model;
+        let application = model.application_life(doc.application);
+        self.ended_ms(&[model.unit_life(id), application, model.machine_life(doc.machine)])
     }
 
     fn relation_ms(&self, relation: Uuid, event: &RelationEvent) -> Option<i64> {

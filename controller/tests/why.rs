@@ -462,6 +462,26 @@ async fn who_has_yet_to_leave_a_relation_is_named_since_it_is_to_be_left() {
 }
 
 #[tokio::test]
+async fn who_is_going_owes_its_departures_since_then() {
+    let story = Story::in_memory().await;
+    for name in ["web", "db"] {
+        story.deploy(name, 1).await;
+    }
+    let (mut web, mut db) = (settled(&story, "web/0").await, settled(&story, "db/0").await);
+    story.integrate().await;
+    for _ in 0..2 {
+        work_off(&story, &mut web, "web/0").await;
+        work_off(&story, &mut db, "db/0").await;
+    }
+    story.pass(60_000);
+    OperatorApi::remove_unit(&story.admin, "dev", "web/0", Force::No).await.expect("it may go");
+    let since_ms = Some(story.controller.outside.wall_ms());
+    story.pass(5_000);
+    let departs = "running db-relation-departed hook for db/0".to_owned();
+    assert_eq!(owed(&story, "web/0").await, (departs, since_ms));
+}
+
+#[tokio::test]
 async fn what_a_unit_does_before_it_enters_is_no_error() {
     let story = Story::in_memory().await;
     for name in ["web", "db"] {
