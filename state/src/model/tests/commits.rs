@@ -692,6 +692,21 @@ fn a_failure_whose_retry_was_given_up_over_a_restatement_is_no_more() {
     assert_eq!(shown(&older).as_deref(), Some("idle"));
 }
 
+/// (sim 66130146)
+#[test]
+fn what_a_record_says_stands_over_what_a_copy_of_its_folder_said_by_the_same_number() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut web = Agent::attach(&mut world, "web/0");
+    web.start(&mut world);
+    let mut record = web.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok);
+    assert_eq!(report(&mut world, &web, record.run, &[status(3, "of the copy")]), Ok(vec![]));
+    record.said = vec![status(3, "of the unit")];
+    web.commit(&mut world, record);
+    let shown = read(world.reader(), &MODEL.unit_status(web.unit)).map(|shown| shown.message);
+    assert_eq!(shown.as_deref(), Some("of the unit"));
+}
+
 /// 1. A run says how its unit is. 2. Before its record is sent, the folder is lost. 3. The next agent runs it anew.
 #[test]
 fn what_a_unit_without_its_folder_says_is_newer_than_what_it_had_said() {
