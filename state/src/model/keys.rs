@@ -150,8 +150,8 @@ pub struct SessionDoc {
     /// None: granted by a controller that did not say so yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub granted: Option<Granted>,
-    /// Relations that the unit took itself to be in when it restated, and that it could not be let into. To it they are
-    /// shown suspended, so that it leaves, and enters as soon as it can.
+    /// Relations, since a restore, that the unit takes itself to be in and could not be let into, or is in without the
+    /// subordinate it had brought. To it they are shown suspended, so that it leaves, and enters as soon as it can.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub shut_out: BTreeSet<Uuid>,
 }

@@ -6,6 +6,7 @@ use super::draft::{Draft, PAGE_MAX};
 use super::effective::{self, Documents};
 use super::keys::{
     BagDoc, Bond, Model, RelationDoc, ScopeDoc, SideDoc, SuspendedDoc, TombstoneDoc, UnitDoc, key_text,
+    last_id,
 };
 use super::refusal::{Code, Refusal};
 use super::unit::Destroyed;
@@ -365,6 +366,15 @@ fn enter(
     let container = container(relation.scope, unit, &doc);
     let scope = model.scope(id, container, unit);
     if draft.get(&scope).is_some() {
+        if let Some(bond) = relation.bond.filter(|bond| again && bond.principal == doc.application) {
+            let beside = draft.first(&model.subordinates_of(unit, bond.subordinate), &[]);
+            let life = beside.and_then(|key| draft.get(&model.unit_life(last_id(&key)?)));
+            if life != Some(Life::Alive) {
+                session::shut_out(draft, model, unit, |all| {
+                    all.insert(id);
+                });
+            }
+        }
         let mut bag = draft.get(&model.bag(id, unit)).unwrap_or_default();
         if bag.values != *settings {
             bag.values = settings.clone();
@@ -426,6 +436,11 @@ pub fn leave_scope(draft: &mut Draft, model: Model, unit: Uuid, id: Uuid) {
     }
     let doc = draft.get(&model.unit(unit)).expect("who is in a scope exists (I22)");
     let relation = draft.get(&model.relation(id)).expect("a scope's relation exists (I22)");
+    if relation.bond.is_some_and(|bond| bond.principal == doc.application) {
+        session::shut_out(draft, model, unit, |all| {
+            all.remove(&id);
+        });
+    }
     draft.remove(&model.scope(id, container(relation.scope, unit, &doc), unit));
     draft.remove(&model.scope_of(unit, id));
     if planted::is(Planted::SettingsGoWithUnit) {

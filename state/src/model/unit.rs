@@ -7,7 +7,7 @@ use super::draft::Draft;
 use super::effective::{self, Documents};
 use super::keys::{Bond, Model, ResolvedDoc, StatusDoc, TombstoneDoc, UnitDoc, last_id};
 use super::refusal::{Code, Refusal};
-use super::{action, leadership, machine, relation, sequence, token};
+use super::{action, leadership, machine, relation, sequence, session, token};
 use crate::life::Life;
 use crate::names::{UnitName, Uuid};
 use crate::planted::{self, Planted};
@@ -147,10 +147,22 @@ pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<Destroyed, R
 }
 
 /// The unit's agent has run stop or remove, and the store was restored from a copy that does not know why: the unit
-/// is Dying again, and takes its subordinates along (sim 6002145, 6005423: they waited for each other for ever).
+/// is Dying again, and takes its subordinates along (sim 6002145, 6005423: they waited for each other for ever). The
+/// principal of a subordinate that ends so enters the relation anew, and brings another (sim 67001406).
 pub(super) fn goes_on_ending(draft: &mut Draft, model: Model, id: Uuid) {
-    if draft.get(&model.unit_life(id)) == Some(Life::Alive) {
-        draft.put(&model.unit_life(id), &Life::Dying);
+    if draft.get(&model.unit_life(id)) != Some(Life::Alive) {
+        return;
+    }
+    draft.put(&model.unit_life(id), &Life::Dying);
+    let bond = draft.get(&model.unit(id)).and_then(|doc| doc.principal.zip(doc.bond));
+    let relation = bond.and_then(|(principal, bond)| {
+        let relation = last_id(&draft.first(&model.containers_of(&bond), &[])?)?;
+        draft.get(&model.scope_of(principal, relation)).map(|()| (principal, relation))
+    });
+    if let Some((principal, relation)) = relation {
+        session::shut_out(draft, model, principal, |all| {
+            all.insert(relation);
+        });
     }
 }
 

@@ -521,6 +521,37 @@ fn a_unit_that_had_run_stop_ends_though_the_store_was_restored_from_before_its_r
     assert_eq!(lives(&behind), ending, "the records were not yet sent");
 }
 
+// 1. The relation is removed, and the subordinate has run stop. 2. The store is restored from before. 3. The subordinate
+// ends, and nobody but its principal can bring another. (sim 67001406)
+#[test]
+fn a_subordinate_that_had_run_stop_when_the_store_was_restored_is_followed_by_another() {
+    let mut world = World::new();
+    let (id, mut web, mut logging) = qs(&mut world);
+    let (mut older, mut before) = (world.copy(), web.clone());
+    destroy(&mut world, id);
+    web.leave(&mut world, id);
+    logging.leave(&mut world, id);
+    logging.done(&mut world, Operation::Hook(Hook::Stop));
+
+    logging.epoch = Agent::attach(&mut older, "logging/0").epoch;
+    let mut restated = logging.record(Operation::Restate, Outcome::Ok);
+    restated.memory = Some(Box::new(Local { outbox: Vec::new(), ..logging.local.clone() }));
+    logging.commit(&mut older, restated);
+    assert!(head(&older, web.unit, id).suspended, "the principal is to leave");
+    // it restates too: the other one is on its way out still
+    before.epoch = Agent::attach(&mut older, "web/0").epoch;
+    let mut restated = before.record(Operation::Restate, Outcome::Ok);
+    restated.memory = Some(Box::new(Local { outbox: Vec::new(), ..before.local.clone() }));
+    before.commit(&mut older, restated);
+    assert!(head(&older, web.unit, id).suspended, "as before");
+    before.leave(&mut older, id);
+    assert!(!head(&older, web.unit, id).suspended, "it may come in again");
+    older.run(|draft, _| unit::set_dead(draft, MODEL, logging.unit)).expect("it is in no scope");
+    older.run(|draft, _| unit::remove(draft, MODEL, logging.unit)).expect("it is Dead");
+    assert_eq!(before.enter(&mut older, id), Committed::default());
+    assert_eq!(document(&older, older.unit("logging/1")).principal, Some(web.unit));
+}
+
 #[test]
 fn a_subordinate_has_no_part_in_the_relations_of_other_principals() {
     let mut world = World::new();

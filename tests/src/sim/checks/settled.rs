@@ -4,8 +4,8 @@
 
 use super::{Agent, Check, End};
 use state::life::Life;
-use state::model::draft::{Reader, read, read_all};
-use state::model::keys::{BagDoc, Model, ScopeDoc, last_id};
+use state::model::draft::{read, read_all};
+use state::model::keys::{BagDoc, ScopeDoc, last_id};
 use state::names::Uuid;
 use state::unit::local::Step;
 use state::unit::operation::Version;
@@ -13,10 +13,7 @@ use state::unit::resolve::config_seen;
 use std::collections::BTreeMap;
 
 #[derive(Default)]
-pub struct Settled {
-    /// A subordinate that had run stop ends, though the store knows of no reason any more: nobody brings another.
-    was_restored: bool,
-}
+pub struct Settled;
 
 impl Settled {
     fn lives(end: &End<'_>, found: &mut Vec<String>) {
@@ -70,10 +67,6 @@ impl Check for Settled {
         "settled"
     }
 
-    fn restored(&mut self, _reader: &dyn Reader, _model: Model) {
-        self.was_restored = true;
-    }
-
     fn settle(&mut self, end: &End<'_>, found: &mut Vec<String>) {
         if !end.rests {
             found.push("the system does not come to rest".to_owned());
@@ -118,8 +111,7 @@ impl Check for Settled {
                 }
                 let beside = view.as_ref().map(|view| &view.unit.subordinates);
                 let mut beside = beside.into_iter().flatten();
-                let brings = open && head.brings && !self.was_restored;
-                if brings && !beside.any(|unit| unit.application == head.remote_application) {
+                if open && head.brings && !beside.any(|unit| unit.application == head.remote_application) {
                     found.push(format!("{name} is in relation {number}, and no subordinate came with it"));
                 }
             }
