@@ -17,7 +17,7 @@ const OWN: [&str; 4] = ["ports", "ports-on", "unit-status", "workload-version"];
 #[derive(Default)]
 pub struct Authority {
     /// By unit, the newest epoch granted.
-    epochs: BTreeMap<Uuid, u64>,
+    epochs: BTreeMap<Uuid, (u64, Uuid)>,
     /// In messages of which epochs a record reached the controller.
     arrived: BTreeMap<(Uuid, u64), BTreeSet<u64>>,
     /// By unit, the newest record that restates: the bites that come before it change bags too.
@@ -70,7 +70,9 @@ impl Check for Authority {
 
     fn restored(&mut self, reader: &dyn Reader, model: Model) {
         let sessions = read_all::<SessionDoc>(reader, &model.all("session")).into_iter();
-        self.epochs = sessions.filter_map(|(key, session)| Some((last_id(&key)?, session.epoch))).collect();
+        self.epochs = sessions
+            .filter_map(|(key, session)| Some((last_id(&key)?, (session.epoch, session.nonce))))
+            .collect();
     }
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
@@ -135,8 +137,9 @@ impl Check for Authority {
         for key in changed("session") {
             let Some(unit) = last_id(key) else { continue };
             let Some(session) = read(commit.reader, &commit.model.session(unit)) else { continue };
-            let before = self.epochs.insert(unit, session.epoch).unwrap_or(0);
-            if session.epoch <= before {
+            let (before, nonce) =
+                self.epochs.insert(unit, (session.epoch, session.nonce)).unwrap_or_default();
+            if session.epoch < before || session.epoch == before && session.nonce != nonce {
                 found.push(format!("{unit}: epoch {} is granted after {before}", session.epoch));
             }
         }
