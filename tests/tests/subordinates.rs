@@ -109,6 +109,8 @@ fn a_relation_is_suspended_and_resumed() {
     let shown = host.ok(&["show-unit", "web/0", "--format", "json"]);
     let shown: Value = serde_json::from_str(&shown).expect("it is JSON");
     let id = shown["web/0"]["relation-info"][0]["relation-id"].to_string();
+    // the answer to what it said has come: nothing more is under way
+    host.until_logged(r#"db-relation-changed: db/0 says {"color-seen":"green""#);
     let before = hooks(&host, "web/0").len();
     host.ok(&["suspend-relation", &id, "--message", "db moves"]);
     host.until_status("web/0", "blocked", "needs a database");
