@@ -88,8 +88,8 @@ fn status_doc(status: &str, message: &str, since_ms: i64, number: (u64, u32)) ->
 }
 
 /// 1. A folder is copied while its agent attaches. 2. The copy's run 8 says something, and has no record: the copy is
-/// fenced. 3. The record of the other's run 8 says something else by the same number, and that stands (cargo sim
-/// 66130146).
+///    fenced. 3. The record of the other's run 8 says something else by the same number, and that stands (cargo sim
+///    66130146).
 fn put_newer(draft: &mut Draft, key: &super::draft::Key<StatusDoc>, status: &StatusDoc) {
     let late = draft.get(key).is_some_and(|stored| stored.number > status.number || stored == *status);
     if !late || planted::is(Planted::OlderStatusWins) {
