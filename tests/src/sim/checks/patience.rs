@@ -28,8 +28,11 @@ impl Check for Patience {
 
     /// Waits that are in the copy go on from what is written down of them: they are not measured here.
     fn restored(&mut self, reader: &dyn Reader, model: Model) {
-        let forced = read_all::<ForcedDoc>(reader, &model.all("forced")).into_iter();
-        self.since.extend(forced.map(|(_, forced)| (forced.since_ms, 0)));
+        let forced = read_all::<ForcedDoc>(reader, &model.all("forced"));
+        self.since.extend(forced.iter().map(|(_, forced)| (forced.since_ms, 0)));
+        // who was asked for again since waits by the earlier word again
+        let waits = forced.into_iter().filter(|(_, forced)| !forced.no_wait);
+        self.marked = waits.filter_map(|(key, forced)| Some((last_id(&key)?, forced.since_ms))).collect();
         self.acted.clear();
     }
 
