@@ -332,8 +332,13 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
             let facts = self.facts.borrow();
             let given = Given { declared: &declared, secret: &secret, leads };
             // 1. A hook is begun on a view that was kept. 2. The agent attaches, to another history, and the view is
-            // dropped. That is no failure of the charm's: it is begun again on what comes.
-            let Some(view) = facts.view.as_deref() else { return without(Exit::Interrupted) };
+            // dropped. That is no failure of the charm's: a hook is begun again on what comes.
+            let Some(view) = facts.view.as_deref() else {
+                return match &run.operation {
+                    Operation::Action { .. } => refused("the controller was restored as it began"),
+                    _ => without(Exit::Interrupted),
+                };
+            };
             context::build(&local, view, run, &given)
         };
         let Some(context) = built else { return refused("the relation is not known") };

@@ -6,6 +6,7 @@ use super::draft::{Reader, read, read_all};
 use super::keys::{BagDoc, Model, OpenPortsDoc, RelationDoc, last_id};
 use super::relation;
 use super::view::{Seen, Shown};
+use crate::life::Life;
 use crate::names::{RelationNumber, UnitName, Uuid};
 use crate::planted::{self, Planted};
 use crate::unit::snapshot::{Change, RelationHead};
@@ -29,8 +30,8 @@ pub struct Touched {
     scopes: BTreeSet<(Uuid, Uuid, Uuid)>,
     /// Units and machines that may be going now, with whoever goes with them.
     going: BTreeSet<Uuid>,
-    /// A line of container relations may have ended.
-    containers: bool,
+    /// Keys of container relations: a line of them may have ended.
+    containers: BTreeSet<String>,
     bags: BTreeSet<(Uuid, Uuid)>,
     statuses: BTreeSet<Uuid>,
     /// Names whose holder may be gone.
@@ -92,7 +93,7 @@ pub fn touched<'k>(shown: &Shown, changed_keys: impl Iterator<Item = &'k str>) -
         let own = ids.first() == Some(&unit);
         match (kind, &ids[..]) {
             ("unit-life" | "machine-life", [id]) => drop(touched.going.insert(*id)),
-            ("container", _) => touched.containers = true,
+            ("container", _) => drop(touched.containers.insert(format!("{prefix}{key}"))),
             _ => {}
         }
         match (kind, &ids[..]) {
@@ -184,7 +185,9 @@ fn relations(
         heads.iter().find(there)
     };
     let mut scopes = touched.scopes.clone();
-    if !touched.applications.is_empty() || touched.containers {
+    let ends = |id: &Uuid| read(seen.reader, &seen.model.application_life(*id)) != Some(Life::Alive);
+    let unbound = |key: &String| seen.reader.get(key).is_none();
+    if touched.applications.iter().any(ends) || touched.containers.iter().any(unbound) {
         heads.values().for_each(|head| scopes.extend(seen.going(head, None)));
     } else {
         for unit in touched.going.iter().flat_map(|id| seen.with(*id)) {
@@ -201,7 +204,9 @@ fn relations(
         let bag = read::<BagDoc>(seen.reader, &seen.model.bag(*id, *member));
         if let Some(unit) = bag.and_then(|bag| bag.owner.parse().ok()).filter(|unit| seen.meets(head, unit)) {
             let incarnation = entry.map(|entry| entry.incarnation);
-            if shown.members.get(&(*number, unit.clone())).copied() != incarnation {
+            // who has left is told again: a controller before this one showed who was going until then
+            let left = touched.scopes.contains(&(*id, *container, *member));
+            if left || shown.members.get(&(*number, unit.clone())).copied() != incarnation {
                 changes.push(Change::Member { relation: *number, unit, incarnation });
             }
         }

@@ -146,11 +146,15 @@ pub(super) fn forecast_within(
 ) -> Result<Forecast, Refusal> {
     let near = Near::of(reader, model, entities);
     let mut played = Played::on(reader);
-    for id in near.units.keys() {
-        if let Some(what) = (heard.running)(*id) {
-            end_running(&mut played, model, *id, &what);
+    // of more, and beyond the bound, what runs is left as it is: each is a whole view
+    let running: Vec<(Uuid, String)> =
+        near.units.keys().filter_map(|id| Some((*id, (heard.running)(*id)?))).take(UNITS_MAX).collect();
+    for (id, what) in running {
+        if played.read.get() <= bound {
+            end_running(&mut played, model, id, &what);
         }
     }
+    played.read.set(0);
     let begun = played.changes.clone();
     for entity in entities {
         played.run(|draft| match (*entity, force) {
@@ -181,7 +185,7 @@ pub(super) fn forecast_within(
     forecast.more |= units.len() > UNITS_MAX;
     units.truncate(UNITS_MAX);
     let mut cast = Cast { units, absent: BTreeSet::new(), bound };
-    let silent = near.awaited(&played, model, &going).into_iter().filter(|one| (heard.silent)(*one));
+    let silent = near.needed(&played, model, &going).into_iter().filter(|one| (heard.silent)(*one));
     match force {
         None => forecast.silent = silent.collect(),
         Some(_) => cast.absent = silent.map(id_of).collect(),
@@ -403,7 +407,7 @@ impl Near {
     }
 
     /// Whose agents owe something before what is `going` has gone: machines, then units that have lived.
-    fn awaited(&self, after: &dyn Reader, model: Model, going: &[Entity]) -> Vec<Entity> {
+    fn needed(&self, after: &dyn Reader, model: Model, going: &[Entity]) -> Vec<Entity> {
         let leaves = |id: &Uuid| {
             let relations =
                 self.members.iter().filter(|(relation, _)| going.contains(&Entity::Relation(**relation)));

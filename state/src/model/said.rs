@@ -91,7 +91,9 @@ fn status_doc(status: &str, message: &str, since_ms: i64, number: (u64, u32)) ->
 ///    fenced. 3. The record of the other's run 8 says something else by the same number, and that stands (cargo sim
 ///    66130146).
 fn put_newer(draft: &mut Draft, key: &super::draft::Key<StatusDoc>, status: &StatusDoc) {
-    let late = draft.get(key).is_some_and(|stored| stored.number > status.number || stored == *status);
+    let says = |status: &StatusDoc| (status.number, status.status.clone(), status.message.clone());
+    let late =
+        draft.get(key).is_some_and(|stored| stored.number > status.number || says(&stored) == says(status));
     if !late || planted::is(Planted::OlderStatusWins) {
         draft.put(key, status);
     }

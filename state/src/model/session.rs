@@ -91,10 +91,16 @@ pub fn attach(
         let surplus = newcomers.len().saturating_sub(NEWCOMERS_KEPT);
         newcomers.drain(..surplus);
     }
-    draft.put(
-        &model.session(unit),
-        &SessionDoc { epoch, nonce, newcomers, granted: Some(Granted { history, sequence }), ..session },
-    );
+    // 1. A unit restates, and is shut out of a relation. 2. Its folder is lost before that was done. 3. The next agent takes
+    // a replica that knows nothing of the relation, and is to enter it like any other.
+    let mut shut_out = session.shut_out;
+    let known = |id: &Uuid| {
+        let mut all = replica.iter().flat_map(|replica| replica.local.relations.values());
+        all.any(|relation| relation.uuid == *id)
+    };
+    shut_out.retain(known);
+    let granted = Some(Granted { history, sequence });
+    draft.put(&model.session(unit), &SessionDoc { epoch, nonce, newcomers, granted, shut_out });
     if replica.as_ref().is_some_and(|replica| replica.local.is_ending()) {
         super::unit::goes_on_ending(draft, model, unit);
     }

@@ -146,6 +146,9 @@ pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<Destroyed, R
     Ok(Destroyed::Dying)
 }
 
+/// Relations of one line: a subordinate and its principal have one or two between them.
+const LINE_LOOKED_AT: usize = 4;
+
 /// The unit's agent has run stop or remove, and the store was restored from a copy that does not know why: the unit
 /// is Dying again, and takes its subordinates along (sim 6002145, 6005423: they waited for each other for ever). The
 /// principal of a subordinate that ends so enters the relation anew, and brings another (sim 67001406).
@@ -154,12 +157,13 @@ pub(super) fn goes_on_ending(draft: &mut Draft, model: Model, id: Uuid) {
         return;
     }
     draft.put(&model.unit_life(id), &Life::Dying);
-    let bond = draft.get(&model.unit(id)).and_then(|doc| doc.principal.zip(doc.bond));
-    let relation = bond.and_then(|(principal, bond)| {
-        let relation = last_id(&draft.first(&model.containers_of(&bond), &[])?)?;
-        draft.get(&model.scope_of(principal, relation)).map(|()| (principal, relation))
-    });
-    if let Some((principal, relation)) = relation {
+    let Some((principal, bond)) = draft.get(&model.unit(id)).and_then(|doc| doc.principal.zip(doc.bond))
+    else {
+        return;
+    };
+    let related = draft.ids(&model.containers_of(&bond), LINE_LOOKED_AT);
+    let entered = related.into_iter().find(|id| draft.get(&model.scope_of(principal, *id)).is_some());
+    if let Some(relation) = entered {
         session::shut_out(draft, model, principal, |all| {
             all.insert(relation);
         });
