@@ -113,7 +113,7 @@ fn who_is_going_has_departed_for_all_others_before_its_own_agent_leaves() {
     let number = world.number(id);
     world.run(|draft, _| unit::destroy(draft, MODEL, web.unit)).expect("it may go");
     let gone = Change::Member { relation: number, unit: "web/0".parse().expect("a name"), incarnation: None };
-    assert_eq!(world.sent[&db.unit], [gone.clone()]);
+    assert_eq!(world.sent[&db.unit], std::slice::from_ref(&gone));
     let seen = view::full(world.reader(), MODEL, db.unit).expect("it is there").shown();
     assert_eq!(seen.members, BTreeMap::new());
     let own = view::full(world.reader(), MODEL, web.unit).expect("it is there").shown();
