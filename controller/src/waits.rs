@@ -6,8 +6,8 @@
 //! 2. The controller starts. By the wall clock the day is long over.
 //! 3. The unit's agent, which could say nothing meanwhile, comes back to find that the controller acts in its place.
 //!
-//! So the wall clock is not asked. What an earlier process saw pass is written down, an eighth of the wait at a time;
-//! the rest of it is waited for again.
+//! So the wall clock is not asked. What an earlier process saw pass is written down, of a minute at each sweep, of a long
+//! wait an eighth at a time; the rest of it is waited for again.
 
 use state::model::force;
 use state::model::keys::{ForcedDoc, Model};
