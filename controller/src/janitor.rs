@@ -9,6 +9,7 @@ use api::error::ApiError;
 use serde_json::Value;
 use state::life::Life;
 use state::model::draft::{Draft, Key, PAGE_MAX, Reader, Stored, read, read_all};
+use state::model::force::Waited;
 use state::model::keys::{ActionDoc, ForcedDoc, GLOBAL, Model, last_id};
 use state::model::{application, cleanup, destruction, effective, force, model};
 use state::names::Uuid;
@@ -200,7 +201,7 @@ async fn bite_forced<S: Store, O: Outside>(
     if is_first && last.is_empty() {
         controller.waits.retain(|of, id| of != model || entities.iter().any(|(_, there, _)| *there == id));
     }
-    let mut more = false;
+    let (mut more, mut bites, mut notes) = (false, Vec::new(), Vec::new());
     *after = last;
     for (_, id, forced) in entities {
         let outside = &controller.outside;
@@ -214,13 +215,20 @@ async fn bite_forced<S: Store, O: Outside>(
         let is_due = force::is_due(&forced, passed_ms);
         // another wait may begin now: people read when, in the time of the wall clock
         let now_ms = if is_due { passed_ms.max(outside.wall_ms()) } else { passed_ms };
+        bites.push((id, now_ms));
         if !is_due && controller.waits.notes((model, id), &forced, waited_ms) {
-            let transition = move |draft: &mut Draft<'_>| {
-                force::waited(draft, model, id, began_ms, waited_ms);
-                Ok(())
-            };
-            or_later(("the wait of", id), controller.run(transition).await)?;
+            notes.push(Waited { id, began_ms, waited_ms });
         }
+    }
+    for some in notes.chunks(force::NOTED_AT_ONCE) {
+        let waits = some.to_vec();
+        let transition = move |draft: &mut Draft<'_>| {
+            force::waited(draft, model, &waits);
+            Ok(())
+        };
+        or_later(("waits in model", model.0), controller.run(transition).await)?;
+    }
+    for (id, now_ms) in bites {
         let bitten = controller.run(move |draft| force::bite(draft, model, id, now_ms)).await;
         more |= or_later(("forced entity", id), bitten)?.is_some_and(|bitten| bitten.answer);
     }

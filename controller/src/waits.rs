@@ -15,11 +15,6 @@ use state::names::Uuid;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-/// How much of a wait may be lost with a process without being written down; of longer waits than some minute an
-/// eighth. Less than a sweep: where the controller dies again and again, each process that lives for two sweeps brings
-/// a minute's wait on.
-const NOTED_EVERY_MS: i64 = 8_000;
-
 /// All waits that a janitor has looked at, by model and entity. In memory only.
 #[derive(Default)]
 pub struct Waits(Mutex<BTreeMap<(Uuid, Uuid), FirstSight>>);
@@ -57,7 +52,7 @@ impl Waits {
 
     /// Whether that is to be written down now.
     pub fn notes(&self, (model, id): (Model, Uuid), forced: &ForcedDoc, waited_ms: i64) -> bool {
-        let every_ms = (length_ms(forced) / 8).max(NOTED_EVERY_MS);
+        let every_ms = force::noted_every_ms(forced);
         let mut all = self.all();
         let seen = all.get_mut(&(model.0, id)).filter(|seen| waited_ms - seen.noted_ms >= every_ms);
         seen.map(|seen| seen.noted_ms = waited_ms).is_some()
@@ -68,7 +63,7 @@ impl Waits {
         let all = self.all();
         let seen = all.get(&(model.0, id)).filter(|seen| seen.began_ms == force::began_ms(forced));
         let waited_ms = seen.map_or(forced.waited_ms, |seen| seen.waited_ms(monotonic_ms));
-        length_ms(forced).saturating_sub(waited_ms)
+        forced.due_ms.saturating_sub(force::began_ms(forced)).saturating_sub(waited_ms)
     }
 
     pub fn retain(&self, keeps: impl Fn(Model, Uuid) -> bool) {
@@ -78,8 +73,4 @@ impl Waits {
     fn all(&self) -> std::sync::MutexGuard<'_, BTreeMap<(Uuid, Uuid), FirstSight>> {
         self.0.lock().expect("no holder panics")
     }
-}
-
-fn length_ms(forced: &ForcedDoc) -> i64 {
-    forced.due_ms.saturating_sub(force::began_ms(forced))
 }

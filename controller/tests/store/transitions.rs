@@ -8,7 +8,7 @@ use super::Store;
 use controller::store::ApplyError;
 use state::charm::{Action, Charm, ConfigOption, Endpoint, OptionType, Role, Scope};
 use state::model::draft::{Draft, Reader, Stored, Txn, read};
-use state::model::force::{self, Force};
+use state::model::force::{self, Force, Waited};
 use state::model::keys::{Model, last_id};
 use state::model::refusal::Refusal;
 use state::model::restate::Bite;
@@ -537,7 +537,7 @@ async fn by_force<S: Store>(story: &mut Story<'_, S>) {
         .await;
     story
         .call("force::waited", move |draft| {
-            force::waited(draft, MODEL, front, 1, 500);
+            force::waited(draft, MODEL, &[Waited { id: front, began_ms: 1, waited_ms: 500 }]);
             Ok(())
         })
         .await;

@@ -1,6 +1,7 @@
 //! Actions: a person's wish to one unit, checked before it is queued, run at most once (spec A.16, clients 2.5).
 
 use super::application;
+use super::blockers::{self, Entity};
 use super::draft::Draft;
 use super::effective;
 use super::keys::{ActionDoc, Model};
@@ -40,7 +41,10 @@ pub fn enqueue(
 ) -> Result<u64, Refusal> {
     let doc = draft.get(&model.unit(unit)).ok_or_else(|| Refusal::not_found("unit", unit))?;
     if effective::life_of(draft, model, unit, &doc) == Life::Dead {
-        return Err(Refusal::new(Code::NotAlive, format!("unit {} is dead", doc.name)));
+        let blockers = blockers::blockers(draft, model, Entity::Unit(unit));
+        return Err(
+            Refusal::new(Code::NotAlive, format!("unit {} is dead", doc.name)).blockers(model, blockers)
+        );
     }
     let (_, charm) = application::charm_of(draft, model, doc.application).expect("a unit has a charm (I22)");
     let Some(action) = charm.actions.get(name) else {

@@ -1,7 +1,9 @@
 //! A draft: reads are recorded and become the precondition, writes are collected. Nobody writes assertions by hand
 //! (design 5).
 
+use super::keys::last_id;
 use super::text::{Document, Text};
+use crate::names::Uuid;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -181,6 +183,11 @@ impl<'r> Draft<'r> {
     /// Reads without recording: only for what cannot change unless something recorded changes in the same commit.
     pub fn glance<T: Document>(&self, key: &Key<T>) -> Option<T> {
         read(self.reader, key)
+    }
+
+    /// The entities an index names, read in the same way.
+    pub fn glance_ids(&self, prefix: &str, limit: usize) -> Vec<Uuid> {
+        self.reader.scan(prefix, "", limit).iter().filter_map(|stored| last_id(&stored.key)).collect()
     }
 
     /// The revision of a document as read; 0 = absent or written in this draft.

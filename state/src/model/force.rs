@@ -33,6 +33,14 @@ const MEMBERS_AT_ONCE: usize = 10;
 /// Units or relations that are forced with what they belong to in a bite: 3 reads and a write each, beside the page.
 const CHILDREN_AT_ONCE: usize = 20;
 
+/// How much of a wait may be lost with a process without being written down; of longer waits than some minute an
+/// eighth. Less than the 10 s between two looks of the janitor: where the controller dies again and again, each process
+/// that lives for two of them brings a minute's wait on.
+const NOTED_EVERY_MS: i64 = 8_000;
+const NOTES_OF_A_WAIT: i64 = 8;
+/// Waits that are written down together: a read and a write each.
+pub const NOTED_AT_ONCE: usize = 40;
+
 /// When force begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Force {
@@ -158,11 +166,28 @@ pub fn began_ms(forced: &ForcedDoc) -> i64 {
     }
 }
 
-/// So much of the wait that began then has passed, for the controller's next process to go on from.
-pub fn waited(draft: &mut Draft, model: Model, id: Uuid, began: i64, waited_ms: i64) {
-    let known = draft.get(&model.forced(id)).filter(|forced| began_ms(forced) == began);
-    if let Some(forced) = known {
-        draft.put(&model.forced(id), &ForcedDoc { waited_ms, ..forced });
+/// After how much more of a wait it is to be written down what has passed of it: so much may be lost with a process.
+pub fn noted_every_ms(forced: &ForcedDoc) -> i64 {
+    let length_ms = forced.due_ms.saturating_sub(began_ms(forced));
+    (length_ms / NOTES_OF_A_WAIT).max(NOTED_EVERY_MS)
+}
+
+/// How much of a wait has passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waited {
+    pub id: Uuid,
+    /// Which wait of it: see [`began_ms`].
+    pub began_ms: i64,
+    pub waited_ms: i64,
+}
+
+/// Writes down what has passed of at most [`NOTED_AT_ONCE`] waits, for the controller's next process to go on from.
+pub fn waited(draft: &mut Draft, model: Model, waits: &[Waited]) {
+    for wait in waits {
+        let known = draft.get(&model.forced(wait.id)).filter(|forced| began_ms(forced) == wait.began_ms);
+        if let Some(forced) = known {
+            draft.put(&model.forced(wait.id), &ForcedDoc { waited_ms: wait.waited_ms, ..forced });
+        }
     }
 }
 

@@ -29,8 +29,14 @@ pub fn create(draft: &mut Draft, id: Uuid, name: &str, now_ms: i64) -> Result<()
         let message = format!("invalid model name {name:?}");
         return Err(Refusal::new(Code::Invalid, message).hint("use lower case letters, digits and dashes"));
     }
-    if draft.get(&GLOBAL.model_name(name)).is_some() {
-        return Err(Refusal::new(Code::AlreadyExists, format!("model {name:?} already exists")));
+    if let Some(holder) = draft.get(&GLOBAL.model_name(name)) {
+        let message = format!("model {name:?} already exists");
+        if draft.get(&Model(holder).model_life()) == Some(Life::Alive) {
+            return Err(Refusal::new(Code::AlreadyExists, message));
+        }
+        let hint = format!("what holds it: pintle why model -m {name}");
+        let message = format!("{message} and is being removed");
+        return Err(Refusal::new(Code::AlreadyExists, message).hint(hint));
     }
     let model = Model(id);
     draft.put(&GLOBAL.model_name(name), &id);
@@ -177,7 +183,8 @@ pub fn require_alive(draft: &mut Draft, model: Model) -> Result<(), Refusal> {
         Some(Life::Dying | Life::Dead) => {
             let name = draft.get(&model.model()).map_or_else(|| model.0.to_string(), |doc| doc.name);
             let message = format!("model {name} is being removed: nothing new may come into it");
-            Err(Refusal::new(Code::NotAlive, message).hint("what holds it: pintle why model"))
+            Err(Refusal::new(Code::NotAlive, message)
+                .hint(format!("what holds it: pintle why model -m {name}")))
         }
         None => Err(Refusal::not_found("model", model.0)),
     }

@@ -65,6 +65,12 @@ pub(super) fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, e
     };
     let refreshed = || refresh(&episode.operation, local, view, now);
     let again = |cause, open: Option<Episode>| {
+        // No relation hook begins on a stale view, a retry neither (spec B.6.7): a person may have asked for it in the
+        // view that an agent kept, and newer news have been delivered since (cargo sim 71023351).
+        let of_relation = matches!(episode.operation, Operation::Hook(Hook::Relation { .. }));
+        if of_relation && !fresh(now) {
+            return wait(None, vec![stale(now)]);
+        }
         let instead = without_running(local, view, now, &episode.operation).map(|act| match act {
             Act::Settle(record) if open.is_none() => Act::Settle(ending_the_episode(record)),
             other => other,
@@ -102,10 +108,6 @@ pub(super) fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, e
     let timer = episode.retry.as_ref().filter(|_| measured);
     let due = timer.map(|timer| due_ms(timer, now));
     if due.is_some_and(|due| due <= now.since_boot_ms) {
-        // no relation hook begins on a stale view, a retry neither (spec B.6.7)
-        if matches!(episode.operation, Operation::Hook(Hook::Relation { .. })) && !fresh(now) {
-            return wait(None, vec![stale(now)]);
-        }
         let cause = format!("retry {} of {}", episode.failures, episode.operation);
         return again(cause, Some(episode.clone()));
     }

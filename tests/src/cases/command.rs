@@ -104,6 +104,7 @@ fn machine(world: &mut World, words: &[&str]) -> Done {
         ["crash", "before", name] => world.crash_after_begin = Some((*name).to_owned()),
         ["link", "down"] => world.link = false,
         ["link", "up"] => world.link = true,
+        ["view", "kept"] => world.shown = Some(world.view.clone()),
         ["answer", "lost"] => world.answer_lost = true,
         ["refuse", text @ ..] => world.refusal = Some(text.join(" ")),
         ["lease", "lost"] => world.lease = None,

@@ -121,6 +121,8 @@ mix! {
     port: [100, 100, 100, 500],
     /// Of what people do: a relation is suspended, or resumed, beside the few times that it is anyway.
     suspends: [0, 0, 0, 0, 0, 0, 0, 300],
+    /// Of messages: it takes seconds, there and back.
+    message_slow: [0, 0, 0, 20, 200],
 }
 
 impl Mix {

@@ -1,5 +1,5 @@
-//! What lies between a unit agent and the controller's handlers: delay, loss before and after taking effect,
-//! doubles, late arrivals, partitions, broken watches. A message once sent no longer dies with its sender.
+//! What lies between a unit agent and the controller's handlers: delay, short or of seconds, loss before and after
+//! taking effect, doubles, late arrivals, partitions, broken watches. A message once sent no longer dies with its sender.
 
 pub mod machines;
 
@@ -28,6 +28,9 @@ use tokio::sync::{Notify, oneshot};
 
 /// How long a client waits for an answer.
 const ANSWER_MS: u64 = 10_000;
+/// How long a message takes at most, and one that is slow: either way of it, and others overtake it.
+const WAY_MS: u64 = 20;
+const SLOW_MS: u64 = 5_000;
 
 pub type SimController = Controller<SimStore, SimOutside>;
 pub type SimSession = Session<SimStore, SimOutside>;
@@ -66,8 +69,10 @@ pub struct Wire {
 
 /// What happens to one message.
 enum Fate {
+    /// The way there takes up to so much, that back half of it.
     Delivered {
         doubled: bool,
+        within_ms: u64,
     },
     LostBefore,
     LostAfter,
@@ -89,6 +94,11 @@ impl Wire {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("one thread")
+    }
+
+    /// The history of the store that is served now.
+    pub fn history(&self) -> Uuid {
+        self.state().controller.store.history()
     }
 
     pub fn session(&self, principal: Principal) -> SimSession {
@@ -156,7 +166,8 @@ impl Wire {
             return Fate::Late(ANSWER_MS + world.below(5_000));
         }
         let doubled = world.strikes(mix.message_doubled) || (mix.every_reply_lost > 0 && !world.is_calm());
-        Fate::Delivered { doubled }
+        let within_ms = if world.strikes(mix.message_slow) { SLOW_MS } else { WAY_MS };
+        Fate::Delivered { doubled, within_ms }
     }
 
     /// What a person or a machine agent asks, over the same network. None: no answer came.
@@ -169,7 +180,7 @@ impl Wire {
             return None;
         }
         let fate = match self.world.mix().others_lost {
-            0 => Fate::Delivered { doubled: false },
+            0 => Fate::Delivered { doubled: false, within_ms: 0 },
             _ => self.fate(),
         };
         let session = || self.session(principal.clone());
@@ -184,11 +195,17 @@ impl Wire {
                 ask(session()).await;
                 None
             }
-            Fate::Delivered { doubled } => {
+            Fate::Delivered { doubled, within_ms } => {
                 if doubled {
                     ask(session()).await;
                 }
-                Some(ask(session()).await)
+                if within_ms <= WAY_MS {
+                    return Some(ask(session()).await);
+                }
+                self.world.sleep(self.world.below(within_ms)).await;
+                let answer = ask(session()).await;
+                self.world.sleep(self.world.below(within_ms)).await;
+                Some(answer)
             }
         }
     }
@@ -293,12 +310,15 @@ impl Link {
         let (sender, receiver) = oneshot::channel();
         let request = self.through_json(request);
         match fate {
-            Fate::Delivered { doubled } => {
+            Fate::Delivered { doubled, within_ms } => {
                 if doubled {
                     world.tell(|| format!("network: {name} of {} doubled", self.unit));
-                    self.carry(request.clone(), serve.clone(), world.below(3_000), None);
+                    self.carry(request.clone(), serve.clone(), (world.below(3_000), WAY_MS), None);
                 }
-                self.carry(request, serve, world.below(20), Some(sender));
+                if within_ms > WAY_MS {
+                    world.tell(|| format!("network: {name} of {} slow", self.unit));
+                }
+                self.carry(request, serve, (world.below(within_ms), within_ms), Some(sender));
             }
             Fate::LostBefore => {
                 world.tell(|| format!("network: {name} of {} lost", self.unit));
@@ -306,7 +326,7 @@ impl Link {
             }
             Fate::LostAfter => {
                 world.tell(|| format!("network: reply to {name} of {} lost", self.unit));
-                self.carry(request, serve, world.below(20), None);
+                self.carry(request, serve, (world.below(WAY_MS), WAY_MS), None);
                 if world.hits(500) {
                     world.sleep(ANSWER_MS).await;
                 } else {
@@ -316,7 +336,7 @@ impl Link {
             }
             Fate::Late(ms) => {
                 world.tell(|| format!("network: {name} of {} late", self.unit));
-                self.carry(request, serve, ms, None);
+                self.carry(request, serve, (ms, WAY_MS), None);
                 world.sleep(ANSWER_MS).await;
                 drop(sender);
             }
@@ -334,7 +354,7 @@ impl Link {
         &self,
         request: A,
         serve: S,
-        delay_ms: u64,
+        (delay_ms, back_within_ms): (u64, u64),
         reply: Option<oneshot::Sender<Result<T, ApiError>>>,
     ) where
         A: Send + 'static,
@@ -350,7 +370,7 @@ impl Link {
                 return;
             }
             let answer = serve(link.session(), request).await;
-            world.sleep(world.below(10)).await;
+            world.sleep(world.below(back_within_ms / 2)).await;
             if let Some(reply) = reply.filter(|_| !link.wire.is_cut_off(link.folder, Way::FromController)) {
                 reply.send(answer).ok();
             }
@@ -379,7 +399,7 @@ impl UnitApi for Link {
             && !world.is_calm()
             && self.wire.state().lost_once.insert((unit, sequence), ()).is_none();
         let fate = if first { Fate::LostAfter } else { self.wire.fate() };
-        if mix.has(Mutant::DoubleIsFenced) && matches!(fate, Fate::Delivered { doubled: true }) {
+        if mix.has(Mutant::DoubleIsFenced) && matches!(fate, Fate::Delivered { doubled: true, .. }) {
             return Err(ApiError::new(ErrorCode::Fenced, "a newer agent of this unit is attached"));
         }
         let serve = move |session: SimSession, commit: Commit| {

@@ -9,6 +9,7 @@ use api::error::ApiError;
 use api::operator::{
     AddMachines, AddUnits, ConfigChange, Deploy, Ends, Force, OperatorApi, Refresh, RelationChoice, Run, Why,
 };
+use controller::store::Store;
 use serde_json::{Value, json};
 use state::charm::{Action, Charm, ConfigOption, Endpoint, OptionType, Role, Scope};
 use state::model::draft::{Reader, read_all};
@@ -283,9 +284,15 @@ impl User {
         self.told(format!("remove-machine {machine}, force {force:?}, its instance is kept: {keep}"));
         let ask = |session: SimSession, model: String| {
             let machine = machine.clone();
-            async move { session.remove_machine(&model, &machine, force, keep).await }
+            async move {
+                let history = session.controller.store.history();
+                session.remove_machine(&model, &machine, force, keep).await.map(|_| history)
+            }
         };
-        if self.ask(ask).await.is_some() && keep {
+        // 1. It is done, and the answer on its way. 2. The store is restored from before it: what the answer says is of
+        // a history that is over (cargo sim 71014647).
+        let answered = self.ask(ask).await;
+        if keep && answered == Some(self.wire.history()) {
             self.world.note(Fact::Keeps { machine });
         }
     }

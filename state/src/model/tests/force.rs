@@ -1,7 +1,7 @@
 //! Removal by force (spec H.6 81, 83, 87; E.8#9, #21; I24, I27), and the teardown budget. No agent acts here unless a
 //! test makes it.
 
-use super::super::force::{self, Force, WAIT_MS};
+use super::super::force::{self, Force, WAIT_MS, Waited};
 use super::super::keys::{BagDoc, ForcedDoc, ScopeDoc};
 use super::super::unit::Destroyed;
 use super::super::{application, cleanup, instance, machine, model, unit};
@@ -416,7 +416,7 @@ fn a_person_who_forces_what_a_budget_would_soon_does_not_put_it_off() {
     world.run(|draft, _| unit::destroy(draft, MODEL, web.unit)).expect("it may go");
     let waited = |draft: &mut Draft| {
         force::by_budget(draft, MODEL, web.unit, 3_600_000, NOW);
-        force::waited(draft, MODEL, web.unit, NOW, 3_590_000);
+        force::waited(draft, MODEL, &[Waited { id: web.unit, began_ms: NOW, waited_ms: 3_590_000 }]);
         Ok(())
     };
     world.run(|draft, _| waited(draft)).expect("no refusal");

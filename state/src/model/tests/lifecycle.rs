@@ -4,7 +4,7 @@ use super::super::application::{self, Deploy, Refresh};
 use super::super::blockers::{BLOCKERS_MAX, Entity, PROVISIONER, blockers};
 use super::super::keys::UnitDoc;
 use super::super::unit::Destroyed;
-use super::super::{instance, leadership, machine, model, unit};
+use super::super::{destruction, instance, leadership, machine, model, unit};
 use super::*;
 use crate::unit::proxy::{Proxies, Proxy};
 use crate::unit::snapshot::Change;
@@ -511,6 +511,11 @@ fn names_and_archives_are_checked_at_the_door() {
     assert_eq!(deploy("other", "web", Some("4")), (Code::NotFound, "machine 4 not found".into()));
     let answer = world.run(|draft, _| model::create(draft, Uuid(8), "dev", 1));
     assert_eq!(refused(answer), (Code::AlreadyExists, "model \"dev\" already exists".into()));
+    world.run(|draft, _| destruction::destroy(draft, MODEL, None, 2)).expect("it is there");
+    let refusal =
+        world.run(|draft, _| model::create(draft, Uuid(8), "dev", 1)).expect_err("it is there still");
+    assert_eq!(refusal.message, "model \"dev\" already exists and is being removed");
+    assert_eq!(refusal.hint.as_deref(), Some("what holds it: pintle why model -m dev"));
 }
 
 #[test]

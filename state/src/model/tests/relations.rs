@@ -207,6 +207,29 @@ fn ends_are_inferred_or_refused_in_one_line() {
     assert_eq!(refused(world.integrate("one", "two:server")), (Code::Busy, text.into()));
 }
 
+/// A transaction reads a hundred documents at most: that is no bound of what is counted.
+#[test]
+fn places_are_counted_of_all_relations_of_an_application() {
+    let mut world = World::new();
+    let mut one = web();
+    one.endpoints.get_mut("db").expect("it has it").limit = Some(120);
+    world
+        .run(|draft, _| {
+            application::register_archive(draft, "one", one, 1);
+            Ok(())
+        })
+        .expect("new");
+    world.deploy("one", "one", 0);
+    for at in 0..120 {
+        let name = format!("db{at}");
+        world.deploy(&name, "db", 0);
+        world.integrate("one", &name).expect("below its limit");
+    }
+    world.deploy("late", "db", 0);
+    let text = "endpoint one:db takes at most 120 relations";
+    assert_eq!(refused(world.integrate("one", "late")), (Code::Busy, text.into()));
+}
+
 #[test]
 fn who_holds_the_places_of_an_endpoint_is_named_with_what_frees_them() {
     let mut world = World::new();

@@ -1,5 +1,5 @@
-//! Spec B.6.7: no hook of a relation begins, or is retried, on a link that was silent for long. One that was interrupted
-//! is run again all the same, and so is one that a person resolves.
+//! Spec B.6.7: no hook of a relation begins, or is retried, on a link that was silent for long, whoever asks for it. One
+//! that was interrupted is run again all the same.
 
 use super::{Check, Fact};
 use state::names::Uuid;
@@ -19,7 +19,6 @@ struct Folder {
     begins: Option<u64>,
     /// A run was begun and has no end.
     open: bool,
-    failed: bool,
     /// It was frozen or harmed: what it decided before it may do now.
     is_late: bool,
 }
@@ -64,17 +63,11 @@ impl Check for Fresh {
                     match event {
                         Event::Began(run) => {
                             let of_relation = matches!(run.operation, Operation::Hook(Hook::Relation { .. }));
-                            let resolved = known.failed && run.episode.is_none();
-                            let decided = run.attempt == 1 && !known.open && !resolved;
+                            let decided = run.attempt == 1 && !known.open;
                             known.begins = (of_relation && decided).then_some(run.number);
                             known.open = true;
                         }
-                        Event::Finished(record) => {
-                            known.open = false;
-                            let action = matches!(record.operation, Operation::Action { .. });
-                            known.failed = !record.outcome.advances() && !action || known.failed && action;
-                        }
-                        Event::Answered { refusal: Some(_), .. } => known.failed = true,
+                        Event::Finished(_) => known.open = false,
                         Event::Restored { .. } => known.is_late = true,
                         _ => {}
                     }

@@ -133,6 +133,11 @@ impl Check for Hooks {
             let boot = match event {
                 Event::Reboot(boot) => boot,
                 Event::Finished(Record { reboot: Some(boot), .. }) => boot,
+                // what it wrote was refused: the hook has failed, and asks for nothing (cargo sim 71036393)
+                Event::Answered { refusal: Some(_), .. } => {
+                    self.1.remove(folder);
+                    continue;
+                }
                 _ => continue,
             };
             self.1.insert(*folder, boot.clone());
