@@ -5,6 +5,7 @@ mod support;
 
 use api::operator::{ConfigChange, Force, OperatorApi};
 use controller::janitor::{Janitor, SWEEP_EVERY_MS};
+use controller::store::Store;
 use controller::store::map::Map;
 use state::life::Life;
 use state::model::draft::{Draft, Key, read};
@@ -136,6 +137,24 @@ async fn a_minute_comes_though_the_controller_dies_within_it_and_why_tells_what_
         story.restart();
     }
     assert_eq!(life(&story, unit).await, Some(Life::Dead));
+}
+
+/// 45 units are forced; a sweep that looks at all of them makes two commits, of 40 and of five.
+#[tokio::test]
+async fn what_many_have_waited_is_written_down_together() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 45).await;
+    for at in 0..45 {
+        story.agent_of(&format!("web/{at}")).await;
+        let unit = format!("web/{at}");
+        story.admin.remove_unit("dev", &unit, Force::AfterWait).await.expect("it may go");
+    }
+    let mut janitor = Janitor::default();
+    sweep(&story, &mut janitor).await;
+    story.pass(SWEEP_EVERY_MS);
+    let before = story.controller.store.newest();
+    sweep(&story, &mut janitor).await;
+    assert_eq!(story.controller.store.newest() - before, 2);
 }
 
 async fn budget(story: &Story<Map, Still>, value: &str) {

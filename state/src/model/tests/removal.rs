@@ -4,7 +4,7 @@
 use super::super::blockers::Entity;
 use super::super::force::{self, Force};
 use super::super::removal::{self, Forecast, Heard};
-use super::super::{application, machine};
+use super::super::{application, leadership, machine};
 use super::*;
 use crate::unit::operation::Version;
 use crate::unit::outcome::executing;
@@ -90,6 +90,26 @@ fn scenario_86_is_foretold_and_nothing_is_changed() {
     assert_eq!(told.gone, ["machine 0", "unit shop/0"], "the machine has no unit any more (E.3)");
     assert_eq!((told.blocked, told.more), (vec![], false));
     assert_eq!(world.documents.map, before);
+}
+
+#[test]
+fn who_is_elected_when_the_leader_goes_is_foretold() {
+    let mut world = World::new();
+    let (_, shop, _) = qr(&mut world);
+    let elected = |world: &World| -> Vec<String> {
+        let all = hooks(&foretold(world, Entity::Unit(shop.unit)));
+        all.into_iter().filter(|hook| hook.contains("leader-elected")).collect()
+    };
+    let claim = |draft: &mut Draft| leadership::claim(draft, MODEL, shop.unit, false).map(drop);
+    world.run(|draft, _| claim(draft)).expect("nobody leads");
+    assert_eq!(elected(&world), [""; 0], "nobody is left");
+    for said in ["", ", there or on another unit of its application"] {
+        let application = read(world.reader(), &MODEL.unit(shop.unit)).expect("it is there").application;
+        world.run(|draft, ids| unit::add(draft, MODEL, application, None, 1, ids)).expect("it is alive");
+        assert_eq!(elected(&world), [format!("shop/1 leader-elected{said}")]);
+    }
+    world.run(|draft, _| unit::destroy(draft, MODEL, shop.unit)).expect("it may go");
+    assert_eq!(elected(&world), [""; 0], "it is under way already");
 }
 
 #[test]
