@@ -216,7 +216,7 @@ async fn bite_forced<S: Store, O: Outside>(
         // another wait may begin now: people read when, in the time of the wall clock
         let now_ms = if is_due { passed_ms.max(outside.wall_ms()) } else { passed_ms };
         bites.push((id, now_ms));
-        if !is_due && controller.waits.notes((model, id), &forced, waited_ms) {
+        if !is_due && controller.waits.is_to_be_noted((model, id), &forced, waited_ms) {
             notes.push(Waited { id, began_ms, waited_ms });
         }
     }
@@ -226,7 +226,9 @@ async fn bite_forced<S: Store, O: Outside>(
             force::waited(draft, model, &waits);
             Ok(())
         };
-        or_later(("waits in model", model.0), controller.run(transition).await)?;
+        if or_later(("waits in model", model.0), controller.run(transition).await)?.is_some() {
+            controller.waits.noted(model, some);
+        }
     }
     for (id, now_ms) in bites {
         let bitten = controller.run(move |draft| force::bite(draft, model, id, now_ms)).await;

@@ -9,7 +9,7 @@
 //! So the wall clock is not asked. What an earlier process saw pass is written down, of a minute at each sweep, of a long
 //! wait an eighth at a time; the rest of it is waited for again.
 
-use state::model::force;
+use state::model::force::{self, Waited};
 use state::model::keys::{ForcedDoc, Model};
 use state::names::Uuid;
 use std::collections::BTreeMap;
@@ -51,11 +51,19 @@ impl Waits {
     }
 
     /// Whether that is to be written down now.
-    pub fn notes(&self, (model, id): (Model, Uuid), forced: &ForcedDoc, waited_ms: i64) -> bool {
+    pub fn is_to_be_noted(&self, (model, id): (Model, Uuid), forced: &ForcedDoc, waited_ms: i64) -> bool {
         let every_ms = force::noted_every_ms(forced);
+        self.all().get(&(model.0, id)).is_some_and(|seen| waited_ms - seen.noted_ms >= every_ms)
+    }
+
+    /// These are written down.
+    pub fn noted(&self, model: Model, waits: &[Waited]) {
         let mut all = self.all();
-        let seen = all.get_mut(&(model.0, id)).filter(|seen| waited_ms - seen.noted_ms >= every_ms);
-        seen.map(|seen| seen.noted_ms = waited_ms).is_some()
+        for wait in waits {
+            if let Some(seen) = all.get_mut(&(model.0, wait.id)) {
+                seen.noted_ms = wait.waited_ms;
+            }
+        }
     }
 
     /// How much of the wait is left.

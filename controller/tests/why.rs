@@ -390,7 +390,7 @@ async fn a_machine_that_goes_with_living_units_and_has_no_instance_gets_one_for_
         owner: "the provisioner of pintle up".to_owned(),
         since_ms,
         last_error: None,
-        help: "it comes by itself, if it is there (pintle up); or without: pintle remove-machine --force 0"
+        help: "nothing to do while pintle up runs: it comes by itself; or without: pintle remove-machine --force 0"
             .to_owned(),
     };
     assert_eq!(stranded().await, [makes]);

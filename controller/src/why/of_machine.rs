@@ -116,7 +116,8 @@ impl Asked<'_> {
         let (duty, owner, help) = match doc.manual {
             true => ("be without units: it has no agent that could end them", "operator", force),
             false => {
-                let help = format!("it comes by itself, if it is there (pintle up); or without: {force}");
+                let help =
+                    format!("nothing to do while pintle up runs: it comes by itself; or without: {force}");
                 ("make an instance for its units to end on", PROVISIONER, help)
             }
         };

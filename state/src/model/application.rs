@@ -302,7 +302,7 @@ fn require_endpoints(
             let ends = held.key_text();
             let message = format!("cannot refresh {}: it would break relation \"{ends}\"", doc.name);
             let help = format!("pintle remove-relation {ends}");
-            let blocker = by_hand(format!("relation {ends}"), held.created_ms, help);
+            let blocker = by_hand(format!("relation {ends}"), help);
             return Err(Refusal::new(Code::Busy, message).blockers(model, vec![blocker]));
         }
     }

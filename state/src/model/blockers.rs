@@ -43,9 +43,9 @@ pub fn blockers(documents: &mut impl Documents, model: Model, entity: Entity) ->
 }
 
 /// What stands in the way of a removal, and only a person removes.
-pub(super) fn by_hand(entity: String, since_ms: i64, help: String) -> Blocker {
+pub(super) fn by_hand(entity: String, help: String) -> Blocker {
     let (duty, owner) = ("be removed".to_owned(), "operator".to_owned());
-    Blocker { entity, duty, owner, since_ms: Some(since_ms), last_error: None, help }
+    Blocker { entity, duty, owner, since_ms: None, last_error: None, help }
 }
 
 /// Who has yet to leave a relation that is suspended, and goes on when it is resumed.
@@ -72,7 +72,8 @@ pub(super) fn of_places(
             let ends = doc.key_text();
             let duty = format!("be removed: relation {} holds a place of {place}", doc.number);
             let help = format!("pintle remove-relation {ends}");
-            found.push(Blocker { duty, ..by_hand(format!("relation {ends}"), doc.created_ms, help) });
+            let since_ms = Some(doc.created_ms);
+            found.push(Blocker { duty, since_ms, ..by_hand(format!("relation {ends}"), help) });
         }
     }
     found.truncate(LOOKED_FOR);
@@ -262,8 +263,7 @@ fn of_machine(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Blo
     }
     let name = &machine.name;
     let (agent, provisioner) = (format!("the agent of machine {name}"), PROVISIONER.to_owned());
-    let by_itself =
-        "it comes by itself, within a minute; if it does not, it is not there: pintle up".to_owned();
+    let by_itself = "nothing to do while pintle up runs: it comes by itself".to_owned();
     let has_agent = documents.document(&model.machine_instance(id)).is_some();
     let (duty, owner, help) = match (dead, has_agent, machine.manual || machine.kept && !machine.left) {
         (true, true, true) => {

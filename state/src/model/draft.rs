@@ -180,7 +180,8 @@ impl<'r> Draft<'r> {
         stored.map(|s| parse(&s))
     }
 
-    /// Reads without recording: only for what cannot change unless something recorded changes in the same commit.
+    /// Reads without recording, what is committed alone: only for what cannot change unless something recorded changes in
+    /// the same commit, or may change only so that the answer stays allowed.
     pub fn glance<T: Document>(&self, key: &Key<T>) -> Option<T> {
         read(self.reader, key)
     }

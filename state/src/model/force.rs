@@ -38,7 +38,7 @@ const CHILDREN_AT_ONCE: usize = 20;
 /// that lives for two of them brings a minute's wait on.
 const NOTED_EVERY_MS: i64 = 8_000;
 const NOTES_OF_A_WAIT: i64 = 8;
-/// Waits that are written down together: a read and a write each.
+/// Waits that are written down together: a read and a write of a transaction's hundred each.
 pub const NOTED_AT_ONCE: usize = 40;
 
 /// When force begins.

@@ -96,17 +96,15 @@ pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal>
         let doc = draft.get(&model.unit(unit)).expect("an index names what exists (I22)");
         // a subordinate is no more alive than its principal, which is here too
         if doc.principal.is_none() && effective::life_of(draft, model, unit, &doc) == Life::Alive {
-            alive.push((doc.name.to_string(), doc.created_ms));
+            alive.push(doc.name.to_string());
         }
     }
     if !alive.is_empty() {
-        let names: Vec<&str> = alive.iter().map(|(unit, _)| unit.as_str()).collect();
-        let (units, are) = (names.join(", "), if alive.len() == 1 { "unit" } else { "units" });
+        let (units, are) = (alive.join(", "), if alive.len() == 1 { "unit" } else { "units" });
         let verb = if alive.len() == 1 { "is" } else { "are" };
         let message = format!("cannot remove machine {}: {are} {units} {verb} assigned to it", machine.name);
-        let blockers = alive.iter().map(|(unit, since_ms)| {
-            by_hand(format!("unit {unit}"), *since_ms, format!("pintle remove-unit {unit}"))
-        });
+        let blockers =
+            alive.iter().map(|unit| by_hand(format!("unit {unit}"), format!("pintle remove-unit {unit}")));
         return Err(Refusal::new(Code::Busy, message).blockers(model, blockers.collect()));
     }
     draft.put(&model.machine_life(id), &Life::Dying);

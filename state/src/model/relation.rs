@@ -24,8 +24,8 @@ pub const PEERS_MAX: usize = 8;
 
 /// Pairs of endpoints that a relation is looked for by: a read each, beside some 10 and the 30 of its removal.
 const KEYS_MAX: usize = 40;
-/// Relations of one application that are looked at for those that hold a place of an endpoint: some 10 us each, 0.1 s.
-const RELATIONS_MAX: usize = 10_000;
+/// Relations of one application that are looked at for those that hold a place of an endpoint: some 10 us each, 10 ms.
+const RELATIONS_MAX: usize = 1_000;
 
 /// One end as a person writes it: `web`, or `web:db`.
 struct End {
@@ -156,6 +156,12 @@ fn require_below_limit(
     // Not recorded, since a transaction reads less than an application may have relations: who makes another one counts
     // the model's relations too ([`create`]), and so is in nobody's way unseen.
     let relations = draft.glance_ids(&model.relations_of(end.id), RELATIONS_MAX);
+    let place = format!("{}:{}", end.application, endpoint.name);
+    if relations.len() == RELATIONS_MAX {
+        let message =
+            format!("endpoint {place} has a limit, and {} too many relations to count", end.application);
+        return Err(Refusal::new(Code::Invalid, message));
+    }
     let holds = |id: &Uuid| {
         let held = draft.glance(&model.relation(*id));
         held.and_then(|held| held.side_of(end.id).map(|side| side.endpoint == endpoint.name)) == Some(true)
@@ -164,7 +170,6 @@ fn require_below_limit(
     if holders.len() < limit as usize {
         return Ok(());
     }
-    let place = format!("{}:{}", end.application, endpoint.name);
     let message = format!("endpoint {place} takes at most {limit} relations");
     let blockers = blockers::of_places(draft, model, &place, &holders);
     Err(Refusal::new(Code::Busy, message).blockers(model, blockers))

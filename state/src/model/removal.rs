@@ -14,7 +14,7 @@ use super::{application, machine, relation, unit};
 use crate::life::Life;
 use crate::names::{UnitName, Uuid};
 use near::{Lives, Near, id_of, name};
-use play::{Cast, Played, act, elected, end_running, forced, play, release};
+use play::{Cast, Played, act, elected, end_running, forced, leaderless, play, release};
 use std::collections::BTreeSet;
 
 /// Units that are played; of more, the first by name. A play is some 10 reads and a view for each hook.
@@ -31,7 +31,8 @@ pub struct Forecast {
     pub at_once: Vec<String>,
     /// Dying with it.
     pub dying: Vec<String>,
-    /// In the order in which they would run: the unit, and its hook.
+    /// In the order in which they would run: the unit, and its hook. Last who is elected where a leader goes, if one
+    /// unit is left: of several it may be any.
     pub hooks: Vec<(UnitName, String)>,
     /// Those of units that force removes at once: they run only if their agents are quicker.
     pub left_out: Vec<(UnitName, String)>,
@@ -117,13 +118,13 @@ pub(super) fn forecast_within(
         Some(_) => cast.absent = silent.map(id_of).collect(),
     }
     let removed = played.changes.clone();
-    let mut anyway = Forecast::default();
+    let (mut anyway, mut going_anyway) = (Forecast::default(), BTreeSet::new());
     if before.values().any(|(_, life)| *life != Life::Alive) {
         // what is under way already comes of other removals
         let mut alone = Played { changes: begun, ..Played::on(reader) };
         anyway.more = !play(&mut alone, model, &cast, &mut anyway.hooks);
         release(&mut alone, model, (&near.machines, &cast));
-        anyway.hooks.extend(elected(&alone, model, &near.applications));
+        going_anyway = leaderless(&alone, model, &near.applications);
         anyway.gone = gone(&near.lives(&alone, model));
         forecast.more |= anyway.more;
     }
@@ -162,7 +163,11 @@ pub(super) fn forecast_within(
         }
         release(&mut played, model, (&near.machines, &cast));
     }
-    forecast.hooks.extend(elected(&played, model, &near.applications));
+    let mut led = near.applications.clone();
+    led.retain(|id| !going_anyway.contains(id));
+    if played.read.get() <= bound {
+        forecast.hooks.extend(elected(&played, model, &leaderless(&played, model, &led)));
+    }
     forecast.gone = gone(&near.lives(&played, model));
     forecast.gone.retain(|name| !forecast.at_once.contains(name) && !anyway.gone.contains(name));
     forecast.hooks.retain(|one| {

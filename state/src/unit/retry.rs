@@ -65,29 +65,29 @@ pub(super) fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, e
     };
     let refreshed = || refresh(&episode.operation, local, view, now);
     let again = |cause, open: Option<Episode>| {
-        // No relation hook begins on a stale view, a retry neither (spec B.6.7): a person may have asked for it in the
-        // view that an agent kept, and newer news have been delivered since (cargo sim 71023351).
-        let of_relation = matches!(episode.operation, Operation::Hook(Hook::Relation { .. }));
-        if of_relation && !fresh(now) {
-            return wait(None, vec![stale(now)]);
-        }
         let instead = without_running(local, view, now, &episode.operation).map(|act| match act {
             Act::Settle(record) if open.is_none() => Act::Settle(ending_the_episode(record)),
             other => other,
         });
         instead.unwrap_or_else(|| run(refreshed(), cause, open))
     };
+    // No relation hook begins on a stale view, a retry neither (spec B.6.7): a person may have asked for it in the view
+    // that an agent kept, and newer news have been delivered since (cargo sim 71023351).
+    let of_relation = matches!(episode.operation, Operation::Hook(Hook::Relation { .. }));
+    let is_stale = of_relation && !fresh(now);
     let any = planted::is(Planted::AnyMarkResolves);
     let mark = view.and_then(|view| view.resolved.as_ref());
-    if let Some(mark) = mark.filter(|mark| mark.episode == episode.id || any) {
-        // a charm that is not there cannot be skipped: both kinds try the unpack again (spec A.6)
-        let retry = mark.retry != planted::is(Planted::ResolvedIsSwapped);
-        return if retry || matches!(episode.operation, Operation::Deploy(_)) {
-            // a person ended this episode: failing again is another one
-            again("resolved".into(), None)
-        } else {
-            Act::Settle(ending_the_episode(local.record(refreshed(), Outcome::Skipped, now.wall_ms)))
-        };
+    let mark = mark.filter(|mark| mark.episode == episode.id || any);
+    // a charm that is not there cannot be skipped: both kinds try the unpack again (spec A.6)
+    let unpacks = matches!(episode.operation, Operation::Deploy(_));
+    match mark.map(|mark| unpacks || mark.retry != planted::is(Planted::ResolvedIsSwapped)) {
+        // a person ended this episode: failing again is another one
+        Some(true) if !is_stale => return again("resolved".into(), None),
+        Some(false) => {
+            let skipped = local.record(refreshed(), Outcome::Skipped, now.wall_ms);
+            return Act::Settle(ending_the_episode(skipped));
+        }
+        Some(true) | None => {}
     }
     if let Some(view) = view {
         let wanted = charm_of(view);
@@ -108,6 +108,9 @@ pub(super) fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, e
     let timer = episode.retry.as_ref().filter(|_| measured);
     let due = timer.map(|timer| due_ms(timer, now));
     if due.is_some_and(|due| due <= now.since_boot_ms) {
+        if is_stale {
+            return wait(None, vec![stale(now)]);
+        }
         let cause = format!("retry {} of {}", episode.failures, episode.operation);
         return again(cause, Some(episode.clone()));
     }
@@ -137,6 +140,9 @@ pub(super) fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, e
         }
     };
     let mut causes = vec![cause(what, owner, ago, help)];
+    if mark.is_some() {
+        causes.push(stale(now));
+    }
     if let Some(view) =
         view.filter(|view| local.charm.as_ref().is_some_and(|c| c.url != view.charm.charm.url))
     {

@@ -28,7 +28,7 @@ use tokio::sync::{Notify, oneshot};
 
 /// How long a client waits for an answer.
 const ANSWER_MS: u64 = 10_000;
-/// How long a message takes at most, and one that is slow: either way of it, and others overtake it.
+/// How long a message takes at most, and one that is slow: others overtake it. An answer takes half of that at most.
 const WAY_MS: u64 = 20;
 const SLOW_MS: u64 = 5_000;
 
@@ -204,7 +204,7 @@ impl Wire {
                 }
                 self.world.sleep(self.world.below(within_ms)).await;
                 let answer = ask(session()).await;
-                self.world.sleep(self.world.below(within_ms)).await;
+                self.world.sleep(self.world.below(within_ms / 2)).await;
                 Some(answer)
             }
         }

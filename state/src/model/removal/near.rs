@@ -1,4 +1,4 @@
-//! What a removal can reach: found before it is played, since a play adds nothing.
+//! Who and what is looked at, within bounds.
 
 use super::super::blockers::Entity;
 use super::super::draft::{Reader, read};

@@ -162,33 +162,27 @@ pub(super) fn release(played: &mut Played<'_>, model: Model, (machines, cast): (
     }
 }
 
-/// Who is elected where the leader has gone: the unit that is left, or one of them.
+/// Applications whose leader has gone in the play.
+pub(super) fn leaderless(played: &Played<'_>, model: Model, applications: &BTreeSet<Uuid>) -> BTreeSet<Uuid> {
+    let led = |reader: &dyn Reader, id: &Uuid| reader.get(model.leader(*id).text()).is_some();
+    applications.iter().copied().filter(|id| led(played.under, id) && !led(played, id)).collect()
+}
+
+/// Who is elected in these: the one unit that is left. Of several it may be any.
 pub(super) fn elected(
     played: &Played<'_>,
     model: Model,
-    applications: &BTreeSet<Uuid>,
+    leaderless: &BTreeSet<Uuid>,
 ) -> Vec<(UnitName, String)> {
-    let mut hooks = Vec::new();
-    let after = played as &dyn Reader;
-    let leaderless = |id: &&Uuid| {
-        played.under.get(model.leader(**id).text()).is_some()
-            && after.get(model.leader(**id).text()).is_none()
+    let reader = played as &dyn Reader;
+    let alive = |id: &Uuid| effective::unit_life(&mut { reader }, model, *id) == Some(Life::Alive);
+    let only = |application: &Uuid| {
+        let units = reader.scan(&model.units_of(*application), "", LOOKED_AT_MAX);
+        let mut units = units.iter().filter_map(|stored| last_id(&stored.key)).filter(alive);
+        let first = units.next().filter(|_| units.next().is_none())?;
+        Some((read(reader, &model.unit(first))?.name, "leader-elected".to_owned()))
     };
-    for id in applications.iter().filter(leaderless) {
-        let units = after.scan(&model.units_of(*id), "", LOOKED_AT_MAX);
-        let units = units.iter().filter_map(|stored| last_id(&stored.key));
-        let alive =
-            units.filter(|unit| effective::unit_life(&mut { after }, model, *unit) == Some(Life::Alive));
-        let mut names: Vec<UnitName> =
-            alive.filter_map(|unit| Some(read(after, &model.unit(unit))?.name)).collect();
-        names.sort();
-        let said = match names.len() {
-            1 => "leader-elected".to_owned(),
-            _ => "leader-elected, there or on another unit of its application".to_owned(),
-        };
-        hooks.extend(names.into_iter().next().map(|first| (first, said)));
-    }
-    hooks
+    leaderless.iter().filter_map(only).collect()
 }
 
 /// True if it did something.

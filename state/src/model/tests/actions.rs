@@ -18,6 +18,21 @@ fn doc(world: &World, id: u64) -> ActionDoc {
 }
 
 #[test]
+fn an_action_on_a_dead_unit_is_refused_with_what_that_waits_for() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut agent = Agent::attach(&mut world, "web/0");
+    agent.start(&mut world);
+    world.run(|draft, _| unit::destroy(draft, MODEL, agent.unit)).expect("it may go");
+    for operation in [Operation::Hook(Hook::Stop), Operation::Hook(Hook::Remove), Operation::Die] {
+        agent.done(&mut world, operation);
+    }
+    let refusal = enqueue(&mut world, agent.unit, "backup", json!({})).expect_err("it is dead");
+    assert_eq!((refusal.code, refusal.message.as_str()), (Code::NotAlive, "unit web/0 is dead"));
+    assert_eq!(refusal.blockers[0].owner, "the agent of machine 0");
+}
+
+#[test]
 fn an_action_is_checked_queued_and_finished_once() {
     let mut world = World::new();
     world.deploy("web", "web", 1);

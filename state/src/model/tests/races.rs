@@ -109,6 +109,19 @@ fn one_name_one_leader_one_relation() {
     excludes(&world, &deploy, &deploy, Some(Code::AlreadyExists));
     let relate = call(|draft, ids| relation::add(draft, MODEL, ("web", "db"), ids(), 1).map(|_| ()));
     excludes(&world, &relate, &relate, Some(Code::AlreadyExists));
+    // the last place of an endpoint, whose holders are counted without being recorded
+    let mut one = web();
+    one.endpoints.get_mut("db").expect("it has it").limit = Some(1);
+    world
+        .run(|draft, _| {
+            application::register_archive(draft, "one", one, 1);
+            Ok(())
+        })
+        .expect("new");
+    world.deploy("one", "one", 0);
+    world.deploy("spare", "db", 0);
+    let relate = |to| call(move |draft, ids| relation::add(draft, MODEL, ("one", to), ids(), 1).map(drop));
+    excludes(&world, &relate("db"), &relate("spare"), Some(Code::Busy));
     let (one, two) = (world.unit("web/0"), world.unit("web/1"));
     let claim = |unit| call(move |draft, _| leadership::claim(draft, MODEL, unit, false).map(|_| ()));
     excludes(&world, &claim(one), &claim(two), None);

@@ -21,9 +21,17 @@ struct Unit {
     upgrade_owed: bool,
 }
 
-/// By folder what it has run, and the boot whose end a hook asked for last.
+/// What a hook asked for.
+struct Asked {
+    /// The boot whose end it is to be.
+    boot: String,
+    /// Its record, unless it asked for it at once.
+    sequence: Option<u64>,
+}
+
+/// By folder what it has run, and the last boot whose end a hook asked for.
 #[derive(Default)]
-pub struct Hooks(BTreeMap<Uuid, Unit>, BTreeMap<Uuid, String>);
+pub struct Hooks(BTreeMap<Uuid, Unit>, BTreeMap<Uuid, Asked>);
 
 impl Unit {
     /// What is wrong with this hook now; empty = nothing.
@@ -130,17 +138,20 @@ impl Check for Hooks {
     fn see(&mut self, fact: &Fact, _found: &mut Vec<String>) {
         let Fact::Recorded { folder, events, .. } = fact else { return };
         for event in events.iter() {
-            let boot = match event {
-                Event::Reboot(boot) => boot,
-                Event::Finished(Record { reboot: Some(boot), .. }) => boot,
-                // what it wrote was refused: the hook has failed, and asks for nothing (cargo sim 71036393)
-                Event::Answered { refusal: Some(_), .. } => {
-                    self.1.remove(folder);
+            let (boot, sequence) = match event {
+                Event::Reboot(boot) => (boot, None),
+                Event::Finished(Record { reboot: Some(boot), sequence, .. }) => (boot, Some(*sequence)),
+                // what it wrote is refused: the hook has failed, and asks for nothing (cargo sim 71036393)
+                Event::Answered { sequence, refusal: Some(_), .. } => {
+                    let asked = self.1.get(folder).is_some_and(|asked| asked.sequence == Some(*sequence));
+                    if asked {
+                        self.1.remove(folder);
+                    }
                     continue;
                 }
                 _ => continue,
             };
-            self.1.insert(*folder, boot.clone());
+            self.1.insert(*folder, Asked { boot: boot.clone(), sequence });
         }
     }
 
@@ -149,7 +160,7 @@ impl Check for Hooks {
             if self.0.get(folder).is_some_and(|unit| unit.upgrade_owed) {
                 found.push(format!("{name} rests, and was never told that its charm was replaced"));
             }
-            if self.1.get(folder) == Some(boot) {
+            if self.1.get(folder).is_some_and(|asked| asked.boot == *boot) {
                 found.push(format!(
                     "{name}: a hook asked for the end of {boot}, and its machine is in it still"
                 ));
