@@ -182,6 +182,11 @@ fn without_running(local: &Local, view: Option<&Snapshot>, now: &Now, operation:
             if view.relations.get(relation).is_some_and(|remote| remote.head.uuid == known.uuid) {
                 return None;
             }
+            // 1. A hook begins, and the view that it began on is not kept: the disk is full. 2. Its agent dies with it.
+            // 3. The next one has an older view, of before there was that relation (cargo sim 73006211).
+            if !fresh(now) {
+                return Some(wait(None, vec![stale(now)]));
+            }
             let me = Me { name: &local.name, alive: is_alive(local, view) };
             match (event, relations::owed(known, None, me)) {
                 // nobody joined a relation that is gone: on to what is left of it (H.115)
