@@ -38,7 +38,7 @@ const ROUNDS_MAX: u64 = 40;
 /// After so many rounds people remove what still fails, where the store was restored: a unit that had ended before.
 const PATIENCE: u64 = 5;
 /// Polls of one run: several times what an hour without a controller takes.
-const POLLS_MAX: u64 = 400_000;
+const POLLS_MAX: u64 = 2_000_000;
 /// A standard schedule has as many applications, units, hooks and faults at least.
 const STANDARD: (u64, u64, u64, u64) = (2, 3, HOOKS_LEAST, 5);
 

@@ -111,7 +111,7 @@ impl Relations {
             return None;
         };
         let first = run.attempt == 1 && run.episode.is_none() && !self.failed.contains(&folder);
-        let first = first && run.cause != "interrupted";
+        let first = first && !matches!(run.cause.as_str(), "interrupted" | "resolved");
         let dying = self.dying.get(&unit).filter(|_| first && !self.restored)?;
         let shown = run.position.is_some_and(|position| position.revision >= *dying);
         (shown && other == departing)
