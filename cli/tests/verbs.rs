@@ -317,6 +317,17 @@ async fn a_dry_run_removes_nothing_and_refuses_what_is_not_there() {
     assert!(at.api.asked().iter().all(|asked| asked.starts_with("forecast")), "{:?}", at.api.asked());
 }
 
+/// Of the sample's two units and machine nothing is foretold to go: neither does the model.
+#[tokio::test(flavor = "current_thread")]
+async fn a_model_is_not_foretold_to_go_while_something_in_it_stays() {
+    let at = session(Fake::default());
+    does(&["destroy-model", "dev", "--dry-run"], &at).await.expect("said");
+    assert_eq!(at.output.said().0, "would be dying:\n  unit web/9\n");
+    let at = session(Fake::default());
+    does(&["destroy-model", "dev", "--dry-run", "--force"], &at).await.expect("said");
+    assert!(at.output.said().0.ends_with("  model dev\n"), "{:?}", at.output.said().0);
+}
+
 #[tokio::test(flavor = "current_thread")]
 async fn no_wait_needs_force_and_each_removal_says_what_was_done() {
     let refuses = [("web/8".to_owned(), "unit web/8 not found".to_owned())].into();

@@ -131,13 +131,20 @@ impl<S: Store, O: Outside> Session<S, O> {
         }
     }
 
-    /// Removes something. What goes by force and without waiting is begun at once.
-    async fn removed<F>(&self, transition: F, force: Option<force::Force>) -> Result<Changed, ApiError>
+    /// Removes something. What goes by force and without waiting is begun at once; a teardown budget, from now on.
+    async fn removed<F>(
+        &self,
+        model: Model,
+        transition: F,
+        force: Option<force::Force>,
+    ) -> Result<Changed, ApiError>
     where
         F: Fn(&mut Draft<'_>) -> Result<(), Refusal> + Send + Sync + 'static,
     {
         let committed = self.controller.run(transition).await?;
-        if force.is_some_and(|force| force.no_wait) {
+        let config = self.controller.read(move |reader| read(reader, &model.model_config())).await;
+        let has_budget = config.is_some_and(|config| model::teardown_budget_ms(&config).is_some());
+        if has_budget || force.is_some_and(|force| force.no_wait) {
             self.controller.sweep.notify_one();
         }
         Ok(changed(committed.revision))
@@ -497,7 +504,7 @@ impl<S: Store, O: Outside> OperatorApi for Session<S, O> {
                 None => unit::destroy(draft, model, id).map(drop),
             }
         };
-        self.removed(transition, force).await
+        self.removed(model, transition, force).await
     }
 
     async fn remove_application(
@@ -515,7 +522,7 @@ impl<S: Store, O: Outside> OperatorApi for Session<S, O> {
                 None => application::destroy(draft, model, id).map(drop),
             }
         };
-        self.removed(transition, force).await
+        self.removed(model, transition, force).await
     }
 
     async fn remove_relation(
@@ -540,7 +547,7 @@ impl<S: Store, O: Outside> OperatorApi for Session<S, O> {
                 None => relation::destroy(draft, model, id).map(drop),
             }
         };
-        self.removed(transition, force).await
+        self.removed(model, transition, force).await
     }
 
     async fn forecast(
@@ -669,7 +676,7 @@ impl<S: Store, O: Outside> OperatorApi for Session<S, O> {
                 None => machine::destroy(draft, model, id),
             }
         };
-        self.removed(transition, force).await
+        self.removed(model, transition, force).await
     }
 
     async fn retry_provisioning(&self, model: &str, name: &str) -> Result<Changed, ApiError> {

@@ -6,7 +6,7 @@ mod of_machine;
 use crate::hook_lock;
 use crate::operator_handlers::find_unit;
 use crate::owed::Owed;
-use crate::presence::Roll;
+use crate::presence::{self, Roll};
 use crate::status::{self, MachineAgent};
 use crate::waits::Waits;
 use crate::written::Written;
@@ -14,7 +14,9 @@ use api::operator::{Cause, Why};
 use state::life::Life;
 use state::model::blockers::{self, Entity, blockers};
 use state::model::draft::{Draft, Reader, read, read_all};
-use state::model::keys::{ForcedBy, ForcedDoc, Model, RelationDoc, ScopeDoc, SuspendedDoc, UnitDoc, last_id};
+use state::model::keys::{
+    ForcedBy, ForcedDoc, Model, RelationDoc, ScopeDoc, SideDoc, SuspendedDoc, UnitDoc, last_id,
+};
 use state::model::refusal::{Blocker, Code, Refusal};
 use state::model::{application, effective, force, model, relation};
 use state::names::Uuid;
@@ -361,7 +363,10 @@ impl Asked<'_> {
                 let duty = format!("{}: {}", outcome::executing(&run.operation), run.cause);
                 let help = match is_silent {
                     true => "it does once it answers".to_owned(),
-                    false => format!("it is about to; if it stays so: pintle why machine/{machine}"),
+                    false => format!(
+                        "it is about to; an agent that hangs is told of here within {} s",
+                        presence::UNIT_LATE_AFTER_MS / 1000
+                    ),
                 };
                 add(&duty, &owner, self.owed().since_ms(id, &doc, &run.operation), help);
             }
@@ -401,15 +406,40 @@ impl Asked<'_> {
         Ok(Why { entity, life, now, causes, more: false })
     }
 
-    /// It is related to an application that has units: these, if they live, bring a subordinate along.
-    fn meets_units(&self, application: Uuid) -> bool {
+    /// Why a subordinate has no units: those of a principal that it is integrated with bring them along.
+    fn principal_missing(&self, application: Uuid, name: &str) -> Option<Cause> {
         let relations = read_all::<()>(self.reader, &self.model.relations_of(application));
         let alive =
             |id: &Uuid| effective::relation_life(&mut { self.reader }, self.model, *id) == Some(Life::Alive);
         let alive = relations.iter().filter_map(|(key, ())| last_id(key)).filter(alive);
         let docs = alive.filter_map(|id| read(self.reader, &self.model.relation(id)));
-        let mut others = docs.map(|doc: RelationDoc| doc.other_side(application).application);
-        others.any(|other| !self.reader.scan(&self.model.units_of(other), "", 1).is_empty())
+        let mut others = docs.map(|doc: RelationDoc| doc.other_side(application).clone());
+        let has_units =
+            |side: &SideDoc| !self.reader.scan(&self.model.units_of(side.application), "", 1).is_empty();
+        let first = others.next();
+        if first.iter().any(&has_units) || others.any(|other| has_units(&other)) {
+            return None;
+        }
+        let (duty, help) = match first {
+            Some(side) => {
+                let principal = side.application_name;
+                let duty = format!("have a principal's units beside: {principal} has none");
+                (duty, format!("pintle add-unit {principal}"))
+            }
+            None => {
+                let duty =
+                    "be integrated: a subordinate has no units until it is integrated with what has some";
+                (duty.to_owned(), format!("pintle integrate {name} APPLICATION"))
+            }
+        };
+        Some(Cause {
+            entity: format!("application {name}"),
+            duty,
+            owner: "operator".to_owned(),
+            since_ms: None,
+            last_error: None,
+            help,
+        })
     }
 
     /// Its own blockers, then what its units wait for.
@@ -427,18 +457,19 @@ impl Asked<'_> {
                 }
             }
         }
+        // Dying, it has said so above: when force comes is each unit's
+        for (key, ()) in units.iter().filter(|_| life != Life::Alive) {
+            let unit = last_id(key).expect("an index ends with an id");
+            let named = read(self.reader, &self.model.unit(unit));
+            causes.extend(named.and_then(|doc| self.forced(unit, &format!("unit {}", doc.name))));
+            if are_enough(&mut causes) {
+                break;
+            }
+        }
         let doc = read(self.reader, &self.model.application(id));
-        let waits = units.is_empty() && doc.is_some_and(|doc| doc.subordinate) && !self.meets_units(id);
-        if life == Life::Alive && waits {
-            causes.push(Cause {
-                entity: format!("application {name}"),
-                duty: "be integrated: a subordinate has no units until it is integrated with what has some"
-                    .to_owned(),
-                owner: "operator".to_owned(),
-                since_ms: None,
-                last_error: None,
-                help: format!("pintle integrate {name} APPLICATION"),
-            });
+        let is_subordinate = doc.is_some_and(|doc| doc.subordinate);
+        if life == Life::Alive && units.is_empty() && is_subordinate {
+            causes.extend(self.principal_missing(id, name));
         }
         let now = match units.len() {
             1 => "1 unit".to_owned(),

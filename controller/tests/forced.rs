@@ -174,10 +174,16 @@ async fn a_unit_on_a_budget_says_when_force_comes_from_its_removal_on() {
         forced.map(|cause| cause.help.split(';').next().unwrap_or_default().to_owned())
     };
     assert_eq!(left().await.as_deref(), Some("it begins in 20 s"), "no janitor has come by yet");
+    // which is asked to: the budget is spent from here on
+    story.controller.until_sweep(u64::MAX).await;
     let mut janitor = Janitor::default();
     sweep(&story, &mut janitor).await;
     story.pass(5_000);
     assert_eq!(left().await.as_deref(), Some("it begins in 15 s"));
+    story.admin.remove_application("dev", "web", Force::No).await.expect("it may go");
+    let causes = story.admin.why("dev", "web").await.expect("it is there").causes;
+    let forced = causes.iter().find(|cause| cause.entity == "unit web/0" && cause.duty.contains("by force"));
+    assert!(forced.is_some(), "of an application too: {causes:?}");
 }
 
 #[tokio::test]

@@ -305,6 +305,18 @@ async fn a_subordinate_that_nothing_is_integrated_with_says_so() {
     assert_eq!(waits.owner, "operator");
     assert!(waits.duty.contains("no units until it is integrated"), "{}", waits.duty);
     assert!(waits.help.contains("pintle integrate side"), "{}", waits.help);
+
+    // it is integrated with what has no units yet
+    story.deploy("db", 0).await;
+    let ends = api::operator::Ends { a: "side".to_owned(), b: "db".to_owned() };
+    OperatorApi::integrate(&story.admin, "dev", ends).await.expect("they fit");
+    let told = causes(&story, "side").await;
+    let waits = of(&told, "application side");
+    assert_eq!(waits.help, "pintle add-unit db", "{}", waits.duty);
+    let added = AddUnits { application: "db".to_owned(), units: 1, to: None };
+    OperatorApi::add_units(&story.admin, "dev", added).await.expect("it is alive");
+    let told = causes(&story, "side").await;
+    assert!(told.iter().all(|cause| cause.entity != "application side"), "it comes with it: {told:?}");
 }
 
 #[tokio::test]

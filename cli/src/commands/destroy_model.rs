@@ -7,8 +7,9 @@ use crate::failure::Failure;
 use crate::session::{Session, model_name};
 use crate::times::{self, Zone};
 use api::error::ErrorCode;
-use api::operator::{FORETOLD_MAX, OperatorApi, Removable, Status};
+use api::operator::{FORETOLD_MAX, Force, Forecast, OperatorApi, Removable, Status};
 use clap::Args;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -32,15 +33,12 @@ pub async fn run<A: OperatorApi>(args: &DestroyModel, at: &Session<A>, dir: &Dat
     let name = model_name(&args.name)?;
     if args.removal.dry_run {
         let status = at.api.status(name).await?;
+        let rest = Rest::of(&status);
         let is_part = status.applications.len() > FORETOLD_MAX;
         let removed = status.applications.into_keys().map(Removable::Application);
         let mut forecast = at.api.forecast(name, removed.take(FORETOLD_MAX).collect(), force).await?;
         forecast.more |= is_part;
-        // a machine that would be left without a unit is foretold already
-        let machines = status.machines.keys().map(|machine| format!("machine {machine}"));
-        let machines: Vec<String> = machines.filter(|machine| !forecast.gone.contains(machine)).collect();
-        forecast.gone.extend(machines);
-        forecast.gone.push(format!("model {}", status.model.name));
+        rest_gone(&mut forecast, &rest, force);
         let now = (why::now_ms(), &Zone::new(false));
         return at.output.say(&crate::render::forecast::text(&forecast, force, now));
     }
@@ -55,6 +53,35 @@ pub async fn run<A: OperatorApi>(args: &DestroyModel, at: &Session<A>, dir: &Dat
     at.output.warn(&changed.warnings);
     gone(&uuid, &status.model.name, args.timeout, at).await?;
     switch::leave(dir, &status.model.name)
+}
+
+/// What goes last: the model, and its machines, each with the units that are on it.
+struct Rest {
+    model: String,
+    machines: BTreeMap<String, Vec<String>>,
+}
+
+impl Rest {
+    fn of(status: &Status) -> Rest {
+        let machines = status.machines.keys().map(|name| (name.clone(), Vec::new()));
+        let mut machines: BTreeMap<String, Vec<String>> = machines.collect();
+        for (name, unit) in status.applications.values().flat_map(|application| &application.units) {
+            machines.entry(unit.machine.clone()).or_default().push(format!("unit {name}"));
+        }
+        Rest { model: format!("model {}", status.model.name), machines }
+    }
+}
+
+/// Foretold with the applications, unless something stays. A machine that would be left without a unit is so already.
+fn rest_gone(forecast: &mut Forecast, rest: &Rest, force: Force) {
+    let all: BTreeSet<&String> = forecast.gone.iter().chain(&forecast.at_once).collect();
+    let goes = |units: &Vec<String>| units.iter().all(|unit| all.contains(unit));
+    let machines = rest.machines.iter().filter(|(_, units)| goes(units));
+    let machines: Vec<String> = machines.map(|(name, _)| format!("machine {name}")).collect();
+    let machines: Vec<String> = machines.into_iter().filter(|machine| !all.contains(machine)).collect();
+    let whole = force != Force::No || forecast.blocked.is_empty() && rest.machines.values().all(goes);
+    forecast.gone.extend(machines);
+    forecast.gone.extend(whole.then(|| rest.model.clone()));
 }
 
 /// What goes with the model.

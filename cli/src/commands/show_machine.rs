@@ -26,6 +26,11 @@ pub async fn run<A: OperatorApi>(args: &ShowMachine, at: &Session<A>) -> Result<
     }
     let mut machines = status_json::machines(&status, &Zone::new(args.utc));
     machines.retain(|name, _| args.machines.contains(name));
+    for (name, machine) in &mut machines {
+        // names its folder
+        let uuid = status.machines.get(name).map(|machine| machine.uuid.to_string());
+        machine["uuid"] = json!(uuid);
+    }
     let document = json!({ "model": status.model.name, "machines": machines });
     at.output.say(&render::structured(&document, args.format)?)
 }

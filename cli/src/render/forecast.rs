@@ -7,14 +7,18 @@ use api::operator::{Force, Forecast, Foretold};
 
 /// Sections with nothing in them are left out. What holds something up has done so since a time, as `why` tells it.
 pub fn text(forecast: &Forecast, force: Force, (now_ms, zone): (i64, &Zone)) -> String {
-    let in_order = "hooks that would run, in this order:";
+    let in_order = "hooks that would run, on each unit in this order:";
     let (run, held_up) = match force {
         Force::No => (in_order, "would be held up by:"),
         Force::AfterWait => (
-            "hooks that would run, in this order; what has not succeeded after a minute is left out by force:",
+            "hooks that would run, on each unit in this order; what has not succeeded after a minute is left out by force:",
             "done by force after a minute, if it is not done by then:",
         ),
         Force::AtOnce => (in_order, "done by force at once:"),
+    };
+    let gone = match force {
+        Force::No | Force::AfterWait => "gone when these have succeeded:",
+        Force::AtOnce => "gone then:",
     };
     let hooks = |all: &[Foretold]| all.iter().map(|one| format!("{}: {}", one.unit, one.hook)).collect();
     let blocked = forecast.blocked.iter().map(|one| {
@@ -27,7 +31,7 @@ pub fn text(forecast: &Forecast, force: Force, (now_ms, zone): (i64, &Zone)) -> 
         ("would be dying:", forecast.dying.clone()),
         (run, hooks(&forecast.hooks)),
         ("hooks that force leaves out, unless they are quicker:", hooks(&forecast.left_out)),
-        ("gone when these have succeeded:", forecast.gone.clone()),
+        (gone, forecast.gone.clone()),
         (held_up, blocked.collect()),
     ];
     let mut text = String::new();
@@ -73,14 +77,14 @@ mod tests {
         };
         assert_eq!(
             text(&forecast, Force::No, at),
-            "would be dying:\n  unit web/0\nhooks that would run, in this order:\n  web/0: stop\ngone when these have \
+            "would be dying:\n  unit web/0\nhooks that would run, on each unit in this order:\n  web/0: stop\ngone when these have \
              succeeded:\n  unit web/0\nwould be held up by:\n  unit db/0: leave relation db web; owed by the agent of \
              unit db/0 since 10:00:05Z (2m); last error: hook stop: exit status 1; help: pintle resolved db/0\n"
         );
         assert!(text(&forecast, Force::AfterWait, at).contains("is left out by force:"));
         let left_out = vec![Foretold { unit: "db/0".parse().expect("a name"), hook: "remove".to_owned() }];
         let at_once = text(&Forecast { left_out, ..forecast.clone() }, Force::AtOnce, at);
-        let order = "would run, in this order:\n  web/0: stop\nhooks that force leaves out, unless they are quicker:\n  \
+        let order = "would run, on each unit in this order:\n  web/0: stop\nhooks that force leaves out, unless they are quicker:\n  \
                      db/0: remove\ngone";
         assert!(at_once.contains(order), "{at_once}");
         assert_eq!(text(&Forecast::default(), Force::No, at), "nothing would change\n");

@@ -142,13 +142,13 @@ impl<S: Store, O: Outside> Story<S, O> {
         let deploy = Deploy {
             application: None,
             sha256: name.to_owned(),
-            units: 1,
+            units: units.min(1),
             to: None,
             config: BTreeMap::new(),
         };
         self.admin.deploy("dev", deploy).await.expect("it deploys");
         // Beyond the first, all on one machine of their own: few documents.
-        let add = AddUnits { application: name.to_owned(), units: units - 1, to: None };
+        let add = AddUnits { application: name.to_owned(), units: units.saturating_sub(1), to: None };
         self.admin.add_units("dev", add).await.expect("they are added");
     }
 

@@ -74,8 +74,11 @@ pub(super) fn forecast_within(
     let near = Near::of(reader, model, entities);
     let mut played = Played::on(reader);
     // of more, and beyond the bound, what runs is left as it is: each is a whole view
+    // what is removed at once does not end what it runs
+    let ended = |id: &Uuid| !force.is_some_and(|force| force.no_wait) || !near.goes_with(*id, entities);
+    let running = near.units.keys().filter(|id| ended(id));
     let running: Vec<(Uuid, String)> =
-        near.units.keys().filter_map(|id| Some((*id, (heard.running)(*id)?))).take(UNITS_MAX).collect();
+        running.filter_map(|id| Some((*id, (heard.running)(*id)?))).take(UNITS_MAX).collect();
     for (id, what) in running {
         if played.read.get() <= bound {
             end_running(&mut played, model, id, &what);
@@ -119,7 +122,10 @@ pub(super) fn forecast_within(
     }
     let removed = played.changes.clone();
     let (mut anyway, mut going_anyway) = (Forecast::default(), BTreeSet::new());
-    if before.values().any(|(_, life)| *life != Life::Alive) {
+    let going_by = |entity: &Entity| name(reader, model, *entity).is_some_and(|name| !was_alive(&name));
+    // asked for by force, what is going already goes another way
+    let is_anew = force.is_some() && entities.iter().any(going_by);
+    if !is_anew && before.values().any(|(_, life)| *life != Life::Alive) {
         // what is under way already comes of other removals
         let mut alone = Played { changes: begun, ..Played::on(reader) };
         anyway.more = !play(&mut alone, model, &cast, &mut anyway.hooks);

@@ -117,7 +117,7 @@ pub(super) fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, e
     let ago = u64::try_from(now.wall_ms - episode.since_ms).ok();
     let next = match (due, &episode.retry) {
         (Some(due), _) => format!("next retry in {} s", (due - now.since_boot_ms).div_ceil(1000)),
-        (None, Some(timer)) => format!("retried {} s after that", timer.delay_ms.div_ceil(1000)),
+        (None, Some(timer)) => format!("retried {} s after it last did", timer.delay_ms.div_ceil(1000)),
         (None, None) if view.is_some_and(|view| view.model.hook_retries_max == Some(0)) => {
             "retries are switched off".to_owned()
         }

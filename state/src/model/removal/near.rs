@@ -160,6 +160,13 @@ impl Near {
         lives
     }
 
+    /// The unit is one of these, or of one of these, or beside one.
+    pub(super) fn goes_with(&self, id: Uuid, going: &[Entity]) -> bool {
+        let Some(doc) = self.units.get(&id) else { return false };
+        let of = [Entity::Unit(id), Entity::Application(doc.application), Entity::Machine(doc.machine)];
+        of.into_iter().chain(doc.principal.map(Entity::Unit)).any(|one| going.contains(&one))
+    }
+
     /// Whose agents owe something before what is `going` has gone: machines, then units that have lived.
     pub(super) fn needed(&self, after: &dyn Reader, model: Model, going: &[Entity]) -> Vec<Entity> {
         let leaves = |id: &Uuid| {
@@ -167,11 +174,7 @@ impl Near {
                 self.members.iter().filter(|(relation, _)| going.contains(&Entity::Relation(**relation)));
             relations.flat_map(|(_, members)| members).any(|member| member == id)
         };
-        let goes = |(id, doc): &(&Uuid, &UnitDoc)| {
-            let of = [Entity::Unit(**id), Entity::Application(doc.application), Entity::Machine(doc.machine)];
-            let principal = doc.principal.map(Entity::Unit);
-            of.into_iter().chain(principal).any(|one| going.contains(&one))
-        };
+        let goes = |(id, _): &(&Uuid, &UnitDoc)| self.goes_with(**id, going);
         let there = |id: &Uuid| read(after, &model.unit(*id)).is_some();
         let ends: Vec<(&Uuid, &UnitDoc)> =
             self.units.iter().filter(goes).filter(|(id, _)| there(id)).collect();

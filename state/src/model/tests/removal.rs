@@ -299,6 +299,18 @@ fn what_is_under_way_already_is_not_foretold_as_if_it_came_of_this() {
     let told_of: Vec<String> = hooks(&told).into_iter().filter(|hook| !hook.starts_with("shop/0")).collect();
     assert_eq!(told_of, [departed]);
     assert_eq!(foretold(&world, Entity::Unit(other.unit)), Forecast::default(), "asked again");
+    // by force it goes another way: that is told whole, and what it runs now is cut off
+    let what = executing(&decides(&world, &mut other).expect("it goes"));
+    let running = |id: Uuid| (id == other.unit).then(|| what.clone());
+    for no_wait in [false, true] {
+        let force = Some(Force { no_wait, now_ms: 1 });
+        let asked = &[Entity::Unit(other.unit)][..];
+        let told = forecast(world.reader(), MODEL, asked, force).expect("by force it may go");
+        assert!(told.gone.contains(&"unit shop/1".to_owned()), "{:?}", told.gone);
+        let heard = Heard { silent: &|_| false, running: &running };
+        let runs = removal::forecast(world.reader(), MODEL, (asked, force), &heard).expect("the same");
+        assert_eq!((runs.left_out.is_empty(), runs.left_out), (!no_wait, told.left_out));
+    }
     let all = foretold(&world, Entity::Application(app));
     assert!(!all.dying.contains(&"unit shop/1".to_owned()), "{:?}", all.dying);
     assert!(all.gone.contains(&"application shop".to_owned()), "{:?}", all.gone);
