@@ -1,9 +1,7 @@
 //! A draft: reads are recorded and become the precondition, writes are collected. Nobody writes assertions by hand
 //! (design 5).
 
-use super::keys::last_id;
 use super::text::{Document, Text};
-use crate::names::Uuid;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -186,9 +184,9 @@ impl<'r> Draft<'r> {
         read(self.reader, key)
     }
 
-    /// The entities an index names, read in the same way.
-    pub fn glance_ids(&self, prefix: &str, limit: usize) -> Vec<Uuid> {
-        self.reader.scan(prefix, "", limit).iter().filter_map(|stored| last_id(&stored.key)).collect()
+    /// The keys below `prefix`, read in the same way.
+    pub fn glance_keys(&self, prefix: &str, limit: usize) -> Vec<String> {
+        self.reader.scan(prefix, "", limit).into_iter().map(|stored| stored.key).collect()
     }
 
     /// The revision of a document as read; 0 = absent or written in this draft.

@@ -155,7 +155,7 @@ fn require_below_limit(
     };
     // Not recorded, since a transaction reads less than an application may have relations: who makes another one counts
     // the model's relations too ([`create`]), and so is in nobody's way unseen.
-    let relations = draft.glance_ids(&model.relations_of(end.id), RELATIONS_MAX);
+    let relations = draft.glance_keys(&model.relations_of(end.id), RELATIONS_MAX);
     let place = format!("{}:{}", end.application, endpoint.name);
     if relations.len() == RELATIONS_MAX {
         let message =
@@ -166,7 +166,7 @@ fn require_below_limit(
         let held = draft.glance(&model.relation(*id));
         held.and_then(|held| held.side_of(end.id).map(|side| side.endpoint == endpoint.name)) == Some(true)
     };
-    let holders: Vec<Uuid> = relations.into_iter().filter(holds).collect();
+    let holders: Vec<Uuid> = relations.iter().filter_map(|key| last_id(key)).filter(holds).collect();
     if holders.len() < limit as usize {
         return Ok(());
     }
