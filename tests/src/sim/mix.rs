@@ -227,8 +227,11 @@ impl Mix {
             Some(Mutant::Core(Planted::FailuresAreNotCounted)) => {
                 (mix.provider_fails, mix.listed_late) = (300, 300);
             }
-            Some(Mutant::Core(Planted::LastWordIsLost | Planted::ActionNumberIsGivenAgain)) => {
-                (mix.restored, mix.acts) = (1, 6);
+            Some(Mutant::Core(Planted::LastWordIsLost)) => (mix.restored, mix.acts) = (1, 6),
+            // a few units are asked for actions before the restore and after it
+            Some(Mutant::Core(Planted::ActionNumberIsGivenAgain)) => {
+                (mix.restored, mix.acts, mix.units, mix.units_max) = (2, 10, 1, 3);
+                (mix.destroyed, mix.outage) = (0, 0);
             }
             Some(Mutant::Core(Planted::LateAttachFences)) => {
                 (mix.message_late, mix.message_doubled, mix.agent_crash) = (300, 300, 20);
