@@ -9,7 +9,7 @@ use crate::config::{Config, FILE, Kind};
 use crate::folder;
 use anyhow::{Context, Result, anyhow, bail};
 use api::error::ErrorCode;
-use api::machine::MachineApi;
+use api::machine_agent::MachineApi;
 use std::net::UdpSocket;
 use std::path::Path;
 

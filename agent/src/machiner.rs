@@ -5,7 +5,7 @@ use crate::outage::{Call, Outage};
 use crate::ports::{Clock, Deployments};
 use anyhow::Result;
 use api::error::{ApiError, ErrorCode};
-use api::machine::{Fate, MachineApi, MachineShown, MachineView, MachineWatch};
+use api::machine_agent::{Fate, MachineApi, MachineShown, MachineView, MachineWatch};
 use state::life::Life;
 use state::machine::plan::{Evidence, Step, evidence, is_leaving, plan};
 use state::model::view;

@@ -10,7 +10,7 @@ mod watching;
 
 use crate::outage::Outage;
 use crate::ports::{Charms, Clock, DiskFailed, Ending, Memory};
-use api::unit::UnitApi;
+use api::unit_agent::UnitApi;
 use lease::{Lease, Moment};
 use state::unit::context::{self, Given};
 use state::unit::hook::Writes;

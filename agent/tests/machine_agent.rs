@@ -8,7 +8,7 @@ use agent::service::Services;
 use agent::tended::Tended;
 use api::HEARTBEAT_MS;
 use api::error::{ApiError, ErrorCode};
-use api::machine::{Assigned, Fate, MachineApi, MachineShown, MachineView, MachineWatch};
+use api::machine_agent::{Assigned, Fate, MachineApi, MachineShown, MachineView, MachineWatch};
 use state::life::Life;
 use state::names::{UnitName, Uuid};
 use state::unit::snapshot::Position;

@@ -3,10 +3,10 @@
 //! Whatever keeps an answer from coming is `Unreachable`, with one plain line that names the controller's address.
 
 use crate::error::{ApiError, ErrorCode};
-use crate::machine::{Fate, MachineApi, MachineShown, MachineWatch};
+use crate::machine_agent::{Fate, MachineApi, MachineShown, MachineWatch};
 use crate::operator::*;
 use crate::routes::{self, Route, Row, Takes};
-use crate::unit::{Attach, Attached, Claim, Claimed, Commit, Committed, Report, Shown, UnitApi, Watch};
+use crate::unit_agent::{Attach, Attached, Claim, Claimed, Commit, Committed, Report, Shown, UnitApi, Watch};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use state::model::{action, along, draft};

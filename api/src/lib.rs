@@ -2,13 +2,28 @@
 //! The controller's handlers implement the same traits, so the simulator plugs agents straight into handlers
 //! (design 10). Identity comes from the session, never from a body.
 
+pub mod actions;
+pub mod applications;
+pub mod archives;
+pub mod changes;
 pub mod client;
+pub mod client_file;
+pub mod controller;
 pub mod error;
-pub mod machine;
+pub mod log;
+pub mod machine_agent;
+pub mod machines;
+pub mod models;
 pub mod operator;
+pub mod provisioning;
+pub mod relations;
+pub mod removal;
 pub mod routes;
 pub mod schema;
-pub mod unit;
+pub mod status;
+pub mod unit_agent;
+pub mod units;
+pub mod why;
 
 /// Version of everything spoken here; a path prefix.
 pub const API_VERSION: &str = "v1";

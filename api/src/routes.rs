@@ -4,10 +4,10 @@
 //! What the path names is checked against the session, never the other way round: an agent that carries another
 //! unit's token is refused instead of acting as that unit.
 
-use crate::machine::*;
+use crate::machine_agent::*;
 use crate::operator::*;
 use crate::schema::Types;
-use crate::unit::*;
+use crate::unit_agent::*;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

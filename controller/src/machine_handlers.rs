@@ -7,7 +7,7 @@ use crate::store::Store;
 use crate::tokens;
 use crate::watches::MachineWatch;
 use api::error::{ApiError, ErrorCode};
-use api::machine::{Fate, MachineApi};
+use api::machine_agent::{Fate, MachineApi};
 use api::routes::Route;
 use state::model::draft::{Draft, Reader, read};
 use state::model::keys::{Model, Principal};

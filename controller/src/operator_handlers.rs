@@ -12,7 +12,7 @@ use crate::store::Store;
 use crate::tokens;
 use crate::why;
 use api::error::{ApiError, ErrorCode};
-use api::machine::Fate;
+use api::machine_agent::Fate;
 use api::operator::*;
 use api::routes::Route;
 use serde_json::Value;

@@ -9,7 +9,7 @@ use crate::store::{Compacted, Store};
 use crate::watches::UnitWatch;
 use api::error::{ApiError, ErrorCode};
 use api::routes::Route;
-use api::unit::{Attach, Attached, Claim, Claimed, Commit, Committed, Report, UnitApi};
+use api::unit_agent::{Attach, Attached, Claim, Claimed, Commit, Committed, Report, UnitApi};
 use state::model::draft::{Draft, Reader, read};
 use state::model::keys::{GLOBAL, Model, Principal};
 use state::model::{hook_commit, leadership, restate, session, view};

@@ -10,8 +10,8 @@ use crate::presence::Stream;
 use crate::session::{Controller, stored};
 use crate::store::{Changes, Store};
 use api::error::{ApiError, ErrorCode};
-use api::machine::{Assigned, MachineShown, MachineView};
-use api::unit::Shown;
+use api::machine_agent::{Assigned, MachineShown, MachineView};
+use api::unit_agent::Shown;
 use state::model::draft::{Reader, read};
 use state::model::keys::Model;
 use state::model::view;
@@ -208,7 +208,7 @@ fn fate(reader: &dyn Reader, model: Model, unit: Uuid) -> view::Fate {
     view::fate(reader, model, unit)
 }
 
-impl<S: Store, O: Outside> api::unit::Watch for UnitWatch<S, O> {
+impl<S: Store, O: Outside> api::unit_agent::Watch for UnitWatch<S, O> {
     async fn next(&mut self) -> Result<Shown, ApiError> {
         loop {
             if self.removed {
@@ -289,7 +289,7 @@ impl<S: Store, O: Outside> MachineWatch<S, O> {
     }
 }
 
-impl<S: Store, O: Outside> api::machine::MachineWatch for MachineWatch<S, O> {
+impl<S: Store, O: Outside> api::machine_agent::MachineWatch for MachineWatch<S, O> {
     async fn next(&mut self) -> Result<MachineShown, ApiError> {
         loop {
             if self.look {

@@ -3,7 +3,7 @@
 mod support;
 
 use api::error::ErrorCode;
-use api::machine::{Fate, MachineApi};
+use api::machine_agent::{Fate, MachineApi};
 use api::operator::{AddMachines, Force, Invitation, OperatorApi, Provisioned};
 use controller::janitor::Janitor;
 use controller::store::map::Map;

@@ -4,10 +4,10 @@ mod support;
 
 use api::client::{self, Client};
 use api::error::{ApiError, ErrorCode};
-use api::machine::MachineApi;
+use api::machine_agent::MachineApi;
 use api::operator::{AddUnits, ClientFile, Deploy, LogQuery, OperatorApi};
 use api::routes::{ROUTES, Row, Takes};
-use api::unit::{Attach, Claim, UnitApi, Watch};
+use api::unit_agent::{Attach, Claim, UnitApi, Watch};
 use controller::Controller;
 use controller::host::{Host, write_whole};
 use controller::installation::Installation;
@@ -508,7 +508,7 @@ async fn a_killed_controller_comes_back_at_the_same_address_and_watches_resume()
         .next()
         .expect("one")
         .uuid;
-    api::machine::MachineApi::set_token(&machine_agent, unit, &unit_token).await.expect("set");
+    api::machine_agent::MachineApi::set_token(&machine_agent, unit, &unit_token).await.expect("set");
     let mut agent =
         Agent::attach(Client::agent(&door(&unit_token), model, unit).expect("a good file"), 1).await;
     let mut watch = agent.api.watch(agent.epoch, None).await.expect("it may watch");

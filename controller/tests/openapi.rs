@@ -4,7 +4,7 @@ mod support;
 
 use api::operator::{LogQuery, Run};
 use api::routes::{self, Gives, ROUTES, Route, Row, Takes};
-use api::unit::{Attach, Claim, Commit, Report};
+use api::unit_agent::{Attach, Claim, Commit, Report};
 use axum::body::{Body, Bytes};
 use controller::dispatch::{Reply, answer};
 use controller::store::map::Map;

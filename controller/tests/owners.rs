@@ -3,9 +3,9 @@
 mod support;
 
 use api::error::ErrorCode;
-use api::machine::MachineApi;
+use api::machine_agent::MachineApi;
 use api::operator::{AddMachines, AddUnits, Cause, Deploy, Force, OperatorApi, Provisioned, RelationChoice};
-use api::unit::{Claim, UnitApi};
+use api::unit_agent::{Claim, UnitApi};
 use controller::store::map::Map;
 use state::charm::{Charm, Endpoint, Role, Scope};
 use state::model::application::register_archive;

@@ -3,9 +3,9 @@
 mod support;
 
 use api::error::ErrorCode;
-use api::machine::{Fate, MachineApi, MachineShown, MachineWatch};
+use api::machine_agent::{Fate, MachineApi, MachineShown, MachineWatch};
 use api::operator::{Ends, Force, LogQuery, OperatorApi, RelationChoice, Run};
-use api::unit::{Attach, Claim, Commit, Report, Shown, UnitApi, Watch};
+use api::unit_agent::{Attach, Claim, Commit, Report, Shown, UnitApi, Watch};
 use controller::janitor::{Janitor, LOG_LINES_MAX};
 use controller::leases::TERM_MS;
 use controller::presence::LOST_AFTER_MS;

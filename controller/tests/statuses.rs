@@ -2,9 +2,9 @@
 
 mod support;
 
-use api::machine::MachineApi;
+use api::machine_agent::MachineApi;
 use api::operator::{AddUnits, OperatorApi};
-use api::unit::{Claim, UnitApi};
+use api::unit_agent::{Claim, UnitApi};
 use controller::presence::LOST_AFTER_MS;
 use controller::store::map::Map;
 use controller::{Outside, Session};

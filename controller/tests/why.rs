@@ -3,11 +3,11 @@
 mod support;
 
 use api::error::ErrorCode;
-use api::machine::{MachineApi, MachineWatch};
+use api::machine_agent::{MachineApi, MachineWatch};
 use api::operator::{
     AddUnits, Cause, ConfigChange, Force, OperatorApi, Provisioned, RelationChoice, Removable, Run,
 };
-use api::unit::{Report, UnitApi};
+use api::unit_agent::{Report, UnitApi};
 use controller::janitor::Janitor;
 use controller::presence::{LATE_AFTER_MS, LOST_AFTER_MS, UNIT_LATE_AFTER_MS};
 use controller::store::map::Map;

@@ -2,7 +2,7 @@
 
 mod support;
 
-use api::unit::UnitApi;
+use api::unit_agent::UnitApi;
 use controller::Controller;
 use controller::store::map::Map;
 use state::model::along;

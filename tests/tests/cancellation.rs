@@ -6,7 +6,7 @@ use agent::ports::{Charms, Clock, DiskFailed, Ending, Memory, Outward};
 use agent::uniter::Uniter;
 use api::error::ApiError;
 use api::operator::{Deploy, Ends, OperatorApi};
-use api::unit::{Attach, Attached, Claim, Claimed, Commit, Committed, Report, Shown, UnitApi, Watch};
+use api::unit_agent::{Attach, Attached, Claim, Claimed, Commit, Committed, Report, Shown, UnitApi, Watch};
 use controller::outside::{Kept, Outside, version_4};
 use controller::session::{Controller, Session};
 use controller::store::map::Map;

@@ -4,7 +4,7 @@
 use super::{LINK_RETRY_FIRST_MS, LINK_RETRY_MAX_MS, Uniter};
 use crate::outage::Call;
 use crate::ports::{Charms, Clock, Memory, Outward};
-use api::unit::UnitApi;
+use api::unit_agent::UnitApi;
 use state::settings::Bag;
 use state::unit::record::Said;
 use state::unit::snapshot::BagAsked;

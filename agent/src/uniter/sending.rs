@@ -4,7 +4,7 @@ use super::{DiskFailed, End, LINK_RETRY_FIRST_MS, Uniter};
 use crate::outage::Call;
 use crate::ports::{Charms, Clock, Memory};
 use api::error::{ApiError, ErrorCode};
-use api::unit::{Attach, Commit, Report, UnitApi};
+use api::unit_agent::{Attach, Commit, Report, UnitApi};
 use state::unit::agreement::{Agreement, Session, agree};
 use state::unit::local::Event;
 use state::unit::resolve::{self, Send};

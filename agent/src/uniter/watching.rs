@@ -6,7 +6,7 @@ use super::{End, Facts, LINK_RETRY_FIRST_MS, LINK_RETRY_MAX_MS, Uniter};
 use crate::outage::Call;
 use crate::ports::{Charms, Clock, Memory};
 use api::error::{ApiError, ErrorCode};
-use api::unit::{Claim, Shown, UnitApi, Watch};
+use api::unit_agent::{Claim, Shown, UnitApi, Watch};
 use state::unit::snapshot::{Delta, Position, Snapshot};
 use std::pin::pin;
 use std::sync::Arc;

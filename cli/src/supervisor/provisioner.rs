@@ -5,7 +5,7 @@
 use crate::failure::Failure;
 use crate::supervisor::provider::{Provider, Wish};
 use api::error::{ApiError, ErrorCode};
-use api::machine::Fate;
+use api::machine_agent::Fate;
 use api::operator::{ClientFile, MachineInfo, ModelInfo, ModelSetting, OperatorApi, Provisioned};
 use state::machine::provision::{self, Found, Harvest, Owner, Step, Wanted, plan};
 use state::names::Uuid;

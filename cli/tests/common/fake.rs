@@ -206,7 +206,7 @@ impl OperatorApi for Fake {
     async fn provisioned(&self, _: &str, _: Uuid, _: Provisioned) -> Answer<Uuid> {
         unexpected()
     }
-    async fn machine_fate(&self, _: &str, _: Uuid) -> Answer<api::machine::Fate> {
+    async fn machine_fate(&self, _: &str, _: Uuid) -> Answer<api::machine_agent::Fate> {
         unexpected()
     }
     async fn machine_removed(&self, _: &str, _: Uuid) -> Answer<()> {

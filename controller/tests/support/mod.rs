@@ -4,7 +4,7 @@
 
 use api::error::ApiError;
 use api::operator::{AddUnits, Deploy, Ends, OperatorApi};
-use api::unit::{Attach, Commit, Committed, Shown, UnitApi, Watch};
+use api::unit_agent::{Attach, Commit, Committed, Shown, UnitApi, Watch};
 use controller::janitor::Janitor;
 use controller::outside::{Kept, Outside, version_4};
 use controller::store::Store;

@@ -9,7 +9,7 @@ use crate::sim::store::{SimOutside, SimStore};
 use crate::sim::world::World;
 use api::WATCH_SILENCE_MS;
 use api::error::{ApiError, ErrorCode};
-use api::unit::{Attach, Attached, Claim, Claimed, Commit, Committed, Report, Shown, UnitApi, Watch};
+use api::unit_agent::{Attach, Attached, Claim, Claimed, Commit, Committed, Report, Shown, UnitApi, Watch};
 use controller::store::Store;
 use controller::{Controller, Session};
 use serde::Serialize;

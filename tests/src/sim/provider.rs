@@ -12,7 +12,7 @@ use crate::sim::network::{SimSession, Wire};
 use crate::sim::user::MODEL;
 use crate::sim::world::{Command, World};
 use api::error::{ApiError, ErrorCode};
-use api::machine::Fate;
+use api::machine_agent::Fate;
 use api::operator::{ClientFile, MachineInfo, ModelInfo, ModelSetting, OperatorApi, Provisioned};
 use cli::failure::Failure;
 use cli::supervisor::provider::{Listing, Made, Provider, Wish};

@@ -5,7 +5,7 @@ use crate::sim::mutants::Mutant;
 use crate::sim::provider::token;
 use api::WATCH_SILENCE_MS;
 use api::error::ApiError;
-use api::machine::{Fate, MachineApi, MachineShown, MachineWatch};
+use api::machine_agent::{Fate, MachineApi, MachineShown, MachineWatch};
 use state::model::keys::{Model, Principal};
 use state::names::Uuid;
 use std::future::{Future, pending};

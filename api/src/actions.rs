@@ -1,0 +1,48 @@
+//! Actions: queueing them and reading their state.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use state::names::UnitName;
+use std::collections::BTreeMap;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// `web/0` or `web/leader`.
+    pub unit: String,
+    pub action: String,
+    #[serde(default)]
+    pub params: BTreeMap<String, Value>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Enqueued {
+    /// Of the task; also its operation's.
+    pub id: u64,
+    /// The unit itself, where `run` named a leader.
+    pub unit: UnitName,
+    pub revision: u64,
+}
+
+/// A task, under way or done (spec/clients.md 2.4 "task").
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ActionInfo {
+    pub id: u64,
+    pub unit: UnitName,
+    pub action: String,
+    /// pending, running, completed, failed.
+    pub status: String,
+    /// What `action-fail` said, or why it could not run.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// As the action set them: dotted keys nested, values strings. `return-code` (a number) once its process ended;
+    /// `stdout` and `stderr` when they are not empty.
+    #[serde(default)]
+    pub results: BTreeMap<String, Value>,
+    #[serde(default)]
+    pub log: Vec<(i64, String)>,
+    pub enqueued_ms: i64,
+    #[serde(default)]
+    pub started_ms: Option<i64>,
+    #[serde(default)]
+    pub completed_ms: Option<i64>,
+}
