@@ -1,12 +1,16 @@
-//! The architecture as a test: who may depend on whom, and that the core touches nothing.
+//! The architecture as a test: which crate may depend on which, the purity of the core, and the rules of one file each:
+//! import cycles (`cycles.rs`), file sizes (`sizes.rs`) and replaced words (`words.rs`). Run it with `cargo tidy`.
 
+mod cycles;
+mod list;
+mod modules;
+mod sizes;
+mod source;
+mod words;
+
+use source::{files, root};
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().expect("the repository is there")
-}
 
 /// Names under `[dependencies]` of a member.
 fn dependencies(member: &str) -> Vec<String> {
@@ -14,20 +18,6 @@ fn dependencies(member: &str) -> Vec<String> {
     let section = text.split("\n[").find(|section| section.starts_with("dependencies]")).unwrap_or_default();
     let name = |line: &str| line.split(['.', ' ', '=']).next().unwrap_or_default().to_owned();
     section.lines().skip(1).filter(|line| !line.trim().is_empty()).map(name).collect()
-}
-
-fn sources(dir: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(dir).expect("folders are readable").flatten() {
-        let path = entry.path();
-        if path.is_dir() {
-            found.extend(sources(&path));
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
-        }
-    }
-    found.sort();
-    found
 }
 
 #[test]
@@ -73,7 +63,7 @@ fn the_core_has_no_effects() {
         "SystemTime",
         "Instant::now",
     ];
-    for path in sources(&root().join("state/src")) {
+    for path in files(&root().join("state/src")) {
         let text = fs::read_to_string(&path).expect("sources are text");
         for (n, line) in text.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//")) {
             let found = banned.iter().find(|word| line.contains(**word));
@@ -85,7 +75,7 @@ fn the_core_has_no_effects() {
 /// The one variable of the core: which planted fault is chosen, in builds of the simulator only.
 #[test]
 fn ordinary_builds_have_no_planted_faults() {
-    for path in sources(&root().join("state/src")) {
+    for path in files(&root().join("state/src")) {
         let text = fs::read_to_string(&path).expect("sources are text");
         let variables = text.matches("thread_local!").count() + text.matches("static mut").count();
         let allowed = text.matches("#[cfg(feature = \"mutants\")]\nthread_local!").count();
@@ -104,7 +94,7 @@ fn ordinary_builds_have_no_planted_faults() {
 
 #[test]
 fn no_literal_of_a_conformance_case_is_in_product_code() {
-    for path in sources(&root().join("hooks-tools/commands/src")) {
+    for path in files(&root().join("hooks-tools/commands/src")) {
         let text = fs::read_to_string(&path).expect("sources are text");
         let product = text.split("#[cfg(test)]").next().unwrap_or_default();
         let sample = path.ends_with("sample.rs");

@@ -1,0 +1,98 @@
+//! No files import each other in a cycle, except the four lifecycles, whose recursion is real.
+//!
+//! A change in a file of a cycle can concern each file of it, so that none can be read, tested or moved alone.
+//! `cycles.txt` has the files that still are in one.
+
+use super::list::{Exceptions, read, rewrite, updating};
+use super::modules::{Uses, uses};
+use super::source::sources;
+use std::collections::BTreeSet;
+
+/// Removing one can remove the next: a unit its application, that its relations, these units' memberships.
+const LIFECYCLES: [&str; 4] = ["application.rs", "machine.rs", "relation.rs", "unit.rs"];
+
+/// The files that can be reached from one.
+fn reached<'a>(uses: &'a Uses, from: &str) -> BTreeSet<&'a str> {
+    let mut found = BTreeSet::new();
+    let mut waiting: Vec<&str> =
+        uses.get_key_value(from).map(|(file, _)| file.as_str()).into_iter().collect();
+    while let Some(file) = waiting.pop() {
+        let used = uses.get(file).into_iter().flatten().map(String::as_str);
+        waiting.extend(used.filter(|next| found.insert(*next)));
+    }
+    found
+}
+
+/// The cycles: sets of files of which each reaches each.
+fn cycles(uses: &Uses) -> BTreeSet<BTreeSet<&str>> {
+    let reach: Vec<(&str, BTreeSet<&str>)> =
+        uses.keys().map(|file| (file.as_str(), reached(uses, file))).collect();
+    let mut found = BTreeSet::new();
+    for (file, reached) in reach.iter().filter(|(file, reached)| reached.contains(file)) {
+        let back = reach.iter().filter(|(other, back)| reached.contains(other) && back.contains(file));
+        found.insert(back.map(|(other, _)| *other).collect());
+    }
+    found
+}
+
+/// Whether a cycle is the mutual recursion of lifecycles in the core.
+fn is_of_lifecycles(cycle: &BTreeSet<&str>) -> bool {
+    let folders: BTreeSet<&str> = cycle.iter().filter_map(|file| Some(file.rsplit_once('/')?.0)).collect();
+    let names = |file: &&str| LIFECYCLES.iter().any(|name| file.ends_with(&format!("/{name}")));
+    folders.len() == 1
+        && folders.iter().all(|folder| folder.starts_with("state/src/"))
+        && cycle.iter().all(names)
+}
+
+/// Who imports whom in a cycle, a line each.
+fn drawn(uses: &Uses, cycle: &BTreeSet<&str>) -> String {
+    let line = |file: &&str| {
+        let used: Vec<&str> =
+            uses[*file].iter().map(String::as_str).filter(|other| cycle.contains(other)).collect();
+        format!("  {file} -> {}\n", used.join(", "))
+    };
+    cycle.iter().map(line).collect()
+}
+
+#[test]
+fn no_files_import_each_other_in_a_cycle() {
+    let uses = uses(&sources());
+    let cycles: Vec<BTreeSet<&str>> =
+        cycles(&uses).into_iter().filter(|cycle| !is_of_lifecycles(cycle)).collect();
+    let in_cycles: BTreeSet<&str> = cycles.iter().flatten().copied().collect();
+    if updating() {
+        let entries: Exceptions = in_cycles.iter().map(|file| ((*file).to_owned(), String::new())).collect();
+        rewrite("cycles.txt", &entries);
+    }
+    let listed = read("cycles.txt");
+    let unlisted = cycles.iter().filter(|cycle| cycle.iter().any(|file| !listed.contains_key(*file)));
+    let unlisted: Vec<String> = unlisted.map(|cycle| drawn(&uses, cycle)).collect();
+    assert!(
+        unlisted.is_empty(),
+        "files import each other in a cycle:\n{}\nhint: move what both need into a file of its own; after a move of files: UPDATE=1 cargo tidy",
+        unlisted.join("\n")
+    );
+    let unneeded: Vec<&String> = listed.keys().filter(|file| !in_cycles.contains(file.as_str())).collect();
+    assert!(
+        unneeded.is_empty(),
+        "no longer needed in cycles.txt (UPDATE=1 cargo tidy removes them): {unneeded:#?}"
+    );
+}
+
+#[test]
+fn a_cycle_is_found_and_the_lifecycles_may_be_one() {
+    let uses = |pairs: &[(&str, &str)]| {
+        let mut uses = Uses::new();
+        for (from, to) in pairs {
+            uses.entry((*from).to_owned()).or_default().insert((*to).to_owned());
+            uses.entry((*to).to_owned()).or_default();
+        }
+        uses
+    };
+    let three = uses(&[("a", "b"), ("b", "c"), ("c", "b"), ("c", "d")]);
+    assert_eq!(cycles(&three), BTreeSet::from([BTreeSet::from(["b", "c"])]));
+    let allowed = |files: [&'static str; 2]| is_of_lifecycles(&BTreeSet::from(files));
+    assert!(allowed(["state/src/lifecycle/unit.rs", "state/src/lifecycle/machine.rs"]));
+    assert!(!allowed(["state/src/lifecycle/unit.rs", "state/src/lifecycle/force.rs"]));
+    assert!(!allowed(["state/src/model/unit.rs", "state/src/unit/machine.rs"]));
+}

@@ -1,0 +1,349 @@
+//! Which file of the repository uses which, from `mod`, `use` and paths. Serves the rule against import cycles.
+//!
+//! A name is followed through re-exports to the file that defines it: `use crate::model::Draft` is a use of `draft.rs`
+//! although `model/mod.rs` re-exports it. Declaring a module, naming a module as such, re-exporting what is below and
+//! inline modules under `#[cfg(test)]` are no use of a file.
+
+use super::source::{Source, tokens};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The files that each file uses.
+pub type Uses = BTreeMap<String, BTreeSet<String>>;
+
+#[derive(Default)]
+struct Module {
+    file: String,
+    /// The crate root, and the module around this one.
+    root: usize,
+    parent: Option<usize>,
+    children: BTreeMap<String, usize>,
+    /// Items that are defined here.
+    items: BTreeSet<String>,
+    imports: Vec<Import>,
+    /// Paths in the code, of one segment or more.
+    paths: BTreeSet<Vec<String>>,
+}
+
+struct Import {
+    path: Vec<String>,
+    /// The name that it gets here; none for `*`.
+    name: Option<String>,
+    is_public: bool,
+}
+
+#[derive(Clone, Copy)]
+enum Target {
+    Module(usize),
+    /// An item of this module.
+    Item(usize),
+}
+
+/// Names that are being looked up, so that re-exports in a circle end.
+type Asked<'a> = BTreeSet<(usize, &'a str)>;
+
+/// All modules of all crates.
+pub struct Modules {
+    sources: BTreeMap<String, String>,
+    all: Vec<Module>,
+}
+
+/// Which file uses which.
+pub fn uses(sources: &[Source]) -> Uses {
+    let texts = sources.iter().map(|source| (source.path.clone(), source.text.clone())).collect();
+    let mut modules = Modules { sources: texts, all: Vec::new() };
+    let roots: Vec<String> = modules.sources.keys().filter(|path| is_root(path)).cloned().collect();
+    for path in roots {
+        let root = modules.all.len();
+        modules.add_file(&path, root, None);
+    }
+    let mut uses = Uses::new();
+    for (id, module) in modules.all.iter().enumerate() {
+        let used = uses.entry(module.file.clone()).or_default();
+        used.extend(modules.used_by(id));
+        used.remove(&module.file);
+    }
+    uses
+}
+
+/// Files that cargo compiles as crates.
+fn is_root(path: &str) -> bool {
+    let mut parts = path.rsplit('/');
+    let (name, folder) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let above = parts.next().unwrap_or_default();
+    let of_target = |folder: &str| matches!(folder, "bin" | "tests" | "benches" | "examples");
+    let in_source = path.contains("/src/") && folder != "bin";
+    match name {
+        "lib.rs" | "build.rs" => true,
+        "main.rs" => folder == "src" || of_target(above),
+        _ => of_target(folder) && !in_source,
+    }
+}
+
+impl Modules {
+    fn add_file(&mut self, path: &str, root: usize, parent: Option<usize>) -> usize {
+        let tokens = tokens(&self.sources[path]);
+        let id = self.all.len();
+        self.all.push(Module { file: path.to_owned(), root, parent, ..Module::default() });
+        let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let owns_folder = parent.is_none() || name == "mod.rs";
+        let folder = if owns_folder { folder.to_owned() } else { path.trim_end_matches(".rs").to_owned() };
+        self.add_items(&tokens, id, &folder);
+        id
+    }
+
+    /// Reads the tokens of a file, or of an inline module; answers nothing, fills `self`.
+    fn add_items(&mut self, tokens: &[String], id: usize, folder: &str) {
+        let (mut at, mut is_test, mut is_public) = (0, false, false);
+        while at < tokens.len() {
+            let text = |n: usize| tokens.get(n).map_or("", String::as_str);
+            match text(at) {
+                "#" => {
+                    let end = closing(tokens, at + if text(at + 1) == "!" { 2 } else { 1 });
+                    let attribute = tokens[at..end].concat();
+                    is_test |= attribute.contains("cfg(test)");
+                    at = end;
+                    continue;
+                }
+                "pub" => {
+                    is_public = true;
+                    at = if text(at + 1) == "(" { closing(tokens, at + 1) } else { at + 1 };
+                    continue;
+                }
+                "mod" if text(at + 2) == ";" => {
+                    self.add_child_file(text(at + 1), id, folder);
+                    at += 3;
+                }
+                "mod" if text(at + 2) == "{" => {
+                    let end = closing(tokens, at + 2);
+                    if !is_test {
+                        self.add_inline(text(at + 1), &tokens[at + 3..end - 1], id, folder);
+                    }
+                    at = end;
+                }
+                "use" => {
+                    let end = at + tokens[at..].iter().position(|t| t == ";").unwrap_or(tokens.len() - at);
+                    for (path, name) in expand(&tokens[at + 1..end]) {
+                        self.all[id].imports.push(Import { path, name, is_public });
+                    }
+                    at = end + 1;
+                }
+                "fn" | "struct" | "enum" | "trait" | "type" | "const" | "static" | "union"
+                | "macro_rules" => {
+                    let name =
+                        if matches!(text(at + 1), "!" | "mut" | "fn") { text(at + 2) } else { text(at + 1) };
+                    self.all[id].items.insert(name.to_owned());
+                    at += 1;
+                }
+                word if is_word(word) && text(at.wrapping_sub(1)) != "." => {
+                    let (path, end) = path(tokens, at);
+                    self.all[id].paths.insert(path);
+                    at = end;
+                }
+                _ => at += 1,
+            }
+            (is_test, is_public) = (false, false);
+        }
+    }
+
+    fn add_child_file(&mut self, name: &str, parent: usize, folder: &str) {
+        let paths = [format!("{folder}/{name}.rs"), format!("{folder}/{name}/mod.rs")];
+        // generated files and those of another folder are not followed
+        let Some(path) = paths.into_iter().find(|path| self.sources.contains_key(path)) else { return };
+        let child = self.add_file(&path, self.all[parent].root, Some(parent));
+        self.all[parent].children.insert(name.to_owned(), child);
+    }
+
+    fn add_inline(&mut self, name: &str, tokens: &[String], parent: usize, folder: &str) {
+        let child = self.all.len();
+        let (file, root) = (self.all[parent].file.clone(), self.all[parent].root);
+        self.all.push(Module { file, root, parent: Some(parent), ..Module::default() });
+        self.all[parent].children.insert(name.to_owned(), child);
+        self.add_items(tokens, child, &format!("{folder}/{name}"));
+    }
+
+    /// The files that define what a module names.
+    fn used_by(&self, id: usize) -> BTreeSet<String> {
+        let module = &self.all[id];
+        let below = |file: &str| {
+            let folder =
+                module.file.trim_end_matches(".rs").trim_end_matches("/mod").trim_end_matches("/lib");
+            file.starts_with(&format!("{folder}/"))
+        };
+        let mut used = BTreeSet::new();
+        for import in module.imports.iter().filter(|import| import.name.is_some()) {
+            if let Some(file) = self.file(id, &import.path)
+                && !(import.is_public && below(&file))
+            {
+                used.insert(file);
+            }
+        }
+        for path in &module.paths {
+            // a name that is only re-exported here does not stand in the code
+            if let Some(file) = self.file(id, path) {
+                used.insert(file);
+            }
+        }
+        used
+    }
+
+    /// The file that defines what a path means, unless that is a module or of another crate.
+    fn file(&self, from: usize, path: &[String]) -> Option<String> {
+        match self.resolve(from, path, &mut Asked::new())? {
+            Target::Item(module) => Some(self.all[module].file.clone()),
+            Target::Module(_) => None,
+        }
+    }
+
+    fn resolve<'a>(&'a self, from: usize, path: &'a [String], asked: &mut Asked<'a>) -> Option<Target> {
+        let (mut module, mut at, mut is_qualified) = (from, 0, false);
+        while let Some(name) = path.get(at).filter(|name| matches!(name.as_str(), "crate" | "self" | "super"))
+        {
+            module = match name.as_str() {
+                "crate" => self.all[module].root,
+                "super" => self.all[module].parent?,
+                _ => module,
+            };
+            (at, is_qualified) = (at + 1, true);
+        }
+        for name in &path[at..] {
+            match self.lookup(module, name, asked) {
+                Some(Target::Module(next)) => (module, is_qualified) = (next, true),
+                Some(item) => return Some(item),
+                // an item that a macro made, of the module that the path has led to
+                None if is_qualified => return Some(Target::Item(module)),
+                None => return None,
+            }
+        }
+        Some(Target::Module(module))
+    }
+
+    /// What a name means in a module.
+    fn lookup<'a>(&'a self, module: usize, name: &'a str, asked: &mut Asked<'a>) -> Option<Target> {
+        let here = &self.all[module];
+        if let Some(child) = here.children.get(name) {
+            return Some(Target::Module(*child));
+        }
+        if here.items.contains(name) {
+            return Some(Target::Item(module));
+        }
+        if !asked.insert((module, name)) {
+            return None;
+        }
+        let mut imports = here.imports.iter();
+        if let Some(import) = imports.find(|import| import.name.as_deref() == Some(name)) {
+            return self.resolve(module, &import.path, asked);
+        }
+        let globs = here.imports.iter().filter(|import| import.name.is_none());
+        globs
+            .filter_map(|import| match self.resolve(module, &import.path, asked)? {
+                Target::Module(other) => self.lookup(other, name, asked),
+                // the variants of an enum
+                Target::Item(_) => None,
+            })
+            .next()
+    }
+}
+
+fn is_word(token: &str) -> bool {
+    token.starts_with(|c: char| c.is_alphabetic() || c == '_')
+}
+
+/// The path that begins at a token, and where it ends.
+fn path(tokens: &[String], from: usize) -> (Vec<String>, usize) {
+    let (mut path, mut at) = (vec![tokens[from].clone()], from + 1);
+    while at + 2 < tokens.len() && tokens[at] == ":" && tokens[at + 1] == ":" && is_word(&tokens[at + 2]) {
+        path.push(tokens[at + 2].clone());
+        at += 3;
+    }
+    (path, at)
+}
+
+/// Behind the bracket that closes the one at `from`.
+fn closing(tokens: &[String], from: usize) -> usize {
+    let mut depth = 0;
+    for (at, token) in tokens.iter().enumerate().skip(from) {
+        match token.as_str() {
+            "(" | "[" | "{" => depth += 1,
+            ")" | "]" | "}" => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return at + 1;
+        }
+    }
+    tokens.len()
+}
+
+/// The single imports of a `use`: path, and name unless it is `*`.
+fn expand(tree: &[String]) -> Vec<(Vec<String>, Option<String>)> {
+    let mut prefix = Vec::new();
+    let mut at = 0;
+    while at < tree.len() {
+        match tree[at].as_str() {
+            ":" => at += 1,
+            "*" => return vec![(prefix, None)],
+            "as" => return vec![(prefix, tree.get(at + 1).cloned())],
+            "{" => {
+                let inside = &tree[at + 1..closing(tree, at) - 1];
+                let branches = split(inside).into_iter().flat_map(expand);
+                return branches
+                    .map(|(path, name)| {
+                        let is_self = path == ["self"];
+                        let name = if is_self && name.as_deref() == Some("self") {
+                            prefix.last().cloned()
+                        } else {
+                            name
+                        };
+                        let path = if is_self { Vec::new() } else { path };
+                        ([prefix.clone(), path].concat(), name)
+                    })
+                    .collect();
+            }
+            word => {
+                prefix.push(word.to_owned());
+                at += 1;
+            }
+        }
+    }
+    let name = prefix.last().cloned();
+    if prefix.is_empty() { Vec::new() } else { vec![(prefix, name)] }
+}
+
+/// The branches of a `{}` of a `use`.
+fn split(tokens: &[String]) -> Vec<&[String]> {
+    let (mut found, mut depth, mut start) = (Vec::new(), 0, 0);
+    for (at, token) in tokens.iter().enumerate() {
+        match token.as_str() {
+            "{" => depth += 1,
+            "}" => depth -= 1,
+            "," if depth == 0 => {
+                found.push(&tokens[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    found.push(&tokens[start..]);
+    found
+}
+
+#[test]
+fn names_are_followed_through_re_exports_to_their_file() {
+    let source = |path: &str, text: &str| Source { path: path.to_owned(), text: text.to_owned() };
+    let uses = uses(&[
+        source("x/src/lib.rs", "mod model; mod unit; pub use model::Draft;"),
+        source("x/src/model/mod.rs", "mod draft; mod keys; pub use draft::Draft; pub use keys::*;"),
+        source("x/src/model/draft.rs", "use super::Key; pub struct Draft { key: Key }"),
+        source("x/src/model/keys.rs", "pub enum Key { A } #[cfg(test)] mod tests { use crate::unit::run; }"),
+        source(
+            "x/src/unit.rs",
+            "use crate::{model::{self, Draft}}; fn run(_: Draft) -> model::Key { super::model::Key::A }",
+        ),
+    ]);
+    let of = |file: &str| uses[file].iter().map(String::as_str).collect::<Vec<_>>();
+    assert_eq!(of("x/src/lib.rs"), Vec::<&str>::new());
+    assert_eq!(of("x/src/model/mod.rs"), Vec::<&str>::new());
+    assert_eq!(of("x/src/model/draft.rs"), ["x/src/model/keys.rs"]);
+    assert_eq!(of("x/src/model/keys.rs"), Vec::<&str>::new());
+    assert_eq!(of("x/src/unit.rs"), ["x/src/model/draft.rs", "x/src/model/keys.rs"]);
+}

@@ -1,0 +1,177 @@
+//! The terms that were replaced by standard ones do not come back as identifiers or file names.
+//!
+//! A word matches a whole part of an identifier or file name, in snake and in camel case: `said` matches `is_said` and
+//! `RunSaid`, but not `aside`. Words that also have a legitimate meaning (`place`, `line`, `going`) are not listed.
+//! `words.txt` has what is left of each word in each crate: the number there is the most that is allowed.
+
+use super::list::{Exceptions, read, rewrite, updating};
+use super::source::{Source, sources, tokens};
+use std::collections::BTreeMap;
+
+/// The word, and what to use instead. The parts of a word with `_` follow each other in the identifier.
+const REPLACED: &[(&str, &str)] = &[
+    ("adopt", "re-attach: reattach"),
+    ("adopted", "re-attached: reattached"),
+    ("adoption", "re-attachment: reattach"),
+    ("along", "inline settings: inline"),
+    ("begun", "started"),
+    ("bite", "batch"),
+    ("bites", "batches"),
+    ("bond", "subordinate link"),
+    ("bonds", "subordinate links"),
+    ("brought", "manually provisioned"),
+    ("conversation", "hook session"),
+    ("conversations", "hook sessions"),
+    ("crowded", "machine full"),
+    ("everywhere", "global arguments"),
+    ("forecast", "dry_run"),
+    ("forecasts", "dry_run"),
+    ("foretell", "dry_run"),
+    ("foretold", "dry_run"),
+    ("glance", "get_untracked"),
+    ("heed", "observe"),
+    ("heeded", "observed"),
+    ("heeds", "observes"),
+    ("helper", "the noun of what it does"),
+    ("helpers", "the noun of what they do"),
+    ("history", "store generation: generation"),
+    ("histories", "store generations: generations"),
+    ("invitation", "enrolment token"),
+    ("invitations", "enrolment tokens"),
+    ("invited", "manually provisioned"),
+    ("manager", "the noun of what it does"),
+    ("of_a_question", "hypothetical"),
+    ("outside", "environment"),
+    ("outward", "hook host"),
+    ("owe", "pending"),
+    ("owed", "pending"),
+    ("owes", "pending"),
+    ("owing", "pending"),
+    ("restate", "resync"),
+    ("restated", "resynced"),
+    ("restatement", "resync"),
+    ("restatements", "resyncs"),
+    ("restates", "resyncs"),
+    ("restating", "resync"),
+    ("roll", "presence snapshot: presence"),
+    ("said", "report: RunReport, PendingReport, UnrecordedReport"),
+    ("saying", "report"),
+    ("says", "reports"),
+    ("shut_out", "pending re-entry: pending_reentry"),
+    ("spoken", "to_api_error"),
+    ("stranger", "unauthenticated connection"),
+    ("strangers", "unauthenticated connections"),
+    ("tended", "unit supervisor"),
+    ("tends", "unit supervisor"),
+    ("trouble", "provisioning error"),
+    ("troubles", "provisioning errors"),
+    ("unheard", "unrecorded report: UnrecordedReport"),
+    ("unheeded", "not observed"),
+    ("unsaid", "pending report: PendingReport"),
+    ("util", "the noun of what it does"),
+    ("utils", "the noun of what they do"),
+    ("whoever", "the thing of the system that is meant"),
+    ("wish", "request"),
+    ("wished", "requested"),
+    ("wishes", "requests"),
+    ("withheld", "omitted"),
+    ("withhold", "omit"),
+    ("withholds", "omits"),
+    ("withholding", "omission"),
+];
+
+/// The lower-case parts of an identifier or file name: `is_said` and `IsSaid` are `is`, `said`.
+fn parts(name: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    let mut last_lower = false;
+    for c in name.chars() {
+        let boundary = !c.is_alphanumeric() || (c.is_uppercase() && last_lower);
+        if boundary {
+            parts.push(String::new());
+        }
+        if c.is_alphanumeric() {
+            parts.last_mut().expect("there is always one").extend(c.to_lowercase());
+        }
+        last_lower = c.is_lowercase() || c.is_numeric();
+    }
+    parts.retain(|part| !part.is_empty());
+    parts
+}
+
+/// The replaced words in a name.
+fn replaced(name: &str) -> Vec<&'static str> {
+    let parts = parts(name);
+    let has = |word: &str| {
+        let length = word.split('_').count();
+        parts.windows(length).any(|window| window.iter().eq(word.split('_')))
+    };
+    REPLACED.iter().map(|(word, _)| *word).filter(|word| has(word)).collect()
+}
+
+/// The folder of a crate: of `hooks-tools/client/src/lib.rs` it is `hooks-tools/client`.
+fn member(path: &str) -> &str {
+    let end = ["/src/", "/tests/", "/benches/", "/build.rs"].iter().filter_map(|part| path.find(part)).min();
+    end.map_or(path, |end| &path[..end])
+}
+
+/// How often each word stands in each crate, and where: `state said`.
+fn counted(sources: &[Source]) -> BTreeMap<String, Vec<String>> {
+    let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    // most names stand in many places
+    let mut known: BTreeMap<String, Vec<&'static str>> = BTreeMap::new();
+    for source in sources {
+        let file = source.path[member(&source.path).len()..].trim_end_matches(".rs").to_owned();
+        let foreign = |name: &String| name == "hyper_util";
+        for name in tokens(&source.text).into_iter().chain([file]).filter(|name| !foreign(name)) {
+            for word in known.entry(name.clone()).or_insert_with(|| replaced(&name)).iter() {
+                let place = format!("{}: {name}", source.path);
+                found.entry(format!("{} {word}", member(&source.path))).or_default().push(place);
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn replaced_words_do_not_come_back() {
+    // this file names them all
+    let sources: Vec<Source> =
+        sources().into_iter().filter(|source| source.path != "tests/tests/tidy/words.rs").collect();
+    let found = counted(&sources);
+    if updating() {
+        let entries: Exceptions =
+            found.iter().map(|(key, all)| (key.clone(), all.len().to_string())).collect();
+        rewrite("words.txt", &entries);
+    }
+    let listed = read("words.txt");
+    let mut violations = String::new();
+    for (key, places) in &found {
+        let most = listed.get(key).map_or(0, |number| number.parse().expect("words.txt has numbers"));
+        let word = key.rsplit(' ').next().unwrap_or_default();
+        let (_, instead) = REPLACED.iter().find(|(old, _)| *old == word).expect("only these are found");
+        if places.len() > most {
+            let (times, places) = (places.len(), places.join("\n  "));
+            violations += &format!("{key}: {times} times, {most} allowed; use {instead}\n  {places}\n");
+        }
+    }
+    assert!(
+        violations.is_empty(),
+        "replaced words came back:\n{violations}hint: rename them; after a move between crates: UPDATE=1 cargo tidy"
+    );
+    let unneeded: Vec<&String> = listed.keys().filter(|key| !found.contains_key(*key)).collect();
+    assert!(
+        unneeded.is_empty(),
+        "no longer needed in words.txt (UPDATE=1 cargo tidy removes them): {unneeded:#?}"
+    );
+}
+
+#[test]
+fn a_word_matches_whole_parts_of_snake_and_camel_case() {
+    assert_eq!(replaced("is_said"), ["said"]);
+    assert_eq!(replaced("RunSaid"), ["said"]);
+    assert_eq!(replaced("SAID_MAX"), ["said"]);
+    assert_eq!(replaced("shutOut2"), Vec::<&str>::new(), "a digit belongs to the part before it");
+    assert_eq!(replaced("is_shut_out_now"), ["shut_out"]);
+    assert_eq!(replaced("aside"), Vec::<&str>::new());
+    assert_eq!(replaced("rollback"), Vec::<&str>::new());
+}
