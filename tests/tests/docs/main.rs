@@ -161,7 +161,9 @@ fn commands_in_sentences_exist() {
 
 #[test]
 fn links_lead_to_files() {
-    for (name, text) in all_pages() {
+    let more = ["ARCHITECTURE.md", "CHANGELOG.md"];
+    let more = more.map(|name| (name.to_owned(), fs::read_to_string(root().join(name)).expect("it exists")));
+    for (name, text) in all_pages().into_iter().chain(more) {
         let folder = root().join(&name);
         let folder = folder.parent().expect("pages are in a folder");
         for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
@@ -226,4 +228,21 @@ fn the_picture_can_be_drawn_again() {
     assert!(commands.len() > 5, "{commands:?}");
     let hint = "run python3 docs/picture/record.py";
     assert_eq!(drawn_commands(&root().join("docs/picture/session.svg")), commands, "{hint}");
+}
+
+/// Paths below a folder of the repository; short ones are beside a full one in the same sentence.
+#[test]
+fn files_that_the_architecture_names_exist() {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("there is a map");
+    let folders =
+        ["agent/", "api/", "charms/", "cli/", "controller/", "docs/", "hooks-tools/", "state/", "tests/"];
+    let is_path =
+        |code: &String| folders.iter().any(|folder| code.starts_with(folder)) && !code.contains(' ');
+    // recipes: a file that is to be written
+    let is_new = |code: &String| code.contains("NAME") || code.contains("NOUN");
+    let wrong: Vec<String> = inline_code(&text)
+        .into_iter()
+        .filter(|code| is_path(code) && !is_new(code) && !root().join(code).exists())
+        .collect();
+    assert!(wrong.is_empty(), "ARCHITECTURE.md names files that do not exist: {wrong:#?}");
 }
