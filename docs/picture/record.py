@@ -26,7 +26,7 @@ SESSION = [
     ("pintle integrate web db", None),
     ("pintle status --relations", r"web likes green(?s:.)*connected to"),
     ("pintle deploy charms/samples/broken --config fail-in=install", None),
-    ("pintle why broken/0", r"exit status 1"),
+    ("pintle why broken/0", r"install fails as asked"),
     ("pintle config broken fail-in=", None),
     ("pintle resolved broken/0", None),
 ]
