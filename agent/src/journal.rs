@@ -9,7 +9,6 @@ use crate::view_cache::ViewCache;
 use charms::yaml;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use state::planted::{self, Planted};
 use state::unit::local::{Event, Local};
 use state::unit::snapshot::Snapshot;
 use std::cell::{Cell, RefCell};
@@ -93,9 +92,8 @@ fn decode(bytes: &[u8]) -> Option<(Entry, String, usize)> {
     let (index, length, sum) = (parts.next()?, parts.next()?, parts.next()?);
     let length: usize = length.parse().ok()?;
     let rest = &bytes[line_end + 1..];
-    let torn = length > rest.len() && planted::is(Planted::TornTailIsTaken);
-    let body = if torn { rest } else { rest.get(..length)? };
-    if parts.next().is_some() || checksum(body) != sum && !torn {
+    let body = rest.get(..length)?;
+    if parts.next().is_some() || checksum(body) != sum {
         return None;
     }
     let entry: Entry = yaml::from_str(std::str::from_utf8(body).ok()?).ok()?;
@@ -273,7 +271,7 @@ impl<F: Files> Journal<F> {
         // a restored memory is no small change: it becomes the state itself
         let whole = events.iter().any(|event| matches!(event, Event::Restored { .. }));
         let over = self.bytes.get() + document.len() > self.files.journal_bytes_max();
-        if whole || over && !planted::is(Planted::JournalIsNotFolded) {
+        if whole || over {
             fold(&self.files, index, after).await?;
             self.bytes.set(0);
             *self.previous.borrow_mut() = String::new();

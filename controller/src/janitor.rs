@@ -13,7 +13,6 @@ use state::model::force::Waited;
 use state::model::keys::{ActionDoc, ForcedDoc, GLOBAL, Model, last_id};
 use state::model::{application, cleanup, destruction, effective, force, model};
 use state::names::Uuid;
-use state::planted::{self, Planted};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Log lines a model keeps: some 200 bytes each, 4 MiB, a few days of a quiet model.
@@ -207,10 +206,6 @@ async fn bite_forced<S: Store, O: Outside>(
         let outside = &controller.outside;
         let waited_ms = controller.waits.looked_at((model, id), &forced, outside.monotonic_ms());
         let began_ms = force::began_ms(&forced);
-        let waited_ms = match planted::is(Planted::WaitFollowsWallClock) {
-            true => outside.wall_ms().saturating_sub(began_ms),
-            false => waited_ms,
-        };
         let passed_ms = began_ms.saturating_add(waited_ms);
         let is_due = force::is_due(&forced, passed_ms);
         // another wait may begin now: people read when, in the time of the wall clock

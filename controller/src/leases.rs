@@ -8,7 +8,6 @@
 //! 3. B's transaction commits, and both lead.
 
 use state::names::Uuid;
-use state::planted::{self, Planted};
 use std::collections::BTreeMap;
 
 /// One term (design 13).
@@ -22,15 +21,13 @@ pub struct Leases {
 
 impl Leases {
     pub fn new(started_ms: u64) -> Leases {
-        let started_ms = if planted::is(Planted::TermsBeginAtZero) { 0 } else { started_ms };
         Leases { started_ms, renewed: BTreeMap::new() }
     }
 
     /// The grant of `application` may pass to somebody else now.
     pub fn is_over(&self, application: Uuid, now_ms: u64) -> bool {
         let began_ms = self.renewed.get(&application).copied().unwrap_or(self.started_ms);
-        let term_ms = if planted::is(Planted::TermIsHalf) { TERM_MS / 2 } else { TERM_MS };
-        now_ms.saturating_sub(began_ms) >= term_ms
+        now_ms.saturating_sub(began_ms) >= TERM_MS
     }
 
     /// A claim that arrived at `at_ms` was granted. The holder counts its term from when it sent it, which was

@@ -14,7 +14,6 @@ use state::model::draft::{Draft, Reader, read};
 use state::model::keys::{GLOBAL, Model, Principal};
 use state::model::{hook_commit, leadership, restate, session, view};
 use state::names::Uuid;
-use state::planted::{self, Planted};
 use state::unit::operation::Operation;
 use state::unit::record::Record;
 use state::unit::snapshot::{BagAsked, BagView, Position};
@@ -37,7 +36,7 @@ impl<S: Store, O: Outside> Session<S, O> {
     /// An agent whose stream is open lives: another one may not take its unit over. What is left of a dead agent's
     /// stream is closed within its silence, so the newcomer asks again until then (design 6).
     async fn refuse_beside_another(&self, model: Model, unit: Uuid, nonce: Uuid) -> Result<(), ApiError> {
-        if !self.controller.presence.is_streaming(unit) || planted::is(Planted::CopyTakesOver) {
+        if !self.controller.presence.is_streaming(unit) {
             return Ok(());
         }
         let session = self.controller.store.read(move |reader| read(reader, &model.session(unit))).await;

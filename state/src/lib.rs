@@ -2,14 +2,12 @@
 //! argument.
 //!
 //! Reading order: `names`, `life`, `settings`, `charm`; then `model` (documents, drafts, transitions: what the
-//! controller may change); then `unit` (what one unit agent remembers, sees and does next); then `machine`. `planted` holds nothing
-//! but the faults the simulator may choose.
+//! controller may change); then `unit` (what one unit agent remembers, sees and does next); then `machine`.
 
 pub mod charm;
 pub mod life;
 pub mod machine;
 pub mod model;
 pub mod names;
-pub mod planted;
 pub mod settings;
 pub mod unit;

@@ -3,7 +3,6 @@
 use crate::life::Life;
 use crate::model::view::Fate;
 use crate::names::Uuid;
-use crate::planted::{self, Planted};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the controller says of a unit that is deployed here but not assigned here.
@@ -36,8 +35,6 @@ pub fn is_leaving(life: Life, assigned: usize) -> bool {
 /// gave one; without it nothing is.
 pub fn evidence(told: Option<Fate>, finished: bool, in_the_way: bool) -> Evidence {
     match (told, finished, in_the_way) {
-        (Some(Fate::Unknown), _, _) if planted::is(Planted::AbsenceIsDeath) => Evidence::Removed,
-        (Some(Fate::Unknown), false, true) if planted::is(Planted::DisplacedIsRecalled) => Evidence::Removed,
         (Some(Fate::Tombstone), _, _) => Evidence::Removed,
         (Some(Fate::Known(_) | Fate::Unknown), true, _) => Evidence::Finished,
         (Some(Fate::Unknown), false, true) => Evidence::Displaced,
@@ -95,7 +92,6 @@ fn step(
         },
         (false, None) => vec![],
         (true, Some(Life::Alive | Life::Dying)) => vec![Step::Keep(unit)],
-        (true, Some(Life::Dead)) if planted::is(Planted::DeadAreNotRecalled) => vec![],
         (true, Some(Life::Dead)) => vec![Step::Recall(unit), Step::Remove(unit)],
         (true, None) => match evidence.get(&unit).unwrap_or(&Evidence::None) {
             Evidence::Removed | Evidence::Finished => vec![Step::Recall(unit)],

@@ -8,7 +8,6 @@
 
 use crate::life::Life;
 use crate::names::Uuid;
-use crate::planted::{self, Planted};
 use std::collections::BTreeMap;
 
 /// Who makes instances, and takes them away.
@@ -87,7 +86,6 @@ impl Harvest {
     fn takes(self, fate: Fate) -> bool {
         match fate {
             Fate::Removed => matches!(self, Harvest::Destroyed | Harvest::All),
-            Fate::Unknown if planted::is(Planted::UnknownIsHarvested) => self != Harvest::None,
             Fate::Unknown => matches!(self, Harvest::Unknown | Harvest::All),
         }
     }
@@ -140,8 +138,7 @@ pub fn plan(
 
 /// The time has come, or the clock was put back: no step waits longer than the longest pause.
 fn is_due(retry_ms: i64, now_ms: i64) -> bool {
-    !planted::is(Planted::TroubleIsNotRetried)
-        && (retry_ms <= now_ms || retry_ms > now_ms.saturating_add(RETRY_MAX_MS))
+    retry_ms <= now_ms || retry_ms > now_ms.saturating_add(RETRY_MAX_MS)
 }
 
 fn step(id: Uuid, machine: &Wanted, found: Option<&Found>) -> Vec<Step> {
@@ -158,12 +155,6 @@ fn step(id: Uuid, machine: &Wanted, found: Option<&Found>) -> Vec<Step> {
         found.nonce.zip(machine.nonce).is_some_and(|(found, recorded)| found != recorded)
     });
     match (machine.life, found) {
-        (Life::Alive, Some(_)) if planted::is(Planted::UnrecordedInstanceIsTaken) && !machine.started => {
-            vec![Step::Stop(id)]
-        }
-        (Life::Dead, Some(_)) if planted::is(Planted::DeadInstanceStays) => vec![Step::Remove(id)],
-        (Life::Dying, None) if planted::is(Planted::LostInstanceStaysLost) => vec![Step::SetDead(id)],
-        (Life::Alive, Some(_)) if planted::is(Planted::OtherStartIsOwn) => vec![Step::Keep(id)],
         // one that another controller's history started under this machine's name: it goes first
         (Life::Alive | Life::Dying, Some(_)) if other => vec![Step::Stop(id)],
         // no start was recorded, and none will be: it has nothing to end on it (scenario 184)
@@ -177,9 +168,6 @@ fn step(id: Uuid, machine: &Wanted, found: Option<&Found>) -> Vec<Step> {
             vec![Step::Start(id)]
         }
         (Life::Dying, None) => vec![Step::SetDead(id)],
-        (Life::Dead, Some(_)) if planted::is(Planted::KeptIsTakenAway) => {
-            vec![Step::Stop(id), Step::Remove(id)]
-        }
         // It runs until its agent has taken itself away and said so. The record stays until it is handed over: an
         // instance whose machine is gone is harvested. So is one that is not listed yet (cargo sim 57006733).
         (Life::Dead, Some(_)) if machine.kept && !other && !machine.left => vec![Step::Keep(id)],

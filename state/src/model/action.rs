@@ -10,7 +10,6 @@ use super::sequence;
 use crate::charm::params;
 use crate::life::Life;
 use crate::names::{UnitName, Uuid};
-use crate::planted::{self, Planted};
 use crate::unit::hook::{ActionWrites, Immediate};
 use crate::unit::record::{Outcome, Record, Said};
 use crate::unit::writes::{PARAMS_BYTES_MAX, SAID_BYTES_MAX, size};
@@ -165,20 +164,14 @@ pub(super) fn finish(draft: &mut Draft, model: Model, unit: Uuid, id: u64, recor
     // 2 for this unit. 4. The record of action 3 comes, in order. The unit remembers having done all up to 3, so that 2
     // would wait for one that never comes, as would the next ones by such numbers (cargo sim 51042551).
     lose_up_to(draft, model, (unit, id.saturating_sub(1)), LOST_AT_ONCE, record.at_ms);
-    if planted::is(Planted::ActionStaysRunning) && matches!(record.outcome, Outcome::Failed { .. }) {
-        return;
-    }
     let Some(mut doc) = unfinished(draft, model, unit, id) else {
-        if !planted::is(Planted::ActionNumberIsGivenAgain) {
-            sequence::at_least(draft, model, "action", id);
-        }
+        sequence::at_least(draft, model, "action", id);
         return;
     };
     let ActionWrites { results, failed } = &record.writes.action;
     let (status, message) = match (&record.outcome, failed) {
         (_, Some(reason)) => ("failed", reason.clone()),
         (Outcome::Failed { reason, .. }, None) => ("failed", reason.clone()),
-        (Outcome::Ok, None) if planted::is(Planted::ActionResultIsSwapped) => ("failed", String::new()),
         (Outcome::Ok | Outcome::Skipped, None) => ("completed", String::new()),
         (Outcome::Missing, None) => ("failed", format!("the charm has no program for action {:?}", doc.name)),
     };
@@ -214,9 +207,7 @@ pub(super) fn finish_refused(
 /// The unit says again what it remembers: see [`lose_up_to`].
 pub(super) fn restate(draft: &mut Draft, model: Model, unit: Uuid, last: u64, at_ms: i64) {
     // a number that this unit has seen names no other action: it would wait for ever
-    if !planted::is(Planted::ActionNumberIsGivenAgain) {
-        sequence::at_least(draft, model, "action", last);
-    }
+    sequence::at_least(draft, model, "action", last);
     lose_up_to(draft, model, (unit, last), QUEUED_MAX, at_ms);
 }
 
@@ -249,9 +240,7 @@ pub(super) fn cancel_all(draft: &mut Draft, model: Model, unit: Uuid, name: &Uni
     for (key, _) in draft.page::<bool>(&model.actions_of(unit), "", QUEUED_MAX) {
         let id =
             key.rsplit('/').next().and_then(|text| text.parse().ok()).expect("an index ends with the number");
-        if let Some(mut doc) =
-            draft.get(&model.action(id)).filter(|_| !planted::is(Planted::CancelledStaysPending))
-        {
+        if let Some(mut doc) = draft.get(&model.action(id)) {
             end_unheard(&mut doc, format!("unit {name} was removed"));
             draft.put(&model.action(id), &doc);
         }

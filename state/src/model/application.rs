@@ -12,7 +12,6 @@ use crate::charm::options::{self, Settings};
 use crate::charm::{Charm, Role};
 use crate::life::Life;
 use crate::names::{UnitName, Uuid, is_application_name};
-use crate::planted::{self, Planted};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -245,10 +244,7 @@ pub fn refresh(
     require_few_peers(&charm)?; // those it had are among them: each is an endpoint that a relation stands on
     require_endpoints(draft, model, (id, &doc), &before, &charm)?;
     let had = draft.get(&model.application_config(id)).unwrap_or_default();
-    let mut settings = match planted::is(Planted::RefreshForgetsSettings) {
-        true => Settings::new(),
-        false => options::kept(&charm, &had),
-    };
+    let mut settings = options::kept(&charm, &had);
     change_settings(&charm, &mut settings, &wish.config, &[])?;
     if settings != had {
         draft.put(&model.application_config(id), &settings);
@@ -366,9 +362,7 @@ pub(super) fn reap(draft: &mut Draft, model: Model, id: Uuid) {
     draft.remove(&model.application_charm(id));
     draft.remove(&model.application_config(id));
     draft.remove(&model.application_status(id));
-    if !planted::is(Planted::NameStaysTaken) {
-        draft.remove(&model.application_name(&doc.name));
-    }
+    draft.remove(&model.application_name(&doc.name));
     draft.remove(&model.leader(id));
     draft.remove(&model.sequence(&leadership::generations(id)));
     draft.remove(&model.reap(id));

@@ -6,7 +6,6 @@ use super::keys::{Model, UnitDoc};
 use super::refusal::Blocker;
 use crate::life::Life;
 use crate::names::Uuid;
-use crate::planted::{self, Planted};
 
 /// Blockers that people are told of; of more, they need only know that there are more.
 pub const BLOCKERS_MAX: usize = 20;
@@ -35,7 +34,6 @@ pub fn blockers(documents: &mut impl Documents, model: Model, entity: Entity) ->
             Some(Life::Dying | Life::Dead) => members(documents, model, &[id], &[]),
             Some(Life::Alive) | None => Vec::new(),
         },
-        Entity::Machine(_) if planted::is(Planted::MachineIsNotExplained) => Vec::new(),
         Entity::Machine(id) => of_machine(documents, model, id),
     };
     found.truncate(LOOKED_FOR);
@@ -215,10 +213,7 @@ fn members(documents: &mut impl Documents, model: Model, relations: &[Uuid], tol
         let Some(relation) = documents.document(&model.relation(*id)) else {
             continue;
         };
-        let mut present = documents.ids(&model.scopes(*id), LOOKED_FOR);
-        if planted::is(Planted::BlockersForgetScopes) {
-            present.clear();
-        }
+        let present = documents.ids(&model.scopes(*id), LOOKED_FOR);
         if present.is_empty() {
             found.push(Blocker {
                 entity: format!("relation {}", relation.key_text()),

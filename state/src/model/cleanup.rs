@@ -3,7 +3,6 @@
 use super::draft::{Draft, Key, PAGE_MAX};
 use super::keys::Model;
 use crate::names::Uuid;
-use crate::planted::{self, Planted};
 use serde_json::Value;
 
 /// One bite of one cleanup document; true while there is more to do.
@@ -24,9 +23,6 @@ pub fn bite(draft: &mut Draft, model: Model, id: Uuid) -> bool {
         return true;
     }
     prefixes.remove(0);
-    if planted::is(Planted::CleanupStays) {
-        return false;
-    }
     if prefixes.is_empty() {
         draft.remove(&key);
         return false;

@@ -8,7 +8,6 @@ use super::relation;
 use super::view::{Seen, Shown};
 use crate::life::Life;
 use crate::names::{RelationNumber, UnitName, Uuid};
-use crate::planted::{self, Planted};
 use crate::unit::snapshot::{Change, RelationHead};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -167,7 +166,6 @@ fn relations(
                     heads.insert(number, head);
                 }
             }
-            (Some(_), None) if planted::is(Planted::DeltaForgetsRemoval) => {}
             (Some((number, _)), None) => {
                 changes.push(Change::Relation { relation: number, head: None });
                 heads.remove(&number);
@@ -196,7 +194,7 @@ fn relations(
     }
     for (id, container, member) in &scopes {
         let Some((number, head)) = known(id) else { continue };
-        if planted::is(Planted::DeltaForgetsMembers) || !seen.shows(head.scope, *container) {
+        if !seen.shows(head.scope, *container) {
             continue;
         }
         let entry = seen.member(*id, *container, *member);

@@ -15,7 +15,6 @@ use super::refusal::Refusal;
 use super::{application, machine};
 use crate::life::Life;
 use crate::names::Uuid;
-use crate::planted::{self, Planted};
 
 /// Applications that are destroyed in a bite: one may write as much as a transaction takes but the bite's own document.
 const APPLICATIONS_AT_ONCE: usize = 1;
@@ -66,16 +65,12 @@ pub fn bite(draft: &mut Draft, model: Model) -> Result<bool, Refusal> {
         // what it leaves behind is cleared next
         return Ok(!held);
     }
-    let forced_ms = doc.forced_ms.filter(|_| !planted::is(Planted::DestructionForgetsForce));
-    let force = forced_ms.map(|now_ms| Force { no_wait: doc.no_wait, now_ms });
+    let force = doc.forced_ms.map(|now_ms| Force { no_wait: doc.no_wait, now_ms });
     let at_machines = doc.after.starts_with(&machines);
     let (prefix, at_once) =
         if at_machines { (&machines, MACHINES_AT_ONCE) } else { (&applications, APPLICATIONS_AT_ONCE) };
     let page = draft.keys_after(prefix, &doc.after, at_once);
     for id in page.iter().filter_map(|key| last_id(key)) {
-        if planted::is(Planted::DestructionSkipsApplications) && !at_machines {
-            continue;
-        }
         if at_machines {
             end_machine(draft, model, id, force)?
         } else {
@@ -118,7 +113,5 @@ fn remove(draft: &mut Draft, model: Model) {
     draft.remove(&model.model_destruction());
     draft.remove(&GLOBAL.model_name(&doc.name));
     draft.put(&GLOBAL.tombstone(model.0), &TombstoneDoc { kind: "model".to_owned(), name: doc.name });
-    if !planted::is(Planted::DestroyedModelLeavesRest) {
-        draft.put(&GLOBAL.cleanup(model.0), &vec![format!("{}/", model.0)]);
-    }
+    draft.put(&GLOBAL.cleanup(model.0), &vec![format!("{}/", model.0)]);
 }

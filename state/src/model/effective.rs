@@ -6,7 +6,6 @@ use super::keys::{Bond, Model, RelationDoc, UnitDoc, last_id};
 use super::text::Document;
 use crate::life::Life;
 use crate::names::Uuid;
-use crate::planted::{self, Planted};
 use serde_json::Value;
 
 /// Reads of a draft (recorded) or of a reader (views): what is derived must come out the same.
@@ -73,9 +72,6 @@ pub fn life_of(documents: &mut impl Documents, model: Model, id: Uuid, unit: &Un
 /// What a principal lets its subordinate be.
 fn life_under(documents: &mut impl Documents, model: Model, principal: Uuid, bond: &Bond) -> Life {
     let related = if documents.any(&model.containers_of(bond)) { Life::Alive } else { Life::Dying };
-    if planted::is(Planted::SubordinateOutlivesPrincipal) {
-        return related;
-    }
     related
         .furthest(derived(documents.document(&model.unit_life(principal))))
         .furthest(derived(documents.document(&model.application_life(bond.principal))))

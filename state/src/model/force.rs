@@ -20,7 +20,6 @@ use super::unit::Destroyed;
 use super::{application, machine, model, relation, unit};
 use crate::life::Life;
 use crate::names::Uuid;
-use crate::planted::{self, Planted};
 
 /// An agent that is asked to go has this long before the controller acts in its place (spec E.6), and a machine agent
 /// as long again to recall a unit that is Dead.
@@ -50,11 +49,7 @@ pub struct Force {
 
 impl Force {
     fn asked(self, kind: ForcedKind) -> ForcedDoc {
-        let due_ms = if self.no_wait || planted::is(Planted::ForceIsDueAtOnce) {
-            self.now_ms
-        } else {
-            self.now_ms.saturating_add(WAIT_MS)
-        };
+        let due_ms = if self.no_wait { self.now_ms } else { self.now_ms.saturating_add(WAIT_MS) };
         let (since_ms, no_wait, by) = (self.now_ms, self.no_wait, ForcedBy::Person);
         ForcedDoc { kind, since_ms, due_ms, no_wait, by, after: String::new(), waited_ms: 0 }
     }
@@ -155,7 +150,7 @@ pub(super) fn is_fenced(session: &SessionDoc) -> bool {
 
 /// The wait before force is over, at a time that counts what was waited for since it began ([`began_ms`]).
 pub fn is_due(forced: &ForcedDoc, now_ms: i64) -> bool {
-    forced.no_wait || forced.due_ms <= now_ms || planted::is(Planted::ForceDoesNotWait)
+    forced.no_wait || forced.due_ms <= now_ms
 }
 
 /// When the wait that ends at `due_ms` began: another beginning is another wait, another end of the same is not.
@@ -233,8 +228,6 @@ fn of_unit(
         return Ok(true);
     }
     let subordinates = draft.ids(&model.subordinates(id), CHILDREN_AT_ONCE);
-    let subordinates: Vec<Uuid> =
-        if planted::is(Planted::ForceSkipsSubordinates) { Vec::new() } else { subordinates };
     let mut passed_on = false;
     for subordinate in &subordinates {
         // one that is Dead already has its own wait
@@ -246,7 +239,7 @@ fn of_unit(
     if passed_on || !is_due(forced, now_ms) {
         return Ok(passed_on);
     }
-    if !is_fenced(&session) && !planted::is(Planted::ForceDoesNotFence) {
+    if !is_fenced(&session) {
         // 1. the unit's agent is cut off with records unsent; 2. the controller leaves scopes in its place;
         // 3. the agent is back. From here on its records are refused, so nothing of it follows its departure.
         let epoch = session.epoch.saturating_add(1);
@@ -259,10 +252,6 @@ fn of_unit(
         // its principal may have waited for it
         return Ok(true);
     }
-    if planted::is(Planted::ForceDeletesWithoutDeparting) {
-        draft.put(&model.unit_life(id), &Life::Dead);
-        return Ok(true);
-    }
     let scopes = draft.ids(&model.scopes_of(id), SCOPES_AT_ONCE);
     for scope in &scopes {
         relation::leave_scope(draft, model, id, *scope);
@@ -273,12 +262,8 @@ fn of_unit(
     if !subordinates.is_empty() {
         return Ok(false);
     }
-    if planted::is(Planted::ForceSkipsSubordinates) {
-        draft.put(&model.unit_life(id), &Life::Dead);
-        return Ok(true);
-    }
     unit::set_dead(draft, model, id)?;
-    if !forced.no_wait && !planted::is(Planted::DeadIsNotWaitedFor) {
+    if !forced.no_wait {
         let due_ms = now_ms.saturating_add(WAIT_MS);
         let waits = ForcedDoc { since_ms: now_ms, due_ms, waited_ms: 0, ..forced.clone() };
         draft.put(&model.forced(id), &waits);
@@ -293,7 +278,6 @@ fn is_budget_changed(draft: &mut Draft, model: Model, id: Uuid, forced: &ForcedD
         draft.remove(&model.forced(id));
         return true;
     };
-    let budget_ms = if planted::is(Planted::BudgetIsOverAtOnce) { 0 } else { budget_ms };
     let due_ms = forced.since_ms.saturating_add(budget_ms);
     if due_ms != forced.due_ms {
         draft.put(&model.forced(id), &ForcedDoc { due_ms, ..forced.clone() });
@@ -302,9 +286,6 @@ fn is_budget_changed(draft: &mut Draft, model: Model, id: Uuid, forced: &ForcedD
 }
 
 fn of_relation(draft: &mut Draft, model: Model, id: Uuid) -> bool {
-    if planted::is(Planted::ForcedRelationKeepsMembers) {
-        return false;
-    }
     let members = draft.ids(&model.scopes(id), MEMBERS_AT_ONCE);
     for member in &members {
         relation::leave_scope(draft, model, *member, id);
@@ -378,16 +359,11 @@ fn pass_on(
     let Some((prefix, kind)) = indexes.get(at).filter(|_| forced.after != DONE) else {
         return false;
     };
-    let skips = match forced.kind {
-        ForcedKind::Application => planted::is(Planted::ForcedApplicationKeepsUnits),
-        ForcedKind::Machine => planted::is(Planted::ForcedMachineKeepsUnits),
-        ForcedKind::Unit | ForcedKind::Relation => false,
-    };
     let page = draft.keys_after(prefix, &forced.after, CHILDREN_AT_ONCE);
     for child in page.iter().filter_map(|key| last_id(key)) {
         let peer = *kind == ForcedKind::Relation
             && draft.get(&model.relation(child)).is_none_or(|relation| relation.is_peer());
-        if !(peer || skips && *kind == ForcedKind::Unit) {
+        if !peer {
             mark(draft, model, child, ForcedDoc { kind: *kind, after: String::new(), ..forced.clone() });
         }
     }

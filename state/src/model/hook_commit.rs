@@ -21,7 +21,6 @@ use super::refusal::{Code, Refusal};
 use super::{action, leadership, relation, restate, said, session, unit};
 use crate::charm::JUJU_INFO;
 use crate::names::{RelationNumber, Uuid};
-use crate::planted::{self, Planted};
 use crate::settings::{self, BagChange};
 use crate::unit::hook::{ALL_ENDPOINTS, BagWrites, Ports};
 use crate::unit::local::{Event, Local, Step};
@@ -134,10 +133,7 @@ pub fn report(
     run: u64,
     said: &[Said],
 ) -> Result<Vec<String>, Refusal> {
-    match session::check_epoch(draft, model, unit, epoch) {
-        Err(refusal) if planted::is(Planted::OlderEpochReports) && refusal.code == Code::Fenced => {}
-        checked => checked?,
-    }
+    session::check_epoch(draft, model, unit, epoch)?;
     if said.len() > SAID_MAX {
         let message = format!("{} lines and statuses in one message, at most {SAID_MAX}", said.len());
         return Err(Refusal::new(Code::Invalid, message));
@@ -203,7 +199,7 @@ pub(super) fn restore_bags(draft: &Draft, model: Model, unit: Uuid, local: &mut 
 
 fn in_order(stored: &ReplicaDoc, record: &Record) -> Result<(), Refusal> {
     let (given, expected) = (record.sequence, stored.sequence + 1);
-    if given < expected && !planted::is(Planted::SequenceIsNotChecked) {
+    if given < expected {
         let message = format!("record {given} was applied with another content");
         return Err(Refusal::new(Code::Forked, message).hint("two agents have written for this unit"));
     }
@@ -325,7 +321,7 @@ fn unknown_endpoint(of: &Of) -> Option<String> {
 /// A range to open meets one that another unit of the machine has open.
 fn port_conflict(draft: &mut Draft, model: Model, of: &Of) -> Option<String> {
     let wanted = ranges(&of.record.writes.ports.open);
-    if wanted.is_empty() || planted::is(Planted::PortsMeet) {
+    if wanted.is_empty() {
         return None;
     }
     let own = model.ports_on(of.doc.machine, of.id);
@@ -415,8 +411,7 @@ fn write_bags(draft: &mut Draft, model: Model, of: &Of, id: Uuid, writes: &BagWr
     let unit = (of.id, of.doc.name.to_string(), &writes.unit);
     let application = (of.doc.application, of.doc.name.application.clone(), &writes.application);
     for (owner, name, change) in [unit, application] {
-        let stays = planted::is(Planted::LeadersSettingsStay) && owner != of.id;
-        if change.is_empty() || stays {
+        if change.is_empty() {
             continue;
         }
         let mut bag = draft.get(&model.bag(id, owner)).unwrap_or_default();
@@ -429,8 +424,7 @@ fn write_bags(draft: &mut Draft, model: Model, of: &Of, id: Uuid, writes: &BagWr
 }
 
 fn write_ports(draft: &mut Draft, model: Model, of: &Of, open: &Ports) {
-    let stay = planted::is(Planted::PortsStay);
-    if stay || draft.get(&model.ports(of.id)).unwrap_or_default() == *open {
+    if draft.get(&model.ports(of.id)).unwrap_or_default() == *open {
         return;
     }
     let on = model.ports_on(of.doc.machine, of.id);

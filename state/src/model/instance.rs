@@ -8,7 +8,6 @@ use super::refusal::{Code, Refusal};
 use crate::life::Life;
 use crate::machine::provision::retry_after_ms;
 use crate::names::Uuid;
-use crate::planted::{self, Planted};
 
 /// How long an enrolment token is good for (S19).
 pub const ENROLMENT_MS: i64 = 15 * 60 * 1000;
@@ -62,8 +61,6 @@ pub fn failed(draft: &mut Draft, model: Model, id: Uuid, message: &str, now_ms: 
     let before = draft.get(&model.machine_trouble(id));
     let (failures, since_ms) =
         before.map_or((1, now_ms), |trouble| (trouble.failures.saturating_add(1), trouble.since_ms));
-    let failures = if planted::is(Planted::FailuresAreNotCounted) { 1 } else { failures };
-    let message = if planted::is(Planted::TroubleIsNotSaid) { "" } else { message };
     let message = message.chars().take(MESSAGE_MAX).collect();
     let retry_ms = now_ms + retry_after_ms(failures);
     let trouble = TroubleDoc { message, failures, since_ms, last_ms: Some(now_ms), retry_ms };

@@ -7,7 +7,6 @@ use super::refusal::{Code, Refusal};
 use super::sequence;
 use crate::life::Life;
 use crate::names::Uuid;
-use crate::planted::{self, Planted};
 
 /// The answer to a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +29,6 @@ pub fn claim(draft: &mut Draft, model: Model, unit: Uuid, may_take_over: bool) -
         Some(held) if !may_take_over => Ok(Claim::Held(held)),
         Some(_) | None => {
             let generation = sequence::take(draft, model, &generations(doc.application)) + 1;
-            let generation = if planted::is(Planted::GenerationStays) { 1 } else { generation };
             let grant = GrantDoc { holder: unit, holder_name: doc.name, generation };
             draft.put(&key, &grant);
             Ok(Claim::Granted(grant))
@@ -59,7 +57,6 @@ pub(super) fn leads(
     doc: &UnitDoc,
     generation: Option<u64>,
 ) -> bool {
-    let generation = generation.filter(|_| !planted::is(Planted::GenerationIsNotChecked));
     let grant = draft.get(&model.leader(doc.application)).filter(|grant| grant.holder == unit);
     grant.is_some_and(|grant| generation.is_none_or(|generation| generation == grant.generation))
 }

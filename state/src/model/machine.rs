@@ -9,7 +9,6 @@ use super::refusal::{Code, Refusal};
 use super::{force, sequence, token};
 use crate::life::Life;
 use crate::names::Uuid;
-use crate::planted::{self, Planted};
 
 /// Units of one machine, subordinates too. One page of a transaction holds them, beside the 60 reads of the largest
 /// hook's commit; and 4 reads of each (place, unit, its life, its application's) fit beside the machine's own.
@@ -129,9 +128,7 @@ pub fn keep_instance(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Re
     if draft.glance(&model.machine_instance(id)).is_none_or(|instance| instance.id.is_none()) {
         return refuse("it has none yet");
     }
-    if !planted::is(Planted::KeepIsForgotten) {
-        draft.put(&model.machine(id), &MachineDoc { kept: true, ..machine });
-    }
+    draft.put(&model.machine(id), &MachineDoc { kept: true, ..machine });
     Ok(())
 }
 

@@ -7,7 +7,6 @@ use super::refusal::{Code, Refusal};
 use crate::life::Life;
 use crate::machine::provision::Harvest;
 use crate::names::{Uuid, is_application_name};
-use crate::planted::{self, Planted};
 use crate::unit::proxy::Proxies;
 use crate::unit::snapshot::ModelView;
 use serde_json::Value;
@@ -120,7 +119,6 @@ fn setting(name: &str, text: &str) -> Result<Value, String> {
 /// How long a unit of a model with these settings may be Dying before it is removed by force; none = for ever.
 pub fn teardown_budget_ms(config: &BTreeMap<String, Value>) -> Option<i64> {
     let set = config.get("teardown-budget").and_then(Value::as_str);
-    let set = set.or(planted::is(Planted::BudgetIsNotNeeded).then_some("15s"));
     let budget = set.and_then(interval_ms)?;
     i64::try_from(budget).ok().filter(|budget| *budget > 0)
 }
@@ -179,7 +177,6 @@ pub fn view(documents: &mut impl Documents, model: Model) -> Option<ModelView> {
 pub fn require_alive(draft: &mut Draft, model: Model) -> Result<(), Refusal> {
     match draft.get(&model.model_life()) {
         Some(Life::Alive) => Ok(()),
-        Some(_) if planted::is(Planted::DyingModelTakesMore) => Ok(()),
         Some(Life::Dying | Life::Dead) => {
             let name = draft.get(&model.model()).map_or_else(|| model.0.to_string(), |doc| doc.name);
             let message = format!("model {name} is being removed: nothing new may come into it");

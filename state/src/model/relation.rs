@@ -14,7 +14,6 @@ use super::{application, sequence, session};
 use crate::charm::{Charm, Endpoint, JUJU_INFO, NoMatch, Role, Scope, Side, endpoints};
 use crate::life::Life;
 use crate::names::{RelationNumber, Uuid, is_application_name};
-use crate::planted::{self, Planted};
 use crate::settings::Bag;
 use std::sync::Arc;
 
@@ -222,9 +221,6 @@ fn create(draft: &mut Draft, model: Model, id: Uuid, mut doc: RelationDoc) -> Re
 
 /// The line of relations that a new one between the two continues; none = it begins one.
 fn line(draft: &mut Draft, model: Model, bond: &Bond) -> Option<RelationNumber> {
-    if planted::is(Planted::LineIsNotContinued) {
-        return None;
-    }
     let alive = draft.first(&model.containers(bond.subordinate, bond.principal), &[])?;
     Some(alive.rsplit('/').nth(1)?.parse().expect("a line is a relation's number"))
 }
@@ -287,7 +283,7 @@ pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<Destroyed, R
 
 /// The relation is no longer Alive: no subordinate lives by it (scenario 121).
 fn unbind(draft: &mut Draft, model: Model, id: Uuid, doc: &RelationDoc) {
-    if let Some(bond) = doc.bond.as_ref().filter(|_| !planted::is(Planted::SubordinateOutlivesRelations)) {
+    if let Some(bond) = &doc.bond {
         draft.remove(&model.container(bond, id));
     }
 }
@@ -400,16 +396,13 @@ fn enter(
         return refuse(format!("the unit is {life}"));
     }
     let life = effective::life_between(draft, model, id, &relation);
-    if life != Life::Alive && !planted::is(Planted::EntersDyingRelation) {
+    if life != Life::Alive {
         return refuse(format!("the relation is {life}"));
     }
-    let suspended = !again && draft.get(&model.relation_suspended(id)).is_some();
-    if suspended && !planted::is(Planted::SuspensionIsMissed) {
+    if !again && draft.get(&model.relation_suspended(id)).is_some() {
         return refuse("the relation is suspended".to_owned());
     }
-    let brings = |bond: &Bond| bond.principal == doc.application;
-    let comes = !planted::is(Planted::SubordinateDoesNotCome);
-    if let Some(bond) = relation.bond.filter(|bond| brings(bond) && comes) {
+    if let Some(bond) = relation.bond.filter(|bond| bond.principal == doc.application) {
         let added = super::unit::add_subordinate(draft, model, (unit, &doc), &bond, given);
         if let Err(refusal) = added {
             // 1. A unit enters and brings a subordinate, and the store is restored from when the one before that was
@@ -451,12 +444,7 @@ pub fn leave_scope(draft: &mut Draft, model: Model, unit: Uuid, id: Uuid) {
     }
     draft.remove(&model.scope(id, container(relation.scope, unit, &doc), unit));
     draft.remove(&model.scope_of(unit, id));
-    if planted::is(Planted::SettingsGoWithUnit) {
-        draft.remove(&model.bag(id, unit));
-    }
-    if !planted::is(Planted::LastOutLeavesRelation) {
-        reap(draft, model, id);
-    }
+    reap(draft, model, id);
 }
 
 /// Removes a Dying relation that nobody is in the scope of (I18).
@@ -464,10 +452,7 @@ pub(super) fn reap(draft: &mut Draft, model: Model, id: Uuid) {
     let Some(doc) = draft.get(&model.relation(id)) else {
         return;
     };
-    let mut dying = effective::life_between(draft, model, id, &doc) != Life::Alive;
-    if planted::is(Planted::RemovalNeedsAliveEnds) {
-        dying = draft.get(&model.relation_life(id)) != Some(Life::Alive);
-    }
+    let dying = effective::life_between(draft, model, id, &doc) != Life::Alive;
     if dying && draft.first(&model.scopes(id), &[]).is_none() {
         remove(draft, model, id, &doc);
     }

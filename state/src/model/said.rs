@@ -4,7 +4,6 @@
 use super::draft::Draft;
 use super::keys::{LogDoc, Model, StatusDoc, UnitDoc};
 use crate::names::Uuid;
-use crate::planted::{self, Planted};
 use crate::unit::hook::{Immediate, Level};
 use crate::unit::local::{Episode, Local, Queued};
 use crate::unit::operation::{Hook, Operation};
@@ -38,8 +37,7 @@ pub(super) fn take(
             }
             Immediate::ApplicationStatus { status, message } => {
                 let grant = draft.get(&model.leader(doc.application));
-                let anybody = planted::is(Planted::AnybodySpeaksForAll);
-                match grant.filter(|grant| grant.holder == unit || anybody) {
+                match grant.filter(|grant| grant.holder == unit) {
                     // Runs of different leaders are not comparable; their generations are.
                     Some(grant) => {
                         let number = ((grant.generation << 40) + run, *call);
@@ -65,9 +63,6 @@ fn put_version(draft: &mut Draft, model: Model, unit: Uuid, version: &String) {
 /// A restored store shows what was said before: the unit's last word stands (cargo sim 53003374: a unit that had said
 /// that it was active was shown as waiting for its machine).
 pub(super) fn restate(draft: &mut Draft, model: Model, unit: Uuid, record: &Record, memory: &Local) {
-    if planted::is(Planted::LastWordIsLost) {
-        return;
-    }
     if let Some((status, message)) = &memory.status {
         let status = status_doc(status, message, record.at_ms, (record.run, AFTER_RUN));
         put_newer(draft, &model.unit_status(unit), &status);
@@ -94,7 +89,7 @@ fn put_newer(draft: &mut Draft, key: &super::draft::Key<StatusDoc>, status: &Sta
     let says = |status: &StatusDoc| (status.number, status.status.clone(), status.message.clone());
     let late =
         draft.get(key).is_some_and(|stored| stored.number > status.number || says(&stored) == says(status));
-    if !late || planted::is(Planted::OlderStatusWins) {
+    if !late {
         draft.put(key, status);
     }
 }
@@ -171,7 +166,7 @@ pub(super) fn derive(draft: &mut Draft, model: Model, unit: Uuid, record: &Recor
 }
 
 fn agent_status(record: &Record, local: &Local) -> (String, String, BTreeMap<String, Value>) {
-    if let Some(episode) = local.episode().filter(|_| !planted::is(Planted::ErrorIsNotSaid)) {
+    if let Some(episode) = local.episode() {
         let (message, data) = failure(episode, local);
         return ("error".to_owned(), message, data);
     }

@@ -5,7 +5,6 @@ use super::keys::{Granted, Model, ReplicaDoc, SessionDoc};
 use super::refusal::{Code, Refusal};
 use super::{force, hook_commit};
 use crate::names::Uuid;
-use crate::planted::{self, Planted};
 use std::collections::BTreeSet;
 
 /// First attaches of one unit that are remembered: a folder is lost and made again a few times in a unit's life, and a
@@ -77,7 +76,6 @@ pub fn attach(
     // 2. its agent dies, and the next one attaches: another nonce, a higher epoch;
     // 3. the late copy arrives with epoch 0. Taken for an empty folder, it would fence the agent that lives.
     let late = held.epoch == 0 && session.newcomers.contains(&nonce);
-    let late = late && !planted::is(Planted::LateAttachFences);
     let of_a_lost_history = granted_here.is_some() && held.history.is_some_and(|held| held != history);
     if late || held.epoch > 0 && (held.epoch < session.epoch || of_a_lost_history) {
         return Err(newer(session.epoch, held.epoch));

@@ -10,7 +10,6 @@ use super::refusal::{Code, Refusal};
 use super::{action, leadership, machine, relation, sequence, session, token};
 use crate::life::Life;
 use crate::names::{UnitName, Uuid};
-use crate::planted::{self, Planted};
 
 /// What a removal came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -241,16 +240,7 @@ pub fn remove(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> 
 fn remove_documents(draft: &mut Draft, model: Model, id: Uuid, doc: &UnitDoc) {
     action::cancel_all(draft, model, id, &doc.name);
     leadership::release(draft, model, id);
-    if !planted::is(Planted::TokenOutlivesUnit) {
-        token::revoke(draft, id);
-    }
-    if planted::is(Planted::UnitNumberIsGivenAgain) {
-        let key = model.sequence(&format!("unit/{}", doc.name.application));
-        let number = u64::from(doc.name.number);
-        if draft.get(&key) == Some(number + 1) {
-            draft.put(&key, &number);
-        }
-    }
+    token::revoke(draft, id);
     draft.remove(&model.unit(id));
     draft.remove(&model.unit_life(id));
     draft.remove(&model.unit_name(&doc.name));
@@ -268,12 +258,8 @@ fn remove_documents(draft: &mut Draft, model: Model, id: Uuid, doc: &UnitDoc) {
         draft.remove(&model.subordinate(principal, doc.application, id));
     }
     draft.put(&model.tombstone(id), &TombstoneDoc { kind: "unit".to_owned(), name: doc.name.to_string() });
-    if !planted::is(Planted::EmptyMachineStays) {
-        machine::release(draft, model, doc.machine);
-    }
-    if !planted::is(Planted::LastUnitLeavesApplication) {
-        application::reap(draft, model, doc.application);
-    }
+    machine::release(draft, model, doc.machine);
+    application::reap(draft, model, doc.application);
 }
 
 /// The user's resolved: marks the failure the unit rests in, and only that one (spec A.8, design 2).

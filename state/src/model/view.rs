@@ -18,7 +18,6 @@ pub use super::delta::{Touched, delta, touched};
 use crate::charm::Scope;
 use crate::life::Life;
 use crate::names::{RelationNumber, UnitName, Uuid};
-use crate::planted::{self, Planted};
 use crate::unit::snapshot::{
     ActionView, BagAsked, BagView, Change, CharmView, Delta, GrantView, ModelView, Owner, Position,
     RelationHead, Snapshot, UnitView,
@@ -271,7 +270,7 @@ impl Seen<'_> {
 
     /// What lies in this container of a relation is shown.
     pub fn shows(&self, scope: Scope, container: Uuid) -> bool {
-        container == self.container(scope) || planted::is(Planted::ContainersAreOne)
+        container == self.container(scope)
     }
 
     /// The unit meets the units of this application, and never itself.
@@ -281,8 +280,7 @@ impl Seen<'_> {
 
     /// Whoever is going has departed for all others, whatever its own agent does (spec E.2, *departing*).
     fn stays(&self, unit: Uuid) -> bool {
-        let life = effective::unit_life(&mut { self.reader }, self.model, unit);
-        life == Some(Life::Alive) || planted::is(Planted::DyingStays)
+        effective::unit_life(&mut { self.reader }, self.model, unit) == Some(Life::Alive)
     }
 
     /// What of a member is shown, if it is one.
@@ -314,9 +312,8 @@ impl Seen<'_> {
         let own = &self.doc.name;
         let owner = match bag.owner.parse::<UnitName>() {
             Ok(unit) => {
-                let seen = unit == *own || unit.application == head.remote_application;
-                let seen = seen || planted::is(Planted::OwnUnitsAreShown);
-                let seen = seen && self.shows(head.scope, bag.container);
+                let concerns = unit == *own || unit.application == head.remote_application;
+                let seen = concerns && self.shows(head.scope, bag.container);
                 seen.then_some(Owner::Unit(unit))?
             }
             Err(_) => Owner::Application(bag.owner),
@@ -352,10 +349,7 @@ impl Seen<'_> {
     pub fn whole_relation(&self, id: Uuid, relation: &RelationDoc) -> Vec<Change> {
         let (number, head) = (relation.number, self.head(id, relation));
         let mut changes = vec![Change::Relation { relation: number, head: Some(head.clone()) }];
-        let members = match planted::is(Planted::ContainersAreOne) {
-            true => self.model.scopes(id),
-            false => self.model.scopes_in(id, self.container(relation.scope)),
-        };
+        let members = self.model.scopes_in(id, self.container(relation.scope));
         for (key, entry) in read_all::<ScopeDoc>(self.reader, &members) {
             let stays = last_id(&key).is_some_and(|unit| self.stays(unit));
             if stays && self.meets(&head, &entry.unit) {

@@ -13,7 +13,6 @@ use crate::charm::{Charm, Scope, options};
 use crate::life::Life;
 use crate::model::keys::StatusDoc;
 use crate::names::{RelationNumber, UnitName};
-use crate::planted::{self, Planted};
 use crate::settings::{self, Bag};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,8 +60,7 @@ pub fn build(local: &Local, view: &Snapshot, run: &Run, given: &Given) -> Option
     let of = |number| relation(local, view, number, &run.operation);
     let relations: BTreeMap<_, _> = numbers.into_iter().filter_map(|n| Some((n, of(n)?))).collect();
     debug_assert!(about.is_none_or(|about| relations.contains_key(&about.relation)));
-    let set = if planted::is(Planted::ConfigIsDefault) { &BTreeMap::new() } else { &view.config };
-    let settings = options::effective(given.declared, set);
+    let settings = options::effective(given.declared, &view.config);
     let config = given.declared.config.keys();
     let config =
         config.map(|name| (name.clone(), settings.get(name).cloned().unwrap_or(Value::Null))).collect();

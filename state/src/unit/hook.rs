@@ -9,7 +9,6 @@ pub use super::writes::{
 };
 use crate::life::Life;
 use crate::names::{RelationNumber, UnitName, Uuid};
-use crate::planted::{self, Planted};
 use crate::settings::{self, BAG_BYTES_MAX, Bag, BagChange};
 use crate::unit::proxy::Proxies;
 use serde::{Deserialize, Serialize};
@@ -265,9 +264,7 @@ impl HookContext {
             Side::Application => relation.and_then(|r| r.application_bags.get(&self.unit.application)),
         };
         let mut bag = bag.cloned().unwrap_or_default();
-        if let Some(writes) = self.writes.bags.get(&number)
-            && !planted::is(Planted::OwnWritesAreNotRead)
-        {
+        if let Some(writes) = self.writes.bags.get(&number) {
             settings::apply(
                 &mut bag,
                 match side {

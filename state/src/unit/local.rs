@@ -9,7 +9,6 @@ use super::operation::{CharmRef, ConfigSeen, Hook, Operation, Place, RelationEve
 use super::record::{Outcome, Record, Said, Timer};
 use super::snapshot::Position;
 use crate::names::{RelationNumber, UnitName, Uuid};
-use crate::planted::{self, Planted};
 use crate::settings::{self, Bag, BagChange};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -321,10 +320,7 @@ impl Local {
     pub fn record(&self, operation: Operation, outcome: Outcome, at_ms: i64) -> Record {
         let (run, generation) = match &self.step {
             Step::Started(run) => (run.number, run.leads),
-            Step::Idle | Step::Unanswered { .. } | Step::Failed(_) => {
-                let next = if planted::is(Planted::RunEndsTwice) { 0 } else { 1 };
-                (self.run + next, None)
-            }
+            Step::Idle | Step::Unanswered { .. } | Step::Failed(_) => (self.run + 1, None),
         };
         Record {
             sequence: self.sequence + 1,
@@ -397,9 +393,7 @@ impl Local {
             }
             Event::Unheard(unheard) => {
                 unheard.said.iter().for_each(|said| self.remember(&said.what));
-                if !planted::is(Planted::UnheardIsForgotten) {
-                    self.unheard.push(unheard.clone());
-                }
+                self.unheard.push(unheard.clone());
                 let over = self.unheard.len().saturating_sub(UNHEARD_RUNS_MAX);
                 self.unheard.drain(..over);
             }
@@ -532,10 +526,6 @@ impl Local {
     }
 
     fn fail(&mut self, record: &Record, reason: &str, retry: Option<Timer>, episode: Option<Episode>) {
-        if planted::is(Planted::FailedHookAdvances) {
-            self.step = Step::Idle;
-            return self.advance(record, None);
-        }
         let before = episode.filter(|episode| episode.operation.same_as(&record.operation));
         let (id, since_ms, failures) =
             before.map_or((record.run, record.at_ms, 0), |e| (e.id, e.since_ms, e.failures));
@@ -589,7 +579,6 @@ impl Local {
                 self.charm = Some(charm.clone());
                 match other.map(|episode| &episode.operation) {
                     None if !self.installed => self.queued = Some(Queued::Install),
-                    None if planted::is(Planted::UpgradeIsNotTold) => {}
                     None => {
                         if self.queued == Some(Queued::LeaderElected) {
                             // the charm was lost before it heard that it leads: it is noted and told anew

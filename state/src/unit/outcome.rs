@@ -3,13 +3,12 @@
 use super::dispatch::missing_action;
 use super::hook::{Immediate, Level, Reboot, Writes};
 use super::local::{Event, Local, Run, Unheard};
-use super::operation::{Hook, Operation, RelationEvent};
+use super::operation::{Hook, Operation};
 use super::record::{Outcome, Record, SAID_MAX, Said};
 use super::resolve::{self, Now};
 use super::retry;
 use super::snapshot::Snapshot;
 use super::unsaid::Unsaid;
-use crate::planted::{self, Planted};
 use std::collections::BTreeSet;
 
 /// Of the last line a failed hook printed, so many characters are told: it is one line of what people read.
@@ -75,16 +74,6 @@ pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, ended: Ended) -
     };
     let last_call = ended.said.last().map_or(0, |said| said.call);
     let mut record = local.record(operation.clone(), outcome, now.wall_ms);
-    if planted::is(Planted::NewerThanShownIsDelivered)
-        && let Operation::Hook(Hook::Relation {
-            relation,
-            event: RelationEvent::Changed { unit, version },
-            ..
-        }) = &mut record.operation
-    {
-        let newest = view.and_then(|view| view.relations.get(relation)?.version(unit));
-        *version = newest.filter(|newest| newest.incarnation == version.incarnation).unwrap_or(*version);
-    }
     // a failed hook publishes nothing but what it said; an action's results are sent whatever its exit
     if record.outcome.advances() {
         record.writes = ended.writes.clone();
@@ -93,9 +82,7 @@ pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, ended: Ended) -
     } else {
         record.writes.action = ended.writes.action.clone();
     }
-    if record.outcome.advances() || !planted::is(Planted::FailedHookIsMute) {
-        record.said = told(ended.run, ended.said, ended.unsaid, now);
-    }
+    record.said = told(ended.run, ended.said, ended.unsaid, now);
     if let (Outcome::Failed { reason, .. }, Operation::Hook(hook)) = (&mut record.outcome, &record.operation)
     {
         let text = format!("hook {:?} failed: {reason}", hook.name());

@@ -4,7 +4,6 @@ use super::local::RelationLocal;
 use super::operation::RelationEvent;
 use super::snapshot::{Owner, RelationView};
 use crate::names::UnitName;
-use crate::planted::{self, Planted};
 
 /// What is next in a relation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,30 +33,22 @@ pub fn owed_changed(local: &RelationLocal, view: Option<&RelationView>) -> Optio
 
 /// What is owed in a relation this unit is in. `view` none: the relation is gone from the model.
 pub fn owed(local: &RelationLocal, view: Option<&RelationView>, me: Me) -> Option<Owed> {
-    let stays = planted::is(Planted::SuspendedIsNotLeft);
-    let present =
-        view.filter(|view| me.alive && view.head.life.is_alive() && (!view.head.suspended || stays));
+    let present = view.filter(|view| me.alive && view.head.life.is_alive() && !view.head.suspended);
     if local.place.implicit {
         return present.is_none().then_some(Owed::Leave);
     }
     if let Some(event) = owed_changed(local, view) {
         return Some(Owed::Hook(event));
     }
-    if planted::is(Planted::DyingKeepsPeers) && local.place.peer && !me.alive {
-        return None;
-    }
-    let broken_first = planted::is(Planted::BrokenBeforeDeparted) && present.is_none();
-    if let Some(unit) = departed(local, present).filter(|_| !broken_first) {
+    if let Some(unit) = departed(local, present) {
         // JUJU_DEPARTING_UNIT tells "I am leaving" from "he is leaving" (spec A.11)
-        let stays = me.alive != planted::is(Planted::DepartingIsSwapped);
-        let departing = if stays { unit.clone() } else { me.name.clone() };
+        let departing = if me.alive { unit.clone() } else { me.name.clone() };
         return Some(Owed::Hook(RelationEvent::Departed { unit, departing }));
     }
     let Some(view) = present else {
         // what the charm was never told of is left without a word (the grammar of spec A.11)
-        let told = local.created && (me.alive || !planted::is(Planted::DyingDoesNotBreak));
-        let last = if told { Owed::Hook(RelationEvent::Broken) } else { Owed::Leave };
-        return (!local.place.peer || planted::is(Planted::PeerBreaks)).then_some(last);
+        let last = if local.created { Owed::Hook(RelationEvent::Broken) } else { Owed::Leave };
+        return (!local.place.peer).then_some(last);
     };
     changed_application(local, view)
         .or_else(|| joined(local, view))
@@ -68,14 +59,7 @@ pub fn owed(local: &RelationLocal, view: Option<&RelationView>, me: Me) -> Optio
 /// A member that is no longer there, or is there again as another incarnation: that is another membership.
 fn departed(local: &RelationLocal, present: Option<&RelationView>) -> Option<UnitName> {
     let still = |unit: &UnitName| present.and_then(|view| view.members.get(unit).copied());
-    if planted::is(Planted::DepartedIsSkipped) && present.is_some() {
-        return None;
-    }
-    let missed = |unit: &UnitName| planted::is(Planted::ReturnIsMissed) && still(unit).is_some();
-    let gone = local
-        .members
-        .iter()
-        .find(|(unit, version)| still(unit) != Some(version.incarnation) && !missed(unit));
+    let gone = local.members.iter().find(|(unit, version)| still(unit) != Some(version.incarnation));
     gone.map(|(unit, _)| unit.clone())
 }
 
@@ -83,9 +67,6 @@ fn changed_application(local: &RelationLocal, view: &RelationView) -> Option<Rel
     let application = &view.head.remote_application;
     let counter = view.bag(&Owner::Application(application.clone())).map_or(0, |bag| bag.counter);
     let delivered = local.applications.get(application).copied().unwrap_or(0);
-    if planted::is(Planted::ApplicationChangeIsMissed) && delivered > 0 {
-        return None;
-    }
     (counter != delivered)
         .then(|| RelationEvent::ApplicationChanged { application: application.clone(), counter })
 }
@@ -93,12 +74,6 @@ fn changed_application(local: &RelationLocal, view: &RelationView) -> Option<Rel
 fn joined(local: &RelationLocal, view: &RelationView) -> Option<RelationEvent> {
     let unit = view.members.keys().find(|unit| !local.members.contains_key(unit))?;
     let version = view.version(unit).expect("members have versions");
-    if planted::is(Planted::JoinedIsSkipped) && !local.members.is_empty() {
-        return None;
-    }
-    if planted::is(Planted::ChangedBeforeJoined) {
-        return Some(RelationEvent::Changed { unit: unit.clone(), version });
-    }
     Some(RelationEvent::Joined { unit: unit.clone(), version })
 }
 

@@ -2,7 +2,7 @@
 //! `or_else` in [`idle`]; the same answer explains itself (`pintle why`).
 
 use super::context;
-use super::local::{Episode, Event, Local, Queued, RelationLocal, Run, Step};
+use super::local::{Episode, Event, Local, Queued, Run, Step};
 use super::operation::{CharmRef, ConfigSeen, Hook, Operation, Place, RelationEvent};
 use super::record::{Outcome, Record, hex};
 use super::relations::{self, Me, Owed};
@@ -10,7 +10,6 @@ use super::retry::{after_failure, interrupted, scatter};
 use super::snapshot::{BagAsked, RelationView, Snapshot};
 use crate::life::Life;
 use crate::names::{RelationNumber, UnitName};
-use crate::planted::{self, Planted};
 use crate::settings::Bag;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
@@ -196,8 +195,7 @@ fn act(local: &Local, view: Option<&Snapshot>, now: &Now) -> Act {
 
 /// A hook asked for the end of this boot. Where the boot is not known, it goes on until something has begun since.
 fn ends(local: &Local, now: &Now) -> bool {
-    let asked = local.reboot.as_ref().filter(|_| !planted::is(Planted::RebootIsForgotten));
-    asked.is_some_and(|boot| now.boot.is_empty() || *boot == now.boot)
+    local.reboot.as_ref().is_some_and(|boot| now.boot.is_empty() || *boot == now.boot)
 }
 
 /// Why nothing begins any more.
@@ -274,10 +272,6 @@ impl Chosen {
     }
 
     pub(super) fn act(self, local: &Local, view: &Snapshot, now: &Now) -> Act {
-        if planted::is(Planted::RecordWithoutRun) && matches!(self.0, Operation::Hook(Hook::ConfigChanged(_)))
-        {
-            return Act::Settle(local.record(self.0, Outcome::Ok, now.wall_ms));
-        }
         let run = Run {
             number: 0,
             operation: self.0,
@@ -311,7 +305,6 @@ pub(super) fn begin(local: &Local, view: Option<&Snapshot>, now: &Now, run: Run)
 fn rebooted(local: &Local, now: &Now) -> Option<Chosen> {
     let known = !now.boot.is_empty();
     let running = local.started && !local.stopped && local.queued.is_none();
-    let running = running && !planted::is(Planted::RebootIsMissed);
     if !(known && running && local.boot.as_ref() != Some(&now.boot)) {
         return None;
     }
@@ -350,8 +343,7 @@ fn follow_up(local: &Local, view: &Snapshot, now: &Now, alive: bool) -> Option<C
 }
 
 pub(super) fn fresh(now: &Now) -> bool {
-    let silent = planted::is(Planted::SilentLinkIsFresh);
-    now.attached && now.link_age_ms.is_some_and(|age| age <= LINK_AGE_MAX_MS || silent)
+    now.attached && now.link_age_ms.is_some_and(|age| age <= LINK_AGE_MAX_MS)
 }
 
 /// A new agent that is attached and whose first claim has no answer yet.
@@ -398,10 +390,6 @@ fn enter_scope(
             continue;
         }
         let head = &remote.head;
-        let entered = |known: &RelationLocal| known.place.endpoint == head.endpoint;
-        if planted::is(Planted::EndpointIsEnteredOnce) && local.relations.values().any(entered) {
-            continue;
-        }
         if !head.implicit && !charm.endpoints.contains(&head.endpoint) {
             let what =
                 format!("relation {relation} waits for a charm that has the endpoint {:?}", head.endpoint);
@@ -477,9 +465,6 @@ fn created(local: &Local, view: &Snapshot, now: &Now, alive: bool, waits: &mut V
         let owed = local.relations.get(relation).is_some_and(|local| !local.created);
         owed && remote.head.life.is_alive() && !remote.head.suspended
     })?;
-    if planted::is(Planted::CreatedComesLate) && local.config.is_none() {
-        return None;
-    }
     if !fresh(now) {
         wait_for_link(waits, now);
         return None;
@@ -495,11 +480,7 @@ fn leadership(local: &Local, now: &Now, alive: bool) -> Option<Act> {
     if local.queued == Some(Queued::LeaderElected) {
         return now.leads.is_none().then_some(Act::Note(Event::Leader(None)));
     }
-    let gained = alive
-        && !planted::is(Planted::NobodyIsElected)
-        && local.installed
-        && local.queued.is_none()
-        && now.leads.is_some();
+    let gained = alive && local.installed && local.queued.is_none() && now.leads.is_some();
     (gained && now.leads != local.leader).then_some(Act::Note(Event::Leader(now.leads)))
 }
 
@@ -515,13 +496,10 @@ pub(super) fn pending_action(
             |record: &Record| matches!(&record.operation, Operation::Action { id: done, .. } if done == id);
         local.outbox.iter().any(same) || local.last_action.is_some_and(|last| *id <= last)
     };
-    let again = |running| running && planted::is(Planted::ActionFailsForEver);
-    let mut waiting = view.actions.iter().filter(|(id, action)| !unsent(id) || again(action.running));
-    let (id, action) =
-        if planted::is(Planted::NewestActionFirst) { waiting.next_back()? } else { waiting.next()? };
+    let (id, action) = view.actions.iter().find(|(id, _)| !unsent(id))?;
     local.charm.as_ref()?;
     let operation = Operation::Action { id: *id, name: action.name.clone() };
-    if action.running || planted::is(Planted::ActionsFailUnrun) {
+    if action.running {
         // An agent of this unit had begun it, and no memory of that is left: it may have run, so it never is again.
         let reason = "the unit's memory was lost while the action ran".to_owned();
         let record = local.record(operation, Outcome::Failed { reason, retry: None }, now.wall_ms);
@@ -559,7 +537,7 @@ fn shut_down(local: &Local, view: &Snapshot, now: &Now, alive: bool, waits: &mut
         }
         let last = if local.started && !local.stopped {
             Chosen::hook(Hook::Stop, "the unit is going away")
-        } else if !local.removed && !planted::is(Planted::RemoveIsSkipped) {
+        } else if !local.removed {
             Chosen::hook(Hook::Remove, "the unit is going away")
         } else {
             None
@@ -598,7 +576,6 @@ fn config_changed(local: &Local, view: &Snapshot, alive: bool) -> Option<Chosen>
     let seen = config_seen(view);
     let cause = match &local.config {
         None => "first configuration",
-        Some(_) if planted::is(Planted::ConfigChangeIsMissed) => return None,
         Some(old) if *old == seen => return None,
         Some(old) if old.settings != seen.settings => "settings changed",
         Some(_) => "addresses changed",
@@ -673,10 +650,7 @@ pub(super) fn charm_of(view: &Snapshot) -> CharmRef {
 /// What config-changed is about, hashed: a value that changed and changed back is no change (H.18).
 pub fn config_seen(view: &Snapshot) -> ConfigSeen {
     let digest = |text: &str| hex(&Sha256::digest(text)[..8]);
-    let settings = match planted::is(Planted::SettingsAreNotSeen) {
-        true => String::new(),
-        false => serde_json::to_string(&view.config).expect("settings are plain data"),
-    };
+    let settings = serde_json::to_string(&view.config).expect("settings are plain data");
     ConfigSeen {
         settings: digest(&format!("{} {settings}", view.charm.charm.url)),
         addresses: digest(&view.unit.address),

@@ -10,7 +10,6 @@ use super::resolve::{
 };
 use super::snapshot::{RelationView, Snapshot};
 use crate::names::{RelationNumber, Uuid};
-use crate::planted::{self, Planted};
 use sha2::{Digest, Sha256};
 
 /// First delay of a retry; doubles each time (spec A.8).
@@ -46,11 +45,10 @@ pub(super) fn interrupted(local: &Local, view: Option<&Snapshot>, now: &Now, run
     let set_back = run.position.zip(view).is_some_and(|(began, view)| {
         began.history == view.position.history && began.revision > view.position.revision
     });
-    let set_back = set_back && !planted::is(Planted::SetBackIsIgnored);
     if set_back && !fresh(now) && matches!(run.operation, Operation::Hook(Hook::Relation { .. })) {
         return wait(None, vec![stale(now)]);
     }
-    if run.attempt >= INTERRUPTIONS_MAX && !planted::is(Planted::InterruptedForEver) {
+    if run.attempt >= INTERRUPTIONS_MAX {
         return failed("interrupted three times in a row", retry_after(local, view, now, &run.operation));
     }
     let operation = refresh(&run.operation, local, view, now);
@@ -75,12 +73,10 @@ pub(super) fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, e
     // that an agent kept, and newer news have been delivered since (cargo sim 71023351).
     let of_relation = matches!(episode.operation, Operation::Hook(Hook::Relation { .. }));
     let is_stale = of_relation && !fresh(now);
-    let any = planted::is(Planted::AnyMarkResolves);
-    let mark = view.and_then(|view| view.resolved.as_ref());
-    let mark = mark.filter(|mark| mark.episode == episode.id || any);
+    let mark = view.and_then(|view| view.resolved.as_ref()).filter(|mark| mark.episode == episode.id);
     // a charm that is not there cannot be skipped: both kinds try the unpack again (spec A.6)
     let unpacks = matches!(episode.operation, Operation::Deploy(_));
-    match mark.map(|mark| unpacks || mark.retry != planted::is(Planted::ResolvedIsSwapped)) {
+    match mark.map(|mark| unpacks || mark.retry) {
         // a person ended this episode: failing again is another one
         Some(true) if !is_stale => return again("resolved".into(), None),
         Some(false) => {
@@ -95,17 +91,14 @@ pub(super) fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, e
             Operation::Deploy(charm) => Some(charm.sha256.as_str()),
             _ => local.charm.as_ref().map(|charm| charm.sha256.as_str()),
         };
-        if (view.charm.charm.forced || planted::is(Planted::RefreshEntersErrors))
-            && tried.is_some_and(|sha256| sha256 != wanted.sha256)
-        {
+        if view.charm.charm.forced && tried.is_some_and(|sha256| sha256 != wanted.sha256) {
             return run(Operation::Deploy(wanted), "forced refresh".into(), Some(episode.clone()));
         }
         if let Some(action) = pending_action(local, view, now, Some(episode)) {
             return action;
         }
     }
-    let measured = !now.boot.is_empty() && !planted::is(Planted::RetryIsNeverDue);
-    let timer = episode.retry.as_ref().filter(|_| measured);
+    let timer = episode.retry.as_ref().filter(|_| !now.boot.is_empty());
     let due = timer.map(|timer| due_ms(timer, now));
     if due.is_some_and(|due| due <= now.since_boot_ms) {
         if is_stale {
@@ -219,9 +212,6 @@ pub fn retry_after(
     now: &Now,
     operation: &Operation,
 ) -> Option<Timer> {
-    if planted::is(Planted::RetryIsDropped) {
-        return None;
-    }
     let same = local.episode().filter(|episode| episode.operation.same_as(operation));
     let failures = same.map_or(0, |episode| episode.failures) + 1;
     let max = view.map_or(Some(10), |view| view.model.hook_retries_max);

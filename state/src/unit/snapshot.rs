@@ -7,7 +7,6 @@ use crate::charm::{Charm, Scope};
 use crate::life::Life;
 use crate::model::keys::{CharmDoc, ResolvedDoc, StatusDoc};
 use crate::names::{RelationNumber, UnitName, Uuid};
-use crate::planted::{self, Planted};
 use crate::settings::Bag;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -293,8 +292,7 @@ impl Snapshot {
         let view = self.relations.get(&relation)?;
         let bag = view.bag(owner)?;
         let fetched = self.fetched.as_ref().filter(|fetched| {
-            let same = fetched.counter == bag.counter || planted::is(Planted::StaleFetchIsUsed);
-            (fetched.relation, &fetched.owner, same) == (view.head.uuid, owner, true)
+            (fetched.relation, &fetched.owner, fetched.counter) == (view.head.uuid, owner, bag.counter)
         });
         bag.values.as_ref().or(fetched.map(|fetched| &fetched.values))
     }

@@ -164,6 +164,9 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.model {
         return Ok(model());
     }
+    if arguments.mutants && !mutants::GENERATED {
+        bail!("this build has no mutants of the product: run `cargo sim --mutants`");
+    }
     if arguments.mutants || (arguments.mutant.is_some() && arguments.seed.is_none()) {
         return Ok(mutants(arguments.mutant, arguments.jobs));
     }

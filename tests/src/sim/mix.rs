@@ -2,7 +2,6 @@
 
 use crate::sim::mutants::Mutant;
 use crate::sim::world::Chance;
-use state::planted::Planted;
 
 const ONE_IN_100: [u64; 100] = one_in();
 const ONE_IN_20: [u64; 20] = one_in();
@@ -130,124 +129,21 @@ impl Mix {
     pub fn of(seed: u64, mutant: Option<Mutant>) -> Mix {
         let mut mix = Mix::drawn(&mut Chance::new(seed ^ 0x6d69_7800), mutant);
         match mutant {
+            Some(Mutant::Product(row)) => {
+                for (name, value) in &mutants::table::mutants()[row].mix {
+                    *mix.number(name).expect("the mix of a mutant names numbers") = *value;
+                }
+            }
             Some(mutant) if mutant.is_of_bytes() => (mix.bytes, mix.reboot) = (1, 200),
             Some(Mutant::FailedSyncIsTaken) => mix.sync_fails = 10,
-            Some(
-                Mutant::HistoryIsKept | Mutant::Core(Planted::AbsenceIsDeath | Planted::DisplacedIsRecalled),
-            ) => mix.restored = 1,
-            Some(Mutant::Core(Planted::BudgetIsOverAtOnce)) => mix.budget = 1,
-            Some(Mutant::Core(Planted::BudgetIsNotNeeded)) => mix.budget = 0,
-            Some(Mutant::Core(Planted::WaitFollowsWallClock)) => (mix.budget, mix.clock_jumps) = (1, 3),
-            // machines boot with an older view while nobody reaches the controller
-            Some(Mutant::Core(Planted::SetBackIsIgnored)) => {
-                (mix.reboot, mix.partition, mix.outage) = (1_000, 10, 2);
-            }
-            Some(Mutant::Core(
-                Planted::DestructionSkipsApplications
-                | Planted::DyingModelTakesMore
-                | Planted::DestroyedModelLeavesRest
-                | Planted::DeadInstanceStays,
-            )) => mix.destroyed = 1,
-            Some(
-                Mutant::NonceIsNoKey
-                | Mutant::Core(
-                    Planted::UnrecordedInstanceIsTaken
-                    | Planted::TroubleIsNotSaid
-                    | Planted::TroubleIsNotRetried,
-                ),
-            ) => (mix.provider_fails, mix.listed_late) = (300, 300),
-            Some(Mutant::Core(Planted::LostInstanceStaysLost)) => {
-                (mix.destroyed, mix.instance_lost) = (1, 300);
-            }
-            Some(Mutant::Core(Planted::OtherStartIsOwn)) => {
-                (mix.restored, mix.started_elsewhere, mix.listed_late) = (1, 1, 0);
-            }
-            // told by nobody, since the controller is away
-            Some(Mutant::Core(Planted::UnheardIsForgotten)) => (mix.asks_reboot, mix.partition) = (200, 10),
-            Some(Mutant::Core(Planted::OlderStatusWins)) => mix.message_doubled = 300,
-            // the agent is away for longer than force waits, and comes back
-            Some(Mutant::Core(Planted::ForceDoesNotFence)) => (mix.frozen, mix.acts) = (30, 6),
-            Some(Mutant::Core(
-                Planted::BlockersForgetScopes
-                | Planted::MachineIsNotExplained
-                | Planted::ForcedApplicationKeepsUnits
-                | Planted::ForcedMachineKeepsUnits
-                | Planted::ForcedRelationKeepsMembers,
-            )) => {
-                (mix.stuck, mix.destroyed) = (1, 0);
-            }
-            // people do not know that it has failed, and so ask for nothing
-            Some(Mutant::Core(Planted::RetryIsNeverDue)) => {
-                (mix.hook_fails, mix.partition, mix.agent_crash) = (200, 10, 0);
-            }
-            // an agent dies with its hook, and what it had said is late: the next one is in that hook again
-            Some(Mutant::Core(Planted::OlderEpochReports)) => {
-                (mix.reboot, mix.agent_crash, mix.process_dies) = (1_000, 20, 1_000);
-                (mix.message_late, mix.message_lost, mix.hook_hangs) = (300, 0, 700);
-            }
-            // who led is away for longer than its term
-            Some(Mutant::Core(Planted::AnybodySpeaksForAll)) => {
-                (mix.outage, mix.units, mix.partition, mix.hook_hangs) = (2, 2, 10, 50);
-            }
-            Some(Mutant::Core(Planted::TermIsHalf)) => {
-                (mix.partition, mix.frozen, mix.acts) = (10, 30, 6);
-            }
-            // a unit does not look while others go and come back
-            Some(Mutant::Core(Planted::ReturnIsMissed)) => {
-                (mix.hook_hangs, mix.suspends, mix.acts, mix.units) = (300, 700, 6, 2);
-                (mix.frozen, mix.agent_crash) = (0, 0);
-            }
-            // both open it before either sees that the other has
-            Some(Mutant::Core(Planted::PortsMeet)) => (mix.port, mix.partition) = (500, 10),
-            Some(Mutant::Core(Planted::TermsBeginAtZero)) => mix.controller_crash = 1,
-            Some(Mutant::Core(Planted::CopyTakesOver)) => mix.copied = 10,
-            Some(Mutant::Core(Planted::SilentLinkIsFresh)) => (mix.partition, mix.outage) = (10, 2),
-            Some(Mutant::Core(
-                Planted::RetryIsDropped | Planted::ResolvedIsSwapped | Planted::ErrorIsNotSaid,
-            )) => mix.hook_fails = 200,
+            Some(Mutant::HistoryIsKept) => mix.restored = 1,
+            Some(Mutant::NonceIsNoKey) => (mix.provider_fails, mix.listed_late) = (300, 300),
             Some(Mutant::TimersFollowWallClock) => mix.clock_jumps = 3,
             Some(Mutant::ReadsAreNotChecked | Mutant::SetsAreNotChecked) => mix.replayed = 1,
             Some(Mutant::CompactionIsSilent) => mix.changes_kept = 3,
             Some(Mutant::WithheldIsEmpty | Mutant::FetchesAgain) => mix.settings_along = 1,
             // nobody reaches the controller for longer than a term: who led has written, and another leads
             Some(Mutant::OlderLeaderWrites) => (mix.outage, mix.units) = (2, 2),
-            // the grant moves on and comes back while a record waits to be sent
-            Some(Mutant::Core(Planted::GenerationIsNotChecked)) => {
-                (mix.partition, mix.frozen, mix.acts) = (10, 30, 6);
-            }
-            Some(Mutant::Core(
-                Planted::RefreshEntersErrors | Planted::AnyMarkResolves | Planted::FailedHookIsMute,
-            )) => mix.hook_fails = 200,
-            Some(Mutant::Core(Planted::NewerThanShownIsDelivered)) => mix.hook_hangs = 300,
-            Some(Mutant::Core(Planted::StaleFetchIsUsed)) => mix.settings_along = 1,
-            Some(Mutant::Core(Planted::GenerationStays)) => {
-                (mix.partition, mix.frozen, mix.acts) = (10, 30, 6);
-            }
-            Some(Mutant::Core(Planted::NewestActionFirst | Planted::CancelledStaysPending)) => mix.acts = 6,
-            Some(Mutant::Core(Planted::FailuresAreNotCounted)) => {
-                (mix.provider_fails, mix.listed_late) = (300, 300);
-            }
-            Some(Mutant::Core(Planted::LastWordIsLost)) => (mix.restored, mix.acts) = (1, 6),
-            // a few units are asked for actions before the restore and after it
-            Some(Mutant::Core(Planted::ActionNumberIsGivenAgain)) => {
-                (mix.restored, mix.acts, mix.units, mix.units_max) = (2, 10, 1, 3);
-                (mix.destroyed, mix.outage) = (0, 0);
-            }
-            Some(Mutant::Core(Planted::LateAttachFences)) => {
-                (mix.message_late, mix.message_doubled, mix.agent_crash) = (300, 300, 20);
-            }
-            Some(Mutant::Core(Planted::DestructionForgetsForce)) => {
-                (mix.destroyed, mix.hook_fails) = (1, 200)
-            }
-            Some(Mutant::Core(Planted::InterruptedForEver)) => {
-                (mix.agent_crash, mix.process_dies, mix.hook_hangs) = (20, 1_000, 300);
-            }
-            Some(Mutant::Core(Planted::RebootIsForgotten)) => mix.asks_reboot = 100,
-            Some(Mutant::Core(Planted::LineIsNotContinued | Planted::SubordinateDoesNotCome)) => {
-                (mix.subordinate, mix.acts) = (1, 6);
-            }
-            Some(Mutant::Core(Planted::SuspendedIsNotLeft)) => (mix.suspends, mix.acts) = (300, 6),
-            Some(Mutant::Core(Planted::EndpointIsEnteredOnce)) => mix.acts = 6,
             _ => {}
         }
         // the corruption of bytes needs bytes

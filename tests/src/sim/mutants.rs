@@ -1,7 +1,7 @@
-//! Planted faults, chosen at run time: each must be killed by the check it was planted for. Many are rows of the
-//! museum of spec/invariants.md; the bug each one repeats is named.
+//! The mutants that a run can have: faults of the simulator's own ports, and the mutants of the product, which the crate
+//! `mutants` lists. Each must be detected by the check that it names. Many repeat a known bug, which is then named.
 
-use state::planted::Planted;
+use mutants::table;
 
 /// One fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,13 +90,13 @@ pub enum Mutant {
     TokenIsSetOnOneSide,
     /// The provider makes another instance under a nonce that has one.
     NonceIsNoKey,
-    /// In the core itself.
-    Core(Planted),
+    /// A row of the table of mutants of the product.
+    Product(usize),
 }
 
 impl Mutant {
     /// Those of the simulator's own parts.
-    const PORTS: [Mutant; 42] = [
+    pub const PORTS: [Mutant; 42] = [
         Mutant::AcknowledgesBeforeSync,
         Mutant::FailedSyncIsTaken,
         Mutant::RewritesInPlace,
@@ -179,114 +179,20 @@ impl Mutant {
             | Mutant::DyingMayNotAttach
             | Mutant::DoubleIsFenced
             | Mutant::ArchiveIsMissing => "settled",
-            Mutant::Core(planted) => match planted {
-                Planted::BrokenBeforeDeparted | Planted::ChangedBeforeJoined | Planted::PeerBreaks => {
-                    "relations"
-                }
-                Planted::FailedHookAdvances => "hooks",
-                Planted::RunEndsTwice | Planted::RecordWithoutRun => "intervals",
-                Planted::ActionFailsForEver | Planted::ActionStaysRunning => "actions",
-                Planted::TornTailIsTaken => "durable",
-                Planted::JournalIsNotFolded => "bounds",
-                Planted::OwnWritesAreNotRead => "snapshot",
-                Planted::UnitNumberIsGivenAgain | Planted::TokenOutlivesUnit => "identities",
-                Planted::DepartedIsSkipped
-                | Planted::LostInstanceStaysLost
-                | Planted::JoinedIsSkipped
-                | Planted::ApplicationChangeIsMissed
-                | Planted::ConfigChangeIsMissed
-                | Planted::DeadAreNotRecalled
-                | Planted::RebootIsMissed => "settled",
-                Planted::AbsenceIsDeath | Planted::DisplacedIsRecalled => "recalls",
-                Planted::LastOutLeavesRelation
-                | Planted::LastUnitLeavesApplication
-                | Planted::RemovalNeedsAliveEnds
-                | Planted::SettingsGoWithUnit
-                | Planted::SubordinateOutlivesPrincipal
-                | Planted::SubordinateOutlivesRelations
-                | Planted::NameStaysTaken
-                | Planted::CleanupStays
-                | Planted::ForceDeletesWithoutDeparting
-                | Planted::ForceSkipsSubordinates => "documents",
-                Planted::ForceDoesNotFence
-                | Planted::ForcedApplicationKeepsUnits
-                | Planted::ForcedMachineKeepsUnits
-                | Planted::ForcedRelationKeepsMembers => "forced",
-                Planted::DeadInstanceStays | Planted::KeptIsTakenAway => "leaks",
-                Planted::OtherStartIsOwn => "doubles",
-                Planted::UnrecordedInstanceIsTaken => "takings",
-                Planted::UnknownIsHarvested => "strangers",
-                Planted::TroubleIsNotSaid | Planted::TroubleIsNotRetried => "provisioning",
-                Planted::BudgetIsOverAtOnce | Planted::BudgetIsNotNeeded | Planted::WaitFollowsWallClock => {
-                    "budget"
-                }
-                Planted::DestructionSkipsApplications
-                | Planted::DyingModelTakesMore
-                | Planted::DestroyedModelLeavesRest => "destroyed",
-                Planted::EntersDyingRelation | Planted::SuspensionIsMissed => "references",
-                Planted::ContainersAreOne => "containers",
-                Planted::SequenceIsNotChecked => "once",
-                Planted::GenerationIsNotChecked => "authority",
-                Planted::DeltaForgetsMembers | Planted::DeltaForgetsRemoval | Planted::SetBackIsIgnored => {
-                    "views"
-                }
-                Planted::UnheardIsForgotten | Planted::OlderStatusWins => "statuses",
-                Planted::BlockersForgetScopes | Planted::MachineIsNotExplained => "explained",
-                Planted::LeadersSettingsStay
-                | Planted::PortsStay
-                | Planted::ErrorIsNotSaid
-                | Planted::ActionResultIsSwapped => "applied",
-                Planted::RemoveIsSkipped => "hooks",
-                Planted::DyingDoesNotBreak
-                | Planted::ReturnIsMissed
-                | Planted::DepartingIsSwapped
-                | Planted::DyingStays => "relations",
-                Planted::SettingsAreNotSeen => "configured",
-                Planted::CreatedComesLate => "first",
-                Planted::NobodyIsElected | Planted::TermIsHalf | Planted::TermsBeginAtZero => "leading",
-                Planted::RetryIsDropped | Planted::RetryIsNeverDue | Planted::ResolvedIsSwapped => "retries",
-                Planted::PortsMeet => "ports",
-                Planted::EmptyMachineStays => "emptied",
-                Planted::CopyTakesOver => "clones",
-                Planted::ActionsFailUnrun => "begun",
-                Planted::OwnUnitsAreShown => "strange-bags",
-                Planted::SilentLinkIsFresh => "fresh",
-                Planted::ForceDoesNotWait | Planted::ForceIsDueAtOnce => "patience",
-                Planted::OlderEpochReports | Planted::AnybodySpeaksForAll => "speakers",
-                Planted::SuspendedIsNotLeft => "relations",
-                Planted::NewestActionFirst => "begun",
-                Planted::NewerThanShownIsDelivered => "delivered",
-                Planted::UpgradeIsNotTold | Planted::RebootIsForgotten => "hooks",
-                Planted::RefreshEntersErrors | Planted::AnyMarkResolves => "retries",
-                Planted::RefreshForgetsSettings | Planted::ConfigIsDefault => "configured",
-                Planted::EndpointIsEnteredOnce
-                | Planted::LateAttachFences
-                | Planted::SubordinateDoesNotCome => "settled",
-                Planted::DyingKeepsPeers => "relations",
-                Planted::StaleFetchIsUsed => "delivered",
-                Planted::GenerationStays => "leading",
-                Planted::CancelledStaysPending | Planted::ActionNumberIsGivenAgain => "actions",
-                Planted::FailedHookIsMute | Planted::LastWordIsLost => "statuses",
-                Planted::KeepIsForgotten => "leaks",
-                Planted::FailuresAreNotCounted => "provisioning",
-                Planted::DestructionForgetsForce => "destroyed",
-                Planted::InterruptedForEver => "intervals",
-                Planted::LineIsNotContinued => "settled",
-                Planted::DeadIsNotWaitedFor => "patience",
-            },
+            Mutant::Product(row) => &table::mutants()[row].killed_by,
         }
     }
 
-    /// All that this build has: those of the core only with the feature `mutants`.
+    /// All mutants of this build: those of the product only in the generated tree.
     pub fn all() -> Vec<Mutant> {
-        let core = Planted::ALL.into_iter().filter(|_| cfg!(feature = "mutants"));
-        Mutant::PORTS.into_iter().chain(core.map(Mutant::Core)).collect()
+        let rows = if mutants::GENERATED { table::mutants().len() } else { 0 };
+        Mutant::PORTS.into_iter().chain((0..rows).map(Mutant::Product)).collect()
     }
 
     /// What people call it.
     pub fn name(self) -> String {
         match self {
-            Mutant::Core(planted) => format!("{planted:?}"),
+            Mutant::Product(row) => table::mutants()[row].name.clone(),
             port => format!("{port:?}"),
         }
     }
@@ -312,23 +218,17 @@ impl Mutant {
 
     /// Planted in what the disk does with bytes.
     pub fn is_of_bytes(self) -> bool {
-        matches!(
-            self,
-            Mutant::RewritesInPlace
-                | Mutant::RenameIsNotSynced
-                | Mutant::UnreadableIsEmpty
-                | Mutant::Core(Planted::TornTailIsTaken | Planted::JournalIsNotFolded)
-        )
+        matches!(self, Mutant::RewritesInPlace | Mutant::RenameIsNotSynced | Mutant::UnreadableIsEmpty)
     }
 }
 
-/// The core has its planted fault, in this thread, for as long as this lives; a panic ends it too.
+/// The product runs with its mutant, in this thread, for as long as this lives; a panic ends it too.
 pub struct Planting;
 
 impl Planting {
     pub fn of(mutant: Option<Mutant>) -> Planting {
-        choose(match mutant {
-            Some(Mutant::Core(planted)) => Some(planted),
+        mutants::choose(match mutant {
+            Some(Mutant::Product(row)) => Some(row),
             _ => None,
         });
         Planting
@@ -337,16 +237,6 @@ impl Planting {
 
 impl Drop for Planting {
     fn drop(&mut self) {
-        choose(None);
+        mutants::choose(None);
     }
-}
-
-#[cfg(feature = "mutants")]
-fn choose(planted: Option<Planted>) {
-    state::planted::choose(planted);
-}
-
-#[cfg(not(feature = "mutants"))]
-fn choose(planted: Option<Planted>) {
-    assert!(planted.is_none(), "this build has no faults in its core: it lacks the feature `mutants`");
 }

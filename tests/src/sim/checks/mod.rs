@@ -333,6 +333,11 @@ impl Default for Checks {
 }
 
 impl Checks {
+    /// The names of all checks.
+    pub fn names() -> Vec<&'static str> {
+        Checks::default().all.iter().map(|check| check.name()).collect()
+    }
+
     fn ask(&mut self, mut ask: impl FnMut(&mut dyn Check, &mut Vec<String>)) {
         let mut found = Vec::new();
         for check in &mut self.all {
