@@ -12,6 +12,7 @@ use crate::outage::Outage;
 use crate::ports::{Charms, Clock, DiskFailed, Ending, Memory};
 use api::unit_agent::UnitApi;
 use lease::{Lease, Moment};
+use state::unit::activity::Activity;
 use state::unit::context::{self, Given};
 use state::unit::hook::Writes;
 use state::unit::local::{Event, Local, Run, Step};
@@ -51,7 +52,7 @@ pub enum End {
 #[derive(Clone, Debug)]
 struct Executing {
     run: u64,
-    text: String,
+    activity: Activity,
     since_ms: u64,
 }
 
@@ -75,7 +76,7 @@ struct Facts {
     /// Since when attaching is refused because another session is open.
     other_session_ms: Option<u64>,
     unsaid: Unsaid,
-    executing_shown: Option<String>,
+    executing_shown: Option<Activity>,
     /// The link was away since: a controller that has started anew knows nothing of it.
     shows_again: bool,
 }
@@ -384,8 +385,8 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
 
     fn executing(&self, run: &Run) {
         let mut facts = self.facts.borrow_mut();
-        let (text, since_ms) = (outcome::executing(&run.operation), self.clock.since_boot_ms());
-        facts.executing = Some(Executing { run: run.number, text, since_ms });
+        let (activity, since_ms) = (Activity::from(&run.operation), self.clock.since_boot_ms());
+        facts.executing = Some(Executing { run: run.number, activity, since_ms });
         facts.unsaid = Unsaid::default();
         self.sending.notify_one();
     }

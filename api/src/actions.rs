@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use state::names::UnitName;
+use state::status::ActionStatus;
 use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -29,8 +30,7 @@ pub struct ActionInfo {
     pub id: u64,
     pub unit: UnitName,
     pub action: String,
-    /// pending, running, completed, failed.
-    pub status: String,
+    pub status: ActionStatus,
     /// What `action-fail` said, or why it could not run.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,

@@ -34,6 +34,7 @@ pub struct Deployed {
     pub application: String,
     /// `local:web-0`.
     pub charm_url: String,
+    pub charm_revision: u32,
     pub units: Vec<UnitName>,
     pub revision: u64,
 }

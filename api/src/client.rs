@@ -187,7 +187,7 @@ impl Client {
             return ApiError::new(ErrorCode::Unreachable, text)
                 .hint("the file that names the controller may belong to another installation");
         }
-        ApiError::new(ErrorCode::Unreachable, format!("controller {} is not there: {why}", self.address))
+        ApiError::unreachable(&self.address, why)
     }
 
     fn not_understood(&self, why: &str) -> ApiError {
@@ -259,8 +259,7 @@ impl<T: DeserializeOwned> Lines<T> {
             match self.response.chunk().await {
                 Ok(Some(chunk)) => self.buffer.extend_from_slice(&chunk),
                 Ok(None) => {
-                    let text = format!("controller {} is not there: the stream ended", self.client.address);
-                    return Err(ApiError::new(ErrorCode::Unreachable, text));
+                    return Err(ApiError::unreachable(&self.client.address, "the stream ended"));
                 }
                 Err(error) => return Err(self.client.unreachable(&error)),
             }

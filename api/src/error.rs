@@ -44,11 +44,22 @@ pub struct ApiError {
     /// With `Gap`: the sequence the controller needs next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<u64>,
+    /// With `Unreachable`: why nothing answers at the controller's address, in plain words. Never sent: made by the
+    /// client end. None where something answers that is not the controller.
+    #[serde(skip)]
+    pub unreachable: Option<String>,
 }
 
 impl ApiError {
     pub fn new(code: ErrorCode, message: impl Into<String>) -> ApiError {
-        ApiError { code, message: message.into(), hint: None, expected: None }
+        ApiError { code, message: message.into(), hint: None, expected: None, unreachable: None }
+    }
+
+    /// Nothing answers at the controller's `address`.
+    pub fn unreachable(address: impl fmt::Display, why: impl Into<String>) -> ApiError {
+        let why = why.into();
+        let message = format!("controller {address} is not there: {why}");
+        ApiError { unreachable: Some(why), ..ApiError::new(ErrorCode::Unreachable, message) }
     }
 
     pub fn hint(mut self, hint: impl Into<String>) -> ApiError {

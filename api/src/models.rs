@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use state::life::Life;
 use state::names::Uuid;
+use state::status::SettingSource;
 use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,9 +23,9 @@ pub struct CreateModel {
     pub config: BTreeMap<String, String>,
 }
 
-/// One model setting and where it comes from: `default` or `model`.
+/// One model setting and where it comes from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelSetting {
     pub value: Value,
-    pub source: String,
+    pub source: SettingSource,
 }

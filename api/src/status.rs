@@ -5,6 +5,7 @@ use serde_json::Value;
 use state::charm::{Base, Role, Scope};
 use state::life::Life;
 use state::names::{RelationNumber, UnitName, Uuid};
+use state::unit::activity::Activity;
 use state::unit::snapshot::Position;
 use std::collections::BTreeMap;
 
@@ -107,6 +108,9 @@ pub struct UnitStatus {
     pub workload: StatusInfo,
     /// `idle` only when nothing that concerns the unit is undone.
     pub agent: StatusInfo,
+    /// While `agent` is executing: what runs, or is about to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub activity: Option<Activity>,
     pub address: String,
     /// `80/tcp`, `8000-8100/tcp`, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -3,6 +3,7 @@
 use crate::error::ApiError;
 use serde::{Deserialize, Serialize};
 use state::names::Uuid;
+use state::unit::activity::Activity;
 use state::unit::local::Local;
 use state::unit::record::{Record, Said};
 use state::unit::snapshot::{BagAsked, BagView, Delta, Position};
@@ -54,8 +55,8 @@ pub struct Report {
     pub epoch: u64,
     pub run: u64,
     pub said: Vec<Said>,
-    /// What runs now, for status: `running config-changed hook`; none = nothing. Kept in memory only.
-    pub executing: Option<String>,
+    /// What the agent is doing now, for status; none = nothing. Kept in memory only.
+    pub executing: Option<Activity>,
     /// How long it has run when this is sent.
     #[serde(default)]
     pub executing_for_ms: u64,

@@ -15,11 +15,13 @@ pub struct Failure {
     pub code: u8,
     /// What the controller answered, where it was its refusal.
     pub refusal: Option<ErrorCode>,
+    /// Why nothing answers at the controller's address, where that is the failure.
+    pub unreachable: Option<String>,
 }
 
 impl Failure {
     pub fn new(message: impl Into<String>) -> Failure {
-        Failure { message: message.into(), hint: None, code: 1, refusal: None }
+        Failure { message: message.into(), hint: None, code: 1, refusal: None, unreachable: None }
     }
 
     /// The command line itself is wrong.
@@ -45,7 +47,13 @@ impl Failure {
 
 impl From<ApiError> for Failure {
     fn from(error: ApiError) -> Failure {
-        Failure { message: error.message, hint: error.hint, code: 1, refusal: Some(error.code) }
+        Failure {
+            message: error.message,
+            hint: error.hint,
+            code: 1,
+            refusal: Some(error.code),
+            unreachable: error.unreachable,
+        }
     }
 }
 

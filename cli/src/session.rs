@@ -6,7 +6,6 @@ use crate::failure::Failure;
 use crate::last_write::LastWrites;
 use crate::output::Output;
 use api::client::{Client, Controller};
-use api::error::ErrorCode;
 use api::operator::ClientFile;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -104,13 +103,9 @@ pub fn no_controller(dir: &DataDir, why: &str) -> Failure {
 
 /// A failure to reach the controller in the words of [`no_controller`]; all others as they are.
 pub fn explain(failure: Failure, dir: &DataDir) -> Failure {
-    // The client's line: `controller 127.0.0.1:1 is not there: Connection refused`, and other lines that say more.
-    match failure.message.split_once(" is not there: ") {
-        Some((_, why)) if failure.refusal == Some(ErrorCode::Unreachable) => {
-            let why = why.split(" (os error").next().unwrap_or(why);
-            no_controller(dir, &why.to_lowercase())
-        }
-        _ => failure,
+    match &failure.unreachable {
+        Some(why) => no_controller(dir, &why.to_lowercase()),
+        None => failure,
     }
 }
 
@@ -135,6 +130,7 @@ pub fn model_name(text: &str) -> Result<&str, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use api::error::{ApiError, ErrorCode};
 
     #[test]
     fn a_model_may_name_its_controller_and_owner() {
@@ -155,13 +151,12 @@ mod tests {
     #[test]
     fn a_controller_that_is_not_there_is_one_plain_line() {
         let dir = DataDir::choose(Some(std::path::Path::new("/data"))).expect("a path");
-        let error = |code, text: &str| Failure::from(api::error::ApiError::new(code, text));
-        let refused = "controller 127.0.0.1:1 is not there: Connection refused (os error 111)";
+        let refused = Failure::from(ApiError::unreachable("127.0.0.1:1", "connection refused"));
         assert_eq!(
-            explain(error(ErrorCode::Unreachable, refused), &dir).message,
+            explain(refused, &dir).message,
             "no controller is running for /data: connection refused; start it with: pintle up"
         );
-        let unknown = error(ErrorCode::NotFound, "application web is not there: no");
+        let unknown = Failure::from(ApiError::new(ErrorCode::NotFound, "application web is not there: no"));
         assert_eq!(explain(unknown.clone(), &dir), unknown);
     }
 

@@ -8,6 +8,7 @@ use cli::render::{application_config, status_json, task, unit};
 use cli::times::Zone;
 use common::*;
 use serde_json::{Map, Value, json};
+use state::status::ActionStatus;
 use std::path::Path;
 use std::process::Command;
 
@@ -20,7 +21,7 @@ fn jubilant_understands_every_document() {
     bare.model.status = StatusInfo::default();
     let (name, failed) = (sample_unit().name.to_string(), {
         let mut task = sample_task();
-        task.status = "failed".to_owned();
+        task.status = ActionStatus::Failed;
         task.message = "the book is frozen".to_owned();
         task.results.insert("return-code".to_owned(), json!(1));
         task

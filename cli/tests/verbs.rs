@@ -17,6 +17,7 @@ use cli::session::Session;
 use common::fake::Fake;
 use common::{sample, sample_task};
 use serde_json::{Value, json};
+use state::status::ActionStatus;
 use std::path::PathBuf;
 
 fn session(api: Fake) -> Session<Fake> {
@@ -74,7 +75,7 @@ async fn a_task_that_succeeds_is_json_by_unit() {
 #[tokio::test(flavor = "current_thread")]
 async fn a_process_that_fails_is_json_and_exit_code_1() {
     let mut task = sample_task();
-    task.status = "failed".to_owned();
+    task.status = ActionStatus::Failed;
     task.results.insert("return-code".to_owned(), json!(3));
     let at = ledger(Some(task));
     let failure = does(&["run", "--format", "json", "ledger/0", "post"], &at).await.expect_err("it failed");
@@ -88,7 +89,7 @@ async fn a_process_that_fails_is_json_and_exit_code_1() {
 #[tokio::test(flavor = "current_thread")]
 async fn action_fail_with_a_process_that_ended_well_is_exit_code_0() {
     let mut task = sample_task();
-    task.status = "failed".to_owned();
+    task.status = ActionStatus::Failed;
     task.message = "the book is frozen".to_owned();
     let at = ledger(Some(task));
     assert_eq!(does(&["run", "ledger/0", "post"], &at).await, Ok(()));

@@ -314,7 +314,7 @@ impl Round {
 /// What has not ended is kept, however old.
 fn has_ended(stored: &Stored) -> bool {
     let action: ActionDoc = stored.value.parse().expect("stored documents are what this program wrote");
-    !matches!(action.status.as_str(), "pending" | "running")
+    action.status.is_final()
 }
 
 #[cfg(test)]

@@ -25,6 +25,7 @@ use state::model::{
     action, application, destruction, force, instance, machine, model, relation, removal, unit,
 };
 use state::names::{RelationNumber, UnitName, Uuid};
+use state::status::SettingSource;
 use state::unit::snapshot::Position;
 use std::collections::BTreeMap;
 
@@ -246,11 +247,9 @@ impl<S: Store, O: Outside> OperatorApi for Session<S, O> {
     async fn model_config(&self, model: &str) -> Result<BTreeMap<String, ModelSetting>, ApiError> {
         let settings = self.view(Route::ModelConfig, model, |reader, model| {
             let set = read(reader, &model.model_config()).unwrap_or_default();
-            let named = |source: &'static str| {
-                move |(name, value)| (name, ModelSetting { value, source: source.to_owned() })
-            };
-            let defaults = model::defaults().into_iter().map(named("default"));
-            Ok(defaults.chain(set.into_iter().map(named("model"))).collect())
+            let named = |source: SettingSource| move |(name, value)| (name, ModelSetting { value, source });
+            let defaults = model::defaults().into_iter().map(named(SettingSource::Default));
+            Ok(defaults.chain(set.into_iter().map(named(SettingSource::Model))).collect())
         });
         settings.await
     }
@@ -321,6 +320,7 @@ impl<S: Store, O: Outside> OperatorApi for Session<S, O> {
         let mut deployed = Deployed {
             application: name,
             charm_url: done.url,
+            charm_revision: done.revision,
             units: done.units.into_iter().map(|(_, name)| name).collect(),
             revision: committed.revision,
         };
@@ -570,7 +570,7 @@ impl<S: Store, O: Outside> OperatorApi for Session<S, O> {
             let asked = why::Asked { reader, model, roll: &roll, written: &written, waits: &waits, now_ms };
             let heard = removal::Heard {
                 silent: &|one| asked.silent(one).is_some(),
-                running: &|id| roll.executing(id).map(|running| running.what.clone()),
+                running: &|id| roll.executing(id).map(|running| running.activity.clone()),
             };
             let forecast = removal::forecast(reader, model, (&entities, force), &heard)?;
             let foretold = |(unit, hook)| Foretold { unit, hook };

@@ -3,6 +3,7 @@
 //! of the controller everybody has the full time to come back.
 
 use state::names::Uuid;
+use state::unit::activity::Activity;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Arc, Mutex};
@@ -32,8 +33,7 @@ pub struct Seen {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Executing {
     pub run: u64,
-    /// `running config-changed hook`.
-    pub what: String,
+    pub activity: Activity,
     /// When it began, by the controller's wall clock.
     pub since_ms: i64,
 }
@@ -172,6 +172,7 @@ impl Roll {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use state::unit::hook_name::HookName;
 
     #[test]
     fn an_agent_is_late_after_fifteen_silent_seconds_and_lost_after_sixty_and_never_before() {
@@ -192,8 +193,8 @@ mod tests {
     #[test]
     fn a_run_whose_record_was_applied_is_over_and_the_next_one_is_not() {
         let presence = Presence::new(0);
-        let (agent, what) = (Uuid(1), "running config-changed hook".to_owned());
-        let executing = |run| Some(Executing { run, what: what.clone(), since_ms: 5 });
+        let (agent, activity) = (Uuid(1), Activity::hook(HookName::ConfigChanged));
+        let executing = |run| Some(Executing { run, activity: activity.clone(), since_ms: 5 });
         presence.executes(agent, executing(4), 1_000);
         presence.executed(agent, 4);
         assert_eq!(presence.roll(1_000, 0).executing(agent), None);
@@ -205,8 +206,8 @@ mod tests {
     #[test]
     fn a_report_that_comes_after_its_record_says_nothing() {
         let presence = Presence::new(0);
-        let (agent, what) = (Uuid(1), "running remove hook".to_owned());
-        let executing = |run| Some(Executing { run, what: what.clone(), since_ms: 5 });
+        let (agent, activity) = (Uuid(1), Activity::hook(HookName::Remove));
+        let executing = |run| Some(Executing { run, activity: activity.clone(), since_ms: 5 });
         presence.executed(agent, 4);
         presence.executes(agent, executing(4), 1_000);
         assert_eq!(presence.roll(1_000, 0).executing(agent), None);

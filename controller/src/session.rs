@@ -215,7 +215,7 @@ fn spoken(refusal: Refusal, now_ms: i64) -> ApiError {
         message.push_str("\nand more");
     }
     let hint = hint.or_else(|| common.map(|help| help.to_string()));
-    ApiError { code, message, hint, expected }
+    ApiError { hint, expected, ..ApiError::new(code, message) }
 }
 
 fn line(blocker: &Blocker, now_ms: i64) -> String {

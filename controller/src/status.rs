@@ -11,7 +11,7 @@ use state::model::keys::{
 };
 use state::model::{application, effective, view};
 use state::names::{RelationNumber, UnitName, Uuid};
-use state::unit::outcome::executing;
+use state::unit::activity::Activity;
 use state::unit::resolve::{Act, Now, next};
 use state::unit::snapshot::{Position, Snapshot};
 use std::collections::{BTreeMap, BTreeSet};
@@ -212,7 +212,7 @@ fn worst<'a>(units: impl Iterator<Item = &'a UnitStatus>, created_ms: i64) -> St
 
 fn of_member(reader: &dyn Reader, model: Model, roll: &Roll, id: Uuid, doc: &UnitDoc) -> UnitStatus {
     let machine = read(reader, &model.machine(doc.machine));
-    let (workload, agent) = statuses(reader, model, roll, id, doc);
+    let UnitStatuses { workload, agent, activity } = statuses(reader, model, roll, id, doc);
     UnitStatus {
         uuid: id,
         life: effective::life_of(&mut { reader }, model, id, doc),
@@ -221,6 +221,7 @@ fn of_member(reader: &dyn Reader, model: Model, roll: &Roll, id: Uuid, doc: &Uni
         leader: leads(reader, model, id, doc),
         workload,
         agent,
+        activity,
         address: machine.map_or(String::new(), |machine| machine.address),
         ports: ports(reader, model, id),
     }
@@ -254,15 +255,28 @@ fn workload_of(reader: &dyn Reader, model: Model, roll: &Roll, id: Uuid, doc: &U
     }
 }
 
+/// What status shows of a unit.
+pub struct UnitStatuses {
+    pub workload: StatusInfo,
+    pub agent: StatusInfo,
+    /// What the agent is doing, or is about to do.
+    pub activity: Option<Activity>,
+}
+
+impl UnitStatuses {
+    fn new(workload: StatusInfo, agent: StatusInfo) -> UnitStatuses {
+        UnitStatuses { workload, agent, activity: None }
+    }
+
+    fn executing(workload: StatusInfo, activity: Activity, since_ms: Option<i64>) -> UnitStatuses {
+        let agent = info("executing", &activity.to_string(), since_ms);
+        UnitStatuses { workload, agent, activity: Some(activity) }
+    }
+}
+
 /// Workload and agent status of a unit. An agent's error is shown as the workload's (F.5); a silent agent says
 /// nothing more about either.
-pub fn statuses(
-    reader: &dyn Reader,
-    model: Model,
-    roll: &Roll,
-    id: Uuid,
-    doc: &UnitDoc,
-) -> (StatusInfo, StatusInfo) {
+pub fn statuses(reader: &dyn Reader, model: Model, roll: &Roll, id: Uuid, doc: &UnitDoc) -> UnitStatuses {
     let workload = workload_of(reader, model, roll, id, doc);
     let agent = read(reader, &model.agent_status(id)).map(told).unwrap_or_default();
     // units that are lost with their machine refer to it (F.4)
@@ -274,11 +288,11 @@ pub fn statuses(
     if reader.get(model.session(id).text()).is_none() {
         let agent = StatusInfo { current: "allocating".to_owned(), ..agent };
         return match lost_with() {
-            Some((message, since_ms)) => (
+            Some((message, since_ms)) => UnitStatuses::new(
                 StatusInfo { message: message.clone(), since_ms, ..workload },
                 StatusInfo { message, since_ms, ..agent },
             ),
-            None => (workload, agent),
+            None => UnitStatuses::new(workload, agent),
         };
     }
     let failed = agent.current == "error";
@@ -296,23 +310,25 @@ pub fn statuses(
             "terminated" => workload,
             _ => info("unknown", &message, since_ms),
         };
-        return (workload, info("lost", &silent, since_ms));
+        return UnitStatuses::new(workload, info("lost", &silent, since_ms));
     }
     if let Some(running) = roll.executing(id) {
-        return (workload, info("executing", &running.what, Some(running.since_ms)));
+        return UnitStatuses::executing(workload, running.activity.clone(), Some(running.since_ms));
     }
     let (workload, agent) = match failed {
         true => (agent.clone(), info("", "", agent.since_ms)),
         false => (workload, agent),
     };
     match undone(reader, model, id) {
-        Some(Act::Begin(run)) => (workload, info("executing", &executing(&run.operation), agent.since_ms)),
+        Some(Act::Begin(run)) => {
+            UnitStatuses::executing(workload, Activity::from(&run.operation), agent.since_ms)
+        }
         // attached, and nothing finished yet: its charm is on the way
-        None => (workload, info("allocating", "", agent.since_ms)),
-        Some(Act::Reboot) => (workload, info("rebooting", "", agent.since_ms)),
-        Some(Act::Wait(_) | Act::Stop) => (workload, info("idle", "", agent.since_ms)),
+        None => UnitStatuses::new(workload, info("allocating", "", agent.since_ms)),
+        Some(Act::Reboot) => UnitStatuses::new(workload, info("rebooting", "", agent.since_ms)),
+        Some(Act::Wait(_) | Act::Stop) => UnitStatuses::new(workload, info("idle", "", agent.since_ms)),
         Some(Act::Adopt(_) | Act::Lock | Act::Fetch(_) | Act::Settle(_) | Act::Note(_)) => {
-            (workload, info("executing", "", agent.since_ms))
+            UnitStatuses::new(workload, info("executing", "", agent.since_ms))
         }
     }
 }

@@ -163,7 +163,7 @@ impl<S: Store, O: Outside> UnitApi for Session<S, O> {
         };
         self.controller.run(transition).await?;
         let since_ms = now_ms - i64::try_from(executing_for_ms).unwrap_or(0);
-        let executing = executing.map(|what| Executing { run, what, since_ms });
+        let executing = executing.map(|activity| Executing { run, activity, since_ms });
         self.controller.presence.executes(unit, executing, self.controller.outside.monotonic_ms());
         Ok(())
     }

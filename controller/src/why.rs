@@ -20,7 +20,7 @@ use state::model::keys::{
 use state::model::refusal::{Blocker, Code, Refusal};
 use state::model::{application, effective, force, model, relation};
 use state::names::Uuid;
-use state::unit::outcome;
+use state::unit::activity::Activity;
 use state::unit::resolve::{Act, fetching, rebooting};
 use std::collections::BTreeSet;
 
@@ -292,7 +292,8 @@ impl Asked<'_> {
 
     fn unit(&self, id: Uuid) -> Result<Why, Refusal> {
         let doc = read(self.reader, &self.model.unit(id)).ok_or_else(|| Refusal::not_found("unit", id))?;
-        let (workload, agent) = status::statuses(self.reader, self.model, self.roll, id, &doc);
+        let status::UnitStatuses { workload, agent, .. } =
+            status::statuses(self.reader, self.model, self.roll, id, &doc);
         let mut causes = Vec::new();
         let entity = format!("unit {}", doc.name);
         let owner = format!("the agent of unit {}", doc.name);
@@ -337,7 +338,7 @@ impl Asked<'_> {
                 true => String::new(),
                 false => format!("; its hook lock is waited for by {}", waiters.join(", ")),
             };
-            let duty = format!("end: {}{waited_for}", running.what);
+            let duty = format!("end: {}{waited_for}", running.activity);
             add(&duty, "charm", Some(running.since_ms), help);
         }
         let holder = hook_lock::holder(self.reader, self.model, self.roll, doc.machine);
@@ -351,8 +352,9 @@ impl Asked<'_> {
             }
             Some(Act::Begin(run)) if run.operation.runs_charm() && holder.is_some() => {
                 let (other, running) = holder.expect("it was just looked at");
-                let what = outcome::executing(&run.operation);
-                let duty = format!("{what}: the machine's hook lock is held by {other}, {}", running.what);
+                let what = Activity::from(&run.operation);
+                let duty =
+                    format!("{what}: the machine's hook lock is held by {other}, {}", running.activity);
                 let help = format!(
                     "one hook runs at a time on a machine; see pintle why {other}, or let them run side by side: pintle \
                      model-config parallel=true"
@@ -360,7 +362,7 @@ impl Asked<'_> {
                 add(&duty, &format!("the agent of unit {other}"), Some(running.since_ms), help);
             }
             Some(Act::Begin(run)) => {
-                let duty = format!("{}: {}", outcome::executing(&run.operation), run.cause);
+                let duty = format!("{}: {}", Activity::from(&run.operation), run.cause);
                 let help = match is_silent {
                     true => "it does once it answers".to_owned(),
                     false => format!(

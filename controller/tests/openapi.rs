@@ -14,6 +14,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use state::model::keys::Principal;
 use state::names::Uuid;
+use state::unit::activity::Activity;
+use state::unit::hook_name::HookName;
 use state::unit::operation::{Hook, Operation};
 use state::unit::snapshot::{BagAsked, Owner, Position};
 use std::collections::{BTreeMap, BTreeSet};
@@ -243,7 +245,7 @@ async fn real_replies_are_what_the_document_says() {
                 epoch: web.epoch,
                 run: 2,
                 said: Vec::new(),
-                executing: Some("running start hook".to_owned()),
+                executing: Some(Activity::hook(HookName::Start)),
                 executing_for_ms: 5,
             }),
         ),

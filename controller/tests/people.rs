@@ -7,6 +7,7 @@ use controller::janitor::ACTIONS_MAX;
 use state::charm::Charm;
 use state::model::application::register_archive;
 use state::model::draft::Draft;
+use state::status::ActionStatus;
 use state::unit::operation::{CharmRef, Hook, Operation};
 use std::collections::{BTreeMap, BTreeSet};
 use support::*;
@@ -142,7 +143,7 @@ async fn ended_actions_are_listed_and_the_oldest_beyond_the_bound_go() {
     let kept: Vec<ActionInfo> = story.admin.actions("dev").await.expect("listed");
     assert_eq!((kept.len(), kept[0].id), (ACTIONS_MAX + 1, beyond as u64 + 1));
     let last = kept.last().expect("there are some");
-    assert_eq!((last.id, last.status.as_str()), (waits, "pending"), "what waits is kept");
+    assert_eq!((last.id, last.status), (waits, ActionStatus::Pending), "what waits is kept");
     assert!(story.admin.action("dev", 1).await.is_err());
-    assert_eq!(story.admin.action("dev", 4).await.expect("kept").status, "completed");
+    assert_eq!(story.admin.action("dev", 4).await.expect("kept").status, ActionStatus::Completed);
 }

@@ -18,7 +18,10 @@ use state::model::draft::{Draft, Reader, read};
 use state::model::keys::{BagDoc, GLOBAL, LogDoc, Principal};
 use state::names::Uuid;
 use state::settings::Bag;
+use state::status::ActionStatus;
+use state::unit::activity::Activity;
 use state::unit::hook::{Immediate, Level};
+use state::unit::hook_name::HookName;
 use state::unit::local::{Event, Local, RelationLocal};
 use state::unit::operation::{CharmRef, Hook, Operation, RelationEvent};
 use state::unit::record::{Outcome, Said};
@@ -343,7 +346,7 @@ async fn a_unit_that_stops_says_so_while_it_does() {
     let story = Story::in_memory().await;
     story.deploy("web", 1).await;
     let web = story.agent_of("web/0").await;
-    let executing = Some("running stop hook".to_owned());
+    let executing = Some(Activity::hook(HookName::Stop));
     let report = Report { epoch: web.epoch, run: 1, said: Vec::new(), executing, executing_for_ms: 100 };
     web.api.report(report).await.expect("taken");
     let status = story.admin.status("dev").await.expect("the model is there");
@@ -411,7 +414,7 @@ async fn a_unit_is_idle_only_when_nothing_is_undone_and_lost_after_a_silent_minu
         epoch: web.epoch,
         run: 9,
         said: Vec::new(),
-        executing: Some("running install hook".into()),
+        executing: Some(Activity::hook(HookName::Install)),
         executing_for_ms: 4_000,
     };
     web.api.report(report).await.expect("taken");
@@ -567,17 +570,17 @@ async fn an_action_begins_when_its_unit_says_so() {
     assert_eq!(unknown.code, ErrorCode::Invalid);
     assert!(unknown.message.contains("(not found)"), "{unknown}");
     let id = story.admin.run("dev", run("backup")).await.expect("queued").id;
-    assert_eq!(story.admin.action("dev", id).await.expect("it is there").status, "pending");
+    assert_eq!(story.admin.action("dev", id).await.expect("it is there").status, ActionStatus::Pending);
     let report = Report {
         epoch: 1,
         run: 4,
         said: Vec::new(),
-        executing: Some("running action backup".into()),
+        executing: Some(Activity::Action { id, name: "backup".into() }),
         executing_for_ms: 0,
     };
     web.api.report(report).await.expect("taken");
     let action = story.admin.action("dev", id).await.expect("it is there");
-    assert_eq!((action.status.as_str(), action.started_ms.is_some()), ("running", true));
+    assert_eq!((action.status, action.started_ms.is_some()), (ActionStatus::Running, true));
 }
 
 #[tokio::test]

@@ -16,6 +16,8 @@ use state::charm::{Charm, ConfigOption, OptionType};
 use state::model::application::register_archive;
 use state::model::draft::{Draft, Key, read};
 use state::names::Uuid;
+use state::unit::activity::Activity;
+use state::unit::hook_name::HookName;
 use state::unit::operation::{CharmRef, Hook, Operation};
 use state::unit::record::{Outcome, Record};
 use state::unit::resolve::Act;
@@ -238,13 +240,14 @@ async fn who_holds_a_machines_hook_lock_and_who_waits_for_it_is_told_unless_hook
     let add = AddUnits { application: "web".to_owned(), units: 1, to: Some("0".to_owned()) };
     story.admin.add_units("dev", add).await.expect("there is room");
     let (web, _other) = (settled(&story, "web/0").await, settled(&story, "web/1").await);
+    let mut ids = Vec::new();
     for unit in ["web/0", "web/1"] {
         let asked = Run { unit: unit.to_owned(), action: "backup".to_owned(), params: BTreeMap::new() };
-        story.admin.run("dev", asked).await.expect("it is queued");
+        ids.push(story.admin.run("dev", asked).await.expect("it is queued").id);
     }
     let machine = async || story.admin.why("dev", "machine/0").await.expect("it is there").now;
     assert_eq!(machine().await, "2 units");
-    let executing = Some("running action backup".to_owned());
+    let executing = Some(Activity::Action { id: ids[0], name: "backup".to_owned() });
     let report =
         Report { epoch: web.epoch, run: web.sequence + 1, said: Vec::new(), executing, executing_for_ms: 5 };
     web.api.report(report).await.expect("it is its session");
@@ -490,7 +493,7 @@ async fn what_a_unit_does_before_it_enters_is_no_error() {
     }
     let (number, _) = story.integrate().await;
     let web = story.agent_of("web/0").await;
-    let executing = Some("running install hook".to_owned());
+    let executing = Some(Activity::hook(HookName::Install));
     let report = Report { epoch: web.epoch, run: 1, said: Vec::new(), executing, executing_for_ms: 5 };
     web.api.report(report).await.expect("it is its session");
     let all = causes(&story, &format!("relation/{number}")).await;

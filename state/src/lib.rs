@@ -1,7 +1,7 @@
 //! What is decided: pure. No I/O, no clock, no randomness, no async, no hash-ordered maps; time comes in as an
 //! argument.
 //!
-//! Reading order: `names`, `life`, `settings`, `charm`; then `model` (documents, drafts, transitions: what the
+//! Reading order: `names`, `life`, `status`, `settings`, `charm`; then `model` (documents, drafts, transitions: what the
 //! controller may change); then `unit` (what one unit agent remembers, sees and does next); then `machine`.
 
 pub mod charm;
@@ -10,4 +10,5 @@ pub mod machine;
 pub mod model;
 pub mod names;
 pub mod settings;
+pub mod status;
 pub mod unit;

@@ -192,8 +192,8 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
     fn report(&self) -> Early {
         let facts = self.facts.borrow();
         let Some(epoch) = facts.epoch else { return Early::Nothing };
-        let text = facts.executing.as_ref().map(|executing| executing.text.clone());
-        let is_shown = text == facts.executing_shown && !(text.is_some() && facts.shows_again);
+        let activity = facts.executing.as_ref().map(|executing| executing.activity.clone());
+        let is_shown = activity == facts.executing_shown && !(activity.is_some() && facts.shows_again);
         if facts.unsaid.is_empty() && is_shown {
             return Early::Nothing;
         }
@@ -205,18 +205,18 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
         let began_ms = facts.executing.as_ref().map_or(0, |executing| executing.since_ms);
         let executing_for_ms = self.clock.since_boot_ms().saturating_sub(began_ms);
         let said = facts.unsaid.report();
-        Early::Now(Report { epoch, run, said, executing: text, executing_for_ms })
+        Early::Now(Report { epoch, run, said, executing: activity, executing_for_ms })
     }
 
     async fn send_report(&self, report: Report) -> Result<(), Trouble> {
-        let (run, text) = (report.run, report.executing.clone());
+        let (run, activity) = (report.run, report.executing.clone());
         let last = report.said.last().map(|said| said.call);
         let again = std::mem::take(&mut self.facts.borrow_mut().shows_again);
         let told = self.api.report(report).await;
         let mut facts = self.facts.borrow_mut();
         facts.shows_again |= again && told.is_err();
         told?;
-        facts.executing_shown = text;
+        facts.executing_shown = activity;
         if facts.executing.as_ref().is_some_and(|executing| executing.run == run)
             && let Some(last) = last
         {

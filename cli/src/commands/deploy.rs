@@ -102,8 +102,7 @@ pub async fn run<A: OperatorApi>(args: &Deploy, at: &Session<A>) -> Result<(), F
     };
     let deployed = at.api.deploy(&at.model, deploy).await?;
     at.wrote(deployed.revision);
-    let revision = deployed.charm_url.rsplit('-').next().unwrap_or_default();
-    let located = format!("local charm \"{charm}\", revision {revision}");
+    let located = format!("local charm \"{charm}\", revision {}", deployed.charm_revision);
     at.output.note(&format!("Located {located}\nDeploying \"{application}\" from {located}\n"));
     for place in further {
         let add = AddUnits { application: application.clone(), units: 1, to: Some(place.clone()) };

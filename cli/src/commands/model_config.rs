@@ -43,13 +43,15 @@ pub async fn run<A: OperatorApi>(args: &ModelConfig, at: &Session<A>) -> Result<
     if let Some(format) = args.format {
         let all: Map<_, _> = all
             .iter()
-            .map(|(key, setting)| (key.clone(), json!({ "Value": setting.value, "Source": setting.source })))
+            .map(|(key, setting)| {
+                (key.clone(), json!({ "Value": setting.value, "Source": setting.source.as_str() }))
+            })
             .collect();
         return at.output.say(&render::structured(&all.into(), format)?);
     }
     let mut rows = vec![row(["Attribute", "From", "Value"])];
     for (key, setting) in &all {
-        rows.push(row([key, &setting.source, bare(&setting.value).trim_end()]));
+        rows.push(row([key, setting.source.as_str(), bare(&setting.value).trim_end()]));
     }
     at.output.say(&Table { right: &[], rows }.text())
 }

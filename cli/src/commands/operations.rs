@@ -6,7 +6,9 @@ use crate::session::Session;
 use crate::times::Zone;
 use api::operator::{ActionInfo, OperatorApi};
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::{Map, Value, json};
+use state::status::ActionStatus;
 
 /// Operations shown where nothing else is said, as in Juju.
 const LIMIT: usize = 50;
@@ -23,8 +25,8 @@ pub struct Operations {
     #[arg(long, value_delimiter = ',')]
     pub actions: Vec<String>,
     /// Only in these states
-    #[arg(long, value_delimiter = ',', value_parser = ["pending", "running", "completed", "failed"])]
-    pub status: Vec<String>,
+    #[arg(long, value_delimiter = ',', value_parser = status_words())]
+    pub status: Vec<ActionStatus>,
     /// How many; the newest ones
     #[arg(long, default_value_t = LIMIT)]
     pub limit: usize,
@@ -41,6 +43,11 @@ pub struct ShowOperation {
     pub format: Format,
 }
 
+/// A status by its word.
+fn status_words() -> impl TypedValueParser<Value = ActionStatus> {
+    PossibleValuesParser::new(ActionStatus::WORDS).try_map(|word| word.parse())
+}
+
 pub async fn list<A: OperatorApi>(args: &Operations, at: &Session<A>) -> Result<(), Failure> {
     let mut all = at.api.actions(&at.model).await?;
     let any = |words: &[String], text: &str| words.is_empty() || words.iter().any(|word| word == text);
@@ -48,7 +55,7 @@ pub async fn list<A: OperatorApi>(args: &Operations, at: &Session<A>) -> Result<
         any(&args.apps, &one.unit.application)
             && any(&args.units, &one.unit.to_string())
             && any(&args.actions, &one.action)
-            && any(&args.status, &one.status)
+            && (args.status.is_empty() || args.status.contains(&one.status))
     });
     all.drain(..all.len().saturating_sub(args.limit));
     if let Some(format) = args.format {
@@ -65,7 +72,7 @@ pub async fn list<A: OperatorApi>(args: &Operations, at: &Session<A>) -> Result<
         let id = one.id.to_string();
         rows.push(row([
             &id,
-            &one.status,
+            one.status.as_str(),
             &time(one.started_ms),
             &time(one.completed_ms),
             &id,
@@ -88,5 +95,5 @@ fn summary(one: &ActionInfo) -> String {
 fn document(one: &ActionInfo, inside: impl Fn(&ActionInfo) -> Value) -> Value {
     let tasks = Map::from_iter([(one.id.to_string(), inside(one))]);
     let timing = task::timing(one);
-    json!({ "summary": summary(one), "status": one.status, "action": one.action, "timing": timing, "tasks": tasks })
+    json!({ "summary": summary(one), "status": one.status.as_str(), "action": one.action, "timing": timing, "tasks": tasks })
 }

@@ -211,7 +211,7 @@ pub async fn finished<A: OperatorApi>(
         after = Some(at.api.changes(&at.model, after).await?);
         let task = at.api.action(&at.model, id).await?;
         tell(&task);
-        if task::is_done(&task) {
+        if task.status.is_final() {
             return Ok(task);
         }
     }

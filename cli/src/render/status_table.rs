@@ -5,6 +5,7 @@ use crate::times::Zone;
 use api::operator::{ApplicationStatus, Status, StatusInfo, UnitStatus};
 use state::charm::{Base, Role, Scope};
 use state::names::UnitName;
+use state::unit::activity::Activity;
 
 /// Longest version in the App section; a longer one is cut.
 const VERSION_WIDTH: usize = 15;
@@ -105,25 +106,24 @@ fn unit_row(name: &UnitName, unit: &UnitStatus) -> Vec<String> {
         Some(_) => ("  ", ""),
     };
     let name = format!("{indent}{name}{leader}");
-    let (ports, message) = (ports(&unit.ports), unit_message(&unit.workload, &unit.agent));
+    let message = unit_message(&unit.workload, &unit.agent, unit.activity.as_ref());
+    let ports = ports(&unit.ports);
     row([&name, &unit.workload.current, &unit.agent.current, machine, &unit.address, &ports, &message])
 }
 
 /// What runs, in brackets, before the workload's message; while allocating, the agent's own words if the workload
 /// has none.
-fn unit_message(workload: &StatusInfo, agent: &StatusInfo) -> String {
-    let running = if agent.current == "executing" { executing(&agent.message) } else { None };
+fn unit_message(workload: &StatusInfo, agent: &StatusInfo, activity: Option<&Activity>) -> String {
+    let running = match activity {
+        Some(Activity::Hook { name, .. }) => Some(name.to_string()),
+        Some(Activity::Action { name, .. }) => Some(name.clone()),
+        Some(_) | None => None,
+    };
     match running {
         Some(name) => format!("({name}) {}", workload.message).trim_end().to_owned(),
         None if agent.current == "allocating" && workload.message.is_empty() => agent.message.clone(),
         None => workload.message.clone(),
     }
-}
-
-/// The hook or action in an agent's `running config-changed hook` or `running action post`.
-fn executing(message: &str) -> Option<&str> {
-    let what = message.strip_prefix("running ")?;
-    what.strip_prefix("action ").or_else(|| what.strip_suffix(" hook"))
 }
 
 /// `80,443/tcp 53/udp`: ports of one protocol share its name.
@@ -189,6 +189,7 @@ fn integrations(status: &Status) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use state::unit::hook_name::HookName;
 
     #[test]
     fn ports_of_one_protocol_share_its_name() {
@@ -210,12 +211,15 @@ mod tests {
             message: message.to_owned(),
             ..StatusInfo::default()
         };
-        let message = |workload, agent| unit_message(&info("active", workload), &info("executing", agent));
-        assert_eq!(message("ready", "running config-changed hook"), "(config-changed) ready");
-        assert_eq!(message("", "running action post"), "(post)");
-        assert_eq!(message("ready", "thinking"), "ready");
+        let message = |workload, activity: &Activity| {
+            let agent = info("executing", &activity.to_string());
+            unit_message(&info("active", workload), &agent, Some(activity))
+        };
+        assert_eq!(message("ready", &Activity::hook(HookName::ConfigChanged)), "(config-changed) ready");
+        assert_eq!(message("", &Activity::Action { id: 1, name: "post".to_owned() }), "(post)");
+        assert_eq!(message("ready", &Activity::Deploy), "ready");
         let waits = info("allocating", "waiting for machine");
-        assert_eq!(unit_message(&info("waiting", ""), &waits), "waiting for machine");
-        assert_eq!(unit_message(&info("waiting", "soon"), &waits), "soon");
+        assert_eq!(unit_message(&info("waiting", ""), &waits, None), "waiting for machine");
+        assert_eq!(unit_message(&info("waiting", "soon"), &waits, None), "soon");
     }
 }

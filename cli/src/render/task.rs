@@ -7,13 +7,14 @@ use crate::times::of_task;
 use api::error::{ApiError, ErrorCode};
 use api::operator::ActionInfo;
 use serde_json::{Map, Value};
+use state::status::ActionStatus;
 
 /// What stands below the unit's name in JSON and YAML.
 pub fn document(task: &ActionInfo) -> Value {
     let mut map = Map::new();
     map.insert("id".into(), task.id.to_string().into());
     map.insert("unit".into(), task.unit.to_string().into());
-    map.insert("status".into(), task.status.clone().into());
+    map.insert("status".into(), task.status.as_str().into());
     if !task.message.is_empty() {
         map.insert("message".into(), task.message.clone().into());
     }
@@ -41,7 +42,7 @@ pub fn timing(task: &ActionInfo) -> Map<String, Value> {
 /// The results without the return code, as YAML; for a failed task the reason first.
 pub fn plain(task: &ActionInfo) -> Result<String, Failure> {
     let mut text = String::new();
-    if task.status == "failed" {
+    if task.status == ActionStatus::Failed {
         text = format!("Action id {} failed: {}\n", task.id, terminal::safe_line(&task.message));
     }
     let results: Map<String, Value> =
@@ -62,17 +63,12 @@ pub fn unknown(error: ApiError, kind: &str, id: u64) -> Failure {
     Failure { message, ..error.into() }
 }
 
-/// It will not change any more.
-pub fn is_done(task: &ActionInfo) -> bool {
-    !matches!(task.status.as_str(), "pending" | "running")
-}
-
 /// How its process ended, if not with 0: killed, or stopped with its agent, it has no return code at all.
 fn bad_end(task: &ActionInfo) -> Option<String> {
     match task.results.get("return-code").and_then(Value::as_i64) {
         Some(0) => None,
         Some(code) => Some(format!("return code {code}")),
-        None => (task.status == "failed").then(|| "no return code".to_owned()),
+        None => (task.status == ActionStatus::Failed).then(|| "no return code".to_owned()),
     }
 }
 

@@ -4,6 +4,7 @@ use api::error::{ApiError, ErrorCode};
 use api::operator::*;
 use serde_json::Value;
 use state::names::Uuid;
+use state::status::ActionStatus;
 use state::unit::snapshot::Position;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -90,7 +91,13 @@ impl OperatorApi for Fake {
         let Deploy { application, units, to, config, .. } = deploy;
         let application = application.unwrap_or_default();
         self.note(format!("deploy {application} units={units} to={to:?} config={config:?}"));
-        Ok(Deployed { application, charm_url: "local:web-3".to_owned(), units: vec![], revision: 1 })
+        Ok(Deployed {
+            application,
+            charm_url: "local:web-3".to_owned(),
+            charm_revision: 3,
+            units: vec![],
+            revision: 1,
+        })
     }
     async fn add_units(&self, _: &str, add: AddUnits) -> Answer<Added> {
         self.note(format!("add {} units={} to={:?}", add.application, add.units, add.to));
@@ -154,7 +161,7 @@ impl OperatorApi for Fake {
         self.known(&id.to_string())?;
         match &self.task {
             Some(task) => Ok(task.clone()),
-            None => Ok(ActionInfo { status: "running".to_owned(), ..super::sample_task() }),
+            None => Ok(ActionInfo { status: ActionStatus::Running, ..super::sample_task() }),
         }
     }
     async fn actions(&self, _: &str) -> Answer<Vec<ActionInfo>> {

@@ -8,6 +8,9 @@ use serde_json::json;
 use state::charm::{Base, OptionType, Role, Scope};
 use state::life::Life;
 use state::names::{UnitName, Uuid};
+use state::status::ActionStatus;
+use state::unit::activity::Activity;
+use state::unit::hook_name::HookName;
 use state::unit::snapshot::Position;
 use std::collections::BTreeMap;
 
@@ -66,6 +69,7 @@ pub fn sample() -> Status {
             leader: true,
             workload: info("active", "ready"),
             agent: info("idle", ""),
+            activity: None,
             address: "127.0.0.1".to_owned(),
             ports: vec!["8080/tcp".to_owned()],
         },
@@ -83,6 +87,7 @@ pub fn sample() -> Status {
             leader: true,
             workload: info("active", ""),
             agent: info("executing", "running config-changed hook"),
+            activity: Some(Activity::hook(HookName::ConfigChanged)),
             address: "127.0.0.1".to_owned(),
             ports: vec![],
         },
@@ -196,7 +201,7 @@ pub fn sample_task() -> ActionInfo {
         id: 7,
         unit: UnitName::new("ledger", 0),
         action: "post".to_owned(),
-        status: "completed".to_owned(),
+        status: ActionStatus::Completed,
         message: String::new(),
         results: BTreeMap::from([
             ("balance".to_owned(), json!("30")),

@@ -28,7 +28,7 @@ impl Asked<'_> {
         let units = read_all::<()>(self.reader, &self.model.units_on(id)).len();
         let mut now = format!("{units} units");
         if let Some((unit, running)) = hook_lock::holder(self.reader, self.model, self.roll, id) {
-            now += &format!(", hook lock held by {unit} ({})", running.what);
+            now += &format!(", hook lock held by {unit} ({})", running.activity);
             let waiters = hook_lock::waiters(self.reader, self.model, self.roll, id);
             if !waiters.is_empty() {
                 now += &format!(", waited for by {}", waiters.join(", "));

@@ -19,7 +19,9 @@ use state::model::{
     restate, session, unit,
 };
 use state::names::{UnitName, Uuid};
+use state::unit::activity::Activity;
 use state::unit::hook::{Immediate, Level};
+use state::unit::hook_name::HookName;
 use state::unit::local::{Event, Local};
 use state::unit::operation::{CharmRef, Hook, Operation, Place};
 use state::unit::record::{Outcome, Record, Said};
@@ -434,7 +436,7 @@ async fn end<S: Store>(story: &mut Story<'_, S>) {
     }
     story
         .call("hook_commit::begun", move |draft| {
-            hook_commit::begun(draft, MODEL, web, (99, "running stop hook"), 1);
+            hook_commit::begun(draft, MODEL, web, (99, &Activity::hook(HookName::Stop)), 1);
             Ok(())
         })
         .await;

@@ -10,6 +10,8 @@ use super::sequence;
 use crate::charm::params;
 use crate::life::Life;
 use crate::names::{UnitName, Uuid};
+use crate::status::ActionStatus;
+use crate::unit::activity::Activity;
 use crate::unit::hook::{ActionWrites, Immediate};
 use crate::unit::record::{Outcome, Record, Said};
 use crate::unit::writes::{PARAMS_BYTES_MAX, SAID_BYTES_MAX, size};
@@ -75,7 +77,7 @@ pub fn enqueue(
             unit_name: doc.name,
             name: name.to_owned(),
             params: params.into_iter().collect(),
-            status: "pending".to_owned(),
+            status: ActionStatus::Pending,
             message: String::new(),
             results: Default::default(),
             log: Vec::new(),
@@ -90,26 +92,25 @@ pub fn enqueue(
 
 /// The unit's agent begins it. Not waiting any more: no change.
 pub fn begin(draft: &mut Draft, model: Model, unit: Uuid, id: u64, now_ms: i64) {
-    if let Some(mut doc) = unfinished(draft, model, unit, id).filter(|doc| doc.status == "pending") {
-        doc.status = "running".to_owned();
+    if let Some(mut doc) =
+        unfinished(draft, model, unit, id).filter(|doc| doc.status == ActionStatus::Pending)
+    {
+        doc.status = ActionStatus::Running;
         doc.started_ms = Some(now_ms);
         draft.put(&model.action(id), &doc);
         draft.put(&model.action_of(unit, id), &true);
     }
 }
 
-/// A unit says that an action runs: it is the oldest of its unfinished ones of that name (spec A.16), if the run it
-/// says so of is not over. 1. An action has run, and its record is sent; 2. what was said of its run comes late. The
-/// next one of that name had not begun, and would be taken for one whose agent lost its memory (cargo sim 64204005).
-pub(super) fn executes(draft: &mut Draft, model: Model, unit: Uuid, executing: &str, now_ms: i64) {
-    let Some(name) = executing.strip_prefix("running action ") else { return };
-    let waiting = draft.page::<bool>(&model.actions_of(unit), "", QUEUED_MAX);
-    let ids = waiting.iter().filter_map(|(key, _)| key.rsplit('/').next()?.parse().ok());
-    for id in ids.collect::<Vec<u64>>() {
-        if draft.get(&model.action(id)).is_some_and(|doc| doc.name == name) {
-            begin(draft, model, unit, id, now_ms);
-            return;
-        }
+/// A unit reports what it is doing: an action that it runs is running, unless that is over.
+///
+/// The name is compared too. 1. A unit runs action 3, `backup`. 2. The store is restored from before it, and another
+/// action, `restore`, is queued for this unit as number 3. 3. The report of the first one arrives.
+pub(super) fn executes(draft: &mut Draft, model: Model, unit: Uuid, activity: &Activity, now_ms: i64) {
+    if let Activity::Action { id, name } = activity
+        && unfinished(draft, model, unit, *id).is_some_and(|doc| doc.name == *name)
+    {
+        begin(draft, model, unit, *id, now_ms);
     }
 }
 
@@ -170,12 +171,14 @@ pub(super) fn finish(draft: &mut Draft, model: Model, unit: Uuid, id: u64, recor
     };
     let ActionWrites { results, failed } = &record.writes.action;
     let (status, message) = match (&record.outcome, failed) {
-        (_, Some(reason)) => ("failed", reason.clone()),
-        (Outcome::Failed { reason, .. }, None) => ("failed", reason.clone()),
-        (Outcome::Ok | Outcome::Skipped, None) => ("completed", String::new()),
-        (Outcome::Missing, None) => ("failed", format!("the charm has no program for action {:?}", doc.name)),
+        (_, Some(reason)) => (ActionStatus::Failed, reason.clone()),
+        (Outcome::Failed { reason, .. }, None) => (ActionStatus::Failed, reason.clone()),
+        (Outcome::Ok | Outcome::Skipped, None) => (ActionStatus::Completed, String::new()),
+        (Outcome::Missing, None) => {
+            (ActionStatus::Failed, format!("the charm has no program for action {:?}", doc.name))
+        }
     };
-    doc.status = status.to_owned();
+    doc.status = status;
     doc.message = message;
     doc.results.extend(results.clone());
     doc.started_ms.get_or_insert(record.at_ms);
@@ -229,7 +232,7 @@ fn lose_up_to(draft: &mut Draft, model: Model, (unit, last): (Uuid, u64), most: 
 
 /// Ended by another record than its own: small enough to fit beside whatever that writes, many times over.
 fn end_unheard(doc: &mut ActionDoc, message: String) {
-    doc.status = "failed".to_owned();
+    doc.status = ActionStatus::Failed;
     doc.message = message;
     doc.params.clear();
     doc.log.clear();

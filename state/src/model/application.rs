@@ -47,6 +47,8 @@ pub struct Deploy {
 pub struct Deployed {
     pub application: Uuid,
     pub url: String,
+    /// Of the charm.
+    pub revision: u32,
     pub units: Vec<(Uuid, UnitName)>,
     /// Units that did not fit this transaction: the caller adds them one by one.
     pub units_left: u32,
@@ -123,7 +125,13 @@ pub fn deploy(
     for _ in 0..now {
         units.push(unit::add(draft, model, application, wish.to.as_deref(), wish.now_ms, ids)?);
     }
-    Ok(Deployed { application, url: charm_doc.url, units, units_left: wanted - now })
+    Ok(Deployed {
+        application,
+        url: charm_doc.url,
+        revision: charm_doc.revision,
+        units,
+        units_left: wanted - now,
+    })
 }
 
 fn require_free(draft: &mut Draft, model: Model, name: &str) -> Result<(), Refusal> {

@@ -22,6 +22,7 @@ use super::{action, leadership, relation, restate, said, session, unit};
 use crate::charm::JUJU_INFO;
 use crate::names::{RelationNumber, Uuid};
 use crate::settings::{self, BagChange};
+use crate::unit::activity::Activity;
 use crate::unit::hook::{ALL_ENDPOINTS, BagWrites, Ports};
 use crate::unit::local::{Event, Local, Step};
 use crate::unit::operation::{Hook, Operation, RelationEvent};
@@ -160,11 +161,11 @@ pub fn refused(
     Ok(())
 }
 
-/// Run `run` goes on long enough to be told of: `executing` is its text.
-pub fn begun(draft: &mut Draft, model: Model, unit: Uuid, (run, executing): (u64, &str), at_ms: i64) {
+/// Run `run` goes on long enough to be told of.
+pub fn begun(draft: &mut Draft, model: Model, unit: Uuid, (run, activity): (u64, &Activity), at_ms: i64) {
     if !is_over(draft, model, unit, run) {
-        said::begun(draft, model, unit, (run, executing), at_ms);
-        action::executes(draft, model, unit, executing, at_ms);
+        said::begun(draft, model, unit, (run, activity), at_ms);
+        action::executes(draft, model, unit, activity, at_ms);
     }
 }
 
@@ -221,7 +222,7 @@ fn in_order(stored: &ReplicaDoc, record: &Record) -> Result<(), Refusal> {
 
 /// What no agent sends; taken, it would break a promise that `Local` asserts.
 fn well_formed(unit: Uuid, local: &Local, record: &Record) -> Result<(), Refusal> {
-    let bad = |what: String| Err(Refusal::new(Code::Invalid, format!("record {}: {what}", record.sequence)));
+    let bad = |what: String| Err(Refusal::new(Code::Invalid, what));
     if record.said.len() > SAID_MAX {
         return bad(format!("{} lines and statuses, at most {SAID_MAX}", record.said.len()));
     }

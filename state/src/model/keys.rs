@@ -6,6 +6,7 @@ use crate::charm::{Charm, Role, Scope};
 use crate::life::Life;
 use crate::names::{RelationNumber, UnitName, Uuid};
 use crate::settings::Bag;
+use crate::status::ActionStatus;
 use crate::unit::local::Local;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -291,8 +292,7 @@ pub struct ActionDoc {
     pub unit_name: UnitName,
     pub name: String,
     pub params: BTreeMap<String, Value>,
-    /// pending, running, completed, failed.
-    pub status: String,
+    pub status: ActionStatus,
     pub message: String,
     pub results: BTreeMap<String, Value>,
     pub log: Vec<(i64, String)>,

@@ -13,6 +13,7 @@ use super::refusal::{Blocker, Refusal};
 use super::{application, machine, relation, unit};
 use crate::life::Life;
 use crate::names::{UnitName, Uuid};
+use crate::unit::activity::Activity;
 use near::{Lives, Near, id_of, name};
 use play::{Cast, Played, act, elected, end_running, forced, leaderless, play, release};
 use std::collections::BTreeSet;
@@ -50,8 +51,8 @@ pub struct Forecast {
 pub struct Heard<'a> {
     /// The agent of this unit or machine has not been heard of for too long.
     pub silent: &'a dyn Fn(Entity) -> bool,
-    /// What this unit's agent says that it runs: `running install hook`.
-    pub running: &'a dyn Fn(Uuid) -> Option<String>,
+    /// What this unit's agent reports that it is doing.
+    pub running: &'a dyn Fn(Uuid) -> Option<Activity>,
 }
 
 /// What removing `entities` together would come to, by force if that is given; refused like the removal itself.
@@ -77,7 +78,7 @@ pub(super) fn forecast_within(
     // what is removed at once does not end what it runs
     let ended = |id: &Uuid| !force.is_some_and(|force| force.no_wait) || !near.goes_with(*id, entities);
     let running = near.units.keys().filter(|id| ended(id));
-    let running: Vec<(Uuid, String)> =
+    let running: Vec<(Uuid, Activity)> =
         running.filter_map(|id| Some((*id, (heard.running)(*id)?))).take(UNITS_MAX).collect();
     for (id, what) in running {
         if played.read.get() <= bound {

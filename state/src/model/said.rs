@@ -4,10 +4,11 @@
 use super::draft::Draft;
 use super::keys::{LogDoc, Model, StatusDoc, UnitDoc};
 use crate::names::Uuid;
+use crate::unit::activity::Activity;
 use crate::unit::hook::{Immediate, Level};
+use crate::unit::hook_name::HookName;
 use crate::unit::local::{Episode, Local, Queued};
 use crate::unit::operation::{Hook, Operation};
-use crate::unit::outcome::executing;
 use crate::unit::record::{Outcome, Record, Said};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -101,24 +102,31 @@ fn is_the_charms(status: &StatusDoc) -> bool {
 
 /// What is said of the workload before `hook` runs, whatever becomes of it; what the hook itself says stands over it
 /// (spec C.4).
-fn ahead_of(hook: &Hook) -> Option<(&'static str, &'static str)> {
+fn ahead_of(hook: &HookName) -> Option<(&'static str, &'static str)> {
     match hook {
-        Hook::Stop => Some(("maintenance", "stopping charm software")),
-        Hook::Remove => Some(("maintenance", "cleaning up prior to charm deletion")),
-        Hook::Install
-        | Hook::LeaderElected { .. }
-        | Hook::ConfigChanged(_)
-        | Hook::Start { .. }
-        | Hook::UpgradeCharm
-        | Hook::UpdateStatus
-        | Hook::Relation { .. } => None,
+        HookName::Stop => Some(("maintenance", "stopping charm software")),
+        HookName::Remove => Some(("maintenance", "cleaning up prior to charm deletion")),
+        HookName::Install
+        | HookName::LeaderElected
+        | HookName::ConfigChanged
+        | HookName::Start
+        | HookName::UpgradeCharm
+        | HookName::UpdateStatus
+        | HookName::Relation { .. } => None,
     }
 }
 
-/// A run has begun: `executing` is how [`executing`](crate::unit::outcome::executing) tells of it.
-pub(super) fn begun(draft: &mut Draft, model: Model, unit: Uuid, (run, text): (u64, &str), at_ms: i64) {
-    let begun = |hook: &&Hook| executing(&Operation::Hook((*hook).clone())) == text;
-    if let Some((status, message)) = [Hook::Stop, Hook::Remove].iter().find(begun).and_then(ahead_of) {
+/// A run has begun.
+pub(super) fn begun(
+    draft: &mut Draft,
+    model: Model,
+    unit: Uuid,
+    (run, activity): (u64, &Activity),
+    at_ms: i64,
+) {
+    if let Activity::Hook { name, .. } = activity
+        && let Some((status, message)) = ahead_of(name)
+    {
         put_newer(draft, &model.unit_status(unit), &status_doc(status, message, at_ms, (run, 0)));
     }
 }
@@ -131,7 +139,6 @@ pub(super) fn refused(
     ((sequence, run), why): ((u64, u64), &str),
     at_ms: i64,
 ) {
-    let why = why.strip_prefix(&format!("record {sequence}: ")).unwrap_or(why);
     let message = format!("record {sequence} is refused: {why}");
     let key = model.agent_status(unit);
     if draft.get(&key).is_none_or(|known| known.message != message) {
@@ -150,7 +157,7 @@ pub(super) fn derive(draft: &mut Draft, model: Model, unit: Uuid, record: &Recor
         draft.put(&key, &StatusDoc { status, message, data, since_ms: record.at_ms, number });
     }
     if let (Outcome::Failed { .. }, Operation::Hook(hook)) = (&record.outcome, &record.operation)
-        && let Some((status, message)) = ahead_of(hook)
+        && let Some((status, message)) = ahead_of(&hook.name())
     {
         let status = status_doc(status, message, record.at_ms, (record.run, 0));
         put_newer(draft, &model.unit_status(unit), &status);
@@ -174,17 +181,17 @@ fn agent_status(record: &Record, local: &Local) -> (String, String, BTreeMap<Str
         return ("rebooting".to_owned(), String::new(), BTreeMap::new());
     }
     let next = match (&local.queued, &record.operation) {
-        (Some(Queued::Install), _) => Some("install"),
-        (Some(Queued::LeaderElected), _) => Some("leader-elected"),
-        (Some(Queued::Start), _) => Some("start"),
-        (Some(Queued::UpgradeCharm), _) => Some("upgrade-charm"),
-        (Some(Queued::ConfigChanged), _) => Some("config-changed"),
-        (None, Operation::Hook(Hook::Install)) => Some("config-changed"),
-        (None, Operation::Hook(Hook::Stop)) => Some("remove"),
+        (Some(Queued::Install), _) => Some(HookName::Install),
+        (Some(Queued::LeaderElected), _) => Some(HookName::LeaderElected),
+        (Some(Queued::Start), _) => Some(HookName::Start),
+        (Some(Queued::UpgradeCharm), _) => Some(HookName::UpgradeCharm),
+        (Some(Queued::ConfigChanged), _) => Some(HookName::ConfigChanged),
+        (None, Operation::Hook(Hook::Install)) => Some(HookName::ConfigChanged),
+        (None, Operation::Hook(Hook::Stop)) => Some(HookName::Remove),
         (None, _) => None,
     };
     match next {
-        Some(hook) => ("executing".to_owned(), format!("running {hook} hook"), BTreeMap::new()),
+        Some(hook) => ("executing".to_owned(), Activity::hook(hook).to_string(), BTreeMap::new()),
         None => ("idle".to_owned(), skipped(local), BTreeMap::new()),
     }
 }
@@ -200,7 +207,7 @@ pub(super) fn failure(episode: &Episode, local: &Local) -> (String, BTreeMap<Str
     let Operation::Hook(hook) = &episode.operation else {
         return (format!("{} failed: {}", episode.operation, episode.reason), BTreeMap::new());
     };
-    let mut data = BTreeMap::from([("hook".to_owned(), Value::from(hook.name()))]);
+    let mut data = BTreeMap::from([("hook".to_owned(), Value::from(hook.name().to_string()))]);
     if let Hook::Relation { relation, endpoint, event } = hook {
         data.insert("relation-id".to_owned(), Value::from(*relation));
         data.insert("endpoint".to_owned(), Value::from(endpoint.as_str()));
@@ -212,7 +219,7 @@ pub(super) fn failure(episode: &Episode, local: &Local) -> (String, BTreeMap<Str
             data.insert("remote-application".to_owned(), Value::from(application));
         }
     }
-    (format!("hook failed: {:?}", hook.name()), data)
+    (format!("hook failed: \"{}\"", hook.name()), data)
 }
 
 /// The status an agent sets for the workload; each stands for what comes next, since a record is sent when its

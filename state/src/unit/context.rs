@@ -114,9 +114,13 @@ fn cause(local: &Local, view: &Snapshot, operation: &Operation) -> Option<(Cause
             };
             let unit = event.remote_unit().cloned();
             let about = Counterpart { relation: *relation, unit, application, departing };
-            Some((Cause::Relation { hook: hook.name(), about }, hook.name()))
+            let name = hook.name().to_string();
+            Some((Cause::Relation { hook: name.clone(), about }, name))
         }
-        Operation::Hook(hook) => Some((Cause::Hook(hook.name()), hook.name())),
+        Operation::Hook(hook) => {
+            let name = hook.name().to_string();
+            Some((Cause::Hook(name.clone()), name))
+        }
         Operation::Action { id, name } => {
             let params = view.actions.get(id).map(|action| action.params.clone()).unwrap_or_default();
             let params = params.into_iter().collect();

@@ -507,7 +507,7 @@ impl Local {
                 if let (Operation::Hook(hook), false) =
                     (&record.operation, record.outcome == Outcome::Skipped)
                 {
-                    self.skipped.remove(&hook.name());
+                    self.skipped.remove(&hook.name().to_string());
                 }
                 self.publish(record);
                 self.advance(record, other.as_ref());
@@ -521,7 +521,7 @@ impl Local {
         let Step::Failed(episode) = &self.step else { return };
         let ended = record.episode.is_none() && episode.operation.same_as(&record.operation);
         if let (true, Outcome::Skipped, Operation::Hook(hook)) = (ended, &record.outcome, &record.operation) {
-            self.skipped.insert(hook.name());
+            self.skipped.insert(hook.name().to_string());
         }
     }
 
@@ -689,7 +689,7 @@ impl Local {
 
 fn name_of(operation: &Operation) -> String {
     match operation {
-        Operation::Hook(hook) => hook.name(),
+        Operation::Hook(hook) => hook.name().to_string(),
         Operation::Deploy(_)
         | Operation::EnterScope { .. }
         | Operation::LeaveScope { .. }

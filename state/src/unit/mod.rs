@@ -1,15 +1,17 @@
 //! The unit agent: what its disk remembers, what it is shown, what it does next.
 //!
-//! Reading order: `operation` (what can be done), `snapshot` (what is shown), `local` (what is remembered, and its
+//! Reading order: `operation` (what can be done), `activity` (what is being done, as reported), `snapshot` (what is shown), `local` (what is remembered, and its
 //! only transitions), `record` (what is sent), `resolve`, `relations` and `retry` (what is next), `hook` (what a hook sees
 //! and writes), `context` and `environment` (how it is given to the hook's process).
 
+pub mod activity;
 pub mod agreement;
 pub mod context;
 pub mod dispatch;
 pub mod environment;
 pub mod forecast;
 pub mod hook;
+pub mod hook_name;
 pub mod local;
 pub mod operation;
 pub mod outcome;

@@ -1,6 +1,7 @@
 //! What a unit agent can do, one at a time. An operation carries the versions it was decided on, so that what is
 //! committed is what was shown (spec A.11, "commit the version actually shown").
 
+use super::hook_name::{HookName, RelationEventName};
 use crate::names::{RelationNumber, UnitName, Uuid};
 use crate::settings::Bag;
 use serde::{Deserialize, Serialize};
@@ -123,13 +124,15 @@ pub enum RelationEvent {
 }
 
 impl RelationEvent {
-    fn suffix(&self) -> &'static str {
+    fn name(&self) -> RelationEventName {
         match self {
-            RelationEvent::Created => "created",
-            RelationEvent::Joined { .. } => "joined",
-            RelationEvent::Changed { .. } | RelationEvent::ApplicationChanged { .. } => "changed",
-            RelationEvent::Departed { .. } => "departed",
-            RelationEvent::Broken => "broken",
+            RelationEvent::Created => RelationEventName::Created,
+            RelationEvent::Joined { .. } => RelationEventName::Joined,
+            RelationEvent::Changed { .. } | RelationEvent::ApplicationChanged { .. } => {
+                RelationEventName::Changed
+            }
+            RelationEvent::Departed { .. } => RelationEventName::Departed,
+            RelationEvent::Broken => RelationEventName::Broken,
         }
     }
 
@@ -146,21 +149,35 @@ impl RelationEvent {
 
 impl Hook {
     /// The name charms know: `install`, `db-relation-joined`.
-    pub fn name(&self) -> String {
-        let plain = match self {
-            Hook::Install => "install",
-            Hook::LeaderElected { .. } => "leader-elected",
-            Hook::ConfigChanged(_) => "config-changed",
-            Hook::Start { .. } => "start",
-            Hook::UpgradeCharm => "upgrade-charm",
-            Hook::UpdateStatus => "update-status",
-            Hook::Stop => "stop",
-            Hook::Remove => "remove",
+    pub fn name(&self) -> HookName {
+        match self {
+            Hook::Install => HookName::Install,
+            Hook::LeaderElected { .. } => HookName::LeaderElected,
+            Hook::ConfigChanged(_) => HookName::ConfigChanged,
+            Hook::Start { .. } => HookName::Start,
+            Hook::UpgradeCharm => HookName::UpgradeCharm,
+            Hook::UpdateStatus => HookName::UpdateStatus,
+            Hook::Stop => HookName::Stop,
+            Hook::Remove => HookName::Remove,
             Hook::Relation { endpoint, event, .. } => {
-                return format!("{endpoint}-relation-{}", event.suffix());
+                HookName::Relation { endpoint: endpoint.clone(), event: event.name() }
             }
-        };
-        plain.to_owned()
+        }
+    }
+}
+
+impl fmt::Display for Hook {
+    /// As scripts and people read it: `db-relation-joined db:1 mysql/0`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.name())?;
+        let Hook::Relation { relation, endpoint, event } = self else { return Ok(()) };
+        write!(f, " {endpoint}:{relation}")?;
+        match event {
+            RelationEvent::ApplicationChanged { application, .. } => write!(f, " {application}"),
+            RelationEvent::Departed { unit, departing } => write!(f, " {unit} departing={departing}"),
+            RelationEvent::Joined { unit, .. } | RelationEvent::Changed { unit, .. } => write!(f, " {unit}"),
+            RelationEvent::Created | RelationEvent::Broken => Ok(()),
+        }
     }
 }
 
@@ -223,34 +240,7 @@ impl fmt::Display for Operation {
             Operation::Action { id, name } => write!(f, "action {name} {id}"),
             Operation::Restate => f.write_str("restate"),
             Operation::Die => f.write_str("set dead"),
-            Operation::Hook(hook) => {
-                write!(f, "hook {}", hook.name())?;
-                match hook {
-                    Hook::Relation { relation, endpoint, event } => {
-                        write!(f, " {endpoint}:{relation}")?;
-                        match event {
-                            RelationEvent::ApplicationChanged { application, .. } => {
-                                write!(f, " {application}")
-                            }
-                            RelationEvent::Departed { unit, departing } => {
-                                write!(f, " {unit} departing={departing}")
-                            }
-                            RelationEvent::Joined { unit, .. } | RelationEvent::Changed { unit, .. } => {
-                                write!(f, " {unit}")
-                            }
-                            RelationEvent::Created | RelationEvent::Broken => Ok(()),
-                        }
-                    }
-                    Hook::Install
-                    | Hook::LeaderElected { .. }
-                    | Hook::ConfigChanged(_)
-                    | Hook::Start { .. }
-                    | Hook::UpgradeCharm
-                    | Hook::UpdateStatus
-                    | Hook::Stop
-                    | Hook::Remove => Ok(()),
-                }
-            }
+            Operation::Hook(hook) => write!(f, "hook {hook}"),
         }
     }
 }

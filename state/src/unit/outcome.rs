@@ -85,7 +85,7 @@ pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, ended: Ended) -
     record.said = told(ended.run, ended.said, ended.unsaid, now);
     if let (Outcome::Failed { reason, .. }, Operation::Hook(hook)) = (&mut record.outcome, &record.operation)
     {
-        let text = format!("hook {:?} failed: {reason}", hook.name());
+        let text = format!("hook \"{}\" failed: {reason}", hook.name());
         let what = Immediate::Output { hook: stream(operation), level: Level::Error, text };
         record.said.push(Said { call: last_call + 1, at_ms: now.wall_ms, what });
         // the log has the line already, the failure itself is told with it
@@ -129,7 +129,7 @@ fn last_words(said: &[Said]) -> Option<String> {
 /// The stream `unit.web/0.<stream>` of what a run printed (spec/hook-tools.md 5.6).
 pub fn stream(operation: &Operation) -> String {
     match operation {
-        Operation::Hook(hook) => hook.name(),
+        Operation::Hook(hook) => hook.name().to_string(),
         operation => operation.to_string(),
     }
 }
@@ -166,23 +166,6 @@ fn refresh_addresses(local: &Local, view: Option<&Snapshot>, record: &mut Record
         let change = &mut record.writes.bags.entry(*number).or_default().unit;
         for (key, value) in resolve::addresses(view) {
             change.entry(key).or_insert(value);
-        }
-    }
-}
-
-/// How people read what runs: `running config-changed hook`, `running action post`.
-pub fn executing(operation: &Operation) -> String {
-    match operation {
-        Operation::Hook(Hook::Relation { event, .. }) => {
-            let about = event.remote_unit().map_or(String::new(), |unit| format!(" for {unit}"));
-            let Operation::Hook(hook) = operation else { unreachable!("matched above") };
-            format!("running {} hook{about}", hook.name())
-        }
-        Operation::Hook(hook) => format!("running {} hook", hook.name()),
-        Operation::Action { name, .. } => format!("running action {name}"),
-        Operation::Deploy(_) => "installing charm software".to_owned(),
-        Operation::EnterScope { .. } | Operation::LeaveScope { .. } | Operation::Restate | Operation::Die => {
-            operation.to_string()
         }
     }
 }

@@ -9,9 +9,9 @@ use super::super::{force, hook_commit, machine, unit, view};
 use super::near::LOOKED_AT_MAX;
 use crate::life::Life;
 use crate::names::{UnitName, Uuid};
+use crate::unit::activity::Activity;
 use crate::unit::forecast::{Ahead, ahead};
 use crate::unit::operation::Operation;
-use crate::unit::outcome::executing;
 use crate::unit::record::Record;
 use crate::unit::snapshot::Snapshot;
 use std::cell::Cell;
@@ -205,17 +205,17 @@ fn step(
         return false;
     };
     let done = commit(played, model, (id, epoch), &record);
-    if let (true, Operation::Hook(_)) = (done, &record.operation) {
-        hooks.push((doc.name, said(&record.operation)));
+    if let (true, Operation::Hook(hook)) = (done, &record.operation) {
+        hooks.push((doc.name, hook.to_string()));
     }
     done
 }
 
-/// What a unit's agent has begun ends well, whatever comes after it. What runs is known by its name alone: it is what
-/// the agent would do next, or it is left alone.
-pub(super) fn end_running(played: &mut Played<'_>, model: Model, id: Uuid, what: &str) {
+/// What a unit's agent has begun ends well, whatever comes after it. It is what the agent would do next, or it is left
+/// alone.
+pub(super) fn end_running(played: &mut Played<'_>, model: Model, id: Uuid, running: &Activity) {
     if let Some((epoch, record)) = decided(played, model, id)
-        && executing(&record.operation) == what
+        && Activity::from(&record.operation) == *running
     {
         commit(played, model, (id, epoch), &record);
     }
@@ -242,10 +242,4 @@ fn commit(played: &mut Played<'_>, model: Model, (id, epoch): (Uuid, u64), recor
         hook_commit::commit(draft, model, id, epoch, record, &mut || Uuid(0))
     });
     committed.is_ok_and(|committed| committed.refusal.is_none())
-}
-
-/// `db-relation-departed db:1 db/0 departing=db/0`.
-fn said(operation: &Operation) -> String {
-    let text = operation.to_string();
-    text.strip_prefix("hook ").unwrap_or(&text).to_owned()
 }

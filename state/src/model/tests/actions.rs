@@ -3,6 +3,8 @@
 use super::super::keys::{ActionDoc, StatusDoc};
 use super::super::{action, unit};
 use super::*;
+use crate::status::ActionStatus;
+use crate::unit::activity::Activity;
 use crate::unit::hook::Immediate;
 use crate::unit::record::Said;
 use crate::unit::writes::{Level, PARAMS_BYTES_MAX, TEXT_BYTES_MAX, WRITES_BYTES_MAX};
@@ -54,7 +56,7 @@ fn an_action_is_checked_queued_and_finished_once() {
             Ok(())
         })
         .expect("no refusal");
-    assert_eq!((doc(&world, id).status.as_str(), doc(&world, id).started_ms), ("running", Some(60)));
+    assert_eq!((doc(&world, id).status, doc(&world, id).started_ms), (ActionStatus::Running, Some(60)));
     let line = |call: u32| Said {
         call,
         at_ms: 70 + i64::from(call),
@@ -69,8 +71,8 @@ fn an_action_is_checked_queued_and_finished_once() {
     agent.commit(&mut world, record);
     let done = doc(&world, id);
     assert_eq!(
-        (done.status.as_str(), done.results["size"].clone(), done.log.len()),
-        ("completed", json!(3), 2)
+        (done.status, done.results["size"].clone(), done.log.len()),
+        (ActionStatus::Completed, json!(3), 2)
     );
     assert_eq!(done.completed_ms, Some(1000));
     let again = agent.record(
@@ -91,15 +93,15 @@ fn a_failed_action_is_no_failure_of_its_unit() {
     let record = agent.record(Operation::Action { id, name: "backup".into() }, failed);
     agent.commit(&mut world, record);
     assert_eq!(
-        (doc(&world, id).status.as_str(), doc(&world, id).message.as_str()),
-        ("failed", "exit status 1")
+        (doc(&world, id).status, doc(&world, id).message.as_str()),
+        (ActionStatus::Failed, "exit status 1")
     );
     assert_eq!(agent.local.episode(), None);
     let id = enqueue(&mut world, agent.unit, "backup", json!({})).expect("it fits");
     let mut record = agent.record(Operation::Action { id, name: "backup".into() }, Outcome::Ok);
     record.writes.action.failed = Some("no disk".into());
     agent.commit(&mut world, record);
-    assert_eq!((doc(&world, id).status.as_str(), doc(&world, id).message.as_str()), ("failed", "no disk"));
+    assert_eq!((doc(&world, id).status, doc(&world, id).message.as_str()), (ActionStatus::Failed, "no disk"));
 }
 
 /// Scenarios 141 and 144: an action says how it ended itself, and nothing of its unit.
@@ -122,9 +124,9 @@ fn a_unit_shows_the_same_before_and_after_its_actions_however_they_end() {
     let mut doing = agent.clone();
     for outcome in [Outcome::Ok, Outcome::Failed { reason: "exit status 1".into(), retry: None }] {
         let id = enqueue(&mut world, doing.unit, "backup", json!({})).expect("it fits");
-        let run = (doing.local.run + 1, "running action backup");
+        let (run, activity) = (doing.local.run + 1, Activity::Action { id, name: "backup".into() });
         let begin = |draft: &mut Draft, _: &mut dyn FnMut() -> Uuid| {
-            hook_commit::begun(draft, MODEL, agent.unit, run, 9);
+            hook_commit::begun(draft, MODEL, agent.unit, (run, &activity), 9);
             Ok(())
         };
         world.run(begin).expect("nothing refuses it");
@@ -132,7 +134,7 @@ fn a_unit_shows_the_same_before_and_after_its_actions_however_they_end() {
         doing.commit(&mut world, ended);
         assert_eq!(shown(&world), before, "{}", doc(&world, id).status);
     }
-    assert_eq!([1, 2].map(|id| doc(&world, id).status), ["completed", "failed"]);
+    assert_eq!([1, 2].map(|id| doc(&world, id).status), [ActionStatus::Completed, ActionStatus::Failed]);
 }
 
 #[test]
@@ -151,8 +153,8 @@ fn a_removed_unit_takes_its_waiting_actions_along() {
     assert_eq!(refused(enqueue(&mut world, unit, "backup", json!({}))).0, Code::Busy);
     world.run(|draft, _| unit::destroy(draft, MODEL, unit)).expect("it may go");
     assert_eq!(
-        (doc(&world, 1).status.as_str(), doc(&world, 1).message.as_str()),
-        ("failed", "unit web/0 was removed")
+        (doc(&world, 1).status, doc(&world, 1).message.as_str()),
+        (ActionStatus::Failed, "unit web/0 was removed")
     );
 }
 
@@ -174,8 +176,8 @@ fn an_action_whose_writes_are_refused_has_failed_and_is_over() {
     let refusal = agent.commit(&mut world, record).refusal.expect("it does not lead");
     let ended = doc(&world, id);
     assert_eq!(
-        (ended.status.as_str(), ended.message.as_str()),
-        ("failed", "committing requested changes failed")
+        (ended.status, ended.message.as_str()),
+        (ActionStatus::Failed, "committing requested changes failed")
     );
     assert_eq!(ended.results["return-code"], 1);
     assert_eq!(ended.results["stderr"], format!("ERROR {refusal}\n"));
@@ -207,12 +209,12 @@ fn an_action_by_a_number_that_the_unit_has_passed_does_not_wait_for_ever() {
     agent.done(&mut world, Operation::Action { id: 3, name: "backup".into() });
     for id in 1..=2 {
         let lost = doc(&world, id);
-        assert_eq!((lost.status.as_str(), lost.completed_ms.is_some()), ("failed", true), "action {id}");
+        assert_eq!((lost.status, lost.completed_ms.is_some()), (ActionStatus::Failed, true), "action {id}");
     }
     let next = enqueue(&mut world, agent.unit, "backup", json!({}));
     assert_eq!(next, Ok(4));
     agent.done(&mut world, Operation::Action { id: 4, name: "backup".into() });
-    assert_eq!(doc(&world, 4).status, "completed");
+    assert_eq!(doc(&world, 4).status, ActionStatus::Completed);
 }
 
 /// Simulator, 64204005: what is said of a run that is over begins nothing.
@@ -226,16 +228,22 @@ fn an_action_is_not_begun_by_late_word_of_another() {
     let second = enqueue(&mut world, unit, "backup", json!({})).expect("it fits");
     let says = |world: &mut World| {
         let begun = |draft: &mut Draft| {
-            hook_commit::begun(draft, MODEL, unit, (run, "running action backup"), 60);
+            hook_commit::begun(
+                draft,
+                MODEL,
+                unit,
+                (run, &Activity::Action { id: first, name: "backup".into() }),
+                60,
+            );
             Ok(())
         };
         world.run(|draft, _| begun(draft)).expect("no refusal");
     };
     says(&mut world);
-    assert_eq!(doc(&world, first).status, "running");
+    assert_eq!(doc(&world, first).status, ActionStatus::Running);
     agent.done(&mut world, Operation::Action { id: first, name: "backup".into() });
     says(&mut world);
-    assert_eq!(doc(&world, second).status, "pending");
+    assert_eq!(doc(&world, second).status, ActionStatus::Pending);
 }
 
 #[test]
@@ -263,6 +271,6 @@ fn the_largest_action_is_heard() {
     record.said = (1..=60).map(line).collect();
     agent.commit(&mut world, record);
     let ended = doc(&world, id);
-    assert_eq!(ended.status, "completed");
+    assert_eq!(ended.status, ActionStatus::Completed);
     assert!(ended.log.is_empty() && ended.params.is_empty(), "what else is said takes their place");
 }

@@ -5,7 +5,9 @@ use super::super::{application, leadership, unit};
 use super::relations::pair;
 use super::*;
 use crate::settings::BagChange;
+use crate::unit::activity::Activity;
 use crate::unit::hook::{BagWrites, Immediate, Level, PortWrites};
+use crate::unit::hook_name::HookName;
 use crate::unit::local::Run;
 use crate::unit::record::{SAID_MAX, Said};
 
@@ -431,20 +433,21 @@ fn the_agent_speaks_for_the_workload_until_the_charm_does() {
     assert_eq!(words(&world, unit), "maintenance installing charm software; executing running start hook");
     quiet.done(&mut world, Operation::Hook(Hook::Start { boot: "b".into() }));
     assert_eq!(words(&world, unit), "unknown ; idle ");
-    let begun = |world: &mut World, run: u64, text: &str| {
+    let begun = |world: &mut World, run: u64, hook: HookName| {
+        let activity = Activity::hook(hook);
         let begin = |draft: &mut Draft, _: &mut dyn FnMut() -> Uuid| {
-            hook_commit::begun(draft, MODEL, unit, (run, text), 9);
+            hook_commit::begun(draft, MODEL, unit, (run, &activity), 9);
             Ok(())
         };
         world.run(begin).expect("nothing refuses it");
     };
     let next = read(world.reader(), &MODEL.replica(unit)).expect("it has one").local.run + 1;
-    begun(&mut world, next, "running update-status hook");
+    begun(&mut world, next, HookName::UpdateStatus);
     assert_eq!(words(&world, unit), "unknown ; idle ");
-    begun(&mut world, next, "running stop hook");
+    begun(&mut world, next, HookName::Stop);
     assert_eq!(words(&world, unit), "maintenance stopping charm software; idle ");
     quiet.done(&mut world, Operation::Hook(Hook::Stop));
-    begun(&mut world, next, "running stop hook");
+    begun(&mut world, next, HookName::Stop);
     assert_eq!(
         words(&world, unit),
         "maintenance cleaning up prior to charm deletion; executing running remove hook"

@@ -6,8 +6,9 @@ use super::super::force::{self, Force};
 use super::super::removal::{self, Forecast, Heard};
 use super::super::{application, leadership, machine};
 use super::*;
+use crate::unit::activity::Activity;
+use crate::unit::hook_name::HookName;
 use crate::unit::operation::Version;
-use crate::unit::outcome::executing;
 use crate::unit::resolve::{Act, Now, next};
 use std::cell::Cell;
 
@@ -300,7 +301,7 @@ fn what_is_under_way_already_is_not_foretold_as_if_it_came_of_this() {
     assert_eq!(told_of, [departed]);
     assert_eq!(foretold(&world, Entity::Unit(other.unit)), Forecast::default(), "asked again");
     // by force it goes another way: that is told whole, and what it runs now is cut off
-    let what = executing(&decides(&world, &mut other).expect("it goes"));
+    let what = Activity::from(&decides(&world, &mut other).expect("it goes"));
     let running = |id: Uuid| (id == other.unit).then(|| what.clone());
     for no_wait in [false, true] {
         let force = Some(Force { no_wait, now_ms: 1 });
@@ -341,18 +342,18 @@ fn what_runs_is_ended_before_anything_is_foretold() {
     let id = world.integrate("shop", "db").expect("they fit");
     let number = world.number(id);
     let (mut shop, mut db) = (Agent::attach(&mut world, "shop/0"), Agent::attach(&mut world, "db/0"));
-    let told = |world: &World, entity, (running, what): (Uuid, &str)| {
-        let heard = Heard { running: &|id| (id == running).then(|| what.to_owned()), ..HERE };
+    let told = |world: &World, entity, (running, what): (Uuid, Activity)| {
+        let heard = Heard { running: &|id| (id == running).then(|| what.clone()), ..HERE };
         hooks(&removal::forecast(world.reader(), MODEL, (&[entity], None), &heard).expect("it may go"))
     };
     let (is_install, is_joined) = (
         |one: &Operation| matches!(one, Operation::Hook(Hook::Install)),
-        |one: &Operation| executing(one) == "running server-relation-joined hook for shop/0",
+        |one: &Operation| Activity::from(one).to_string() == "running server-relation-joined hook for shop/0",
     );
     while let Some(operation) = decides(&world, &mut shop) {
         if is_install(&operation) {
-            assert_eq!(told(&world, Entity::Unit(shop.unit), (db.unit, "")), [""; 0]);
-            let told = told(&world, Entity::Unit(shop.unit), (shop.unit, "running install hook"));
+            assert_eq!(told(&world, Entity::Unit(shop.unit), (db.unit, Activity::Die)), [""; 0]);
+            let told = told(&world, Entity::Unit(shop.unit), (shop.unit, Activity::hook(HookName::Install)));
             assert_eq!(told, ["shop/0 remove"]);
         }
         shop.done(&mut world, operation);
@@ -362,14 +363,14 @@ fn what_runs_is_ended_before_anything_is_foretold() {
         db.done(&mut world, operation);
         operation = decides(&world, &mut db).expect("it is not joined yet");
     }
-    let of_db = |what: &str| {
+    let of_db = |what: Activity| {
         let told = told(&world, Entity::Relation(id), (db.unit, what)).into_iter();
         told.filter(|hook| hook.starts_with("db/0 server-relation-")).collect::<Vec<_>>()
     };
     let broken = format!("db/0 server-relation-broken server:{number}");
-    assert_eq!(of_db("running update-status hook").join(", "), broken);
+    assert_eq!(of_db(Activity::hook(HookName::UpdateStatus)).join(", "), broken);
     assert_eq!(
-        of_db(&executing(&operation)),
+        of_db(Activity::from(&operation)),
         [
             format!("db/0 server-relation-changed server:{number} shop/0"),
             format!("db/0 server-relation-departed server:{number} shop/0 departing=shop/0"),

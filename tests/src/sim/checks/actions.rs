@@ -49,7 +49,7 @@ impl Check for Actions {
             found.push(format!("{key} is not finished"));
         }
         for (key, doc) in read_all::<ActionDoc>(end.reader, &end.model.all("action")) {
-            let open = matches!(doc.status.as_str(), "pending" | "running");
+            let open = !doc.status.is_final();
             if open && read(end.reader, &end.model.action_of(doc.unit, doc.id)).is_none() {
                 found.push(format!("{key} is shown as {}, and nobody will run it", doc.status));
             }

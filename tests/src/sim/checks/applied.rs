@@ -5,6 +5,7 @@ use super::{Check, Commit, Fact, place};
 use state::model::draft::{Reader, read, read_all};
 use state::model::keys::{Model, ReplicaDoc, last_id};
 use state::names::Uuid;
+use state::status::ActionStatus;
 use state::unit::hook::{ALL_ENDPOINTS, Immediate, PortWrites, Ports};
 use state::unit::local::Event;
 use state::unit::operation::Operation;
@@ -157,7 +158,7 @@ impl Check for Applied {
                 let well = record.outcome == Outcome::Ok
                     && record.writes.action.failed.is_none()
                     && replica.refusal.is_none();
-                let expected = if well { "completed" } else { "failed" };
+                let expected = if well { ActionStatus::Completed } else { ActionStatus::Failed };
                 if let Some(doc) = ended.filter(|doc| doc.status != expected) {
                     let (outcome, status) = (&record.outcome, &doc.status);
                     found
