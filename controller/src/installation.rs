@@ -23,7 +23,7 @@ use rcgen::{
     KeyUsagePurpose,
 };
 use serde::{Deserialize, Serialize};
-use state::model::keys::{GLOBAL, Principal, UserRole};
+use state::model::keys::{GLOBAL, Kind, Principal, UserRole};
 use state::names::Uuid;
 use std::fs;
 use std::net::SocketAddr;
@@ -133,7 +133,7 @@ impl Installation {
         let introduced = controller.run(move |draft| {
             let admin = Principal::User { name: USER.to_owned(), role: UserRole::Admin };
             tokens::set(draft, user_id(USER), &admin, &token);
-            if draft.first(&GLOBAL.all("model-name"), &[]).is_none() {
+            if draft.first(&GLOBAL.all(Kind::ModelName), &[]).is_none() {
                 state::model::model::create(draft, model, MODEL, now_ms)?;
             }
             Ok(())

@@ -10,7 +10,7 @@ use serde_json::Value;
 use state::life::Life;
 use state::model::draft::{Draft, Key, PAGE_MAX, Reader, Stored, read, read_all};
 use state::model::force::Waited;
-use state::model::keys::{ActionDoc, ForcedDoc, GLOBAL, Model, last_id};
+use state::model::keys::{ActionDoc, ForcedDoc, GLOBAL, Kind, Model, last_id};
 use state::model::{application, cleanup, destruction, effective, force, model};
 use state::names::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,7 +53,7 @@ impl Janitor {
         &mut self,
         controller: &Controller<S, O>,
     ) -> Result<bool, ApiError> {
-        let models = controller.read(|reader| read_all::<Uuid>(reader, &GLOBAL.all("model-name"))).await;
+        let models = controller.read(|reader| read_all::<Uuid>(reader, &GLOBAL.all(Kind::ModelName))).await;
         let known: BTreeSet<Uuid> = models.iter().map(|(_, id)| *id).collect();
         self.logs.retain(|id, _| known.contains(id));
         self.actions.retain(|id, _| known.contains(id));
@@ -73,7 +73,7 @@ impl Janitor {
                 (self.logs.remove(&id).unwrap_or_default(), self.actions.remove(&id).unwrap_or_default());
             let looked = controller.read(move |reader| {
                 logs.look(reader, &model.logs(), (LOG_LINES_MAX, LOG_LINES_LOOKED_AT), |_| true);
-                actions.look(reader, &model.all("action"), (ACTIONS_MAX, ACTIONS_LOOKED_AT), has_ended);
+                actions.look(reader, &model.all(Kind::Action), (ACTIONS_MAX, ACTIONS_LOOKED_AT), has_ended);
                 (logs, actions)
             });
             let (mut logs, mut actions) = looked.await;
@@ -104,7 +104,7 @@ async fn forget_agents<S: Store, O: Outside>(controller: &Controller<S, O>, afte
     let agents = controller.presence.after(*after, AGENTS_LOOKED_AT);
     *after = agents.last().copied().filter(|_| agents.len() == AGENTS_LOOKED_AT);
     let gone = controller.read(move |reader| {
-        let models = read_all::<Uuid>(reader, &GLOBAL.all("model-name"));
+        let models = read_all::<Uuid>(reader, &GLOBAL.all(Kind::ModelName));
         let models: Vec<Model> = models.into_iter().map(|(_, id)| Model(id)).collect();
         let is_there = |agent: Uuid| {
             let is_in = |model: &Model| {
@@ -140,7 +140,7 @@ async fn clear<S: Store, O: Outside>(controller: &Controller<S, O>, model: Model
             let ids = |prefix: &str| -> Vec<Uuid> {
                 reader.scan(prefix, "", PAGE_MAX).iter().filter_map(|stored| last_id(&stored.key)).collect()
             };
-            (ids(&model.cleanups()), ids(&model.all("reap")))
+            (ids(&model.cleanups()), ids(&model.all(Kind::Reap)))
         })
         .await;
     let mut more = false;
@@ -187,7 +187,7 @@ async fn bite_forced<S: Store, O: Outside>(
     let mut from = std::mem::take(after);
     let is_first = from.is_empty();
     let looked = controller.read(move |reader| {
-        let page = next_of(reader, &model.all("forced"), &mut from, FORCED_LOOKED_AT);
+        let page = next_of(reader, &model.all(Kind::Forced), &mut from, FORCED_LOOKED_AT);
         let entity = |stored: &Stored| {
             let forced: ForcedDoc =
                 stored.value.parse().expect("stored documents are what this program wrote");
@@ -242,7 +242,7 @@ async fn spend_budgets<S: Store, O: Outside>(
     let looked = controller.read(move |reader| {
         let config = read(reader, &model.model_config()).unwrap_or_default();
         let Some(budget_ms) = model::teardown_budget_ms(&config) else { return (None, from) };
-        let units = next_of(reader, &model.all("unit"), &mut from, UNITS_LOOKED_AT);
+        let units = next_of(reader, &model.all(Kind::Unit), &mut from, UNITS_LOOKED_AT);
         let ids = units.iter().filter_map(|stored| last_id(&stored.key));
         let dying = ids.filter(|id| {
             reader.get(model.forced(*id).text()).is_none()

@@ -19,7 +19,7 @@ use serde_json::Value;
 use state::charm::Charm;
 use state::model::blockers::Entity;
 use state::model::draft::{Draft, Reader, read, read_all};
-use state::model::keys::{ActionDoc, GLOBAL, Model, Principal};
+use state::model::keys::{ActionDoc, GLOBAL, Kind, Model, Principal};
 use state::model::refusal::{Code, Refusal};
 use state::model::{
     action, application, destruction, force, instance, machine, model, relation, removal, unit,
@@ -208,7 +208,7 @@ impl<S: Store, O: Outside> OperatorApi for Session<S, O> {
         self.user(Route::Models)?;
         let controller = self.controller.id;
         let all = self.controller.read(move |reader| {
-            let names = read_all::<Uuid>(reader, &GLOBAL.all("model-name"));
+            let names = read_all::<Uuid>(reader, &GLOBAL.all(Kind::ModelName));
             let model = |(_, id): (String, Uuid)| {
                 let model = Model(id);
                 let life = read(reader, &model.model_life())?;
@@ -485,7 +485,7 @@ impl<S: Store, O: Outside> OperatorApi for Session<S, O> {
 
     async fn actions(&self, model: &str) -> Result<Vec<ActionInfo>, ApiError> {
         let all = self.view(Route::Actions, model, |reader, model| {
-            let all = read_all::<ActionDoc>(reader, &model.all("action")).into_iter();
+            let all = read_all::<ActionDoc>(reader, &model.all(Kind::Action)).into_iter();
             Ok(all
                 .map(|(_, doc)| ActionInfo { results: BTreeMap::new(), log: Vec::new(), ..action_info(doc) })
                 .collect())
@@ -612,7 +612,7 @@ impl<S: Store, O: Outside> OperatorApi for Session<S, O> {
 
     async fn machines(&self, model: &str) -> Result<Vec<MachineInfo>, ApiError> {
         let machines = self.view(Route::Machines, model, |reader, model| {
-            let all = read_all(reader, &model.all("machine"));
+            let all = read_all(reader, &model.all(Kind::Machine));
             let machine = |(key, doc): (String, state::model::keys::MachineDoc)| {
                 let uuid = state::model::keys::last_id(&key)?;
                 let life = read(reader, &model.machine_life(uuid))?;

@@ -6,8 +6,8 @@ use state::charm::{Base, Role};
 use state::life::Life;
 use state::model::draft::{Reader, read, read_all};
 use state::model::keys::{
-    ApplicationDoc, BagDoc, GLOBAL, MachineDoc, Model, Principal, RelationDoc, ScopeDoc, StatusDoc, UnitDoc,
-    last_id,
+    ApplicationDoc, BagDoc, GLOBAL, Kind, MachineDoc, Model, Principal, RelationDoc, ScopeDoc, StatusDoc,
+    UnitDoc, last_id,
 };
 use state::model::{application, effective, view};
 use state::names::{RelationNumber, UnitName, Uuid};
@@ -30,12 +30,12 @@ pub fn of_model(reader: &dyn Reader, model: Model, roll: &Roll, position: Positi
     let life = read(reader, &model.model_life()).unwrap_or_default();
     let relations = relations(reader, model);
     let mut applications = BTreeMap::new();
-    for (key, app) in read_all::<ApplicationDoc>(reader, &model.all("application")) {
+    for (key, app) in read_all::<ApplicationDoc>(reader, &model.all(Kind::Application)) {
         let id = last_id(&key).expect("an application's key ends with its id");
         applications.insert(app.name.clone(), of_application(reader, model, roll, (id, &app), &relations));
     }
     let mut machines = BTreeMap::new();
-    for (key, machine) in read_all::<MachineDoc>(reader, &model.all("machine")) {
+    for (key, machine) in read_all::<MachineDoc>(reader, &model.all(Kind::Machine)) {
         let id = last_id(&key).expect("a machine's key ends with its id");
         machines.insert(machine.name.clone(), of_machine(reader, model, roll, id, machine));
     }
@@ -74,7 +74,7 @@ fn base() -> Base {
 }
 
 fn relations(reader: &dyn Reader, model: Model) -> Vec<(Uuid, RelationDoc)> {
-    let all = read_all(reader, &model.all("relation"));
+    let all = read_all(reader, &model.all(Kind::Relation));
     let mut all: Vec<_> = all.into_iter().filter_map(|(key, doc)| Some((last_id(&key)?, doc))).collect();
     all.sort_by_key(|(_, doc): &(Uuid, RelationDoc)| doc.number);
     all

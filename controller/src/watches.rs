@@ -13,7 +13,7 @@ use api::error::{ApiError, ErrorCode};
 use api::machine_agent::{Assigned, MachineShown, MachineView};
 use api::unit_agent::Shown;
 use state::model::draft::{Reader, read};
-use state::model::keys::Model;
+use state::model::keys::{Kind, Model, Parts};
 use state::model::view;
 use state::names::Uuid;
 use state::unit::snapshot::{Change, Delta, Position};
@@ -22,11 +22,6 @@ use std::sync::Arc;
 
 /// Revisions looked at in one go: a reader that is behind catches up in a few reads, and holds some 32 × 4 KiB.
 const REVISIONS_AT_ONCE: usize = 32;
-
-/// The kind of a key: what stands after the model.
-fn kind(key: &str) -> &str {
-    key.split('/').nth(1).unwrap_or_default()
-}
 
 /// A position that advances with the store, and a heartbeat while it does not.
 struct Cursor<S, O> {
@@ -250,8 +245,15 @@ pub struct MachineWatch<S, O> {
 }
 
 /// Kinds of documents that a machine's view is made of.
-const OF_MACHINES: [&str; 7] =
-    ["machine", "machine-life", "unit", "unit-life", "unit-on", "application-life", "container"];
+const OF_MACHINES: [Kind; 7] = [
+    Kind::Machine,
+    Kind::MachineLife,
+    Kind::Unit,
+    Kind::UnitLife,
+    Kind::UnitOn,
+    Kind::ApplicationLife,
+    Kind::Container,
+];
 
 impl<S: Store, O: Outside> MachineWatch<S, O> {
     pub(crate) fn open(controller: Arc<Controller<S, O>>, model: Model, machine: Uuid) -> MachineWatch<S, O> {
@@ -304,7 +306,8 @@ impl<S: Store, O: Outside> api::machine_agent::MachineWatch for MachineWatch<S, 
                 Step::Revisions(revisions) => {
                     let last = revisions.last().map(|changes| changes.revision);
                     self.cursor.position.revision = last.expect("a step has revisions");
-                    revisions.iter().flat_map(Changes::keys).any(|key| OF_MACHINES.contains(&kind(key)))
+                    let mut changed = revisions.iter().flat_map(Changes::keys).filter_map(Parts::of);
+                    changed.any(|key| OF_MACHINES.contains(&key.kind))
                 }
                 Step::Compacted => true,
                 Step::Heartbeat => {

@@ -15,7 +15,7 @@ use state::life::Life;
 use state::model::blockers::{self, Entity, blockers};
 use state::model::draft::{Draft, Reader, read, read_all};
 use state::model::keys::{
-    ForcedBy, ForcedDoc, Model, RelationDoc, ScopeDoc, SideDoc, SuspendedDoc, UnitDoc, last_id,
+    ForcedBy, ForcedDoc, Kind, Model, RelationDoc, ScopeDoc, SideDoc, SuspendedDoc, UnitDoc, last_id,
 };
 use state::model::refusal::{Blocker, Code, Refusal};
 use state::model::{application, effective, force, model, relation};
@@ -126,17 +126,17 @@ impl Asked<'_> {
     fn whole_model(&self) -> Result<Why, Refusal> {
         let gone = || Refusal::not_found("model", self.model.0);
         let doc = read(self.reader, &self.model.model()).ok_or_else(gone)?;
-        let ids = |kind: &str| -> Vec<Uuid> {
+        let ids = |kind: Kind| -> Vec<Uuid> {
             let some = self.reader.scan(&self.model.all(kind), "", ENTITIES_MAX);
             some.iter().filter_map(|stored| last_id(&stored.key)).collect()
         };
-        let (applications, machines) = (ids("application"), ids("machine"));
+        let (applications, machines) = (ids(Kind::Application), ids(Kind::Machine));
         let count = |some: &[Uuid]| {
             let more = if some.len() == ENTITIES_MAX { " and more" } else { "" };
             format!("{}{more}", some.len())
         };
         let now = format!("{} applications, {} machines", count(&applications), count(&machines));
-        let (units, relations) = (ids("unit"), ids("relation"));
+        let (units, relations) = (ids(Kind::Unit), ids(Kind::Relation));
         let all = applications.into_iter().map(Entity::Application);
         let all = all.chain(units.iter().copied().map(Entity::Unit));
         let all = all.chain(relations.iter().copied().map(Entity::Relation));

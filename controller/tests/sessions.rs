@@ -15,7 +15,7 @@ use state::charm::{Charm, Endpoint, Role, Scope};
 use state::life::Life;
 use state::model::application::register_archive;
 use state::model::draft::{Draft, Reader, read};
-use state::model::keys::{BagDoc, GLOBAL, LogDoc, Principal};
+use state::model::keys::{BagDoc, GLOBAL, Kind, LogDoc, Principal};
 use state::names::Uuid;
 use state::settings::Bag;
 use state::status::ActionStatus;
@@ -338,7 +338,7 @@ async fn a_token_is_gone_with_its_unit_and_with_its_machine() {
     let left = async |of: String| {
         story.controller.read(move |reader: &dyn Reader| reader.scan(&of, "", usize::MAX).len()).await
     };
-    assert_eq!((left(GLOBAL.all("token")).await, left(GLOBAL.all("token-of")).await), (0, 0));
+    assert_eq!((left(GLOBAL.all(Kind::Token)).await, left(GLOBAL.all(Kind::TokenOf)).await), (0, 0));
 }
 
 #[tokio::test]

@@ -12,3 +12,4 @@ pub mod names;
 pub mod settings;
 pub mod status;
 pub mod unit;
+pub mod words;

@@ -11,7 +11,7 @@ use state::life::Life;
 use state::model::draft::{Draft, Reader, Revision, Stored, read, read_all};
 use state::model::force::{self, Force};
 use state::model::invariants::violations;
-use state::model::keys::{Model, last_id};
+use state::model::keys::{Kind, Model, last_id};
 use state::model::refusal::{Code, Refusal};
 use state::model::session::Held;
 use state::model::text::Text;
@@ -111,7 +111,7 @@ impl Documents {
     }
 
     /// Ids of everything of a kind.
-    fn ids(&self, kind: &str) -> Vec<Uuid> {
+    fn ids(&self, kind: Kind) -> Vec<Uuid> {
         let prefix = MODEL.all(kind);
         self.scan(&prefix, "", usize::MAX).iter().filter_map(|stored| last_id(&stored.key)).collect()
     }
@@ -121,7 +121,7 @@ impl Documents {
     fn settle(&mut self) {
         loop {
             let before = self.0.len();
-            for id in self.ids("machine") {
+            for id in self.ids(Kind::Machine) {
                 if read(self, &MODEL.machine_life(id)) == Some(Life::Dying)
                     && self.scan(&MODEL.units_on(id), "", 1).is_empty()
                 {
@@ -129,10 +129,10 @@ impl Documents {
                     self.run(|draft| machine::remove(draft, MODEL, id)).expect("it is dead");
                 }
             }
-            for id in self.ids("cleanup") {
+            for id in self.ids(Kind::Cleanup) {
                 self.run(|draft| Ok(cleanup::bite(draft, MODEL, id))).expect("nothing is refused");
             }
-            for id in self.ids("application") {
+            for id in self.ids(Kind::Application) {
                 let units = self.scan(&MODEL.units_of(id), "", usize::MAX);
                 let alive = units.iter().filter_map(|stored| last_id(&stored.key));
                 let alive = alive.filter(|unit| read(self, &MODEL.unit_life(*unit)) == Some(Life::Alive));
@@ -261,7 +261,7 @@ impl State {
                 found.push((format!("user: {command:?}"), state));
             }
         }
-        for id in self.documents.ids("forced") {
+        for id in self.documents.ids(Kind::Forced) {
             let mut state = self.clone();
             state.documents.run(|draft| force::bite(draft, MODEL, id, 1)).expect("force is never refused");
             state.documents.settle();
@@ -401,7 +401,7 @@ impl State {
 
     /// What is to be true when only a user can go on.
     fn check_quiet(&self) -> Option<String> {
-        for kind in ["unit-life", "application-life", "relation-life", "machine-life"] {
+        for kind in [Kind::UnitLife, Kind::ApplicationLife, Kind::RelationLife, Kind::MachineLife] {
             for (key, life) in read_all::<Life>(&self.documents, &MODEL.all(kind)) {
                 if life != Life::Alive {
                     return Some(format!("nobody has anything to do, and {key} is {life:?}"));
@@ -436,7 +436,7 @@ impl State {
     /// decides nothing, nor does what people are shown, and a replica follows from its unit's own memory.
     fn digest(&self) -> [u8; 32] {
         let mut digest = Sha256::new();
-        let own = MODEL.all("").len() - 1;
+        let own = MODEL.0.to_string().len() + 1;
         for (key, value) in &self.documents.0 {
             if key.get(own..).is_some_and(|rest| UNDECIDING.iter().any(|kind| rest.starts_with(kind))) {
                 continue;

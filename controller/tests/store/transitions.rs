@@ -9,7 +9,7 @@ use controller::store::ApplyError;
 use state::charm::{Action, Charm, ConfigOption, Endpoint, OptionType, Role, Scope};
 use state::model::draft::{Draft, Reader, Stored, Txn, read};
 use state::model::force::{self, Force, Waited};
-use state::model::keys::{Model, last_id};
+use state::model::keys::{Kind, Model, last_id};
 use state::model::refusal::Refusal;
 use state::model::restate::Bite;
 use state::model::session::Held;
@@ -163,7 +163,7 @@ impl<S: Store> Story<'_, S> {
     }
 
     /// The ids of everything of a kind.
-    async fn all(&self, kind: &'static str) -> Vec<Uuid> {
+    async fn all(&self, kind: Kind) -> Vec<Uuid> {
         let found = self.store.read(move |reader| reader.scan(&MODEL.all(kind), "", usize::MAX)).await;
         found.iter().filter_map(|stored| last_id(&stored.key)).collect()
     }
@@ -426,7 +426,7 @@ async fn end<S: Store>(story: &mut Story<'_, S>) {
             })
             .await;
     }
-    for cleanup in story.all("cleanup").await {
+    for cleanup in story.all(Kind::Cleanup).await {
         story
             .call("cleanup::bite", move |draft| {
                 cleanup::bite(draft, MODEL, cleanup);
@@ -561,7 +561,7 @@ async fn by_force<S: Store>(story: &mut Story<'_, S>) {
             story.call("force::bite", move |draft| force::bite(draft, MODEL, id, 9).map(drop)).await;
         }
     }
-    assert_eq!(story.all("forced").await, [machine], "its provider has yet to release it");
+    assert_eq!(story.all(Kind::Forced).await, [machine], "its provider has yet to release it");
 }
 
 /// A model of an application and a machine goes with both.

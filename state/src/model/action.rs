@@ -4,7 +4,7 @@ use super::application;
 use super::blockers::{self, Entity};
 use super::draft::Draft;
 use super::effective;
-use super::keys::{ActionDoc, Model};
+use super::keys::{ActionDoc, Model, last_number};
 use super::refusal::{Code, Refusal};
 use super::sequence;
 use crate::charm::params;
@@ -125,7 +125,7 @@ pub(super) fn log(draft: &mut Draft, model: Model, unit: Uuid, said: &[Said]) {
         return;
     }
     let page = draft.page::<bool>(&model.actions_of(unit), "", 1);
-    let id = page.first().and_then(|(key, _)| key.rsplit('/').next()?.parse().ok());
+    let id = page.first().and_then(|(key, _)| last_number(key));
     if let Some(mut doc) = id.and_then(|id| draft.get(&model.action(id))) {
         take_lines(&mut doc, said);
         draft.put(&model.action(doc.id), &doc);
@@ -218,7 +218,7 @@ pub(super) fn restate(draft: &mut Draft, model: Model, unit: Uuid, last: u64, at
 /// with the store, and no action is run twice.
 fn lose_up_to(draft: &mut Draft, model: Model, (unit, last): (Uuid, u64), most: usize, at_ms: i64) {
     for (key, _) in draft.page::<bool>(&model.actions_of(unit), "", most) {
-        let Some(id) = key.rsplit('/').next().and_then(|id| id.parse().ok()).filter(|id| *id <= last) else {
+        let Some(id) = last_number(&key).filter(|id| *id <= last) else {
             continue;
         };
         if let Some(mut doc) = unfinished(draft, model, unit, id) {
@@ -241,8 +241,7 @@ fn end_unheard(doc: &mut ActionDoc, message: String) {
 /// The unit is removed: what it has not finished it never will.
 pub(super) fn cancel_all(draft: &mut Draft, model: Model, unit: Uuid, name: &UnitName) {
     for (key, _) in draft.page::<bool>(&model.actions_of(unit), "", QUEUED_MAX) {
-        let id =
-            key.rsplit('/').next().and_then(|text| text.parse().ok()).expect("an index ends with the number");
+        let id = last_number(&key).expect("an index ends with the number");
         if let Some(mut doc) = draft.get(&model.action(id)) {
             end_unheard(&mut doc, format!("unit {name} was removed"));
             draft.put(&model.action(id), &doc);

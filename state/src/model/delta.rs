@@ -3,7 +3,7 @@
 
 use super::along::{self, Place};
 use super::draft::{Reader, read, read_all};
-use super::keys::{BagDoc, Model, OpenPortsDoc, RelationDoc, last_id};
+use super::keys::{BagDoc, Kind, Model, OpenPortsDoc, Parts, RelationDoc, last_id};
 use super::relation;
 use super::view::{Seen, Shown};
 use crate::life::Life;
@@ -84,55 +84,59 @@ pub fn touched<'k>(shown: &Shown, changed_keys: impl Iterator<Item = &'k str>) -
     let (unit, application) = (shown.unit.uuid, shown.unit.application);
     // what it is shown of itself depends on its principal, or on its subordinates
     let has_others = shown.unit.principal.is_some() || !shown.unit.subordinates.is_empty();
-    let prefix = format!("{}/", shown.model.uuid);
+    let model = shown.model.uuid.to_string();
     let mut touched = Touched::default();
-    for key in changed_keys.filter_map(|key| key.strip_prefix(&prefix)) {
-        let (kind, rest) = key.split_once('/').unwrap_or((key, ""));
-        let ids: Vec<Uuid> = rest.split('/').map_while(|part| part.parse().ok()).collect();
+    for key in changed_keys {
+        let Some(parts) = Parts::of(key).filter(|parts| parts.model == model) else { continue };
+        let (kind, ids) = (parts.kind, parts.ids());
         let own = ids.first() == Some(&unit);
         match (kind, &ids[..]) {
-            ("unit-life" | "machine-life", [id]) => drop(touched.going.insert(*id)),
-            ("container", _) => drop(touched.containers.insert(format!("{prefix}{key}"))),
+            (Kind::UnitLife | Kind::MachineLife, [id]) => drop(touched.going.insert(*id)),
+            (Kind::Container, _) => drop(touched.containers.insert(key.to_owned())),
             _ => {}
         }
         match (kind, &ids[..]) {
-            ("model" | "model-config", _) => touched.model = true,
-            ("tombstone", _) if own => touched.removed = true,
-            ("unit" | "unit-life", _) if own || has_others => touched.unit = true,
-            ("subordinate", _) if own => touched.unit = true,
-            ("container", [subordinate, principal]) if [subordinate, principal].contains(&&application) => {
+            (Kind::Model | Kind::ModelConfig, _) => touched.model = true,
+            (Kind::Tombstone, _) if own => touched.removed = true,
+            (Kind::Unit | Kind::UnitLife, _) if own || has_others => touched.unit = true,
+            (Kind::Subordinate, _) if own => touched.unit = true,
+            (Kind::Container, [subordinate, principal])
+                if [subordinate, principal].contains(&&application) =>
+            {
                 touched.unit = true;
             }
             // `unit-on`: whether there is room for a subordinate
-            ("machine" | "machine-life" | "unit-on", _) => touched.unit = true,
-            ("resolved", _) if own => touched.resolved = true,
-            ("action-of", _) if own => {
-                touched.actions.extend(rest.rsplit('/').next().and_then(|id| id.parse::<u64>().ok()));
+            (Kind::Machine | Kind::MachineLife | Kind::UnitOn, _) => touched.unit = true,
+            (Kind::Resolved, _) if own => touched.resolved = true,
+            (Kind::ActionOf, _) if own => {
+                touched.actions.extend(parts.number());
             }
-            ("application-charm", [id]) if *id == application => touched.charm = true,
-            ("application-config", [id]) if *id == application => touched.config = true,
-            ("application-status", [id]) if *id == application => touched.application_status = true,
-            ("application-life", [id]) => drop(touched.applications.insert(*id)),
-            ("leader", [id]) if *id == application => touched.leader = true,
-            ("relation-of", [id, relation]) if *id == application => {
+            (Kind::ApplicationCharm, [id]) if *id == application => touched.charm = true,
+            (Kind::ApplicationConfig, [id]) if *id == application => touched.config = true,
+            (Kind::ApplicationStatus, [id]) if *id == application => touched.application_status = true,
+            (Kind::ApplicationLife, [id]) => drop(touched.applications.insert(*id)),
+            (Kind::Leader, [id]) if *id == application => touched.leader = true,
+            (Kind::RelationOf, [id, relation]) if *id == application => {
                 touched.relations.insert(*relation);
             }
-            ("relation-life" | "relation-suspended", [relation]) => drop(touched.relations.insert(*relation)),
+            (Kind::RelationLife | Kind::RelationSuspended, [relation]) => {
+                touched.relations.insert(*relation);
+            }
             // which of these it is shut out of
-            ("session", _) if own => {
+            (Kind::Session, _) if own => {
                 let bringing = shown.relations.values().filter(|head| head.brings);
                 touched.relations.extend(bringing.map(|head| head.uuid));
             }
             // what is new to the unit is sent whole
-            ("scope", [relation, container, member]) if shown.relation(*relation).is_some() => {
+            (Kind::Scope, [relation, container, member]) if shown.relation(*relation).is_some() => {
                 touched.scopes.insert((*relation, *container, *member));
             }
-            ("bag", [relation, owner]) if shown.relation(*relation).is_some() => {
+            (Kind::Bag, [relation, owner]) if shown.relation(*relation).is_some() => {
                 touched.bags.insert((*relation, *owner));
             }
-            ("unit-status", [id]) => drop(touched.statuses.insert(*id)),
-            ("unit-name", _) => touched.names.extend(rest.parse::<UnitName>().ok()),
-            ("ports-on", [_, id]) => drop(touched.ports.insert(*id)),
+            (Kind::UnitStatus, [id]) => drop(touched.statuses.insert(*id)),
+            (Kind::UnitName, _) => touched.names.extend(parts.rest.parse::<UnitName>().ok()),
+            (Kind::PortsOn, [_, id]) => drop(touched.ports.insert(*id)),
             _ => {}
         }
     }

@@ -10,7 +10,7 @@
 
 use super::draft::Draft;
 use super::force::{self, Force};
-use super::keys::{DestructionDoc, GLOBAL, Model, TombstoneDoc, last_id};
+use super::keys::{DestructionDoc, GLOBAL, Kind, Model, TombstoneDoc, last_id};
 use super::refusal::Refusal;
 use super::{application, machine};
 use crate::life::Life;
@@ -56,7 +56,7 @@ pub fn bite(draft: &mut Draft, model: Model) -> Result<bool, Refusal> {
     let Some(doc) = draft.get(&model.model_destruction()) else {
         return Ok(false);
     };
-    let (applications, machines) = (model.all("application"), model.all("machine"));
+    let (applications, machines) = (model.all(Kind::Application), model.all(Kind::Machine));
     if doc.after == DONE {
         let held = [applications, machines].iter().any(|prefix| draft.first(prefix, &[]).is_some());
         if !held {

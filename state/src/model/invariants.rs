@@ -4,8 +4,8 @@
 use super::draft::{Key, Reader, read, read_all};
 use super::effective;
 use super::keys::{
-    ActionDoc, ApplicationDoc, GLOBAL, GrantDoc, MachineDoc, Model, OpenPortsDoc, RelationDoc, ScopeDoc,
-    UnitDoc, last_id,
+    ActionDoc, ApplicationDoc, GLOBAL, GrantDoc, Kind, MachineDoc, Model, OpenPortsDoc, Parts, RelationDoc,
+    ScopeDoc, UnitDoc, last_id, last_number,
 };
 use super::text::Document;
 use crate::charm::Scope;
@@ -26,6 +26,11 @@ pub fn violations(reader: &dyn Reader, model: Model) -> Vec<String> {
     check.found
 }
 
+/// The ids in a key.
+fn ids(key: &str) -> Vec<Uuid> {
+    Parts::of(key).map_or(Vec::new(), |parts| parts.ids())
+}
+
 struct Check<'a> {
     reader: &'a dyn Reader,
     model: Model,
@@ -34,13 +39,13 @@ struct Check<'a> {
 
 impl Check<'_> {
     /// All documents of one kind, with the last id of their keys.
-    fn all<T: Document>(&self, kind: &str) -> Vec<(String, Uuid, T)> {
+    fn all<T: Document>(&self, kind: Kind) -> Vec<(String, Uuid, T)> {
         let documents = read_all(self.reader, &self.model.all(kind));
         documents.into_iter().filter_map(|(key, doc)| last_id(&key).map(|id| (key, id, doc))).collect()
     }
 
     /// Their keys alone.
-    fn keys(&self, kind: &str) -> Vec<(String, Uuid)> {
+    fn keys(&self, kind: Kind) -> Vec<(String, Uuid)> {
         let stored = self.reader.scan(&self.model.all(kind), "", usize::MAX);
         stored.into_iter().filter_map(|s| last_id(&s.key).map(|id| (s.key, id))).collect()
     }
@@ -49,7 +54,7 @@ impl Check<'_> {
         read(self.reader, key)
     }
 
-    fn there(&self, kind: &str, id: Uuid) -> bool {
+    fn there(&self, kind: Kind, id: Uuid) -> bool {
         let mut key = self.model.all(kind);
         id.append_to(&mut key);
         self.reader.get(&key).is_some()
@@ -72,7 +77,7 @@ impl Check<'_> {
     }
 
     fn machines(&mut self) {
-        for (_, id, doc) in self.all::<MachineDoc>("machine") {
+        for (_, id, doc) in self.all::<MachineDoc>(Kind::Machine) {
             self.points(&self.model.machine_name(&doc.name), &id);
             let life = self.get(&self.model.machine_life(id));
             self.hold(life.is_some(), || format!("I22: machine {} has no life", doc.name));
@@ -84,7 +89,7 @@ impl Check<'_> {
     }
 
     fn applications(&mut self) {
-        for (_, id, doc) in self.all::<ApplicationDoc>("application") {
+        for (_, id, doc) in self.all::<ApplicationDoc>(Kind::Application) {
             self.points(&self.model.application_name(&doc.name), &id);
             let life = self.get(&self.model.application_life(id));
             let seen = matches!(life, Some(Life::Alive | Life::Dying));
@@ -102,7 +107,7 @@ impl Check<'_> {
     }
 
     fn units(&mut self) {
-        for (_, id, doc) in self.all::<UnitDoc>("unit") {
+        for (_, id, doc) in self.all::<UnitDoc>(Kind::Unit) {
             let model = self.model;
             let name = doc.name.clone();
             self.points(&model.unit_name(&name), &id);
@@ -146,7 +151,7 @@ impl Check<'_> {
         });
         let ends = [doc.application, above.application];
         let related =
-            read_all::<RelationDoc>(self.reader, &model.all("relation")).iter().any(|(key, relation)| {
+            read_all::<RelationDoc>(self.reader, &model.all(Kind::Relation)).iter().any(|(key, relation)| {
                 let life = last_id(key).and_then(|id| self.get(&model.relation_life(id)));
                 let container = relation.scope == Scope::Container && life == Some(Life::Alive);
                 container && ends.iter().all(|end| relation.side_of(*end).is_some())
@@ -161,7 +166,7 @@ impl Check<'_> {
     }
 
     fn relations(&mut self) {
-        for (_, id, doc) in self.all::<RelationDoc>("relation") {
+        for (_, id, doc) in self.all::<RelationDoc>(Kind::Relation) {
             let model = self.model;
             let ends = doc.key_text();
             self.points(&model.relation_key(&ends), &id);
@@ -189,9 +194,8 @@ impl Check<'_> {
 
     fn scopes(&mut self) {
         let model = self.model;
-        for (key, unit, entry) in self.all::<ScopeDoc>("scope") {
-            let parts: Vec<Uuid> = key.split('/').filter_map(|part| part.parse().ok()).collect();
-            let [_, relation, container, _] = parts[..] else {
+        for (key, unit, entry) in self.all::<ScopeDoc>(Kind::Scope) {
+            let [relation, container, _] = ids(&key)[..] else {
                 self.found.push(format!("{key} is no scope"));
                 continue;
             };
@@ -219,15 +223,15 @@ impl Check<'_> {
                 .is_some_and(|bag| bag.counter >= entry.incarnation && bag.owner == entry.unit.to_string());
             self.hold(settled, || format!("I13: {} is in a scope without its settings", entry.unit));
         }
-        let of = |key: &str| key.split('/').nth(2).and_then(|part| part.parse().ok()).unwrap_or_default();
+        let of = |key: &str| ids(key).first().copied().unwrap_or_default();
         let there: BTreeSet<(Uuid, Uuid)> =
-            self.keys("scope").iter().map(|(key, unit)| (*unit, of(key))).collect();
-        for (key, relation) in self.keys("scope-of") {
+            self.keys(Kind::Scope).iter().map(|(key, unit)| (*unit, of(key))).collect();
+        for (key, relation) in self.keys(Kind::ScopeOf) {
             let scope = there.contains(&(of(&key), relation));
             self.hold(scope, || format!("I22: {key} names no scope"));
         }
-        for (key, _) in self.keys("bag") {
-            let relation = key.split('/').nth(2).and_then(|part| part.parse().ok()).unwrap_or_default();
+        for (key, _) in self.keys(Kind::Bag) {
+            let relation = of(&key);
             let held = self.get(&model.relation(relation)).is_some();
             let leftover = self.get(&model.cleanup(relation)).is_some();
             self.hold(held || leftover, || format!("I14: {key} belongs to no relation and no cleanup"));
@@ -238,18 +242,18 @@ impl Check<'_> {
     fn indexes(&mut self) {
         let model = self.model;
         for (index, kind) in [
-            ("unit-of", "unit"),
-            ("unit-on", "unit"),
-            ("subordinate", "unit"),
-            ("relation-of", "relation"),
-            ("relation-suspended", "relation"),
-            ("container", "relation"),
-            ("unit-life", "unit"),
-            ("machine-life", "machine"),
-            ("machine-instance", "machine"),
-            ("machine-trouble", "machine"),
-            ("application-life", "application"),
-            ("relation-life", "relation"),
+            (Kind::UnitOf, Kind::Unit),
+            (Kind::UnitOn, Kind::Unit),
+            (Kind::Subordinate, Kind::Unit),
+            (Kind::RelationOf, Kind::Relation),
+            (Kind::RelationSuspended, Kind::Relation),
+            (Kind::Container, Kind::Relation),
+            (Kind::UnitLife, Kind::Unit),
+            (Kind::MachineLife, Kind::Machine),
+            (Kind::MachineInstance, Kind::Machine),
+            (Kind::MachineTrouble, Kind::Machine),
+            (Kind::ApplicationLife, Kind::Application),
+            (Kind::RelationLife, Kind::Relation),
         ] {
             for (key, id) in self.keys(index) {
                 let there = self.there(kind, id);
@@ -257,19 +261,19 @@ impl Check<'_> {
             }
         }
         for (names, kind) in [
-            ("unit-name", "unit"),
-            ("machine-name", "machine"),
-            ("application-name", "application"),
-            ("relation-key", "relation"),
+            (Kind::UnitName, Kind::Unit),
+            (Kind::MachineName, Kind::Machine),
+            (Kind::ApplicationName, Kind::Application),
+            (Kind::RelationKey, Kind::Relation),
         ] {
             for (key, id) in read_all::<Uuid>(self.reader, &model.all(names)) {
                 let there = self.there(kind, id);
                 self.hold(there, || format!("I26: {key} names no {kind}"));
             }
         }
-        for (key, id) in self.keys("tombstone") {
-            let risen = ["unit", "machine", "application", "relation"];
-            let risen = risen.iter().any(|kind| self.there(kind, id));
+        for (key, id) in self.keys(Kind::Tombstone) {
+            let risen = [Kind::Unit, Kind::Machine, Kind::Application, Kind::Relation];
+            let risen = risen.iter().any(|kind| self.there(*kind, id));
             self.hold(!risen, || format!("I17: {key}: what was removed is there"));
         }
     }
@@ -277,34 +281,41 @@ impl Check<'_> {
     /// What belongs to a unit or an application goes with it.
     fn owned(&mut self) {
         let model = self.model;
-        let of_units =
-            ["unit-status", "agent-status", "workload-version", "session", "replica", "resolved", "ports"];
-        let of_applications = ["application-charm", "application-config", "application-status", "reap"];
-        let owned = of_units.map(|kind| (kind, "unit")).into_iter();
-        for (kind, owner) in owned.chain(of_applications.map(|kind| (kind, "application"))) {
+        let of_units = [
+            Kind::UnitStatus,
+            Kind::AgentStatus,
+            Kind::WorkloadVersion,
+            Kind::Session,
+            Kind::Replica,
+            Kind::Resolved,
+            Kind::Ports,
+        ];
+        let of_applications =
+            [Kind::ApplicationCharm, Kind::ApplicationConfig, Kind::ApplicationStatus, Kind::Reap];
+        let owned = of_units.map(|kind| (kind, Kind::Unit)).into_iter();
+        for (kind, owner) in owned.chain(of_applications.map(|kind| (kind, Kind::Application))) {
             for (key, id) in self.keys(kind) {
                 let there = self.there(owner, id);
                 self.hold(there, || format!("I22: {key} belongs to nobody"));
             }
         }
-        for (_, application, grant) in self.all::<GrantDoc>("leader") {
+        for (_, application, grant) in self.all::<GrantDoc>(Kind::Leader) {
             let holder = self.get(&model.unit(grant.holder));
             let own = holder.is_some_and(|unit| unit.application == application);
             let dead = self.get(&model.unit_life(grant.holder)) == Some(Life::Dead);
             self.hold(own && !dead, || format!("{} leads and cannot", grant.holder_name));
         }
-        for (key, id, open) in self.all::<OpenPortsDoc>("ports-on") {
+        for (key, id, open) in self.all::<OpenPortsDoc>(Kind::PortsOn) {
             let same = self.get(&model.ports(id)).is_some_and(|ports| ports == open.ports);
             self.hold(same, || format!("I22: {key} is not what the unit has open"));
         }
-        for (key, _) in read_all::<bool>(self.reader, &model.all("action-of")) {
-            let parts: Vec<&str> = key.rsplit('/').collect();
-            let action = parts[0].parse().ok().and_then(|id| self.get(&model.action(id)));
-            let waits = action
-                .is_some_and(|doc: ActionDoc| doc.unit.to_string() == parts[1] && doc.completed_ms.is_none());
+        for (key, _) in read_all::<bool>(self.reader, &model.all(Kind::ActionOf)) {
+            let action = last_number(&key).and_then(|id| self.get(&model.action(id)));
+            let waits =
+                action.is_some_and(|doc: ActionDoc| ids(&key) == [doc.unit] && doc.completed_ms.is_none());
             self.hold(waits, || format!("I22: {key} names no action that waits"));
         }
-        for (_, id, doc) in self.all::<UnitDoc>("unit") {
+        for (_, id, doc) in self.all::<UnitDoc>(Kind::Unit) {
             let replica = self.get(&model.replica(id));
             let same =
                 replica.is_none_or(|replica| replica.local.unit == id && replica.local.outbox.is_empty());

@@ -13,6 +13,7 @@ pub mod blockers;
 pub mod cleanup;
 pub mod delta;
 pub mod destruction;
+mod documents;
 pub mod draft;
 pub mod effective;
 pub mod force;

@@ -6,7 +6,7 @@ use super::draft::Draft;
 use super::effective;
 use super::keys::{
     BagDoc, Bond, Model, RelationDoc, ScopeDoc, SideDoc, SuspendedDoc, TombstoneDoc, UnitDoc, key_text,
-    last_id,
+    last_id, line_of,
 };
 use super::refusal::{Code, Refusal};
 use super::unit::Destroyed;
@@ -222,7 +222,7 @@ fn create(draft: &mut Draft, model: Model, id: Uuid, mut doc: RelationDoc) -> Re
 /// The line of relations that a new one between the two continues; none = it begins one.
 fn line(draft: &mut Draft, model: Model, bond: &Bond) -> Option<RelationNumber> {
     let alive = draft.first(&model.containers(bond.subordinate, bond.principal), &[])?;
-    Some(alive.rsplit('/').nth(1)?.parse().expect("a line is a relation's number"))
+    Some(line_of(&alive).expect("a line is a relation's number"))
 }
 
 /// The one relation between two ends that a person names (remove-relation). Peers are named only by naming their

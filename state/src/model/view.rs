@@ -10,7 +10,7 @@ use super::draft::{Reader, Revision, read, read_all};
 use super::effective::{self, Documents};
 use super::keys::{
     ActionDoc, ApplicationDoc, BagDoc, Model, OpenPortsDoc, RelationDoc, ScopeDoc, SessionDoc, UnitDoc,
-    last_id,
+    last_id, last_number,
 };
 use super::{application, machine, relation};
 
@@ -139,7 +139,7 @@ pub fn full_within(reader: &dyn Reader, model: Model, unit: Uuid, bound: usize) 
         Change::ApplicationStatus(read(reader, &model.application_status(doc.application))),
     ];
     for (key, _) in read_all::<bool>(reader, &model.actions_of(unit)) {
-        changes.extend(key.rsplit('/').next().and_then(|id| id.parse().ok()).map(|id| seen.action(id)));
+        changes.extend(last_number(&key).map(|id| seen.action(id)));
     }
     let mut applications = BTreeSet::from([doc.application]);
     for (key, ()) in read_all(reader, &model.relations_of(doc.application)) {

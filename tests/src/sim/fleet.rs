@@ -10,7 +10,7 @@ use crate::sim::user::MODEL;
 use crate::sim::world::{Stepped, TaskId, Tasks, World};
 use agent::uniter::{self, Uniter};
 use state::model::draft::{Reader, read, read_all};
-use state::model::keys::{Model, UnitDoc};
+use state::model::keys::{Kind, Model, UnitDoc};
 use state::names::{UnitName, Uuid};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -352,12 +352,13 @@ impl Fleet {
         let broken: Vec<Uuid> = broken.map(|folder| folder.at.folder).collect();
         let unknown = self.folders.values().filter(|folder| restored && !known(folder.at.unit));
         let unknown: Vec<Uuid> = unknown.map(|folder| folder.at.folder).collect();
-        let absent =
-            read_all::<Uuid>(reader, &Model(MODEL).all("unit-name")).into_iter().filter_map(|(_, unit)| {
+        let absent = read_all::<Uuid>(reader, &Model(MODEL).all(Kind::UnitName)).into_iter().filter_map(
+            |(_, unit)| {
                 let doc = read(reader, &Model(MODEL).unit(unit))
                     .filter(|_| restored && !self.folders.contains_key(&unit))?;
                 self.machines.contains_key(&doc.machine).then_some((unit, doc))
-            });
+            },
+        );
         let absent: Vec<(Uuid, UnitDoc)> = absent.collect();
         for (unit, doc) in &absent {
             // a restored store knows it again, Dying, and no machine agent makes a folder only to end it

@@ -15,7 +15,7 @@ use state::charm::Charm;
 use state::life::Life;
 use state::model::along;
 use state::model::draft::{Draft, Reader, Revision, Stored, Txn};
-use state::model::keys::{BagDoc, Model};
+use state::model::keys::{BagDoc, Kind, Model};
 use state::model::text::Text;
 use state::names::Uuid;
 use std::collections::BTreeMap;
@@ -197,7 +197,7 @@ fn swap_owner(txn: &mut Txn, kind: &str, reader: &dyn Reader) {
     let written = txn.writes.iter().find(|(key, value)| key.contains(kind) && value.is_some());
     let Some((key, value)) = written.map(|(key, value)| (key.clone(), value.clone())) else { return };
     let Some((_, owner)) = key.rsplit_once('/') else { return };
-    let lives = reader.scan(&Model(MODEL).all("unit-life"), "", usize::MAX);
+    let lives = reader.scan(&Model(MODEL).all(Kind::UnitLife), "", usize::MAX);
     let others = lives.iter().filter_map(|life| life.key.rsplit_once('/')).map(|(_, unit)| unit);
     if let Some(other) = others.into_iter().find(|other| *other != owner) {
         txn.writes.remove(&key);

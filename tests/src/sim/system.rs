@@ -19,7 +19,7 @@ use controller::store::map::Map;
 use controller::store::{Changes, Position, Store};
 use state::life::Life;
 use state::model::draft::read;
-use state::model::keys::Model;
+use state::model::keys::{Kind, Model};
 use state::model::model;
 use state::names::Uuid;
 use std::sync::Arc;
@@ -348,7 +348,7 @@ impl System {
 
     /// Some machine waits for its provider to try again.
     fn is_troubled(&self) -> bool {
-        let prefix = Model(MODEL).all("machine-trouble");
+        let prefix = Model(MODEL).all(Kind::MachineTrouble);
         self.store.map().look(|reader| !reader.scan(&prefix, "", 1).is_empty())
     }
 

@@ -13,7 +13,7 @@ use controller::store::Store;
 use serde_json::{Value, json};
 use state::charm::{Action, Charm, ConfigOption, Endpoint, OptionType, Role, Scope};
 use state::model::draft::{Reader, read_all};
-use state::model::keys::{Model, UnitDoc};
+use state::model::keys::{Kind, Model, UnitDoc};
 use state::names::{RelationNumber, UnitName, Uuid};
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -413,7 +413,7 @@ impl User {
     /// Their names alone, which people look for at every act: a status works out what every agent would do next.
     async fn units(&self) -> Vec<UnitName> {
         let ask = |session: SimSession, _| async move {
-            let units = |reader: &dyn Reader| read_all::<UnitDoc>(reader, &Model(MODEL).all("unit"));
+            let units = |reader: &dyn Reader| read_all::<UnitDoc>(reader, &Model(MODEL).all(Kind::Unit));
             Ok(session.controller.read(units).await)
         };
         let units = self.ask(ask).await.unwrap_or_default();

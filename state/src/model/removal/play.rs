@@ -2,7 +2,7 @@
 
 use super::super::draft::{Draft, Reader, Revision, Stored, read};
 use super::super::effective;
-use super::super::keys::{Model, last_id};
+use super::super::keys::{Kind, Model, last_id};
 use super::super::refusal::Refusal;
 use super::super::text::Text;
 use super::super::{force, hook_commit, machine, unit, view};
@@ -120,7 +120,7 @@ pub(super) fn play(
 
 /// What is forced, as far as a forecast looks.
 pub(super) fn forced(reader: &dyn Reader, model: Model) -> Vec<Uuid> {
-    let forced = reader.scan(&model.all("forced"), "", LOOKED_AT_MAX);
+    let forced = reader.scan(&model.all(Kind::Forced), "", LOOKED_AT_MAX);
     forced.iter().filter_map(|stored| last_id(&stored.key)).collect()
 }
 

@@ -2,7 +2,7 @@
 
 use super::super::draft::Txn;
 use super::super::force::{self, Force};
-use super::super::keys::{ForcedDoc, GLOBAL, ModelDoc, TombstoneDoc};
+use super::super::keys::{ForcedDoc, GLOBAL, Kind, ModelDoc, TombstoneDoc};
 use super::super::{cleanup, destruction, machine, model, unit};
 use super::*;
 
@@ -24,7 +24,7 @@ fn bite_all(world: &mut World) -> usize {
 
 /// All machines that can go are Dead, and released by their provider.
 fn release(world: &mut World) {
-    for (key, _) in read_all::<Life>(world.reader(), &MODEL.all("machine-life")) {
+    for (key, _) in read_all::<Life>(world.reader(), &MODEL.all(Kind::MachineLife)) {
         let id = last_id(&key).expect("an id");
         world.run(|draft, _| machine::set_dead(draft, MODEL, id)).expect("no unit is on it");
         world.run(|draft, _| machine::remove(draft, MODEL, id)).expect("it is dead");
@@ -51,8 +51,8 @@ fn full() -> (World, Agent, Agent) {
     (world, web, db)
 }
 
-fn lives(world: &World, kind: &str) -> Vec<Life> {
-    let all = read_all::<Life>(world.reader(), &MODEL.all(&format!("{kind}-life")));
+fn lives(world: &World, kind: Kind) -> Vec<Life> {
+    let all = read_all::<Life>(world.reader(), &MODEL.all(kind));
     all.into_iter().map(|(_, life)| life).collect()
 }
 
@@ -61,7 +61,7 @@ fn a_model_that_is_being_removed_takes_nothing_new_and_says_why() {
     let (mut world, ..) = full();
     destroy(&mut world, None);
     // no bite yet: all that is in it is Alive still
-    assert_eq!(lives(&world, "application"), [Life::Alive; 3]);
+    assert_eq!(lives(&world, Kind::ApplicationLife), [Life::Alive; 3]);
     let wish = Deploy { name: "late".into(), sha256: "plain".into(), ..Deploy::default() };
     let web: Uuid = read(world.reader(), &MODEL.application_name("web")).expect("it is there");
     let on: UnitDoc = read(world.reader(), &MODEL.unit(world.unit("web/0"))).expect("it is there");
@@ -85,14 +85,14 @@ fn agents_take_down_what_is_theirs_and_the_model_goes_last() {
     let (mut world, mut web, mut db) = full();
     destroy(&mut world, None);
     bite_all(&mut world);
-    assert_eq!(lives(&world, "application"), [Life::Dying; 2], "plain had nothing and is gone");
-    assert_eq!(lives(&world, "machine"), [Life::Dying; 3]);
+    assert_eq!(lives(&world, Kind::ApplicationLife), [Life::Dying; 2], "plain had nothing and is gone");
+    assert_eq!(lives(&world, Kind::MachineLife), [Life::Dying; 3]);
     assert_eq!(world.life(web.unit), Some(Life::Dying));
     web.finish(&mut world);
     assert_eq!(bite_all(&mut world), 1, "it waits for db/0");
     assert!(read::<ModelDoc>(world.reader(), &MODEL.model()).is_some());
     db.finish(&mut world);
-    assert_eq!(lives(&world, "application"), []);
+    assert_eq!(lives(&world, Kind::ApplicationLife), []);
     bite_all(&mut world);
     assert!(read::<ModelDoc>(world.reader(), &MODEL.model()).is_some(), "its machines are not released yet");
     release(&mut world);
@@ -137,7 +137,7 @@ fn by_force_what_agents_owe_is_done_for_them() {
     let (mut world, ..) = full();
     destroy(&mut world, None);
     bite_all(&mut world);
-    let forced = |world: &World| read_all::<ForcedDoc>(world.reader(), &MODEL.all("forced"));
+    let forced = |world: &World| read_all::<ForcedDoc>(world.reader(), &MODEL.all(Kind::Forced));
     assert_eq!(forced(&world), [], "nobody asked for force");
     destroy(&mut world, Some(Force { no_wait: false, now_ms: NOW }));
     bite_all(&mut world);
@@ -163,9 +163,9 @@ fn by_force_what_agents_owe_is_done_for_them() {
             break;
         }
     }
-    assert_eq!(lives(&world, "application"), []);
-    assert_eq!(lives(&world, "unit"), []);
-    assert_eq!(lives(&world, "machine"), [Life::Dead; 3]);
+    assert_eq!(lives(&world, Kind::ApplicationLife), []);
+    assert_eq!(lives(&world, Kind::UnitLife), []);
+    assert_eq!(lives(&world, Kind::MachineLife), [Life::Dead; 3]);
     release(&mut world);
     bite_all(&mut world);
     assert!(read::<ModelDoc>(world.reader(), &MODEL.model()).is_none());
@@ -211,12 +211,12 @@ fn a_bite_costs_the_same_however_much_is_in_the_model() {
     assert_eq!(bite(&few), bite(&many));
     // one bite each of 26 applications and the one that finds no more; 20 machines, 6, and whether they are gone
     assert_eq!(bite_all(&mut many), 26 + 1 + 2 + 1);
-    assert_eq!(lives(&many, "machine"), [Life::Dying; 26]);
+    assert_eq!(lives(&many, Kind::MachineLife), [Life::Dying; 26]);
     // forced after they became Dying: the most that a bite of machines reads
     let mut late = wide(26);
     destroy(&mut late, None);
     bite_all(&mut late);
     destroy(&mut late, Some(Force { no_wait: true, now_ms: NOW }));
     bite_all(&mut late);
-    assert_eq!(read_all::<ForcedDoc>(late.reader(), &MODEL.all("forced")).len(), 26);
+    assert_eq!(read_all::<ForcedDoc>(late.reader(), &MODEL.all(Kind::Forced)).len(), 26);
 }

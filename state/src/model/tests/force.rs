@@ -2,7 +2,7 @@
 //! test makes it.
 
 use super::super::force::{self, Force, WAIT_MS, Waited};
-use super::super::keys::{BagDoc, ForcedDoc, ScopeDoc};
+use super::super::keys::{BagDoc, ForcedDoc, Kind, ScopeDoc};
 use super::super::unit::Destroyed;
 use super::super::{application, cleanup, instance, machine, model, unit};
 use super::*;
@@ -22,7 +22,7 @@ const AT_ONCE: Force = Force { no_wait: true, now_ms: NOW };
 fn sweep(world: &mut World, now_ms: i64) -> usize {
     let mut bites = 0;
     loop {
-        let due: Vec<Uuid> = read_all::<ForcedDoc>(world.reader(), &MODEL.all("forced"))
+        let due: Vec<Uuid> = read_all::<ForcedDoc>(world.reader(), &MODEL.all(Kind::Forced))
             .iter()
             .filter_map(|(key, _)| last_id(key))
             .collect();
@@ -40,7 +40,7 @@ fn sweep(world: &mut World, now_ms: i64) -> usize {
 }
 
 fn forced(world: &World) -> usize {
-    read_all::<ForcedDoc>(world.reader(), &MODEL.all("forced")).len()
+    read_all::<ForcedDoc>(world.reader(), &MODEL.all(Kind::Forced)).len()
 }
 
 fn started(world: &mut World, name: &str) -> Agent {

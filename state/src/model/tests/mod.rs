@@ -19,7 +19,7 @@ use super::application::{self, Deploy};
 use super::draft::{Draft, Reader, Revision, Stored, read, read_all};
 use super::hook_commit::{self, Committed};
 use super::invariants::violations;
-use super::keys::{Model, UnitDoc, last_id};
+use super::keys::{Kind, Model, UnitDoc, last_id};
 use super::refusal::{Code, Refusal};
 use super::session::{self, Held};
 use super::view::{self, Shown};
@@ -160,8 +160,8 @@ impl World {
 
     fn check(&mut self, before: &Documents, changed: &[String]) {
         assert_eq!(violations(&self.documents, MODEL), Vec::<String>::new());
-        for kind in ["unit", "machine", "application", "relation"] {
-            for (key, life) in read_all::<Life>(before, &MODEL.all(&format!("{kind}-life"))) {
+        for kind in [Kind::UnitLife, Kind::MachineLife, Kind::ApplicationLife, Kind::RelationLife] {
+            for (key, life) in read_all::<Life>(before, &MODEL.all(kind)) {
                 let now = self
                     .documents
                     .get(&key)
@@ -208,7 +208,7 @@ impl World {
             }
         }
         self.watched.retain(|_, (snapshot, _)| !snapshot.removed);
-        for (key, _) in read_all::<UnitDoc>(&at, &MODEL.all("unit")) {
+        for (key, _) in read_all::<UnitDoc>(&at, &MODEL.all(Kind::Unit)) {
             let id = last_id(&key).expect("an id");
             for bound in BOUNDS {
                 self.watched.entry((id, bound)).or_insert_with(|| {

@@ -2,7 +2,7 @@
 //! the invariants, lives that only move forward, and deltas that add up.
 
 use super::super::force::{self, Force};
-use super::super::keys::SessionDoc;
+use super::super::keys::{Kind, SessionDoc, last_number};
 use super::super::{action, application, cleanup, leadership, machine, unit};
 use super::*;
 use crate::unit::hook::{BagWrites, PortWrites};
@@ -23,7 +23,7 @@ impl Dice {
     }
 }
 
-fn ids(world: &World, kind: &str) -> Vec<Uuid> {
+fn ids(world: &World, kind: Kind) -> Vec<Uuid> {
     read_all::<serde_json::Value>(world.reader(), &MODEL.all(kind))
         .iter()
         .filter_map(|(key, _)| last_id(key))
@@ -32,7 +32,7 @@ fn ids(world: &World, kind: &str) -> Vec<Uuid> {
 
 /// One call at random, of an agent or of anybody; whether it was taken. Refusals are part of the game.
 fn step(world: &mut World, dice: &mut Dice, agents: &mut BTreeMap<Uuid, Agent>) -> bool {
-    let Some(id) = dice.pick(&ids(world, "unit")).filter(|_| dice.roll(3) == 0) else {
+    let Some(id) = dice.pick(&ids(world, Kind::Unit)).filter(|_| dice.roll(3) == 0) else {
         return call(world, dice).is_ok();
     };
     if read(world.reader(), &MODEL.session(id)).is_some_and(|session: SessionDoc| session.nonce == Uuid(0)) {
@@ -54,7 +54,7 @@ fn step(world: &mut World, dice: &mut Dice, agents: &mut BTreeMap<Uuid, Agent>) 
 /// One transition that needs no agent.
 fn call(world: &mut World, dice: &mut Dice) -> Result<(), Refusal> {
     let none = || Refusal::new(Code::NotFound, "nothing to do it to");
-    let pick = |world: &World, dice: &mut Dice, kind: &str| dice.pick(&ids(world, kind)).ok_or_else(none);
+    let pick = |world: &World, dice: &mut Dice, kind: Kind| dice.pick(&ids(world, kind)).ok_or_else(none);
     let names = ["web", "db", "shop", "store", "logging"];
     match dice.roll(26) {
         0 => {
@@ -74,79 +74,79 @@ fn call(world: &mut World, dice: &mut Dice) -> Result<(), Refusal> {
             world.integrate(&left, right)?;
         }
         3 => {
-            let (id, to) = (pick(world, dice, "application")?, dice.roll(8).to_string());
+            let (id, to) = (pick(world, dice, Kind::Application)?, dice.roll(8).to_string());
             let to = (dice.roll(2) == 0).then_some(to.as_str());
             world.run(|draft, ids| unit::add(draft, MODEL, id, to, 1, ids))?;
         }
         4 if dice.roll(4) == 0 => {
-            let id = pick(world, dice, "application")?;
+            let id = pick(world, dice, Kind::Application)?;
             world.run(|draft, _| application::destroy(draft, MODEL, id))?;
         }
         5 => {
-            let id = pick(world, dice, "relation")?;
+            let id = pick(world, dice, Kind::Relation)?;
             world.run(|draft, _| relation::destroy(draft, MODEL, id))?;
         }
         6 => {
-            let id = pick(world, dice, "unit")?;
+            let id = pick(world, dice, Kind::Unit)?;
             world.run(|draft, _| unit::destroy(draft, MODEL, id))?;
         }
         7 => {
-            let id = pick(world, dice, "unit")?;
+            let id = pick(world, dice, Kind::Unit)?;
             world.run(|draft, _| unit::remove(draft, MODEL, id))?;
         }
         8 => {
-            let id = pick(world, dice, "machine")?;
+            let id = pick(world, dice, Kind::Machine)?;
             world.run(|draft, _| machine::destroy(draft, MODEL, id))?;
         }
         9 => {
-            let id = pick(world, dice, "machine")?;
+            let id = pick(world, dice, Kind::Machine)?;
             world.run(|draft, _| machine::set_dead(draft, MODEL, id))?;
         }
         10 => {
-            let id = pick(world, dice, "machine")?;
+            let id = pick(world, dice, Kind::Machine)?;
             world.run(|draft, _| machine::remove(draft, MODEL, id))?;
         }
         11 => {
-            let (id, over) = (pick(world, dice, "unit")?, dice.roll(2) == 0);
+            let (id, over) = (pick(world, dice, Kind::Unit)?, dice.roll(2) == 0);
             world.run(|draft, _| leadership::claim(draft, MODEL, id, over))?;
         }
         12 => {
-            let id = pick(world, dice, "unit")?;
+            let id = pick(world, dice, Kind::Unit)?;
             world.run(|draft, _| unit::set_dead(draft, MODEL, id))?;
         }
         13 => {
             let set = BTreeMap::from([("port".to_owned(), dice.roll(3).to_string())]);
-            let id = pick(world, dice, "application")?;
+            let id = pick(world, dice, Kind::Application)?;
             world.run(|draft, _| application::configure(draft, MODEL, id, &set, &[]))?;
         }
         14 => {
-            let (id, given) = (pick(world, dice, "unit")?, serde_json::Map::new());
+            let (id, given) = (pick(world, dice, Kind::Unit)?, serde_json::Map::new());
             world.run(|draft, _| action::enqueue(draft, MODEL, id, "backup", &given, 1))?;
         }
         15 => {
-            let id = pick(world, dice, "cleanup")?;
+            let id = pick(world, dice, Kind::Cleanup)?;
             world.run(|draft, _| Ok(cleanup::bite(draft, MODEL, id)))?;
         }
         16 | 17 => {
-            let (unit, id) = (pick(world, dice, "unit")?, pick(world, dice, "relation")?);
+            let (unit, id) = (pick(world, dice, Kind::Unit)?, pick(world, dice, Kind::Relation)?);
             world.run(|draft, ids| relation::enter_scope(draft, MODEL, unit, id, &Bag::new(), (1, ids)))?;
         }
         18 => {
-            let id = pick(world, dice, "relation")?;
+            let id = pick(world, dice, Kind::Relation)?;
             world.run(|draft, _| relation::suspend(draft, MODEL, id, "later", 1))?;
         }
         19 => {
-            let id = pick(world, dice, "relation")?;
+            let id = pick(world, dice, Kind::Relation)?;
             world.run(|draft, _| relation::resume(draft, MODEL, id))?;
         }
         22 if dice.roll(4) == 0 => force(world, dice)?,
         23.. => {
-            let id = pick(world, dice, "forced")?;
+            let id = pick(world, dice, Kind::Forced)?;
             let now_ms = 1 + dice.roll(3) as i64 * force::WAIT_MS;
             world.run(|draft, _| force::bite(draft, MODEL, id, now_ms))?;
         }
         _ => {
-            let (unit, id) = (pick(world, dice, "unit")?, pick(world, dice, "relation")?);
+            let (unit, id) = (pick(world, dice, Kind::Unit)?, pick(world, dice, Kind::Relation)?);
             world.run(|draft, _| {
                 relation::leave_scope(draft, MODEL, unit, id);
                 Ok(())
@@ -158,14 +158,14 @@ fn call(world: &mut World, dice: &mut Dice) -> Result<(), Refusal> {
 
 /// Something is removed by force, or its time for going by itself ends.
 fn force(world: &mut World, dice: &mut Dice) -> Result<(), Refusal> {
-    let kind = ["unit", "application", "relation", "machine", "unit"][dice.roll(5)];
+    let kind = [Kind::Unit, Kind::Application, Kind::Relation, Kind::Machine, Kind::Unit][dice.roll(5)];
     let id = dice.pick(&ids(world, kind)).ok_or_else(|| Refusal::new(Code::NotFound, "nothing to force"))?;
     let force = Force { no_wait: dice.roll(2) == 0, now_ms: 1 };
     world.run(|draft, _| match kind {
-        "application" if dice.roll(4) > 0 => Ok(()),
-        "application" => force::application(draft, MODEL, id, force).map(drop),
-        "relation" => force::relation(draft, MODEL, id, force).map(drop),
-        "machine" => force::machine(draft, MODEL, id, force),
+        Kind::Application if dice.roll(4) > 0 => Ok(()),
+        Kind::Application => force::application(draft, MODEL, id, force).map(drop),
+        Kind::Relation => force::relation(draft, MODEL, id, force).map(drop),
+        Kind::Machine => force::machine(draft, MODEL, id, force),
         _ if dice.roll(3) == 0 => {
             force::by_budget(draft, MODEL, id, 1, 1);
             Ok(())
@@ -209,7 +209,7 @@ fn act(world: &mut World, dice: &mut Dice, agent: &mut Agent) -> bool {
         }
         6 => {
             let next = read_all::<bool>(world.reader(), &MODEL.actions_of(agent.unit)).first().cloned();
-            let id = next.and_then(|(key, _)| key.rsplit('/').next()?.parse().ok());
+            let id = next.and_then(|(key, _)| last_number(&key));
             id.is_some_and(|id| {
                 agent.done(world, Operation::Action { id, name: "backup".into() }).refusal.is_none()
             })

@@ -2,7 +2,7 @@
 
 use super::{Check, End, Fact};
 use state::model::draft::{read, read_all};
-use state::model::keys::ActionDoc;
+use state::model::keys::{ActionDoc, Kind};
 use state::names::Uuid;
 use state::unit::local::{Event, Local};
 use state::unit::operation::Operation;
@@ -45,10 +45,10 @@ impl Check for Actions {
     }
 
     fn settle(&mut self, end: &End<'_>, found: &mut Vec<String>) {
-        for (key, _) in read_all::<bool>(end.reader, &end.model.all("action-of")) {
+        for (key, _) in read_all::<bool>(end.reader, &end.model.all(Kind::ActionOf)) {
             found.push(format!("{key} is not finished"));
         }
-        for (key, doc) in read_all::<ActionDoc>(end.reader, &end.model.all("action")) {
+        for (key, doc) in read_all::<ActionDoc>(end.reader, &end.model.all(Kind::Action)) {
             let open = !doc.status.is_final();
             if open && read(end.reader, &end.model.action_of(doc.unit, doc.id)).is_none() {
                 found.push(format!("{key} is shown as {}, and nobody will run it", doc.status));

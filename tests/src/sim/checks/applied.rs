@@ -3,7 +3,7 @@
 
 use super::{Check, Commit, Fact, place};
 use state::model::draft::{Reader, read, read_all};
-use state::model::keys::{Model, ReplicaDoc, last_id};
+use state::model::keys::{Kind, Model, ReplicaDoc, last_id};
 use state::names::Uuid;
 use state::status::ActionStatus;
 use state::unit::hook::{ALL_ENDPOINTS, Immediate, PortWrites, Ports};
@@ -90,7 +90,7 @@ impl Check for Applied {
     }
 
     fn restored(&mut self, reader: &dyn Reader, model: Model) {
-        let ports = read_all::<Ports>(reader, &model.all("ports")).into_iter();
+        let ports = read_all::<Ports>(reader, &model.all(Kind::Ports)).into_iter();
         self.ports = ports.filter_map(|(key, ports)| Some((last_id(&key)?, ports))).collect();
     }
 

@@ -4,7 +4,7 @@
 
 use super::{Check, Commit, Fact, place};
 use state::model::draft::{Reader, read, read_all};
-use state::model::keys::{Model, SessionDoc, StatusDoc, last_id};
+use state::model::keys::{Kind, Model, SessionDoc, StatusDoc, last_id};
 use state::names::Uuid;
 use state::unit::hook::Immediate;
 use state::unit::local::Event;
@@ -69,7 +69,7 @@ impl Check for Authority {
     }
 
     fn restored(&mut self, reader: &dyn Reader, model: Model) {
-        let sessions = read_all::<SessionDoc>(reader, &model.all("session")).into_iter();
+        let sessions = read_all::<SessionDoc>(reader, &model.all(Kind::Session)).into_iter();
         self.epochs = sessions
             .filter_map(|(key, session)| Some((last_id(&key)?, (session.epoch, session.nonce))))
             .collect();

@@ -4,7 +4,7 @@
 use super::{Check, Commit, place};
 use serde_json::Value;
 use state::model::draft::{Reader, read, read_all};
-use state::model::keys::{ForcedBy, ForcedDoc, Model, SessionDoc, last_id};
+use state::model::keys::{ForcedBy, ForcedDoc, Kind, Model, SessionDoc, last_id};
 use state::model::{effective, model};
 use state::names::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,7 +36,7 @@ impl Check for Budget {
     fn restored(&mut self, reader: &dyn Reader, model: Model) {
         let config = read(reader, &model.model_config()).unwrap_or_default();
         self.budget_ms = set(&config);
-        let forced = read_all::<ForcedDoc>(reader, &model.all("forced")).into_iter();
+        let forced = read_all::<ForcedDoc>(reader, &model.all(Kind::Forced)).into_iter();
         let marked = forced.filter(|(_, forced)| forced.by == ForcedBy::Budget);
         self.marked.clear();
         self.since.clear();

@@ -4,7 +4,7 @@
 use super::{Check, Commit, End, Fact, place};
 use crate::sim::script::LEVEL;
 use state::model::draft::{Reader, Revision, read};
-use state::model::keys::{Model, last_id};
+use state::model::keys::{Kind, Model, last_id};
 use state::names::Uuid;
 use state::unit::local::{Event, Local};
 use state::unit::operation::{Hook, Operation};
@@ -86,7 +86,7 @@ impl Check for Configured {
     }
 
     fn restored(&mut self, reader: &dyn Reader, model: Model) {
-        let stored = reader.scan(&model.all("application-config"), "", usize::MAX).into_iter();
+        let stored = reader.scan(&model.all(Kind::ApplicationConfig), "", usize::MAX).into_iter();
         let set =
             stored.filter_map(|stored| Some((last_id(&stored.key)?, vec![(0, stored.value.to_string())])));
         self.set = set.collect();

@@ -4,7 +4,7 @@
 use super::{Check, Commit, End, place};
 use state::life::Life;
 use state::model::draft::{Reader, read, read_all};
-use state::model::keys::{GLOBAL, Model, Principal, last_id};
+use state::model::keys::{GLOBAL, Kind, Model, Principal, last_id};
 use state::names::Uuid;
 
 /// Documents that are made once, with what they name.
@@ -58,12 +58,12 @@ impl Check for Destroyed {
         for left in end.reader.scan(&format!("{id}/"), "", usize::MAX) {
             found.push(format!("{} is left of a model that was destroyed", left.key));
         }
-        for (name, model) in read_all::<Uuid>(end.reader, &GLOBAL.all("model-name")) {
+        for (name, model) in read_all::<Uuid>(end.reader, &GLOBAL.all(Kind::ModelName)) {
             if model == id {
                 found.push(format!("{name} names a model that was destroyed"));
             }
         }
-        for (key, principal) in read_all::<Principal>(end.reader, &GLOBAL.all("token")) {
+        for (key, principal) in read_all::<Principal>(end.reader, &GLOBAL.all(Kind::Token)) {
             let lets_in = match principal {
                 // one that only tells a machine that it was removed by force (`token::retire`) lets nobody in
                 Principal::Machine { model, machine } => {

@@ -5,7 +5,7 @@ use super::explained::Stuck;
 use super::{Check, Commit, End, Fact, place};
 use state::life::Life;
 use state::model::draft::{Reader, read, read_all};
-use state::model::keys::{ForcedDoc, Model, SessionDoc, last_id};
+use state::model::keys::{ForcedDoc, Kind, Model, SessionDoc, last_id};
 use state::names::Uuid;
 use std::collections::BTreeSet;
 
@@ -38,9 +38,9 @@ impl Check for Forced {
     }
 
     fn restored(&mut self, reader: &dyn Reader, model: Model) {
-        let forced = read_all::<ForcedDoc>(reader, &model.all("forced"));
+        let forced = read_all::<ForcedDoc>(reader, &model.all(Kind::Forced));
         self.forced = forced.iter().filter_map(|(key, _)| last_id(key)).collect();
-        let sessions = read_all::<SessionDoc>(reader, &model.all("session"));
+        let sessions = read_all::<SessionDoc>(reader, &model.all(Kind::Session));
         let fenced = sessions.iter().filter(|(_, session)| fences(session));
         self.acted = fenced.filter_map(|(key, _)| last_id(key)).collect();
     }
@@ -96,7 +96,7 @@ impl Check for Forced {
     }
 
     fn settle(&mut self, end: &End<'_>, found: &mut Vec<String>) {
-        for (key, forced) in read_all::<ForcedDoc>(end.reader, &end.model.all("forced")) {
+        for (key, forced) in read_all::<ForcedDoc>(end.reader, &end.model.all(Kind::Forced)) {
             found.push(format!("{key} is still there: {forced:?}"));
         }
     }

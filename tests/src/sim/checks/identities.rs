@@ -4,7 +4,7 @@
 use super::{Check, Commit, End, place};
 use controller::tokens::sha256_hex;
 use state::model::draft::{Reader, read, read_all};
-use state::model::keys::{GLOBAL, Model, Principal};
+use state::model::keys::{GLOBAL, Kind, Model, Principal};
 use state::names::Uuid;
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub struct Identities(BTreeMap<String, Uuid>);
 
 /// Tokens of units that are gone.
 fn left(reader: &dyn Reader) -> Vec<String> {
-    let tokens = read_all::<Principal>(reader, &GLOBAL.all("token")).into_iter();
+    let tokens = read_all::<Principal>(reader, &GLOBAL.all(Kind::Token)).into_iter();
     let of_nobody = tokens.filter_map(|(_, principal)| match principal {
         Principal::Unit { model, unit } => read(reader, &model.unit(unit)).is_none().then_some(unit),
         Principal::User { .. } | Principal::Machine { .. } | Principal::Enrolment { .. } => None,
@@ -29,7 +29,7 @@ impl Check for Identities {
 
     /// What was named since the copy is forgotten, and named again.
     fn restored(&mut self, reader: &dyn Reader, model: Model) {
-        let names = ["unit-name", "machine-name"].iter();
+        let names = [Kind::UnitName, Kind::MachineName].into_iter();
         self.0 = names.flat_map(|kind| read_all::<Uuid>(reader, &model.all(kind))).collect();
     }
 

@@ -6,7 +6,7 @@ use super::strangers::Known;
 use super::{Check, Commit, End, Fact, Instanced, place};
 use state::life::Life;
 use state::model::draft::{Reader, read, read_all};
-use state::model::keys::{InstanceDoc, MachineDoc, Model, last_id};
+use state::model::keys::{InstanceDoc, Kind, MachineDoc, Model, last_id};
 use state::names::Uuid;
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ impl Check for Leaks {
         self.known = Known::of(reader, model);
         self.kept.clear();
         self.asked.clear();
-        for (key, _) in read_all::<MachineDoc>(reader, &model.all("machine")) {
+        for (key, _) in read_all::<MachineDoc>(reader, &model.all(Kind::Machine)) {
             last_id(&key).into_iter().for_each(|machine| self.look(reader, model, machine));
         }
     }

@@ -3,7 +3,7 @@
 use super::{Check, Commit, place};
 use state::life::Life;
 use state::model::draft::{Reader, read_all};
-use state::model::keys::Model;
+use state::model::keys::{Kind, Model};
 use std::collections::BTreeMap;
 
 /// By key: the life last seen; none = removed.
@@ -16,8 +16,8 @@ impl Check for Lives {
     }
 
     fn restored(&mut self, reader: &dyn Reader, model: Model) {
-        let kinds = ["unit-life", "application-life", "relation-life", "machine-life"];
-        let lives = kinds.iter().flat_map(|kind| read_all::<Life>(reader, &model.all(kind)));
+        let kinds = [Kind::UnitLife, Kind::ApplicationLife, Kind::RelationLife, Kind::MachineLife];
+        let lives = kinds.iter().flat_map(|kind| read_all::<Life>(reader, &model.all(*kind)));
         self.0 = lives.map(|(key, life)| (key, Some(life))).collect();
     }
 

@@ -2,7 +2,7 @@
 
 use super::{Check, Commit, Fact, place};
 use state::model::draft::{Reader, read_all};
-use state::model::keys::{Model, ReplicaDoc, last_id};
+use state::model::keys::{Kind, Model, ReplicaDoc, last_id};
 use state::names::Uuid;
 use state::unit::local::Event;
 use state::unit::operation::Operation;
@@ -34,7 +34,7 @@ impl Check for Once {
     }
 
     fn restored(&mut self, reader: &dyn Reader, model: Model) {
-        let replicas = read_all::<ReplicaDoc>(reader, &model.all("replica"));
+        let replicas = read_all::<ReplicaDoc>(reader, &model.all(Kind::Replica));
         let applied = replicas.iter().filter_map(|(key, replica)| Some((last_id(key)?, replica.sequence)));
         self.applied = applied.collect();
     }

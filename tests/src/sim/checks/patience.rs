@@ -3,7 +3,7 @@
 use super::{Check, Commit, place};
 use state::life::Life;
 use state::model::draft::{Reader, read, read_all};
-use state::model::keys::{ForcedBy, ForcedDoc, Model, last_id};
+use state::model::keys::{ForcedBy, ForcedDoc, Kind, Model, last_id};
 use state::names::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,7 +28,7 @@ impl Check for Patience {
 
     /// Waits that are in the copy go on from what is written down of them: they are not measured here.
     fn restored(&mut self, reader: &dyn Reader, model: Model) {
-        let forced = read_all::<ForcedDoc>(reader, &model.all("forced"));
+        let forced = read_all::<ForcedDoc>(reader, &model.all(Kind::Forced));
         self.since.extend(forced.iter().map(|(_, forced)| (forced.since_ms, 0)));
         // who was asked for again since waits by the earlier word again
         let waits = forced.into_iter().filter(|(_, forced)| !forced.no_wait);

@@ -6,7 +6,7 @@ use super::{Check, Commit, End, Fact, Instanced, place};
 use crate::sim::provider::address;
 use state::life::Life;
 use state::model::draft::{Reader, read, read_all};
-use state::model::keys::{Model, TroubleDoc, last_id};
+use state::model::keys::{Kind, Model, TroubleDoc, last_id};
 use state::names::Uuid;
 use std::collections::BTreeMap;
 
@@ -85,10 +85,10 @@ impl Check for Provisioning {
                 found.push(format!("machine {machine} failed, and nobody was told {reason:?}"));
             }
         }
-        for (key, trouble) in read_all::<TroubleDoc>(end.reader, &end.model.all("machine-trouble")) {
+        for (key, trouble) in read_all::<TroubleDoc>(end.reader, &end.model.all(Kind::MachineTrouble)) {
             found.push(format!("{key} is still there: {trouble:?}"));
         }
-        for (key, life) in read_all::<Life>(end.reader, &end.model.all("machine-life")) {
+        for (key, life) in read_all::<Life>(end.reader, &end.model.all(Kind::MachineLife)) {
             let machine = last_id(&key).expect("it is of a machine");
             let recorded = read(end.reader, &end.model.machine_instance(machine));
             let recorded = recorded.filter(|doc| doc.id.is_some()).map(|doc| Some(doc.nonce));

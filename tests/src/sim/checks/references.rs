@@ -4,7 +4,7 @@
 use super::{Check, Commit, Fact, place};
 use state::life::Life;
 use state::model::draft::{Reader, read, read_all};
-use state::model::keys::{Model, SuspendedDoc, last_id};
+use state::model::keys::{Kind, Model, SuspendedDoc, last_id};
 use state::names::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,9 +49,9 @@ impl Check for References {
     }
 
     fn restored(&mut self, reader: &dyn Reader, model: Model) {
-        let kinds = ["unit-life", "application-life", "relation-life", "machine-life"];
-        self.lives = kinds.iter().flat_map(|kind| read_all::<Life>(reader, &model.all(kind))).collect();
-        let suspended = read_all::<SuspendedDoc>(reader, &model.all("relation-suspended"));
+        let kinds = [Kind::UnitLife, Kind::ApplicationLife, Kind::RelationLife, Kind::MachineLife];
+        self.lives = kinds.iter().flat_map(|kind| read_all::<Life>(reader, &model.all(*kind))).collect();
+        let suspended = read_all::<SuspendedDoc>(reader, &model.all(Kind::RelationSuspended));
         self.suspended = suspended.iter().filter_map(|(key, _)| last_id(key)).collect();
     }
 

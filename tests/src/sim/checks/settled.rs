@@ -5,7 +5,7 @@
 use super::{Agent, Check, End};
 use state::life::Life;
 use state::model::draft::{read, read_all};
-use state::model::keys::{BagDoc, ScopeDoc, last_id};
+use state::model::keys::{BagDoc, Kind, ScopeDoc, last_id};
 use state::names::Uuid;
 use state::unit::local::Step;
 use state::unit::operation::Version;
@@ -17,7 +17,7 @@ pub struct Settled;
 
 impl Settled {
     fn lives(end: &End<'_>, found: &mut Vec<String>) {
-        for kind in ["unit-life", "application-life", "relation-life", "machine-life"] {
+        for kind in [Kind::UnitLife, Kind::ApplicationLife, Kind::RelationLife, Kind::MachineLife] {
             for (key, life) in read_all::<Life>(end.reader, &end.model.all(kind)) {
                 if life != Life::Alive {
                     found.push(format!("{key} is still {life}"));
@@ -72,7 +72,7 @@ impl Check for Settled {
             found.push("the system does not come to rest".to_owned());
         }
         Settled::lives(end, found);
-        for (name, unit) in read_all::<Uuid>(end.reader, &end.model.all("unit-name")) {
+        for (name, unit) in read_all::<Uuid>(end.reader, &end.model.all(Kind::UnitName)) {
             if !end.agents.iter().any(|agent| agent.unit == unit) {
                 found.push(format!("{name}: its agent does not run"));
             }

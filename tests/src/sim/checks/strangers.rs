@@ -5,7 +5,7 @@ use super::{Check, Commit, Fact, Instanced, place};
 use serde_json::Value;
 use state::machine::provision::Harvest;
 use state::model::draft::{Reader, read, read_all};
-use state::model::keys::{MachineDoc, Model, TombstoneDoc, last_id};
+use state::model::keys::{Kind, MachineDoc, Model, TombstoneDoc, last_id};
 use state::names::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,8 +18,8 @@ pub(super) struct Known {
 
 impl Known {
     pub fn of(reader: &dyn Reader, model: Model) -> Known {
-        let there = read_all::<MachineDoc>(reader, &model.all("machine")).into_iter().map(|(key, _)| key);
-        let gone = read_all::<TombstoneDoc>(reader, &model.all("tombstone")).into_iter();
+        let there = read_all::<MachineDoc>(reader, &model.all(Kind::Machine)).into_iter().map(|(key, _)| key);
+        let gone = read_all::<TombstoneDoc>(reader, &model.all(Kind::Tombstone)).into_iter();
         let gone = gone.filter(|(_, tombstone)| tombstone.kind == "machine").map(|(key, _)| key);
         let machines = there.chain(gone).filter_map(|key| last_id(&key)).collect();
         let config = read(reader, &model.model_config()).unwrap_or_default();

@@ -4,7 +4,7 @@
 use super::{Check, Commit, Fact, Instanced, place};
 use state::life::Life;
 use state::model::draft::{Reader, read_all};
-use state::model::keys::{InstanceDoc, Model, last_id};
+use state::model::keys::{InstanceDoc, Kind, Model, last_id};
 use state::names::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,11 +30,11 @@ impl Check for Takings {
 
     fn restored(&mut self, reader: &dyn Reader, model: Model) {
         let before = std::mem::take(self);
-        let lives = read_all::<Life>(reader, &model.all("machine-life")).into_iter();
+        let lives = read_all::<Life>(reader, &model.all(Kind::MachineLife)).into_iter();
         self.lives = lives.filter_map(|(key, life)| Some((last_id(&key)?, life))).collect();
-        let instances = read_all::<InstanceDoc>(reader, &model.all("machine-instance")).into_iter();
+        let instances = read_all::<InstanceDoc>(reader, &model.all(Kind::MachineInstance)).into_iter();
         self.nonces = instances.filter_map(|(key, doc)| Some((last_id(&key)?, doc.nonce))).collect();
-        let on = read_all::<()>(reader, &model.all("unit-on"));
+        let on = read_all::<()>(reader, &model.all(Kind::UnitOn));
         self.assigned = on.iter().filter_map(|(key, ())| assigned(key)).collect();
         let ended = self.lives.keys().filter(|id| before.lives.get(id) != Some(&Life::Alive));
         self.ending = ended.copied().collect();

@@ -2,7 +2,7 @@
 
 use super::{Check, Commit, place};
 use state::model::draft::{Reader, read_all};
-use state::model::keys::{BagDoc, Model, last_id};
+use state::model::keys::{BagDoc, Kind, Model, last_id};
 use std::collections::BTreeMap;
 
 #[derive(Default)]
@@ -14,7 +14,7 @@ impl Check for Versions {
     }
 
     fn restored(&mut self, reader: &dyn Reader, model: Model) {
-        self.0 = read_all(reader, &model.all("bag")).into_iter().collect();
+        self.0 = read_all(reader, &model.all(Kind::Bag)).into_iter().collect();
     }
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {

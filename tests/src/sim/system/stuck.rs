@@ -9,7 +9,9 @@ use api::operator::Force;
 use state::life::Life;
 use state::model::draft::{Reader, read, read_all};
 use state::model::effective;
-use state::model::keys::{ApplicationDoc, MachineDoc, Model, RelationDoc, SuspendedDoc, UnitDoc, last_id};
+use state::model::keys::{
+    ApplicationDoc, Kind, MachineDoc, Model, RelationDoc, SuspendedDoc, UnitDoc, last_id,
+};
 use state::names::Uuid;
 use std::cell::RefCell;
 use std::future::Future;
@@ -83,7 +85,7 @@ impl System {
     fn plan(&self, standing: &[Obstacle]) -> Option<(Obstacle, Vec<Removal>)> {
         let (world, model) = (&self.world, Model(MODEL));
         self.store.map().look(|reader| {
-            let units = read_all::<UnitDoc>(reader, &model.all("unit"));
+            let units = read_all::<UnitDoc>(reader, &model.all(Kind::Unit));
             let (key, unit) = units.get(world.below(units.len() as u64) as usize)?;
             let id = last_id(key)?;
             let machine = read(reader, &model.machine(unit.machine))?;
@@ -209,7 +211,7 @@ fn relations_of(reader: &dyn Reader, unit: Uuid) -> Vec<RelationDoc> {
 /// to nothing that has units.
 fn left_to_people(reader: &dyn Reader) -> Vec<Obstacle> {
     let model = Model(MODEL);
-    let suspended = read_all::<SuspendedDoc>(reader, &model.all("relation-suspended"));
+    let suspended = read_all::<SuspendedDoc>(reader, &model.all(Kind::RelationSuspended));
     let docs = suspended.iter().filter_map(|(key, _)| read(reader, &model.relation(last_id(key)?)));
     let mut left: Vec<Obstacle> = docs.map(|doc| Obstacle::Suspended(doc.number)).collect();
     let has_units = |id: Uuid| !read_all::<()>(reader, &model.units_of(id)).is_empty();
@@ -232,19 +234,19 @@ fn left_to_people(reader: &dyn Reader) -> Vec<Obstacle> {
 fn entities(reader: &dyn Reader) -> Vec<(String, Life)> {
     let model = Model(MODEL);
     let mut all = Vec::new();
-    for (key, doc) in read_all::<UnitDoc>(reader, &model.all("unit")) {
+    for (key, doc) in read_all::<UnitDoc>(reader, &model.all(Kind::Unit)) {
         let life = last_id(&key).and_then(|id| effective::unit_life(&mut { reader }, model, id));
         all.push((format!("unit {}", doc.name), life));
     }
-    for (key, doc) in read_all::<ApplicationDoc>(reader, &model.all("application")) {
+    for (key, doc) in read_all::<ApplicationDoc>(reader, &model.all(Kind::Application)) {
         let life = last_id(&key).and_then(|id| read(reader, &model.application_life(id)));
         all.push((format!("application {}", doc.name), life));
     }
-    for (key, doc) in read_all::<RelationDoc>(reader, &model.all("relation")) {
+    for (key, doc) in read_all::<RelationDoc>(reader, &model.all(Kind::Relation)) {
         let life = last_id(&key).and_then(|id| effective::relation_life(&mut { reader }, model, id));
         all.push((format!("relation {}", doc.number), life));
     }
-    for (key, doc) in read_all::<MachineDoc>(reader, &model.all("machine")) {
+    for (key, doc) in read_all::<MachineDoc>(reader, &model.all(Kind::Machine)) {
         let life = last_id(&key).and_then(|id| read(reader, &model.machine_life(id)));
         all.push((format!("machine {}", doc.name), life));
     }
