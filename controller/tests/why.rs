@@ -240,14 +240,12 @@ async fn who_holds_a_machines_hook_lock_and_who_waits_for_it_is_told_unless_hook
     let add = AddUnits { application: "web".to_owned(), units: 1, to: Some("0".to_owned()) };
     story.admin.add_units("dev", add).await.expect("there is room");
     let (web, _other) = (settled(&story, "web/0").await, settled(&story, "web/1").await);
-    let mut ids = Vec::new();
-    for unit in ["web/0", "web/1"] {
-        let asked = Run { unit: unit.to_owned(), action: "backup".to_owned(), params: BTreeMap::new() };
-        ids.push(story.admin.run("dev", asked).await.expect("it is queued").id);
-    }
+    let backup = |unit: &str| Run { unit: unit.into(), action: "backup".into(), params: BTreeMap::new() };
+    let id = story.admin.run("dev", backup("web/0")).await.expect("it is queued").id;
+    story.admin.run("dev", backup("web/1")).await.expect("it is queued");
     let machine = async || story.admin.why("dev", "machine/0").await.expect("it is there").now;
     assert_eq!(machine().await, "2 units");
-    let executing = Some(Activity::Action { id: ids[0], name: "backup".to_owned() });
+    let executing = Some(Activity::Action { id, name: "backup".to_owned() });
     let report =
         Report { epoch: web.epoch, run: web.sequence + 1, said: Vec::new(), executing, executing_for_ms: 5 };
     web.api.report(report).await.expect("it is its session");

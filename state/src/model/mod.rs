@@ -20,6 +20,7 @@ pub mod force;
 pub mod hook_commit;
 pub mod instance;
 pub mod invariants;
+pub mod key;
 pub mod keys;
 pub mod leadership;
 pub mod machine;

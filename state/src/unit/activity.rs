@@ -31,7 +31,9 @@ pub enum Activity {
         id: u64,
         name: String,
     },
-    Restate,
+    /// Publishes everything again: the store was restored.
+    Resync,
+    /// Reports that the unit is finished.
     Die,
 }
 
@@ -58,7 +60,7 @@ impl From<&Operation> for Activity {
                 Activity::Hook { name: hook.name(), remote_unit }
             }
             Operation::Action { id, name } => Activity::Action { id: *id, name: name.clone() },
-            Operation::Restate => Activity::Restate,
+            Operation::Restate => Activity::Resync,
             Operation::Die => Activity::Die,
         }
     }
@@ -74,7 +76,7 @@ impl fmt::Display for Activity {
             Activity::Hook { name, remote_unit: None } => write!(f, "running {name} hook"),
             Activity::Hook { name, remote_unit: Some(unit) } => write!(f, "running {name} hook for {unit}"),
             Activity::Action { name, .. } => write!(f, "running action {name}"),
-            Activity::Restate => f.write_str("restate"),
+            Activity::Resync => f.write_str("restate"),
             Activity::Die => f.write_str("set dead"),
         }
     }

@@ -1,7 +1,7 @@
 //! Documents of actions, and the index of those that are not finished.
 
 use super::super::draft::Key;
-use super::super::keys::{Kind, Model};
+use super::super::key::{Kind, Model};
 use crate::names::{UnitName, Uuid};
 use crate::status::ActionStatus;
 use serde::{Deserialize, Serialize};

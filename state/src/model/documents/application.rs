@@ -1,7 +1,7 @@
 //! Documents of applications: the application, its charm, settings and leader, and who belongs to it.
 
 use super::super::draft::Key;
-use super::super::keys::{Kind, Model};
+use super::super::key::{Kind, Model};
 use crate::charm::Charm;
 use crate::life::Life;
 use crate::names::{UnitName, Uuid};

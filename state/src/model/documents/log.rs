@@ -1,7 +1,7 @@
 //! Lines of the debug log.
 
 use super::super::draft::Key;
-use super::super::keys::{Kind, Model};
+use super::super::key::{Kind, Model};
 use crate::names::Uuid;
 use serde::{Deserialize, Serialize};
 

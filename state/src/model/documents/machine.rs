@@ -1,7 +1,7 @@
 //! Documents of machines: the machine, its instance, what keeps its provider from it, and what is on it.
 
 use super::super::draft::Key;
-use super::super::keys::{Kind, Model};
+use super::super::key::{Kind, Model};
 use crate::life::Life;
 use crate::names::{UnitName, Uuid};
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
 //! Documents of a model as a whole: its name, its settings, its life, its destruction, its sequences.
 
 use super::super::draft::Key;
-use super::super::keys::{Kind, Model};
+use super::super::key::{Kind, Model};
 use crate::life::Life;
 use crate::names::Uuid;
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
 //! Who may call the controller: tokens, stored under their hash. They belong to no model.
 
 use super::super::draft::Key;
-use super::super::keys::{Kind, Model};
+use super::super::key::{Kind, Model};
 use crate::names::Uuid;
 use serde::{Deserialize, Serialize};
 

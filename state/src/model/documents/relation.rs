@@ -1,7 +1,7 @@
 //! Documents of relations: the relation, its scopes and its settings bags, and the order of container relations.
 
 use super::super::draft::Key;
-use super::super::keys::{Kind, Model, Parts};
+use super::super::key::{Kind, Model, Parts};
 use crate::charm::{Role, Scope};
 use crate::life::Life;
 use crate::names::{RelationNumber, UnitName, Uuid};

@@ -1,7 +1,7 @@
 //! What removals leave: tombstones, leftovers for the janitor, and what is to go by force.
 
 use super::super::draft::Key;
-use super::super::keys::{Kind, Model};
+use super::super::key::{Kind, Model};
 use crate::names::Uuid;
 use serde::{Deserialize, Serialize};
 

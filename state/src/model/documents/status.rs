@@ -1,7 +1,7 @@
 //! Statuses that charms and agents set.
 
 use super::super::draft::Key;
-use super::super::keys::{Kind, Model};
+use super::super::key::{Kind, Model};
 use crate::names::Uuid;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

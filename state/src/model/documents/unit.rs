@@ -1,7 +1,7 @@
 //! Documents of units: the unit, its session, and what the controller knows of its agent's memory.
 
 use super::super::draft::Key;
-use super::super::keys::{Kind, Model};
+use super::super::key::{Kind, Model};
 use super::relation::Bond;
 use crate::life::Life;
 use crate::names::{UnitName, Uuid};
