@@ -245,9 +245,8 @@ async fn who_holds_a_machines_hook_lock_and_who_waits_for_it_is_told_unless_hook
     story.admin.run("dev", backup("web/1")).await.expect("it is queued");
     let machine = async || story.admin.why("dev", "machine/0").await.expect("it is there").now;
     assert_eq!(machine().await, "2 units");
-    let executing = Some(Activity::Action { id, name: "backup".to_owned() });
-    let report =
-        Report { epoch: web.epoch, run: web.sequence + 1, said: Vec::new(), executing, executing_for_ms: 5 };
+    let (said, executing) = (Vec::new(), Some(Activity::Action { id, name: "backup".to_owned() }));
+    let report = Report { epoch: web.epoch, run: web.sequence + 1, said, executing, executing_for_ms: 5 };
     web.api.report(report).await.expect("it is its session");
 
     let waits = causes(&story, "web/1").await;
@@ -491,8 +490,8 @@ async fn what_a_unit_does_before_it_enters_is_no_error() {
     }
     let (number, _) = story.integrate().await;
     let web = story.agent_of("web/0").await;
-    let executing = Some(Activity::hook(HookName::Install));
-    let report = Report { epoch: web.epoch, run: 1, said: Vec::new(), executing, executing_for_ms: 5 };
+    let (said, executing) = (Vec::new(), Some(Activity::hook(HookName::Install)));
+    let report = Report { epoch: web.epoch, run: 1, said, executing, executing_for_ms: 5 };
     web.api.report(report).await.expect("it is its session");
     let all = causes(&story, &format!("relation/{number}")).await;
     let enters = all.iter().find(|cause| cause.entity == "unit web/0").expect("it is to enter");
