@@ -57,7 +57,6 @@ pub struct Report {
     /// What runs now, for status: `running config-changed hook`; none = nothing. Kept in memory only.
     pub executing: Option<String>,
     /// How long it has run when this is sent.
-    #[serde(default)]
     pub executing_for_ms: u64,
 }
 

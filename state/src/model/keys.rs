@@ -81,18 +81,10 @@ pub struct TroubleDoc {
     pub failures: u32,
     /// When the first of these was.
     pub since_ms: i64,
-    /// When the last one was. None: an earlier controller wrote it, which kept only the last.
-    #[serde(default)]
-    pub last_ms: Option<i64>,
+    /// When the last one was.
+    pub last_ms: i64,
     /// When it is tried again.
     pub retry_ms: i64,
-}
-
-impl TroubleDoc {
-    /// When it failed last.
-    pub fn newest_ms(&self) -> i64 {
-        self.last_ms.unwrap_or(self.since_ms)
-    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -135,7 +127,6 @@ pub struct StatusDoc {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub data: BTreeMap<String, Value>,
     pub since_ms: i64,
-    #[serde(default)]
     pub number: (u64, u32),
 }
 
@@ -147,7 +138,7 @@ pub struct SessionDoc {
     /// Nonces of agents that came with an empty folder, newest last: one that comes again late is no newcomer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub newcomers: Vec<Uuid>,
-    /// None: granted by a controller that did not say so yet.
+    /// None: no agent has attached; the session is there because the unit is removed by force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub granted: Option<Granted>,
     /// Relations, since a restore, that the unit takes itself to be in and could not be let into, or is in without the
@@ -192,7 +183,6 @@ pub struct SideDoc {
     pub role: Role,
     pub interface: String,
     /// The provider side of `juju-info`: scope is entered, no hook runs.
-    #[serde(default)]
     pub implicit: bool,
 }
 
