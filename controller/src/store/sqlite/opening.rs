@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 /// The version of the tables below and of the documents in them, in SQLite's `user_version`. A store of another
 /// version is not opened (ARCHITECTURE.md, Compatibility).
-const SCHEMA: i64 = 1;
+pub const VERSION: i64 = 1;
 const TABLES: &str = "
     CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
     CREATE TABLE documents (
@@ -49,7 +49,7 @@ pub enum OpenError {
     #[error("the store in {} is in use by {holder}", folder.display())]
     InUse { folder: PathBuf, holder: String },
     #[error(
-        "cannot open {}: its store version is {found}, and this controller uses version {SCHEMA}; nothing was changed\n\
+        "cannot open {}: its store version is {found}, and this controller uses version {VERSION}; nothing was changed\n\
          hint: run the controller of the version that wrote it", file.display()
     )]
     OtherVersion { file: PathBuf, found: i64 },
@@ -130,7 +130,7 @@ fn other_version(file: &Path) -> rusqlite::Result<Option<i64>> {
         }
         other => other?,
     };
-    Ok(Some(version).filter(|version| ![0, SCHEMA].contains(version)))
+    Ok(Some(version).filter(|version| ![0, VERSION].contains(version)))
 }
 
 fn connect(file: &Path, options: &Options) -> rusqlite::Result<Connection> {

@@ -85,8 +85,8 @@ impl Check for Provisioning {
                 found.push(format!("machine {machine} failed, and nobody was told {reason:?}"));
             }
         }
-        for (key, trouble) in read_all::<TroubleDoc>(end.reader, &end.model.all("machine-trouble")) {
-            found.push(format!("{key} is still there: {trouble:?}"));
+        for (key, error) in read_all::<TroubleDoc>(end.reader, &end.model.all("machine-trouble")) {
+            found.push(format!("{key} is still there: {error:?}"));
         }
         for (key, life) in read_all::<Life>(end.reader, &end.model.all("machine-life")) {
             let machine = last_id(&key).expect("it is of a machine");
