@@ -20,9 +20,10 @@ pub const JOURNAL: &str = "journal.yaml";
 
 /// A journal is no longer than this: replay of it costs tens of milliseconds (invariant I42).
 pub const JOURNAL_BYTES_MAX: usize = 1 << 20;
-/// Of stored files. An older program refuses a newer number without touching the files. Raised when an [`Event`] or
-/// anything in one comes that an older program would not understand: it would take a document with it for a torn tail.
-pub const FORMAT: u32 = 3;
+/// The format of a unit's folder. A program refuses a folder of another format without changing it. The number is
+/// raised when an [`Event`] or anything in it changes: a program that cannot read a journal document would take it for a
+/// torn tail (ARCHITECTURE.md, Compatibility).
+pub const FORMAT: u32 = 1;
 
 /// The few operations on the unit's own folder that the memory needs. The simulator's crash disk implements them
 /// too, byte for byte.
@@ -68,8 +69,8 @@ pub enum Found {
     Memory { local: Box<Local>, index: u64, notes: Vec<String> },
     /// Files that cannot be trusted, set aside: never read as fresh (design 11).
     Lost { notes: Vec<String> },
-    /// Written by a newer program; nothing was touched.
-    Newer { format: u32 },
+    /// The folder has another format than [`FORMAT`]; nothing was changed.
+    OtherFormat { format: u32 },
 }
 
 /// 64 bits of SHA-256 in hex: against torn and flipped bytes, not against forgers.
@@ -127,22 +128,29 @@ fn read_journal(bytes: &[u8]) -> Read {
     Read { corrupt: corrupt || decode(rest).is_some(), entries, good_bytes: at }
 }
 
-fn decode_state(bytes: &[u8]) -> Result<StateFile, u32> {
-    let text = std::str::from_utf8(bytes).map_err(|_| 0u32)?;
-    let (first, body) = text.split_once('\n').ok_or(0u32)?;
-    let sum = first.strip_prefix("# checksum ").ok_or(0u32)?;
-    if sum != checksum(body.as_bytes()) {
-        return Err(0);
-    }
+/// Why `state.yaml` was not read.
+enum Unreadable {
+    Corrupt,
+    OtherFormat { format: u32 },
+}
+
+fn decode_state(bytes: &[u8]) -> Result<StateFile, Unreadable> {
     #[derive(Deserialize)]
     struct Format {
         format: u32,
     }
-    let format: Format = yaml::from_str(body).map_err(|_| 0u32)?;
-    if format.format > FORMAT {
-        return Err(format.format);
+    let body = verified(bytes).ok_or(Unreadable::Corrupt)?;
+    let Format { format } = yaml::from_str(body).map_err(|_| Unreadable::Corrupt)?;
+    if format != FORMAT {
+        return Err(Unreadable::OtherFormat { format });
     }
-    yaml::from_str(body).map_err(|_| 0)
+    yaml::from_str(body).map_err(|_| Unreadable::Corrupt)
+}
+
+/// The text below the line with the checksum, if that is its checksum.
+fn verified(bytes: &[u8]) -> Option<&str> {
+    let (first, body) = std::str::from_utf8(bytes).ok()?.split_once('\n')?;
+    (first.strip_prefix("# checksum ")? == checksum(body.as_bytes())).then_some(body)
 }
 
 /// What the two files say together.
@@ -158,7 +166,7 @@ enum Assembled {
         state: bool,
         journal: bool,
     },
-    Newer {
+    OtherFormat {
         format: u32,
     },
 }
@@ -172,8 +180,8 @@ fn assemble(state: Option<&[u8]>, journal: &[u8]) -> Assembled {
     };
     let StateFile { mut index, mut local, .. } = match decode_state(state) {
         Ok(state) => state,
-        Err(0) => return Assembled::Corrupt { state: true, journal: false },
-        Err(format) => return Assembled::Newer { format },
+        Err(Unreadable::Corrupt) => return Assembled::Corrupt { state: true, journal: false },
+        Err(Unreadable::OtherFormat { format }) => return Assembled::OtherFormat { format },
     };
     let read = read_journal(journal);
     let newer: Vec<Entry> = read.entries.into_iter().filter(|entry| entry.index > index).collect();
@@ -193,7 +201,7 @@ pub async fn peek<F: Files>(files: &F) -> Result<Option<Local>, DiskFailed> {
     let (state, journal) = (files.read(STATE).await?, files.read(JOURNAL).await?.unwrap_or_default());
     Ok(match assemble(state.as_deref(), &journal) {
         Assembled::Memory { local, .. } => Some(*local),
-        Assembled::Nothing | Assembled::Corrupt { .. } | Assembled::Newer { .. } => None,
+        Assembled::Nothing | Assembled::Corrupt { .. } | Assembled::OtherFormat { .. } => None,
     })
 }
 
@@ -204,7 +212,7 @@ pub async fn load<F: Files>(files: &F) -> Result<Found, DiskFailed> {
     let mut notes = Vec::new();
     match assemble(state.as_deref(), &journal) {
         Assembled::Nothing => Ok(Found::Nothing),
-        Assembled::Newer { format } => Ok(Found::Newer { format }),
+        Assembled::OtherFormat { format } => Ok(Found::OtherFormat { format }),
         Assembled::Memory { local, index, torn_bytes } => {
             if torn_bytes > 0 {
                 notes.push(format!("{JOURNAL} ends in {torn_bytes} torn bytes: left out"));

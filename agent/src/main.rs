@@ -102,7 +102,7 @@ fn enter(dir: PathBuf) -> Result<Result<(Folder, Lock), String>> {
     }
 }
 
-/// What the folder remembers; none when a newer program wrote it.
+/// What the folder remembers; an error when it has another format.
 async fn remember(folder: &Folder, config: &Config) -> Result<Journal<Folder>> {
     let found = journal::load(folder).await.map_err(|failed| anyhow!("{failed}"))?;
     let name: UnitName = config.name.parse()?;
@@ -127,8 +127,9 @@ async fn remember(folder: &Folder, config: &Config) -> Result<Journal<Folder>> {
             fresh.run = newest_run(folder);
             (fresh, 0, true)
         }
-        Found::Newer { format } => bail!(
-            "{} was written by a newer pintle-agent (format {format}, this one knows {}): nothing was touched",
+        Found::OtherFormat { format } => bail!(
+            "cannot use {}: its format is {format}, and this pintle-agent uses format {}; nothing was changed\n\
+             hint: run the pintle-agent of the version that wrote it",
             folder.root().display(),
             journal::FORMAT
         ),

@@ -10,7 +10,6 @@ use state::unit::record::Outcome;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
-use std::path::Path;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
@@ -109,7 +108,7 @@ fn judge(damaged: &Folder, memories: &[Local], silent: bool, what: &str) -> bool
             assert!(damaged.0.borrow().keys().any(|name| name.contains("corrupt")), "{what}: not kept");
             true
         }
-        found @ (Found::Nothing | Found::Newer { .. }) => panic!("{what}: {found:?}"),
+        found @ (Found::Nothing | Found::OtherFormat { .. }) => panic!("{what}: {found:?}"),
     }
 }
 
@@ -156,42 +155,19 @@ fn every_cut_is_survived() {
     }
 }
 
-/// 1. An agent of format 2 ends: the last that it wrote is that install has succeeded. 2. Today's takes its folder up,
-///    and dies at once. 3. An older one, started then, looks at the first lines of the state alone (I49).
 #[test]
-fn a_memory_of_format_2_is_taken_up_whole_and_is_none_for_an_older_agent_from_then_on() {
-    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/earlier/2/unit-web-0");
-    let folder = Folder::default();
-    for name in [STATE, JOURNAL] {
-        let bytes = std::fs::read(sample.join(name)).expect("the sample is in the repository");
-        folder.0.borrow_mut().insert(name.to_owned(), bytes);
+fn a_folder_of_another_format_is_refused_and_not_changed() {
+    let (folder, _) = story();
+    let state = String::from_utf8(folder.0.borrow()[STATE].clone()).expect("YAML is text");
+    let (_, body) = state.split_once('\n').expect("a checksum comes first");
+    for format in [0, journal::FORMAT + 1] {
+        let ours = format!("format: {}\n", journal::FORMAT);
+        let body = body.replacen(&ours, &format!("format: {format}\nunknown: yes\n"), 1);
+        let sum: String = Sha256::digest(&body)[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+        folder.0.borrow_mut().insert(STATE.to_owned(), format!("# checksum {sum}\n{body}").into_bytes());
+        let before = folder.0.borrow().clone();
+        let found = now(journal::load(&&folder)).expect("they are read");
+        assert!(matches!(found, Found::OtherFormat { format: found } if found == format), "{found:?}");
+        assert_eq!(*folder.0.borrow(), before, "nothing was changed");
     }
-    let found = now(journal::load(&&folder)).expect("they are read");
-    let Found::Memory { local, index, notes } = found else { panic!("{found:?}") };
-    assert!(notes.is_empty(), "{notes:?}");
-    assert_eq!((index, local.run, local.sequence, local.epoch), (11, 3, 2, 2));
-    assert!(local.installed, "{local:?}");
-    assert_eq!(local.status, Some(("blocked".to_owned(), "needs db".to_owned())));
-    assert_eq!(local.outbox.iter().map(|record| record.sequence).collect::<Vec<_>>(), [2]);
-
-    let format_of = |state: &[u8]| -> u32 {
-        let state = String::from_utf8(state.to_vec()).expect("YAML is text");
-        let line = state.lines().nth(1).expect("below the checksum");
-        line.strip_prefix("format: ").and_then(|number| number.parse().ok()).expect("the format comes first")
-    };
-    assert!(format_of(&folder.0.borrow()[STATE]) > 2, "before the first event that format 2 does not know");
-    assert!(folder.0.borrow()[JOURNAL].is_empty());
-
-    let mut newer = folder.0.borrow()[STATE].clone();
-    let body =
-        String::from_utf8(newer.split_off(newer.iter().position(|b| *b == b'\n').expect("a line") + 1));
-    let body = body
-        .expect("YAML is text")
-        .replace(&format!("format: {}", journal::FORMAT), &format!("format: {}", journal::FORMAT + 1));
-    let sum: String = Sha256::digest(&body)[..8].iter().map(|byte| format!("{byte:02x}")).collect();
-    folder.0.borrow_mut().insert(STATE.to_owned(), format!("# checksum {sum}\n{body}").into_bytes());
-    let before = folder.0.borrow().clone();
-    let found = now(journal::load(&&folder)).expect("they are read");
-    assert!(matches!(found, Found::Newer { format } if format == journal::FORMAT + 1), "{found:?}");
-    assert_eq!(*folder.0.borrow(), before, "nothing was touched");
 }

@@ -1,5 +1,7 @@
 //! Hooks and their tools beyond the life of the agent that started them: what is left of a run, and who is answered.
 
+mod support;
+
 use agent::clock::kernel_boot;
 use agent::config::{Config, FILE, Kind};
 use agent::deployer::Deployer;
@@ -26,38 +28,12 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use support::context;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, watch};
 
 const CONTEXT_ID: &str = "web/0-install-0123456789abcdef0123456789abcdef";
-
-fn context() -> HookContext {
-    HookContext {
-        unit: "web/0".parse().unwrap(),
-        id: String::new(),
-        cause: hook::Cause::Hook("install".into()),
-        model: hook::Model {
-            name: "dev".into(),
-            uuid: Uuid(1),
-            kubernetes: false,
-            proxies: Default::default(),
-        },
-        leader: false,
-        relations: Default::default(),
-        config: Default::default(),
-        charm_state: Default::default(),
-        statuses: Default::default(),
-        opened_ports: Default::default(),
-        machine_ports: Default::default(),
-        networks: Default::default(),
-        private_address: None,
-        public_address: None,
-        principal: None,
-        goal_state: Default::default(),
-        writes: Default::default(),
-    }
-}
 
 /// What an agent of boot `boot` wrote down about run 1 before it died.
 fn begun(at: &Path, boot: &str) -> Run {

@@ -1,6 +1,8 @@
 //! A tool that reads a bag which did not come along (design 9): asked for once, written down before it is read, and the
 //! same for every later read in the hook, whichever agent answers.
 
+mod support;
+
 use agent::tool_calls::{Calls, Conversation};
 use agent::tool_socket::Answer;
 use hook_client::{Call, encode_request};
@@ -36,28 +38,9 @@ fn context() -> HookContext {
         },
     };
     HookContext {
-        unit: "web/0".parse().unwrap(),
-        id: String::new(),
         cause: hook::Cause::Hook("config-changed".into()),
-        model: hook::Model {
-            name: "dev".into(),
-            uuid: Uuid(1),
-            kubernetes: false,
-            proxies: Default::default(),
-        },
-        leader: false,
         relations: BTreeMap::from([(1, relation)]),
-        config: Default::default(),
-        charm_state: Default::default(),
-        statuses: Default::default(),
-        opened_ports: Default::default(),
-        machine_ports: Default::default(),
-        networks: Default::default(),
-        private_address: None,
-        public_address: None,
-        principal: None,
-        goal_state: Default::default(),
-        writes: Default::default(),
+        ..support::context()
     }
 }
 

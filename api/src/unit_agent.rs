@@ -58,7 +58,6 @@ pub struct Report {
     /// What the agent is doing now, for status; none = nothing. Kept in memory only.
     pub executing: Option<Activity>,
     /// How long it has run when this is sent.
-    #[serde(default)]
     pub executing_for_ms: u64,
 }
 

@@ -90,15 +90,6 @@ pub fn unauthorised() -> ApiError {
         .hint("check that the token is of this controller, of this agent, and of a sufficient role")
 }
 
-/// What is told to a token that lets nobody in. A machine that says that it is gone was removed before: an agent of
-/// version 1 asks until it hears what it has always heard then.
-pub fn to_nobody(route: Route, error: ApiError) -> ApiError {
-    match (route, error.code) {
-        (Route::MachineGone, ErrorCode::Removed) => unauthorised(),
-        (_, _) => error,
-    }
-}
-
 /// This principal may call this route.
 pub fn check(principal: &Principal, route: Route) -> Result<(), ApiError> {
     let may = match (callers(route), principal) {

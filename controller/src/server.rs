@@ -8,6 +8,7 @@ use crate::dispatch::{Reply, answer};
 use crate::outside::Outside;
 use crate::session::{Controller, Session};
 use crate::store::Store;
+use api::API_VERSION;
 use api::error::{ApiError, ErrorCode};
 use api::operator::ARCHIVE_BYTES_MAX;
 use api::routes::{ROUTES, Row, Takes};
@@ -186,10 +187,22 @@ fn router<S: Store, O: Outside>(controller: Arc<Controller<S, O>>) -> Router {
         let controller = controller.clone();
         async move {
             let known = session(&controller, request.headers(), request.extensions()).await;
-            respond(known.and_then(|_| Err(ApiError::new(ErrorCode::NotFound, "there is no such route"))))
+            respond(known.and_then(|_| Err(no_route(request.uri().path()))))
         }
     };
     router.method_not_allowed_fallback(unknown.clone()).fallback(unknown)
+}
+
+/// Why nothing is served at this path: it is of another protocol version, or not a route.
+fn no_route(path: &str) -> ApiError {
+    let version = path.split('/').nth(1).filter(|part| {
+        part.strip_prefix('v').is_some_and(|number| number.parse::<u32>().is_ok()) && *part != API_VERSION
+    });
+    let Some(version) = version else {
+        return ApiError::new(ErrorCode::NotFound, "there is no such route");
+    };
+    let text = format!("cannot serve protocol version {version}: this controller uses {API_VERSION}");
+    ApiError::new(ErrorCode::NotFound, text).hint("use a program and a controller of the same version")
 }
 
 /// Whose request it is; releases the connection's place among the strangers.
@@ -214,8 +227,7 @@ async fn one<S: Store, O: Outside>(
     request: Request,
     uploads: Arc<Semaphore>,
 ) -> Result<Reply, ApiError> {
-    let known = session(&controller, request.headers(), request.extensions()).await;
-    let session = known.map_err(|error| authority::to_nobody(row.route, error))?;
+    let session = session(&controller, request.headers(), request.extensions()).await?;
     authority::check(&session.principal, row.route)?;
     if let Some(agent) = params.get("agent") {
         let id = |text: Option<&String>| {

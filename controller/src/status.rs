@@ -101,7 +101,7 @@ pub fn machine_agent(reader: &dyn Reader, model: Model, roll: &Roll, id: Uuid) -
     let holder = read(reader, &GLOBAL.token_of(id)).and_then(|hash| read(reader, &GLOBAL.token(&hash)));
     let trouble = read(reader, &model.machine_trouble(id));
     // a machine is introduced before it is started: that it was heard of then says nothing
-    if trouble.is_some_and(|trouble| roll.silent_since_ms(id) <= trouble.newest_ms()) {
+    if trouble.is_some_and(|trouble| roll.silent_since_ms(id) <= trouble.last_ms) {
         MachineAgent::Failed
     } else if !matches!(holder, Some(Principal::Machine { .. })) {
         MachineAgent::Pending

@@ -18,9 +18,8 @@ use state::unit::operation::Operation;
 use state::unit::record::Record;
 use state::unit::snapshot::{BagAsked, BagView, Position};
 
-/// How late a refused entry is answered, so that an agent that asks again at once asks once a second. One of version 1
-/// does: its views say nothing of a machine that is full, or of a subordinate that has not gone yet. A hundred of them
-/// are a hundred records a second; one of today's is refused only where it lost a race, and waits this long once.
+/// How late a refused entry is answered, so that an agent whose view does not show yet why it is refused asks once a
+/// second, not at once again. An agent is refused where it lost a race, and waits this long once.
 pub const REFUSED_ENTRY_MS: u64 = 1_000;
 
 impl<S: Store, O: Outside> Session<S, O> {

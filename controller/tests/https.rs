@@ -4,7 +4,6 @@ mod support;
 
 use api::client::{self, Client};
 use api::error::{ApiError, ErrorCode};
-use api::machine_agent::MachineApi;
 use api::operator::{AddUnits, ClientFile, Deploy, LogQuery, OperatorApi};
 use api::routes::{ROUTES, Row, Takes};
 use api::unit_agent::{Attach, Claim, UnitApi, Watch};
@@ -15,7 +14,7 @@ use controller::server;
 use controller::store::sqlite::{Options, Sqlite};
 use controller::{Outside, authority, openapi, tokens};
 use state::model::draft::Draft;
-use state::model::keys::{Principal, TombstoneDoc, UserRole};
+use state::model::keys::{Principal, UserRole};
 use state::model::relation;
 use state::names::Uuid;
 use state::settings::Bag;
@@ -175,25 +174,6 @@ async fn one_bag_changed_among_a_hundred_sends_one_delta_of_one_bag() {
     assert!(bytes < 500, "{bytes} bytes: one bag, not a hundred");
 }
 
-/// Its machine agent, retiring, asks until it hears what version 1 has always heard.
-#[tokio::test]
-async fn a_machine_that_is_gone_and_was_removed_before_hears_what_ends_an_agent_of_version_1() {
-    let served = Served::new().await;
-    let (model, machine) = (served.story.model, Uuid(77));
-    let token = served.story.token(machine, Principal::Machine { model, machine }).await;
-    let remove = move |draft: &mut Draft<'_>| {
-        let doc = TombstoneDoc { kind: "machine".to_owned(), name: "7".to_owned() };
-        draft.put(&model.tombstone(machine), &doc);
-        Ok(())
-    };
-    served.story.controller.run(remove).await.expect("nothing refuses it");
-    let agent = Client::agent(&served.controller(&token), model.0, machine).expect("a good file");
-    let here = MachineApi::here(&agent).await.expect_err("nobody is let in");
-    assert_eq!(here.code, ErrorCode::Removed);
-    let gone = MachineApi::machine_gone(&agent).await.expect_err("nobody is let in");
-    assert_eq!(gone.code, ErrorCode::Unauthorised);
-}
-
 #[tokio::test]
 async fn every_route_answers_exactly_the_principals_its_row_names() {
     let served = Served::new().await;
@@ -307,6 +287,17 @@ async fn every_route_answers_exactly_the_principals_its_row_names() {
 
 fn path(row: &Row, model: &str, agent: &str) -> String {
     row.path.replace("{model}", model).replace("{agent}", agent).replace("{sha256}", &"0".repeat(64))
+}
+
+#[tokio::test]
+async fn another_protocol_version_is_refused_by_name() {
+    let served = Served::new().await;
+    let token = served.user_token(78, UserRole::Read).await;
+    for version in ["v0", "v2"] {
+        let (status, answer) = served.raw("GET", &format!("/{version}/about"), Some(&token), "").await;
+        let text = format!("cannot serve protocol version {version}: this controller uses v1");
+        assert!(status == 404 && answer.contains(&text), "{status} {answer}");
+    }
 }
 
 #[tokio::test]

@@ -1,5 +1,5 @@
-//! An agent of an earlier version knows nothing of what keeps a principal out of a relation, so it asks again as soon
-//! as it is refused (issue 4, part 7). How often it can is the controller's to bound.
+//! An agent may ask to enter a relation again as soon as it is refused (issue 4, part 7). The controller bounds how
+//! often: a refusal is answered late.
 
 mod support;
 

@@ -90,24 +90,18 @@ async fn the_same_nonce_gets_the_same_epoch_and_another_one_waits_for_the_older_
     let story = Story::in_memory().await;
     story.deploy("web", 1).await;
     let old = story.agent_of("web/0").await;
+    let own = story.controller.store.history();
+    let attach = |nonce| Attach { nonce: Uuid(nonce), epoch: old.epoch, history: Some(own) };
     let mut watch = old.api.watch(old.epoch, None).await.expect("it may watch");
     assert!(delta(&mut watch).await.full);
-    let again = old
-        .api
-        .attach(Attach { nonce: Uuid(1), epoch: old.epoch, history: None })
-        .await
-        .expect("a lost reply");
+    let again = old.api.attach(attach(1)).await.expect("a lost reply");
     assert_eq!(again.epoch, old.epoch);
-    let beside = old.api.attach(Attach { nonce: Uuid(2), epoch: old.epoch, history: None }).await;
+    let beside = old.api.attach(attach(2)).await;
     assert_eq!(beside.expect_err("the older one lives").code, ErrorCode::Blocked);
     drop(watch);
     let new = Agent::attach(old.api.clone(), 2).await;
     assert_eq!(new.epoch, old.epoch + 1);
-    let copy = old
-        .api
-        .attach(Attach { nonce: Uuid(3), epoch: old.epoch, history: None })
-        .await
-        .expect_err("a copy's folder");
+    let copy = old.api.attach(attach(3)).await.expect_err("a copy's folder");
 
     let record = old.record(Operation::Hook(Hook::Install));
     let commit = old.api.commit(Commit { epoch: old.epoch, record }).await.expect_err("a copy");

@@ -82,7 +82,6 @@ pub struct Endpoint {
     pub name: String,
     pub role: Role,
     pub interface: String,
-    #[serde(default)]
     pub scope: Scope,
     /// Most relations it takes; none = no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -108,7 +107,7 @@ pub enum OptionType {
 /// One option of config.yaml (spec/clients.md 4.4).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ConfigOption {
-    #[serde(rename = "type", default)]
+    #[serde(rename = "type")]
     pub kind: OptionType,
     /// A string, integer, float or boolean of the option's type; none = no value until somebody sets one.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -95,7 +95,9 @@ pub fn found(folder: &Path) -> Option<usize> {
             let at = memories().iter().position(|(_, memory)| *memory == *local);
             Some(at.expect("a memory that was"))
         }
-        found @ (Found::Lost { .. } | Found::Newer { .. }) => panic!("a crash is no corruption: {found:?}"),
+        found @ (Found::Lost { .. } | Found::OtherFormat { .. }) => {
+            panic!("a crash is no corruption: {found:?}")
+        }
     }
 }
 

@@ -189,7 +189,7 @@ impl<P: Provider, O: Outside> Provisioner<P, O> {
             if failed.contains(&step.machine()) {
                 continue;
             }
-            let known = found.get(&step.machine()).and_then(|one| one.nonce);
+            let known = found.get(&step.machine()).map(|one| one.nonce);
             let done = self.execute(client, (file, model), (&machines, known), step).await;
             match done {
                 Ok(None) => {}
@@ -370,7 +370,7 @@ mod tests {
         }
         fn found(&self, _: Uuid) -> Result<Listing, Failure> {
             let nonce = match self.readable {
-                true => Ok(Some(Uuid(70))),
+                true => Ok(Uuid(70)),
                 false => Err(Failure::new("cannot read it")),
             };
             Ok(if self.lost { Listing::new() } else { Listing::from([(Uuid(7), nonce)]) })

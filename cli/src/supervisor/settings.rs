@@ -10,13 +10,10 @@ use std::path::PathBuf;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
-    #[serde(default)]
     pub provider: Kind,
     /// The base system of nspawn's machines, if it is not in the data folder.
-    #[serde(default)]
     pub base: Option<PathBuf>,
     /// Where else the controller listens, for machines that people bring.
-    #[serde(default)]
     pub listen: Option<IpAddr>,
 }
 

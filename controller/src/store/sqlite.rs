@@ -15,7 +15,7 @@
 mod opening;
 mod writer;
 
-pub use opening::{OpenError, Options};
+pub use opening::{OpenError, Options, VERSION};
 
 use super::{
     ApplyError, Change, Changes, Committed, Compacted, Earlier, Failure, Position, RunError, Store, Undo,

@@ -77,7 +77,7 @@ async fn a_second_opener_is_refused_and_told_who_has_it() {
 }
 
 #[tokio::test]
-async fn a_newer_schema_is_refused_and_not_touched() {
+async fn a_store_of_another_version_is_refused_and_not_changed() {
     let (store, folder) = sqlite(10);
     drop(store);
     let file = folder.path().join("store.sqlite");
@@ -85,7 +85,7 @@ async fn a_newer_schema_is_refused_and_not_touched() {
     connection.pragma_update(None, "user_version", 2).expect("written");
     drop(connection);
     let before = std::fs::read(&file).expect("readable");
-    assert!(matches!(open(folder.path(), HISTORY), Err(OpenError::Newer { found: 2, .. })));
+    assert!(matches!(open(folder.path(), HISTORY), Err(OpenError::OtherVersion { found: 2, .. })));
     assert!(std::fs::read(&file).expect("readable") == before);
 }
 

@@ -148,6 +148,18 @@ impl<S: Store> Story<'_, S> {
         }
     }
 
+    /// An application with one unit.
+    async fn deploy(&mut self, name: &str, sha256: &str) {
+        let ids = self.ids();
+        let (name, sha256) = (name.into(), sha256.into());
+        let wish =
+            application::Deploy { name, sha256, units: 1, now_ms: 1, ..application::Deploy::default() };
+        self.call("application::deploy", move |draft| {
+            application::deploy(draft, MODEL, &wish, &mut ids()).map(drop)
+        })
+        .await;
+    }
+
     async fn unit(&self, name: &str) -> Uuid {
         let name: UnitName = name.parse().expect("a unit name");
         self.store.read(move |reader| read(reader, &MODEL.unit_name(&name))).await.expect("the unit is there")
@@ -258,19 +270,7 @@ async fn build<S: Store>(story: &mut Story<'_, S>) {
         })
         .await;
     for (name, sha256) in [("web", "w1"), ("db", "d1"), ("spare", "d1"), ("log", "l1")] {
-        let ids = story.ids();
-        let wish = application::Deploy {
-            name: name.into(),
-            sha256: sha256.into(),
-            units: 1,
-            now_ms: 1,
-            ..application::Deploy::default()
-        };
-        story
-            .call("application::deploy", move |draft| {
-                application::deploy(draft, MODEL, &wish, &mut ids()).map(drop)
-            })
-            .await;
+        story.deploy(name, sha256).await;
     }
     for (one, other, id) in [("web", "db", 50), ("web", "spare", 51), ("log", "db", 52)] {
         story
@@ -499,19 +499,7 @@ async fn provision<S: Store>(story: &mut Story<'_, S>) {
 /// Two related units, their relation, application and machine go by force; no agent acts.
 async fn by_force<S: Store>(story: &mut Story<'_, S>) {
     for (name, sha256) in [("front", "w2"), ("back", "d1")] {
-        let ids = story.ids();
-        let wish = application::Deploy {
-            name: name.into(),
-            sha256: sha256.into(),
-            units: 1,
-            now_ms: 1,
-            ..application::Deploy::default()
-        };
-        story
-            .call("application::deploy", move |draft| {
-                application::deploy(draft, MODEL, &wish, &mut ids()).map(drop)
-            })
-            .await;
+        story.deploy(name, sha256).await;
     }
     story
         .call("relation::add", |draft| relation::add(draft, MODEL, ("front", "back"), Uuid(70), 1).map(drop))

@@ -205,21 +205,23 @@ impl<S: Store, O: Outside> Story<S, O> {
 pub struct Agent<A> {
     pub api: A,
     pub epoch: u64,
+    /// Of the last record, and its digest.
     pub sequence: u64,
+    pub digest: String,
 }
 
 impl<A: UnitApi> Agent<A> {
     pub async fn attach(api: A, nonce: u128) -> Agent<A> {
         let attached =
             api.attach(Attach { nonce: Uuid(nonce), epoch: 0, history: None }).await.expect("it may attach");
-        Agent { api, epoch: attached.epoch, sequence: attached.sequence }
+        Agent { api, epoch: attached.epoch, sequence: attached.sequence, digest: attached.digest }
     }
 
     pub fn record(&self, operation: Operation) -> Record {
         let sequence = self.sequence + 1;
         Record {
             sequence,
-            after: String::new(),
+            after: self.digest.clone(),
             run: sequence,
             operation,
             outcome: Outcome::Ok,
@@ -234,7 +236,7 @@ impl<A: UnitApi> Agent<A> {
     }
 
     pub async fn commit(&mut self, record: Record) -> Committed {
-        self.sequence = record.sequence;
+        (self.sequence, self.digest) = (record.sequence, record.digest());
         self.api.commit(Commit { epoch: self.epoch, record }).await.expect("it is applied")
     }
 

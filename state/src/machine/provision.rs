@@ -44,8 +44,8 @@ pub struct Wanted {
 /// An instance that the provider has, by its machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// None of one that was made before there were nonces.
-    pub nonce: Option<Uuid>,
+    /// The nonce it was made under.
+    pub nonce: Uuid,
     /// What the controller knows of its machine, when that is not among those wanted.
     pub fate: Fate,
 }
@@ -150,10 +150,8 @@ fn step(id: Uuid, machine: &Wanted, found: Option<&Found>) -> Vec<Step> {
             (Life::Alive, _) | (Life::Dying | Life::Dead, true) => vec![],
         };
     }
-    // Another nonce is evidence; none is not: a store that was restored, or is older than nonces, knows of no start.
-    let other = found.is_some_and(|found| {
-        found.nonce.zip(machine.nonce).is_some_and(|(found, recorded)| found != recorded)
-    });
+    // Another recorded nonce is evidence; that none is recorded is not: a restored store may not know of the start.
+    let other = found.is_some_and(|found| machine.nonce.is_some_and(|recorded| found.nonce != recorded));
     match (machine.life, found) {
         // one that another controller's history started under this machine's name: it goes first
         (Life::Alive | Life::Dying, Some(_)) if other => vec![Step::Stop(id)],
@@ -213,7 +211,7 @@ mod tests {
     }
 
     fn instance(nonce: Uuid) -> Found {
-        Found { nonce: Some(nonce), fate: Fate::Unknown }
+        Found { nonce, fate: Fate::Unknown }
     }
 
     fn planned(machine: Wanted, found: Option<Found>) -> Vec<Step> {
@@ -294,8 +292,6 @@ mod tests {
     fn an_instance_of_another_start_makes_way() {
         let wanted = Wanted { nonce: Some(NONCE), ..machine(Life::Alive) };
         assert_eq!(planned(wanted, Some(instance(Uuid(71)))), [Stop(ID)]);
-        let older = Found { nonce: None, fate: Fate::Unknown };
-        assert_eq!(planned(wanted, Some(older)), [Keep(ID)], "made before there were nonces");
     }
 
     #[test]
@@ -303,18 +299,15 @@ mod tests {
         // the controller was restored from a copy that is older than the start
         for life in [Life::Alive, Life::Dying] {
             let wanted = Wanted { occupied: true, ..machine(life) };
-            for nonce in [None, Some(NONCE)] {
-                let found = Found { nonce, fate: Fate::Unknown };
-                assert_eq!(planned(wanted, Some(found)), [Keep(ID)], "{life:?} {nonce:?}");
-            }
+            assert_eq!(planned(wanted, Some(instance(NONCE))), [Keep(ID)], "{life:?}");
         }
     }
 
     #[test]
     fn instances_that_no_machine_wants_are_taken_by_the_harvest_mode() {
         let found = BTreeMap::from([
-            (Uuid(1), Found { nonce: None, fate: Fate::Removed }),
-            (Uuid(2), Found { nonce: None, fate: Fate::Unknown }),
+            (Uuid(1), Found { nonce: NONCE, fate: Fate::Removed }),
+            (Uuid(2), Found { nonce: NONCE, fate: Fate::Unknown }),
         ]);
         let taken = |mode: &str| plan(&BTreeMap::new(), &found, Harvest::parse(mode).unwrap(), 0);
         assert_eq!(taken("none"), []);

@@ -15,8 +15,7 @@ pub const ENROLMENT_MS: i64 = 15 * 60 * 1000;
 const MESSAGE_MAX: usize = 1000;
 
 /// The nonce of the instance that is about to be started: `nonce`, unless one is recorded. For a machine that goes
-/// nothing is started any more (scenario 184), unless units have yet to end on it: it was Dying before there were
-/// nonces.
+/// nothing is started any more (scenario 184), unless units have yet to end on it.
 pub fn intend(
     draft: &mut Draft,
     model: Model,
@@ -63,7 +62,7 @@ pub fn failed(draft: &mut Draft, model: Model, id: Uuid, message: &str, now_ms: 
         before.map_or((1, now_ms), |trouble| (trouble.failures.saturating_add(1), trouble.since_ms));
     let message = message.chars().take(MESSAGE_MAX).collect();
     let retry_ms = now_ms + retry_after_ms(failures);
-    let trouble = TroubleDoc { message, failures, since_ms, last_ms: Some(now_ms), retry_ms };
+    let trouble = TroubleDoc { message, failures, since_ms, last_ms: now_ms, retry_ms };
     draft.put(&model.machine_trouble(id), &trouble);
     Ok(())
 }

@@ -14,9 +14,6 @@ use crate::names::Uuid;
 /// hook's commit; and 4 reads of each (place, unit, its life, its application's) fit beside the machine's own.
 pub const UNITS_MAX: usize = 24;
 
-/// An older controller let one more in.
-const UNITS_EVER: usize = UNITS_MAX + 1;
-
 /// The addresses of 127.0.0.0/8 that [`address`] gives out. All models have them in common; after the last comes the
 /// first again, whose machine is most likely long gone.
 const ADDRESSES: u64 = 250 * 256;
@@ -87,7 +84,7 @@ pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal>
         return Ok(());
     }
     let mut alive = Vec::new();
-    for unit in draft.ids(&model.units_on(id), UNITS_EVER) {
+    for unit in draft.ids(&model.units_on(id), UNITS_MAX) {
         // one that goes by itself costs two reads of a transaction's hundred
         if draft.get(&model.unit_life(unit)) != Some(Life::Alive) {
             continue;
@@ -159,7 +156,7 @@ pub fn unserved(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<U
     if documents.document(&model.machine_life(id)) != Some(Life::Dying) {
         return Vec::new();
     }
-    let mut units = documents.ids(&model.units_on(id), UNITS_EVER);
+    let mut units = documents.ids(&model.units_on(id), UNITS_MAX);
     units.retain(|unit| documents.document(&model.session(*unit)).is_none());
     units
 }

@@ -16,7 +16,7 @@ const NEWCOMERS_KEPT: usize = 8;
 pub struct Held {
     /// 0 = a folder that never had one.
     pub epoch: u64,
-    /// The store's history it was granted in; none: an agent that does not say so yet.
+    /// The store's history it was granted in; none with epoch 0 only.
     pub history: Option<Uuid>,
 }
 
@@ -76,7 +76,7 @@ pub fn attach(
     // 2. its agent dies, and the next one attaches: another nonce, a higher epoch;
     // 3. the late copy arrives with epoch 0. Taken for an empty folder, it would fence the agent that lives.
     let late = held.epoch == 0 && session.newcomers.contains(&nonce);
-    let of_a_lost_history = granted_here.is_some() && held.history.is_some_and(|held| held != history);
+    let of_a_lost_history = granted_here.is_some() && held.history != Some(history);
     if late || held.epoch > 0 && (held.epoch < session.epoch || of_a_lost_history) {
         return Err(newer(session.epoch, held.epoch));
     }

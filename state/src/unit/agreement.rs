@@ -61,7 +61,7 @@ pub fn agree(local: &Local, session: &Session, at_ms: i64) -> Agreement {
     let last_action = local.newest_action();
     let mut agreed = local.clone();
     agreed.apply(&attached);
-    // what is still to be told is none of what was published, and version 1 would digest a memory without it
+    // what is still to be told is none of what was published
     let mut memory = Local { outbox: Vec::new(), unheard: Vec::new(), last_action, ..agreed.clone() };
     memory.relations.values_mut().for_each(|relation| relation.bag_lost = None);
     let mut restated = agreed.record(Operation::Restate, Outcome::Ok, at_ms);

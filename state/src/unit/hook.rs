@@ -113,7 +113,6 @@ pub struct Model {
     pub uuid: Uuid,
     /// Applications of such a model open single ports only.
     pub kubernetes: bool,
-    #[serde(default)]
     pub proxies: Proxies,
 }
 

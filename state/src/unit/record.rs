@@ -5,7 +5,6 @@ use super::local::Local;
 use super::operation::Operation;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use std::borrow::Cow;
 
 /// Lines and statuses one record carries at most; more were sent early or are dropped with a line that says so.
 /// 60 of them and the record's own documents stay within one transaction's 100 writes.
@@ -61,8 +60,7 @@ pub struct Said {
 pub struct Record {
     /// From 1, without holes, for the life of the unit.
     pub sequence: u64,
-    /// Digest of the record before it, so that the records of two folders of one unit never mix; empty = the first,
-    /// or of an agent that does not say.
+    /// Digest of the record before it, so that the records of two folders of one unit never mix; empty = the first.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub after: String,
     /// The hook run it ends; runs without a process (a scope entered, a hook skipped) have a number too.
@@ -89,27 +87,6 @@ pub struct Record {
     pub memory: Option<Box<Local>>,
 }
 
-/// What version 1 has of a record, in its order: its controller leaves out the rest when it reads one, and has the
-/// same digest (I49).
-#[derive(Serialize)]
-struct Known<'r> {
-    sequence: u64,
-    run: u64,
-    operation: &'r Operation,
-    outcome: &'r Outcome,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    episode: Option<u64>,
-    #[serde(skip_serializing_if = "is_default")]
-    writes: &'r Writes,
-    #[serde(skip_serializing_if = "<[Said]>::is_empty")]
-    said: &'r [Said],
-    at_ms: i64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    generation: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    memory: Option<&'r Local>,
-}
-
 fn is_default(writes: &Writes) -> bool {
     *writes == Writes::default()
 }
@@ -117,29 +94,12 @@ fn is_default(writes: &Writes) -> bool {
 impl Record {
     /// SHA-256 of the record's JSON, in hex: two records of one sequence are the same or a fork.
     pub fn digest(&self) -> String {
-        // what a hook asked of its machine is not in version 1's memory
-        let memory = self.memory.as_deref().map(|memory| match memory.reboot {
-            Some(_) => Cow::Owned(Local { reboot: None, ..memory.clone() }),
-            None => Cow::Borrowed(memory),
-        });
-        let known = Known {
-            sequence: self.sequence,
-            run: self.run,
-            operation: &self.operation,
-            outcome: &self.outcome,
-            episode: self.episode,
-            writes: &self.writes,
-            said: &self.said,
-            at_ms: self.at_ms,
-            generation: self.generation,
-            memory: memory.as_deref(),
-        };
-        hex(&Sha256::digest(serde_json::to_vec(&known).expect("records are plain data")))
+        hex(&Sha256::digest(serde_json::to_vec(self).expect("records are plain data")))
     }
 
-    /// It may come after the record of this digest: it names it, or says nothing. A restatement stands alone.
+    /// It may come after the record of this digest: it names it. A restatement stands alone.
     pub fn follows(&self, digest: &str) -> bool {
-        self.after.is_empty() || self.after == digest || self.operation == Operation::Restate
+        self.after == digest || self.operation == Operation::Restate
     }
 
     /// Holds a write that may be refused, so nothing further begins until it is answered (design 4): leader-only
@@ -157,40 +117,4 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
     digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::names::{UnitName, Uuid};
-    use crate::unit::operation::Hook;
-
-    /// A controller of version 1 reads the fields it knows, and digests what it has read.
-    #[test]
-    fn a_record_has_the_digest_that_a_version_1_controller_makes_of_it() {
-        let mut local = Local::new(Uuid(1), UnitName::new("web", 0));
-        local.digest = "of the record before".to_owned();
-        let mut record = local.record(Operation::Hook(Hook::Install), Outcome::Ok, 1);
-        record.reboot = Some("boot".to_owned());
-        record.memory = Some(Box::new(Local { reboot: record.reboot.clone(), ..local }));
-        let mut known: serde_json::Map<String, serde_json::Value> =
-            serde_json::from_str(&serde_json::to_string(&record).unwrap()).unwrap();
-        let version_1 = [
-            "sequence",
-            "run",
-            "operation",
-            "outcome",
-            "episode",
-            "writes",
-            "said",
-            "at_ms",
-            "generation",
-            "memory",
-        ];
-        known.retain(|field, _| version_1.contains(&field.as_str()));
-        known["memory"].as_object_mut().unwrap().remove("reboot").unwrap();
-        assert!(known.len() < serde_json::to_value(&record).unwrap().as_object().unwrap().len());
-        let read: Record = serde_json::from_value(known.into()).unwrap();
-        assert_eq!(read.digest(), record.digest());
-    }
 }

@@ -29,7 +29,6 @@ pub struct ModelView {
     pub update_status_ms: u64,
     /// Automatic retries of a failing hook; none = unlimited. 0 = automatically-retry-hooks off.
     pub hook_retries_max: Option<u32>,
-    #[serde(default)]
     pub proxies: Proxies,
     /// Hooks of different units of a machine may run at the same time.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -122,7 +121,6 @@ pub struct BagView {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub values: Option<Bag>,
     /// Bytes of the values as JSON, with them or without.
-    #[serde(default)]
     pub bytes: usize,
 }
 

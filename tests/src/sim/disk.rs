@@ -203,7 +203,7 @@ impl Disk {
                 }
                 (self.fresh(), 0, true)
             }
-            Found::Newer { .. } => return Err(DiskFailed("files of a newer program".to_owned())),
+            Found::OtherFormat { .. } => return Err(DiskFailed("files of another format".to_owned())),
         };
         let trying = self.state().trying.take();
         if let Some((events, after)) = trying

@@ -38,7 +38,7 @@ const FOREIGN: Uuid = Uuid(0x2222_2222_2222_4222_8222_2222_2222_2222);
 struct Instance {
     model: Uuid,
     machine: Uuid,
-    nonce: Option<Uuid>,
+    nonce: Uuid,
     runs: bool,
     made_ms: u64,
     /// When it was taken away.
@@ -60,7 +60,7 @@ impl Cloud {
         let cloud = Cloud { world, instances: Arc::default(), ended: Arc::default() };
         for model in [FOREIGN, MODEL] {
             let (machine, nonce) = (Uuid(cloud.world.bits()), Uuid(cloud.world.bits()));
-            cloud.create(model, machine, Some(nonce), Instanced::WasThere);
+            cloud.create(model, machine, nonce, Instanced::WasThere);
         }
         cloud
     }
@@ -69,7 +69,7 @@ impl Cloud {
         self.instances.lock().expect("one thread")
     }
 
-    fn create(&self, model: Uuid, machine: Uuid, nonce: Option<Uuid>, what: Instanced) {
+    fn create(&self, model: Uuid, machine: Uuid, nonce: Uuid, what: Instanced) {
         let mut instances = self.instances();
         let number = instances.len() as u64;
         let made_ms = self.world.now_ms();
@@ -137,7 +137,7 @@ impl Cloud {
         {
             return false;
         }
-        self.create(MODEL, machine, Some(Uuid(self.world.bits())), Instanced::WasThere);
+        self.create(MODEL, machine, Uuid(self.world.bits()), Instanced::WasThere);
         true
     }
 
@@ -183,7 +183,7 @@ impl Provider for SimProvider {
 
     fn make(&mut self, wish: &Wish<'_>) -> Result<Made, Failure> {
         let (world, cloud) = (&self.cloud.world, &self.cloud);
-        let (model, machine, nonce) = (wish.model.uuid, wish.machine.uuid, Some(wish.nonce));
+        let (model, machine, nonce) = (wish.model.uuid, wish.machine.uuid, wish.nonce);
         let failed = |failure: Failure| {
             let what = Instanced::Failed(failure.message.clone());
             world.note(Fact::Instance { number: 0, model, machine, nonce, what });

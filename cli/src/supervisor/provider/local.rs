@@ -6,7 +6,7 @@ use super::{
 };
 use crate::data_dir::DataDir;
 use crate::failure::Failure;
-use crate::supervisor::agent_file::{self, AgentFile};
+use crate::supervisor::agent_file;
 use crate::supervisor::daemon::{Daemon, Program};
 use crate::supervisor::process::{self, Process};
 use crate::supervisor::stop;
@@ -32,9 +32,6 @@ impl Local {
         for (id, folder) in machine_folders(&self.dir.machines())? {
             match listed(&folder) {
                 Ok(Some(instance)) if instance.model == model => drop(found.insert(id, Ok(instance.nonce))),
-                Ok(None) if AgentFile::read(&folder).is_some_and(|file| file.model == model) => {
-                    found.insert(id, Ok(None));
-                }
                 Err(failure) => drop(found.insert(id, Err(failure))),
                 Ok(_) => {}
             }
@@ -51,11 +48,8 @@ impl Local {
         let (machine, folder) = (wish.machine, self.folder(wish.machine.uuid));
         let write = || {
             make_folder(&folder)?;
-            let instance = Instance {
-                model: wish.model.uuid,
-                nonce: Some(wish.nonce),
-                address: machine.address.clone(),
-            };
+            let instance =
+                Instance { model: wish.model.uuid, nonce: wish.nonce, address: machine.address.clone() };
             if Instance::read(&folder)?.as_ref() != Some(&instance) {
                 instance.write(&folder)?;
             }

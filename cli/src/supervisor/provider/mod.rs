@@ -48,8 +48,8 @@ const KEPT_MAX: u32 = 100;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Instance {
     pub model: Uuid,
-    /// None of one that was made before there were nonces.
-    pub nonce: Option<Uuid>,
+    /// The nonce it was made under.
+    pub nonce: Uuid,
     pub address: String,
 }
 
@@ -92,7 +92,7 @@ pub struct Made {
 }
 
 /// By machine, the nonce of its instance, or why that is not known.
-pub type Listing = BTreeMap<Uuid, Result<Option<Uuid>, Failure>>;
+pub type Listing = BTreeMap<Uuid, Result<Uuid, Failure>>;
 
 /// What the provisioner's loop asks of a provider.
 pub trait Provider {
@@ -311,7 +311,7 @@ mod tests {
         for below in ["a", "units/web-0", "z"] {
             std::fs::create_dir_all(folder.join(below)).expect("made");
         }
-        let instance = Instance { model: Uuid(1), nonce: Some(Uuid(2)), address: String::new() };
+        let instance = Instance { model: Uuid(1), nonce: Uuid(2), address: String::new() };
         instance.write(&folder).expect("written");
         for file in [AgentFile::NAME, "machine.log"] {
             std::fs::write(folder.join(file), "").expect("written");

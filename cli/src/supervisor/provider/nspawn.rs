@@ -201,7 +201,7 @@ impl Nspawn {
             Some(instance) => instance,
             None => {
                 let address = self.network.free(&self.addresses().map_err(broken)?)?.to_string();
-                let instance = Instance { model: wish.model.uuid, nonce: Some(wish.nonce), address };
+                let instance = Instance { model: wish.model.uuid, nonce: wish.nonce, address };
                 instance.write(&folder).map_err(broken)?;
                 instance
             }

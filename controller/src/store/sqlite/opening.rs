@@ -11,8 +11,9 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-/// The version of the tables below, in SQLite's `user_version`.
-const SCHEMA: i64 = 1;
+/// The version of the tables below and of the documents in them, in SQLite's `user_version`. A store of another
+/// version is not opened (ARCHITECTURE.md, Compatibility).
+pub const VERSION: i64 = 1;
 const TABLES: &str = "
     CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
     CREATE TABLE documents (
@@ -47,8 +48,11 @@ impl Options {
 pub enum OpenError {
     #[error("the store in {} is in use by {holder}", folder.display())]
     InUse { folder: PathBuf, holder: String },
-    #[error("{} was written by a newer version (schema {found}; this one knows up to {SCHEMA})", file.display())]
-    Newer { file: PathBuf, found: i64 },
+    #[error(
+        "cannot open {}: its store version is {found}, and this controller uses version {VERSION}; nothing was changed\n\
+         hint: run the controller of the version that wrote it", file.display()
+    )]
+    OtherVersion { file: PathBuf, found: i64 },
     #[error("cannot open the store in {}: {why}", folder.display())]
     Failed { folder: PathBuf, why: String },
 }
@@ -67,8 +71,8 @@ pub(super) fn open(folder: &Path, options: &Options) -> Result<Opened, OpenError
     let failed = |why: String| OpenError::Failed { folder: folder.to_owned(), why };
     let lock = lock(folder)?;
     let file = folder.join("store.sqlite");
-    if let Some(found) = newer_schema(&file).map_err(|e| failed(e.to_string()))? {
-        return Err(OpenError::Newer { file, found });
+    if let Some(found) = other_version(&file).map_err(|e| failed(e.to_string()))? {
+        return Err(OpenError::OtherVersion { file, found });
     }
     let connection = connect(&file, options).map_err(|e| failed(e.to_string()))?;
     let (history, newest) =
@@ -109,8 +113,9 @@ fn lock(folder: &Path) -> Result<Lock, OpenError> {
     }
 }
 
-/// The schema version of an existing database if it is newer than ours; writes nothing of its own.
-fn newer_schema(file: &Path) -> rusqlite::Result<Option<i64>> {
+/// The version of an existing database if it is not ours; writes nothing of its own. Version 0 is a database whose
+/// tables were not made yet.
+fn other_version(file: &Path) -> rusqlite::Result<Option<i64>> {
     if !file.exists() {
         return Ok(None);
     }
@@ -125,7 +130,7 @@ fn newer_schema(file: &Path) -> rusqlite::Result<Option<i64>> {
         }
         other => other?,
     };
-    Ok(Some(version).filter(|version| *version > SCHEMA))
+    Ok(Some(version).filter(|version| ![0, VERSION].contains(version)))
 }
 
 fn connect(file: &Path, options: &Options) -> rusqlite::Result<Connection> {

@@ -44,18 +44,10 @@ pub struct TroubleDoc {
     pub failures: u32,
     /// When the first of these was.
     pub since_ms: i64,
-    /// When the last one was. None: an earlier controller wrote it, which kept only the last.
-    #[serde(default)]
-    pub last_ms: Option<i64>,
+    /// When the last one was.
+    pub last_ms: i64,
     /// When it is tried again.
     pub retry_ms: i64,
-}
-
-impl TroubleDoc {
-    /// When it failed last.
-    pub fn newest_ms(&self) -> i64 {
-        self.last_ms.unwrap_or(self.since_ms)
-    }
 }
 
 /// The open ports of one unit, with its name for messages.

@@ -17,7 +17,6 @@ pub struct SideDoc {
     pub role: Role,
     pub interface: String,
     /// The provider side of `juju-info`: scope is entered, no hook runs.
-    #[serde(default)]
     pub implicit: bool,
 }
 

@@ -16,7 +16,6 @@ pub struct StatusDoc {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub data: BTreeMap<String, Value>,
     pub since_ms: i64,
-    #[serde(default)]
     pub number: (u64, u32),
 }
 

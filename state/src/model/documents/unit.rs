@@ -29,7 +29,7 @@ pub struct SessionDoc {
     /// Nonces of agents that came with an empty folder, newest last: one that comes again late is no newcomer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub newcomers: Vec<Uuid>,
-    /// None: granted by a controller that did not say so yet.
+    /// None: no agent has attached; the session exists because the unit is removed by force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub granted: Option<Granted>,
     /// Relations, since a restore, that the unit takes itself to be in and could not be let into, or is in without the

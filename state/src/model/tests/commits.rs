@@ -274,7 +274,7 @@ fn after_a_restore_the_first_folder_to_come_goes_on() {
     assert_eq!(attach(&mut world, 20, 1, before).expect("its reply was lost"), copy);
     assert_eq!(attach(&mut world, 21, 2, Some(restored)).expect("it starts again").epoch, 3);
     assert_eq!(attach(&mut world, 22, 0, None).expect("its folder was lost").epoch, 4);
-    assert_eq!(attach(&mut world, 23, 4, None).expect("an agent that does not say so yet").epoch, 5);
+    assert_eq!(refused(attach(&mut world, 23, 4, None)).0, Code::Fenced, "an epoch of no history");
 }
 
 /// 1. a folder is copied while its attach is on the way: both have its nonce;

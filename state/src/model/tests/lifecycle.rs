@@ -13,6 +13,19 @@ fn machine_of(world: &World, unit: Uuid) -> Uuid {
     read(world.reader(), &MODEL.unit(unit)).expect("it is there").machine
 }
 
+/// A machine that is to go, and is Dying with the one unit on it, which has started.
+fn dying_machine() -> (World, Agent, Uuid) {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let unit = world.unit("web/0");
+    let id = machine_of(&world, unit);
+    let mut agent = Agent::attach(&mut world, "web/0");
+    agent.start(&mut world);
+    destroy_unit(&mut world, unit);
+    world.run(|draft, _| machine::destroy(draft, MODEL, id)).expect("its only unit is Dying");
+    (world, agent, id)
+}
+
 fn destroy_unit(world: &mut World, id: Uuid) -> Destroyed {
     world.run(|draft, _| unit::destroy(draft, MODEL, id)).expect("it may go")
 }
@@ -139,14 +152,7 @@ fn scenario_169_a_machine_with_an_alive_unit_stays() {
 
 #[test]
 fn scenarios_170_and_171_a_machine_follows_its_last_unit() {
-    let mut world = World::new();
-    world.deploy("web", "web", 1);
-    let unit = world.unit("web/0");
-    let id = machine_of(&world, unit);
-    let mut agent = Agent::attach(&mut world, "web/0");
-    agent.start(&mut world);
-    destroy_unit(&mut world, unit);
-    world.run(|draft, _| machine::destroy(draft, MODEL, id)).expect("its only unit is Dying");
+    let (mut world, mut agent, id) = dying_machine();
     assert_eq!(world.life(id), Some(Life::Dying));
     let answer = world.run(|draft, _| machine::set_dead(draft, MODEL, id));
     assert_eq!(refused(answer).0, Code::Busy);
@@ -202,15 +208,8 @@ fn an_instance_is_kept_if_there_is_one_and_its_record_stays_until_it_is_handed_o
 }
 
 #[test]
-fn a_machine_that_was_dying_before_there_were_nonces_is_served_until_its_units_end() {
-    let mut world = World::new();
-    world.deploy("web", "web", 1);
-    let unit = world.unit("web/0");
-    let id = machine_of(&world, unit);
-    let mut agent = Agent::attach(&mut world, "web/0");
-    agent.start(&mut world);
-    destroy_unit(&mut world, unit);
-    world.run(|draft, _| machine::destroy(draft, MODEL, id)).expect("its only unit is Dying");
+fn a_dying_machine_whose_start_is_not_recorded_is_served_until_its_units_end() {
+    let (mut world, mut agent, id) = dying_machine();
     let intend =
         |nonce| move |draft: &mut Draft<'_>| instance::intend(draft, MODEL, id, "local", Uuid(nonce));
     let mut elsewhere = world.copy();
@@ -325,12 +324,7 @@ fn a_unit_that_leaves_several_relations_is_one_line_and_of_many_units_one_more_t
     assert_eq!(told(&world, Entity::Application(web)), Vec::<String>::new());
 
     // one of another application that is in two relations of one that goes
-    world
-        .run(|draft, _| {
-            application::register_archive(draft, "cache", db_of_two(), 1);
-            Ok(())
-        })
-        .expect("new");
+    world.upload("cache", db_of_two());
     let cache = world.deploy("cache", "cache", 0);
     for endpoint in ["one", "two"] {
         let id = world.integrate(&format!("cache:{endpoint}"), "shop:db").expect("they fit");
@@ -442,12 +436,7 @@ fn a_refresh_keeps_what_still_fits_and_breaks_no_relation() {
     let mut broken = next.clone();
     broken.endpoints.remove("db");
     for (sha256, charm) in [("next", next), ("broken", broken)] {
-        world
-            .run(|draft, _| {
-                application::register_archive(draft, sha256, charm, 1);
-                Ok(())
-            })
-            .expect("new");
+        world.upload(sha256, charm);
     }
     let wish = |sha256: &str| Refresh { sha256: sha256.into(), ..Refresh::default() };
     let answer = world.run(|draft, ids| application::refresh(draft, MODEL, app, &wish("broken"), ids));
@@ -474,12 +463,7 @@ fn neither_a_deploy_nor_a_refresh_brings_more_peer_relations_than_a_unit_can_lea
         charm
     };
     for (sha256, charm) in [("eight", with_peers(8)), ("nine", with_peers(9))] {
-        world
-            .run(|draft, _| {
-                application::register_archive(draft, sha256, charm, 1);
-                Ok(())
-            })
-            .expect("new");
+        world.upload(sha256, charm);
     }
     let too_many = (Code::Invalid, "charm web has 9 peer relations, at most 8".to_owned());
     let wish = Deploy { name: "other".into(), sha256: "nine".into(), ..Deploy::default() };

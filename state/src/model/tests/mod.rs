@@ -96,14 +96,7 @@ impl World {
         let charms =
             [("web", web()), ("db", db()), ("plain", plain()), ("shop", shop()), ("logging", logging())];
         for (sha256, charm) in charms {
-            let register =
-                |draft: &mut Draft| application::register_archive(draft, sha256, charm.clone(), 10);
-            world
-                .run(|draft, _| {
-                    register(draft);
-                    Ok(())
-                })
-                .expect("no refusal");
+            world.upload(sha256, charm);
         }
         world
     }
@@ -218,6 +211,15 @@ impl World {
                 });
             }
         }
+    }
+
+    /// The archive of this digest is there, and declares this charm.
+    pub fn upload(&mut self, sha256: &str, charm: Charm) {
+        self.run(|draft, _| {
+            application::register_archive(draft, sha256, charm.clone(), 1);
+            Ok(())
+        })
+        .expect("no charm is refused");
     }
 
     pub fn deploy(&mut self, name: &str, charm: &str, units: u32) -> Uuid {

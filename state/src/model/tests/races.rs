@@ -112,12 +112,7 @@ fn one_name_one_leader_one_relation() {
     // the last place of an endpoint, whose holders are counted without being recorded
     let mut one = web();
     one.endpoints.get_mut("db").expect("it has it").limit = Some(1);
-    world
-        .run(|draft, _| {
-            application::register_archive(draft, "one", one, 1);
-            Ok(())
-        })
-        .expect("new");
+    world.upload("one", one);
     world.deploy("one", "one", 0);
     world.deploy("spare", "db", 0);
     let relate = |to| call(move |draft, ids| relation::add(draft, MODEL, ("one", to), ids(), 1).map(drop));

@@ -190,12 +190,7 @@ fn ends_are_inferred_or_refused_in_one_line() {
     let mut one = web();
     one.endpoints.get_mut("db").expect("it has it").limit = Some(1);
     for (sha256, charm) in [("two", two), ("one", one)] {
-        world
-            .run(|draft, _| {
-                application::register_archive(draft, sha256, charm, 1);
-                Ok(())
-            })
-            .expect("new");
+        world.upload(sha256, charm);
     }
     world.deploy("two", "two", 0);
     world.deploy("one", "one", 0);
@@ -213,12 +208,7 @@ fn places_are_counted_of_all_relations_of_an_application() {
     let mut world = World::new();
     let mut one = web();
     one.endpoints.get_mut("db").expect("it has it").limit = Some(120);
-    world
-        .run(|draft, _| {
-            application::register_archive(draft, "one", one, 1);
-            Ok(())
-        })
-        .expect("new");
+    world.upload("one", one);
     world.deploy("one", "one", 0);
     for at in 0..120 {
         let name = format!("db{at}");
@@ -235,12 +225,7 @@ fn who_holds_the_places_of_an_endpoint_is_named_with_what_frees_them() {
     let mut world = World::new();
     let mut one = web();
     one.endpoints.get_mut("db").expect("it has it").limit = Some(2);
-    world
-        .run(|draft, _| {
-            application::register_archive(draft, "one", one, 1);
-            Ok(())
-        })
-        .expect("new");
+    world.upload("one", one);
     world.deploy("one", "one", 1);
     for name in ["db", "spare", "late"] {
         world.deploy(name, "db", 1);

@@ -354,12 +354,7 @@ fn limits_hold_on_both_sides() {
         Charm { name: name.into(), ..charm }
     };
     for (name, charm) in [("one", limited(web(), "one", "db")), ("few", limited(db(), "few", "server"))] {
-        world
-            .run(|draft, _| {
-                application::register_archive(draft, name, charm.clone(), 1);
-                Ok(())
-            })
-            .expect("new");
+        world.upload(name, charm.clone());
         world.deploy(name, name, 0);
     }
     world.deploy("web", "web", 0);

@@ -59,8 +59,7 @@ impl Check for Leaks {
         let Fact::Instance { number, model: crate::sim::user::MODEL, machine, nonce, what } = fact else {
             return;
         };
-        let is_kept =
-            |kept: &BTreeMap<Uuid, Uuid>| kept.get(machine).is_some_and(|kept| Some(*kept) == *nonce);
+        let is_kept = |kept: &BTreeMap<Uuid, Uuid>| kept.get(machine) == Some(nonce);
         match what {
             Instanced::Taken if is_kept(&self.kept) || is_kept(&self.asked) => {
                 found.push(format!(

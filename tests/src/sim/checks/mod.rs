@@ -158,7 +158,7 @@ pub enum Fact {
         number: u64,
         model: Uuid,
         machine: Uuid,
-        nonce: Option<Uuid>,
+        nonce: Uuid,
         what: Instanced,
     },
     /// The provisioner begins anew: it died, or lost the controller.

@@ -15,7 +15,7 @@ pub struct Provisioning {
     /// Why the last try for a machine failed, until it is said.
     unsaid: BTreeMap<Uuid, String>,
     /// Machines with an instance: its nonce, and its number.
-    there: BTreeMap<Uuid, (Option<Uuid>, u64)>,
+    there: BTreeMap<Uuid, (Uuid, u64)>,
     only_restarts: bool,
     /// What was said last of each machine's trouble.
     troubles: BTreeMap<Uuid, TroubleDoc>,
@@ -85,13 +85,13 @@ impl Check for Provisioning {
                 found.push(format!("machine {machine} failed, and nobody was told {reason:?}"));
             }
         }
-        for (key, trouble) in read_all::<TroubleDoc>(end.reader, &end.model.all(Kind::MachineTrouble)) {
-            found.push(format!("{key} is still there: {trouble:?}"));
+        for (key, error) in read_all::<TroubleDoc>(end.reader, &end.model.all(Kind::MachineTrouble)) {
+            found.push(format!("{key} is still there: {error:?}"));
         }
         for (key, life) in read_all::<Life>(end.reader, &end.model.all(Kind::MachineLife)) {
             let machine = last_id(&key).expect("it is of a machine");
             let recorded = read(end.reader, &end.model.machine_instance(machine));
-            let recorded = recorded.filter(|doc| doc.id.is_some()).map(|doc| Some(doc.nonce));
+            let recorded = recorded.filter(|doc| doc.id.is_some()).map(|doc| doc.nonce);
             let address = self.there.get(&machine).map(|(_, number)| address(*number));
             let known = read(end.reader, &end.model.machine(machine)).map(|doc| doc.address);
             if life == Life::Alive && address.is_some() && address != known {

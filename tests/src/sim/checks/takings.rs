@@ -42,7 +42,7 @@ impl Check for Takings {
 
     fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
         let Fact::Instance { machine, nonce, what: Instanced::Taken, .. } = fact else { return };
-        let other = nonce.zip(self.nonces.get(machine)).is_some_and(|(made, known)| made != *known);
+        let other = self.nonces.get(machine).is_some_and(|known| known != nonce);
         if other || self.ending.contains(machine) {
             return;
         }

@@ -1,0 +1,40 @@
+//! A file with samples by the name of their type, and the list of types that it holds.
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// One file: samples by the name of their type.
+pub type Named = BTreeMap<String, Vec<Value>>;
+
+pub fn loads<T: DeserializeOwned>(name: &str, samples: &[Value]) {
+    assert!(!samples.is_empty(), "{name} has a sample");
+    for sample in samples {
+        serde_json::from_value::<T>(sample.clone())
+            .unwrap_or_else(|error| panic!("{name}: {error}: {sample}"));
+    }
+}
+
+/// Defines a function that makes the samples of these types, in this order, and one that loads them. A variant is shown
+/// where a type first has it, so small types come before those that contain them.
+macro_rules! types {
+    ($made:ident, $loads:ident: $($name:ident)*) => {
+        fn $made(maker: &mut Maker) -> Named {
+            let mut named = Named::new();
+            $({
+                let values = maker.values::<$name>();
+                let samples = values.iter().map(|value| serde_json::to_value(value).expect("plain data"));
+                named.insert(stringify!($name).to_owned(), samples.collect());
+            })*
+            named
+        }
+
+        fn $loads(named: &Named) {
+            $($crate::named::loads::<$name>(
+                stringify!($name),
+                named.get(stringify!($name)).unwrap_or_else(|| panic!("{} has a sample", stringify!($name))),
+            );)*
+        }
+    };
+}
+pub(crate) use types;

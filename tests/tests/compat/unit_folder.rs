@@ -1,0 +1,55 @@
+//! The folder of a unit: its memory as the journal writes it, each event, the cached view, and its configuration.
+
+use crate::named::{Named, types};
+use crate::samples::{self, Samples};
+use crate::values::Maker;
+use agent::config::Config;
+use agent::folder::Folder;
+use agent::journal::{self, Found};
+use agent::view_cache::ViewCache;
+use state::unit::hook::Immediate;
+use state::unit::local::Event;
+use state::unit::operation::Operation;
+use state::unit::record::Outcome;
+use state::unit::snapshot::Snapshot;
+use tempfile::TempDir;
+use tests::crash_story;
+
+const CONFIG: &str = "agent.yaml";
+/// Every event that a document of `journal.yaml` may hold.
+const EVENTS: &str = "events.yaml";
+
+types! { made_events, loads_events: Operation Immediate Outcome Event }
+
+fn folder() -> (TempDir, Folder) {
+    let dir = TempDir::with_prefix("pintle-test-").expect("there is room for a test");
+    let folder = Folder::new(dir.path().to_owned());
+    (dir, folder)
+}
+
+fn wait<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(future)
+}
+
+pub fn make() -> Samples {
+    let ((dir, folder), mut maker) = (folder(), Maker::default());
+    crash_story::begin(dir.path());
+    let view = Maker::default().values::<Snapshot>().remove(0);
+    wait(ViewCache::default().keep(&folder, &view));
+    let mut made = samples::read(dir.path());
+    let events = charms::yaml::to_string(&made_events(&mut maker)).expect("events are plain data");
+    made.insert(EVENTS.to_owned(), events);
+    made.insert(CONFIG.to_owned(), maker.values::<Config>()[0].text());
+    made
+}
+
+pub fn load(kept: &Samples) {
+    loads_events(&charms::yaml::from_str::<Named>(&kept[EVENTS]).expect("samples by name"));
+    let _: Config = charms::yaml::from_str(&kept[CONFIG]).expect("it is an agent's configuration");
+    let (dir, folder) = folder();
+    samples::write(dir.path(), kept);
+    let found = wait(journal::load(&folder)).expect("the files are read");
+    let Found::Memory { local, notes, .. } = found else { panic!("{found:?}") };
+    assert!(notes.is_empty() && local.installed, "{notes:?} {local:?}");
+    assert!(wait(ViewCache::load(&folder)).is_some(), "the view is whole");
+}
