@@ -16,7 +16,7 @@ pub mod machiner;
 pub mod notices;
 pub mod outage;
 pub mod ports;
-pub mod process;
+pub mod program;
 pub mod reboot;
 pub mod report;
 pub mod retirement;

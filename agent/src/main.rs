@@ -3,11 +3,11 @@
 use agent::clock::RealClock;
 use agent::config::{self, Config};
 use agent::deployer::{AGENT_LOCK, Deployer, FINISHED};
-use agent::folder::{self, EXIT_DISK, Folder, Lock};
+use agent::folder::{EXIT_DISK, Folder};
 use agent::hook_process::{RealCharms, socket_dir};
 use agent::journal::{self, Found, Journal};
 use agent::machiner::{self, Machiner};
-use agent::process::{Process, hook_client};
+use agent::program::hook_client;
 use agent::reboot;
 use agent::service::{AGENT_PID, Services, systemd};
 use agent::tended::Tended;
@@ -16,6 +16,9 @@ use agent::uniter::{End, Uniter};
 use agent::view_cache::ViewCache;
 use agent::{enrolment, notices, report, retirement, shim};
 use anyhow::{Context, Result, anyhow, bail};
+use host::file::write_atomic_unsynced;
+use host::lock::Lock;
+use host::process::Process;
 use nix::sys::stat::{Mode, umask};
 use notify::Watcher;
 use state::names::UnitName;
@@ -46,7 +49,7 @@ const EXIT_ASKED: u8 = 15;
 const EXIT_COPY: u8 = 5;
 
 fn main() -> ExitCode {
-    agent::process::remember_program();
+    agent::program::remember();
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let result = match args.as_slice() {
@@ -204,7 +207,7 @@ async fn unit(dir: PathBuf) -> Result<ExitCode> {
     };
     Ok(match end {
         End::Finished => {
-            folder::put(&folder.file(FINISHED), b"")?;
+            write_atomic_unsynced(&folder.file(FINISHED), b"")?;
             tracing::info!("{} is finished", config.name);
             ExitCode::SUCCESS
         }
@@ -281,7 +284,7 @@ async fn install(data: PathBuf) -> Result<ExitCode> {
     // 1. An earlier machine's agent has removed its folder. 2. A service is installed for the next machine. 3. The agent
     // removes its own service, which is that one.
     systemd::halt().await?;
-    systemd::install(Path::new("/"), agent::process::program(), &data)?;
+    systemd::install(Path::new("/"), agent::program::path(), &data)?;
     systemd::begin().await?;
     Ok(ExitCode::SUCCESS)
 }
@@ -399,7 +402,7 @@ mod tests {
             token: String::new(),
             machine: "0".into(),
         };
-        folder::put(&folder.join(config::FILE), config.text().as_bytes()).unwrap();
+        write_atomic_unsynced(&folder.join(config::FILE), config.text().as_bytes()).unwrap();
         config
     }
 

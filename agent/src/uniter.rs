@@ -11,6 +11,7 @@ mod watching;
 use crate::outage::Outage;
 use crate::ports::{Charms, Clock, DiskFailed, Ending, Memory};
 use api::unit_agent::UnitApi;
+use host::backoff::Backoff;
 use lease::{Lease, Moment};
 use state::unit::context::{self, Given};
 use state::unit::hook::Writes;
@@ -29,6 +30,7 @@ use tokio::sync::{Mutex, Notify};
 /// Waits between tries of a link that is down: 0.2 s doubled to 5 s.
 const LINK_RETRY_FIRST_MS: u64 = 200;
 const LINK_RETRY_MAX_MS: u64 = 5_000;
+const LINK_BACKOFF: Backoff = Backoff::new(LINK_RETRY_FIRST_MS, LINK_RETRY_MAX_MS);
 
 /// A machine that was told to reboot and has not is told again.
 const REBOOT_ASKED_EVERY_MS: u64 = 30_000;
@@ -224,7 +226,7 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
     }
 
     async fn do_next_for_ever(&self) -> Result<End, DiskFailed> {
-        let (mut lock, mut delay) = (None, LINK_RETRY_FIRST_MS);
+        let (mut lock, mut backoff) = (None, LINK_BACKOFF);
         loop {
             let (now, saves) = (self.now(), self.saves.get());
             let act = resolve::next(&self.local.borrow(), self.facts.borrow().view.as_deref(), &now).act;
@@ -241,7 +243,7 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
                 Act::Fetch(asked) => {
                     self.release(&mut lock);
                     *self.explained.borrow_mut() = vec![resolve::fetching(&asked)];
-                    self.fetch(asked, &mut delay).await;
+                    self.fetch(asked, &mut backoff).await;
                     continue;
                 }
                 Act::Begin(run) => {
@@ -416,19 +418,19 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
         if self.charms.is_deployed(charm).await {
             return self.charms.deploy(charm, Vec::new()).await;
         }
-        let mut delay = LINK_RETRY_FIRST_MS;
+        let mut backoff = LINK_BACKOFF;
         loop {
             match self.api.archive(&charm.sha256).await {
                 Ok(archive) => return self.charms.deploy(charm, archive).await,
-                Err(error) if error.is_passing() => self.pause(&mut delay).await,
+                Err(error) if error.is_passing() => self.pause(&mut backoff).await,
                 Err(error) => return Err(error.message),
             }
         }
     }
 
-    async fn pause(&self, delay: &mut u64) {
-        self.clock.sleep_until(self.clock.since_boot_ms() + *delay).await;
-        *delay = (*delay * 2).min(LINK_RETRY_MAX_MS);
+    async fn pause(&self, backoff: &mut Backoff) {
+        self.clock.sleep_until(self.clock.since_boot_ms() + backoff.delay_ms()).await;
+        backoff.increase();
     }
 }
 

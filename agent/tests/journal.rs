@@ -2,7 +2,6 @@
 
 use agent::journal::{self, Files, Found, JOURNAL, Journal, STATE};
 use agent::ports::{DiskFailed, Memory};
-use sha2::{Digest, Sha256};
 use state::names::{UnitName, Uuid};
 use state::unit::local::{Event, Local, Run};
 use state::unit::operation::{CharmRef, Hook, Operation};
@@ -188,7 +187,7 @@ fn a_memory_of_format_2_is_taken_up_whole_and_is_none_for_an_older_agent_from_th
     let body = body
         .expect("YAML is text")
         .replace(&format!("format: {}", journal::FORMAT), &format!("format: {}", journal::FORMAT + 1));
-    let sum: String = Sha256::digest(&body)[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+    let sum = &host::digest::sha256(body.as_bytes())[..16];
     folder.0.borrow_mut().insert(STATE.to_owned(), format!("# checksum {sum}\n{body}").into_bytes());
     let before = folder.0.borrow().clone();
     let found = now(journal::load(&&folder)).expect("they are read");

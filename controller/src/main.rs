@@ -1,7 +1,7 @@
 //! The controller's program: arguments, logging, run.
 
 use anyhow::{Context, Result, bail};
-use controller::host::{self, Host};
+use controller::host::Host;
 use controller::installation::Installation;
 use controller::outside::{Outside, version_4};
 use controller::store::sqlite::{Options, Sqlite};
@@ -61,7 +61,7 @@ async fn main() {
 
 async fn run(arguments: Arguments) -> Result<()> {
     let mut installation = Installation::open(&arguments.data)?;
-    let options = Options { restored: arguments.restored, ..Options::new(version_4(host::random())) };
+    let options = Options { restored: arguments.restored, ..Options::new(version_4(host::random::bits())) };
     let store = Sqlite::open(&installation.store(), options)?;
     let host = Host::new(installation.archives())?;
     let controller = Controller::new(store.clone(), host, installation.controller());

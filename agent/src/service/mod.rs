@@ -5,8 +5,8 @@ pub mod children;
 pub mod systemd;
 
 use crate::folder::Folder;
-use crate::process::Process;
 use anyhow::Result;
+use host::process::Process;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ impl Services {
 
 /// The live agent of a folder, whoever started it.
 pub fn running(folder: &Folder) -> Option<Process> {
-    Process::read(&folder.file(AGENT_PID)).filter(Process::is_alive)
+    Process::read_alive(&folder.file(AGENT_PID))
 }
 
 /// Over when this process is, which is no child of ours.

@@ -1,6 +1,6 @@
 //! The sending loop: attach, then the outbox in order, and early what a long hook says.
 
-use super::{DiskFailed, End, LINK_RETRY_FIRST_MS, Uniter};
+use super::{DiskFailed, End, LINK_BACKOFF, Uniter};
 use crate::outage::Call;
 use crate::ports::{Charms, Clock, Memory};
 use api::error::{ApiError, ErrorCode};
@@ -25,7 +25,7 @@ const OTHER_SESSION_MS: u64 = 20_000;
 
 impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
     pub(super) async fn keep_sending(&self) -> End {
-        let mut delay = LINK_RETRY_FIRST_MS;
+        let mut backoff = LINK_BACKOFF;
         loop {
             let send = {
                 let now = self.now();
@@ -50,13 +50,13 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
             };
             match sent {
                 Ok(()) => {
-                    delay = LINK_RETRY_FIRST_MS;
+                    backoff.reset();
                     self.works(Call::Send);
                 }
                 Err(Trouble::End(end)) => return end,
                 Err(Trouble::Link(error)) => {
                     self.fails(Call::Send, &error);
-                    self.pause(&mut delay).await;
+                    self.pause(&mut backoff).await;
                 }
                 Err(Trouble::Refused(error)) => {
                     self.fails(Call::Send, &error);
