@@ -9,12 +9,13 @@ use agent::journal::{self, Found, Journal};
 use agent::machiner::{self, Machiner};
 use agent::program::hook_client;
 use agent::reboot;
+use agent::sd_notify::{self, NotifyState};
 use agent::service::{AGENT_PID, Services, systemd};
 use agent::tended::Tended;
 use agent::tool_socket::{self, Gate};
 use agent::uniter::{End, Uniter};
 use agent::view_cache::ViewCache;
-use agent::{enrolment, notices, report, retirement, shim};
+use agent::{enrolment, report, retirement, shim};
 use anyhow::{Context, Result, anyhow, bail};
 use host::file::write_atomic_unsynced;
 use host::lock::Lock;
@@ -192,12 +193,12 @@ async fn unit(dir: PathBuf) -> Result<ExitCode> {
     let uniter = Uniter::new((journal, config.client()?, charms, clock), local, view.map(Arc::new));
     let mut asked = signal(SignalKind::terminate())?;
     let (changed, _watcher) = watch_config(&folder, config.clone())?;
-    notices::tell(notices::READY);
+    sd_notify::send(NotifyState::Ready);
     let end = tokio::select! {
         end = uniter.run() => end,
-        never = notices::keep_alive() => match never {},
+        never = sd_notify::keep_alive() => match never {},
         _ = asked.recv() => {
-            notices::tell(notices::STOPPING);
+            sd_notify::send(NotifyState::Stopping);
             return Ok(ExitCode::from(EXIT_ASKED));
         }
         () = changed.notified() => {
@@ -338,7 +339,7 @@ async fn machine(dir: PathBuf, services: Services) -> Result<ExitCode> {
         let clock = RealClock::new(&dir.join(reboot::BOOT));
         Machiner::new(client.clone(), Tended::new(deployer.clone()), clock)
     };
-    notices::tell(notices::READY);
+    sd_notify::send(NotifyState::Ready);
     // also for one that is dead: without their template its units' services cannot be stopped after a reboot
     if services == Services::Systemd {
         systemd::prepare(&dir).await?;
@@ -351,10 +352,10 @@ async fn machine(dir: PathBuf, services: Services) -> Result<ExitCode> {
             machiner::End::Dead = machiner.run() => {}
             never = reboot::carry_out(&dir, &deployer, services) => match never? {},
             _ = asked.recv() => {
-                notices::tell(notices::STOPPING);
+                sd_notify::send(NotifyState::Stopping);
                 return Ok(ExitCode::from(EXIT_ASKED));
             }
-            never = notices::keep_alive() => match never {},
+            never = sd_notify::keep_alive() => match never {},
         }
         retirement::note_dead(&dir)?;
     }
@@ -366,7 +367,7 @@ async fn machine(dir: PathBuf, services: Services) -> Result<ExitCode> {
     };
     tokio::select! {
         retired = retired => retired?,
-        never = notices::keep_alive() => match never {},
+        never = sd_notify::keep_alive() => match never {},
     }
     Ok(ExitCode::SUCCESS)
 }
