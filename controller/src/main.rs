@@ -1,6 +1,7 @@
 //! The controller's program: arguments, logging, run.
 
 use anyhow::{Context, Result, bail};
+use clap::Parser;
 use controller::host::Host;
 use controller::installation::Installation;
 use controller::outside::{Outside, version_4};
@@ -12,48 +13,28 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
-const USAGE: &str =
-    "usage: pintle-controller --data DIR [--listen ADDRESS:PORT] [--also ADDRESS]... [--restored]";
-
+/// The controller of a data folder: stores its models and serves users and agents over HTTPS.
+#[derive(Parser)]
+#[command(name = "pintle-controller", version)]
 struct Arguments {
+    /// The data folder
+    #[arg(long, value_name = "DIR")]
     data: PathBuf,
-    /// Port 0 = the one it had, or any.
+    /// Where to listen; port 0 is the port of the last run, or any
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0")]
     listen: SocketAddr,
-    /// Where it listens too, at the same port.
+    /// Another address to listen on, at the same port; may be repeated
+    #[arg(long, value_name = "ADDRESS")]
     also: Vec<IpAddr>,
+    /// The store is a restored backup: agents are to report again what the backup lacks
+    #[arg(long)]
     restored: bool,
-}
-
-fn arguments() -> Result<Arguments> {
-    let (mut data, mut listen, mut restored) = (None, SocketAddr::from(([127, 0, 0, 1], 0)), false);
-    let mut also = Vec::new();
-    let mut given = std::env::args().skip(1);
-    while let Some(flag) = given.next() {
-        let mut value = || given.next().with_context(|| format!("{flag} needs a value\n{USAGE}"));
-        match flag.as_str() {
-            "--data" => data = Some(PathBuf::from(value()?)),
-            "--listen" => {
-                let text = value()?;
-                listen = text
-                    .parse()
-                    .with_context(|| format!("{text:?} is not an address like 127.0.0.1:17070"))?;
-            }
-            "--also" => {
-                let text = value()?;
-                also.push(text.parse().with_context(|| format!("{text:?} is not an address"))?);
-            }
-            "--restored" => restored = true,
-            _ => bail!("unknown argument {flag:?}\n{USAGE}"),
-        }
-    }
-    Ok(Arguments { data: data.context(USAGE)?, listen, also, restored })
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
-    let run = async { run(arguments()?).await };
-    if let Err(error) = run.await {
+    if let Err(error) = run(Arguments::parse()).await {
         eprintln!("ERROR {error:#}");
         std::process::exit(1);
     }
