@@ -1,24 +1,18 @@
 //! The architecture as a test: which crate may depend on which, the purity of the core, and the rules of one file each:
-//! import cycles (`cycles.rs`), file sizes (`sizes.rs`) and replaced words (`words.rs`). Run it with `cargo tidy`.
+//! import cycles (`cycles.rs`), dependencies (`manifests.rs`), file sizes (`sizes.rs`) and replaced words (`words.rs`). Run it with `cargo tidy`.
 
 mod cycles;
 mod list;
+mod manifests;
 mod modules;
 mod sizes;
 mod source;
 mod words;
 
+use manifests::dependencies;
 use source::{files, root};
 use std::collections::BTreeMap;
 use std::fs;
-
-/// Names under `[dependencies]` of a member.
-fn dependencies(member: &str) -> Vec<String> {
-    let text = fs::read_to_string(root().join(member).join("Cargo.toml")).expect("members have a manifest");
-    let section = text.split("\n[").find(|section| section.starts_with("dependencies]")).unwrap_or_default();
-    let name = |line: &str| line.split(['.', ' ', '=']).next().unwrap_or_default().to_owned();
-    section.lines().skip(1).filter(|line| !line.trim().is_empty()).map(name).collect()
-}
 
 #[test]
 fn arrows_point_only_towards_fewer_effects() {
