@@ -6,7 +6,7 @@
 use crate::config::{Config, FILE, Kind};
 use crate::folder::{self, Folder};
 use crate::hook_process::{end_leftovers, socket_dir};
-use crate::service::{Ended, Services};
+use crate::service::{self, Ended, Services};
 use anyhow::{Context, Result, bail};
 use host::file::{ignore_not_found, write_atomic, write_atomic_unsynced};
 use state::names::{UnitName, Uuid};
@@ -111,6 +111,7 @@ impl Deployer {
         };
         if led != known {
             write_atomic(&folder.file(FILE), led.text().as_bytes())?;
+            service::reread_files(folder);
         }
         Ok(())
     }

@@ -26,6 +26,7 @@ use std::cell::{Cell, RefCell};
 use std::pin::pin;
 use std::sync::Arc;
 use tokio::sync::{Mutex, Notify};
+use tracing::Instrument;
 
 /// Waits between tries of a link that is down: 0.2 s doubled to 5 s.
 const LINK_RETRY_FIRST_MS: u64 = 200;
@@ -232,7 +233,7 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
             let act = resolve::next(&self.local.borrow(), self.facts.borrow().view.as_deref(), &now).act;
             match act {
                 Act::Stop => return Ok(End::Finished),
-                Act::Adopt(run) => self.adopt(&run).await?,
+                Act::Adopt(run) => self.adopt(&run).instrument(hook_span(&run)).await?,
                 Act::Lock => {
                     let parallel = self.facts.borrow().view.as_ref().is_some_and(|view| view.model.parallel);
                     let (taken, changed) = (pin!(self.charms.lock(parallel)), pin!(self.doing.notified()));
@@ -248,7 +249,7 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
                 }
                 Act::Begin(run) => {
                     if self.save_decided(saves, Event::Began(run.clone())).await? {
-                        self.perform(&run).await?;
+                        self.perform(&run).instrument(hook_span(&run)).await?;
                     }
                 }
                 Act::Settle(record) => {
@@ -296,6 +297,7 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
 
     /// Does what was written down as begun.
     async fn perform(&self, run: &Run) -> Result<(), DiskFailed> {
+        tracing::debug!("started");
         self.facts.borrow_mut().orphan_gone = false;
         match &run.operation {
             Operation::Deploy(charm) => {
@@ -378,6 +380,8 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
             outcome::events(local, facts.view.as_deref(), &now, ended)
         })
         .await?;
+        let sequence = self.local.borrow().outbox.last().map(|record| record.sequence);
+        tracing::debug!(sequence, "finished");
         // a run without an outcome was interrupted: `next` sees it begun and gone, and begins it again
         self.facts.borrow_mut().orphan_gone = true;
         self.ended();
@@ -432,6 +436,11 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
         self.clock.sleep_until(self.clock.since_boot_ms() + backoff.delay_ms()).await;
         backoff.increase();
     }
+}
+
+/// In what the log tells of one run: the controller's log has its record's sequence, which `finished` shows.
+fn hook_span(run: &Run) -> tracing::Span {
+    tracing::info_span!("hook", operation = %run.operation, run = run.number)
 }
 
 impl Facts {

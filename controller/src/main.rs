@@ -7,11 +7,15 @@ use controller::installation::Installation;
 use controller::outside::{Outside, version_4};
 use controller::store::sqlite::{Options, Sqlite};
 use controller::{Controller, janitor, server};
+use host::logging::{LEVEL_FILE, Level};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+const LOG_LEVEL_POLL: Duration = Duration::from_secs(5);
 
 /// The controller of a data folder: stores its models and serves users and agents over HTTPS.
 #[derive(Parser)]
@@ -33,14 +37,13 @@ struct Arguments {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
-    if let Err(error) = run(Arguments::parse()).await {
+    if let Err(error) = run(Arguments::parse(), host::logging::start()).await {
         eprintln!("ERROR {error:#}");
         std::process::exit(1);
     }
 }
 
-async fn run(arguments: Arguments) -> Result<()> {
+async fn run(arguments: Arguments, level: Level) -> Result<()> {
     let mut installation = Installation::open(&arguments.data)?;
     let options = Options { restored: arguments.restored, ..Options::new(version_4(host::random::bits())) };
     let store = Sqlite::open(&installation.store(), options)?;
@@ -65,6 +68,11 @@ async fn run(arguments: Arguments) -> Result<()> {
     tracing::info!(address = %listener.local_addr()?, controller = %installation.controller(), "serving");
     listeners.push(listener);
     tokio::spawn(sweep(controller.clone()));
+    tokio::spawn(follow_log_level(
+        arguments.data.join("controller").join(LEVEL_FILE),
+        level,
+        signal(SignalKind::hangup())?,
+    ));
     let stop = async move {
         tokio::select! {
             _ = terminate.recv() => {}
@@ -74,6 +82,14 @@ async fn run(arguments: Arguments) -> Result<()> {
     tokio::select! {
         () = server::serve(controller, listeners, acceptor, stop) => Ok(()),
         why = store.broken() => bail!("the store is broken: {why}; ending, to start again from what is on disk"),
+    }
+}
+
+/// Applies the log level whenever its file has changed: when told to (SIGHUP), and every few seconds.
+async fn follow_log_level(file: PathBuf, level: Level, mut told: Signal) {
+    loop {
+        level.read(&file);
+        tokio::time::timeout(LOG_LEVEL_POLL, told.recv()).await.ok();
     }
 }
 

@@ -12,6 +12,7 @@ use state::unit::retry;
 use state::unit::snapshot::Position;
 use std::pin::pin;
 use std::sync::Arc;
+use tracing::Instrument;
 
 /// What a hook says, and that it runs, is sent early only if it runs longer than this: a short hook's record says
 /// it all, without a second round trip in its way.
@@ -135,16 +136,18 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
         let (Some(record), Some(epoch)) = (found, self.epoch()) else { return Ok(()) };
         let conditional = record.is_conditional();
         let operation = record.operation.clone();
-        let committed = match self.api.commit(Commit { epoch, record }).await {
+        let span = tracing::debug_span!("commit", sequence, operation = %operation, run = record.run);
+        let committed = match self.api.commit(Commit { epoch, record }).instrument(span.clone()).await {
             Err(error) if error.code == ErrorCode::Invalid => {
                 let message = format!("the controller refuses record {sequence}: {}", error.message);
                 return Err(Trouble::Refused(ApiError { message, ..error }));
             }
             answer => answer?,
         };
-        for dropped in &committed.dropped {
-            tracing::warn!("record {sequence}: {dropped}");
-        }
+        span.in_scope(|| {
+            tracing::debug!(revision = committed.revision, refusal = committed.refusal, "acknowledged");
+            committed.dropped.iter().for_each(|dropped| tracing::warn!("record {sequence}: {dropped}"));
+        });
         let retry = committed.refusal.as_ref().and_then(|_| {
             let (local, now) = (self.local.borrow(), self.now());
             retry::retry_after(&local, self.facts.borrow().view.as_deref(), &now, &operation)
