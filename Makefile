@@ -14,5 +14,6 @@ test:
 	@tests/prerequisites.sh
 	@$(MAKE) --no-print-directory build
 	@$(CARGO) fmt --all --check
+	@tests/dependencies.sh
 	@$(CARGO) clippy --locked --workspace --all-targets --quiet -- -D warnings
 	@$(CARGO) test --locked --workspace

@@ -26,6 +26,14 @@ if [ -n "$missing" ]; then
 fi
 python3 -m pip --version >/dev/null 2>&1 ||
     { echo "make test needs pip: python3 -m pip does not answer (Debian: python3-pip)" >&2; exit 1; }
+# Checks licences, sources and banned crates (deny.toml). Built once, 2 to 3 minutes, and kept in target/tools.
+deny=0.20.2
+tools=$(dirname "$0")/../target/tools
+if ! "$tools/bin/cargo-deny" --version 2>/dev/null | grep -qx "cargo-deny $deny"; then
+    echo "installing: cargo-deny $deny (for the tests only, into target/tools)"
+    cargo install --quiet --locked --root "$tools" "cargo-deny@$deny" ||
+        { echo "make test needs cargo-deny $deny: cargo cannot install it" >&2; exit 1; }
+fi
 # The package that test suites of charms drive `juju` with; its exact version is part of what is tested.
 jubilant=jubilant==1.14.0
 folder=$(dirname "$0")/../target/jubilant

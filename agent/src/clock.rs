@@ -3,7 +3,6 @@
 use crate::ports::Clock;
 use nix::time::{ClockId, clock_gettime};
 use state::names::Uuid;
-use std::io::Read;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The machine's clocks and entropy.
@@ -25,16 +24,13 @@ impl RealClock {
 /// The boot in which this process runs, whatever a local machine calls it: kernel's boot id and start of process 1.
 pub fn kernel_boot() -> String {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let first = crate::process::Process::of(1).map_or(0, |process| process.start);
+    let first = host::process::Process::of(1).map_or(0, |process| process.start);
     format!("{}-{first}", id.trim())
 }
 
 /// 128 random bits from the kernel.
 pub fn fresh_uuid() -> Uuid {
-    let mut bytes = [0; 16];
-    let mut random = std::fs::File::open("/dev/urandom").expect("the kernel gives random bytes");
-    random.read_exact(&mut bytes).expect("the kernel gives random bytes");
-    Uuid(u128::from_be_bytes(bytes))
+    Uuid(host::random::bits())
 }
 
 /// Milliseconds since boot, while asleep too.

@@ -4,10 +4,11 @@
 //! A unit is deployed here when its folder holds an `agent.yaml`; it is being recalled when it holds `recalling`.
 
 use crate::config::{Config, FILE, Kind};
-use crate::folder::{self, Folder, gone};
+use crate::folder::{self, Folder};
 use crate::hook_process::{end_leftovers, socket_dir};
-use crate::service::{Ended, Services};
+use crate::service::{self, Ended, Services};
 use anyhow::{Context, Result, bail};
+use host::file::{ignore_not_found, write_atomic, write_atomic_unsynced};
 use state::names::{UnitName, Uuid};
 use std::collections::BTreeMap;
 use std::fs;
@@ -84,8 +85,8 @@ impl Deployer {
             return Ok(known);
         }
         // what is noted is that a controller has the token of an earlier configuration, which cannot be read any more
-        gone(fs::remove_file(folder.file(TOKEN_SET)))?;
-        let token = fresh_token();
+        ignore_not_found(fs::remove_file(folder.file(TOKEN_SET)))?;
+        let token = host::random::token();
         let config = Config {
             kind: Kind::Unit,
             uuid: unit,
@@ -94,7 +95,7 @@ impl Deployer {
             machine: self.config.name.clone(),
             ..self.config.clone()
         };
-        folder::replace(&folder.file(FILE), config.text().as_bytes())?;
+        write_atomic(&folder.file(FILE), config.text().as_bytes())?;
         Ok(config)
     }
 
@@ -109,7 +110,8 @@ impl Deployer {
             ..known.clone()
         };
         if led != known {
-            folder::replace(&folder.file(FILE), led.text().as_bytes())?;
+            write_atomic(&folder.file(FILE), led.text().as_bytes())?;
+            service::reread_files(folder);
         }
         Ok(())
     }
@@ -119,7 +121,7 @@ impl Deployer {
     }
 
     pub fn note_token_set(&self, folder: &Folder) -> Result<()> {
-        Ok(folder::put(&folder.file(TOKEN_SET), b"")?)
+        Ok(write_atomic_unsynced(&folder.file(TOKEN_SET), b"")?)
     }
 
     /// See [`Deployments::is_finished`](crate::ports::Deployments::is_finished).
@@ -135,7 +137,8 @@ impl Deployer {
     /// 1. A unit's recall was begun: the controller, restored from a wrong copy, said that it was removed. 2. The right
     ///    copy is restored, and the unit is to run here.
     pub fn call_recall_off(&self, folder: &Folder) -> Result<()> {
-        Ok(gone(fs::remove_file(folder.file(RECALLING)))?)
+        ignore_not_found(fs::remove_file(folder.file(RECALLING)))?;
+        Ok(())
     }
 
     /// Begins the agent; what is answered is over when the agent is.
@@ -145,7 +148,7 @@ impl Deployer {
 
     /// Ends the agent and what is left of its hooks. From here on it is not started again.
     pub async fn stop(&self, folder: &Folder) -> Result<()> {
-        folder::put(&folder.file(RECALLING), b"")?;
+        write_atomic_unsynced(&folder.file(RECALLING), b"")?;
         self.end(folder).await
     }
 
@@ -175,9 +178,9 @@ impl Deployer {
     /// Deletes everything of the unit.
     pub fn forget(&self, folder: &Folder) -> Result<()> {
         if let Ok(sockets) = socket_dir(folder) {
-            gone(fs::remove_dir_all(sockets))?;
+            ignore_not_found(fs::remove_dir_all(sockets))?;
         }
-        gone(fs::remove_dir_all(folder.tools()))?;
+        ignore_not_found(fs::remove_dir_all(folder.tools()))?;
         self.put_out_of_the_way(folder)?;
         Ok(())
     }
@@ -193,23 +196,21 @@ impl Deployer {
 
     /// Removes what an earlier agent took out of the way and could not remove.
     pub fn sweep(&self) {
-        if let Err(error) = gone(fs::remove_dir_all(self.machine.join(REMOVED))) {
+        if let Err(error) = ignore_not_found(fs::remove_dir_all(self.machine.join(REMOVED))) {
             tracing::warn!("{}: {error}", self.machine.join(REMOVED).display());
         }
     }
 }
 
-/// It holds nothing but its identity: no agent has begun in it.
+/// Whether the folder holds nothing but the unit's identity: no agent has been started in it.
 fn is_empty(folder: &Folder) -> bool {
-    let own = |entry: &fs::DirEntry| entry.file_name() == FILE || entry.file_name() == RECALLING;
+    let own = |entry: &fs::DirEntry| {
+        let name = entry.file_name();
+        name == FILE || name == RECALLING || host::file::is_temporary(&name)
+    };
     let entries =
         fs::read_dir(folder.root()).and_then(|entries| entries.collect::<std::io::Result<Vec<_>>>());
     entries.is_ok_and(|entries| entries.iter().all(own))
-}
-
-/// 256 random bits, as digits of lower case hex.
-pub fn fresh_token() -> String {
-    format!("{:032x}{:032x}", crate::clock::fresh_uuid().0, crate::clock::fresh_uuid().0)
 }
 
 /// Run folders that may still have a process: those with a pid and without an outcome.

@@ -10,6 +10,7 @@ use crate::folder;
 use anyhow::{Context, Result, anyhow, bail};
 use api::error::ErrorCode;
 use api::machine_agent::MachineApi;
+use host::file::write_atomic;
 use std::net::UdpSocket;
 use std::path::Path;
 
@@ -47,7 +48,7 @@ pub async fn enrol(data: &Path, invitation: Invitation) -> Result<()> {
     let _lock = crate::retirement::make_room(data)?;
     let own = own(data, &invited)?;
     folder::private_dir(data).with_context(|| data.display().to_string())?;
-    folder::replace(&data.join(PENDING), own.text().as_bytes())?;
+    write_atomic(&data.join(PENDING), own.text().as_bytes())?;
     let address = own_address(&own.controllers[0])?;
     match invited.client()?.enrol(&own.token, &address).await {
         Ok(()) => {}
@@ -60,7 +61,7 @@ pub async fn enrol(data: &Path, invitation: Invitation) -> Result<()> {
         },
         Err(error) => bail!("{}", error.message),
     }
-    folder::replace(&data.join(FILE), own.text().as_bytes())?;
+    write_atomic(&data.join(FILE), own.text().as_bytes())?;
     std::fs::remove_file(data.join(PENDING))?;
     Ok(())
 }
@@ -80,7 +81,7 @@ fn own(data: &Path, invited: &Config) -> Result<Config> {
         Err(_) if data.join(FILE).exists() => bail!("{} cannot be read", data.join(FILE).display()),
         Err(_) => Config::from(&data.join(PENDING)).ok().filter(|begun| begun.uuid == invited.uuid),
     };
-    let token = known.map_or_else(crate::deployer::fresh_token, |known| known.token);
+    let token = known.map_or_else(host::random::token, |known| known.token);
     Ok(Config { token, ..invited.clone() })
 }
 
@@ -110,7 +111,7 @@ mod tests {
             token: "cd".repeat(32),
             machine: String::new(),
         };
-        folder::replace(&dir.path().join(FILE), known.text().as_bytes()).expect("written");
+        write_atomic(&dir.path().join(FILE), known.text().as_bytes()).expect("written");
         let again = Invitation {
             controller: "127.0.0.1:2".to_owned(),
             server_name: "now".to_owned(),
@@ -168,7 +169,7 @@ mod tests {
             read: "token\nno CA".to_owned(),
         };
         let lock = data.join(crate::retirement::LOCK);
-        let agent = folder::Lock::take(&lock, "pid 1").unwrap().expect("it is free");
+        let agent = host::lock::Lock::take(&lock, "pid 1").unwrap().expect("it is free");
         let error =
             enrol(&data, invitation.clone()).await.expect_err("it would delete the new machine's folder");
         assert!(error.to_string().contains("the earlier machine's agent is still ending"), "{error}");

@@ -5,11 +5,14 @@
 mod adoption;
 mod leftovers;
 
+use host::backoff::Backoff;
+use host::file::{is_disk_full, write_atomic, write_atomic_unsynced};
+use host::lock::Lock;
 use leftovers::end_at_its_wish;
 pub use leftovers::end_leftovers;
 
 use crate::clock::kernel_boot;
-use crate::folder::{self, Folder, Lock};
+use crate::folder::{self, Folder};
 use crate::ports::{Charms, Ending, Outward};
 use crate::reboot;
 use crate::shim;
@@ -42,8 +45,8 @@ const RUNS_KEPT: u64 = 200;
 /// How often an adopted process, which is no child of ours, is looked at.
 const ADOPTED_LOOK: Duration = Duration::from_millis(20);
 /// Between tries of the machine's hook lock.
-const LOCK_LOOK_FIRST: Duration = Duration::from_millis(2);
-const LOCK_LOOK_MAX: Duration = Duration::from_millis(50);
+const LOCK_LOOK_FIRST_MS: u64 = 2;
+const LOCK_LOOK_MAX_MS: u64 = 50;
 
 /// Of what a hook printed on stderr, its last lines are in its record: half of what that holds.
 const OUTPUT_LINES_MAX: usize = state::unit::record::SAID_MAX / 2;
@@ -131,16 +134,16 @@ impl RealCharms {
             operation: run.operation.to_string(),
             cause: run.cause.clone(),
             position: run.position,
-            context_digest: charms::digest::sha256(context.id.as_bytes()),
+            context_digest: host::digest::sha256(context.id.as_bytes()),
             boot: kernel_boot(),
             context: context.clone(),
         };
         kept.context.id.clear();
         // JSON is YAML; one value a line is for people
         let text = serde_json::to_string_pretty(&kept).expect("contexts are plain data");
-        folder::put(&at.join(CONTEXT), text.as_bytes())?;
+        write_atomic_unsynced(&at.join(CONTEXT), text.as_bytes())?;
         let lock = self.lock.borrow().upgrade().expect("hooks run under the machine's hook lock");
-        let mut command = Command::new(crate::process::program());
+        let mut command = Command::new(crate::program::path());
         command
             .arg("shim")
             .arg(&at)
@@ -290,7 +293,7 @@ impl Charms for RealCharms {
         let folder = if parallel { self.folder.root().to_path_buf() } else { self.folder.machine() };
         let path = folder.join(reboot::HOOK_LOCK);
         let holder = format!("{} (pid {})", self.folder.tag(), std::process::id());
-        let mut pause = LOCK_LOOK_FIRST;
+        let mut backoff = Backoff::new(LOCK_LOOK_FIRST_MS, LOCK_LOOK_MAX_MS);
         loop {
             match Lock::take(&path, &holder) {
                 Ok(Ok(lock)) => {
@@ -301,8 +304,8 @@ impl Charms for RealCharms {
                 Ok(Err(_)) => {}
                 Err(error) => tracing::warn!("{}: {error}", path.display()),
             }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(LOCK_LOOK_MAX);
+            tokio::time::sleep(Duration::from_millis(backoff.delay_ms())).await;
+            backoff.increase();
         }
     }
 
@@ -323,7 +326,7 @@ impl Charms for RealCharms {
             return Ok(());
         }
         // before the first byte is interpreted (S21)
-        if charms::digest::sha256(&archive) != charm.sha256 {
+        if host::digest::sha256(&archive) != charm.sha256 {
             return Err(format!("the archive of {} is damaged: its digest is another one", charm.url));
         }
         let options = charms::ReadOptions { cache: self.folder.file("cache"), force: true };
@@ -339,7 +342,7 @@ impl Charms for RealCharms {
         }
         let declared = Declared { sha256: charm.sha256.clone(), charm: source.charm };
         let text = serde_json::to_vec(&declared).expect("declarations are plain data");
-        folder::replace(&self.folder.file(DECLARED), &text).map_err(|error| error.to_string())?;
+        write_atomic(&self.folder.file(DECLARED), &text).map_err(|error| error.to_string())?;
         *self.declared.borrow_mut() = Some(Arc::new(declared.charm));
         Ok(())
     }
@@ -359,7 +362,7 @@ impl Charms for RealCharms {
             match self.start(run, &context, &program) {
                 Ok(shim) => break shim,
                 // no failure of the charm's
-                Err(error) if folder::is_full(&error) => {
+                Err(error) if is_disk_full(&error) => {
                     tracing::error!("{} cannot be started: {error}; free some space", run.operation);
                     tokio::time::sleep(shim::ROOM_LOOK).await;
                 }
@@ -367,7 +370,7 @@ impl Charms for RealCharms {
             }
         };
         let at = self.folder.run(run.number);
-        let digest = charms::digest::sha256(context.id.as_bytes());
+        let digest = host::digest::sha256(context.id.as_bytes());
         let (said, leads) = (|said: &Said| outward.said(said), || outward.leads());
         let mut conversation = Conversation::new(context, digest, Calls::open(&at), &said, &leads);
         self.converse(&mut conversation, outward, async {
@@ -408,7 +411,7 @@ pub fn socket_dir(folder: &Folder) -> io::Result<PathBuf> {
     let base =
         base.unwrap_or_else(|| PathBuf::from("/tmp")).join(format!("pintle-{}", nix::unistd::geteuid()));
     folder::private_dir(&base)?;
-    let short = charms::digest::sha256(folder.root().as_os_str().as_encoded_bytes());
+    let short = host::digest::sha256(folder.root().as_os_str().as_encoded_bytes());
     let dir = base.join(&short[..12]);
     folder::private_dir(&dir)?;
     let link = folder.file("run");

@@ -8,7 +8,6 @@ use crate::ports::{DiskFailed, Memory};
 use crate::view_cache::ViewCache;
 use charms::yaml;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use state::unit::local::{Event, Local};
 use state::unit::snapshot::Snapshot;
 use std::cell::{Cell, RefCell};
@@ -75,7 +74,7 @@ pub enum Found {
 
 /// 64 bits of SHA-256 in hex: against torn and flipped bytes, not against forgers.
 pub(crate) fn checksum(bytes: &[u8]) -> String {
-    Sha256::digest(bytes)[..8].iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
+    host::digest::sha256(bytes)[..16].to_owned()
 }
 
 fn encode(index: u64, previous: &str, events: &[Event]) -> (Vec<u8>, String) {

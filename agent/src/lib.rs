@@ -2,24 +2,25 @@
 //! `state` and does it.
 //!
 //! Reading order: `ports` (all the loops ask of the world), `uniter` (the unit loop), `machiner` (the machine loop);
-//! then the world: `journal`, `view_cache`, `folder` (local files), `hook_process`, `shim`, `tool_socket` (hooks), `clock`,
-//! `tended`, `deployer`, `service` (who keeps agents running), `notices`, `enrolment` and `retirement` (begin and end of a machine), `report` (for people).
+//! then the world: `journal`, `view_cache`, `folder`, `file_watch` (local files), `hook_process`, `shim`, `tool_socket` (hooks), `clock`,
+//! `tended`, `deployer`, `service` (who keeps agents running), `sd_notify`, `enrolment` and `retirement` (begin and end of a machine), `report` (for people).
 
 pub mod clock;
 pub mod config;
 pub mod deployer;
 pub mod enrolment;
+pub mod file_watch;
 pub mod folder;
 pub mod hook_process;
 pub mod journal;
 pub mod machiner;
-pub mod notices;
 pub mod outage;
 pub mod ports;
-pub mod process;
+pub mod program;
 pub mod reboot;
 pub mod report;
 pub mod retirement;
+pub mod sd_notify;
 pub mod service;
 pub mod shim;
 pub mod tended;

@@ -6,6 +6,7 @@ use crate::ports::{Clock, Deployments};
 use anyhow::Result;
 use api::error::{ApiError, ErrorCode};
 use api::machine_agent::{Fate, MachineApi, MachineShown, MachineView, MachineWatch};
+use host::backoff::Backoff;
 use state::life::Life;
 use state::machine::plan::{Evidence, Step, evidence, is_leaving, plan};
 use state::model::view;
@@ -18,6 +19,7 @@ use std::convert::Infallible;
 /// tried again that did not work.
 const RETRY_FIRST_MS: u64 = 200;
 const RETRY_MAX_MS: u64 = 5_000;
+const BACKOFF: Backoff = Backoff::new(RETRY_FIRST_MS, RETRY_MAX_MS);
 
 /// How the loop ended.
 #[derive(Debug)]
@@ -55,13 +57,13 @@ impl<A: MachineApi, D: Deployments, C: Clock> Machiner<A, D, C> {
     /// Tends this machine's units until the machine is Dead. The units that are deployed run whether the controller
     /// answers or not.
     pub async fn run(&self) -> End {
-        let mut pause_ms = RETRY_FIRST_MS;
+        let mut backoff = BACKOFF;
         let mut outage = Outage::default();
         loop {
             self.tend(None).await;
             let error = match self.api.watch_machine().await {
                 Ok(watch) => {
-                    pause_ms = RETRY_FIRST_MS;
+                    backoff.reset();
                     if let Some(told) = outage.ended(Call::Watch, self.clock.since_boot_ms()) {
                         tracing::info!("{told}");
                     }
@@ -81,10 +83,10 @@ impl<A: MachineApi, D: Deployments, C: Clock> Machiner<A, D, C> {
             }
             tokio::select! {
                 biased;
-                () = self.sleep(pause_ms) => {}
+                () = self.sleep(backoff.delay_ms()) => {}
                 () = self.deployments.changed() => {}
             }
-            pause_ms = (pause_ms * 2).min(RETRY_MAX_MS);
+            backoff.increase();
         }
     }
 
@@ -120,12 +122,12 @@ impl<A: MachineApi, D: Deployments, C: Clock> Machiner<A, D, C> {
 
     async fn attend(&self, mut watch: A::Watch) -> Result<End, ApiError> {
         self.introduced.borrow_mut().clear();
-        let (mut view, mut pause_ms) = (None, RETRY_FIRST_MS);
+        let (mut view, mut backoff) = (None, BACKOFF);
         loop {
             // not done yet, for whatever reason: looked at again
             let again = self.tend(view.as_ref()).await;
             if !again {
-                pause_ms = RETRY_FIRST_MS;
+                backoff.reset();
             }
             if let Some(view) = &view
                 && self.is_dead(view).await?
@@ -139,7 +141,7 @@ impl<A: MachineApi, D: Deployments, C: Clock> Machiner<A, D, C> {
                     MachineShown::Heartbeat(_) => {}
                 },
                 () = self.deployments.changed() => {}
-                () = self.sleep(pause_ms), if again => pause_ms = (pause_ms * 2).min(RETRY_MAX_MS),
+                () = self.sleep(backoff.delay_ms()), if again => backoff.increase(),
             }
         }
     }

@@ -3,29 +3,36 @@
 use agent::clock::RealClock;
 use agent::config::{self, Config};
 use agent::deployer::{AGENT_LOCK, Deployer, FINISHED};
-use agent::folder::{self, EXIT_DISK, Folder, Lock};
+use agent::file_watch::{self, FileWatch};
+use agent::folder::{EXIT_DISK, Folder};
 use agent::hook_process::{RealCharms, socket_dir};
 use agent::journal::{self, Found, Journal};
 use agent::machiner::{self, Machiner};
-use agent::process::{Process, hook_client};
+use agent::program::hook_client;
 use agent::reboot;
-use agent::service::{AGENT_PID, Services, systemd};
+use agent::sd_notify::{self, NotifyState};
+use agent::service::{self, AGENT_PID, Services, systemd};
 use agent::tended::Tended;
 use agent::tool_socket::{self, Gate};
 use agent::uniter::{End, Uniter};
 use agent::view_cache::ViewCache;
-use agent::{enrolment, notices, report, retirement, shim};
+use agent::{enrolment, report, retirement, shim};
 use anyhow::{Context, Result, anyhow, bail};
+use host::file::write_atomic_unsynced;
+use host::lock::Lock;
+use host::logging::{self, LEVEL_FILE, Level};
+use host::process::Process;
 use nix::sys::stat::{Mode, umask};
-use notify::Watcher;
 use state::names::UnitName;
 use state::unit::environment::{KUBERNETES, Surroundings};
 use state::unit::local::{Local, Step};
+use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{Notify, watch};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+use tracing::Instrument;
 
 const USAGE: &str = "usage: pintle-agent unit --dir DIR      the agent of one unit
        pintle-agent machine --data DIR [--systemd]
@@ -46,7 +53,7 @@ const EXIT_ASKED: u8 = 15;
 const EXIT_COPY: u8 = 5;
 
 fn main() -> ExitCode {
-    agent::process::remember_program();
+    agent::program::remember();
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let result = match args.as_slice() {
@@ -54,21 +61,25 @@ fn main() -> ExitCode {
             umask(Mode::from_bits_truncate(0o022));
             shim::run(Path::new(run), Path::new(program)).map(|()| ExitCode::SUCCESS).map_err(Into::into)
         }
-        ["unit", "--dir", dir] => run_async(unit(PathBuf::from(dir))),
-        ["machine", "--data", dir] => run_async(machine(PathBuf::from(dir), Services::Children)),
-        ["machine", "--data", dir, "--systemd"] => run_async(machine(PathBuf::from(dir), Services::Systemd)),
+        ["unit", "--dir", dir] => run_async(|level| unit(PathBuf::from(dir), level)),
+        ["machine", "--data", dir] => {
+            run_async(|level| machine(PathBuf::from(dir), Services::Children, level))
+        }
+        ["machine", "--data", dir, "--systemd"] => {
+            run_async(|level| machine(PathBuf::from(dir), Services::Systemd, level))
+        }
         ["enrol", controller, server_name, model, machine, name] => {
             let said = [controller, server_name, model, machine, name].map(|word| (*word).to_owned());
-            run_async(enrol(said))
+            run_async(|_| enrol(said))
         }
-        ["uninstall", "--data", dir] => run_async(uninstall(PathBuf::from(dir))),
-        ["install", "--data", dir] => run_async(install(PathBuf::from(dir))),
+        ["uninstall", "--data", dir] => run_async(|_| uninstall(PathBuf::from(dir))),
+        ["install", "--data", dir] => run_async(|_| install(PathBuf::from(dir))),
         ["install", "--data", dir, "--root", root, "--program", program] => {
             systemd::install(Path::new(root), Path::new(program), Path::new(dir)).map(|()| ExitCode::SUCCESS)
         }
-        ["show", dir] => run_async(print(report::show(Path::new(dir)))),
-        ["why", dir] => run_async(print(report::why(Path::new(dir), hook_client()))),
-        ["resolve", dir, "--fresh"] => run_async(start_fresh(PathBuf::from(dir))),
+        ["show", dir] => run_async(|_| print(report::show(Path::new(dir)))),
+        ["why", dir] => run_async(|_| print(report::why(Path::new(dir), hook_client()))),
+        ["resolve", dir, "--fresh"] => run_async(|_| start_fresh(PathBuf::from(dir))),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);
@@ -80,8 +91,8 @@ fn main() -> ExitCode {
     })
 }
 
-fn run_async(main: impl Future<Output = Result<ExitCode>>) -> Result<ExitCode> {
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
+fn run_async<F: Future<Output = Result<ExitCode>>>(main: impl FnOnce(Level) -> F) -> Result<ExitCode> {
+    let main = main(logging::start());
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(main)
 }
 
@@ -144,7 +155,7 @@ fn newest_run(folder: &Folder) -> u64 {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).max().unwrap_or(0)
 }
 
-async fn unit(dir: PathBuf) -> Result<ExitCode> {
+async fn unit(dir: PathBuf, level: Level) -> Result<ExitCode> {
     let (folder, _lock) = match enter(dir)? {
         Ok(entered) => entered,
         Err(held) => {
@@ -154,6 +165,9 @@ async fn unit(dir: PathBuf) -> Result<ExitCode> {
     };
     umask(Mode::from_bits_truncate(0o077));
     let config = Config::read(folder.root())?;
+    // before the pid file tells the machine agent whom to send it to: unhandled, it ends the process
+    let mut told = signal(SignalKind::hangup())?;
+    level.read(&folder.machine().join(LEVEL_FILE));
     Process::this().write(&folder.file(AGENT_PID))?;
     let journal = match remember(&folder, &config).await {
         Ok(journal) => journal,
@@ -189,23 +203,22 @@ async fn unit(dir: PathBuf) -> Result<ExitCode> {
     tracing::info!("{}: workflow {}", config.name, local.workflow());
     let uniter = Uniter::new((journal, config.client()?, charms, clock), local, view.map(Arc::new));
     let mut asked = signal(SignalKind::terminate())?;
-    let (changed, _watcher) = watch_config(&folder, config.clone())?;
-    notices::tell(notices::READY);
+    sd_notify::send(NotifyState::Ready);
     let end = tokio::select! {
-        end = uniter.run() => end,
-        never = notices::keep_alive() => match never {},
+        end = uniter.run().instrument(tracing::info_span!("unit", name = config.name, uuid = %config.uuid)) => end,
+        never = sd_notify::keep_alive() => match never {},
         _ = asked.recv() => {
-            notices::tell(notices::STOPPING);
+            sd_notify::send(NotifyState::Stopping);
             return Ok(ExitCode::from(EXIT_ASKED));
         }
-        () = changed.notified() => {
+        () = until_config_changes(&folder, &config, &level, &mut told) => {
             tracing::info!("{} changed or is gone: starting again to read it", config::FILE);
             return Ok(ExitCode::from(EXIT_ASKED));
         }
     };
     Ok(match end {
         End::Finished => {
-            folder::put(&folder.file(FINISHED), b"")?;
+            write_atomic_unsynced(&folder.file(FINISHED), b"")?;
             tracing::info!("{} is finished", config.name);
             ExitCode::SUCCESS
         }
@@ -228,29 +241,27 @@ async fn unit(dir: PathBuf) -> Result<ExitCode> {
     })
 }
 
-/// A hint, not a promise: a missed change is read at the next start.
-fn watch_config(
-    folder: &Folder,
-    known: Config,
-) -> Result<(std::sync::Arc<Notify>, notify::RecommendedWatcher)> {
-    let changed = std::sync::Arc::new(Notify::new());
-    let (notice, root) = (changed.clone(), folder.root().to_path_buf());
-    // gone with its folder: an agent without a folder would act for nobody and be found by nobody
-    let differs = move || Config::read(&root).ok().as_ref() != Some(&known);
-    let look = differs.clone();
-    let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-        // reading is an event too: looked at, it would look at itself for ever
-        let accessed = event.is_ok_and(|event| event.kind.is_access());
-        if !accessed && look() {
-            notice.notify_one();
+/// Completes when the unit's configuration has changed or is gone: an agent without a folder would act for nobody and
+/// be found by nobody. The machine agent tells of changes (SIGHUP); besides, the files are polled.
+async fn until_config_changes(folder: &Folder, known: &Config, level: &Level, told: &mut Signal) {
+    loop {
+        level.read(&folder.machine().join(LEVEL_FILE));
+        if Config::read(folder.root()).ok().as_ref() != Some(known) {
+            return;
         }
-    })?;
-    watcher.watch(&folder.file(config::FILE), notify::RecursiveMode::NonRecursive)?;
-    // changed after it was read and before it was watched
-    if differs() {
-        changed.notify_one();
+        tokio::time::timeout(file_watch::POLL, told.recv()).await.ok();
     }
-    Ok((changed, watcher))
+}
+
+/// Applies the machine's log level whenever it changes, here and in the unit agents.
+async fn follow_log_level(dir: &Path, level: &Level, deployer: &Deployer) -> Infallible {
+    let watch = FileWatch::new(dir, LEVEL_FILE);
+    loop {
+        if level.read(&dir.join(LEVEL_FILE)) {
+            deployer.deployed().values().for_each(service::reread_files);
+        }
+        watch.changed().await;
+    }
 }
 
 /// Every tool's name, as a link to the one client (spec/hook-tools.md 1.1).
@@ -282,7 +293,7 @@ async fn install(data: PathBuf) -> Result<ExitCode> {
     // 1. An earlier machine's agent has removed its folder. 2. A service is installed for the next machine. 3. The agent
     // removes its own service, which is that one.
     systemd::halt().await?;
-    systemd::install(Path::new("/"), agent::process::program(), &data)?;
+    systemd::install(Path::new("/"), agent::program::path(), &data)?;
     systemd::begin().await?;
     Ok(ExitCode::SUCCESS)
 }
@@ -313,7 +324,7 @@ async fn enrol([controller, server_name, model, machine, name]: [String; 5]) -> 
     Ok(ExitCode::SUCCESS)
 }
 
-async fn machine(dir: PathBuf, services: Services) -> Result<ExitCode> {
+async fn machine(dir: PathBuf, services: Services, level: Level) -> Result<ExitCode> {
     let dir = dir.canonicalize().with_context(|| format!("cannot enter {}", dir.display()))?;
     // none of its units' agents would come up; one that ends starts none
     if !retirement::is_dead(&dir) {
@@ -336,7 +347,7 @@ async fn machine(dir: PathBuf, services: Services) -> Result<ExitCode> {
         let clock = RealClock::new(&dir.join(reboot::BOOT));
         Machiner::new(client.clone(), Tended::new(deployer.clone()), clock)
     };
-    notices::tell(notices::READY);
+    sd_notify::send(NotifyState::Ready);
     // also for one that is dead: without their template its units' services cannot be stopped after a reboot
     if services == Services::Systemd {
         systemd::prepare(&dir).await?;
@@ -346,13 +357,14 @@ async fn machine(dir: PathBuf, services: Services) -> Result<ExitCode> {
         reboot::conclude(&dir, &deployer).await?;
         let (machiner, mut asked) = (machiner(), signal(SignalKind::terminate())?);
         tokio::select! {
-            machiner::End::Dead = machiner.run() => {}
+            machiner::End::Dead = machiner.run().instrument(tracing::info_span!("machine", name = config.name)) => {}
             never = reboot::carry_out(&dir, &deployer, services) => match never? {},
             _ = asked.recv() => {
-                notices::tell(notices::STOPPING);
+                sd_notify::send(NotifyState::Stopping);
                 return Ok(ExitCode::from(EXIT_ASKED));
             }
-            never = notices::keep_alive() => match never {},
+            never = sd_notify::keep_alive() => match never {},
+            never = follow_log_level(&dir, &level, &deployer) => match never {},
         }
         retirement::note_dead(&dir)?;
     }
@@ -364,7 +376,7 @@ async fn machine(dir: PathBuf, services: Services) -> Result<ExitCode> {
     };
     tokio::select! {
         retired = retired => retired?,
-        never = notices::keep_alive() => match never {},
+        never = sd_notify::keep_alive() => match never {},
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -386,7 +398,6 @@ async fn start_fresh(dir: PathBuf) -> Result<ExitCode> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     fn written(folder: &Path) -> Config {
         let config = Config {
@@ -400,28 +411,28 @@ mod tests {
             token: String::new(),
             machine: "0".into(),
         };
-        folder::put(&folder.join(config::FILE), config.text().as_bytes()).unwrap();
+        write_atomic_unsynced(&folder.join(config::FILE), config.text().as_bytes()).unwrap();
         config
     }
 
-    async fn is_told(changed: &Notify) -> bool {
-        tokio::time::timeout(Duration::from_secs(20), changed.notified()).await.is_ok()
+    async fn returns(folder: &Path, known: &Config) -> bool {
+        let level = LEVEL.get_or_init(logging::start);
+        let mut told = signal(SignalKind::hangup()).unwrap();
+        let folder = Folder::new(folder.into());
+        let changes = until_config_changes(&folder, known, level, &mut told);
+        tokio::time::timeout(file_watch::POLL * 2, changes).await.is_ok()
     }
 
-    #[tokio::test]
-    async fn a_configuration_that_changed_between_its_reading_and_its_watch_is_noticed() {
-        let dir = tempfile::tempdir().unwrap();
-        let known = Config { token: "an older one".into(), ..written(dir.path()) };
-        let (changed, _watcher) = watch_config(&Folder::new(dir.path().into()), known).unwrap();
-        assert!(is_told(&changed).await);
-    }
+    static LEVEL: std::sync::OnceLock<Level> = std::sync::OnceLock::new();
 
-    #[tokio::test]
-    async fn an_agent_is_told_when_its_folder_is_gone() {
+    #[tokio::test(start_paused = true)]
+    async fn a_configuration_that_changes_or_goes_is_noticed() {
         let dir = tempfile::tempdir().unwrap();
         let known = written(dir.path());
-        let (changed, _watcher) = watch_config(&Folder::new(dir.path().into()), known).unwrap();
+        assert!(!returns(dir.path(), &known).await);
+        assert!(returns(dir.path(), &Config { token: "an older one".into(), ..known.clone() }).await);
+        let path = dir.path().to_owned();
         drop(dir);
-        assert!(is_told(&changed).await);
+        assert!(returns(&path, &known).await);
     }
 }

@@ -9,14 +9,14 @@
 
 use crate::clock::{RealClock, fresh_uuid, kernel_boot};
 use crate::deployer::Deployer;
-use crate::folder::{self, Lock};
 use crate::ports::Clock;
 use crate::service::{self, Services};
 use anyhow::{Result, bail};
+use host::file::{ignore_not_found, write_atomic, write_atomic_unsynced};
+use host::lock::Lock;
 use std::convert::Infallible;
 use std::fs;
 use std::future;
-use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
@@ -30,15 +30,11 @@ const LOOK: Duration = Duration::from_millis(500);
 
 /// Has this boot of the machine ended.
 pub fn ask(machine: &Path, boot: &str) -> std::io::Result<()> {
-    folder::put(&machine.join(REQUEST), boot.as_bytes())
+    write_atomic_unsynced(&machine.join(REQUEST), boot.as_bytes())
 }
 
 fn asked(machine: &Path) -> Result<Option<String>> {
-    match fs::read_to_string(machine.join(REQUEST)) {
-        Ok(boot) => Ok(Some(boot)),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error.into()),
-    }
+    Ok(ignore_not_found(fs::read_to_string(machine.join(REQUEST)))?)
 }
 
 /// What an earlier machine agent began and did not finish: units' agents may be left from an earlier boot.
@@ -78,7 +74,7 @@ pub async fn carry_out(machine: &Path, deployer: &Deployer, services: Services) 
             }
         }
         let next = format!("{}-{}", kernel_boot(), fresh_uuid());
-        folder::replace(&machine.join(BOOT), next.as_bytes())?;
+        write_atomic(&machine.join(BOOT), next.as_bytes())?;
         conclude(machine, deployer).await?;
     }
 }

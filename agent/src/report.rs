@@ -96,8 +96,8 @@ mod tests {
     use super::*;
     use crate::journal::Journal;
     use crate::ports::Memory;
-    use crate::process::Process;
     use crate::service::AGENT_PID;
+    use host::process::Process;
     use state::names::Uuid;
     use state::unit::local::{Event, Run};
     use state::unit::operation::{Hook, Operation};

@@ -12,9 +12,10 @@
 //! was made for it.
 
 use crate::config::FILE;
-use crate::folder::{self, Lock, gone};
 use crate::service::systemd;
 use anyhow::{Context, Result, bail};
+use host::file::{ignore_not_found, sync_folder, write_atomic};
+use host::lock::Lock;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -30,13 +31,13 @@ pub fn is_dead(data: &Path) -> bool {
 
 /// Step 1.
 pub fn note_dead(data: &Path) -> Result<()> {
-    folder::replace(&data.join(DEAD), b"this machine was removed: its agent does not run again\n")
+    write_atomic(&data.join(DEAD), b"this machine was removed: its agent does not run again\n")
         .with_context(|| data.display().to_string())
 }
 
 /// Step 4.
 pub async fn uninstall(data: &Path) -> Result<()> {
-    systemd::turn_into_removal(Path::new("/"), crate::process::program(), data)?;
+    systemd::turn_into_removal(Path::new("/"), crate::program::path(), data)?;
     remove(data)?;
     systemd::uninstall().await
 }
@@ -89,7 +90,7 @@ pub fn make_room(data: &Path) -> Result<Option<Lock>> {
 
 fn remove(data: &Path) -> Result<()> {
     clear(data)?;
-    gone(fs::remove_file(data.join(LOCK)))?;
+    ignore_not_found(fs::remove_file(data.join(LOCK)))?;
     // not with all that is in it: another machine may be enrolled in it since
     fs::remove_dir(data).with_context(|| format!("cannot remove {}", data.display()))
 }
@@ -98,7 +99,7 @@ fn remove(data: &Path) -> Result<()> {
 fn clear(data: &Path) -> Result<()> {
     if is_dead(data) {
         empty(data)?;
-        last(data, |path| gone(fs::remove_file(path)))?;
+        last(data, |path| ignore_not_found(fs::remove_file(path)).map(drop))?;
     }
     Ok(())
 }
@@ -107,7 +108,7 @@ fn clear(data: &Path) -> Result<()> {
 fn last(data: &Path, mut remove: impl FnMut(&Path) -> io::Result<()>) -> io::Result<()> {
     for name in [FILE, DEAD] {
         remove(&data.join(name))?;
-        folder::sync_dir(data)?;
+        sync_folder(data)?;
     }
     Ok(())
 }

@@ -4,8 +4,8 @@
 //!
 //! The environment and working directory it was started with are the hook's; it adds nothing.
 
-use crate::folder;
-use crate::process::Process;
+use host::file::{is_disk_full, write_atomic_unsynced};
+use host::process::Process;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -44,8 +44,8 @@ pub fn run(run: &Path, program: &Path) -> io::Result<()> {
     // without its outcome a hook that has ended would be taken for interrupted and run again, so on a full disk the
     // shim waits for room, with the hook lock it holds
     loop {
-        match folder::put(&run.join(OUTCOME), outcome.as_bytes()) {
-            Err(error) if folder::is_full(&error) => std::thread::sleep(ROOM_LOOK),
+        match write_atomic_unsynced(&run.join(OUTCOME), outcome.as_bytes()) {
+            Err(error) if is_disk_full(&error) => std::thread::sleep(ROOM_LOOK),
             put => return put,
         }
     }
@@ -64,7 +64,7 @@ fn supervise(run: &Path, program: &Path) -> io::Result<String> {
         Ok(log) => Arc::new(Mutex::new(log)),
         Err(error) => {
             // a hook nobody can find again must not go on: it would run beside its own repetition
-            Process { pid, start: 0 }.signal_group(nix::sys::signal::Signal::SIGKILL);
+            Process { pid, start: 0 }.signal_group(nix::sys::signal::Signal::SIGKILL).ok();
             child.wait()?;
             return Err(error);
         }

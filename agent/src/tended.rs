@@ -8,6 +8,7 @@ use crate::folder::Folder;
 use crate::ports::{Deployments, Token};
 use crate::service::{self, Ended};
 use anyhow::Result;
+use host::backoff::Backoff;
 use state::names::{UnitName, Uuid};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -16,8 +17,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 /// A unit agent that dies is started again after this, doubled to the most while it keeps dying young.
-const RESTART_FIRST: Duration = Duration::from_millis(200);
-const RESTART_MAX: Duration = Duration::from_secs(30);
+const RESTART_BACKOFF: Backoff = Backoff::new(200, 30_000);
 /// An agent that lived this long did not die young.
 const GREW_UP: Duration = Duration::from_secs(60);
 
@@ -25,7 +25,7 @@ const GREW_UP: Duration = Duration::from_secs(60);
 #[derive(Clone, Copy, Debug)]
 struct Starts {
     started: Instant,
-    delay: Duration,
+    backoff: Backoff,
 }
 
 /// The folders under `<machine>/agents`, and who runs in them.
@@ -93,23 +93,25 @@ impl Deployments for Tended {
             if known.is_none() {
                 // started by an earlier machine agent: watched, not touched
                 self.look_again_after(Box::pin(service::ended(process)));
-                all.insert(unit, Starts { started: Instant::now(), delay: RESTART_FIRST });
+                all.insert(unit, Starts { started: Instant::now(), backoff: RESTART_BACKOFF });
             }
             return Ok(());
         }
-        let delay = match known {
-            None => RESTART_FIRST,
-            Some(known) if known.started.elapsed() < known.delay => {
-                let left = known.delay.saturating_sub(known.started.elapsed());
-                self.look_again_after(Box::pin(tokio::time::sleep(left)));
+        let mut backoff = RESTART_BACKOFF;
+        if let Some(known) = known {
+            let (elapsed, delay) = (known.started.elapsed(), Duration::from_millis(known.backoff.delay_ms()));
+            if elapsed < delay {
+                self.look_again_after(Box::pin(tokio::time::sleep(delay - elapsed)));
                 return Ok(());
             }
-            Some(known) if known.started.elapsed() > GREW_UP => RESTART_FIRST,
-            Some(known) => (known.delay * 2).min(RESTART_MAX),
-        };
+            if elapsed <= GREW_UP {
+                backoff = known.backoff;
+                backoff.increase();
+            }
+        }
         let over = self.deployer.start(folder)?;
         tracing::info!("started the agent of {folder}");
-        all.insert(unit, Starts { started: Instant::now(), delay });
+        all.insert(unit, Starts { started: Instant::now(), backoff });
         self.look_again_after(over);
         Ok(())
     }

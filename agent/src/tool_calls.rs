@@ -237,10 +237,10 @@ impl<'a> Conversation<'a> {
     pub fn answer(&mut self, frame: &[u8]) -> Result<Answer, BagAsked> {
         let Ok(request) = Request::decode(frame) else { return Ok(Answer::bad_request("malformed request")) };
         // never says which context is open (CVE-2024-6984)
-        if charms::digest::sha256(request.call.context_id) != self.context_digest {
+        if host::digest::sha256(request.call.context_id) != self.context_digest {
             return Ok(Answer::closed());
         }
-        let id = hex(&request.call.call_id);
+        let id = format!("{:032x}", u128::from_be_bytes(request.call.call_id));
         if let Some((code, stdout, stderr)) = self.answered.get(&id) {
             let (stdout, stderr) = (stdout.as_slice().to_vec(), stderr.as_slice().to_vec());
             return Ok(Answer::Done { code: *code, stdout, stderr });
@@ -321,10 +321,6 @@ impl<'a> Conversation<'a> {
             self.said.push(said);
         }
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
 }
 
 /// `~/` is the agent's user's home, as the charm's would be.

@@ -2,6 +2,7 @@
 //! Slow or broken callers cost only themselves; calls reach the hook one at a time, in order of arrival.
 
 use hook_client::{HEADER_BYTES, Reply, Request, frame_length};
+use host::file::ignore_not_found;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -56,10 +57,7 @@ pub enum Gate {
 /// Listens at `path`, which is free afterwards whatever was there, and passes calls on as long as the gate is open.
 /// Must be called within a runtime; ends with it.
 pub fn listen(path: &Path, gate: watch::Receiver<Gate>) -> io::Result<mpsc::Receiver<Call>> {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        Ok(()) | Err(_) => {}
-    }
+    ignore_not_found(std::fs::remove_file(path))?;
     let listener = UnixListener::bind(path)?;
     // one call waits while one is answered: callers queue at the socket, not here
     let (calls, receiver) = mpsc::channel(1);

@@ -11,6 +11,7 @@ mod watching;
 use crate::outage::Outage;
 use crate::ports::{Charms, Clock, DiskFailed, Ending, Memory};
 use api::unit_agent::UnitApi;
+use host::backoff::Backoff;
 use lease::{Lease, Moment};
 use state::unit::activity::Activity;
 use state::unit::context::{self, Given};
@@ -26,10 +27,12 @@ use std::cell::{Cell, RefCell};
 use std::pin::pin;
 use std::sync::Arc;
 use tokio::sync::{Mutex, Notify};
+use tracing::Instrument;
 
 /// Waits between tries of a link that is down: 0.2 s doubled to 5 s.
 const LINK_RETRY_FIRST_MS: u64 = 200;
 const LINK_RETRY_MAX_MS: u64 = 5_000;
+const LINK_BACKOFF: Backoff = Backoff::new(LINK_RETRY_FIRST_MS, LINK_RETRY_MAX_MS);
 
 /// A machine that was told to reboot and has not is told again.
 const REBOOT_ASKED_EVERY_MS: u64 = 30_000;
@@ -225,13 +228,13 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
     }
 
     async fn do_next_for_ever(&self) -> Result<End, DiskFailed> {
-        let (mut lock, mut delay) = (None, LINK_RETRY_FIRST_MS);
+        let (mut lock, mut backoff) = (None, LINK_BACKOFF);
         loop {
             let (now, saves) = (self.now(), self.saves.get());
             let act = resolve::next(&self.local.borrow(), self.facts.borrow().view.as_deref(), &now).act;
             match act {
                 Act::Stop => return Ok(End::Finished),
-                Act::Adopt(run) => self.adopt(&run).await?,
+                Act::Adopt(run) => self.adopt(&run).instrument(hook_span(&run)).await?,
                 Act::Lock => {
                     let parallel = self.facts.borrow().view.as_ref().is_some_and(|view| view.model.parallel);
                     let (taken, changed) = (pin!(self.charms.lock(parallel)), pin!(self.doing.notified()));
@@ -242,12 +245,12 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
                 Act::Fetch(asked) => {
                     self.release(&mut lock);
                     *self.explained.borrow_mut() = vec![resolve::fetching(&asked)];
-                    self.fetch(asked, &mut delay).await;
+                    self.fetch(asked, &mut backoff).await;
                     continue;
                 }
                 Act::Begin(run) => {
                     if self.save_decided(saves, Event::Began(run.clone())).await? {
-                        self.perform(&run).await?;
+                        self.perform(&run).instrument(hook_span(&run)).await?;
                     }
                 }
                 Act::Settle(record) => {
@@ -295,6 +298,7 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
 
     /// Does what was written down as begun.
     async fn perform(&self, run: &Run) -> Result<(), DiskFailed> {
+        tracing::debug!("started");
         self.facts.borrow_mut().orphan_gone = false;
         match &run.operation {
             Operation::Deploy(charm) => {
@@ -377,6 +381,8 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
             outcome::events(local, facts.view.as_deref(), &now, ended)
         })
         .await?;
+        let sequence = self.local.borrow().outbox.last().map(|record| record.sequence);
+        tracing::debug!(sequence, "finished");
         // a run without an outcome was interrupted: `next` sees it begun and gone, and begins it again
         self.facts.borrow_mut().orphan_gone = true;
         self.ended();
@@ -417,20 +423,25 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
         if self.charms.is_deployed(charm).await {
             return self.charms.deploy(charm, Vec::new()).await;
         }
-        let mut delay = LINK_RETRY_FIRST_MS;
+        let mut backoff = LINK_BACKOFF;
         loop {
             match self.api.archive(&charm.sha256).await {
                 Ok(archive) => return self.charms.deploy(charm, archive).await,
-                Err(error) if error.is_passing() => self.pause(&mut delay).await,
+                Err(error) if error.is_passing() => self.pause(&mut backoff).await,
                 Err(error) => return Err(error.message),
             }
         }
     }
 
-    async fn pause(&self, delay: &mut u64) {
-        self.clock.sleep_until(self.clock.since_boot_ms() + *delay).await;
-        *delay = (*delay * 2).min(LINK_RETRY_MAX_MS);
+    async fn pause(&self, backoff: &mut Backoff) {
+        self.clock.sleep_until(self.clock.since_boot_ms() + backoff.delay_ms()).await;
+        backoff.increase();
     }
+}
+
+/// In what the log tells of one run: the controller's log has its record's sequence, which `finished` shows.
+fn hook_span(run: &Run) -> tracing::Span {
+    tracing::info_span!("hook", operation = %run.operation, run = run.number)
 }
 
 impl Facts {

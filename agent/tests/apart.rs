@@ -3,10 +3,11 @@
 
 use agent::config::{Config, FILE, Kind};
 use agent::deployer::Deployer;
-use agent::process::Process;
 use agent::retirement;
 use agent::service::{Services, systemd};
 use agent::shim::SHIM_PID;
+use host::file::write_atomic_unsynced;
+use host::process::Process;
 use state::names::{UnitName, Uuid};
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -115,8 +116,8 @@ fn dead_machine(place: &Path) -> PathBuf {
     let data = place.join("pintle");
     let unit = data.join("agents/unit-web-0");
     fs::create_dir_all(&unit).expect("made");
-    agent::folder::put(&data.join(FILE), config(Kind::Machine, "0").text().as_bytes()).expect("written");
-    agent::folder::put(&unit.join(FILE), config(Kind::Unit, "web/0").text().as_bytes()).expect("written");
+    write_atomic_unsynced(&data.join(FILE), config(Kind::Machine, "0").text().as_bytes()).expect("written");
+    write_atomic_unsynced(&unit.join(FILE), config(Kind::Unit, "web/0").text().as_bytes()).expect("written");
     retirement::note_dead(&data).expect("written");
     data
 }

@@ -2,7 +2,6 @@
 
 use agent::journal::{self, Files, Found, JOURNAL, Journal, STATE};
 use agent::ports::{DiskFailed, Memory};
-use sha2::{Digest, Sha256};
 use state::names::{UnitName, Uuid};
 use state::unit::local::{Event, Local, Run};
 use state::unit::operation::{CharmRef, Hook, Operation};
@@ -163,7 +162,7 @@ fn a_folder_of_another_format_is_refused_and_not_changed() {
     for format in [0, journal::FORMAT + 1] {
         let ours = format!("format: {}\n", journal::FORMAT);
         let body = body.replacen(&ours, &format!("format: {format}\nunknown: yes\n"), 1);
-        let sum: String = Sha256::digest(&body)[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+        let sum = &host::digest::sha256(body.as_bytes())[..16];
         folder.0.borrow_mut().insert(STATE.to_owned(), format!("# checksum {sum}\n{body}").into_bytes());
         let before = folder.0.borrow().clone();
         let found = now(journal::load(&&folder)).expect("they are read");

@@ -9,6 +9,7 @@ use agent::tended::Tended;
 use api::HEARTBEAT_MS;
 use api::error::{ApiError, ErrorCode};
 use api::machine_agent::{Assigned, Fate, MachineApi, MachineShown, MachineView, MachineWatch};
+use host::file::write_atomic_unsynced;
 use state::life::Life;
 use state::names::{UnitName, Uuid};
 use state::unit::snapshot::Position;
@@ -255,7 +256,7 @@ async fn a_unit_gets_its_folder_from_an_unknown_one_of_the_same_name_whose_files
     let folder = machine.path().join("agents").join(name.tag());
     fs::create_dir_all(&folder).expect("it is the test's");
     let identity = config(Kind::Unit, unknown, "web/0").text();
-    agent::folder::put(&folder.join("agent.yaml"), identity.as_bytes()).expect("written");
+    write_atomic_unsynced(&folder.join("agent.yaml"), identity.as_bytes()).expect("written");
     fs::write(folder.join("state.yaml"), "what it remembers").expect("written");
     let units = BTreeMap::from([(known, Assigned { name, life: Life::Alive })]);
     let controller = Quiet { shows: Some(view(units)), ..Quiet::default() };
@@ -348,7 +349,7 @@ async fn a_machine_that_was_removed_while_it_was_away_ends_for_good_with_its_uni
     let folder = machine.path().join("agents/unit-web-0");
     fs::create_dir_all(&folder).expect("it is the test's");
     let identity = config(Kind::Unit, Uuid(6), "web/0").text();
-    agent::folder::put(&folder.join("agent.yaml"), identity.as_bytes()).expect("written");
+    write_atomic_unsynced(&folder.join("agent.yaml"), identity.as_bytes()).expect("written");
     let controller = Quiet { removed: true, ..Quiet::default() };
     let agent = machiner(machine.path(), &controller);
     let hour = Duration::from_secs(3600);

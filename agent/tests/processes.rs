@@ -8,12 +8,13 @@ use agent::deployer::Deployer;
 use agent::folder::Folder;
 use agent::hook_process::{RealCharms, end_leftovers};
 use agent::ports::{Charms, Outward};
-use agent::process::Process;
 use agent::service::Services;
 use agent::shim::{HOOK_PID, OUTCOME, OUTPUT, OUTPUT_BYTES_MAX, SHIM_PID};
 use agent::tool_calls::{Calls, Conversation};
 use agent::tool_socket::{Answer, Gate, listen};
 use hook_client::{Call, HEADER_BYTES, Reply, encode_request, frame_length};
+use host::file::write_atomic_unsynced;
+use host::process::Process;
 use state::names::Uuid;
 use state::settings::Bag;
 use state::unit::environment::Surroundings;
@@ -40,7 +41,7 @@ fn begun(at: &Path, boot: &str) -> Run {
     fs::create_dir_all(at).unwrap();
     let kept = serde_json::json!({
         "operation": "install", "cause": "", "position": null, "boot": boot,
-        "context_digest": charms::digest::sha256(CONTEXT_ID.as_bytes()), "context": context(),
+        "context_digest": host::digest::sha256(CONTEXT_ID.as_bytes()), "context": context(),
     });
     fs::write(at.join("context.yaml"), kept.to_string()).unwrap();
     let operation = Operation::Hook(Hook::Install);
@@ -88,7 +89,7 @@ async fn a_hook_whose_shim_died_before_it_wrote_down_which_it_is_is_dead_before_
     assert!(!child.is_alive(), "{child} would run beside its own repetition");
     assert!(hook.wait().unwrap().signal().is_some(), "the hook was killed");
     assert!(other.is_alive(), "what knows another context is none of ours");
-    other.signal(nix::sys::signal::Signal::SIGKILL);
+    other.signal(nix::sys::signal::Signal::SIGKILL).expect("ours to signal");
     stranger.kill().unwrap();
     stranger.wait().unwrap();
 }
@@ -104,7 +105,7 @@ async fn a_group_that_took_the_number_of_an_ended_hook_is_left_alone() {
     end_leftovers(run.path()).await;
 
     assert!(child.is_alive());
-    child.signal(nix::sys::signal::Signal::SIGKILL);
+    child.signal(nix::sys::signal::Signal::SIGKILL).expect("ours to signal");
     drop(leader.stdin.take());
     leader.wait().unwrap();
 }
@@ -252,7 +253,7 @@ fn a_copy_beside_a_units_folder_is_no_unit() {
     for folder in ["unit-web-0", "unit-web-0.bak", "unit-web-0.away"] {
         let folder = machine.path().join("agents").join(folder);
         fs::create_dir_all(&folder).unwrap();
-        agent::folder::put(&folder.join(FILE), config(Kind::Unit, "web/0").text().as_bytes()).unwrap();
+        write_atomic_unsynced(&folder.join(FILE), config(Kind::Unit, "web/0").text().as_bytes()).unwrap();
     }
     let deployed: Vec<String> = deployer.deployed().values().map(Folder::tag).collect();
     assert_eq!(deployed, ["unit-web-0"]);
@@ -271,7 +272,7 @@ fn a_tool_that_could_not_write_its_output_file_answers_a_successor_the_same() {
     let args = [&b"-o"[..], b"no-such-folder/file"];
     let length = encode_request(&mut frame, &call, args.iter().copied()).unwrap();
     let talk = || {
-        let digest = charms::digest::sha256(CONTEXT_ID.as_bytes());
+        let digest = host::digest::sha256(CONTEXT_ID.as_bytes());
         Conversation::new(context(), digest, Calls::open(run.path()), &|_| {}, &|| false)
     };
     let Ok(Answer::Done { code, .. }) = talk().answer(&frame[..length]) else { panic!("it reads no stdin") };
@@ -298,7 +299,7 @@ fn a_charm_that_somebody_deleted_is_not_there() {
 async fn an_archive_with_another_digest_is_refused_before_it_is_looked_into() {
     let unit = tempfile::tempdir().unwrap();
     let charm = CharmRef {
-        sha256: charms::digest::sha256(b"the archive"),
+        sha256: host::digest::sha256(b"the archive"),
         url: "local:web-0".into(),
         revision: 0,
         endpoints: Default::default(),
@@ -327,7 +328,7 @@ fn a_unit_that_does_not_lead_is_refused_its_applications_settings_and_its_hook_g
         withheld: Default::default(),
     };
     let context = HookContext { relations: [(1, relation)].into(), leader: false, ..context() };
-    let digest = charms::digest::sha256(CONTEXT_ID.as_bytes());
+    let digest = host::digest::sha256(CONTEXT_ID.as_bytes());
     let mut talk = Conversation::new(context, digest, Calls::open(run.path()), &|_| {}, &|| false);
     let mut set = |number: u8, args: &[&str]| {
         let (cwd, tool) = (&b"/"[..], &b"relation-set"[..]);
@@ -370,7 +371,7 @@ fn a_hook_is_over_with_its_own_process_though_its_child_holds_its_output_open() 
         let output = fs::read_to_string(run.path().join(OUTPUT)).unwrap();
         let child = output.strip_prefix("stdout: ").unwrap().trim().parse().unwrap();
         let child = Process::of(child).expect("the child is the charm's, and lives on");
-        child.signal(nix::sys::signal::Signal::SIGKILL);
+        child.signal(nix::sys::signal::Signal::SIGKILL).expect("ours to signal");
         took
     };
     // of a busy machine's three the fastest
@@ -398,7 +399,7 @@ fn two_things_that_one_call_says_have_a_number_each() {
     let call = Call { call_id: [1; 16], context_id: CONTEXT_ID.as_bytes(), cwd: b"/", tool: b"juju-log" };
     let args = [&b"-l"[..], b"loud", b"hello"];
     let length = encode_request(&mut frame, &call, args.iter().copied()).unwrap();
-    let digest = charms::digest::sha256(CONTEXT_ID.as_bytes());
+    let digest = host::digest::sha256(CONTEXT_ID.as_bytes());
     let mut talk = Conversation::new(context(), digest, Calls::open(run.path()), &|_| {}, &|| false);
     let Ok(Answer::Done { code: 0, .. }) = talk.answer(&frame[..length]) else { panic!("it is answered") };
     let (_, said) = talk.close();

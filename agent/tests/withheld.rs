@@ -45,7 +45,7 @@ fn context() -> HookContext {
 }
 
 fn conversation(run: &Path) -> Conversation<'static> {
-    let digest = charms::digest::sha256(CONTEXT_ID.as_bytes());
+    let digest = host::digest::sha256(CONTEXT_ID.as_bytes());
     Conversation::new(context(), digest, Calls::open(run), &|_| {}, &|| false)
 }
 

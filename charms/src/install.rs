@@ -11,8 +11,8 @@
 //! 4. `charm` and `charm.new-…` change places in one rename; crash: one or the other is there, whole;
 //! 5. what is now `charm.new-…` is removed; crash: it is removed by the next call.
 
-use crate::digest;
 use crate::unpack::{self, Managed, Manifest, UnpackError};
+use host::digest;
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use std::collections::BTreeSet;
 use std::ffi::OsString;

@@ -13,7 +13,6 @@ pub mod assumes;
 pub mod charmcraft;
 pub mod config;
 mod declared;
-pub mod digest;
 pub mod folder;
 pub mod install;
 pub mod members;

@@ -6,7 +6,8 @@ use crate::declared::{self, FILE_BYTES_MAX, Layout, READ, Section, Sections, Tex
 use crate::folder::{self, Entry, Files};
 use crate::names::Kind;
 use crate::problem::{Checker, Problem};
-use crate::{charmcraft, digest, members, venv, yaml};
+use crate::{charmcraft, members, venv, yaml};
+use host::digest;
 use serde_json::Value;
 use state::charm::Charm;
 use std::fs;

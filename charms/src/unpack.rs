@@ -1,11 +1,11 @@
 //! Unpacking an archive into a fresh folder. Nothing is interpreted before the digest is right; nothing is created
 //! outside the folder, whatever the archive says (spec/security.md S21 to S24).
 
-use crate::digest;
 use crate::folder::must_run;
 use crate::members::{self, Archive, Member};
 use crate::names::Kind;
 use crate::problem::Problem;
+use host::digest;
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
 use nix::sys::stat::{Mode, mkdirat};

@@ -3,9 +3,9 @@
 //! the same packages, and a unit's machine needs no network. Installed sets are kept in a cache, by what was asked
 //! for (spec/clients.md 4.1, "Helpful extension").
 
-use crate::digest::sha256;
 use crate::folder::{self, Content, Entry, Files};
 use crate::problem::Problem;
+use host::digest::sha256;
 use serde::Deserialize;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -7,6 +7,7 @@ use crate::last_write::LastWrites;
 use crate::output::Output;
 use api::client::{Client, Controller};
 use api::operator::ClientFile;
+use host::file::ignore_not_found;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
@@ -62,11 +63,9 @@ pub fn client(file: &ClientFile) -> Result<Client, Failure> {
 pub fn read_client_file(dir: &DataDir) -> Result<Option<ClientFile>, Failure> {
     let path = dir.client_file();
     let name = path.display();
-    let text = match std::fs::read_to_string(&path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(Failure::new(format!("cannot read {name}: {error}"))),
-    };
+    let text = ignore_not_found(std::fs::read_to_string(&path))
+        .map_err(|error| Failure::new(format!("cannot read {name}: {error}")))?;
+    let Some(text) = text else { return Ok(None) };
     let mode = path.metadata().map(|found| found.permissions().mode()).unwrap_or_default();
     if mode & 0o077 != 0 {
         let help = format!("it holds a token: chmod 600 {name}");

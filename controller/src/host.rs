@@ -4,12 +4,12 @@
 //! nothing, and it is checked again when it is read.
 
 use crate::outside::{Kept, Outside};
-use crate::tokens::sha256_hex;
 use api::error::{ApiError, ErrorCode};
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use host::digest::sha256;
+use host::file::write_atomic;
+use std::fs;
+use std::io;
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::Instant;
 
@@ -29,14 +29,6 @@ impl Host {
     }
 }
 
-/// Fills 16 bytes from the kernel.
-pub fn random() -> u128 {
-    let mut bytes = [0; 16];
-    let read = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
-    read.expect("the kernel gives randomness");
-    u128::from_ne_bytes(bytes)
-}
-
 impl Outside for Host {
     fn wall_ms(&self) -> i64 {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -48,7 +40,7 @@ impl Outside for Host {
     }
 
     fn random(&self) -> u128 {
-        random()
+        host::random::bits()
     }
 
     async fn sleep_until(&self, monotonic_ms: u64) {
@@ -64,7 +56,7 @@ impl Outside for Host {
                 let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
                 ApiError::new(ErrorCode::Invalid, lines.join("\n"))
             })?;
-            write_whole(&archives.join(&source.sha256), &source.archive, 0o600).map_err(|e| {
+            write_atomic(&archives.join(&source.sha256), &source.archive).map_err(|e| {
                 let text = format!("the charm archive could not be kept: {e}");
                 ApiError::new(ErrorCode::Unavailable, text).hint("free some space and deploy again")
             })?;
@@ -73,10 +65,10 @@ impl Outside for Host {
         .await
     }
 
-    async fn archive(&self, sha256: &str) -> Option<Vec<u8>> {
-        let (place, sha256) = (self.archives.join(sha256), sha256.to_owned());
+    async fn archive(&self, digest: &str) -> Option<Vec<u8>> {
+        let (place, expected) = (self.archives.join(digest), digest.to_owned());
         let bytes = blocking(move || fs::read(place)).await.ok()?;
-        (sha256_hex(&bytes) == sha256).then_some(bytes)
+        (sha256(&bytes) == expected).then_some(bytes)
     }
 
     fn broken(&self, why: &str) {
@@ -87,22 +79,4 @@ impl Outside for Host {
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     tokio::task::spawn_blocking(work).await.expect("disk work does not panic")
-}
-
-/// Writes beside, syncs, renames, syncs the folder: the file is there whole or as it was before.
-pub fn write_whole(place: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let folder = place.parent().expect("a file lies in a folder");
-    let beside = folder.join(format!(".{:032x}", random()));
-    let written = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(mode)
-        .open(&beside)
-        .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
-        .and_then(|()| fs::rename(&beside, place))
-        .and_then(|()| File::open(folder)?.sync_all());
-    if written.is_err() {
-        let _ = fs::remove_file(&beside); // what is left is a hidden file that nobody reads
-    }
-    written
 }

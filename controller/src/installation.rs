@@ -11,13 +11,14 @@
 //! Everything is done again at each start and changes nothing that is there: a start that was cut short is finished
 //! by the next.
 
-use crate::host::{random, write_whole};
 use crate::outside::{self, Outside};
 use crate::session::Controller;
 use crate::store::Store;
 use crate::tokens;
 use anyhow::{Context, Result, bail};
 use api::operator::ClientFile;
+use host::digest::sha256;
+use host::file::{ignore_not_found, write_atomic};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose,
@@ -68,8 +69,8 @@ impl Installation {
                 serde_yaml::from_str(&text).with_context(|| format!("{} is damaged", identity.display()))?
             }
             None => {
-                let fresh = Identity { controller: outside::version_4(random()), address: None };
-                write_whole(&identity, yaml(&fresh).as_bytes(), 0o600)?;
+                let fresh = Identity { controller: outside::version_4(host::random::bits()), address: None };
+                write_atomic(&identity, yaml(&fresh).as_bytes())?;
                 fresh
             }
         };
@@ -100,7 +101,7 @@ impl Installation {
         if self.identity.address != Some(address) {
             self.identity.address = Some(address);
             let place = self.folder.join("controller/identity.yaml");
-            write_whole(&place, yaml(&self.identity).as_bytes(), 0o600)?;
+            write_atomic(&place, yaml(&self.identity).as_bytes())?;
         }
         Ok(())
     }
@@ -126,7 +127,7 @@ impl Installation {
             model: before.as_ref().map_or_else(|| MODEL.to_owned(), |f| f.model.clone()),
         };
         if before.as_ref() != Some(&file) {
-            write_whole(&place, yaml(&file).as_bytes(), 0o600)?;
+            write_atomic(&place, yaml(&file).as_bytes())?;
         }
         let (now_ms, model) = (controller.outside.wall_ms(), outside::fresh_uuid(&controller.outside));
         let token = file.token;
@@ -145,7 +146,7 @@ impl Installation {
 
 /// Users have no documents of their own yet: what names them in `token-of`.
 pub fn user_id(name: &str) -> Uuid {
-    let hash = tokens::sha256_hex(format!("user {name}").as_bytes());
+    let hash = sha256(format!("user {name}").as_bytes());
     Uuid(u128::from_str_radix(&hash[..32], 16).expect("hex"))
 }
 
@@ -154,11 +155,7 @@ fn yaml(document: &impl Serialize) -> String {
 }
 
 fn read_if_there(place: &Path) -> Result<Option<String>> {
-    match fs::read_to_string(place) {
-        Ok(text) => Ok(Some(text)),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(e).with_context(|| format!("cannot read {}", place.display())),
-    }
+    ignore_not_found(fs::read_to_string(place)).with_context(|| format!("cannot read {}", place.display()))
 }
 
 /// The certificate and key of this name, PEM. The key is written first: a certificate is there only with its key.
@@ -169,8 +166,8 @@ fn pair(own: &Path, name: &str, make: impl FnOnce() -> Result<(String, String)>)
         return Ok((text, key));
     }
     let made = make()?;
-    write_whole(&key, made.1.as_bytes(), 0o600)?;
-    write_whole(&certificate, made.0.as_bytes(), 0o600)?;
+    write_atomic(&key, made.1.as_bytes())?;
+    write_atomic(&certificate, made.0.as_bytes())?;
     Ok(made)
 }
 

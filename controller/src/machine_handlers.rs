@@ -88,7 +88,7 @@ impl<S: Store, O: Outside> MachineApi for Session<S, O> {
         if address.parse::<std::net::IpAddr>().is_err() {
             return Err(ApiError::new(ErrorCode::Invalid, "a machine's address is an IP address"));
         }
-        let (sha256, address) = (tokens::sha256_hex(token.as_bytes()), address.to_owned());
+        let (sha256, address) = (host::digest::sha256(token.as_bytes()), address.to_owned());
         let invitation = self.carried.clone().ok_or_else(unauthorised)?;
         let enrol = move |draft: &mut Draft<'_>| {
             instance::enrol(draft, model, machine, &invitation, (&sha256, &address))

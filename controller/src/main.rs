@@ -1,67 +1,51 @@
 //! The controller's program: arguments, logging, run.
 
 use anyhow::{Context, Result, bail};
-use controller::host::{self, Host};
+use clap::Parser;
+use controller::host::Host;
 use controller::installation::Installation;
 use controller::outside::{Outside, version_4};
 use controller::store::sqlite::{Options, Sqlite};
 use controller::{Controller, janitor, server};
+use host::logging::{LEVEL_FILE, Level};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
-const USAGE: &str =
-    "usage: pintle-controller --data DIR [--listen ADDRESS:PORT] [--also ADDRESS]... [--restored]";
+const LOG_LEVEL_POLL: Duration = Duration::from_secs(5);
 
+/// The controller of a data folder: stores its models and serves users and agents over HTTPS.
+#[derive(Parser)]
+#[command(name = "pintle-controller", version)]
 struct Arguments {
+    /// The data folder
+    #[arg(long, value_name = "DIR")]
     data: PathBuf,
-    /// Port 0 = the one it had, or any.
+    /// Where to listen; port 0 is the port of the last run, or any
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0")]
     listen: SocketAddr,
-    /// Where it listens too, at the same port.
+    /// Another address to listen on, at the same port; may be repeated
+    #[arg(long, value_name = "ADDRESS")]
     also: Vec<IpAddr>,
+    /// The store is a restored backup: agents are to report again what the backup lacks
+    #[arg(long)]
     restored: bool,
-}
-
-fn arguments() -> Result<Arguments> {
-    let (mut data, mut listen, mut restored) = (None, SocketAddr::from(([127, 0, 0, 1], 0)), false);
-    let mut also = Vec::new();
-    let mut given = std::env::args().skip(1);
-    while let Some(flag) = given.next() {
-        let mut value = || given.next().with_context(|| format!("{flag} needs a value\n{USAGE}"));
-        match flag.as_str() {
-            "--data" => data = Some(PathBuf::from(value()?)),
-            "--listen" => {
-                let text = value()?;
-                listen = text
-                    .parse()
-                    .with_context(|| format!("{text:?} is not an address like 127.0.0.1:17070"))?;
-            }
-            "--also" => {
-                let text = value()?;
-                also.push(text.parse().with_context(|| format!("{text:?} is not an address"))?);
-            }
-            "--restored" => restored = true,
-            _ => bail!("unknown argument {flag:?}\n{USAGE}"),
-        }
-    }
-    Ok(Arguments { data: data.context(USAGE)?, listen, also, restored })
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
-    let run = async { run(arguments()?).await };
-    if let Err(error) = run.await {
+    if let Err(error) = run(Arguments::parse(), host::logging::start()).await {
         eprintln!("ERROR {error:#}");
         std::process::exit(1);
     }
 }
 
-async fn run(arguments: Arguments) -> Result<()> {
+async fn run(arguments: Arguments, level: Level) -> Result<()> {
     let mut installation = Installation::open(&arguments.data)?;
-    let options = Options { restored: arguments.restored, ..Options::new(version_4(host::random())) };
+    let options = Options { restored: arguments.restored, ..Options::new(version_4(host::random::bits())) };
     let store = Sqlite::open(&installation.store(), options)?;
     let host = Host::new(installation.archives())?;
     let controller = Controller::new(store.clone(), host, installation.controller());
@@ -84,6 +68,11 @@ async fn run(arguments: Arguments) -> Result<()> {
     tracing::info!(address = %listener.local_addr()?, controller = %installation.controller(), "serving");
     listeners.push(listener);
     tokio::spawn(sweep(controller.clone()));
+    tokio::spawn(follow_log_level(
+        arguments.data.join("controller").join(LEVEL_FILE),
+        level,
+        signal(SignalKind::hangup())?,
+    ));
     let stop = async move {
         tokio::select! {
             _ = terminate.recv() => {}
@@ -93,6 +82,14 @@ async fn run(arguments: Arguments) -> Result<()> {
     tokio::select! {
         () = server::serve(controller, listeners, acceptor, stop) => Ok(()),
         why = store.broken() => bail!("the store is broken: {why}; ending, to start again from what is on disk"),
+    }
+}
+
+/// Applies the log level whenever its file has changed: when told to (SIGHUP), and every few seconds.
+async fn follow_log_level(file: PathBuf, level: Level, mut told: Signal) {
+    loop {
+        level.read(&file);
+        tokio::time::timeout(LOG_LEVEL_POLL, told.recv()).await.ok();
     }
 }
 

@@ -692,7 +692,7 @@ impl<S: Store, O: Outside> OperatorApi for Session<S, O> {
         let (model, text) = (self.model(Route::Invite, model).await?, name.to_owned());
         let token = tokens::fresh_token(&self.controller.outside);
         let expires_ms = self.controller.outside.wall_ms() + instance::ENROLMENT_MS;
-        let sha256 = tokens::sha256_hex(token.as_bytes());
+        let sha256 = host::digest::sha256(token.as_bytes());
         let transition = move |draft: &mut Draft<'_>| {
             let id = machine::find(draft, model, &text)?;
             instance::invite(draft, model, id, &sha256, expires_ms)?;

@@ -33,6 +33,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tracing::Instrument;
 
 /// Connections that have not shown a valid token yet; more wait in the kernel (S18).
 const STRANGERS_MAX: usize = 64;
@@ -240,7 +241,8 @@ async fn one<S: Store, O: Outside>(
         Takes::Nothing | Takes::Json(_) => None,
     };
     let body = body(row, request.into_body()).await?;
-    answer(session, row.route, &params, body).await
+    let span = tracing::debug_span!("request", route = ?row.route, caller = ?session.principal);
+    answer(session, row.route, &params, body).instrument(span).await
 }
 
 async fn body(row: &Row, body: Body) -> Result<Bytes, ApiError> {

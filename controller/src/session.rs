@@ -70,7 +70,7 @@ impl<S: Store, O: Outside> Controller<S, O> {
         if !tokens::is_token(token) {
             return Err(unauthorised());
         }
-        let sha256 = tokens::sha256_hex(token.as_bytes());
+        let sha256 = host::digest::sha256(token.as_bytes());
         let asked = sha256.clone();
         let principal = self.store.read(move |reader| tokens::holder(reader, &asked)).await?;
         Ok(Session { carried: Some(sha256), ..self.session_of(principal) })

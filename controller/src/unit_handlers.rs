@@ -17,6 +17,7 @@ use state::names::Uuid;
 use state::unit::operation::Operation;
 use state::unit::record::Record;
 use state::unit::snapshot::{BagAsked, BagView, Position};
+use tracing::Instrument;
 
 /// How late a refused entry is answered, so that an agent whose view does not show yet why it is refused asks once a
 /// second, not at once again. An agent is refused where it lost a race, and waits this long once.
@@ -130,7 +131,12 @@ impl<S: Store, O: Outside> UnitApi for Session<S, O> {
         let Commit { epoch, record } = commit;
         let (sequence, run) = (record.sequence, record.run);
         let enters = matches!(record.operation, Operation::EnterScope { .. });
-        let committed = self.apply((model, unit), epoch, record).await;
+        let span = tracing::debug_span!("commit", %unit, sequence, operation = %record.operation, run);
+        let committed = self.apply((model, unit), epoch, record).instrument(span.clone()).await;
+        span.in_scope(|| match &committed {
+            Ok(committed) => tracing::debug!(revision = committed.revision, "applied"),
+            Err(error) => tracing::debug!("not applied: {error}"),
+        });
         if let Err(error) = &committed
             && error.code == ErrorCode::Invalid
         {

@@ -8,7 +8,7 @@ use api::operator::{AddUnits, ClientFile, Deploy, LogQuery, OperatorApi};
 use api::routes::{ROUTES, Row, Takes};
 use api::unit_agent::{Attach, Claim, UnitApi, Watch};
 use controller::Controller;
-use controller::host::{Host, write_whole};
+use controller::host::Host;
 use controller::installation::Installation;
 use controller::server;
 use controller::store::sqlite::{Options, Sqlite};
@@ -128,6 +128,11 @@ impl Served {
         let status = answer.split(' ').nth(1).and_then(|code| code.parse().ok());
         (status.expect("an HTTP answer"), answer)
     }
+}
+
+fn executable(hook: &std::path::Path) {
+    std::fs::write(hook, "#!/bin/sh\n").expect("written");
+    std::fs::set_permissions(hook, std::fs::Permissions::from_mode(0o755)).expect("made executable");
 }
 
 #[tokio::test]
@@ -394,7 +399,7 @@ async fn a_charm_with_problems_is_refused_with_all_of_them_and_a_good_one_is_kep
         .expect("written");
     std::fs::create_dir(folder.path().join("hooks")).expect("made");
     let hook = folder.path().join("hooks/install");
-    write_whole(&hook, b"#!/bin/sh\n", 0o755).expect("written");
+    executable(&hook);
     let options = charms::ReadOptions { cache: folder.path().join("cache"), force: false };
     let source = charms::read(folder.path(), &options).expect("a good charm");
     assert_eq!(user.archive_info(&source.sha256).await, Ok(None));
@@ -477,7 +482,7 @@ async fn a_killed_controller_comes_back_at_the_same_address_and_watches_resume()
     std::fs::write(charm.path().join("metadata.yaml"), "name: tiny\nsummary: s\ndescription: d\n")
         .expect("written");
     std::fs::create_dir(charm.path().join("hooks")).expect("made");
-    write_whole(&charm.path().join("hooks/install"), b"#!/bin/sh\n", 0o755).expect("written");
+    executable(&charm.path().join("hooks/install"));
     let options = charms::ReadOptions { cache: charm.path().join("cache"), force: false };
     let source = charms::read(charm.path(), &options).expect("a good charm");
     admin.upload_archive(source.archive).await.expect("kept");

@@ -121,7 +121,7 @@ pub fn charm(folder: &Path, number: u32) {
     let files = revision(number);
     let entry = |(path, text): (&&str, &String)| ((*path).to_owned(), Entry::written(text.clone(), false));
     let archive = charms::archive::pack(&files.iter().map(entry).collect()).expect("it packs");
-    let sha256 = charms::digest::sha256(&archive);
+    let sha256 = host::digest::sha256(&archive);
     charms::install(&archive, &sha256, &folder.join("charm"), number).expect("it installs");
     println!("charm {number}");
 }

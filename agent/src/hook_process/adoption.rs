@@ -3,11 +3,11 @@
 use super::leftovers::{end_at_its_wish, end_leftovers};
 use super::{ADOPTED_LOOK, RealCharms, read_kept, read_outcome};
 use crate::clock::kernel_boot;
-use crate::folder::Lock;
 use crate::ports::{Charms, Ending, Outward};
-use crate::process::Process;
 use crate::shim;
 use crate::tool_calls::{Calls, Conversation};
+use host::lock::Lock;
+use host::process::Process;
 use state::unit::local::Run;
 use state::unit::record::Said;
 use std::rc::Rc;

@@ -1,8 +1,8 @@
 //! The end of a run's processes, and of nobody else's.
 
 use super::{ADOPTED_LOOK, read_kept, read_outcome};
-use crate::process::Process;
 use crate::shim;
+use host::process::Process;
 use nix::sys::signal::Signal;
 use std::path::Path;
 
@@ -20,7 +20,7 @@ const EXEC_LOOKS: u32 = 100;
 pub async fn end_leftovers(at: &Path) {
     let shim = Process::read(&at.join(shim::SHIM_PID));
     if let Some(shim) = shim {
-        shim.signal(Signal::SIGKILL);
+        kill(&shim);
     }
     let context_digest = read_kept(at).map(|kept| kept.context_digest);
     for looks in 1u32.. {
@@ -35,7 +35,7 @@ pub async fn end_leftovers(at: &Path) {
             (None, None) => Group::Gone,
         };
         match &group {
-            Group::Ours(members) => members.iter().for_each(|process| process.signal(Signal::SIGKILL)),
+            Group::Ours(members) => members.iter().for_each(kill),
             Group::Unclear if looks < EXEC_LOOKS => {}
             Group::Unclear | Group::Gone if shim_ended => return,
             Group::Unclear | Group::Gone => {}
@@ -54,7 +54,7 @@ pub(super) async fn end_at_its_wish(at: &Path) {
             break;
         }
         if let Some(Group::Ours(members)) = hook.map(|hook| Group::of(hook, context_digest.as_deref())) {
-            members.iter().for_each(|process| process.signal(Signal::SIGKILL));
+            members.iter().for_each(kill);
         }
         tokio::time::sleep(ADOPTED_LOOK).await;
     }
@@ -83,17 +83,24 @@ impl Group {
     /// Of a shim that may have died when its hook was started and not yet written down: whoever has begun since and
     /// knows the id of this run's context.
     fn unnamed(shim: Process, context_digest: Option<&str>) -> Group {
-        let (ours, others): (Vec<Process>, Vec<Process>) =
-            Process::since(shim.start).into_iter().partition(|process| knows(process, context_digest));
+        let (ours, others): (Vec<Process>, Vec<Process>) = Process::started_since(shim.start)
+            .into_iter()
+            .partition(|process| knows(process, context_digest));
         if ours.is_empty() { Group::of_others(&others) } else { Group::Ours(ours) }
     }
 
     fn of_others(others: &[Process]) -> Group {
-        if others.iter().any(Process::shows_no_environment) { Group::Unclear } else { Group::Gone }
+        if others.iter().any(Process::has_no_environment) { Group::Unclear } else { Group::Gone }
+    }
+}
+
+fn kill(process: &Process) {
+    if let Err(error) = process.signal(Signal::SIGKILL) {
+        tracing::warn!("cannot kill process {}: {error}", process.pid);
     }
 }
 
 fn knows(process: &Process, context_digest: Option<&str>) -> bool {
-    let id = process.variable("JUJU_CONTEXT_ID").map(|id| charms::digest::sha256(&id));
+    let id = process.variable("JUJU_CONTEXT_ID").map(|id| host::digest::sha256(&id));
     id.is_some() && id.as_deref() == context_digest
 }

@@ -3,6 +3,7 @@
 use super::{Ended, running};
 use crate::folder::{EXIT_DISK, Folder};
 use anyhow::Result;
+use host::process::Process;
 use nix::sys::signal::Signal;
 use std::fs;
 use std::os::unix::fs::OpenOptionsExt;
@@ -22,7 +23,7 @@ pub fn start(folder: &Folder) -> Result<Ended> {
         fs::rename(&log, folder.file("agent.log.1"))?;
     }
     let log = fs::OpenOptions::new().append(true).create(true).mode(0o600).open(log)?;
-    let mut command = Command::new(crate::process::program());
+    let mut command = Command::new(crate::program::path());
     command
         .arg("unit")
         .arg("--dir")
@@ -44,14 +45,20 @@ pub fn start(folder: &Folder) -> Result<Ended> {
 
 pub async fn end(folder: &Folder) {
     let Some(agent) = running(folder) else { return };
-    agent.signal(Signal::SIGTERM);
+    signal(agent, Signal::SIGTERM);
     for look in 0..END_LOOKS_MAX {
         if !agent.is_alive() {
             break;
         }
         if look == END_LOOKS_MAX / 2 {
-            agent.signal(Signal::SIGKILL);
+            signal(agent, Signal::SIGKILL);
         }
         tokio::time::sleep(END_LOOK).await;
+    }
+}
+
+fn signal(agent: Process, signal: Signal) {
+    if let Err(error) = agent.signal(signal) {
+        tracing::warn!("cannot send {signal} to the unit agent with pid {}: {error}", agent.pid);
     }
 }

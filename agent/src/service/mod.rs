@@ -5,8 +5,9 @@ pub mod children;
 pub mod systemd;
 
 use crate::folder::Folder;
-use crate::process::Process;
 use anyhow::Result;
+use host::process::Process;
+use nix::sys::signal::Signal;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -45,7 +46,16 @@ impl Services {
 
 /// The live agent of a folder, whoever started it.
 pub fn running(folder: &Folder) -> Option<Process> {
-    Process::read(&folder.file(AGENT_PID)).filter(Process::is_alive)
+    Process::read_alive(&folder.file(AGENT_PID))
+}
+
+/// Tells the agent of a unit, if it runs, that a file it reads has changed.
+pub fn reread_files(folder: &Folder) {
+    if let Some(agent) = running(folder)
+        && let Err(error) = agent.signal(Signal::SIGHUP)
+    {
+        tracing::warn!("cannot tell the agent of {folder} of a change: {error}");
+    }
 }
 
 /// Over when this process is, which is no child of ours.

@@ -5,8 +5,9 @@
 //! nothing of it is left after a reboot. Only `pintle-machine.service` is started by the boot.
 
 use super::{ADOPTED_LOOK, Ended, ended, running};
-use crate::folder::{self, Folder, gone};
+use crate::folder::Folder;
 use anyhow::{Context, Result, bail};
+use host::file::{ignore_not_found, write_atomic, write_atomic_unsynced};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -120,7 +121,7 @@ pub fn install(root: &Path, program: &Path, data: &Path) -> Result<()> {
     require_plain(data)?;
     let (file, wanted) = (root.join(INSTALLED).join(MACHINE), root.join(WANTED));
     fs::create_dir_all(&wanted).with_context(|| wanted.display().to_string())?;
-    folder::replace(&file, machine(program, data).as_bytes())?;
+    write_atomic(&file, machine(program, data).as_bytes())?;
     match std::os::unix::fs::symlink(Path::new("/").join(INSTALLED).join(MACHINE), wanted.join(MACHINE)) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error.into()),
         Ok(()) | Err(_) => Ok(()),
@@ -133,7 +134,7 @@ pub fn turn_into_removal(root: &Path, program: &Path, data: &Path) -> Result<()>
     require_plain(program)?;
     require_plain(data)?;
     let file = root.join(INSTALLED).join(MACHINE);
-    folder::replace(&file, removal(program, data).as_bytes()).with_context(|| file.display().to_string())
+    write_atomic(&file, removal(program, data).as_bytes()).with_context(|| file.display().to_string())
 }
 
 /// Whether it was turned into that; `data` is a path of the file, and need not be there.
@@ -156,12 +157,12 @@ pub async fn halt() -> Result<()> {
 
 /// Sees that the template is this program's.
 pub async fn prepare(data: &Path) -> Result<()> {
-    let program = crate::process::program();
+    let program = crate::program::path();
     require_plain(program)?;
     require_plain(data)?;
     let (place, text) = (Path::new(BOOTED).join(TEMPLATE), template(program, data));
     if fs::read_to_string(&place).ok().as_ref() != Some(&text) {
-        folder::put(&place, text.as_bytes())?;
+        write_atomic_unsynced(&place, text.as_bytes())?;
         systemctl(&["daemon-reload"]).await?;
     }
     Ok(())
@@ -172,7 +173,7 @@ pub async fn uninstall() -> Result<()> {
     let installed = Path::new("/").join(INSTALLED);
     let wanted = Path::new("/").join(WANTED);
     for file in [Path::new(BOOTED).join(TEMPLATE), wanted.join(MACHINE), installed.join(MACHINE)] {
-        gone(fs::remove_file(file))?;
+        ignore_not_found(fs::remove_file(file))?;
     }
     systemctl(&["daemon-reload"]).await
 }

@@ -1,10 +1,11 @@
 //! Bags that did not come along with the view (design 9): before a hook that is about one, and when a tool first reads
 //! another.
 
-use super::{LINK_RETRY_FIRST_MS, LINK_RETRY_MAX_MS, Uniter};
+use super::{LINK_BACKOFF, Uniter};
 use crate::outage::Call;
 use crate::ports::{Charms, Clock, Memory, Outward};
 use api::unit_agent::UnitApi;
+use host::backoff::Backoff;
 use state::settings::Bag;
 use state::unit::record::Said;
 use state::unit::snapshot::BagAsked;
@@ -18,7 +19,7 @@ const TOOL_WAITS_MS: u64 = state::unit::resolve::LINK_AGE_MAX_MS;
 impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
     /// Asks once. What does not come, or is not what the view shows, is asked for again later, or when something has
     /// changed: `next` decides.
-    pub(super) async fn fetch(&self, asked: BagAsked, delay: &mut u64) {
+    pub(super) async fn fetch(&self, asked: BagAsked, backoff: &mut Backoff) {
         let kept = match self.api.bag(asked.clone()).await {
             Ok(bag) => {
                 self.works(Call::Fetch);
@@ -32,19 +33,19 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
             }
         };
         if kept {
-            *delay = LINK_RETRY_FIRST_MS;
+            backoff.reset();
             return;
         }
-        self.until_changed(Some(self.clock.since_boot_ms() + *delay)).await;
-        *delay = (*delay * 2).min(LINK_RETRY_MAX_MS);
+        self.until_changed(Some(self.clock.since_boot_ms() + backoff.delay_ms())).await;
+        backoff.increase();
     }
 
     async fn until_answered(&self, asked: &BagAsked) -> Result<Option<Bag>, String> {
-        let mut delay = LINK_RETRY_FIRST_MS;
+        let mut backoff = LINK_BACKOFF;
         loop {
             match self.api.bag(asked.clone()).await {
                 Ok(bag) => return Ok(bag.and_then(|bag| bag.values)),
-                Err(error) if error.is_passing() => self.pause(&mut delay).await,
+                Err(error) if error.is_passing() => self.pause(&mut backoff).await,
                 Err(error) => return Err(error.message),
             }
         }

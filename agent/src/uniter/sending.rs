@@ -1,6 +1,6 @@
 //! The sending loop: attach, then the outbox in order, and early what a long hook says.
 
-use super::{DiskFailed, End, LINK_RETRY_FIRST_MS, Uniter};
+use super::{DiskFailed, End, LINK_BACKOFF, Uniter};
 use crate::outage::Call;
 use crate::ports::{Charms, Clock, Memory};
 use api::error::{ApiError, ErrorCode};
@@ -12,6 +12,7 @@ use state::unit::retry;
 use state::unit::snapshot::Position;
 use std::pin::pin;
 use std::sync::Arc;
+use tracing::Instrument;
 
 /// What a hook says, and that it runs, is sent early only if it runs longer than this: a short hook's record says
 /// it all, without a second round trip in its way.
@@ -25,7 +26,7 @@ const OTHER_SESSION_MS: u64 = 20_000;
 
 impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
     pub(super) async fn keep_sending(&self) -> End {
-        let mut delay = LINK_RETRY_FIRST_MS;
+        let mut backoff = LINK_BACKOFF;
         loop {
             let send = {
                 let now = self.now();
@@ -50,13 +51,13 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
             };
             match sent {
                 Ok(()) => {
-                    delay = LINK_RETRY_FIRST_MS;
+                    backoff.reset();
                     self.works(Call::Send);
                 }
                 Err(Trouble::End(end)) => return end,
                 Err(Trouble::Link(error)) => {
                     self.fails(Call::Send, &error);
-                    self.pause(&mut delay).await;
+                    self.pause(&mut backoff).await;
                 }
                 Err(Trouble::Refused(error)) => {
                     self.fails(Call::Send, &error);
@@ -135,16 +136,18 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
         let (Some(record), Some(epoch)) = (found, self.epoch()) else { return Ok(()) };
         let conditional = record.is_conditional();
         let operation = record.operation.clone();
-        let committed = match self.api.commit(Commit { epoch, record }).await {
+        let span = tracing::debug_span!("commit", sequence, operation = %operation, run = record.run);
+        let committed = match self.api.commit(Commit { epoch, record }).instrument(span.clone()).await {
             Err(error) if error.code == ErrorCode::Invalid => {
                 let message = format!("the controller refuses record {sequence}: {}", error.message);
                 return Err(Trouble::Refused(ApiError { message, ..error }));
             }
             answer => answer?,
         };
-        for dropped in &committed.dropped {
-            tracing::warn!("record {sequence}: {dropped}");
-        }
+        span.in_scope(|| {
+            tracing::debug!(revision = committed.revision, refusal = committed.refusal, "acknowledged");
+            committed.dropped.iter().for_each(|dropped| tracing::warn!("record {sequence}: {dropped}"));
+        });
         let retry = committed.refusal.as_ref().and_then(|_| {
             let (local, now) = (self.local.borrow(), self.now());
             retry::retry_after(&local, self.facts.borrow().view.as_deref(), &now, &operation)

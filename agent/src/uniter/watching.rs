@@ -2,7 +2,7 @@
 
 use super::lease::Lease;
 use super::sending::Trouble;
-use super::{End, Facts, LINK_RETRY_FIRST_MS, LINK_RETRY_MAX_MS, Uniter};
+use super::{End, Facts, LINK_BACKOFF, LINK_RETRY_FIRST_MS, LINK_RETRY_MAX_MS, Uniter};
 use crate::outage::Call;
 use crate::ports::{Charms, Clock, Memory};
 use api::error::{ApiError, ErrorCode};
@@ -16,13 +16,13 @@ const RENEW_MS: u64 = 15_000;
 
 impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
     pub(super) async fn keep_watching(&self) -> End {
-        let mut delay = LINK_RETRY_FIRST_MS;
+        let mut backoff = LINK_BACKOFF;
         loop {
             let epoch = self.until_shown(|facts| facts.epoch).await;
             let from = self.facts.borrow().view.as_ref().map(|view| view.position);
             let error = match self.api.watch(epoch, from).await {
                 Ok(watch) => {
-                    delay = LINK_RETRY_FIRST_MS;
+                    backoff.reset();
                     self.works(Call::Watch);
                     self.facts.borrow_mut().shows_again = true;
                     self.sending.notify_one();
@@ -34,7 +34,7 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
                 Trouble::End(end) => return end,
                 Trouble::Link(error) | Trouble::Refused(error) => self.fails(Call::Watch, &error),
             }
-            self.pause(&mut delay).await;
+            self.pause(&mut backoff).await;
         }
     }
 

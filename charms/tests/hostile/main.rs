@@ -3,9 +3,9 @@
 
 mod raw_zip;
 
-use charms::digest::sha256;
 use charms::unpack::{UnpackError, unpack};
 use charms::{ReadOptions, read};
+use host::digest::sha256;
 use raw_zip::{Member, archive, file, link, zeros};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -3,9 +3,9 @@
 use crate::data_dir::DataDir;
 use crate::failure::Failure;
 use crate::session::{Session, model_name, read_client_file};
-use crate::supervisor::files;
 use api::operator::{ClientFile, OperatorApi};
 use clap::Args;
+use host::file::write_atomic;
 
 /// In the client file: there is no current model.
 const NONE: &str = "";
@@ -51,7 +51,7 @@ pub fn choose(dir: &DataDir, name: &str) -> Result<String, Failure> {
     let before = file.model.clone();
     let text = serde_yaml::to_string(&ClientFile { model: name.to_owned(), ..file }).expect("plain data");
     for (path, text) in [(dir.previous_model(), &before), (dir.client_file(), &text)] {
-        files::replace_private(&path, text)
+        write_atomic(&path, text.as_bytes())
             .map_err(|error| Failure::new(format!("cannot write {}: {error}", path.display())))?;
     }
     Ok(before)

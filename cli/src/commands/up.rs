@@ -5,13 +5,13 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::session::{client, no_client_file, read_client_file};
 use crate::supervisor::daemon::open_log;
-use crate::supervisor::process::Process;
 use crate::supervisor::provider::{Kind, nspawn};
 use crate::supervisor::settings::Settings;
 use crate::supervisor::{lock, stop};
 use api::error::ErrorCode;
 use api::operator::{ClientFile, OperatorApi};
 use clap::Args;
+use host::process::Process;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -126,7 +126,7 @@ fn listens_at(address: IpAddr) -> Result<(), Failure> {
 /// there still, and makes way.
 fn port_is_free(dir: &DataDir) -> Result<(), Failure> {
     let Some(address) = read_client_file(dir)?.map(|file| file.controller) else { return Ok(()) };
-    if Process::named_by(&dir.controller_pid()).is_some() {
+    if Process::read_alive(&dir.controller_pid()).is_some() {
         return Ok(());
     }
     match std::net::TcpListener::bind(&address) {
@@ -192,7 +192,7 @@ async fn answering(dir: &DataDir, supervisor: &mut Option<Child>) -> Result<Clie
 
 /// The controller that runs is this supervisor's, not one that a killed supervisor left.
 fn own_controller(dir: &DataDir) -> bool {
-    let controller = Process::named_by(&dir.controller_pid()).and_then(|process| process.stat());
+    let controller = Process::read_alive(&dir.controller_pid()).and_then(|process| process.stat());
     let supervisor = lock::holder(dir);
     controller.zip(supervisor).is_some_and(|(controller, supervisor)| controller.parent == supervisor.pid)
 }

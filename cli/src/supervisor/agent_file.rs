@@ -1,8 +1,8 @@
 //! `agent.yaml` of a machine: who its agent is, and how it finds and trusts the controller. It holds the token and
 //! is written before the controller is told of it, so a token that the controller knows is never lost.
 
-use crate::supervisor::files;
 use api::operator::{ClientFile, MachineInfo};
+use host::file::write_atomic;
 use serde::{Deserialize, Serialize};
 use state::names::Uuid;
 use std::io;
@@ -44,10 +44,10 @@ pub fn write(folder: &Path, machine: &MachineInfo, model: Uuid, client: &ClientF
         controllers: vec![client.controller.clone()],
         server_name: client.server_name.clone(),
         ca: client.ca.clone(),
-        token: kept.map_or_else(files::fresh_token, Ok)?,
+        token: kept.unwrap_or_else(host::random::token),
     };
     if before.as_ref() != Some(&file) {
-        files::replace_private(&path, &serde_yaml::to_string(&file).expect("plain data"))?;
+        write_atomic(&path, serde_yaml::to_string(&file).expect("plain data").as_bytes())?;
     }
     Ok(file.token)
 }

@@ -1,6 +1,7 @@
 //! A child that is kept running: started again when it ends, with a back-off that is bounded.
 
-use crate::supervisor::process::Process;
+use host::backoff::Backoff;
+use host::process::Process;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
@@ -11,10 +12,9 @@ use std::time::{Duration, Instant};
 use tokio::process::Command;
 use tokio::task::JoinHandle;
 
-const BACKOFF_FIRST: Duration = Duration::from_millis(100);
-/// 100 ms doubled 8 times is 25.6 s: from then on a try every 30 s.
-const BACKOFF_MAX: Duration = Duration::from_secs(30);
-/// Who lived this long has recovered: the next back-off is the first again.
+/// 100 ms doubled 8 times is 25.6 s: from then on an attempt every 30 s.
+const BACKOFF: Backoff = Backoff::new(100, 30_000);
+/// A program that ran this long has recovered: the next delay is the first again.
 const RECOVERED: Duration = Duration::from_secs(60);
 
 /// What to start, and where its words go.
@@ -47,7 +47,7 @@ impl Daemon {
 }
 
 async fn keep_running(program: Program, current: Arc<Mutex<Option<Process>>>) {
-    let mut backoff = BACKOFF_FIRST;
+    let mut backoff = BACKOFF;
     loop {
         let begun = Instant::now();
         let why = match start(&program) {
@@ -56,7 +56,7 @@ async fn keep_running(program: Program, current: Arc<Mutex<Option<Process>>>) {
                 let process = child.id().and_then(|pid| Process::of(pid as i32));
                 *current.lock().expect("no holder panics") = process;
                 if let (Some(file), Some(process)) = (&program.pid_file, process)
-                    && let Err(error) = std::fs::write(file, format!("{process}\n"))
+                    && let Err(error) = process.write(file)
                 {
                     eprintln!("cannot write {}: {error}", file.display());
                 }
@@ -65,16 +65,14 @@ async fn keep_running(program: Program, current: Arc<Mutex<Option<Process>>>) {
                 ended.map_or_else(|error| error.to_string(), |status| status.to_string())
             }
         };
-        backoff = next_backoff(backoff, begun.elapsed());
-        eprintln!("{}: {why}; again in {backoff:?}, see {}", program.path.display(), program.log.display());
-        tokio::time::sleep(backoff).await;
-        backoff *= 2;
+        if begun.elapsed() >= RECOVERED {
+            backoff.reset();
+        }
+        let delay = Duration::from_millis(backoff.delay_ms());
+        eprintln!("{}: {why}; again in {delay:?}, see {}", program.path.display(), program.log.display());
+        tokio::time::sleep(delay).await;
+        backoff.increase();
     }
-}
-
-/// How long to wait before the next start.
-fn next_backoff(planned: Duration, lived: Duration) -> Duration {
-    if lived >= RECOVERED { BACKOFF_FIRST } else { planned.min(BACKOFF_MAX) }
 }
 
 fn start(program: &Program) -> io::Result<tokio::process::Child> {
@@ -97,14 +95,6 @@ mod tests {
     use super::*;
     use crate::supervisor::process::stop;
 
-    #[test]
-    fn the_backoff_is_bounded_and_ends_with_recovery() {
-        let (short, long) = (Duration::from_secs(1), Duration::from_secs(60));
-        assert_eq!(next_backoff(Duration::from_millis(100), short), Duration::from_millis(100));
-        assert_eq!(next_backoff(Duration::from_millis(51_200), short), Duration::from_secs(30));
-        assert_eq!(next_backoff(Duration::from_secs(20), long), Duration::from_millis(100));
-    }
-
     #[tokio::test(flavor = "current_thread")]
     async fn what_ends_is_started_again_and_what_is_released_is_not() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -116,7 +106,7 @@ mod tests {
             pid_file: Some(pid_file.clone()),
         });
         let other_than = async |old: Option<Process>| loop {
-            match Process::named_by(&pid_file) {
+            match Process::read_alive(&pid_file) {
                 Some(process) if Some(process) != old => return process,
                 _ => tokio::time::sleep(Duration::from_millis(5)).await,
             }
@@ -126,7 +116,7 @@ mod tests {
         let second = other_than(Some(first)).await;
         assert_eq!(daemon.release(), Some(second));
         assert_eq!(stop(&[second], Duration::from_secs(5)).await, []);
-        tokio::time::sleep(BACKOFF_FIRST * 3).await; // three times what a restart takes
-        assert_eq!(Process::named_by(&pid_file), None);
+        tokio::time::sleep(Duration::from_millis(BACKOFF.delay_ms() * 3)).await; // three times what a restart takes
+        assert_eq!(Process::read_alive(&pid_file), None);
     }
 }

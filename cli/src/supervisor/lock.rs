@@ -2,30 +2,23 @@
 
 use crate::data_dir::DataDir;
 use crate::failure::Failure;
-use crate::supervisor::process::Process;
-use std::fs::{File, OpenOptions};
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use host::lock::Lock;
+use host::process::Process;
 
 /// The supervisor of this folder, if one lives.
 pub fn holder(dir: &DataDir) -> Option<Process> {
-    Process::named_by(&dir.supervisor_lock())
+    Process::read_alive(&dir.supervisor_lock())
 }
 
-/// Takes the lock for this process, for as long as the file is open. Refused while another process has it.
-pub fn hold(dir: &DataDir) -> Result<File, Failure> {
+/// Takes the lock for this process, until it is dropped. Refused while another process holds it.
+pub fn hold(dir: &DataDir) -> Result<Lock, Failure> {
     let path = dir.supervisor_lock();
-    let broken = |error: std::io::Error| Failure::new(format!("cannot lock {}: {error}", path.display()));
-    let open = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
-    let mut file = open.map_err(broken)?;
-    if file.try_lock().is_err() {
+    let failed = |error: std::io::Error| Failure::new(format!("cannot lock {}: {error}", path.display()));
+    Lock::take(&path, &format!("{}\n", Process::this())).map_err(failed)?.map_err(|_| {
         let who =
             holder(dir).map_or("another process".to_owned(), |holder| format!("process {}", holder.pid));
-        return Err(Failure::new(format!("{} is supervised by {who}", dir.path().display())));
-    }
-    let own = Process::of(std::process::id() as i32).expect("this process lives");
-    file.set_len(0).and_then(|()| writeln!(file, "{own}")).map_err(broken)?;
-    Ok(file)
+        Failure::new(format!("{} is supervised by {who}", dir.path().display()))
+    })
 }
 
 #[cfg(test)]

@@ -4,11 +4,10 @@
 use crate::data_dir::DataDir;
 use crate::failure::Failure;
 use crate::session::{client, read_client_file};
-use crate::supervisor::files;
-use crate::supervisor::process::Process;
 use crate::supervisor::provider::Chosen;
 use crate::supervisor::provisioner::{Outside, Provisioner};
 use api::operator::ClientFile;
+use host::process::Process;
 use state::names::Uuid;
 use std::convert::Infallible;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -71,7 +70,7 @@ impl Outside for Host {
         sleep(pause).await;
     }
     fn fresh(&self) -> Uuid {
-        Uuid(files::random_u128())
+        Uuid(host::random::bits())
     }
     fn say(&self, line: &str) {
         eprintln!("{line}");

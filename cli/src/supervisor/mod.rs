@@ -3,11 +3,10 @@
 //! process (design 16). It decides nothing about units: those are the machine agents'.
 //!
 //! Reading order: `lock` (one for a folder), `daemon` (a child that is kept running), `machines` with `provisioner`
-//! (which machines there should be), `agent_file` (how an agent knows its controller), `stop` (what `down` stops), `process`, `files`.
+//! (which machines there should be), `agent_file` (how an agent knows its controller), `stop` (what `down` stops), `process`.
 
 pub mod agent_file;
 pub mod daemon;
-pub mod files;
 pub mod lock;
 pub mod machines;
 pub mod network;

@@ -2,7 +2,8 @@
 //! host's, and translation of addresses for what lies beyond. `network.yaml` remembers it.
 
 use crate::failure::Failure;
-use crate::supervisor::{files, tools};
+use crate::supervisor::tools;
+use host::file::write_atomic;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -39,7 +40,7 @@ impl Network {
     fn save(&self, folder: &Path) -> Result<(), Failure> {
         let text = serde_yaml::to_string(self).expect("plain data");
         let place = folder.join(FILE);
-        files::replace_private(&place, &text)
+        write_atomic(&place, text.as_bytes())
             .map_err(|error| Failure::new(format!("cannot write {}: {error}", place.display())))
     }
 
@@ -47,7 +48,7 @@ impl Network {
     fn choose() -> Result<Network, Failure> {
         let known = tools::run("ip", &["-4", "route", "show", "table", "all"])?;
         for _ in 0..TRIES {
-            let random = files::random_u128().to_be_bytes();
+            let random = host::random::bits().to_be_bytes();
             let (second, third) = (random[0], random[1] & 0xf0);
             if !known.contains(&format!("10.{second}.")) {
                 let bridge = format!("pintle-{:02x}{:02x}{:02x}", random[2], random[3], random[4]);

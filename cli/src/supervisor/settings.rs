@@ -2,8 +2,8 @@
 
 use crate::data_dir::DataDir;
 use crate::failure::Failure;
-use crate::supervisor::files;
 use crate::supervisor::provider::Kind;
+use host::file::{ignore_not_found, write_atomic};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -20,17 +20,17 @@ pub struct Settings {
 impl Settings {
     pub fn read(dir: &DataDir) -> Result<Settings, Failure> {
         let place = dir.settings();
-        match std::fs::read_to_string(&place) {
-            Ok(text) => serde_yaml::from_str(&text)
+        match ignore_not_found(std::fs::read_to_string(&place)) {
+            Ok(Some(text)) => serde_yaml::from_str(&text)
                 .map_err(|error| Failure::new(format!("{} is damaged: {error}", place.display()))),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Settings::default()),
+            Ok(None) => Ok(Settings::default()),
             Err(error) => Err(Failure::new(format!("cannot read {}: {error}", place.display()))),
         }
     }
 
     pub fn write(&self, dir: &DataDir) -> Result<(), Failure> {
         let (place, text) = (dir.settings(), serde_yaml::to_string(self).expect("plain data"));
-        files::replace_private(&place, &text)
+        write_atomic(&place, text.as_bytes())
             .map_err(|error| Failure::new(format!("cannot write {}: {error}", place.display())))
     }
 }

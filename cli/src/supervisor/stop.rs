@@ -2,7 +2,8 @@
 //! before them. Processes are found by the pid files they or their starters wrote, never by name.
 
 use crate::data_dir::DataDir;
-use crate::supervisor::process::{self, Process, children};
+use crate::supervisor::process::{self, children};
+use host::process::Process;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -34,7 +35,7 @@ impl Stopped {
 
 /// Ends the supervisor and all that it started. Also after the supervisor was killed.
 pub async fn everything(dir: &DataDir) -> Stopped {
-    let supervisor = Process::named_by(&dir.supervisor_lock());
+    let supervisor = Process::read_alive(&dir.supervisor_lock());
     // Looked at before it goes, for what it started and had not written down.
     let started: Vec<Process> = supervisor.map(children).unwrap_or_default();
     let mut stopped = Stopped::default();
@@ -47,9 +48,9 @@ pub async fn everything(dir: &DataDir) -> Stopped {
 /// starts nothing any more.
 pub async fn below(dir: &DataDir, started: Vec<Process>) -> Stopped {
     let mut stopped = Stopped::default();
-    let controller = Process::named_by(&dir.controller_pid());
+    let controller = Process::read_alive(&dir.controller_pid());
     let machines: Vec<PathBuf> = folders(&dir.machines());
-    let agents = machines.iter().filter_map(|machine| Process::named_by(&machine.join("machine.pid")));
+    let agents = machines.iter().filter_map(|machine| Process::read_alive(&machine.join("machine.pid")));
     let agents = agents.chain(started).filter(|process| Some(*process) != controller);
     stopped.stop(agents.collect(), AGENT_GRACE).await;
     stop_units(&machines, &mut stopped).await;
@@ -60,7 +61,7 @@ pub async fn below(dir: &DataDir, started: Vec<Process>) -> Stopped {
 /// Ends all of one machine; `agent` is what is known of its agent besides the pid file.
 pub async fn machine(folder: &Path, agent: Option<Process>) -> Stopped {
     let mut stopped = Stopped::default();
-    let named = Process::named_by(&folder.join("machine.pid"));
+    let named = Process::read_alive(&folder.join("machine.pid"));
     stopped.stop(agent.into_iter().chain(named).collect(), AGENT_GRACE).await;
     stop_units(&[folder.to_owned()], &mut stopped).await;
     stopped
@@ -70,7 +71,7 @@ pub async fn machine(folder: &Path, agent: Option<Process>) -> Stopped {
 pub async fn orphans(dir: &DataDir) -> Stopped {
     let mut stopped = Stopped::default();
     let agents = folders(&dir.machines()).into_iter().map(|machine| machine.join("machine.pid"));
-    let all = agents.chain([dir.controller_pid()]).filter_map(|file| Process::named_by(&file));
+    let all = agents.chain([dir.controller_pid()]).filter_map(|file| Process::read_alive(&file));
     stopped.stop(all.collect(), CONTROLLER_GRACE).await;
     stopped
 }
@@ -78,10 +79,10 @@ pub async fn orphans(dir: &DataDir) -> Stopped {
 /// Unit agents first, then what their hooks run.
 async fn stop_units(machines: &[PathBuf], stopped: &mut Stopped) {
     let units: Vec<PathBuf> = machines.iter().flat_map(|machine| folders(&machine.join("agents"))).collect();
-    let agents = units.iter().filter_map(|unit| Process::named_by(&unit.join("agent.pid")));
+    let agents = units.iter().filter_map(|unit| Process::read_alive(&unit.join("agent.pid")));
     stopped.stop(agents.collect(), AGENT_GRACE).await;
     let runs = units.iter().flat_map(|unit| folders(&unit.join("hooks")));
-    let shims = runs.filter_map(|run| Process::named_by(&run.join("shim.pid")));
+    let shims = runs.filter_map(|run| Process::read_alive(&run.join("shim.pid")));
     stopped.stop(shims.flat_map(process::hook_of).collect(), HOOK_GRACE).await;
 }
 
@@ -126,7 +127,7 @@ mod tests {
         let mut other = Command::new("sleep").arg("1000").spawn().expect("a process");
         // A pid file that is older than the process which has the pid now.
         let process = Process::of(other.id() as i32).expect("alive");
-        let stale = Process { started: process.started - 1, ..process };
+        let stale = Process { start: process.start - 1, ..process };
         fs::create_dir_all(unit.join("hooks/000002")).expect("made");
         fs::write(unit.join("hooks/000002/shim.pid"), stale.to_string()).expect("written");
 
@@ -148,7 +149,7 @@ mod tests {
         let mut unit = named(&machine.join("agents/unit-web-0/agent.pid"), "exec sleep 1000");
         assert_eq!(orphans(&dir).await, Stopped { ended: 1, left: vec![] });
         agent.wait().expect("its parent");
-        assert!(Process::of(unit.id() as i32).is_some());
+        assert!(Process::of(unit.id() as i32).is_some_and(|unit| unit.is_alive()));
         unit.kill().and_then(|()| unit.wait()).expect("its parent");
     }
 }

@@ -84,7 +84,7 @@ impl OperatorApi for Fake {
     }
     async fn upload_archive(&self, archive: Vec<u8>) -> Answer<Uploaded> {
         self.note("upload".to_owned());
-        let sha256 = charms::digest::sha256(&archive);
+        let sha256 = host::digest::sha256(&archive);
         Ok(Uploaded { sha256, bytes: 1, charm: Default::default() })
     }
     async fn deploy(&self, _: &str, deploy: Deploy) -> Answer<Deployed> {

@@ -9,8 +9,9 @@ use controller::janitor::Janitor;
 use controller::outside::{Kept, Outside, version_4};
 use controller::store::Store;
 use controller::store::map::Map;
-use controller::tokens::{self, sha256_hex};
+use controller::tokens;
 use controller::{Controller, Session};
+use host::digest::sha256;
 use state::charm::{Action, Charm, Endpoint, Role, Scope};
 use state::model::application::register_archive;
 use state::model::draft::read;
@@ -60,7 +61,7 @@ impl Outside for Still {
     }
     fn random(&self) -> u128 {
         let count = self.random.fetch_add(1, Ordering::Relaxed);
-        u128::from_str_radix(&sha256_hex(&count.to_be_bytes())[..32], 16).expect("hex")
+        u128::from_str_radix(&sha256(&count.to_be_bytes())[..32], 16).expect("hex")
     }
     async fn sleep_until(&self, monotonic_ms: u64) {
         let mut now_ms = self.now_ms.subscribe();
@@ -68,7 +69,7 @@ impl Outside for Still {
     }
     async fn keep_archive(&self, bytes: Vec<u8>) -> Result<Kept, ApiError> {
         let charm = serde_json::from_slice(&bytes).expect("in these tests an archive is the charm as JSON");
-        let (sha256, length) = (sha256_hex(&bytes), bytes.len() as u64);
+        let (sha256, length) = (sha256(&bytes), bytes.len() as u64);
         self.archives.lock().expect("no holder panics").insert(sha256.clone(), bytes);
         Ok(Kept { sha256, bytes: length, charm })
     }

@@ -3,9 +3,10 @@
 //! `cargo sim --help` says how it is used.
 
 use anyhow::{Context, Result, bail};
+use clap::Parser;
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::process::ExitCode;
-use std::str::FromStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tests::model_check::{self, Bounds, Command};
@@ -19,140 +20,96 @@ use tests::sim::system;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-const SEEDS: (u64, u64) = (1, 201);
-const HELP: &str = "\
-cargo sim: simulated schedules of the whole system, each from one seed
-
-Many schedules (default: --seeds 1..201):
-  --seeds A..B         from A to before B
-  --fresh N            N of them, from a place that the clock chooses
-  --time 60s           as many as begin in that time, from --seeds A or such a place
-  --jobs N             on so many threads (default: one for each core)
-
-One schedule:
-  --seed N             which one; with any of:
-    --trace            its story
-    --shrink           the least mix of faults that still breaks a promise
-    --mix NAME=N,...   with these numbers in place of those drawn
-    --mutant NAME      with this planted fault
-
-Planted faults, each of which its check must see:
-  --mutants            all of them
-  --mutant NAME        one of them
-
-  --model              the exhaustive search of the lifecycle core, with its size
-
-  --help               this
-
-It exits with 1 if a promise was broken or a planted fault was not seen, and with 2 if the arguments are wrong.
-";
 /// Violations shown one by one.
 const SHOWN: usize = 10;
 /// Lines of the story that end what was shrunk; `--trace` tells all of it.
 const STORY_SHOWN: usize = 30;
 
+const AFTER_HELP: &str = "\
+Without --seed, --mutants or --model many schedules run. \
+Exit code 1: a promise was broken or a planted fault was not detected. Exit code 2: the arguments are wrong.";
+
+/// Simulated schedules of the whole system, each from one seed.
+#[derive(Parser)]
+#[command(name = "cargo sim", after_help = AFTER_HELP)]
 struct Arguments {
-    seeds: (u64, u64),
-    seed: Option<u64>,
-    trace: bool,
-    shrink: bool,
-    mix: Vec<(String, u64)>,
+    /// Many schedules: the seeds from A to before B [default: 1..201]
+    #[arg(long, value_name = "A..B", value_parser = range)]
+    seeds: Option<(u64, u64)>,
+    /// Many schedules: N of them, starting where no earlier run was
+    #[arg(long, value_name = "N", conflicts_with = "seeds")]
+    fresh: Option<u64>,
+    /// Many schedules: as many as start in this time, for example 60s
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
     time: Option<Duration>,
-    jobs: usize,
+    /// Threads [default: one for each core]
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
+    /// One schedule
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Print the story of the schedule
+    #[arg(long, requires = "seed")]
+    trace: bool,
+    /// Find the smallest mix of faults that still breaks a promise
+    #[arg(long, requires = "seed")]
+    shrink: bool,
+    /// Use these numbers instead of those drawn
+    #[arg(long, value_name = "NAME=N,...", value_delimiter = ',', value_parser = setting, requires = "seed")]
+    mix: Vec<(String, u64)>,
+    /// All planted faults, each of which its check must detect
+    #[arg(long)]
     mutants: bool,
-    model: bool,
+    /// One planted fault; with --seed: in that schedule
+    #[arg(long, value_name = "NAME", value_parser = mutant)]
     mutant: Option<Mutant>,
+    /// The exhaustive search of the lifecycle core, with its size
+    #[arg(long)]
+    model: bool,
 }
 
-fn number<T: FromStr>(text: &str) -> Result<T> {
-    text.parse().ok().with_context(|| format!("{text:?} is no number"))
+impl Arguments {
+    fn seeds(&self) -> Result<(u64, u64)> {
+        Ok(match (self.seeds, self.fresh, self.time) {
+            (Some(seeds), _, _) => seeds,
+            (None, Some(count), _) => fresh().map(|from| (from, from + count))?,
+            (None, None, Some(_)) => (fresh()?, u64::MAX),
+            (None, None, None) => (1, 201),
+        })
+    }
+
+    fn jobs(&self) -> usize {
+        self.jobs.or(std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get)
+    }
 }
 
-/// A place for seeds that no run was at before.
+/// A start for seeds that no earlier run had.
 fn fresh() -> Result<u64> {
     Ok(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs() * 1_000)
 }
 
-/// None: how it is used was asked for.
-fn arguments() -> Result<Option<Arguments>> {
-    let mut all = std::env::args().skip(1);
-    let jobs = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut seeds = None;
-    let mut found = Arguments {
-        seeds: SEEDS,
-        seed: None,
-        trace: false,
-        shrink: false,
-        mix: Vec::new(),
-        time: None,
-        jobs,
-        mutants: false,
-        model: false,
-        mutant: None,
-    };
-    while let Some(argument) = all.next() {
-        let mut value = || all.next().with_context(|| format!("{argument} wants a value"));
-        match argument.as_str() {
-            "--seeds" => {
-                let range = value()?;
-                let (from, to) = range.split_once("..").context("--seeds wants A..B")?;
-                seeds = Some((number(from)?, number(to)?));
-            }
-            "--fresh" => {
-                let count: u64 = number(&value()?)?;
-                let from = fresh()?;
-                seeds = Some((from, from + count));
-            }
-            "--seed" => found.seed = Some(number(&value()?)?),
-            "--trace" => found.trace = true,
-            "--shrink" => found.shrink = true,
-            "--mix" => {
-                for part in value()?.split(',') {
-                    let (name, number) = part.split_once('=').context("--mix wants NAME=NUMBER,...")?;
-                    found.mix.push((name.to_owned(), self::number(number)?));
-                }
-            }
-            "--time" => {
-                let text = value()?;
-                found.time = Some(Duration::from_secs(number(text.trim_end_matches('s'))?));
-            }
-            "--jobs" => found.jobs = number::<usize>(&value()?)?.max(1),
-            "--mutants" => found.mutants = true,
-            "--model" => found.model = true,
-            "--mutant" => {
-                let name = value()?;
-                let named = Mutant::all().into_iter().find(|mutant| mutant.name() == name);
-                found.mutant = Some(
-                    named.with_context(|| format!("this build has no mutant {name}; `cargo sim` has all"))?,
-                );
-            }
-            "--help" | "-h" => return Ok(None),
-            other => bail!("unknown argument {other}; `cargo sim --help` tells of all"),
-        }
-    }
-    found.seeds = match (seeds, found.time) {
-        (Some(seeds), _) => seeds,
-        (None, Some(_)) => (fresh()?, u64::MAX),
-        (None, None) => SEEDS,
-    };
-    let of_one_seed =
-        [("--trace", found.trace), ("--shrink", found.shrink), ("--mix", !found.mix.is_empty())];
-    if let Some((argument, _)) = of_one_seed.iter().find(|(_, given)| *given && found.seed.is_none()) {
-        bail!("{argument} is about one seed: give --seed N too");
-    }
-    Ok(Some(found))
+fn range(text: &str) -> Result<(u64, u64)> {
+    let (from, to) = text.split_once("..").context("expected A..B")?;
+    Ok((from.parse()?, to.parse()?))
 }
 
-/// What is wrong is one line, without the place in this program where it was found.
+fn seconds(text: &str) -> Result<Duration> {
+    Ok(Duration::from_secs(text.trim_end_matches('s').parse()?))
+}
+
+fn setting(text: &str) -> Result<(String, u64)> {
+    let (name, number) = text.split_once('=').context("expected NAME=NUMBER,...")?;
+    Ok((name.to_owned(), number.parse()?))
+}
+
+fn mutant(name: &str) -> Result<Mutant> {
+    let named = Mutant::all().into_iter().find(|mutant| mutant.name() == name);
+    named.context("this build has no such mutant; `cargo sim` has all")
+}
+
+/// An error is one line, without its place in this program.
 fn main() -> ExitCode {
-    let ran = arguments().and_then(|arguments| match arguments {
-        Some(arguments) => run(&arguments),
-        None => {
-            print!("{HELP}");
-            Ok(ExitCode::SUCCESS)
-        }
-    });
-    ran.unwrap_or_else(|error| {
+    run(&Arguments::parse()).unwrap_or_else(|error| {
         eprintln!("ERROR {error:#}");
         ExitCode::from(2)
     })
@@ -168,12 +125,12 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
         bail!("this build has no mutants of the product: run `cargo sim --mutants`");
     }
     if arguments.mutants || (arguments.mutant.is_some() && arguments.seed.is_none()) {
-        return Ok(mutants(arguments.mutant, arguments.jobs));
+        return Ok(mutants(arguments.mutant, arguments.jobs()));
     }
     if let Some(seed) = arguments.seed {
         return one(seed, arguments);
     }
-    Ok(many(arguments))
+    many(arguments)
 }
 
 /// Two applications of two units, their relation, everything a user may remove, and one death.
@@ -260,9 +217,9 @@ fn shrunk(seed: u64, mix: Mix, arguments: &Arguments) -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn many(arguments: &Arguments) -> ExitCode {
+fn many(arguments: &Arguments) -> Result<ExitCode> {
     let began = Instant::now();
-    let (from, to) = arguments.seeds;
+    let (from, to) = arguments.seeds()?;
     if arguments.time.is_some() {
         println!("from seed {from} on");
     }
@@ -270,9 +227,9 @@ fn many(arguments: &Arguments) -> ExitCode {
         Some(time) => began.elapsed() < time,
         None => seed < to,
     };
-    let totals = session::many(from, arguments.jobs, goes_on);
+    let totals = session::many(from, arguments.jobs(), goes_on);
     report(&totals, began.elapsed().as_secs_f64());
-    if totals.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    Ok(if totals.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn report(totals: &Totals, seconds: f64) {

@@ -10,7 +10,6 @@ use controller::store::map::Map;
 use controller::store::{
     ApplyError, Changes, Committed, Compacted, Failure, Position, RETRIES_MAX, RunError, Store,
 };
-use sha2::{Digest, Sha256};
 use state::charm::Charm;
 use state::life::Life;
 use state::model::along;
@@ -322,7 +321,7 @@ impl Outside for SimOutside {
         self.world.pause().await;
         let charm: Charm = serde_json::from_slice(&bytes)
             .map_err(|error| ApiError::new(ErrorCode::Invalid, error.to_string()))?;
-        let sha256: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        let sha256 = host::digest::sha256(&bytes);
         let kept = Kept { sha256: sha256.clone(), bytes: bytes.len() as u64, charm };
         let known = !self.archives.lock().expect("one thread").is_empty();
         if !(self.world.mix().has(Mutant::ArchiveIsMissing) && known && self.world.hits(500)) {

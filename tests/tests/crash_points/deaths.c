@@ -105,6 +105,9 @@ int posix_spawnp(pid_t *pid, const char *program, const posix_spawn_file_actions
     return REAL(posix_spawnp)(pid, program, actions, how, words, more);
 }
 
+/* The temporary file of an atomic write: its name ends in random digits. */
+static int end_is_open(const char *name) { return name[strlen(name) - 1] == '.'; }
+
 /* What is written where: send = to the controller or by it, answer = to a hook's tool; append = to the journal, note = a
    tool's call, outcome = how a hook ended; log, page, mark = to the store's log, its database, and how far it has come; else nothing that counts. */
 static int meet_write(int fd) {
@@ -117,10 +120,11 @@ static int meet_write(int fd) {
     ssize_t length = readlink(link, path, sizeof path - 1);
     char *name = length > 0 ? strrchr(path, '/') : 0;
     static const char *const files[][2] = {{"/journal.yaml", "append"}, {"/calls.yaml", "note"},
-        {"/.outcome.new", "outcome"},
+        {"/.outcome.", "outcome"},
         {"/store.sqlite-wal", "log"}, {"/store.sqlite", "page"}, {"/history.yaml", "mark"}};
     for (size_t i = 0; name && i < sizeof files / sizeof *files; i++)
-        if (!strcmp(name, files[i][0])) return meet(files[i][1]);
+        if (!strcmp(name, files[i][0]) || (end_is_open(files[i][0]) && !strncmp(name, files[i][0], strlen(files[i][0]))))
+            return meet(files[i][1]);
     return 0;
 }
 

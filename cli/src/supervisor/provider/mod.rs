@@ -9,10 +9,10 @@ pub mod nspawn;
 use crate::data_dir::DataDir;
 use crate::failure::Failure;
 use crate::supervisor::agent_file::AgentFile;
-use crate::supervisor::files;
-use crate::supervisor::process::Process;
 use api::operator::{ClientFile, MachineInfo, ModelInfo};
 use clap::ValueEnum;
+use host::file::{ignore_not_found, write_atomic};
+use host::process::Process;
 use serde::{Deserialize, Serialize};
 use state::names::Uuid;
 use std::collections::BTreeMap;
@@ -58,19 +58,16 @@ impl Instance {
 
     /// None: it is not there. What this program did not write is an error: an instance may be there.
     pub fn read(folder: &Path) -> io::Result<Option<Instance>> {
-        match std::fs::read_to_string(folder.join(Instance::FILE)) {
-            Ok(text) => match serde_yaml::from_str(&text) {
-                Ok(instance) => Ok(Some(instance)),
-                Err(error) => Err(io::Error::new(io::ErrorKind::InvalidData, error.to_string())),
-            },
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+        let text = ignore_not_found(std::fs::read_to_string(folder.join(Instance::FILE)))?;
+        let parse = |text: String| serde_yaml::from_str(&text);
+        let damaged =
+            |error: serde_yaml::Error| io::Error::new(io::ErrorKind::InvalidData, error.to_string());
+        text.map(parse).transpose().map_err(damaged)
     }
 
     pub fn write(&self, folder: &Path) -> io::Result<()> {
         let text = serde_yaml::to_string(self).expect("plain data");
-        files::replace_private(&folder.join(Instance::FILE), &text)
+        write_atomic(&folder.join(Instance::FILE), text.as_bytes())
     }
 }
 
@@ -221,10 +218,8 @@ fn hand_over(dir: &DataDir, machine: Uuid) -> Result<(), Failure> {
 /// Takes a machine's folder away. What says that an instance is there goes last: one whose removal was cut off is found
 /// by the next provisioner, and taken away to its end.
 fn remove_folder(folder: &Path) -> io::Result<()> {
-    let entries = match std::fs::read_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        entries => entries?.collect::<io::Result<Vec<_>>>()?,
-    };
+    let Some(entries) = ignore_not_found(std::fs::read_dir(folder))? else { return Ok(()) };
+    let entries = entries.collect::<io::Result<Vec<_>>>()?;
     let names = entries.iter().map(std::fs::DirEntry::file_name).collect();
     remove_in_order(folder, names, |path| match std::fs::symlink_metadata(path)?.is_dir() {
         true => std::fs::remove_dir_all(path),
@@ -270,10 +265,8 @@ fn machine_folders(machines: &Path) -> io::Result<Vec<(Uuid, PathBuf)>> {
 
 /// What lies in a place; nothing where there is no such place.
 fn folders(place: &Path) -> io::Result<Vec<PathBuf>> {
-    match std::fs::read_dir(place) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        entries => entries?.map(|entry| Ok(entry?.path())).collect(),
-    }
+    let entries = ignore_not_found(std::fs::read_dir(place))?.into_iter().flatten();
+    entries.map(|entry| Ok(entry?.path())).collect()
 }
 
 #[cfg(test)]

@@ -26,8 +26,10 @@ use crate::data_dir::DataDir;
 use crate::failure::Failure;
 use crate::supervisor::daemon::open_log;
 use crate::supervisor::network::Network;
-use crate::supervisor::process::{self, Process};
-use crate::supervisor::{agent_file, files, tools};
+use crate::supervisor::process;
+use crate::supervisor::{agent_file, tools};
+use host::file::{ignore_not_found, write_atomic};
+use host::process::Process;
 use nix::mount::{MsFlags, mount, umount};
 use state::names::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
@@ -212,7 +214,7 @@ impl Nspawn {
         let name = hostname(wish);
         if !folder.join(FURNISHED).exists() {
             self.furnish(&folder.join("root"), &name, &instance.address)?;
-            files::replace_private(&folder.join(FURNISHED), "").map_err(broken)?;
+            write_atomic(&folder.join(FURNISHED), b"").map_err(broken)?;
         }
         Ok(Made { instance_id: format!("nspawn-{name}"), address: instance.address, token })
     }
@@ -386,13 +388,13 @@ fn hostname(wish: &Wish<'_>) -> String {
 fn publish(folder: &Path) -> io::Result<()> {
     let text = fs::read_to_string(folder.join("agent.yaml"))?;
     make_folder(&folder.join(CONFIG))?;
-    files::replace_private(&folder.join(CONFIG).join("agent.yaml"), &text)
+    write_atomic(&folder.join(CONFIG).join("agent.yaml"), text.as_bytes())
 }
 
 /// Writes a file that all may read, in place of what the base has there.
 fn put(path: &Path, text: &str) -> io::Result<()> {
     fs::create_dir_all(path.parent().expect("it lies in a folder"))?;
-    fs::remove_file(path).or_else(unless_absent)?;
+    ignore_not_found(fs::remove_file(path))?;
     let mut file = fs::File::create_new(path)?;
     file.set_permissions(fs::Permissions::from_mode(0o644))?;
     file.write_all(text.as_bytes())?;
@@ -401,12 +403,8 @@ fn put(path: &Path, text: &str) -> io::Result<()> {
 
 fn link(to: &str, path: &Path) -> io::Result<()> {
     fs::create_dir_all(path.parent().expect("it lies in a folder"))?;
-    fs::remove_file(path).or_else(unless_absent)?;
+    ignore_not_found(fs::remove_file(path))?;
     symlink(to, path)
-}
-
-fn unless_absent(error: io::Error) -> io::Result<()> {
-    if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) }
 }
 
 fn own_folder(dir: &DataDir) -> PathBuf {
@@ -420,7 +418,7 @@ pub fn default_base(dir: &DataDir) -> PathBuf {
 
 /// The process of the container of a machine's folder.
 fn container(folder: &Path) -> Option<Process> {
-    Process::named_by(&folder.join("nspawn.pid"))
+    Process::read_alive(&folder.join("nspawn.pid"))
 }
 
 fn is_mounted(root: &Path) -> bool {

@@ -2,12 +2,11 @@
 
 use super::super::{CHANGES_KEPT, Position};
 use super::{STATEMENTS, newest};
+use host::lock::Held;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior};
 use state::model::draft::Revision;
 use state::names::Uuid;
-use std::fmt::Write as _;
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Read as _, Write as _};
+use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
@@ -81,35 +80,24 @@ pub(super) fn open(folder: &Path, options: &Options) -> Result<Opened, OpenError
     Ok(Opened { lock, file, connection, sidecar, history, newest })
 }
 
-/// The kernel's lock on `store.lock`. It also ends with the process.
-pub(super) struct Lock(File);
+/// The lock on `store.lock`.
+pub(super) struct Lock(host::lock::Lock);
 
 impl Drop for Lock {
-    /// Closing alone would not do: a child just forked holds the same open file until it runs its program.
     fn drop(&mut self) {
-        let _ = self.0.unlock(); // the process's end unlocks as well
+        let _ = self.0.release(); // the end of the process releases it as well
     }
 }
 
-/// Takes the lock and leaves our name in the file.
+/// Takes the lock and writes this process into the file.
 fn lock(folder: &Path) -> Result<Lock, OpenError> {
-    let failed = |e: std::io::Error| OpenError::Failed { folder: folder.to_owned(), why: e.to_string() };
-    let path = folder.join("store.lock");
-    let mut file =
-        OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(failed)?;
-    match file.try_lock() {
-        Ok(()) => {
-            file.set_len(0).map_err(failed)?;
-            writeln!(file, "process {}", std::process::id()).map_err(failed)?;
-            Ok(Lock(file))
-        }
-        Err(TryLockError::WouldBlock) => {
-            let mut holder = String::new();
-            file.read_to_string(&mut holder).map_err(failed)?;
-            let holder = if holder.is_empty() { "another process" } else { holder.trim_end() }.to_owned();
+    match host::lock::Lock::take(&folder.join("store.lock"), &format!("process {}", std::process::id())) {
+        Ok(Ok(lock)) => Ok(Lock(lock)),
+        Ok(Err(Held(holder))) => {
+            let holder = if holder.is_empty() { "another process".to_owned() } else { holder };
             Err(OpenError::InUse { folder: folder.to_owned(), holder })
         }
-        Err(TryLockError::Error(e)) => Err(failed(e)),
+        Err(error) => Err(OpenError::Failed { folder: folder.to_owned(), why: error.to_string() }),
     }
 }
 
@@ -192,19 +180,20 @@ impl Sidecar {
 
     /// Replaces the file whole and synced, together with the database's own entry in the folder.
     fn create(folder: &Path, history: Uuid, revision: Revision) -> std::io::Result<Sidecar> {
-        let beside = folder.join("history.yaml.new");
-        let sidecar = Sidecar { file: File::create(&beside)?, history };
-        sidecar.note(revision)?;
-        sidecar.file.sync_all()?;
-        std::fs::rename(&beside, folder.join("history.yaml"))?;
-        File::open(folder)?.sync_all()?;
-        Ok(sidecar)
+        let path = folder.join("history.yaml");
+        host::file::write_atomic(&path, text(history, revision).as_bytes())?;
+        Ok(Sidecar { file: OpenOptions::new().write(true).open(path)?, history })
     }
 
-    /// Always the same length, so that writing in place never leaves a part of the text.
+    /// Writes in place: the text always has the same length.
     pub(super) fn note(&self, revision: Revision) -> std::io::Result<()> {
-        let mut text = String::from("# A database that is behind this was restored from an older copy.\n");
-        let _ = write!(text, "history: {}\nrevision: {revision:<20}\n", self.history);
-        self.file.write_all_at(text.as_bytes(), 0)
+        self.file.write_all_at(text(self.history, revision).as_bytes(), 0)
     }
+}
+
+fn text(generation: Uuid, revision: Revision) -> String {
+    format!(
+        "# A database that is behind this was restored from an older copy.\n\
+         history: {generation}\nrevision: {revision:<20}\n"
+    )
 }

@@ -2,7 +2,7 @@
 //! proves itself by the token that the controller has for it.
 
 use super::{Check, Commit, End, place};
-use controller::tokens::sha256_hex;
+use host::digest::sha256;
 use state::model::draft::{Reader, read, read_all};
 use state::model::keys::{GLOBAL, Kind, Model, Principal};
 use state::names::Uuid;
@@ -52,7 +52,7 @@ impl Check for Identities {
         found.extend(left(end.reader));
         for agent in &end.agents {
             let known = read(end.reader, &GLOBAL.token_of(agent.unit));
-            let own = agent.token.as_ref().map(|token| sha256_hex(token.as_bytes()));
+            let own = agent.token.as_ref().map(|token| sha256(token.as_bytes()));
             if known != own {
                 found.push(format!("{}: its token is not the one that the controller knows", agent.name));
             }

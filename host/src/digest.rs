@@ -1,0 +1,29 @@
+//! SHA-256 of contents, written in lower-case hexadecimal: the name of an archive, of a stored token, of a file.
+
+use sha2::{Digest, Sha256};
+use std::io::{self, Read};
+
+/// The SHA-256 of `bytes`: 64 hexadecimal digits.
+pub fn sha256(bytes: &[u8]) -> String {
+    format!("{:x}", Sha256::digest(bytes))
+}
+
+/// The SHA-256 of everything that `reader` yields.
+pub fn sha256_of(mut reader: impl Read) -> io::Result<String> {
+    let mut hash = Sha256::new();
+    io::copy(&mut reader, &mut hash)?;
+    Ok(format!("{:x}", hash.finalize()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_digest_is_that_of_the_standard() {
+        // FIPS 180-2, appendix B.1.
+        let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(sha256(b"abc"), abc);
+        assert_eq!(sha256_of(&b"abc"[..]).expect("memory is readable"), abc);
+    }
+}

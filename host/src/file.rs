@@ -1,0 +1,101 @@
+//! Files that are replaced as a whole: a reader, and a program that starts after a crash, finds the old content or the
+//! new one, never a part.
+//!
+//! The new content is written to a hidden temporary file in the same folder, which is then renamed over the old one.
+//! The temporary name is random and the file is created exclusively, for two reasons: two writers of one file do not
+//! write into each other's temporary file, and in a folder that somebody else may write to (a container's) no planted
+//! link is followed. The file is readable by its owner only. A temporary file that a crash leaves behind is never read.
+//!
+//! Written here and not taken from the crate `tempfile`: its rename is a raw system call, which the library of
+//! `tests/crash_points` cannot intercept.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// Replaces the file at `path`, durably: when this returns, the new content survives a power failure.
+pub fn write_atomic(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    replace(path, bytes, File::sync_all)?;
+    sync_folder(folder_of(path))
+}
+
+/// Replaces the file at `path` without a sync. After a power failure the file may have the old content, the new one, or
+/// be empty: for what is derived from elsewhere, or names something that does not survive a power failure either.
+pub fn write_atomic_unsynced(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    replace(path, bytes, |_| Ok(()))
+}
+
+/// Makes renames, creations and removals in a folder durable.
+pub fn sync_folder(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+/// Turns the error that a file is absent into `None`: for reading what may be absent, and for removing it.
+pub fn ignore_not_found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether the disk or the user's quota is full: a later attempt may succeed. Other errors concern the disk itself.
+pub fn is_disk_full(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+}
+
+/// Whether a file of this name may be the rest of an interrupted [`write_atomic`]: it is hidden, and never read.
+pub fn is_temporary(name: &std::ffi::OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(b".")
+}
+
+fn replace(path: &Path, bytes: &[u8], sync: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let temporary = path.with_file_name(format!(".{name}.{:032x}", crate::random::bits()));
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
+    let written =
+        file.write_all(bytes).and_then(|()| sync(&file)).and_then(|()| fs::rename(&temporary, path));
+    if written.is_err() {
+        fs::remove_file(&temporary).ok(); // the first error is the one that matters
+    }
+    written
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_file_is_replaced_whole_for_its_owner_only_and_nothing_is_left_behind() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("x.yaml");
+        write_atomic(&path, b"long text").expect("written");
+        write_atomic_unsynced(&path, b"short").expect("written again");
+        assert_eq!(fs::read_to_string(&path).expect("there"), "short");
+        assert_eq!(path.metadata().expect("there").permissions().mode() & 0o777, 0o600);
+        write_atomic(&folder.path().join("x.yaml/below"), b"").expect_err("a file is no folder");
+        fs::create_dir(folder.path().join("taken")).expect("made");
+        write_atomic(&folder.path().join("taken"), b"").expect_err("a folder is not replaced");
+        assert_eq!(fs::read_dir(folder.path()).expect("there").count(), 2, "no temporary file is left");
+    }
+
+    #[test]
+    fn writers_of_one_file_do_not_disturb_each_other() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("archive");
+        let content = vec![7; 1 << 16];
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope
+                    .spawn(|| (0..20).for_each(|_| write_atomic_unsynced(&path, &content).expect("written")));
+            }
+        });
+        assert_eq!(fs::read(&path).expect("there"), content);
+    }
+}

@@ -1,0 +1,98 @@
+//! The log of a daemon: lines on standard error, at a level that can be changed while it runs.
+//!
+//! A line begins with the spans it was written in (`unit`, `hook`, `commit`, `request`) and their fields, so that the
+//! lines about one hook can be found in the logs of the agent and the controller. The level is the content of a file:
+//! `debug`, or a default and levels of modules, such as `info,agent=debug`. Without the file it is `info`. The program
+//! calls [`Level::read`] whenever the file may have changed.
+
+use crate::file::ignore_not_found;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::prelude::*;
+use tracing_subscriber::{Registry, fmt, reload};
+
+/// The name of the file that holds the level, in the data folder of a machine or a controller.
+pub const LEVEL_FILE: &str = "log-level";
+
+/// The level of this process's log.
+#[derive(Clone)]
+pub struct Level {
+    filter: reload::Handle<Targets, Registry>,
+    text: Arc<Mutex<String>>,
+}
+
+/// Starts the log of this process, at level `info`.
+///
+/// # Panics
+/// If the process has a log already.
+pub fn start() -> Level {
+    let (filter, handle) = reload::Layer::new(Targets::new().with_default(LevelFilter::INFO));
+    let lines = fmt::layer().with_writer(std::io::stderr).with_ansi(false);
+    tracing_subscriber::registry().with(filter).with(lines).init();
+    Level { filter: handle, text: Arc::default() }
+}
+
+impl Level {
+    /// Applies the level in `file`. Returns whether the file has changed since it was last read. A level that cannot be
+    /// understood is reported in the log, and changes nothing.
+    pub fn read(&self, file: &Path) -> bool {
+        let text = match ignore_not_found(std::fs::read_to_string(file)) {
+            Ok(text) => text.unwrap_or_default(),
+            Err(error) => error.to_string(),
+        };
+        if std::mem::replace(&mut *self.text.lock().expect("no holder panics"), text.clone()) == text {
+            return false;
+        }
+        match parse(&text) {
+            Some(targets) => {
+                // fails only when the log has ended
+                let _ = self.filter.reload(targets);
+                tracing::info!("the log level is now {:?}", text.trim());
+            }
+            None => tracing::warn!("{} holds no log level: {:?}", file.display(), text.trim()),
+        }
+        true
+    }
+}
+
+fn parse(text: &str) -> Option<Targets> {
+    match text.trim() {
+        "" => Some(Targets::new().with_default(LevelFilter::INFO)),
+        // a word that is no level would be taken for a module, and all others would be silent
+        text if text.split(',').any(|part| part.trim().parse::<LevelFilter>().is_ok()) => text.parse().ok(),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tracing::Level as Severity;
+
+    #[test]
+    fn a_level_applies_to_all_modules_or_to_those_that_are_named() {
+        let at =
+            |text: &str, target: &str| parse(text).expect("a level").would_enable(target, &Severity::DEBUG);
+        assert!(!at("", "agent::uniter"));
+        assert!(at("debug\n", "agent::uniter"));
+        assert!(at("info,agent=debug", "agent::uniter") && !at("info,agent=debug", "hyper"));
+        assert!(
+            parse("info,agent=loud").is_none() && parse("loud").is_none() && parse("agent=debug").is_none()
+        );
+    }
+
+    #[test]
+    fn the_level_follows_its_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (file, level) = (folder.path().join(LEVEL_FILE), start());
+        assert!(!level.read(&file) && !tracing::enabled!(Severity::DEBUG));
+        std::fs::write(&file, "debug\n").expect("written");
+        assert!(level.read(&file) && tracing::enabled!(Severity::DEBUG));
+        assert!(!level.read(&file));
+        std::fs::write(&file, "loud=loud").expect("written");
+        assert!(level.read(&file) && tracing::enabled!(Severity::DEBUG), "nothing has changed");
+        std::fs::remove_file(&file).expect("removed");
+        assert!(level.read(&file) && !tracing::enabled!(Severity::DEBUG));
+    }
+}

@@ -1,0 +1,203 @@
+//! Processes that are named beyond the life of their parent, by pid and start time (security S36).
+//!
+//! A pid is reused, the pair is not: a signal never reaches a process that was given the pid later. A pid file holds
+//! the pair as `PID STARTTIME`.
+
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::Pid;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::str::FromStr;
+
+/// One process, for its whole life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Process {
+    pub pid: i32,
+    /// Field 22 of `/proc/PID/stat`: clock ticks since boot.
+    pub start: u64,
+}
+
+/// What `/proc/PID/stat` tells about a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stat {
+    /// The process has ended and its parent has not waited for it yet.
+    pub ended: bool,
+    pub parent: i32,
+    pub group: i32,
+    pub session: i32,
+    /// Clock ticks since boot.
+    pub start: u64,
+}
+
+impl fmt::Display for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.pid, self.start)
+    }
+}
+
+impl FromStr for Process {
+    type Err = ();
+    fn from_str(text: &str) -> Result<Process, ()> {
+        let (pid, start) = text.trim().split_once(' ').ok_or(())?;
+        Ok(Process { pid: pid.parse().map_err(drop)?, start: start.parse().map_err(drop)? })
+    }
+}
+
+impl Process {
+    /// The process that has this pid now, also when it has ended and was not waited for.
+    pub fn of(pid: i32) -> Option<Process> {
+        Stat::of(pid).map(|stat| Process { pid, start: stat.start })
+    }
+
+    /// The calling process.
+    pub fn this() -> Process {
+        let pid = std::process::id().try_into().expect("pids are positive i32s");
+        Process::of(pid).expect("this process is in /proc")
+    }
+
+    /// The process that a pid file names, whether it still runs or not. None if the file is absent or damaged.
+    pub fn read(path: &Path) -> Option<Process> {
+        fs::read_to_string(path).ok()?.parse().ok()
+    }
+
+    /// The process that a pid file names, if it still runs.
+    pub fn read_alive(path: &Path) -> Option<Process> {
+        Process::read(path).filter(Process::is_alive)
+    }
+
+    /// Writes the pid file.
+    pub fn write(&self, path: &Path) -> io::Result<()> {
+        crate::file::write_atomic_unsynced(path, format!("{self}\n").as_bytes())
+    }
+
+    /// All processes that run.
+    pub fn all() -> BTreeMap<Process, Stat> {
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let running = |pid| {
+            let stat = Stat::of(pid).filter(|stat| !stat.ended)?;
+            Some((Process { pid, start: stat.start }, stat))
+        };
+        pids.filter_map(running).collect()
+    }
+
+    /// The running processes of a process group.
+    pub fn in_group(group: i32) -> Vec<Process> {
+        Process::all()
+            .into_iter()
+            .filter(|(_, stat)| stat.group == group)
+            .map(|(process, _)| process)
+            .collect()
+    }
+
+    /// The running processes that were started at this tick or later, without the kernel's own, which have no group.
+    pub fn started_since(start: u64) -> Vec<Process> {
+        let later = |(_, stat): &(Process, Stat)| stat.start >= start && stat.group != 0;
+        Process::all().into_iter().filter(later).map(|(process, _)| process).collect()
+    }
+
+    /// What `/proc` tells about this process; none when it has ended.
+    pub fn stat(&self) -> Option<Stat> {
+        Stat::of(self.pid).filter(|stat| !stat.ended && stat.start == self.start)
+    }
+
+    /// Whether the process runs. A stopped one does, a zombie does not.
+    pub fn is_alive(&self) -> bool {
+        self.stat().is_some()
+    }
+
+    /// A variable of the environment that the process was started with; none if it is unset or not readable.
+    pub fn variable(&self, name: &str) -> Option<Vec<u8>> {
+        let all = fs::read(format!("/proc/{}/environ", self.pid)).ok()?;
+        let mut each = all.split(|byte| *byte == 0);
+        each.find_map(|one| Some(one.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?.to_vec()))
+    }
+
+    /// Whether the environment is empty: the process was given none, or is being replaced by its program (exec).
+    pub fn has_no_environment(&self) -> bool {
+        fs::read(format!("/proc/{}/environ", self.pid)).is_ok_and(|all| all.is_empty())
+    }
+
+    /// Sends a signal, unless the process has ended. Process 1 and the pids of groups (0 and below) are refused with
+    /// `EPERM`: a pid file that names one of these is damaged.
+    pub fn signal(&self, signal: Signal) -> nix::Result<()> {
+        if !self.is_alive() {
+            return Ok(());
+        }
+        ignore_ended(self.checked_pid().and_then(|pid| kill(pid, signal)))
+    }
+
+    /// Sends a signal to the process group that this process leads or led.
+    pub fn signal_group(&self, signal: Signal) -> nix::Result<()> {
+        ignore_ended(self.checked_pid().and_then(|pid| killpg(pid, signal)))
+    }
+
+    fn checked_pid(&self) -> nix::Result<Pid> {
+        if self.pid > 1 { Ok(Pid::from_raw(self.pid)) } else { Err(Errno::EPERM) }
+    }
+}
+
+/// A process that ended in the meantime needs no signal.
+fn ignore_ended(result: nix::Result<()>) -> nix::Result<()> {
+    if result == Err(Errno::ESRCH) { Ok(()) } else { result }
+}
+
+impl Stat {
+    fn of(pid: i32) -> Option<Stat> {
+        Stat::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    }
+
+    /// The name, in parentheses, may itself contain spaces and parentheses: fields are counted after the last one.
+    fn parse(text: &str) -> Option<Stat> {
+        let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
+        // proc(5) numbers the fields from 1; field 3, the state, is the first of these.
+        let field = |number: usize| fields.get(number - 3).copied();
+        Some(Stat {
+            ended: matches!(field(3)?, "Z" | "X"),
+            parent: field(4)?.parse().ok()?,
+            group: field(5)?.parse().ok()?,
+            session: field(6)?.parse().ok()?,
+            start: field(22)?.parse().ok()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stat_line_is_read_past_any_name() {
+        let line = "42 (a) b (c) S 7 42 40 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 1000 1";
+        let stat = Stat { ended: false, parent: 7, group: 42, session: 40, start: 987_654 };
+        assert_eq!(Stat::parse(line), Some(stat));
+        assert_eq!(Stat::parse("42 (x) Z"), None);
+    }
+
+    #[test]
+    fn another_start_time_is_another_process() {
+        let own = Process::this();
+        assert!(own.is_alive() && Process::all().contains_key(&own));
+        assert!(!Process { start: own.start + 1, ..own }.is_alive());
+    }
+
+    #[test]
+    fn a_pid_file_names_the_process_that_wrote_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("agent.pid");
+        assert_eq!(Process::read(&path), None);
+        Process::this().write(&path).expect("written");
+        assert_eq!(Process::read_alive(&path), Some(Process::this()));
+    }
+
+    #[test]
+    fn process_1_is_never_signalled() {
+        let first = Process::of(1).expect("the first process runs");
+        assert_eq!(first.signal(Signal::SIGKILL), Err(Errno::EPERM));
+        assert_eq!(Process { pid: 0, start: 0 }.signal_group(Signal::SIGKILL), Err(Errno::EPERM));
+    }
+}

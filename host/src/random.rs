@@ -1,0 +1,31 @@
+//! Random bits from the kernel, for ids and secrets.
+
+use std::fs::File;
+use std::io::Read;
+
+/// 128 random bits.
+///
+/// # Panics
+/// If `/dev/urandom` cannot be read: without randomness no id is unique and no secret is secret.
+pub fn bits() -> u128 {
+    let mut bytes = [0; 16];
+    let read = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
+    read.expect("the kernel provides random bytes");
+    u128::from_be_bytes(bytes)
+}
+
+/// A new access token: 256 random bits as 64 digits of lower-case hexadecimal.
+pub fn token() -> String {
+    format!("{:032x}{:032x}", bits(), bits())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_has_64_digits_and_never_repeats() {
+        let (a, b) = (token(), token());
+        assert!(a.len() == 64 && a.bytes().all(|digit| digit.is_ascii_hexdigit()) && a != b, "{a} {b}");
+    }
+}

@@ -1,0 +1,72 @@
+//! The manifests: every dependency is used, and every version is in the one table of the workspace.
+//!
+//! Whether a dependency is used is decided by its name in the sources, which needs no tool and no build.
+
+use super::source::{files, root};
+use std::fs;
+
+const MEMBERS: [&str; 11] = [
+    "state",
+    "host",
+    "charms",
+    "hooks-tools/client",
+    "hooks-tools/commands",
+    "api",
+    "agent",
+    "controller",
+    "cli",
+    "tests",
+    "tests/mutants",
+];
+
+/// The dependencies in a section of a manifest: name and line.
+fn section(folder: &str, title: &str) -> Vec<(String, String)> {
+    let text = fs::read_to_string(root().join(folder).join("Cargo.toml")).expect("members have a manifest");
+    let section = text.split("\n[").find_map(|section| section.strip_prefix(&format!("{title}]\n")));
+    let lines = section.unwrap_or_default().lines();
+    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let name = |line: &str| line.split(['.', ' ', '=']).next().unwrap_or_default().to_owned();
+    lines.map(|line| (name(line), line.to_owned())).collect()
+}
+
+/// The names under `[dependencies]` of a member.
+pub fn dependencies(member: &str) -> Vec<String> {
+    section(member, "dependencies").into_iter().map(|(name, _)| name).collect()
+}
+
+/// All sources of a member in these of its folders.
+fn text(member: &str, folders: &[&str]) -> String {
+    let folders = folders.iter().map(|folder| root().join(member).join(folder)).filter(|path| path.exists());
+    let files = folders.flat_map(|folder| files(&folder));
+    files.map(|file| fs::read_to_string(file).expect("sources are text")).collect()
+}
+
+#[test]
+fn every_dependency_is_used() {
+    for member in MEMBERS {
+        let (product, all) = (text(member, &["src"]), text(member, &["src", "tests", "benches"]));
+        for (kind, text) in [("dependencies", &product), ("dev-dependencies", &all)] {
+            for (name, _) in section(member, kind) {
+                let path = name.replace('-', "_");
+                let is_used = ["::", "!", ";"].iter().any(|end| text.contains(&format!("{path}{end}")));
+                assert!(is_used, "{member} does not use {name} of its {kind}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_version_is_in_the_table_of_the_workspace() {
+    let mut used = Vec::new();
+    for member in MEMBERS {
+        for kind in ["dependencies", "dev-dependencies", "build-dependencies"] {
+            for (name, line) in section(member, kind) {
+                assert!(line.contains("workspace = true"), "{member} has a version of its own: {line}");
+                used.push(name);
+            }
+        }
+    }
+    for (name, _) in section(".", "workspace.dependencies") {
+        assert!(used.contains(&name), "no crate uses {name} of the table of the workspace");
+    }
+}
