@@ -84,15 +84,22 @@ impl Step {
         (reads && !self.command.contains('=')) || self.command.contains("--dry-run")
     }
 
-    /// The first shown line whose facts are not together in one line of the output.
+    /// A table or a list: what stands in one line belongs together.
+    fn shows_rows(&self) -> bool {
+        ["status", "machines", "--dry-run"].iter().any(|word| self.command.contains(word))
+    }
+
+    /// The first shown line whose facts the output lacks. Of a refusal, only the exit code counts.
     pub fn missing<'a>(&'a self, output: &str) -> Option<&'a str> {
-        let has = |line: &str, shown: &[String]| {
-            let words = words(line);
-            shown.iter().all(|fact| words.contains(fact))
+        let rows: Vec<Vec<String>> = match self.shows_rows() {
+            true => output.lines().map(words).collect(),
+            false => vec![words(output)],
         };
-        let wanted = self.shown.iter().map(|line| (line, facts(line)));
-        let missing = wanted.filter(|(_, facts)| !output.lines().any(|line| has(line, facts)));
-        missing.map(|(line, _)| line.as_str()).next()
+        let is_shown = |line: &&String| {
+            let facts = facts(line);
+            line.starts_with("ERROR") || rows.iter().any(|row| facts.iter().all(|fact| row.contains(fact)))
+        };
+        self.shown.iter().find(|line| !is_shown(line)).map(String::as_str)
     }
 }
 
