@@ -335,7 +335,7 @@ impl Charms for RealCharms {
             read.map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))?;
         let installed = charms::install(&source.archive, &charm.sha256, &self.folder.charm(), charm.revision);
         let installed = installed.map_err(|error| error.to_string())?;
-        for name in installed.set_aside {
+        for name in installed.renamed_files {
             tracing::warn!(
                 "the charm's own {name} made way for the new revision's: kept as {name}.juju-orig"
             );

@@ -2,8 +2,8 @@
 //! before it is answered, so that a successor of this agent goes on where it was (design 12).
 
 use crate::tool_socket::Answer;
-use commands::{Inputs, Need, Outcome, Reply};
-use hook_client::Request;
+use commands::{CallOutcome, Inputs, Need, ToolReply};
+use hook_client::RequestFrame;
 use serde::{Deserialize, Serialize};
 use state::settings::Bag;
 use state::unit::hook::{HookContext, Immediate, Level, Reboot, Writes};
@@ -203,14 +203,14 @@ impl<'a> Conversation<'a> {
                     .collect(),
             };
             let reply = match commands::call(&mut self.context, &kept.tool, &args, &inputs) {
-                Outcome::Reply(reply) => reply,
+                CallOutcome::Reply(reply) => reply,
                 // no line has the bag: it could not be had, and the call failed
-                Outcome::Need(Need::Bag(_)) => Reply { code: FAILED, ..Reply::default() },
-                Outcome::Need(Need::Stdin | Need::File(_)) => return false,
+                CallOutcome::Need(Need::Bag(_)) => ToolReply { code: FAILED, ..ToolReply::default() },
+                CallOutcome::Need(Need::Stdin | Need::File(_)) => return false,
             };
             self.last_call = kept.call;
             self.answered.insert(kept.id.clone(), (kept.code, kept.stdout.clone(), kept.stderr.clone()));
-            self.remember(kept.at_ms, reply.immediate);
+            self.remember(kept.at_ms, reply.reports);
             // a file the tool could not write made its answer a failure; that is not the context's doing
             let same_code = reply.code == kept.code || reply.output_file.is_some();
             same_code && reply.stdout == kept.stdout.as_slice()
@@ -235,7 +235,9 @@ impl<'a> Conversation<'a> {
     /// Answers one call: the same id, the same answer; written down before it is given. Err: the bag it wants is to be
     /// taken first, then it is to be asked again.
     pub fn answer(&mut self, frame: &[u8]) -> Result<Answer, BagAsked> {
-        let Ok(request) = Request::decode(frame) else { return Ok(Answer::bad_request("malformed request")) };
+        let Ok(request) = RequestFrame::decode(frame) else {
+            return Ok(Answer::bad_request("malformed request"));
+        };
         // never says which context is open (CVE-2024-6984)
         if host::digest::sha256(request.call.context_id) != self.context_digest {
             return Ok(Answer::closed());
@@ -257,16 +259,16 @@ impl<'a> Conversation<'a> {
         let mut inputs = Inputs { stdin: request.stdin.map(<[u8]>::to_vec), ..Inputs::default() };
         let reply = loop {
             match commands::call(&mut self.context, &tool, &args, &inputs) {
-                Outcome::Reply(reply) => break reply,
-                Outcome::Need(Need::Stdin) if inputs.stdin.is_none() => return Ok(Answer::NeedStdin),
-                Outcome::Need(Need::Stdin) => {
+                CallOutcome::Reply(reply) => break reply,
+                CallOutcome::Need(Need::Stdin) if inputs.stdin.is_none() => return Ok(Answer::NeedStdin),
+                CallOutcome::Need(Need::Stdin) => {
                     return Ok(Answer::bad_request("stdin is asked for twice"));
                 }
-                Outcome::Need(Need::Bag(asked)) => match self.unfetched.take() {
-                    Some(why) => break Reply::error(FAILED, &why),
+                CallOutcome::Need(Need::Bag(asked)) => match self.unfetched.take() {
+                    Some(why) => break ToolReply::error(FAILED, &why),
                     None => return Err(asked),
                 },
-                Outcome::Need(Need::File(path)) => {
+                CallOutcome::Need(Need::File(path)) => {
                     let found = read_file(&cwd.join(expand(&path)), &path);
                     inputs.files.insert(path, found);
                 }
@@ -301,7 +303,7 @@ impl<'a> Conversation<'a> {
         }
         self.last_call = kept.call;
         self.answered.insert(id, (code, kept.stdout, kept.stderr));
-        self.remember(kept.at_ms, reply.immediate);
+        self.remember(kept.at_ms, reply.reports);
         Ok(Answer::Done { code, stdout: reply.stdout, stderr })
     }
 

@@ -1,7 +1,7 @@
 //! The socket hook tools call: accept, check the peer, read one frame at a time, pass it to the running hook, reply.
 //! Slow or broken callers cost only themselves; calls reach the hook one at a time, in order of arrival.
 
-use hook_client::{HEADER_BYTES, Reply, Request, frame_length};
+use hook_client::{HEADER_BYTES, ReplyFrame, RequestFrame, frame_length};
 use host::file::ignore_not_found;
 use std::io;
 use std::path::Path;
@@ -114,7 +114,7 @@ async fn serve(
             }
         };
         let decided = gate.wait_for(|gate| *gate != Gate::Undecided).await.map(|gate| *gate);
-        let reply = if Request::decode(&frame).is_err() {
+        let reply = if RequestFrame::decode(&frame).is_err() {
             Answer::bad_request("malformed request")
         } else if matches!(decided, Ok(Gate::Open)) {
             let (answer, answered) = oneshot::channel();
@@ -164,10 +164,10 @@ async fn read_frame(stream: &mut UnixStream) -> io::Result<Option<Vec<u8>>> {
 
 fn encode(answer: &Answer) -> Vec<u8> {
     let reply = match answer {
-        Answer::Done { code, stdout, stderr } => Reply::Done { code: *code, stdout, stderr },
-        Answer::NeedStdin => Reply::NeedStdin,
+        Answer::Done { code, stdout, stderr } => ReplyFrame::Done { code: *code, stdout, stderr },
+        Answer::NeedStdin => ReplyFrame::NeedStdin,
     };
-    let too_large = Reply::Done { code: 1, stdout: b"", stderr: b"ERROR the answer is too large\n" };
+    let too_large = ReplyFrame::Done { code: 1, stdout: b"", stderr: b"ERROR the answer is too large\n" };
     let reply = if reply.encoded_length().is_ok() { reply } else { too_large };
     let mut frame = vec![0; reply.encoded_length().expect("checked above")];
     reply.encode(&mut frame).expect("the frame has the encoded length");

@@ -12,7 +12,7 @@ use agent::service::Services;
 use agent::shim::{HOOK_PID, OUTCOME, OUTPUT, OUTPUT_BYTES_MAX, SHIM_PID};
 use agent::tool_calls::{Calls, Conversation};
 use agent::tool_socket::{Answer, Gate, listen};
-use hook_client::{Call, HEADER_BYTES, Reply, encode_request, frame_length};
+use hook_client::{CallHeader, HEADER_BYTES, ReplyFrame, encode_request, frame_length};
 use host::file::write_atomic_unsynced;
 use host::process::Process;
 use state::names::Uuid;
@@ -180,8 +180,12 @@ async fn an_action_that_the_deployed_charm_lacks_is_missing_whatever_its_dispatc
 /// Calls a tool and answers what it prints on stderr.
 async fn call(socket: &Path, number: u8) -> String {
     let mut frame = vec![0; 1000];
-    let call =
-        Call { call_id: [number; 16], context_id: CONTEXT_ID.as_bytes(), cwd: b"/", tool: b"is-leader" };
+    let call = CallHeader {
+        call_id: [number; 16],
+        context_id: CONTEXT_ID.as_bytes(),
+        cwd: b"/",
+        tool: b"is-leader",
+    };
     let length = encode_request(&mut frame, &call, std::iter::empty()).unwrap();
     let mut stream = UnixStream::connect(socket).await.unwrap();
     stream.write_all(&frame[..length]).await.unwrap();
@@ -190,9 +194,9 @@ async fn call(socket: &Path, number: u8) -> String {
     let header: [u8; HEADER_BYTES] = reply[..].try_into().unwrap();
     reply.resize(frame_length(&header).unwrap(), 0);
     stream.read_exact(&mut reply[HEADER_BYTES..]).await.unwrap();
-    match Reply::decode(&reply).unwrap() {
-        Reply::Done { stderr, .. } => String::from_utf8(stderr.to_vec()).unwrap(),
-        Reply::NeedStdin => panic!("is-leader reads no stdin"),
+    match ReplyFrame::decode(&reply).unwrap() {
+        ReplyFrame::Done { stderr, .. } => String::from_utf8(stderr.to_vec()).unwrap(),
+        ReplyFrame::NeedStdin => panic!("is-leader reads no stdin"),
     }
 }
 
@@ -263,7 +267,7 @@ fn a_copy_beside_a_units_folder_is_no_unit() {
 fn a_tool_that_could_not_write_its_output_file_answers_a_successor_the_same() {
     let run = tempfile::tempdir().unwrap();
     let mut frame = vec![0; 1000];
-    let call = Call {
+    let call = CallHeader {
         call_id: [1; 16],
         context_id: CONTEXT_ID.as_bytes(),
         cwd: run.path().to_str().unwrap().as_bytes(),
@@ -332,7 +336,7 @@ fn a_unit_that_does_not_lead_is_refused_its_applications_settings_and_its_hook_g
     let mut talk = Conversation::new(context, digest, Calls::open(run.path()), &|_| {}, &|| false);
     let mut set = |number: u8, args: &[&str]| {
         let (cwd, tool) = (&b"/"[..], &b"relation-set"[..]);
-        let call = Call { call_id: [number; 16], context_id: CONTEXT_ID.as_bytes(), cwd, tool };
+        let call = CallHeader { call_id: [number; 16], context_id: CONTEXT_ID.as_bytes(), cwd, tool };
         let mut frame = vec![0; 1000];
         let args: Vec<&[u8]> = args.iter().map(|word| word.as_bytes()).collect();
         let length = encode_request(&mut frame, &call, args.iter().copied()).unwrap();
@@ -396,7 +400,8 @@ fn a_hook_that_prints_ten_megabytes_on_each_stream_ends_and_a_bounded_part_is_ke
 fn two_things_that_one_call_says_have_a_number_each() {
     let run = tempfile::tempdir().unwrap();
     let mut frame = vec![0; 1000];
-    let call = Call { call_id: [1; 16], context_id: CONTEXT_ID.as_bytes(), cwd: b"/", tool: b"juju-log" };
+    let call =
+        CallHeader { call_id: [1; 16], context_id: CONTEXT_ID.as_bytes(), cwd: b"/", tool: b"juju-log" };
     let args = [&b"-l"[..], b"loud", b"hello"];
     let length = encode_request(&mut frame, &call, args.iter().copied()).unwrap();
     let digest = host::digest::sha256(CONTEXT_ID.as_bytes());

@@ -5,7 +5,7 @@ mod support;
 
 use agent::tool_calls::{Calls, Conversation};
 use agent::tool_socket::Answer;
-use hook_client::{Call, encode_request};
+use hook_client::{CallHeader, encode_request};
 use state::life::Life;
 use state::names::{UnitName, Uuid};
 use state::settings::Bag;
@@ -52,8 +52,12 @@ fn conversation(run: &Path) -> Conversation<'static> {
 /// One `relation-get -r db:1 host db/0`.
 fn frame(number: u8) -> Vec<u8> {
     let mut frame = vec![0; 1000];
-    let call =
-        Call { call_id: [number; 16], context_id: CONTEXT_ID.as_bytes(), cwd: b"/", tool: b"relation-get" };
+    let call = CallHeader {
+        call_id: [number; 16],
+        context_id: CONTEXT_ID.as_bytes(),
+        cwd: b"/",
+        tool: b"relation-get",
+    };
     let args = ["-r", "db:1", "host", "db/0"].map(str::as_bytes);
     let length = encode_request(&mut frame, &call, args.into_iter()).unwrap();
     frame.truncate(length);

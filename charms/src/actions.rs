@@ -1,26 +1,29 @@
-//! actions.yaml: what a user may run on a unit (spec/clients.md 4.5).
+//! Reads actions.yaml: the actions that a user may run on a unit (spec/clients.md 4.5).
+//!
+//! Every problem is reported with its key. Called by `declaration`.
 
 use crate::problem::{Checker, join};
 use serde_json::{Map, Value};
 use state::charm::{Action, Charm};
 
-/// Reads the parsed file into `charm`; what is wrong goes to `checker`.
+/// Reads the parsed file into `charm` and reports problems to `checker`.
 pub fn read(file: &Value, charm: &mut Charm, checker: &mut Checker) {
     for (name, value) in checker.map("", Some(file)) {
         if !is_action_name(&name) {
-            checker.say(&name, "is no action name: lower case letters, digits and inner dashes");
+            let rule = "use lower-case letters, digits and inner hyphens";
+            checker.add(&name, format!("invalid action name {name:?}: {rule}"));
         } else if name == "juju" || name.starts_with("juju-") {
-            checker.say(&name, "action names beginning with juju are reserved");
+            checker.add(&name, "action names that begin with juju are reserved");
         }
         let action = read_action(&name, &value, checker);
         charm.actions.insert(name, action);
     }
 }
 
-/// The name becomes a path below `actions/`.
+/// Whether `name` is an action name. It becomes the name of a file in `actions/`.
 fn is_action_name(name: &str) -> bool {
-    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-    !name.is_empty() && name.bytes().all(plain) && !name.starts_with('-') && !name.ends_with('-')
+    let is_allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    !name.is_empty() && name.bytes().all(is_allowed) && !name.starts_with('-') && !name.ends_with('-')
 }
 
 fn read_action(name: &str, value: &Value, checker: &mut Checker) -> Action {
@@ -33,7 +36,7 @@ fn read_action(name: &str, value: &Value, checker: &mut Checker) -> Action {
                 let properties = checker.map(&join(name, "params"), Some(value));
                 schema.insert("properties".to_owned(), Value::Object(properties));
             }
-            // Whatever else stands there belongs to the schema.
+            // Every other key is part of the JSON schema.
             _ => drop(schema.insert(key.clone(), value.clone())),
         }
     }
@@ -42,7 +45,7 @@ fn read_action(name: &str, value: &Value, checker: &mut Checker) -> Action {
     check_schema(&schema, name, checker);
     Action {
         description: checker.text(&join(name, "description"), map.get("description")).unwrap_or_default(),
-        parallel: checker.flag(&join(name, "parallel"), map.get("parallel")),
+        parallel: checker.bool(&join(name, "parallel"), map.get("parallel")),
         execution_group: checker
             .text(&join(name, "execution-group"), map.get("execution-group"))
             .unwrap_or_default(),
@@ -50,28 +53,31 @@ fn read_action(name: &str, value: &Value, checker: &mut Checker) -> Action {
     }
 }
 
-/// Refuses what can not be a schema, wherever it is nested.
+/// Reports everything in `schema`, at any depth, that is not a valid schema of parameters. `place` is its key.
 fn check_schema(schema: &Value, place: &str, checker: &mut Checker) {
     const TYPES: [&str; 7] = ["string", "integer", "number", "boolean", "array", "object", "null"];
     let Value::Object(map) = schema else {
-        return checker.say(place, "expected a map that describes the parameter");
+        return checker.add(place, "expected a map with the schema of the parameter");
     };
     for key in ["$ref", "$schema"] {
         if map.contains_key(key) {
-            checker.say(place, format!("{key} is not supported"));
+            checker.add(place, format!("{key} is not supported"));
         }
     }
-    let known = |word: &Value| word.as_str().is_some_and(|word| TYPES.contains(&word));
+    let is_type = |value: &Value| value.as_str().is_some_and(|name| TYPES.contains(&name));
     match map.get("type") {
         None => {}
-        Some(Value::Array(several)) if several.iter().all(known) => {}
-        Some(one) if known(one) => {}
-        Some(other) => checker.say(&join(place, "type"), format!("{other} is no type of parameter")),
+        Some(Value::Array(types)) if types.iter().all(is_type) => {}
+        Some(value) if is_type(value) => {}
+        Some(other) => {
+            let text = format!("invalid parameter type {other}: expected one of {}", TYPES.join(", "));
+            checker.add(&join(place, "type"), text);
+        }
     }
     match map.get("required") {
         None => {}
         Some(Value::Array(names)) if names.iter().all(Value::is_string) => {}
-        Some(_) => checker.say(&join(place, "required"), "expected a list of parameter names"),
+        Some(_) => checker.add(&join(place, "required"), "expected a list of parameter names"),
     }
     match map.get("properties") {
         None => {}
@@ -80,7 +86,7 @@ fn check_schema(schema: &Value, place: &str, checker: &mut Checker) {
                 check_schema(property, &join(place, name), checker);
             }
         }
-        Some(_) => checker.say(&join(place, "properties"), "expected a map"),
+        Some(_) => checker.add(&join(place, "properties"), "expected a map"),
     }
     if let Some(items @ Value::Object(_)) = map.get("items") {
         check_schema(items, &join(place, "items"), checker);
@@ -116,19 +122,19 @@ mod tests {
     }
 
     #[test]
-    fn bad_names_and_schemas_are_all_named() {
+    fn every_invalid_name_and_schema_is_reported() {
         let (_, problems) = read_text(
             "Backup: {}\n../sh: {}\njuju-run: {}\na:\n  params:\n    x: {type: int}\n    y: {$ref: '#/z'}\n    z: 1\n\
              b: {required: to}\n",
         );
         let expected = [
-            "actions.yaml: ../sh: is no action name: lower case letters, digits and inner dashes",
-            "actions.yaml: Backup: is no action name: lower case letters, digits and inner dashes",
-            "actions.yaml: a.x.type: \"int\" is no type of parameter",
+            "actions.yaml: ../sh: invalid action name \"../sh\": use lower-case letters, digits and inner hyphens",
+            "actions.yaml: Backup: invalid action name \"Backup\": use lower-case letters, digits and inner hyphens",
+            "actions.yaml: a.x.type: invalid parameter type \"int\": expected one of string, integer, number, boolean, array, object, null",
             "actions.yaml: a.y: $ref is not supported",
-            "actions.yaml: a.z: expected a map that describes the parameter",
+            "actions.yaml: a.z: expected a map with the schema of the parameter",
             "actions.yaml: b.required: expected a list of parameter names",
-            "actions.yaml: juju-run: action names beginning with juju are reserved",
+            "actions.yaml: juju-run: action names that begin with juju are reserved",
         ];
         assert_eq!(problems, expected);
     }

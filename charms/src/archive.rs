@@ -1,32 +1,37 @@
-//! Packing: a list of files into a `.charm` archive. The same content gives the same bytes, so an unchanged folder
-//! deploys as the revision that is already there.
+//! Packs a list of files into a `.charm` archive.
+//!
+//! The archive is reproducible: the same content gives the same bytes, so that deploying an unchanged folder again
+//! deploys the revision that the controller already has. Called by `read`.
 
-use crate::folder::{Content, Entry, Files};
+use crate::folder::{CharmFileList, Content, FileEntry};
 use std::io::{self, Cursor, Write};
 use zip::CompressionMethod;
 use zip::write::{SimpleFileOptions, ZipWriter};
 
-/// Largest archive and largest sum of what is in it, in bytes (spec/security.md S23).
+/// Largest archive, and largest sum of the unpacked sizes of its members, in bytes (spec/security.md S23).
 pub const UNPACKED_BYTES_MAX: u64 = 512 << 20;
-/// Most files in an archive (spec/security.md S23).
+/// Largest number of members of an archive (spec/security.md S23).
 pub const MEMBERS_MAX: usize = 100_000;
 
-/// The bytes of the archive. The error is about reading a file, or a folder too large to be a charm.
-pub fn pack(files: &Files) -> io::Result<Vec<u8>> {
+/// Packs `files` and returns the bytes of the archive.
+///
+/// # Errors
+/// A file cannot be read, or the files exceed `MEMBERS_MAX` or `UNPACKED_BYTES_MAX`.
+pub fn pack(files: &CharmFileList) -> io::Result<Vec<u8>> {
     if files.len() > MEMBERS_MAX {
         return Err(io::Error::other(format!(
-            "{} files are more than a charm may have ({MEMBERS_MAX})",
+            "the charm has {} files; the limit is {MEMBERS_MAX}",
             files.len()
         )));
     }
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
     let mut total = 0;
-    // Options without a time: every member bears the zip format's first day.
+    // Without a time every member gets the first day of the zip format, so that the bytes depend on content only.
     let plain = SimpleFileOptions::default().compression_method(CompressionMethod::Deflated);
     for (path, entry) in files {
         match entry {
-            Entry::Link(target) => zip.add_symlink(path.as_str(), target.as_str(), plain)?,
-            Entry::File { content, executable } => {
+            FileEntry::Link(target) => zip.add_symlink(path.as_str(), target.as_str(), plain)?,
+            FileEntry::File { content, executable } => {
                 let bytes = content.read().map_err(|error| match content {
                     Content::Disk(on_disk) => io::Error::other(format!("{}: {error}", on_disk.display())),
                     Content::Bytes(_) => error,
@@ -34,7 +39,7 @@ pub fn pack(files: &Files) -> io::Result<Vec<u8>> {
                 total += bytes.len() as u64;
                 if total > UNPACKED_BYTES_MAX {
                     return Err(io::Error::other(format!(
-                        "{path}: with it the charm is larger than 512 MiB"
+                        "{path}: the charm exceeds 512 MiB with this file"
                     )));
                 }
                 zip.start_file(

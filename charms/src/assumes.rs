@@ -1,32 +1,39 @@
-//! `assumes` and `min-juju-version`: what a charm needs of the system it runs on (spec/clients.md 4.3).
+//! Checks `assumes` and `min-juju-version`: the features and the Juju version that a charm requires (spec/clients.md 4.3).
+//!
+//! Called by `declaration`, unless the user forces the deployment.
 
 use crate::problem::Checker;
 use serde_json::Value;
 
-/// The Juju whose contract is spoken: what it switches on in charms is wanted, what Juju 4 changed is not
-/// (spec/clients.md, finding 6). Charms see the same numbers in JUJU_VERSION.
+/// The version of Juju whose charm contract Pintle implements (spec/clients.md, finding 6). Charms switch features on by
+/// this version, and Juju 4 changed parts of the contract. Hooks see the same version in JUJU_VERSION.
 pub const JUJU_VERSION: [u32; 3] = [3, 6, 14];
 
-/// Says what of `metadata` is not met.
+/// Reports every requirement in `metadata` that is not met.
 pub fn check(metadata: &Value, checker: &mut Checker) {
     match metadata.get("assumes") {
         None | Some(Value::Null) => {}
         Some(Value::Array(needs)) => {
-            for need in needs.iter().filter(|need| !met(need)) {
-                checker.say("assumes", format!("{} is not met", words(need)));
+            for need in needs.iter().filter(|need| !is_met(need)) {
+                checker.add("assumes", format!("{} is not met", requirement_text(need)));
             }
         }
-        Some(_) => checker.say("assumes", "expected a list"),
+        Some(_) => checker.add("assumes", "expected a list"),
     }
-    let least = metadata.get("min-juju-version").filter(|least| !least.is_null());
-    if let Some(least) = least {
-        let text = least.as_str().map_or_else(|| least.to_string(), str::to_owned);
+    let minimum = metadata.get("min-juju-version").filter(|minimum| !minimum.is_null());
+    if let Some(minimum) = minimum {
+        let text = minimum.as_str().map_or_else(|| minimum.to_string(), str::to_owned);
         match parse(&text) {
             Some(version) if version <= JUJU_VERSION => {}
             Some(_) => {
-                checker.say("min-juju-version", format!("{text} is not met: this speaks {}", version()))
+                let text = format!("{text} is not met: Pintle implements Juju {}", version());
+                checker.add("min-juju-version", text);
             }
-            None => checker.say("min-juju-version", format!("{text:?} is no version")),
+            None => {
+                let text =
+                    format!("invalid version {text:?}: expected numbers with dots, for example 3.6.14");
+                checker.add("min-juju-version", text);
+            }
         }
     }
 }
@@ -35,26 +42,27 @@ fn version() -> String {
     JUJU_VERSION.map(|part| part.to_string()).join(".")
 }
 
-/// `3`, `3.1`, `3.1.4`; what follows a dash is left out.
+/// Parses `3`, `3.1` or `3.1.4`. A hyphen and the text after it are ignored.
 fn parse(text: &str) -> Option<[u32; 3]> {
     let mut version = [0; 3];
     let mut parts = text.split('-').next()?.split('.');
-    for place in &mut version {
+    for number in &mut version {
         match parts.next() {
-            Some(part) => *place = part.parse().ok()?,
+            Some(part) => *number = part.parse().ok()?,
             None => break,
         }
     }
     parts.next().is_none().then_some(version)
 }
 
-fn met(need: &Value) -> bool {
-    let each = |key: &str| need.get(key).and_then(Value::as_array);
-    if let Some(choices) = each("any-of") {
-        return choices.iter().any(met);
+/// Whether one entry of `assumes` is met: `juju`, with or without a version bound, or a combination of entries.
+fn is_met(need: &Value) -> bool {
+    let entries = |key: &str| need.get(key).and_then(Value::as_array);
+    if let Some(choices) = entries("any-of") {
+        return choices.iter().any(is_met);
     }
-    if let Some(all) = each("all-of") {
-        return all.iter().all(met);
+    if let Some(all) = entries("all-of") {
+        return all.iter().all(is_met);
     }
     let Some(text) = need.as_str() else { return false };
     // "juju >= 3.1" and "juju>=3.1".
@@ -64,25 +72,28 @@ fn met(need: &Value) -> bool {
         return false;
     }
     let bound = bound.trim();
-    let wanted = |text: &str| parse(text.trim());
+    let version = |text: &str| parse(text.trim());
     match bound {
         "" => true,
-        _ if bound.starts_with(">=") => wanted(&bound[2..]).is_some_and(|least| JUJU_VERSION >= least),
-        _ if bound.starts_with("<=") => wanted(&bound[2..]).is_some_and(|most| JUJU_VERSION <= most),
-        _ if bound.starts_with('<') => wanted(&bound[1..]).is_some_and(|beyond| JUJU_VERSION < beyond),
-        _ if bound.starts_with('>') => wanted(&bound[1..]).is_some_and(|below| JUJU_VERSION > below),
+        _ if bound.starts_with(">=") => version(&bound[2..]).is_some_and(|bound| JUJU_VERSION >= bound),
+        _ if bound.starts_with("<=") => version(&bound[2..]).is_some_and(|bound| JUJU_VERSION <= bound),
+        _ if bound.starts_with('<') => version(&bound[1..]).is_some_and(|bound| JUJU_VERSION < bound),
+        _ if bound.starts_with('>') => version(&bound[1..]).is_some_and(|bound| JUJU_VERSION > bound),
         _ => false,
     }
 }
 
-fn words(need: &Value) -> String {
-    let each = |key: &str, needs: &Value| {
-        let needs: Vec<String> = needs.as_array().into_iter().flatten().map(words).collect();
+/// One entry of `assumes` as text, for a problem.
+fn requirement_text(need: &Value) -> String {
+    let combination = |key: &str, needs: &Value| {
+        let needs: Vec<String> = needs.as_array().into_iter().flatten().map(requirement_text).collect();
         format!("{}({})", key, needs.join(", "))
     };
     match need {
         Value::String(text) => format!("{text:?}"),
-        Value::Object(map) => map.iter().map(|(key, needs)| each(key, needs)).collect::<Vec<_>>().join(", "),
+        Value::Object(map) => {
+            map.iter().map(|(key, needs)| combination(key, needs)).collect::<Vec<_>>().join(", ")
+        }
         other => other.to_string(),
     }
 }
@@ -98,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_3_6_has_is_met() {
+    fn requirements_that_juju_3_6_meets_are_accepted() {
         for text in [
             "assumes: [juju]",
             "assumes: [juju >= 3.1, 'juju < 4.0']",
@@ -112,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_met_is_named() {
+    fn every_requirement_that_is_not_met_is_reported() {
         assert_eq!(
             problems("assumes: [k8s-api, juju >= 4.0]"),
             [

@@ -1,11 +1,13 @@
-//! charmcraft.yaml: the one file many source folders have. Packing writes the classic three files from it, because
-//! charms (the ops framework among them) read those at run time (spec/clients.md 4.7).
+//! Splits charmcraft.yaml into metadata.yaml, config.yaml and actions.yaml (spec/clients.md 4.7).
+//!
+//! Many source folders have charmcraft.yaml only. Packing writes the three files, as `charmcraft pack` does, because
+//! charms read them at run time; the ops framework does. Called by `read` for folders.
 
 use crate::problem::Checker;
 use serde_json::{Map, Value};
 
-/// Keys that mean the same in metadata.yaml.
-const SAME: [&str; 15] = [
+/// Keys that have the same meaning in charmcraft.yaml and in metadata.yaml.
+const SHARED_KEYS: [&str; 15] = [
     "name",
     "summary",
     "description",
@@ -23,7 +25,7 @@ const SAME: [&str; 15] = [
     "terms",
 ];
 
-/// charmcraft's links and the keys of metadata.yaml they become.
+/// The keys below `links` in charmcraft.yaml, and the keys of metadata.yaml that they become.
 const LINKS: [(&str, &str); 5] = [
     ("contact", "maintainers"),
     ("documentation", "docs"),
@@ -32,32 +34,44 @@ const LINKS: [(&str, &str); 5] = [
     ("website", "website"),
 ];
 
-/// The three classic files as charmcraft.yaml holds them; config and actions are none when it has no such key.
+/// The content of the three files that charmcraft.yaml is split into.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Split {
+    /// The content of metadata.yaml.
     pub metadata: Value,
+    /// The content of config.yaml; `None` if charmcraft.yaml declares no config.
     pub config: Option<Value>,
+    /// The content of actions.yaml; `None` if charmcraft.yaml declares no actions.
     pub actions: Option<Value>,
 }
 
-/// Splits the parsed file; what is wrong goes to `checker`.
+/// The Python requirements that the parts of charmcraft.yaml declare.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PythonRequirements {
+    /// Packages, each a line of a requirements file.
+    pub lines: Vec<String>,
+    /// Paths of requirements files below the charm's folder.
+    pub files: Vec<String>,
+}
+
+/// Splits the parsed file and reports problems to `checker`.
 pub fn split(file: &Value, checker: &mut Checker) -> Split {
     let Value::Object(root) = file else {
-        checker.say("", "expected a map of keys");
+        checker.add("", "expected a map of keys");
         return Split::default();
     };
     match root.get("type").and_then(Value::as_str) {
         None | Some("charm") => {}
-        Some(other) => checker.say("type", format!("expected charm, got {other}")),
+        Some(other) => checker.add("type", format!("expected charm, got {other}")),
     }
     if root.get("extensions").and_then(Value::as_array).is_some_and(|list| !list.is_empty()) {
-        checker.say(
+        checker.add(
             "extensions",
-            "an extension can only be expanded by charmcraft: pack the charm and deploy that",
+            "only charmcraft can expand extensions: run charmcraft pack and deploy the archive",
         );
     }
     let mut metadata = Map::new();
-    for key in SAME {
+    for key in SHARED_KEYS {
         metadata.extend(root.get(key).map(|value| (key.to_owned(), value.clone())));
     }
     metadata.extend(root.get("title").map(|title| ("display-name".to_owned(), title.clone())));
@@ -69,32 +83,33 @@ pub fn split(file: &Value, checker: &mut Checker) -> Split {
     Split { metadata: Value::Object(metadata), config: section("config"), actions: section("actions") }
 }
 
-/// The Python packages its parts ask for, as lines of a requirements file, and the requirements files they name.
-pub fn python_requirements(file: &Value) -> (Vec<String>, Vec<String>) {
+/// Returns the Python requirements of all parts.
+pub fn python_requirements(file: &Value) -> PythonRequirements {
     let parts = file.get("parts").and_then(Value::as_object).into_iter().flat_map(|parts| parts.values());
-    let (mut lines, mut files) = (Vec::new(), Vec::new());
+    let mut requirements = PythonRequirements::default();
     for part in parts {
         let list = |key: &str| {
             let values = part.get(key).and_then(Value::as_array).into_iter().flatten();
             values.filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>()
         };
         for key in ["python-packages", "charm-python-packages", "charm-binary-python-packages"] {
-            lines.extend(list(key));
+            requirements.lines.extend(list(key));
         }
-        // Tools of the build itself, not needed when the charm runs.
-        lines.retain(|line| !["pip", "setuptools", "wheel"].contains(&line.as_str()));
+        // These packages build the charm and are not needed when it runs.
+        requirements.lines.retain(|line| !["pip", "setuptools", "wheel"].contains(&line.as_str()));
         for key in ["charm-requirements", "python-requirements"] {
-            files.extend(list(key));
+            requirements.files.extend(list(key));
         }
     }
-    (lines, files)
+    requirements
 }
 
-/// Says so when a section stands both in charmcraft.yaml and in its own file: one of them would silently lose.
+/// Reports every section that is declared both in charmcraft.yaml and in a file of its own, because one of the two would
+/// be ignored silently. `own_files` holds each section with whether it has such a file.
 pub fn check_twice(file: &Value, own_files: &[(&str, bool)], checker: &mut Checker) {
     for (section, has_file) in own_files {
         if *has_file && file.get(*section).is_some_and(|value| !value.is_null()) {
-            checker.say(section, format!("is also in {section}.yaml: keep one of them"));
+            checker.add(section, format!("is also declared in {section}.yaml: keep one of the two"));
         }
     }
 }
@@ -105,7 +120,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_classic_files_come_out() {
+    fn charmcraft_yaml_is_split_into_the_three_files() {
         let file = json!({
             "type": "charm", "name": "web", "title": "The Web", "summary": "s", "description": "d",
             "base": "ubuntu@24.04", "platforms": {"amd64": null}, "parts": {"web": {"plugin": "uv"}},
@@ -124,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn bundles_extensions_and_doubled_sections_are_refused() {
+    fn bundles_extensions_and_duplicate_sections_are_refused() {
         let file = json!({"type": "bundle", "extensions": ["django-framework"], "config": {"options": {}}});
         let mut checker = Checker::new("charmcraft.yaml");
         split(&file, &mut checker);
@@ -134,8 +149,8 @@ mod tests {
             lines,
             [
                 "charmcraft.yaml: type: expected charm, got bundle",
-                "charmcraft.yaml: extensions: an extension can only be expanded by charmcraft: pack the charm and deploy that",
-                "charmcraft.yaml: config: is also in config.yaml: keep one of them",
+                "charmcraft.yaml: extensions: only charmcraft can expand extensions: run charmcraft pack and deploy the archive",
+                "charmcraft.yaml: config: is also declared in config.yaml: keep one of the two",
             ]
         );
     }

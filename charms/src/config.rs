@@ -1,6 +1,8 @@
-//! config.yaml: the options a user may set (spec/clients.md 4.4).
+//! Reads config.yaml: the options that a user may set (spec/clients.md 4.4).
+//!
+//! Every problem is reported with its key. Called by `declaration`.
 
-use crate::problem::{Checker, join, kind};
+use crate::problem::{Checker, describe, join};
 use serde_json::Value;
 use state::charm::{Charm, ConfigOption, OptionType};
 
@@ -12,7 +14,7 @@ const TYPES: [(&str, OptionType); 5] = [
     ("secret", OptionType::Secret),
 ];
 
-/// Reads the parsed file into `charm`; what is wrong goes to `checker`, what is only doubtful to `notes`.
+/// Reads the parsed file into `charm`, and reports problems to `checker` and doubtful declarations to `notes`.
 pub fn read(file: &Value, charm: &mut Charm, checker: &mut Checker, notes: &mut Vec<String>) {
     let root = checker.map("", Some(file));
     for (name, value) in checker.map("options", root.get("options")) {
@@ -20,23 +22,23 @@ pub fn read(file: &Value, charm: &mut Charm, checker: &mut Checker, notes: &mut 
         let map = checker.map(&place, Some(&value));
         let option_type = match map.get("type") {
             None | Some(Value::Null) => {
-                notes.push(format!("config option {name:?} has no type: taken for a string"));
+                notes.push(format!("config option {name:?} declares no type; assuming string"));
                 Some(OptionType::String)
             }
-            given => checker.word(&join(&place, "type"), given, &TYPES),
+            declared => checker.choice(&join(&place, "type"), declared, &TYPES),
         };
-        // A type that does not exist is one problem, not two: the default is then not looked at.
+        // An invalid type is one problem, not two, so the default is not checked against it.
         let default = match (option_type, map.get("default")) {
             (None, _) | (_, None | Some(Value::Null)) => None,
-            // Charms write an empty text as "no default" for every type.
+            // Charms write an empty string for "no default", whatever the type.
             (Some(kind), Some(Value::String(text))) if text.is_empty() && kind != OptionType::String => None,
-            (Some(option_type), Some(given)) => {
-                let accepted = option_type.accept(given);
-                if accepted.is_none() {
-                    let text = format!("expected {}, got {}", option_type.word(), kind(given));
-                    checker.say(&join(&place, "default"), text);
+            (Some(option_type), Some(default)) => {
+                let coerced = option_type.accept(default);
+                if coerced.is_none() {
+                    let text = format!("expected {}, got {}", option_type.word(), describe(default));
+                    checker.add(&join(&place, "default"), text);
                 }
-                accepted
+                coerced
             }
         };
         let description =
@@ -72,11 +74,11 @@ mod tests {
         assert_eq!(default("c"), Some(json!(false)));
         assert_eq!(default("d"), Some(json!("")));
         assert_eq!((default("f"), default("g")), (None, None));
-        assert_eq!(notes, ["config option \"e\" has no type: taken for a string"]);
+        assert_eq!(notes, ["config option \"e\" declares no type; assuming string"]);
     }
 
     #[test]
-    fn impossible_types_and_defaults_are_all_named() {
+    fn every_invalid_type_and_default_is_reported() {
         let (_, problems, _) = read_text(
             "options:\n  a: {type: list, default: 1}\n  b: {type: int, default: many}\n  \
              c: {type: string, default: 1.10}\n  d: 5\n  e: {type: string, description: [1]}\n",

@@ -1,6 +1,9 @@
-//! A charm's source folder as a sorted list of what goes into its archive.
+//! Lists a charm's source folder: the sorted files and links that its archive will contain.
+//!
+//! The list holds only names that `names` accepts, so that whatever can be packed can also be unpacked. Called by
+//! `read` for the charm itself and by `venv` for installed Python packages.
 
-use crate::names::{self, Kind};
+use crate::names::{self, MemberKind};
 use crate::problem::Problem;
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,55 +14,69 @@ use std::path::{Path, PathBuf};
 /// Where the bytes of a file come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
+    /// A file on disk.
     Disk(PathBuf),
-    /// Written by us: the files charmcraft.yaml is split into, a dispatch script.
+    /// A file that packing generates: the files that charmcraft.yaml is split into, or a dispatch script.
     Bytes(Vec<u8>),
 }
 
 /// One file or link of the future archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Entry {
-    File { content: Content, executable: bool },
+pub enum FileEntry {
+    /// A regular file.
+    File {
+        /// Where its bytes come from.
+        content: Content,
+        /// Whether its execute bit is set.
+        executable: bool,
+    },
+    /// A symbolic link with its target.
     Link(String),
 }
 
-/// All of a charm by path. Folders are implied; empty ones are left out.
-pub type Files = BTreeMap<String, Entry>;
+/// All files and links of a charm by path. Folders are implied; empty folders are omitted.
+pub type CharmFileList = BTreeMap<String, FileEntry>;
 
-/// Never part of a charm, wherever they lie.
+/// Names that are never part of a charm, in any folder.
 const SKIPPED: [&str; 5] = [".git", ".bzr", ".tox", ".venv", "__pycache__"];
 
-/// Lists the folder: without `.git`, other charms' archives, the top level's `build` and what Python leaves behind;
-/// without links that lead nowhere (each is noted). A `venv` that a developer made for their own use is left out too:
-/// it works only where it was made.
-pub fn list(root: &Path, notes: &mut Vec<String>) -> Result<Files, Vec<Problem>> {
-    let (mut files, mut problems) = (Files::new(), Vec::new());
+/// Lists the folder `root`.
+///
+/// The list omits `SKIPPED` names, `.charm` archives, a top-level `build` folder, broken links, and a top-level `venv`
+/// that is a virtual environment, because such an environment works only where it was created. Each omitted link and
+/// environment is reported in `notes`.
+///
+/// # Errors
+/// Everything that cannot be read, or that has an unsafe name.
+pub fn list(root: &Path, notes: &mut Vec<String>) -> Result<CharmFileList, Vec<Problem>> {
+    let (mut files, mut problems) = (CharmFileList::new(), Vec::new());
     let mut walk = Walk { root, files: &mut files, problems: &mut problems, notes };
     if let Err(error) = walk.folder("") {
         problems.push(Problem::new(&root.display().to_string(), "", format!("cannot be read: {error}")));
     }
-    let kinds: Vec<(&str, Kind)> = files.iter().map(|(path, entry)| (path.as_str(), entry.kind())).collect();
+    let kinds: Vec<(&str, MemberKind)> =
+        files.iter().map(|(path, entry)| (path.as_str(), entry.kind())).collect();
     let unsafe_names = names::check_all(kinds.iter().map(|(path, kind)| (*path, kind)));
     problems.extend(unsafe_names.into_iter().map(|(path, text)| Problem::new(&path, "", text)));
     if problems.is_empty() { Ok(files) } else { Err(problems) }
 }
 
-impl Entry {
-    fn kind(&self) -> Kind {
+impl FileEntry {
+    fn kind(&self) -> MemberKind {
         match self {
-            Entry::File { executable, .. } => Kind::File { executable: *executable },
-            Entry::Link(target) => Kind::Link(target.clone()),
+            FileEntry::File { executable, .. } => MemberKind::File { executable: *executable },
+            FileEntry::Link(target) => MemberKind::Link(target.clone()),
         }
     }
 
-    /// A file written by us.
-    pub fn written(bytes: impl Into<Vec<u8>>, executable: bool) -> Entry {
-        Entry::File { content: Content::Bytes(bytes.into()), executable }
+    /// A generated file with this content.
+    pub fn from_bytes(bytes: impl Into<Vec<u8>>, executable: bool) -> FileEntry {
+        FileEntry::File { content: Content::Bytes(bytes.into()), executable }
     }
 }
 
 impl Content {
-    /// All bytes of the file.
+    /// Reads all bytes of the file.
     pub fn read(&self) -> io::Result<Vec<u8>> {
         match self {
             Content::Disk(path) => fs::read(path),
@@ -70,13 +87,13 @@ impl Content {
 
 struct Walk<'a> {
     root: &'a Path,
-    files: &'a mut Files,
+    files: &'a mut CharmFileList,
     problems: &'a mut Vec<Problem>,
     notes: &'a mut Vec<String>,
 }
 
 impl Walk<'_> {
-    /// Adds what lies in the folder `prefix` (empty, or ending in a slash).
+    /// Adds the content of the folder `prefix`, which is empty or ends in a slash.
     fn folder(&mut self, prefix: &str) -> io::Result<()> {
         for entry in fs::read_dir(self.root.join(prefix))? {
             let entry = entry?;
@@ -93,7 +110,7 @@ impl Walk<'_> {
             let kind = entry.file_type()?;
             if kind.is_dir() {
                 if top && name == "venv" && entry.path().join("pyvenv.cfg").exists() {
-                    self.notes.push("venv: a developer's environment, left out".to_owned());
+                    self.notes.push("venv: a virtual environment, omitted from the archive".to_owned());
                 } else {
                     self.folder(&format!("{path}/"))?;
                 }
@@ -102,9 +119,9 @@ impl Walk<'_> {
             } else if kind.is_file() {
                 let executable = entry.metadata()?.permissions().mode() & 0o100 != 0 || must_run(&path);
                 let content = Content::Disk(entry.path());
-                self.files.insert(path, Entry::File { content, executable });
+                self.files.insert(path, FileEntry::File { content, executable });
             } else {
-                self.problems.push(Problem::new(&path, "", "is neither a file nor a folder nor a link"));
+                self.problems.push(Problem::new(&path, "", "is not a file, folder or link"));
             }
         }
         Ok(())
@@ -112,19 +129,20 @@ impl Walk<'_> {
 
     fn link(&mut self, path: String, on_disk: &Path) -> io::Result<()> {
         if fs::metadata(on_disk).is_err() {
-            self.notes.push(format!("{path}: a link that leads nowhere, left out"));
+            self.notes.push(format!("{path}: a broken link, omitted from the archive"));
             return Ok(());
         }
         match fs::read_link(on_disk)?.into_os_string().into_string() {
-            Ok(target) => drop(self.files.insert(path, Entry::Link(target))),
+            Ok(target) => drop(self.files.insert(path, FileEntry::Link(target))),
             Err(_) => self.problems.push(Problem::new(&path, "", "the link's target is not UTF-8")),
         }
         Ok(())
     }
 }
 
-/// Files that are run get their execute bit, however the charm arrived (spec/clients.md 4.1).
+/// Whether the file at `path` is run by the agent. Such files get their execute bit, however the charm was packed
+/// (spec/clients.md 4.1).
 pub fn must_run(path: &str) -> bool {
-    let directly_in = |folder: &str| path.strip_prefix(folder).is_some_and(|name| !name.contains('/'));
-    path == "dispatch" || directly_in("hooks/") || directly_in("actions/")
+    let is_directly_in = |folder: &str| path.strip_prefix(folder).is_some_and(|name| !name.contains('/'));
+    path == "dispatch" || is_directly_in("hooks/") || is_directly_in("actions/")
 }

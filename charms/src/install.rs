@@ -1,15 +1,18 @@
-//! A revision of a charm into a unit's folder, whole or not at all.
+//! Installs a revision of a charm in a unit's folder, completely or not at all (spec/uniter.md B.4, invariant I50).
 //!
-//! Beside the folder `charm` there are, at times: `charm.new-<digest>`, a revision not yet or no longer used, and
-//! `charm.manifest-<digest>`, what belongs to that revision. Inside it, `.juju-charm` says which revision this is.
-//! The order, and what a crash leaves (spec/uniter.md B.4, invariant I50):
+//! Files that the charm itself wrote are kept. Called by the unit agent between hooks; the same call after a crash
+//! finishes the installation.
 //!
-//! 1. leftovers are removed, the archive is unpacked to `charm.new-…`; crash: `charm` is untouched, begin again;
-//! 2. its manifest is written and the files that the charm itself wrote are linked over; crash: as before, for a
-//!    link takes nothing away from `charm`;
-//! 3. everything is synced;
-//! 4. `charm` and `charm.new-…` change places in one rename; crash: one or the other is there, whole;
-//! 5. what is now `charm.new-…` is removed; crash: it is removed by the next call.
+//! Two more names exist beside the folder `charm`: `charm.new-<digest>` is a revision that is not used yet or no longer,
+//! and `charm.manifest-<digest>` lists the content of a revision. The file `.juju-charm` in a revision identifies it.
+//! The steps, and the state after a crash in each of them:
+//!
+//! 1. Leftovers are removed and the archive is unpacked to `charm.new-…`. Crash: `charm` is unchanged; start again.
+//! 2. The manifest is written, and the files that the charm itself wrote are hard-linked into `charm.new-…`. Crash: as in
+//!    step 1, because a link does not change `charm`.
+//! 3. Everything is synced.
+//! 4. One rename exchanges `charm` and `charm.new-…`. Crash: `charm` is the old or the new revision, complete.
+//! 5. The old revision, now `charm.new-…`, is removed. Crash: the next call removes it.
 
 use crate::unpack::{self, Managed, Manifest, UnpackError};
 use host::digest;
@@ -21,34 +24,42 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The file inside the folder that says which revision it is: the archive's sha256 and the revision's number.
+/// The file in the charm's folder that identifies the revision: the sha256 of the archive and the revision number.
 const IDENTITY: &str = ".juju-charm";
-/// The file with the revision's number that some charms read (spec/charms.md, lesson 4).
+/// The file with the revision number, which some charms read (spec/charms.md, lesson 4).
 const REVISION: &str = "revision";
-/// What is appended to the name of a charm's own file that a new revision brings too.
-const SET_ASIDE: &str = "juju-orig";
+/// The suffix for a file of the charm's own whose name the new revision uses.
+const RENAMED_SUFFIX: &str = "juju-orig";
 
-/// What an installation did.
+/// The result of an installation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Installed {
-    /// False when this revision was there already.
-    pub swapped: bool,
-    /// Files of the charm's own that the new revision brings too: now `<name>.juju-orig`. To be logged.
-    pub set_aside: Vec<String>,
+    /// False if this revision was already installed.
+    pub was_swapped: bool,
+    /// Paths that the charm itself wrote and that the new revision also contains. The charm's own files are now
+    /// `<path>.juju-orig`. The caller logs them.
+    pub renamed_files: Vec<String>,
 }
 
-/// Why a revision is not installed; what was there before still is.
+/// Why a revision was not installed. The earlier revision is still in place.
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
+    /// The archive cannot be unpacked.
     #[error(transparent)]
     Unpack(#[from] UnpackError),
+    /// The unit's folder cannot be read or written.
     #[error("cannot install the charm in {}: {source}", .folder.display())]
-    Io { folder: PathBuf, source: io::Error },
+    Io {
+        /// The charm's folder.
+        folder: PathBuf,
+        /// The error of the system.
+        source: io::Error,
+    },
 }
 
-/// Where an installation may be cut off; tests do.
+/// A point of an installation at which tests simulate a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum CrashPoint {
     Unpacked,
     ManifestWritten,
     CarriedOver,
@@ -57,9 +68,14 @@ enum Step {
     OldRemoved,
 }
 
-/// Makes `charm_dir` (a unit's `charm`, in a folder that exists) the revision `revision` with the content of
-/// `archive`. Files the charm itself wrote there are kept. Called again after a crash it finishes; called again after
-/// success it does nothing. No hook may run meanwhile.
+/// Installs `archive`, whose digest must be `sha256`, as revision number `revision` in `charm_dir`, the folder `charm` of
+/// a unit. The parent of `charm_dir` must exist.
+///
+/// Files that the charm itself wrote in `charm_dir` are kept. A call after a crash finishes the installation; a call
+/// after a success does nothing. The caller guarantees that no hook runs meanwhile.
+///
+/// # Errors
+/// See [`InstallError`].
 pub fn install(
     archive: &[u8],
     sha256: &str,
@@ -68,7 +84,7 @@ pub fn install(
 ) -> Result<Installed, InstallError> {
     let installed = install_until(archive, sha256, charm_dir, revision, &mut |_| Ok(()));
     if installed.is_err() {
-        // A disk that is full stays full otherwise; a crash leaves this to the next call.
+        // Otherwise a full disk would stay full. After a crash the next call removes the leftovers.
         let _ = clean(charm_dir, None);
     }
     installed
@@ -79,18 +95,18 @@ fn install_until(
     sha256: &str,
     charm_dir: &Path,
     revision: u32,
-    reached: &mut dyn FnMut(Step) -> io::Result<()>,
+    reached: &mut dyn FnMut(CrashPoint) -> io::Result<()>,
 ) -> Result<Installed, InstallError> {
     let identity = format!("{sha256} {revision}\n");
-    let named = |source: io::Error| InstallError::Io { folder: charm_dir.to_owned(), source };
-    let beside =
-        charm_dir.parent().ok_or_else(|| named(io::Error::other("the charm needs a folder around it")))?;
+    let io_error = |source: io::Error| InstallError::Io { folder: charm_dir.to_owned(), source };
+    let unit_dir =
+        charm_dir.parent().ok_or_else(|| io_error(io::Error::other("the folder has no parent folder")))?;
     if fs::read_to_string(charm_dir.join(IDENTITY)).is_ok_and(|found| found == identity) {
-        clean(charm_dir, Some(sha256)).map_err(named)?;
+        clean(charm_dir, Some(sha256)).map_err(io_error)?;
         return Ok(Installed::default());
     }
-    clean(charm_dir, None).map_err(named)?;
-    let new = sibling(charm_dir, "new", sha256);
+    clean(charm_dir, None).map_err(io_error)?;
+    let new = sibling_path(charm_dir, "new", sha256);
     let mut manifest = unpack::unpack(archive, sha256, &new)?;
     let finish = || -> io::Result<Installed> {
         for (name, text) in [(IDENTITY, identity), (REVISION, format!("{revision}\n"))] {
@@ -99,46 +115,48 @@ fn install_until(
             fs::write(new.join(name), text)?;
         }
         compile(&new);
-        reached(Step::Unpacked)?;
+        reached(CrashPoint::Unpacked)?;
         let old = current_manifest(charm_dir);
-        // The same content under another number: the manifest in use is not touched, a crash could tear it.
-        let (manifest_file, text) = (sibling(charm_dir, "manifest", sha256), write_manifest(&manifest));
+        // The same content under another revision number has the same manifest file. It is in use, so it is not written
+        // again: a crash could tear it.
+        let (manifest_file, text) = (sibling_path(charm_dir, "manifest", sha256), write_manifest(&manifest));
         if fs::read_to_string(&manifest_file).ok().as_ref() != Some(&text) {
             fs::write(&manifest_file, text)?;
         }
-        reached(Step::ManifestWritten)?;
-        let set_aside = if charm_dir.exists() {
-            Carry { old_root: charm_dir, new_root: &new, old, new: &manifest, set_aside: Vec::new() }.all()?
+        reached(CrashPoint::ManifestWritten)?;
+        let renamed_files = if charm_dir.exists() {
+            CarryOver { old_root: charm_dir, new_root: &new, old, new: &manifest, renamed_files: Vec::new() }
+                .all()?
         } else {
             Vec::new()
         };
-        reached(Step::CarriedOver)?;
-        // One call for a few thousand small files; a sync of each would take a disk seek of each.
-        let folder = File::open(beside)?;
+        reached(CrashPoint::CarriedOver)?;
+        // One call syncs a few thousand small files. To sync each of them would cost a disk seek for each.
+        let folder = File::open(unit_dir)?;
         nix::unistd::syncfs(&folder)?;
-        reached(Step::Synced)?;
+        reached(CrashPoint::Synced)?;
         let flags =
             if charm_dir.exists() { RenameFlags::RENAME_EXCHANGE } else { RenameFlags::RENAME_NOREPLACE };
         renameat2(AT_FDCWD, &new, AT_FDCWD, charm_dir, flags)?;
         folder.sync_all()?;
-        reached(Step::Swapped)?;
-        // The new revision is in place: an old one that cannot be removed now is removed by the next installation.
+        reached(CrashPoint::Swapped)?;
+        // The new revision is in place. If the old one cannot be removed now, the next installation removes it.
         let _ = clean(charm_dir, Some(sha256));
-        reached(Step::OldRemoved)?;
-        Ok(Installed { swapped: true, set_aside })
+        reached(CrashPoint::OldRemoved)?;
+        Ok(Installed { was_swapped: true, renamed_files })
     };
-    finish().map_err(named)
+    finish().map_err(io_error)
 }
 
-/// The paths of `charm_dir` that are not as the installed revision brought them, for a check at start
-/// (spec/uniter.md A.5). None when it is not known what was installed.
+/// Returns the paths in `charm_dir` whose content differs from the installed revision (spec/uniter.md A.5); `None` if the
+/// installed revision is unknown. The unit agent calls it when it starts.
 pub fn verify(charm_dir: &Path) -> Option<Vec<String>> {
     let differs = |path: &str, managed: &Managed| match managed {
         Managed::Link(target) => fs::read_link(charm_dir.join(path)).ok() != Some(PathBuf::from(target)),
         Managed::File(sha256) => {
             let on_disk = charm_dir.join(path);
-            let plain = fs::symlink_metadata(&on_disk).is_ok_and(|found| found.is_file());
-            !plain || File::open(on_disk).and_then(digest::sha256_of).ok().as_ref() != Some(sha256)
+            let is_file = fs::symlink_metadata(&on_disk).is_ok_and(|found| found.is_file());
+            !is_file || File::open(on_disk).and_then(digest::sha256_of).ok().as_ref() != Some(sha256)
         }
     };
     let manifest = current_manifest(charm_dir)?;
@@ -151,26 +169,26 @@ pub fn verify(charm_dir: &Path) -> Option<Vec<String>> {
     )
 }
 
-/// `charm.new-0123456789abcdef`.
-fn sibling(charm_dir: &Path, what: &str, sha256: &str) -> PathBuf {
+/// The path beside the charm's folder for `what` of a revision, for example `charm.new-0123456789abcdef`.
+fn sibling_path(charm_dir: &Path, what: &str, sha256: &str) -> PathBuf {
     let mut name = charm_dir.file_name().map_or_else(|| OsString::from("charm"), OsString::from);
     name.push(format!(".{what}-{}", sha256.get(..16).unwrap_or(sha256)));
     charm_dir.with_file_name(name)
 }
 
-/// Removes what an earlier installation left beside the folder, and all manifests but that of the revision in use
-/// (`None`: of the one that is in the folder).
+/// Removes the leftovers of earlier installations, and all manifests except that of the revision `in_use`. `None` means
+/// the revision in `charm_dir`.
 fn clean(charm_dir: &Path, in_use: Option<&str>) -> io::Result<()> {
     let keep = in_use.map(str::to_owned).or_else(|| current_digest(charm_dir));
-    let keep = keep.map(|sha256| sibling(charm_dir, "manifest", &sha256));
+    let keep = keep.map(|sha256| sibling_path(charm_dir, "manifest", &sha256));
     let name = charm_dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let (news, manifests) = (format!("{name}.new-"), format!("{name}.manifest-"));
+    let (new_prefix, manifest_prefix) = (format!("{name}.new-"), format!("{name}.manifest-"));
     for entry in fs::read_dir(charm_dir.parent().unwrap_or(Path::new(".")))? {
         let path = entry?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if name.starts_with(&news) {
+        if name.starts_with(&new_prefix) {
             fs::remove_dir_all(&path)?;
-        } else if name.starts_with(&manifests) && Some(&path) != keep.as_ref() {
+        } else if name.starts_with(&manifest_prefix) && Some(&path) != keep.as_ref() {
             fs::remove_file(&path)?;
         }
     }
@@ -184,10 +202,10 @@ fn current_digest(charm_dir: &Path) -> Option<String> {
 
 fn current_manifest(charm_dir: &Path) -> Option<Manifest> {
     let sha256 = current_digest(charm_dir)?;
-    Some(read_manifest(&fs::read_to_string(sibling(charm_dir, "manifest", &sha256)).ok()?))
+    Some(read_manifest(&fs::read_to_string(sibling_path(charm_dir, "manifest", &sha256)).ok()?))
 }
 
-/// One line for each file, in the form that `sha256sum -c` takes; links with their target instead.
+/// Writes one line for each file, in the format of `sha256sum -c`, and one for each link with its target.
 fn write_manifest(manifest: &Manifest) -> String {
     let line = |(path, managed): (&String, &Managed)| match managed {
         Managed::File(sha256) => format!("{sha256}  {path}\n"),
@@ -196,7 +214,7 @@ fn write_manifest(manifest: &Manifest) -> String {
     manifest.iter().map(line).collect()
 }
 
-/// The reverse. Paths hold no control characters (`names`), so a line is a member.
+/// Reads what `write_manifest` wrote. Each line is one member, because `names` refuses control characters in paths.
 fn read_manifest(text: &str) -> Manifest {
     let member = |line: &str| match line.strip_prefix("#link ") {
         Some(link) => {
@@ -209,8 +227,8 @@ fn read_manifest(text: &str) -> Manifest {
     text.lines().filter_map(member).collect()
 }
 
-/// Compiles the Python of a charm that brings its packages, so that the first hook does not have to. Only a saving
-/// of time: whatever goes wrong, Python compiles for itself.
+/// Compiles the Python files of a charm that contains its packages, so that the first hook starts faster. Failures are
+/// ignored, because Python compiles what is not compiled.
 fn compile(charm: &Path) {
     if charm.join("venv").is_dir() {
         let mut python = Command::new("python3");
@@ -219,36 +237,37 @@ fn compile(charm: &Path) {
     }
 }
 
-/// Links what the charm itself wrote in the old folder into the new one.
-struct Carry<'a> {
+/// Links the files that the charm itself wrote in the old folder into the new one.
+struct CarryOver<'a> {
     old_root: &'a Path,
     new_root: &'a Path,
-    /// What the old revision brought; none when that is not known any more.
+    /// The manifest of the old revision; `None` if it is unknown.
     old: Option<Manifest>,
     new: &'a Manifest,
-    set_aside: Vec<String>,
+    renamed_files: Vec<String>,
 }
 
-impl Carry<'_> {
+impl CarryOver<'_> {
     fn all(mut self) -> io::Result<Vec<String>> {
         let folders: BTreeSet<String> =
             self.old.iter().flatten().flat_map(|(path, _)| parents(path)).collect();
         self.folder("", &folders)?;
-        Ok(self.set_aside)
+        Ok(self.renamed_files)
     }
 
-    /// `prefix` is empty or ends in a slash; `managed` are the folders the old revision brought.
+    /// Links the content of the folder `prefix`, which is empty or ends in a slash. `managed` are the folders of the old
+    /// revision.
     fn folder(&mut self, prefix: &str, managed: &BTreeSet<String>) -> io::Result<()> {
         for entry in fs::read_dir(self.old_root.join(prefix))? {
             let entry = entry?;
-            // A name that is not UTF-8 was written by the charm, which can only lose it here: said, not hidden.
+            // The charm itself wrote a name that is not UTF-8. Its file would be lost, so the installation fails.
             let Ok(name) = entry.file_name().into_string() else {
                 let text = format!("{} has a name that is not UTF-8: rename it", entry.path().display());
                 return Err(io::Error::other(text));
             };
             let path = format!("{prefix}{name}");
             if entry.file_type()?.is_dir() {
-                // Python's cache is made anew, and compares times that a new revision may repeat.
+                // Python caches compiled files by modification time, which a new revision may repeat.
                 if name == "__pycache__" {
                     continue;
                 }
@@ -274,34 +293,34 @@ impl Carry<'_> {
         }
         match &self.old {
             Some(old) => old.contains_key(path),
-            // Not known what was ours: what the new revision brings is taken for ours.
+            // The content of the old revision is unknown: assume that it contained the paths of the new one.
             None => self.new.contains_key(path),
         }
     }
 
-    /// Where an own file or folder goes in the new revision: at its path, unless the revision has something else
-    /// there or on the way; then beside that, with a name of its own.
+    /// Returns the path in the new revision for a file or folder of the charm's own. If the new revision has something
+    /// else at that path or at one of its parents, that part of the path gets the suffix `.juju-orig`.
     fn place(&mut self, path: &str, is_folder: bool) -> io::Result<PathBuf> {
         let mut place = self.new_root.to_owned();
         let parts: Vec<&str> = path.split('/').collect();
         for (index, part) in parts.iter().enumerate() {
-            let inner = index + 1 < parts.len();
+            let is_parent = index + 1 < parts.len();
             let next = place.join(part);
             place = match fs::symlink_metadata(&next) {
                 Err(_) => next,
-                Ok(found) if found.is_dir() && (inner || is_folder) => next,
+                Ok(found) if found.is_dir() && (is_parent || is_folder) => next,
                 Ok(_) => {
-                    let aside = place.join(format!("{part}.{SET_ASIDE}"));
-                    if !inner {
-                        self.set_aside.push(path.to_owned());
+                    let renamed = place.join(format!("{part}.{RENAMED_SUFFIX}"));
+                    if !is_parent {
+                        self.renamed_files.push(path.to_owned());
                         if !is_folder {
-                            let _ = fs::remove_file(&aside);
+                            let _ = fs::remove_file(&renamed);
                         }
                     }
-                    aside
+                    renamed
                 }
             };
-            if inner && fs::symlink_metadata(&place).is_err() {
+            if is_parent && fs::symlink_metadata(&place).is_err() {
                 fs::create_dir(&place)?;
             }
         }
@@ -309,7 +328,7 @@ impl Carry<'_> {
     }
 }
 
-/// The folders a path lies in.
+/// All parent folders of a path.
 fn parents(path: &str) -> Vec<String> {
     path.match_indices('/').map(|(end, _)| path[..end].to_owned()).collect()
 }

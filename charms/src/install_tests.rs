@@ -1,11 +1,13 @@
+//! Tests of `install`: revisions, files of the charm's own, and a crash at every step.
+
 use super::*;
 use crate::archive::pack;
-use crate::folder::{Entry, Files};
+use crate::folder::{CharmFileList, FileEntry};
 use std::collections::BTreeMap;
 use tempfile::TempDir;
 
-fn files(members: &[(&str, &str)]) -> Files {
-    members.iter().map(|(path, text)| (path.to_string(), Entry::written(*text, false))).collect()
+fn files(members: &[(&str, &str)]) -> CharmFileList {
+    members.iter().map(|(path, text)| (path.to_string(), FileEntry::from_bytes(*text, false))).collect()
 }
 
 struct Revision {
@@ -25,7 +27,7 @@ impl Revision {
     }
 }
 
-/// All of a folder below `root`: path and content.
+/// The content of every file below `root`, by path.
 fn tree(root: &Path) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     let mut open = vec![root.to_owned()];
@@ -56,11 +58,11 @@ const ONE: &[(&str, &str)] = &[("hooks/install", "one"), ("metadata.yaml", "name
 const TWO: &[(&str, &str)] = &[("hooks/install", "two"), ("metadata.yaml", "name: a"), ("data/new", "y")];
 
 #[test]
-fn the_first_revision_is_unpacked_with_its_number() {
+fn the_first_revision_is_installed_with_its_number() {
     let unit = TempDir::new().expect("tempdir");
     let charm = unit.path().join("charm");
     let one = revision(1, ONE);
-    assert!(one.install(&charm).expect("installs").swapped);
+    assert!(one.install(&charm).expect("installs").was_swapped);
     let tree = tree(&charm);
     assert_eq!(tree["hooks/install"], "one");
     assert_eq!(tree["revision"], "1\n");
@@ -71,7 +73,7 @@ fn the_first_revision_is_unpacked_with_its_number() {
 }
 
 #[test]
-fn what_the_charm_wrote_is_kept_and_what_the_old_revision_brought_is_gone() {
+fn files_the_charm_wrote_are_kept_and_files_of_the_old_revision_are_removed() {
     let unit = TempDir::new().expect("tempdir");
     let charm = unit.path().join("charm");
     revision(1, ONE).install(&charm).expect("installs");
@@ -83,7 +85,7 @@ fn what_the_charm_wrote_is_kept_and_what_the_old_revision_brought_is_gone() {
     fs::write(charm.join("__pycache__/x.pyc"), "stale").expect("write");
     std::os::unix::fs::symlink("/nowhere", charm.join("link")).expect("link");
     let installed = revision(2, TWO).install(&charm).expect("upgrades");
-    assert_eq!(installed, Installed { swapped: true, set_aside: Vec::new() });
+    assert_eq!(installed, Installed { was_swapped: true, renamed_files: Vec::new() });
     let tree = tree(&charm);
     assert_eq!(tree["hooks/install"], "two");
     assert_eq!(tree["revision"], "2\n");
@@ -96,27 +98,27 @@ fn what_the_charm_wrote_is_kept_and_what_the_old_revision_brought_is_gone() {
 }
 
 #[test]
-fn an_own_file_in_the_way_is_set_aside() {
+fn an_own_file_in_the_way_gets_another_name() {
     let unit = TempDir::new().expect("tempdir");
     let charm = unit.path().join("charm");
     revision(1, ONE).install(&charm).expect("installs");
-    // The new revision brings data/new: here the charm has a file where that needs a folder, and a folder elsewhere.
+    // The new revision contains data/new, and the charm itself wrote a file where that needs a folder.
     fs::write(charm.join("data"), "mine").expect("write");
     let installed = revision(2, TWO).install(&charm).expect("upgrades");
-    assert_eq!(installed.set_aside, ["data"]);
+    assert_eq!(installed.renamed_files, ["data"]);
     assert_eq!(tree(&charm)["data.juju-orig"], "mine");
     assert_eq!(tree(&charm)["data/new"], "y");
     fs::create_dir(charm.join("old")).expect("mkdir");
     fs::write(charm.join("old/only"), "mine").expect("write");
     let installed = revision(3, ONE).install(&charm).expect("downgrades");
-    assert_eq!(installed.set_aside, ["old/only"]);
+    assert_eq!(installed.renamed_files, ["old/only"]);
     assert_eq!((&*tree(&charm)["old/only"], &*tree(&charm)["old/only.juju-orig"]), ("x", "mine"));
 }
 
-/// The seed's promise I50: cut off anywhere, the folder is one whole revision, and the next call finishes.
+/// Invariant I50: after a crash at any point the folder is one complete revision, and the next call finishes.
 #[test]
-fn at_every_crash_point_one_whole_revision_is_there() {
-    use Step::*;
+fn after_a_crash_at_any_point_one_complete_revision_is_installed() {
+    use CrashPoint::*;
     for first in [true, false] {
         for crash in [Unpacked, ManifestWritten, CarriedOver, Synced, Swapped, OldRemoved] {
             let unit = TempDir::new().expect("tempdir");
@@ -126,11 +128,11 @@ fn at_every_crash_point_one_whole_revision_is_there() {
                 one.install(&charm).expect("installs");
                 fs::write(charm.join(".unit-state.db"), "state").expect("write");
             }
-            let mut cut = |step| {
-                if step == crash { Err(io::Error::other("cut off")) } else { Ok(()) }
+            let mut crash_at = |step| {
+                if step == crash { Err(io::Error::other("crash")) } else { Ok(()) }
             };
-            let cut = install_until(&two.archive, &two.sha256, &charm, 2, &mut cut);
-            assert!(cut.is_err(), "{crash:?}");
+            let result = install_until(&two.archive, &two.sha256, &charm, 2, &mut crash_at);
+            assert!(result.is_err(), "{crash:?}");
             let swapped = matches!(crash, Swapped | OldRemoved);
             match (first, swapped) {
                 (true, false) => assert!(!charm.exists(), "{crash:?}"),
@@ -153,7 +155,7 @@ fn at_every_crash_point_one_whole_revision_is_there() {
 }
 
 #[test]
-fn a_failure_leaves_no_half_revision_behind() {
+fn a_failed_installation_leaves_the_old_revision_unchanged() {
     let unit = TempDir::new().expect("tempdir");
     let charm = unit.path().join("charm");
     revision(1, ONE).install(&charm).expect("installs");
@@ -163,11 +165,11 @@ fn a_failure_leaves_no_half_revision_behind() {
         [&two.archive[1..], &two.archive[..two.archive.len() - 1], b"", &[&*two.archive, b"x"].concat()]
     {
         let refused = install(damaged, &two.sha256, &charm, 2).expect_err("another digest");
-        assert!(refused.to_string().starts_with("the charm archive is damaged"), "{refused}");
+        assert!(refused.to_string().starts_with("charm archive corrupted: expected sha256 "), "{refused}");
     }
-    // A name that cannot be carried over is a failure after unpacking.
-    let strange: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(b"\xff");
-    fs::write(charm.join(strange), "mine").expect("write");
+    // A name that cannot be carried over fails the installation after unpacking.
+    let not_utf8: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(b"\xff");
+    fs::write(charm.join(not_utf8), "mine").expect("write");
     let refused = two.install(&charm).expect_err("cannot be carried over");
     assert!(refused.to_string().contains("rename it"), "{refused}");
     assert_eq!(names(unit.path()), before);
@@ -175,7 +177,7 @@ fn a_failure_leaves_no_half_revision_behind() {
 }
 
 #[test]
-fn damage_to_the_folder_is_seen() {
+fn verify_returns_the_paths_that_differ() {
     let unit = TempDir::new().expect("tempdir");
     let charm = unit.path().join("charm");
     assert_eq!(verify(&charm), None);

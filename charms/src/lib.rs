@@ -1,18 +1,22 @@
-//! Reading a charm: a folder or a `.charm` archive in, everything it declares out, or everything that is wrong with
-//! it. And the other end of its way: unpacking it safely beside a unit and swapping it in.
+//! Reads, packs, unpacks and installs charms.
 //!
-//! Reading order: `read` (the whole), `yaml`, `declared` with `metadata`, `config`, `actions`, `charmcraft` (what the
-//! files say); `folder`, `names`, `archive` (a folder into an archive), `venv` (Python packages); `members`, `unpack`,
-//! `install` (an archive into a unit's folder).
+//! `read` turns a charm folder or a `.charm` archive into what the charm declares and the archive to upload, or reports
+//! every problem at once. `install` unpacks an archive beside a unit and swaps it in atomically; an archive is untrusted
+//! until its digest and all of its members are checked. The CLI and the controller read charms, the unit agent installs
+//! them. All functions block; async callers run them on a thread of their own.
 //!
-//! Blocking and without async: callers run it on a thread of its own.
+//! Reading order: `read`, `yaml`, `declaration` with `metadata`, `config`, `actions` and `charmcraft` (the charm's files);
+//! `folder`, `names`, `archive`, `venv` (a folder into an archive); `members`, `unpack`, `install` (an archive into a
+//! unit's folder).
+
+#![warn(missing_docs)]
 
 pub mod actions;
 pub mod archive;
 pub mod assumes;
 pub mod charmcraft;
 pub mod config;
-mod declared;
+mod declaration;
 pub mod folder;
 pub mod install;
 pub mod members;
@@ -26,4 +30,4 @@ pub mod yaml;
 
 pub use install::{InstallError, Installed, install, verify};
 pub use problem::Problem;
-pub use read::{ReadOptions, Source, read};
+pub use read::{CharmSource, ReadOptions, read};

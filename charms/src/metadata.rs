@@ -1,13 +1,15 @@
-//! metadata.yaml: who the charm is, its endpoints, storage and resources (spec/clients.md 4.3).
+//! Reads metadata.yaml: the charm's name, endpoints, storage and resources (spec/clients.md 4.3).
+//!
+//! Every problem is reported with its key; reading continues after a problem. Called by `declaration`.
 
 use crate::problem::{Checker, join};
 use serde_json::{Map, Value};
 use state::charm::{Charm, Endpoint, Resource, ResourceType, Role, Scope, Storage, StorageType};
 
-/// Reads the parsed file into `charm`; what is wrong goes to `checker`.
+/// Reads the parsed file into `charm` and reports problems to `checker`.
 pub fn read(file: &Value, charm: &mut Charm, checker: &mut Checker) {
     if !file.is_object() {
-        return checker.say("", "expected a map of keys");
+        return checker.add("", "expected a map of keys");
     }
     let root = checker.map("", Some(file));
     read_identity(&root, charm, checker);
@@ -17,17 +19,17 @@ pub fn read(file: &Value, charm: &mut Charm, checker: &mut Checker) {
             let place = join(section, &name);
             check_endpoint_name(&name, &charm.name, &place, checker);
             let endpoint = read_endpoint(&name, role, &value, &place, checker);
-            if role != Role::Requirer && reserved(&endpoint.interface, &charm.name) {
-                checker.say(&place, format!("interface {:?} is reserved", endpoint.interface));
+            if role != Role::Requirer && is_reserved(&endpoint.interface, &charm.name) {
+                checker.add(&place, format!("interface {:?} is reserved", endpoint.interface));
             }
             if charm.endpoints.insert(name.clone(), endpoint).is_some() {
-                checker.say(&place, format!("relation {name:?} is declared twice"));
+                checker.add(&place, format!("relation {name:?} is declared twice"));
             }
         }
     }
-    let container = |e: &Endpoint| e.role == Role::Requirer && e.scope == Scope::Container;
-    if charm.subordinate && !charm.endpoints.values().any(container) {
-        checker.say("subordinate", "a subordinate must require a relation with scope: container");
+    let attaches_to_principal = |e: &Endpoint| e.role == Role::Requirer && e.scope == Scope::Container;
+    if charm.subordinate && !charm.endpoints.values().any(attaches_to_principal) {
+        checker.add("subordinate", "a subordinate must require a relation with scope: container");
     }
     for (name, value) in checker.map("storage", root.get("storage")) {
         let storage = read_storage(&value, &join("storage", &name), checker);
@@ -40,55 +42,53 @@ pub fn read(file: &Value, charm: &mut Charm, checker: &mut Checker) {
     for (name, value) in checker.map("extra-bindings", root.get("extra-bindings")) {
         let place = join("extra-bindings", &name);
         if !value.is_null() {
-            checker.say(&place, "expected no value");
+            checker.add(&place, "expected no value");
         }
         if charm.endpoints.contains_key(&name) {
-            checker.say(&place, "repeats the name of a relation");
+            checker.add(&place, "repeats the name of a relation");
         }
         charm.extra_bindings.insert(name);
     }
     let containers = checker.map("containers", root.get("containers"));
     charm.containers = containers.keys().cloned().collect();
     if !charm.containers.is_empty() {
-        checker.say(
-            "containers",
-            "this charm runs its workload in Kubernetes containers; units here are machines",
-        );
+        checker.add("containers", "the charm needs Kubernetes containers, but Pintle runs units on machines");
     }
 }
 
 fn read_identity(root: &Map<String, Value>, charm: &mut Charm, checker: &mut Checker) {
     charm.name = checker.text("name", root.get("name")).unwrap_or_default();
     if !root.contains_key("name") {
-        checker.say("name", "is missing");
+        checker.add("name", "is missing");
     } else if !charm.name.is_empty() && !state::names::is_application_name(&charm.name) {
-        let text = "is no charm name: lower case letters, digits and single dashes, beginning with a letter";
-        checker.say("name", format!("{:?} {text}", charm.name));
+        let rule = "use lower-case letters, digits and single hyphens, beginning with a letter";
+        checker.add("name", format!("invalid charm name {:?}: {rule}", charm.name));
     } else if charm.name.is_empty() && root["name"].is_string() {
-        checker.say("name", "is empty");
+        checker.add("name", "is empty");
     }
     for (key, field) in [("summary", &mut charm.summary), ("description", &mut charm.description)] {
         *field = checker.text(key, root.get(key)).unwrap_or_default();
         if !root.contains_key(key) {
-            checker.say(key, "is missing (it may be empty)");
+            checker.add(key, "is missing (it may be empty)");
         }
     }
-    charm.subordinate = checker.flag("subordinate", root.get("subordinate"));
+    charm.subordinate = checker.bool("subordinate", root.get("subordinate"));
 }
 
 fn check_endpoint_name(name: &str, charm: &str, place: &str, checker: &mut Checker) {
-    let first = name.starts_with(|c: char| c.is_ascii_lowercase());
-    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_';
-    // The name becomes part of hook names, so of paths.
-    if !first || !name.bytes().all(plain) {
-        checker
-            .say(place, "is no relation name: lower case letters, digits, dashes, beginning with a letter");
-    } else if reserved(name, charm) && !place.starts_with("requires.") {
-        checker.say(place, format!("relation name {name:?} is reserved"));
+    let begins_with_letter = name.starts_with(|c: char| c.is_ascii_lowercase());
+    let is_allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_';
+    // The name becomes part of hook names, and so of paths.
+    if !begins_with_letter || !name.bytes().all(is_allowed) {
+        let rule = "use lower-case letters, digits, hyphens and underscores, beginning with a letter";
+        checker.add(place, format!("invalid relation name {name:?}: {rule}"));
+    } else if is_reserved(name, charm) && !place.starts_with("requires.") {
+        checker.add(place, format!("relation name {name:?} is reserved"));
     }
 }
 
-fn reserved(name: &str, charm: &str) -> bool {
+/// Whether the name belongs to Juju. Only charms that are part of Juju itself may use such a name.
+fn is_reserved(name: &str, charm: &str) -> bool {
     (name == "juju" || name.starts_with("juju-")) && !charm.starts_with("juju-")
 }
 
@@ -102,12 +102,12 @@ fn read_endpoint(name: &str, role: Role, value: &Value, place: &str, checker: &m
     let map = short.unwrap_or_else(|| checker.map(place, Some(value)));
     let interface = checker.text(&join(place, "interface"), map.get("interface"));
     if map.get("interface").is_none_or(Value::is_null) {
-        checker.say(place, "interface is missing");
+        checker.add(place, "interface is missing");
     }
     let scopes = [("global", Scope::Global), ("container", Scope::Container)];
     let scope = match map.get("scope") {
         None | Some(Value::Null) => Scope::Global,
-        given => checker.word(&join(place, "scope"), given, &scopes).unwrap_or_default(),
+        declared => checker.choice(&join(place, "scope"), declared, &scopes).unwrap_or_default(),
     };
     Endpoint {
         name: name.to_owned(),
@@ -115,60 +115,62 @@ fn read_endpoint(name: &str, role: Role, value: &Value, place: &str, checker: &m
         interface: interface.unwrap_or_default(),
         scope,
         limit: checker.count(&join(place, "limit"), map.get("limit")),
-        optional: checker.flag(&join(place, "optional"), map.get("optional")),
+        optional: checker.bool(&join(place, "optional"), map.get("optional")),
     }
 }
 
 fn read_storage(value: &Value, place: &str, checker: &mut Checker) -> Storage {
     let map = checker.map(place, Some(value));
     let types = [("filesystem", StorageType::Filesystem), ("block", StorageType::Block)];
-    let kind = checker.word(&join(place, "type"), map.get("type"), &types).unwrap_or_default();
+    let kind = checker.choice(&join(place, "type"), map.get("type"), &types).unwrap_or_default();
     let location = checker.text(&join(place, "location"), map.get("location"));
     if location.is_some() && kind == StorageType::Block {
-        checker.say(&join(place, "location"), "is only for filesystems");
+        checker.add(&join(place, "location"), "applies to filesystem storage only");
     }
     let mut storage = Storage {
         kind,
         description: checker.text(&join(place, "description"), map.get("description")).unwrap_or_default(),
-        shared: checker.flag(&join(place, "shared"), map.get("shared")),
-        read_only: checker.flag(&join(place, "read-only"), map.get("read-only")),
+        shared: checker.bool(&join(place, "shared"), map.get("shared")),
+        read_only: checker.bool(&join(place, "read-only"), map.get("read-only")),
         location,
         ..Storage::default()
     };
     let multiple = checker.map(&join(place, "multiple"), map.get("multiple"));
     if let Some(range) = multiple.get("range") {
-        match parse_range(&plain(range)) {
+        match parse_range(&scalar_text(range)) {
             Some((min, max)) => (storage.count_min, storage.count_max) = (min, max),
-            None => checker.say(
+            None => checker.add(
                 &join(place, "multiple.range"),
-                format!("expected a count like 2, 1-3, 1- or 1+, got {}", plain(range)),
+                format!("expected a count like 2, 1-3, 1- or 1+, got {}", scalar_text(range)),
             ),
         }
     }
     if let Some(size) = map.get("minimum-size") {
-        match parse_size_mib(&plain(size)) {
+        match parse_size_mib(&scalar_text(size)) {
             Some(size) => storage.minimum_size_mib = size,
-            None => checker.say(
+            None => checker.add(
                 &join(place, "minimum-size"),
-                format!("expected a size like 500M or 1G, got {}", plain(size)),
+                format!("expected a size like 500M or 1G, got {}", scalar_text(size)),
             ),
         }
     }
     for property in map.get("properties").and_then(Value::as_array).into_iter().flatten() {
         match property.as_str() {
             Some("transient") => storage.transient = true,
-            _ => checker.say(&join(place, "properties"), format!("unknown property {}", plain(property))),
+            _ => {
+                checker.add(&join(place, "properties"), format!("unknown property {}", scalar_text(property)))
+            }
         }
     }
     storage
 }
 
-/// A scalar as it was written: ranges and sizes may be YAML numbers.
-fn plain(value: &Value) -> String {
+/// The text of a scalar: ranges and sizes may be YAML numbers.
+fn scalar_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// `m`, `m-n`, `m-` or `m+` as least and most; most none = no bound.
+/// Parses `m`, `m-n`, `m-` or `m+` into minimum and maximum. No maximum means that the count is unbounded.
 fn parse_range(text: &str) -> Option<(u32, Option<u32>)> {
     if let Some(least) = text.strip_suffix(['-', '+']) {
         return Some((least.parse().ok()?, None));
@@ -178,7 +180,7 @@ fn parse_range(text: &str) -> Option<(u32, Option<u32>)> {
     (least <= most && most > 0).then_some((least, Some(most)))
 }
 
-/// A number with one of M G T P E Z Y (M if none), in whole MiB, rounded up.
+/// Parses a size with one of the units M, G, T, P, E, Z and Y (M without a unit) into MiB, rounded up.
 fn parse_size_mib(text: &str) -> Option<u64> {
     let text = text.strip_suffix("iB").or(text.strip_suffix('B')).unwrap_or(text);
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -194,17 +196,17 @@ fn parse_size_mib(text: &str) -> Option<u64> {
 fn read_resource(value: &Value, place: &str, checker: &mut Checker) -> Resource {
     let map = checker.map(place, Some(value));
     let types = [("file", ResourceType::File), ("oci-image", ResourceType::OciImage)];
-    // Older charms leave the type out; it was always file.
+    // Older charms omit the type; it was always file.
     let kind = match map.get("type") {
         None => Some(ResourceType::File),
-        given => checker.word(&join(place, "type"), given, &types),
+        declared => checker.choice(&join(place, "type"), declared, &types),
     };
     let filename = checker.text(&join(place, "filename"), map.get("filename")).unwrap_or_default();
     if kind == Some(ResourceType::File) {
         if filename.is_empty() {
-            checker.say(place, "filename is missing (a file resource needs one)");
+            checker.add(place, "filename is missing (required for a file resource)");
         } else if filename.contains('/') || filename.starts_with('.') && filename.len() <= 2 {
-            checker.say(&join(place, "filename"), format!("{filename:?} is a path, not a file name"));
+            checker.add(&join(place, "filename"), format!("{filename:?} is a path, not a file name"));
         }
     }
     let description = checker.text(&join(place, "description"), map.get("description")).unwrap_or_default();
@@ -222,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn endpoints_have_a_short_and_a_long_form() {
+    fn an_endpoint_may_be_declared_as_a_string_or_as_a_map() {
         let (charm, problems) = read_text(
             "name: web\nsummary: ''\ndescription: ''\nsubordinate: yes\nprovides:\n  site: http\nrequires:\n  \
              db: {interface: sql, limit: 1, optional: true}\n  host: {interface: juju-info, scope: container}\n\
@@ -246,7 +248,7 @@ mod tests {
              s: juju-info\nrequires:\n  db: sql\n  '../x': sql\nextra-bindings:\n  s: null\n",
         );
         for expected in [
-            "metadata.yaml: name: \"Bad_Name\" is no charm name",
+            "metadata.yaml: name: invalid charm name \"Bad_Name\": use lower-case letters",
             "metadata.yaml: summary: expected a string, got 1",
             "metadata.yaml: description: is missing",
             "metadata.yaml: provides.db: interface is missing",
@@ -254,7 +256,7 @@ mod tests {
             "metadata.yaml: provides.juju-x: relation name \"juju-x\" is reserved",
             "metadata.yaml: provides.s: interface \"juju-info\" is reserved",
             "metadata.yaml: requires.db: relation \"db\" is declared twice",
-            "metadata.yaml: requires.../x: is no relation name",
+            "metadata.yaml: requires.../x: invalid relation name \"../x\": use lower-case letters",
             "metadata.yaml: subordinate: a subordinate must require a relation with scope: container",
             "metadata.yaml: extra-bindings.s: repeats the name of a relation",
         ] {
@@ -267,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn storage_ranges_and_sizes() {
+    fn storage_ranges_and_sizes_are_parsed() {
         for (text, range) in [
             ("2", (2, Some(2))),
             ("1-3", (1, Some(3))),
@@ -291,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn storage_and_resources_are_checked() {
+    fn invalid_storage_and_resources_are_reported() {
         let (charm, problems) = read_text(
             "name: a\nsummary: ''\ndescription: ''\nstorage:\n  data: {type: filesystem, location: /srv, \
              multiple: {range: 1-2}, minimum-size: 1G}\n  raw: {type: tape}\n  disk: {type: block, location: /x, \
@@ -302,16 +304,16 @@ mod tests {
         assert_eq!(
             problems,
             [
-                "metadata.yaml: storage.disk.location: is only for filesystems",
+                "metadata.yaml: storage.disk.location: applies to filesystem storage only",
                 "metadata.yaml: storage.disk.multiple.range: expected a count like 2, 1-3, 1- or 1+, got many",
                 "metadata.yaml: storage.raw.type: expected filesystem or block, got tape",
-                "metadata.yaml: resources.web: filename is missing (a file resource needs one)",
+                "metadata.yaml: resources.web: filename is missing (required for a file resource)",
             ]
         );
     }
 
     #[test]
-    fn a_kubernetes_charm_is_refused_with_a_sentence() {
+    fn a_kubernetes_charm_is_refused_with_its_reason() {
         let (_, problems) = read_text("name: a\nsummary: ''\ndescription: ''\ncontainers: {app: {}}\n");
         assert_eq!(problems.len(), 1);
         assert!(problems[0].contains("Kubernetes"), "{problems:?}");

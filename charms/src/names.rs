@@ -1,107 +1,122 @@
-//! Names inside a charm: which are safe to create on disk. The same rules for archives and folders, so that a charm
-//! that can be packed can be unpacked (spec/security.md S22, S24).
+//! Decides which paths and links of a charm are safe to create on disk (spec/security.md S22, S24).
+//!
+//! The rules are the same for folders and archives, so a charm that can be packed can also be unpacked. Called by
+//! `folder` before packing and by `members` before unpacking.
 
 use std::collections::BTreeMap;
 
-/// Longest name of one file or folder, in bytes: what Linux file systems take.
+/// Longest name of one file or folder, in bytes: the limit of Linux file systems.
 const NAME_BYTES_MAX: usize = 255;
-/// Most folders inside each other.
+/// Deepest nesting of folders.
 const DEPTH_MAX: usize = 32;
 
-/// What a member of a charm is.
+/// The file type of a member of a charm.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MemberKind {
+    /// A regular file.
     File {
+        /// Whether its execute bit is set.
         executable: bool,
     },
-    /// A symbolic link and its target.
+    /// A symbolic link with its target.
     Link(String),
+    /// A folder.
     Folder,
 }
 
-/// Says what is unsafe about the path of a member, a folder's without its closing slash.
+/// Checks the path of a member; the path of a folder is passed without its closing slash.
+///
+/// # Errors
+/// Why the path is unsafe.
 pub fn check_path(path: &str) -> Result<(), String> {
-    let wrong = |text: &str| Err(text.to_owned());
+    let refuse = |text: &str| Err(text.to_owned());
     if path.starts_with('/') {
-        return wrong("is an absolute path");
+        return refuse("is an absolute path");
     }
     if path.contains('\\') {
-        return wrong("contains a backslash");
+        return refuse("contains a backslash");
     }
     if path.chars().any(char::is_control) {
-        return wrong("contains a control character");
+        return refuse("contains a control character");
     }
     let parts: Vec<&str> = path.split('/').collect();
     if parts.contains(&"..") {
-        return wrong("leads out of the charm");
+        return refuse("points outside the charm");
     }
     if parts.iter().any(|part| part.is_empty() || *part == ".") {
-        return wrong("has an empty part");
+        return refuse("has an empty part");
     }
     if parts.iter().any(|part| part.len() > NAME_BYTES_MAX) {
-        return wrong("has a part longer than 255 bytes");
+        return refuse("has a part longer than 255 bytes");
     }
     if parts.len() > DEPTH_MAX {
-        return wrong("lies more than 32 folders deep");
+        return refuse("is more than 32 folders deep");
     }
     Ok(())
 }
 
-/// Says what is unsafe about the target of the link at `path`. `..` is taken only at the beginning: there it climbs
-/// real folders only (no member lies below a link), so counting them proves that the target stays inside; after a
-/// name it could climb out of wherever another link led.
+/// Checks the target of the link at `path`.
+///
+/// `..` is accepted only at the beginning of a target. There it leaves real folders only, because no member is below a
+/// link, so counting the folders proves that the target stays inside the charm. After a name, `..` could leave the
+/// target of another link.
+///
+/// # Errors
+/// Why the target is unsafe.
 pub fn check_target(path: &str, target: &str) -> Result<(), String> {
-    let wrong = |text: &str| Err(format!("{text} (its target is {target:?})"));
+    let refuse = |text: &str| Err(format!("{text} (its target is {target:?})"));
     if target.is_empty() || target.contains('\\') || target.chars().any(char::is_control) {
-        return wrong("is a link with a bad target");
+        return refuse("is a link with an invalid target");
     }
     if target.starts_with('/') {
-        return wrong("is a link to an absolute path");
+        return refuse("is a link to an absolute path");
     }
     let parts: Vec<&str> = target.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
     let climbs = parts.iter().take_while(|part| **part == "..").count();
     if climbs > path.matches('/').count() {
-        return wrong("is a link that leads out of the charm");
+        return refuse("is a link that points outside the charm");
     }
     if parts[climbs..].contains(&"..") {
-        return wrong("is a link with .. after a name");
+        return refuse("is a link with .. after a name");
     }
     Ok(())
 }
 
-/// Checks all members together: what two of them could do to each other. Returns (path, what is wrong).
-pub fn check_all<'a>(members: impl Iterator<Item = (&'a str, &'a Kind)> + Clone) -> Vec<(String, String)> {
-    let mut wrong = Vec::new();
-    let mut say = |path: &str, text: String| wrong.push((path.to_owned(), text));
-    let mut kinds: BTreeMap<&str, &Kind> = BTreeMap::new();
+/// Checks all members, each alone and against each other. Returns the path and the problem of each unsafe member.
+pub fn check_all<'a>(
+    members: impl Iterator<Item = (&'a str, &'a MemberKind)> + Clone,
+) -> Vec<(String, String)> {
+    let mut problems = Vec::new();
+    let mut add = |path: &str, text: String| problems.push((path.to_owned(), text));
+    let mut kinds: BTreeMap<&str, &MemberKind> = BTreeMap::new();
     let mut folded: BTreeMap<String, &str> = BTreeMap::new();
     for (path, kind) in members.clone() {
         if let Err(text) = check_path(path) {
-            say(path, text);
+            add(path, text);
         }
-        if let Kind::Link(target) = kind
+        if let MemberKind::Link(target) = kind
             && let Err(text) = check_target(path, target)
         {
-            say(path, text);
+            add(path, text);
         }
         if kinds.insert(path, kind).is_some() {
-            say(path, "is there twice".to_owned());
+            add(path, "appears twice".to_owned());
         }
         match folded.insert(path.to_lowercase(), path) {
-            Some(other) if other != path => say(path, format!("differs from {other} only in case")),
+            Some(other) if other != path => add(path, format!("differs from {other} only in case")),
             _ => {}
         }
     }
     for (path, _) in members {
         for (end, _) in path.match_indices('/') {
             match kinds.get(&path[..end]) {
-                Some(Kind::Link(_)) => say(path, format!("lies below the link {}", &path[..end])),
-                Some(Kind::File { .. }) => say(path, format!("lies below the file {}", &path[..end])),
+                Some(MemberKind::Link(_)) => add(path, format!("is below the link {}", &path[..end])),
+                Some(MemberKind::File { .. }) => add(path, format!("is below the file {}", &path[..end])),
                 _ => {}
             }
         }
     }
-    wrong
+    problems
 }
 
 #[cfg(test)]
@@ -109,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_that_leave_the_charm_or_confuse_are_unsafe() {
+    fn paths_that_leave_the_charm_or_are_ambiguous_are_unsafe() {
         for good in ["a", "hooks/install", ".hidden", "a b/ä", "a..b/c..", "venv/x.py"] {
             assert_eq!(check_path(good), Ok(()), "{good}");
         }
@@ -123,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn links_stay_inside() {
+    fn links_that_point_outside_the_charm_are_unsafe() {
         for (path, target) in
             [("a", "b"), ("a/b", "../c"), ("a/b/c", "../../d/e"), ("a", "./b"), ("a/b", "c/d")]
         {
@@ -142,8 +157,8 @@ mod tests {
     }
 
     #[test]
-    fn members_must_not_stand_in_each_others_way() {
-        let (file, link) = (Kind::File { executable: false }, Kind::Link("x".to_owned()));
+    fn members_that_conflict_are_unsafe() {
+        let (file, link) = (MemberKind::File { executable: false }, MemberKind::Link("x".to_owned()));
         let members = [
             ("a", &link),
             ("a/b", &file),
@@ -152,15 +167,11 @@ mod tests {
             ("README", &file),
             ("readme", &file),
         ];
-        let wrong: Vec<String> =
+        let problems: Vec<String> =
             check_all(members.into_iter()).iter().map(|(p, t)| format!("{p} {t}")).collect();
         assert_eq!(
-            wrong,
-            [
-                "readme differs from README only in case",
-                "a/b lies below the link a",
-                "f/g lies below the file f",
-            ]
+            problems,
+            ["readme differs from README only in case", "a/b is below the link a", "f/g is below the file f",]
         );
         assert_eq!(check_all([("f", &file), ("f", &file)].into_iter()).len(), 1);
     }

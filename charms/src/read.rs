@@ -1,10 +1,13 @@
-//! Reading a charm from a folder or an archive: everything it declares and the archive to upload, or everything that
-//! is wrong with it.
+//! Reads a charm from a folder or an archive.
+//!
+//! The result is what the charm declares together with the archive to upload, or every problem of the charm at once
+//! (spec/clients.md 4.8). Nothing is created before the charm is free of problems. The CLI calls `read`; the controller
+//! and the unit agent call `read_archive` for an archive that they have received.
 
 use crate::archive::{self, UNPACKED_BYTES_MAX};
-use crate::declared::{self, FILE_BYTES_MAX, Layout, READ, Section, Sections, Texts};
-use crate::folder::{self, Entry, Files};
-use crate::names::Kind;
+use crate::declaration::{self, FILE_BYTES_MAX, Layout, READ_FILES, Section, Sections, Texts};
+use crate::folder::{self, CharmFileList, FileEntry};
+use crate::names::MemberKind;
 use crate::problem::{Checker, Problem};
 use crate::{charmcraft, members, venv, yaml};
 use host::digest;
@@ -13,64 +16,76 @@ use state::charm::Charm;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A charm that can be deployed.
+/// A charm that is ready to be deployed.
 #[derive(Debug)]
-pub struct Source {
+pub struct CharmSource {
+    /// What the charm declares.
     pub charm: Charm,
-    /// The bytes of the `.charm` archive, and their sha256.
+    /// The bytes of the `.charm` archive.
     pub archive: Vec<u8>,
+    /// The sha256 of the archive in lower-case hexadecimal.
     pub sha256: String,
-    /// What the user may want to know: files left out, packages installed, doubtful declarations.
+    /// Warnings for the user: files that were omitted, packages that were installed, doubtful declarations.
     pub notes: Vec<String>,
 }
 
-/// How to read.
+/// How to read a charm.
 #[derive(Clone, Debug)]
 pub struct ReadOptions {
-    /// A folder of this user where installed Python packages are kept from one deploy to the next.
+    /// A private folder of this user that caches installed Python packages between deployments.
     pub cache: PathBuf,
-    /// Deploy although assumptions are not met, the packed Python is another, or nothing can be run.
+    /// Accept a charm whose `assumes` are not met, that was packed for another Python version, or that has no code.
     pub force: bool,
 }
 
-/// Reads the charm at `path`: its folder, or a `.charm` archive. All problems are reported at once.
-pub fn read(path: &Path, options: &ReadOptions) -> Result<Source, Vec<Problem>> {
+/// Reads the charm at `path`, which is a folder or a `.charm` archive.
+///
+/// # Errors
+/// All problems of the charm.
+pub fn read(path: &Path, options: &ReadOptions) -> Result<CharmSource, Vec<Problem>> {
     let shown = path.display().to_string();
-    let whole = |text: String| vec![Problem::new(&shown, "", text)];
+    let problem = |text: String| vec![Problem::new(&shown, "", text)];
     let found = fs::metadata(path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => whole("there is no such folder or .charm file".to_owned()),
-        _ => whole(format!("cannot be read: {error}")),
+        std::io::ErrorKind::NotFound => problem("no such folder or .charm file".to_owned()),
+        _ => problem(format!("cannot be read: {error}")),
     })?;
     if found.is_dir() {
         return read_folder(path, options);
     }
     if found.len() > UNPACKED_BYTES_MAX {
-        return Err(whole("is larger than 512 MiB".to_owned()));
+        return Err(problem("is larger than 512 MiB".to_owned()));
     }
-    let archive = fs::read(path).map_err(|error| whole(format!("cannot be read: {error}")))?;
+    let archive = fs::read(path).map_err(|error| problem(format!("cannot be read: {error}")))?;
     read_archive(&shown, archive, options)
 }
 
-/// Reads an archive that is already in memory; `name` is what it is called in problems.
-pub fn read_archive(name: &str, archive: Vec<u8>, options: &ReadOptions) -> Result<Source, Vec<Problem>> {
+/// Reads an archive that is already in memory. `name` identifies the archive in problems.
+///
+/// # Errors
+/// All problems of the charm.
+pub fn read_archive(
+    name: &str,
+    archive: Vec<u8>,
+    options: &ReadOptions,
+) -> Result<CharmSource, Vec<Problem>> {
     let (mut problems, mut notes, mut texts) = (Vec::new(), Vec::new(), Texts::new());
     let layout;
     {
         let (mut zip, members) = members::list(name, &archive)?;
-        for member in members.iter().filter(|member| READ.contains(&member.path.as_str())) {
+        for member in members.iter().filter(|member| READ_FILES.contains(&member.path.as_str())) {
             match members::text(&mut zip, member, FILE_BYTES_MAX) {
                 Ok(text) => drop(texts.insert(member.path.clone(), text)),
                 Err(text) => problems.push(Problem::new(&member.path, "", text)),
             }
         }
-        layout = Layout::of(members.iter().map(|member| (member.path.as_str(), &member.kind)));
+        layout = Layout::from_members(members.iter().map(|member| (member.path.as_str(), &member.kind)));
     }
     if !texts.contains_key("metadata.yaml") && problems.is_empty() {
         problems.push(Problem::new("metadata.yaml", "", format!("is missing in {name}")));
     }
-    let sections = own_files(&texts, &mut problems);
-    let (charm, wrong) = declared::declare(&sections, &texts, options.force, &mut notes);
-    problems.extend(wrong);
+    let sections = parse_files(&texts, &mut problems);
+    let (charm, declaration_problems) = declaration::declare(&sections, &texts, options.force, &mut notes);
+    problems.extend(declaration_problems);
     problems.extend(check_layout(&layout, options.force));
     if let (Some(packed), false) = (&layout.python, options.force) {
         problems.extend(check_python(&charm, packed, venv::host_python().as_deref()));
@@ -79,16 +94,16 @@ pub fn read_archive(name: &str, archive: Vec<u8>, options: &ReadOptions) -> Resu
         return Err(problems);
     }
     if charm.bases.is_empty() {
-        notes.push("the archive names no base: this host's is taken".to_owned());
+        notes.push("the charm archive does not declare a base; assuming this host's".to_owned());
     }
     let sha256 = digest::sha256(&archive);
-    Ok(Source { charm, archive, sha256, notes })
+    Ok(CharmSource { charm, archive, sha256, notes })
 }
 
-fn read_folder(root: &Path, options: &ReadOptions) -> Result<Source, Vec<Problem>> {
+fn read_folder(root: &Path, options: &ReadOptions) -> Result<CharmSource, Vec<Problem>> {
     let (mut problems, mut notes, mut texts) = (Vec::new(), Vec::new(), Texts::new());
     let mut files = folder::list(root, &mut notes)?;
-    for file in READ {
+    for file in READ_FILES {
         match files.get(file).map(|_| fs::metadata(root.join(file)).map(|found| found.len())) {
             None => {}
             Some(Ok(size)) if size > FILE_BYTES_MAX => problems.push(Problem::new(file, "", "is too large")),
@@ -98,24 +113,24 @@ fn read_folder(root: &Path, options: &ReadOptions) -> Result<Source, Vec<Problem
             },
         }
     }
-    let mut sections = own_files(&texts, &mut problems);
-    let charmcraft = declared::parse(&texts, "charmcraft.yaml", &mut problems);
-    let mut extra = Default::default();
+    let mut sections = parse_files(&texts, &mut problems);
+    let charmcraft = declaration::parse(&texts, "charmcraft.yaml", &mut problems);
+    let mut requirements = Default::default();
     if let Some(Section { value, .. }) = &charmcraft {
-        extra = charmcraft::python_requirements(value);
-        problems.extend(take_from_charmcraft(value, &texts, &mut sections, &mut files));
+        requirements = charmcraft::python_requirements(value);
+        problems.extend(merge_charmcraft(value, &texts, &mut sections, &mut files));
     } else if !texts.contains_key("metadata.yaml") && problems.is_empty() {
-        let text = format!("is missing in {}, and so is charmcraft.yaml: this is no charm", root.display());
+        let text = format!("is missing in {}, and so is charmcraft.yaml", root.display());
         problems.push(Problem::new("metadata.yaml", "", text));
     }
-    let (charm, wrong) = declared::declare(&sections, &texts, options.force, &mut notes);
-    problems.extend(wrong);
-    let kind = |entry: &Entry| match entry {
-        Entry::File { executable, .. } => Kind::File { executable: *executable },
-        Entry::Link(target) => Kind::Link(target.clone()),
+    let (charm, declaration_problems) = declaration::declare(&sections, &texts, options.force, &mut notes);
+    problems.extend(declaration_problems);
+    let kind = |entry: &FileEntry| match entry {
+        FileEntry::File { executable, .. } => MemberKind::File { executable: *executable },
+        FileEntry::Link(target) => MemberKind::Link(target.clone()),
     };
-    let kinds: Vec<(&String, Kind)> = files.iter().map(|(path, entry)| (path, kind(entry))).collect();
-    let mut layout = Layout::of(kinds.iter().map(|(path, kind)| (path.as_str(), kind)));
+    let kinds: Vec<(&String, MemberKind)> = files.iter().map(|(path, entry)| (path, kind(entry))).collect();
+    let mut layout = Layout::from_members(kinds.iter().map(|(path, kind)| (path.as_str(), kind)));
     if files.contains_key("src/charm.py") {
         layout.dispatch.get_or_insert(true);
     }
@@ -123,41 +138,42 @@ fn read_folder(root: &Path, options: &ReadOptions) -> Result<Source, Vec<Problem
     if !problems.is_empty() {
         return Err(problems);
     }
-    // Only a charm without problems is worth minutes of installing packages.
-    venv::complete(root, &mut files, &extra, &options.cache, &mut notes).map_err(|problem| vec![problem])?;
+    // Installing packages may take minutes, so it is done only for a charm without problems.
+    venv::complete(root, &mut files, &requirements, &options.cache, &mut notes)
+        .map_err(|problem| vec![problem])?;
     let shown = root.display().to_string();
     let archive = archive::pack(&files)
         .map_err(|error| vec![Problem::new(&shown, "", format!("cannot be packed: {error}"))])?;
-    // What was packed here must be acceptable there.
+    // The agent checks the archive with the same function before it unpacks it.
     members::list(&shown, &archive)?;
     let sha256 = digest::sha256(&archive);
-    Ok(Source { charm, archive, sha256, notes })
+    Ok(CharmSource { charm, archive, sha256, notes })
 }
 
-/// The sections that stand in files of their own.
-fn own_files(texts: &Texts, problems: &mut Vec<Problem>) -> Sections {
+/// Parses the sections that have files of their own.
+fn parse_files(texts: &Texts, problems: &mut Vec<Problem>) -> Sections {
     Sections {
-        metadata: declared::parse(texts, "metadata.yaml", problems),
-        config: declared::parse(texts, "config.yaml", problems),
-        actions: declared::parse(texts, "actions.yaml", problems),
-        manifest: declared::parse(texts, "manifest.yaml", problems),
+        metadata: declaration::parse(texts, "metadata.yaml", problems),
+        config: declaration::parse(texts, "config.yaml", problems),
+        actions: declaration::parse(texts, "actions.yaml", problems),
+        manifest: declaration::parse(texts, "manifest.yaml", problems),
     }
 }
 
-/// Fills in what only charmcraft.yaml has, and adds the files that charms read at run time.
-fn take_from_charmcraft(
+/// Fills in the sections that only charmcraft.yaml declares, and adds the files that charms read at run time.
+fn merge_charmcraft(
     value: &Value,
     texts: &Texts,
     sections: &mut Sections,
-    files: &mut Files,
+    files: &mut CharmFileList,
 ) -> Vec<Problem> {
     let mut checker = Checker::new("charmcraft.yaml");
     let split = charmcraft::split(value, &mut checker);
-    let own = ["config", "actions"].map(|name| (name, texts.contains_key(&format!("{name}.yaml"))));
-    charmcraft::check_twice(value, &own, &mut checker);
+    let has_file = ["config", "actions"].map(|name| (name, texts.contains_key(&format!("{name}.yaml"))));
+    charmcraft::check_twice(value, &has_file, &mut checker);
     let mut add = |file: &str, value: &Value| match yaml::to_string(value) {
-        Ok(text) => drop(files.insert(file.to_owned(), Entry::written(text, false))),
-        Err(error) => checker.say("", format!("cannot be written as {file}: {error}")),
+        Ok(text) => drop(files.insert(file.to_owned(), FileEntry::from_bytes(text, false))),
+        Err(error) => checker.add("", format!("cannot be converted to {file}: {error}")),
     };
     if !texts.contains_key("metadata.yaml") {
         add("metadata.yaml", &split.metadata);
@@ -180,14 +196,16 @@ fn check_layout(layout: &Layout, forced: bool) -> Option<Problem> {
         Some(true) => None,
         Some(false) => Some(Problem::new("dispatch", "", "is not executable")),
         None if layout.has_hooks || forced => None,
-        None => {
-            Some(Problem::new("dispatch", "", "is missing, and there is nothing in hooks: no code to run"))
-        }
+        None => Some(Problem::new(
+            "dispatch",
+            "",
+            "is missing, and the hooks folder is empty: the charm has no code to run",
+        )),
     }
 }
 
-/// An environment packed for one Python does not work with another; that sentence saves its reader an hour
-/// (spec/clients.md 4.1).
+/// Checks the Python version: an environment that was packed for one version does not work with another. The text is
+/// prescribed (spec/clients.md 4.1).
 fn check_python(charm: &Charm, packed: &str, host: Option<&str>) -> Option<Problem> {
     if host == Some(packed) {
         return None;
@@ -207,7 +225,7 @@ mod tests {
     use state::charm::Base;
 
     #[test]
-    fn a_python_mismatch_is_one_helpful_sentence() {
+    fn a_python_mismatch_names_both_versions() {
         let base = Base { name: "ubuntu".to_owned(), channel: "24.04".to_owned(), architectures: Vec::new() };
         let charm = Charm { name: "x".to_owned(), bases: vec![base], ..Charm::default() };
         assert_eq!(check_python(&charm, "3.12", Some("3.12")), None);

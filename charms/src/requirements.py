@@ -1,4 +1,4 @@
-"""Prints, as JSON, the Python packages that the charm in the folder argv[1] declares beyond its requirements.txt."""
+"""Prints as JSON the Python packages that the charm in the folder argv[1] declares outside requirements.txt."""
 import ast
 import glob
 import json
@@ -9,18 +9,19 @@ root = sys.argv[1]
 lines, missing, local = [], [], []
 
 
-def caret(name, wanted):
-    """A dependency of poetry's table as a requirement; its upper bounds are left to the resolver."""
-    if isinstance(wanted, dict):
-        wanted = wanted.get("version", "*")
-    if not isinstance(wanted, str) or wanted == "*":
+def poetry_requirement(name, version):
+    """Returns a dependency of Poetry's table as a requirement. Upper bounds are omitted; the resolver chooses."""
+    if isinstance(version, dict):
+        version = version.get("version", "*")
+    if not isinstance(version, str) or version == "*":
         return name
-    if wanted[0] in "^~" and not wanted.startswith("~="):
-        return name + ">=" + wanted[1:]
-    return name + ("==" + wanted if wanted[0].isdigit() else wanted)
+    if version[0] in "^~" and not version.startswith("~="):
+        return name + ">=" + version[1:]
+    return name + ("==" + version if version[0].isdigit() else version)
 
 
-def pyproject(path):
+def pyproject_requirements(path):
+    """Returns the requirements that a pyproject.toml declares."""
     try:
         import tomllib
     except ImportError:  # before Python 3.11
@@ -30,22 +31,22 @@ def pyproject(path):
     tool = data.get("tool", {})
     found = list(data.get("project", {}).get("dependencies", []))
     poetry = tool.get("poetry", {}).get("dependencies", {})
-    found += [caret(name, wanted) for name, wanted in poetry.items() if name != "python"]
-    # A source of uv names the place a dependency comes from instead of the package index.
+    found += [poetry_requirement(name, version) for name, version in poetry.items() if name != "python"]
+    # A source of uv replaces the package index for one dependency.
     for name, source in tool.get("uv", {}).get("sources", {}).items():
         if not isinstance(source, dict) or "path" not in source:
             continue
         path = os.path.abspath(os.path.join(root, source["path"]))
         if os.path.exists(path):
             local.append(path)
-            found = [line for line in found if bare(line) != bare(name)] + [path]
+            found = [line for line in found if package_name(line) != package_name(name)] + [path]
         else:
             missing.append([name, source["path"]])
     return found
 
 
-def bare(line):
-    """The name a requirement begins with, as indexes compare names."""
+def package_name(line):
+    """Returns the package name of a requirement, normalised as package indexes compare names."""
     end = next((i for i, c in enumerate(line) if not (c.isalnum() or c in "-_.")), len(line))
     return line[:end].lower().replace("_", "-").replace(".", "-")
 
@@ -53,7 +54,7 @@ def bare(line):
 if not os.path.exists(os.path.join(root, "requirements.txt")):
     path = os.path.join(root, "pyproject.toml")
     if os.path.exists(path):
-        lines += pyproject(path)
+        lines += pyproject_requirements(path)
 
 # Charm libraries declare what they import in a list called PYDEPS.
 for path in sorted(glob.glob(os.path.join(root, "lib/charms/*/v*/*.py"))):

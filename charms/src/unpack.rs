@@ -1,9 +1,12 @@
-//! Unpacking an archive into a fresh folder. Nothing is interpreted before the digest is right; nothing is created
-//! outside the folder, whatever the archive says (spec/security.md S21 to S24).
+//! Unpacks an archive into a new folder (spec/security.md S21 to S24).
+//!
+//! No byte of the archive is interpreted before its digest is verified, and nothing is created outside the folder,
+//! whatever the archive contains: the names are checked first, and the kernel refuses every path that would leave the
+//! folder. Called by `install`.
 
 use crate::folder::must_run;
-use crate::members::{self, Archive, Member};
-use crate::names::Kind;
+use crate::members::{self, Member, ZipReader};
+use crate::names::MemberKind;
 use crate::problem::Problem;
 use host::digest;
 use nix::errno::Errno;
@@ -15,7 +18,7 @@ use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-/// What an unpacked file must be for the folder to be whole.
+/// The expected content of one path of an unpacked charm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Managed {
     /// The sha256 of a file's content.
@@ -27,19 +30,32 @@ pub enum Managed {
 /// Every file and link of a revision, by path.
 pub type Manifest = BTreeMap<String, Managed>;
 
-/// Why an archive was not unpacked; nothing of it is left behind.
+/// Why an archive was not unpacked. Nothing of it is left on disk.
 #[derive(Debug, thiserror::Error)]
 pub enum UnpackError {
-    #[error("the charm archive is damaged: its sha256 is {found}, not {expected}")]
-    Digest { expected: String, found: String },
-    #[error("the charm archive is refused: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    /// The archive is not the one that was announced.
+    #[error("charm archive corrupted: expected sha256 {expected}, got {found}")]
+    Digest {
+        /// The sha256 that the caller passed.
+        expected: String,
+        /// The sha256 of the bytes.
+        found: String,
+    },
+    /// Members of the archive are unsafe or contradict its headers.
+    #[error("cannot unpack the charm: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Unsafe(Vec<Problem>),
+    /// The folder cannot be written, or a member cannot be read.
     #[error("cannot unpack the charm: {0}")]
     Io(#[from] io::Error),
 }
 
-/// Unpacks `archive` into `target`, which must not exist and is removed again when anything fails. Modes become 0755
-/// or 0644. Not synced yet: whoever makes it visible syncs.
+/// Unpacks `archive`, whose digest must be `sha256`, into the folder `target` and returns the manifest of the content.
+///
+/// `target` must not exist; it is removed again if unpacking fails. File modes become 0755 or 0644. Nothing is synced:
+/// the caller syncs before it makes the folder visible.
+///
+/// # Errors
+/// See [`UnpackError`].
 pub fn unpack(archive: &[u8], sha256: &str, target: &Path) -> Result<Manifest, UnpackError> {
     let found = digest::sha256(archive);
     if found != sha256 {
@@ -47,65 +63,66 @@ pub fn unpack(archive: &[u8], sha256: &str, target: &Path) -> Result<Manifest, U
     }
     let (mut zip, members) = members::list("charm archive", archive).map_err(UnpackError::Unsafe)?;
     fs::create_dir(target)?;
-    let unpacked = fill(target, &mut zip, &members);
+    let unpacked = extract(target, &mut zip, &members);
     if unpacked.is_err() {
         fs::remove_dir_all(target)?;
     }
     unpacked
 }
 
-fn fill(target: &Path, zip: &mut Archive, members: &[Member]) -> Result<Manifest, UnpackError> {
+fn extract(target: &Path, zip: &mut ZipReader, members: &[Member]) -> Result<Manifest, UnpackError> {
     let root: OwnedFd = File::open(target)?.into();
     for folder in folders(members) {
         mkdirat(&root, folder.as_str(), Mode::from_bits_truncate(0o755)).map_err(io::Error::from)?;
     }
     let mut manifest = Manifest::new();
     for member in members {
-        if let Kind::File { executable } = &member.kind {
+        if let MemberKind::File { executable } = &member.kind {
             let mode = if *executable || must_run(&member.path) { 0o755 } else { 0o644 };
             let mut out = create(&root, &member.path, mode)?;
             let mut source = zip.by_index(member.index).map_err(io::Error::from)?.take(member.size + 1);
             let written = io::copy(&mut source, &mut out)?;
-            // The sum of what members claim was checked; here each is held to its claim, as the library does too.
+            // `members` has bounded the sum of the declared sizes; this holds each member to its declared size.
             if written != member.size {
-                let text = "is not as long as it claims to be";
+                let text = "is not as long as its header declares";
                 return Err(UnpackError::Unsafe(vec![Problem::new("charm archive", &member.path, text)]));
             }
             let digest = digest::sha256_of(File::open(target.join(&member.path))?)?;
             manifest.insert(member.path.clone(), Managed::File(digest));
         }
     }
-    // Links last, so that nothing is ever written through one; then the kernel is asked whether each stays inside.
+    // Links are created last, so that nothing is written through a link. Then the kernel resolves each of them and
+    // confirms that it stays inside.
     for member in members {
-        if let Kind::Link(link) = &member.kind {
+        if let MemberKind::Link(link) = &member.kind {
             nix::unistd::symlinkat(link.as_str(), &root, member.path.as_str()).map_err(io::Error::from)?;
             manifest.insert(member.path.clone(), Managed::Link(link.clone()));
         }
     }
-    for member in members.iter().filter(|member| matches!(member.kind, Kind::Link(_))) {
+    for member in members.iter().filter(|member| matches!(member.kind, MemberKind::Link(_))) {
         let how =
             OpenHow::new().flags(OFlag::O_PATH | OFlag::O_CLOEXEC).resolve(ResolveFlag::RESOLVE_BENEATH);
         if matches!(openat2(&root, member.path.as_str(), how), Err(Errno::EXDEV)) {
-            let text = "is a link that leads out of the charm";
+            let text = "is a link that points outside the charm";
             return Err(UnpackError::Unsafe(vec![Problem::new("charm archive", &member.path, text)]));
         }
     }
     Ok(manifest)
 }
 
-/// All folders of all members, each after the one it lies in.
+/// All folders of all members, each after its parent.
 fn folders(members: &[Member]) -> BTreeSet<String> {
     let mut folders = BTreeSet::new();
     for member in members {
         folders.extend(member.path.match_indices('/').map(|(end, _)| member.path[..end].to_owned()));
-        if member.kind == Kind::Folder {
+        if member.kind == MemberKind::Folder {
             folders.insert(member.path.clone());
         }
     }
     folders
 }
 
-/// A new file below `root`, whatever links there may be: the kernel refuses every way out.
+/// Creates a file below `root`. The kernel refuses a path that passes through a link or leaves `root`.
 fn create(root: &OwnedFd, path: &str, mode: u32) -> io::Result<File> {
     let how = OpenHow::new()
         .flags(OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_WRONLY | OFlag::O_CLOEXEC)
@@ -116,7 +133,7 @@ fn create(root: &OwnedFd, path: &str, mode: u32) -> io::Result<File> {
                 | ResolveFlag::RESOLVE_NO_MAGICLINKS,
         );
     let file = File::from(openat2(root, path, how)?);
-    // The process's umask may have taken bits away that a hook needs.
+    // The umask of the process may have cleared bits that a hook needs.
     file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(mode))?;
     Ok(file)
 }

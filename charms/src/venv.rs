@@ -1,9 +1,12 @@
-//! The Python packages of a charm deployed from its source folder. They are installed when the charm is read, by
-//! the host's own python3 and pip, and packed into the archive: so the archive needs nothing else, every unit runs
-//! the same packages, and a unit's machine needs no network. Installed sets are kept in a cache, by what was asked
-//! for (spec/clients.md 4.1, "Helpful extension").
+//! Installs the Python packages of a charm that is deployed from its source folder (spec/clients.md 4.1, "Helpful
+//! extension").
+//!
+//! The packages are installed with the host's own python3 and pip when the charm is read, and packed into the archive.
+//! Therefore the archive is complete, every unit runs the same packages, and the machine of a unit needs no network.
+//! Installed packages are cached by the requirements that decided them. Called by `read` for folders.
 
-use crate::folder::{self, Content, Entry, Files};
+use crate::charmcraft::PythonRequirements;
+use crate::folder::{self, CharmFileList, Content, FileEntry};
 use crate::problem::Problem;
 use host::digest::sha256;
 use serde::Deserialize;
@@ -11,11 +14,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// Asks the charm's files, in Python because only Python reads them right.
+/// The program that reads the requirements from the charm's files. It is Python because the files contain Python code
+/// and TOML as Python reads it.
 const REQUIREMENTS: &str = include_str!("requirements.py");
 
-/// The script that runs a Python charm that brings none, for packages in `site`. A unit's folder is its working
-/// directory; packages of the charm's own `lib` come first.
+/// The `dispatch` script for a Python charm that has none, with packages in the folder `site`. The agent runs it in the
+/// charm's folder. The charm's own `lib` takes precedence over the packages.
 fn dispatch_script(site: &str) -> String {
     format!(
         "#!/bin/sh\n\
@@ -26,29 +30,35 @@ fn dispatch_script(site: &str) -> String {
     )
 }
 
-/// `3.11`: the version of the python3 that hooks of this host will find; none without python3.
+/// The version, for example `3.11`, of the python3 that hooks on this host run; `None` without python3.
 pub fn host_python() -> Option<String> {
     let script = "import sys; print('%d.%d' % sys.version_info[:2])";
     let output = Command::new("python3").args(["-I", "-c", script]).stdin(Stdio::null()).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
+/// The output of `requirements.py`.
 #[derive(Deserialize)]
-struct Declared {
+struct DeclaredRequirements {
+    /// Packages, each a line of a requirements file.
     lines: Vec<String>,
-    /// Name and path of dependencies whose declared local source is not there.
+    /// Name and path of each dependency whose declared local source does not exist.
     missing: Vec<(String, String)>,
+    /// Local sources that exist.
     local: Vec<PathBuf>,
 }
 
-/// Adds to `files` what a Python charm needs to run: its packages, unless it brings some in `venv`, and a `dispatch`,
-/// unless it has one. A charm without src/charm.py is left as it is.
+/// Adds to `files` what a Python charm needs to run: its packages, unless it contains a `venv`, and a `dispatch`, unless
+/// it has one. A charm without src/charm.py is not changed.
 ///
-/// `extra` are requirements and requirements files named in charmcraft.yaml. `cache` is a folder of this user.
+/// `declared` are the requirements of charmcraft.yaml. `cache` is a private folder of this user.
+///
+/// # Errors
+/// Python is missing, or the packages cannot be installed.
 pub fn complete(
     root: &Path,
-    files: &mut Files,
-    extra: &(Vec<String>, Vec<String>),
+    files: &mut CharmFileList,
+    declared: &PythonRequirements,
     cache: &Path,
     notes: &mut Vec<String>,
 ) -> Result<(), Problem> {
@@ -57,83 +67,91 @@ pub fn complete(
     }
     let mut site = "venv".to_owned();
     if !files.keys().any(|path| path.starts_with("venv/"))
-        && let Some((python, packages)) = packages(root, files, extra, cache, notes)?
+        && let Some((python, packages)) = packages(root, files, declared, cache, notes)?
     {
-        // A script written for packages lying flat in venv finds them there; the others look for an environment.
-        let flat = dispatch_text(files).is_some_and(|text| !text.contains("site-packages"));
-        if !flat {
+        // A dispatch script that does not mention site-packages expects the packages in venv itself. All others expect
+        // the layout of a virtual environment.
+        let expects_flat_venv = dispatch_text(files).is_some_and(|text| !text.contains("site-packages"));
+        if !expects_flat_venv {
             site = format!("venv/lib/python{python}/site-packages");
         }
-        for (path, entry) in folder::list(&packages, notes).map_err(|problems| first(problems, &packages))? {
+        for (path, entry) in
+            folder::list(&packages, notes).map_err(|problems| first_problem(problems, &packages))?
+        {
             files.insert(format!("{site}/{path}"), entry);
         }
     }
     if !files.contains_key("dispatch") {
-        files.insert("dispatch".to_owned(), Entry::written(dispatch_script(&site), true));
+        files.insert("dispatch".to_owned(), FileEntry::from_bytes(dispatch_script(&site), true));
     }
     Ok(())
 }
 
-fn first(problems: Vec<Problem>, packages: &Path) -> Problem {
+fn first_problem(problems: Vec<Problem>, packages: &Path) -> Problem {
     let fallback = Problem::new(&packages.display().to_string(), "", "cannot be read");
     problems.into_iter().next().unwrap_or(fallback)
 }
 
-fn dispatch_text(files: &Files) -> Option<String> {
+fn dispatch_text(files: &CharmFileList) -> Option<String> {
     match files.get("dispatch") {
-        Some(Entry::File { content, .. }) => {
+        Some(FileEntry::File { content, .. }) => {
             Some(String::from_utf8_lossy(&content.read().ok()?).into_owned())
         }
         _ => None,
     }
 }
 
-/// The host's Python version and the folder with the charm's packages; none when it asks for none.
+/// Returns the host's Python version and the folder with the charm's packages; `None` if the charm requires no packages.
 fn packages(
     root: &Path,
-    files: &Files,
-    extra: &(Vec<String>, Vec<String>),
+    files: &CharmFileList,
+    declared: &PythonRequirements,
     cache: &Path,
     notes: &mut Vec<String>,
 ) -> Result<Option<(String, PathBuf)>, Problem> {
-    let wrong = |text: String| Problem::new("src/charm.py", "", text);
+    let problem = |text: String| Problem::new("src/charm.py", "", text);
     let python = host_python().ok_or_else(|| {
-        wrong("this charm needs Python: install python3 where it is deployed from".to_owned())
+        problem("the charm needs Python: install python3 on the host that deploys it".to_owned())
     })?;
-    let root = root.canonicalize().map_err(|error| wrong(error.to_string()))?;
-    let asked = run(Command::new("python3").args(["-I", "-c", REQUIREMENTS]).arg(&root)).map_err(wrong)?;
-    let declared: Declared = serde_json::from_slice(&asked.stdout).map_err(|_| {
-        Problem::new("pyproject.toml", "", format!("cannot be read: {}", last_line(&asked.stderr)))
+    let root = root.canonicalize().map_err(|error| problem(error.to_string()))?;
+    let output = run(Command::new("python3").args(["-I", "-c", REQUIREMENTS]).arg(&root)).map_err(problem)?;
+    let found: DeclaredRequirements = serde_json::from_slice(&output.stdout).map_err(|_| {
+        Problem::new("pyproject.toml", "", format!("cannot be read: {}", last_line(&output.stderr)))
     })?;
-    for (name, path) in &declared.missing {
-        notes.push(format!("pyproject.toml: {path} is not there; {name} comes from the package index"));
+    for (name, path) in &found.missing {
+        notes
+            .push(format!("pyproject.toml: {path} does not exist; installing {name} from the package index"));
     }
-    let mut lines = declared.lines;
-    lines.extend(extra.0.iter().cloned());
-    let mut from: Vec<String> = extra.1.iter().filter(|name| root.join(name).is_file()).cloned().collect();
-    if files.contains_key("requirements.txt") && !from.iter().any(|name| name == "requirements.txt") {
-        from.push("requirements.txt".to_owned());
+    let mut lines = found.lines;
+    lines.extend(declared.lines.iter().cloned());
+    let mut requirements_files: Vec<String> =
+        declared.files.iter().filter(|name| root.join(name).is_file()).cloned().collect();
+    if files.contains_key("requirements.txt")
+        && !requirements_files.iter().any(|name| name == "requirements.txt")
+    {
+        requirements_files.push("requirements.txt".to_owned());
     }
-    if lines.is_empty() && from.is_empty() {
-        let brings_ops =
+    if lines.is_empty() && requirements_files.is_empty() {
+        let contains_ops =
             files.keys().any(|path| path.starts_with("lib/ops/") || path.starts_with("src/ops/"));
-        if brings_ops || !imports_ops(files) {
+        if contains_ops || !imports_ops(files) {
             return Ok(None);
         }
-        notes.push("src/charm.py: imports ops without declaring it; the newest one is installed".to_owned());
+        notes
+            .push("src/charm.py: imports ops without declaring it; installing the newest version".to_owned());
         lines.push("ops".to_owned());
     }
-    let key = key(&python, &root, &lines, &from, &declared.local);
-    let kept = cache.join(&key);
-    if !kept.join("site").is_dir() {
+    let key = cache_key(&python, &root, &lines, &requirements_files, &found.local);
+    let cached = cache.join(&key);
+    if !cached.join("site").is_dir() {
         notes.push(format!("installing the charm's Python packages with python{python} and pip"));
-        install(&root, &lines, &from, &kept)?;
+        install(&root, &lines, &requirements_files, &cached)?;
     }
-    Ok(Some((python, kept.join("site"))))
+    Ok(Some((python, cached.join("site"))))
 }
 
-fn imports_ops(files: &Files) -> bool {
-    let Some(Entry::File { content: Content::Disk(path), .. }) = files.get("src/charm.py") else {
+fn imports_ops(files: &CharmFileList) -> bool {
+    let Some(FileEntry::File { content: Content::Disk(path), .. }) = files.get("src/charm.py") else {
         return false;
     };
     let text = fs::read_to_string(path).unwrap_or_default();
@@ -141,18 +159,19 @@ fn imports_ops(files: &Files) -> bool {
         .any(|line| line == "import ops" || line.starts_with("from ops") || line.starts_with("import ops."))
 }
 
-/// Names a set of packages by everything that decides it: the Python, the requirements, the files these name.
-fn key(python: &str, root: &Path, lines: &[String], from: &[String], local: &[PathBuf]) -> String {
+/// The cache key of a set of packages: a digest of the Python version, the requirements, and the content of all files
+/// that they name.
+fn cache_key(python: &str, root: &Path, lines: &[String], files: &[String], local: &[PathBuf]) -> String {
     let mut parts = vec![python.to_owned()];
     parts.extend(lines.iter().cloned());
     for path in local {
         parts.push(content_digest(path));
     }
-    for name in from {
+    for name in files {
         let text = fs::read_to_string(root.join(name)).unwrap_or_default();
         for line in text.lines().map(str::trim) {
-            let named = ["-r ", "-c ", "-e ", "--editable ", "--requirement ", "--constraint "];
-            let path = named.iter().find_map(|option| line.strip_prefix(option)).unwrap_or(line).trim();
+            let options = ["-r ", "-c ", "-e ", "--editable ", "--requirement ", "--constraint "];
+            let path = options.iter().find_map(|option| line.strip_prefix(option)).unwrap_or(line).trim();
             if path != line || path.starts_with(['.', '/']) {
                 parts.push(content_digest(&root.join(path)));
             }
@@ -162,42 +181,43 @@ fn key(python: &str, root: &Path, lines: &[String], from: &[String], local: &[Pa
     sha256(parts.join("\0").as_bytes())
 }
 
-/// The digest of a file, or of all files of a folder with their names; of nothing when there is none.
+/// The digest of a file, or of all files of a folder with their names. A path that does not exist has the digest of an
+/// empty file.
 fn content_digest(path: &Path) -> String {
     if path.is_dir() {
-        let mut all = String::new();
+        let mut listing = String::new();
         for (name, entry) in folder::list(path, &mut Vec::new()).unwrap_or_default() {
-            if let Entry::File { content, .. } = entry {
-                all += &format!("{name} {}\n", sha256(&content.read().unwrap_or_default()));
+            if let FileEntry::File { content, .. } = entry {
+                listing += &format!("{name} {}\n", sha256(&content.read().unwrap_or_default()));
             }
         }
-        return sha256(all.as_bytes());
+        return sha256(listing.as_bytes());
     }
     sha256(&fs::read(path).unwrap_or_default())
 }
 
-/// Installs into a folder beside `kept` and renames it there: a set of packages is whole or not there.
-fn install(root: &Path, lines: &[String], from: &[String], kept: &Path) -> Result<(), Problem> {
-    let file = from.last().map_or("pyproject.toml", String::as_str);
-    let wrong = |text: String| Problem::new(file, "", text);
-    let named = |error: std::io::Error| wrong(format!("cannot install its Python packages: {error}"));
-    let building = kept.with_extension(format!("new-{}", std::process::id()));
+/// Installs packages into a new folder beside `cached` and renames it to `cached`, so that a cached set is complete.
+fn install(root: &Path, lines: &[String], files: &[String], cached: &Path) -> Result<(), Problem> {
+    let file = files.last().map_or("pyproject.toml", String::as_str);
+    let problem = |text: String| Problem::new(file, "", text);
+    let io_problem = |error: std::io::Error| problem(format!("cannot install the Python packages: {error}"));
+    let building = cached.with_extension(format!("new-{}", std::process::id()));
     let _ = fs::remove_dir_all(&building);
-    fs::create_dir_all(&building).map_err(named)?;
-    let asked = building.join("asked.txt");
-    fs::write(&asked, lines.join("\n")).map_err(named)?;
-    // Some hosts have python3 without pip, some without venv: either is enough, and pip alone is seconds faster.
+    fs::create_dir_all(&building).map_err(io_problem)?;
+    let requirements = building.join("requirements.txt");
+    fs::write(&requirements, lines.join("\n")).map_err(io_problem)?;
+    // Some hosts have python3 without pip, some without venv. Either is enough; pip alone is seconds faster.
     let environment = building.join("environment");
     let has_pip =
-        run(Command::new("python3").args(["-m", "pip", "--version"])).map_err(wrong)?.status.success();
+        run(Command::new("python3").args(["-m", "pip", "--version"])).map_err(problem)?.status.success();
     let python = if has_pip {
         PathBuf::from("python3")
     } else {
-        let made = run(Command::new("python3").args(["-m", "venv"]).arg(&environment)).map_err(wrong)?;
-        if !made.status.success() {
+        let created = run(Command::new("python3").args(["-m", "venv"]).arg(&environment)).map_err(problem)?;
+        if !created.status.success() {
             let _ = fs::remove_dir_all(&building);
-            return Err(wrong(
-                "cannot install its Python packages: python3 has neither pip nor venv".to_owned(),
+            return Err(problem(
+                "cannot install the Python packages: python3 has neither pip nor venv".to_owned(),
             ));
         }
         environment.join("bin/python")
@@ -212,36 +232,36 @@ fn install(root: &Path, lines: &[String], from: &[String], kept: &Path) -> Resul
         "--no-input",
         "--no-compile",
     ]);
-    // A user's own settings for other uses of pip; both contradict --target.
+    // Settings that the user may have for other uses of pip. Both contradict --target.
     pip.env("PIP_USER", "0").env("PIP_REQUIRE_VIRTUALENV", "0");
-    // pip tries five times with growing pauses; a person is waiting.
+    // The default is five attempts with growing delays, which is too long for a person who waits.
     pip.args(["--retries", "1", "--timeout", "15"]);
-    pip.arg("--target").arg(building.join("site")).arg("-r").arg(&asked);
-    for name in from {
+    pip.arg("--target").arg(building.join("site")).arg("-r").arg(&requirements);
+    for name in files {
         pip.arg("-r").arg(root.join(name));
     }
-    let output = run(pip.current_dir(root)).map_err(wrong)?;
+    let output = run(pip.current_dir(root)).map_err(problem)?;
     if !output.status.success() {
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         let _ = fs::remove_dir_all(&building);
-        return Err(wrong(refusal(&text)));
+        return Err(problem(pip_error(&text)));
     }
-    fs::create_dir_all(building.join("site")).map_err(named)?;
-    // Programs with the path of an environment that is about to vanish; nobody could run them.
+    fs::create_dir_all(building.join("site")).map_err(io_problem)?;
+    // The programs contain the path of the temporary environment, which is removed, so they could not run.
     let _ = fs::remove_dir_all(building.join("site/bin"));
     let _ = fs::remove_dir_all(&environment);
-    if let Err(error) = fs::rename(&building, kept) {
-        // Somebody else has installed the same meanwhile: theirs is as good.
+    if let Err(error) = fs::rename(&building, cached) {
+        // Another process may have installed the same set meanwhile. Its result is equivalent.
         let _ = fs::remove_dir_all(&building);
-        if !kept.join("site").is_dir() {
-            return Err(named(error));
+        if !cached.join("site").is_dir() {
+            return Err(io_problem(error));
         }
     }
     Ok(())
 }
 
-/// What pip said, as one line.
-fn refusal(stderr: &str) -> String {
+/// The error of pip as one line.
+fn pip_error(stderr: &str) -> String {
     let unreachable = [
         "NewConnectionError",
         "NameResolutionError",
@@ -251,12 +271,12 @@ fn refusal(stderr: &str) -> String {
         "ProxyError",
     ];
     if unreachable.iter().any(|word| stderr.contains(word)) {
-        let hint = "pack the charm where it can be reached, or set PIP_INDEX_URL or PIP_FIND_LINKS";
-        return format!("cannot install its Python packages: the package index cannot be reached; {hint}");
+        let hint = "deploy from a host that can reach it, or set PIP_INDEX_URL or PIP_FIND_LINKS";
+        return format!("cannot install the Python packages: the package index is unreachable; {hint}");
     }
     let error = stderr.lines().rev().find(|line| line.starts_with("ERROR:"));
     let error = error.unwrap_or_else(|| stderr.lines().last().unwrap_or_default());
-    format!("cannot install its Python packages: {}", error.trim_start_matches("ERROR:").trim())
+    format!("cannot install the Python packages: {}", error.trim_start_matches("ERROR:").trim())
 }
 
 fn run(command: &mut Command) -> Result<Output, String> {

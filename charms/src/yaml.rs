@@ -1,30 +1,31 @@
-//! YAML in and out: the only place that knows which library does it, and the one place where its options are fixed.
+//! Reads and writes YAML. No other module of the product chooses the options of the YAML library.
 //!
-//! Reading follows what charms were written for (YAML 1.1 as goyaml.v2 reads it): `yes` is true, `0644` is octal,
-//! `<<` merges. Duplicate keys and unknown tags are errors, and expansion is bounded (spec/security.md S25). Writing
-//! quotes whatever a YAML 1.1 reader could mistake for something else.
+//! Reading follows YAML 1.1 as goyaml.v2 reads it, because charms are written for that: `yes` is true, `0644` is octal,
+//! `<<` merges. Duplicate keys and unknown tags are errors, and the expansion of aliases is bounded (spec/security.md
+//! S25). Writing quotes every string that a YAML 1.1 reader would read as another type.
 
 use serde::{Serialize, de::DeserializeOwned};
 use std::fmt;
 
 /// Deepest nesting of maps and lists.
 const DEPTH_MAX: usize = 64;
-/// Most nodes that aliases may add: a charm's files have a few thousand nodes in all.
+/// Largest number of nodes that aliases may add. The files of a charm have a few thousand nodes in total.
 const ALIAS_NODES_MAX: usize = 10_000;
 
-/// A text that is not the YAML that was expected.
+/// A text is not valid YAML, or does not have the expected type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct YamlError {
-    /// Counted from 1; 0 when the place is not known.
+    /// The line, counted from 1; 0 if the location is unknown.
     pub line: u64,
+    /// The column, counted from 1; 0 if the location is unknown.
     pub column: u64,
-    /// One line, without the place and without the text it was found in: values may be secret.
+    /// One line, without the location, and without an excerpt of the text, because values may be secret.
     pub message: String,
 }
 
 impl YamlError {
-    /// `line 3, column 5`, or empty when the place is not known.
-    pub fn place(&self) -> String {
+    /// `line 3, column 5`; empty if the location is unknown.
+    pub fn location(&self) -> String {
         if self.line == 0 { String::new() } else { format!("line {}, column {}", self.line, self.column) }
     }
 }
@@ -33,7 +34,7 @@ impl fmt::Display for YamlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.line {
             0 => f.write_str(&self.message),
-            _ => write!(f, "{}: {}", self.place(), self.message),
+            _ => write!(f, "{}: {}", self.location(), self.message),
         }
     }
 }
@@ -41,6 +42,9 @@ impl fmt::Display for YamlError {
 impl std::error::Error for YamlError {}
 
 /// Reads one document. An empty text is null.
+///
+/// # Errors
+/// See [`YamlError`].
 pub fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, YamlError> {
     let options = serde_yaml::options! {
         legacy_octal_numbers: true,
@@ -51,9 +55,9 @@ pub fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, YamlError> {
         alias_limits: serde_yaml::alias_limits! { max_total_replayed_events: ALIAS_NODES_MAX },
     };
     serde_yaml::from_str_with_options(text, options).map_err(|error| {
-        let (line, column) = error.location().map_or((0, 0), |place| (place.line(), place.column()));
+        let (line, column) = error.location().map_or((0, 0), |location| (location.line(), location.column()));
         let text = error.without_snippet().to_string();
-        // The library ends with the place, and advises its callers how to call it: neither is for our user.
+        // The text of the library ends with the location and advises its caller. Neither is for the user.
         let text = text.strip_suffix(&format!(" at line {line}, column {column}")).unwrap_or(&text);
         let advice = [", set DuplicateKeyPolicy", "; use from_str_multiple"];
         let end = advice.iter().filter_map(|advice| text.find(advice)).min().unwrap_or(text.len());
@@ -63,9 +67,10 @@ pub fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, YamlError> {
 
 /// Writes one document in block style, with a newline at its end.
 ///
-/// The error is a value that YAML cannot hold, such as a map with maps as keys: a mistake in the caller's types.
+/// # Errors
+/// The value cannot be represented in YAML, for example a map with maps as keys. This is a mistake in the caller's types.
 pub fn to_string<T: Serialize>(value: &T) -> Result<String, YamlError> {
-    // Without block scalars no YAML reader tried has misread a document (dependencies.md, YAML).
+    // No tested YAML reader misreads a document without block scalars (dependencies.md, YAML).
     let options = serde_yaml::ser_options! { prefer_block_scalars: false };
     serde_yaml::to_string_with_options(value, options).map_err(|error| YamlError {
         line: 0,
@@ -94,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_have_line_and_column_and_one_line() {
+    fn an_error_is_one_line_with_its_location() {
         assert_eq!(read("a: 1\na: 2"), Err("line 2, column 1: duplicate mapping key: a".to_owned()));
         let error = from_str::<Value>("name: x\nsummary: [1,\n").expect_err("not closed");
         assert_eq!(error.line, 2);
@@ -102,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_run_or_explode_is_refused() {
+    fn tags_and_unbounded_expansion_are_refused() {
         assert!(read("a: !!python/object x").is_err());
         let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n".to_owned();
         for level in 1..9 {
@@ -114,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back_the_same() {
+    fn a_written_document_reads_back_as_the_same_value() {
         let value = json!({
             "a": "yes", "b": "1.10", "c": "two\nlines\n", "d": [1, {"x": 2}], "e": "\tx\n", "f": null, "g": "",
             "h": {}, "i": "0644", "on": "# no comment", "j": "- x: y", "k": "\u{85}\u{2028}", "l": "null",

@@ -1,7 +1,7 @@
-//! Bad charms at the user's door: everything that is wrong is said at once, one line each, with file and place, and
-//! nothing is created (spec/clients.md 4.8; issue 2, "Bad input").
+//! Tests of reading invalid charms: every problem is reported at once, one line each, with file and key, and nothing is
+//! created (spec/clients.md 4.8; issue 2, "Bad input").
 
-use charms::{ReadOptions, Source, read};
+use charms::{CharmSource, ReadOptions, read};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -34,20 +34,20 @@ fn problems(files: &[(&str, &str)]) -> Vec<String> {
     problems_of(folder(files).path())
 }
 
-fn good(files: &[(&str, &str)]) -> Source {
+fn good(files: &[(&str, &str)]) -> CharmSource {
     read(folder(files).path(), &options(false)).expect("a good charm")
 }
 
 #[test]
-fn what_is_no_charm_is_named() {
+fn a_path_without_a_charm_is_reported() {
     let lines = problems(&[("hooks/install", "")]);
     assert!(lines[0].starts_with("metadata.yaml: is missing in "), "{lines:?}");
     let lines = problems_of(Path::new("no/such/folder"));
-    assert_eq!(lines, ["no/such/folder: there is no such folder or .charm file"]);
+    assert_eq!(lines, ["no/such/folder: no such folder or .charm file"]);
 }
 
 #[test]
-fn broken_yaml_is_named_with_line_and_column() {
+fn invalid_yaml_is_reported_with_line_and_column() {
     let lines = problems(&[("metadata.yaml", "name: web\nsummary: [a,\n"), ("hooks/install", "")]);
     assert_eq!(lines.len(), 1, "{lines:?}");
     assert!(lines[0].starts_with("metadata.yaml: line 2, column 10: "), "{lines:?}");
@@ -56,7 +56,7 @@ fn broken_yaml_is_named_with_line_and_column() {
 }
 
 #[test]
-fn all_problems_of_all_files_come_at_once() {
+fn all_problems_of_all_files_are_reported_at_once() {
     let metadata = "name: Web\nsummary: s\nsubordinate: true\nrequires: {db: {limit: x}}\nprovides: {db: sql}\n\
                     storage: {data: {type: tape, multiple: {range: x}, minimum-size: x}}\n\
                     resources: {image: {type: file}}\nassumes: [k8s-api]\ncontainers: {app: {}}\n";
@@ -69,7 +69,7 @@ fn all_problems_of_all_files_come_at_once() {
     ]);
     for part in [
         "manifest.yaml: line 1, column ",
-        "metadata.yaml: name: \"Web\" is no charm name",
+        "metadata.yaml: name: invalid charm name \"Web\"",
         "metadata.yaml: description: is missing",
         "metadata.yaml: requires.db: interface is missing",
         "metadata.yaml: requires.db.limit: expected a count, got \"x\"",
@@ -83,7 +83,7 @@ fn all_problems_of_all_files_come_at_once() {
         "metadata.yaml: assumes: \"k8s-api\" is not met",
         "config.yaml: options.port.default: expected int, got \"http\"",
         "config.yaml: options.x.type: ",
-        "actions.yaml: Go: is no action name",
+        "actions.yaml: Go: invalid action name \"Go\"",
         "actions.yaml: stop.x.type: ",
         "dispatch: is missing",
     ] {
@@ -93,7 +93,7 @@ fn all_problems_of_all_files_come_at_once() {
 }
 
 #[test]
-fn a_lone_charmcraft_yaml_is_checked_in_its_own_places() {
+fn problems_of_charmcraft_yaml_are_reported_with_its_own_keys() {
     let lines = problems(&[(
         "charmcraft.yaml",
         "type: charm\nname: web\nsummary: s\nconfig: {options: {port: {type: number}}}\n\
@@ -112,7 +112,7 @@ fn a_lone_charmcraft_yaml_is_checked_in_its_own_places() {
 }
 
 #[test]
-fn the_user_may_insist_on_what_is_only_assumed() {
+fn force_accepts_a_charm_whose_assumptions_are_not_met() {
     let metadata = format!("{METADATA}assumes: [juju >= 9]\n");
     let charm = folder(&[("metadata.yaml", &metadata)]);
     assert_eq!(problems_of(charm.path()).len(), 2);
@@ -120,11 +120,11 @@ fn the_user_may_insist_on_what_is_only_assumed() {
 }
 
 #[test]
-fn links_out_of_a_folder_are_refused_and_links_to_nowhere_left_out() {
+fn links_out_of_a_folder_are_refused_and_broken_links_omitted() {
     let charm = folder(&[("metadata.yaml", METADATA), ("hooks/install", "")]);
     symlink("../nowhere", charm.path().join("CHANGELOG.md")).expect("link");
     symlink("install", charm.path().join("hooks/start")).expect("link");
-    let source = read(charm.path(), &options(false)).expect("fine without the link");
+    let source = read(charm.path(), &options(false)).expect("valid without the link");
     assert!(source.notes.iter().any(|note| note.contains("CHANGELOG.md")), "{:?}", source.notes);
     symlink("/etc", charm.path().join("etc")).expect("link");
     let lines = problems_of(charm.path());
@@ -132,7 +132,7 @@ fn links_out_of_a_folder_are_refused_and_links_to_nowhere_left_out() {
 }
 
 #[test]
-fn an_archive_needs_what_a_folder_is_given() {
+fn an_archive_must_contain_what_packing_adds_to_a_folder() {
     let charm = folder(&[("metadata.yaml", METADATA), ("dispatch", "#!/bin/sh\n")]);
     let source = read(charm.path(), &options(false)).expect("the packer sets the execute bit");
     let path = charm.path().join("web.charm");
@@ -150,7 +150,7 @@ fn an_archive_needs_what_a_folder_is_given() {
 }
 
 #[test]
-fn the_same_content_is_the_same_archive() {
+fn the_same_content_packs_to_the_same_archive() {
     let files = [("metadata.yaml", METADATA), ("hooks/install", "#!/bin/sh\n"), ("src/a", "1"), ("b", "2")];
     let reversed: Vec<_> = files.iter().rev().copied().collect();
     assert_eq!(good(&files).sha256, good(&reversed).sha256);

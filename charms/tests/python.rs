@@ -1,5 +1,5 @@
-//! Python charms from their source folder: their packages are installed and packed, and the charm's code finds them.
-//! The packages are made here, so that no index is needed.
+//! Tests of Python charms that are deployed from their source folder: their packages are installed and packed, and the
+//! charm's code imports them. The tests build the packages, so that no package index is needed.
 
 use charms::{ReadOptions, install, read};
 use std::fs::{self, File};
@@ -9,10 +9,10 @@ use std::process::Command;
 use tempfile::TempDir;
 
 const METADATA: &str = "name: py\nsummary: s\ndescription: d\n";
-/// The charm's program says what it found, instead of calling tools.
+/// The charm's program prints what it imported instead of calling tools.
 const CHARM: &str = "import os, sys, greeter\nprint(greeter.WORD, os.environ['JUJU_DISPATCH_PATH'])\n";
 
-/// A wheel: a zip with a module and the three files that say what it is.
+/// Writes a wheel: a zip archive with a module and the three files that describe it.
 fn wheel(folder: &Path, word: &str) {
     let info = "greeter-1.0.dist-info";
     let record = format!("greeter.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n");
@@ -44,7 +44,7 @@ fn charm(files: &[(&str, &str)]) -> TempDir {
     folder
 }
 
-/// Deploys and runs the charm's dispatch as an agent would; what it printed.
+/// Installs the charm, runs its dispatch as an agent would, and returns the output.
 fn run(charm: &Path, cache: &Path) -> String {
     let options = ReadOptions { cache: cache.to_owned(), force: false };
     let source = read(charm, &options).unwrap_or_else(|problems| panic!("{problems:#?}"));
@@ -59,22 +59,22 @@ fn run(charm: &Path, cache: &Path) -> String {
 }
 
 #[test]
-fn requirements_are_packed_and_found() {
+fn packages_of_requirements_txt_are_packed_and_imported() {
     let cache = TempDir::new().expect("tempdir");
     let charm = charm(&[("requirements.txt", "./greeter-1.0-py3-none-any.whl\n")]);
     assert_eq!(run(charm.path(), cache.path()), "hello hooks/start");
-    // Installed once: the second deploy takes them from the cache, and is the same revision.
+    // The second deployment takes the packages from the cache.
     let options = ReadOptions { cache: cache.path().to_owned(), force: false };
     let again = read(charm.path(), &options).expect("reads");
     assert!(!again.notes.iter().any(|note| note.contains("installing")), "{:?}", again.notes);
-    // Another content of what is named is another set.
+    // A wheel with another content is installed again.
     wheel(charm.path(), "goodbye");
     assert_eq!(run(charm.path(), cache.path()), "goodbye hooks/start");
     assert_eq!(fs::read_dir(cache.path()).expect("a folder").count(), 2);
 }
 
 #[test]
-fn a_local_source_in_pyproject_is_taken() {
+fn a_local_source_in_pyproject_is_installed() {
     let cache = TempDir::new().expect("tempdir");
     let pyproject = "[project]\nname = \"py\"\nversion = \"0\"\ndependencies = [\"Greeter>=1\"]\n\
                      [tool.uv.sources]\ngreeter = { path = \"greeter-1.0-py3-none-any.whl\" }\n";
@@ -83,7 +83,7 @@ fn a_local_source_in_pyproject_is_taken() {
 }
 
 #[test]
-fn a_dispatch_that_expects_packages_flat_in_venv_finds_them_there() {
+fn a_dispatch_that_expects_packages_in_venv_itself_imports_them() {
     let cache = TempDir::new().expect("tempdir");
     let dispatch = "#!/bin/sh\nPYTHONPATH=lib:venv exec python3 ./src/charm.py\n";
     let charm = charm(&[("requirements.txt", "./greeter-1.0-py3-none-any.whl\n"), ("dispatch", dispatch)]);
@@ -91,14 +91,14 @@ fn a_dispatch_that_expects_packages_flat_in_venv_finds_them_there() {
 }
 
 #[test]
-fn packages_that_cannot_be_had_are_one_line() {
+fn packages_that_cannot_be_installed_are_one_problem() {
     let cache = TempDir::new().expect("tempdir");
     let charm = charm(&[("requirements.txt", "--no-index\nno-such-package-here\n")]);
     let options = ReadOptions { cache: cache.path().to_owned(), force: false };
-    let problems = read(charm.path(), &options).expect_err("nowhere to take it from");
+    let problems = read(charm.path(), &options).expect_err("no such package");
     assert_eq!(problems.len(), 1);
     let line = problems[0].to_string();
-    assert!(line.starts_with("requirements.txt: cannot install its Python packages: "), "{line}");
+    assert!(line.starts_with("requirements.txt: cannot install the Python packages: "), "{line}");
     assert!(line.contains("no-such-package-here") && line.lines().count() == 1, "{line}");
     assert_eq!(fs::read_dir(cache.path()).expect("a folder").count(), 0);
 }

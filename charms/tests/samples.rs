@@ -1,4 +1,4 @@
-//! The sample charms can be deployed, and declare what the demo and the end-to-end tests rely on.
+//! Tests of the sample charms: they can be installed, and declare what the demo and the end-to-end tests use.
 
 use charms::{ReadOptions, install, read};
 use state::charm::{Role, Side, endpoints};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
-fn sample(name: &str) -> charms::Source {
+fn sample(name: &str) -> charms::CharmSource {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("samples").join(name);
     let options = ReadOptions { cache: PathBuf::from("unused"), force: false };
     read(&path, &options).unwrap_or_else(|problems| panic!("{name}: {problems:#?}"))
@@ -56,7 +56,7 @@ fn the_pair_can_be_related_without_naming_endpoints() {
 }
 
 #[test]
-fn the_samples_declare_what_the_demo_sets() {
+fn the_samples_declare_the_options_and_actions_that_the_demo_uses() {
     assert!(sample("pair-web").charm.config.contains_key("color"));
     assert!(sample("pair-web").charm.config.contains_key("slow-seconds"));
     assert!(sample("pair-db").charm.actions.contains_key("get-units"));

@@ -1,4 +1,4 @@
-//! How `pintle-hook` is linked: its own entry point, no libc, one fixed address. Only that program, nobody else.
+//! Linker arguments of `pintle-hook`: its own entry point, no libc, a fixed address. They apply to that program only.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
@@ -6,12 +6,12 @@ fn main() {
         "-nostartfiles",
         "-nostdlib",
         "-static",
-        // rustc asks for a position independent program; nobody would relocate it, so the later word wins.
+        // rustc requests a position-independent program, but nothing would relocate it. The later argument counts.
         "-no-pie",
-        // The library `core` names the function that unwinds; panics abort here, it is never called.
+        // `core` refers to the function that unwinds. It is never called, because panics abort.
         "-Wl,--defsym=rust_eh_personality=0",
         "-Wl,--no-eh-frame-hdr",
-        // Fewer segments and pages to map: a tool's life is mostly its launch.
+        // Fewer segments and pages to map: most of the run time of a tool is its launch.
         "-Wl,-z,norelro",
         "-Wl,-z,noseparate-code",
         "-Wl,--build-id=none",

@@ -3,7 +3,7 @@
 use agent::folder::Folder;
 use agent::journal::{self, Found, Journal};
 use agent::ports::Memory;
-use charms::folder::Entry;
+use charms::folder::FileEntry;
 use state::names::{UnitName, Uuid};
 use state::unit::local::{Event, Local, Run};
 use state::unit::operation::{CharmRef, Hook, Operation};
@@ -119,7 +119,8 @@ fn revision(number: u32) -> BTreeMap<&'static str, String> {
 /// Makes the charm folder revision `number`; the charm of revision 0 then writes a file of its own.
 pub fn charm(folder: &Path, number: u32) {
     let files = revision(number);
-    let entry = |(path, text): (&&str, &String)| ((*path).to_owned(), Entry::written(text.clone(), false));
+    let entry =
+        |(path, text): (&&str, &String)| ((*path).to_owned(), FileEntry::from_bytes(text.clone(), false));
     let archive = charms::archive::pack(&files.iter().map(entry).collect()).expect("it packs");
     let sha256 = host::digest::sha256(&archive);
     charms::install(&archive, &sha256, &folder.join("charm"), number).expect("it installs");

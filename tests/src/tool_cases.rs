@@ -5,7 +5,7 @@ mod effect;
 mod fixture;
 mod hook;
 
-use commands::{Format, Inputs, Need, Outcome, Reply};
+use commands::{CallOutcome, Inputs, Need, ToolFormat, ToolReply};
 use serde::Deserialize;
 use serde_json::Value;
 use state::unit::hook::{HookContext, Immediate};
@@ -132,7 +132,11 @@ fn difference(what: &str, expected: impl std::fmt::Debug, actual: impl std::fmt:
 impl Vector {
     fn problems(&self) -> Vec<String> {
         let value = as_doubles(&self.value);
-        let formats = [(Format::Smart, &self.smart), (Format::Yaml, &self.yaml), (Format::Json, &self.json)];
+        let formats = [
+            (ToolFormat::Smart, &self.smart),
+            (ToolFormat::Yaml, &self.yaml),
+            (ToolFormat::Json, &self.json),
+        ];
         formats
             .into_iter()
             .map(|(format, expected)| (format, expected, format.write(&value)))
@@ -177,7 +181,7 @@ impl Case {
             if reply.code != 0 {
                 return Err(format!("pre {words:?}: {}", String::from_utf8_lossy(&reply.stderr)));
             }
-            immediate.extend(reply.immediate);
+            immediate.extend(reply.reports);
         }
         let args: Vec<String> = self.args.iter().map(|arg| placed(arg)).collect();
         let reply = tool(&mut context, &self.tool, &args, &placed(&self.stdin), directory)?;
@@ -195,7 +199,7 @@ impl Case {
         if let Some(expected) = &self.output_file {
             problems.extend(output_file_problem(expected, directory));
         }
-        immediate.extend::<Vec<Immediate>>(reply.immediate);
+        immediate.extend::<Vec<Immediate>>(reply.reports);
         problems.extend(self.effect.problems(&before, &context, &immediate));
         for name in self.files.keys() {
             std::fs::remove_file(directory.join(name)).map_err(|error| error.to_string())?;
@@ -251,28 +255,28 @@ fn tool(
     args: &[String],
     stdin: &str,
     directory: &Path,
-) -> Result<Reply, String> {
+) -> Result<ToolReply, String> {
     let args: Vec<Vec<u8>> = args.iter().map(|arg| arg.as_bytes().to_vec()).collect();
     let mut inputs = Inputs::default();
     loop {
         let before = context.clone();
         match commands::call(context, name, &args, &inputs) {
-            Outcome::Reply(reply) => {
+            CallOutcome::Reply(reply) => {
                 if let Some((path, text)) = &reply.output_file {
                     std::fs::write(directory.join(path), text).map_err(|error| error.to_string())?;
                 }
                 return Ok(reply);
             }
-            Outcome::Need(_) if *context != before => return Err("a need changed the context".to_owned()),
-            Outcome::Need(Need::Stdin) if inputs.stdin.is_none() => {
+            CallOutcome::Need(_) if *context != before => return Err("a need changed the context".to_owned()),
+            CallOutcome::Need(Need::Stdin) if inputs.stdin.is_none() => {
                 inputs.stdin = Some(stdin.as_bytes().to_vec())
             }
-            Outcome::Need(Need::File(path)) if !inputs.files.contains_key(&path) => {
+            CallOutcome::Need(Need::File(path)) if !inputs.files.contains_key(&path) => {
                 let content = std::fs::read(directory.join(&path))
                     .map_err(|_| format!("open {path}: no such file or directory"));
                 inputs.files.insert(path, content);
             }
-            Outcome::Need(need) => return Err(format!("asked twice for {need:?}")),
+            CallOutcome::Need(need) => return Err(format!("asked twice for {need:?}")),
         }
     }
 }

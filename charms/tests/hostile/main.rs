@@ -1,5 +1,5 @@
-//! A zoo of hostile archives: each is refused with a reason, and nothing is left on disk, inside or outside
-//! (spec/security.md S21 to S24).
+//! Tests of hostile archives: each is refused with a reason, and no file is left on disk, inside or outside the target
+//! folder (spec/security.md S21 to S24).
 
 mod raw_zip;
 
@@ -12,14 +12,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use tempfile::TempDir;
 
-/// Unpacks and returns the refusal; fails if anything appeared on disk.
+/// Unpacks, and returns the error. Fails if any file appeared on disk.
 fn refused(bytes: &[u8]) -> String {
     let outside = TempDir::new().expect("tempdir");
     let target = outside.path().join("charm");
     let error = unpack(bytes, &sha256(bytes), &target).expect_err("hostile");
     let left: Vec<_> = fs::read_dir(outside.path()).expect("a folder").collect();
     assert!(left.is_empty(), "{left:?} after: {error}");
-    // The same archive at the user's door: refused before it is uploaded.
+    // Reading refuses the same archive, so the CLI does not upload it.
     let path = outside.path().join("x.charm");
     fs::write(&path, bytes).expect("write");
     let options = ReadOptions { cache: PathBuf::from("unused"), force: false };
@@ -27,13 +27,13 @@ fn refused(bytes: &[u8]) -> String {
     error.to_string()
 }
 
-/// The archive holds an honest member too, so that it is the hostile one that is refused.
+/// An archive with a valid metadata.yaml besides `members`, so that only `members` can be the reason of an error.
 fn with(members: &[Member]) -> Vec<u8> {
     archive(&[&[file("metadata.yaml", "name: a\nsummary: ''\ndescription: ''\n")], members].concat())
 }
 
 #[test]
-fn an_honest_archive_unpacks_with_plain_modes() {
+fn a_valid_archive_unpacks_with_modes_0755_and_0644() {
     let members = [
         Member { mode: 0o104_777, ..file("setuid", "x") },
         Member { mode: 0o102_666, ..file("shared", "x") },
@@ -46,7 +46,7 @@ fn an_honest_archive_unpacks_with_plain_modes() {
     let bytes = with(&members);
     let outside = TempDir::new().expect("tempdir");
     let target = outside.path().join("charm");
-    let manifest = unpack(&bytes, &sha256(&bytes), &target).expect("honest");
+    let manifest = unpack(&bytes, &sha256(&bytes), &target).expect("valid");
     assert_eq!(manifest.len(), 7);
     let mode = |path: &str| fs::metadata(target.join(path)).expect(path).permissions().mode() & 0o7777;
     assert_eq!((mode("setuid"), mode("shared"), mode("unknown")), (0o755, 0o644, 0o644));
@@ -56,10 +56,10 @@ fn an_honest_archive_unpacks_with_plain_modes() {
 }
 
 #[test]
-fn names_that_lead_out_are_refused() {
+fn paths_that_leave_the_charm_are_refused() {
     for (name, reason) in [
-        ("../x", "leads out of the charm"),
-        ("hooks/../../x", "leads out of the charm"),
+        ("../x", "points outside the charm"),
+        ("hooks/../../x", "points outside the charm"),
         ("/tmp/x", "absolute path"),
         ("a\\..\\x", "backslash"),
         ("a//x", "empty part"),
@@ -73,11 +73,11 @@ fn names_that_lead_out_are_refused() {
 }
 
 #[test]
-fn links_that_lead_out_are_refused() {
+fn links_that_point_outside_the_charm_are_refused() {
     for target in ["/etc/passwd", "../x", "..", "b/../../x", "b/..", ""] {
         assert!(refused(&with(&[link("a", target)])).contains("is a link"), "{target}");
     }
-    // b is inside, a goes through it and up again: outside of where it seems.
+    // The link b points inside; a passes through b and then up, which leaves the charm.
     assert!(
         refused(&with(&[file("d/e/f", ""), link("b", "d/e"), link("a", "b/../../../x")]))
             .contains("is a link")
@@ -87,35 +87,35 @@ fn links_that_lead_out_are_refused() {
 #[test]
 fn nothing_is_written_through_a_link() {
     let text = refused(&with(&[link("a", "hooks"), file("a/install", "x")]));
-    assert!(text.contains("lies below the link a"), "{text}");
+    assert!(text.contains("is below the link a"), "{text}");
     let text = refused(&with(&[file("a/install", "x"), link("a", "hooks")]));
-    assert!(text.contains("lies below the link a"), "{text}");
+    assert!(text.contains("is below the link a"), "{text}");
 }
 
 #[test]
-fn one_name_has_one_meaning() {
+fn ambiguous_names_are_refused() {
     refused(&with(&[file("a", "1"), file("a", "2")]));
     assert!(refused(&with(&[file("README", ""), file("Readme", "")])).contains("only in case"));
-    assert!(refused(&with(&[file("a", ""), file("a/b", "")])).contains("lies below the file a"));
+    assert!(refused(&with(&[file("a", ""), file("a/b", "")])).contains("is below the file a"));
     assert!(refused(&with(&[file([0xff, 0xfe], "")])).contains("UTF-8"));
-    // The two tables of contents disagree.
+    // The local header and the central directory disagree.
     refused(&with(&[Member { local_name: b"other".to_vec(), ..file("a", "x") }]));
 }
 
 #[test]
-fn devices_and_other_kinds_are_refused() {
+fn devices_and_other_file_types_are_refused() {
     for mode in [0o020_644, 0o060_644, 0o010_644, 0o140_644] {
         let text = refused(&with(&[Member { mode, ..file("a", "") }]));
-        assert!(text.contains("neither a file nor a folder nor a link"), "{text}");
+        assert!(text.contains("not a file, folder or link"), "{text}");
     }
     refused(&with(&[Member { mode: 0o120_777, ..file("a/", "b") }]));
 }
 
 #[test]
-fn bombs_stop_at_their_limits() {
-    // 5 MiB of zeros in 5 kB: a thousandth, where a two hundredth is allowed.
+fn zip_bombs_are_refused_at_the_limits() {
+    // 5 MiB of zeros pack to 5 kB, a ratio of 1000. The limit is 200.
     assert!(refused(&with(&[zeros("zeros", 5 << 20)])).contains("more than 200 times its size"));
-    // Below the size where that matters it is a file of zeros.
+    // The ratio is not checked below 4 MiB.
     let bytes = with(&[zeros("zeros", 3 << 20)]);
     let outside = TempDir::new().expect("tempdir");
     unpack(&bytes, &sha256(&bytes), &outside.path().join("charm")).expect("small");
@@ -125,20 +125,20 @@ fn bombs_stop_at_their_limits() {
 }
 
 #[test]
-fn a_member_that_lies_about_its_size_is_refused() {
-    // Claims to be small, unpacks to more: reading stops, and all that was written is removed.
-    let lying = Member { claimed_size: Some(10), ..zeros("zeros", 5 << 20) };
-    refused(&with(&[lying]));
+fn a_member_larger_than_its_declared_size_is_refused() {
+    // Reading stops at the declared size, and everything that was written is removed.
+    let understated = Member { claimed_size: Some(10), ..zeros("zeros", 5 << 20) };
+    refused(&with(&[understated]));
 }
 
 #[test]
 fn too_many_members_are_refused() {
-    let bytes = charms_with_members(100_001);
+    let bytes = archive_with_members(100_001);
     assert!(refused(&bytes).contains("members"), "counted");
 }
 
-/// So many empty files need the wider count of zip64, which the library writes well enough.
-fn charms_with_members(count: usize) -> Vec<u8> {
+/// More than 65,535 members need zip64, which the library writes.
+fn archive_with_members(count: usize) -> Vec<u8> {
     let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
     let options = zip::write::SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
     for number in 0..count {
@@ -148,7 +148,7 @@ fn charms_with_members(count: usize) -> Vec<u8> {
 }
 
 #[test]
-fn no_byte_is_interpreted_before_the_digest_is_right() {
+fn no_byte_is_interpreted_before_the_digest_is_verified() {
     let outside = TempDir::new().expect("tempdir");
     let target = outside.path().join("charm");
     let good = with(&[]);

@@ -1,16 +1,18 @@
-//! Zip archives written byte by byte, because no honest library writes what these tests need.
+//! Writes zip archives byte by byte, because no library writes the invalid archives that these tests need.
 
 use std::io::{Cursor, Read, Write};
 
-/// One member as both tables of contents tell it.
+/// One member of an archive.
 #[derive(Clone)]
 pub struct Member {
+    /// The name in the local header.
     pub local_name: Vec<u8>,
+    /// The name in the central directory.
     pub name: Vec<u8>,
     pub content: Vec<u8>,
-    /// Unix mode with the kind of file; 0 = not told.
+    /// Unix mode with the file type; 0 declares none.
     pub mode: u32,
-    /// What both tables say the size is; the content decides when none.
+    /// The unpacked size that both headers declare; `None` declares the size of the content.
     pub claimed_size: Option<u32>,
     pub deflated: bool,
 }
@@ -24,7 +26,7 @@ pub fn link(name: &str, target: &str) -> Member {
     Member { mode: 0o120_777, ..file(name, target) }
 }
 
-/// `size` zeros, as small as deflate makes them: a thousandth.
+/// A member of `size` zeros, deflated to about a thousandth of the size.
 pub fn zeros(name: &str, size: u32) -> Member {
     let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
     zip.start_file("x", zip::write::SimpleFileOptions::default()).expect("written");

@@ -3,11 +3,11 @@
 use crate::failure::Failure;
 use crate::session::Session;
 use api::operator::{OperatorApi, Uploaded};
-use charms::{ReadOptions, Source, read};
+use charms::{CharmSource, ReadOptions, read};
 use std::path::Path;
 
 /// Reads the charm at `path`. All its problems are in one failure, one a line, before anything is sent.
-pub fn load<A>(path: &str, force: bool, at: &Session<A>) -> Result<Source, Failure> {
+pub fn load<A>(path: &str, force: bool, at: &Session<A>) -> Result<CharmSource, Failure> {
     // `local:./x` is what bundles and old scripts write.
     let place = Path::new(path.strip_prefix("local:").unwrap_or(path));
     if !place.exists() {
@@ -35,7 +35,7 @@ pub fn load<A>(path: &str, force: bool, at: &Session<A>) -> Result<Source, Failu
 }
 
 /// Sends the archive, unless the controller has it already.
-pub async fn bring<A: OperatorApi>(source: Source, at: &Session<A>) -> Result<Uploaded, Failure> {
+pub async fn bring<A: OperatorApi>(source: CharmSource, at: &Session<A>) -> Result<Uploaded, Failure> {
     if let Some(there) = at.api.archive_info(&source.sha256).await? {
         return Ok(there);
     }

@@ -1,8 +1,9 @@
-//! What one hook tool call costs: launch, ask, answer, exit.
+//! Measures the time of one call of a hook tool, from launch to exit.
 //!
-//! Against the floor (`tests/benches-src/floor_client.c`: a static program without libc that makes one round trip) and
-//! `/bin/true`, taking turns in one run, so that whatever else the machine does hits all alike. Ratios are the figures
-//! to keep: goal `pintle-hook` / floor at most 1.3. Run: `cargo bench -p hook-client --bench launch [-- ROUNDS]`.
+//! The benchmark compares `pintle-hook` with the floor (`tests/benches-src/floor_client.c`, a static program without libc
+//! that makes one round trip) and with `/bin/true`. The programs take turns in one run, so that other load on the machine
+//! affects all of them alike. The ratios are the result: the goal for `pintle-hook` / floor is at most 1.3.
+//! Run: `cargo bench -p hook-client --bench launch [-- ROUNDS]`.
 
 use std::io::{Read, Write};
 use std::os::unix::fs::symlink;
@@ -12,24 +13,24 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, fs, io, process, thread};
 
-use hook_client::{HEADER_BYTES, Reply, frame_length};
+use hook_client::{HEADER_BYTES, ReplyFrame, frame_length};
 
-/// More than a second's worth; medians move by less than one percent from run to run on a quiet machine.
+/// Rounds for more than a second. On an idle machine the medians differ by less than one percent between runs.
 const ROUNDS: usize = 3000;
 const WARM_UP_ROUNDS: usize = 100;
-/// Whoever runs after `/bin/true` finds caches colder: everyone follows everyone equally often.
+/// All orders of the programs: the program after `/bin/true` finds colder caches, so each follows each equally often.
 const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0], [1, 0, 2], [0, 2, 1]];
-/// What a `relation-get` of one key answers.
-const ANSWER: Reply<'_> = Reply::Done { code: 0, stdout: b"10.0.0.7\n", stderr: b"" };
+/// The reply to a `relation-get` of one key.
+const ANSWER: ReplyFrame<'_> = ReplyFrame::Done { code: 0, stdout: b"10.0.0.7\n", stderr: b"" };
 
 fn main() {
-    // Cargo itself passes words like --bench.
+    // Cargo itself passes arguments such as --bench.
     let rounds = env::args().skip(1).find_map(|word| word.parse().ok()).unwrap_or(ROUNDS);
     let folder = env::temp_dir().join(format!("pintle-launch-{}", process::id()));
-    fs::create_dir(&folder).expect("a folder of our own in the folder for temporary files");
+    fs::create_dir(&folder).expect("a new temporary folder");
     let result = measure(&folder, rounds);
-    fs::remove_dir_all(&folder).expect("our folder is ours to remove");
-    result.expect("three programs that run");
+    fs::remove_dir_all(&folder).expect("the temporary folder can be removed");
+    result.expect("all three programs run");
 }
 
 fn measure(folder: &Path, rounds: usize) -> io::Result<()> {
@@ -56,9 +57,9 @@ fn measure(folder: &Path, rounds: usize) -> io::Result<()> {
     for round in 0..WARM_UP_ROUNDS + rounds {
         for which in ORDERS[round % ORDERS.len()] {
             let (name, command) = &mut commands[which];
-            let began = Instant::now();
+            let started = Instant::now();
             let status = command.status()?;
-            let time = began.elapsed();
+            let time = started.elapsed();
             if !status.success() {
                 return Err(io::Error::other(format!("{name}: {status}")));
             }
@@ -68,8 +69,8 @@ fn measure(folder: &Path, rounds: usize) -> io::Result<()> {
         }
     }
 
-    let ratio = |of: usize, to: usize| {
-        let pairs = times[of].iter().zip(&times[to]);
+    let ratio = |numerator: usize, denominator: usize| {
+        let pairs = times[numerator].iter().zip(&times[denominator]);
         median(pairs.map(|(a, b)| a.as_secs_f64() / b.as_secs_f64()).collect())
     };
     println!("{rounds} rounds, in turns; microseconds of launch to exit, p50");
@@ -89,7 +90,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Answers every connection's one request; a client that leaves early shows in its exit code.
+/// Answers one request on every connection. A client that disconnects early fails by its exit code.
 fn serve(listener: &UnixListener) -> io::Result<()> {
     let mut answer = vec![0; ANSWER.encoded_length().map_err(io::Error::other)?];
     ANSWER.encode(&mut answer).map_err(io::Error::other)?;

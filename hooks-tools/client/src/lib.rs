@@ -1,7 +1,8 @@
-//! What a hook tool and the unit agent say to each other over the agent's socket.
+//! The protocol between a hook tool and the unit agent over the agent's socket.
 //!
-//! Pure: bytes in, values out, and back. No allocation, so that `pintle-hook` can use it without a standard library.
-//! Nothing here may panic, whatever the bytes: they come from any process of the hook's user.
+//! The library encodes and decodes frames. It does no I/O and allocates no memory, so that `pintle-hook` can use it
+//! without a standard library. Decoding never panics, whatever the bytes, because any process of the hook's user can send
+//! them. Used by `pintle-hook` and by the tool socket of the unit agent.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -10,6 +11,6 @@ pub mod frame;
 pub mod reconnect;
 
 pub use frame::{
-    Args, Call, CallId, HEADER_BYTES, REPLY_BYTES_MAX, REQUEST_BYTES_MAX, Refused, Reply, Request,
-    STDIN_BYTES_MAX, VERSION, announce_stdin, encode_request, frame_length,
+    Args, CallHeader, CallId, FrameError, HEADER_BYTES, REPLY_BYTES_MAX, REQUEST_BYTES_MAX, ReplyFrame,
+    RequestFrame, STDIN_BYTES_MAX, VERSION, announce_stdin, encode_request, frame_length,
 };

@@ -1,15 +1,18 @@
-//! How long a tool keeps looking for its agent when that is restarted under a running hook (design 12).
+//! Delays between the attempts of one call to reach a unit agent that is being restarted (design 12).
+//!
+//! The total delay of a call is bounded, so that a hook does not hang on an agent that does not return. Used by
+//! `pintle-hook` and by the simulator.
 
-/// All waiting of one call together, in milliseconds: an agent's restart (replay of a journal of 1 MiB takes tens of
-/// milliseconds, a service manager's restart delay some seconds) many times over, and still far below a hook's time.
+/// Total delay of one call in milliseconds. It is many times the restart of an agent (tens of milliseconds for the replay
+/// of a journal of 1 MiB, some seconds for the restart delay of a service manager) and far below the time limit of a hook.
 pub const WAIT_MS_MAX: u32 = 30_000;
-/// The first pause: about as long as a quick restart takes.
+/// The first delay in milliseconds: about the time of a fast restart.
 pub const PAUSE_MS_FIRST: u32 = 5;
-/// No pause is longer, so that a hook goes on soon after its agent does.
+/// The longest delay in milliseconds, so that a hook continues soon after its agent.
 pub const PAUSE_MS_MAX: u32 = 500;
 
-/// The pauses of one call, in milliseconds: doubling, then even, and `WAIT_MS_MAX` in sum.
-/// They are never granted anew within a call, so an agent that dies of the call itself ends it, too.
+/// The delays of one call in milliseconds: each is twice the previous one up to `PAUSE_MS_MAX`, and their sum is
+/// `WAIT_MS_MAX`. They do not start again within a call, so a call that crashes the agent also ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Pauses {
     next_ms: u32,
@@ -17,7 +20,7 @@ pub struct Pauses {
 }
 
 impl Pauses {
-    /// The pauses of a call that has not waited yet.
+    /// The delays of a call that has not waited yet.
     #[must_use]
     pub const fn new() -> Self {
         Pauses { next_ms: PAUSE_MS_FIRST, left_ms: WAIT_MS_MAX }

@@ -1,7 +1,7 @@
-//! action-fail: the running action has failed, though its program goes on (spec/hook-tools.md 2.7).
+//! action-fail: marks the running action as failed; its program continues (spec/hook-tools.md 2.7).
 
 use crate::action_get::running;
-use crate::tool::{Answer, Call, Stop, Tool};
+use crate::tool::{Invocation, Tool, ToolError, ToolOutput};
 
 pub const TOOL: Tool = Tool {
     name: "action-fail",
@@ -14,11 +14,11 @@ pub const TOOL: Tool = Tool {
 
 const WITHOUT_REASON: &str = "action failed without reason given, check action for errors";
 
-fn run(call: &mut Call) -> Result<Answer, Stop> {
-    let reason = call.words(1)?.first().cloned().unwrap_or_else(|| WITHOUT_REASON.to_owned());
+fn run(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
+    let reason = call.positionals(1)?.first().cloned().unwrap_or_else(|| WITHOUT_REASON.to_owned());
     running(call.context)?;
     let mut action = call.context.writes.action.clone();
     action.failed = Some(reason);
     call.context.write_action(action)?;
-    Ok(Answer::silent())
+    Ok(ToolOutput::silent())
 }

@@ -1,7 +1,7 @@
-//! action-get: the parameters of the running action (spec/hook-tools.md 2.7).
+//! action-get: prints the parameters of the running action (spec/hook-tools.md 2.7).
 
 use crate::flags::{FORMAT, OUTPUT};
-use crate::tool::{Answer, Call, Stop, Tool, failed};
+use crate::tool::{Invocation, Tool, ToolError, ToolOutput, failed};
 use crate::value::Value;
 use state::unit::hook::{Action, Cause, HookContext};
 
@@ -9,26 +9,26 @@ pub const TOOL: Tool = Tool {
     name: "action-get",
     arguments: "[<key>[.<key>.<key>...]]",
     summary: "Get action parameters.",
-    details: "Without a key the whole map. Dots lead into nested maps.",
+    details: "Without a key prints all parameters. Dots in a key select from nested maps.",
     flags: &[FORMAT, OUTPUT],
     run,
 };
 
-fn run(call: &mut Call) -> Result<Answer, Stop> {
-    let path = call.words(1)?.first();
+fn run(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
+    let path = call.positionals(1)?.first();
     let params = &running(call.context)?.params;
     let Some(path) = path else {
         let members = params.iter().map(|(key, value)| (key.clone(), Value::from(value)));
-        return Ok(Answer::value(Value::Map(members.collect())));
+        return Ok(ToolOutput::value(Value::Map(members.collect())));
     };
     let mut keys = path.split('.');
     let first = keys.next().and_then(|key| params.get(key));
     let found = keys.fold(first, |value, key| value.and_then(|value| value.as_object()?.get(key)));
-    Ok(Answer::value(found.map_or(Value::Nil, Value::from)))
+    Ok(ToolOutput::value(found.map_or(Value::Nil, Value::from)))
 }
 
-/// The action that runs; outside of one its tools fail.
-pub fn running(context: &HookContext) -> Result<&Action, Stop> {
+/// Returns the running action. The tools of an action fail in every other hook.
+pub fn running(context: &HookContext) -> Result<&Action, ToolError> {
     match &context.cause {
         Cause::Action(action) => Ok(action),
         Cause::Hook(_)

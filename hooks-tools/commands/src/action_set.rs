@@ -1,28 +1,30 @@
-//! action-set: results of the running action (spec/hook-tools.md 2.7).
+//! action-set: sets results of the running action (spec/hook-tools.md 2.7).
+//!
+//! Either all pairs of a call are applied or none.
 
 use crate::action_get::running;
 use crate::quote::quote;
-use crate::tool::{Answer, Call, Stop, Tool, usage};
+use crate::tool::{Invocation, Tool, ToolError, ToolOutput, usage};
 use serde_json::{Map, Value};
 
 pub const TOOL: Tool = Tool {
     name: "action-set",
     arguments: "<key>=<value> [<key>=<value> ...]",
     summary: "Set action results.",
-    details: "Dots in a key make nested maps. Values are text, taken as they are.",
+    details: "Dots in a key create nested maps. Values are stored as text, unchanged.",
     flags: &[],
     run,
 };
 
-/// Deepest nesting of results: readers of the record they travel in stop at 64 levels.
+/// Deepest nesting of results. Readers of the record that contains them accept 64 levels.
 const DEPTH_MAX: usize = 16;
 
-/// What the agent itself adds to the results.
+/// Results that the agent itself adds.
 const RESERVED: [&str; 4] = ["stdout", "stdout-encoding", "stderr", "stderr-encoding"];
 
-fn run(call: &mut Call) -> Result<Answer, Stop> {
+fn run(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
     let mut pairs = Vec::new();
-    for word in &call.parsed.words {
+    for word in &call.parsed.positionals {
         let Some((path, value)) = word.split_once('=') else {
             return usage(format!("argument {} must be of the form key...=value", quote(word)));
         };
@@ -50,17 +52,17 @@ fn run(call: &mut Call) -> Result<Answer, Stop> {
         insert(&mut action.results, &keys, value);
     }
     call.context.write_action(action)?;
-    Ok(Answer::silent())
+    Ok(ToolOutput::silent())
 }
 
 fn is_key(key: &str) -> bool {
-    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
-    key.bytes().all(|b| plain(b) || b == b'-')
-        && key.bytes().next().is_some_and(plain)
-        && key.bytes().last().is_some_and(plain)
+    let is_alphanumeric = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    key.bytes().all(|b| is_alphanumeric(b) || b == b'-')
+        && key.bytes().next().is_some_and(is_alphanumeric)
+        && key.bytes().last().is_some_and(is_alphanumeric)
 }
 
-/// Deeper keys merge; text in the way of a map gives way, and a map in the way of text.
+/// Inserts `value` at the path `keys`. Maps are merged; text replaces a map, and a map replaces text.
 fn insert(results: &mut Map<String, Value>, keys: &[&str], value: &str) {
     let [key, deeper @ ..] = keys else { return };
     if deeper.is_empty() {
@@ -71,17 +73,17 @@ fn insert(results: &mut Map<String, Value>, keys: &[&str], value: &str) {
     if !slot.is_object() {
         *slot = Value::Object(Map::new());
     }
-    insert(slot.as_object_mut().expect("it has just been made one"), deeper, value);
+    insert(slot.as_object_mut().expect("the slot was replaced by a map above"), deeper, value);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::{action_context, call};
+    use crate::test_context::{action_context, call};
     use serde_json::json;
 
     #[test]
-    fn deeper_keys_merge_and_what_is_in_the_way_gives_way() {
+    fn nested_keys_merge_and_text_and_maps_replace_each_other() {
         let mut context = action_context();
         for words in [["a.b=1", "a.c= 2 "], ["x=text", "y.z=map"], ["x.y=3", "y=text"]] {
             assert_eq!(call(&mut context, "action-set", &words).code, 0);
@@ -91,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn one_bad_pair_and_nothing_is_applied() {
+    fn an_invalid_pair_discards_the_whole_call() {
         let mut context = action_context();
         for bad in ["Key=1", "a..b=1", "-a=1", "a.stdout=1", "abc", "=x"] {
             assert_eq!(call(&mut context, "action-set", &["--", "ok=1", bad]).code, 2, "{bad}");

@@ -1,6 +1,6 @@
-//! application-version-set: which version of its workload this unit runs (spec/hook-tools.md 2.2).
+//! application-version-set: sets the version of the workload that this unit runs (spec/hook-tools.md 2.2).
 
-use crate::tool::{Answer, Call, Stop, Tool, usage};
+use crate::tool::{Invocation, Tool, ToolError, ToolOutput, usage};
 use state::unit::hook::Immediate;
 
 pub const TOOL: Tool = Tool {
@@ -12,9 +12,9 @@ pub const TOOL: Tool = Tool {
     run,
 };
 
-fn run(call: &mut Call) -> Result<Answer, Stop> {
-    match call.words(1)? {
-        [version, ..] => Ok(Answer::immediate(Immediate::WorkloadVersion(version.clone()))),
+fn run(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
+    match call.positionals(1)? {
+        [version, ..] => Ok(ToolOutput::report(Immediate::WorkloadVersion(version.clone()))),
         [] => usage("no version specified"),
     }
 }

@@ -1,29 +1,29 @@
-//! config-get: the application's configuration (spec/hook-tools.md 2.2).
+//! config-get: prints the configuration of the application (spec/hook-tools.md 2.2).
 
-use crate::flags::{FORMAT, Flag, Kind, OUTPUT};
+use crate::flags::{FORMAT, Flag, FlagKind, OUTPUT};
 use crate::quote::quote;
-use crate::tool::{Answer, Call, Stop, Tool, usage};
+use crate::tool::{Invocation, Tool, ToolError, ToolOutput, usage};
 use crate::value::Value;
 
 pub const TOOL: Tool = Tool {
     name: "config-get",
     arguments: "[<key>]",
     summary: "Print application configuration.",
-    details: "Without a key all options that have a value; with --all the others too, as null.",
+    details: "Without a key prints all options that have a value. With --all also prints the others, as null.",
     flags: &[FORMAT, OUTPUT, ALL],
     run,
 };
 
-const ALL: Flag = Flag { names: &["all", "a"], kind: Kind::Switch, help: "Print all keys" };
+const ALL: Flag = Flag { names: &["all", "a"], kind: FlagKind::Switch, help: "Print all keys" };
 
-fn run(call: &mut Call) -> Result<Answer, Stop> {
-    let key = call.words(1)?.first().filter(|key| !key.is_empty());
-    let all = call.parsed.on("all");
+fn run(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
+    let key = call.positionals(1)?.first().filter(|key| !key.is_empty());
+    let all = call.parsed.is_on("all");
     if let (Some(key), true) = (key, all) {
         return usage(format!("cannot use argument --all together with key {}", quote(key)));
     }
     let config = &call.context.config;
-    Ok(Answer::value(match key {
+    Ok(ToolOutput::value(match key {
         Some(key) => config.get(key).map_or(Value::Nil, Value::from),
         None => {
             let shown = config.iter().filter(|(_, value)| all || !value.is_null());

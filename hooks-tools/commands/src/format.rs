@@ -1,33 +1,40 @@
-//! `--format smart | yaml | json` (spec/hook-tools.md 1.5).
+//! The output formats `smart`, `yaml` and `json` (spec/hook-tools.md 1.5).
+//!
+//! The bytes are those that Juju prints, because charms parse them.
 
 use crate::value::Value;
 use crate::{json, yaml};
 
+/// A value of `--format`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum ToolFormat {
+    /// Text for a shell: strings and lists of names as they are, everything else as YAML.
     Smart,
+    /// YAML as goyaml.v2 writes it.
     Yaml,
+    /// JSON as encoding/json of Go writes it.
     Json,
 }
 
-impl Format {
+impl ToolFormat {
+    /// The name of the format in `--format`.
     pub fn name(self) -> &'static str {
         match self {
-            Format::Smart => "smart",
-            Format::Yaml => "yaml",
-            Format::Json => "json",
+            ToolFormat::Smart => "smart",
+            ToolFormat::Yaml => "yaml",
+            ToolFormat::Json => "json",
         }
     }
 
-    /// What is printed for `value`, final newline included; perhaps nothing.
+    /// The text for `value` with its final newline; empty if the format prints nothing for it.
     pub fn write(self, value: &Value) -> String {
         match self {
-            Format::Json => json::write(value) + "\n",
-            Format::Yaml => match value {
+            ToolFormat::Json => json::write(value) + "\n",
+            ToolFormat::Yaml => match value {
                 Value::Nil => String::new(),
                 _ => yaml::write(value),
             },
-            Format::Smart => match value {
+            ToolFormat::Smart => match value {
                 Value::Nil | Value::NoNames => String::new(),
                 Value::Text(text) if text.is_empty() => String::new(),
                 Value::Text(text) => format!("{text}\n"),
@@ -50,25 +57,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn smart_prints_nothing_for_nothing() {
+    fn smart_prints_nothing_for_empty_values() {
         for value in [Value::Nil, Value::text(""), Value::Names(Vec::new()), Value::NoNames] {
-            assert_eq!(Format::Smart.write(&value), "");
+            assert_eq!(ToolFormat::Smart.write(&value), "");
         }
-        assert_eq!(Format::Smart.write(&Value::NoMap), "{}\n");
+        assert_eq!(ToolFormat::Smart.write(&Value::NoMap), "{}\n");
     }
 
     #[test]
     fn names_are_lines_in_smart_and_lists_elsewhere() {
         let names = Value::Names(vec!["a".to_owned(), "1".to_owned()]);
-        assert_eq!(Format::Smart.write(&names), "a\n1\n");
-        assert_eq!(Format::Yaml.write(&names), "- a\n- \"1\"\n");
-        assert_eq!(Format::Json.write(&names), "[\"a\",\"1\"]\n");
+        assert_eq!(ToolFormat::Smart.write(&names), "a\n1\n");
+        assert_eq!(ToolFormat::Yaml.write(&names), "- a\n- \"1\"\n");
+        assert_eq!(ToolFormat::Json.write(&names), "[\"a\",\"1\"]\n");
     }
 
     #[test]
-    fn what_was_never_made_is_null_in_json_only() {
-        assert_eq!(Format::Json.write(&Value::NoNames), "null\n");
-        assert_eq!(Format::Yaml.write(&Value::NoNames), "[]\n");
-        assert_eq!(Format::Yaml.write(&Value::Nil), "");
+    fn a_nil_list_is_null_in_json_only() {
+        assert_eq!(ToolFormat::Json.write(&Value::NoNames), "null\n");
+        assert_eq!(ToolFormat::Yaml.write(&Value::NoNames), "[]\n");
+        assert_eq!(ToolFormat::Yaml.write(&Value::Nil), "");
     }
 }

@@ -1,7 +1,7 @@
-//! goal-state: what the model should come to (spec/hook-tools.md 2.2).
+//! goal-state: prints the units and relations that the model will contain (spec/hook-tools.md 2.2).
 
 use crate::flags::{FORMAT_WITHOUT_SMART, OUTPUT};
-use crate::tool::{Answer, Call, Stop, Tool};
+use crate::tool::{Invocation, Tool, ToolError, ToolOutput};
 use crate::value::Value;
 use state::unit::hook::Goal;
 use std::collections::BTreeMap;
@@ -15,20 +15,21 @@ pub const TOOL: Tool = Tool {
     run,
 };
 
-fn run(call: &mut Call) -> Result<Answer, Stop> {
-    call.words(0)?;
+fn run(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
+    call.positionals(0)?;
     let goals = &call.context.goal_state;
-    let relations = goals.relations.iter().map(|(endpoint, parties)| (endpoint.clone(), written(parties)));
-    Ok(Answer::value(Value::Record(vec![
-        ("units", written(&goals.units)),
+    let relations =
+        goals.relations.iter().map(|(endpoint, parties)| (endpoint.clone(), goals_value(parties)));
+    Ok(ToolOutput::value(Value::Record(vec![
+        ("units", goals_value(&goals.units)),
         ("relations", Value::Map(relations.collect())),
     ])))
 }
 
-fn written(goals: &BTreeMap<String, Goal>) -> Value {
-    let written = goals.iter().map(|(name, goal)| {
+fn goals_value(goals: &BTreeMap<String, Goal>) -> Value {
+    let members = goals.iter().map(|(name, goal)| {
         let fields = vec![("status", Value::text(&goal.status)), ("since", Value::text(&goal.since))];
         (name.clone(), Value::Record(fields))
     });
-    Value::Map(written.collect())
+    Value::Map(members.collect())
 }

@@ -1,11 +1,13 @@
-//! `--help` (spec/hook-tools.md 1.10). charm-helpers looks for `--file` in that of relation-set, older `ops` for
-//! `-s  (= data/0)` in that of storage-get.
+//! The text of `--help` (spec/hook-tools.md 1.10).
+//!
+//! Charms parse parts of it: charm-helpers searches for `--file` in the help of relation-set, and older versions of ops
+//! for `-s  (= data/0)` in the help of storage-get.
 
-use crate::flags::{Flag, Kind, dashed};
+use crate::flags::{Flag, FlagKind, dashed};
 use crate::tool::Tool;
 use state::unit::hook::HookContext;
 
-/// The help of a tool, in this context: the default of `-r` is the hook's relation.
+/// The help of a tool. The default that it shows for `-r` is the relation of the hook in `context`.
 pub fn text(tool: &Tool, context: &HookContext) -> String {
     let mut text = usage(tool.name, !tool.flags.is_empty(), tool.arguments, tool.summary);
     let mut flags: Vec<(Vec<&str>, &Flag)> = tool
@@ -23,10 +25,10 @@ pub fn text(tool: &Tool, context: &HookContext) -> String {
     }
     for (names, flag) in flags {
         let default = match flag.kind {
-            Kind::Switch => "  (= false)".to_owned(),
-            Kind::Text => " (= \"\")".to_owned(),
-            Kind::Format(formats) => format!("  (= {})", formats[0].name()),
-            Kind::Relation => {
+            FlagKind::Switch => "  (= false)".to_owned(),
+            FlagKind::Text => " (= \"\")".to_owned(),
+            FlagKind::Format(formats) => format!("  (= {})", formats[0].name()),
+            FlagKind::Relation => {
                 let about = context.cause.counterpart();
                 format!(
                     "  (= {})",
@@ -42,14 +44,14 @@ pub fn text(tool: &Tool, context: &HookContext) -> String {
     text
 }
 
-/// The head of every help.
+/// The first lines of the help of every tool.
 pub fn usage(name: &str, options: bool, arguments: &str, summary: &str) -> String {
     let options = if options { " [options]" } else { "" };
     let blank = if arguments.is_empty() { "" } else { " " };
     format!("Usage: {name}{options}{blank}{arguments}\n\nSummary:\n{summary}\n")
 }
 
-/// One option: its names, its default, what it is.
+/// The lines of one option: its names, its default, and a description.
 pub fn option(names: &[&str], default: &str, help: &str) -> String {
     let names: Vec<String> = names.iter().map(|name| dashed(name)).collect();
     format!("{}{default}\n    {help}\n", names.join(", "))
@@ -57,7 +59,7 @@ pub fn option(names: &[&str], default: &str, help: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::sample::{call, context, relation_context};
+    use crate::test_context::{call, context, relation_context};
 
     fn help(name: &str, context: &mut super::HookContext) -> String {
         String::from_utf8(call(context, name, &["-h"]).stdout).unwrap()
@@ -74,12 +76,12 @@ mod tests {
     }
 
     #[test]
-    fn relation_set_names_its_file_option() {
+    fn the_help_of_relation_set_contains_the_file_option() {
         assert!(help("relation-set", &mut context()).contains("--file (= \"\")\n"));
     }
 
     #[test]
-    fn a_tool_without_flags_offers_no_options() {
+    fn the_help_of_a_tool_without_flags_lists_no_options() {
         let text = help("application-version-set", &mut context());
         assert!(text.starts_with("Usage: application-version-set <new-version>\n"), "{text}");
         assert!(!text.contains("Options:"));

@@ -1,7 +1,7 @@
-//! is-leader: a promise of leadership (spec/hook-tools.md 2.2).
+//! is-leader: prints whether this unit is the leader, and stays so for 30 seconds (spec/hook-tools.md 2.2).
 
 use crate::flags::{FORMAT, OUTPUT};
-use crate::tool::{Answer, Call, Stop, Tool};
+use crate::tool::{Invocation, Tool, ToolError, ToolOutput};
 use crate::value::Value;
 
 pub const TOOL: Tool = Tool {
@@ -13,7 +13,7 @@ pub const TOOL: Tool = Tool {
     run,
 };
 
-fn run(call: &mut Call) -> Result<Answer, Stop> {
-    call.words(0)?;
-    Ok(Answer::value(Value::Bool(call.context.leader)))
+fn run(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
+    call.positionals(0)?;
+    Ok(ToolOutput::value(Value::Bool(call.context.leader)))
 }

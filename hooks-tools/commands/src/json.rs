@@ -1,11 +1,11 @@
-//! JSON as Go's encoding/json writes it: no blanks, keys sorted bytewise, `<`, `>` and `&` escaped
+//! Writes JSON as encoding/json of Go does: no spaces, keys sorted by bytes, and `<`, `>` and `&` escaped
 //! (spec/hook-tools.md 1.5).
 
 use crate::number;
 use crate::value::Value;
 use std::fmt::Write;
 
-/// The value on one line, without the final newline.
+/// Writes the value on one line, without the final newline.
 pub fn write(value: &Value) -> String {
     let mut out = String::new();
     append(&mut out, value);

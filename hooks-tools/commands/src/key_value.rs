@@ -1,9 +1,12 @@
-//! `key=value` arguments (spec/hook-tools.md 1.7).
+//! Parses `key=value` arguments (spec/hook-tools.md 1.7). Called by relation-set and state-set.
 
 use crate::quote::quote;
 use std::collections::BTreeMap;
 
-/// Pairs, key and value trimmed; empty words are skipped, empty values kept. The error is a usage error.
+/// Parses pairs. Keys and values are trimmed, empty words are skipped, and empty values are kept.
+///
+/// # Errors
+/// The text of a usage error.
 pub fn parse(words: &[String]) -> Result<BTreeMap<String, String>, String> {
     let mut pairs = BTreeMap::new();
     for word in words.iter().filter(|word| !word.is_empty()) {
@@ -38,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pair_is_named() {
+    fn an_invalid_pair_is_reported() {
         assert_eq!(parsed(&["haha"]), Err("expected \"key=value\", got \"haha\"".to_owned()));
         assert_eq!(parsed(&["=haha"]), Err("expected \"key=value\", got \"=haha\"".to_owned()));
         assert_eq!(parsed(&["a=1", " a=2"]), Err("key \"a\" specified more than once".to_owned()));

@@ -1,8 +1,13 @@
-//! The tools a hook calls, each a pure function of its arguments and the hook's context
-//! (spec/hook-tools.md). No I/O here: a tool that wants its stdin or a file says so and is asked again.
+//! The hook tools: each tool is a pure function of its arguments and the context of the hook (spec/hook-tools.md).
 //!
-//! Reading order: this file (name to tool, exit codes), `tool` (what a tool is), `flags`, then one file a tool;
-//! `format`, `yaml`, `json` for what is printed.
+//! This crate does no I/O. A tool that requires standard input, a file or an omitted bag returns a [`Need`], and the unit
+//! agent calls it again with the content. Output and error texts are those of Juju, byte for byte, because charms parse
+//! them. The unit agent calls [`call`] for each frame that it receives from `pintle-hook`.
+//!
+//! Reading order: this file (from a name to a tool, exit codes), `tool` (the parts of a tool), `flags`, then one file for
+//! each tool, and `format`, `yaml` and `json` for the output.
+
+#![warn(missing_docs)]
 
 mod action_fail;
 mod action_get;
@@ -29,13 +34,13 @@ mod relation_get;
 mod relation_ids;
 mod relation_list;
 mod relation_set;
-#[cfg(test)]
-mod sample;
 mod settings_file;
 mod state_get;
 mod state_set;
 mod status_get;
 mod status_set;
+#[cfg(test)]
+mod test_context;
 mod tool;
 mod unit_get;
 mod unsupported;
@@ -43,14 +48,14 @@ mod value;
 mod yaml;
 mod yaml_plain;
 
-pub use format::Format;
-pub use tool::{Inputs, Need, Outcome, Reply};
+pub use format::ToolFormat;
+pub use tool::{CallOutcome, Inputs, Need, ToolReply};
 pub use value::Value;
 
 use state::unit::hook::HookContext;
-use tool::{Answer, Call, Stop, Tool};
+use tool::{Invocation, Tool, ToolError, ToolOutput};
 
-/// Every tool that does something.
+/// Every supported tool.
 const TOOLS: &[&Tool] = &[
     &action_fail::TOOL,
     &action_get::TOOL,
@@ -78,11 +83,12 @@ const TOOLS: &[&Tool] = &[
     &unit_get::TOOL,
 ];
 
-/// Tools whose arguments are stored: they refuse what is not UTF-8 (design 17). The others only show theirs.
+/// Tools that store their arguments, and therefore refuse arguments that are not UTF-8 (design 17). The other tools only
+/// print theirs.
 const STORING: &[&str] = &["action-set", "relation-set", "state-delete", "state-set"];
 
-/// The names a unit's tools folder holds, sorted. A tool missing on PATH crashes charms, so tools that are not
-/// supported are there too, and say so.
+/// The sorted names of all tools in a unit's tools folder. A charm crashes if a tool is missing on the PATH, so the folder
+/// also contains the tools that are not supported; they fail with a message.
 pub const NAMES: &[&str] = &[
     "action-fail",
     "action-get",
@@ -136,56 +142,63 @@ pub const NAMES: &[&str] = &[
     "unit-get",
 ];
 
-/// The tool does something; the other names only say that they are not supported.
+/// Whether the tool `name` is supported. Every other name only reports that it is not.
 pub fn is_supported(name: &str) -> bool {
     TOOLS.iter().any(|tool| tool.name == name)
 }
 
-/// Runs the tool `name`; `args` is argv without argv[0]. On `Outcome::Need` nothing has changed: fill `inputs` and
-/// call again. Writes go to `context.writes`; what the reply lists as immediate is sent by the caller at once.
-pub fn call(context: &mut HookContext, name: &str, args: &[Vec<u8>], inputs: &Inputs) -> Outcome {
+/// Runs the tool `name`. `args` is argv without argv\[0\].
+///
+/// The tool writes to `context.writes`. The caller sends `reports` of the reply at once. After [`CallOutcome::Need`]
+/// nothing has changed: the caller adds the content to `inputs` (a bag to `context`) and calls again.
+pub fn call(context: &mut HookContext, name: &str, args: &[Vec<u8>], inputs: &Inputs) -> CallOutcome {
     let Some(tool) = TOOLS.iter().find(|tool| tool.name == name) else {
-        return Outcome::Reply(unsupported::reply(context, name, args));
+        return CallOutcome::Reply(match NAMES.contains(&name) {
+            true => unsupported::reply(context, name, args),
+            false => ToolReply::error(1, &format!("bad request: unknown command: {name}")),
+        });
     };
     if STORING.contains(&name)
         && let Some(bad) = args.iter().find(|arg| std::str::from_utf8(arg).is_err())
     {
         let shown = quote::quote(&String::from_utf8_lossy(bad));
-        return Outcome::Reply(Reply::error(2, &format!("argument {shown} is not UTF-8 text")));
+        return CallOutcome::Reply(ToolReply::error(2, &format!("argument {shown} is not UTF-8 text")));
     }
     let words: Vec<String> = args.iter().map(|arg| String::from_utf8_lossy(arg).into_owned()).collect();
     let parsed = match flags::parse(tool.flags, &words, context) {
         Ok(parsed) => parsed,
-        Err(flags::Stopped::Help) => return Outcome::Reply(Reply::printed(help::text(tool, context))),
-        Err(flags::Stopped::Wrong(text)) => return Outcome::Reply(Reply::error(2, &text)),
+        Err(flags::ParseStop::Help) => {
+            return CallOutcome::Reply(ToolReply::printed(help::text(tool, context)));
+        }
+        Err(flags::ParseStop::UsageError(text)) => return CallOutcome::Reply(ToolReply::error(2, &text)),
     };
     let ignored_format = tool.flags.contains(&flags::IGNORED_FORMAT) && parsed.text("format").is_some();
-    let mut call = Call { context, parsed, inputs };
+    let mut call = Invocation { context, parsed, inputs };
     let result = (tool.run)(&mut call);
     let mut reply = match result {
-        Ok(answer) => reply(answer, tool, &call.parsed),
-        Err(Stop::Usage(text)) => return Outcome::Reply(Reply::error(2, &text)),
-        Err(Stop::Failed(text)) => Reply::error(1, &text),
-        Err(Stop::Need(need)) => return Outcome::Need(need),
+        Ok(output) => reply(output, tool, &call.parsed),
+        Err(ToolError::Usage(text)) => return CallOutcome::Reply(ToolReply::error(2, &text)),
+        Err(ToolError::Failed(text)) => ToolReply::error(1, &text),
+        Err(ToolError::Need(need)) => return CallOutcome::Need(need),
     };
     if ignored_format {
         // Juju's warning has no newline.
         let warning = format!("--format flag deprecated for command {}", quote::quote(name));
         reply.stderr.splice(0..0, warning.into_bytes());
     }
-    Outcome::Reply(reply)
+    CallOutcome::Reply(reply)
 }
 
-/// Writes an answer in the format asked for, to stdout or to the file asked for.
-fn reply(answer: Answer, tool: &Tool, parsed: &flags::Parsed) -> Reply {
+/// Formats the output of a tool as `--format` requests, for stdout or for the file of `--output`.
+fn reply(output: ToolOutput, tool: &Tool, parsed: &flags::Parsed) -> ToolReply {
     let formats = tool.flags.iter().find_map(|flag| match flag.kind {
-        flags::Kind::Format(formats) => Some(formats),
-        flags::Kind::Switch | flags::Kind::Text | flags::Kind::Relation => None,
+        flags::FlagKind::Format(formats) => Some(formats),
+        flags::FlagKind::Switch | flags::FlagKind::Text | flags::FlagKind::Relation => None,
     });
-    let mut reply = Reply { immediate: answer.immediate, ..Reply::default() };
-    if let (Some(value), Some(formats)) = (answer.value, formats) {
-        let asked = parsed.text("format");
-        let format = formats.iter().find(|format| Some(format.name()) == asked).unwrap_or(&formats[0]);
+    let mut reply = ToolReply { reports: output.reports, ..ToolReply::default() };
+    if let (Some(value), Some(formats)) = (output.value, formats) {
+        let name = parsed.text("format");
+        let format = formats.iter().find(|format| Some(format.name()) == name).unwrap_or(&formats[0]);
         let printed = format.write(&value).into_bytes();
         match parsed.text("output") {
             Some(path) => reply.output_file = Some((path.to_owned(), printed)),
@@ -198,7 +211,7 @@ fn reply(answer: Answer, tool: &Tool, parsed: &flags::Parsed) -> Reply {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sample::{call, context};
+    use test_context::{call, context};
 
     #[test]
     fn every_tool_is_named_once_and_has_help() {
@@ -216,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_supported_fails_with_one_line() {
+    fn an_unsupported_tool_fails_with_one_line() {
         for name in NAMES.iter().filter(|name| !is_supported(name)) {
             let reply = call(&mut context(), name, &["x"]);
             assert_eq!((reply.code, reply.stdout), (1, Vec::new()));
@@ -241,19 +254,19 @@ mod tests {
     }
 
     #[test]
-    fn output_goes_to_the_file_that_is_named() {
+    fn output_is_written_to_the_file_that_is_named() {
         let reply = call(&mut context(), "is-leader", &["-o", "out.txt"]);
         assert_eq!(reply.output_file, Some(("out.txt".to_owned(), b"True\n".to_vec())));
         assert_eq!(reply.stdout, b"");
     }
 
     #[test]
-    fn stored_text_must_be_utf_8_and_shown_text_need_not() {
+    fn stored_text_must_be_utf_8_and_printed_text_need_not() {
         let mut context = context();
         let outcome = super::call(&mut context, "state-set", &[b"k=\xff".to_vec()], &Inputs::default());
-        assert!(matches!(outcome, Outcome::Reply(Reply { code: 2, .. })));
+        assert!(matches!(outcome, CallOutcome::Reply(ToolReply { code: 2, .. })));
         let outcome = super::call(&mut context, "juju-log", &[b"\xff".to_vec()], &Inputs::default());
-        assert!(matches!(outcome, Outcome::Reply(Reply { code: 0, .. })));
+        assert!(matches!(outcome, CallOutcome::Reply(ToolReply { code: 0, .. })));
         assert!(context.writes == state::unit::hook::Writes::default());
     }
 }

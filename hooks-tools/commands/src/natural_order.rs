@@ -1,9 +1,11 @@
-//! The order of keys in YAML (spec/hook-tools.md 1.6, rule 2).
+//! Compares keys in the natural order in which goyaml.v2 sorts them (spec/hook-tools.md 1.6, rule 2).
 
 use std::cmp::Ordering;
 
-/// Letters by code point and after everything else, runs of digits as numbers. It is
-/// not quite an order (`a01` and `a1`), which is why keys are inserted one by one and not handed to a sort.
+/// Compares letters by code point and after all other characters, and runs of digits as numbers.
+///
+/// This is not a total order (`a01` and `a1`), so the caller inserts keys one by one and does not call `sort`, which may
+/// panic.
 pub fn natural_order(a: &str, b: &str) -> Ordering {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let Some(at) = a.iter().zip(&b).position(|(a, b)| a != b) else {
@@ -16,7 +18,7 @@ pub fn natural_order(a: &str, b: &str) -> Ordering {
         (false, true) => return Ordering::Less,
         (false, false) => {}
     }
-    // Equal digits before a differing zero belong to the same number: a10 comes after a1, but a01 is a1.
+    // Equal digits before a differing zero belong to the same number: a10 sorts after a1, but a01 equals a1.
     let mut lead = 0;
     if left == '0' || right == '0' {
         let digits_before = a[..at].iter().rev().take_while(|c| c.is_ascii_digit());

@@ -1,8 +1,8 @@
-//! network-get: what a binding is attached to (spec/hook-tools.md 2.2).
+//! network-get: prints the addresses and subnets of a binding (spec/hook-tools.md 2.2).
 
-use crate::flags::{FORMAT, Flag, Kind, OUTPUT, RELATION};
+use crate::flags::{FORMAT, Flag, FlagKind, OUTPUT, RELATION};
 use crate::quote::quote;
-use crate::tool::{Answer, Call, Stop, Tool, failed, usage};
+use crate::tool::{Invocation, Tool, ToolError, ToolOutput, failed, usage};
 use crate::value::Value;
 use state::unit::hook::{Device, Network};
 use std::collections::BTreeMap;
@@ -11,23 +11,23 @@ pub const TOOL: Tool = Tool {
     name: "network-get",
     arguments: "<binding-name> [--ingress-address] [--bind-address] [--egress-subnets]",
     summary: "Get network config.",
-    details: "Prints everything about the binding, or what the flags name: one flag its value, several a map.",
+    details: "Prints everything about the binding. With one of the flags prints its value, with several a map.",
     flags: &[
         FORMAT,
         OUTPUT,
         RELATION,
         Flag {
             names: &[PRIMARY],
-            kind: Kind::Switch,
+            kind: FlagKind::Switch,
             help: "(deprecated) get the primary address for the binding",
         },
         Flag {
             names: &[BIND],
-            kind: Kind::Switch,
+            kind: FlagKind::Switch,
             help: "get the address for the binding on which the unit should listen",
         },
-        Flag { names: &[INGRESS], kind: Kind::Switch, help: "get the ingress address for the binding" },
-        Flag { names: &[EGRESS], kind: Kind::Switch, help: "get the egress subnets for the binding" },
+        Flag { names: &[INGRESS], kind: FlagKind::Switch, help: "get the ingress address for the binding" },
+        Flag { names: &[EGRESS], kind: FlagKind::Switch, help: "get the egress subnets for the binding" },
     ],
     run,
 };
@@ -37,14 +37,14 @@ const BIND: &str = "bind-address";
 const INGRESS: &str = "ingress-address";
 const EGRESS: &str = "egress-subnets";
 
-fn run(call: &mut Call) -> Result<Answer, Stop> {
-    let Some(binding) = call.parsed.words.first() else {
+fn run(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
+    let Some(binding) = call.parsed.positionals.first() else {
         return usage("no arguments specified");
     };
     if binding.is_empty() {
         return usage("no binding name specified");
     }
-    call.words(1)?;
+    call.positionals(1)?;
     let Some((network, device)) =
         call.context.networks.get(binding).and_then(|network| Some((network, network.devices.first()?)))
     else {
@@ -53,14 +53,14 @@ fn run(call: &mut Call) -> Result<Answer, Stop> {
     let first = device.addresses.first().map(|address| address.value.clone());
     let address = |address: Option<String>| {
         address.map(Value::Text).ok_or_else(|| {
-            Stop::Failed(format!("no addresses attached to space for binding {}", quote(binding)))
+            ToolError::Failed(format!("no addresses attached to space for binding {}", quote(binding)))
         })
     };
-    let flags = [BIND, EGRESS, INGRESS].into_iter().filter(|flag| call.parsed.on(flag));
+    let flags = [BIND, EGRESS, INGRESS].into_iter().filter(|flag| call.parsed.is_on(flag));
     let flags: Vec<&str> = flags.collect();
-    if call.parsed.on(PRIMARY) {
+    if call.parsed.is_on(PRIMARY) {
         return match flags.is_empty() {
-            true => Ok(Answer::value(address(first)?)),
+            true => Ok(ToolOutput::value(address(first)?)),
             false => failed("--primary-address must be the only flag specified"),
         };
     }
@@ -74,7 +74,7 @@ fn run(call: &mut Call) -> Result<Answer, Stop> {
         };
         values.insert((*flag).to_owned(), value);
     }
-    Ok(Answer::value(match flags[..] {
+    Ok(ToolOutput::value(match flags[..] {
         [] => everything(network, call.parsed.text("format") == Some("json")),
         [flag] => values.remove(flag).expect("each flag has its value"),
         _ => Value::Map(values),
@@ -92,7 +92,7 @@ fn everything(network: &Network, json: bool) -> Value {
     Value::Record(fields)
 }
 
-/// YAML carries three copies under the names of an older release.
+/// In YAML the record repeats three fields under the names of an older release of Juju.
 fn device_record(device: &Device, json: bool) -> Value {
     let addresses = device.addresses.iter().map(|address| {
         let mut fields = vec![

@@ -1,7 +1,7 @@
-//! opened-ports: what is open once this hook has succeeded (spec/hook-tools.md 2.4).
+//! opened-ports: lists the ports that are open if this hook succeeds (spec/hook-tools.md 2.4).
 
-use crate::flags::{FORMAT, Flag, Kind, OUTPUT};
-use crate::tool::{Answer, Call, Stop, Tool};
+use crate::flags::{FORMAT, Flag, FlagKind, OUTPUT};
+use crate::tool::{Invocation, Tool, ToolError, ToolOutput};
 use crate::value::Value;
 use state::unit::hook::ALL_ENDPOINTS;
 use state::unit::port_range::PortRange;
@@ -11,32 +11,32 @@ pub const TOOL: Tool = Tool {
     name: "opened-ports",
     arguments: "",
     summary: "List all ports or port ranges opened by the unit.",
-    details: "What this hook has opened and closed so far is taken into account.",
+    details: "The list includes what this hook has opened and closed so far.",
     flags: &[
         FORMAT,
         OUTPUT,
         Flag {
             names: &["endpoints"],
-            kind: Kind::Switch,
+            kind: FlagKind::Switch,
             help: "display the list of target application endpoints for each port range",
         },
     ],
     run,
 };
 
-fn run(call: &mut Call) -> Result<Answer, Stop> {
-    call.words(0)?;
+fn run(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
+    call.positionals(0)?;
     let mut ranges: BTreeMap<PortRange, BTreeSet<String>> = BTreeMap::new();
     for (endpoint, open) in call.context.own_ports() {
         for range in open.iter().filter_map(|text| text.parse().ok()) {
             ranges.entry(range).or_default().insert(endpoint.clone());
         }
     }
-    let endpoints = call.parsed.on("endpoints");
-    let lines = ranges.into_iter().map(|(range, at)| match endpoints {
+    let show_endpoints = call.parsed.is_on("endpoints");
+    let lines = ranges.into_iter().map(|(range, at)| match show_endpoints {
         false => range.to_string(),
         true if at.contains(ALL_ENDPOINTS) => format!("{range} ({ALL_ENDPOINTS})"),
         true => format!("{range} ({})", at.into_iter().collect::<Vec<_>>().join(", ")),
     });
-    Ok(Answer::value(Value::Names(lines.collect())))
+    Ok(ToolOutput::value(Value::Names(lines.collect())))
 }

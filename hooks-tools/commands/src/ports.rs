@@ -1,8 +1,10 @@
-//! open-port and close-port (spec/hook-tools.md 2.4). What they do is buffered; conflicts that can be seen here are
-//! refused here.
+//! open-port and close-port: request to open or close a range of ports (spec/hook-tools.md 2.4).
+//!
+//! The request is buffered and published when the hook succeeds. A conflict with the ports in the context fails the call;
+//! the controller refuses the conflicts that the context does not show.
 
-use crate::flags::{Flag, IGNORED_FORMAT, Kind};
-use crate::tool::{Answer, Call, Stop, Tool, failed, usage};
+use crate::flags::{Flag, FlagKind, IGNORED_FORMAT};
+use crate::tool::{Invocation, Tool, ToolError, ToolOutput, failed, usage};
 use state::names::UnitName;
 use state::unit::hook::{ALL_ENDPOINTS, HookContext, PortWrites, Ports};
 use state::unit::port_range::PortRange;
@@ -11,7 +13,7 @@ pub const OPEN: Tool = Tool {
     name: "open-port",
     arguments: "<port>[/<protocol>] or <from>-<to>[/<protocol>] or icmp",
     summary: "Register a request to open a port or port range.",
-    details: "Done when the hook succeeds. The default protocol is tcp.",
+    details: "Applied when the hook succeeds. The default protocol is tcp.",
     flags: &[ENDPOINTS, IGNORED_FORMAT],
     run: |call| change(call, open),
 };
@@ -20,40 +22,40 @@ pub const CLOSE: Tool = Tool {
     name: "close-port",
     arguments: "<port>[/<protocol>] or <from>-<to>[/<protocol>] or icmp",
     summary: "Register a request to close a port or port range.",
-    details: "Done when the hook succeeds. The default protocol is tcp.",
+    details: "Applied when the hook succeeds. The default protocol is tcp.",
     flags: &[ENDPOINTS, IGNORED_FORMAT],
     run: |call| change(call, close),
 };
 
 const ENDPOINTS: Flag = Flag {
     names: &["endpoints"],
-    kind: Kind::Text,
+    kind: FlagKind::Text,
     help: "a comma-delimited list of application endpoints to target with this operation",
 };
 
-/// A change of one range at one endpoint; the error is what is told.
-type Change = fn(&HookContext, &mut PortWrites, PortRange, &str) -> Result<(), String>;
+/// A change of one range at one endpoint. The error is the text of the failure.
+type PortChange = fn(&HookContext, &mut PortWrites, PortRange, &str) -> Result<(), String>;
 
-fn change(call: &mut Call, change: Change) -> Result<Answer, Stop> {
-    let Some(text) = call.parsed.words.first() else {
+fn change(call: &mut Invocation, change: PortChange) -> Result<ToolOutput, ToolError> {
+    let Some(text) = call.parsed.positionals.first() else {
         return usage("no port or range specified");
     };
-    let range: PortRange = text.parse().map_err(Stop::Usage)?;
-    call.words(1)?;
+    let range: PortRange = text.parse().map_err(ToolError::Usage)?;
+    call.positionals(1)?;
     if call.context.model.kubernetes && !range.is_single() {
         return failed("port ranges are not supported for k8s applications, please specify a single port");
     }
-    let named = call.parsed.text("endpoints").unwrap_or_default().split(',').map(str::trim);
-    let mut endpoints: Vec<&str> = named.filter(|name| !name.is_empty()).collect();
+    let names = call.parsed.text("endpoints").unwrap_or_default().split(',').map(str::trim);
+    let mut endpoints: Vec<&str> = names.filter(|name| !name.is_empty()).collect();
     if endpoints.is_empty() {
         endpoints.push(ALL_ENDPOINTS);
     }
     let mut ports = call.context.writes.ports.clone();
     for endpoint in endpoints {
-        change(call.context, &mut ports, range, endpoint).map_err(Stop::Failed)?;
+        change(call.context, &mut ports, range, endpoint).map_err(ToolError::Failed)?;
     }
     call.context.write_ports(ports)?;
-    Ok(Answer::silent())
+    Ok(ToolOutput::silent())
 }
 
 fn open(
@@ -63,20 +65,20 @@ fn open(
     endpoint: &str,
 ) -> Result<(), String> {
     let verb = format!("cannot open {range} (unit \"{}\")", context.unit);
-    take(&mut ports.close, endpoint, range);
-    if has(&ports.applied_to(&context.opened_ports), endpoint, range) {
+    remove(&mut ports.close, endpoint, range);
+    if is_open(&ports.applied_to(&context.opened_ports), endpoint, range) {
         return Ok(());
     }
     if let Some(other) = overlap(&ports.open, range) {
         return Err(conflict(&verb, other, &context.unit, " requested earlier"));
     }
-    // What this hook closes anyway is out of the way.
+    // A range that this hook closes does not conflict.
     let closing = PortWrites { close: ports.close.clone(), ..PortWrites::default() };
     if let Some(other) = overlap(&closing.applied_to(&context.opened_ports), range) {
         return Err(conflict(&verb, other, &context.unit, ""));
     }
-    for (unit, theirs) in &context.machine_ports {
-        if let Some(other) = all(theirs).find(|other| other.conflicts(range)) {
+    for (unit, unit_ports) in &context.machine_ports {
+        if let Some(other) = all_ranges(unit_ports).find(|other| other.conflicts(range)) {
             return Err(conflict(&verb, other, unit, ""));
         }
     }
@@ -93,10 +95,10 @@ fn close(
     let verb = format!("cannot close {range} (unit \"{}\")", context.unit);
     let pending: Vec<String> = match endpoint {
         ALL_ENDPOINTS => ports.open.keys().cloned().collect(),
-        one => vec![one.to_owned()],
+        named => vec![named.to_owned()],
     };
     for endpoint in pending {
-        take(&mut ports.open, &endpoint, range);
+        remove(&mut ports.open, &endpoint, range);
     }
     if let Some(other) = overlap(&context.opened_ports, range) {
         return Err(conflict(&verb, other, &context.unit, ""));
@@ -104,12 +106,14 @@ fn close(
     if let Some(other) = overlap(&ports.open, range) {
         return Err(conflict(&verb, other, &context.unit, " requested earlier"));
     }
-    let is_open = |at: &str| has(&context.opened_ports, at, range) || has(&ports.open, at, range);
-    let open = match endpoint {
-        ALL_ENDPOINTS => all(&context.opened_ports).any(|open| open == range),
-        one => is_open(one) || is_open(ALL_ENDPOINTS),
+    let is_open_at = |endpoint: &str| {
+        is_open(&context.opened_ports, endpoint, range) || is_open(&ports.open, endpoint, range)
     };
-    if open {
+    let must_close = match endpoint {
+        ALL_ENDPOINTS => all_ranges(&context.opened_ports).any(|open| open == range),
+        named => is_open_at(named) || is_open_at(ALL_ENDPOINTS),
+    };
+    if must_close {
         ports.close.entry(endpoint.to_owned()).or_default().insert(range.to_string());
     }
     Ok(())
@@ -119,20 +123,21 @@ fn conflict(verb: &str, other: PortRange, unit: &UnitName, when: &str) -> String
     format!("{verb}: port range conflicts with {other} (unit \"{unit}\"){when}")
 }
 
-/// A range that overlaps `range` without being it.
+/// Returns a range in `ports` that overlaps `range` and is not equal to it.
 fn overlap(ports: &Ports, range: PortRange) -> Option<PortRange> {
-    all(ports).find(|other| other.conflicts(range) && *other != range)
+    all_ranges(ports).find(|other| other.conflicts(range) && *other != range)
 }
 
-fn all(ports: &Ports) -> impl Iterator<Item = PortRange> + '_ {
+/// All ranges of all endpoints.
+fn all_ranges(ports: &Ports) -> impl Iterator<Item = PortRange> + '_ {
     ports.values().flatten().filter_map(|text| text.parse().ok())
 }
 
-fn has(ports: &Ports, endpoint: &str, range: PortRange) -> bool {
+fn is_open(ports: &Ports, endpoint: &str, range: PortRange) -> bool {
     ports.get(endpoint).is_some_and(|ranges| ranges.contains(&range.to_string()))
 }
 
-fn take(ports: &mut Ports, endpoint: &str, range: PortRange) {
+fn remove(ports: &mut Ports, endpoint: &str, range: PortRange) {
     if let Some(ranges) = ports.get_mut(endpoint) {
         ranges.remove(&range.to_string());
     }
@@ -141,7 +146,7 @@ fn take(ports: &mut Ports, endpoint: &str, range: PortRange) {
 
 #[cfg(test)]
 mod tests {
-    use crate::sample::{call, context};
+    use crate::test_context::{call, context};
     use std::collections::{BTreeMap, BTreeSet};
 
     fn ports(endpoint: &str, ranges: &[&str]) -> super::Ports {
@@ -162,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_of_another_unit_of_the_machine_is_taken() {
+    fn a_range_of_another_unit_on_the_machine_conflicts() {
         let mut context = context();
         context.machine_ports.insert("other/3".parse().unwrap(), ports("*", &["80/tcp"]));
         let reply = call(&mut context, "open-port", &["80"]);
@@ -172,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_that_this_hook_closes_is_out_of_the_way() {
+    fn a_range_that_this_hook_closes_does_not_conflict() {
         let mut context = context();
         context.opened_ports = ports("*", &["80-90/tcp"]);
         assert_eq!(call(&mut context, "open-port", &["85"]).code, 1);

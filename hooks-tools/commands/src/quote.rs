@@ -1,8 +1,8 @@
-//! Text between double quotes as Go's `%q` prints it: the form of all names in messages.
+//! Quotes text as `%q` of Go does. All names in messages of tools are quoted so.
 
 use std::fmt::Write;
 
-/// `a"b` becomes `"a\"b"`.
+/// Quotes one text: `a"b` becomes `"a\"b"`.
 pub fn quote(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {
@@ -32,14 +32,14 @@ pub fn quote(text: &str) -> String {
     quoted
 }
 
-/// `["a" "b"]`: a list of words in messages.
+/// Quotes a list of words: `["a" "b"]`.
 pub fn quote_all(words: &[String]) -> String {
     let quoted: Vec<String> = words.iter().map(|word| quote(word)).collect();
     format!("[{}]", quoted.join(" "))
 }
 
-/// Letters, marks, numbers, punctuation, symbols. The standard library knows the same classes, but escapes a mark
-/// that stands first, so it is asked about the second of two.
+/// Whether Go prints the character unescaped: letters, marks, numbers, punctuation and symbols. `Debug` of the standard
+/// library uses the same classes, but escapes a mark at the beginning of a text, so a letter precedes the character here.
 fn is_printable(c: char) -> bool {
     !format!("{:?}", format!("a{c}")).contains('\\')
 }

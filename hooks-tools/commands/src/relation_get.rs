@@ -1,8 +1,10 @@
-//! relation-get: a unit's or application's settings in a relation (spec/hook-tools.md 2.1).
+//! relation-get: prints the settings of a unit or an application in a relation (spec/hook-tools.md 2.1).
+//!
+//! Settings that the view omits are fetched before the tool answers; they are never read as empty.
 
-use crate::flags::{FORMAT, Flag, Kind, OUTPUT, RELATION};
+use crate::flags::{FORMAT, Flag, FlagKind, OUTPUT, RELATION};
 use crate::quote::quote;
-use crate::tool::{Answer, Call, Stop, Tool, failed, usage};
+use crate::tool::{Invocation, Tool, ToolError, ToolOutput, failed, usage};
 use crate::value::Value;
 use state::names::{RelationNumber, UnitName, is_application_name};
 use state::settings::Bag;
@@ -21,36 +23,30 @@ pub const TOOL: Tool = Tool {
 
 const APP: Flag = Flag {
     names: &["app"],
-    kind: Kind::Switch,
+    kind: FlagKind::Switch,
     help: "Get the settings of the overall application, not of a unit",
 };
 
-/// Whose settings.
-enum Whose {
-    Unit(UnitName),
-    Application(String),
-}
-
-fn run(call: &mut Call) -> Result<Answer, Stop> {
+fn run(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
     call.relation()?;
-    let whose = whose(call)?;
-    let words = call.words(2)?;
-    let key = words.first().map(String::as_str).filter(|key| !key.is_empty() && *key != "-");
-    let mut bag = bag(call, whose)?;
-    Ok(Answer::value(match key {
+    let owner = requested_owner(call)?;
+    let key = call.positionals(2)?.first().map(String::as_str).filter(|key| !key.is_empty() && *key != "-");
+    let mut bag = bag(call, owner)?;
+    Ok(ToolOutput::value(match key {
         Some(key) => bag.remove(key).map_or(Value::Nil, Value::Text),
         None => Value::from(bag),
     }))
 }
 
-/// Named, or the hook's remote unit, or (created, broken, application-level changed) its remote application.
-fn whose(call: &Call) -> Result<Whose, Stop> {
-    let application = call.parsed.on("app");
-    if let Some(name) = call.parsed.words.get(1).filter(|name| !name.is_empty()) {
+/// The owner that the arguments name. The default is the remote unit of the hook, or its remote application in a hook
+/// without a remote unit (created, broken, changed of the application).
+fn requested_owner(call: &Invocation) -> Result<Owner, ToolError> {
+    let application = call.parsed.is_on("app");
+    if let Some(name) = call.parsed.positionals.get(1).filter(|name| !name.is_empty()) {
         return match (name.parse::<UnitName>(), application) {
-            (Ok(unit), false) => Ok(Whose::Unit(unit)),
-            (Ok(unit), true) => Ok(Whose::Application(unit.application)),
-            (Err(_), true) => Ok(Whose::Application(name.clone())),
+            (Ok(unit), false) => Ok(Owner::Unit(unit)),
+            (Ok(unit), true) => Ok(Owner::Application(unit.application)),
+            (Err(_), true) => Ok(Owner::Application(name.clone())),
             (Err(_), false) if is_application_name(name) => {
                 usage(format!("expected unit name, got application name {}", quote(name)))
             }
@@ -59,52 +55,53 @@ fn whose(call: &Call) -> Result<Whose, Stop> {
     }
     match call.context.cause.counterpart() {
         Some(about) => Ok(match &about.unit {
-            Some(unit) if !application => Whose::Unit(unit.clone()),
-            _ => Whose::Application(about.application.clone()),
+            Some(unit) if !application => Owner::Unit(unit.clone()),
+            _ => Owner::Application(about.application.clone()),
         }),
         None => usage("no unit or application specified"),
     }
 }
 
-/// The settings, if this unit may read them: all of the remote side; of the own side every unit's, and the
-/// application's in a peer relation or as leader (spec/uniter.md C.3).
-fn bag(call: &Call, whose: Whose) -> Result<Bag, Stop> {
+/// Returns the settings of `owner`, if this unit may read them (spec/uniter.md C.3). A unit may read everything of the
+/// remote application and the settings of every unit of its own application. It may read the settings of its own
+/// application in a peer relation or as leader.
+fn bag(call: &Invocation, owner: Owner) -> Result<Bag, ToolError> {
     let (number, relation) = call.relation()?;
     let context = &*call.context;
     let own_application = &context.unit.application;
-    match whose {
-        Whose::Unit(unit) if unit == context.unit => Ok(context.own_bag(number, Side::Unit)),
-        Whose::Unit(unit) => {
+    match owner {
+        Owner::Unit(unit) if unit == context.unit => Ok(context.own_bag(number, Side::Unit)),
+        Owner::Unit(unit) => {
             if unit.application != relation.remote_application && unit.application != *own_application {
                 return failed("permission denied");
             }
-            fetched(call, number, &Owner::Unit(unit.clone()))?;
+            require_bag(call, number, &Owner::Unit(unit.clone()))?;
             relation.unit_bags.get(&unit).cloned().ok_or_else(|| {
-                Stop::Failed(format!(
+                ToolError::Failed(format!(
                     "cannot read settings for unit \"{unit}\" in relation {}: unit \"{unit}\": settings not found",
                     quote(&relation.key)
                 ))
             })
         }
-        Whose::Application(name) if name == *own_application => match context.leader || relation.peer {
+        Owner::Application(name) if name == *own_application => match context.leader || relation.peer {
             true => {
-                fetched(call, number, &Owner::Application(name.clone()))?;
+                require_bag(call, number, &Owner::Application(name.clone()))?;
                 Ok(context.own_bag(number, Side::Application))
             }
             false => failed("permission denied"),
         },
-        Whose::Application(name) if name == relation.remote_application => {
-            fetched(call, number, &Owner::Application(name.clone()))?;
+        Owner::Application(name) if name == relation.remote_application => {
+            require_bag(call, number, &Owner::Application(name.clone()))?;
             Ok(relation.application_bags.get(&name).cloned().unwrap_or_default())
         }
-        Whose::Application(_) => failed("permission denied"),
+        Owner::Application(_) => failed("permission denied"),
     }
 }
 
-/// What did not come along is fetched first. It may be gone by then, with its relation: ops knows these words, and reads
-/// nothing (spec/hook-tools.md 7).
-fn fetched(call: &Call, number: RelationNumber, owner: &Owner) -> Result<(), Stop> {
-    call.have(number, owner)?;
+/// Requires that the bag of `owner` is in the context: an omitted bag is fetched first. If it was removed with its
+/// relation meanwhile, the tool fails with a text that ops recognises (spec/hook-tools.md 7).
+fn require_bag(call: &Invocation, number: RelationNumber, owner: &Owner) -> Result<(), ToolError> {
+    call.require_bag(number, owner)?;
     let (_, relation) = call.relation()?;
     match relation.withheld.gone.contains(owner) {
         true => failed(format!(
@@ -118,8 +115,8 @@ fn fetched(call: &Call, number: RelationNumber, owner: &Owner) -> Result<(), Sto
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::{call, relation_context};
-    use crate::{Inputs, Need, Outcome};
+    use crate::test_context::{call, relation_context};
+    use crate::{CallOutcome, Inputs, Need};
     use state::names::Uuid;
     use state::unit::hook::{HookContext, Withheld};
     use state::unit::snapshot::{BagAsked, Position};
@@ -127,12 +124,12 @@ mod tests {
 
     const AT: Position = Position { history: Uuid(5), revision: 7 };
 
-    /// web/0, in a hook about mysql/0; these bags did not come along.
-    fn without(owners: &[Owner]) -> HookContext {
+    /// web/0 in a hook about mysql/0, with a view that omits the bags of `owners`.
+    fn context_without(owners: &[Owner]) -> HookContext {
         let mut context = relation_context();
         let bags = BTreeSet::from_iter(owners.iter().cloned());
         let written =
-            BTreeMap::from([("mine".to_owned(), "2".to_owned()), ("old".to_owned(), String::new())]);
+            BTreeMap::from([("port".to_owned(), "2".to_owned()), ("old".to_owned(), String::new())]);
         let withheld =
             Withheld { relation: Uuid(9), at: AT, bags, application_written: written, ..Withheld::default() };
         context.relations.get_mut(&1).unwrap().withheld = withheld;
@@ -147,14 +144,15 @@ mod tests {
         pairs.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
     }
 
-    fn asks(context: &mut HookContext, tool: &str, words: &[&str]) -> BagAsked {
+    fn requested_bag(context: &mut HookContext, tool: &str, words: &[&str]) -> BagAsked {
         let args: Vec<Vec<u8>> = words.iter().map(|word| word.as_bytes().to_vec()).collect();
         let before = context.clone();
-        let Outcome::Need(Need::Bag(asked)) = crate::call(context, tool, &args, &Inputs::default()) else {
-            panic!("{tool} does not ask")
+        let CallOutcome::Need(Need::Bag(request)) = crate::call(context, tool, &args, &Inputs::default())
+        else {
+            panic!("{tool} does not request a bag")
         };
-        assert_eq!(*context, before, "asking changes nothing");
-        asked
+        assert_eq!(*context, before, "a request changes nothing");
+        request
     }
 
     fn printed(context: &mut HookContext, words: &[&str]) -> String {
@@ -162,56 +160,56 @@ mod tests {
     }
 
     #[test]
-    fn a_withheld_bag_is_asked_for_as_of_the_hooks_view_and_never_read_as_empty() {
-        let mut context = without(&[mysql()]);
-        let asked = asks(&mut context, "relation-get", &["-"]);
-        assert_eq!(asked, BagAsked { relation: Uuid(9), owner: mysql(), at: AT });
-        context.take_bag(&asked, Some(bag(&[("host", "a")])));
+    fn an_omitted_bag_is_fetched_as_of_the_hooks_view_and_never_read_as_empty() {
+        let mut context = context_without(&[mysql()]);
+        let request = requested_bag(&mut context, "relation-get", &["-"]);
+        assert_eq!(request, BagAsked { relation: Uuid(9), owner: mysql(), at: AT });
+        context.take_bag(&request, Some(bag(&[("host", "a")])));
         assert_eq!(printed(&mut context, &["host"]), "a\n");
     }
 
     #[test]
-    fn what_was_fetched_first_is_what_every_later_read_finds() {
-        let mut context = without(&[mysql()]);
-        let asked = asks(&mut context, "relation-get", &["-"]);
-        context.take_bag(&asked, Some(bag(&[("host", "a")])));
-        context.take_bag(&asked, Some(bag(&[("host", "b")])));
-        context.take_bag(&asked, None);
+    fn every_read_returns_the_bag_that_was_fetched_first() {
+        let mut context = context_without(&[mysql()]);
+        let request = requested_bag(&mut context, "relation-get", &["-"]);
+        context.take_bag(&request, Some(bag(&[("host", "a")])));
+        context.take_bag(&request, Some(bag(&[("host", "b")])));
+        context.take_bag(&request, None);
         assert_eq!(printed(&mut context, &["host"]), "a\n");
     }
 
     #[test]
-    fn a_bag_that_went_with_its_relation_is_said_to_be_gone() {
-        for (owner, words, whose) in [
+    fn a_bag_that_was_removed_with_its_relation_is_reported_as_not_found() {
+        for (owner, words, owner_text) in [
             (mysql(), &["-", "mysql/0"][..], "unit \"mysql/0\""),
             (Owner::Application("mysql".into()), &["--app"][..], "application \"mysql\""),
         ] {
-            let mut context = without(&[owner]);
-            let asked = asks(&mut context, "relation-get", words);
-            context.take_bag(&asked, None);
+            let mut context = context_without(&[owner]);
+            let request = requested_bag(&mut context, "relation-get", words);
+            context.take_bag(&request, None);
             let reply = call(&mut context, "relation-get", words);
             let text = format!(
-                "ERROR cannot read settings for {whose} in relation \"web:db mysql:server\": relation not found\n"
+                "ERROR cannot read settings for {owner_text} in relation \"web:db mysql:server\": relation not found\n"
             );
             assert_eq!((reply.code, String::from_utf8(reply.stderr).unwrap()), (1, text));
         }
     }
 
     #[test]
-    fn a_leader_reads_and_writes_its_applications_bag_on_top_of_what_it_wrote_before() {
+    fn a_leader_reads_and_writes_its_applications_bag_with_its_unsent_writes_applied() {
         let own = Owner::Application("web".into());
-        let mut context = without(std::slice::from_ref(&own));
-        let asked = asks(&mut context, "relation-set", &["--app", "mine=3"]);
-        assert_eq!(asked.owner, own);
-        context.take_bag(&asked, Some(bag(&[("mine", "1"), ("old", "1"), ("kept", "1")])));
-        assert_eq!(context.own_bag(1, Side::Application), bag(&[("mine", "2"), ("kept", "1")]));
-        call(&mut context, "relation-set", &["--app", "mine=2", "new=1"]);
+        let mut context = context_without(std::slice::from_ref(&own));
+        let request = requested_bag(&mut context, "relation-set", &["--app", "port=3"]);
+        assert_eq!(request.owner, own);
+        context.take_bag(&request, Some(bag(&[("port", "1"), ("old", "1"), ("host", "1")])));
+        assert_eq!(context.own_bag(1, Side::Application), bag(&[("port", "2"), ("host", "1")]));
+        call(&mut context, "relation-set", &["--app", "port=2", "new=1"]);
         assert_eq!(context.writes.bags[&1].application, bag(&[("new", "1")]), "only differences");
     }
 
     #[test]
-    fn what_needs_no_other_bag_asks_for_none() {
-        let mut context = without(&[mysql(), Owner::Application("web".into())]);
+    fn a_tool_that_needs_no_other_bag_requests_none() {
+        let mut context = context_without(&[mysql(), Owner::Application("web".into())]);
         assert_eq!(call(&mut context, "relation-set", &["a=1"]).code, 0);
         assert_eq!(printed(&mut context, &["a", "web/0"]), "1\n");
         assert_eq!(printed(&mut context, &["--app", "-"]), "{}\n");

@@ -1,7 +1,7 @@
-//! relation-ids: the relations of an endpoint (spec/hook-tools.md 2.1).
+//! relation-ids: lists the relations of an endpoint (spec/hook-tools.md 2.1).
 
 use crate::flags::{FORMAT, OUTPUT};
-use crate::tool::{Answer, Call, Stop, Tool, usage};
+use crate::tool::{Invocation, Tool, ToolError, ToolOutput, usage};
 use crate::value::Value;
 
 pub const TOOL: Tool = Tool {
@@ -13,16 +13,16 @@ pub const TOOL: Tool = Tool {
     run,
 };
 
-fn run(call: &mut Call) -> Result<Answer, Stop> {
+fn run(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
     let context = &*call.context;
-    let own = context.cause.counterpart().and_then(|about| context.relations.get(&about.relation));
-    let named = call.words(1)?.first().filter(|name| !name.is_empty());
-    let Some(endpoint) = named.or(own.map(|relation| &relation.endpoint)) else {
+    let hook_relation = context.cause.counterpart().and_then(|about| context.relations.get(&about.relation));
+    let named = call.positionals(1)?.first().filter(|name| !name.is_empty());
+    let Some(endpoint) = named.or(hook_relation.map(|relation| &relation.endpoint)) else {
         return usage("no endpoint name specified");
     };
     let listed = context.relations.iter().filter(|(_, r)| r.endpoint == *endpoint && !r.is_broken());
     let mut ids: Vec<String> = listed.map(|(number, _)| format!("{endpoint}:{number}")).collect();
     // Sorted as text: db:10 before db:2.
     ids.sort();
-    Ok(Answer::value(Value::Names(ids)))
+    Ok(ToolOutput::value(Value::Names(ids)))
 }

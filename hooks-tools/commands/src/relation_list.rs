@@ -1,25 +1,25 @@
-//! relation-list: who is in a relation (spec/hook-tools.md 2.1).
+//! relation-list: lists the members of a relation (spec/hook-tools.md 2.1).
 
-use crate::flags::{FORMAT, Flag, Kind, OUTPUT, RELATION};
-use crate::tool::{Answer, Call, Stop, Tool};
+use crate::flags::{FORMAT, Flag, FlagKind, OUTPUT, RELATION};
+use crate::tool::{Invocation, Tool, ToolError, ToolOutput};
 use crate::value::Value;
 
 pub const TOOL: Tool = Tool {
     name: "relation-list",
     arguments: "",
     summary: "List relation units.",
-    details: "In a peer relation the other units. The unit that departs is no longer listed in its departed hook.",
+    details: "In a peer relation lists the other units. A departed hook no longer lists the departing unit.",
     flags: &[FORMAT, OUTPUT, RELATION, APP],
     run,
 };
 
 const APP: Flag =
-    Flag { names: &["app"], kind: Kind::Switch, help: "List remote application instead of units" };
+    Flag { names: &["app"], kind: FlagKind::Switch, help: "List remote application instead of units" };
 
-fn run(call: &mut Call) -> Result<Answer, Stop> {
+fn run(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
     let (_, relation) = call.relation()?;
-    call.words(0)?;
-    Ok(Answer::value(if call.parsed.on("app") {
+    call.positionals(0)?;
+    Ok(ToolOutput::value(if call.parsed.is_on("app") {
         Value::text(&relation.remote_application)
     } else {
         // Sorted as text, as Juju sorts it: db/10 before db/2.

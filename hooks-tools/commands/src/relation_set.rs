@@ -1,8 +1,10 @@
-//! relation-set: changes this unit's or application's settings in a relation (spec/hook-tools.md 2.1).
+//! relation-set: changes the settings of this unit or its application in a relation (spec/hook-tools.md 2.1).
+//!
+//! The change is buffered and published when the hook succeeds.
 
-use crate::flags::{Flag, IGNORED_FORMAT, Kind, RELATION};
+use crate::flags::{Flag, FlagKind, IGNORED_FORMAT, RELATION};
 use crate::key_value;
-use crate::tool::{Answer, Call, Stop, Tool, failed};
+use crate::tool::{Invocation, Tool, ToolError, ToolOutput, failed};
 use state::unit::hook::Side;
 use state::unit::snapshot::Owner;
 
@@ -11,31 +13,33 @@ pub const TOOL: Tool = Tool {
     arguments: "<key>=<value> [<key>=<value> ...]",
     summary: "Set relation settings.",
     details: "Written when the hook succeeds. An empty value deletes the key.\n\
-        Pairs in the arguments win over those of --file, which holds one YAML or JSON mapping; \"-\" is stdin.",
+        Pairs in the arguments override those of --file, which contains one YAML or JSON mapping; \"-\" is stdin.",
     flags: &[FILE, IGNORED_FORMAT, RELATION, APP],
     run,
 };
 
-pub const FILE: Flag = Flag { names: &["file"], kind: Kind::Text, help: "file containing key-value pairs" };
+/// `--file` of the tools that read settings from a file.
+pub const FILE: Flag =
+    Flag { names: &["file"], kind: FlagKind::Text, help: "file containing key-value pairs" };
 
 const APP: Flag = Flag {
     names: &["app"],
-    kind: Kind::Switch,
+    kind: FlagKind::Switch,
     help: "Change the settings of the overall application, not of the unit (leader only)",
 };
 
-fn run(call: &mut Call) -> Result<Answer, Stop> {
+fn run(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
     let (number, _) = call.relation()?;
-    let pairs = key_value::parse(&call.parsed.words).map_err(Stop::Usage)?;
+    let pairs = key_value::parse(&call.parsed.positionals).map_err(ToolError::Usage)?;
     let mut change = call.file()?;
     change.extend(pairs);
-    let side = if call.parsed.on("app") { Side::Application } else { Side::Unit };
+    let side = if call.parsed.is_on("app") { Side::Application } else { Side::Unit };
     if side == Side::Application && !call.context.leader {
         return failed("cannot write relation settings");
     }
     if side == Side::Application {
-        call.have(number, &Owner::Application(call.context.unit.application.clone()))?;
+        call.require_bag(number, &Owner::Application(call.context.unit.application.clone()))?;
     }
     call.context.write_bag(number, side, change)?;
-    Ok(Answer::silent())
+    Ok(ToolOutput::silent())
 }

@@ -1,32 +1,35 @@
-//! The YAML of `--file`: one mapping of scalars, each taken as its source text (spec/hook-tools.md 1.8). `<<` merges as
-//! goyaml.v2 does it: in its place, so that keys before it are overwritten and keys after it overwrite.
+//! Reads the YAML of `--file`: one mapping of scalars, each as its source text (spec/hook-tools.md 1.8).
+//!
+//! A merge key `<<` applies where it is written, as in goyaml.v2: it overwrites the keys before it, and the keys after it
+//! overwrite it. Errors have the words of goyaml.v2. The file is untrusted, so size, depth and merges are bounded. Called
+//! by relation-set and state-set.
 
 use crate::yaml_plain::{is_integer, is_null, is_number, is_word};
 use granit_parser::{Event, Parser, ScalarStyle, Span};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// A settings file holds few bags' worth of text at most: 4 MiB.
+/// Largest settings file in bytes: four times the largest bag (1 MiB).
 const BYTES_MAX: usize = 4 << 20;
 
-/// Nesting that is looked at: a merge of merges of merges. What is nested deeper is only named.
+/// Deepest nesting that is read. Merges of merges need a few levels; a deeper value is reported by its type only.
 const DEPTH_MAX: usize = 16;
-/// Settings that merges may add: aliases let a few bytes stand for any number of them.
+/// Largest number of settings that merges may add, because aliases make a few bytes stand for any number of settings.
 const MERGED_MAX: usize = 10_000;
 
-/// A node and the line it begins at.
-type Placed = (Node, usize);
+/// A node and the line on which it begins.
+type NodeAtLine = (Node, usize);
 
 #[derive(Clone, Debug)]
 enum Node {
     Scalar { text: String, plain: bool, tag: Option<String> },
-    Sequence(Rc<[Placed]>),
-    Mapping(Rc<[(Placed, Placed)]>),
+    Sequence(Rc<[NodeAtLine]>),
+    Mapping(Rc<[(NodeAtLine, NodeAtLine)]>),
     Alias(Rc<Node>),
 }
 
 impl Node {
-    /// What an alias stands for.
+    /// The node that an alias stands for; every other node itself.
     fn target(&self) -> &Node {
         match self {
             Node::Alias(target) => target.target(),
@@ -34,6 +37,7 @@ impl Node {
         }
     }
 
+    /// Whether the node is the merge key `<<`.
     fn is_merge(&self) -> bool {
         match self {
             Node::Scalar { text, plain, tag: None } => *plain && text == "<<",
@@ -43,51 +47,56 @@ impl Node {
     }
 }
 
-/// The settings in `bytes`: nothing if it is empty or null; the last of two equal keys; only the first document.
-/// The error is what the tool prints.
+/// Reads the settings in the first document of `bytes`. An empty document and null are no settings. The last of two equal
+/// keys counts.
+///
+/// # Errors
+/// The text that the tool prints.
 pub fn parse(bytes: &[u8]) -> Result<BTreeMap<String, String>, String> {
     if bytes.len() > BYTES_MAX {
         return Err(format!("settings of {} bytes are too large: {BYTES_MAX} at most", bytes.len()));
     }
     let text = std::str::from_utf8(bytes).map_err(|_| "yaml: invalid leading UTF-8 octet".to_owned())?;
-    let mut reader = Reader { events: Parser::new_from_str(text), anchors: BTreeMap::new() };
+    let mut reader = YamlReader { parser: Parser::new_from_str(text), anchors: BTreeMap::new() };
     let (event, line) = loop {
         match reader.next()? {
             (Event::StreamStart | Event::DocumentStart(..), _) => {}
             first => break first,
         }
     };
-    let mut settings = Settings::default();
+    let mut settings = SettingsBuilder::default();
     match reader.finish(event, 0)? {
-        Some(Node::Mapping(pairs)) => settings.take(&pairs)?,
+        Some(Node::Mapping(pairs)) => settings.add(&pairs)?,
         Some(Node::Scalar { text, plain: true, tag: None }) if is_null(&text) => {}
-        Some(node) => settings.wrong.push(mismatch(&node, line, "map[string]string")),
+        Some(node) => settings.errors.push(mismatch(&node, line, "map[string]string")),
         None => {}
     }
-    if settings.wrong.is_empty() {
+    if settings.errors.is_empty() {
         Ok(settings.values)
     } else {
-        Err(format!("yaml: unmarshal errors:\n  {}", settings.wrong.join("\n  ")))
+        Err(format!("yaml: unmarshal errors:\n  {}", settings.errors.join("\n  ")))
     }
 }
 
+/// Settings collected so far.
 #[derive(Default)]
-struct Settings {
+struct SettingsBuilder {
     values: BTreeMap<String, String>,
-    /// What is no string, each with its line.
-    wrong: Vec<String>,
+    /// One text for each key or value that is not a string, with its line.
+    errors: Vec<String>,
+    /// Number of settings that merges have added.
     merged: usize,
 }
 
-impl Settings {
-    fn take(&mut self, pairs: &[(Placed, Placed)]) -> Result<(), String> {
+impl SettingsBuilder {
+    fn add(&mut self, pairs: &[(NodeAtLine, NodeAtLine)]) -> Result<(), String> {
         for ((key, key_line), (value, value_line)) in pairs {
             if key.is_merge() {
                 self.merge(value)?;
                 continue;
             }
-            let key = string(key, *key_line).map_err(|text| self.wrong.push(text));
-            let value = string(value, *value_line).map_err(|text| self.wrong.push(text));
+            let key = string(key, *key_line).map_err(|text| self.errors.push(text));
+            let value = string(value, *value_line).map_err(|text| self.errors.push(text));
             if let (Ok(key), Ok(value)) = (key, value) {
                 self.values.insert(key, value);
             }
@@ -95,7 +104,7 @@ impl Settings {
         Ok(())
     }
 
-    /// A mapping, or a list of mappings of which the first has the last word.
+    /// Adds a mapping, or a list of mappings in which an earlier one overrides a later one.
     fn merge(&mut self, value: &Node) -> Result<(), String> {
         let mappings = match value {
             Node::Sequence(items) => items.iter().rev().map(|(item, _)| item).collect(),
@@ -109,34 +118,36 @@ impl Settings {
             if self.merged > MERGED_MAX {
                 return Err("yaml: document contains excessive aliasing".to_owned());
             }
-            self.take(pairs)?;
+            self.add(pairs)?;
         }
         Ok(())
     }
 }
 
-struct Reader<'a> {
-    events: Parser<'a, granit_parser::StrInput<'a>>,
+/// Builds nodes from the events of the parser.
+struct YamlReader<'a> {
+    parser: Parser<'a, granit_parser::StrInput<'a>>,
+    /// Complete nodes by the number of their anchor.
     anchors: BTreeMap<usize, Node>,
 }
 
-impl<'a> Reader<'a> {
-    /// The next event that is no comment, and its line.
+impl<'a> YamlReader<'a> {
+    /// Returns the next event and its line.
     fn next(&mut self) -> Result<(Event<'a>, usize), String> {
-        match self.events.next_event() {
+        match self.parser.next_event() {
             Some(Ok((event, Span { start, .. }))) => Ok((event, start.line())),
             Some(Err(error)) => Err(format!("yaml: line {}: {}", error.marker().line(), error.info())),
             None => Ok((Event::StreamEnd, 0)),
         }
     }
 
-    /// The next node of a collection and its line; none at the collection's end.
-    fn node(&mut self, depth: usize) -> Result<Option<Placed>, String> {
+    /// Returns the next node of a collection with its line; `None` at the end of the collection.
+    fn node(&mut self, depth: usize) -> Result<Option<NodeAtLine>, String> {
         let (event, line) = self.next()?;
         Ok(self.finish(event, depth)?.map(|node| (node, line)))
     }
 
-    /// Reads the node that `event` begins to its end.
+    /// Reads the rest of the node that begins with `event`.
     fn finish(&mut self, event: Event<'a>, depth: usize) -> Result<Option<Node>, String> {
         let (node, anchor) = match event {
             Event::Scalar(text, style, anchor, tag) => {
@@ -179,7 +190,7 @@ impl<'a> Reader<'a> {
         Ok(Some(node))
     }
 
-    /// Reads to the end of the collection that has just begun.
+    /// Skips to the end of the collection whose start was read last.
     fn skip(&mut self) -> Result<(), String> {
         let mut depth = 1;
         while depth > 0 {
@@ -194,7 +205,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A scalar's source text; null is empty.
+/// The source text of a scalar; the text of null is empty.
 fn string(node: &Node, line: usize) -> Result<String, String> {
     match node.target() {
         Node::Scalar { text, plain: true, tag: None } if is_null(text) => Ok(String::new()),
@@ -206,7 +217,8 @@ fn string(node: &Node, line: usize) -> Result<String, String> {
     }
 }
 
-fn mismatch(node: &Node, line: usize, wanted: &str) -> String {
+/// The error of goyaml.v2 for a node that does not have the type `expected`.
+fn mismatch(node: &Node, line: usize, expected: &str) -> String {
     let found = match node.target() {
         Node::Sequence(_) => "!!seq".to_owned(),
         Node::Alias(_) | Node::Mapping(_) => "!!map".to_owned(),
@@ -218,17 +230,17 @@ fn mismatch(node: &Node, line: usize, wanted: &str) -> String {
                 _ if is_word(text) => "!!bool",
                 _ => "!!str",
             };
-            // Longer texts are cut to 7 bytes, as Go cuts them.
+            // goyaml.v2 truncates longer texts to 7 bytes.
             match text.len() {
                 0..=10 => format!("{kind} `{text}`"),
                 _ => format!("{kind} `{}...`", String::from_utf8_lossy(&text.as_bytes()[..7])),
             }
         }
     };
-    format!("line {line}: cannot unmarshal {found} into {wanted}")
+    format!("line {line}: cannot unmarshal {found} into {expected}")
 }
 
-/// Standard base64 with padding; line breaks and blanks are skipped.
+/// Decodes standard base64 with padding. White space is skipped.
 fn base64(text: &str) -> Option<Vec<u8>> {
     let digits: Vec<u8> = text.bytes().filter(|b| !b.is_ascii_whitespace()).collect();
     if !digits.len().is_multiple_of(4) {
@@ -239,7 +251,7 @@ fn base64(text: &str) -> Option<Vec<u8>> {
         return None;
     }
     let mut bytes = Vec::new();
-    let (mut bits, mut held) = (0u32, 0);
+    let (mut bits, mut bit_count) = (0u32, 0);
     for digit in &digits[..digits.len() - padding] {
         let value = match digit {
             b'A'..=b'Z' => digit - b'A',
@@ -250,10 +262,10 @@ fn base64(text: &str) -> Option<Vec<u8>> {
             _ => return None,
         };
         bits = (bits << 6) | u32::from(value);
-        held += 6;
-        if held >= 8 {
-            held -= 8;
-            bytes.push((bits >> held) as u8);
+        bit_count += 6;
+        if bit_count >= 8 {
+            bit_count -= 8;
+            bytes.push((bits >> bit_count) as u8);
         }
     }
     Some(bytes)
@@ -261,7 +273,6 @@ fn base64(text: &str) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-
     fn parsed(text: &str) -> Vec<(String, String)> {
         super::parse(text.as_bytes()).unwrap().into_iter().collect()
     }
@@ -271,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn scalars_are_their_source_text_untrimmed() {
+    fn values_are_the_untrimmed_source_text_of_scalars() {
         let text = "a: 3306\nb: 1.50\nc: yes\nd: 2020-01-01\ne: ' x '\nf: |\n  l\n1: 0x1F\n";
         let expected = [
             ("1", "0x1F"),
@@ -286,12 +297,12 @@ mod tests {
     }
 
     #[test]
-    fn null_is_empty_and_the_last_of_equal_keys_wins() {
+    fn null_is_empty_and_the_last_of_equal_keys_counts() {
         assert_eq!(parsed("a: ~\nb:\nc: null\nc: \"null\"\n"), pairs(&[("a", ""), ("b", ""), ("c", "null")]));
     }
 
     #[test]
-    fn json_with_escapes_and_only_the_first_document_count() {
+    fn json_is_accepted_and_only_the_first_document_counts() {
         assert_eq!(
             parsed("{\"a\": \"\\ud83d\\ude00\\u00e9\\n\", \"b\": 1}"),
             pairs(&[("a", "😀é\n"), ("b", "1")])
@@ -300,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_and_null_are_no_settings() {
+    fn an_empty_document_and_null_are_no_settings() {
         for text in ["", "\n", "# only a comment\n", "null", "~\n", "{}", "---\n"] {
             assert_eq!(parsed(text), pairs(&[]), "{text:?}");
         }
@@ -315,16 +326,16 @@ mod tests {
     }
 
     #[test]
-    fn a_merge_stands_where_it_is_written_and_the_first_of_a_list_wins() {
+    fn a_merge_applies_where_it_is_written_and_the_first_of_a_list_overrides() {
         assert_eq!(
             parsed("a: old\n<<: &x {a: 1, b: 2}\nb: new\n"),
             pairs(&[("a", "1"), ("b", "new")]),
-            "what comes after it overwrites it, and it what came before"
+            "keys after the merge overwrite it, and it overwrites keys before it"
         );
         assert_eq!(parsed("<<: [{a: 1}, {a: 2, b: 2}]\n"), pairs(&[("a", "1"), ("b", "2")]));
         assert_eq!(parsed("<<: &x {a: 1}\na: 2\n<<: *x\n"), pairs(&[("a", "1")]));
         assert_eq!(parsed("<<: {<<: {a: 1}, b: 2}\n"), pairs(&[("a", "1"), ("b", "2")]));
-        assert_eq!(parsed("\"<<\": x\n"), pairs(&[("<<", "x")]), "quoted it is a key");
+        assert_eq!(parsed("\"<<\": x\n"), pairs(&[("<<", "x")]), "a quoted << is an ordinary key");
         for text in ["<<: x\n", "<<: [x]\n", "a: &s one\n<<: *s\n", "<<: [[{a: 1}]]\n"] {
             let error = super::parse(text.as_bytes()).unwrap_err();
             assert_eq!(error, "yaml: map merge requires map or sequence of maps as the value", "{text}");
@@ -332,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_merges_of_merges_nor_depth_cost_more_than_the_file() {
+    fn nested_merges_and_depth_are_bounded() {
         let mut bomb = "<<: &a0 {a: 1}\n".to_owned();
         for level in 1..30 {
             let before = format!("{{<<: *a{}}}", level - 1);
@@ -344,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_map_of_strings_is_named_by_line() {
+    fn values_that_are_not_strings_are_reported_with_their_line() {
         let error = |text: &str| super::parse(text.as_bytes()).unwrap_err();
         assert_eq!(
             error("- a\n"),

@@ -1,15 +1,17 @@
-//! state-set and state-delete: change the charm's own state (spec/hook-tools.md 2.5).
+//! state-set and state-delete: change the state that the controller stores for the charm (spec/hook-tools.md 2.5).
+//!
+//! The change is buffered and published when the hook succeeds.
 
 use crate::key_value;
 use crate::relation_set::FILE;
-use crate::tool::{Answer, Call, Stop, Tool, failed};
+use crate::tool::{Invocation, Tool, ToolError, ToolOutput, failed};
 
 pub const TOOL: Tool = Tool {
     name: "state-set",
     arguments: "<key>=<value> [<key>=<value> ...]",
     summary: "Set server-side-state values.",
     details: "Written when the hook succeeds. An empty value is stored as such.\n\
-        Pairs in the arguments win over those of --file, which holds one YAML or JSON mapping; \"-\" is stdin.",
+        Pairs in the arguments override those of --file, which contains one YAML or JSON mapping; \"-\" is stdin.",
     flags: &[FILE],
     run: set,
 };
@@ -18,18 +20,18 @@ pub const DELETE: Tool = Tool {
     name: "state-delete",
     arguments: "<key>",
     summary: "Delete server-side-state key value pairs.",
-    details: "Written when the hook succeeds. A key that is not there is no error.",
+    details: "Written when the hook succeeds. A key that does not exist is not an error.",
     flags: &[],
     run: delete,
 };
 
-/// Juju's quotas for one pair.
+/// Juju's quotas for one pair, in bytes.
 const KEY_BYTES_MAX: usize = 256;
 const VALUE_BYTES_MAX: usize = 65536;
 
-/// Pairs accepted before one that is too long stay.
-fn set(call: &mut Call) -> Result<Answer, Stop> {
-    let pairs = key_value::parse(&call.parsed.words).map_err(Stop::Usage)?;
+/// Writes the pairs in order. A pair that is too long fails the call, but the pairs before it remain written.
+fn set(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
+    let pairs = key_value::parse(&call.parsed.positionals).map_err(ToolError::Usage)?;
     let mut change = call.file()?;
     change.extend(pairs);
     for (key, value) in change {
@@ -41,12 +43,12 @@ fn set(call: &mut Call) -> Result<Answer, Stop> {
         }
         call.context.write_state(key, Some(value))?;
     }
-    Ok(Answer::silent())
+    Ok(ToolOutput::silent())
 }
 
-fn delete(call: &mut Call) -> Result<Answer, Stop> {
-    if let Some(key) = call.words(1)?.first().filter(|key| !key.is_empty()).cloned() {
+fn delete(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
+    if let Some(key) = call.positionals(1)?.first().filter(|key| !key.is_empty()).cloned() {
         call.context.write_state(key, None)?;
     }
-    Ok(Answer::silent())
+    Ok(ToolOutput::silent())
 }

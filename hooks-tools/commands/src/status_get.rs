@@ -1,7 +1,8 @@
-//! status-get: what was last said about the workload, in this hook too (spec/hook-tools.md 2.3, uniter.md C.1).
+//! status-get: prints the last status of the workload, including what this hook has set (spec/hook-tools.md 2.3,
+//! spec/uniter.md C.1).
 
-use crate::flags::{FORMAT, Flag, Kind, OUTPUT};
-use crate::tool::{Answer, Call, Stop, Tool, failed};
+use crate::flags::{FORMAT, Flag, FlagKind, OUTPUT};
+use crate::tool::{Invocation, Tool, ToolError, ToolOutput, failed};
 use crate::value::Value;
 use state::unit::hook::Status;
 use std::collections::BTreeMap;
@@ -14,21 +15,21 @@ pub const TOOL: Tool = Tool {
     flags: &[
         FORMAT,
         OUTPUT,
-        Flag { names: &["include-data"], kind: Kind::Switch, help: "print all status data" },
+        Flag { names: &["include-data"], kind: FlagKind::Switch, help: "print all status data" },
         Flag {
             names: &["application"],
-            kind: Kind::Switch,
+            kind: FlagKind::Switch,
             help: "print status for all units of this application if this unit is the leader",
         },
     ],
     run,
 };
 
-fn run(call: &mut Call) -> Result<Answer, Stop> {
-    call.words(0)?;
-    let data = call.parsed.on("include-data");
+fn run(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
+    call.positionals(0)?;
+    let data = call.parsed.is_on("include-data");
     let statuses = &call.context.statuses;
-    if call.parsed.on("application") {
+    if call.parsed.is_on("application") {
         if !call.context.leader {
             return failed("finding application status: this unit is not the leader");
         }
@@ -38,10 +39,10 @@ fn run(call: &mut Call) -> Result<Answer, Stop> {
         let mut application = details(&statuses.application, data);
         application.insert("units".to_owned(), units);
         let all = BTreeMap::from([("application-status".to_owned(), Value::Map(application))]);
-        return Ok(Answer::value(Value::Map(all)));
+        return Ok(ToolOutput::value(Value::Map(all)));
     }
     let smart = matches!(call.parsed.text("format"), None | Some("smart"));
-    Ok(Answer::value(match smart && !data {
+    Ok(ToolOutput::value(match smart && !data {
         true => Value::text(&statuses.unit.status),
         false => Value::Map(details(&statuses.unit, data)),
     }))

@@ -1,4 +1,6 @@
-//! What a tool is, and what it may answer.
+//! The parts of a tool: its description, one invocation of it, and its results.
+//!
+//! A tool reads the context and writes to it only if it succeeds. Used by every file that implements a tool.
 
 use crate::flags::{Flag, Parsed};
 use crate::quote::quote_all;
@@ -9,128 +11,157 @@ use state::unit::hook::{HookContext, Immediate, Relation, TooLarge};
 use state::unit::snapshot::{BagAsked, Owner};
 use std::collections::BTreeMap;
 
-/// One tool.
+/// The description of one tool.
 pub struct Tool {
+    /// The name under which hooks call it.
     pub name: &'static str,
-    /// The positionals, for the usage line.
+    /// The positional arguments, for the usage line.
     pub arguments: &'static str,
+    /// One sentence for the help.
     pub summary: &'static str,
+    /// Further sentences for the help; may be empty.
     pub details: &'static str,
+    /// The flags that it accepts.
     pub flags: &'static [Flag],
-    pub run: fn(&mut Call) -> Result<Answer, Stop>,
+    /// Its implementation.
+    pub run: fn(&mut Invocation) -> Result<ToolOutput, ToolError>,
 }
 
-/// One call of it, its flags read.
-pub struct Call<'a> {
+/// One call of a tool, with its arguments parsed.
+pub struct Invocation<'a> {
+    /// The context of the hook that calls the tool.
     pub context: &'a mut HookContext,
+    /// The arguments.
     pub parsed: Parsed,
+    /// The content that the caller has supplied.
     pub inputs: &'a Inputs,
 }
 
-/// What the caller has fetched for the tool. Empty at first: stdin is read only if a tool asks for it, so that a
-/// tool inside a `while read` loop does not eat the loop's input.
+/// Content that the caller has read for the tool.
+///
+/// It is empty in the first call. Standard input is read only if a tool requires it, because a tool inside a `while read`
+/// loop must not consume the input of the loop.
 #[derive(Clone, Debug, Default)]
 pub struct Inputs {
+    /// All of standard input; `None` if it was not read.
     pub stdin: Option<Vec<u8>>,
-    /// By path as the tool named it; the error is what opening it says (`open /x: no such file or directory`).
+    /// The content of files, by the path as the tool named it. The error is the text of the failed open
+    /// (`open /x: no such file or directory`).
     pub files: BTreeMap<String, Result<Vec<u8>, String>>,
 }
 
-/// What the caller is to fetch. It resolves a path against the client's working directory, and a leading `~/`.
+/// Content that a tool requires before it can run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Need {
+    /// All of standard input.
     Stdin,
+    /// A file. The caller resolves the path against the working directory of the client, and a leading `~/`.
     File(String),
-    /// A bag that did not come along, for the hook's context to take.
+    /// A bag that the view omits. The caller adds it to the context of the hook.
     Bag(BagAsked),
 }
 
+/// The outcome of one call.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Outcome {
-    Reply(Reply),
+pub enum CallOutcome {
+    /// The tool has run, or was refused.
+    Reply(ToolReply),
+    /// The tool requires content. Nothing has changed.
     Need(Need),
 }
 
-/// What the client prints and exits with, and what is to be done for it.
+/// The output and exit code for the client, and what the caller does for the tool.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Reply {
-    /// 0 success, 1 failed, 2 used wrongly.
+pub struct ToolReply {
+    /// The exit code: 0 for success, 1 for a failure, 2 for a usage error.
     pub code: u8,
+    /// The text for standard output.
     pub stdout: Vec<u8>,
+    /// The text for standard error.
     pub stderr: Vec<u8>,
-    /// To be sent now, in this order, even if the hook fails later.
-    pub immediate: Vec<Immediate>,
-    /// To be written instead of stdout; the path is relative to the client's working directory.
+    /// Statuses and log lines that the caller sends at once, in this order, even if the hook fails later.
+    pub reports: Vec<Immediate>,
+    /// A file to write instead of standard output. The path is relative to the working directory of the client.
     pub output_file: Option<(String, Vec<u8>)>,
 }
 
-impl Reply {
-    pub fn printed(text: String) -> Reply {
-        Reply { stdout: text.into_bytes(), ..Reply::default() }
+impl ToolReply {
+    /// Success that prints `text`.
+    pub fn printed(text: String) -> ToolReply {
+        ToolReply { stdout: text.into_bytes(), ..ToolReply::default() }
     }
 
-    pub fn error(code: u8, text: &str) -> Reply {
-        Reply { code, stderr: format!("ERROR {text}\n").into_bytes(), ..Reply::default() }
+    /// A failure with the exit code `code` that prints `ERROR text`.
+    pub fn error(code: u8, text: &str) -> ToolReply {
+        ToolReply { code, stderr: format!("ERROR {text}\n").into_bytes(), ..ToolReply::default() }
     }
 }
 
-/// Success.
+/// The result of a tool that succeeded.
 #[derive(Debug, Default)]
-pub struct Answer {
+pub struct ToolOutput {
+    /// The value to print; `None` prints nothing.
     pub value: Option<Value>,
-    pub immediate: Vec<Immediate>,
+    /// Statuses and log lines to send at once, in this order.
+    pub reports: Vec<Immediate>,
 }
 
-impl Answer {
-    /// Nothing printed, nothing sent.
-    pub fn silent() -> Answer {
-        Answer::default()
+impl ToolOutput {
+    /// Prints and sends nothing.
+    pub fn silent() -> ToolOutput {
+        ToolOutput::default()
     }
 
-    pub fn value(value: Value) -> Answer {
-        Answer { value: Some(value), ..Answer::default() }
+    /// Prints a value.
+    pub fn value(value: Value) -> ToolOutput {
+        ToolOutput { value: Some(value), ..ToolOutput::default() }
     }
 
-    pub fn immediate(what: Immediate) -> Answer {
-        Answer { immediate: vec![what], ..Answer::default() }
+    /// Prints nothing and sends one report.
+    pub fn report(report: Immediate) -> ToolOutput {
+        ToolOutput { reports: vec![report], ..ToolOutput::default() }
     }
 }
 
-/// No answer, or not yet.
+/// Why a tool did not succeed, or not yet.
 #[derive(Debug)]
-pub enum Stop {
-    /// Exit 2: charm-helpers takes that as "no data", so it is never used for a failure.
+pub enum ToolError {
+    /// The tool was called with invalid arguments: exit code 2. charm-helpers interprets this code as "no data", so it
+    /// is never used for a failure.
     Usage(String),
-    /// Exit 1.
+    /// The tool failed: exit code 1.
     Failed(String),
+    /// The tool requires content first.
     Need(Need),
 }
 
-impl From<TooLarge> for Stop {
-    fn from(TooLarge(text): TooLarge) -> Stop {
-        Stop::Failed(text)
+impl From<TooLarge> for ToolError {
+    fn from(TooLarge(text): TooLarge) -> ToolError {
+        ToolError::Failed(text)
     }
 }
 
-pub fn usage<T>(text: impl Into<String>) -> Result<T, Stop> {
-    Err(Stop::Usage(text.into()))
+/// A usage error with this text.
+pub fn usage<T>(text: impl Into<String>) -> Result<T, ToolError> {
+    Err(ToolError::Usage(text.into()))
 }
 
-pub fn failed<T>(text: impl Into<String>) -> Result<T, Stop> {
-    Err(Stop::Failed(text.into()))
+/// A failure with this text.
+pub fn failed<T>(text: impl Into<String>) -> Result<T, ToolError> {
+    Err(ToolError::Failed(text.into()))
 }
 
-impl Call<'_> {
-    /// The positionals, `max` at most.
-    pub fn words(&self, max: usize) -> Result<&[String], Stop> {
-        match self.parsed.words.get(max..) {
+impl Invocation<'_> {
+    /// Returns the positional arguments. More than `max` of them are a usage error.
+    pub fn positionals(&self, max: usize) -> Result<&[String], ToolError> {
+        match self.parsed.positionals.get(max..) {
             Some(extra) if !extra.is_empty() => usage(format!("unrecognized args: {}", quote_all(extra))),
-            _ => Ok(&self.parsed.words),
+            _ => Ok(&self.parsed.positionals),
         }
     }
 
-    /// The relation named by `-r`, else the hook's own.
-    pub fn relation(&self) -> Result<(RelationNumber, &Relation), Stop> {
+    /// Returns the relation that `-r` names. The default is the relation of the hook.
+    pub fn relation(&self) -> Result<(RelationNumber, &Relation), ToolError> {
         let Some(number) = self.parsed.relation else {
             return usage("no relation id specified");
         };
@@ -140,22 +171,22 @@ impl Call<'_> {
         }
     }
 
-    /// The bag is in the context, or is to be fetched first.
-    pub fn have(&self, number: RelationNumber, owner: &Owner) -> Result<(), Stop> {
-        self.context.wanted(number, owner).map_or(Ok(()), |asked| Err(Stop::Need(Need::Bag(asked))))
+    /// Requires that the bag of `owner` in the relation `number` is in the context.
+    pub fn require_bag(&self, number: RelationNumber, owner: &Owner) -> Result<(), ToolError> {
+        self.context.wanted(number, owner).map_or(Ok(()), |request| Err(ToolError::Need(Need::Bag(request))))
     }
 
-    /// The settings of `--file`, none if it was not given.
-    pub fn file(&self) -> Result<BTreeMap<String, String>, Stop> {
+    /// Reads the settings of `--file`. Without this flag there are none.
+    pub fn file(&self) -> Result<BTreeMap<String, String>, ToolError> {
         let bytes = match self.parsed.text("file") {
             None => return Ok(BTreeMap::new()),
-            Some("-") => self.inputs.stdin.as_ref().ok_or(Stop::Need(Need::Stdin))?,
+            Some("-") => self.inputs.stdin.as_ref().ok_or(ToolError::Need(Need::Stdin))?,
             Some(path) => match self.inputs.files.get(path) {
-                None => return Err(Stop::Need(Need::File(path.to_owned()))),
+                None => return Err(ToolError::Need(Need::File(path.to_owned()))),
                 Some(Err(reason)) => return failed(reason),
                 Some(Ok(bytes)) => bytes,
             },
         };
-        settings_file::parse(bytes).map_err(Stop::Failed)
+        settings_file::parse(bytes).map_err(ToolError::Failed)
     }
 }

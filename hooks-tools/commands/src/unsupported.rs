@@ -1,26 +1,24 @@
-//! Tools that exist so that charms find them, and say that they are not supported.
+//! Answers calls of tools that are not supported.
+//!
+//! Their names exist on the PATH of a hook because charms crash when a tool is missing.
 
-use crate::NAMES;
 use crate::help;
-use crate::tool::Reply;
+use crate::tool::ToolReply;
 use state::unit::hook::{Cause, HookContext};
 
-/// Help, or one line that says so; for a name that is no tool at all, a bad request.
-pub fn reply(context: &HookContext, name: &str, args: &[Vec<u8>]) -> Reply {
-    if !NAMES.contains(&name) {
-        return Reply::error(1, &format!("bad request: unknown command: {name}"));
-    }
+/// Replies with the help, or with one line that the tool is not supported.
+pub fn reply(context: &HookContext, name: &str, args: &[Vec<u8>]) -> ToolReply {
     let mut flags = args.iter().take_while(|arg| *arg != b"--");
     if flags.any(|arg| arg == b"--help" || arg == b"-h") {
-        return Reply::printed(help_text(context, name));
+        return ToolReply::printed(help_text(context, name));
     }
-    Reply::error(1, &format!("{name} is not supported yet"))
+    ToolReply::error(1, &format!("{name} is not supported yet"))
 }
 
 fn help_text(context: &HookContext, name: &str) -> String {
     let mut text = help::usage(name, name == "storage-get", "", "This tool is not supported yet.");
     if name == "storage-get" {
-        let own = match &context.cause {
+        let hook_storage = match &context.cause {
             Cause::Storage { id, .. } => id,
             Cause::Hook(_)
             | Cause::Relation { .. }
@@ -30,7 +28,11 @@ fn help_text(context: &HookContext, name: &str) -> String {
             | Cause::Commands(_) => "",
         };
         text.push_str("\nOptions:\n");
-        text.push_str(&help::option(&["s"], &format!("  (= {own})"), "specify a storage instance by id"));
+        text.push_str(&help::option(
+            &["s"],
+            &format!("  (= {hook_storage})"),
+            "specify a storage instance by id",
+        ));
     }
     text
 }

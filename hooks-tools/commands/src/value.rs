@@ -1,30 +1,38 @@
-//! What a tool answers with, before it is written in a format.
+//! The value that a tool prints, before it is written in a format.
+//!
+//! It distinguishes what the encoders of Go distinguish, for example a nil map from an empty one.
 
 use std::collections::BTreeMap;
 
-/// A value as Go's encoders tell them apart (spec/hook-tools.md 1.5).
+/// A value with the distinctions of Go's encoders (spec/hook-tools.md 1.5).
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
+    /// No value.
     Nil,
+    /// A boolean.
     Bool(bool),
+    /// An integer.
     Integer(i64),
-    /// A number that was once JSON: `3.0` prints as `3`.
+    /// A number that is a float in Go. `3.0` prints as `3`.
     Float(f64),
+    /// A string.
     Text(String),
-    /// A list of names: smart joins it by newlines.
+    /// A list of names. The smart format prints one name on each line.
     Names(Vec<String>),
-    /// A list of names that was never made: as an empty one, but `null` in JSON.
+    /// A nil list of names: `null` in JSON, and an empty list in the other formats.
     NoNames,
+    /// A list.
     List(Vec<Value>),
-    /// Keys are sorted by the format: naturally in YAML, bytewise in JSON.
+    /// A map. The format sorts the keys: in natural order in YAML, by bytes in JSON.
     Map(BTreeMap<String, Value>),
-    /// A map that was never made: as an empty one, but `null` in JSON.
+    /// A nil map: `null` in JSON, and an empty map in the other formats.
     NoMap,
-    /// Fields in declared order.
+    /// Fields in the order of their declaration.
     Record(Vec<(&'static str, Value)>),
 }
 
 impl Value {
+    /// A string.
     pub fn text(text: impl Into<String>) -> Value {
         Value::Text(text.into())
     }

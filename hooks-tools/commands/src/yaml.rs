@@ -1,5 +1,7 @@
-//! YAML as goyaml.v2 writes it, byte for byte: charms compare and parse what Juju prints
-//! (spec/hook-tools.md 1.6). Block style, indent 2, folding once a line is longer than 80 columns.
+//! Writes YAML as goyaml.v2 does, byte for byte (spec/hook-tools.md 1.6).
+//!
+//! Charms compare and parse the output of tools, so it must not differ from Juju's: block style, an indentation of 2, and
+//! scalars that are folded after column 80. The emitter follows libyaml, from which goyaml.v2 is ported.
 
 use crate::natural_order::natural_order;
 use crate::number;
@@ -7,18 +9,18 @@ use crate::value::Value;
 use crate::yaml_plain::means_something_else;
 use std::cmp::Ordering;
 
-/// A scalar folds at the first blank behind this column.
+/// A scalar is folded at the first space after this column.
 const WIDTH: usize = 80;
 const INDENT: usize = 2;
-/// A longer key is written in the `? key` form.
+/// A longer key is written as `? key`.
 const SIMPLE_KEY_BYTES_MAX: usize = 128;
 
-/// The document; ends with exactly one newline.
+/// Writes a document that ends with exactly one newline.
 pub fn write(value: &Value) -> String {
     let mut emitter = Emitter {
         out: String::new(),
         column: 0,
-        after_blank: true,
+        after_space: true,
         only_indicators: true,
         indent: None,
         in_simple_key: false,
@@ -30,21 +32,24 @@ pub fn write(value: &Value) -> String {
     out
 }
 
+/// The state of the output, as in libyaml.
 struct Emitter {
     out: String,
     /// Characters since the last line break.
     column: usize,
-    /// The last thing written separates: no blank is needed before the next.
-    after_blank: bool,
-    /// The line holds nothing yet but indentation and indicators, so a collection may begin on it.
+    /// The last character separates tokens, so no space is needed before the next token.
+    after_space: bool,
+    /// The line contains only indentation and indicators so far, so a collection may begin on it.
     only_indicators: bool,
-    /// Of the collection being written; none at the root.
+    /// Indentation of the current collection; `None` at the root.
     indent: Option<usize>,
+    /// A key that is written as `key:` must not be folded.
     in_simple_key: bool,
 }
 
+/// The styles of a scalar.
 #[derive(Clone, Copy, PartialEq)]
-enum Style {
+enum ScalarStyle {
     Plain,
     Single,
     Double,
@@ -81,7 +86,7 @@ impl Emitter {
         }
     }
 
-    /// A sequence that is the value of a key is not indented under it.
+    /// Writes a sequence. As the value of a key it is not indented under the key.
     fn sequence<T>(&mut self, items: &[T], in_mapping: bool, each: impl Fn(&mut Self, &T)) {
         let outer = self.indent;
         if !in_mapping || self.only_indicators {
@@ -119,41 +124,43 @@ impl Emitter {
         self.indent = outer;
     }
 
-    /// `text` in the first style that carries it.
+    /// Writes a string in the first style that can represent it.
     fn text(&mut self, text: &str) {
-        let wanted = if text.contains('\n') {
-            Style::Literal
+        let preferred = if text.contains('\n') {
+            ScalarStyle::Literal
         } else if means_something_else(text) {
-            Style::Double
+            ScalarStyle::Double
         } else {
-            Style::Plain
+            ScalarStyle::Plain
         };
-        let allowed = Allowed::of(text);
-        let style = match wanted {
-            Style::Plain if allowed.plain => Style::Plain,
-            Style::Plain | Style::Single if allowed.single => Style::Single,
-            Style::Literal if allowed.literal && !self.in_simple_key => Style::Literal,
-            Style::Plain | Style::Single | Style::Double | Style::Literal => Style::Double,
+        let allowed = AllowedStyles::for_text(text);
+        let style = match preferred {
+            ScalarStyle::Plain if allowed.plain => ScalarStyle::Plain,
+            ScalarStyle::Plain | ScalarStyle::Single if allowed.single => ScalarStyle::Single,
+            ScalarStyle::Literal if allowed.literal && !self.in_simple_key => ScalarStyle::Literal,
+            ScalarStyle::Plain | ScalarStyle::Single | ScalarStyle::Double | ScalarStyle::Literal => {
+                ScalarStyle::Double
+            }
         };
-        // Continuation lines stand two further in than the collection, and two in at the root.
+        // Continuation lines are indented by two more than the collection, and by two at the root.
         let outer = self.indent;
         self.indent = Some(outer.map_or(INDENT, |indent| indent + INDENT));
         match style {
-            Style::Plain => self.plain(text),
-            Style::Single => self.single_quoted(text),
-            Style::Double => self.double_quoted(text),
-            Style::Literal => self.literal(text),
+            ScalarStyle::Plain => self.plain(text),
+            ScalarStyle::Single => self.single_quoted(text),
+            ScalarStyle::Double => self.double_quoted(text),
+            ScalarStyle::Literal => self.literal(text),
         }
         self.indent = outer;
     }
 
-    /// A number, bool or null.
+    /// Writes a number, a boolean or null.
     fn bare(&mut self, text: &str) {
         self.indicator(text, true);
     }
 
     fn plain(&mut self, text: &str) {
-        if !self.after_blank {
+        if !self.after_space {
             self.put(' ');
         }
         let mut after_space = false;
@@ -171,14 +178,14 @@ impl Emitter {
 
     fn single_quoted(&mut self, text: &str) {
         self.indicator("'", true);
-        // The first and the last character are never folded at.
-        let inner = |index: usize, c: char| index > 0 && index + c.len_utf8() < text.len();
+        // A scalar is never folded at its first or last character.
+        let is_inner = |index: usize, c: char| index > 0 && index + c.len_utf8() < text.len();
         let mut after_space = false;
         let mut after_break = false;
         for (index, c) in text.char_indices() {
             let next_is_space = text[index + c.len_utf8()..].starts_with(' ');
             if c == ' ' {
-                if self.may_fold(after_space) && inner(index, c) && !next_is_space {
+                if self.may_fold(after_space) && is_inner(index, c) && !next_is_space {
                     self.new_line();
                 } else {
                     self.put(c);
@@ -243,7 +250,7 @@ impl Emitter {
             (true, Some(_)) => {}
         }
         self.put_break('\n');
-        self.after_blank = true;
+        self.after_space = true;
         let mut at_start = true;
         for c in text.chars() {
             if is_break(c) {
@@ -265,7 +272,7 @@ impl Emitter {
     }
 
     fn end_of_scalar(&mut self) {
-        self.after_blank = false;
+        self.after_space = false;
         self.only_indicators = false;
     }
 
@@ -280,62 +287,62 @@ impl Emitter {
         self.only_indicators = true;
     }
 
-    /// Something that ends what may stand before it on the line: a flow collection, a quote, a colon.
-    fn indicator(&mut self, text: &str, needs_blank: bool) {
-        if needs_blank && !self.after_blank {
+    /// Writes a flow collection, a quote or a colon. No collection may begin on the line after it.
+    fn indicator(&mut self, text: &str, needs_space: bool) {
+        if needs_space && !self.after_space {
             self.put(' ');
         }
         text.chars().for_each(|c| self.put(c));
-        self.after_blank = false;
+        self.after_space = false;
         self.only_indicators = false;
     }
 
-    /// `-`, `?` or `:` at the start of an entry: the entry's content may begin on the same line.
+    /// Writes `-`, `?` or `:` at the start of an entry. The content of the entry may begin on the same line.
     fn block_indicator(&mut self, text: &str) {
-        if !self.after_blank {
+        if !self.after_space {
             self.put(' ');
         }
         text.chars().for_each(|c| self.put(c));
-        self.after_blank = false;
+        self.after_space = false;
     }
 
-    /// Moves to the current indentation, on a new line unless this one still is only indentation.
+    /// Moves to the current indentation: on a new line, unless the current line contains only indentation.
     fn new_line(&mut self) {
         let indent = self.indent.unwrap_or(0);
-        if !self.only_indicators || self.column > indent || (self.column == indent && !self.after_blank) {
+        if !self.only_indicators || self.column > indent || (self.column == indent && !self.after_space) {
             self.put_break('\n');
         }
         while self.column < indent {
             self.put(' ');
         }
-        self.after_blank = true;
+        self.after_space = true;
         self.only_indicators = true;
     }
 }
 
-/// The styles that can carry a text (libyaml's scalar analysis for block context).
-struct Allowed {
+/// The styles that can represent a text: the scalar analysis of libyaml for block context.
+struct AllowedStyles {
     plain: bool,
     single: bool,
     literal: bool,
 }
 
-impl Allowed {
-    fn of(text: &str) -> Allowed {
+impl AllowedStyles {
+    fn for_text(text: &str) -> AllowedStyles {
         let (mut space_then_break, mut break_then_space, mut special) = (false, false, false);
         let mut indicators = text.starts_with("---") || text.starts_with("...");
         let mut previous: Option<char> = None;
         for (index, c) in text.char_indices() {
             let next = text[index + c.len_utf8()..].chars().next();
-            let blank_follows = next.is_none_or(|next| next == ' ' || next == '\t');
-            let blank_precedes = previous.is_none_or(|c| c == ' ' || c == '\t' || is_break(c));
+            let space_follows = next.is_none_or(|next| next == ' ' || next == '\t');
+            let space_precedes = previous.is_none_or(|c| c == ' ' || c == '\t' || is_break(c));
             indicators |= match c {
                 ',' | '[' | ']' | '{' | '}' | '&' | '*' | '!' | '|' | '>' | '\'' | '"' | '%' | '@' | '`' => {
                     index == 0
                 }
-                '?' | '-' => index == 0 && blank_follows,
-                ':' => blank_follows,
-                '#' => blank_precedes,
+                '?' | '-' => index == 0 && space_follows,
+                ':' => space_follows,
+                '#' => space_precedes,
                 _ => false,
             };
             special |= !is_printable(c);
@@ -343,13 +350,17 @@ impl Allowed {
             break_then_space |= c == ' ' && previous.is_some_and(is_break);
             previous = Some(c);
         }
-        let edge = |c: char| c == ' ' || is_break(c);
+        let is_space_or_break = |c: char| c == ' ' || is_break(c);
         let breaks = text.contains(is_break);
-        let awkward = space_then_break || special;
-        Allowed {
-            plain: !indicators && !text.starts_with(edge) && !text.ends_with(edge) && !breaks && !awkward,
-            single: !break_then_space && !awkward,
-            literal: !text.is_empty() && !text.ends_with(' ') && !awkward,
+        let needs_escapes = space_then_break || special;
+        AllowedStyles {
+            plain: !indicators
+                && !text.starts_with(is_space_or_break)
+                && !text.ends_with(is_space_or_break)
+                && !breaks
+                && !needs_escapes,
+            single: !break_then_space && !needs_escapes,
+            literal: !text.is_empty() && !text.ends_with(' ') && !needs_escapes,
         }
     }
 }
@@ -358,12 +369,12 @@ fn is_break(c: char) -> bool {
     matches!(c, '\n' | '\r' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
-/// Printable as libyaml's Go port has it: nothing above the basic plane.
+/// Whether the character is printable for goyaml.v2: none above the basic multilingual plane is.
 fn is_printable(c: char) -> bool {
     matches!(c, '\n' | ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}') && c != '\u{feff}'
 }
 
-/// How a character that cannot stand between double quotes is written there.
+/// The escape sequence of a character between double quotes; `None` if the character needs none.
 fn escape(c: char) -> Option<String> {
     let short = match c {
         '\0' => '0',
@@ -424,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn scalars_fold_at_a_blank_behind_column_80() {
+    fn scalars_are_folded_at_a_space_after_column_80() {
         let long = "x".repeat(81);
         assert_eq!(text(&format!("{long} y z")), format!("{long}\n  y z\n"));
         assert_eq!(text(&format!("{long}  y z")), format!("{long}  y\n  z\n"));
@@ -435,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn long_and_many_lined_keys_take_the_question_mark() {
+    fn long_and_multi_line_keys_use_the_question_mark() {
         let long = "k".repeat(129);
         assert_eq!(write(&map(&[(&long, "v")])), format!("? {long}\n: v\n"));
         assert_eq!(write(&map(&[("a\nb", "v")])), "? |-\n  a\n  b\n: v\n");
@@ -447,11 +458,11 @@ mod tests {
     fn special_characters_force_double_quotes() {
         assert_eq!(text("\u{85}\u{feff}\u{1b}é"), "\"\\N\\uFEFF\\eé\"\n");
         assert_eq!(text("a\tb\nc"), "\"a\\tb\\nc\"\n");
-        assert_eq!(text("ends in blank\n "), "\"ends in blank\\n \"\n");
+        assert_eq!(text("ends in space\n "), "\"ends in space\\n \"\n");
     }
 
     #[test]
-    fn many_newlines_at_the_end_are_kept_by_the_plus_only() {
+    fn several_newlines_at_the_end_are_kept_by_the_plus_only() {
         let value = Value::List(vec![Value::text("a\n\n"), Value::text("b")]);
         assert_eq!(write(&value), "- |+\n  a\n\n- b\n");
         assert_eq!(text("a\n\n"), "|+\n  a\n");

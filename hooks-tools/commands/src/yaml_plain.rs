@@ -1,12 +1,14 @@
-//! What a bare word means in YAML 1.1 as goyaml.v2 reads it. A string that would be read as something else is
-//! written in double quotes (spec/hook-tools.md 1.6, rule 3).
+//! Decides how goyaml.v2 reads a plain scalar of YAML 1.1 (spec/hook-tools.md 1.6, rule 3).
+//!
+//! `yaml` writes a string in double quotes if its plain form would be read as another type. `settings_file` uses the same
+//! rules to name the type of a value.
 
-/// The bare text would come back as a null, bool, number or time, or as a base-60 number elsewhere.
+/// Whether the plain text would be read as null, a boolean, a number or a time, or as a base-60 number by other parsers.
 pub fn means_something_else(text: &str) -> bool {
     is_word(text) || is_time(text) || is_number(text) || is_base_60(text)
 }
 
-/// Null, the booleans, and the numbers that have names, each in the spellings that count.
+/// Whether the text is null, a boolean or a named number, in one of the spellings of YAML 1.1.
 pub fn is_word(text: &str) -> bool {
     is_null(text)
         || matches!(
@@ -37,11 +39,12 @@ pub fn is_word(text: &str) -> bool {
         || matches!(text, ".nan" | ".NaN" | ".NAN")
 }
 
+/// Whether the text is null.
 pub fn is_null(text: &str) -> bool {
     matches!(text, "" | "~" | "null" | "Null" | "NULL")
 }
 
-/// An integer in one of Go's bases or a decimal float that is finite. Underscores are ignored.
+/// Whether the text is an integer in a base of Go, or a finite decimal float. Underscores are ignored.
 pub fn is_number(text: &str) -> bool {
     if !text.starts_with(['+', '-', '.', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9']) {
         return false;
@@ -53,7 +56,7 @@ pub fn is_number(text: &str) -> bool {
     is_integer(&plain) || is_float(&plain)
 }
 
-/// With a prefix 0x, 0o, 0b or 0, or decimal; within 64 bits.
+/// Whether the text, without underscores, is an integer of 64 bits: decimal, or with a prefix 0x, 0o, 0b or 0.
 pub fn is_integer(plain: &str) -> bool {
     let digits = plain.strip_prefix(['+', '-']).unwrap_or(plain);
     let lower = digits.to_ascii_lowercase();
@@ -85,7 +88,7 @@ fn is_float(plain: &str) -> bool {
     well_formed && plain.parse::<f64>().is_ok_and(f64::is_finite)
 }
 
-/// `12:30`, `1:59.5`: never read as a number here, but quoted for parsers that do.
+/// Whether the text is a base-60 number: `12:30`, `1:59.5`. goyaml.v2 reads it as text but quotes it for other parsers.
 fn is_base_60(text: &str) -> bool {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     let mut parts = unsigned.split(':');
@@ -107,12 +110,13 @@ fn is_base_60(text: &str) -> bool {
         && fraction.bytes().all(|b| b.is_ascii_digit() || b == b'_')
 }
 
-/// `2006-1-2`, alone or followed by a time: with `T` or `t` and a zone, or after a blank without one.
+/// Whether the text is a date `2006-1-2`, alone or followed by a time: after `T` or `t` with a zone, or after a space
+/// without one.
 fn is_time(text: &str) -> bool {
-    let Some((date, rest)) = date(text) else {
+    let Some((is_valid, rest)) = date(text) else {
         return false;
     };
-    if !date {
+    if !is_valid {
         return false;
     }
     match rest.chars().next() {
@@ -123,7 +127,7 @@ fn is_time(text: &str) -> bool {
     }
 }
 
-/// Whether the leading date is on the calendar, and what follows it.
+/// Parses the leading date. Returns whether it exists in the calendar, and the rest of the text.
 fn date(text: &str) -> Option<(bool, &str)> {
     let year = text.get(..4).filter(|year| year.bytes().all(|b| b.is_ascii_digit()))?;
     let year: u32 = year.parse().ok()?;
@@ -138,7 +142,7 @@ fn date(text: &str) -> Option<(bool, &str)> {
     Some(((1..=12).contains(&month) && (1..=days).contains(&day), rest))
 }
 
-/// What follows `15:4:5.999`.
+/// Parses the leading time `15:4:5.999` and returns the rest of the text.
 fn time_of_day(text: &str) -> Option<&str> {
     let (hour, rest) = short_number(text)?;
     let (minute, rest) = short_number(rest.strip_prefix(':')?)?;
@@ -152,13 +156,13 @@ fn time_of_day(text: &str) -> Option<&str> {
     (hour < 24 && minute < 60 && second < 60).then_some(rest)
 }
 
-/// One digit or two.
+/// Parses one or two digits and returns the rest of the text.
 fn short_number(text: &str) -> Option<(u32, &str)> {
     let digits = text.bytes().take(2).take_while(u8::is_ascii_digit).count();
     Some((text[..digits].parse().ok()?, &text[digits..]))
 }
 
-/// `Z` or `+07:00`.
+/// Whether the text is a zone: `Z` or `+07:00`.
 fn is_zone(text: &str) -> bool {
     let Some(offset) = text.strip_prefix(['+', '-']) else {
         return text == "Z";
@@ -175,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_numbers_and_times_mean_something_else() {
+    fn words_numbers_and_times_need_quotes() {
         for text in [
             "",
             "~",
@@ -209,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_looks_like_one_stays_bare() {
+    fn text_that_only_resembles_a_number_or_time_is_plain() {
         for text in [
             "yEs",
             "nULL",

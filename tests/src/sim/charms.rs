@@ -7,7 +7,7 @@ use crate::sim::mutants::Mutant;
 use crate::sim::script;
 use crate::sim::world::{Command, World};
 use agent::ports::{Charms, Ending, Outward};
-use commands::{Inputs, Need, Outcome, Reply};
+use commands::{CallOutcome, Inputs, Need, ToolReply};
 use hook_client::reconnect::WAIT_MS_MAX;
 use state::charm::Charm;
 use state::names::Uuid;
@@ -27,7 +27,7 @@ struct Kept {
     tool: String,
     args: Vec<String>,
     leads: bool,
-    reply: Reply,
+    reply: ToolReply,
 }
 
 #[derive(Default)]
@@ -35,7 +35,7 @@ struct Talk {
     /// The call that waits for its answer, and how many there were before.
     asked: Option<(usize, String, Vec<String>)>,
     calls: usize,
-    answer: Option<Reply>,
+    answer: Option<ToolReply>,
     /// Agents that answer: at most one.
     serving: u32,
     exit: Option<Exit>,
@@ -59,7 +59,7 @@ impl Process {
     }
 
     /// Calls a tool. None: killed, or no agent answered for as long as a tool tries.
-    pub async fn call(&self, tool: &str, args: &[&str]) -> Option<Reply> {
+    pub async fn call(&self, tool: &str, args: &[&str]) -> Option<ToolReply> {
         {
             let mut talk = self.talk();
             let args = args.iter().map(|arg| arg.to_string()).collect();
@@ -229,7 +229,7 @@ impl SimCharms {
                         };
                         match outward.bag(&asked).await {
                             Ok(values) => self.pin(&mut context, &asked, values),
-                            Err(why) => break Reply::error(1, &why),
+                            Err(why) => break ToolReply::error(1, &why),
                         }
                         fetched.push(asked);
                     };
@@ -282,22 +282,21 @@ impl Drop for Serving<'_> {
 }
 
 /// Err: the bag that is to be in the context first.
-fn call(context: &mut HookContext, leads: bool, tool: &str, args: &[String]) -> Result<Reply, BagAsked> {
+fn call(context: &mut HookContext, leads: bool, tool: &str, args: &[String]) -> Result<ToolReply, BagAsked> {
     context.keep_leadership(leads);
     let args: Vec<Vec<u8>> = args.iter().map(|arg| arg.clone().into_bytes()).collect();
     match commands::call(context, tool, &args, &Inputs::default()) {
-        Outcome::Reply(reply) => Ok(reply),
-        Outcome::Need(Need::Bag(asked)) => Err(asked),
-        Outcome::Need(need) => panic!("no script gives a tool a file: {need:?}"),
+        CallOutcome::Reply(reply) => Ok(reply),
+        CallOutcome::Need(Need::Bag(asked)) => Err(asked),
+        CallOutcome::Need(need) => panic!("no script gives a tool a file: {need:?}"),
     }
 }
 
 /// Numbers what the call said, as the agent does.
-fn remember(world: &World, number: usize, reply: &Reply, said: &mut Vec<Said>) -> Vec<Said> {
+fn remember(world: &World, number: usize, reply: &ToolReply, said: &mut Vec<Said>) -> Vec<Said> {
     let call = u32::try_from(number + 1).expect("scripts are short");
     let at_ms = world.wall_ms();
-    let new: Vec<Said> =
-        reply.immediate.iter().map(|what| Said { call, at_ms, what: what.clone() }).collect();
+    let new: Vec<Said> = reply.reports.iter().map(|what| Said { call, at_ms, what: what.clone() }).collect();
     said.extend(new.clone());
     new
 }

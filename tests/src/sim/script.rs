@@ -5,7 +5,7 @@
 use crate::sim::charms::Process;
 use crate::sim::checks::Fact;
 use crate::sim::world::World;
-use commands::Reply;
+use commands::ToolReply;
 use state::names::{RelationNumber, UnitName};
 use state::unit::hook::{Cause, HookContext, Relation};
 use state::unit::outcome::Exit;
@@ -155,7 +155,7 @@ async fn look(world: &World, process: &Process, context: &HookContext) -> Option
 }
 
 /// It could be read.
-fn read(world: &World, process: &Process, what: String, reply: &Reply) {
+fn read(world: &World, process: &Process, what: String, reply: &ToolReply) {
     if reply.code == 0 {
         let text = String::from_utf8_lossy(&reply.stdout).trim_end().to_owned();
         world.note(Fact::HookRead { folder: process.folder, run: process.run, what, text });

@@ -1,99 +1,104 @@
-//! One call: connect, ask, be answered; and look for the agent again if it is restarted meanwhile (design 12).
+//! One call: connects to the unit agent, sends the request and receives the reply (design 12).
+//!
+//! If the agent is restarted meanwhile, the call is repeated with the same call id for a bounded time. Nothing is sent
+//! before the user of the listener is verified (spec/security.md S8). Called by `main`.
 
 use hook_client::reconnect::Pauses;
 use hook_client::{
-    HEADER_BYTES, REQUEST_BYTES_MAX, Refused, Reply, STDIN_BYTES_MAX, announce_stdin, frame_length,
+    FrameError, HEADER_BYTES, REQUEST_BYTES_MAX, ReplyFrame, STDIN_BYTES_MAX, announce_stdin, frame_length,
 };
 
 use crate::kernel::{self, Errno, Fd};
 
-/// Why there is no answer.
-pub enum Failure {
-    /// No connection to the socket.
+/// Why a call has no result.
+pub enum CallError {
+    /// The socket cannot be connected.
     Connect(Errno),
-    /// The socket's path is longer than `kernel::SOCKET_PATH_BYTES_MAX`.
+    /// The path of the socket is longer than `kernel::SOCKET_PATH_BYTES_MAX`.
     PathTooLong,
-    /// Somebody who is neither root nor us listens there (spec/security.md S8).
-    Stranger(u32),
-    /// The connection ended before the answer was whole.
+    /// The user of the listener, with this uid, is neither root nor the user of the hook (spec/security.md S8).
+    UntrustedPeer(u32),
+    /// The connection ended before the reply was complete.
     Lost,
     /// Stdin could not be read.
     Stdin(Errno),
     /// Stdin is larger than `STDIN_BYTES_MAX`.
     StdinTooLarge,
-    /// There is no memory for stdin or the answer.
+    /// There is no memory for stdin or for the reply.
     Memory(Errno),
-    /// What came is no answer.
-    BadAnswer(Refused),
+    /// The reply is not valid.
+    InvalidReply(FrameError),
 }
 
-/// What is asked, and where; the request's bytes are in the room.
+/// The request of one call. Its bytes are in the buffers.
 pub struct Question<'a> {
+    /// The path of the agent's socket.
     pub socket: &'a [u8],
-    /// Who we are.
+    /// The user of this process.
     pub uid: Option<usize>,
+    /// The length of the encoded request.
     pub request_bytes: usize,
 }
 
-/// The memory of one call. A static, so that it costs nothing before it is touched. In
-/// this order the beginnings of both, all that most calls need, take two pages, one of which the kernel has touched
-/// anyway.
+/// The buffers of one call. They are static, so that they cost nothing before they are touched. Most calls need only the
+/// beginning of each. In this order these beginnings are in two pages, one of which the kernel has already touched.
 #[repr(C)]
 pub struct Room {
-    /// First the working directory, until the request is written; then the reply, if it is small as nearly all are.
+    /// The working directory until the request is encoded, then the reply, if it fits. Almost every reply does.
     pub small: [u8; kernel::PATH_BYTES_MAX],
     /// The request without stdin.
     pub request: [u8; REQUEST_BYTES_MAX],
 }
 
 impl Room {
+    /// Empty buffers.
     pub const fn new() -> Self {
         Room { small: [0; _], request: [0; _] }
     }
 }
 
-/// What the agent answered: code, stdout, stderr.
-pub type Answer<'a> = (u8, &'a [u8], &'a [u8]);
+/// The reply: exit code, stdout and stderr.
+pub type CallOutput<'a> = (u8, &'a [u8], &'a [u8]);
 
-/// Asks until answered, for a bounded time, always the same call id.
-pub fn ask<'a>(question: &Question<'_>, room: &'a mut Room) -> Result<Answer<'a>, Failure> {
+/// Sends the request until it is answered, for a bounded time and always with the same call id.
+pub fn call<'a>(request: &Question<'_>, buffers: &'a mut Room) -> Result<CallOutput<'a>, CallError> {
     let mut stdin = None;
     let mut pauses = Pauses::new();
-    let Room { small, request } = room;
-    let request = request.get_mut(..question.request_bytes).unwrap_or_default();
+    let Room { small, request: encoded } = buffers;
+    let encoded = encoded.get_mut(..request.request_bytes).unwrap_or_default();
     let frame = loop {
-        let failure = match connect(question) {
-            Ok(fd) => match exchange(fd, request, small, &mut stdin) {
+        let error = match connect(request) {
+            Ok(fd) => match exchange(fd, encoded, small, &mut stdin) {
                 Ok(frame) => break frame,
-                Err(failure) => {
+                Err(error) => {
                     kernel::close(fd);
-                    failure
+                    error
                 }
             },
-            Err(failure) => failure,
+            Err(error) => error,
         };
         match pauses.next() {
-            Some(pause_ms) if passes(&failure, question.socket) => kernel::sleep(pause_ms),
-            _ => return Err(failure),
+            Some(pause_ms) if is_transient(&error, request.socket) => kernel::sleep(pause_ms),
+            _ => return Err(error),
         }
     };
     let bytes = match frame {
         Frame::Small(bytes) => small.get(..bytes).unwrap_or_default(),
         Frame::Large(bytes) => bytes,
     };
-    match Reply::decode(bytes) {
-        Ok(Reply::Done { code, stdout, stderr }) => Ok((code, stdout, stderr)),
-        Ok(Reply::NeedStdin) => Err(Failure::BadAnswer(Refused::Malformed)),
-        Err(refused) => Err(Failure::BadAnswer(refused)),
+    match ReplyFrame::decode(bytes) {
+        Ok(ReplyFrame::Done { code, stdout, stderr }) => Ok((code, stdout, stderr)),
+        Ok(ReplyFrame::NeedStdin) => Err(CallError::InvalidReply(FrameError::Malformed)),
+        Err(error) => Err(CallError::InvalidReply(error)),
     }
 }
 
-/// Whether waiting may help: an agent is being restarted. Not when the socket's folder is gone, for then the hook is
-/// over, and a tool that is called outside of a hook must not hang.
-fn passes(failure: &Failure, socket: &[u8]) -> bool {
-    match failure {
-        Failure::Lost | Failure::Connect(kernel::ECONNREFUSED) => true,
-        Failure::Connect(kernel::ENOENT) => match socket.iter().rposition(|byte| *byte == b'/') {
+/// Whether the agent may be restarting, so that another attempt can succeed. If the folder of the socket does not exist,
+/// the hook has ended, and a tool that is called outside of a hook must not hang.
+fn is_transient(error: &CallError, socket: &[u8]) -> bool {
+    match error {
+        CallError::Lost | CallError::Connect(kernel::ECONNREFUSED) => true,
+        CallError::Connect(kernel::ENOENT) => match socket.iter().rposition(|byte| *byte == b'/') {
             Some(slash) => kernel::exists(socket.get(..=slash).unwrap_or_default()),
             None => true,
         },
@@ -101,57 +106,59 @@ fn passes(failure: &Failure, socket: &[u8]) -> bool {
     }
 }
 
-/// Connects, and makes sure of who listens before anything is sent.
-fn connect(question: &Question<'_>) -> Result<Fd, Failure> {
-    if question.socket.len() > kernel::SOCKET_PATH_BYTES_MAX {
-        return Err(Failure::PathTooLong);
+/// Connects and verifies the user of the listener.
+fn connect(request: &Question<'_>) -> Result<Fd, CallError> {
+    if request.socket.len() > kernel::SOCKET_PATH_BYTES_MAX {
+        return Err(CallError::PathTooLong);
     }
-    let fd = kernel::connect(question.socket).map_err(Failure::Connect)?;
+    let fd = kernel::connect(request.socket).map_err(CallError::Connect)?;
     match kernel::peer_uid(fd) {
-        Ok(uid) if uid == 0 || question.uid == Some(uid as usize) => Ok(fd),
-        Ok(uid) => Err(Failure::Stranger(uid)),
-        Err(errno) => Err(Failure::Connect(errno)),
+        Ok(uid) if uid == 0 || request.uid == Some(uid as usize) => Ok(fd),
+        Ok(uid) => Err(CallError::UntrustedPeer(uid)),
+        Err(errno) => Err(CallError::Connect(errno)),
     }
 }
 
-/// Where a frame lies that was read.
+/// The location of a received frame.
 enum Frame<'a> {
-    /// At the beginning of the small room, this many bytes.
+    /// This many bytes at the beginning of the small buffer.
     Small(usize),
+    /// Memory of its own.
     Large(&'a [u8]),
 }
 
-/// One request and its reply; a second with stdin if the agent wants it, on the same connection.
+/// Sends the request and receives the reply. If the agent requires stdin, sends the request again on the same connection.
 fn exchange(
     fd: Fd,
     request: &mut [u8],
     reply: &mut [u8],
     stdin: &mut Option<&'static [u8]>,
-) -> Result<Frame<'static>, Failure> {
+) -> Result<Frame<'static>, CallError> {
     loop {
-        // An agent that refuses in the middle closes, but what it said may still be read: so a failed write is not
-        // the end, the read tells.
+        // An agent that refuses a request closes the connection before it has read everything, but its reply can still
+        // be read. Therefore a failed write is not an error; the read decides.
         if send_all(fd, request).is_ok()
             && let Some(stdin) = stdin
         {
             let _ = send_all(fd, stdin);
         }
         let frame = receive(fd, reply)?;
-        let wants_stdin = match &frame {
+        let needs_stdin = match &frame {
             Frame::Small(bytes) => {
-                Reply::decode(reply.get(..*bytes).unwrap_or_default()) == Ok(Reply::NeedStdin)
+                ReplyFrame::decode(reply.get(..*bytes).unwrap_or_default()) == Ok(ReplyFrame::NeedStdin)
             }
             Frame::Large(_) => false,
         };
-        if !wants_stdin || stdin.is_some() {
+        if !needs_stdin || stdin.is_some() {
             return Ok(frame);
         }
         let text = read_stdin()?;
-        announce_stdin(request, text.len()).map_err(Failure::BadAnswer)?;
+        announce_stdin(request, text.len()).map_err(CallError::InvalidReply)?;
         *stdin = Some(text);
     }
 }
 
+/// Sends all bytes.
 fn send_all(fd: Fd, mut bytes: &[u8]) -> Result<(), Errno> {
     while !bytes.is_empty() {
         let sent = kernel::send(fd, bytes)?;
@@ -160,9 +167,9 @@ fn send_all(fd: Fd, mut bytes: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// One whole frame.
-fn receive(fd: Fd, reply: &mut [u8]) -> Result<Frame<'static>, Failure> {
-    // A small reply comes with one read; no second frame is under way that this could take a part of.
+/// Receives one complete frame.
+fn receive(fd: Fd, reply: &mut [u8]) -> Result<Frame<'static>, CallError> {
+    // One read usually returns a whole small reply. It cannot return part of a second frame, because the agent sends one.
     let mut filled = 0;
     let header = loop {
         filled += receive_some(fd, reply.get_mut(filled..).unwrap_or_default())?;
@@ -170,22 +177,23 @@ fn receive(fd: Fd, reply: &mut [u8]) -> Result<Frame<'static>, Failure> {
             break header;
         }
     };
-    let length = frame_length(header).map_err(Failure::BadAnswer)?;
+    let length = frame_length(header).map_err(CallError::InvalidReply)?;
     if filled > length {
-        return Err(Failure::BadAnswer(Refused::Malformed));
+        return Err(CallError::InvalidReply(FrameError::Malformed));
     }
     if length <= reply.len() {
-        fill(fd, reply.get_mut(filled..length).unwrap_or_default())?;
+        receive_exact(fd, reply.get_mut(filled..length).unwrap_or_default())?;
         return Ok(Frame::Small(length));
     }
-    let large = kernel::memory(length).map_err(Failure::Memory)?;
-    let (start, rest) = large.split_at_mut_checked(filled).ok_or(Failure::Lost)?;
+    let large = kernel::memory(length).map_err(CallError::Memory)?;
+    let (start, rest) = large.split_at_mut_checked(filled).ok_or(CallError::Lost)?;
     start.copy_from_slice(reply.get(..filled).unwrap_or_default());
-    fill(fd, rest)?;
+    receive_exact(fd, rest)?;
     Ok(Frame::Large(large))
 }
 
-fn fill(fd: Fd, mut into: &mut [u8]) -> Result<(), Failure> {
+/// Fills `into`.
+fn receive_exact(fd: Fd, mut into: &mut [u8]) -> Result<(), CallError> {
     while !into.is_empty() {
         let read = receive_some(fd, into)?;
         into = into.get_mut(read..).unwrap_or_default();
@@ -193,29 +201,32 @@ fn fill(fd: Fd, mut into: &mut [u8]) -> Result<(), Failure> {
     Ok(())
 }
 
-fn receive_some(fd: Fd, into: &mut [u8]) -> Result<usize, Failure> {
+/// Receives at least one byte.
+fn receive_some(fd: Fd, into: &mut [u8]) -> Result<usize, CallError> {
     match kernel::read(fd, into) {
-        Ok(0) | Err(_) => Err(Failure::Lost),
+        Ok(0) | Err(_) => Err(CallError::Lost),
         Ok(bytes) => Ok(bytes),
     }
 }
 
-/// All of stdin, once.
-fn read_stdin() -> Result<&'static [u8], Failure> {
-    let room = kernel::memory(STDIN_BYTES_MAX + 1).map_err(Failure::Memory)?;
+/// Reads all of stdin.
+fn read_stdin() -> Result<&'static [u8], CallError> {
+    // One byte more than the bound, so that a full buffer means that the bound is exceeded.
+    let buffer = kernel::memory(STDIN_BYTES_MAX + 1).map_err(CallError::Memory)?;
     let mut filled = 0;
     loop {
-        match kernel::read(kernel::STDIN, room.get_mut(filled..).unwrap_or_default()) {
+        match kernel::read(kernel::STDIN, buffer.get_mut(filled..).unwrap_or_default()) {
             Ok(0) => break,
             Ok(bytes) => filled += bytes,
-            Err(kernel::EAGAIN) => kernel::wait_until_ready(kernel::STDIN, false).map_err(Failure::Stdin)?,
-            Err(errno) => return Err(Failure::Stdin(errno)),
+            Err(kernel::EAGAIN) => {
+                kernel::wait_until_ready(kernel::STDIN, false).map_err(CallError::Stdin)?
+            }
+            Err(errno) => return Err(CallError::Stdin(errno)),
         }
     }
-    // The room is one byte larger than the bound: filled, it is passed.
     if filled > STDIN_BYTES_MAX {
-        Err(Failure::StdinTooLarge)
+        Err(CallError::StdinTooLarge)
     } else {
-        Ok(room.get(..filled).unwrap_or_default())
+        Ok(buffer.get(..filled).unwrap_or_default())
     }
 }

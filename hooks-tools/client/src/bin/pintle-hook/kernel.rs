@@ -1,9 +1,10 @@
-//! The system calls of this program, each as a safe function. Linux only.
-//! Calls that a signal broke off are made again.
+//! The system calls of this program, each as a safe function, for Linux on x86_64 and aarch64.
+//!
+//! A call that a signal interrupts is repeated. This is the only module besides `memory` and `process` with unsafe code.
 
 use core::arch::asm;
 
-/// A system call's refusal: Linux's error number.
+/// The error number of a failed system call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Errno(pub u16);
 
@@ -12,15 +13,15 @@ pub const EINTR: Errno = Errno(4);
 pub const EAGAIN: Errno = Errno(11);
 pub const ECONNREFUSED: Errno = Errno(111);
 
-/// An open file.
+/// A file descriptor.
 pub type Fd = usize;
 pub const STDIN: Fd = 0;
 pub const STDOUT: Fd = 1;
 pub const STDERR: Fd = 2;
 
-/// The longest path of a unix socket, without the zero byte that ends it.
+/// Longest path of a unix socket in bytes, without the terminating zero.
 pub const SOCKET_PATH_BYTES_MAX: usize = 107;
-/// The longest path the kernel takes, the zero byte included.
+/// Longest path of the kernel in bytes, with the terminating zero.
 pub const PATH_BYTES_MAX: usize = 4096;
 
 #[cfg(target_arch = "x86_64")]
@@ -61,13 +62,15 @@ mod number {
     pub const GETRANDOM: usize = 278;
 }
 
+/// Makes one system call.
+///
 /// # Safety
-/// The kernel reads and writes where the arguments of this call point to.
+/// The kernel reads and writes the memory to which the arguments of this call point.
 #[inline(always)]
 unsafe fn system(call: usize, args: [usize; 6]) -> Result<usize, Errno> {
     let [a, b, c, d, e, f] = args;
     let result: isize;
-    // SAFETY: the caller's promise; the registers named are those the kernel reads and overwrites.
+    // SAFETY: guaranteed by the caller. The named registers are those that the kernel reads and overwrites.
     unsafe {
         #[cfg(target_arch = "x86_64")]
         asm!("syscall", inlateout("rax") call => result, in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d,
@@ -80,11 +83,13 @@ unsafe fn system(call: usize, args: [usize; 6]) -> Result<usize, Errno> {
     if (-4095..0).contains(&result) { Err(Errno(result.unsigned_abs() as u16)) } else { Ok(result as usize) }
 }
 
+/// Makes one system call and repeats it if a signal interrupts it.
+///
 /// # Safety
 /// As `system`.
 unsafe fn uninterrupted(call: usize, args: [usize; 6]) -> Result<usize, Errno> {
     loop {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         match unsafe { system(call, args) } {
             Err(EINTR) => {}
             result => return result,
@@ -92,6 +97,7 @@ unsafe fn uninterrupted(call: usize, args: [usize; 6]) -> Result<usize, Errno> {
     }
 }
 
+/// Ends the process.
 pub fn exit(code: u8) -> ! {
     loop {
         // SAFETY: no pointers. It does not return.
@@ -99,20 +105,21 @@ pub fn exit(code: u8) -> ! {
     }
 }
 
-/// Up to `into.len()` bytes; 0 is the end.
+/// Reads up to `into.len()` bytes and returns their number. 0 is the end of the file.
 pub fn read(fd: Fd, into: &mut [u8]) -> Result<usize, Errno> {
     // SAFETY: the kernel writes into that slice only.
     unsafe { uninterrupted(number::READ, [fd, into.as_mut_ptr() as usize, into.len(), 0, 0, 0]) }
 }
 
+/// Writes some of `bytes` and returns their number.
 pub fn write(fd: Fd, bytes: &[u8]) -> Result<usize, Errno> {
     // SAFETY: the kernel reads that slice only.
     unsafe { uninterrupted(number::WRITE, [fd, bytes.as_ptr() as usize, bytes.len(), 0, 0, 0]) }
 }
 
-/// The pieces at once, so that no other process writes in between.
+/// Writes all pieces in one call, so that no other process writes between them.
 pub fn write_pieces(fd: Fd, pieces: &[&[u8]]) -> Result<usize, Errno> {
-    // A slice's reference has no promised layout; the kernel wants pointer, then length.
+    // The layout of a slice reference is not guaranteed. The kernel requires a pointer followed by a length.
     let mut vector = [[0usize; 2]; 8];
     let count = pieces.len().min(vector.len());
     for (entry, piece) in vector.iter_mut().zip(pieces) {
@@ -129,12 +136,13 @@ pub fn send(fd: Fd, bytes: &[u8]) -> Result<usize, Errno> {
     unsafe { uninterrupted(number::SENDTO, [fd, bytes.as_ptr() as usize, bytes.len(), NO_SIGNAL, 0, 0]) }
 }
 
+/// Closes a file.
 pub fn close(fd: Fd) {
     // SAFETY: no pointers.
     let _ = unsafe { system(number::CLOSE, [fd, 0, 0, 0, 0, 0]) };
 }
 
-/// Waits until a file that does not block (somebody else made it so) can be read or written.
+/// Waits until a non-blocking file can be read or written. The parent process may have made stdin or stdout non-blocking.
 pub fn wait_until_ready(fd: Fd, write: bool) -> Result<(), Errno> {
     #[repr(C)]
     struct Poll {
@@ -147,7 +155,8 @@ pub fn wait_until_ready(fd: Fd, write: bool) -> Result<(), Errno> {
     unsafe { uninterrupted(number::PPOLL, [&raw mut poll as usize, 1, 0, 0, 0, 0]) }.map(|_| ())
 }
 
-/// Connects to a unix socket. `path` has at most `SOCKET_PATH_BYTES_MAX` bytes; what is longer is cut.
+/// Connects to a unix socket. The caller checks that `path` has at most `SOCKET_PATH_BYTES_MAX` bytes; the rest would be
+/// cut off.
 pub fn connect(path: &[u8]) -> Result<Fd, Errno> {
     const UNIX: u16 = 1;
     const STREAM_CLOSED_ON_EXEC: usize = 1 | 0o2_000_000;
@@ -173,7 +182,7 @@ pub fn connect(path: &[u8]) -> Result<Fd, Errno> {
     }
 }
 
-/// The user who listens at the other end.
+/// Returns the uid of the process at the other end of a connection.
 pub fn peer_uid(fd: Fd) -> Result<u32, Errno> {
     const SOCKET_LEVEL: usize = 1;
     const PEER_CREDENTIALS: usize = 17;
@@ -185,49 +194,50 @@ pub fn peer_uid(fd: Fd) -> Result<u32, Errno> {
     Ok(credentials[1])
 }
 
-/// The working directory, absolute.
+/// Returns the absolute working directory.
 pub fn current_directory(into: &mut [u8; PATH_BYTES_MAX]) -> Result<&[u8], Errno> {
     // SAFETY: the kernel writes into that array only.
     let bytes = unsafe { system(number::GETCWD, [into.as_mut_ptr() as usize, into.len(), 0, 0, 0, 0]) }?;
-    // The zero byte at the end is counted. A directory outside our root begins with a bracket.
+    // The length includes the terminating zero. The path of a directory outside this root begins with a bracket.
     match into.get(..bytes.saturating_sub(1)) {
         Some(path) if path.first() == Some(&b'/') => Ok(path),
         _ => Err(ENOENT),
     }
 }
 
-/// Whether something has this path. `path` is short, see `connect`.
+/// Whether `path` exists. It has at most `SOCKET_PATH_BYTES_MAX` bytes, as in `connect`.
 pub fn exists(path: &[u8]) -> bool {
     const FROM_WORKING_DIRECTORY: usize = -100isize as usize;
-    let mut ended = [0u8; SOCKET_PATH_BYTES_MAX + 1];
-    for (to, from) in ended[..SOCKET_PATH_BYTES_MAX].iter_mut().zip(path) {
+    let mut terminated = [0u8; SOCKET_PATH_BYTES_MAX + 1];
+    for (to, from) in terminated[..SOCKET_PATH_BYTES_MAX].iter_mut().zip(path) {
         *to = *from;
     }
-    let access = [FROM_WORKING_DIRECTORY, ended.as_ptr() as usize, 0, 0, 0, 0];
-    // SAFETY: the kernel reads up to the zero byte that the array ends with.
+    let access = [FROM_WORKING_DIRECTORY, terminated.as_ptr() as usize, 0, 0, 0, 0];
+    // SAFETY: the kernel reads up to the zero at the end of the array.
     unsafe { system(number::FACCESSAT, access) }.is_ok()
 }
 
+/// Sleeps, or returns early if a signal arrives.
 pub fn sleep(milliseconds: u32) {
     let time = [u64::from(milliseconds) / 1000, u64::from(milliseconds) % 1000 * 1_000_000];
-    // SAFETY: the kernel reads that time only. Woken early, the caller just looks earlier.
+    // SAFETY: the kernel reads that time only.
     let _ = unsafe { system(number::NANOSLEEP, [time.as_ptr() as usize, 0, 0, 0, 0, 0]) };
 }
 
-/// New memory, zeroed, for the rest of this program's life. Pages that nobody touches cost nothing.
+/// Allocates zeroed memory that is never freed. Pages that are not touched cost nothing.
 pub fn memory(bytes: usize) -> Result<&'static mut [u8], Errno> {
     const READ_WRITE: usize = 3;
     const PRIVATE_ANONYMOUS_NORESERVE: usize = 0x2 | 0x20 | 0x4000;
     let map = [0, bytes, READ_WRITE, PRIVATE_ANONYMOUS_NORESERVE, usize::MAX, 0];
     // SAFETY: a new mapping touches nothing that exists.
     let start = unsafe { system(number::MMAP, map) }?;
-    // SAFETY: this mapping is `bytes` long, readable, writable, ours alone, and never unmapped.
+    // SAFETY: this mapping is `bytes` long, readable, writable, private to this process, and never unmapped.
     Ok(unsafe { core::slice::from_raw_parts_mut(start as *mut u8, bytes) })
 }
 
 /// Fills `into` from the kernel's source of randomness.
 pub fn random(into: &mut [u8; 16]) -> Result<(), Errno> {
-    // SAFETY: the kernel writes into that array only. So few bytes are never cut short.
+    // SAFETY: the kernel writes into that array only. The kernel always fills so few bytes.
     unsafe { uninterrupted(number::GETRANDOM, [into.as_mut_ptr() as usize, into.len(), 0, 0, 0, 0]) }
         .map(|_| ())
 }

@@ -1,17 +1,19 @@
-//! The hook tools: one program, called by many names through links. It carries arguments, working directory and, when
-//! asked for it, stdin to the unit agent, and brings back exit code, stdout and stderr. It understands no tool.
+//! The program behind the name of every hook tool (spec/hook-tools.md 1.1 and 1.2).
 //!
-//! No standard library and no libc: their start-up costs more than the whole call. Memory is one static area, and
-//! mappings for what is rarely large. Spec: hook-tools.md 1.1 and 1.2.
+//! It sends its name, arguments, working directory and, if the tool requires it, stdin to the unit agent, and prints the
+//! stdout and stderr of the reply. It contains no code of any tool.
+//!
+//! The program uses neither the standard library nor libc, because their start-up costs more than a whole call. Its memory
+//! is one static area, and mappings for the rare large reply and for stdin.
 
 #![no_std]
 #![no_main]
 
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
-compile_error!("pintle-hook makes its own system calls and knows those of Linux on x86_64 and aarch64 only");
+compile_error!("pintle-hook makes its own system calls, for Linux on x86_64 and aarch64 only");
 
 mod call;
-mod complaint;
+mod error_output;
 mod kernel;
 mod memory;
 mod process;
@@ -19,29 +21,29 @@ mod process;
 use core::cell::UnsafeCell;
 
 use call::{Question, Room};
-use complaint::complain;
-use hook_client::{Call, encode_request};
-use process::{Process, Texts};
+use error_output::complain;
+use hook_client::{CallHeader, encode_request};
+use process::{ProcessStart, Texts};
 
-/// The name of the program itself, which is no tool.
+/// The name of the program itself, which is not a tool.
 const OWN_NAME: &[u8] = b"pintle-hook";
 
-/// The only static; `begin` makes the only reference to it.
-static ROOM: OnlyThread<Room> = OnlyThread(UnsafeCell::new(Room::new()));
+/// The only static variable. `begin` creates the only reference to it.
+static BUFFERS: SingleThreaded<Room> = SingleThreaded(UnsafeCell::new(Room::new()));
 
-/// What may be shared between threads because there is only one.
-struct OnlyThread<T>(UnsafeCell<T>);
+/// A value in a static variable of a program that has one thread.
+struct SingleThreaded<T>(UnsafeCell<T>);
 
 // SAFETY: this program starts no thread.
-unsafe impl<T> Sync for OnlyThread<T> {}
+unsafe impl<T> Sync for SingleThreaded<T> {}
 
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
-    complain(&[b"pintle-hook is broken"]);
+    complain(&[b"internal error in pintle-hook"]);
     kernel::exit(1)
 }
 
-/// Where the kernel begins: the stack pointer is all it gives.
+/// The entry point. It passes the stack pointer, which is all that the kernel provides, to `begin`.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 extern "C" fn _start() -> ! {
@@ -51,15 +53,17 @@ extern "C" fn _start() -> ! {
     core::arch::naked_asm!("mov x29, xzr", "mov x30, xzr", "mov x0, sp", "bl {}", "brk 1", sym begin);
 }
 
+/// Runs the program and exits.
+///
 /// # Safety
-/// Called once, by `_start`, with the stack pointer at the entry.
+/// Called once, by `_start`, with the stack pointer at the entry point.
 unsafe extern "C" fn begin(stack: *const usize) -> ! {
-    // SAFETY: that stack pointer.
-    let process = unsafe { Process::from_stack(stack) };
-    // SAFETY: the only reference, made once, in the only thread.
-    let room = unsafe { &mut *ROOM.0.get() };
+    // SAFETY: `stack` is the stack pointer at the entry point.
+    let process = unsafe { ProcessStart::from_stack(stack) };
+    // SAFETY: this is the only reference, created once, in the only thread.
+    let buffers = unsafe { &mut *BUFFERS.0.get() };
     let code = match tool(&process) {
-        Some((tool, args)) => run(&process, tool, args, room),
+        Some((tool, args)) => run(&process, tool, args, buffers),
         None => {
             let usage = b"usage: pintle-hook TOOL [ARGS...], or a link to it with the tool's name\n";
             let _ = kernel::write_pieces(kernel::STDERR, &[usage]);
@@ -69,8 +73,8 @@ unsafe extern "C" fn begin(stack: *const usize) -> ! {
     kernel::exit(code)
 }
 
-/// The tool's name and its arguments: the name this was called by, or else the first argument.
-fn tool(process: &Process) -> Option<(&'static [u8], Texts)> {
+/// Returns the name and the arguments of the tool. The name is that of the link, or the first argument of `pintle-hook`.
+fn tool(process: &ProcessStart) -> Option<(&'static [u8], Texts)> {
     let mut args = process.args();
     let name = base_name(args.next()?);
     if name != OWN_NAME {
@@ -80,18 +84,19 @@ fn tool(process: &Process) -> Option<(&'static [u8], Texts)> {
     (!name.is_empty() && !name.starts_with(b"-")).then_some((name, args))
 }
 
+/// The last part of a path.
 fn base_name(path: &[u8]) -> &[u8] {
     path.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
 }
 
-/// The whole program; returns its exit code.
-fn run(process: &Process, tool: &[u8], args: Texts, room: &mut Room) -> u8 {
+/// Calls the tool and prints its output. Returns the exit code.
+fn run(process: &ProcessStart, tool: &[u8], args: Texts, buffers: &mut Room) -> u8 {
     let Some(context_id) = process.variable(b"JUJU_CONTEXT_ID") else {
         return complain(&[b"JUJU_CONTEXT_ID not set"]);
     };
-    let cwd = match kernel::current_directory(&mut room.small) {
+    let cwd = match kernel::current_directory(&mut buffers.small) {
         Ok(cwd) => cwd,
-        Err(errno) => return complain(&[b"getwd: ", complaint::reason(errno)]),
+        Err(errno) => return complain(&[b"getwd: ", error_output::reason(errno)]),
     };
     let Some(socket) = process.variable(b"JUJU_AGENT_SOCKET_ADDRESS") else {
         return complain(&[b"JUJU_AGENT_SOCKET_ADDRESS not set"]);
@@ -106,27 +111,28 @@ fn run(process: &Process, tool: &[u8], args: Texts, room: &mut Room) -> u8 {
     if process.random.is_none()
         && let Err(errno) = kernel::random(&mut call_id)
     {
-        return complain(&[b"getrandom: ", complaint::reason(errno)]);
+        return complain(&[b"getrandom: ", error_output::reason(errno)]);
     }
-    let call = Call { call_id, context_id, cwd, tool };
-    let Ok(request_bytes) = encode_request(&mut room.request, &call, args) else {
+    let header = CallHeader { call_id, context_id, cwd, tool };
+    let Ok(request_bytes) = encode_request(&mut buffers.request, &header, args) else {
         return complain(&[b"arguments too large: more than 1 MiB"]);
     };
-    let question = Question { socket, uid: process.uid, request_bytes };
-    match call::ask(&question, room) {
+    let request = Question { socket, uid: process.uid, request_bytes };
+    match call::call(&request, buffers) {
         Ok((code, stdout, stderr)) => {
-            // Both are tried, stdout first; an answer that could not be delivered is no success.
+            // Both are written, stdout first. A call whose output cannot be written is not a success.
             let printed = [print(kernel::STDOUT, stdout), print(kernel::STDERR, stderr)];
             match printed {
                 [Ok(()), Ok(())] => code,
-                [Err(errno), _] => complain(&[b"write stdout: ", complaint::reason(errno)]).max(code),
-                [_, Err(errno)] => complain(&[b"write stderr: ", complaint::reason(errno)]).max(code),
+                [Err(errno), _] => complain(&[b"write stdout: ", error_output::reason(errno)]).max(code),
+                [_, Err(errno)] => complain(&[b"write stderr: ", error_output::reason(errno)]).max(code),
             }
         }
-        Err(failure) => complaint::explain(&failure, socket),
+        Err(error) => error_output::print_call_error(&error, socket),
     }
 }
 
+/// Writes all bytes.
 fn print(fd: kernel::Fd, mut bytes: &[u8]) -> Result<(), kernel::Errno> {
     while !bytes.is_empty() {
         match kernel::write(fd, bytes) {

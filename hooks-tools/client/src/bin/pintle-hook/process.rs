@@ -1,26 +1,29 @@
-//! What the kernel put on the stack for this process: arguments, environment, and the auxiliary vector.
+//! Reads what the kernel puts on the stack of a new process: arguments, environment and auxiliary vector.
 
 use core::ffi::{CStr, c_char};
 
+/// Keys of the auxiliary vector (`AT_EUID`, `AT_RANDOM`).
 const EFFECTIVE_UID: usize = 12;
 const RANDOM: usize = 25;
 
-/// What this process was started with.
+/// The arguments and environment of this process.
 #[derive(Clone, Copy)]
-pub struct Process {
+pub struct ProcessStart {
     args: *const *const c_char,
     environment: *const *const c_char,
-    /// Who we are.
+    /// The effective user.
     pub uid: Option<usize>,
-    /// Sixteen random bytes, new in every process.
+    /// Sixteen random bytes that differ between processes.
     pub random: Option<[u8; 16]>,
 }
 
-impl Process {
+impl ProcessStart {
+    /// Reads the stack.
+    ///
     /// # Safety
     /// `stack` is the stack pointer at the entry point.
     pub unsafe fn from_stack(stack: *const usize) -> Self {
-        // SAFETY: the system's contract: count, arguments, null, environment, null, pairs of numbers up to a zero.
+        // SAFETY: the ABI guarantees the layout: count, arguments, null, environment, null, pairs of numbers up to a zero.
         unsafe {
             let args = stack.add(1).cast::<*const c_char>();
             let environment = args.add(*stack + 1);
@@ -29,7 +32,7 @@ impl Process {
                 end = end.add(1);
             }
             let mut pair = end.add(1).cast::<usize>();
-            let mut process = Process { args, environment, uid: None, random: None };
+            let mut process = ProcessStart { args, environment, uid: None, random: None };
             while *pair != 0 {
                 let value = *pair.add(1);
                 if *pair == EFFECTIVE_UID {
@@ -43,19 +46,19 @@ impl Process {
         }
     }
 
-    /// The arguments, from the program's own name on.
+    /// The arguments, beginning with the name of the program.
     pub fn args(&self) -> Texts {
         Texts(self.args)
     }
 
-    /// The first variable of that name, unless it is empty.
+    /// The value of an environment variable; `None` if it is not set or empty.
     pub fn variable(&self, name: &[u8]) -> Option<&'static [u8]> {
         let named = |text: &'static [u8]| text.strip_prefix(name)?.strip_prefix(b"=");
         Texts(self.environment).find_map(named).filter(|value| !value.is_empty())
     }
 }
 
-/// The texts of a list that a null ends; both live as long as the process.
+/// The texts of a null-terminated list that lives as long as the process.
 #[derive(Clone)]
 pub struct Texts(*const *const c_char);
 
@@ -63,7 +66,7 @@ impl Iterator for Texts {
     type Item = &'static [u8];
 
     fn next(&mut self) -> Option<&'static [u8]> {
-        // SAFETY: made from the stack's lists only, and never moved past the null.
+        // SAFETY: created from the lists on the stack only, and never moved past the null.
         unsafe {
             if (*self.0).is_null() {
                 return None;

@@ -1,29 +1,35 @@
-//! The parts of a charm's files that declare something, put together and checked against each other.
+//! Combines the declaring files of a charm into one `Charm` and checks them against each other.
+//!
+//! Each section is read by the module that is named after it; problems name the file and the key where the user finds
+//! them, even if the section comes from charmcraft.yaml. Called by `read` for folders and for archives.
 
-use crate::names::Kind;
+use crate::names::MemberKind;
 use crate::problem::{Checker, Problem};
 use crate::{actions, assumes, config, metadata, yaml};
 use serde_json::Value;
 use state::charm::{Base, Charm};
 use std::collections::BTreeMap;
 
-/// The files that are read; everything else is only carried (spec/clients.md 4.1).
-pub const READ: [&str; 6] =
+/// The files that are read. All other files are only packed (spec/clients.md 4.1).
+pub const READ_FILES: [&str; 6] =
     ["metadata.yaml", "config.yaml", "actions.yaml", "manifest.yaml", "charmcraft.yaml", "version"];
-/// Largest of these files: any-charm's metadata, the largest met, has 60 KiB.
+/// Largest size of one of these files in bytes. The largest known file, the metadata of any-charm, has 60 KiB.
 pub const FILE_BYTES_MAX: u64 = 4 << 20;
 
-/// Those of the files that are there, by name.
+/// The text of each of these files that exists, by name.
 pub type Texts = BTreeMap<String, String>;
 
-/// A parsed section and where it stands: a file, or a part of one.
+/// A parsed section of the declaration: a file, or a part of charmcraft.yaml.
 pub struct Section {
+    /// The file that contains the section.
     pub file: &'static str,
+    /// The key of the section in the file; empty for a whole file.
     pub section: &'static str,
+    /// The parsed content.
     pub value: Value,
 }
 
-/// The sections of one charm, wherever they come from.
+/// The sections of one charm, from files of their own or from charmcraft.yaml.
 #[derive(Default)]
 pub struct Sections {
     pub metadata: Option<Section>,
@@ -32,36 +38,39 @@ pub struct Sections {
     pub manifest: Option<Section>,
 }
 
-/// The parsed file, or none when there is none, or when it is no YAML: then that is reported.
+/// Parses `file`. Returns `None` if there is no such file, or if it is not valid YAML, which is reported.
 pub fn parse(texts: &Texts, file: &'static str, problems: &mut Vec<Problem>) -> Option<Section> {
     match yaml::from_str(texts.get(file)?) {
         Ok(value) => Some(Section { file, section: "", value }),
         Err(error) => {
-            problems.push(Problem::new(file, &error.place(), error.message));
+            problems.push(Problem::new(file, &error.location(), error.message));
             None
         }
     }
 }
 
-/// What is run of a charm.
+/// The code that a charm contains.
 #[derive(Debug, Default)]
 pub struct Layout {
-    /// Whether there is a dispatch, and if so whether it can be run.
+    /// Whether `dispatch` is executable; `None` if the charm has no `dispatch`.
     pub dispatch: Option<bool>,
+    /// Whether the charm has a file in `hooks/`.
     pub has_hooks: bool,
-    /// The Python, `3.12`, that the packed environment was made for.
+    /// The Python version, for example `3.12`, for which the packed environment was created.
     pub python: Option<String>,
 }
 
 impl Layout {
-    pub fn of<'a>(members: impl Iterator<Item = (&'a str, &'a Kind)>) -> Layout {
+    /// Reads the layout from the paths of all members.
+    pub fn from_members<'a>(members: impl Iterator<Item = (&'a str, &'a MemberKind)>) -> Layout {
         let mut layout = Layout::default();
         for (path, kind) in members {
             if path == "dispatch" {
                 // A link's target is checked as a member of its own.
-                layout.dispatch = Some(!matches!(kind, Kind::Folder | Kind::File { executable: false }));
+                layout.dispatch =
+                    Some(!matches!(kind, MemberKind::Folder | MemberKind::File { executable: false }));
             }
-            layout.has_hooks |= path.starts_with("hooks/") && *kind != Kind::Folder;
+            layout.has_hooks |= path.starts_with("hooks/") && *kind != MemberKind::Folder;
             let packed_for = path.strip_prefix("venv/lib/python").and_then(|rest| rest.split_once('/'));
             if let Some((version, _)) = packed_for {
                 layout.python = Some(version.to_owned());
@@ -71,8 +80,7 @@ impl Layout {
     }
 }
 
-/// The charm that the sections declare, and all that is wrong with them. `forced` leaves out what the user may
-/// insist on: unmet assumptions.
+/// Reads the charm that `sections` declare, and all of its problems. With `forced`, `assumes` is not checked.
 pub fn declare(
     sections: &Sections,
     texts: &Texts,
@@ -81,25 +89,25 @@ pub fn declare(
 ) -> (Charm, Vec<Problem>) {
     let mut charm = Charm::default();
     let mut problems = Vec::new();
-    let mut with = |section: &Option<Section>, read: &mut dyn FnMut(&Value, &mut Checker)| {
+    let mut check = |section: &Option<Section>, read: &mut dyn FnMut(&Value, &mut Checker)| {
         if let Some(section) = section {
-            let mut checker = Checker::of_section(section.file, section.section);
+            let mut checker = Checker::for_section(section.file, section.section);
             read(&section.value, &mut checker);
             problems.append(&mut checker.problems);
         }
     };
-    with(&sections.metadata, &mut |value, checker| metadata::read(value, &mut charm, checker));
-    with(&sections.config, &mut |value, checker| config::read(value, &mut charm, checker, notes));
-    with(&sections.actions, &mut |value, checker| actions::read(value, &mut charm, checker));
-    with(&sections.manifest, &mut |value, checker| charm.bases = bases(value, checker));
+    check(&sections.metadata, &mut |value, checker| metadata::read(value, &mut charm, checker));
+    check(&sections.config, &mut |value, checker| config::read(value, &mut charm, checker, notes));
+    check(&sections.actions, &mut |value, checker| actions::read(value, &mut charm, checker));
+    check(&sections.manifest, &mut |value, checker| charm.bases = bases(value, checker));
     if !forced {
-        with(&sections.metadata, &mut |value, checker| assumes::check(value, checker));
+        check(&sections.metadata, &mut |value, checker| assumes::check(value, checker));
     }
     charm.version = texts.get("version").and_then(|text| text.lines().next()).map(str::to_owned);
     (charm, problems)
 }
 
-/// manifest.yaml: only the bases matter (spec/clients.md 4.2).
+/// Reads the bases of manifest.yaml; its other keys are not used (spec/clients.md 4.2).
 fn bases(value: &Value, checker: &mut Checker) -> Vec<Base> {
     let list = value.get("bases").and_then(Value::as_array).cloned().unwrap_or_default();
     let base = |(index, value): (usize, &Value)| {
@@ -108,7 +116,7 @@ fn bases(value: &Value, checker: &mut Checker) -> Vec<Base> {
         let architectures = map.get("architectures").and_then(Value::as_array).into_iter().flatten();
         Base {
             name: checker.text(&format!("{place}.name"), map.get("name")).unwrap_or_default(),
-            // An unquoted 24.04 is a number to YAML and still a channel.
+            // YAML reads an unquoted 24.04 as a number.
             channel: map
                 .get("channel")
                 .map(|c| c.as_str().map_or_else(|| c.to_string(), str::to_owned))

@@ -1,6 +1,6 @@
-//! A hook context for unit tests: web/0, leader, related to mysql over db:1.
+//! Hook contexts for the unit tests of this crate: web/0 is the leader and related to mysql by db:1.
 
-use crate::{Inputs, Outcome, Reply};
+use crate::{CallOutcome, Inputs, ToolReply};
 use serde_json::Map;
 use state::life::Life;
 use state::names::{UnitName, Uuid};
@@ -9,6 +9,7 @@ use state::unit::hook::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
+/// In config-changed.
 pub fn context() -> HookContext {
     let relation = Relation {
         endpoint: "db".to_owned(),
@@ -50,7 +51,7 @@ pub fn context() -> HookContext {
     }
 }
 
-/// In db-relation-changed for mysql/0.
+/// In db-relation-changed of mysql/0.
 pub fn relation_context() -> HookContext {
     let about = Counterpart {
         relation: 1,
@@ -61,16 +62,17 @@ pub fn relation_context() -> HookContext {
     HookContext { cause: Cause::Relation { hook: "db-relation-changed".to_owned(), about }, ..context() }
 }
 
+/// In the action backup.
 pub fn action_context() -> HookContext {
     let action = Action { name: "backup".to_owned(), id: "3".to_owned(), params: Map::new() };
     HookContext { cause: Cause::Action(action), ..context() }
 }
 
-/// A call that needs no input.
-pub fn call(context: &mut HookContext, name: &str, words: &[&str]) -> Reply {
+/// Calls a tool that requires no input.
+pub fn call(context: &mut HookContext, name: &str, words: &[&str]) -> ToolReply {
     let args: Vec<Vec<u8>> = words.iter().map(|word| word.as_bytes().to_vec()).collect();
     match crate::call(context, name, &args, &Inputs::default()) {
-        Outcome::Reply(reply) => reply,
-        Outcome::Need(need) => panic!("{name} needs {need:?}"),
+        CallOutcome::Reply(reply) => reply,
+        CallOutcome::Need(need) => panic!("{name} needs {need:?}"),
     }
 }
