@@ -94,7 +94,7 @@ fn no_literal_of_a_conformance_case_is_in_product_code() {
     for path in files(&root().join("hooks-tools/commands/src")) {
         let text = fs::read_to_string(&path).expect("sources are text");
         let product = text.split("#[cfg(test)]").next().unwrap_or_default();
-        let sample = path.ends_with("sample.rs");
+        let sample = path.ends_with("test_context.rs");
         for word in ["mysql", "pgsql", "haproxy", "10.0.1.10"] {
             assert!(sample || !product.contains(word), "{}: {word}", path.display());
         }
