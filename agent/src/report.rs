@@ -7,8 +7,10 @@ use crate::journal;
 use crate::service;
 use crate::view_cache::ViewCache;
 use anyhow::{Context, Result};
+use api::text::cause::{Times, hint, sentence};
 use charms::yaml;
 use serde_json::json;
+use state::cause::{Actor, Cause, Duty, Entity};
 use state::names::UnitName;
 use state::unit::local::{Local, Step};
 use state::unit::resolve::{self, Act, Now};
@@ -29,24 +31,32 @@ pub async fn show(dir: &Path) -> Result<String> {
     Ok(format!("{}{}", yaml::to_string(&head)?, yaml::to_string(&local)?))
 }
 
-/// Of a unit whose agent does not run, why not.
-fn absence(folder: &Folder, name: &UnitName, client: Result<PathBuf>) -> String {
-    let missing = client.err();
-    let missing = missing.map(|error| format!("{name}: its agent cannot run: {error} (owner: operator)\n"));
+/// Why the agent of a unit does not run.
+fn absence(folder: &Folder, name: &UnitName, client: Result<PathBuf>) -> Vec<Cause> {
+    let entity = Entity::Unit(name.clone());
+    let missing = client.err().map(|error| {
+        Cause::new(entity.clone(), Duty::InstallHookTools, Actor::Operator).last_error(error.to_string())
+    });
     let ends = [FINISHED, RECALLING].iter().any(|mark| folder.file(mark).exists());
     let absent = (!ends).then(|| {
         let log = std::fs::read(folder.file("agent.log")).unwrap_or_default();
         let log = String::from_utf8_lossy(&log);
-        let said = match log.lines().rfind(|line| !line.trim().is_empty()) {
-            Some(line) => format!("its agent.log ends: {}", line.replace(char::is_control, "")),
-            None => format!("see journalctl -u pintle-unit@{}", folder.tag()),
-        };
-        format!("{name}: no agent runs here (owner: the machine's agent); {said}\n")
+        let last = log.lines().rfind(|line| !line.trim().is_empty());
+        let last = last.map(|line| line.replace(char::is_control, ""));
+        let duty = Duty::StartUnitAgent { machine: None };
+        Cause::new(entity, duty, Actor::OwnMachineAgent).last_error(last)
     });
     missing.into_iter().chain(absent).collect()
 }
 
-/// One line for each thing the unit waits for, or what it would do next. `client`: the program behind the hook tools.
+/// Two lines for each cause: its sentence and its hint.
+fn text(causes: &[Cause], now: &Now) -> String {
+    let times = Times { now_ms: now.wall_ms, of_day: None };
+    let lines = |one| format!("{}\n  hint: {}\n", sentence(one, &times), hint(one, &times));
+    causes.iter().map(lines).collect()
+}
+
+/// What the unit waits for, or what it would do next. `client`: the program behind the hook tools.
 pub async fn why(dir: &Path, client: Result<PathBuf>) -> Result<String> {
     let (folder, local) = read(dir).await?;
     let view = ViewCache::load(&folder).await;
@@ -58,7 +68,7 @@ pub async fn why(dir: &Path, client: Result<PathBuf>) -> Result<String> {
         since_boot_ms,
         wall_ms: crate::clock::wall_ms(),
         leads: local.leader,
-        ..Now::of_a_question()
+        ..Now::hypothetical()
     };
     let name = &local.name;
     let runs = service::running(&folder).is_some();
@@ -66,29 +76,24 @@ pub async fn why(dir: &Path, client: Result<PathBuf>) -> Result<String> {
     if let (true, Step::Started(run)) = (runs, &local.step) {
         return Ok(format!("{name}: runs {} (run {}): {}\n", run.operation, run.number, run.cause));
     }
-    let absence = if runs { String::new() } else { absence(&folder, name, client) };
+    let absence = if runs { Vec::new() } else { absence(&folder, name, client) };
     if view.is_none() && !absence.is_empty() {
-        return Ok(absence);
+        return Ok(text(&absence, &now));
     }
+    let machine = view.as_ref().map(|view| view.unit.machine.as_str());
     let next: String = match resolve::next(&local, view.as_ref(), &now).act {
-        Act::Wait(wait) => wait
-            .causes
-            .iter()
-            .map(|cause| {
-                let since = cause.since_ago_ms.map_or(String::new(), |ago| format!(", for {} s", ago / 1000));
-                format!("{name}: {} (owner: {}{since}); {}\n", cause.what, cause.owner, cause.help)
-            })
-            .collect(),
+        Act::Wait(wait) if wait.causes.is_empty() => format!("{name}: waits for nothing\n"),
+        Act::Wait(wait) => text(&wait.causes, &now),
         Act::Begin(run) => format!("{name}: next is {}: {}\n", run.operation, run.cause),
         Act::Settle(record) => format!("{name}: next is {}\n", record.operation),
         Act::Adopt(run) => format!("{name}: {} was begun by an agent that is gone\n", run.operation),
         Act::Note(event) => format!("{name}: next is to note {event:?}\n"),
         Act::Lock => format!("{name}: next is a hook, once the machine's hook lock is free\n"),
-        Act::Fetch(asked) => format!("{name}: next is a hook: {}\n", resolve::fetching(&asked).what),
-        Act::Reboot => format!("{name}: {}\n", resolve::rebooting().what),
+        Act::Fetch(asked) => text(&[resolve::fetching(name, &asked)], &now),
+        Act::Reboot => text(&[resolve::rebooting(name, machine)], &now),
         Act::Stop => format!("{name}: is finished\n"),
     };
-    Ok(absence + &next)
+    Ok(text(&absence, &now) + &next)
 }
 
 #[cfg(test)]
@@ -119,10 +124,17 @@ mod tests {
 
         std::fs::write(folder.file("agent.log"), "it begins\nERROR the disk is full\n").expect("written");
         let said = why(Ok(client.clone())).await;
-        let gone = "web/0: no agent runs here (owner: the machine's agent); its agent.log ends: ERROR the disk is full\n";
-        assert_eq!(said, gone, "the controller is not asked for what only an agent could be shown");
-        let missing = "web/0: its agent cannot run: it is missing (owner: operator)\n";
-        assert!(why(none).await.starts_with(missing));
+        assert_eq!(
+            said.lines().count(),
+            2,
+            "the controller is not asked for what only an agent could be shown"
+        );
+        assert!(said.contains("start the unit agent") && said.contains("ERROR the disk is full"), "{said}");
+        let missing = why(none).await;
+        assert_eq!(missing.lines().count(), 4);
+        assert!(
+            missing.starts_with("unit web/0 waits for the operator") && missing.contains("it is missing")
+        );
         Process::this().write(&folder.file(AGENT_PID)).expect("written");
         assert_eq!(why(Ok(client)).await, runs);
     }

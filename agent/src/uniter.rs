@@ -13,6 +13,7 @@ use crate::ports::{Charms, Clock, DiskFailed, Ending, Memory};
 use api::unit_agent::UnitApi;
 use host::backoff::Backoff;
 use lease::{Lease, Moment};
+use state::cause::Cause;
 use state::unit::activity::Activity;
 use state::unit::context::{self, Given};
 use state::unit::hook::Writes;
@@ -103,7 +104,7 @@ pub struct Uniter<M, A, H, C> {
     sending: Notify,
     /// A session was opened, a view came, leadership is free.
     shown: Notify,
-    explained: RefCell<Vec<resolve::Cause>>,
+    explained: RefCell<Vec<Cause>>,
     hook_lock: Cell<bool>,
 }
 
@@ -146,7 +147,7 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
     }
 
     /// What the unit waits for, as of the last decision.
-    pub fn explained(&self) -> Vec<resolve::Cause> {
+    pub fn explained(&self) -> Vec<Cause> {
         self.explained.borrow().clone()
     }
 
@@ -244,7 +245,7 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
                 }
                 Act::Fetch(asked) => {
                     self.release(&mut lock);
-                    *self.explained.borrow_mut() = vec![resolve::fetching(&asked)];
+                    *self.explained.borrow_mut() = vec![resolve::fetching(&self.local.borrow().name, &asked)];
                     self.fetch(asked, &mut backoff).await;
                     continue;
                 }
@@ -264,7 +265,7 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
                 Act::Reboot => {
                     self.release(&mut lock);
                     self.charms.reboot(&now.boot).await;
-                    *self.explained.borrow_mut() = vec![resolve::rebooting()];
+                    *self.explained.borrow_mut() = vec![resolve::rebooting(&self.local.borrow().name, None)];
                     self.until_changed(Some(now.since_boot_ms + REBOOT_ASKED_EVERY_MS)).await;
                     continue;
                 }

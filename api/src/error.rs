@@ -1,6 +1,7 @@
 //! The one error of the wire: a code for programs, a message and a hint for people, and its one mapping to HTTP.
 
 use serde::{Deserialize, Serialize};
+use state::cause::Cause;
 use std::fmt;
 
 /// What programs decide on. Text is for people and may change; codes may not.
@@ -17,7 +18,7 @@ pub enum ErrorCode {
     AlreadyExists,
     /// The entity or what it hangs on is Dying or gone.
     NotAlive,
-    /// Allowed later: somebody still owes something; see the blockers in the message.
+    /// Allowed later: something has to happen first; see the blockers.
     Blocked,
     /// No token, unknown token, or a token that may not do this. Never tells whether the object exists.
     Unauthorised,
@@ -48,11 +49,15 @@ pub struct ApiError {
     /// client end. None where something answers that is not the controller.
     #[serde(skip)]
     pub unreachable: Option<String>,
+    /// What has to happen first; of more than [`state::model::blockers::BLOCKERS_MAX`] there is one more than that.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub blockers: Vec<Cause>,
 }
 
 impl ApiError {
     pub fn new(code: ErrorCode, message: impl Into<String>) -> ApiError {
-        ApiError { code, message: message.into(), hint: None, expected: None, unreachable: None }
+        let message = message.into();
+        ApiError { code, message, hint: None, expected: None, unreachable: None, blockers: Vec::new() }
     }
 
     /// Nothing answers at the controller's `address`.

@@ -21,6 +21,7 @@ pub mod removal;
 pub mod routes;
 pub mod schema;
 pub mod status;
+pub mod text;
 pub mod unit_agent;
 pub mod units;
 pub mod why;

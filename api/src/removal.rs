@@ -1,8 +1,8 @@
 //! What removals have in common: force, and the simulation of a removal (`--dry-run`).
 
 use crate::relations::RelationChoice;
-use crate::why::Cause;
 use serde::{Deserialize, Serialize};
+use state::cause::Cause;
 use state::names::UnitName;
 
 /// How long what is removed has for going by itself, before the controller does what its agents owe (spec E.6).

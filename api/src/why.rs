@@ -1,31 +1,13 @@
 //! What an entity waits for.
 
 use serde::{Deserialize, Serialize};
+use state::cause::{Cause, Entity};
 use state::life::Life;
 
-/// One thing that an entity waits for, computed when it was asked for (design 5).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cause {
-    /// Who is held up: `unit web/0`.
-    pub entity: String,
-    /// What is owed: `run db-relation-broken for relation 3`.
-    pub duty: String,
-    /// Who owes it: `unit agent of web/0`, `machine agent 0`, `you`.
-    pub owner: String,
-    #[serde(default)]
-    pub since_ms: Option<i64>,
-    #[serde(default)]
-    pub last_error: Option<String>,
-    /// A command that moves it on, or what it will pass by itself with; may be empty.
-    #[serde(default)]
-    pub help: String,
-}
-
-/// Everything that holds an entity up; empty = nothing.
+/// Everything that an entity waits for; empty = nothing. Computed when it is asked for (design 5).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Why {
-    /// `unit web/0`, `application web`, `relation 3`, `machine 0`.
-    pub entity: String,
+    pub entity: Entity,
     pub life: Life,
     /// What it does now, in words: `idle`, `running config-changed hook`.
     pub now: String,

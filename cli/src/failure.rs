@@ -1,6 +1,8 @@
 //! Why a command ends without having done what it was told: what is said, and with which exit code.
 
+use crate::render::cause;
 use crate::terminal;
+use crate::times::now_ms;
 use api::error::{ApiError, ErrorCode};
 
 /// Exit code of a command that could not be understood.
@@ -47,9 +49,11 @@ impl Failure {
 
 impl From<ApiError> for Failure {
     fn from(error: ApiError) -> Failure {
+        let (blockers, common) = cause::of_refusal(&error.blockers, now_ms());
+        let message = std::iter::once(error.message).chain(blockers).collect::<Vec<_>>().join("\n");
         Failure {
-            message: error.message,
-            hint: error.hint,
+            message,
+            hint: error.hint.or(common),
             code: 1,
             refusal: Some(error.code),
             unreachable: error.unreachable,

@@ -1,6 +1,7 @@
 //! How results look: tables, JSON and YAML, and the order people expect.
 
 pub mod application_config;
+pub mod cause;
 pub mod forecast;
 pub mod log_line;
 pub mod status_json;

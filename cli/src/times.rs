@@ -3,7 +3,13 @@
 pub use api::ago;
 use jiff::Timestamp;
 use jiff::tz::{Offset, TimeZone};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Milliseconds since the epoch, by this host's wall clock.
+pub fn now_ms() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
+}
 
 /// The zone times are shown in: the person's, or UTC with `--utc`.
 #[derive(Clone)]

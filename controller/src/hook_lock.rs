@@ -1,7 +1,7 @@
 //! Who holds a machine's hook lock, and who waits for it (spec/uniter.md B.5): of a machine whose hooks run one at a
 //! time, the unit that runs one holds it, and those that have one to run wait.
 
-use crate::presence::{Executing, Roll};
+use crate::presence::{Executing, PresenceSnapshot};
 use crate::status::undone;
 use state::model::draft::{Reader, read, read_all};
 use state::model::keys::{Model, last_id};
@@ -12,18 +12,23 @@ use state::unit::resolve::Act;
 pub fn holder<'a>(
     reader: &dyn Reader,
     model: Model,
-    roll: &'a Roll,
+    presence: &'a PresenceSnapshot,
     machine: Uuid,
 ) -> Option<(UnitName, &'a Executing)> {
     units(reader, model, machine)
         .into_iter()
-        .filter(|unit| !roll.is_lost(*unit))
-        .find_map(|unit| Some((read(reader, &model.unit(unit))?.name, roll.executing(unit)?)))
+        .filter(|unit| !presence.is_lost(*unit))
+        .find_map(|unit| Some((read(reader, &model.unit(unit))?.name, presence.executing(unit)?)))
 }
 
 /// The units that have a hook to run and do not run it, while another does.
-pub fn waiters(reader: &dyn Reader, model: Model, roll: &Roll, machine: Uuid) -> Vec<String> {
-    if holder(reader, model, roll, machine).is_none() {
+pub fn waiters(
+    reader: &dyn Reader,
+    model: Model,
+    presence: &PresenceSnapshot,
+    machine: Uuid,
+) -> Vec<UnitName> {
+    if holder(reader, model, presence, machine).is_none() {
         return Vec::new();
     }
     let waits = |unit: &Uuid| {
@@ -31,10 +36,10 @@ pub fn waiters(reader: &dyn Reader, model: Model, roll: &Roll, machine: Uuid) ->
             Some(Act::Begin(run)) => run.operation.runs_charm(),
             Some(_) | None => false,
         };
-        hook && roll.executing(*unit).is_none() && !roll.is_lost(*unit)
+        hook && presence.executing(*unit).is_none() && !presence.is_lost(*unit)
     };
     let waiting = units(reader, model, machine).into_iter().filter(waits);
-    waiting.filter_map(|unit| Some(read(reader, &model.unit(unit))?.name.to_string())).collect()
+    waiting.filter_map(|unit| Some(read(reader, &model.unit(unit))?.name)).collect()
 }
 
 /// The units of a machine; none where they do not share a lock.

@@ -59,7 +59,7 @@ impl Janitor {
         self.actions.retain(|id, _| known.contains(id));
         self.forced.retain(|id, _| known.contains(id));
         self.units.retain(|id, _| known.contains(id));
-        controller.waits.retain(|model, _| known.contains(&model.0));
+        controller.force_timers.retain(|model, _| known.contains(&model.0));
         forget_agents(controller, &mut self.agent).await;
         // what is left of models that are gone
         let mut more = clear(controller, GLOBAL).await?;
@@ -198,20 +198,22 @@ async fn bite_forced<S: Store, O: Outside>(
     let (mut entities, last) = looked.await;
     entities.sort_by_key(|(due_ms, id, _)| (*due_ms, *id));
     if is_first && last.is_empty() {
-        controller.waits.retain(|of, id| of != model || entities.iter().any(|(_, there, _)| *there == id));
+        controller
+            .force_timers
+            .retain(|of, id| of != model || entities.iter().any(|(_, there, _)| *there == id));
     }
     let (mut more, mut bites, mut notes) = (false, Vec::new(), Vec::new());
     *after = last;
     for (_, id, forced) in entities {
         let outside = &controller.outside;
-        let waited_ms = controller.waits.looked_at((model, id), &forced, outside.monotonic_ms());
+        let waited_ms = controller.force_timers.count((model, id), &forced, outside.monotonic_ms());
         let began_ms = force::began_ms(&forced);
         let passed_ms = began_ms.saturating_add(waited_ms);
         let is_due = force::is_due(&forced, passed_ms);
         // another wait may begin now: people read when, in the time of the wall clock
         let now_ms = if is_due { passed_ms.max(outside.wall_ms()) } else { passed_ms };
         bites.push((id, now_ms));
-        if !is_due && controller.waits.is_to_be_noted((model, id), &forced, waited_ms) {
+        if !is_due && controller.force_timers.is_to_be_stored((model, id), &forced, waited_ms) {
             notes.push(Waited { id, began_ms, waited_ms });
         }
     }
@@ -222,7 +224,7 @@ async fn bite_forced<S: Store, O: Outside>(
             Ok(())
         };
         if or_later(("waits in model", model.0), controller.run(transition).await)?.is_some() {
-            controller.waits.noted(model, some);
+            controller.force_timers.stored(model, some);
         }
     }
     for (id, now_ms) in bites {

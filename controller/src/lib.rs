@@ -1,11 +1,13 @@
 //! What is done at the centre: the handlers of the API over the store port, and the server in front of them.
 //!
 //! Reading order: `session` (who calls, and how a transition is run for it), the three `*_handlers`, `watches`;
-//! then what they use: `authority`, `leases`, `presence`, `status`, `why` (with `owed` and `written`), `log`, `janitor` (with `waits`), `tokens`. All of these run without a
-//! runtime, so that the simulator drives them (design 14). `host`, `installation`, `server` and `dispatch` are the real thing.
+//! then what they use: `authority`, `leases`, `presence`, `status`, `why` (with
+//! `pending_since` and `commit_times`), `log`, `janitor` (with `force_timers`), `tokens`. All of these run without a runtime, so that the simulator drives them (design 14). `host`, `installation`, `server` and `dispatch` are the real thing.
 
 pub mod authority;
+mod commit_times;
 pub mod dispatch;
+mod force_timers;
 pub mod hook_lock;
 pub mod host;
 pub mod installation;
@@ -16,7 +18,7 @@ mod machine_handlers;
 pub mod openapi;
 mod operator_handlers;
 pub mod outside;
-mod owed;
+mod pending_since;
 pub mod presence;
 pub mod server;
 pub mod session;
@@ -24,10 +26,8 @@ pub mod status;
 pub mod store;
 pub mod tokens;
 mod unit_handlers;
-mod waits;
 pub mod watches;
 pub mod why;
-mod written;
 
 pub use outside::Outside;
 pub use session::{Controller, Session};

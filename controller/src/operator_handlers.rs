@@ -5,19 +5,18 @@ use crate::authority;
 use crate::log;
 use crate::openapi;
 use crate::outside::{self, Outside, Uuids};
-use crate::owed::Owed;
 use crate::session::Session;
 use crate::status;
 use crate::store::Store;
 use crate::tokens;
-use crate::why;
+use crate::why::Explainer;
 use api::error::{ApiError, ErrorCode};
 use api::machine_agent::Fate;
 use api::operator::*;
 use api::routes::Route;
 use serde_json::Value;
 use state::charm::Charm;
-use state::model::blockers::Entity;
+use state::model::blockers::EntityId;
 use state::model::draft::{Draft, Reader, read, read_all};
 use state::model::keys::{ActionDoc, GLOBAL, Kind, Model, Principal};
 use state::model::refusal::{Code, Refusal};
@@ -55,23 +54,25 @@ pub(crate) fn find_unit(reader: &dyn Reader, model: Model, text: &str) -> Result
 }
 
 /// What a person wants to be removed.
-fn entity(reader: &dyn Reader, model: Model, removed: &Removable) -> Result<Entity, Refusal> {
+fn entity(reader: &dyn Reader, model: Model, removed: &Removable) -> Result<EntityId, Refusal> {
     let mut documents = reader;
     Ok(match removed {
         Removable::Unit(name) => {
             let name: UnitName = name.parse().map_err(|e| Refusal::new(Code::Invalid, format!("{e}")))?;
-            Entity::Unit(unit::find(&mut documents, model, &name)?)
+            EntityId::Unit(unit::find(&mut documents, model, &name)?)
         }
-        Removable::Application(name) => Entity::Application(application::find(&mut documents, model, name)?),
+        Removable::Application(name) => {
+            EntityId::Application(application::find(&mut documents, model, name)?)
+        }
         Removable::Relation(RelationChoice::Number(number)) => {
             let found = status::relation_of_number(reader, model, *number);
-            Entity::Relation(found.ok_or_else(|| Refusal::not_found("relation", number))?)
+            EntityId::Relation(found.ok_or_else(|| Refusal::not_found("relation", number))?)
         }
         Removable::Relation(RelationChoice::Ends(ends)) => {
             let mut draft = Draft::new(reader); // read only: it is never committed
-            Entity::Relation(relation::find(&mut draft, model, &ends.a, &ends.b)?)
+            EntityId::Relation(relation::find(&mut draft, model, &ends.a, &ends.b)?)
         }
-        Removable::Machine(name) => Entity::Machine(machine::find(&mut documents, model, name)?),
+        Removable::Machine(name) => EntityId::Machine(machine::find(&mut documents, model, name)?),
     })
 }
 
@@ -413,11 +414,11 @@ impl<S: Store, O: Outside> OperatorApi for Session<S, O> {
     }
 
     async fn status(&self, model: &str) -> Result<Status, ApiError> {
-        let (roll, now_ms) = (self.controller.roll(), self.controller.outside.wall_ms());
+        let (presence, now_ms) = (self.controller.presence_snapshot(), self.controller.outside.wall_ms());
         let history = self.controller.store.history();
         let status = self.view(Route::Status, model, move |reader, model| {
             let position = Position { history, revision: reader.revision() };
-            Ok(status::of_model(reader, model, &roll, position, now_ms))
+            Ok(status::of_model(reader, model, &presence, position, now_ms))
         });
         status.await
     }
@@ -437,11 +438,12 @@ impl<S: Store, O: Outside> OperatorApi for Session<S, O> {
     }
 
     async fn why(&self, model: &str, entity: &str) -> Result<Why, ApiError> {
-        let roll = self.controller.roll();
+        let presence = self.controller.presence_snapshot();
         let (entity, now_ms) = (entity.to_owned(), self.controller.outside.wall_ms());
-        let (written, waits) = (self.controller.written.clone(), self.controller.waits.clone());
+        let (times, timers) = (self.controller.commit_times.clone(), self.controller.force_timers.clone());
         let why = self.view(Route::Why, model, move |reader, model| {
-            why::of(reader, model, (&roll, &written, &waits), &entity, now_ms)
+            let (presence, commit_times, force_timers) = (&presence, &*times, &*timers);
+            Explainer { reader, model, presence, commit_times, force_timers, now_ms }.explain(&entity)
         });
         why.await
     }
@@ -562,21 +564,22 @@ impl<S: Store, O: Outside> OperatorApi for Session<S, O> {
             return Err(ApiError::new(ErrorCode::Invalid, message).hint("ask for fewer of them"));
         }
         let now_ms = self.controller.outside.wall_ms();
-        let (force, written) = (forced(force, now_ms), self.controller.written.clone());
-        let (roll, waits) = (self.controller.roll(), self.controller.waits.clone());
+        let (force, times) = (forced(force, now_ms), self.controller.commit_times.clone());
+        let (presence, timers) = (self.controller.presence_snapshot(), self.controller.force_timers.clone());
         let forecast = self.view(Route::Forecast, model, move |reader, model| {
             let entities = removed.iter().map(|one| entity(reader, model, one));
             let entities = entities.collect::<Result<Vec<_>, _>>()?;
-            let asked = why::Asked { reader, model, roll: &roll, written: &written, waits: &waits, now_ms };
-            let heard = removal::Heard {
-                silent: &|one| asked.silent(one).is_some(),
-                running: &|id| roll.executing(id).map(|running| running.activity.clone()),
+            let (presence, commit_times, force_timers) = (&presence, &*times, &*timers);
+            let explainer = Explainer { reader, model, presence, commit_times, force_timers, now_ms };
+            let reports = removal::AgentReports {
+                silent: &|one| explainer.silent(one).is_some(),
+                running: &|id| presence.executing(id).map(|running| running.activity.clone()),
             };
-            let forecast = removal::forecast(reader, model, (&entities, force), &heard)?;
+            let forecast = removal::forecast(reader, model, (&entities, force), &reports)?;
             let foretold = |(unit, hook)| Foretold { unit, hook };
-            let owed = Owed { reader, model, written: &written, now_ms };
-            let silent = forecast.silent.into_iter().filter_map(|one| asked.silent(one));
-            let blocked = forecast.blocked.into_iter().map(|one| why::cause(owed.dated(one)));
+            let pending_since = explainer.pending_since();
+            let silent = forecast.silent.into_iter().filter_map(|one| explainer.silent(one));
+            let blocked = forecast.blocked.into_iter().map(|one| pending_since.dated(one));
             Ok(Forecast {
                 at_once: forecast.at_once,
                 dying: forecast.dying,

@@ -20,8 +20,8 @@ pub const UNIT_LATE_AFTER_MS: u64 = LATE_AFTER_MS + api::HEARTBEAT_MS;
 pub struct Seen {
     /// Monotonic.
     pub last_ms: u64,
-    /// It was heard itself.
-    pub heard: bool,
+    /// It has reported itself.
+    pub reported: bool,
     pub executing: Option<Executing>,
     /// The newest run whose record was applied.
     pub executed: u64,
@@ -43,8 +43,8 @@ pub struct Presence {
     seen: Mutex<BTreeMap<Uuid, Seen>>,
 }
 
-/// Presence of everybody at one moment.
-pub struct Roll {
+/// The presence of all agents at one moment.
+pub struct PresenceSnapshot {
     now_ms: u64,
     wall_ms: i64,
     started_ms: u64,
@@ -59,7 +59,7 @@ impl Presence {
     pub fn saw(&self, agent: Uuid, now_ms: u64) {
         let mut all = self.seen();
         let seen = all.entry(agent).or_default();
-        (seen.last_ms, seen.heard) = (now_ms, true);
+        (seen.last_ms, seen.reported) = (now_ms, true);
     }
 
     /// It is being started: from here on it has the full time to come.
@@ -72,7 +72,7 @@ impl Presence {
         let mut all = self.seen();
         let seen = all.entry(agent).or_default();
         let executing = executing.filter(|executing| executing.run > seen.executed);
-        (seen.last_ms, seen.heard, seen.executing) = (now_ms, true, executing);
+        (seen.last_ms, seen.reported, seen.executing) = (now_ms, true, executing);
     }
 
     /// The record of a run was applied, so nothing of it is executing any more, whatever was said before. Its agent
@@ -106,12 +106,12 @@ impl Presence {
     }
 
     /// At this moment, by the monotonic and by the wall clock.
-    pub fn roll(&self, now_ms: u64, wall_ms: i64) -> Roll {
-        Roll { now_ms, wall_ms, started_ms: self.started_ms, seen: self.seen().clone() }
+    pub fn snapshot(&self, now_ms: u64, wall_ms: i64) -> PresenceSnapshot {
+        PresenceSnapshot { now_ms, wall_ms, started_ms: self.started_ms, seen: self.seen().clone() }
     }
 
     fn seen(&self) -> std::sync::MutexGuard<'_, BTreeMap<Uuid, Seen>> {
-        self.seen.lock().expect("no holder of the roll panics")
+        self.seen.lock().expect("no holder panics")
     }
 }
 
@@ -129,7 +129,7 @@ impl Drop for Stream {
     }
 }
 
-impl Roll {
+impl PresenceSnapshot {
     pub fn monotonic_ms(&self) -> u64 {
         self.now_ms
     }
@@ -144,9 +144,9 @@ impl Roll {
         self.wall_ms - i64::try_from(self.silence_ms(agent)).unwrap_or(self.wall_ms)
     }
 
-    /// It was heard itself since the controller started.
-    pub fn is_heard(&self, agent: Uuid) -> bool {
-        self.seen.get(&agent).is_some_and(|seen| seen.heard)
+    /// It has reported itself since the controller started.
+    pub fn has_reported(&self, agent: Uuid) -> bool {
+        self.seen.get(&agent).is_some_and(|seen| seen.reported)
     }
 
     /// Silent for longer than [`LATE_AFTER_MS`].
@@ -179,15 +179,15 @@ mod tests {
         let presence = Presence::new(1_000);
         let (here, never) = (Uuid(1), Uuid(2));
         presence.saw(here, 30_000);
-        let roll = |now_ms: u64| presence.roll(now_ms, 1_700_000_000_000 + now_ms as i64);
-        assert!(!roll(45_000).is_late(here));
-        assert!(roll(45_001).is_late(here));
-        assert!(!roll(90_000).is_lost(here));
-        assert!(roll(90_001).is_lost(here));
-        assert_eq!(roll(90_001).silent_since_ms(here), 1_700_000_030_000);
-        assert!(!roll(61_000).is_lost(never), "the controller itself has just started");
-        assert!(roll(61_001).is_lost(never));
-        assert_eq!(roll(61_001).silent_since_ms(never), 1_700_000_001_000, "since it started");
+        let presence = |now_ms: u64| presence.snapshot(now_ms, 1_700_000_000_000 + now_ms as i64);
+        assert!(!presence(45_000).is_late(here));
+        assert!(presence(45_001).is_late(here));
+        assert!(!presence(90_000).is_lost(here));
+        assert!(presence(90_001).is_lost(here));
+        assert_eq!(presence(90_001).silent_since_ms(here), 1_700_000_030_000);
+        assert!(!presence(61_000).is_lost(never), "the controller itself has just started");
+        assert!(presence(61_001).is_lost(never));
+        assert_eq!(presence(61_001).silent_since_ms(never), 1_700_000_001_000, "since it started");
     }
 
     #[test]
@@ -197,10 +197,10 @@ mod tests {
         let executing = |run| Some(Executing { run, activity: activity.clone(), since_ms: 5 });
         presence.executes(agent, executing(4), 1_000);
         presence.executed(agent, 4);
-        assert_eq!(presence.roll(1_000, 0).executing(agent), None);
+        assert_eq!(presence.snapshot(1_000, 0).executing(agent), None);
         presence.executes(agent, executing(5), 1_000);
         presence.executed(agent, 4);
-        assert_eq!(presence.roll(1_000, 0).executing(agent), executing(5).as_ref());
+        assert_eq!(presence.snapshot(1_000, 0).executing(agent), executing(5).as_ref());
     }
 
     #[test]
@@ -210,6 +210,6 @@ mod tests {
         let executing = |run| Some(Executing { run, activity: activity.clone(), since_ms: 5 });
         presence.executed(agent, 4);
         presence.executes(agent, executing(4), 1_000);
-        assert_eq!(presence.roll(1_000, 0).executing(agent), None);
+        assert_eq!(presence.snapshot(1_000, 0).executing(agent), None);
     }
 }

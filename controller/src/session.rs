@@ -1,23 +1,21 @@
 //! The controller and a caller's session with it.
 
 use crate::authority::{self, unauthorised};
+use crate::commit_times::CommitTimes;
+use crate::force_timers::ForceTimers;
 use crate::leases::Leases;
 use crate::outside::Outside;
-use crate::owed::Owed;
-use crate::presence::{Presence, Roll};
+use crate::pending_since::PendingSince;
+use crate::presence::{Presence, PresenceSnapshot};
 use crate::store::{self, Failure, RunError, Store};
 use crate::tokens;
-use crate::waits::Waits;
-use crate::written::Written;
 use api::error::{ApiError, ErrorCode};
 use api::routes::Route;
-use state::model::blockers::BLOCKERS_MAX;
 use state::model::draft::{Draft, Reader};
 use state::model::keys::{Model, Principal};
-use state::model::refusal::{Blocker, Code, Refusal};
+use state::model::refusal::{Code, Refusal};
 use state::names::Uuid;
 use state::unit::snapshot::Position;
-use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -30,8 +28,8 @@ pub struct Controller<S, O> {
     /// Its uuid: the name in its certificate.
     pub id: Uuid,
     pub presence: Arc<Presence>,
-    pub(crate) written: Arc<Written>,
-    pub(crate) waits: Arc<Waits>,
+    pub(crate) commit_times: Arc<CommitTimes>,
+    pub(crate) force_timers: Arc<ForceTimers>,
     pub(crate) leases: tokio::sync::Mutex<Leases>,
     /// There is something for the janitor to do now.
     pub(crate) sweep: tokio::sync::Notify,
@@ -60,9 +58,9 @@ impl<S: Store, O: Outside> Controller<S, O> {
         let now_ms = outside.monotonic_ms();
         let leases = tokio::sync::Mutex::new(Leases::new(now_ms));
         let presence = Arc::new(Presence::new(now_ms));
-        let written = Arc::new(Written::new(store.newest(), outside.wall_ms()));
-        let (waits, sweep) = (Arc::default(), tokio::sync::Notify::new());
-        Arc::new(Controller { store, outside, id, presence, written, waits, leases, sweep })
+        let commit_times = Arc::new(CommitTimes::new(store.newest(), outside.wall_ms()));
+        let (force_timers, sweep) = (Arc::default(), tokio::sync::Notify::new());
+        Arc::new(Controller { store, outside, id, presence, commit_times, force_timers, leases, sweep })
     }
 
     /// The session of whoever holds this token.
@@ -89,7 +87,7 @@ impl<S: Store, O: Outside> Controller<S, O> {
     {
         match self.store.run(transition).await {
             Ok(committed) => {
-                self.written.note(committed.revision, self.outside.wall_ms());
+                self.commit_times.note(committed.revision, self.outside.wall_ms());
                 Ok(committed)
             }
             Err(RunError::Refused(refusal)) => Err(self.refused(refusal).await),
@@ -108,18 +106,18 @@ impl<S: Store, O: Outside> Controller<S, O> {
         }
     }
 
-    /// A refusal as its caller hears it. Since when its blockers are owed is no transition's to know.
+    /// A refusal as it is sent. Since when its blockers wait is not in the documents that a transition reads.
     pub(crate) async fn refused(&self, mut refusal: Refusal) -> ApiError {
         let now_ms = self.outside.wall_ms();
         if let Some(model) = refusal.model.as_deref().copied().filter(|_| !refusal.blockers.is_empty()) {
-            let (written, blockers) = (self.written.clone(), std::mem::take(&mut refusal.blockers));
+            let (commit_times, blockers) = (self.commit_times.clone(), std::mem::take(&mut refusal.blockers));
             let dated = self.read(move |reader| {
-                let owed = Owed { reader, model, written: &written, now_ms };
-                blockers.into_iter().map(|one| owed.dated(one)).collect()
+                let pending_since = PendingSince { reader, model, commit_times: &commit_times, now_ms };
+                blockers.into_iter().map(|one| pending_since.dated(one)).collect()
             });
             refusal.blockers = dated.await;
         }
-        spoken(refusal, now_ms)
+        to_api_error(refusal)
     }
 
     /// A machine's record is gone. It may have been the last of what holds a model that is being destroyed.
@@ -132,8 +130,8 @@ impl<S: Store, O: Outside> Controller<S, O> {
     }
 
     /// Who is there at this moment.
-    pub(crate) fn roll(&self) -> Roll {
-        self.presence.roll(self.outside.monotonic_ms(), self.outside.wall_ms())
+    pub(crate) fn presence_snapshot(&self) -> PresenceSnapshot {
+        self.presence.snapshot(self.outside.monotonic_ms(), self.outside.wall_ms())
     }
 
     /// Reads documents of the newest revision.
@@ -149,7 +147,7 @@ impl<S: Store, O: Outside> Controller<S, O> {
         Position { history: self.store.history(), revision }
     }
 
-    /// Waits until it is `until_ms`, or a person is waiting for the janitor.
+    /// ForceTimers until it is `until_ms`, or a person is waiting for the janitor.
     pub async fn until_sweep(&self, until_ms: u64) {
         let (mut asked, mut late) = (pin!(self.sweep.notified()), pin!(self.outside.sleep_until(until_ms)));
         std::future::poll_fn(move |context| {
@@ -161,7 +159,7 @@ impl<S: Store, O: Outside> Controller<S, O> {
         .await;
     }
 
-    /// Waits until the store is past `revision` or it is `until_ms`; true in the first case.
+    /// ForceTimers until the store is past `revision` or it is `until_ms`; true in the first case.
     pub async fn past_or(&self, revision: u64, until_ms: u64) -> bool {
         let mut past = pin!(self.store.wait_past(revision));
         let mut late = pin!(self.outside.sleep_until(until_ms));
@@ -187,9 +185,8 @@ pub(crate) fn stored(position: Position) -> store::Position {
     store::Position { history: position.history, revision: position.revision }
 }
 
-/// A refusal as it goes over the wire: who must act first, since when and how to help becomes part of the message. One
-/// help for all of them is the hint, unless the refusal has another.
-fn spoken(refusal: Refusal, now_ms: i64) -> ApiError {
+/// A refusal as it is sent.
+fn to_api_error(refusal: Refusal) -> ApiError {
     let (code, expected) = match refusal.code {
         Code::NotFound => (ErrorCode::NotFound, None),
         Code::AlreadyExists => (ErrorCode::AlreadyExists, None),
@@ -202,24 +199,6 @@ fn spoken(refusal: Refusal, now_ms: i64) -> ApiError {
         Code::Gap { expected } => (ErrorCode::Gap, Some(expected)),
         Code::Removed => (ErrorCode::Removed, None),
     };
-    let Refusal { mut message, hint, blockers, .. } = refusal;
-    let helps: BTreeSet<&str> = blockers.iter().map(|blocker| blocker.help.as_str()).collect();
-    let common = helps.first().filter(|help| helps.len() == 1 && hint.is_none() && !help.is_empty());
-    for blocker in blockers.iter().take(BLOCKERS_MAX) {
-        message.push_str(&format!("\n{}", line(blocker, now_ms)));
-        if common.is_none() && !blocker.help.is_empty() {
-            message.push_str(&format!("; help: {}", blocker.help));
-        }
-    }
-    if blockers.len() > BLOCKERS_MAX {
-        message.push_str("\nand more");
-    }
-    let hint = hint.or_else(|| common.map(|help| help.to_string()));
-    ApiError { hint, expected, ..ApiError::new(code, message) }
-}
-
-fn line(blocker: &Blocker, now_ms: i64) -> String {
-    let since = blocker.since_ms.map_or(String::new(), |since| format!(" for {}", api::ago(now_ms - since)));
-    let error = blocker.last_error.as_ref().map_or(String::new(), |error| format!(" (last error: {error})"));
-    format!("{}: {} is owed by {}{since}{error}", blocker.entity, blocker.duty, blocker.owner)
+    let Refusal { message, hint, blockers, .. } = refusal;
+    ApiError { hint, expected, blockers, ..ApiError::new(code, message) }
 }

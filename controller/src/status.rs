@@ -1,6 +1,6 @@
 //! What people see of a model, from its documents and from who is there (spec/clients.md 2.4, 3.4; uniter.md F.5).
 
-use crate::presence::Roll;
+use crate::presence::PresenceSnapshot;
 use api::operator::*;
 use state::charm::{Base, Role};
 use state::life::Life;
@@ -25,19 +25,26 @@ const BASE: (&str, &str) = ("ubuntu", "24.04");
 const SILENT: &str = "agent is not communicating with the controller";
 
 /// The whole model.
-pub fn of_model(reader: &dyn Reader, model: Model, roll: &Roll, position: Position, now_ms: i64) -> Status {
+pub fn of_model(
+    reader: &dyn Reader,
+    model: Model,
+    presence: &PresenceSnapshot,
+    position: Position,
+    now_ms: i64,
+) -> Status {
     let doc = read(reader, &model.model()).expect("the caller has found the model");
     let life = read(reader, &model.model_life()).unwrap_or_default();
     let relations = relations(reader, model);
     let mut applications = BTreeMap::new();
     for (key, app) in read_all::<ApplicationDoc>(reader, &model.all(Kind::Application)) {
         let id = last_id(&key).expect("an application's key ends with its id");
-        applications.insert(app.name.clone(), of_application(reader, model, roll, (id, &app), &relations));
+        applications
+            .insert(app.name.clone(), of_application(reader, model, presence, (id, &app), &relations));
     }
     let mut machines = BTreeMap::new();
     for (key, machine) in read_all::<MachineDoc>(reader, &model.all(Kind::Machine)) {
         let id = last_id(&key).expect("a machine's key ends with its id");
-        machines.insert(machine.name.clone(), of_machine(reader, model, roll, id, machine));
+        machines.insert(machine.name.clone(), of_machine(reader, model, presence, id, machine));
     }
     Status {
         position,
@@ -97,30 +104,41 @@ pub enum MachineAgent {
     Lost,
 }
 
-pub fn machine_agent(reader: &dyn Reader, model: Model, roll: &Roll, id: Uuid) -> MachineAgent {
+pub fn machine_agent(
+    reader: &dyn Reader,
+    model: Model,
+    presence: &PresenceSnapshot,
+    id: Uuid,
+) -> MachineAgent {
     let holder = read(reader, &GLOBAL.token_of(id)).and_then(|hash| read(reader, &GLOBAL.token(&hash)));
     let trouble = read(reader, &model.machine_trouble(id));
     // a machine is introduced before it is started: that it was heard of then says nothing
-    if trouble.is_some_and(|trouble| roll.silent_since_ms(id) <= trouble.last_ms) {
+    if trouble.is_some_and(|trouble| presence.silent_since_ms(id) <= trouble.last_ms) {
         MachineAgent::Failed
     } else if !matches!(holder, Some(Principal::Machine { .. })) {
         MachineAgent::Pending
-    } else if roll.is_lost(id) {
+    } else if presence.is_lost(id) {
         MachineAgent::Lost
-    } else if roll.is_late(id) {
+    } else if presence.is_late(id) {
         MachineAgent::Late
     } else {
         MachineAgent::Here
     }
 }
 
-fn of_machine(reader: &dyn Reader, model: Model, roll: &Roll, id: Uuid, doc: MachineDoc) -> MachineStatus {
+fn of_machine(
+    reader: &dyn Reader,
+    model: Model,
+    presence: &PresenceSnapshot,
+    id: Uuid,
+    doc: MachineDoc,
+) -> MachineStatus {
     let life = read(reader, &model.machine_life(id)).unwrap_or(Life::Dead);
-    let (created, silent) = (Some(doc.created_ms), Some(roll.silent_since_ms(id)));
+    let (created, silent) = (Some(doc.created_ms), Some(presence.silent_since_ms(id)));
     let made = read(reader, &model.machine_instance(id));
     let trouble = read(reader, &model.machine_trouble(id));
     let failed = trouble.as_ref().map(|trouble| trouble.since_ms);
-    let (agent, instance) = match (life, machine_agent(reader, model, roll, id)) {
+    let (agent, instance) = match (life, machine_agent(reader, model, presence, id)) {
         (Life::Dead, _) => (info("stopped", "", None), "stopped"),
         (Life::Alive | Life::Dying, MachineAgent::Pending) => (info("pending", "", created), "pending"),
         (Life::Alive | Life::Dying, MachineAgent::Failed) => (info("down", "", failed), "pending"),
@@ -150,7 +168,7 @@ fn of_machine(reader: &dyn Reader, model: Model, roll: &Roll, id: Uuid, doc: Mac
 fn of_application(
     reader: &dyn Reader,
     model: Model,
-    roll: &Roll,
+    presence: &PresenceSnapshot,
     (id, doc): (Uuid, &ApplicationDoc),
     all: &[(Uuid, RelationDoc)],
 ) -> ApplicationStatus {
@@ -166,7 +184,7 @@ fn of_application(
         {
             version = (said.revision, serde_json::from_str(&said.value).expect("a version is text"));
         }
-        units.insert(doc.name.clone(), of_member(reader, model, roll, unit, &doc));
+        units.insert(doc.name.clone(), of_member(reader, model, presence, unit, &doc));
     }
     let mut relations = BTreeMap::<String, Vec<Related>>::new();
     let mut subordinate_to = BTreeSet::new();
@@ -210,9 +228,15 @@ fn worst<'a>(units: impl Iterator<Item = &'a UnitStatus>, created_ms: i64) -> St
     worst.cloned().unwrap_or_else(|| info("unknown", "", Some(created_ms)))
 }
 
-fn of_member(reader: &dyn Reader, model: Model, roll: &Roll, id: Uuid, doc: &UnitDoc) -> UnitStatus {
+fn of_member(
+    reader: &dyn Reader,
+    model: Model,
+    presence: &PresenceSnapshot,
+    id: Uuid,
+    doc: &UnitDoc,
+) -> UnitStatus {
     let machine = read(reader, &model.machine(doc.machine));
-    let UnitStatuses { workload, agent, activity } = statuses(reader, model, roll, id, doc);
+    let UnitStatuses { workload, agent, activity } = statuses(reader, model, presence, id, doc);
     UnitStatus {
         uuid: id,
         life: effective::life_of(&mut { reader }, model, id, doc),
@@ -242,13 +266,19 @@ fn ports(reader: &dyn Reader, model: Model, unit: Uuid) -> Vec<String> {
 
 /// What a unit's workload does, in the words clients know as long as nobody has said anything of it (spec C.4): what
 /// is waited for (scenario 178).
-fn workload_of(reader: &dyn Reader, model: Model, roll: &Roll, id: Uuid, doc: &UnitDoc) -> StatusInfo {
+fn workload_of(
+    reader: &dyn Reader,
+    model: Model,
+    presence: &PresenceSnapshot,
+    id: Uuid,
+    doc: &UnitDoc,
+) -> StatusInfo {
     let status = read(reader, &model.unit_status(id)).unwrap_or_default();
     let unsaid = status.number == (0, 0);
     let shown = told(status);
     if unsaid && reader.get(model.session(id).text()).is_some() {
         StatusInfo { message: "agent initialising".to_owned(), ..shown }
-    } else if unsaid && machine_agent(reader, model, roll, doc.machine) == MachineAgent::Here {
+    } else if unsaid && machine_agent(reader, model, presence, doc.machine) == MachineAgent::Here {
         StatusInfo { message: "installing agent".to_owned(), ..shown }
     } else {
         shown
@@ -276,14 +306,20 @@ impl UnitStatuses {
 
 /// Workload and agent status of a unit. An agent's error is shown as the workload's (F.5); a silent agent says
 /// nothing more about either.
-pub fn statuses(reader: &dyn Reader, model: Model, roll: &Roll, id: Uuid, doc: &UnitDoc) -> UnitStatuses {
-    let workload = workload_of(reader, model, roll, id, doc);
+pub fn statuses(
+    reader: &dyn Reader,
+    model: Model,
+    presence: &PresenceSnapshot,
+    id: Uuid,
+    doc: &UnitDoc,
+) -> UnitStatuses {
+    let workload = workload_of(reader, model, presence, id, doc);
     let agent = read(reader, &model.agent_status(id)).map(told).unwrap_or_default();
     // units that are lost with their machine refer to it (F.4)
     let lost_with = || {
-        let is_lost = machine_agent(reader, model, roll, doc.machine) == MachineAgent::Lost;
+        let is_lost = machine_agent(reader, model, presence, doc.machine) == MachineAgent::Lost;
         let machine = is_lost.then(|| read(reader, &model.machine(doc.machine))).flatten()?;
-        Some((format!("machine {}: {SILENT}", machine.name), Some(roll.silent_since_ms(doc.machine))))
+        Some((format!("machine {}: {SILENT}", machine.name), Some(presence.silent_since_ms(doc.machine))))
     };
     if reader.get(model.session(id).text()).is_none() {
         let agent = StatusInfo { current: "allocating".to_owned(), ..agent };
@@ -296,12 +332,12 @@ pub fn statuses(reader: &dyn Reader, model: Model, roll: &Roll, id: Uuid, doc: &
         };
     }
     let failed = agent.current == "error";
-    if roll.is_lost(id) {
+    if presence.is_lost(id) {
         let (message, silent, since_ms) = match lost_with() {
             Some((message, since_ms)) => (message.clone(), message, since_ms),
             None => {
                 let message = format!("agent lost, see: pintle why {}", doc.name);
-                (message, SILENT.to_owned(), Some(roll.silent_since_ms(id)))
+                (message, SILENT.to_owned(), Some(presence.silent_since_ms(id)))
             }
         };
         // what needs a person, or is over, stays true (scenario 185)
@@ -312,7 +348,7 @@ pub fn statuses(reader: &dyn Reader, model: Model, roll: &Roll, id: Uuid, doc: &
         };
         return UnitStatuses::new(workload, info("lost", &silent, since_ms));
     }
-    if let Some(running) = roll.executing(id) {
+    if let Some(running) = presence.executing(id) {
         return UnitStatuses::executing(workload, running.activity.clone(), Some(running.since_ms));
     }
     let (workload, agent) = match failed {
@@ -342,7 +378,7 @@ pub fn undone(reader: &dyn Reader, model: Model, id: Uuid) -> Option<Act> {
     delta.position.history = local.history.unwrap_or_default();
     let snapshot = Snapshot::from_full(delta).expect("the controller's own view is whole");
     let leader = snapshot.leader.as_ref().filter(|grant| grant.holder == local.name);
-    let now = Now { leads: leader.map(|grant| grant.generation), ..Now::of_a_question() };
+    let now = Now { leads: leader.map(|grant| grant.generation), ..Now::hypothetical() };
     Some(next(&local, Some(&snapshot), &now).act)
 }
 

@@ -6,6 +6,7 @@ use api::error::ErrorCode;
 use api::operator::{AddMachines, CreateModel, Deploy, Ends, Force, OperatorApi};
 use controller::janitor::Janitor;
 use controller::store::map::Map;
+use state::cause::{Actor, Count, Duty, Forced};
 use state::life::Life;
 use state::model::draft::read;
 use state::model::keys::{GLOBAL, Principal};
@@ -58,11 +59,13 @@ async fn a_model_that_is_being_removed_refuses_what_is_new_and_why_names_what_ho
     assert_eq!((before.as_str(), after.as_str()), ("available", "destroying"));
     sweep(&story).await;
     let why = story.admin.why("dev", "model").await.expect("it is there");
-    assert_eq!((why.entity.as_str(), why.life), ("model dev", Life::Dying));
-    assert_eq!(why.causes[0].duty, "be removed: 2 applications, 2 machines are left in it");
-    for unit in ["unit web/0", "unit db/0"] {
-        let owner = format!("the agent of {unit}");
-        assert!(why.causes.iter().any(|cause| cause.owner == owner), "{unit}: {:?}", why.causes);
+    assert_eq!((why.entity.to_string(), why.life), ("model dev".to_owned(), Life::Dying));
+    let two = Count { number: 2, more: false };
+    let left = Duty::EmptyModel { applications: two, machines: two, force: Forced::No };
+    assert_eq!(why.causes[0].duty, left);
+    for unit in ["web/0", "db/0"] {
+        let agent = Actor::UnitAgent(unit.parse().expect("a name"));
+        assert!(why.causes.iter().any(|cause| cause.actor == agent), "{unit}: {:?}", why.causes);
     }
 }
 

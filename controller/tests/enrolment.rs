@@ -7,6 +7,7 @@ use api::machine_agent::{Fate, MachineApi};
 use api::operator::{AddMachines, Force, Invitation, OperatorApi, Provisioned};
 use controller::janitor::Janitor;
 use controller::store::map::Map;
+use state::cause::Actor;
 use state::model::instance::ENROLMENT_MS;
 use state::names::Uuid;
 use support::*;
@@ -134,13 +135,13 @@ async fn a_kept_instance_is_its_users_once_its_agent_has_taken_itself_away() {
     let session = story.controller.session(&own).await.expect("it is Dying");
     session.machine_dead().await.expect("it has no units");
     let why = story.admin.why("dev", "machine/0").await.expect("it is there");
-    assert_eq!(why.causes[0].owner, "the agent of machine 0");
+    assert_eq!(why.causes[0].actor, Actor::MachineAgent("0".to_owned()));
     let left = async || story.admin.machines("dev").await.expect("all")[0].left;
     assert!(!left().await);
     session.machine_gone().await.expect("it takes itself away");
     assert!(left().await, "its provider hands it over");
     let why = story.admin.why("dev", "machine/0").await.expect("it is there");
-    assert_eq!(why.causes[0].owner, "the provisioner of pintle up");
+    assert_eq!(why.causes[0].actor, Actor::Provisioner);
     story.admin.machine_removed("dev", machine).await.expect("it was handed over");
     assert_eq!(story.admin.machine_fate("dev", machine).await, Ok(Fate::Tombstone));
 }

@@ -4,15 +4,17 @@ mod support;
 
 use api::error::ErrorCode;
 use api::machine_agent::MachineApi;
-use api::operator::{AddMachines, AddUnits, Cause, Deploy, Force, OperatorApi, Provisioned, RelationChoice};
+use api::operator::{AddMachines, AddUnits, Deploy, Force, OperatorApi, Provisioned, RelationChoice};
 use api::unit_agent::{Claim, UnitApi};
 use controller::store::map::Map;
+use state::cause::{Actor, Cause, Duty, Entity, Forced, Host, RelationName, Remedy, Retry, Silence};
 use state::charm::{Charm, Endpoint, Role, Scope};
 use state::model::application::register_archive;
-use state::model::blockers::PROVISIONER;
 use state::model::instance::ENROLMENT_MS;
 use state::model::keys::Principal;
-use state::names::Uuid;
+use state::names::{UnitName, Uuid};
+use state::unit::activity::Activity;
+use state::unit::hook_name::HookName;
 use state::unit::operation::{CharmRef, Hook, Operation};
 use state::unit::record::{Outcome, Record};
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,9 +26,14 @@ async fn causes(story: &Told, entity: &str) -> Vec<Cause> {
     story.admin.why("dev", entity).await.expect("it is there").causes
 }
 
-/// What of `entity` is waited for: duty, owner and help of its first cause.
+/// The first cause of `entity`, named `unit web/0`.
 fn of<'a>(causes: &'a [Cause], entity: &str) -> &'a Cause {
-    causes.iter().find(|cause| cause.entity == entity).unwrap_or_else(|| panic!("{entity} in {causes:#?}"))
+    let found = causes.iter().find(|cause| cause.entity.to_string() == entity);
+    found.unwrap_or_else(|| panic!("{entity} in {causes:#?}"))
+}
+
+fn unit(name: &str) -> UnitName {
+    name.parse().expect("a unit's name")
 }
 
 fn now(story: &Told) -> Option<i64> {
@@ -65,11 +72,12 @@ async fn a_machine_that_cannot_be_started_is_not_started_and_all_that_wait_for_i
     for entity in ["machine/0", "web/0", "web", "model"] {
         let causes = causes(&story, entity).await;
         let of = of(&causes, "machine 0");
-        assert_eq!(of.owner, "the provisioner of pintle up", "{entity}");
+        assert_eq!(of.actor, Actor::Provisioner, "{entity}");
         assert_eq!(of.last_error.as_deref(), Some("no room for a container"), "{entity}");
         assert_eq!(of.since_ms, failed_ms, "{entity}");
-        assert!(of.help.contains("pintle retry-provisioning 0"), "{entity}: {}", of.help);
-        assert!(of.help.contains("in 3 s"), "{entity}: {}", of.help);
+        let retry_ms = failed_ms.map(|failed_ms| failed_ms + 5_000);
+        let retry = Remedy::RetryProvisioning { machine: "0".to_owned(), retry_ms };
+        assert_eq!(of.remedy(), retry, "{entity}");
     }
     // whose agent is heard of runs, whatever else its provider fails at
     agent.here().await.expect("it may say so");
@@ -99,7 +107,8 @@ async fn a_machine_that_fails_again_has_failed_since_the_first_time_though_it_wa
     let causes = causes(&story, "machine/0").await;
     let cause = of(&causes, "machine 0");
     assert_eq!((cause.since_ms, cause.last_error.as_deref()), (first_ms, Some("no room for a container")));
-    assert!(cause.help.contains("in 9 s"), "{}", cause.help);
+    let retry_ms = now(&story).map(|now_ms| now_ms - 1_000 + 10_000);
+    assert_eq!(cause.remedy(), Remedy::RetryProvisioning { machine: "0".to_owned(), retry_ms });
     // it has run: what fails after that begins anew
     says(Provisioned::Started { instance_id: "box".to_owned(), address: "10.0.0.2".to_owned() }).await;
     fails().await;
@@ -116,25 +125,19 @@ async fn a_machine_of_ones_own_waits_for_its_person_and_says_until_when_and_what
     story.pass(60_000);
     let told = causes(&story, "machine/0").await;
     let waits = of(&told, "machine 0");
-    assert_eq!((waits.owner.as_str(), waits.since_ms), ("operator", added_ms));
-    let ends = (ENROLMENT_MS - 60_000) / 60_000;
-    assert!(waits.help.contains(&format!("{ends} min")), "{}", waits.help);
-    for help in ["pintle remove-machine 0", "pintle add-machine manual"] {
-        assert!(waits.help.contains(help), "{}", waits.help);
-    }
+    assert_eq!((&waits.actor, waits.since_ms), (&Actor::Operator, added_ms));
+    let expires_ms = added_ms.map(|added_ms| added_ms + ENROLMENT_MS);
+    assert_eq!(waits.duty, Duty::Enrol { expires_ms });
     story.pass(u64::try_from(ENROLMENT_MS).expect("positive"));
     let told = causes(&story, "machine/0").await;
-    assert!(of(&told, "machine 0").help.contains("expired"), "{told:?}");
+    assert!(matches!(of(&told, "machine 0").duty, Duty::Enrol { .. }), "{told:?}");
 
     // on its way out, nobody need enrol it any more: the provisioner ends what never began
     story.admin.add_machines("dev", AddMachines { count: 1, manual: true }).await.expect("added");
     story.admin.remove_machine("dev", "1", Force::No, false).await.expect("it may go");
     let told = causes(&story, "machine/1").await;
     let [ends] = &told[..] else { panic!("{told:?}") };
-    assert_eq!(
-        (ends.owner.as_str(), ends.duty.as_str()),
-        (PROVISIONER, "be said to be dead: it was never started")
-    );
+    assert_eq!((&ends.actor, &ends.duty), (&Actor::Provisioner, &Duty::ReportUnstartedDead));
 
     // one that came and was lost has no process file of ours
     let again = story.admin.invite("dev", "0").await.expect("it has not come yet");
@@ -144,11 +147,8 @@ async fn a_machine_of_ones_own_waits_for_its_person_and_says_until_when_and_what
     story.pass(controller::presence::LOST_AFTER_MS + 1);
     let told = causes(&story, "machine/0").await;
     let lost = of(&told, "machine 0");
-    assert_eq!(lost.owner, "operator");
-    assert!(!lost.help.contains("machine.pid"), "{}", lost.help);
-    for help in ["pintle-machine.service", "pintle remove-machine --force 0"] {
-        assert!(lost.help.contains(help), "{}", lost.help);
-    }
+    assert_eq!(lost.actor, Actor::Operator);
+    assert_eq!(lost.duty, Duty::RunMachineAgent { agent: Silence::Lost, host: Host::Manual });
 }
 
 #[tokio::test]
@@ -161,8 +161,8 @@ async fn a_lost_container_is_named_by_its_own_process_file() {
     machine_agent(&story, machine).await;
     story.pass(controller::presence::LOST_AFTER_MS + 1);
     let told = causes(&story, "machine/0").await;
-    let file = format!("machines/{machine}/nspawn.pid");
-    assert!(of(&told, "machine 0").help.contains(&file), "{told:?}");
+    let duty = Duty::RunMachineAgent { agent: Silence::Lost, host: Host::Container(machine) };
+    assert_eq!(of(&told, "machine 0").duty, duty);
 }
 
 #[tokio::test]
@@ -173,8 +173,7 @@ async fn a_dead_machine_is_released_by_its_provisioner_and_that_comes_by_itself(
     story.sweep_for_a_while().await;
     let why = story.admin.why("dev", "machine/0").await.expect("its provisioner has not come yet");
     let dead = of(&why.causes, "machine 0");
-    assert_eq!(dead.owner, "the provisioner of pintle up");
-    assert!(dead.help.contains("by itself"), "{}", dead.help);
+    assert_eq!((&dead.actor, dead.remedy()), (&Actor::Provisioner, Remedy::Automatic));
 }
 
 #[tokio::test]
@@ -188,10 +187,8 @@ async fn a_unit_whose_agent_does_not_come_up_says_where_its_log_is() {
     for entity in ["db/0", "db", "model"] {
         let told = causes(&story, entity).await;
         let waits = of(&told, "unit db/0");
-        assert_eq!((waits.owner.as_str(), waits.since_ms), ("the agent of unit db/0", created_ms));
-        assert!(waits.duty.contains("come up"), "{}", waits.duty);
-        assert!(waits.help.contains("agents/unit-db-0/agent.log"), "{}", waits.help);
-        assert!(waits.help.contains("pintle-unit@unit-db-0"), "{}", waits.help);
+        assert_eq!((&waits.actor, waits.since_ms), (&Actor::UnitAgent(unit("db/0")), created_ms));
+        assert_eq!(waits.duty, Duty::Attach { machine: "0".to_owned() });
     }
 }
 
@@ -205,9 +202,9 @@ async fn a_machine_agent_that_was_started_and_not_heard_yet_is_not_said_to_be_he
     for entity in ["machine/0", "web/0", "model"] {
         let told = causes(&story, entity).await;
         let waits = of(&told, "machine 0");
-        assert_eq!(waits.duty, "run its agent: nothing was heard of it yet", "{entity}");
-        assert!(waits.help.contains(&format!("machines/{machine}/machine.log")), "{}", waits.help);
-        assert!(told.iter().all(|cause| !cause.duty.starts_with("come up")), "{told:?}");
+        let duty = Duty::RunMachineAgent { agent: Silence::NotReported, host: Host::Process(machine) };
+        assert_eq!(waits.duty, duty, "{entity}");
+        assert!(told.iter().all(|cause| !matches!(cause.duty, Duty::Attach { .. })), "{told:?}");
     }
     agent.here().await.expect("it may say so");
     assert_eq!(causes(&story, "machine/0").await, []);
@@ -225,14 +222,17 @@ async fn a_frozen_agent_is_late_before_it_is_lost_and_says_when_it_was_heard() {
     // its claims come every 15 s
     story.pass(20_000);
     machine.here().await.expect("the machine's agent is well");
-    let late = |causes: Vec<Cause>| causes.into_iter().find(|cause| cause.duty.contains("last heard"));
+    let late = |causes: Vec<Cause>| {
+        causes.into_iter().find(|cause| matches!(cause.duty, Duty::Respond { lost: false, .. }))
+    };
     assert_eq!(late(causes(&story, "web/0").await), None);
     story.pass(1);
     for entity in ["web/0", "model"] {
         let told = late(causes(&story, entity).await).expect("it is late");
-        assert_eq!((told.duty.as_str(), told.since_ms), ("answer: it was last heard 20 s ago", heard_ms));
-        assert!(told.help.contains("agents/unit-web-0/agent.pid"), "{}", told.help);
-        assert!(told.help.contains("pintle remove-unit --force web/0"), "{}", told.help);
+        assert_eq!(told.since_ms, heard_ms);
+        let restart =
+            Remedy::RestartUnitAgent { unit: unit("web/0"), machine: "0".to_owned(), removable: true };
+        assert_eq!(told.remedy(), restart);
     }
 }
 
@@ -249,13 +249,17 @@ async fn a_suspended_relation_is_named_by_those_who_wait_for_it() {
     story.pass(1_000);
     for entity in ["web/0", "web", "model", "web:db db:server"] {
         let told = causes(&story, entity).await;
-        let waits = of(&told, "relation db:server web:db");
-        assert!(waits.duty.contains(&format!("relation {number} is suspended: db moves")), "{}", waits.duty);
-        assert_eq!((waits.owner.as_str(), waits.since_ms), ("operator", suspended_ms));
-        assert_eq!(waits.help, format!("pintle resume-relation {number}"));
+        let waits = of(&told, &format!("relation {number} (db:server web:db)"));
+        assert_eq!(waits.duty, Duty::Resume { message: "db moves".to_owned() });
+        assert_eq!((&waits.actor, waits.since_ms), (&Actor::Operator, suspended_ms));
+        assert_eq!(waits.remedy(), Remedy::ResumeRelation { relation: number });
     }
     let first = story.admin.why("dev", "web").await.expect("there").causes;
-    assert_eq!(first.iter().filter(|cause| cause.duty.contains("suspended")).count(), 1, "{first:?}");
+    assert_eq!(
+        first.iter().filter(|cause| matches!(cause.duty, Duty::Resume { .. })).count(),
+        1,
+        "{first:?}"
+    );
 }
 
 #[tokio::test]
@@ -275,8 +279,9 @@ async fn a_model_names_its_units_in_error_though_nothing_goes() {
     web.commit(Record { outcome, ..record }).await;
     let told = causes(&story, "model").await;
     let waits = of(&told, "unit web/0");
-    assert!(waits.duty.contains("hook install failed"), "{}", waits.duty);
-    assert!(waits.help.contains("pintle resolved web/0"), "{}", waits.help);
+    let activity = Activity::hook(HookName::Install);
+    assert_eq!(waits.duty, Duty::Recover { activity, failures: 1, retry: Retry::Exhausted });
+    assert_eq!(waits.remedy(), Remedy::Resolve { unit: unit("web/0") });
 }
 
 #[tokio::test]
@@ -302,9 +307,7 @@ async fn a_subordinate_that_nothing_is_integrated_with_says_so() {
     story.admin.deploy("dev", deploy).await.expect("it deploys");
     let told = causes(&story, "side").await;
     let waits = of(&told, "application side");
-    assert_eq!(waits.owner, "operator");
-    assert!(waits.duty.contains("no units until it is integrated"), "{}", waits.duty);
-    assert!(waits.help.contains("pintle integrate side"), "{}", waits.help);
+    assert_eq!((&waits.actor, &waits.duty), (&Actor::Operator, &Duty::Integrate));
 
     // it is integrated with what has no units yet
     story.deploy("db", 0).await;
@@ -312,11 +315,14 @@ async fn a_subordinate_that_nothing_is_integrated_with_says_so() {
     OperatorApi::integrate(&story.admin, "dev", ends).await.expect("they fit");
     let told = causes(&story, "side").await;
     let waits = of(&told, "application side");
-    assert_eq!(waits.help, "pintle add-unit db", "{}", waits.duty);
+    assert_eq!(waits.duty, Duty::AddPrincipalUnit { principal: "db".to_owned() });
     let added = AddUnits { application: "db".to_owned(), units: 1, to: None };
     OperatorApi::add_units(&story.admin, "dev", added).await.expect("it is alive");
     let told = causes(&story, "side").await;
-    assert!(told.iter().all(|cause| cause.entity != "application side"), "it comes with it: {told:?}");
+    assert!(
+        told.iter().all(|cause| cause.entity != Entity::Application("side".to_owned())),
+        "it comes with it: {told:?}"
+    );
 }
 
 #[tokio::test]
@@ -333,8 +339,8 @@ async fn a_dying_unit_owes_its_removal_since_it_was_removed_and_no_relation_that
     let told = causes(&story, "model").await;
     assert_eq!(of(&told, "unit web/0").since_ms, removed_ms);
     let told = causes(&story, &format!("relation/{number}")).await;
-    let entering: Vec<&str> = told.iter().map(|cause| cause.entity.as_str()).collect();
-    assert_eq!(entering, ["unit db/0"], "{told:?}");
+    let entering: BTreeSet<String> = told.iter().map(|cause| cause.entity.to_string()).collect();
+    assert_eq!(entering, BTreeSet::from(["unit db/0".to_owned()]), "{told:?}");
 
     // nobody ever came for this one
     story.admin.remove_application("dev", "db", Force::No).await.expect("it may go");
@@ -342,8 +348,9 @@ async fn a_dying_unit_owes_its_removal_since_it_was_removed_and_no_relation_that
     story.pass(5_000);
     for entity in ["db/0", "db", "model"] {
         let told = causes(&story, entity).await;
-        let never = told.iter().find(|cause| cause.duty.starts_with("be removed")).expect("no agent came");
-        assert_eq!((never.entity.as_str(), never.since_ms), ("unit db/0", removed_ms), "{entity}");
+        let never = told.iter().find(|cause| cause.duty == Duty::RemoveUnstarted).expect("no agent came");
+        let db = Entity::Unit(unit("db/0"));
+        assert_eq!((&never.entity, never.since_ms), (&db, removed_ms), "{entity}");
     }
 }
 
@@ -362,9 +369,8 @@ async fn a_dead_unit_waits_for_its_recall_and_not_for_its_own_agent() {
     story.pass(controller::presence::LOST_AFTER_MS + 1);
     session.here().await.expect("the machine's agent is here");
     let told = causes(&story, "web/0").await;
-    let duties: Vec<(&str, &str, Option<i64>)> =
-        told.iter().map(|cause| (cause.duty.as_str(), cause.owner.as_str(), cause.since_ms)).collect();
-    assert_eq!(duties, [("be recalled and removed", "the agent of machine 0", died_ms)]);
+    let by_machine = Actor::MachineAgent("0".to_owned());
+    assert_eq!(told, [Cause::new(Entity::Unit(unit("web/0")), Duty::Recall, by_machine).since(died_ms)]);
 }
 
 #[tokio::test]
@@ -383,23 +389,19 @@ async fn what_is_refused_because_of_something_that_goes_says_what_helps_that_alo
     let ends = api::operator::Ends { a: "web".to_owned(), b: "db".to_owned() };
     let refused = story.admin.integrate("dev", ends).await.expect_err("it is there still");
     assert_eq!(refused.code, ErrorCode::AlreadyExists);
-    assert_eq!(refused.hint.as_deref(), Some("pintle why web/0"), "{refused:?}");
-    assert_eq!(
-        refused.message,
-        "relation db:server web:db already exists and is being removed\nunit web/0: leave relation db:server web:db \
-         is owed by the agent of unit web/0 for 0s"
-    );
+    assert_eq!(refused.message, "relation db:server web:db already exists and is being removed");
+    let relations = vec![RelationName { number: relation.0, ends: "db:server web:db".to_owned() }];
+    let leave = Cause::of_unit_agent(&unit("web/0"), Duty::LeaveScopes { relations: relations.clone() });
+    assert_eq!(refused.blockers, [leave.since(now(&story))]);
     story.admin.remove_application("dev", "web", Force::No).await.expect("it may go");
+    let removed_ms = now(&story);
     story.pass(125_000);
     let deploy =
         Deploy { application: None, sha256: "web".to_owned(), units: 1, to: None, config: BTreeMap::new() };
     let refused = story.admin.deploy("dev", deploy).await.expect_err("it is there still");
-    assert_eq!(refused.hint.as_deref(), Some("pintle why web/0"), "{refused:?}");
-    assert_eq!(
-        refused.message,
-        "application \"web\" already exists and is being removed\nunit web/0: leave db:server web:db, stop and say that \
-         it is dead is owed by the agent of unit web/0 for 2m"
-    );
+    assert_eq!(refused.message, "application \"web\" already exists and is being removed");
+    let terminate = Cause::of_unit_agent(&unit("web/0"), Duty::Terminate { relations });
+    assert_eq!(refused.blockers, [terminate.since(removed_ms)]);
 }
 
 #[tokio::test]
@@ -407,22 +409,20 @@ async fn what_stands_in_the_way_of_a_removal_is_named_each_with_its_own_command_
     let story = Story::in_memory().await;
     story.deploy("web", 1).await;
     let remove = async |name| {
-        let refused =
-            story.admin.remove_machine("dev", name, Force::No, false).await.expect_err("it is in use");
-        (refused.message, refused.hint)
+        story.admin.remove_machine("dev", name, Force::No, false).await.expect_err("it is in use")
     };
-    let one = "cannot remove machine 0: unit web/0 is assigned to it\n\
-               unit web/0: be removed is owed by operator";
-    assert_eq!(remove("0").await, (one.to_owned(), Some("pintle remove-unit web/0".to_owned())));
+    let by_hand = |unit| Cause::new(Entity::Unit(unit), Duty::Remove, Actor::Operator);
+    let first = remove("0").await;
+    assert_eq!(first.message, "cannot remove machine 0: unit web/0 is assigned to it");
+    assert_eq!(first.blockers, [by_hand(unit("web/0"))]);
     for _ in 0..20 {
         let add = AddUnits { application: "web".to_owned(), units: 1, to: Some("0".to_owned()) };
         story.admin.add_units("dev", add).await.expect("there is room");
     }
-    let (message, _) = remove("0").await;
-    let lines: Vec<&str> = message.lines().collect();
-    assert_eq!((lines.len(), lines[21]), (22, "and more"), "{message}");
-    let second = "unit web/1: be removed is owed by operator; help: pintle remove-unit web/1";
-    assert!(lines.contains(&second), "{message}");
+    let refused = remove("0").await;
+    assert_eq!(refused.blockers.len(), 21, "one more than is told");
+    let second = Entity::Unit(unit("web/1"));
+    assert!(refused.blockers.iter().any(|one| one.remedy() == Remedy::Remove(second.clone())), "{refused:?}");
 }
 
 #[tokio::test]
@@ -434,18 +434,17 @@ async fn several_who_hold_something_up_have_each_their_own_help_and_time() {
     web.commit(Record { outcome: failed, ..web.record(Operation::Hook(Hook::Install)) }).await;
     story.agent_of("web/1").await;
     story.admin.remove_application("dev", "web", Force::No).await.expect("it may go");
+    let removed_ms = now(&story);
     story.pass(5_000);
     let deploy =
         Deploy { application: None, sha256: "web".to_owned(), units: 1, to: None, config: BTreeMap::new() };
     let refused = story.admin.deploy("dev", deploy).await.expect_err("it is there still");
-    let lines: Vec<&str> = refused.message.lines().collect();
-    let end = "stop and say that it is dead is owed by the agent of unit";
-    let of_second = format!("unit web/1: {end} web/1 for 5s; help: pintle why web/1");
-    assert!(lines.contains(&of_second.as_str()), "{refused:?}");
-    let help = "help: pintle resolved web/0 (or resolved --no-retry)";
-    let of_first =
-        lines.iter().find(|line| line.starts_with(&format!("unit web/0: {end} web/0 for "))).expect("one");
-    assert!(of_first.ends_with(&format!("(last error: hook install: exit status 1); {help}")), "{of_first}");
+    let of_second = of(&refused.blockers, "unit web/1");
+    assert_eq!(of_second.since_ms, removed_ms);
+    assert_eq!(of_second.remedy(), Remedy::Explain(Entity::Unit(unit("web/1"))));
+    let of_first = of(&refused.blockers, "unit web/0");
+    assert_eq!(of_first.last_error.as_deref(), Some("hook install: exit status 1"));
+    assert_eq!(of_first.remedy(), Remedy::Resolve { unit: unit("web/0") });
     assert_eq!(refused.hint, None);
 
     let removed = vec![api::operator::Removable::Application("web".to_owned())];
@@ -464,5 +463,6 @@ async fn a_model_that_is_destroyed_is_helped_by_a_command_as_it_is_typed() {
     story.agent_of("web/0").await;
     story.admin.destroy_model("dev", Force::No).await.expect("it may go");
     let told = causes(&story, "model").await;
-    assert!(of(&told, "model dev").help.contains("pintle destroy-model --force dev"), "{told:?}");
+    let destroy = Remedy::DestroyByForce { model: "dev".to_owned(), forced: Forced::No };
+    assert_eq!(of(&told, "model dev").remedy(), destroy, "{told:?}");
 }

@@ -100,7 +100,7 @@ async fn a_dying_units_causes_are_each_told_once() {
     story.admin.remove_application("dev", "web", Force::No).await.expect("taken");
     for entity in ["web/0", "web", "relation 0"] {
         let why = story.admin.why("dev", entity).await.expect("it is there");
-        let of_web = why.causes.iter().filter(|cause| cause.entity == "unit web/0").count();
+        let of_web = why.causes.iter().filter(|cause| cause.entity.to_string() == "unit web/0").count();
         assert_eq!(of_web, 1, "{entity}: {:#?}", why.causes);
     }
 }
@@ -114,13 +114,13 @@ async fn a_machine_and_a_relation_are_found_by_kind_and_number() {
     for (entity, found) in [
         ("machine/0", "machine 0"),
         ("machine 0", "machine 0"),
-        ("relation/0", "relation 0"),
-        ("relation web:db db:server", "relation 0"),
-        ("web:db db", "relation 0"),
+        ("relation/0", "relation 0 (db:server web:db)"),
+        ("relation web:db db:server", "relation 0 (db:server web:db)"),
+        ("web:db db", "relation 0 (db:server web:db)"),
         ("web", "application web"),
         ("web/0", "unit web/0"),
     ] {
-        assert_eq!(story.admin.why("dev", entity).await.expect(entity).entity, found);
+        assert_eq!(story.admin.why("dev", entity).await.expect(entity).entity.to_string(), found);
     }
     assert!(story.admin.why("dev", "machine/7").await.is_err());
 }

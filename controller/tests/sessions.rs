@@ -11,6 +11,7 @@ use controller::leases::TERM_MS;
 use controller::presence::LOST_AFTER_MS;
 use controller::store::Store;
 use controller::{Outside, authority};
+use state::cause::{Duty, Remedy};
 use state::charm::{Charm, Endpoint, Role, Scope};
 use state::life::Life;
 use state::model::application::register_archive;
@@ -395,7 +396,7 @@ async fn a_unit_is_idle_only_when_nothing_is_undone_and_lost_after_a_silent_minu
     let (workload, agent, _) = status().await;
     assert_eq!((workload.as_str(), agent.as_str()), ("error", "idle"), "an agent's error is the workload's");
     let why = story.admin.why("dev", "web/0").await.expect("it is there");
-    assert!(why.causes.iter().any(|cause| cause.help.contains("pintle resolved")), "{why:?}");
+    assert!(why.causes.iter().any(|cause| matches!(cause.remedy(), Remedy::Resolve { .. })), "{why:?}");
     story.admin.resolved("dev", "web/0", true).await.expect("it is in error");
     let (workload, agent, _) = status().await;
     assert_eq!(
@@ -437,7 +438,7 @@ async fn a_unit_is_idle_only_when_nothing_is_undone_and_lost_after_a_silent_minu
             .expect("it is there")
             .causes
             .iter()
-            .any(|c| c.duty.contains("silent"))
+            .any(|cause| matches!(cause.duty, Duty::Respond { lost: true, .. }))
     );
 }
 

@@ -132,7 +132,7 @@ async fn units_that_are_lost_with_their_machine_refer_to_it_and_the_model_names_
     }
     let held_up = async || {
         let why = story.admin.why("dev", "model").await.expect("it is there");
-        why.causes.into_iter().map(|cause| cause.entity).collect::<BTreeSet<_>>()
+        why.causes.into_iter().map(|cause| cause.entity.to_string()).collect::<BTreeSet<_>>()
     };
     assert_eq!(held_up().await, BTreeSet::from(["machine 0".to_owned()]));
     // the machine's agent is back, and theirs are not

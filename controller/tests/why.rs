@@ -5,17 +5,18 @@ mod support;
 use api::error::ErrorCode;
 use api::machine_agent::{MachineApi, MachineWatch};
 use api::operator::{
-    AddUnits, Cause, ConfigChange, Force, OperatorApi, Provisioned, RelationChoice, Removable, Run,
+    AddUnits, ConfigChange, Force, OperatorApi, Provisioned, RelationChoice, Removable, Run,
 };
 use api::unit_agent::{Report, UnitApi};
 use controller::janitor::Janitor;
 use controller::presence::{LATE_AFTER_MS, LOST_AFTER_MS, UNIT_LATE_AFTER_MS};
 use controller::store::map::Map;
 use controller::{Outside, Session, status};
+use state::cause::{Actor, Cause, Duty, Entity, RelationName, Silence};
 use state::charm::{Charm, ConfigOption, OptionType};
 use state::model::application::register_archive;
 use state::model::draft::{Draft, Key, read};
-use state::names::Uuid;
+use state::names::{UnitName, Uuid};
 use state::unit::activity::Activity;
 use state::unit::hook_name::HookName;
 use state::unit::operation::{CharmRef, Hook, Operation};
@@ -62,8 +63,11 @@ async fn settled(story: &Told, unit: &str) -> Agent<Session<Map, Still>> {
 /// The one thing the unit is about to do, and since when it is owed.
 async fn owed(story: &Told, unit: &str) -> (String, Option<i64>) {
     let all = causes(story, unit).await;
-    let one = all.iter().find(|cause| cause.duty.starts_with("running ")).expect("it is about to");
-    (one.duty.split(':').next().unwrap_or_default().to_owned(), one.since_ms)
+    let next = all.into_iter().find_map(|cause| match cause.duty {
+        Duty::Start { activity, .. } => Some((activity.to_string(), cause.since_ms)),
+        _ => None,
+    });
+    next.expect("it is about to")
 }
 
 #[tokio::test]
@@ -169,9 +173,13 @@ async fn a_machine_agent_is_late_and_then_lost_by_its_silence_alone_and_who_wait
     let story = Story::in_memory().await;
     story.deploy("web", 1).await;
     let machine = story.machine_of(story.unit("web/0").await).await;
-    let owed_by_agent = |causes: &[Cause]| -> Vec<(String, Option<i64>)> {
-        let mine = causes.iter().filter(|cause| cause.entity == "machine 0");
-        mine.map(|cause| (cause.duty.clone(), cause.since_ms)).collect()
+    let owed_by_agent = |causes: &[Cause]| -> Vec<(Silence, Option<i64>)> {
+        let mine = causes.iter().filter(|cause| cause.entity == Entity::Machine("0".to_owned()));
+        let silence = |cause: &Cause| match cause.duty {
+            Duty::RunMachineAgent { agent, .. } => (agent, cause.since_ms),
+            ref other => panic!("{other:?}"),
+        };
+        mine.map(silence).collect()
     };
     let shown = async || {
         let status = story.admin.status("dev").await.expect("the model is there");
@@ -215,7 +223,7 @@ async fn a_machine_agent_is_late_and_then_lost_by_its_silence_alone_and_who_wait
     assert_eq!(owed_by_agent(&causes(&story, "web/0").await), []);
     story.pass(1);
     assert_eq!(shown().await.0, ("started".to_owned(), silent_ms), "late");
-    let late = [("its agent is late: nothing was heard of it".to_owned(), silent_ms)];
+    let late = [(Silence::Late, silent_ms)];
     assert_eq!(owed_by_agent(&causes(&story, "web/0").await), late);
     assert_eq!(owed_by_agent(&causes(&story, "0").await), late);
 
@@ -226,7 +234,7 @@ async fn a_machine_agent_is_late_and_then_lost_by_its_silence_alone_and_who_wait
     assert_eq!(machine_shown, ("down".to_owned(), silent_ms));
     let message = "machine 0: agent is not communicating with the controller".to_owned();
     assert_eq!(unit_shown, ("allocating".to_owned(), message, silent_ms));
-    let lost = [("run its agent, which is lost: it has been silent for a minute".to_owned(), silent_ms)];
+    let lost = [(Silence::Lost, silent_ms)];
     assert_eq!(owed_by_agent(&causes(&story, "web/0").await), lost);
     assert_eq!(owed_by_agent(&causes(&story, "0").await), lost);
     agent.here().await.expect("it is back");
@@ -242,19 +250,25 @@ async fn who_holds_a_machines_hook_lock_and_who_waits_for_it_is_told_unless_hook
     let (web, _other) = (settled(&story, "web/0").await, settled(&story, "web/1").await);
     let backup = |unit: &str| Run { unit: unit.into(), action: "backup".into(), params: BTreeMap::new() };
     let id = story.admin.run("dev", backup("web/0")).await.expect("it is queued").id;
-    story.admin.run("dev", backup("web/1")).await.expect("it is queued");
+    let next = story.admin.run("dev", backup("web/1")).await.expect("it is queued").id;
     let machine = async || story.admin.why("dev", "machine/0").await.expect("it is there").now;
     assert_eq!(machine().await, "2 units");
-    let (said, executing) = (Vec::new(), Some(Activity::Action { id, name: "backup".to_owned() }));
+    let running = Activity::Action { id, name: "backup".to_owned() };
+    let (said, executing) = (Vec::new(), Some(running.clone()));
     let report = Report { epoch: web.epoch, run: web.sequence + 1, said, executing, executing_for_ms: 5 };
     web.api.report(report).await.expect("it is its session");
 
     let waits = causes(&story, "web/1").await;
-    let waits = waits.iter().find(|cause| cause.duty.contains("lock")).expect("it waits");
-    let duty = "running action backup: the machine's hook lock is held by web/0, running action backup";
-    assert_eq!((waits.duty.as_str(), waits.owner.as_str()), (duty, "the agent of unit web/0"));
+    let is_for_lock = |cause: &Cause| matches!(cause.duty, Duty::ReleaseHookLock { .. });
+    let waits = waits.into_iter().find(is_for_lock).expect("it waits");
+    let holder = UnitName::new("web", 0);
+    let activity = Activity::Action { id: next, name: "backup".to_owned() };
+    let duty = Duty::ReleaseHookLock { activity, running: running.clone(), holder: holder.clone() };
+    assert_eq!((waits.duty, waits.actor), (duty, Actor::UnitAgent(holder)));
     let holds = causes(&story, "web/0").await;
-    let duty = "end: running action backup; its hook lock is waited for by web/1";
+    let lock_waiters = vec![UnitName::new("web", 1)];
+    let duty =
+        Duty::Finish { activity: running, run: web.sequence + 1, machine: "0".to_owned(), lock_waiters };
     assert!(holds.iter().any(|cause| cause.duty == duty), "{holds:?}");
     let now = "2 units, hook lock held by web/0 (running action backup), waited for by web/1";
     assert_eq!(machine().await, now);
@@ -266,7 +280,7 @@ async fn who_holds_a_machines_hook_lock_and_who_waits_for_it_is_told_unless_hook
         .await
         .expect("a known setting");
     let own = causes(&story, "web/1").await;
-    assert!(own.iter().all(|cause| !cause.duty.contains("lock")), "{own:?}");
+    assert!(!own.iter().any(is_for_lock), "{own:?}");
     assert_eq!(machine().await, "2 units");
 }
 
@@ -279,12 +293,15 @@ async fn a_unit_that_is_forced_says_when_force_begins_and_goes_without_its_agent
     OperatorApi::remove_unit(&story.admin, "dev", "web/0", Force::AfterWait).await.expect("it may go");
     let forced = async |entity: &str| {
         let why = story.admin.why("dev", entity).await.expect("it is there");
-        why.causes.into_iter().find(|cause| cause.duty == "be removed by force").map(|cause| cause.help)
+        why.causes.into_iter().find_map(|cause| match cause.duty {
+            Duty::ForceRemoval { by_budget: false, wait_left_ms } => Some(wait_left_ms),
+            _ => None,
+        })
     };
-    let help = "it begins in 60 s; at once: remove it with --force --no-wait";
-    assert_eq!(forced("web/0").await.as_deref(), Some(help));
+    assert_eq!(forced("web/0").await, Some(Some(60_000)));
     let of_model = story.admin.why("dev", "model").await.expect("it is there");
-    assert_eq!((of_model.entity.as_str(), of_model.causes[0].entity.as_str()), ("model dev", "unit web/0"));
+    let entities = (of_model.entity.to_string(), of_model.causes[0].entity.to_string());
+    assert_eq!(entities, ("model dev".to_owned(), "unit web/0".to_owned()));
     let mut janitor = Janitor::default();
     let mut sweep = async || while janitor.sweep(&story.controller).await.expect("it sweeps") {};
     // a wait begins when the controller sees it
@@ -312,9 +329,8 @@ async fn a_machine_that_force_has_made_dead_waits_for_its_provider_alone() {
     OperatorApi::remove_machine(&story.admin, "dev", "0", Force::AtOnce, false).await.expect("it may go");
     let mut janitor = Janitor::default();
     while janitor.sweep(&story.controller).await.expect("it sweeps") {}
-    let owners: Vec<String> =
-        causes(&story, "machine/0").await.into_iter().map(|cause| cause.owner).collect();
-    assert_eq!(owners, ["the provisioner of pintle up"]);
+    let actors: Vec<Actor> = causes(&story, "machine/0").await.into_iter().map(|cause| cause.actor).collect();
+    assert_eq!(actors, [Actor::Provisioner]);
 }
 
 /// An agent that is silent holds a removal up: the dry run says so as `why` does. By force the controller does it.
@@ -331,13 +347,13 @@ async fn a_dry_run_names_silent_agents_in_the_words_of_why() {
         for silent_ms in [UNIT_LATE_AFTER_MS + 1, LOST_AFTER_MS] {
             story.pass(silent_ms);
             let mut why = causes(&story, "web/0").await;
-            why.retain(|one| one.entity == "unit web/0");
+            why.retain(|one| one.entity == Entity::Unit(UnitName::new("web", 0)));
             assert_eq!((why.len(), blocked(Force::No).await), (1, why));
         }
         for force in [Force::AfterWait, Force::AtOnce] {
             let told = blocked(force).await;
-            let duties: Vec<&str> = told.iter().map(|one| &*one.duty).collect();
-            assert_eq!(duties, ["stop and say that it is dead"], "{force:?}");
+            let duties: Vec<&Duty> = told.iter().map(|one| &one.duty).collect();
+            assert_eq!(duties, [&Duty::Terminate { relations: vec![] }], "{force:?}");
         }
     }
 }
@@ -360,7 +376,7 @@ async fn of_a_large_model_a_part_is_told_and_a_long_list_is_not_foretold() {
         story.controller.run(add).await.expect("written");
     }
     let why = story.admin.why("dev", "model").await.expect("it is there");
-    assert_eq!(why.now, "1000 and more applications, 0 machines");
+    assert_eq!(why.now, "1000 or more applications, 0 machines");
     let units = |count| (0..count).map(|n| Removable::Unit(format!("web/{n}"))).collect::<Vec<_>>();
     let refused = story.admin.forecast("dev", units(21), Force::No).await.expect_err("too many");
     assert_eq!((refused.code, refused.message.lines().count()), (ErrorCode::Invalid, 1), "{refused}");
@@ -376,7 +392,7 @@ async fn a_machine_that_goes_with_living_units_and_has_no_instance_gets_one_for_
     let machine = story.machine_of(story.unit("web/0").await).await;
     let stranded = async || {
         let causes = causes(&story, "machine/0").await.into_iter();
-        causes.filter(|cause| cause.help.contains("--force")).collect::<Vec<_>>()
+        causes.filter(|cause| cause.duty == Duty::CreateInstance).collect::<Vec<_>>()
     };
     story.admin.remove_application("dev", "web", Force::No).await.expect("it is Dying");
     story.admin.remove_machine("dev", "0", Force::No, false).await.expect("its unit is Dying");
@@ -384,16 +400,9 @@ async fn a_machine_that_goes_with_living_units_and_has_no_instance_gets_one_for_
     assert_eq!(stranded().await, [], "its unit never lived: its provider says that it is Dead");
     story.agent_of("web/0").await;
     story.pass(2_000);
-    let makes = Cause {
-        entity: "machine 0".to_owned(),
-        duty: "make an instance for its units to end on".to_owned(),
-        owner: "the provisioner of pintle up".to_owned(),
-        since_ms,
-        last_error: None,
-        help: "nothing to do while pintle up runs: it comes by itself; or without: pintle remove-machine --force 0"
-            .to_owned(),
-    };
-    assert_eq!(stranded().await, [makes]);
+    let creates = Cause::new(Entity::Machine("0".to_owned()), Duty::CreateInstance, Actor::Provisioner);
+    let creates = creates.since(since_ms);
+    assert_eq!(stranded().await, [creates]);
 
     let says = async |what| story.admin.provisioned("dev", machine, what).await;
     says(Provisioned::Absent).await.expect_err("a unit that has lived is on it");
@@ -401,7 +410,7 @@ async fn a_machine_that_goes_with_living_units_and_has_no_instance_gets_one_for_
     let all = causes(&story, "machine/0").await;
     let error = all.iter().find_map(|cause| cause.last_error.as_deref());
     assert_eq!(error, Some("web/0 is on it"), "{all:?}");
-    assert!(all.iter().any(|cause| cause.duty == "see to its instance: its provider failed"), "{all:?}");
+    assert!(all.iter().any(|cause| matches!(cause.duty, Duty::TendInstance { .. })), "{all:?}");
 
     says(Provisioned::Intended { provider: "local".to_owned(), nonce: Uuid(5) })
         .await
@@ -442,24 +451,26 @@ async fn who_has_yet_to_leave_a_relation_is_named_since_it_is_to_be_left() {
     let told = async || {
         let mut all: Vec<_> = causes(&story, &relation).await;
         all.sort_by(|a, b| a.entity.cmp(&b.entity));
-        all.into_iter().map(|cause| (cause.entity, cause.owner, cause.since_ms)).collect::<Vec<_>>()
+        all.into_iter().map(|cause| (cause.entity, cause.actor, cause.since_ms)).collect::<Vec<_>>()
     };
-    let of = |entity: &str, owner: &str, since_ms| (entity.to_owned(), owner.to_owned(), since_ms);
     let now = || Some(story.controller.outside.wall_ms());
     assert_eq!(told().await, []);
     story.pass(1_000);
     story.admin.suspend_relation("dev", number, "moves").await.expect("it may be");
     let since_ms = now();
     story.pass(5_000);
-    let suspended = of("relation db:server web:db", "operator", since_ms);
-    let leaving = [("unit db/0", "the agent of unit db/0"), ("unit web/0", "the agent of unit web/0")];
-    let [db_leaves, web_leaves] = leaving.map(|(entity, owner)| of(entity, owner, since_ms));
-    assert_eq!(told().await, [suspended.clone(), db_leaves, web_leaves]);
+    let name = RelationName { number, ends: "db:server web:db".to_owned() };
+    let suspended = (Entity::Relation(name), Actor::Operator, since_ms);
+    let leaves = |application: &str, since_ms| {
+        let unit = UnitName::new(application, 0);
+        (Entity::Unit(unit.clone()), Actor::UnitAgent(unit), since_ms)
+    };
+    assert_eq!(told().await, [leaves("db", since_ms), leaves("web", since_ms), suspended]);
     story.admin.resume_relation("dev", number).await.expect("it is suspended");
     story.admin.remove_relation("dev", RelationChoice::Number(number), Force::No).await.expect("it may go");
     let since_ms = now();
     story.pass(5_000);
-    assert_eq!(told().await, leaving.map(|(entity, owner)| of(entity, owner, since_ms)));
+    assert_eq!(told().await, [leaves("db", since_ms), leaves("web", since_ms)]);
 }
 
 #[tokio::test]
@@ -494,7 +505,9 @@ async fn what_a_unit_does_before_it_enters_is_no_error() {
     let report = Report { epoch: web.epoch, run: 1, said, executing, executing_for_ms: 5 };
     web.api.report(report).await.expect("it is its session");
     let all = causes(&story, &format!("relation/{number}")).await;
-    let enters = all.iter().find(|cause| cause.entity == "unit web/0").expect("it is to enter");
-    let duty = "enter relation db:server web:db, after: end: running install hook (charm)";
-    assert_eq!((enters.duty.as_str(), enters.last_error.as_deref()), (duty, None));
+    let web = Entity::Unit(UnitName::new("web", 0));
+    let of_web: Vec<&Cause> = all.iter().filter(|cause| cause.entity == web).collect();
+    let [enters, finishes] = of_web[..] else { panic!("{all:?}") };
+    assert!(matches!(enters.duty, Duty::EnterScope { .. }) && enters.last_error.is_none(), "{enters:?}");
+    assert!(matches!(finishes.duty, Duty::Finish { .. }), "{finishes:?}");
 }

@@ -54,7 +54,7 @@ fn a_model_whose_agent_stands_still_says_so_and_goes_by_force() {
     assert!(said.stderr.contains("model shop is still being removed, 1 application, 1 unit"), "{said:?}");
     let why = host.ok(&["why", "model"]);
     assert!(why.starts_with("model shop: dying"), "{why}");
-    assert!(why.contains("owed by the agent of unit db/0"), "{why}");
+    assert!(why.contains("unit db/0 waits for its agent to"), "{why}");
     let late = host.refused(&["deploy", text(&sample("pair-web")), "web"]);
     assert!(late.contains("model shop is being removed"), "{late}");
     let models = host.ok(&["models"]);

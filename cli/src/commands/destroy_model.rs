@@ -1,11 +1,11 @@
 //! `destroy-model NAME`: asks, and waits until the model is gone.
 
 use crate::arguments::Removal;
-use crate::commands::{removal, switch, why};
+use crate::commands::{removal, switch};
 use crate::data_dir::DataDir;
 use crate::failure::Failure;
 use crate::session::{Session, model_name};
-use crate::times::{self, Zone};
+use crate::times::{self, Zone, now_ms};
 use api::error::ErrorCode;
 use api::operator::{FORETOLD_MAX, Force, Forecast, OperatorApi, Removable, Status};
 use clap::Args;
@@ -39,7 +39,7 @@ pub async fn run<A: OperatorApi>(args: &DestroyModel, at: &Session<A>, dir: &Dat
         let mut forecast = at.api.forecast(name, removed.take(FORETOLD_MAX).collect(), force).await?;
         forecast.more |= is_part;
         rest_gone(&mut forecast, &rest, force);
-        let now = (why::now_ms(), &Zone::new(false));
+        let now = (now_ms(), &Zone::new(false));
         return at.output.say(&crate::render::forecast::text(&forecast, force, now));
     }
     // The one that is meant now, whatever is made under its name while it goes.

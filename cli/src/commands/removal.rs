@@ -1,12 +1,11 @@
 //! What removals have in common: saying what goes, asking, going on after a refusal.
 
 use crate::arguments::Removal;
-use crate::commands::why;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::render;
 use crate::session::Session;
-use crate::times::Zone;
+use crate::times::{Zone, now_ms};
 use api::error::ApiError;
 use api::operator::{Changed, FORETOLD_MAX, Force, OperatorApi, Removable};
 use std::io::BufRead;
@@ -83,7 +82,7 @@ pub async fn foretell<A: OperatorApi>(
     at: &Session<A>,
 ) -> Result<(), Failure> {
     let forecast = at.api.forecast(&at.model, removed, force).await?;
-    at.output.say(&render::forecast::text(&forecast, force, (why::now_ms(), &Zone::new(false))))
+    at.output.say(&render::forecast::text(&forecast, force, (now_ms(), &Zone::new(false))))
 }
 
 /// What became of one removal, before the next is tried: one that is refused does not hide what was done.

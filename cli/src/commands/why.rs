@@ -1,14 +1,14 @@
-//! `why UNIT|APP|RELATION`: what holds an entity up, who owes it, since when, and what helps.
+//! `why UNIT|APP|RELATION`: what an entity waits for, who must act, since when, and what helps.
 
 use crate::failure::Failure;
 use crate::render::{self, Format};
 use crate::session::Session;
 use crate::terminal::safe_line;
-use crate::times::{Zone, ago};
+use crate::times::{Zone, now_ms};
 use api::error::ErrorCode;
-use api::operator::{Cause, OperatorApi};
+use api::operator::OperatorApi;
 use clap::Args;
-use std::time::{SystemTime, UNIX_EPOCH};
+use serde_json::Value;
 
 #[derive(Debug, Args)]
 pub struct Why {
@@ -44,11 +44,9 @@ pub async fn run<A: OperatorApi>(args: &Why, at: &Session<A>) -> Result<(), Fail
 fn tell<A>(all: &[api::operator::Why], args: &Why, at: &Session<A>) -> Result<(), Failure> {
     if let Some(format) = args.format {
         // One entity is itself, several are a list.
-        let value = match all {
-            [why] => serde_json::to_value(why),
-            all => serde_json::to_value(all),
-        };
-        return at.output.say(&render::structured(&value.expect("plain data"), format)?);
+        let mut values: Vec<Value> = all.iter().map(|why| structured(why, now_ms())).collect();
+        let value = if values.len() == 1 { values.remove(0) } else { Value::Array(values) };
+        return at.output.say(&render::structured(&value, format)?);
     }
     let (now, zone) = (now_ms(), Zone::new(args.utc));
     at.output.say(&all.iter().map(|why| text(why, now, &zone)).collect::<String>())
@@ -71,7 +69,7 @@ fn entities(words: &[String]) -> Vec<String> {
     all
 }
 
-/// The entity in one line, then a line for each cause.
+/// The entity in one line, then two lines for each cause.
 pub fn text(why: &api::operator::Why, now_ms: i64, zone: &Zone) -> String {
     let doing = if why.now.is_empty() { String::new() } else { format!(", {}", why.now) };
     let mut text = safe_line(&format!("{}: {}{doing}", why.entity, why.life)) + "\n";
@@ -79,7 +77,7 @@ pub fn text(why: &api::operator::Why, now_ms: i64, zone: &Zone) -> String {
         text += "  waits for nothing\n";
     }
     for one in &why.causes {
-        text += &format!("  {}\n", safe_line(&cause(one, &why.entity, now_ms, zone)));
+        text += &render::cause::lines(one, now_ms, zone);
     }
     if why.more {
         text += "  and more\n";
@@ -87,61 +85,44 @@ pub fn text(why: &api::operator::Why, now_ms: i64, zone: &Zone) -> String {
     text
 }
 
-/// `waits: X; owed by Y since 10:00:05Z (2m); last error: Z; help: C`. Another entity than the one asked about is
-/// named.
-fn cause(cause: &Cause, asked: &str, now_ms: i64, zone: &Zone) -> String {
-    let who = if cause.entity == asked { String::new() } else { format!("{} ", cause.entity) };
-    let mut text = format!("{who}waits: {}; owed by {}", cause.duty, cause.owner);
-    text += &since(cause, now_ms, zone);
-    if let Some(error) = &cause.last_error {
-        text += &format!("; last error: {error}");
-    }
-    if !cause.help.is_empty() {
-        text += &format!("; help: {}", cause.help);
-    }
-    text
-}
-
-/// ` since 10:00:05Z (2m)`; nothing where that is not known.
-pub fn since(cause: &Cause, now_ms: i64, zone: &Zone) -> String {
-    cause
-        .since_ms
-        .map_or(String::new(), |since| format!(" since {} ({})", zone.of_day(since), ago(now_ms - since)))
-}
-
-/// By the clock of who asks.
-pub fn now_ms() -> i64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
+fn structured(why: &api::operator::Why, now_ms: i64) -> Value {
+    let mut value = serde_json::to_value(why).expect("plain data");
+    value["causes"] = why.causes.iter().map(|one| render::cause::structured(one, now_ms)).collect();
+    value
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use state::cause::{Cause, Duty, Entity};
     use state::life::Life;
+    use state::names::UnitName;
 
     #[test]
-    fn each_cause_is_one_line_with_owner_since_and_help() {
+    fn each_cause_is_a_sentence_with_its_hint_below_it() {
+        let name = UnitName::new("web", 0);
+        let cause = Cause::of_unit_agent(&name, Duty::Terminate { relations: vec![] });
         let why = api::operator::Why {
-            entity: "application web".to_owned(),
+            entity: Entity::Application("web".to_owned()),
             life: Life::Dying,
             now: String::new(),
-            causes: vec![Cause {
-                entity: "unit web/0".to_owned(),
-                duty: "run its stop hook again".to_owned(),
-                owner: "unit agent of web/0".to_owned(),
-                since_ms: Some(36_005_000), // 10:00:05
-                last_error: Some("exit status 1\nsecond line".to_owned()),
-                help: "pintle resolved web/0".to_owned(),
-            }],
+            // 10:00:05
+            causes: vec![cause.since(36_005_000).last_error("exit status 1\nsecond line".to_owned())],
             more: true,
         };
-        assert_eq!(
-            text(&why, 36_005_000 + 125_000, &Zone::new(true)),
-            "application web: dying\n  unit web/0 waits: run its stop hook again; owed by unit agent of web/0 \
-             since 10:00:05Z (2m); last error: exit status 1 second line; help: pintle resolved web/0\n  and \
-             more\n"
+        let text = text(&why, 36_005_000 + 125_000, &Zone::new(true));
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!((lines[0], lines.len()), ("application web: dying", 4), "{text}");
+        assert!(lines[1].starts_with("  unit web/0 waits for its agent to "), "{text}");
+        assert!(
+            lines[1].ends_with(", since 10:00:05Z (2m); last error: exit status 1 second line"),
+            "{text}"
         );
+        assert!(lines[2].starts_with("    hint: ") && lines[2].contains("pintle resolved web/0"), "{text}");
+        assert_eq!(lines[3], "  and more");
+        let json = structured(&why, 0);
+        assert_eq!(json["causes"][0]["actor"], serde_json::json!({ "unit-agent": "web/0" }));
+        assert!(json["causes"][0]["message"].is_string() && json["causes"][0]["hint"].is_string(), "{json}");
     }
 
     #[test]
@@ -158,7 +139,7 @@ mod tests {
 
     #[test]
     fn nothing_to_wait_for_is_said() {
-        let entity = "unit web/0".to_owned();
+        let entity = Entity::Unit(UnitName::new("web", 0));
         let why = api::operator::Why {
             entity,
             life: Life::Alive,

@@ -1,6 +1,6 @@
 //! What a removal would come to, as a short listing.
 
-use crate::commands::why::since;
+use crate::render::cause;
 use crate::terminal::safe_line;
 use crate::times::Zone;
 use api::operator::{Force, Forecast, Foretold};
@@ -21,18 +21,12 @@ pub fn text(forecast: &Forecast, force: Force, (now_ms, zone): (i64, &Zone)) -> 
         Force::AtOnce => "gone then:",
     };
     let hooks = |all: &[Foretold]| all.iter().map(|one| format!("{}: {}", one.unit, one.hook)).collect();
-    let blocked = forecast.blocked.iter().map(|one| {
-        let error = one.last_error.as_ref().map_or(String::new(), |error| format!("; last error: {error}"));
-        let since = since(one, now_ms, zone);
-        format!("{}: {}; owed by {}{since}{error}; help: {}", one.entity, one.duty, one.owner, one.help)
-    });
-    let sections: [(&str, Vec<String>); 6] = [
+    let sections: [(&str, Vec<String>); 5] = [
         ("would be gone at once:", forecast.at_once.clone()),
         ("would be dying:", forecast.dying.clone()),
         (run, hooks(&forecast.hooks)),
         ("hooks that force leaves out, unless they are quicker:", hooks(&forecast.left_out)),
         (gone, forecast.gone.clone()),
-        (held_up, blocked.collect()),
     ];
     let mut text = String::new();
     for (title, lines) in sections.iter().filter(|(_, lines)| !lines.is_empty()) {
@@ -40,6 +34,12 @@ pub fn text(forecast: &Forecast, force: Force, (now_ms, zone): (i64, &Zone)) -> 
         for line in lines {
             text += &format!("  {}\n", safe_line(line));
         }
+    }
+    if !forecast.blocked.is_empty() {
+        text += &format!("{held_up}\n");
+    }
+    for one in &forecast.blocked {
+        text += &cause::lines(one, now_ms, zone);
     }
     if forecast.more {
         text += "and more: it is too large to be foretold whole\n";
@@ -53,33 +53,31 @@ pub fn text(forecast: &Forecast, force: Force, (now_ms, zone): (i64, &Zone)) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use api::operator::Cause;
+    use state::cause::{Cause, Duty};
+    use state::names::UnitName;
 
     #[test]
     fn every_section_that_has_something_is_told_in_order() {
         let zone = Zone::new(true);
         let at = (36_005_000 + 125_000, &zone);
+        let duty = Duty::Terminate { relations: vec![] };
+        let blocker = Cause::of_unit_agent(&UnitName::new("db", 0), duty).since(36_005_000); // 10:00:05
         let forecast = Forecast {
             at_once: vec![],
             dying: vec!["unit web/0".to_owned()],
             hooks: vec![Foretold { unit: "web/0".parse().expect("a name"), hook: "stop".to_owned() }],
             left_out: vec![],
             gone: vec!["unit web/0".to_owned()],
-            blocked: vec![Cause {
-                entity: "unit db/0".to_owned(),
-                duty: "leave relation db web".to_owned(),
-                owner: "the agent of unit db/0".to_owned(),
-                since_ms: Some(36_005_000), // 10:00:05
-                last_error: Some("hook stop: exit status 1".to_owned()),
-                help: "pintle resolved db/0".to_owned(),
-            }],
+            blocked: vec![blocker.clone()],
             more: false,
         };
+        let held_up = cause::lines(&blocker, at.0, at.1);
         assert_eq!(
             text(&forecast, Force::No, at),
-            "would be dying:\n  unit web/0\nhooks that would run, on each unit in this order:\n  web/0: stop\ngone when these have \
-             succeeded:\n  unit web/0\nwould be held up by:\n  unit db/0: leave relation db web; owed by the agent of \
-             unit db/0 since 10:00:05Z (2m); last error: hook stop: exit status 1; help: pintle resolved db/0\n"
+            format!(
+                "would be dying:\n  unit web/0\nhooks that would run, on each unit in this order:\n  web/0: stop\ngone \
+                 when these have succeeded:\n  unit web/0\nwould be held up by:\n{held_up}"
+            )
         );
         assert!(text(&forecast, Force::AfterWait, at).contains("is left out by force:"));
         let left_out = vec![Foretold { unit: "db/0".parse().expect("a name"), hook: "remove".to_owned() }];

@@ -3,6 +3,7 @@
 use api::error::{ApiError, ErrorCode};
 use api::operator::*;
 use serde_json::Value;
+use state::cause::Entity;
 use state::names::Uuid;
 use state::status::ActionStatus;
 use state::unit::snapshot::Position;
@@ -140,7 +141,7 @@ impl OperatorApi for Fake {
     }
     async fn why(&self, _: &str, entity: &str) -> Answer<Why> {
         self.known(entity)?;
-        let (entity, now) = (entity.to_owned(), "idle".to_owned());
+        let (entity, now) = (Entity::Application(entity.to_owned()), "idle".to_owned());
         Ok(Why { entity, life: Default::default(), now, causes: vec![], more: false })
     }
     async fn resolved(&self, _: &str, _: &str, _: bool) -> Answer<Changed> {

@@ -132,7 +132,7 @@ pub trait Store: Clone + Send + Sync + 'static {
         limit: usize,
     ) -> impl Future<Output = Result<Vec<Changes>, Compacted>> + Send;
 
-    /// Waits until the newest revision is greater; answers the newest. Never skips: what is already newer is enough.
+    /// ForceTimers until the newest revision is greater; answers the newest. Never skips: what is already newer is enough.
     fn wait_past(&self, revision: Revision) -> impl Future<Output = Revision> + Send;
 }
 

@@ -91,7 +91,7 @@ impl Sqlite {
         Ok(Sqlite(Arc::new(Shared { history, requests, writer, readers, newest, broken })))
     }
 
-    /// Waits until the engine is broken; says why. The process is to end then.
+    /// ForceTimers until the engine is broken; says why. The process is to end then.
     pub async fn broken(&self) -> String {
         let mut broken = self.0.broken.subscribe();
         let why = broken.wait_for(Option::is_some).await.expect("self keeps the sender");

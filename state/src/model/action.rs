@@ -1,7 +1,7 @@
 //! Actions: a person's wish to one unit, checked before it is queued, run at most once (spec A.16, clients 2.5).
 
 use super::application;
-use super::blockers::{self, Entity};
+use super::blockers::{self, EntityId};
 use super::draft::Draft;
 use super::effective;
 use super::keys::{ActionDoc, Model, last_number};
@@ -42,7 +42,7 @@ pub fn enqueue(
 ) -> Result<u64, Refusal> {
     let doc = draft.get(&model.unit(unit)).ok_or_else(|| Refusal::not_found("unit", unit))?;
     if effective::life_of(draft, model, unit, &doc) == Life::Dead {
-        let blockers = blockers::blockers(draft, model, Entity::Unit(unit));
+        let blockers = blockers::blockers(draft, model, EntityId::Unit(unit));
         return Err(
             Refusal::new(Code::NotAlive, format!("unit {} is dead", doc.name)).blockers(model, blockers)
         );

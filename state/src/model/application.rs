@@ -1,13 +1,14 @@
 //! Applications: deployed from a charm archive, configured, refreshed, destroyed by one document (spec E.4, seed
 //! 001). They are never seen Dead: Dying or gone.
 
-use super::blockers::{self, Entity, by_hand};
+use super::blockers::{self, EntityId, by_hand};
 use super::draft::{Draft, WRITES_MAX};
 use super::effective::Documents;
 use super::keys::{ApplicationDoc, ArchiveDoc, CharmDoc, GLOBAL, Model, TombstoneDoc};
 use super::refusal::{Code, Refusal};
 use super::unit::Destroyed;
 use super::{leadership, relation, sequence, unit};
+use crate::cause::Entity;
 use crate::charm::options::{self, Settings};
 use crate::charm::{Charm, Role};
 use crate::life::Life;
@@ -84,7 +85,7 @@ pub(super) fn require_alive(
         return Ok(doc);
     }
     let message = format!("cannot {act} {}: application {} is being removed", doc.name, doc.name);
-    let blockers = blockers::blockers(draft, model, Entity::Application(id));
+    let blockers = blockers::blockers(draft, model, EntityId::Application(id));
     Err(Refusal::new(Code::NotAlive, message).blockers(model, blockers))
 }
 
@@ -148,7 +149,7 @@ fn require_free(draft: &mut Draft, model: Model, name: &str) -> Result<(), Refus
         return Err(Refusal::new(Code::AlreadyExists, message).hint("deploy it under another name"));
     }
     let message = format!("application {name:?} already exists and is being removed");
-    let blockers = blockers::blockers(draft, model, Entity::Application(holder));
+    let blockers = blockers::blockers(draft, model, EntityId::Application(holder));
     Err(Refusal::new(Code::AlreadyExists, message).blockers(model, blockers))
 }
 
@@ -305,8 +306,7 @@ fn require_endpoints(
         if !same(&side.endpoint) {
             let ends = held.key_text();
             let message = format!("cannot refresh {}: it would break relation \"{ends}\"", doc.name);
-            let help = format!("pintle remove-relation {ends}");
-            let blocker = by_hand(format!("relation {ends}"), help);
+            let blocker = by_hand(Entity::Relation(held.name()));
             return Err(Refusal::new(Code::Busy, message).blockers(model, vec![blocker]));
         }
     }

@@ -1,23 +1,23 @@
-//! What holds an entity that is on its way out: who owes what, since when, and what keeps them (design 5, I26,
-//! scenario 176). Computed from the documents, never kept.
+//! What an entity waits for that is being removed, from the documents alone (design 5, I26, scenario 176).
+//!
+//! Returns causes; never writes, and never tells more than the documents do: since when a duty waits that no document
+//! dates is added by the controller, which knows when documents were committed. Called by transitions for their
+//! refusals, by the controller's `why`, and by dry runs.
 
 use super::effective::{self, Documents};
 use super::keys::{Model, UnitDoc};
-use super::refusal::Blocker;
+use crate::cause::{Actor, Cause, Duty, Entity, RelationName};
 use crate::life::Life;
-use crate::names::Uuid;
+use crate::names::{EndpointName, Uuid};
 
 /// Blockers that people are told of; of more, they need only know that there are more.
 pub const BLOCKERS_MAX: usize = 20;
 /// Blockers looked for: one that is not told says that there are more.
 const LOOKED_FOR: usize = BLOCKERS_MAX + 1;
 
-/// Who makes machines and takes them away.
-pub const PROVISIONER: &str = "the provisioner of pintle up";
-
-/// What is asked about.
+/// An entity by its uuid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Entity {
+pub enum EntityId {
     Unit(Uuid),
     Application(Uuid),
     Relation(Uuid),
@@ -26,52 +26,49 @@ pub enum Entity {
 
 /// What an entity that is Dying or Dead waits for; empty for one that is Alive or gone. Beyond [`BLOCKERS_MAX`] there
 /// is one more at most.
-pub fn blockers(documents: &mut impl Documents, model: Model, entity: Entity) -> Vec<Blocker> {
+pub fn blockers(documents: &mut impl Documents, model: Model, entity: EntityId) -> Vec<Cause> {
     let mut found = match entity {
-        Entity::Unit(id) => of_unit(documents, model, id),
-        Entity::Application(id) => of_application(documents, model, id),
-        Entity::Relation(id) => match effective::relation_life(documents, model, id) {
+        EntityId::Unit(id) => of_unit(documents, model, id),
+        EntityId::Application(id) => of_application(documents, model, id),
+        EntityId::Relation(id) => match effective::relation_life(documents, model, id) {
             Some(Life::Dying | Life::Dead) => members(documents, model, &[id], &[]),
             Some(Life::Alive) | None => Vec::new(),
         },
-        Entity::Machine(id) => of_machine(documents, model, id),
+        EntityId::Machine(id) => of_machine(documents, model, id),
     };
     found.truncate(LOOKED_FOR);
     found
 }
 
-/// What stands in the way of a removal, and only a person removes.
-pub(super) fn by_hand(entity: String, help: String) -> Blocker {
-    let (duty, owner) = ("be removed".to_owned(), "operator".to_owned());
-    Blocker { entity, duty, owner, since_ms: None, last_error: None, help }
+/// An obstacle that only a person removes.
+pub(super) fn by_hand(entity: Entity) -> Cause {
+    Cause::new(entity, Duty::Remove, Actor::Operator)
 }
 
 /// Who has yet to leave a relation that is suspended, and goes on when it is resumed.
-pub fn of_suspended(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Blocker> {
+pub fn of_suspended(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Cause> {
     if !documents.any(&model.scopes(id)) {
         return Vec::new();
     }
     members(documents, model, &[id], &[])
 }
 
-/// Relations that hold the places of an endpoint: one that is Alive goes by a person's hand, another once it is left.
-pub(super) fn of_places(
+/// Relations that use the capacity of an endpoint: a person removes one that is Alive, another goes once it is left.
+pub(super) fn of_capacity(
     documents: &mut impl Documents,
     model: Model,
-    place: &str,
+    endpoint: &EndpointName,
     relations: &[Uuid],
-) -> Vec<Blocker> {
+) -> Vec<Cause> {
     let mut found = Vec::new();
     for id in relations.iter().take(LOOKED_FOR) {
-        let going = blockers(documents, model, Entity::Relation(*id));
+        let going = blockers(documents, model, EntityId::Relation(*id));
         if !going.is_empty() {
             found.extend(going);
         } else if let Some(doc) = documents.document(&model.relation(*id)) {
-            let ends = doc.key_text();
-            let duty = format!("be removed: relation {} holds a place of {place}", doc.number);
-            let help = format!("pintle remove-relation {ends}");
-            let since_ms = Some(doc.created_ms);
-            found.push(Blocker { duty, since_ms, ..by_hand(format!("relation {ends}"), help) });
+            let duty = Duty::FreeCapacity { endpoint: endpoint.clone() };
+            let entity = Entity::Relation(doc.name());
+            found.push(Cause::new(entity, duty, Actor::Operator).since(doc.created_ms));
         }
     }
     found.truncate(LOOKED_FOR);
@@ -80,23 +77,14 @@ pub(super) fn of_places(
 
 /// A Dead unit waits for its machine agent, a Dying one for its subordinates, and for its own agent unless that one
 /// waits for these alone. When its life ended is no document's to say.
-fn of_unit(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Blocker> {
+fn of_unit(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Cause> {
     let Some(doc) = documents.document(&model.unit(id)) else {
         return Vec::new();
     };
     match effective::life_of(documents, model, id, &doc) {
         Life::Alive => return Vec::new(),
         Life::Dead => {
-            let machine = documents.document(&model.machine(doc.machine)).map(|machine| machine.name);
-            let machine = machine.unwrap_or_default();
-            return vec![Blocker {
-                entity: format!("unit {}", doc.name),
-                duty: "be recalled and removed".to_owned(),
-                owner: format!("the agent of machine {machine}"),
-                since_ms: None,
-                last_error: None,
-                help: format!("see that the agent of machine {machine} runs"),
-            }];
+            return vec![by_machine_agent(documents, model, &doc, Duty::Recall)];
         }
         Life::Dying => {}
     }
@@ -113,18 +101,15 @@ fn of_unit(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Blocke
     }
     let attached = documents.document(&model.session(id)).is_some();
     if !attached {
-        let machine = documents.document(&model.machine(doc.machine)).map(|machine| machine.name);
-        let machine = machine.unwrap_or_default();
-        return vec![Blocker {
-            entity: format!("unit {}", doc.name),
-            duty: "be removed: its agent never started".to_owned(),
-            owner: format!("the agent of machine {machine}"),
-            since_ms: None,
-            last_error: None,
-            help: format!("see that the agent of machine {machine} runs"),
-        }];
+        return vec![by_machine_agent(documents, model, &doc, Duty::RemoveUnstarted)];
     }
     vec![own(documents, model, (id, &doc))]
+}
+
+/// A duty towards a unit that the agent of its machine has.
+fn by_machine_agent(documents: &mut impl Documents, model: Model, doc: &UnitDoc, duty: Duty) -> Cause {
+    let machine = documents.document(&model.machine(doc.machine)).map(|machine| machine.name);
+    Cause::new(Entity::Unit(doc.name.clone()), duty, Actor::MachineAgent(machine.unwrap_or_default()))
 }
 
 /// The unit has hooks to run before it waits for its subordinates: it rests in a failure, is in scopes, or has not run
@@ -137,59 +122,38 @@ fn ends_itself(documents: &mut impl Documents, model: Model, id: Uuid) -> bool {
     owes || !to_leave(documents, model, id).is_empty()
 }
 
-/// What the unit's agent has yet to do before it may say that it is dead.
-fn own(documents: &mut impl Documents, model: Model, (id, doc): (Uuid, &UnitDoc)) -> Blocker {
-    let scopes = to_leave(documents, model, id);
-    let duty = match scopes.is_empty() {
-        true => "stop and say that it is dead".to_owned(),
-        false => format!("leave {}, stop and say that it is dead", listed(&scopes)),
-    };
-    owed_by(documents, model, (id, doc), duty)
+/// What the unit's agent has yet to do before it may report that the unit is dead.
+fn own(documents: &mut impl Documents, model: Model, (id, doc): (Uuid, &UnitDoc)) -> Cause {
+    let relations = to_leave(documents, model, id);
+    by_unit_agent(documents, model, (id, doc), Duty::Terminate { relations })
 }
 
 /// The relations whose scopes the unit's agent leaves; those of peers it leaves with its death.
-fn to_leave(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<String> {
+fn to_leave(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<RelationName> {
     let mut scopes = Vec::new();
     for relation in documents.ids(&model.scopes_of(id), LOOKED_FOR) {
         let doc = documents.document(&model.relation(relation));
-        scopes.extend(doc.filter(|doc| !doc.is_peer()).map(|doc| doc.key_text()));
+        scopes.extend(doc.filter(|doc| !doc.is_peer()).map(|doc| doc.name()));
     }
     scopes
 }
 
-fn listed(all: &[String]) -> String {
-    match all.get(..BLOCKERS_MAX) {
-        Some(some) if some.len() < all.len() => format!("{} and more", some.join(", ")),
-        _ => all.join(", "),
-    }
-}
-
-/// A blocker whose owner is a unit's agent, with the failure that agent is in.
-fn owed_by(
+/// A duty of a unit's agent, with the failure that agent is in.
+fn by_unit_agent(
     documents: &mut impl Documents,
     model: Model,
     (id, doc): (Uuid, &UnitDoc),
-    duty: String,
-) -> Blocker {
+    duty: Duty,
+) -> Cause {
     let replica = documents.document(&model.replica(id));
     let episode = replica.as_ref().and_then(|replica| replica.local.episode());
     let last_error = episode.map(|episode| format!("{}: {}", episode.operation, episode.reason));
-    let help = match &last_error {
-        Some(_) => format!("pintle resolved {} (or resolved --no-retry)", doc.name),
-        None => format!("pintle why {}", doc.name),
-    };
-    Blocker {
-        entity: format!("unit {}", doc.name),
-        duty,
-        owner: format!("the agent of unit {}", doc.name),
-        since_ms: episode.map(|episode| episode.since_ms),
-        last_error,
-        help,
-    }
+    let since_ms = episode.map(|episode| episode.since_ms);
+    Cause::of_unit_agent(&doc.name, duty).since(since_ms).last_error(last_error)
 }
 
 /// A Dying application waits for its units, and for those of others in the scopes of its relations.
-fn of_application(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Blocker> {
+fn of_application(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Cause> {
     let life = documents.document(&model.application_life(id));
     if life.is_none_or(|life| life == Life::Alive) {
         return Vec::new();
@@ -204,10 +168,10 @@ fn of_application(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec
     found
 }
 
-/// Everybody in these relations' scopes owes leaving them, and says so in one line; `told` are units that have said
-/// what they owe. Nobody in scope: the janitor owes a relation's removal.
-fn members(documents: &mut impl Documents, model: Model, relations: &[Uuid], told: &[Uuid]) -> Vec<Blocker> {
-    let mut stay: Vec<(Uuid, UnitDoc, Vec<String>)> = Vec::new();
+/// The units in these relations' scopes, which have to leave them, one cause for each unit; `told` are units whose
+/// duties are told already. Nobody in scope: the janitor deletes the relation.
+fn members(documents: &mut impl Documents, model: Model, relations: &[Uuid], told: &[Uuid]) -> Vec<Cause> {
+    let mut stay: Vec<(Uuid, UnitDoc, Vec<RelationName>)> = Vec::new();
     let mut found = Vec::new();
     for id in relations {
         let Some(relation) = documents.document(&model.relation(*id)) else {
@@ -215,35 +179,27 @@ fn members(documents: &mut impl Documents, model: Model, relations: &[Uuid], tol
         };
         let present = documents.ids(&model.scopes(*id), LOOKED_FOR);
         if present.is_empty() {
-            found.push(Blocker {
-                entity: format!("relation {}", relation.key_text()),
-                duty: "be removed".to_owned(),
-                owner: "the controller's janitor".to_owned(),
-                since_ms: None,
-                last_error: None,
-                help: "nothing to do: it is removed in the next bites".to_owned(),
-            });
+            let entity = Entity::Relation(relation.name());
+            found.push(Cause::new(entity, Duty::DeleteRelation, Actor::Janitor));
         }
         for unit in present.into_iter().filter(|unit| !told.contains(unit)) {
             match stay.iter_mut().find(|(id, ..)| *id == unit) {
-                Some((_, _, scopes)) => scopes.push(relation.key_text()),
+                Some((_, _, scopes)) => scopes.push(relation.name()),
                 None => {
                     let doc = documents.document(&model.unit(unit));
-                    stay.extend(doc.map(|doc| (unit, doc, vec![relation.key_text()])));
+                    stay.extend(doc.map(|doc| (unit, doc, vec![relation.name()])));
                 }
             }
         }
     }
-    for (unit, doc, scopes) in stay {
-        let relations = if scopes.len() == 1 { "relation" } else { "relations" };
-        let duty = format!("leave {relations} {}", listed(&scopes));
-        found.push(owed_by(documents, model, (unit, &doc), duty));
+    for (unit, doc, relations) in stay {
+        found.push(by_unit_agent(documents, model, (unit, &doc), Duty::LeaveScopes { relations }));
     }
     found
 }
 
 /// A Dying machine waits for its units, then for its agent; a Dead one for whoever takes its instance away.
-fn of_machine(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Blocker> {
+fn of_machine(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Cause> {
     let Some(machine) = documents.document(&model.machine(id)) else {
         return Vec::new();
     };
@@ -256,33 +212,22 @@ fn of_machine(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Blo
     if !units.is_empty() {
         return units.into_iter().flat_map(|unit| of_unit(documents, model, unit)).collect();
     }
-    let name = &machine.name;
-    let (agent, provisioner) = (format!("the agent of machine {name}"), PROVISIONER.to_owned());
-    let by_itself = "nothing to do while pintle up runs: it comes by itself".to_owned();
+    let agent = Actor::MachineAgent(machine.name.clone());
     let has_agent = documents.document(&model.machine_instance(id)).is_some();
-    let (duty, owner, help) = match (dead, has_agent, machine.manual || machine.kept && !machine.left) {
+    let (duty, actor) = match (dead, has_agent, machine.manual || machine.kept && !machine.left) {
         (true, true, true) => {
-            let help = match documents.document(&model.forced(id)) {
-                Some(_) => {
-                    "it comes by itself; if its host is gone, force ends it within a minute".to_owned()
-                }
-                None => {
-                    format!("it comes by itself; if its host is gone: pintle remove-machine --force {name}")
-                }
-            };
-            ("take itself away", agent, help)
+            let forced = documents.document(&model.forced(id)).is_some();
+            (Duty::Uninstall { forced }, agent)
         }
-        (true, _, _) => ("be released and removed", provisioner, by_itself),
-        (false, true, _) => ("say that it is dead", agent.clone(), format!("see that {agent} runs")),
-        (false, false, _) => ("be said to be dead: it was never started", provisioner, by_itself),
+        (true, _, _) => (Duty::ReleaseInstance, Actor::Provisioner),
+        (false, true, _) => (Duty::ReportDead, agent),
+        (false, false, _) => (Duty::ReportUnstartedDead, Actor::Provisioner),
     };
-    let (owner, since_ms, last_error, help) = match documents.document(&model.machine_trouble(id)) {
+    let entity = Entity::Machine(machine.name);
+    vec![match documents.document(&model.machine_trouble(id)) {
         Some(trouble) => {
-            let help = format!("pintle retry-provisioning {name}");
-            (PROVISIONER.to_owned(), Some(trouble.since_ms), Some(trouble.message), help)
+            Cause::new(entity, duty, Actor::Provisioner).since(trouble.since_ms).last_error(trouble.message)
         }
-        None => (owner, None, None, help),
-    };
-    let (entity, duty) = (format!("machine {name}"), duty.to_owned());
-    vec![Blocker { entity, duty, owner, since_ms, last_error, help }]
+        None => Cause::new(entity, duty, actor),
+    }]
 }

@@ -1,14 +1,15 @@
 //! Machines: added with the unit that needs one, Dying when the last unit is gone, Dead by their own agent (spec
 //! E.5, seed 001).
 
-use super::blockers::{self, Entity, by_hand};
+use super::blockers::{self, EntityId, by_hand};
 use super::draft::{Draft, Reader, read, read_all};
 use super::effective::{self, Documents};
 use super::keys::{GLOBAL, MachineDoc, Model, TombstoneDoc, last_id};
 use super::refusal::{Code, Refusal};
 use super::{force, sequence, token};
+use crate::cause::Entity;
 use crate::life::Life;
-use crate::names::Uuid;
+use crate::names::{UnitName, Uuid};
 
 /// Units of one machine, subordinates too. One page of a transaction holds them, beside the 60 reads of the largest
 /// hook's commit; and 4 reads of each (place, unit, its life, its application's) fit beside the machine's own.
@@ -59,7 +60,7 @@ pub fn require_room(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Ref
     let machine = draft.get(&model.machine(id)).ok_or_else(|| Refusal::not_found("machine", id))?;
     if draft.get(&model.machine_life(id)) != Some(Life::Alive) {
         let message = format!("cannot assign a unit to machine {}: the machine is not alive", machine.name);
-        let blockers = blockers::blockers(draft, model, Entity::Machine(id));
+        let blockers = blockers::blockers(draft, model, EntityId::Machine(id));
         return Err(Refusal::new(Code::NotAlive, message).blockers(model, blockers));
     }
     if is_full(draft, model, id) {
@@ -92,15 +93,15 @@ pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal>
         let doc = draft.get(&model.unit(unit)).expect("an index names what exists (I22)");
         // a subordinate is no more alive than its principal, which is here too
         if doc.principal.is_none() && effective::life_of(draft, model, unit, &doc) == Life::Alive {
-            alive.push(doc.name.to_string());
+            alive.push(doc.name);
         }
     }
     if !alive.is_empty() {
-        let (units, are) = (alive.join(", "), if alive.len() == 1 { "unit" } else { "units" });
+        let units = alive.iter().map(UnitName::to_string).collect::<Vec<_>>().join(", ");
+        let are = if alive.len() == 1 { "unit" } else { "units" };
         let verb = if alive.len() == 1 { "is" } else { "are" };
         let message = format!("cannot remove machine {}: {are} {units} {verb} assigned to it", machine.name);
-        let blockers =
-            alive.iter().map(|unit| by_hand(format!("unit {unit}"), format!("pintle remove-unit {unit}")));
+        let blockers = alive.into_iter().map(|unit| by_hand(Entity::Unit(unit)));
         return Err(Refusal::new(Code::Busy, message).blockers(model, blockers.collect()));
     }
     draft.put(&model.machine_life(id), &Life::Dying);
@@ -142,7 +143,7 @@ pub fn set_dead(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal
         }
     }
     if draft.first(&model.units_on(id), &[]).is_some() {
-        let blockers = blockers::blockers(draft, model, Entity::Machine(id));
+        let blockers = blockers::blockers(draft, model, EntityId::Machine(id));
         let message = format!("machine {} cannot be dead: units are assigned to it", machine.name);
         return Err(Refusal::new(Code::Busy, message).blockers(model, blockers));
     }
@@ -176,7 +177,7 @@ pub fn remove(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> 
     };
     if draft.get(&model.machine_life(id)) != Some(Life::Dead) {
         let message = format!("cannot remove machine {}: it is not dead", machine.name);
-        let blockers = blockers::blockers(draft, model, Entity::Machine(id));
+        let blockers = blockers::blockers(draft, model, EntityId::Machine(id));
         return Err(Refusal::new(Code::Busy, message).blockers(model, blockers));
     }
     // its agent may be in what was handed over without having heard of it

@@ -4,7 +4,7 @@
 //! downwards), `refusal` (why not); then one file per entity: `model`, `machine`, `application`, `unit`, `relation`,
 //! `leadership`, `session`, `hook_commit` with `said` (what units send), `action`, `cleanup`, `force` (removal
 //! in place of an agent that is gone), `destruction` (of a whole model); then what is only
-//! read: `view` with `delta` and `along` (what a unit is shown), `blockers`, `removal` (foretold), `invariants`.
+//! read: `view` with `delta` and `along` (what a unit is shown), `blockers` and `waiting` (why something waits), `removal` (foretold), `invariants`.
 
 pub mod action;
 pub mod along;
@@ -37,6 +37,7 @@ pub mod text;
 mod token;
 pub mod unit;
 pub mod view;
+pub mod waiting;
 
 #[cfg(test)]
 mod tests;

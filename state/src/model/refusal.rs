@@ -1,6 +1,7 @@
 //! Why a transition did not happen. Nothing was changed; the text is for people, the code for programs (design 15).
 
 use super::keys::Model;
+use crate::cause::Cause;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -29,31 +30,15 @@ pub enum Code {
     Removed,
 }
 
-/// What holds an entity that is on its way out: who owes what. Computed, never stored.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Blocker {
-    /// What blocks: `unit web/0`.
-    pub entity: String,
-    /// What has to happen to it.
-    pub duty: String,
-    /// Whose duty that is: `the agent of unit web/0`.
-    pub owner: String,
-    /// Wall clock in milliseconds: since when its owner is held up. None: no document says.
-    pub since_ms: Option<i64>,
-    /// The failure its owner is held up by.
-    pub last_error: Option<String>,
-    /// What a person can do.
-    pub help: String,
-}
-
 /// A transition that is not allowed (style 1.10: what cannot be done, and what to do).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
     pub code: Code,
     pub message: String,
     pub hint: Option<String>,
-    pub blockers: Vec<Blocker>,
-    /// Where the blockers are: whoever answers knows since when they are owed. Not spoken; boxed, since every
+    /// What has to happen first.
+    pub blockers: Vec<Cause>,
+    /// The model of the blockers, for the controller, which adds since when they wait. Not sent; boxed, since every
     /// answer has room for a refusal.
     #[serde(skip)]
     pub model: Option<Box<Model>>,
@@ -73,7 +58,7 @@ impl Refusal {
         self
     }
 
-    pub fn blockers(mut self, model: Model, blockers: Vec<Blocker>) -> Refusal {
+    pub fn blockers(mut self, model: Model, blockers: Vec<Cause>) -> Refusal {
         (self.model, self.blockers) = (Some(Box::new(model)), blockers);
         self
     }

@@ -1,7 +1,7 @@
 //! Relations: added between endpoints that fit, entered and left by units, gone with the last one out (spec E.2,
 //! A.12; seeds 000 and 001). They are never seen Dead: Dying or gone.
 
-use super::blockers::{self, Entity};
+use super::blockers::{self, EntityId};
 use super::draft::Draft;
 use super::effective;
 use super::keys::{
@@ -13,7 +13,7 @@ use super::unit::Destroyed;
 use super::{application, sequence, session};
 use crate::charm::{Charm, Endpoint, JUJU_INFO, NoMatch, Role, Scope, Side, endpoints};
 use crate::life::Life;
-use crate::names::{RelationNumber, Uuid, is_application_name};
+use crate::names::{EndpointName, RelationNumber, Uuid, is_application_name};
 use crate::settings::Bag;
 use std::sync::Arc;
 
@@ -139,7 +139,7 @@ fn exists(draft: &mut Draft, model: Model, holder: Uuid, ends: &str) -> Refusal 
         return Refusal::new(Code::AlreadyExists, format!("relation {ends} already exists"));
     }
     let message = format!("relation {ends} already exists and is being removed");
-    let blockers = blockers::blockers(draft, model, Entity::Relation(holder));
+    let blockers = blockers::blockers(draft, model, EntityId::Relation(holder));
     Refusal::new(Code::AlreadyExists, message).blockers(model, blockers)
 }
 
@@ -155,7 +155,7 @@ fn require_below_limit(
     // Not recorded, since a transaction reads less than an application may have relations: who makes another one counts
     // the model's relations too ([`create`]), and so is in nobody's way unseen.
     let relations = draft.glance_keys(&model.relations_of(end.id), RELATIONS_MAX);
-    let place = format!("{}:{}", end.application, endpoint.name);
+    let place = EndpointName { application: end.application.clone(), endpoint: endpoint.name.clone() };
     if relations.len() == RELATIONS_MAX {
         let message =
             format!("endpoint {place} has a limit, and {} too many relations to count", end.application);
@@ -170,7 +170,7 @@ fn require_below_limit(
         return Ok(());
     }
     let message = format!("endpoint {place} takes at most {limit} relations");
-    let blockers = blockers::of_places(draft, model, &place, &holders);
+    let blockers = blockers::of_capacity(draft, model, &place, &holders);
     Err(Refusal::new(Code::Busy, message).blockers(model, blockers))
 }
 
@@ -317,7 +317,7 @@ fn suspension(draft: &mut Draft, model: Model, id: Uuid, act: &str) -> Result<Op
         return Err(Refusal::new(Code::Forbidden, message).hint("it is there as long as its application is"));
     }
     if effective::life_between(draft, model, id, &doc) != Life::Alive {
-        let blockers = blockers::blockers(draft, model, Entity::Relation(id));
+        let blockers = blockers::blockers(draft, model, EntityId::Relation(id));
         let message = format!("cannot {act} relation {ends}: it is being removed");
         return Err(Refusal::new(Code::NotAlive, message).blockers(model, blockers));
     }

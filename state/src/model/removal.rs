@@ -5,12 +5,13 @@
 mod near;
 mod play;
 
-use super::blockers::{BLOCKERS_MAX, Entity, blockers};
+use super::blockers::{BLOCKERS_MAX, EntityId, blockers};
 use super::draft::Reader;
 use super::force::{self, Force};
 use super::keys::Model;
-use super::refusal::{Blocker, Refusal};
+use super::refusal::Refusal;
 use super::{application, machine, relation, unit};
+use crate::cause::{self, Cause};
 use crate::life::Life;
 use crate::names::{UnitName, Uuid};
 use crate::unit::activity::Activity;
@@ -40,17 +41,17 @@ pub struct Forecast {
     /// Gone when all these hooks have succeeded.
     pub gone: Vec<String>,
     /// What would hold up the rest.
-    pub blocked: Vec<Blocker>,
-    /// Machines and units that it waits for and whose agents are not heard of; by force it does not wait for them.
-    pub silent: Vec<Entity>,
+    pub blocked: Vec<Cause>,
+    /// Machines and units that it waits for and whose agents are silent; by force it does not wait for them.
+    pub silent: Vec<EntityId>,
     /// A bound was met: there is more of the above.
     pub more: bool,
 }
 
 /// What is known of agents beside the documents.
-pub struct Heard<'a> {
-    /// The agent of this unit or machine has not been heard of for too long.
-    pub silent: &'a dyn Fn(Entity) -> bool,
+pub struct AgentReports<'a> {
+    /// The agent of this unit or machine has been silent for too long.
+    pub silent: &'a dyn Fn(EntityId) -> bool,
     /// What this unit's agent reports that it is doing.
     pub running: &'a dyn Fn(Uuid) -> Option<Activity>,
 }
@@ -59,18 +60,18 @@ pub struct Heard<'a> {
 pub fn forecast(
     reader: &dyn Reader,
     model: Model,
-    asked: (&[Entity], Option<Force>),
-    heard: &Heard<'_>,
+    asked: (&[EntityId], Option<Force>),
+    reports: &AgentReports<'_>,
 ) -> Result<Forecast, Refusal> {
-    forecast_within(reader, model, asked, (heard, READ_MAX))
+    forecast_within(reader, model, asked, (reports, READ_MAX))
 }
 
 /// The same, with so many documents read at most: the tests' bound is lower.
 pub(super) fn forecast_within(
     reader: &dyn Reader,
     model: Model,
-    (entities, force): (&[Entity], Option<Force>),
-    (heard, bound): (&Heard<'_>, usize),
+    (entities, force): (&[EntityId], Option<Force>),
+    (reports, bound): (&AgentReports<'_>, usize),
 ) -> Result<Forecast, Refusal> {
     let near = Near::of(reader, model, entities);
     let mut played = Played::on(reader);
@@ -79,7 +80,7 @@ pub(super) fn forecast_within(
     let ended = |id: &Uuid| !force.is_some_and(|force| force.no_wait) || !near.goes_with(*id, entities);
     let running = near.units.keys().filter(|id| ended(id));
     let running: Vec<(Uuid, Activity)> =
-        running.filter_map(|id| Some((*id, (heard.running)(*id)?))).take(UNITS_MAX).collect();
+        running.filter_map(|id| Some((*id, (reports.running)(*id)?))).take(UNITS_MAX).collect();
     for (id, what) in running {
         if played.read.get() <= bound {
             end_running(&mut played, model, id, &what);
@@ -89,14 +90,14 @@ pub(super) fn forecast_within(
     let begun = played.changes.clone();
     for entity in entities {
         played.run(|draft| match (*entity, force) {
-            (Entity::Unit(id), None) => unit::destroy(draft, model, id).map(drop),
-            (Entity::Unit(id), Some(force)) => force::unit(draft, model, id, force).map(drop),
-            (Entity::Application(id), None) => application::destroy(draft, model, id).map(drop),
-            (Entity::Application(id), Some(force)) => force::application(draft, model, id, force).map(drop),
-            (Entity::Relation(id), None) => relation::destroy(draft, model, id).map(drop),
-            (Entity::Relation(id), Some(force)) => force::relation(draft, model, id, force).map(drop),
-            (Entity::Machine(id), None) => machine::destroy(draft, model, id),
-            (Entity::Machine(id), Some(force)) => force::machine(draft, model, id, force),
+            (EntityId::Unit(id), None) => unit::destroy(draft, model, id).map(drop),
+            (EntityId::Unit(id), Some(force)) => force::unit(draft, model, id, force).map(drop),
+            (EntityId::Application(id), None) => application::destroy(draft, model, id).map(drop),
+            (EntityId::Application(id), Some(force)) => force::application(draft, model, id, force).map(drop),
+            (EntityId::Relation(id), None) => relation::destroy(draft, model, id).map(drop),
+            (EntityId::Relation(id), Some(force)) => force::relation(draft, model, id, force).map(drop),
+            (EntityId::Machine(id), None) => machine::destroy(draft, model, id),
+            (EntityId::Machine(id), Some(force)) => force::machine(draft, model, id, force),
         })?;
     }
     let before = near.lives(reader, model);
@@ -105,8 +106,8 @@ pub(super) fn forecast_within(
         before.keys().filter(|name| !then.contains_key(*name)).cloned().collect()
     };
     let was_alive = |name: &String| before.get(name).is_some_and(|(_, life)| *life == Life::Alive);
-    let is_dying = |(name, (_, life)): &(&String, &(Entity, Life))| *life != Life::Alive && was_alive(name);
-    let (dying, mut going): (Vec<String>, Vec<Entity>) =
+    let is_dying = |(name, (_, life)): &(&String, &(EntityId, Life))| *life != Life::Alive && was_alive(name);
+    let (dying, mut going): (Vec<String>, Vec<EntityId>) =
         after.iter().filter(is_dying).map(|(name, (entity, _))| (name.clone(), *entity)).unzip();
     let newly: BTreeSet<UnitName> =
         going.iter().filter_map(|one| near.units.get(&id_of(*one))).map(|doc| doc.name.clone()).collect();
@@ -116,14 +117,14 @@ pub(super) fn forecast_within(
     forecast.more |= units.len() > UNITS_MAX;
     units.truncate(UNITS_MAX);
     let mut cast = Cast { units, absent: BTreeSet::new(), bound };
-    let silent = near.needed(&played, model, &going).into_iter().filter(|one| (heard.silent)(*one));
+    let silent = near.needed(&played, model, &going).into_iter().filter(|one| (reports.silent)(*one));
     match force {
         None => forecast.silent = silent.collect(),
         Some(_) => cast.absent = silent.map(id_of).collect(),
     }
     let removed = played.changes.clone();
     let (mut anyway, mut going_anyway) = (Forecast::default(), BTreeSet::new());
-    let going_by = |entity: &Entity| name(reader, model, *entity).is_some_and(|name| !was_alive(&name));
+    let going_by = |entity: &EntityId| name(reader, model, *entity).is_some_and(|name| !was_alive(&name));
     // asked for by force, what is going already goes another way
     let is_anew = force.is_some() && entities.iter().any(going_by);
     if !is_anew && before.values().any(|(_, life)| *life != Life::Alive) {
@@ -144,9 +145,9 @@ pub(super) fn forecast_within(
     }
     // what goes with something that has gone before it is not forced with it
     for unit in near.units.keys().filter(|_| force.is_none()) {
-        let there = name(&played, model, Entity::Unit(*unit)).is_some();
-        if there && going.contains(&Entity::Unit(*unit)) && forecast.blocked.len() < BLOCKERS_MAX {
-            forecast.blocked.extend(blockers(&mut (&played as &dyn Reader), model, Entity::Unit(*unit)));
+        let there = name(&played, model, EntityId::Unit(*unit)).is_some();
+        if there && going.contains(&EntityId::Unit(*unit)) && forecast.blocked.len() < BLOCKERS_MAX {
+            forecast.blocked.extend(blockers(&mut (&played as &dyn Reader), model, EntityId::Unit(*unit)));
         }
     }
     if let Some(force) = force {
@@ -185,7 +186,6 @@ pub(super) fn forecast_within(
         forecast.more |= named.len() > NAMED_MAX;
         named.truncate(NAMED_MAX);
     }
-    let mut told = BTreeSet::new();
-    forecast.blocked.retain(|one| told.insert((one.entity.clone(), one.duty.clone(), one.owner.clone())));
+    cause::retain_first(&mut forecast.blocked);
     Ok(forecast)
 }

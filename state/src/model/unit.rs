@@ -2,7 +2,7 @@
 //! machine agent (spec E.3, seed 001).
 
 use super::application;
-use super::blockers::{self, Entity};
+use super::blockers::{self, EntityId};
 use super::draft::Draft;
 use super::effective::{self, Documents};
 use super::keys::{Bond, Model, ResolvedDoc, StatusDoc, TombstoneDoc, UnitDoc, last_id};
@@ -195,7 +195,7 @@ pub fn set_dead(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal
         (_, Life::Dying | Life::Dead) => {}
     }
     let refuse = |draft: &mut Draft, what: String| {
-        let blockers = blockers::blockers(draft, model, Entity::Unit(id));
+        let blockers = blockers::blockers(draft, model, EntityId::Unit(id));
         Err(Refusal::new(Code::Busy, format!("unit {} cannot be dead: {what}", doc.name))
             .blockers(model, blockers))
     };
@@ -229,7 +229,7 @@ pub fn remove(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> 
     let dying = effective::life_of(draft, model, id, &doc) != Life::Alive;
     let never_begun = dying && never_attached(draft, model, id);
     if !dead && !never_begun {
-        let blockers = blockers::blockers(draft, model, Entity::Unit(id));
+        let blockers = blockers::blockers(draft, model, EntityId::Unit(id));
         let message = format!("cannot remove unit {}: it is not dead", doc.name);
         return Err(Refusal::new(Code::Busy, message).blockers(model, blockers));
     }

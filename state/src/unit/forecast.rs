@@ -4,8 +4,9 @@
 use super::local::Local;
 use super::operation::Operation;
 use super::record::{Outcome, Record};
-use super::resolve::{Act, Cause, Now, next};
+use super::resolve::{Act, Now, next};
 use super::snapshot::Snapshot;
+use crate::cause::Cause;
 
 /// One step ahead.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,7 +23,7 @@ pub enum Ahead {
 pub fn ahead(local: &mut Local, view: &Snapshot) -> Ahead {
     loop {
         // a hook that runs now ends, and its run is counted then
-        let now = Now::of_a_question();
+        let now = Now::hypothetical();
         match next(local, Some(view), &now).act {
             Act::Begin(run) => return does(local, run.operation),
             Act::Settle(record) => return Ahead::Does(Box::new(record)),

@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn what_a_hook_said_that_asked_for_a_reboot_at_once_is_told_before_any_later_record() {
         let mut local = Local::new(Uuid(1), UnitName::new("web", 0));
-        let now = Now { boot: "boot".to_owned(), since_boot_ms: 1, wall_ms: 5, ..Now::of_a_question() };
+        let now = Now { boot: "boot".to_owned(), since_boot_ms: 1, wall_ms: 5, ..Now::hypothetical() };
         let what = Immediate::UnitStatus { status: "blocked".to_owned(), message: String::new() };
         let said = vec![Said { call: 1, at_ms: 5, what }];
         let begun = |number, attempt| Run {
@@ -267,7 +267,7 @@ mod tests {
     /// How a run is recorded that printed these lines on stderr.
     fn reason(operation: Operation, exit: Exit, stderr: &[&str]) -> (String, String) {
         let local = Local::new(Uuid(1), UnitName::new("web", 0));
-        let now = Now { boot: "boot".to_owned(), since_boot_ms: 1, wall_ms: 5, ..Now::of_a_question() };
+        let now = Now { boot: "boot".to_owned(), since_boot_ms: 1, wall_ms: 5, ..Now::hypothetical() };
         let line = |text: &&str| Said {
             call: 1,
             at_ms: 5,

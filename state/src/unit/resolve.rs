@@ -8,6 +8,7 @@ use super::record::{Outcome, Record, hex};
 use super::relations::{self, Me, Owed};
 use super::retry::{after_failure, interrupted, scatter};
 use super::snapshot::{BagAsked, RelationView, Snapshot};
+use crate::cause::{Actor, Cause, Duty, Entity};
 use crate::life::Life;
 use crate::names::{RelationNumber, UnitName};
 use crate::settings::Bag;
@@ -52,9 +53,9 @@ pub struct Now {
 }
 
 impl Now {
-    /// For somebody who only asks what is next, from the memory and a view that is as good as new: the boot is not known
-    /// and no time passes, so nothing is due; locks are free, and what was begun has ended.
-    pub fn of_a_question() -> Now {
+    /// Facts for explaining a unit without running it: locks are free, the link is fresh, what was started has ended,
+    /// and the boot is not known, so no timer has expired.
+    pub fn hypothetical() -> Now {
         Now {
             boot: String::new(),
             since_boot_ms: 0,
@@ -115,32 +116,18 @@ pub enum Act {
 pub struct Wait {
     /// Look again at this time since boot, whatever happens.
     pub until_ms: Option<u64>,
+    /// Empty: nothing is left to do.
     pub causes: Vec<Cause>,
 }
 
-/// Why nothing happens: what, who owes it, since when, what helps.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cause {
-    pub what: String,
-    pub owner: String,
-    /// Milliseconds ago; none = unknown or not a matter of time.
-    pub since_ago_ms: Option<u64>,
-    pub help: String,
+/// The unit waits for somebody else.
+pub(super) fn cause(local: &Local, duty: Duty, actor: Actor) -> Cause {
+    Cause::new(Entity::Unit(local.name.clone()), duty, actor)
 }
 
-pub(super) fn cause(
-    what: impl Into<String>,
-    owner: &str,
-    since_ago_ms: Option<u64>,
-    help: impl Into<String>,
-) -> Cause {
-    Cause { what: what.into(), owner: owner.to_owned(), since_ago_ms, help: help.into() }
-}
-
-/// Why the hook that is about this bag has not begun.
-pub fn fetching(asked: &BagAsked) -> Cause {
-    let what = format!("the settings of {} are fetched before the hook that is about them", asked.owner);
-    cause(what, "controller", None, "restore the link to the controller")
+/// Why a hook that reads omitted settings has not begun.
+pub fn fetching(unit: &UnitName, asked: &BagAsked) -> Cause {
+    Cause::of_unit_agent(unit, Duty::FetchSettings { owner: asked.owner.to_string() })
 }
 
 pub(super) fn wait(until_ms: Option<u64>, causes: Vec<Cause>) -> Act {
@@ -170,25 +157,22 @@ fn act(local: &Local, view: Option<&Snapshot>, now: &Now) -> Act {
         return Act::Stop;
     }
     if let Some(until_ms) = comparing(local, now) {
-        let what = "disk and controller have not been compared yet";
-        return wait(Some(until_ms), vec![cause(what, "controller", None, "start the controller")]);
+        return wait(Some(until_ms), vec![cause(local, Duty::CompareState, Actor::Controller)]);
     }
     if local.lost {
-        let what = "state-lost: this unit's files were corrupt, and the controller has no copy of them";
-        let help = "pintle-agent resolve DIR --fresh runs the unit from its beginning";
-        return wait(None, vec![cause(what, "operator", None, help)]);
+        return wait(None, vec![cause(local, Duty::RestoreState, Actor::Operator)]);
     }
     match &local.step {
         Step::Unanswered { sequence, .. } => {
-            let what = format!("record {sequence} holds a write that may be refused, and has no answer yet");
-            wait(None, vec![cause(what, "controller", now.link_age_ms, "restore the link to the controller")])
+            let answer = cause(local, Duty::AnswerRecord { sequence: *sequence }, Actor::Controller);
+            wait(None, vec![answer.since(silent_since_ms(now))])
         }
         Step::Started(_) | Step::Failed(_) | Step::Idle if ends(local, now) => Act::Reboot,
         Step::Started(run) => interrupted(local, known, now, run),
         Step::Failed(episode) => after_failure(local, known, now, episode),
         Step::Idle => match known {
             Some(view) => idle(local, view, now),
-            None => wait(None, vec![no_view(view, now)]),
+            None => wait(None, vec![no_view(local, view, now)]),
         },
     }
 }
@@ -198,9 +182,10 @@ fn ends(local: &Local, now: &Now) -> bool {
     local.reboot.as_ref().is_some_and(|boot| now.boot.is_empty() || *boot == now.boot)
 }
 
-/// Why nothing begins any more.
-pub fn rebooting() -> Cause {
-    cause("a hook asked for a reboot of the machine", "the machine's agent", None, "see that it runs")
+/// Why nothing starts any more. `machine`: the unit's, where its name is known.
+pub fn rebooting(unit: &UnitName, machine: Option<&str>) -> Cause {
+    let agent = machine.map_or(Actor::OwnMachineAgent, |name| Actor::MachineAgent(name.to_owned()));
+    Cause::new(Entity::Unit(unit.clone()), Duty::Reboot, agent)
 }
 
 /// The unit is not going away. One that ran stop or remove is, though a store restored from an older copy may show it
@@ -217,18 +202,17 @@ fn comparing(local: &Local, now: &Now) -> Option<u64> {
     (!compared && local.epoch > 0 && now.since_boot_ms < until).then_some(until)
 }
 
-fn no_view(view: Option<&Snapshot>, now: &Now) -> Cause {
+fn no_view(local: &Local, view: Option<&Snapshot>, now: &Now) -> Cause {
     match view {
-        Some(_) => cause(
-            "the controller shows another history than this unit's",
-            "operator",
-            now.link_age_ms,
-            "was the controller restored from an older copy? it is agreed on at the next attach",
-        ),
-        None => {
-            cause("the controller has not shown this unit yet", "controller", None, "start the controller")
-        }
+        Some(_) => cause(local, Duty::AgreeOnStoreGeneration, Actor::Operator).since(silent_since_ms(now)),
+        None => cause(local, Duty::SendView, Actor::Controller),
     }
+}
+
+/// When the controller was last heard, by the wall clock. None: this very moment, or not in this process.
+fn silent_since_ms(now: &Now) -> Option<i64> {
+    let age_ms = now.link_age_ms.filter(|age_ms| *age_ms > 0)?;
+    Some(now.wall_ms - i64::try_from(age_ms).ok()?)
 }
 
 /// Nothing is open: what is next, in order (spec A.2). This chain *is* the order of hooks.
@@ -239,7 +223,7 @@ fn idle(local: &Local, view: &Snapshot, now: &Now) -> Act {
     // also when the agent was started again in between; without a link nothing waits for it
     let first_hooks = local.queued == Some(Queued::Install) || local.installed && local.config.is_none();
     if first_hooks && alive && is_about_to_hear_who_leads(now) {
-        return wait(None, vec![unknown_leader("the unit's first hooks wait")]);
+        return wait(None, vec![unknown_leader(local)]);
     }
     lost_charm(local, view, now, alive)
         .or_else(|| rebooted(local, now))
@@ -255,12 +239,7 @@ fn idle(local: &Local, view: &Snapshot, now: &Now) -> Act {
         .or_else(|| config_changed(local, view, alive).map(|chosen| chosen.act(local, view, now)))
         .or_else(|| related(local, view, now, alive, &mut waits))
         .or_else(|| update_status(local, view, now, alive).map(|chosen| chosen.act(local, view, now)))
-        .unwrap_or_else(|| {
-            if waits.is_empty() {
-                waits.push(cause("nothing is left to do", "nobody", None, "change something"));
-            }
-            wait(update_status_due(local, view, now, alive), waits)
-        })
+        .unwrap_or_else(|| wait(update_status_due(local, view, now, alive), waits))
 }
 
 /// An operation to begin, and why.
@@ -289,7 +268,7 @@ impl Chosen {
 pub(super) fn begin(local: &Local, view: Option<&Snapshot>, now: &Now, run: Run) -> Act {
     if run.operation.runs_charm() && view.is_none() {
         // its context is made of the view; the cached one may be lost while the run that began on it is not
-        return wait(None, vec![no_view(None, now)]);
+        return wait(None, vec![no_view(local, None, now)]);
     }
     // before the lock: nobody else's hooks wait for our link
     if let Some(asked) = view.and_then(|view| context::missing_bag(local, view, &run.operation)) {
@@ -351,22 +330,17 @@ pub(super) fn is_about_to_hear_who_leads(now: &Now) -> bool {
     !now.claimed && fresh(now)
 }
 
-pub(super) fn unknown_leader(who: &str) -> Cause {
-    let what = format!("{who} to hear who leads");
-    cause(what, "controller", None, "restore the link to the controller")
+pub(super) fn unknown_leader(local: &Local) -> Cause {
+    cause(local, Duty::AnswerLeadershipClaim, Actor::Controller)
 }
 
-pub(super) fn stale(now: &Now) -> Cause {
-    let what = match now.link_age_ms {
-        Some(age) => format!("relation hooks wait for the controller, silent for {} s", age / 1000),
-        None => "relation hooks wait for the controller, not heard since the agent started".to_owned(),
-    };
-    cause(what, "controller", now.link_age_ms, "restore the link to the controller")
+pub(super) fn stale(local: &Local, now: &Now) -> Cause {
+    cause(local, Duty::Reconnect, Actor::Controller).since(silent_since_ms(now))
 }
 
-/// Said once, however many relations wait.
-fn wait_for_link(waits: &mut Vec<Cause>, now: &Now) {
-    let stale = stale(now);
+/// Told once, however many relations wait.
+fn wait_for_link(local: &Local, waits: &mut Vec<Cause>, now: &Now) {
+    let stale = stale(local, now);
     if !waits.contains(&stale) {
         waits.push(stale);
     }
@@ -391,17 +365,17 @@ fn enter_scope(
         }
         let head = &remote.head;
         if !head.implicit && !charm.endpoints.contains(&head.endpoint) {
-            let what =
-                format!("relation {relation} waits for a charm that has the endpoint {:?}", head.endpoint);
-            waits.push(cause(what, "operator", None, "pintle refresh"));
+            let (application, endpoint) = (local.name.application.clone(), head.endpoint.clone());
+            let duty = Duty::ProvideEndpoint { application, endpoint, relation };
+            waits.push(cause(local, duty, Actor::Operator));
             continue;
         }
-        if let Some(waits_for) = subordinate_waits(view, relation, remote) {
+        if let Some(waits_for) = subordinate_waits(local, view, (relation, remote)) {
             waits.push(waits_for);
             continue;
         }
         if !fresh(now) {
-            wait_for_link(waits, now);
+            wait_for_link(local, waits, now);
             return None;
         }
         let place = Place {
@@ -419,7 +393,11 @@ fn enter_scope(
 }
 
 /// Why the subordinate that comes with this relation cannot come yet (spec A.12, I.20; scenario 125).
-fn subordinate_waits(view: &Snapshot, relation: RelationNumber, remote: &RelationView) -> Option<Cause> {
+fn subordinate_waits(
+    local: &Local,
+    view: &Snapshot,
+    (relation, remote): (RelationNumber, &RelationView),
+) -> Option<Cause> {
     let head = &remote.head;
     let there = |units: &BTreeSet<UnitName>| {
         units.iter().find(|unit| unit.application == head.remote_application).cloned()
@@ -428,13 +406,12 @@ fn subordinate_waits(view: &Snapshot, relation: RelationNumber, remote: &Relatio
         return None;
     }
     if let Some(old) = there(&view.unit.leaving) {
-        let what = format!("relation {relation} waits until the old subordinate unit {old} is removed");
-        return Some(cause(what, &old.to_string(), None, format!("pintle why {old}")));
+        let duty = Duty::RemoveSubordinate { unit: old.clone(), relation: Some(relation) };
+        return Some(cause(local, duty, Actor::Unit(old)));
     }
     if view.unit.crowded && there(&view.unit.subordinates).is_none() {
-        let machine = &view.unit.machine;
-        let what = format!("relation {relation} waits for room on machine {machine}: it takes no more units");
-        return Some(cause(what, "operator", None, "pintle remove-unit another unit of that machine"));
+        let duty = Duty::FreeUnitSlot { machine: view.unit.machine.clone(), relation };
+        return Some(cause(local, duty, Actor::Operator));
     }
     None
 }
@@ -466,7 +443,7 @@ fn created(local: &Local, view: &Snapshot, now: &Now, alive: bool, waits: &mut V
         owed && remote.head.life.is_alive() && !remote.head.suspended
     })?;
     if !fresh(now) {
-        wait_for_link(waits, now);
+        wait_for_link(local, waits, now);
         return None;
     }
     let endpoint = remote.head.endpoint.clone();
@@ -547,9 +524,8 @@ fn shut_down(local: &Local, view: &Snapshot, now: &Now, alive: bool, waits: &mut
         }
     }
     if let Some(subordinate) = view.unit.subordinates.first() {
-        let what = format!("the subordinate unit {subordinate} is not removed yet");
-        let help = format!("pintle why {subordinate}");
-        return Some(wait(None, vec![cause(what, &subordinate.to_string(), None, help)]));
+        let duty = Duty::RemoveSubordinate { unit: subordinate.clone(), relation: None };
+        return Some(wait(None, vec![cause(local, duty, Actor::Unit(subordinate.clone()))]));
     }
     Some(Act::Settle(local.record(Operation::Die, Outcome::Ok, now.wall_ms)))
 }
@@ -598,7 +574,7 @@ fn related(local: &Local, view: &Snapshot, now: &Now, alive: bool, waits: &mut V
     for (number, relation) in order {
         let Some(owed) = relations::owed(relation, remote(number, relation.uuid), me) else { continue };
         if !fresh(now) {
-            wait_for_link(waits, now);
+            wait_for_link(local, waits, now);
             return None;
         }
         return Some(match owed {

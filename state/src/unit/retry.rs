@@ -1,5 +1,6 @@
 //! What follows a run that was interrupted or failed: whether it is run again, on what, and when (spec A.8).
 
+use super::activity::Activity;
 use super::local::{Episode, INTERRUPTIONS_MAX, Local, Run};
 use super::operation::{Hook, Operation, RelationEvent};
 use super::record::{Outcome, Record, Timer};
@@ -9,6 +10,7 @@ use super::resolve::{
     is_alive, pending_action, stale, unknown_leader, wait,
 };
 use super::snapshot::{RelationView, Snapshot};
+use crate::cause::{Actor, Duty, Retry};
 use crate::names::{RelationNumber, Uuid};
 use sha2::{Digest, Sha256};
 
@@ -27,7 +29,7 @@ pub(super) fn interrupted(local: &Local, view: Option<&Snapshot>, now: &Now, run
         // a tool that asks meanwhile would make the hook lose leadership that nobody has taken
         let until_ms = now.agent_start_ms + COMPARE_MS;
         if is_about_to_hear_who_leads(now) && now.since_boot_ms < until_ms {
-            return wait(Some(until_ms), vec![unknown_leader("the hook that was found running waits")]);
+            return wait(Some(until_ms), vec![unknown_leader(local)]);
         }
         return Act::Adopt(run.clone());
     }
@@ -46,7 +48,7 @@ pub(super) fn interrupted(local: &Local, view: Option<&Snapshot>, now: &Now, run
         began.history == view.position.history && began.revision > view.position.revision
     });
     if set_back && !fresh(now) && matches!(run.operation, Operation::Hook(Hook::Relation { .. })) {
-        return wait(None, vec![stale(now)]);
+        return wait(None, vec![stale(local, now)]);
     }
     if run.attempt >= INTERRUPTIONS_MAX {
         return failed("interrupted three times in a row", retry_after(local, view, now, &run.operation));
@@ -102,49 +104,35 @@ pub(super) fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, e
     let due = timer.map(|timer| due_ms(timer, now));
     if due.is_some_and(|due| due <= now.since_boot_ms) {
         if is_stale {
-            return wait(None, vec![stale(now)]);
+            return wait(None, vec![stale(local, now)]);
         }
         let cause = format!("retry {} of {}", episode.failures, episode.operation);
         return again(cause, Some(episode.clone()));
     }
-    let ago = u64::try_from(now.wall_ms - episode.since_ms).ok();
-    let next = match (due, &episode.retry) {
-        (Some(due), _) => format!("next retry in {} s", (due - now.since_boot_ms).div_ceil(1000)),
-        (None, Some(timer)) => format!("retried {} s after it last did", timer.delay_ms.div_ceil(1000)),
-        (None, None) if view.is_some_and(|view| view.model.hook_retries_max == Some(0)) => {
-            "retries are switched off".to_owned()
-        }
-        (None, None) => "no retries are left".to_owned(),
+    let retry = match (due, &episode.retry) {
+        (Some(due), _) => Retry::At(wall_ms(due, now)),
+        (None, Some(timer)) => Retry::After(timer.delay_ms),
+        (None, None) if view.is_some_and(|view| view.model.hook_retries_max == Some(0)) => Retry::Off,
+        (None, None) => Retry::Exhausted,
     };
-    let times = match episode.failures {
-        1 => "once".to_owned(),
-        many => format!("{many} times"),
-    };
-    let what = format!("{} failed {times}: {}; {next}", episode.operation, episode.reason);
-    let help = format!(
-        "pintle debug-log -i {0}; then pintle resolved {0}, or pintle resolved --no-retry {0}",
-        local.name
-    );
-    let owner = match &episode.operation {
-        Operation::Hook(_) | Operation::Action { .. } => "charm",
-        Operation::Deploy(_) => "machine",
+    let actor = match &episode.operation {
+        Operation::Hook(_) | Operation::Action { .. } => Actor::Charm,
+        Operation::Deploy(_) => Actor::Operator,
         Operation::EnterScope { .. } | Operation::LeaveScope { .. } | Operation::Restate | Operation::Die => {
-            "controller"
+            Actor::Controller
         }
     };
-    let mut causes = vec![cause(what, owner, ago, help)];
+    let (activity, failures) = (Activity::from(&episode.operation), episode.failures);
+    let failed = cause(local, Duty::Recover { activity, failures, retry }, actor);
+    let mut causes = vec![failed.since(episode.since_ms).last_error(episode.reason.clone())];
     if mark.is_some() {
-        causes.push(stale(now));
+        causes.push(stale(local, now));
     }
     if let Some(view) =
         view.filter(|view| local.charm.as_ref().is_some_and(|c| c.url != view.charm.charm.url))
     {
-        let what = format!("the refresh to {} waits until the failure has ended", view.charm.charm.url);
-        let (unit, application) = (&local.name, &local.name.application);
-        let help = format!(
-            "pintle resolved --no-retry {unit}, or pintle refresh --force-units --path CHARM {application}"
-        );
-        causes.push(cause(what, "operator", None, help));
+        let duty = Duty::EndFailure { charm_url: view.charm.charm.url.clone() };
+        causes.push(cause(local, duty, Actor::Operator));
     }
     wait(due, causes)
 }
@@ -162,7 +150,7 @@ fn without_running(local: &Local, view: Option<&Snapshot>, now: &Now, operation:
         Operation::Hook(Hook::LeaderElected { .. })
             if now.leads.is_none() && is_about_to_hear_who_leads(now) =>
         {
-            Some(wait(None, vec![unknown_leader("leader-elected waits")]))
+            Some(wait(None, vec![unknown_leader(local)]))
         }
         // the lease moved before the hook could run: skipped (spec A.15)
         Operation::Hook(Hook::LeaderElected { .. }) if now.leads.is_none() => {
@@ -178,7 +166,7 @@ fn without_running(local: &Local, view: Option<&Snapshot>, now: &Now, operation:
             // 1. A hook begins, and the view that it began on is not kept: the disk is full. 2. Its agent dies with it.
             // 3. The next one has an older view, of before there was that relation (cargo sim 73006211).
             if !fresh(now) {
-                return Some(wait(None, vec![stale(now)]));
+                return Some(wait(None, vec![stale(local, now)]));
             }
             let me = Me { name: &local.name, alive: is_alive(local, view) };
             match (event, relations::owed(known, None, me)) {
@@ -197,6 +185,12 @@ fn without_running(local: &Local, view: Option<&Snapshot>, now: &Now, operation:
         }
         Operation::Deploy(_) | Operation::Action { .. } | Operation::Hook(_) => None,
     }
+}
+
+/// A time of this boot's clock by the wall clock.
+fn wall_ms(since_boot_ms: u64, now: &Now) -> i64 {
+    let left_ms = i64::try_from(since_boot_ms.saturating_sub(now.since_boot_ms)).unwrap_or(i64::MAX);
+    now.wall_ms.saturating_add(left_ms)
 }
 
 /// When a retry is due, in this boot's clock.

@@ -2,6 +2,7 @@
 
 use super::view;
 use super::world::{Ending, World};
+use state::cause::Cause;
 use state::charm::Scope;
 use state::life::Life;
 use state::model::keys::ResolvedDoc;
@@ -57,8 +58,12 @@ pub fn perform(world: &mut World, line: &str) -> Done {
         ["unit" | "model", ..] | ["charm", ..] | ["config", ..] | ["address", ..] => desire(world, &words),
         ["resolved", mode @ ..] => resolved(world, mode),
         ["why"] => {
-            let causes = world.look().map(|wait| wait.causes).unwrap_or_default();
-            causes.iter().for_each(|cause| world.say(format!("{}: {}", cause.owner, cause.what)));
+            if let Some(wait) = world.look() {
+                wait.causes.iter().for_each(|cause| world.say(told(cause)));
+                if wait.causes.is_empty() {
+                    world.say("nothing");
+                }
+            }
             Ok(())
         }
         ["bag", number] => {
@@ -319,4 +324,10 @@ fn milliseconds(text: &str) -> Result<u64, String> {
     let found = units.iter().find_map(|(unit, ms)| Some((text.strip_suffix(unit)?, ms)));
     let (number, ms) = found.ok_or("a time is 5s, 20ms or 5m")?;
     Ok(parse::<u64>(number)? * ms)
+}
+
+/// `Charm: Recover { .. }, last error: exit status 1`: the fields of a cause but its time, which `why` compares with now.
+fn told(cause: &Cause) -> String {
+    let error = cause.last_error.as_ref().map_or(String::new(), |error| format!(", last error: {error}"));
+    format!("{:?}: {:?}{error}", cause.actor, cause.duty)
 }

@@ -218,7 +218,7 @@ impl World {
                 Act::Fetch(asked) => {
                     process.hook_lock = false;
                     self.process = Some(process);
-                    let causes = vec![resolve::fetching(&asked)];
+                    let causes = vec![resolve::fetching(&self.local.name, &asked)];
                     if !self.link {
                         return Some(Wait { until_ms: None, causes });
                     }
@@ -248,7 +248,10 @@ impl World {
                 Act::Reboot => {
                     process.hook_lock = false;
                     self.process = Some(process);
-                    return Some(Wait { until_ms: None, causes: vec![resolve::rebooting()] });
+                    return Some(Wait {
+                        until_ms: None,
+                        causes: vec![resolve::rebooting(&self.local.name, None)],
+                    });
                 }
                 Act::Wait(wait) => {
                     process.hook_lock = false;

@@ -52,7 +52,7 @@ fn a_refresh_waits_for_a_failed_hook_and_follows_when_it_is_skipped() {
         let why = host.ok(&["why", "db/0"]);
         why.contains("the refresh to ").then_some(why)
     });
-    assert!(why.contains("config-changed failed once") && why.contains("--no-retry"), "{why}");
+    assert!(why.contains("config-changed, which failed once") && why.contains("--no-retry"), "{why}");
     // a retry runs the old charm's hook, which fails again: an unforced refresh is never let through (R 1)
     scene.ok(&["resolved", "db/0"]);
     until_error(&scene, 3);
@@ -109,7 +109,7 @@ fn a_failed_hook_is_retried_by_itself() {
         let why = host.pintle(&["why", "db/0"]).stdout;
         why.contains("retried ").then_some(why)
     });
-    assert!(shown.contains("config-changed failed "), "{shown}");
+    assert!(shown.contains("config-changed, which failed "), "{shown}");
     scene.ok(&["config", "db", "fail-in="]);
     // nobody resolves it: the first retry is due after 5 s, the next 10 s after that (spec A.8)
     scene.until_status("db/0", "active", "");

@@ -84,7 +84,7 @@ fn a_hook_that_goes_on_is_told_of_again_to_a_controller_that_has_started_anew() 
     until_begun(&scene, "config-changed", 2);
     let running = |host: &Host| {
         let told = host.pintle(&["why", "db/0"]);
-        (told.code == 0 && told.stdout.contains("end: running config-changed hook")).then_some(())
+        (told.code == 0 && told.stdout.contains("finish running config-changed hook")).then_some(())
     };
     scene.until("the hook is told of", running);
     let pid_file = scene.dir.join("controller.pid");

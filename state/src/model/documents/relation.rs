@@ -2,6 +2,7 @@
 
 use super::super::draft::Key;
 use super::super::key::{Kind, Model, Parts};
+use crate::cause::RelationName;
 use crate::charm::{Role, Scope};
 use crate::life::Life;
 use crate::names::{RelationNumber, UnitName, Uuid};
@@ -70,6 +71,11 @@ impl RelationDoc {
     /// `mysql:server web:db`, ends in text order; `web:ring` for a peer. What makes two relations the same one.
     pub fn key_text(&self) -> String {
         key_text(self.sides.iter().map(|side| (&*side.application_name, &*side.endpoint)))
+    }
+
+    /// Its number and its ends.
+    pub fn name(&self) -> RelationName {
+        RelationName { number: self.number, ends: self.key_text() }
     }
 }
 

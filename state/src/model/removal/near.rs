@@ -1,6 +1,6 @@
 //! Who and what is looked at, within bounds.
 
-use super::super::blockers::Entity;
+use super::super::blockers::EntityId;
 use super::super::draft::{Reader, read};
 use super::super::effective;
 use super::super::keys::{Model, RelationDoc, UnitDoc, last_id};
@@ -13,24 +13,24 @@ pub(super) const LOOKED_AT_MAX: usize = 500;
 /// Entries of indexes that are read to find these: some 100 bytes each.
 const ENTRIES_MAX: usize = 5_000;
 
-pub(super) fn id_of(entity: Entity) -> Uuid {
+pub(super) fn id_of(entity: EntityId) -> Uuid {
     match entity {
-        Entity::Unit(id) | Entity::Application(id) | Entity::Relation(id) | Entity::Machine(id) => id,
+        EntityId::Unit(id) | EntityId::Application(id) | EntityId::Relation(id) | EntityId::Machine(id) => id,
     }
 }
 
 /// The name of what is still there.
-pub(super) fn name(reader: &dyn Reader, model: Model, entity: Entity) -> Option<String> {
+pub(super) fn name(reader: &dyn Reader, model: Model, entity: EntityId) -> Option<String> {
     Some(match entity {
-        Entity::Unit(id) => format!("unit {}", read(reader, &model.unit(id))?.name),
-        Entity::Application(id) => format!("application {}", read(reader, &model.application(id))?.name),
-        Entity::Relation(id) => format!("relation {}", read(reader, &model.relation(id))?.key_text()),
-        Entity::Machine(id) => format!("machine {}", read(reader, &model.machine(id))?.name),
+        EntityId::Unit(id) => format!("unit {}", read(reader, &model.unit(id))?.name),
+        EntityId::Application(id) => format!("application {}", read(reader, &model.application(id))?.name),
+        EntityId::Relation(id) => format!("relation {}", read(reader, &model.relation(id))?.key_text()),
+        EntityId::Machine(id) => format!("machine {}", read(reader, &model.machine(id))?.name),
     })
 }
 
 /// Entities and their effective lives, by name.
-pub(super) type Lives = BTreeMap<String, (Entity, Life)>;
+pub(super) type Lives = BTreeMap<String, (EntityId, Life)>;
 
 /// What a removal can reach: found before it is played, since a play adds nothing.
 #[derive(Default)]
@@ -47,23 +47,23 @@ pub(super) struct Near {
 impl Near {
     /// From what is removed to whom it meets, and from these on again: whoever meets a subordinate that goes because
     /// its relation does is the furthest.
-    pub(super) fn of(reader: &dyn Reader, model: Model, entities: &[Entity]) -> Near {
+    pub(super) fn of(reader: &dyn Reader, model: Model, entities: &[EntityId]) -> Near {
         let mut near = Near::default();
         for entity in entities {
             match *entity {
-                Entity::Unit(id) => near.unit(reader, model, id),
-                Entity::Application(id) => {
+                EntityId::Unit(id) => near.unit(reader, model, id),
+                EntityId::Application(id) => {
                     near.applications.insert(id);
                     for unit in near.ids(reader, &model.units_of(id)) {
                         near.unit(reader, model, unit);
                     }
                     near.relations(reader, &model.relations_of(id));
                 }
-                Entity::Relation(id) => {
+                EntityId::Relation(id) => {
                     near.relations.insert(id);
                     near.brought(reader, model, id);
                 }
-                Entity::Machine(id) => {
+                EntityId::Machine(id) => {
                     near.machines.insert(id);
                     for unit in near.ids(reader, &model.units_on(id)) {
                         near.unit(reader, model, unit);
@@ -142,36 +142,36 @@ impl Near {
     /// The effective life of each.
     pub(super) fn lives(&self, reader: &dyn Reader, model: Model) -> Lives {
         let mut lives = BTreeMap::new();
-        let mut is = |entity: Entity, life: Option<Life>| {
+        let mut is = |entity: EntityId, life: Option<Life>| {
             lives.extend(name(reader, model, entity).zip(life.map(|life| (entity, life))));
         };
         for id in self.units.keys() {
-            is(Entity::Unit(*id), effective::unit_life(&mut { reader }, model, *id));
+            is(EntityId::Unit(*id), effective::unit_life(&mut { reader }, model, *id));
         }
         for id in &self.applications {
-            is(Entity::Application(*id), read(reader, &model.application_life(*id)));
+            is(EntityId::Application(*id), read(reader, &model.application_life(*id)));
         }
         for id in &self.relations {
-            is(Entity::Relation(*id), effective::relation_life(&mut { reader }, model, *id));
+            is(EntityId::Relation(*id), effective::relation_life(&mut { reader }, model, *id));
         }
         for id in &self.machines {
-            is(Entity::Machine(*id), read(reader, &model.machine_life(*id)));
+            is(EntityId::Machine(*id), read(reader, &model.machine_life(*id)));
         }
         lives
     }
 
     /// The unit is one of these, or of one of these, or beside one.
-    pub(super) fn goes_with(&self, id: Uuid, going: &[Entity]) -> bool {
+    pub(super) fn goes_with(&self, id: Uuid, going: &[EntityId]) -> bool {
         let Some(doc) = self.units.get(&id) else { return false };
-        let of = [Entity::Unit(id), Entity::Application(doc.application), Entity::Machine(doc.machine)];
-        of.into_iter().chain(doc.principal.map(Entity::Unit)).any(|one| going.contains(&one))
+        let of = [EntityId::Unit(id), EntityId::Application(doc.application), EntityId::Machine(doc.machine)];
+        of.into_iter().chain(doc.principal.map(EntityId::Unit)).any(|one| going.contains(&one))
     }
 
     /// Whose agents owe something before what is `going` has gone: machines, then units that have lived.
-    pub(super) fn needed(&self, after: &dyn Reader, model: Model, going: &[Entity]) -> Vec<Entity> {
+    pub(super) fn needed(&self, after: &dyn Reader, model: Model, going: &[EntityId]) -> Vec<EntityId> {
         let leaves = |id: &Uuid| {
             let relations =
-                self.members.iter().filter(|(relation, _)| going.contains(&Entity::Relation(**relation)));
+                self.members.iter().filter(|(relation, _)| going.contains(&EntityId::Relation(**relation)));
             relations.flat_map(|(_, members)| members).any(|member| member == id)
         };
         let goes = |(id, _): &(&Uuid, &UnitDoc)| self.goes_with(**id, going);
@@ -179,14 +179,14 @@ impl Near {
         let ends: Vec<(&Uuid, &UnitDoc)> =
             self.units.iter().filter(goes).filter(|(id, _)| there(id)).collect();
         let mut machines: BTreeSet<Uuid> = ends.iter().map(|(_, doc)| doc.machine).collect();
-        machines.extend(self.machines.iter().filter(|id| going.contains(&Entity::Machine(**id))));
+        machines.extend(self.machines.iter().filter(|id| going.contains(&EntityId::Machine(**id))));
         let has_lived = |id: &Uuid| {
             read(after, &model.session(*id)).is_some()
                 && read(after, &model.unit_life(*id)) != Some(Life::Dead)
         };
         let units = self.units.keys().filter(|id| leaves(id) || ends.iter().any(|(end, _)| end == id));
-        let units = units.filter(|id| has_lived(id)).copied().map(Entity::Unit);
-        machines.into_iter().map(Entity::Machine).chain(units).collect()
+        let units = units.filter(|id| has_lived(id)).copied().map(EntityId::Unit);
+        machines.into_iter().map(EntityId::Machine).chain(units).collect()
     }
 
     /// Units that go, and those that are in a relation that goes or with a unit that goes, by name.

@@ -3,6 +3,7 @@
 use super::super::keys::{ActionDoc, StatusDoc};
 use super::super::{action, unit};
 use super::*;
+use crate::cause::Actor;
 use crate::status::ActionStatus;
 use crate::unit::activity::Activity;
 use crate::unit::hook::Immediate;
@@ -31,7 +32,7 @@ fn an_action_on_a_dead_unit_is_refused_with_what_that_waits_for() {
     }
     let refusal = enqueue(&mut world, agent.unit, "backup", json!({})).expect_err("it is dead");
     assert_eq!((refusal.code, refusal.message.as_str()), (Code::NotAlive, "unit web/0 is dead"));
-    assert_eq!(refusal.blockers[0].owner, "the agent of machine 0");
+    assert_eq!(refusal.blockers[0].actor, Actor::MachineAgent("0".to_owned()));
 }
 
 #[test]

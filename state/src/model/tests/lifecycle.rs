@@ -1,11 +1,12 @@
 //! Scenarios of spec H.13, by number; every commit in between is checked against the invariants.
 
 use super::super::application::{self, Deploy, Refresh};
-use super::super::blockers::{BLOCKERS_MAX, Entity, PROVISIONER, blockers};
+use super::super::blockers::{BLOCKERS_MAX, EntityId, blockers};
 use super::super::keys::UnitDoc;
 use super::super::unit::Destroyed;
 use super::super::{destruction, instance, leadership, machine, model, unit};
 use super::*;
+use crate::cause::{Actor, Duty, Entity, RelationName};
 use crate::unit::proxy::{Proxies, Proxy};
 use crate::unit::snapshot::Change;
 
@@ -249,8 +250,8 @@ fn scenarios_173_and_177_a_dying_application_takes_nothing_new_and_keeps_its_nam
     let wish = Deploy { name: "web".into(), sha256: "web".into(), units: 1, ..Deploy::default() };
     let refusal = world.run(|draft, ids| application::deploy(draft, MODEL, &wish, ids)).expect_err("void");
     assert_eq!(refusal.code, Code::AlreadyExists);
-    assert_eq!(refusal.blockers[0].entity, "unit web/0");
-    assert_eq!(refusal.blockers[0].owner, "the agent of unit web/0");
+    assert_eq!(refusal.blockers[0].entity, Entity::Unit(agent.local.name.clone()));
+    assert_eq!(refusal.blockers[0].actor, Actor::UnitAgent(agent.local.name.clone()));
     agent.finish(&mut world);
     world.run(|draft, ids| application::deploy(draft, MODEL, &wish, ids)).expect("the name is free");
     assert_eq!(
@@ -266,34 +267,35 @@ fn scenario_176_blockers_are_never_empty_and_name_the_failure() {
     let unit = world.unit("web/0");
     let id = machine_of(&world, unit);
     assert_eq!(
-        blockers(&mut world.reader(), MODEL, Entity::Application(app)),
+        blockers(&mut world.reader(), MODEL, EntityId::Application(app)),
         vec![],
         "Alive waits for nothing"
     );
     world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("it may go");
     let named = |world: &World, entity| {
         let found = blockers(&mut world.reader(), MODEL, entity);
-        found.into_iter().map(|b| (b.entity, b.owner, b.last_error)).collect::<Vec<_>>()
+        found.into_iter().map(|b| (b.entity, b.actor, b.last_error)).collect::<Vec<_>>()
     };
-    let machine = ("unit web/0".to_owned(), "the agent of machine 0".to_owned(), None);
-    assert_eq!(named(&world, Entity::Application(app)), vec![machine.clone()], "never attached");
+    let name = UnitName::new("web", 0);
+    let machine = (Entity::Unit(name.clone()), Actor::MachineAgent("0".to_owned()), None);
+    assert_eq!(named(&world, EntityId::Application(app)), vec![machine.clone()], "never attached");
     let mut agent = Agent::attach(&mut world, "web/0");
     let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };
     let record = agent.record(Operation::Hook(Hook::Install), failed);
     agent.commit(&mut world, record);
-    let own = |error| ("unit web/0".to_owned(), "the agent of unit web/0".to_owned(), error);
+    let own = |error| (Entity::Unit(name.clone()), Actor::UnitAgent(name.clone()), error);
     let error = Some("hook install: exit status 1".to_owned());
-    assert_eq!(named(&world, Entity::Unit(unit)), vec![own(error.clone())]);
-    assert_eq!(named(&world, Entity::Application(app)), vec![own(error)]);
+    assert_eq!(named(&world, EntityId::Unit(unit)), vec![own(error.clone())]);
+    assert_eq!(named(&world, EntityId::Application(app)), vec![own(error)]);
     let refusal = world.run(|draft, _| unit::remove(draft, MODEL, unit)).expect_err("it is not dead");
     assert_eq!((refusal.code, refusal.blockers.len()), (Code::Busy, 1));
     agent.done(&mut world, Operation::Hook(Hook::Install));
     agent.done(&mut world, Operation::Die);
-    assert_eq!(named(&world, Entity::Unit(unit)), vec![machine]);
+    assert_eq!(named(&world, EntityId::Unit(unit)), vec![machine]);
     world.run(|draft, _| unit::remove(draft, MODEL, unit)).expect("it is dead");
     assert!(world.gone(app));
-    let never_started = ("machine 0".to_owned(), PROVISIONER.to_owned(), None);
-    assert_eq!(named(&world, Entity::Machine(id)), vec![never_started]);
+    let never_started = (Entity::Machine("0".to_owned()), Actor::Provisioner, None);
+    assert_eq!(named(&world, EntityId::Machine(id)), vec![never_started]);
 }
 
 #[test]
@@ -313,27 +315,32 @@ fn a_unit_that_leaves_several_relations_is_one_line_and_of_many_units_one_more_t
     world.run(|draft, _| application::destroy(draft, MODEL, db)).expect("it may go");
     let told = |world: &World, entity| {
         let all = blockers(&mut world.reader(), MODEL, entity).into_iter();
-        all.map(|one| format!("{}: {}", one.entity, one.duty)).collect::<Vec<_>>()
+        all.map(|one| (one.entity.to_string(), one.duty)).collect::<Vec<_>>()
     };
+    let named = |id, ends: &str| RelationName { number: world.number(id), ends: ends.to_owned() };
+    let of_web = named(relations[0], "db:server web:db");
+    let of_shop = named(relations[1], "db:server shop:db");
+    let both = vec![of_web.clone(), of_shop.clone()];
     let of_db = [
-        "unit db/0: leave db:server web:db, db:server shop:db, stop and say that it is dead",
-        "unit web/0: leave relation db:server web:db",
-        "unit shop/0: leave relation db:server shop:db",
+        ("unit db/0".to_owned(), Duty::Terminate { relations: both }),
+        ("unit web/0".to_owned(), Duty::LeaveScopes { relations: vec![of_web] }),
+        ("unit shop/0".to_owned(), Duty::LeaveScopes { relations: vec![of_shop] }),
     ];
-    assert_eq!(told(&world, Entity::Application(db)), of_db);
-    assert_eq!(told(&world, Entity::Application(web)), Vec::<String>::new());
+    assert_eq!(told(&world, EntityId::Application(db)), of_db);
+    assert_eq!(told(&world, EntityId::Application(web)), []);
 
     // one of another application that is in two relations of one that goes
     world.upload("cache", db_of_two());
     let cache = world.deploy("cache", "cache", 0);
-    for endpoint in ["one", "two"] {
+    let of_cache = ["one", "two"].map(|endpoint| {
         let id = world.integrate(&format!("cache:{endpoint}"), "shop:db").expect("they fit");
         agents[2].enter(&mut world, id);
-    }
+        RelationName { number: world.number(id), ends: format!("cache:{endpoint} shop:db") }
+    });
     world.run(|draft, _| application::destroy(draft, MODEL, cache)).expect("it may go");
     assert_eq!(
-        told(&world, Entity::Application(cache)),
-        ["unit shop/0: leave relations cache:one shop:db, cache:two shop:db"]
+        told(&world, EntityId::Application(cache)),
+        [("unit shop/0".to_owned(), Duty::LeaveScopes { relations: of_cache.to_vec() })]
     );
 
     let many = world.deploy("many", "plain", 7);
@@ -341,7 +348,7 @@ fn a_unit_that_leaves_several_relations_is_one_line_and_of_many_units_one_more_t
         world.run(|draft, ids| unit::add(draft, MODEL, many, None, 1, ids)).expect("it is alive");
     }
     world.run(|draft, _| application::destroy(draft, MODEL, many)).expect("it may go");
-    assert_eq!(told(&world, Entity::Application(many)).len(), BLOCKERS_MAX + 1);
+    assert_eq!(told(&world, EntityId::Application(many)).len(), BLOCKERS_MAX + 1);
 }
 
 /// A database with two endpoints.

@@ -1,10 +1,10 @@
 //! Relations: scenarios 160 to 163, 174 and 175 of spec H.13, entering and leaving.
 
 use super::super::keys::{BagDoc, ScopeDoc};
-use super::super::refusal::Blocker;
 use super::super::unit::Destroyed;
 use super::super::{application, cleanup, unit};
 use super::*;
+use crate::cause::{Actor, Cause, Duty, Entity, RelationName};
 
 fn destroy(world: &mut World, id: Uuid) -> Result<Destroyed, Refusal> {
     world.run(|draft, _| relation::destroy(draft, MODEL, id))
@@ -236,17 +236,15 @@ fn who_holds_the_places_of_an_endpoint_is_named_with_what_frees_them() {
     agent.start(&mut world);
     agent.enter(&mut world, going);
     assert_eq!(destroy(&mut world, going), Ok(Destroyed::Dying));
-    let blockers = world.integrate("one", "late").expect_err("no place is free").blockers;
-    let told = |one: &Blocker| format!("{}: {}; {}; {}", one.entity, one.duty, one.owner, one.help);
-    let mut told: Vec<String> = blockers.iter().map(told).collect();
-    told.sort();
-    let place = format!(
-        "relation one:db spare:server: be removed: relation {} holds a place of one:db; operator; \
-         pintle remove-relation one:db spare:server",
-        world.number(stays)
-    );
-    let leaves = "unit one/0: leave relation db:server one:db; the agent of unit one/0; pintle why one/0";
-    assert_eq!(told, [place, leaves.to_owned()]);
+    let mut blockers = world.integrate("one", "late").expect_err("it has no capacity left").blockers;
+    blockers.sort_by(|a, b| a.entity.cmp(&b.entity));
+    let named = |id, ends: &str| RelationName { number: world.number(id), ends: ends.to_owned() };
+    let leave = Duty::LeaveScopes { relations: vec![named(going, "db:server one:db")] };
+    let endpoint = "one:db".parse().expect("an endpoint");
+    let used = Entity::Relation(named(stays, "one:db spare:server"));
+    let created_ms = read(world.reader(), &MODEL.relation(stays)).expect("it is there").created_ms;
+    let free = Cause::new(used, Duty::FreeCapacity { endpoint }, Actor::Operator).since(created_ms);
+    assert_eq!(blockers, [Cause::of_unit_agent(&UnitName::new("one", 0), leave), free]);
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! Removals foretold (issue 4, dry runs). What is foretold is what then happens: expected hooks are those of spec
 //! A.7, H.6 and H.7.
 
-use super::super::blockers::Entity;
+use super::super::blockers::EntityId;
 use super::super::force::{self, Force};
-use super::super::removal::{self, Forecast, Heard};
+use super::super::removal::{self, AgentReports, Forecast};
 use super::super::{application, leadership, machine};
 use super::*;
+use crate::cause::{Cause, Duty, RelationName};
 use crate::unit::activity::Activity;
 use crate::unit::hook_name::HookName;
 use crate::unit::operation::Version;
@@ -13,12 +14,12 @@ use crate::unit::resolve::{Act, Now, next};
 use std::cell::Cell;
 
 /// All agents are there.
-const HERE: Heard<'_> = Heard { silent: &|_| false, running: &|_| None };
+const HERE: AgentReports<'_> = AgentReports { silent: &|_| false, running: &|_| None };
 
 fn forecast(
     reader: &dyn Reader,
     model: Model,
-    entities: &[Entity],
+    entities: &[EntityId],
     force: Option<Force>,
 ) -> Result<Forecast, Refusal> {
     removal::forecast(reader, model, (entities, force), &HERE)
@@ -27,13 +28,13 @@ fn forecast(
 fn forecast_within(
     reader: &dyn Reader,
     model: Model,
-    asked: (&[Entity], Option<Force>),
+    asked: (&[EntityId], Option<Force>),
     bound: usize,
 ) -> Result<Forecast, Refusal> {
     removal::forecast_within(reader, model, asked, (&HERE, bound))
 }
 
-fn foretold(world: &World, entity: Entity) -> Forecast {
+fn foretold(world: &World, entity: EntityId) -> Forecast {
     forecast(world.reader(), MODEL, &[entity], None).expect("it may go")
 }
 
@@ -74,7 +75,7 @@ fn scenario_86_is_foretold_and_nothing_is_changed() {
     let (id, shop, _) = qr(&mut world);
     let number = world.number(id);
     let before = world.documents.map.clone();
-    let told = foretold(&world, Entity::Unit(shop.unit));
+    let told = foretold(&world, EntityId::Unit(shop.unit));
     assert_eq!((told.at_once.clone(), told.dying.clone()), (vec![], vec!["unit shop/0".to_owned()]));
     let own: Vec<String> = hooks(&told).into_iter().filter(|hook| hook.starts_with("shop/0")).collect();
     assert_eq!(
@@ -98,7 +99,7 @@ fn who_is_elected_when_the_leader_goes_is_foretold() {
     let mut world = World::new();
     let (_, shop, _) = qr(&mut world);
     let elected = |world: &World| -> Vec<String> {
-        let all = hooks(&foretold(world, Entity::Unit(shop.unit)));
+        let all = hooks(&foretold(world, EntityId::Unit(shop.unit)));
         all.into_iter().filter(|hook| hook.contains("leader-elected")).collect()
     };
     let claim = |draft: &mut Draft| leadership::claim(draft, MODEL, shop.unit, false).map(drop);
@@ -123,7 +124,7 @@ fn a_relation_that_ends_breaks_on_both_sides() {
     let mut world = World::new();
     let (id, _, _) = qr(&mut world);
     let number = world.number(id);
-    let told = foretold(&world, Entity::Relation(id));
+    let told = foretold(&world, EntityId::Relation(id));
     for (unit, endpoint) in [("shop/0", "db"), ("db/0", "server")] {
         let broken = format!("{unit} {endpoint}-relation-broken {endpoint}:{number}");
         assert!(hooks(&told).contains(&broken), "{:?}", told.hooks);
@@ -137,7 +138,7 @@ fn what_no_agent_has_begun_goes_at_once() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let unit = world.unit("web/0");
-    let told = foretold(&world, Entity::Unit(unit));
+    let told = foretold(&world, EntityId::Unit(unit));
     assert_eq!((told.at_once, told.hooks), (vec!["unit web/0".to_owned()], vec![]));
 }
 
@@ -165,7 +166,7 @@ fn suspended(world: &mut World) -> (Uuid, Agent, Agent) {
 fn subordinates_of_a_relation_that_nobody_is_in_are_foretold_to_go() {
     let mut world = World::new();
     let (id, _, mut logging) = suspended(&mut world);
-    let told = foretold(&world, Entity::Relation(id));
+    let told = foretold(&world, EntityId::Relation(id));
     assert_eq!(told.at_once, ["relation logging:host web:juju-info"]);
     assert_eq!(told.dying, ["unit logging/0"]);
     assert_eq!(hooks(&told), ["logging/0 stop", "logging/0 remove"]);
@@ -174,9 +175,13 @@ fn subordinates_of_a_relation_that_nobody_is_in_are_foretold_to_go() {
     let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };
     let record = logging.record(Operation::Hook(Hook::UpdateStatus), failed);
     logging.commit(&mut world, record);
-    let told = foretold(&world, Entity::Relation(id));
-    let held: Vec<&str> = told.blocked.iter().map(|one| &*one.entity).collect();
-    assert_eq!((hooks(&told).len(), held), (0, vec!["unit logging/0"]), "the relation has gone, it has not");
+    let told = foretold(&world, EntityId::Relation(id));
+    let held: Vec<String> = told.blocked.iter().map(|one| one.entity.to_string()).collect();
+    assert_eq!(
+        (hooks(&told).len(), held),
+        (0, vec!["unit logging/0".to_owned()]),
+        "the relation has gone, it has not"
+    );
 }
 
 #[test]
@@ -187,14 +192,14 @@ fn what_would_hold_a_removal_up_is_named() {
     let record = shop.record(Operation::Hook(Hook::UpdateStatus), failed);
     shop.commit(&mut world, record);
     let app: Uuid = read(world.reader(), &MODEL.application_name("shop")).expect("it is there");
-    let told = foretold(&world, Entity::Application(app));
+    let told = foretold(&world, EntityId::Application(app));
     assert!(hooks(&told).iter().all(|hook| !hook.starts_with("shop/0")), "it is in error: {:?}", told.hooks);
-    assert_eq!(told.blocked[0].entity, "unit shop/0");
+    assert_eq!(told.blocked[0].entity.to_string(), "unit shop/0");
     assert_eq!(told.blocked[0].last_error.as_deref(), Some("hook update-status: exit status 1"));
-    let unknown = forecast(world.reader(), MODEL, &[Entity::Unit(Uuid(404))], None);
+    let unknown = forecast(world.reader(), MODEL, &[EntityId::Unit(Uuid(404))], None);
     assert_eq!(unknown.expect_err("nobody").code, Code::NotFound);
     world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("it may go");
-    assert!(!foretold(&world, Entity::Application(app)).blocked.is_empty(), "asked again, the same");
+    assert!(!foretold(&world, EntityId::Application(app)).blocked.is_empty(), "asked again, the same");
 }
 
 #[test]
@@ -206,14 +211,18 @@ fn a_removal_by_force_is_foretold_with_what_is_done_for_those_who_fail() {
     shop.commit(&mut world, record);
     let before = world.documents.map.clone();
     let machine = read(world.reader(), &MODEL.unit(shop.unit)).expect("it is there").machine;
-    let refused = forecast(world.reader(), MODEL, &[Entity::Machine(machine)], None);
+    let refused = forecast(world.reader(), MODEL, &[EntityId::Machine(machine)], None);
     assert!(refused.expect_err("shop/0 is on it").message.contains("unit shop/0 is assigned to it"));
     for no_wait in [false, true] {
         let force = Some(Force { no_wait, now_ms: 1 });
-        for entity in [Entity::Machine(machine), Entity::Unit(shop.unit)] {
+        for entity in [EntityId::Machine(machine), EntityId::Unit(shop.unit)] {
             let told = forecast(world.reader(), MODEL, &[entity], force).expect("by force it may go");
             assert_eq!(told.gone, ["machine 0", "unit shop/0"], "{entity:?}");
-            assert!(told.blocked.iter().any(|one| one.entity == "unit shop/0"), "{:?}", told.blocked);
+            assert!(
+                told.blocked.iter().any(|one| one.entity.to_string() == "unit shop/0"),
+                "{:?}",
+                told.blocked
+            );
             assert!(hooks(&told).iter().any(|hook| hook.starts_with("db/0 server-relation-departed")));
             assert_eq!(told.left_out, [], "shop/0 is in error");
         }
@@ -226,9 +235,9 @@ fn a_removal_by_force_is_foretold_with_what_is_done_for_those_who_fail() {
     let record = db.record(Operation::Hook(Hook::UpdateStatus), failed());
     db.commit(&mut world, record);
     world.run(|draft, _| force::unit(draft, MODEL, db.unit, asked)).expect("by force it may go");
-    let told = forecast(world.reader(), MODEL, &[Entity::Unit(shop.unit)], Some(asked)).expect("it may go");
+    let told = forecast(world.reader(), MODEL, &[EntityId::Unit(shop.unit)], Some(asked)).expect("it may go");
     assert_eq!((told.gone, told.more), (vec!["machine 0".to_owned(), "unit shop/0".to_owned()], false));
-    let of = (&[Entity::Unit(shop.unit)][..], Some(asked));
+    let of = (&[EntityId::Unit(shop.unit)][..], Some(asked));
     assert!(
         forecast_within(world.reader(), MODEL, of, 0).expect("it may go").more,
         "it is ended early, and says so"
@@ -242,7 +251,7 @@ fn force_that_does_not_wait_leaves_out_the_hooks_of_what_it_removes_alone() {
     let (id, shop, _) = qr(&mut world);
     let number = world.number(id);
     let force = Some(Force { no_wait: true, now_ms: 1 });
-    let told = forecast(world.reader(), MODEL, &[Entity::Unit(shop.unit)], force).expect("it may go");
+    let told = forecast(world.reader(), MODEL, &[EntityId::Unit(shop.unit)], force).expect("it may go");
     let related = |told: &Forecast| -> Vec<String> {
         hooks(told)
             .into_iter()
@@ -256,7 +265,7 @@ fn force_that_does_not_wait_leaves_out_the_hooks_of_what_it_removes_alone() {
     assert_eq!(told.left_out.last().expect("it would run some").1, "remove");
     assert_eq!(told.gone, ["machine 0", "unit shop/0"]);
 
-    let told = forecast(world.reader(), MODEL, &[Entity::Relation(id)], force).expect("it may go");
+    let told = forecast(world.reader(), MODEL, &[EntityId::Relation(id)], force).expect("it may go");
     let mut all = related(&told);
     all.sort();
     assert_eq!(
@@ -291,7 +300,7 @@ fn what_is_under_way_already_is_not_foretold_as_if_it_came_of_this() {
     db.done(&mut world, changed);
     world.run(|draft, _| unit::destroy(draft, MODEL, other.unit)).expect("it may go");
 
-    let told = foretold(&world, Entity::Unit(shop.unit));
+    let told = foretold(&world, EntityId::Unit(shop.unit));
     assert_eq!(
         (told.dying.clone(), told.gone.clone()),
         (vec!["unit shop/0".to_owned()], vec!["machine 0".to_owned(), "unit shop/0".to_owned()])
@@ -299,20 +308,20 @@ fn what_is_under_way_already_is_not_foretold_as_if_it_came_of_this() {
     let departed = format!("db/0 server-relation-departed server:{number} shop/0 departing=shop/0");
     let told_of: Vec<String> = hooks(&told).into_iter().filter(|hook| !hook.starts_with("shop/0")).collect();
     assert_eq!(told_of, [departed]);
-    assert_eq!(foretold(&world, Entity::Unit(other.unit)), Forecast::default(), "asked again");
+    assert_eq!(foretold(&world, EntityId::Unit(other.unit)), Forecast::default(), "asked again");
     // by force it goes another way: that is told whole, and what it runs now is cut off
     let what = Activity::from(&decides(&world, &mut other).expect("it goes"));
     let running = |id: Uuid| (id == other.unit).then(|| what.clone());
     for no_wait in [false, true] {
         let force = Some(Force { no_wait, now_ms: 1 });
-        let asked = &[Entity::Unit(other.unit)][..];
+        let asked = &[EntityId::Unit(other.unit)][..];
         let told = forecast(world.reader(), MODEL, asked, force).expect("by force it may go");
         assert!(told.gone.contains(&"unit shop/1".to_owned()), "{:?}", told.gone);
-        let heard = Heard { silent: &|_| false, running: &running };
+        let heard = AgentReports { silent: &|_| false, running: &running };
         let runs = removal::forecast(world.reader(), MODEL, (asked, force), &heard).expect("the same");
         assert_eq!((runs.left_out.is_empty(), runs.left_out), (!no_wait, told.left_out));
     }
-    let all = foretold(&world, Entity::Application(app));
+    let all = foretold(&world, EntityId::Application(app));
     assert!(!all.dying.contains(&"unit shop/1".to_owned()), "{:?}", all.dying);
     assert!(all.gone.contains(&"application shop".to_owned()), "{:?}", all.gone);
 }
@@ -322,7 +331,7 @@ fn decides(world: &World, agent: &mut Agent) -> Option<Operation> {
     loop {
         let view = view::full(world.reader(), MODEL, agent.unit).expect("it is there");
         let view = Snapshot::from_full(view.delta).expect("complete");
-        let now = Now { boot: "b".to_owned(), ..Now::of_a_question() };
+        let now = Now { boot: "b".to_owned(), ..Now::hypothetical() };
         match next(&agent.local, Some(&view), &now).act {
             Act::Begin(run) => return Some(run.operation),
             Act::Note(event) => agent.local.apply(&event),
@@ -343,7 +352,7 @@ fn what_runs_is_ended_before_anything_is_foretold() {
     let number = world.number(id);
     let (mut shop, mut db) = (Agent::attach(&mut world, "shop/0"), Agent::attach(&mut world, "db/0"));
     let told = |world: &World, entity, (running, what): (Uuid, Activity)| {
-        let heard = Heard { running: &|id| (id == running).then(|| what.clone()), ..HERE };
+        let heard = AgentReports { running: &|id| (id == running).then(|| what.clone()), ..HERE };
         hooks(&removal::forecast(world.reader(), MODEL, (&[entity], None), &heard).expect("it may go"))
     };
     let (is_install, is_joined) = (
@@ -352,8 +361,9 @@ fn what_runs_is_ended_before_anything_is_foretold() {
     );
     while let Some(operation) = decides(&world, &mut shop) {
         if is_install(&operation) {
-            assert_eq!(told(&world, Entity::Unit(shop.unit), (db.unit, Activity::Die)), [""; 0]);
-            let told = told(&world, Entity::Unit(shop.unit), (shop.unit, Activity::hook(HookName::Install)));
+            assert_eq!(told(&world, EntityId::Unit(shop.unit), (db.unit, Activity::Die)), [""; 0]);
+            let told =
+                told(&world, EntityId::Unit(shop.unit), (shop.unit, Activity::hook(HookName::Install)));
             assert_eq!(told, ["shop/0 remove"]);
         }
         shop.done(&mut world, operation);
@@ -364,7 +374,7 @@ fn what_runs_is_ended_before_anything_is_foretold() {
         operation = decides(&world, &mut db).expect("it is not joined yet");
     }
     let of_db = |what: Activity| {
-        let told = told(&world, Entity::Relation(id), (db.unit, what)).into_iter();
+        let told = told(&world, EntityId::Relation(id), (db.unit, what)).into_iter();
         told.filter(|hook| hook.starts_with("db/0 server-relation-")).collect::<Vec<_>>()
     };
     let broken = format!("db/0 server-relation-broken server:{number}");
@@ -386,32 +396,33 @@ fn silent_agents_are_named_with_what_they_hold_up() {
     let mut world = World::new();
     let (id, shop, db) = qr(&mut world);
     let [shop_on, db_on] = [shop.unit, db.unit]
-        .map(|unit| Entity::Machine(read(world.reader(), &MODEL.unit(unit)).expect("it is there").machine));
-    let told = |entity, force, silent: &[Entity]| {
-        let heard = Heard { silent: &|one| silent.contains(&one), ..HERE };
+        .map(|unit| EntityId::Machine(read(world.reader(), &MODEL.unit(unit)).expect("it is there").machine));
+    let told = |entity, force, silent: &[EntityId]| {
+        let heard = AgentReports { silent: &|one| silent.contains(&one), ..HERE };
         removal::forecast(world.reader(), MODEL, (&[entity], force), &heard).expect("it may go")
     };
-    let [of_shop, of_db] = [shop.unit, db.unit].map(Entity::Unit);
+    let [of_shop, of_db] = [shop.unit, db.unit].map(EntityId::Unit);
     let all = [shop_on, of_shop, db_on, of_db];
     let app: Uuid = read(world.reader(), &MODEL.application_name("shop")).expect("it is there");
-    for entity in [of_shop, Entity::Application(app)] {
+    for entity in [of_shop, EntityId::Application(app)] {
         let quiet = told(entity, None, &[]);
         let told = told(entity, None, &all);
         assert!(quiet.silent.is_empty() && told.hooks == quiet.hooks && told.gone == quiet.gone, "{told:?}");
         let expected = match entity {
-            Entity::Application(_) => vec![shop_on, of_shop, of_db],
+            EntityId::Application(_) => vec![shop_on, of_shop, of_db],
             _ => vec![shop_on, of_shop],
         };
         assert_eq!(told.silent, expected, "db/0 leaves only a relation that ends");
     }
-    let ends = told(Entity::Relation(id), None, &all).silent;
+    let ends = told(EntityId::Relation(id), None, &all).silent;
     assert_eq!(ends.len(), 2);
     assert!(ends.contains(&of_shop) && ends.contains(&of_db), "{ends:?}");
     for no_wait in [false, true] {
         let forced = told(of_shop, Some(Force { no_wait, now_ms: 1 }), &[of_shop]);
         assert_eq!((forced.silent, forced.blocked.len()), (vec![], 1));
-        let owed = "leave db:server shop:db, stop and say that it is dead".to_owned();
-        assert_eq!((&*forced.blocked[0].entity, forced.blocked[0].duty.clone()), ("unit shop/0", owed));
+        let relations = vec![RelationName { number: world.number(id), ends: "db:server shop:db".to_owned() }];
+        let duty = Duty::Terminate { relations };
+        assert_eq!(forced.blocked[0], Cause::of_unit_agent(&UnitName::new("shop", 0), duty));
         let runs = |unit: &str| forced.hooks.iter().any(|(name, _)| name.to_string() == unit);
         assert!(!runs("shop/0") && runs("db/0"), "{:?}", forced.hooks);
         assert_eq!(forced.gone, ["machine 0", "unit shop/0"]);
@@ -423,10 +434,10 @@ fn silent_agents_are_named_with_what_they_hold_up() {
 fn a_machine_without_units_is_foretold_to_go() {
     let mut world = World::new();
     let (_, shop, _) = qr(&mut world);
-    let told = foretold(&world, Entity::Unit(shop.unit));
+    let told = foretold(&world, EntityId::Unit(shop.unit));
     assert_eq!(told.gone, ["machine 0", "unit shop/0"]);
     let name = world.run(|draft, _| machine::add(draft, MODEL, Uuid(900), 1)).expect("one more");
-    let (told, name) = (foretold(&world, Entity::Machine(Uuid(900))), format!("machine {name}"));
+    let (told, name) = (foretold(&world, EntityId::Machine(Uuid(900))), format!("machine {name}"));
     assert_eq!((told.dying, told.gone, told.blocked), (vec![name.clone()], vec![name], vec![]));
 }
 
@@ -454,7 +465,7 @@ impl Reader for Counted<'_> {
 #[test]
 fn a_forecast_looks_at_a_bounded_part_of_a_large_model_and_says_so() {
     let (many, web, relation) = bounds::with_units(5_000);
-    for entity in [Entity::Application(web), Entity::Relation(relation)] {
+    for entity in [EntityId::Application(web), EntityId::Relation(relation)] {
         let counted = Counted { under: &many, read: Cell::new(0) };
         // a play that ends before its first step
         forecast_within(&counted, MODEL, (&[entity], None), 0).expect("it may go");
@@ -464,16 +475,16 @@ fn a_forecast_looks_at_a_bounded_part_of_a_large_model_and_says_so() {
         assert!(forecast(&many, MODEL, &[entity], None).expect("it may go").more, "{entity:?}");
     }
     let (few, web, _) = bounds::with_units(3);
-    assert!(!forecast(&few, MODEL, &[Entity::Application(web)], None).expect("it may go").more);
+    assert!(!forecast(&few, MODEL, &[EntityId::Application(web)], None).expect("it may go").more);
 }
 
 #[test]
 fn a_play_ends_when_it_has_read_enough_and_says_so() {
     let mut world = World::new();
     let (_, shop, _) = qr(&mut world);
-    let whole = foretold(&world, Entity::Unit(shop.unit));
+    let whole = foretold(&world, EntityId::Unit(shop.unit));
     let part =
-        forecast_within(world.reader(), MODEL, (&[Entity::Unit(shop.unit)], None), 150).expect("it may go");
+        forecast_within(world.reader(), MODEL, (&[EntityId::Unit(shop.unit)], None), 150).expect("it may go");
     assert_eq!((whole.more, part.more), (false, true));
     assert!(part.hooks.len() < whole.hooks.len(), "{:?}", part.hooks);
 }

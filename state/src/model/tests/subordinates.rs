@@ -1,12 +1,13 @@
 //! Subordinates and containers (spec A.12, H.8), and relations that are suspended (H.7).
 
-use super::super::blockers::{Entity, blockers};
+use super::super::blockers::{EntityId, blockers};
 use super::super::effective;
 use super::super::keys::ScopeDoc;
 use super::super::machine::UNITS_MAX;
 use super::super::unit::Destroyed;
 use super::super::{application, machine, unit};
 use super::*;
+use crate::cause::{Duty, RelationName};
 use crate::unit::snapshot::{Owner, RelationHead};
 
 fn started(world: &mut World, name: &str) -> Agent {
@@ -87,13 +88,15 @@ fn a_principal_that_goes_is_named_beside_its_subordinate_until_it_waits_for_that
     world.run(|draft, _| machine::destroy(draft, MODEL, on)).expect("what is on it goes");
     let told = |world: &World, entity| {
         let all = blockers(&mut world.reader(), MODEL, entity).into_iter();
-        all.map(|one| (one.entity, one.duty, one.last_error.is_some())).collect::<Vec<_>>()
+        all.map(|one| (one.entity.to_string(), one.duty, one.last_error.is_some())).collect::<Vec<_>>()
     };
-    let line = |unit: &str, duty: &str, failed| (format!("unit {unit}"), duty.to_owned(), failed);
-    let end = "stop and say that it is dead";
-    let leave = &format!("leave logging:host web:juju-info, {end}");
+    let line = |unit: &str, relations: &[RelationName], failed| {
+        (format!("unit {unit}"), Duty::Terminate { relations: relations.to_vec() }, failed)
+    };
+    let ends = "logging:host web:juju-info".to_owned();
+    let leave = &[RelationName { number: world.number(id), ends }];
     let subordinate = line("logging/0", leave, false);
-    let all = [Entity::Unit(web.unit), Entity::Application(app), Entity::Machine(on)];
+    let all = [EntityId::Unit(web.unit), EntityId::Application(app), EntityId::Machine(on)];
     for entity in all {
         assert_eq!(told(&world, entity)[..2], [subordinate.clone(), line("web/0", leave, false)]);
     }
@@ -102,10 +105,10 @@ fn a_principal_that_goes_is_named_beside_its_subordinate_until_it_waits_for_that
     let record = web.record(Operation::Hook(Hook::Stop), failed);
     web.commit(&mut world, record);
     for entity in all {
-        assert_eq!(told(&world, entity)[..2], [subordinate.clone(), line("web/0", end, true)]);
+        assert_eq!(told(&world, entity)[..2], [subordinate.clone(), line("web/0", &[], true)]);
     }
     web.done(&mut world, Operation::Hook(Hook::Stop));
-    assert_eq!(told(&world, all[0]), [subordinate.clone(), line("web/0", end, false)], "remove is left");
+    assert_eq!(told(&world, all[0]), [subordinate.clone(), line("web/0", &[], false)], "remove is left");
     web.done(&mut world, Operation::Hook(Hook::Remove));
     assert_eq!(told(&world, all[0]), [subordinate], "it waits for that one alone");
 }

@@ -6,16 +6,12 @@
 //! itself is to be held itself.
 
 use super::{Agent, Check};
-use api::operator::{Cause, Why};
+use api::operator::Why;
+use state::cause::{Actor, Cause, Duty, Entity};
 use state::life::Life;
 use state::names::{RelationNumber, UnitName, Uuid};
 use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
-
-/// Who takes instances away.
-const PROVISIONER: &str = "the provisioner of pintle up";
-/// Who starts the agents of machines.
-const SUPERVISOR: &str = "the supervisor of pintle up";
 
 /// What keeps something from going on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,26 +46,30 @@ impl Obstacle {
 
     /// This cause names it.
     fn is(&self, cause: &Cause) -> bool {
-        let owner = cause.owner.as_str();
         match self {
-            Obstacle::HooksFail(_, unit) => owner == "charm" && cause.entity == format!("unit {unit}"),
-            Obstacle::AgentIsDown(_, unit) => owner == format!("the agent of unit {unit}"),
+            Obstacle::HooksFail(_, unit) => {
+                cause.actor == Actor::Charm && cause.entity == Entity::Unit(unit.clone())
+            }
+            Obstacle::AgentIsDown(_, unit) => cause.actor == Actor::UnitAgent(unit.clone()),
             Obstacle::MachineAgentIsDown(_, machine) => {
-                owner == format!("the agent of machine {machine}")
-                    || owner == SUPERVISOR && cause.entity == format!("machine {machine}")
+                cause.actor == Actor::MachineAgent(machine.clone())
+                    || cause.actor == Actor::Supervisor && cause.entity == Entity::Machine(machine.clone())
             }
-            Obstacle::ProvisionerIsDown => owner == PROVISIONER,
+            Obstacle::ProvisionerIsDown => cause.actor == Actor::Provisioner,
             Obstacle::Suspended(number) => {
-                owner == "operator" && cause.help == format!("pintle resume-relation {number}")
+                let is_it = matches!(&cause.entity, Entity::Relation(name) if name.number == *number);
+                is_it && matches!(cause.duty, Duty::Resume { .. })
             }
-            Obstacle::Unrelated(name) => owner == "operator" && cause.entity == format!("application {name}"),
+            Obstacle::Unrelated(name) => {
+                cause.actor == Actor::Operator && cause.entity == Entity::Application(name.clone())
+            }
         }
     }
 }
 
-/// What an entity says that it waits for. None: it was refused.
+/// The answer of `why` for an entity. None: it was refused.
 pub struct Answer {
-    pub entity: String,
+    pub entity: Entity,
     /// As the documents have it.
     pub life: Life,
     pub why: Option<Why>,
@@ -89,7 +89,14 @@ impl Display for Answer {
 }
 
 fn told(cause: &Cause) -> String {
-    format!("{} is to {} ({})", cause.entity, cause.duty, cause.owner)
+    // a time that passes is no progress
+    let duty = match cause.duty.clone() {
+        Duty::ForceRemoval { by_budget, .. } => Duty::ForceRemoval { by_budget, wait_left_ms: None },
+        Duty::StartInstance { .. } => Duty::StartInstance { retry_ms: 0 },
+        Duty::TendInstance { .. } => Duty::TendInstance { retry_ms: 0 },
+        other => other,
+    };
+    format!("{} waits for {:?} to do {duty:?}", cause.entity, cause.actor)
 }
 
 /// Everybody's answers, at rest. Who is not on the way out need not wait for anything, unless its agent is down; what it
@@ -104,8 +111,8 @@ pub struct Stuck<'a> {
 }
 
 impl Stuck<'_> {
-    fn answer(&self, entity: &str) -> Option<&Answer> {
-        self.answers.iter().find(|answer| answer.entity == entity)
+    fn answer(&self, entity: &Entity) -> Option<&Answer> {
+        self.answers.iter().find(|answer| answer.entity == *entity)
     }
 
     fn going(&self) -> impl Iterator<Item = &Answer> {
@@ -113,10 +120,10 @@ impl Stuck<'_> {
     }
 
     /// The agent of this unit or machine is down.
-    fn holds(&self, entity: &str) -> bool {
+    fn holds(&self, entity: &Entity) -> bool {
         let down = |obstacle: &Obstacle| match obstacle {
-            Obstacle::AgentIsDown(_, unit) => entity == format!("unit {unit}"),
-            Obstacle::MachineAgentIsDown(_, machine) => entity == format!("machine {machine}"),
+            Obstacle::AgentIsDown(_, unit) => *entity == Entity::Unit(unit.clone()),
+            Obstacle::MachineAgentIsDown(_, machine) => *entity == Entity::Machine(machine.clone()),
             _ => false,
         };
         self.standing.iter().any(down)
@@ -127,20 +134,29 @@ impl Stuck<'_> {
     }
 
     /// Obstacles that this cause leads to, by way of whoever owes it and was not asked yet.
-    fn roots(&self, cause: &Cause, asked: &mut BTreeSet<String>) -> BTreeSet<Obstacle> {
+    fn roots(&self, cause: &Cause, asked: &mut BTreeSet<Entity>) -> BTreeSet<Obstacle> {
         let mut roots = self.named(cause);
-        if let Some(owing) = owing(cause).filter(|owing| asked.insert(owing.clone())) {
-            let further = self.answer(&owing).map_or(&[][..], Answer::causes);
+        if let Some(acting) = acting(cause).filter(|acting| asked.insert(acting.clone())) {
+            let further = self.answer(&acting).map_or(&[][..], Answer::causes);
             roots.extend(further.iter().flat_map(|cause| self.roots(cause, asked)));
         }
         roots
     }
 }
 
-/// The unit or machine that owes it: by its agent, or a unit as such.
-fn owing(cause: &Cause) -> Option<String> {
-    let unit = || cause.owner.parse::<UnitName>().ok().map(|unit| format!("unit {unit}"));
-    cause.owner.strip_prefix("the agent of ").map(str::to_owned).or_else(unit)
+/// The unit or machine that has to act: by its agent, or a unit as such.
+fn acting(cause: &Cause) -> Option<Entity> {
+    match &cause.actor {
+        Actor::UnitAgent(unit) | Actor::Unit(unit) => Some(Entity::Unit(unit.clone())),
+        Actor::MachineAgent(machine) => Some(Entity::Machine(machine.clone())),
+        Actor::Controller
+        | Actor::Janitor
+        | Actor::Provisioner
+        | Actor::Supervisor
+        | Actor::Operator
+        | Actor::Charm
+        | Actor::OwnMachineAgent => None,
+    }
 }
 
 #[derive(Default)]
@@ -170,13 +186,10 @@ impl Check for Explained {
                 found.push(format!("{answer} said to be {}", why.life));
             }
             for cause in &why.causes {
-                if cause.owner.is_empty() || cause.help.is_empty() {
-                    found.push(format!("{}: nobody, or no help, is named: {cause:?}", answer.entity));
-                }
-                if owing(cause).is_some_and(|owing| stuck.answer(&owing).is_none()) {
+                if acting(cause).is_some_and(|acting| stuck.answer(&acting).is_none()) {
                     found.push(format!("{}: {}, who is not there", answer.entity, told(cause)));
                 }
-                let roots = match owing(cause).as_ref() == Some(&answer.entity) {
+                let roots = match acting(cause).as_ref() == Some(&answer.entity) {
                     true => stuck.named(cause),
                     false => stuck.roots(cause, &mut BTreeSet::new()),
                 };

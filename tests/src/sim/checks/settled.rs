@@ -95,8 +95,8 @@ impl Check for Settled {
             if applied != local.sequence {
                 found.push(format!("{name}: {} records were made and {applied} applied", local.sequence));
             }
-            for cause in waits.iter().filter(|cause| cause.owner != "nobody") {
-                found.push(format!("{name} waits: {} ({})", cause.what, cause.owner));
+            for cause in waits {
+                found.push(format!("{name} waits: {:?} ({:?})", cause.duty, cause.actor));
             }
             for (number, shown) in view.iter().flat_map(|view| &view.relations) {
                 let head = &shown.head;

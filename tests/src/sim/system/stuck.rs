@@ -6,6 +6,7 @@ use super::{MINUTE_MS, POLLS_MAX, System};
 use crate::sim::checks::explained::{Answer, Obstacle, Stuck};
 use crate::sim::user::{MODEL, Removal};
 use api::operator::Force;
+use state::cause::Entity;
 use state::life::Life;
 use state::model::draft::{Reader, read, read_all};
 use state::model::effective;
@@ -185,7 +186,7 @@ impl System {
         let answers = self.run(over, async move {
             let mut answers = Vec::new();
             for (entity, life) in entities {
-                let why = user.why(&entity).await;
+                let why = user.why(&typed(&entity)).await;
                 answers.push(Answer { entity, life, why });
             }
             answers
@@ -230,25 +231,33 @@ fn left_to_people(reader: &dyn Reader) -> Vec<Obstacle> {
     left
 }
 
-/// Everything there is, as people name it, and how alive it is.
-fn entities(reader: &dyn Reader) -> Vec<(String, Life)> {
+/// As a person names it.
+fn typed(entity: &Entity) -> String {
+    match entity {
+        Entity::Relation(name) => format!("relation {}", name.number),
+        other => other.to_string(),
+    }
+}
+
+/// Everything there is, and its life.
+fn entities(reader: &dyn Reader) -> Vec<(Entity, Life)> {
     let model = Model(MODEL);
     let mut all = Vec::new();
     for (key, doc) in read_all::<UnitDoc>(reader, &model.all(Kind::Unit)) {
         let life = last_id(&key).and_then(|id| effective::unit_life(&mut { reader }, model, id));
-        all.push((format!("unit {}", doc.name), life));
+        all.push((Entity::Unit(doc.name), life));
     }
     for (key, doc) in read_all::<ApplicationDoc>(reader, &model.all(Kind::Application)) {
         let life = last_id(&key).and_then(|id| read(reader, &model.application_life(id)));
-        all.push((format!("application {}", doc.name), life));
+        all.push((Entity::Application(doc.name), life));
     }
     for (key, doc) in read_all::<RelationDoc>(reader, &model.all(Kind::Relation)) {
         let life = last_id(&key).and_then(|id| effective::relation_life(&mut { reader }, model, id));
-        all.push((format!("relation {}", doc.number), life));
+        all.push((Entity::Relation(doc.name()), life));
     }
     for (key, doc) in read_all::<MachineDoc>(reader, &model.all(Kind::Machine)) {
         let life = last_id(&key).and_then(|id| read(reader, &model.machine_life(id)));
-        all.push((format!("machine {}", doc.name), life));
+        all.push((Entity::Machine(doc.name), life));
     }
     all.into_iter().map(|(entity, life)| (entity, life.expect("what is there has a life"))).collect()
 }

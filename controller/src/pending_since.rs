@@ -1,36 +1,38 @@
-//! Since when a unit's next work is owed: since the document whose change makes it was written, else since the
-//! unit's last work ended.
+//! Since when a duty is pending: since the commit of the document that caused it, else since the unit's last work ended.
+//!
+//! Documents have no times; `commit_times` keeps those of revisions. Called by `why`, by dry runs, and for the blockers of
+//! refusals.
 
+use crate::commit_times::CommitTimes;
 use crate::operator_handlers::find_unit;
 use crate::status::relation_of_number;
-use crate::written::Written;
+use state::cause::{Cause, Duty, Entity};
 use state::life::Life;
 use state::model::draft::{Key, Reader, Revision, read, read_all};
 use state::model::keys::{BagDoc, Model, UnitDoc, last_id};
-use state::model::machine;
-use state::model::refusal::Blocker;
 use state::model::text::Document;
+use state::model::{machine, unit};
 use state::names::Uuid;
 use state::unit::operation::{Hook, Operation, RelationEvent};
 
-/// What is asked.
-pub struct Owed<'a> {
+/// The documents and the times of one moment.
+pub struct PendingSince<'a> {
     pub reader: &'a dyn Reader,
     pub model: Model,
-    pub written: &'a Written,
+    pub commit_times: &'a CommitTimes,
     pub now_ms: i64,
 }
 
-impl Owed<'_> {
-    /// By the wall clock. None: nothing that the unit waits for is known to be written.
+impl PendingSince<'_> {
+    /// Since when this operation of the unit is pending, by the wall clock. None: no commit that causes it is known.
     pub fn since_ms(&self, id: Uuid, doc: &UnitDoc, operation: &Operation) -> Option<i64> {
         let change = self.time(&self.model.resolved(id)).or_else(|| self.change_ms(id, doc, operation));
-        // what was there when the unit came is owed since it came
+        // what was there before the unit is pending since the unit was created
         change.or_else(|| self.last_work_ms(id)).map(|since_ms| since_ms.max(doc.created_ms))
     }
 
     /// Since when a unit, or a machine with None, is to go.
-    pub fn ended_since_ms(&self, unit: Option<(Uuid, &UnitDoc)>, machine: Uuid) -> Option<i64> {
+    fn ended_since_ms(&self, unit: Option<(Uuid, &UnitDoc)>, machine: Uuid) -> Option<i64> {
         let model = self.model;
         let mut lives = vec![model.machine_life(machine)];
         if let Some((id, doc)) = unit {
@@ -40,31 +42,36 @@ impl Owed<'_> {
         self.ended_ms(&lives)
     }
 
-    /// The same for a unit or a machine by its name: `unit web/0`.
-    pub fn ended_ms_of(&self, entity: &str) -> Option<i64> {
+    /// The same for a unit or a machine by its name.
+    fn ended_ms_of(&self, entity: &Entity) -> Option<i64> {
         let (reader, model) = (self.reader, self.model);
-        match entity.split_once(' ')? {
-            ("unit", name) => {
-                let id = find_unit(reader, model, name).ok()?.0;
+        match entity {
+            Entity::Unit(name) => {
+                let id = unit::find(&mut { reader }, model, name).ok()?;
                 let doc = read(reader, &model.unit(id))?;
                 self.ended_since_ms(Some((id, &doc)), doc.machine)
             }
-            ("machine", name) => self.ended_since_ms(None, machine::find(&mut { reader }, model, name).ok()?),
-            _ => None,
+            Entity::Machine(name) => {
+                self.ended_since_ms(None, machine::find(&mut { reader }, model, name).ok()?)
+            }
+            Entity::Application(_) | Entity::Relation(_) | Entity::Model(_) => None,
         }
     }
 
-    /// A blocker whose owner is held up by nothing is owed since its entity is to go, or its relation is to be left.
-    pub fn dated(&self, one: Blocker) -> Blocker {
+    /// A cause that no document dates waits since its entity is being removed, or since its relation is to be left.
+    pub fn dated(&self, one: Cause) -> Cause {
         let since_ms = one.since_ms.or_else(|| self.ended_ms_of(&one.entity)).or_else(|| self.left_ms(&one));
-        Blocker { since_ms, ..one }
+        one.since(since_ms)
     }
 
-    /// Since when the first relation that this is about is to be left: `leave relation db:server web:db`.
-    fn left_ms(&self, one: &Blocker) -> Option<i64> {
-        let text = one.duty.strip_prefix("leave ").or_else(|| one.entity.strip_prefix("relation "))?;
-        let all = ["relations ", "relation "].iter().find_map(|kind| text.strip_prefix(kind)).unwrap_or(text);
-        let id = read(self.reader, &self.model.relation_key(all.split(", ").next()?))?;
+    /// Since when the first relation that this is about is to be left.
+    fn left_ms(&self, one: &Cause) -> Option<i64> {
+        let relation = match (&one.duty, &one.entity) {
+            (Duty::LeaveScopes { relations } | Duty::Terminate { relations }, _) => relations.first()?,
+            (_, Entity::Relation(relation)) => relation,
+            _ => return None,
+        };
+        let id = read(self.reader, &self.model.relation_key(&relation.ends))?;
         let suspended = || Some(read(self.reader, &self.model.relation_suspended(id))?.since_ms);
         self.broken_ms(id).or_else(suspended)
     }
@@ -73,9 +80,9 @@ impl Owed<'_> {
         Some(self.at(self.reader.get(key.text())?.revision))
     }
 
-    /// What is not noted yet was written just now.
+    /// A revision that is not noted yet was committed just now.
     fn at(&self, revision: Revision) -> i64 {
-        self.written.time(revision).unwrap_or(self.now_ms)
+        self.commit_times.time(revision).unwrap_or(self.now_ms)
     }
 
     fn last_work_ms(&self, id: Uuid) -> Option<i64> {

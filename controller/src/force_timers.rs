@@ -1,6 +1,6 @@
-//! How long what is removed by force has waited (I43): the janitor counts it, and `why` tells what is left.
+//! How long each entity that is removed by force has waited (I43).
 //!
-//! What is waited for is time that passes while a controller is there:
+//! The janitor counts it, and `why` tells what is left. Counted is only time that passes while a controller runs:
 //!
 //! 1. A unit is Dying, on a budget of a day; the controller ends, its host's clock is wrong by a year, and is set.
 //! 2. The controller starts. By the wall clock the day is long over.
@@ -15,33 +15,33 @@ use state::names::Uuid;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-/// All waits that a janitor has looked at, by model and entity. In memory only.
+/// The timers of all entities that a janitor has looked at, by model and entity. In memory only.
 #[derive(Default)]
-pub struct Waits(Mutex<BTreeMap<(Uuid, Uuid), FirstSight>>);
+pub struct ForceTimers(Mutex<BTreeMap<(Uuid, Uuid), Timer>>);
 
-/// When a janitor of this process first saw a wait.
-struct FirstSight {
+/// One entity's wait, since a janitor of this process first saw it.
+struct Timer {
     /// When the wait had begun.
     began_ms: i64,
     monotonic_ms: u64,
     /// How much of it had passed then.
     waited_ms: i64,
-    /// How much of it is written down.
-    noted_ms: i64,
+    /// How much of it is stored.
+    stored_ms: i64,
 }
 
-impl FirstSight {
+impl Timer {
     fn waited_ms(&self, monotonic_ms: u64) -> i64 {
         let passed_ms = i64::try_from(monotonic_ms.saturating_sub(self.monotonic_ms)).unwrap_or(i64::MAX);
         self.waited_ms.saturating_add(passed_ms)
     }
 }
 
-impl Waits {
+impl ForceTimers {
     /// How long the entity has waited, for the janitor: it counts from here on.
-    pub fn looked_at(&self, (model, id): (Model, Uuid), forced: &ForcedDoc, monotonic_ms: u64) -> i64 {
+    pub fn count(&self, (model, id): (Model, Uuid), forced: &ForcedDoc, monotonic_ms: u64) -> i64 {
         let (began_ms, waited_ms) = (force::began_ms(forced), forced.waited_ms);
-        let first = || FirstSight { began_ms, monotonic_ms, waited_ms, noted_ms: waited_ms };
+        let first = || Timer { began_ms, monotonic_ms, waited_ms, stored_ms: waited_ms };
         let mut all = self.all();
         let seen = all.entry((model.0, id)).or_insert_with(first);
         if seen.began_ms != began_ms {
@@ -50,18 +50,18 @@ impl Waits {
         seen.waited_ms(monotonic_ms)
     }
 
-    /// Whether that is to be written down now.
-    pub fn is_to_be_noted(&self, (model, id): (Model, Uuid), forced: &ForcedDoc, waited_ms: i64) -> bool {
+    /// Whether that is to be stored now.
+    pub fn is_to_be_stored(&self, (model, id): (Model, Uuid), forced: &ForcedDoc, waited_ms: i64) -> bool {
         let every_ms = force::noted_every_ms(forced);
-        self.all().get(&(model.0, id)).is_some_and(|seen| waited_ms - seen.noted_ms >= every_ms)
+        self.all().get(&(model.0, id)).is_some_and(|seen| waited_ms - seen.stored_ms >= every_ms)
     }
 
-    /// These are written down.
-    pub fn noted(&self, model: Model, waits: &[Waited]) {
+    /// These are stored.
+    pub fn stored(&self, model: Model, waits: &[Waited]) {
         let mut all = self.all();
         for wait in waits {
             if let Some(seen) = all.get_mut(&(model.0, wait.id)) {
-                seen.noted_ms = wait.waited_ms;
+                seen.stored_ms = wait.waited_ms;
             }
         }
     }
@@ -78,7 +78,7 @@ impl Waits {
         self.all().retain(|(model, id), _| keeps(Model(*model), *id));
     }
 
-    fn all(&self) -> std::sync::MutexGuard<'_, BTreeMap<(Uuid, Uuid), FirstSight>> {
+    fn all(&self) -> std::sync::MutexGuard<'_, BTreeMap<(Uuid, Uuid), Timer>> {
         self.0.lock().expect("no holder panics")
     }
 }

@@ -1,5 +1,7 @@
-//! When what was written was written: the store keeps revisions, people ask for times. In memory only. Of what an
-//! earlier process of the controller wrote, only "before this one started" is known.
+//! When each revision of the store was committed.
+//!
+//! The store keeps revisions, people ask for times. Kept in memory only: of commits of an earlier process, only "before
+//! this one started" is known. Noted by `session` at each commit, asked by `pending_since`.
 
 use state::model::draft::Revision;
 use std::collections::BTreeMap;
@@ -10,13 +12,13 @@ const TIMES_MAX: usize = 4_096;
 /// A time may be told too late by this part of its age.
 const EXACTNESS: i64 = 64;
 
-/// The times of revisions.
-pub struct Written(Mutex<BTreeMap<Revision, i64>>);
+/// The commit times of revisions.
+pub struct CommitTimes(Mutex<BTreeMap<Revision, i64>>);
 
-impl Written {
+impl CommitTimes {
     /// The store was at this revision when the controller started.
-    pub fn new(newest: Revision, now_ms: i64) -> Written {
-        Written(Mutex::new(BTreeMap::from([(newest, now_ms)])))
+    pub fn new(newest: Revision, now_ms: i64) -> CommitTimes {
+        CommitTimes(Mutex::new(BTreeMap::from([(newest, now_ms)])))
     }
 
     /// A commit was answered.
@@ -57,7 +59,7 @@ mod tests {
 
     #[test]
     fn a_time_is_exact_while_there_is_room_and_then_late_by_a_small_part_of_its_age() {
-        let written = Written::new(5, 1_000);
+        let written = CommitTimes::new(5, 1_000);
         assert_eq!(written.time(3), Some(1_000), "before the start: by then it was there");
         written.note(6, 2_000);
         written.note(6, 9_000);

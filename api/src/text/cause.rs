@@ -1,0 +1,355 @@
+//! Why something waits, in English: one sentence for the cause, one hint for its remedy.
+//!
+//! A sentence names the entity, who must act, what has to be done, since when, and the last error. Nothing decides on
+//! it. Called by `pintle why`, dry runs, the error output of `pintle`, and `pintle-agent why`.
+
+use crate::ago;
+use state::cause::{Actor, Cause, Duty, Entity, Forced, Host, RelationName, Remedy, Retry, Silence};
+use state::names::UnitName;
+use state::unit::activity::Activity;
+
+/// Relations that a sentence names; of more it says only that there are more.
+const RELATIONS_MAX: usize = 20;
+
+/// How a sentence tells times.
+pub struct Times<'a> {
+    /// By the wall clock of the reader, in milliseconds.
+    pub now_ms: i64,
+    /// Prints a time of day, `10:00:05Z`; none = only how long ago.
+    pub of_day: Option<&'a dyn Fn(i64) -> String>,
+}
+
+impl Times<'_> {
+    fn since(&self, since_ms: i64) -> String {
+        let ago = ago(self.now_ms - since_ms);
+        match self.of_day {
+            Some(of_day) => format!(", since {} ({ago})", of_day(since_ms)),
+            None => format!(", for {ago}"),
+        }
+    }
+
+    /// Whole seconds until then, rounded up.
+    fn seconds_until(&self, at_ms: i64) -> i64 {
+        seconds(at_ms - self.now_ms)
+    }
+}
+
+/// Whole seconds, rounded up; never negative.
+fn seconds(ms: i64) -> i64 {
+    (ms.max(0) + 999) / 1000
+}
+
+/// `unit web/0 waits for its agent to leave relation 3 (db:server web:db), since 10:00:05Z (2m).`
+pub fn sentence(cause: &Cause, times: &Times<'_>) -> String {
+    let actor = actor(&cause.actor, &cause.entity);
+    let mut text = format!("{} waits for {actor} to {}", cause.entity, duty(&cause.duty, times));
+    if let Some(since_ms) = cause.since_ms {
+        text += &times.since(since_ms);
+    }
+    if let Some(error) = &cause.last_error {
+        text += &format!("; last error: {error}");
+    }
+    text
+}
+
+/// The command or the change that helps.
+pub fn hint(cause: &Cause, times: &Times<'_>) -> String {
+    remedy(&cause.remedy(), times)
+}
+
+fn actor(actor: &Actor, entity: &Entity) -> String {
+    match actor {
+        Actor::Controller => "the controller".to_owned(),
+        Actor::Janitor => "the controller's janitor".to_owned(),
+        Actor::Provisioner => "the provisioner of pintle up".to_owned(),
+        Actor::Supervisor => "the supervisor of pintle up".to_owned(),
+        Actor::Operator => "the operator".to_owned(),
+        Actor::Charm => "its charm".to_owned(),
+        Actor::UnitAgent(unit) if *entity == Entity::Unit(unit.clone()) => "its agent".to_owned(),
+        Actor::UnitAgent(unit) => format!("the agent of unit {unit}"),
+        Actor::MachineAgent(machine) if *entity == Entity::Machine(machine.clone()) => "its agent".to_owned(),
+        Actor::MachineAgent(machine) => format!("the agent of machine {machine}"),
+        Actor::OwnMachineAgent => "the agent of its machine".to_owned(),
+        Actor::Unit(unit) => format!("unit {unit}"),
+    }
+}
+
+/// What follows "waits for the controller to".
+fn duty(duty: &Duty, times: &Times<'_>) -> String {
+    match duty {
+        Duty::CompareState => "compare the state on disk with its replica".to_owned(),
+        Duty::RestoreState => {
+            "choose how to go on: its state files are corrupt, and the controller has no replica".to_owned()
+        }
+        Duty::AnswerRecord { sequence } => {
+            format!("answer record {sequence}, which contains a write that can be refused")
+        }
+        Duty::AgreeOnStoreGeneration => {
+            "check the controller: it shows another store generation than the unit's".to_owned()
+        }
+        Duty::SendView => "send the first view of the unit".to_owned(),
+        Duty::FetchSettings { owner } => format!("fetch the settings of {owner} before the next hook"),
+        Duty::AnswerLeadershipClaim => "answer its leadership claim".to_owned(),
+        Duty::Reconnect => "respond: relation hooks do not start without a link".to_owned(),
+
+        Duty::ProvideEndpoint { application, endpoint, relation } => {
+            format!("refresh {application} to a charm with endpoint {endpoint:?}, for relation {relation}")
+        }
+        Duty::RemoveSubordinate { relation: None, .. } => "be removed".to_owned(),
+        Duty::RemoveSubordinate { relation: Some(relation), .. } => {
+            format!("be removed, before relation {relation} adds a new subordinate unit")
+        }
+        Duty::FreeUnitSlot { machine, relation } => {
+            format!("make room on machine {machine}, which takes no more units, for relation {relation}")
+        }
+        Duty::Recover { activity, failures, retry } => {
+            let times_failed = match failures {
+                1 => "once".to_owned(),
+                many => format!("{many} times"),
+            };
+            format!(
+                "complete {}, which failed {times_failed} ({})",
+                operation(activity),
+                retry_text(*retry, times)
+            )
+        }
+        Duty::EndFailure { charm_url } => format!("end the failure, before the refresh to {charm_url}"),
+        Duty::Integrate => "integrate it: a subordinate has no units of its own".to_owned(),
+        Duty::AddPrincipalUnit { principal } => {
+            format!("add a unit to {principal}, which has none for the subordinate")
+        }
+        Duty::EnterScope { relation } => format!("enter relation {relation}"),
+        Duty::Resume { message } if message.is_empty() => "resume it".to_owned(),
+        Duty::Resume { message } => format!("resume it (suspended: {message})"),
+
+        Duty::StartUnitAgent { .. } => "start the unit agent".to_owned(),
+        Duty::InstallHookTools => {
+            "install the hook tools, without which the unit agent does not run".to_owned()
+        }
+        Duty::Attach { .. } => "attach for the first time; the agent of its machine runs".to_owned(),
+        Duty::Respond { lost: false, .. } => "respond: it has missed a heartbeat".to_owned(),
+        Duty::Respond { lost: true, .. } => "respond: it has been silent for more than a minute".to_owned(),
+        Duty::Start { activity, reason, .. } => format!("start {activity} ({reason})"),
+        Duty::Finish { activity, lock_waiters, .. } => match lock_waiters.is_empty() {
+            true => format!("finish {activity}"),
+            false => format!("finish {activity}, which delays hooks of {}", units(lock_waiters)),
+        },
+        Duty::ReleaseHookLock { activity, running, .. } => {
+            format!("release the machine's hook lock, held for {running}; {activity} is next")
+        }
+        Duty::Reboot => "reboot the machine, as a hook requested".to_owned(),
+
+        Duty::Remove => "remove it".to_owned(),
+        Duty::FreeCapacity { endpoint } => format!("remove it: it uses the capacity of endpoint {endpoint}"),
+        Duty::LeaveScopes { relations } => format!("leave {}", relation_list(relations)),
+        Duty::Terminate { relations } if relations.is_empty() => {
+            "run its last hooks and report that it is dead".to_owned()
+        }
+        Duty::Terminate { relations } => {
+            format!("leave {}, run its last hooks and report that it is dead", relation_list(relations))
+        }
+        Duty::Recall => "recall the unit agent and remove the unit".to_owned(),
+        Duty::RemoveUnstarted => "remove the unit, whose agent never started".to_owned(),
+        Duty::DeleteRelation => "delete it".to_owned(),
+        Duty::EmptyModel { applications, machines, .. } => {
+            format!("remove what is left in it: {applications} applications, {machines} machines")
+        }
+        Duty::ForceRemoval { by_budget: false, .. } => "remove it by force".to_owned(),
+        Duty::ForceRemoval { by_budget: true, .. } => "remove it by force (teardown-budget)".to_owned(),
+
+        Duty::ReportDead => "report that it is dead".to_owned(),
+        Duty::ReportUnstartedDead => "report that it is dead: it was never started".to_owned(),
+        Duty::Uninstall { .. } => "uninstall itself".to_owned(),
+        Duty::ReleaseInstance => "release its instance and remove it".to_owned(),
+        Duty::StartInstance { .. } => "start its instance, which failed".to_owned(),
+        Duty::TendInstance { .. } => "reach its instance, which failed".to_owned(),
+        Duty::CreateInstance => "create an instance on which its units can end".to_owned(),
+        Duty::RemoveUnits => "remove its units: it has no agent that can stop them".to_owned(),
+        Duty::Enrol { .. } => "enrol it with the command that pintle add-machine manual printed".to_owned(),
+        Duty::RunMachineAgent { agent, .. } => match agent {
+            Silence::NotStarted => "start its agent".to_owned(),
+            Silence::NotReported => "start its agent, which has not reported yet".to_owned(),
+            Silence::Late => "start its agent, which has missed heartbeats".to_owned(),
+            Silence::Lost => "start its agent, which has been silent for more than a minute".to_owned(),
+        },
+    }
+}
+
+/// An activity as a thing that failed.
+fn operation(activity: &Activity) -> String {
+    match activity {
+        Activity::Deploy => "the installation of its charm".to_owned(),
+        Activity::EnterScope { relation, .. } => format!("its entry into relation {relation}"),
+        Activity::LeaveScope { relation } => format!("its departure from relation {relation}"),
+        Activity::Hook { name, remote_unit: None } => format!("hook {name}"),
+        Activity::Hook { name, remote_unit: Some(unit) } => format!("hook {name} for {unit}"),
+        Activity::Action { name, .. } => format!("action {name}"),
+        Activity::Resync => "its resync".to_owned(),
+        Activity::Die => "the report that it is dead".to_owned(),
+    }
+}
+
+fn retry_text(retry: Retry, times: &Times<'_>) -> String {
+    match retry {
+        Retry::At(at_ms) => format!("next retry in {} s", times.seconds_until(at_ms)),
+        Retry::After(delay_ms) => format!("retried {} s after the last failure", delay_ms.div_ceil(1000)),
+        Retry::Off => "retries are switched off".to_owned(),
+        Retry::Exhausted => "no retries are left".to_owned(),
+    }
+}
+
+fn units(all: &[UnitName]) -> String {
+    all.iter().map(UnitName::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn relation_list(all: &[RelationName]) -> String {
+    let shown = &all[..all.len().min(RELATIONS_MAX)];
+    let names = shown.iter().map(RelationName::to_string).collect::<Vec<_>>().join(", ");
+    let kind = if all.len() == 1 { "relation" } else { "relations" };
+    let more = if shown.len() < all.len() { " and more" } else { "" };
+    format!("{kind} {names}{more}")
+}
+
+fn remedy(remedy: &Remedy, times: &Times<'_>) -> String {
+    match remedy {
+        Remedy::Automatic => "nothing to do: it happens by itself".to_owned(),
+        Remedy::AutomaticOrForce { machine } => {
+            format!("nothing to do while pintle up runs; or without: pintle remove-machine --force {machine}")
+        }
+        Remedy::StartController => "start the controller".to_owned(),
+        Remedy::RestoreLink => "restore the link to the controller".to_owned(),
+        Remedy::StartSupervisor => "pintle up".to_owned(),
+        Remedy::StartFresh => {
+            "to run the unit from its installation on: pintle-agent resolve DIR --fresh".to_owned()
+        }
+        Remedy::CheckStoreGeneration => {
+            "if the controller was restored from a backup, the next attach agrees on its generation"
+                .to_owned()
+        }
+        Remedy::CheckMachineAgent { machine: Some(machine) } => {
+            format!("check that the agent of machine {machine} runs: pintle why machine {machine}")
+        }
+        Remedy::CheckMachineAgent { machine: None } => "check that the machine agent runs".to_owned(),
+        Remedy::Explain(entity) => format!("pintle why {}", typed(entity)),
+        Remedy::Refresh { application } => format!("pintle refresh {application}"),
+        Remedy::RemoveAnyUnit { machine } => {
+            format!("remove another unit of machine {machine} with: pintle remove-unit")
+        }
+        Remedy::Resolve { unit } => {
+            format!(
+                "pintle debug-log -i {unit}; then pintle resolved {unit}, or pintle resolved --no-retry {unit}"
+            )
+        }
+        Remedy::ResolveOrForceRefresh { unit } => format!(
+            "pintle resolved --no-retry {unit}, or pintle refresh --force-units --path CHARM {}",
+            unit.application
+        ),
+        Remedy::Integrate { application } => format!("pintle integrate {application} APPLICATION"),
+        Remedy::AddUnit { application } => format!("pintle add-unit {application}"),
+        Remedy::ResumeRelation { relation } => format!("pintle resume-relation {relation}"),
+        Remedy::InstallHookTools => "install the program pintle-hook beside pintle-agent".to_owned(),
+        Remedy::ReadAgentLog { unit, machine: None } => {
+            let tag = unit.tag();
+            format!("read agents/{tag}/agent.log, or journalctl -u pintle-unit@{tag}")
+        }
+        Remedy::ReadAgentLog { unit, machine: Some(machine) } => {
+            let tag = unit.tag();
+            format!(
+                "if it does not attach soon, on machine {machine} read agents/{tag}/agent.log of its folder, or \
+                 journalctl -u pintle-unit@{tag}, and run pintle-agent why agents/{tag}"
+            )
+        }
+        Remedy::RestartUnitAgent { unit, machine, removable } => {
+            let force = match removable {
+                true => format!("; or remove the unit: pintle remove-unit --force {unit}"),
+                false => String::new(),
+            };
+            format!(
+                "the machine agent starts it again once it has ended (pintle why machine {machine}); if it hangs, kill \
+                 the process of agents/{}/agent.pid{force}",
+                unit.tag()
+            )
+        }
+        Remedy::AfterResponse => "it starts as soon as the agent responds".to_owned(),
+        Remedy::Imminent => "nothing to do: the agent is about to start it".to_owned(),
+        Remedy::InspectHook { unit, run, machine } => format!(
+            "it ends with its process: on machine {machine}, hooks/{run:06} of the unit's folder has its hook.pid and \
+             output.log; pintle debug-log -i {unit}"
+        ),
+        Remedy::RunHooksInParallel { holder } => format!(
+            "one hook runs at a time on a machine: pintle why {holder}; to run them in parallel: pintle model-config \
+             parallel=true"
+        ),
+        Remedy::Remove(entity) => match entity {
+            Entity::Unit(name) => format!("pintle remove-unit {name}"),
+            Entity::Application(name) => format!("pintle remove-application {name}"),
+            Entity::Relation(name) => format!("pintle remove-relation {}", name.ends),
+            Entity::Machine(name) => format!("pintle remove-machine {name}"),
+            Entity::Model(name) => format!("pintle destroy-model {name}"),
+        },
+        Remedy::ForceRemoveMachine { machine } => format!("pintle remove-machine --force {machine}"),
+        Remedy::AutomaticUnlessGone { forced: true, .. } => {
+            "nothing to do; if its host is gone, force removes it within a minute".to_owned()
+        }
+        Remedy::AutomaticUnlessGone { machine, forced: false } => {
+            format!("nothing to do; if its host is gone: pintle remove-machine --force {machine}")
+        }
+        Remedy::DestroyByForce { model, forced } => match forced {
+            Forced::No => format!("to remove it by force: pintle destroy-model --force {model}"),
+            Forced::AfterWait => format!(
+                "it is removed by force after a minute; at once: pintle destroy-model --force --no-wait {model}"
+            ),
+            Forced::AtOnce => "nothing to do: it is being removed by force".to_owned(),
+        },
+        Remedy::ForceAtOnce { wait_left_ms: None } => "nothing to do: it has begun".to_owned(),
+        Remedy::ForceAtOnce { wait_left_ms: Some(left_ms) } => {
+            format!("it begins in {} s; at once: remove it with --force --no-wait", seconds(*left_ms))
+        }
+        Remedy::RetryProvisioning { machine, retry_ms: None } => {
+            format!("pintle retry-provisioning {machine}")
+        }
+        Remedy::RetryProvisioning { machine, retry_ms: Some(retry_ms) } => format!(
+            "it is retried in {} s; at once: pintle retry-provisioning {machine}",
+            times.seconds_until(*retry_ms)
+        ),
+        Remedy::Enrol { machine, expires_ms } => {
+            let renew = format!("pintle remove-machine {machine}, then pintle add-machine manual");
+            match expires_ms.map(|expires_ms| expires_ms - times.now_ms).filter(|left_ms| *left_ms > 0) {
+                None => format!("the enrolment token has expired: {renew}"),
+                Some(left_ms) => format!(
+                    "run that command on the machine within {} min; if the command is lost: {renew}",
+                    left_ms / 60_000
+                ),
+            }
+        }
+        Remedy::RestartMachineAgent { machine, host } => restart(machine, *host),
+    }
+}
+
+fn restart(machine: &str, host: Host) -> String {
+    let (folder, process, log) = match host {
+        Host::Manual => {
+            return format!(
+                "on its host: systemctl restart pintle-machine.service, or pintle-agent machine without systemd; if the \
+                 host is gone: pintle remove-machine --force {machine}"
+            );
+        }
+        Host::Process(folder) => (folder, "machine.pid", "machine.log"),
+        Host::Container(folder) => (folder, "nspawn.pid", "console.log"),
+    };
+    format!(
+        "pintle up starts it once it has ended (see machines/{folder}/{log}); if it hangs, kill the process of \
+         machines/{folder}/{process}"
+    )
+}
+
+/// As an argument of a command.
+fn typed(entity: &Entity) -> String {
+    match entity {
+        Entity::Unit(name) => name.to_string(),
+        Entity::Application(name) => name.clone(),
+        Entity::Relation(name) => format!("relation/{}", name.number),
+        Entity::Machine(name) => format!("machine/{name}"),
+        Entity::Model(_) => "model".to_owned(),
+    }
+}

@@ -1,0 +1,72 @@
+//! Causes as lines of text: the sentence, and its hint below it.
+
+use crate::terminal::safe_line;
+use crate::times::Zone;
+use api::text::cause::{self, Times};
+use serde_json::{Value, json};
+use state::cause::Cause;
+
+/// Blockers of a refusal that are printed; of more, people need only know that there are more.
+const BLOCKERS_MAX: usize = state::model::blockers::BLOCKERS_MAX;
+
+/// Two lines, the hint indented below its sentence. Charms may have written a part of them: both are safe to print.
+pub fn lines(one: &Cause, now_ms: i64, zone: &Zone) -> String {
+    let of_day = |ms| zone.of_day(ms);
+    let times = Times { now_ms, of_day: Some(&of_day) };
+    let (sentence, hint) = (cause::sentence(one, &times), cause::hint(one, &times));
+    format!("  {}\n    hint: {}\n", safe_line(&sentence), safe_line(&hint))
+}
+
+/// The blockers of a refusal, as lines of its message, and the hint that all of them share. Without such a hint each
+/// has its own below it.
+pub fn of_refusal(blockers: &[Cause], now_ms: i64) -> (Vec<String>, Option<String>) {
+    let times = Times { now_ms, of_day: None };
+    let hints: Vec<String> = blockers.iter().map(|one| cause::hint(one, &times)).collect();
+    let common = hints.first().filter(|first| hints.iter().all(|hint| hint == *first));
+    let mut lines = Vec::new();
+    for (one, hint) in blockers.iter().zip(&hints).take(BLOCKERS_MAX) {
+        lines.push(cause::sentence(one, &times));
+        if common.is_none() {
+            lines.push(format!("  hint: {hint}"));
+        }
+    }
+    if blockers.len() > BLOCKERS_MAX {
+        lines.push("and more".to_owned());
+    }
+    (lines, common.cloned())
+}
+
+/// For `--format`: the fields of a cause, with its sentence and its hint.
+pub fn structured(one: &Cause, now_ms: i64) -> Value {
+    let times = Times { now_ms, of_day: None };
+    let mut value = serde_json::to_value(one).expect("plain data");
+    value["message"] = json!(cause::sentence(one, &times));
+    value["hint"] = json!(cause::hint(one, &times));
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use state::cause::{Actor, Duty, Entity};
+    use state::names::UnitName;
+
+    fn removed_by_hand(unit: u32) -> Cause {
+        Cause::new(Entity::Unit(UnitName::new("web", unit)), Duty::Remove, Actor::Operator)
+    }
+
+    #[test]
+    fn one_hint_for_all_blockers_is_the_hint_of_the_refusal() {
+        let (lines, hint) = of_refusal(&[removed_by_hand(0)], 0);
+        assert_eq!((lines.len(), hint.as_deref()), (1, Some("pintle remove-unit web/0")));
+        let (lines, hint) = of_refusal(&[removed_by_hand(0), removed_by_hand(1)], 0);
+        assert_eq!((lines[3].as_str(), hint), ("  hint: pintle remove-unit web/1", None));
+    }
+
+    #[test]
+    fn no_more_than_20_blockers_are_printed() {
+        let many: Vec<Cause> = (0..21).map(removed_by_hand).collect();
+        let (lines, _) = of_refusal(&many, 0);
+        assert_eq!((lines.len(), lines[40].as_str()), (41, "and more"));
+    }
+}

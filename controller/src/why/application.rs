@@ -1,0 +1,45 @@
+//! What an application waits for: its own blockers, or what its units wait for.
+
+use super::{Explainer, are_enough};
+use api::why::Why;
+use state::cause::Entity;
+use state::life::Life;
+use state::model::blockers::EntityId;
+use state::model::draft::{read, read_all};
+use state::model::keys::last_id;
+use state::model::refusal::Refusal;
+use state::model::{application, waiting};
+
+impl Explainer<'_> {
+    pub(super) fn application(&self, name: &str) -> Result<Why, Refusal> {
+        let id = application::find(&mut { self.reader }, self.model, name)?;
+        let life = read(self.reader, &self.model.application_life(id)).unwrap_or(Life::Dying);
+        let mut causes = self.blockers(EntityId::Application(id));
+        let units = read_all::<()>(self.reader, &self.model.units_of(id));
+        for (key, ()) in &units {
+            let unit = last_id(key).expect("an index ends with an id");
+            if life == Life::Alive {
+                causes.extend(self.unit(unit)?.causes);
+            } else {
+                // the blockers tell all but when force starts, which each unit has for itself
+                let doc = read(self.reader, &self.model.unit(unit));
+                causes.extend(doc.and_then(|doc| self.forced(unit, Entity::Unit(doc.name))));
+            }
+            if are_enough(&mut causes) {
+                break;
+            }
+        }
+        let doc = read(self.reader, &self.model.application(id));
+        let is_subordinate = doc.is_some_and(|doc| doc.subordinate);
+        if life == Life::Alive && units.is_empty() && is_subordinate {
+            causes.extend(waiting::without_principal(self.reader, self.model, id, name));
+        }
+        let now = match units.len() {
+            1 => "1 unit".to_owned(),
+            count => format!("{count} units"),
+        };
+        let entity = Entity::Application(name.to_owned());
+        causes.extend(self.forced(id, entity.clone()));
+        Ok(Why { entity, life, now, causes, more: false })
+    }
+}

@@ -1,0 +1,88 @@
+//! What a machine waits for: its blockers, its provider, and whoever starts its agent again.
+
+use super::Explainer;
+use crate::hook_lock;
+use crate::status::{self, MachineAgent};
+use api::why::Why;
+use state::cause::{Actor, Cause, Duty, Entity, Silence};
+use state::life::Life;
+use state::model::blockers::EntityId;
+use state::model::draft::{read, read_all};
+use state::model::refusal::Refusal;
+use state::model::{machine, waiting};
+use state::names::Uuid;
+
+impl Explainer<'_> {
+    pub(super) fn machine(&self, name: &str) -> Result<Why, Refusal> {
+        let id = machine::find(&mut { self.reader }, self.model, name)?;
+        let life = read(self.reader, &self.model.machine_life(id)).unwrap_or(Life::Dead);
+        let mut causes = self.blockers(EntityId::Machine(id));
+        causes.extend(self.machine_agent(id));
+        if causes.iter().all(|cause| cause.last_error.is_none()) {
+            causes.extend(waiting::provisioning(self.reader, self.model, (id, name), false));
+        }
+        if life == Life::Dying {
+            let stranded = waiting::stranded(self.reader, self.model, id);
+            causes.extend(stranded.map(|one| self.pending_since().dated(one)));
+        }
+        // the provider alone removes a Dead machine, unless its instance stays (cargo sim 58)
+        let stays = || read(self.reader, &self.model.machine(id)).is_some_and(|doc| doc.manual || doc.kept);
+        let entity = Entity::Machine(name.to_owned());
+        let forced = self.forced(id, entity.clone());
+        causes.extend(forced.filter(|_| life != Life::Dead || stays()));
+        Ok(Why { entity, life, now: self.machine_now(id), causes, more: false })
+    }
+
+    /// `2 units, hook lock held by web/0 (running action backup), waited for by web/1`.
+    fn machine_now(&self, id: Uuid) -> String {
+        let units = read_all::<()>(self.reader, &self.model.units_on(id)).len();
+        let mut now = format!("{units} units");
+        if let Some((unit, running)) = hook_lock::holder(self.reader, self.model, self.presence, id) {
+            now += &format!(", hook lock held by {unit} ({})", running.activity);
+            let waiters = hook_lock::waiters(self.reader, self.model, self.presence, id);
+            if !waiters.is_empty() {
+                let names: Vec<String> = waiters.iter().map(ToString::to_string).collect();
+                now += &format!(", waited for by {}", names.join(", "));
+            }
+        }
+        now
+    }
+
+    /// What a machine waits for whose agent was present and is silent now.
+    pub(super) fn silent_machine(&self, id: Uuid) -> Option<Cause> {
+        let agent = status::machine_agent(self.reader, self.model, self.presence, id);
+        let is_silent = matches!(agent, MachineAgent::Late | MachineAgent::Lost);
+        self.machine_agent(id).filter(|_| is_silent)
+    }
+
+    /// What a machine that is not Dead waits for while its agent does not report.
+    pub(super) fn machine_agent(&self, id: Uuid) -> Option<Cause> {
+        let doc = read(self.reader, &self.model.machine(id))?;
+        let life = read(self.reader, &self.model.machine_life(id)).filter(|life| *life != Life::Dead)?;
+        let silent = |agent| {
+            let (actor, host) = waiting::host(self.reader, self.model, id, &doc);
+            let duty = Duty::RunMachineAgent { agent, host };
+            let cause = Cause::new(Entity::Machine(doc.name.clone()), duty, actor);
+            Some(cause.since(self.presence.silent_since_ms(id)))
+        };
+        match status::machine_agent(self.reader, self.model, self.presence, id) {
+            MachineAgent::Here if self.presence.has_reported(id) => None,
+            MachineAgent::Here => silent(Silence::NotReported),
+            MachineAgent::Late => silent(Silence::Late),
+            MachineAgent::Lost => silent(Silence::Lost),
+            MachineAgent::Failed => {
+                let starts = life == Life::Alive;
+                waiting::provisioning(self.reader, self.model, (id, &doc.name), starts)
+            }
+            // nothing starts it any more
+            MachineAgent::Pending if life != Life::Alive => None,
+            MachineAgent::Pending if doc.manual => waiting::enrolment(self.reader, self.model, id),
+            MachineAgent::Pending => {
+                let (_, host) = waiting::host(self.reader, self.model, id, &doc);
+                let duty = Duty::RunMachineAgent { agent: Silence::NotStarted, host };
+                let cause = Cause::new(Entity::Machine(doc.name.clone()), duty, Actor::Supervisor);
+                Some(cause.since(doc.created_ms))
+            }
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! What a whole model waits for: everything in it that is being removed, then what keeps the rest from its work.
+
+use super::{Explainer, are_enough};
+use crate::status::{self, MachineAgent};
+use api::why::Why;
+use state::cause::{Cause, Count, Entity};
+use state::life::Life;
+use state::model::blockers::EntityId;
+use state::model::draft::read;
+use state::model::keys::{Kind, last_id};
+use state::model::refusal::Refusal;
+use state::model::{effective, waiting};
+use state::names::Uuid;
+
+/// Entities of each kind that are explained: some 10 reads each.
+const ENTITIES_MAX: usize = 1_000;
+
+impl Explainer<'_> {
+    pub(super) fn whole_model(&self) -> Result<Why, Refusal> {
+        let gone = || Refusal::not_found("model", self.model.0);
+        let doc = read(self.reader, &self.model.model()).ok_or_else(gone)?;
+        let ids = |kind: Kind| -> Vec<Uuid> {
+            let some = self.reader.scan(&self.model.all(kind), "", ENTITIES_MAX);
+            some.iter().filter_map(|stored| last_id(&stored.key)).collect()
+        };
+        let (applications, machines) = (ids(Kind::Application), ids(Kind::Machine));
+        let (units, relations) = (ids(Kind::Unit), ids(Kind::Relation));
+        let count = |some: &[Uuid]| Count { number: some.len(), more: some.len() == ENTITIES_MAX };
+        let left = (count(&applications), count(&machines));
+        let now = format!("{} applications, {} machines", left.0, left.1);
+        let all = applications.into_iter().map(EntityId::Application);
+        let all = all.chain(units.iter().copied().map(EntityId::Unit));
+        let all = all.chain(relations.iter().copied().map(EntityId::Relation));
+        let all = all.chain(machines.iter().copied().map(EntityId::Machine));
+        let mut causes = Vec::new();
+        causes.extend(waiting::destruction(self.reader, self.model, &doc.name, left));
+        for entity in all {
+            causes.extend(self.blockers(entity));
+            if are_enough(&mut causes) {
+                break;
+            }
+        }
+        let held_up = machines.into_iter().flat_map(|id| self.machine_agent(id));
+        let suspended =
+            relations.into_iter().filter_map(|id| waiting::suspended(self.reader, self.model, id));
+        let held_up = held_up.chain(suspended).chain(units.into_iter().flat_map(|id| self.held_up(id)));
+        for cause in held_up {
+            if are_enough(&mut causes) {
+                break;
+            }
+            causes.push(cause);
+        }
+        let life = read(self.reader, &self.model.model_life()).unwrap_or(Life::Dying);
+        Ok(Why { entity: Entity::Model(doc.name), life, now, causes, more: false })
+    }
+
+    /// What a unit that stays waits for, if its agent is in error or silent. A unit that is silent together with its
+    /// machine is omitted: the machine is named (F.4).
+    fn held_up(&self, id: Uuid) -> Vec<Cause> {
+        let Some(doc) = read(self.reader, &self.model.unit(id)) else { return Vec::new() };
+        let attached = self.reader.get(self.model.session(id).text()).is_some();
+        let replica = read(self.reader, &self.model.replica(id));
+        let failed = replica.is_some_and(|replica| replica.local.episode().is_some());
+        let silent = !attached || self.presence.unit_late_ms(id).is_some();
+        let alive = effective::life_of(&mut { self.reader }, self.model, id, &doc) == Life::Alive;
+        let agent = || status::machine_agent(self.reader, self.model, self.presence, doc.machine);
+        let is_silent_itself = || silent && agent() != MachineAgent::Lost;
+        if !alive || !failed && !is_silent_itself() {
+            return Vec::new();
+        }
+        self.unit(id).map_or(Vec::new(), |why| why.causes)
+    }
+}

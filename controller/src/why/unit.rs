@@ -1,0 +1,156 @@
+//! What a unit waits for: its agent, the hook that runs, and what its agent would do next.
+
+use super::Explainer;
+use crate::hook_lock;
+use crate::presence::Executing;
+use crate::status::{self, UnitStatuses};
+use api::status::StatusInfo;
+use api::why::Why;
+use state::cause::{Actor, Cause, Duty, Entity};
+use state::life::Life;
+use state::model::blockers::EntityId;
+use state::model::draft::{read, read_all};
+use state::model::keys::{UnitDoc, last_id};
+use state::model::refusal::Refusal;
+use state::model::{effective, relation, waiting};
+use state::names::Uuid;
+use state::unit::activity::Activity;
+use state::unit::local::Run;
+use state::unit::resolve::{Act, fetching, rebooting};
+
+impl Explainer<'_> {
+    pub(super) fn unit(&self, id: Uuid) -> Result<Why, Refusal> {
+        let doc = read(self.reader, &self.model.unit(id)).ok_or_else(|| Refusal::not_found("unit", id))?;
+        let UnitStatuses { workload, agent, .. } =
+            status::statuses(self.reader, self.model, self.presence, id, &doc);
+        let entity = Entity::Unit(doc.name.clone());
+        let machine = self.machine_name(&doc);
+        let attached = self.is_attached(id);
+        let life = effective::life_of(&mut { self.reader }, self.model, id, &doc);
+        let silent = self.silent_unit(id, &doc);
+        let is_silent = silent.is_some();
+        let mut causes: Vec<Cause> = silent.into_iter().collect();
+        if !attached && life == Life::Alive {
+            causes.push(self.unattached(&doc, &machine));
+        }
+        // nothing else of the unit can go on before this has ended, whatever its life
+        match self.presence.executing(id).filter(|_| attached && !self.presence.is_lost(id)) {
+            Some(running) => causes.push(self.finishing(&doc, &machine, running)),
+            None => causes.extend(self.next(id, &doc, (&agent, is_silent))),
+        }
+        // what the agent would do is more exact than what the documents tell of the unit itself
+        let blockers = self.blockers(EntityId::Unit(id)).into_iter();
+        let blockers: Vec<Cause> = blockers.filter(|one| causes.is_empty() || one.entity != entity).collect();
+        causes.splice(0..0, blockers);
+        if life == Life::Alive {
+            causes.extend(self.suspended_relations(&doc));
+        }
+        // the root of all else, where the unit waits for the agent of its machine
+        let lost = attached && life != Life::Dead && self.presence.is_lost(id);
+        let by_machine = Actor::MachineAgent(machine);
+        if lost || causes.iter().any(|cause| cause.actor == by_machine) {
+            causes.splice(0..0, self.machine_agent(doc.machine));
+        }
+        causes.extend(self.forced(id, entity.clone()));
+        Ok(Why { entity, life, now: now(workload, agent), causes, more: false })
+    }
+
+    fn machine_name(&self, doc: &UnitDoc) -> String {
+        read(self.reader, &self.model.machine(doc.machine)).map_or(String::new(), |machine| machine.name)
+    }
+
+    fn is_attached(&self, id: Uuid) -> bool {
+        self.reader.get(self.model.session(id).text()).is_some()
+    }
+
+    /// What a unit waits for whose agent was present and is silent now. The agent of a Dead unit is not to come back.
+    pub(super) fn silent_unit(&self, id: Uuid, doc: &UnitDoc) -> Option<Cause> {
+        self.presence.unit_late_ms(id)?;
+        let life = effective::life_of(&mut { self.reader }, self.model, id, doc);
+        if !self.is_attached(id) || life == Life::Dead {
+            return None;
+        }
+        let lost = self.presence.is_lost(id);
+        let (machine, subordinate) = (self.machine_name(doc), doc.principal.is_some());
+        let cause = Cause::of_unit_agent(&doc.name, Duty::Respond { machine, lost, subordinate });
+        Some(cause.since(self.presence.silent_since_ms(id)))
+    }
+
+    /// What a unit waits for whose agent has never attached.
+    fn unattached(&self, doc: &UnitDoc, machine: &str) -> Cause {
+        let machine = machine.to_owned();
+        let cause = match self.machine_agent(doc.machine) {
+            None => Cause::of_unit_agent(&doc.name, Duty::Attach { machine }),
+            Some(_) => {
+                let duty = Duty::StartUnitAgent { machine: Some(machine.clone()) };
+                Cause::new(Entity::Unit(doc.name.clone()), duty, Actor::MachineAgent(machine))
+            }
+        };
+        cause.since(doc.created_ms)
+    }
+
+    fn finishing(&self, doc: &UnitDoc, machine: &str, running: &Executing) -> Cause {
+        let duty = Duty::Finish {
+            activity: running.activity.clone(),
+            run: running.run,
+            machine: machine.to_owned(),
+            lock_waiters: hook_lock::waiters(self.reader, self.model, self.presence, doc.machine),
+        };
+        Cause::new(Entity::Unit(doc.name.clone()), duty, Actor::Charm).since(running.since_ms)
+    }
+
+    /// What the unit's agent would do next, or what it waits for itself.
+    fn next(&self, id: Uuid, doc: &UnitDoc, (agent, silent): (&StatusInfo, bool)) -> Vec<Cause> {
+        let one = |cause: Cause| vec![cause];
+        match status::undone(self.reader, self.model, id) {
+            Some(Act::Wait(wait)) => {
+                let dated = |cause: Cause| {
+                    let since_ms = cause.since_ms.or(agent.since_ms);
+                    cause.since(since_ms)
+                };
+                wait.causes.into_iter().map(dated).collect()
+            }
+            Some(Act::Begin(run)) => one(self.starting(id, doc, run, silent)),
+            Some(Act::Fetch(asked)) => one(fetching(&doc.name, &asked).since(agent.since_ms)),
+            Some(Act::Reboot) => {
+                let machine = self.machine_name(doc);
+                one(rebooting(&doc.name, Some(&machine)).since(agent.since_ms))
+            }
+            Some(Act::Stop | Act::Adopt(_) | Act::Lock | Act::Settle(_) | Act::Note(_)) | None => Vec::new(),
+        }
+    }
+
+    /// A run that is next waits for the hook lock, or for the agent alone.
+    fn starting(&self, id: Uuid, doc: &UnitDoc, run: Run, silent: bool) -> Cause {
+        let activity = Activity::from(&run.operation);
+        let holder = hook_lock::holder(self.reader, self.model, self.presence, doc.machine);
+        if let Some((holder, running)) = holder.filter(|_| run.operation.runs_charm()) {
+            let (running_now, since_ms) = (running.activity.clone(), running.since_ms);
+            let duty = Duty::ReleaseHookLock { activity, running: running_now, holder: holder.clone() };
+            let cause = Cause::new(Entity::Unit(doc.name.clone()), duty, Actor::UnitAgent(holder));
+            return cause.since(since_ms);
+        }
+        let since_ms = self.pending_since().since_ms(id, doc, &run.operation);
+        let duty = Duty::Start { activity, reason: run.cause, silent };
+        Cause::of_unit_agent(&doc.name, duty).since(since_ms)
+    }
+
+    fn suspended_relations(&self, doc: &UnitDoc) -> Vec<Cause> {
+        let related = read_all::<()>(self.reader, &self.model.relations_of(doc.application));
+        let related = related.iter().filter_map(|(key, ())| last_id(key));
+        let own = related.filter(|id| {
+            let relation = read(self.reader, &self.model.relation(*id));
+            relation.is_some_and(|relation| relation::concerns(&relation, doc))
+        });
+        own.filter_map(|id| waiting::suspended(self.reader, self.model, id)).collect()
+    }
+}
+
+/// What the unit does now, in words.
+fn now(workload: StatusInfo, agent: StatusInfo) -> String {
+    if workload.current == "error" {
+        return workload.message;
+    }
+    let parts = [agent.current, agent.message].into_iter().filter(|text| !text.is_empty());
+    parts.collect::<Vec<_>>().join(": ")
+}

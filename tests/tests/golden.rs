@@ -1,0 +1,170 @@
+//! The English of each family of messages: one example of each, against `tests/golden/`. All other tests assert on
+//! types. The expectations are written by hand from words.md, "Messages".
+
+use api::text::cause::{Times, hint, sentence};
+use state::cause::{Actor, Cause, Count, Duty, Entity, Forced, Host, RelationName, Retry, Silence};
+use state::names::{UnitName, Uuid};
+use state::unit::activity::Activity;
+use state::unit::hook_name::HookName;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// The clock of whoever reads the messages.
+const NOW_MS: i64 = 1_000_000;
+
+/// The name of a duty in the golden file. A new duty does not compile before it is named here, and then lacks its
+/// example.
+fn name(duty: &Duty) -> &'static str {
+    match duty {
+        Duty::CompareState => "CompareState",
+        Duty::RestoreState => "RestoreState",
+        Duty::AnswerRecord { .. } => "AnswerRecord",
+        Duty::AgreeOnStoreGeneration => "AgreeOnStoreGeneration",
+        Duty::SendView => "SendView",
+        Duty::FetchSettings { .. } => "FetchSettings",
+        Duty::AnswerLeadershipClaim => "AnswerLeadershipClaim",
+        Duty::Reconnect => "Reconnect",
+        Duty::ProvideEndpoint { .. } => "ProvideEndpoint",
+        Duty::RemoveSubordinate { .. } => "RemoveSubordinate",
+        Duty::FreeUnitSlot { .. } => "FreeUnitSlot",
+        Duty::Recover { .. } => "Recover",
+        Duty::EndFailure { .. } => "EndFailure",
+        Duty::Integrate => "Integrate",
+        Duty::AddPrincipalUnit { .. } => "AddPrincipalUnit",
+        Duty::EnterScope { .. } => "EnterScope",
+        Duty::Resume { .. } => "Resume",
+        Duty::StartUnitAgent { .. } => "StartUnitAgent",
+        Duty::InstallHookTools => "InstallHookTools",
+        Duty::Attach { .. } => "Attach",
+        Duty::Respond { .. } => "Respond",
+        Duty::Start { .. } => "Start",
+        Duty::Finish { .. } => "Finish",
+        Duty::ReleaseHookLock { .. } => "ReleaseHookLock",
+        Duty::Reboot => "Reboot",
+        Duty::Remove => "Remove",
+        Duty::FreeCapacity { .. } => "FreeCapacity",
+        Duty::LeaveScopes { .. } => "LeaveScopes",
+        Duty::Terminate { .. } => "Terminate",
+        Duty::Recall => "Recall",
+        Duty::RemoveUnstarted => "RemoveUnstarted",
+        Duty::DeleteRelation => "DeleteRelation",
+        Duty::EmptyModel { .. } => "EmptyModel",
+        Duty::ForceRemoval { .. } => "ForceRemoval",
+        Duty::ReportDead => "ReportDead",
+        Duty::ReportUnstartedDead => "ReportUnstartedDead",
+        Duty::Uninstall { .. } => "Uninstall",
+        Duty::ReleaseInstance => "ReleaseInstance",
+        Duty::StartInstance { .. } => "StartInstance",
+        Duty::TendInstance { .. } => "TendInstance",
+        Duty::CreateInstance => "CreateInstance",
+        Duty::RemoveUnits => "RemoveUnits",
+        Duty::Enrol { .. } => "Enrol",
+        Duty::RunMachineAgent { .. } => "RunMachineAgent",
+    }
+}
+
+/// Duties that [`name`] knows.
+const DUTIES: usize = 44;
+
+fn examples() -> Vec<Cause> {
+    let web = UnitName::new("web", 0);
+    let log = UnitName::new("log", 0);
+    let relation = RelationName { number: 3, ends: "db:server web:db".to_owned() };
+    let machine = || "0".to_owned();
+    let of_unit = |duty, actor| Cause::new(Entity::Unit(web.clone()), duty, actor);
+    let of_machine = |duty, actor| Cause::new(Entity::Machine(machine()), duty, actor);
+    let of_relation = |duty, actor| Cause::new(Entity::Relation(relation.clone()), duty, actor);
+    let of_side = |duty| Cause::new(Entity::Application("log".to_owned()), duty, Actor::Operator);
+    let by_agent = |duty| Cause::of_unit_agent(&web, duty);
+    let running = || Activity::hook(HookName::Install);
+    let two = Count { number: 2, more: false };
+    let recover = Duty::Recover { activity: running(), failures: 2, retry: Retry::At(NOW_MS + 5_500) };
+    let lock = Duty::ReleaseHookLock {
+        activity: Activity::hook(HookName::Start),
+        running: running(),
+        holder: log.clone(),
+    };
+    let process = Host::Process(Uuid(5));
+    vec![
+        of_unit(Duty::CompareState, Actor::Controller),
+        of_unit(Duty::RestoreState, Actor::Operator),
+        of_unit(Duty::AnswerRecord { sequence: 7 }, Actor::Controller).since(NOW_MS - 60_000),
+        of_unit(Duty::AgreeOnStoreGeneration, Actor::Operator),
+        of_unit(Duty::SendView, Actor::Controller),
+        by_agent(Duty::FetchSettings { owner: "unit \"db/0\"".to_owned() }),
+        of_unit(Duty::AnswerLeadershipClaim, Actor::Controller),
+        of_unit(Duty::Reconnect, Actor::Controller).since(NOW_MS - 31_000),
+        of_unit(
+            Duty::ProvideEndpoint {
+                application: "web".to_owned(),
+                endpoint: "metrics".to_owned(),
+                relation: 3,
+            },
+            Actor::Operator,
+        ),
+        of_unit(Duty::RemoveSubordinate { unit: log.clone(), relation: Some(3) }, Actor::Unit(log.clone())),
+        of_unit(Duty::FreeUnitSlot { machine: machine(), relation: 3 }, Actor::Operator),
+        of_unit(recover, Actor::Charm).last_error("exit status 1".to_owned()),
+        of_unit(Duty::EndFailure { charm_url: "local:web-1".to_owned() }, Actor::Operator),
+        of_side(Duty::Integrate),
+        of_side(Duty::AddPrincipalUnit { principal: "web".to_owned() }),
+        by_agent(Duty::EnterScope { relation: relation.clone() }),
+        of_relation(Duty::Resume { message: "db moves".to_owned() }, Actor::Operator),
+        of_unit(Duty::StartUnitAgent { machine: Some(machine()) }, Actor::MachineAgent(machine())),
+        of_unit(Duty::InstallHookTools, Actor::Operator).last_error("pintle-hook is missing".to_owned()),
+        by_agent(Duty::Attach { machine: machine() }),
+        by_agent(Duty::Respond { machine: machine(), lost: true, subordinate: false }),
+        by_agent(Duty::Start { activity: running(), reason: "settings changed".to_owned(), silent: false }),
+        of_unit(
+            Duty::Finish { activity: running(), run: 7, machine: machine(), lock_waiters: vec![log.clone()] },
+            Actor::Charm,
+        ),
+        of_unit(lock, Actor::UnitAgent(log)),
+        of_unit(Duty::Reboot, Actor::MachineAgent(machine())),
+        of_unit(Duty::Remove, Actor::Operator),
+        of_relation(Duty::FreeCapacity { endpoint: "web:db".parse().expect("an endpoint") }, Actor::Operator),
+        by_agent(Duty::LeaveScopes { relations: vec![relation.clone()] }),
+        by_agent(Duty::Terminate { relations: vec![relation.clone()] })
+            .last_error("hook stop: exit status 1".to_owned()),
+        of_unit(Duty::Recall, Actor::MachineAgent(machine())),
+        of_unit(Duty::RemoveUnstarted, Actor::MachineAgent(machine())),
+        of_relation(Duty::DeleteRelation, Actor::Janitor),
+        Cause::new(
+            Entity::Model("dev".to_owned()),
+            Duty::EmptyModel { applications: two, machines: two, force: Forced::No },
+            Actor::Janitor,
+        ),
+        of_unit(Duty::ForceRemoval { by_budget: true, wait_left_ms: Some(20_000) }, Actor::Janitor),
+        of_machine(Duty::ReportDead, Actor::MachineAgent(machine())),
+        of_machine(Duty::ReportUnstartedDead, Actor::Provisioner),
+        of_machine(Duty::Uninstall { forced: false }, Actor::MachineAgent(machine())),
+        of_machine(Duty::ReleaseInstance, Actor::Provisioner).last_error("the disk is full".to_owned()),
+        of_machine(Duty::StartInstance { retry_ms: NOW_MS + 3_000 }, Actor::Provisioner)
+            .last_error("no room for a container".to_owned()),
+        of_machine(Duty::TendInstance { retry_ms: NOW_MS + 3_000 }, Actor::Provisioner)
+            .last_error("no room for a container".to_owned()),
+        of_machine(Duty::CreateInstance, Actor::Provisioner),
+        of_machine(Duty::RemoveUnits, Actor::Operator),
+        of_machine(Duty::Enrol { expires_ms: Some(NOW_MS + 3_540_000) }, Actor::Operator),
+        of_machine(Duty::RunMachineAgent { agent: Silence::Lost, host: process }, Actor::Supervisor)
+            .since(NOW_MS - 120_000),
+    ]
+}
+
+#[test]
+fn each_duty_reads_as_its_golden_file_says() {
+    let examples = examples();
+    let named: BTreeSet<&str> = examples.iter().map(|cause| name(&cause.duty)).collect();
+    assert_eq!((named.len(), examples.len()), (DUTIES, DUTIES), "one example of each duty");
+    let times = Times { now_ms: NOW_MS, of_day: None };
+    let text = |one: &Cause| {
+        format!("# {}\n{}\nhint: {}\n", name(&one.duty), sentence(one, &times), hint(one, &times))
+    };
+    let text = examples.iter().map(text).collect::<Vec<_>>().join("\n");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/causes.txt");
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(&file, &text).expect("the golden file is writable");
+    }
+    let expected = std::fs::read_to_string(&file).expect("the golden file is there");
+    assert_eq!(text, expected, "see {}; UPDATE=1 rewrites it", file.display());
+}
