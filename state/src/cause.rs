@@ -11,6 +11,7 @@ mod remedy;
 
 use crate::names::{EndpointName, RelationNumber, UnitName, Uuid};
 use crate::unit::activity::Activity;
+use crate::unit::snapshot::Owner;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -146,10 +147,7 @@ pub enum Duty {
     /// Send the first view of the unit.
     SendView,
     /// Fetch settings that are omitted from the view and that the next hook is about.
-    FetchSettings {
-        /// The unit or application whose settings they are.
-        owner: String,
-    },
+    FetchSettings { owner: Owner },
     /// Answer the unit's leadership claim.
     AnswerLeadershipClaim,
     /// Be reachable: relation hooks do not start on an old view.

@@ -6,6 +6,7 @@ use state::cause::{Actor, Cause, Count, Duty, Entity, Forced, Host, RelationName
 use state::names::{UnitName, Uuid};
 use state::unit::activity::Activity;
 use state::unit::hook_name::HookName;
+use state::unit::snapshot::Owner;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -91,7 +92,7 @@ fn examples() -> Vec<Cause> {
         of_unit(Duty::AnswerRecord { sequence: 7 }, Actor::Controller).since(NOW_MS - 60_000),
         of_unit(Duty::AgreeOnStoreGeneration, Actor::Operator),
         of_unit(Duty::SendView, Actor::Controller),
-        by_agent(Duty::FetchSettings { owner: "unit \"db/0\"".to_owned() }),
+        by_agent(Duty::FetchSettings { owner: Owner::Unit(UnitName::new("db", 0)) }),
         of_unit(Duty::AnswerLeadershipClaim, Actor::Controller),
         of_unit(Duty::Reconnect, Actor::Controller).since(NOW_MS - 31_000),
         of_unit(

@@ -7,6 +7,7 @@ use crate::ago;
 use state::cause::{Actor, Cause, Duty, Entity, Forced, Host, RelationName, Remedy, Retry, Silence};
 use state::names::UnitName;
 use state::unit::activity::Activity;
+use state::unit::snapshot::Owner;
 
 /// Relations that a sentence names; of more it says only that there are more.
 const RELATIONS_MAX: usize = 20;
@@ -88,7 +89,12 @@ fn duty(duty: &Duty, times: &Times<'_>) -> String {
             "check the controller: it shows another store generation than the unit's".to_owned()
         }
         Duty::SendView => "send the first view of the unit".to_owned(),
-        Duty::FetchSettings { owner } => format!("fetch the settings of {owner} before the next hook"),
+        Duty::FetchSettings { owner: Owner::Unit(unit) } => {
+            format!("fetch the settings of unit {unit} before the next hook")
+        }
+        Duty::FetchSettings { owner: Owner::Application(name) } => {
+            format!("fetch the settings of application {name} before the next hook")
+        }
         Duty::AnswerLeadershipClaim => "answer its leadership claim".to_owned(),
         Duty::Reconnect => "respond: relation hooks do not start without a link".to_owned(),
 

@@ -127,7 +127,7 @@ pub(super) fn cause(local: &Local, duty: Duty, actor: Actor) -> Cause {
 
 /// Why a hook that reads omitted settings has not begun.
 pub fn fetching(unit: &UnitName, asked: &BagAsked) -> Cause {
-    Cause::of_unit_agent(unit, Duty::FetchSettings { owner: asked.owner.to_string() })
+    Cause::of_unit_agent(unit, Duty::FetchSettings { owner: asked.owner.clone() })
 }
 
 pub(super) fn wait(until_ms: Option<u64>, causes: Vec<Cause>) -> Act {
