@@ -1,7 +1,20 @@
 //! What an entity waits for.
 
+use crate::request::requests;
 use serde::{Deserialize, Serialize};
 use state::life::Life;
+
+requests! { WhyRequests {
+    GetWhy = post "/v1/models/{model}/why", Reader => Why;
+} }
+
+/// Everything that holds an entity up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GetWhy {
+    /// A unit, an application, a machine's name, a relation's number or its two ends with a space between; empty = the
+    /// model.
+    pub entity: String,
+}
 
 /// One thing that an entity waits for, computed when it was asked for (design 5).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,7 +1,7 @@
 //! Since when a unit's next work is owed: since the document whose change makes it was written, else since the
 //! unit's last work ended.
 
-use crate::operator_handlers::find_unit;
+use crate::named::find_unit;
 use crate::status::relation_of_number;
 use crate::written::Written;
 use state::life::Life;

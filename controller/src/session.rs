@@ -10,7 +10,7 @@ use crate::tokens;
 use crate::waits::Waits;
 use crate::written::Written;
 use api::error::{ApiError, ErrorCode};
-use api::routes::Route;
+use api::request::{Handle, InModel, Request, Watch, WatchRequest};
 use state::model::blockers::BLOCKERS_MAX;
 use state::model::draft::{Draft, Reader};
 use state::model::keys::{Model, Principal};
@@ -19,6 +19,7 @@ use state::names::Uuid;
 use state::unit::snapshot::Position;
 use std::collections::BTreeSet;
 use std::future::Future;
+use std::ops::Deref;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -37,10 +38,12 @@ pub struct Controller<S, O> {
     pub(crate) sweep: tokio::sync::Notify,
 }
 
-/// What one authenticated caller may ask: implements the traits of `api`.
+/// One authenticated caller: handles every request that this caller may send.
 pub struct Session<S, O> {
     pub controller: Arc<Controller<S, O>>,
     pub principal: Principal,
+    /// Name or uuid of the model that a user's requests are about; it need not exist.
+    pub(crate) model: String,
     /// The hash of the token that let the caller in; none where none was needed.
     pub(crate) carried: Option<String>,
 }
@@ -50,6 +53,7 @@ impl<S, O> Clone for Session<S, O> {
         Session {
             controller: self.controller.clone(),
             principal: self.principal.clone(),
+            model: self.model.clone(),
             carried: self.carried.clone(),
         }
     }
@@ -78,7 +82,7 @@ impl<S: Store, O: Outside> Controller<S, O> {
 
     /// A session of a principal that needs no token: the controller's own, and the simulator's.
     pub fn session_of(self: &Arc<Self>, principal: Principal) -> Session<S, O> {
-        Session { controller: self.clone(), principal, carried: None }
+        Session { controller: self.clone(), principal, model: String::new(), carried: None }
     }
 
     /// Runs a transition; whatever kept it from being committed becomes the caller's error.
@@ -115,11 +119,11 @@ impl<S: Store, O: Outside> Controller<S, O> {
             let (written, blockers) = (self.written.clone(), std::mem::take(&mut refusal.blockers));
             let dated = self.read(move |reader| {
                 let owed = Owed { reader, model, written: &written, now_ms };
-                blockers.into_iter().map(|one| owed.dated(one)).collect()
+                blockers.into_iter().map(|blocker| owed.dated(blocker)).collect()
             });
             refusal.blockers = dated.await;
         }
-        spoken(refusal, now_ms)
+        to_api_error(refusal, now_ms)
     }
 
     /// A machine's record is gone. It may have been the last of what holds a model that is being destroyed.
@@ -175,10 +179,43 @@ impl<S: Store, O: Outside> Controller<S, O> {
     }
 }
 
-impl<S: Store, O: Outside> Session<S, O> {
-    /// The caller is a user who may call this route.
-    pub(crate) fn user(&self, route: Route) -> Result<(), ApiError> {
-        authority::check(&self.principal, route)
+impl<S: Store, O: Outside> InModel for Session<S, O> {
+    fn in_model(&self, model: &str) -> Session<S, O> {
+        Session { model: model.to_owned(), ..self.clone() }
+    }
+}
+
+/// A session whose principal may send the request that is being handled. The handlers are implemented on it, one per
+/// request type (`handlers`).
+pub struct Authorised<S, O>(Session<S, O>);
+
+impl<S, O> Deref for Authorised<S, O> {
+    type Target = Session<S, O>;
+
+    fn deref(&self) -> &Session<S, O> {
+        &self.0
+    }
+}
+
+impl<S: Store, O: Outside, R: Request> Handle<R> for Session<S, O>
+where
+    Authorised<S, O>: Handle<R>,
+{
+    async fn handle(&self, request: R) -> Result<R::Answer, ApiError> {
+        authority::check(&self.principal, R::CALLER)?;
+        Authorised(self.clone()).handle(request).await
+    }
+}
+
+impl<S: Store, O: Outside, R: WatchRequest> Watch<R> for Session<S, O>
+where
+    Authorised<S, O>: Watch<R>,
+{
+    type Stream = <Authorised<S, O> as Watch<R>>::Stream;
+
+    async fn watch(&self, request: R) -> Result<Self::Stream, ApiError> {
+        authority::check(&self.principal, R::CALLER)?;
+        Authorised(self.clone()).watch(request).await
     }
 }
 
@@ -189,7 +226,7 @@ pub(crate) fn stored(position: Position) -> store::Position {
 
 /// A refusal as it goes over the wire: who must act first, since when and how to help becomes part of the message. One
 /// help for all of them is the hint, unless the refusal has another.
-fn spoken(refusal: Refusal, now_ms: i64) -> ApiError {
+fn to_api_error(refusal: Refusal, now_ms: i64) -> ApiError {
     let (code, expected) = match refusal.code {
         Code::NotFound => (ErrorCode::NotFound, None),
         Code::AlreadyExists => (ErrorCode::AlreadyExists, None),

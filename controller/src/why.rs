@@ -4,13 +4,13 @@
 mod of_machine;
 
 use crate::hook_lock;
-use crate::operator_handlers::find_unit;
+use crate::named::find_unit;
 use crate::owed::Owed;
 use crate::presence::{self, Roll};
 use crate::status::{self, MachineAgent};
 use crate::waits::Waits;
 use crate::written::Written;
-use api::operator::{Cause, Why};
+use api::{Cause, Why};
 use state::life::Life;
 use state::model::blockers::{self, Entity, blockers};
 use state::model::draft::{Draft, Reader, read, read_all};

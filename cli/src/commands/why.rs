@@ -6,7 +6,7 @@ use crate::session::Session;
 use crate::terminal::safe_line;
 use crate::times::{Zone, ago};
 use api::error::ErrorCode;
-use api::operator::{Cause, OperatorApi};
+use api::{Cause, GetWhy, UserPort};
 use clap::Args;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -21,10 +21,10 @@ pub struct Why {
     pub utc: bool,
 }
 
-pub async fn run<A: OperatorApi>(args: &Why, at: &Session<A>) -> Result<(), Failure> {
+pub async fn run<A: UserPort>(args: &Why, at: &Session<A>) -> Result<(), Failure> {
     let (mut all, mut refused) = (Vec::new(), None);
     for entity in entities(&args.entities) {
-        match at.api.why(&at.model, &entity).await {
+        match at.api.handle(GetWhy { entity: entity.to_owned() }).await {
             Ok(why) => all.push(why),
             // one that is not known does not keep the others from being told
             Err(error) if error.code != ErrorCode::Unreachable => {
@@ -41,7 +41,7 @@ pub async fn run<A: OperatorApi>(args: &Why, at: &Session<A>) -> Result<(), Fail
     refused.map_or(Ok(()), Err)
 }
 
-fn tell<A>(all: &[api::operator::Why], args: &Why, at: &Session<A>) -> Result<(), Failure> {
+fn tell<A>(all: &[api::Why], args: &Why, at: &Session<A>) -> Result<(), Failure> {
     if let Some(format) = args.format {
         // One entity is itself, several are a list.
         let value = match all {
@@ -72,7 +72,7 @@ fn entities(words: &[String]) -> Vec<String> {
 }
 
 /// The entity in one line, then a line for each cause.
-pub fn text(why: &api::operator::Why, now_ms: i64, zone: &Zone) -> String {
+pub fn text(why: &api::Why, now_ms: i64, zone: &Zone) -> String {
     let doing = if why.now.is_empty() { String::new() } else { format!(", {}", why.now) };
     let mut text = safe_line(&format!("{}: {}{doing}", why.entity, why.life)) + "\n";
     if why.causes.is_empty() {
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn each_cause_is_one_line_with_owner_since_and_help() {
-        let why = api::operator::Why {
+        let why = api::Why {
             entity: "application web".to_owned(),
             life: Life::Dying,
             now: String::new(),
@@ -159,13 +159,7 @@ mod tests {
     #[test]
     fn nothing_to_wait_for_is_said() {
         let entity = "unit web/0".to_owned();
-        let why = api::operator::Why {
-            entity,
-            life: Life::Alive,
-            now: "idle".to_owned(),
-            causes: vec![],
-            more: false,
-        };
+        let why = api::Why { entity, life: Life::Alive, now: "idle".to_owned(), causes: vec![], more: false };
         assert_eq!(text(&why, 0, &Zone::new(true)), "unit web/0: alive, idle\n  waits for nothing\n");
     }
 }

@@ -3,7 +3,7 @@
 use super::Asked;
 use crate::hook_lock;
 use crate::status::{self, MachineAgent};
-use api::operator::{Cause, Why};
+use api::{Cause, Why};
 use state::life::Life;
 use state::model::blockers::{Entity, PROVISIONER};
 use state::model::draft::{read, read_all};

@@ -6,7 +6,7 @@
 //! itself is to be held itself.
 
 use super::{Agent, Check};
-use api::operator::{Cause, Why};
+use api::{Cause, Why};
 use state::life::Life;
 use state::names::{RelationNumber, UnitName, Uuid};
 use std::collections::BTreeSet;
