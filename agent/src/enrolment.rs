@@ -9,7 +9,7 @@ use crate::config::{Config, FILE, Kind};
 use crate::folder;
 use anyhow::{Context, Result, anyhow, bail};
 use api::error::ErrorCode;
-use api::machine_agent::MachineApi;
+use api::{Enrol, Handle, ReportPresence};
 use host::file::write_atomic;
 use std::net::UdpSocket;
 use std::path::Path;
@@ -50,15 +50,19 @@ pub async fn enrol(data: &Path, invitation: Invitation) -> Result<()> {
     folder::private_dir(data).with_context(|| data.display().to_string())?;
     write_atomic(&data.join(PENDING), own.text().as_bytes())?;
     let address = own_address(&own.controllers[0])?;
-    match invited.client()?.enrol(&own.token, &address).await {
+    match invited.client()?.handle(Enrol { token: own.token.clone(), address }).await {
         Ok(()) => {}
         // an earlier exchange took effect and used the invitation up
-        Err(error) if error.code == ErrorCode::Unauthorised => match own.client()?.here().await {
-            Err(error) if error.code == ErrorCode::Unauthorised => {
-                bail!("this invitation was used, has expired, or was never made: pintle add-machine manual")
+        Err(error) if error.code == ErrorCode::Unauthorised => {
+            match own.client()?.handle(ReportPresence).await {
+                Err(error) if error.code == ErrorCode::Unauthorised => {
+                    bail!(
+                        "this invitation was used, has expired, or was never made: pintle add-machine manual"
+                    )
+                }
+                here => here.map_err(|error| anyhow!("{}", error.message))?,
             }
-            here => here.map_err(|error| anyhow!("{}", error.message))?,
-        },
+        }
         Err(error) => bail!("{}", error.message),
     }
     write_atomic(&data.join(FILE), own.text().as_bytes())?;

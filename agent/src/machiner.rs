@@ -5,7 +5,10 @@ use crate::outage::{Call, Outage};
 use crate::ports::{Clock, Deployments};
 use anyhow::Result;
 use api::error::{ApiError, ErrorCode};
-use api::machine_agent::{Fate, MachineApi, MachineShown, MachineView, MachineWatch};
+use api::{
+    Fate, MachineAgentRequests, MachineShown, MachineView, RemoveDeadUnit, ReportMachineDead, ReportPresence,
+    ReportUninstalled, SetUnitToken, Stream, UnitFate, Watch, WatchMachine,
+};
 use host::backoff::Backoff;
 use state::life::Life;
 use state::machine::plan::{Evidence, Step, evidence, is_leaving, plan};
@@ -48,7 +51,7 @@ pub struct Machiner<A, D, C> {
     troubles: RefCell<BTreeMap<Step, String>>,
 }
 
-impl<A: MachineApi, D: Deployments, C: Clock> Machiner<A, D, C> {
+impl<A: MachineAgentRequests, D: Deployments, C: Clock> Machiner<A, D, C> {
     pub fn new(api: A, deployments: D, clock: C) -> Machiner<A, D, C> {
         let (lived, introduced, troubles) = Default::default();
         Machiner { api, deployments, clock, lived, introduced, troubles }
@@ -61,7 +64,7 @@ impl<A: MachineApi, D: Deployments, C: Clock> Machiner<A, D, C> {
         let mut outage = Outage::default();
         loop {
             self.tend(None).await;
-            let error = match self.api.watch_machine().await {
+            let error = match self.api.watch(WatchMachine).await {
                 Ok(watch) => {
                     backoff.reset();
                     if let Some(told) = outage.ended(Call::Watch, self.clock.since_boot_ms()) {
@@ -96,7 +99,7 @@ impl<A: MachineApi, D: Deployments, C: Clock> Machiner<A, D, C> {
             self.deployments.stop(&folder).await?;
             self.deployments.forget(unit, &folder).await?;
         }
-        while let Err(error) = self.api.machine_gone().await {
+        while let Err(error) = self.api.handle(ReportUninstalled).await {
             // its record, and its token with it, went before
             if matches!(error.code, ErrorCode::Unauthorised | ErrorCode::NotFound | ErrorCode::Removed) {
                 break;
@@ -112,7 +115,7 @@ impl<A: MachineApi, D: Deployments, C: Clock> Machiner<A, D, C> {
     }
 
     /// What is done about the units may take long: presence is told beside it.
-    async fn follow(&self, watch: A::Watch) -> Result<End, ApiError> {
+    async fn follow(&self, watch: <A as Watch<WatchMachine>>::Stream) -> Result<End, ApiError> {
         tokio::select! {
             biased;
             never = self.keep_here() => match never {},
@@ -120,7 +123,7 @@ impl<A: MachineApi, D: Deployments, C: Clock> Machiner<A, D, C> {
         }
     }
 
-    async fn attend(&self, mut watch: A::Watch) -> Result<End, ApiError> {
+    async fn attend(&self, mut watch: <A as Watch<WatchMachine>>::Stream) -> Result<End, ApiError> {
         self.introduced.borrow_mut().clear();
         let (mut view, mut backoff) = (None, BACKOFF);
         loop {
@@ -152,7 +155,7 @@ impl<A: MachineApi, D: Deployments, C: Clock> Machiner<A, D, C> {
         loop {
             let next_ms = self.clock.since_boot_ms() + api::HEARTBEAT_MS;
             // one that is lost is made good by the next; an outage ends the watch
-            self.api.here().await.ok();
+            self.api.handle(ReportPresence).await.ok();
             self.clock.sleep_until(next_ms).await;
         }
     }
@@ -161,7 +164,7 @@ impl<A: MachineApi, D: Deployments, C: Clock> Machiner<A, D, C> {
     async fn is_dead(&self, view: &MachineView) -> Result<bool, ApiError> {
         let empty = view.units.is_empty() && self.deployments.deployed().is_empty();
         if view.life == Life::Dying && empty {
-            self.api.machine_dead().await?;
+            self.api.handle(ReportMachineDead).await?;
         }
         // a machine that was forced may be Dead before what ran on it was recalled
         Ok(view.life == Life::Dead && self.deployments.deployed().is_empty())
@@ -178,7 +181,7 @@ impl<A: MachineApi, D: Deployments, C: Clock> Machiner<A, D, C> {
         if let Some(shown) = view {
             let leaving = is_leaving(shown.life, shown.units.len());
             for (unit, folder) in deployed.iter().filter(|(unit, _)| !assigned.contains_key(unit)) {
-                let told = self.api.fate(*unit).await.ok().map(|fate| match fate {
+                let told = self.api.handle(UnitFate { unit: *unit }).await.ok().map(|fate| match fate {
                     Fate::Known(life) => view::Fate::Known(life),
                     Fate::Tombstone => view::Fate::Tombstone,
                     Fate::Unknown => view::Fate::Unknown,
@@ -237,7 +240,7 @@ impl<A: MachineApi, D: Deployments, C: Clock> Machiner<A, D, C> {
                 self.deployments.keep(unit, folder, assigned)?;
                 // it runs, whether the controller takes its token again or not
                 if assigned && !self.introduced.borrow().contains(&unit) {
-                    self.api.set_token(unit, &token.text).await?;
+                    self.api.handle(SetUnitToken { unit, token: token.text }).await?;
                     self.introduced.borrow_mut().insert(unit);
                 }
                 Ok(())
@@ -290,13 +293,13 @@ impl<A: MachineApi, D: Deployments, C: Clock> Machiner<A, D, C> {
     }
 
     async fn introduce(&self, unit: Uuid, folder: &D::Folder, token: &str) -> Result<()> {
-        self.api.set_token(unit, token).await?;
+        self.api.handle(SetUnitToken { unit, token: token.to_owned() }).await?;
         self.introduced.borrow_mut().insert(unit);
         self.deployments.note_token_set(folder).await
     }
 
     async fn removed(&self, unit: Uuid) -> Result<()> {
-        match self.api.remove_unit(unit).await {
+        match self.api.handle(RemoveDeadUnit { unit }).await {
             Err(error) if matches!(error.code, ErrorCode::Removed | ErrorCode::NotFound) => Ok(()),
             other => Ok(other?),
         }

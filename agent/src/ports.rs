@@ -1,5 +1,5 @@
-//! All that the unit loop and the machine loop ask of the world, beside the controller (`api::unit_agent::UnitApi`,
-//! `api::machine_agent::MachineApi`). The simulator implements these and nothing else.
+//! All that the unit loop and the machine loop ask of the world, beside the controller (`api::UnitAgentRequests`,
+//! `api::MachineAgentRequests`). The simulator implements these and nothing else.
 
 use state::charm::Charm;
 use state::names::{UnitName, Uuid};

@@ -10,7 +10,7 @@ mod watching;
 
 use crate::outage::Outage;
 use crate::ports::{Charms, Clock, DiskFailed, Ending, Memory};
-use api::unit_agent::UnitApi;
+use api::{FetchArchive, UnitAgentRequests};
 use host::backoff::Backoff;
 use lease::{Lease, Moment};
 use state::cause::Cause;
@@ -108,7 +108,7 @@ pub struct Uniter<M, A, H, C> {
     hook_lock: Cell<bool>,
 }
 
-impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
+impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
     /// `view` is the cached one, of an earlier process.
     pub fn new(world: (M, A, H, C), local: Local, view: Option<Arc<Snapshot>>) -> Self {
         let (memory, api, charms, clock) = world;
@@ -426,8 +426,9 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
         }
         let mut backoff = LINK_BACKOFF;
         loop {
-            match self.api.archive(&charm.sha256).await {
-                Ok(archive) => return self.charms.deploy(charm, archive).await,
+            let sha256 = charm.sha256.clone();
+            match self.api.handle(FetchArchive { sha256 }).await {
+                Ok(archive) => return self.charms.deploy(charm, archive.0).await,
                 Err(error) if error.is_passing() => self.pause(&mut backoff).await,
                 Err(error) => return Err(error.message),
             }

@@ -8,7 +8,10 @@ use agent::service::Services;
 use agent::tended::Tended;
 use api::HEARTBEAT_MS;
 use api::error::{ApiError, ErrorCode};
-use api::machine_agent::{Assigned, Fate, MachineApi, MachineShown, MachineView, MachineWatch};
+use api::{
+    Assigned, Enrol, Fate, Handle, MachineShown, MachineView, RemoveDeadUnit, ReportMachineDead,
+    ReportPresence, ReportUninstalled, SetUnitToken, Stream, UnitFate, Watch, WatchMachine,
+};
 use host::file::write_atomic_unsynced;
 use state::life::Life;
 use state::names::{UnitName, Uuid};
@@ -59,7 +62,9 @@ struct Shows {
     ends: bool,
 }
 
-impl MachineWatch for Shows {
+impl Stream for Shows {
+    type Item = MachineShown;
+
     async fn next(&mut self) -> Result<MachineShown, ApiError> {
         match self.views.pop() {
             Some(view) => Ok(MachineShown::View(view)),
@@ -69,9 +74,10 @@ impl MachineWatch for Shows {
     }
 }
 
-impl MachineApi for Quiet {
-    type Watch = Shows;
-    async fn watch_machine(&self) -> Result<Shows, ApiError> {
+impl Watch<WatchMachine> for Quiet {
+    type Stream = Shows;
+
+    async fn watch(&self, _: WatchMachine) -> Result<Shows, ApiError> {
         self.known()?;
         self.watches.fetch_add(1, Ordering::Relaxed);
         let (ends, times) = match self.tokens {
@@ -81,33 +87,54 @@ impl MachineApi for Quiet {
         let views = self.shows.iter().flat_map(|view| vec![view.clone(); times]).collect();
         Ok(Shows { views, ends })
     }
-    async fn here(&self) -> Result<(), ApiError> {
+}
+
+impl Handle<ReportPresence> for Quiet {
+    async fn handle(&self, _: ReportPresence) -> Result<(), ApiError> {
         self.here.fetch_add(1, Ordering::Relaxed);
         Err(ApiError::new(ErrorCode::Unreachable, "it was lost on the way"))
     }
-    async fn fate(&self, _: Uuid) -> Result<Fate, ApiError> {
+}
+
+impl Handle<UnitFate> for Quiet {
+    async fn handle(&self, _: UnitFate) -> Result<Fate, ApiError> {
         Ok(Fate::Unknown)
     }
-    async fn set_token(&self, unit: Uuid, token: &str) -> Result<(), ApiError> {
+}
+
+impl Handle<SetUnitToken> for Quiet {
+    async fn handle(&self, SetUnitToken { unit, token }: SetUnitToken) -> Result<(), ApiError> {
         match self.tokens {
             Tokens::Lost => Err(ApiError::new(ErrorCode::Unreachable, "no agent is to be started here")),
             Tokens::Taken => {
-                self.set.lock().expect("one thread").push((unit, token.to_owned()));
+                self.set.lock().expect("one thread").push((unit, token));
                 Ok(())
             }
             Tokens::Unanswered => std::future::pending().await,
         }
     }
-    async fn remove_unit(&self, _: Uuid) -> Result<(), ApiError> {
+}
+
+impl Handle<RemoveDeadUnit> for Quiet {
+    async fn handle(&self, _: RemoveDeadUnit) -> Result<(), ApiError> {
         unreachable!("nothing is deployed")
     }
-    async fn enrol(&self, _: &str, _: &str) -> Result<(), ApiError> {
+}
+
+impl Handle<Enrol> for Quiet {
+    async fn handle(&self, _: Enrol) -> Result<(), ApiError> {
         unreachable!("it has a token")
     }
-    async fn machine_gone(&self) -> Result<(), ApiError> {
+}
+
+impl Handle<ReportUninstalled> for Quiet {
+    async fn handle(&self, _: ReportUninstalled) -> Result<(), ApiError> {
         self.known()
     }
-    async fn machine_dead(&self) -> Result<(), ApiError> {
+}
+
+impl Handle<ReportMachineDead> for Quiet {
+    async fn handle(&self, _: ReportMachineDead) -> Result<(), ApiError> {
         self.dead.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }

@@ -1,11 +1,30 @@
 //! Actions: queueing them and reading their state.
 
+use crate::request::requests;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use state::names::UnitName;
 use state::status::ActionStatus;
 use std::collections::BTreeMap;
 
+requests! { ActionRequests {
+    Run = post "/v1/models/{model}/run", Writer => Enqueued;
+    GetAction = post "/v1/models/{model}/action", Reader => ActionInfo;
+    ListActions = get "/v1/models/{model}/actions", Reader => Vec<ActionInfo>;
+} }
+
+/// An action's state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GetAction {
+    pub id: u64,
+}
+
+/// All actions that are kept, oldest first, without their results and log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListActions;
+
+/// Queues an action. `NotFound` when the unit is unknown; `Invalid` with the words `(not found)` when its charm has no
+/// such action.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// `web/0` or `web/leader`.

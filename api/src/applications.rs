@@ -1,10 +1,42 @@
-//! Applications: deploying, refreshing and configuring them.
+//! Applications: deploying, refreshing, configuring and removing them.
 
+use crate::changes::Changed;
+use crate::removal::Force;
+use crate::request::requests;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use state::charm::OptionType;
 use state::names::UnitName;
 use std::collections::BTreeMap;
+
+requests! { ApplicationRequests {
+    Deploy = post "/v1/models/{model}/deploy", Writer => Deployed;
+    Refresh = post "/v1/models/{model}/refresh", Writer => Refreshed;
+    GetConfig = post "/v1/models/{model}/config", Reader => ApplicationConfig;
+    Configure = post "/v1/models/{model}/configure", Writer => Changed;
+    RemoveApplication = post "/v1/models/{model}/remove-application", Writer => Changed;
+} }
+
+/// An application's settings.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GetConfig {
+    pub application: String,
+}
+
+/// Changes an application's settings.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Configure {
+    pub application: String,
+    pub change: ConfigChange,
+}
+
+/// Destroys an application with all its units.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemoveApplication {
+    pub application: String,
+    #[serde(default)]
+    pub force: Force,
+}
 
 /// A change of settings, all or nothing. Values are as typed; the controller parses them by type.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,6 +47,7 @@ pub struct ConfigChange {
     pub reset: Vec<String>,
 }
 
+/// Deploys an application.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deploy {
     /// None = the charm's name.
@@ -63,6 +96,7 @@ pub struct ApplicationConfig {
     pub settings: BTreeMap<String, Setting>,
 }
 
+/// Changes an application's charm.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refresh {
     pub application: String,

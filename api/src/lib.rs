@@ -1,30 +1,53 @@
-//! The contract between the programs: traits, messages, errors, and the HTTP client that implements the traits.
-//! The controller's handlers implement the same traits, so the simulator plugs agents straight into handlers
-//! (design 10). Identity comes from the session, never from a body.
+//! The contract between the programs: one file per noun with its requests and answers, the port through which requests
+//! go (`request`), the one list of all of them (`list`), errors, and the HTTP client.
+//!
+//! The controller's sessions implement the same port as the client, so the simulator connects agents directly to the
+//! handlers (design 10). The caller's identity comes from the session, never from a body. Times are milliseconds since
+//! the epoch, in UTC.
 
+pub mod about;
 pub mod actions;
 pub mod applications;
 pub mod archives;
 pub mod changes;
 pub mod client;
 pub mod client_file;
-pub mod controller;
 pub mod error;
+pub mod list;
 pub mod log;
 pub mod machine_agent;
 pub mod machines;
 pub mod models;
-pub mod operator;
 pub mod provisioning;
 pub mod relations;
 pub mod removal;
-pub mod routes;
+pub mod request;
 pub mod schema;
 pub mod status;
 pub mod text;
 pub mod unit_agent;
 pub mod units;
 pub mod why;
+
+pub use about::*;
+pub use actions::*;
+pub use applications::*;
+pub use archives::*;
+pub use changes::*;
+pub use client_file::*;
+pub use list::{ProvisionerPort, UserPort};
+pub use log::*;
+pub use machine_agent::*;
+pub use machines::*;
+pub use models::*;
+pub use provisioning::*;
+pub use relations::*;
+pub use removal::*;
+pub use request::{Handle, InModel, Request, Stream, Watch, WatchRequest};
+pub use status::*;
+pub use unit_agent::*;
+pub use units::*;
+pub use why::*;
 
 /// Version of everything spoken here; a path prefix.
 pub const API_VERSION: &str = "v1";

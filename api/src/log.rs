@@ -1,6 +1,11 @@
 //! Pages of log lines.
 
+use crate::request::requests;
 use serde::{Deserialize, Serialize};
+
+requests! { LogRequests {
+    LogQuery = post "/v1/models/{model}/debug-log", Reader => LogPage;
+} }
 
 /// Most lines of one debug-log page.
 pub const LOG_PAGE_LINES: u32 = 1_000;

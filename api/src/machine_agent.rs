@@ -1,12 +1,67 @@
 //! What a machine agent asks of the controller. The machine is the session's.
 
-use crate::error::ApiError;
+use crate::request::requests;
 use serde::{Deserialize, Serialize};
 use state::life::Life;
 use state::names::{UnitName, Uuid};
 use state::unit::snapshot::Position;
 use std::collections::BTreeMap;
-use std::future::Future;
+
+requests! { MachineAgentRequests {
+    UnitFate = post "/v1/models/{model}/machine-agents/{agent}/fate", MachineAgent => Fate;
+    SetUnitToken = post "/v1/models/{model}/machine-agents/{agent}/unit-token", MachineAgent => ();
+    RemoveDeadUnit = post "/v1/models/{model}/machine-agents/{agent}/remove-unit", MachineAgent => ();
+    ReportPresence = post "/v1/models/{model}/machine-agents/{agent}/presence", MachineAgent => ();
+    ReportMachineDead = post "/v1/models/{model}/machine-agents/{agent}/dead", MachineAgent => ();
+    ReportUninstalled = post "/v1/models/{model}/machine-agents/{agent}/uninstalled", MachineAgent => ();
+    Enrol = post "/v1/models/{model}/machine-agents/{agent}/enrol", Enrolment => ();
+} watch {
+    WatchMachine = get "/v1/models/{model}/machine-agents/{agent}/watch", MachineAgent => MachineShown;
+} }
+
+/// Watches the machine's view: whole at once, and again whenever it changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WatchMachine;
+
+/// What is known of a unit's uuid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnitFate {
+    pub unit: Uuid,
+}
+
+/// Sets the token of a unit on this machine. The caller made it and has stored it first, so a repeated request
+/// changes nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetUnitToken {
+    pub unit: Uuid,
+    pub token: String,
+}
+
+/// Removes a Dead unit after its recall, or a Dying one that was never deployed (spec F.2). Idempotent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemoveDeadUnit {
+    pub unit: Uuid,
+}
+
+/// The agent is running: sent every [`crate::HEARTBEAT_MS`]. An open stream is no evidence of that, since the stream
+/// of a stopped process stays open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReportPresence;
+
+/// This Dying machine has no units left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReportMachineDead;
+
+/// This Dead machine's agent has removed what it had installed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReportUninstalled;
+
+/// A manually provisioned machine replaces its enrolment token by the token that it made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Enrol {
+    pub token: String,
+    pub address: String,
+}
 
 /// A unit this machine is to run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,32 +98,4 @@ pub enum Fate {
     Tombstone,
     /// Nothing is known: never a reason to tear down.
     Unknown,
-}
-
-pub trait MachineWatch {
-    /// May be dropped before it is over: the next call answers what that one would have.
-    fn next(&mut self) -> impl Future<Output = Result<MachineShown, ApiError>> + Send;
-}
-
-/// What a machine agent asks. Implemented by the HTTP client and by the controller's sessions.
-pub trait MachineApi {
-    type Watch: MachineWatch + Send;
-    /// The whole view at once, again whenever it changed.
-    fn watch_machine(&self) -> impl Future<Output = Result<Self::Watch, ApiError>> + Send;
-    fn fate(&self, unit: Uuid) -> impl Future<Output = Result<Fate, ApiError>> + Send;
-    /// Sets the unit's token: the caller made it and has written it down first, so a repeated call changes
-    /// nothing.
-    fn set_token(&self, unit: Uuid, token: &str) -> impl Future<Output = Result<(), ApiError>> + Send;
-    /// Removes a Dead unit after its recall, or a Dying one that was never deployed (spec F.2). Twice is once.
-    fn remove_unit(&self, unit: Uuid) -> impl Future<Output = Result<(), ApiError>> + Send;
-    /// This agent is at work: said every [`crate::HEARTBEAT_MS`]. An open stream does not say it, since that of a
-    /// stopped process stays open.
-    fn here(&self) -> impl Future<Output = Result<(), ApiError>> + Send;
-    /// This machine, which a person brought, introduces itself with the token it made, in place of the one it was
-    /// invited with.
-    fn enrol(&self, token: &str, address: &str) -> impl Future<Output = Result<(), ApiError>> + Send;
-    /// This machine is Dead, and its agent has taken away what it brought.
-    fn machine_gone(&self) -> impl Future<Output = Result<(), ApiError>> + Send;
-    /// This Dying machine has no units left.
-    fn machine_dead(&self) -> impl Future<Output = Result<(), ApiError>> + Send;
 }

@@ -1,10 +1,43 @@
-//! Machines as users see them.
+//! Machines as users and the provisioner see them.
 
+use crate::changes::Changed;
+use crate::removal::Force;
+use crate::request::requests;
 use serde::{Deserialize, Serialize};
 use state::life::Life;
 use state::names::Uuid;
 
-/// New machines.
+requests! { MachineRequests {
+    AddMachines = post "/v1/models/{model}/add-machines", Writer => AddedMachines;
+    RemoveMachine = post "/v1/models/{model}/remove-machine", Writer => Changed;
+    RetryProvisioning = post "/v1/models/{model}/retry-provisioning", Writer => Changed;
+    CreateEnrolmentToken = post "/v1/models/{model}/enrolment-token", Admin => EnrolmentToken;
+} }
+
+/// Destroys a machine. `Blocked` while a unit on it is alive.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemoveMachine {
+    pub machine: String,
+    #[serde(default)]
+    pub force: Force,
+    /// The instance stays, without an agent, and is the user's.
+    #[serde(default)]
+    pub keep_instance: bool,
+}
+
+/// Retries now what the provider of a machine failed at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RetryProvisioning {
+    pub machine: String,
+}
+
+/// A fresh token for a manually provisioned machine that has not enrolled yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CreateEnrolmentToken {
+    pub machine: String,
+}
+
+/// Adds machines without units. The provider makes those that are not manual.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddMachines {
     pub count: u32,
@@ -19,9 +52,9 @@ pub struct AddedMachines {
     pub revision: u64,
 }
 
-/// What a machine that a person brings introduces itself with.
+/// What a manually provisioned machine enrols with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Invitation {
+pub struct EnrolmentToken {
     pub machine: Uuid,
     pub name: String,
     pub model: Uuid,

@@ -1,12 +1,27 @@
 //! What removals have in common: force, and the simulation of a removal (`--dry-run`).
 
 use crate::relations::RelationChoice;
+use crate::request::requests;
 use serde::{Deserialize, Serialize};
 use state::cause::Cause;
 use state::names::UnitName;
 
+requests! { RemovalRequests {
+    DryRunRemoval = post "/v1/models/{model}/dry-run-removal", Reader => Forecast;
+} }
+
+/// What removing all of these together would come to; nothing is changed. A refusal is the removal's own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DryRunRemoval {
+    /// At most [`FORETOLD_MAX`].
+    pub removed: Vec<Removable>,
+    #[serde(default)]
+    pub force: Force,
+}
+
 /// How long what is removed has for going by itself, before the controller does what its agents owe (spec E.6).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Force {
     /// As long as it takes.
     #[default]
@@ -25,11 +40,6 @@ impl Force {
             (true, false) => Force::AfterWait,
             (true, true) => Force::AtOnce,
         }
-    }
-
-    /// The two flags.
-    pub fn flags(self) -> (bool, bool) {
-        (self != Force::No, self == Force::AtOnce)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The status of a whole model at one revision.
 
+use crate::request::requests;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use state::charm::{Base, Role, Scope};
@@ -8,6 +9,14 @@ use state::names::{RelationNumber, UnitName, Uuid};
 use state::unit::activity::Activity;
 use state::unit::snapshot::Position;
 use std::collections::BTreeMap;
+
+requests! { StatusRequests {
+    GetStatus = get "/v1/models/{model}/status", Reader => Status;
+} }
+
+/// The whole model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GetStatus;
 
 /// A status as it is to be shown: what is derived (an agent's error shown as the workload's, an application's worst
 /// unit; spec/uniter.md F.5) is derived already.

@@ -1,14 +1,26 @@
 //! What a unit agent asks of the controller. The unit is the session's.
 
-use crate::error::ApiError;
+use crate::archives::Archive;
+use crate::request::requests;
 use serde::{Deserialize, Serialize};
 use state::names::Uuid;
 use state::unit::activity::Activity;
 use state::unit::local::Local;
 use state::unit::record::{Record, Said};
 use state::unit::snapshot::{BagAsked, BagView, Delta, Position};
-use std::future::Future;
 
+requests! { UnitAgentRequests {
+    Attach = post "/v1/models/{model}/unit-agents/{agent}/attach", UnitAgent => Attached;
+    Commit = post "/v1/models/{model}/unit-agents/{agent}/commit", UnitAgent => Committed;
+    Report = post "/v1/models/{model}/unit-agents/{agent}/report", UnitAgent => ();
+    Claim = post "/v1/models/{model}/unit-agents/{agent}/claim", UnitAgent => Claimed;
+    BagAsked = post "/v1/models/{model}/unit-agents/{agent}/bag", UnitAgent => Option<BagView>;
+    FetchArchive = post "/v1/models/{model}/unit-agents/{agent}/archive", UnitAgent => Archive;
+} watch {
+    WatchUnit = post "/v1/models/{model}/unit-agents/{agent}/watch", UnitAgent => Shown;
+} }
+
+/// Begins a session: raises the unit's epoch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Attach {
     /// Journaled before it is sent: the same nonce again answers the same epoch.
@@ -33,6 +45,7 @@ pub struct Attached {
     pub revision: u64,
 }
 
+/// Applies one record, exactly once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Commit {
     pub epoch: u64,
@@ -61,6 +74,7 @@ pub struct Report {
     pub executing_for_ms: u64,
 }
 
+/// Claims, renews or releases leadership.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
     pub epoch: u64,
@@ -76,6 +90,21 @@ pub struct Claimed {
     pub term_ms: u64,
 }
 
+/// The charm archive of this digest; the caller verifies it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FetchArchive {
+    pub sha256: String,
+}
+
+/// Watches the unit's view: a full view first when `from` is none, of another history, or compacted; then one delta
+/// per revision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WatchUnit {
+    pub epoch: u64,
+    #[serde(default)]
+    pub from: Option<Position>,
+}
+
 /// One message of a watch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -83,29 +112,4 @@ pub enum Shown {
     Delta(Delta),
     /// Nothing new up to here.
     Heartbeat(Position),
-}
-
-/// A watch under way. Dropping it ends it.
-pub trait Watch {
-    /// The next message; an error ends the watch.
-    fn next(&mut self) -> impl Future<Output = Result<Shown, ApiError>> + Send;
-}
-
-/// What a unit agent asks. Implemented by the HTTP client and by the controller's sessions.
-pub trait UnitApi {
-    type Watch: Watch + Send;
-    fn attach(&self, attach: Attach) -> impl Future<Output = Result<Attached, ApiError>> + Send;
-    fn commit(&self, commit: Commit) -> impl Future<Output = Result<Committed, ApiError>> + Send;
-    fn report(&self, report: Report) -> impl Future<Output = Result<(), ApiError>> + Send;
-    fn claim(&self, claim: Claim) -> impl Future<Output = Result<Claimed, ApiError>> + Send;
-    /// A full view first when `from` is none, of another history, or compacted; else the deltas after it.
-    fn watch(
-        &self,
-        epoch: u64,
-        from: Option<Position>,
-    ) -> impl Future<Output = Result<Self::Watch, ApiError>> + Send;
-    /// One bag that did not come along with the view; none: it is not there, or is none this unit sees.
-    fn bag(&self, asked: BagAsked) -> impl Future<Output = Result<Option<BagView>, ApiError>> + Send;
-    /// The charm archive of this digest; the caller verifies it.
-    fn archive(&self, sha256: &str) -> impl Future<Output = Result<Vec<u8>, ApiError>> + Send;
 }

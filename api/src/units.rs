@@ -1,11 +1,44 @@
 //! Units, and the relation data that they see.
 
+use crate::changes::Changed;
+use crate::removal::Force;
+use crate::request::requests;
 use serde::{Deserialize, Serialize};
 use state::life::Life;
 use state::names::{RelationNumber, UnitName, Uuid};
 use state::settings::Bag;
 use std::collections::BTreeMap;
 
+requests! { UnitRequests {
+    AddUnits = post "/v1/models/{model}/add-units", Writer => Added;
+    ShowUnit = post "/v1/models/{model}/show-unit", Reader => UnitInfo;
+    Resolve = post "/v1/models/{model}/resolved", Writer => Changed;
+    RemoveUnit = post "/v1/models/{model}/remove-unit", Writer => Changed;
+} }
+
+/// One unit with its relations' data.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShowUnit {
+    /// `web/0` or `web/leader`.
+    pub unit: String,
+}
+
+/// Ends a unit's error: its hook is run again or counts as done. `Invalid` when the unit is not in error.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resolve {
+    pub unit: String,
+    pub retry: bool,
+}
+
+/// Destroys a unit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemoveUnit {
+    pub unit: String,
+    #[serde(default)]
+    pub force: Force,
+}
+
+/// Adds units to an application.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddUnits {
     pub application: String,

@@ -1,11 +1,11 @@
 //! The command line: Juju's verbs and flags as its clients type them (spec/clients.md 2.2, 3.2), and Pintle's own.
 //! Flags that mean nothing here are accepted where they are harmless.
 
-use crate::commands::*;
+use crate::commands::Verb;
 use crate::failure::Failure;
-use api::operator::Force;
+use api::Force;
 use clap::error::ErrorKind;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser};
 use std::path::PathBuf;
 
 /// Runs charms: deploys them, relates them, tells what they do and why.
@@ -63,164 +63,6 @@ pub struct Everywhere {
     #[arg(long, global = true, hide = true)]
     pub show_log: bool,
 }
-
-#[derive(Debug, Subcommand)]
-pub enum Verb {
-    /// Start a controller and its machines, in the background
-    Up(up::Up),
-    /// Stop everything that `up` started; the state stays
-    Down(down::Down),
-    /// Deploy a charm from its folder or .charm file
-    Deploy(deploy::Deploy),
-    /// Add units to an application
-    AddUnit(add_unit::AddUnit),
-    /// Relate two applications
-    #[command(visible_alias = "relate")]
-    Integrate(integrate::Integrate),
-    /// Show or change an application's settings
-    Config(config::Config),
-    /// Show the model: applications, units, machines
-    Status(status::Status),
-    /// Show a unit and the data of its relations
-    ShowUnit(show_unit::ShowUnit),
-    /// Show what units logged
-    DebugLog(debug_log::DebugLog),
-    /// Run a failed hook again, or count it as done
-    #[command(visible_alias = "resolve")]
-    Resolved(resolved::Resolved),
-    /// Replace an application's charm
-    #[command(visible_alias = "upgrade-charm")]
-    Refresh(refresh::Refresh),
-    /// Run an action of a charm on units
-    Run(run::Run),
-    /// Remove units
-    RemoveUnit(remove_unit::RemoveUnit),
-    /// Remove a relation
-    RemoveRelation(remove_relation::RemoveRelation),
-    /// Suspend relations: their units leave them until they are resumed
-    SuspendRelation(suspend_relation::SuspendRelation),
-    /// Resume relations that were suspended
-    ResumeRelation(suspend_relation::ResumeRelation),
-    /// Remove applications with all their units
-    RemoveApplication(remove_application::RemoveApplication),
-    /// Add machines, or let one of your own in
-    AddMachine(add_machine::AddMachine),
-    /// Remove machines
-    RemoveMachine(remove_machine::RemoveMachine),
-    /// Show the machines
-    #[command(visible_alias = "list-machines")]
-    Machines(machines::Machines),
-    /// Show a machine
-    ShowMachine(show_machine::ShowMachine),
-    /// Try again now what a machine's provider failed at
-    RetryProvisioning(retry_provisioning::RetryProvisioning),
-    /// Tell what a unit, application, relation, machine or the model waits for, and who owes it
-    Why(why::Why),
-    /// Show the version
-    Version(version::Version),
-    /// List the models
-    Models(models::Models),
-    /// Create a model
-    AddModel(add_model::AddModel),
-    /// Describe a model
-    ShowModel(show_model::ShowModel),
-    /// Remove a model and all that is in it
-    DestroyModel(destroy_model::DestroyModel),
-    /// Show or change a model's settings
-    ModelConfig(model_config::ModelConfig),
-    /// Show or change the model that commands without -m mean
-    Switch(switch::Switch),
-    /// List the actions that were run
-    Operations(operations::Operations),
-    /// Show one operation
-    ShowOperation(operations::ShowOperation),
-    /// Show one action's state and results
-    ShowTask(show_task::ShowTask),
-    /// Say what machines must be like: here, what this host is
-    SetModelConstraints(constraints::SetModelConstraints),
-    /// Show what machines are like
-    ModelConstraints(constraints::ModelConstraints),
-    #[command(hide = true)]
-    Supervise(supervise::Supervise),
-    #[command(external_subcommand)]
-    Other(Vec<String>),
-}
-
-/// Verbs of Juju that are not offered: answered with one plain sentence (spec/clients.md 3.2).
-pub const NOT_OFFERED: [&str; 72] = [
-    "actions",
-    "add-cloud",
-    "add-credential",
-    "add-k8s",
-    "add-secret",
-    "add-space",
-    "add-ssh-key",
-    "add-storage",
-    "add-user",
-    "attach-resource",
-    "attach-storage",
-    "bind",
-    "bootstrap",
-    "cancel-task",
-    "charm-resources",
-    "clouds",
-    "consume",
-    "constraints",
-    "controller-config",
-    "controllers",
-    "create-backup",
-    "credentials",
-    "debug-code",
-    "debug-hook",
-    "debug-hooks",
-    "destroy-controller",
-    "detach-storage",
-    "diff-bundle",
-    "download",
-    "enable-ha",
-    "exec",
-    "export-bundle",
-    "expose",
-    "find",
-    "find-offers",
-    "grant",
-    "grant-secret",
-    "import-ssh-key",
-    "info",
-    "kill-controller",
-    "login",
-    "logout",
-    "migrate",
-    "model-defaults",
-    "offer",
-    "offers",
-    "regions",
-    "register",
-    "reload-spaces",
-    "remove-offer",
-    "remove-saas",
-    "remove-secret",
-    "remove-ssh-key",
-    "remove-storage",
-    "resources",
-    "revoke",
-    "revoke-secret",
-    "scp",
-    "secrets",
-    "set-application-base",
-    "set-constraints",
-    "show-application",
-    "show-controller",
-    "show-secret",
-    "show-status-log",
-    "spaces",
-    "ssh",
-    "storage",
-    "trust",
-    "unexpose",
-    "update-secret",
-    "wait-for",
-];
 
 /// `--no-prompt` and what removals accept besides; storage has no meaning yet.
 #[derive(Clone, Debug, Default, Args)]

@@ -30,7 +30,7 @@ impl DataDir {
         &self.0
     }
 
-    /// How people reach the controller and are trusted by it ([`api::operator::ClientFile`]).
+    /// How people reach the controller and are trusted by it ([`api::ClientFile`]).
     pub fn client_file(&self) -> PathBuf {
         self.0.join("client.yaml")
     }

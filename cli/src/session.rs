@@ -6,13 +6,14 @@ use crate::failure::Failure;
 use crate::last_write::LastWrites;
 use crate::output::Output;
 use api::client::{Client, Controller};
-use api::operator::ClientFile;
+use api::{ClientFile, InModel};
 use host::file::ignore_not_found;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 /// What every command that asks the controller is given. Tests put another `api` in.
 pub struct Session<A> {
+    /// The controller, in `model`.
     pub api: A,
     /// Name or uuid of the model; empty = the current one was destroyed, and none was chosen.
     pub model: String,
@@ -32,6 +33,7 @@ impl Session<Client> {
             Some(name) => model_name(name)?.to_owned(),
             None => file.model,
         };
+        let api = api.in_model(&model);
         let output = Output::Process { file: everywhere.output.clone() };
         let writes = LastWrites::Folder(dir.last_writes());
         Ok(Session { api, model, output, writes, charm_cache: dir.charm_cache() })

@@ -1,7 +1,9 @@
 //! Every command line that clients send (spec/clients.md 2.2, P0 and P1 of what is offered) is understood.
 
 use clap::Parser;
-use cli::arguments::{Arguments, NOT_OFFERED, Verb};
+use cli::arguments::Arguments;
+use cli::commands::NOT_OFFERED;
+use cli::commands::Verb;
 
 fn parse(line: &str) -> Result<Arguments, clap::Error> {
     Arguments::try_parse_from(["juju"].into_iter().chain(line.split_whitespace()))

@@ -2,7 +2,7 @@
 
 mod common;
 
-use api::operator::StatusInfo;
+use api::StatusInfo;
 use cli::commands::show_model;
 use cli::render::{application_config, status_json, task, unit};
 use cli::times::Zone;

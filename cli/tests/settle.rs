@@ -3,14 +3,15 @@
 
 mod common;
 
-use api::operator::{Status, StatusInfo};
+use api::{Status, StatusInfo};
 use clap::Parser;
-use cli::arguments::{Arguments, Verb};
+use cli::arguments::Arguments;
+use cli::commands::Verb;
 use cli::commands::{config, status};
 use cli::last_write::LastWrites;
 use cli::output::Output;
 use cli::session::Session;
-use common::fake::Fake;
+use common::fake::{Fake, Scoped};
 use common::{info, sample};
 use serde_json::Value;
 use state::names::UnitName;
@@ -36,13 +37,13 @@ fn idle(message: &str) -> Status {
     shown(info("active", message), info("idle", ""))
 }
 
-fn session(statuses: Vec<Status>) -> Session<Fake> {
-    let api = Fake { statuses: statuses.into(), ..Fake::default() };
+fn session(statuses: Vec<Status>) -> Session<Scoped> {
+    let api = Scoped::new(Fake { statuses: statuses.into(), ..Fake::default() }, "dev");
     let (output, writes) = (Output::memory(), LastWrites::memory());
     Session { api, model: "dev".to_owned(), output, writes, charm_cache: "unused".into() }
 }
 
-async fn does(words: &[&str], at: &Session<Fake>) {
+async fn does(words: &[&str], at: &Session<Scoped>) {
     match Arguments::try_parse_from(["juju"].iter().chain(words)).expect("understood").verb {
         Verb::Config(args) => config::run(&args, at).await.expect("taken"),
         Verb::Status(args) => status::run(&args, at).await.expect("shown"),
@@ -51,7 +52,7 @@ async fn does(words: &[&str], at: &Session<Fake>) {
 }
 
 /// The workload's message of ledger/0 in what was printed last.
-async fn seen(at: &Session<Fake>, words: &[&str]) -> String {
+async fn seen(at: &Session<Scoped>, words: &[&str]) -> String {
     let before = at.output.said().0.len();
     does(words, at).await;
     let document: Value = serde_json::from_str(&at.output.said().0[before..]).expect("JSON");

@@ -3,24 +3,26 @@
 mod common;
 
 use clap::Parser;
-use cli::arguments::{Arguments, Verb};
+use cli::arguments::Arguments;
+use cli::commands::Verb;
 use cli::commands::{constraints, destroy_model, operations, run, show_task, status, switch};
 use cli::data_dir::DataDir;
 use cli::failure::Failure;
 use cli::last_write::LastWrites;
 use cli::output::Output;
 use cli::session::Session;
-use common::fake::Fake;
+use common::fake::{Fake, Scoped};
 use common::sample_task;
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
 
-fn session(api: Fake) -> Session<Fake> {
+fn session(api: Fake) -> Session<Scoped> {
+    let api = Scoped::new(api, "dev");
     let (output, writes) = (Output::memory(), LastWrites::memory());
     Session { api, model: "dev".to_owned(), output, writes, charm_cache: "unused".into() }
 }
 
-async fn does(words: &[&str], at: &Session<Fake>, dir: Option<&DataDir>) -> Result<(), Failure> {
+async fn does(words: &[&str], at: &Session<Scoped>, dir: Option<&DataDir>) -> Result<(), Failure> {
     match Arguments::try_parse_from(["juju"].iter().chain(words)).expect("understood").verb {
         Verb::Run(args) => run::run(&args, at).await,
         Verb::ShowTask(args) => show_task::run(&args, at).await,

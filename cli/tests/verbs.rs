@@ -3,9 +3,10 @@
 
 mod common;
 
-use api::operator::{LogLine, LogPage};
+use api::{LogLine, LogPage};
 use clap::Parser;
-use cli::arguments::{Arguments, Verb};
+use cli::arguments::Arguments;
+use cli::commands::Verb;
 use cli::commands::{
     add_unit, config, debug_log, deploy, destroy_model, model_config, remove_unit, run, suspend_relation, why,
 };
@@ -14,20 +15,21 @@ use cli::failure::Failure;
 use cli::last_write::LastWrites;
 use cli::output::Output;
 use cli::session::Session;
-use common::fake::Fake;
+use common::fake::{Fake, Scoped};
 use common::{sample, sample_task};
 use serde_json::{Value, json};
 use state::status::ActionStatus;
 use std::path::PathBuf;
 
-fn session(api: Fake) -> Session<Fake> {
+fn session(api: Fake) -> Session<Scoped> {
+    let api = Scoped::new(api, "dev");
     let charm_cache = PathBuf::from("no charm here needs packages");
     let (output, writes) = (Output::memory(), LastWrites::memory());
     Session { api, model: "dev".to_owned(), output, writes, charm_cache }
 }
 
 /// Does what `words` say.
-async fn does(words: &[&str], at: &Session<Fake>) -> Result<(), Failure> {
+async fn does(words: &[&str], at: &Session<Scoped>) -> Result<(), Failure> {
     let parsed = Arguments::try_parse_from(["juju"].iter().chain(words)).expect("understood");
     match parsed.verb {
         Verb::Run(args) => run::run(&args, at).await,
@@ -49,7 +51,7 @@ async fn does(words: &[&str], at: &Session<Fake>) -> Result<(), Failure> {
     }
 }
 
-fn ledger(task: Option<api::operator::ActionInfo>) -> Session<Fake> {
+fn ledger(task: Option<api::ActionInfo>) -> Session<Scoped> {
     session(Fake { units: vec!["ledger/0".to_owned()], task, ..Fake::default() })
 }
 
@@ -380,13 +382,13 @@ async fn relations_are_suspended_and_resumed_by_their_ends() {
     );
 }
 
-fn lines(at: &Session<Fake>) -> Vec<String> {
+fn lines(at: &Session<Scoped>) -> Vec<String> {
     at.output.said().1.lines().map(str::to_owned).collect()
 }
 
 #[tokio::test(flavor = "current_thread")]
 async fn a_model_is_waited_for_until_it_is_gone() {
-    let empty = |mut status: api::operator::Status| {
+    let empty = |mut status: api::Status| {
         status.applications.clear();
         status
     };

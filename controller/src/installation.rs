@@ -16,7 +16,7 @@ use crate::session::Controller;
 use crate::store::Store;
 use crate::tokens;
 use anyhow::{Context, Result, bail};
-use api::operator::ClientFile;
+use api::ClientFile;
 use host::digest::sha256;
 use host::file::{ignore_not_found, write_atomic};
 use rcgen::{

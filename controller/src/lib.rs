@@ -1,22 +1,23 @@
 //! What is done at the centre: the handlers of the API over the store port, and the server in front of them.
 //!
-//! Reading order: `session` (who calls, and how a transition is run for it), the three `*_handlers`, `watches`;
-//! then what they use: `authority`, `leases`, `presence`, `status`, `why` (with
-//! `pending_since` and `commit_times`), `log`, `janitor` (with `force_timers`), `tokens`. All of these run without a runtime, so that the simulator drives them (design 14). `host`, `installation`, `server` and `dispatch` are the real thing.
+//! Reading order: `session` (who calls, and how a transition is run for it), `handlers` (one file per noun), `watches`;
+//! then what they use: `authority`, `leases`, `presence`, `status`, `why` (with `pending_since` and `commit_times`),
+//! `log`, `janitor` (with `force_timers`), `tokens`. All of these run without a runtime, so that the simulator drives
+//! them (design 14). `host`, `installation`, `server` and `dispatch` are the real thing.
 
 pub mod authority;
 mod commit_times;
 pub mod dispatch;
 mod force_timers;
+pub mod handlers;
 pub mod hook_lock;
 pub mod host;
 pub mod installation;
 pub mod janitor;
 pub mod leases;
 pub mod log;
-mod machine_handlers;
+mod named;
 pub mod openapi;
-mod operator_handlers;
 pub mod outside;
 mod pending_since;
 pub mod presence;
@@ -25,10 +26,9 @@ pub mod session;
 pub mod status;
 pub mod store;
 pub mod tokens;
-mod unit_handlers;
 pub mod watches;
 pub mod why;
 
+pub use handlers::unit_agent::REFUSED_ENTRY_MS;
 pub use outside::Outside;
 pub use session::{Controller, Session};
-pub use unit_handlers::REFUSED_ENTRY_MS;

@@ -7,7 +7,7 @@ use crate::outside::Outside;
 use crate::session::{Controller, stored};
 use crate::store::Store;
 use api::error::{ApiError, ErrorCode};
-use api::operator::{LOG_PAGE_LINES, LONG_POLL_MS, LogLine, LogPage, LogQuery};
+use api::{LOG_PAGE_LINES, LONG_POLL_MS, LogLine, LogPage, LogQuery};
 use state::model::draft::Reader;
 use state::model::keys::{LogDoc, Model};
 

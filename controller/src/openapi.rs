@@ -1,19 +1,18 @@
-//! The OpenAPI document, from the table of routes and the authority table: it cannot leave a route out.
+//! The OpenAPI document, from the list of requests: it cannot leave one out.
 
-use crate::authority::{Callers, callers};
 use api::error::ApiError;
-use api::routes::{Gives, ROUTES, Row, Takes};
+use api::list;
+use api::request::{Caller, Content, Entry, Gives, Message, Method};
 use api::schema::Types;
 use serde_json::{Map, Value, json};
-use state::model::keys::UserRole;
 
 /// The document, version 3.1.
 pub fn document() -> Value {
     let (mut paths, types) = (Map::new(), Types::default());
-    let failure = json!({"application/json": {"schema": types.describe::<ApiError>()}});
-    for row in ROUTES {
-        let path = paths.entry(row.path).or_insert_with(|| json!({}));
-        path[row.method().to_lowercase()] = operation(row, &types, &failure);
+    let failure = json!({"application/json": {"schema": ApiError::schema(&types)}});
+    for entry in &list::all() {
+        let path = paths.entry(entry.route.path).or_insert_with(|| json!({}));
+        path[method(entry)] = operation(entry, &types, &failure);
     }
     json!({
         "openapi": "3.1.0",
@@ -27,47 +26,60 @@ pub fn document() -> Value {
     })
 }
 
-fn operation(row: &Row, types: &Types, failure: &Value) -> Value {
-    let parameters: Vec<Value> = row
+/// The key of an entry's operation below its path.
+pub fn method(entry: &Entry) -> &'static str {
+    match entry.route.method {
+        Method::Get => "get",
+        Method::Post => "post",
+    }
+}
+
+fn operation(entry: &Entry, types: &Types, failure: &Value) -> Value {
+    let parameters: Vec<Value> = entry
+        .route
         .path
         .split('/')
         .filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
         .map(|name| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}}))
         .collect();
-    let bytes = json!({"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}});
-    let answer = match row.gives {
-        Gives::Json(schema) => json!({"application/json": {"schema": schema(types)}}),
-        Gives::Bytes => bytes.clone(),
-        Gives::Lines(schema) => json!({"application/x-ndjson": {"schema": schema(types)}}),
+    let answer_kind = match entry.gives {
+        Gives::Once(content) => kind(content),
+        Gives::Lines => "application/x-ndjson",
     };
     let mut operation = json!({
-        "operationId": format!("{:?}", row.route),
-        "summary": row.about,
-        "x-callers": who(callers(row.route)),
+        "operationId": entry.name,
+        "x-callers": callers(entry.caller),
         "parameters": parameters,
         "responses": {
-            "200": {"description": "done", "content": answer},
+            "200": {"description": "done", "content": {answer_kind: {"schema": schema((entry.output)(types))}}},
             "default": {"description": "refused or failed", "content": failure},
         },
     });
-    match row.takes {
-        Takes::Nothing => {}
-        Takes::Json(schema) => {
-            let content = json!({"application/json": {"schema": schema(types)}});
-            operation["requestBody"] = json!({"required": true, "content": content});
-        }
-        Takes::Bytes => operation["requestBody"] = json!({"required": true, "content": bytes}),
+    if entry.route.method == Method::Post {
+        let content = json!({kind(entry.takes): {"schema": schema((entry.input)(types))}});
+        operation["requestBody"] = json!({"required": true, "content": content});
     }
     operation
 }
 
-fn who(callers: Callers) -> &'static str {
-    match callers {
-        Callers::Unit => "the unit's agent",
-        Callers::Enrolment => "a machine that was invited, once",
-        Callers::Machine => "the machine's agent",
-        Callers::Users(UserRole::Read) => "users who may read",
-        Callers::Users(UserRole::Write) => "users who may write",
-        Callers::Users(UserRole::Admin) => "admins",
+fn kind(content: Content) -> &'static str {
+    match content {
+        Content::Json => "application/json",
+        Content::Bytes => "application/octet-stream",
+    }
+}
+
+fn schema(json: Option<Value>) -> Value {
+    json.unwrap_or_else(|| json!({"type": "string", "format": "binary"}))
+}
+
+fn callers(caller: Caller) -> &'static str {
+    match caller {
+        Caller::UnitAgent => "the unit's agent",
+        Caller::MachineAgent => "the machine's agent",
+        Caller::Enrolment => "a machine with an enrolment token, once",
+        Caller::Reader => "users who may read",
+        Caller::Writer => "users who may write",
+        Caller::Admin => "admins",
     }
 }

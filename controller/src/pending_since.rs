@@ -4,7 +4,7 @@
 //! refusals.
 
 use crate::commit_times::CommitTimes;
-use crate::operator_handlers::find_unit;
+use crate::named::find_unit;
 use crate::status::relation_of_number;
 use state::cause::{Cause, Duty, Entity};
 use state::life::Life;

@@ -4,14 +4,13 @@
 //! (S18). Nothing is read from a body before its sender may call the route.
 
 use crate::authority;
-use crate::dispatch::{Reply, answer};
+use crate::dispatch::{Reply, Service, services};
 use crate::outside::Outside;
 use crate::session::{Controller, Session};
 use crate::store::Store;
-use api::API_VERSION;
 use api::error::{ApiError, ErrorCode};
-use api::operator::ARCHIVE_BYTES_MAX;
-use api::routes::{ROUTES, Row, Takes};
+use api::request::{Content, Entry, InModel, Method};
+use api::{API_VERSION, ARCHIVE_BYTES_MAX};
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{RawPathParams, Request};
@@ -36,10 +35,10 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tracing::Instrument;
 
 /// Connections that have not shown a valid token yet; more wait in the kernel (S18).
-const STRANGERS_MAX: usize = 64;
+const UNAUTHENTICATED_MAX: usize = 64;
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 /// From the handshake to the end of the first authenticated request's head.
-const STRANGER_TIMEOUT: Duration = Duration::from_secs(10);
+const UNAUTHENTICATED_TIMEOUT: Duration = Duration::from_secs(10);
 /// An idle connection; clients give theirs up sooner.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// A record is at most 1 MiB of writes and 60 lines of log (design 5); JSON may double it.
@@ -67,11 +66,11 @@ pub fn acceptor(certificate: &str, key: &str) -> anyhow::Result<TlsAcceptor> {
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// A connection's place among the strangers, until it shows a token.
+/// A connection's place among the unauthenticated ones, until it shows a token.
 #[derive(Clone)]
-struct Stranger(Arc<(Mutex<Option<OwnedSemaphorePermit>>, tokio::sync::Notify)>);
+struct Unauthenticated(Arc<(Mutex<Option<OwnedSemaphorePermit>>, tokio::sync::Notify)>);
 
-impl Stranger {
+impl Unauthenticated {
     fn is_known(&self) {
         if self.0.0.lock().expect("no holder panics").take().is_some() {
             self.0.1.notify_one();
@@ -99,25 +98,25 @@ pub async fn serve<S: Store, O: Outside>(
     stop: impl Future<Output = ()>,
 ) {
     let router = router(controller);
-    let strangers = Arc::new(Semaphore::new(STRANGERS_MAX));
+    let unauthenticated = Arc::new(Semaphore::new(UNAUTHENTICATED_MAX));
     let mut connections = JoinSet::new();
     let stopping = tokio::sync::watch::Sender::new(false);
     let mut stop = pin!(stop);
     loop {
         let accepted = async {
-            let place = strangers.clone().acquire_owned().await.expect("it is never closed");
+            let place = unauthenticated.clone().acquire_owned().await.expect("it is never closed");
             (place, accept(&listeners).await)
         };
         tokio::select! {
             () = &mut stop => break,
             (place, accepted) = accepted => match accepted {
                 Ok((stream, _)) => {
-                    let stranger = Stranger(Arc::new((Mutex::new(Some(place)), tokio::sync::Notify::new())));
+                    let unauthenticated = Unauthenticated(Arc::new((Mutex::new(Some(place)), tokio::sync::Notify::new())));
                     let (acceptor, router) = (acceptor.clone(), router.clone());
                     let mut stopping = stopping.subscribe();
                     connections.spawn(async move {
                         let stopped = async move { drop(stopping.wait_for(|stopping| *stopping).await) };
-                        connection(stream, acceptor, router, stranger, stopped).await;
+                        connection(stream, acceptor, router, unauthenticated, stopped).await;
                     });
                 }
                 // Out of descriptors: the next may be freed any moment, and a hot loop helps nobody.
@@ -135,7 +134,7 @@ async fn connection(
     stream: TcpStream,
     acceptor: TlsAcceptor,
     router: Router,
-    stranger: Stranger,
+    unauthenticated: Unauthenticated,
     stopped: impl Future<Output = ()>,
 ) {
     // Both fail only on a connection that is closed already.
@@ -147,7 +146,7 @@ async fn connection(
     );
     let Ok(Ok(tls)) = tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await else { return };
     let inner = TowerToHyperService::new(router);
-    let known = stranger.clone();
+    let known = unauthenticated.clone();
     let service = hyper::service::service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
         request.extensions_mut().insert(known.clone());
         hyper::service::Service::call(&inner, request)
@@ -157,8 +156,8 @@ async fn connection(
     let mut serving = pin!(http.serve_connection(TokioIo::new(tls), service));
     tokio::select! {
         _ = &mut serving => return,
-        () = stranger.0.1.notified() => {}
-        () = tokio::time::sleep(STRANGER_TIMEOUT) => return,
+        () = unauthenticated.0.1.notified() => {}
+        () = tokio::time::sleep(UNAUTHENTICATED_TIMEOUT) => return,
     }
     tokio::select! {
         _ = &mut serving => return,
@@ -167,22 +166,22 @@ async fn connection(
     let _ = serving.await; // the stop's own timeout ends what does not end
 }
 
-/// One service for all routes of the table.
+/// One route for each request type.
 fn router<S: Store, O: Outside>(controller: Arc<Controller<S, O>>) -> Router {
     let uploads = Arc::new(Semaphore::new(UPLOADS_MAX));
     let mut router = Router::new();
-    for row in ROUTES {
-        let method = match row.takes {
-            Takes::Nothing => MethodFilter::GET,
-            Takes::Json(_) | Takes::Bytes => MethodFilter::POST,
+    for service in services::<S, O>() {
+        let method = match service.entry.route.method {
+            Method::Get => MethodFilter::GET,
+            Method::Post => MethodFilter::POST,
         };
         let (controller, uploads) = (controller.clone(), uploads.clone());
         let handler = move |params: RawPathParams, request: Request| {
             let params = params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
             let (controller, uploads) = (controller.clone(), uploads.clone());
-            async move { respond(one(controller, row, params, request, uploads).await) }
+            async move { respond(handle_request(controller, service, params, request, uploads).await) }
         };
-        router = router.route(row.path, on(method, handler));
+        router = router.route(service.entry.route.path, on(method, handler));
     }
     let unknown = move |request: Request| {
         let controller = controller.clone();
@@ -206,7 +205,7 @@ fn no_route(path: &str) -> ApiError {
     ApiError::new(ErrorCode::NotFound, text).hint("use a program and a controller of the same version")
 }
 
-/// Whose request it is; releases the connection's place among the strangers.
+/// Whose request it is; releases the connection's place among the unauthenticated ones.
 async fn session<S: Store, O: Outside>(
     controller: &Arc<Controller<S, O>>,
     headers: &HeaderMap,
@@ -215,41 +214,44 @@ async fn session<S: Store, O: Outside>(
     let header = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let token = header.and_then(|value| value.strip_prefix("Bearer "));
     let session = controller.session(token.ok_or_else(authority::unauthorised)?).await?;
-    if let Some(stranger) = extensions.get::<Stranger>() {
-        stranger.is_known();
+    if let Some(unauthenticated) = extensions.get::<Unauthenticated>() {
+        unauthenticated.is_known();
     }
     Ok(session)
 }
 
-async fn one<S: Store, O: Outside>(
+/// Authorises the caller, then reads the body and has it answered.
+async fn handle_request<S: Store, O: Outside>(
     controller: Arc<Controller<S, O>>,
-    row: &Row,
+    service: Service<S, O>,
     params: BTreeMap<String, String>,
     request: Request,
     uploads: Arc<Semaphore>,
 ) -> Result<Reply, ApiError> {
+    let entry = service.entry;
     let session = session(&controller, request.headers(), request.extensions()).await?;
-    authority::check(&session.principal, row.route)?;
+    authority::check(&session.principal, entry.caller)?;
     if let Some(agent) = params.get("agent") {
         let id = |text: Option<&String>| {
             text.and_then(|text| text.parse().ok()).ok_or_else(authority::unauthorised)
         };
         authority::check_agent(&session.principal, id(params.get("model"))?, id(Some(agent))?)?;
     }
-    let _upload = match row.takes {
-        Takes::Bytes => Some(uploads.acquire().await.expect("it is never closed")),
-        Takes::Nothing | Takes::Json(_) => None,
+    let _upload = match entry.takes {
+        Content::Bytes => Some(uploads.acquire().await.expect("it is never closed")),
+        Content::Json => None,
     };
-    let body = body(row, request.into_body()).await?;
-    let span = tracing::debug_span!("request", route = ?row.route, caller = ?session.principal);
-    answer(session, row.route, &params, body).instrument(span).await
+    let body = body(&entry, request.into_body()).await?;
+    let model = params.get("model").map_or("", String::as_str);
+    let span = tracing::debug_span!("request", name = entry.name, caller = ?session.principal);
+    (service.answer)(session.in_model(model), body.into()).instrument(span).await
 }
 
-async fn body(row: &Row, body: Body) -> Result<Bytes, ApiError> {
-    let (bytes_max, timeout) = match row.takes {
-        Takes::Nothing => (0, BODY_TIMEOUT),
-        Takes::Json(_) => (BODY_BYTES_MAX, BODY_TIMEOUT),
-        Takes::Bytes => (ARCHIVE_BYTES_MAX, UPLOAD_TIMEOUT),
+async fn body(entry: &Entry, body: Body) -> Result<Bytes, ApiError> {
+    let (bytes_max, timeout) = match (entry.route.method, entry.takes) {
+        (Method::Get, _) => (0, BODY_TIMEOUT),
+        (Method::Post, Content::Json) => (BODY_BYTES_MAX, BODY_TIMEOUT),
+        (Method::Post, Content::Bytes) => (ARCHIVE_BYTES_MAX, UPLOAD_TIMEOUT),
     };
     match tokio::time::timeout(timeout, to_bytes(body, bytes_max)).await {
         Ok(Ok(bytes)) => Ok(bytes),
@@ -264,8 +266,10 @@ async fn body(row: &Row, body: Body) -> Result<Bytes, ApiError> {
 /// The one mapping of results to HTTP.
 fn respond(result: Result<Reply, ApiError>) -> Response {
     let (status, kind, body) = match result {
-        Ok(Reply::Json(json)) => (StatusCode::OK, "application/json", Body::from(json)),
-        Ok(Reply::Bytes(bytes)) => (StatusCode::OK, "application/octet-stream", Body::from(bytes)),
+        Ok(Reply::Once(Content::Json, json)) => (StatusCode::OK, "application/json", Body::from(json)),
+        Ok(Reply::Once(Content::Bytes, bytes)) => {
+            (StatusCode::OK, "application/octet-stream", Body::from(bytes))
+        }
         Ok(Reply::Lines(lines)) => (StatusCode::OK, "application/x-ndjson", lines),
         Err(error) => {
             let status = StatusCode::from_u16(error.code.status()).expect("the mapping has valid codes");

@@ -10,13 +10,14 @@ use crate::presence::{Presence, PresenceSnapshot};
 use crate::store::{self, Failure, RunError, Store};
 use crate::tokens;
 use api::error::{ApiError, ErrorCode};
-use api::routes::Route;
+use api::request::{Handle, InModel, Request, Watch, WatchRequest};
 use state::model::draft::{Draft, Reader};
 use state::model::keys::{Model, Principal};
 use state::model::refusal::{Code, Refusal};
 use state::names::Uuid;
 use state::unit::snapshot::Position;
 use std::future::Future;
+use std::ops::Deref;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -35,10 +36,12 @@ pub struct Controller<S, O> {
     pub(crate) sweep: tokio::sync::Notify,
 }
 
-/// What one authenticated caller may ask: implements the traits of `api`.
+/// One authenticated caller: handles every request that this caller may send.
 pub struct Session<S, O> {
     pub controller: Arc<Controller<S, O>>,
     pub principal: Principal,
+    /// Name or uuid of the model that a user's requests are about; it need not exist.
+    pub(crate) model: String,
     /// The hash of the token that let the caller in; none where none was needed.
     pub(crate) carried: Option<String>,
 }
@@ -48,6 +51,7 @@ impl<S, O> Clone for Session<S, O> {
         Session {
             controller: self.controller.clone(),
             principal: self.principal.clone(),
+            model: self.model.clone(),
             carried: self.carried.clone(),
         }
     }
@@ -76,7 +80,7 @@ impl<S: Store, O: Outside> Controller<S, O> {
 
     /// A session of a principal that needs no token: the controller's own, and the simulator's.
     pub fn session_of(self: &Arc<Self>, principal: Principal) -> Session<S, O> {
-        Session { controller: self.clone(), principal, carried: None }
+        Session { controller: self.clone(), principal, model: String::new(), carried: None }
     }
 
     /// Runs a transition; whatever kept it from being committed becomes the caller's error.
@@ -173,10 +177,43 @@ impl<S: Store, O: Outside> Controller<S, O> {
     }
 }
 
-impl<S: Store, O: Outside> Session<S, O> {
-    /// The caller is a user who may call this route.
-    pub(crate) fn user(&self, route: Route) -> Result<(), ApiError> {
-        authority::check(&self.principal, route)
+impl<S: Store, O: Outside> InModel for Session<S, O> {
+    fn in_model(&self, model: &str) -> Session<S, O> {
+        Session { model: model.to_owned(), ..self.clone() }
+    }
+}
+
+/// A session whose principal may send the request that is being handled. The handlers are implemented on it, one per
+/// request type (`handlers`).
+pub struct Authorised<S, O>(Session<S, O>);
+
+impl<S, O> Deref for Authorised<S, O> {
+    type Target = Session<S, O>;
+
+    fn deref(&self) -> &Session<S, O> {
+        &self.0
+    }
+}
+
+impl<S: Store, O: Outside, R: Request> Handle<R> for Session<S, O>
+where
+    Authorised<S, O>: Handle<R>,
+{
+    async fn handle(&self, request: R) -> Result<R::Answer, ApiError> {
+        authority::check(&self.principal, R::CALLER)?;
+        Authorised(self.clone()).handle(request).await
+    }
+}
+
+impl<S: Store, O: Outside, R: WatchRequest> Watch<R> for Session<S, O>
+where
+    Authorised<S, O>: Watch<R>,
+{
+    type Stream = <Authorised<S, O> as Watch<R>>::Stream;
+
+    async fn watch(&self, request: R) -> Result<Self::Stream, ApiError> {
+        authority::check(&self.principal, R::CALLER)?;
+        Authorised(self.clone()).watch(request).await
     }
 }
 

@@ -1,7 +1,7 @@
 //! What people see of a model, from its documents and from who is there (spec/clients.md 2.4, 3.4; uniter.md F.5).
 
 use crate::presence::PresenceSnapshot;
-use api::operator::*;
+use api::*;
 use state::charm::{Base, Role};
 use state::life::Life;
 use state::model::draft::{Reader, read, read_all};

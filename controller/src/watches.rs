@@ -10,8 +10,7 @@ use crate::presence::Stream;
 use crate::session::{Controller, stored};
 use crate::store::{Changes, Store};
 use api::error::{ApiError, ErrorCode};
-use api::machine_agent::{Assigned, MachineShown, MachineView};
-use api::unit_agent::Shown;
+use api::{Assigned, MachineShown, MachineView, Shown};
 use state::model::draft::{Reader, read};
 use state::model::keys::{Kind, Model, Parts};
 use state::model::view;
@@ -77,7 +76,7 @@ impl<S: Store, O: Outside> Cursor<S, O> {
 }
 
 /// One unit's stream.
-pub struct UnitWatch<S, O> {
+pub struct UnitStream<S, O> {
     cursor: Cursor<S, O>,
     model: Model,
     epoch: u64,
@@ -89,13 +88,13 @@ pub struct UnitWatch<S, O> {
     _stream: Stream,
 }
 
-impl<S: Store, O: Outside> UnitWatch<S, O> {
+impl<S: Store, O: Outside> UnitStream<S, O> {
     pub(crate) async fn open(
         controller: Arc<Controller<S, O>>,
         (model, unit): (Model, Uuid),
         epoch: u64,
         from: Option<Position>,
-    ) -> Result<UnitWatch<S, O>, ApiError> {
+    ) -> Result<UnitStream<S, O>, ApiError> {
         let bound = controller.outside.settings_along();
         let shown = match from {
             Some(from) => {
@@ -111,7 +110,7 @@ impl<S: Store, O: Outside> UnitWatch<S, O> {
         let mut cursor = Cursor::new(controller, unit, position);
         cursor.told = from.is_none();
         let ahead = VecDeque::new();
-        let watch = UnitWatch { cursor, model, epoch, shown, ahead, removed: false, _stream: stream };
+        let watch = UnitStream { cursor, model, epoch, shown, ahead, removed: false, _stream: stream };
         watch.check_epoch().await?;
         Ok(watch)
     }
@@ -203,7 +202,9 @@ fn fate(reader: &dyn Reader, model: Model, unit: Uuid) -> view::Fate {
     view::fate(reader, model, unit)
 }
 
-impl<S: Store, O: Outside> api::unit_agent::Watch for UnitWatch<S, O> {
+impl<S: Store, O: Outside> api::Stream for UnitStream<S, O> {
+    type Item = Shown;
+
     async fn next(&mut self) -> Result<Shown, ApiError> {
         loop {
             if self.removed {
@@ -236,7 +237,7 @@ impl<S: Store, O: Outside> api::unit_agent::Watch for UnitWatch<S, O> {
 }
 
 /// One machine's stream.
-pub struct MachineWatch<S, O> {
+pub struct MachineStream<S, O> {
     cursor: Cursor<S, O>,
     model: Model,
     shown: Option<MachineView>,
@@ -255,10 +256,14 @@ const OF_MACHINES: [Kind; 7] = [
     Kind::Container,
 ];
 
-impl<S: Store, O: Outside> MachineWatch<S, O> {
-    pub(crate) fn open(controller: Arc<Controller<S, O>>, model: Model, machine: Uuid) -> MachineWatch<S, O> {
+impl<S: Store, O: Outside> MachineStream<S, O> {
+    pub(crate) fn open(
+        controller: Arc<Controller<S, O>>,
+        model: Model,
+        machine: Uuid,
+    ) -> MachineStream<S, O> {
         let cursor = Cursor::new(controller, machine, Position::default());
-        MachineWatch { cursor, model, shown: None, look: true }
+        MachineStream { cursor, model, shown: None, look: true }
     }
 
     /// The view if it is another than what was shown; none for the position's sake.
@@ -291,7 +296,9 @@ impl<S: Store, O: Outside> MachineWatch<S, O> {
     }
 }
 
-impl<S: Store, O: Outside> api::machine_agent::MachineWatch for MachineWatch<S, O> {
+impl<S: Store, O: Outside> api::Stream for MachineStream<S, O> {
+    type Item = MachineShown;
+
     async fn next(&mut self) -> Result<MachineShown, ApiError> {
         loop {
             if self.look {

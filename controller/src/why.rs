@@ -13,11 +13,11 @@ mod unit;
 
 use crate::commit_times::CommitTimes;
 use crate::force_timers::ForceTimers;
-use crate::operator_handlers::find_unit;
+use crate::named::find_unit;
 use crate::pending_since::PendingSince;
 use crate::presence::PresenceSnapshot;
 use crate::status;
-use api::why::Why;
+use api::Why;
 use state::cause::{Actor, Cause, Duty, Entity, retain_first};
 use state::life::Life;
 use state::model::blockers::{EntityId, blockers};

@@ -3,7 +3,10 @@
 mod support;
 
 use api::error::ErrorCode;
-use api::operator::{AddMachines, CreateModel, Deploy, Ends, Force, OperatorApi};
+use api::{
+    AddMachines, CreateModel, Deploy, DestroyModel, Ends, Force, GetStatus, GetWhy, Handle, Integrate,
+    ListMachines, ListModels, RemoveDeadMachine,
+};
 use controller::janitor::Janitor;
 use controller::store::map::Map;
 use state::cause::{Actor, Count, Duty, Forced};
@@ -38,16 +41,16 @@ async fn related() -> Told {
 #[tokio::test]
 async fn a_model_that_is_being_removed_refuses_what_is_new_and_why_names_what_holds_it() {
     let story = related().await;
-    let before = story.admin.status("dev").await.expect("it is there").model.status.current;
-    story.admin.destroy_model("dev", Force::No).await.expect("it may go");
+    let before = story.admin.handle(GetStatus).await.expect("it is there").model.status.current;
+    story.admin.handle(DestroyModel { force: Force::No }).await.expect("it may go");
     let deploy =
         Deploy { application: None, sha256: "web".to_owned(), units: 1, to: None, config: BTreeMap::new() };
     let refusals = [
-        story.admin.deploy("dev", deploy).await.expect_err("refused"),
-        story.admin.add_machines("dev", AddMachines { count: 1, manual: false }).await.expect_err("refused"),
+        story.admin.handle(deploy).await.expect_err("refused"),
+        story.admin.handle(AddMachines { count: 1, manual: false }).await.expect_err("refused"),
         story
             .admin
-            .integrate("dev", Ends { a: "web".to_owned(), b: "db".to_owned() })
+            .handle(Integrate(Ends { a: "web".to_owned(), b: "db".to_owned() }))
             .await
             .expect_err("refused"),
     ];
@@ -55,10 +58,10 @@ async fn a_model_that_is_being_removed_refuses_what_is_new_and_why_names_what_ho
         assert_eq!(refusal.code, ErrorCode::NotAlive);
         assert_eq!(refusal.message, "model dev is being removed: nothing new may come into it");
     }
-    let after = story.admin.status("dev").await.expect("it is there").model.status.current;
+    let after = story.admin.handle(GetStatus).await.expect("it is there").model.status.current;
     assert_eq!((before.as_str(), after.as_str()), ("available", "destroying"));
     sweep(&story).await;
-    let why = story.admin.why("dev", "model").await.expect("it is there");
+    let why = story.admin.handle(GetWhy { entity: "model".to_owned() }).await.expect("it is there");
     assert_eq!((why.entity.to_string(), why.life), ("model dev".to_owned(), Life::Dying));
     let two = Count { number: 2, more: false };
     let left = Duty::EmptyModel { applications: two, machines: two, force: Forced::No };
@@ -75,22 +78,22 @@ async fn a_model_without_agents_goes_by_force_whichever_janitor_does_it() {
     let (unit, model) = (story.unit("web/0").await, story.model);
     let token = story.token(unit, Principal::Unit { model, unit }).await;
     assert!(story.controller.session(&token).await.is_ok());
-    story.admin.destroy_model("dev", Force::AtOnce).await.expect("it may go");
+    story.admin.handle(DestroyModel { force: Force::AtOnce }).await.expect("it may go");
     // 1. One bite; 2. the controller dies; 3. another one goes on, and dies again.
     for _ in 0..3 {
         Janitor::default().sweep(&story.controller).await.expect("it sweeps");
         story.restart();
     }
     sweep(&story).await;
-    let machines = story.admin.machines("dev").await.expect("it is held by its machines");
+    let machines = story.admin.handle(ListMachines).await.expect("it is held by its machines");
     assert!(!machines.is_empty());
     for machine in &machines {
         assert_eq!(machine.life, Life::Dead);
-        story.admin.machine_removed("dev", machine.uuid).await.expect("it is dead");
+        story.admin.handle(RemoveDeadMachine { machine: machine.uuid }).await.expect("it is dead");
     }
     sweep(&story).await;
-    assert_eq!(story.admin.models().await.expect("none is left"), []);
-    let gone = story.admin.status("dev").await.expect_err("it is gone");
+    assert_eq!(story.admin.handle(ListModels).await.expect("none is left"), []);
+    let gone = story.admin.handle(GetStatus).await.expect_err("it is gone");
     assert_eq!(gone.code, ErrorCode::NotFound);
     assert!(story.controller.session(&token).await.is_err(), "its agents are nobody");
     let left = story.controller.read(move |reader| {
@@ -99,22 +102,22 @@ async fn a_model_without_agents_goes_by_force_whichever_janitor_does_it() {
     });
     assert_eq!(left.await, (0, Some("dev".to_owned())));
     let again = CreateModel { name: "dev".to_owned(), ..CreateModel::default() };
-    assert_ne!(story.admin.create_model(again).await.expect("its name is free").uuid, model.0);
+    assert_ne!(story.admin.handle(again).await.expect("its name is free").uuid, model.0);
 }
 
 #[tokio::test]
 async fn the_last_machine_to_go_wakes_the_janitor() {
     let story = Story::in_memory().await;
     let add = AddMachines { count: 2, manual: false };
-    story.admin.add_machines("dev", add).await.expect("the model is alive");
-    story.admin.destroy_model("dev", Force::AtOnce).await.expect("it may go");
+    story.admin.handle(add).await.expect("the model is alive");
+    story.admin.handle(DestroyModel { force: Force::AtOnce }).await.expect("it may go");
     story.controller.until_sweep(u64::MAX).await;
     sweep(&story).await;
-    for machine in story.admin.machines("dev").await.expect("they are there") {
-        story.admin.machine_removed("dev", machine.uuid).await.expect("force made it dead");
+    for machine in story.admin.handle(ListMachines).await.expect("they are there") {
+        story.admin.handle(RemoveDeadMachine { machine: machine.uuid }).await.expect("force made it dead");
     }
     let woken = tokio::time::timeout(LONG, story.controller.until_sweep(u64::MAX)).await;
     woken.expect("the story's clock stands still: only a call wakes it");
     sweep(&story).await;
-    assert_eq!(story.admin.models().await.expect("none is left"), []);
+    assert_eq!(story.admin.handle(ListModels).await.expect("none is left"), []);
 }

@@ -3,7 +3,7 @@
 
 mod support;
 
-use api::operator::{ConfigChange, Force, OperatorApi};
+use api::{ConfigChange, ConfigureModel, Force, GetWhy, Handle, RemoveApplication, RemoveUnit};
 use controller::janitor::{Janitor, SWEEP_EVERY_MS};
 use controller::store::Store;
 use controller::store::map::Map;
@@ -38,7 +38,7 @@ async fn life(story: &Story<Map, Still>, unit: Uuid) -> Option<Life> {
 
 /// What is left of the wait before force removes web/0; the inner none: it has begun.
 async fn wait_left_ms(story: &Story<Map, Still>, of_budget: bool) -> Option<Option<i64>> {
-    let causes = story.admin.why("dev", "web/0").await.expect("it is there").causes;
+    let causes = story.admin.handle(GetWhy { entity: "web/0".to_owned() }).await.expect("it is there").causes;
     causes.into_iter().find_map(|cause| match cause.duty {
         Duty::ForceRemoval { by_budget, wait_left_ms } if by_budget == of_budget => Some(wait_left_ms),
         _ => None,
@@ -49,7 +49,11 @@ async fn wait_left_ms(story: &Story<Map, Still>, of_budget: bool) -> Option<Opti
 async fn force_has_its_minute_when_the_clock_is_set_forward() {
     let (story, unit) = web().await;
     let mut janitor = Janitor::default();
-    story.admin.remove_unit("dev", "web/0", Force::AfterWait).await.expect("it may go");
+    story
+        .admin
+        .handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::AfterWait })
+        .await
+        .expect("it may go");
     sweep(&story, &mut janitor).await;
     story.controller.outside.step(DAY_MS);
     story.pass(MINUTE_MS - 1);
@@ -72,7 +76,11 @@ async fn force_has_its_minute_when_the_clock_is_set_forward() {
 async fn force_comes_in_its_minute_when_the_clock_is_set_back() {
     let (mut story, unit) = web().await;
     let mut janitor = Janitor::default();
-    story.admin.remove_unit("dev", "web/0", Force::AfterWait).await.expect("it may go");
+    story
+        .admin
+        .handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::AfterWait })
+        .await
+        .expect("it may go");
     sweep(&story, &mut janitor).await;
     story.controller.outside.step(-DAY_MS);
     story.pass(MINUTE_MS);
@@ -90,7 +98,11 @@ async fn force_comes_in_its_minute_when_the_clock_is_set_back() {
 #[tokio::test]
 async fn a_controller_that_starts_asks_no_wall_clock_how_long_it_was_away() {
     let (mut story, unit) = web().await;
-    story.admin.remove_unit("dev", "web/0", Force::AfterWait).await.expect("it may go");
+    story
+        .admin
+        .handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::AfterWait })
+        .await
+        .expect("it may go");
     sweep(&story, &mut Janitor::default()).await;
     story.restart();
     story.controller.outside.step(DAY_MS);
@@ -108,7 +120,7 @@ async fn a_controller_that_starts_asks_no_wall_clock_how_long_it_was_away() {
 async fn what_a_controller_saw_of_a_budget_is_kept_over_its_restarts() {
     let (mut story, unit) = web().await;
     budget(&story, "2h").await;
-    story.admin.remove_unit("dev", "web/0", Force::No).await.expect("it may go");
+    story.admin.handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::No }).await.expect("it may go");
     // eight processes of 16 minutes each: an eighth of two hours is written down of each
     for at in 0..8 {
         assert_eq!(life(&story, unit).await, Some(Life::Dying), "process {at}");
@@ -126,7 +138,11 @@ async fn what_a_controller_saw_of_a_budget_is_kept_over_its_restarts() {
 #[tokio::test]
 async fn a_minute_comes_though_the_controller_dies_within_it_and_why_tells_what_is_left() {
     let (mut story, unit) = web().await;
-    story.admin.remove_unit("dev", "web/0", Force::AfterWait).await.expect("it may go");
+    story
+        .admin
+        .handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::AfterWait })
+        .await
+        .expect("it may go");
     let left = async |story: &Story<Map, Still>| wait_left_ms(story, false).await.expect("it is forced");
     // each process lives for 11 s, and 10 s of it are written down
     for at in 0..6 {
@@ -151,7 +167,11 @@ async fn what_many_have_waited_is_written_down_together() {
     for at in 0..45 {
         story.agent_of(&format!("web/{at}")).await;
         let unit = format!("web/{at}");
-        story.admin.remove_unit("dev", &unit, Force::AfterWait).await.expect("it may go");
+        story
+            .admin
+            .handle(RemoveUnit { unit: unit.to_owned(), force: Force::AfterWait })
+            .await
+            .expect("it may go");
     }
     let mut janitor = Janitor::default();
     sweep(&story, &mut janitor).await;
@@ -164,14 +184,14 @@ async fn what_many_have_waited_is_written_down_together() {
 async fn budget(story: &Story<Map, Still>, value: &str) {
     let set = BTreeMap::from([("teardown-budget".to_owned(), value.to_owned())]);
     let change = ConfigChange { set, reset: Vec::new() };
-    story.admin.configure_model("dev", change).await.expect("it is a duration");
+    story.admin.handle(ConfigureModel { change }).await.expect("it is a duration");
 }
 
 #[tokio::test]
 async fn a_unit_on_a_budget_says_when_force_comes_from_its_removal_on() {
     let (story, _) = web().await;
     budget(&story, "20s").await;
-    story.admin.remove_unit("dev", "web/0", Force::No).await.expect("it may go");
+    story.admin.handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::No }).await.expect("it may go");
     let left = async || wait_left_ms(&story, true).await;
     assert_eq!(left().await, Some(Some(20_000)), "no janitor has visited it yet");
     // which is asked to: the budget is spent from here on
@@ -180,8 +200,12 @@ async fn a_unit_on_a_budget_says_when_force_comes_from_its_removal_on() {
     sweep(&story, &mut janitor).await;
     story.pass(5_000);
     assert_eq!(left().await, Some(Some(15_000)));
-    story.admin.remove_application("dev", "web", Force::No).await.expect("it may go");
-    let causes = story.admin.why("dev", "web").await.expect("it is there").causes;
+    story
+        .admin
+        .handle(RemoveApplication { application: "web".to_owned(), force: Force::No })
+        .await
+        .expect("it may go");
+    let causes = story.admin.handle(GetWhy { entity: "web".to_owned() }).await.expect("it is there").causes;
     let forced = causes.iter().find(|cause| {
         cause.entity.to_string() == "unit web/0" && matches!(cause.duty, Duty::ForceRemoval { .. })
     });
@@ -193,7 +217,7 @@ async fn a_budget_is_spent_by_time_that_passes() {
     let (story, unit) = web().await;
     let mut janitor = Janitor::default();
     budget(&story, "2h").await;
-    story.admin.remove_unit("dev", "web/0", Force::No).await.expect("it may go");
+    story.admin.handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::No }).await.expect("it may go");
     sweep(&story, &mut janitor).await;
     sweep(&story, &mut janitor).await;
     story.controller.outside.step(DAY_MS);
@@ -224,7 +248,11 @@ async fn leftovers_that_cannot_be_cleared_keep_nobody() {
         };
         story.controller.run(leave).await.expect("written");
     }
-    story.admin.remove_unit("dev", "web/0", Force::AtOnce).await.expect("it may go");
+    story
+        .admin
+        .handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::AtOnce })
+        .await
+        .expect("it may go");
     let mut janitor = Janitor::default();
     for _ in 0..10 {
         janitor.sweep(&story.controller).await.ok();

@@ -4,9 +4,13 @@ mod support;
 
 use api::client::{self, Client};
 use api::error::{ApiError, ErrorCode};
-use api::operator::{AddUnits, ClientFile, Deploy, LogQuery, OperatorApi};
-use api::routes::{ROUTES, Row, Takes};
-use api::unit_agent::{Attach, Claim, UnitApi, Watch};
+use api::list;
+use api::request::{Caller, Method, Route};
+use api::{
+    AddUnits, Archive, Attach, Claim, ClientFile, ConfigureModel, Deploy, FetchArchive, FindArchive,
+    GetAbout, GetOpenApi, GetStatus, Handle, InModel, ListMachines, ListModels, LogQuery, SetMachineToken,
+    SetUnitToken, Stream, UploadArchive, Watch, WatchUnit,
+};
 use controller::Controller;
 use controller::host::Host;
 use controller::installation::Installation;
@@ -141,7 +145,7 @@ async fn one_bag_changed_among_a_hundred_sends_one_delta_of_one_bag() {
     let story = &served.story;
     story.deploy("web", 1).await;
     story.deploy("db", 1).await;
-    let ids = story.admin.add_units("dev", AddUnits { application: "db".into(), units: 99, to: None });
+    let ids = story.admin.handle(AddUnits { application: "db".into(), units: 99, to: None });
     ids.await.expect("they are added");
     let (number, id) = story.integrate().await;
     let model = story.model;
@@ -161,7 +165,7 @@ async fn one_bag_changed_among_a_hundred_sends_one_delta_of_one_bag() {
         story.controller.run(enter).await.expect("it enters");
     }
     let web = Agent::attach(served.unit("web/0").await, 1).await;
-    let mut watch = web.api.watch(web.epoch, None).await.expect("it may watch");
+    let mut watch = web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("it may watch");
     let whole = delta(&mut watch).await;
     let bags = whole.changes.iter().filter(|change| matches!(change, Change::Bag { .. })).count();
     assert!(whole.full && bags >= 100, "{bags} bags");
@@ -180,7 +184,7 @@ async fn one_bag_changed_among_a_hundred_sends_one_delta_of_one_bag() {
 }
 
 #[tokio::test]
-async fn every_route_answers_exactly_the_principals_its_row_names() {
+async fn every_request_is_answered_to_exactly_its_callers() {
     let served = Served::new().await;
     let story = &served.story;
     story.deploy("web", 2).await;
@@ -192,57 +196,6 @@ async fn every_route_answers_exactly_the_principals_its_row_names() {
         story.token(elsewhere, Principal::Machine { model: story.model, machine: elsewhere }).await;
     let invited = Principal::Enrolment { model: story.model, machine, expires_ms: i64::MAX };
     let invited = story.token(Uuid(99), invited).await;
-    // The reviewed table of the routes of people: what each role may beyond the one before it (spec/security.md S15).
-    let reads = [
-        "About",
-        "OpenApi",
-        "Models",
-        "ModelConfig",
-        "ArchiveInfo",
-        "Config",
-        "Status",
-        "ShowUnit",
-        "DebugLog",
-        "Why",
-        "Forecast",
-        "ForecastForce",
-        "Action",
-        "Actions",
-        "Machines",
-        "Forecast",
-        "ForecastForce",
-        "Changes",
-    ];
-    let writes = [
-        "UploadArchive",
-        "ConfigureModel",
-        "Deploy",
-        "AddUnits",
-        "Refresh",
-        "Integrate",
-        "Configure",
-        "Resolved",
-        "Run",
-        "AddMachines",
-        "RemoveMachine",
-        "RemoveMachineOnly",
-        "RetryProvisioning",
-        "RemoveUnit",
-        "RemoveApplication",
-        "RemoveRelation",
-        "SuspendRelation",
-        "ResumeRelation",
-    ];
-    let admins = [
-        "CreateModel",
-        "DestroyModel",
-        "ForceModel",
-        "Invite",
-        "Provisioned",
-        "MachineFate",
-        "MachineToken",
-        "MachineRemoved",
-    ];
     let principals = [
         ("nobody", None),
         ("unknown", Some("0".repeat(64))),
@@ -255,24 +208,40 @@ async fn every_route_answers_exactly_the_principals_its_row_names() {
         ("other machine", Some(elsewhere)),
         ("invited machine", Some(invited)),
     ];
-    for row in ROUTES {
-        let name = format!("{:?}", row.route);
-        let agent = if row.path.contains("/machine-agents/") { machine } else { own };
-        let path = path(row, &story.model.0.to_string(), &agent.to_string());
+    // The reviewed list of what only admins may (spec/security.md S15).
+    let admins = [
+        "CreateModel",
+        "DestroyModel",
+        "CreateEnrolmentToken",
+        "ReportInstance",
+        "MachineFate",
+        "SetMachineToken",
+        "RemoveDeadMachine",
+    ];
+    let declared = list::all().into_iter().filter(|entry| entry.caller == Caller::Admin);
+    assert_eq!(declared.map(|entry| entry.name).collect::<Vec<_>>(), admins);
+    for entry in &list::all() {
+        let (name, route) = (entry.name, entry.route);
+        let of_a_unit = route.path.contains("/unit-agents/");
+        assert_eq!(of_a_unit, entry.caller == Caller::UnitAgent, "{name}");
+        let agent = if route.path.contains("/machine-agents/") { machine } else { own };
+        let path = path(route, &story.model.0.to_string(), &agent.to_string());
         for (who, token) in &principals {
-            let may = match *who {
-                "reader" => reads.contains(&&*name),
-                "writer" => reads.contains(&&*name) || writes.contains(&&*name),
-                "admin" => [&reads[..], &writes, &admins].iter().any(|routes| routes.contains(&&*name)),
-                "unit" => path.contains("/unit-agents/"),
-                "machine" => path.contains("/machine-agents/") && name != "Enrol",
-                "invited machine" => name == "Enrol",
-                _ => false,
+            let may = match entry.caller {
+                Caller::UnitAgent => *who == "unit",
+                Caller::MachineAgent => *who == "machine",
+                Caller::Enrolment => *who == "invited machine",
+                Caller::Reader => ["reader", "writer", "admin"].contains(who),
+                Caller::Writer => ["writer", "admin"].contains(who),
+                Caller::Admin => *who == "admin",
             };
             // A body that no route understands: who may call is told that, and nothing is done.
-            let body = if matches!(row.takes, Takes::Nothing) { "" } else { "{" };
-            let (status, answer) = served.raw(row.method(), &path, token.as_deref(), body).await;
-            assert_eq!(status != 401, may, "{who} {} {path}: {answer}", row.method());
+            let (method, body) = match route.method {
+                Method::Get => ("GET", ""),
+                Method::Post => ("POST", "{"),
+            };
+            let (status, answer) = served.raw(method, &path, token.as_deref(), body).await;
+            assert_eq!(status != 401, may, "{who} {method} {path}: {answer}");
         }
     }
     // Another unit's, an unknown unit's, another model's, no route at all: the same bytes for whoever may not.
@@ -290,8 +259,8 @@ async fn every_route_answers_exactly_the_principals_its_row_names() {
     assert_eq!(served.raw("GET", "/v1/nothing", None, "").await.0, 401);
 }
 
-fn path(row: &Row, model: &str, agent: &str) -> String {
-    row.path.replace("{model}", model).replace("{agent}", agent).replace("{sha256}", &"0".repeat(64))
+fn path(route: Route, model: &str, agent: &str) -> String {
+    route.path.replace("{model}", model).replace("{agent}", agent)
 }
 
 #[tokio::test]
@@ -313,11 +282,11 @@ async fn a_token_of_another_unit_does_nothing_and_says_why() {
     let token = served.unit_token(other).await;
     let mistaken = Client::agent(&served.controller(&token), served.story.model.0, own).expect("a good file");
     let error =
-        mistaken.attach(Attach { nonce: Uuid(1), epoch: 0, history: None }).await.expect_err("not its own");
+        mistaken.handle(Attach { nonce: Uuid(1), epoch: 0, history: None }).await.expect_err("not its own");
     assert_eq!(error, authority::unauthorised());
     let web = Agent::attach(served.unit("web/0").await, 1).await;
     assert_eq!(web.epoch, 1, "nothing had happened to it");
-    let claim = mistaken.claim(Claim { epoch: 1, release: false }).await.expect_err("not its own");
+    let claim = mistaken.handle(Claim { epoch: 1, release: false }).await.expect_err("not its own");
     assert_eq!(claim.code, ErrorCode::Unauthorised);
 }
 
@@ -328,12 +297,12 @@ async fn only_the_pinned_ca_and_tls_1_3_and_a_known_name_are_taken() {
     let elsewhere = tempfile::tempdir().expect("a folder");
     let elsewhere = Installation::open(elsewhere.path()).expect("another installation");
     let wrong_ca = client::Controller { ca: elsewhere.ca.clone(), ..served.controller(&token) };
-    let error = Client::user(&wrong_ca).expect("a CA").about().await.expect_err("another CA");
+    let error = Client::user(&wrong_ca).expect("a CA").handle(GetAbout).await.expect_err("another CA");
     assert_eq!(error.code, ErrorCode::Unreachable);
     assert!(error.message.contains("is not the controller that was expected"), "{error}");
     let wrong_name =
         client::Controller { server_name: elsewhere.controller().to_string(), ..served.controller(&token) };
-    let error = Client::user(&wrong_name).expect("a name").about().await.expect_err("another name");
+    let error = Client::user(&wrong_name).expect("a name").handle(GetAbout).await.expect_err("another name");
     assert!(error.message.contains("is not the controller that was expected"), "{error}");
 
     let mut plain = TcpStream::connect(&served.address).await.expect("it listens");
@@ -351,7 +320,8 @@ async fn a_controller_that_is_not_there_is_named_with_its_address() {
     let served = Served::new().await;
     let free = TcpListener::bind("127.0.0.1:0").await.expect("a port").local_addr().expect("bound");
     let nobody = client::Controller { address: free.to_string(), ..served.controller(&"0".repeat(64)) };
-    let error = Client::user(&nobody).expect("a good file").about().await.expect_err("nobody listens");
+    let error =
+        Client::user(&nobody).expect("a good file").handle(GetAbout).await.expect_err("nobody listens");
     assert_eq!(error.code, ErrorCode::Unreachable);
     assert_eq!(error.message, format!("controller {free} is not there: connection refused"));
 }
@@ -360,12 +330,15 @@ async fn a_controller_that_is_not_there_is_named_with_its_address() {
 async fn strangers_who_say_nothing_keep_nobody_else_out() {
     let served = Served::new().await;
     let user = served.user(1, UserRole::Read).await;
-    user.about().await.expect("it is known now");
+    user.handle(GetAbout).await.expect("it is known now");
     let mut strangers = Vec::new();
     for _ in 0..200 {
         strangers.push(TcpStream::connect(&served.address).await.expect("the kernel takes it"));
     }
-    tokio::time::timeout(Duration::from_secs(2), user.models()).await.expect("at once").expect("answered");
+    tokio::time::timeout(Duration::from_secs(2), user.handle(ListModels))
+        .await
+        .expect("at once")
+        .expect("answered");
     drop(strangers);
 }
 
@@ -384,7 +357,8 @@ async fn a_body_beyond_its_bound_and_one_that_is_no_message_are_refused_in_one_l
         to: None,
         config: BTreeMap::new(),
     };
-    let error = served.user(2, UserRole::Admin).await.deploy("dev", deploy).await.expect_err("too large");
+    let error =
+        served.user(2, UserRole::Admin).await.in_model("dev").handle(deploy).await.expect_err("too large");
     assert!(matches!(error.code, ErrorCode::Invalid | ErrorCode::Unreachable), "{error}");
 }
 
@@ -392,7 +366,7 @@ async fn a_body_beyond_its_bound_and_one_that_is_no_message_are_refused_in_one_l
 async fn a_charm_with_problems_is_refused_with_all_of_them_and_a_good_one_is_kept() {
     let served = Served::new().await;
     let user = served.user(1, UserRole::Write).await;
-    let error = user.upload_archive(b"no archive".to_vec()).await.expect_err("not an archive");
+    let error = user.handle(UploadArchive(b"no archive".to_vec())).await.expect_err("not an archive");
     assert_eq!(error.code, ErrorCode::Invalid);
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("metadata.yaml"), "name: tiny\nsummary: s\ndescription: d\n")
@@ -402,11 +376,14 @@ async fn a_charm_with_problems_is_refused_with_all_of_them_and_a_good_one_is_kep
     executable(&hook);
     let options = charms::ReadOptions { cache: folder.path().join("cache"), force: false };
     let source = charms::read(folder.path(), &options).expect("a good charm");
-    assert_eq!(user.archive_info(&source.sha256).await, Ok(None));
-    let uploaded = user.upload_archive(source.archive.clone()).await.expect("kept");
+    assert_eq!(user.handle(FindArchive { sha256: source.sha256.to_owned() }).await, Ok(None));
+    let uploaded = user.handle(UploadArchive(source.archive.clone())).await.expect("kept");
     assert_eq!((uploaded.sha256.as_str(), uploaded.charm.name.as_str()), (source.sha256.as_str(), "tiny"));
-    assert_eq!(user.archive_info(&source.sha256).await, Ok(Some(uploaded.clone())));
-    let again = user.upload_archive(source.archive.clone()).await.expect("twice is once");
+    assert_eq!(
+        user.handle(FindArchive { sha256: source.sha256.to_owned() }).await,
+        Ok(Some(uploaded.clone()))
+    );
+    let again = user.handle(UploadArchive(source.archive.clone())).await.expect("twice is once");
     assert_eq!(again, uploaded);
     let deploy = Deploy {
         application: None,
@@ -415,21 +392,24 @@ async fn a_charm_with_problems_is_refused_with_all_of_them_and_a_good_one_is_kep
         to: None,
         config: BTreeMap::new(),
     };
-    let deployed = user.deploy("dev", deploy).await.expect("it deploys");
+    let deployed = user.in_model("dev").handle(deploy).await.expect("it deploys");
     assert_eq!(deployed.charm_url, "local:tiny-0");
     let unit = served.unit("tiny/0").await;
-    assert_eq!(unit.archive(&source.sha256).await.expect("whole"), source.archive);
+    assert_eq!(
+        unit.handle(FetchArchive { sha256: source.sha256.to_owned() }).await.expect("whole"),
+        Archive(source.archive)
+    );
 }
 
 #[tokio::test]
 async fn the_openapi_document_has_every_route_with_its_callers() {
     let document = openapi::document();
-    for row in ROUTES {
-        let operation = &document["paths"][row.path][row.method().to_lowercase()];
-        assert!(operation["x-callers"].is_string(), "{}", row.path);
+    for entry in &list::all() {
+        let operation = &document["paths"][entry.route.path][openapi::method(entry)];
+        assert!(operation["x-callers"].is_string(), "{}", entry.name);
     }
     let served = Served::new().await;
-    let over_the_wire = served.user(1, UserRole::Read).await.openapi().await.expect("readers may");
+    let over_the_wire = served.user(1, UserRole::Read).await.handle(GetOpenApi).await.expect("readers may");
     assert_eq!(over_the_wire, document);
 }
 
@@ -475,8 +455,8 @@ async fn a_killed_controller_comes_back_at_the_same_address_and_watches_resume()
     let folder = tempfile::tempdir().expect("a folder");
     let program = Program::start(folder.path());
     let before = file(folder.path());
-    let admin = Client::user(&client::Controller::from(&before)).expect("a good file");
-    let models = admin.models().await.expect("answered");
+    let admin = Client::user(&client::Controller::from(&before)).expect("a good file").in_model("dev");
+    let models = admin.handle(ListModels).await.expect("answered");
     assert_eq!(models.iter().map(|model| model.name.as_str()).collect::<Vec<_>>(), ["dev"]);
     let charm = tempfile::tempdir().expect("a folder");
     std::fs::write(charm.path().join("metadata.yaml"), "name: tiny\nsummary: s\ndescription: d\n")
@@ -485,29 +465,30 @@ async fn a_killed_controller_comes_back_at_the_same_address_and_watches_resume()
     executable(&charm.path().join("hooks/install"));
     let options = charms::ReadOptions { cache: charm.path().join("cache"), force: false };
     let source = charms::read(charm.path(), &options).expect("a good charm");
-    admin.upload_archive(source.archive).await.expect("kept");
+    admin.handle(UploadArchive(source.archive)).await.expect("kept");
     let deploy =
         Deploy { application: None, sha256: source.sha256, units: 1, to: None, config: BTreeMap::new() };
-    admin.deploy("dev", deploy).await.expect("it deploys");
+    admin.handle(deploy).await.expect("it deploys");
 
     // The way of a token: the supervisor's for the machine, the machine agent's for the unit.
-    let machine = admin.machines("dev").await.expect("answered")[0].uuid;
+    let machine = admin.handle(ListMachines).await.expect("answered")[0].uuid;
     let (machine_token, unit_token) = ("ab".repeat(32), "cd".repeat(32));
-    admin.machine_token("dev", machine, &machine_token).await.expect("set");
+    admin.handle(SetMachineToken { machine, token: machine_token.to_owned() }).await.expect("set");
     let door =
         |token: &str| client::Controller { token: token.to_owned(), ..client::Controller::from(&before) };
     let model = models[0].uuid;
     let machine_agent = Client::agent(&door(&machine_token), model, machine).expect("a good file");
-    let unit = admin.status("dev").await.expect("answered").applications["tiny"]
+    let unit = admin.handle(GetStatus).await.expect("answered").applications["tiny"]
         .units
         .values()
         .next()
         .expect("one")
         .uuid;
-    api::machine_agent::MachineApi::set_token(&machine_agent, unit, &unit_token).await.expect("set");
+    machine_agent.handle(SetUnitToken { unit, token: unit_token.to_owned() }).await.expect("set");
     let mut agent =
         Agent::attach(Client::agent(&door(&unit_token), model, unit).expect("a good file"), 1).await;
-    let mut watch = agent.api.watch(agent.epoch, None).await.expect("it may watch");
+    let mut watch =
+        agent.api.watch(WatchUnit { epoch: agent.epoch, from: None }).await.expect("it may watch");
     let position = delta(&mut watch).await.position;
 
     let killed = program.signal(nix::sys::signal::Signal::SIGKILL);
@@ -520,21 +501,25 @@ async fn a_killed_controller_comes_back_at_the_same_address_and_watches_resume()
     assert_eq!(ended.code, ErrorCode::Unreachable);
     let program = Program::start(folder.path());
     assert_eq!(file(folder.path()), before, "address, CA and token are the same");
-    let change = api::operator::ConfigChange {
+    let change = api::ConfigChange {
         set: [("logging-config".into(), "<root>=DEBUG".into())].into(),
         reset: Vec::new(),
     };
-    admin.configure_model("dev", change).await.expect("the client finds it again");
+    admin.handle(ConfigureModel { change }).await.expect("the client finds it again");
     let interval = [("update-status-hook-interval".to_owned(), "10s".to_owned())];
-    let change = api::operator::ConfigChange { set: interval.into(), reset: Vec::new() };
-    let revision = admin.configure_model("dev", change).await.expect("set").revision;
-    let mut watch = agent.api.watch(agent.epoch, Some(position)).await.expect("the session stands");
+    let change = api::ConfigChange { set: interval.into(), reset: Vec::new() };
+    let revision = admin.handle(ConfigureModel { change }).await.expect("set").revision;
+    let mut watch = agent
+        .api
+        .watch(WatchUnit { epoch: agent.epoch, from: Some(position) })
+        .await
+        .expect("the session stands");
     let next = delta(&mut watch).await;
     assert!(!next.full, "it goes on where it was");
     assert_eq!((next.position.revision, next.changes.len()), (revision, 1), "{:?}", next.changes);
     let record = agent.record(state::unit::operation::Operation::Hook(state::unit::operation::Hook::Install));
     agent.commit(record).await;
-    assert_eq!(admin.debug_log("dev", LogQuery::default()).await.expect("a page").lines.len(), 0);
+    assert_eq!(admin.handle(LogQuery::default()).await.expect("a page").lines.len(), 0);
     drop(watch);
     let stopped = program.signal(nix::sys::signal::Signal::SIGTERM);
     assert!(stopped.success(), "{stopped}");

@@ -3,9 +3,11 @@
 mod support;
 
 use api::error::ErrorCode;
-use api::machine_agent::MachineApi;
-use api::operator::{AddMachines, AddUnits, Deploy, Force, OperatorApi, Provisioned, RelationChoice};
-use api::unit_agent::{Claim, UnitApi};
+use api::{
+    AddMachines, AddUnits, Claim, CreateEnrolmentToken, Deploy, DestroyModel, DryRunRemoval, Enrol, Force,
+    GetStatus, GetWhy, Handle, Integrate, Provisioned, RelationChoice, RemoveApplication, RemoveMachine,
+    RemoveRelation, RemoveUnit, ReportInstance, ReportPresence, SetMachineToken, SuspendRelation,
+};
 use controller::store::map::Map;
 use state::cause::{Actor, Cause, Duty, Entity, Forced, Host, RelationName, Remedy, Retry, Silence};
 use state::charm::{Charm, Endpoint, Role, Scope};
@@ -23,7 +25,7 @@ use support::*;
 type Told = Story<Map, Still>;
 
 async fn causes(story: &Told, entity: &str) -> Vec<Cause> {
-    story.admin.why("dev", entity).await.expect("it is there").causes
+    story.admin.handle(GetWhy { entity: entity.to_owned() }).await.expect("it is there").causes
 }
 
 /// The first cause of `entity`, named `unit web/0`.
@@ -44,7 +46,7 @@ fn now(story: &Told) -> Option<i64> {
 /// The machine's agent is here, and goes on being here.
 async fn machine_agent(story: &Told, machine: Uuid) -> controller::Session<Map, Still> {
     let token = "ab".repeat(32);
-    story.admin.machine_token("dev", machine, &token).await.expect("it is introduced");
+    story.admin.handle(SetMachineToken { machine, token: token.to_owned() }).await.expect("it is introduced");
     story.controller.session(&token).await.expect("its token")
 }
 
@@ -53,7 +55,7 @@ async fn a_machine_that_cannot_be_started_is_not_started_and_all_that_wait_for_i
     let story = Story::in_memory().await;
     story.deploy("web", 1).await;
     let machine = story.machine_of(story.unit("web/0").await).await;
-    let says = async |what| story.admin.provisioned("dev", machine, what).await.expect("noted");
+    let says = async |what| story.admin.handle(ReportInstance { machine, what }).await.expect("noted");
     // as the provisioner does it: made, introduced, recorded, and then it does not start
     says(Provisioned::Intended { provider: "nspawn".to_owned(), nonce: Uuid(5) }).await;
     let agent = machine_agent(&story, machine).await;
@@ -63,7 +65,7 @@ async fn a_machine_that_cannot_be_started_is_not_started_and_all_that_wait_for_i
     let failed_ms = now(&story);
     story.pass(2_000);
 
-    let status = story.admin.status("dev").await.expect("there");
+    let status = story.admin.handle(GetStatus).await.expect("there");
     let shown = &status.machines["0"];
     assert_eq!((shown.agent.current.as_str(), shown.agent.message.as_str()), ("down", ""));
     assert_eq!(shown.agent.since_ms, failed_ms);
@@ -80,8 +82,8 @@ async fn a_machine_that_cannot_be_started_is_not_started_and_all_that_wait_for_i
         assert_eq!(of.remedy(), retry, "{entity}");
     }
     // whose agent is heard of runs, whatever else its provider fails at
-    agent.here().await.expect("it may say so");
-    let status = story.admin.status("dev").await.expect("there");
+    agent.handle(ReportPresence).await.expect("it may say so");
+    let status = story.admin.handle(GetStatus).await.expect("there");
     assert_eq!(status.machines["0"].agent.current, "started");
 }
 
@@ -90,7 +92,7 @@ async fn a_machine_that_fails_again_has_failed_since_the_first_time_though_it_wa
     let story = Story::in_memory().await;
     story.deploy("web", 1).await;
     let machine = story.machine_of(story.unit("web/0").await).await;
-    let says = async |what| story.admin.provisioned("dev", machine, what).await.expect("noted");
+    let says = async |what| story.admin.handle(ReportInstance { machine, what }).await.expect("noted");
     let fails = async || says(Provisioned::Failed { message: "no room for a container".to_owned() }).await;
     says(Provisioned::Intended { provider: "nspawn".to_owned(), nonce: Uuid(5) }).await;
     fails().await;
@@ -101,7 +103,7 @@ async fn a_machine_that_fails_again_has_failed_since_the_first_time_though_it_wa
     story.pass(100);
     fails().await;
     story.pass(1_000);
-    let shown = story.admin.status("dev").await.expect("there").machines["0"].clone();
+    let shown = story.admin.handle(GetStatus).await.expect("there").machines["0"].clone();
     assert_eq!(shown.agent.current, "down", "nothing was heard of it since the last failure");
     assert_eq!((shown.agent.since_ms, shown.instance.since_ms), (first_ms, first_ms));
     let causes = causes(&story, "machine/0").await;
@@ -119,9 +121,13 @@ async fn a_machine_that_fails_again_has_failed_since_the_first_time_though_it_wa
 async fn a_machine_of_ones_own_waits_for_its_person_and_says_until_when_and_what_to_do() {
     let story = Story::in_memory().await;
     let add = AddMachines { count: 1, manual: true };
-    story.admin.add_machines("dev", add).await.expect("added");
+    story.admin.handle(add).await.expect("added");
     let added_ms = now(&story);
-    let invitation = story.admin.invite("dev", "0").await.expect("it has not come yet");
+    let invitation = story
+        .admin
+        .handle(CreateEnrolmentToken { machine: "0".to_owned() })
+        .await
+        .expect("it has not come yet");
     story.pass(60_000);
     let told = causes(&story, "machine/0").await;
     let waits = of(&told, "machine 0");
@@ -133,17 +139,28 @@ async fn a_machine_of_ones_own_waits_for_its_person_and_says_until_when_and_what
     assert!(matches!(of(&told, "machine 0").duty, Duty::Enrol { .. }), "{told:?}");
 
     // on its way out, nobody need enrol it any more: the provisioner ends what never began
-    story.admin.add_machines("dev", AddMachines { count: 1, manual: true }).await.expect("added");
-    story.admin.remove_machine("dev", "1", Force::No, false).await.expect("it may go");
+    story.admin.handle(AddMachines { count: 1, manual: true }).await.expect("added");
+    story
+        .admin
+        .handle(RemoveMachine { machine: "1".to_owned(), force: Force::No, keep_instance: false })
+        .await
+        .expect("it may go");
     let told = causes(&story, "machine/1").await;
     let [ends] = &told[..] else { panic!("{told:?}") };
     assert_eq!((&ends.actor, &ends.duty), (&Actor::Provisioner, &Duty::ReportUnstartedDead));
 
     // one that came and was lost has no process file of ours
-    let again = story.admin.invite("dev", "0").await.expect("it has not come yet");
+    let again = story
+        .admin
+        .handle(CreateEnrolmentToken { machine: "0".to_owned() })
+        .await
+        .expect("it has not come yet");
     assert_eq!(again.machine, invitation.machine);
     let guest = story.controller.session(&again.token).await.expect("it is known");
-    guest.enrol(&"cd".repeat(32), "10.0.0.9").await.expect("it is invited");
+    guest
+        .handle(Enrol { token: "cd".repeat(32).to_owned(), address: "10.0.0.9".to_owned() })
+        .await
+        .expect("it is invited");
     story.pass(controller::presence::LOST_AFTER_MS + 1);
     let told = causes(&story, "machine/0").await;
     let lost = of(&told, "machine 0");
@@ -157,7 +174,7 @@ async fn a_lost_container_is_named_by_its_own_process_file() {
     story.deploy("web", 1).await;
     let machine = story.machine_of(story.unit("web/0").await).await;
     let intended = Provisioned::Intended { provider: "nspawn".to_owned(), nonce: Uuid(5) };
-    story.admin.provisioned("dev", machine, intended).await.expect("noted");
+    story.admin.handle(ReportInstance { machine, what: intended }).await.expect("noted");
     machine_agent(&story, machine).await;
     story.pass(controller::presence::LOST_AFTER_MS + 1);
     let told = causes(&story, "machine/0").await;
@@ -169,9 +186,17 @@ async fn a_lost_container_is_named_by_its_own_process_file() {
 async fn a_dead_machine_is_released_by_its_provisioner_and_that_comes_by_itself() {
     let story = Story::in_memory().await;
     story.deploy("web", 1).await;
-    story.admin.remove_machine("dev", "0", Force::AtOnce, false).await.expect("by force");
+    story
+        .admin
+        .handle(RemoveMachine { machine: "0".to_owned(), force: Force::AtOnce, keep_instance: false })
+        .await
+        .expect("by force");
     story.sweep_for_a_while().await;
-    let why = story.admin.why("dev", "machine/0").await.expect("its provisioner has not come yet");
+    let why = story
+        .admin
+        .handle(GetWhy { entity: "machine/0".to_owned() })
+        .await
+        .expect("its provisioner has not come yet");
     let dead = of(&why.causes, "machine 0");
     assert_eq!((&dead.actor, dead.remedy()), (&Actor::Provisioner, Remedy::Automatic));
 }
@@ -182,7 +207,7 @@ async fn a_unit_whose_agent_does_not_come_up_says_where_its_log_is() {
     story.deploy("db", 1).await;
     let created_ms = now(&story);
     let machine = story.machine_of(story.unit("db/0").await).await;
-    machine_agent(&story, machine).await.here().await.expect("it may say so");
+    machine_agent(&story, machine).await.handle(ReportPresence).await.expect("it may say so");
     story.pass(4_000);
     for entity in ["db/0", "db", "model"] {
         let told = causes(&story, entity).await;
@@ -206,7 +231,7 @@ async fn a_machine_agent_that_was_started_and_not_heard_yet_is_not_said_to_be_he
         assert_eq!(waits.duty, duty, "{entity}");
         assert!(told.iter().all(|cause| !matches!(cause.duty, Duty::Attach { .. })), "{told:?}");
     }
-    agent.here().await.expect("it may say so");
+    agent.handle(ReportPresence).await.expect("it may say so");
     assert_eq!(causes(&story, "machine/0").await, []);
 }
 
@@ -217,11 +242,11 @@ async fn a_frozen_agent_is_late_before_it_is_lost_and_says_when_it_was_heard() {
     let machine = machine_agent(&story, story.machine_of(story.unit("web/0").await).await).await;
     let web = story.agent_of("web/0").await;
     let claim = Claim { epoch: web.epoch, release: false };
-    web.api.claim(claim).await.expect("it is here");
+    web.api.handle(claim).await.expect("it is here");
     let heard_ms = now(&story);
     // its claims come every 15 s
     story.pass(20_000);
-    machine.here().await.expect("the machine's agent is well");
+    machine.handle(ReportPresence).await.expect("the machine's agent is well");
     let late = |causes: Vec<Cause>| {
         causes.into_iter().find(|cause| matches!(cause.duty, Duty::Respond { lost: false, .. }))
     };
@@ -244,7 +269,11 @@ async fn a_suspended_relation_is_named_by_those_who_wait_for_it() {
     story.agent_of("web/0").await;
     let (number, _) = story.integrate().await;
     story.pass(1_000);
-    story.admin.suspend_relation("dev", number, "db moves").await.expect("it is there");
+    story
+        .admin
+        .handle(SuspendRelation { relation: number, message: "db moves".to_owned() })
+        .await
+        .expect("it is there");
     let suspended_ms = now(&story);
     story.pass(1_000);
     for entity in ["web/0", "web", "model", "web:db db:server"] {
@@ -254,7 +283,7 @@ async fn a_suspended_relation_is_named_by_those_who_wait_for_it() {
         assert_eq!((&waits.actor, waits.since_ms), (&Actor::Operator, suspended_ms));
         assert_eq!(waits.remedy(), Remedy::ResumeRelation { relation: number });
     }
-    let first = story.admin.why("dev", "web").await.expect("there").causes;
+    let first = story.admin.handle(GetWhy { entity: "web".to_owned() }).await.expect("there").causes;
     assert_eq!(
         first.iter().filter(|cause| matches!(cause.duty, Duty::Resume { .. })).count(),
         1,
@@ -304,20 +333,20 @@ async fn a_subordinate_that_nothing_is_integrated_with_says_so() {
     story.controller.run(add).await.expect("a new archive");
     let deploy =
         Deploy { application: None, sha256: "side".to_owned(), units: 1, to: None, config: BTreeMap::new() };
-    story.admin.deploy("dev", deploy).await.expect("it deploys");
+    story.admin.handle(deploy).await.expect("it deploys");
     let told = causes(&story, "side").await;
     let waits = of(&told, "application side");
     assert_eq!((&waits.actor, &waits.duty), (&Actor::Operator, &Duty::Integrate));
 
     // it is integrated with what has no units yet
     story.deploy("db", 0).await;
-    let ends = api::operator::Ends { a: "side".to_owned(), b: "db".to_owned() };
-    OperatorApi::integrate(&story.admin, "dev", ends).await.expect("they fit");
+    let ends = api::Ends { a: "side".to_owned(), b: "db".to_owned() };
+    story.admin.handle(Integrate(ends)).await.expect("they fit");
     let told = causes(&story, "side").await;
     let waits = of(&told, "application side");
     assert_eq!(waits.duty, Duty::AddPrincipalUnit { principal: "db".to_owned() });
     let added = AddUnits { application: "db".to_owned(), units: 1, to: None };
-    OperatorApi::add_units(&story.admin, "dev", added).await.expect("it is alive");
+    story.admin.handle(added).await.expect("it is alive");
     let told = causes(&story, "side").await;
     assert!(
         told.iter().all(|cause| cause.entity != Entity::Application("side".to_owned())),
@@ -333,7 +362,7 @@ async fn a_dying_unit_owes_its_removal_since_it_was_removed_and_no_relation_that
     let (number, _) = story.integrate().await;
     story.agent_of("web/0").await;
     story.pass(3_600_000);
-    OperatorApi::remove_unit(&story.admin, "dev", "web/0", Force::No).await.expect("it may go");
+    story.admin.handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::No }).await.expect("it may go");
     let removed_ms = now(&story);
     story.pass(5_000);
     let told = causes(&story, "model").await;
@@ -343,7 +372,11 @@ async fn a_dying_unit_owes_its_removal_since_it_was_removed_and_no_relation_that
     assert_eq!(entering, BTreeSet::from(["unit db/0".to_owned()]), "{told:?}");
 
     // nobody ever came for this one
-    story.admin.remove_application("dev", "db", Force::No).await.expect("it may go");
+    story
+        .admin
+        .handle(RemoveApplication { application: "db".to_owned(), force: Force::No })
+        .await
+        .expect("it may go");
     let removed_ms = now(&story);
     story.pass(5_000);
     for entity in ["db/0", "db", "model"] {
@@ -363,11 +396,11 @@ async fn a_dead_unit_waits_for_its_recall_and_not_for_its_own_agent() {
     story.token(machine, principal.clone()).await;
     let session = story.controller.session_of(principal);
     let mut web = story.agent_of("web/0").await;
-    OperatorApi::remove_unit(&story.admin, "dev", "web/0", Force::No).await.expect("it may go");
+    story.admin.handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::No }).await.expect("it may go");
     web.commit(web.record(Operation::Die)).await;
     let died_ms = now(&story);
     story.pass(controller::presence::LOST_AFTER_MS + 1);
-    session.here().await.expect("the machine's agent is here");
+    session.handle(ReportPresence).await.expect("the machine's agent is here");
     let told = causes(&story, "web/0").await;
     let by_machine = Actor::MachineAgent("0".to_owned());
     assert_eq!(told, [Cause::new(Entity::Unit(unit("web/0")), Duty::Recall, by_machine).since(died_ms)]);
@@ -383,22 +416,26 @@ async fn what_is_refused_because_of_something_that_goes_says_what_helps_that_alo
     web.enter(relation, "db", "db").await;
     story
         .admin
-        .remove_relation("dev", RelationChoice::Number(relation.0), Force::No)
+        .handle(RemoveRelation { relation: RelationChoice::Number(relation.0), force: Force::No })
         .await
         .expect("it may go");
-    let ends = api::operator::Ends { a: "web".to_owned(), b: "db".to_owned() };
-    let refused = story.admin.integrate("dev", ends).await.expect_err("it is there still");
+    let ends = api::Ends { a: "web".to_owned(), b: "db".to_owned() };
+    let refused = story.admin.handle(Integrate(ends)).await.expect_err("it is there still");
     assert_eq!(refused.code, ErrorCode::AlreadyExists);
     assert_eq!(refused.message, "relation db:server web:db already exists and is being removed");
     let relations = vec![RelationName { number: relation.0, ends: "db:server web:db".to_owned() }];
     let leave = Cause::of_unit_agent(&unit("web/0"), Duty::LeaveScopes { relations: relations.clone() });
     assert_eq!(refused.blockers, [leave.since(now(&story))]);
-    story.admin.remove_application("dev", "web", Force::No).await.expect("it may go");
+    story
+        .admin
+        .handle(RemoveApplication { application: "web".to_owned(), force: Force::No })
+        .await
+        .expect("it may go");
     let removed_ms = now(&story);
     story.pass(125_000);
     let deploy =
         Deploy { application: None, sha256: "web".to_owned(), units: 1, to: None, config: BTreeMap::new() };
-    let refused = story.admin.deploy("dev", deploy).await.expect_err("it is there still");
+    let refused = story.admin.handle(deploy).await.expect_err("it is there still");
     assert_eq!(refused.message, "application \"web\" already exists and is being removed");
     let terminate = Cause::of_unit_agent(&unit("web/0"), Duty::Terminate { relations });
     assert_eq!(refused.blockers, [terminate.since(removed_ms)]);
@@ -408,8 +445,12 @@ async fn what_is_refused_because_of_something_that_goes_says_what_helps_that_alo
 async fn what_stands_in_the_way_of_a_removal_is_named_each_with_its_own_command_and_no_more_than_20() {
     let story = Story::in_memory().await;
     story.deploy("web", 1).await;
-    let remove = async |name| {
-        story.admin.remove_machine("dev", name, Force::No, false).await.expect_err("it is in use")
+    let remove = async |name: &str| {
+        story
+            .admin
+            .handle(RemoveMachine { machine: name.to_owned(), force: Force::No, keep_instance: false })
+            .await
+            .expect_err("it is in use")
     };
     let by_hand = |unit| Cause::new(Entity::Unit(unit), Duty::Remove, Actor::Operator);
     let first = remove("0").await;
@@ -417,7 +458,7 @@ async fn what_stands_in_the_way_of_a_removal_is_named_each_with_its_own_command_
     assert_eq!(first.blockers, [by_hand(unit("web/0"))]);
     for _ in 0..20 {
         let add = AddUnits { application: "web".to_owned(), units: 1, to: Some("0".to_owned()) };
-        story.admin.add_units("dev", add).await.expect("there is room");
+        story.admin.handle(add).await.expect("there is room");
     }
     let refused = remove("0").await;
     assert_eq!(refused.blockers.len(), 21, "one more than is told");
@@ -433,12 +474,16 @@ async fn several_who_hold_something_up_have_each_their_own_help_and_time() {
     let failed = Outcome::Failed { reason: "exit status 1".to_owned(), retry: None };
     web.commit(Record { outcome: failed, ..web.record(Operation::Hook(Hook::Install)) }).await;
     story.agent_of("web/1").await;
-    story.admin.remove_application("dev", "web", Force::No).await.expect("it may go");
+    story
+        .admin
+        .handle(RemoveApplication { application: "web".to_owned(), force: Force::No })
+        .await
+        .expect("it may go");
     let removed_ms = now(&story);
     story.pass(5_000);
     let deploy =
         Deploy { application: None, sha256: "web".to_owned(), units: 1, to: None, config: BTreeMap::new() };
-    let refused = story.admin.deploy("dev", deploy).await.expect_err("it is there still");
+    let refused = story.admin.handle(deploy).await.expect_err("it is there still");
     let of_second = of(&refused.blockers, "unit web/1");
     assert_eq!(of_second.since_ms, removed_ms);
     assert_eq!(of_second.remedy(), Remedy::Explain(Entity::Unit(unit("web/1"))));
@@ -447,8 +492,9 @@ async fn several_who_hold_something_up_have_each_their_own_help_and_time() {
     assert_eq!(of_first.remedy(), Remedy::Resolve { unit: unit("web/0") });
     assert_eq!(refused.hint, None);
 
-    let removed = vec![api::operator::Removable::Application("web".to_owned())];
-    let forecast = story.admin.forecast("dev", removed, Force::No).await.expect("it is there");
+    let removed = vec![api::Removable::Application("web".to_owned())];
+    let forecast =
+        story.admin.handle(DryRunRemoval { removed, force: Force::No }).await.expect("it is there");
     assert_eq!(
         of(&forecast.blocked, "unit web/0").last_error.as_deref(),
         Some("hook install: exit status 1")
@@ -461,7 +507,7 @@ async fn a_model_that_is_destroyed_is_helped_by_a_command_as_it_is_typed() {
     let story = Story::in_memory().await;
     story.deploy("web", 1).await;
     story.agent_of("web/0").await;
-    story.admin.destroy_model("dev", Force::No).await.expect("it may go");
+    story.admin.handle(DestroyModel { force: Force::No }).await.expect("it may go");
     let told = causes(&story, "model").await;
     let destroy = Remedy::DestroyByForce { model: "dev".to_owned(), forced: Forced::No };
     assert_eq!(of(&told, "model dev").remedy(), destroy, "{told:?}");

@@ -2,7 +2,10 @@
 
 mod support;
 
-use api::operator::{ActionInfo, CreateModel, Deploy, Force, OperatorApi, Refresh, Run};
+use api::{
+    ActionInfo, CreateModel, Deploy, Force, GetAction, GetWhy, Handle, InModel, ListActions, ListMachines,
+    Refresh, RemoveApplication, Run, ShowUnit,
+};
 use controller::janitor::ACTIONS_MAX;
 use state::charm::Charm;
 use state::model::application::register_archive;
@@ -31,7 +34,7 @@ async fn machines_of_two_models_share_no_address() {
     let story = Story::in_memory().await;
     story
         .admin
-        .create_model(CreateModel { name: "other".to_owned(), ..CreateModel::default() })
+        .handle(CreateModel { name: "other".to_owned(), ..CreateModel::default() })
         .await
         .expect("made");
     let mut all = BTreeSet::new();
@@ -43,9 +46,10 @@ async fn machines_of_two_models_share_no_address() {
             to: None,
             config: BTreeMap::new(),
         };
+        let admin = story.admin.in_model(model);
         let deploy = Deploy { application: deploy.application.map(|name| format!("{name}x")), ..deploy };
-        story.admin.deploy(model, deploy).await.expect("deployed");
-        let machines = story.admin.machines(model).await.expect("listed");
+        admin.handle(deploy).await.expect("deployed");
+        let machines = admin.handle(ListMachines).await.expect("listed");
         all.extend(machines.into_iter().map(|machine| machine.address));
     }
     assert_eq!(all.len(), 6, "{all:?}");
@@ -57,9 +61,9 @@ async fn a_charm_of_another_name_is_no_refresh() {
     story.deploy("web", 1).await;
     register(&story, "other", "other").await;
     register(&story, "newer", "web").await;
-    let error = story.admin.refresh("dev", refresh("other")).await.expect_err("another charm");
+    let error = story.admin.handle(refresh("other")).await.expect_err("another charm");
     assert_eq!(error.message, "cannot refresh web: it runs charm web, not other");
-    story.admin.refresh("dev", refresh("newer")).await.expect("the same charm");
+    story.admin.handle(refresh("newer")).await.expect("the same charm");
 }
 
 #[tokio::test]
@@ -76,8 +80,10 @@ async fn a_unit_is_shown_with_the_charm_that_it_runs() {
     };
     let record = web.record(Operation::Deploy(charm("local:web-0")));
     web.commit(record).await;
-    story.admin.refresh("dev", refresh("newer")).await.expect("taken");
-    let shown = || async { story.admin.show_unit("dev", "web/0").await.expect("it is there").charm_url };
+    story.admin.handle(refresh("newer")).await.expect("taken");
+    let shown = || async {
+        story.admin.handle(ShowUnit { unit: "web/0".to_owned() }).await.expect("it is there").charm_url
+    };
     assert_eq!(shown().await, "local:web-0", "it has not taken the new one yet");
     let record = web.record(Operation::Deploy(charm("local:web-1")));
     web.commit(record).await;
@@ -97,9 +103,13 @@ async fn a_dying_units_causes_are_each_told_once() {
     }
     web.enter(relation, "db", "db").await;
     db.enter(relation, "server", "web").await;
-    story.admin.remove_application("dev", "web", Force::No).await.expect("taken");
+    story
+        .admin
+        .handle(RemoveApplication { application: "web".to_owned(), force: Force::No })
+        .await
+        .expect("taken");
     for entity in ["web/0", "web", "relation 0"] {
-        let why = story.admin.why("dev", entity).await.expect("it is there");
+        let why = story.admin.handle(GetWhy { entity: entity.to_owned() }).await.expect("it is there");
         let of_web = why.causes.iter().filter(|cause| cause.entity.to_string() == "unit web/0").count();
         assert_eq!(of_web, 1, "{entity}: {:#?}", why.causes);
     }
@@ -120,9 +130,10 @@ async fn a_machine_and_a_relation_are_found_by_kind_and_number() {
         ("web", "application web"),
         ("web/0", "unit web/0"),
     ] {
-        assert_eq!(story.admin.why("dev", entity).await.expect(entity).entity.to_string(), found);
+        let why = story.admin.handle(GetWhy { entity: entity.to_owned() }).await.expect(entity);
+        assert_eq!(why.entity.to_string(), found);
     }
-    assert!(story.admin.why("dev", "machine/7").await.is_err());
+    assert!(story.admin.handle(GetWhy { entity: "machine/7".to_owned() }).await.is_err());
 }
 
 #[tokio::test]
@@ -133,17 +144,17 @@ async fn ended_actions_are_listed_and_the_oldest_beyond_the_bound_go() {
     let run = || Run { unit: "web/0".to_owned(), action: "backup".to_owned(), params: BTreeMap::new() };
     let beyond = 3;
     for n in 0..(ACTIONS_MAX + beyond) as u64 {
-        let id = story.admin.run("dev", run()).await.expect("queued").id;
+        let id = story.admin.handle(run()).await.expect("queued").id;
         assert_eq!(id, n + 1);
         let record = web.record(Operation::Action { id, name: "backup".to_owned() });
         web.commit(record).await;
     }
-    let waits = story.admin.run("dev", run()).await.expect("queued").id;
+    let waits = story.admin.handle(run()).await.expect("queued").id;
     story.sweep_for_a_while().await;
-    let kept: Vec<ActionInfo> = story.admin.actions("dev").await.expect("listed");
+    let kept: Vec<ActionInfo> = story.admin.handle(ListActions).await.expect("listed");
     assert_eq!((kept.len(), kept[0].id), (ACTIONS_MAX + 1, beyond as u64 + 1));
     let last = kept.last().expect("there are some");
     assert_eq!((last.id, last.status), (waits, ActionStatus::Pending), "what waits is kept");
-    assert!(story.admin.action("dev", 1).await.is_err());
-    assert_eq!(story.admin.action("dev", 4).await.expect("kept").status, ActionStatus::Completed);
+    assert!(story.admin.handle(GetAction { id: 1 }).await.is_err());
+    assert_eq!(story.admin.handle(GetAction { id: 4 }).await.expect("kept").status, ActionStatus::Completed);
 }

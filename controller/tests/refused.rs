@@ -3,7 +3,7 @@
 
 mod support;
 
-use api::operator::OperatorApi;
+use api::{Handle, SuspendRelation};
 use controller::REFUSED_ENTRY_MS;
 use controller::store::Store;
 use support::*;
@@ -23,7 +23,11 @@ async fn a_refused_entry_is_answered_late_and_one_that_is_granted_at_once() {
     let relation = story.integrate().await;
     let mut db = story.agent_of("db/0").await;
     db.enter(relation, "server", "web").await; // no time passes here: it was not made to wait
-    story.admin.suspend_relation("dev", relation.0, "for a while").await.expect("it may be");
+    story
+        .admin
+        .handle(SuspendRelation { relation: relation.0, message: "for a while".to_owned() })
+        .await
+        .expect("it may be");
 
     let mut web = story.agent_of("web/0").await;
     let before = revision_of(&story.controller).await.revision;

@@ -3,9 +3,11 @@
 mod support;
 
 use api::error::ErrorCode;
-use api::machine_agent::{Fate, MachineApi, MachineShown, MachineWatch};
-use api::operator::{Ends, Force, LogQuery, OperatorApi, RelationChoice, Run};
-use api::unit_agent::{Attach, Claim, Commit, Report, Shown, UnitApi, Watch};
+use api::{
+    Attach, Claim, Commit, Ends, Fate, FetchArchive, Force, GetAction, GetStatus, GetWhy, Handle, Integrate,
+    LogQuery, MachineShown, RelationChoice, RemoveDeadUnit, RemoveRelation, RemoveUnit, Report, Resolve, Run,
+    SetUnitToken, Shown, Stream, UnitFate, Watch, WatchMachine, WatchUnit,
+};
 use controller::janitor::{Janitor, LOG_LINES_MAX};
 use controller::leases::TERM_MS;
 use controller::presence::LOST_AFTER_MS;
@@ -38,7 +40,7 @@ async fn an_attached_unit_commits_and_its_counterpart_is_shown_exactly_that() {
     let relation = story.integrate().await;
     let (mut web, mut db) = (story.agent_of("web/0").await, story.agent_of("db/0").await);
     web.enter(relation, "db", "db").await;
-    let mut watch = web.api.watch(web.epoch, None).await.expect("it may watch");
+    let mut watch = web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("it may watch");
     let whole = delta(&mut watch).await;
     assert!(whole.full);
     assert_eq!(whole.position.history, story.controller.store.history());
@@ -78,11 +80,11 @@ async fn a_doubled_commit_is_applied_once_and_answered_alike() {
 
     let mut other = db.setting(relation.0, "password", "y");
     other.sequence = record.sequence;
-    let forked = db.api.commit(Commit { epoch: db.epoch, record: other }).await.expect_err("another content");
+    let forked = db.api.handle(Commit { epoch: db.epoch, record: other }).await.expect_err("another content");
     assert_eq!(forked.code, ErrorCode::Forked);
     let mut later = db.setting(relation.0, "password", "z");
     later.sequence += 1;
-    let gap = db.api.commit(Commit { epoch: db.epoch, record: later }).await.expect_err("a hole");
+    let gap = db.api.handle(Commit { epoch: db.epoch, record: later }).await.expect_err("a hole");
     assert_eq!((gap.code, gap.expected), (ErrorCode::Gap, Some(record.sequence + 1)));
 }
 
@@ -93,23 +95,23 @@ async fn the_same_nonce_gets_the_same_epoch_and_another_one_waits_for_the_older_
     let old = story.agent_of("web/0").await;
     let own = story.controller.store.history();
     let attach = |nonce| Attach { nonce: Uuid(nonce), epoch: old.epoch, history: Some(own) };
-    let mut watch = old.api.watch(old.epoch, None).await.expect("it may watch");
+    let mut watch = old.api.watch(WatchUnit { epoch: old.epoch, from: None }).await.expect("it may watch");
     assert!(delta(&mut watch).await.full);
-    let again = old.api.attach(attach(1)).await.expect("a lost reply");
+    let again = old.api.handle(attach(1)).await.expect("a lost reply");
     assert_eq!(again.epoch, old.epoch);
-    let beside = old.api.attach(attach(2)).await;
+    let beside = old.api.handle(attach(2)).await;
     assert_eq!(beside.expect_err("the older one lives").code, ErrorCode::Blocked);
     drop(watch);
     let new = Agent::attach(old.api.clone(), 2).await;
     assert_eq!(new.epoch, old.epoch + 1);
-    let copy = old.api.attach(attach(3)).await.expect_err("a copy's folder");
+    let copy = old.api.handle(attach(3)).await.expect_err("a copy's folder");
 
     let record = old.record(Operation::Hook(Hook::Install));
-    let commit = old.api.commit(Commit { epoch: old.epoch, record }).await.expect_err("a copy");
+    let commit = old.api.handle(Commit { epoch: old.epoch, record }).await.expect_err("a copy");
     let report = Report { epoch: old.epoch, run: 1, said: Vec::new(), executing: None, executing_for_ms: 0 };
-    let report = old.api.report(report).await.expect_err("a copy");
-    let claim = old.api.claim(Claim { epoch: old.epoch, release: false }).await.expect_err("a copy");
-    let reopened = old.api.watch(old.epoch, None).await.err().expect("a copy");
+    let report = old.api.handle(report).await.expect_err("a copy");
+    let claim = old.api.handle(Claim { epoch: old.epoch, release: false }).await.expect_err("a copy");
+    let reopened = old.api.watch(WatchUnit { epoch: old.epoch, from: None }).await.err().expect("a copy");
     for error in [copy, commit, report, claim, reopened] {
         assert_eq!(error.code, ErrorCode::Fenced, "{error}");
     }
@@ -123,14 +125,15 @@ async fn ten_changes_while_away_are_ten_deltas_after_the_reconnect() {
     let relation = story.integrate().await;
     let (web, mut db) = (story.agent_of("web/0").await, story.agent_of("db/0").await);
     db.enter(relation, "server", "web").await;
-    let mut watch = web.api.watch(web.epoch, None).await.expect("it may watch");
+    let mut watch = web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("it may watch");
     let mut position = delta(&mut watch).await.position;
     drop(watch);
     for n in 0..10 {
         let record = db.setting(relation.0, "n", &n.to_string());
         db.commit(record).await;
     }
-    let mut watch = web.api.watch(web.epoch, Some(position)).await.expect("it may watch");
+    let mut watch =
+        web.api.watch(WatchUnit { epoch: web.epoch, from: Some(position) }).await.expect("it may watch");
     for n in 0..10 {
         let next = delta(&mut watch).await;
         assert!(!next.full && next.changes.len() == 1, "{:?}", next.changes);
@@ -149,7 +152,8 @@ async fn a_position_of_another_history_gets_a_whole_view() {
     story.deploy("web", 1).await;
     let web = story.agent_of("web/0").await;
     let elsewhere = Position { history: Uuid(5), revision: 1 };
-    let mut watch = web.api.watch(web.epoch, Some(elsewhere)).await.expect("it may watch");
+    let mut watch =
+        web.api.watch(WatchUnit { epoch: web.epoch, from: Some(elsewhere) }).await.expect("it may watch");
     assert!(delta(&mut watch).await.full);
 }
 
@@ -158,7 +162,7 @@ async fn what_does_not_concern_a_unit_is_not_sent_and_a_heartbeat_tells_the_posi
     let story = Story::in_memory().await;
     story.deploy("web", 1).await;
     let web = story.agent_of("web/0").await;
-    let mut watch = web.api.watch(web.epoch, None).await.expect("it may watch");
+    let mut watch = web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("it may watch");
     delta(&mut watch).await;
     story.deploy("db", 3).await;
     let newest = revision_of(&story.controller).await;
@@ -177,25 +181,25 @@ async fn a_grant_passes_on_only_after_a_term_and_a_restart_counts_as_a_renewal()
     story.deploy("web", 2).await;
     let (a, b) = (story.agent_of("web/0").await, story.agent_of("web/1").await);
     let ask = Claim { epoch: 1, release: false };
-    assert!(a.api.claim(ask.clone()).await.expect("answered").granted, "never led before");
-    assert!(!b.api.claim(ask.clone()).await.expect("answered").granted);
+    assert!(a.api.handle(ask.clone()).await.expect("answered").granted, "never led before");
+    assert!(!b.api.handle(ask.clone()).await.expect("answered").granted);
     story.pass(TERM_MS - 1);
-    assert!(!b.api.claim(ask.clone()).await.expect("answered").granted, "the term is not over");
-    assert!(a.api.claim(ask.clone()).await.expect("answered").granted, "renewed at the last moment");
+    assert!(!b.api.handle(ask.clone()).await.expect("answered").granted, "the term is not over");
+    assert!(a.api.handle(ask.clone()).await.expect("answered").granted, "renewed at the last moment");
     story.pass(TERM_MS - 1);
-    assert!(!b.api.claim(ask.clone()).await.expect("answered").granted);
+    assert!(!b.api.handle(ask.clone()).await.expect("answered").granted);
 
     story.restart();
     let (a, b) = (story.agent_of("web/0").await, story.agent_of("web/1").await);
     story.pass(TERM_MS - 1);
-    assert!(!b.api.claim(ask.clone()).await.expect("answered").granted, "one full term since the start");
-    assert!(a.api.claim(ask.clone()).await.expect("answered").granted, "its holder renews at once");
+    assert!(!b.api.handle(ask.clone()).await.expect("answered").granted, "one full term since the start");
+    assert!(a.api.handle(ask.clone()).await.expect("answered").granted, "its holder renews at once");
     story.pass(TERM_MS);
-    let taken = b.api.claim(ask.clone()).await.expect("answered");
+    let taken = b.api.handle(ask.clone()).await.expect("answered");
     assert!(taken.granted && taken.generation == 2);
-    assert!(!a.api.claim(ask.clone()).await.expect("answered").granted);
-    b.api.claim(Claim { epoch: 1, release: true }).await.expect("answered");
-    assert!(a.api.claim(ask).await.expect("answered").granted, "released: granted at once");
+    assert!(!a.api.handle(ask.clone()).await.expect("answered").granted);
+    b.api.handle(Claim { epoch: 1, release: true }).await.expect("answered");
+    assert!(a.api.handle(ask).await.expect("answered").granted, "released: granted at once");
 }
 
 /// The agent says "leads" for as long as its grant stands for 30 s more (`agent/src/uniter/lease.rs`).
@@ -208,13 +212,13 @@ async fn scenario_132_what_a_leader_writes_29_s_after_it_was_told_that_it_leads_
     let (mut a, b) = (story.agent_of("web/0").await, story.agent_of("web/1").await);
     a.enter(relation, "db", "db").await;
     let ask = Claim { epoch: 1, release: false };
-    let granted = a.api.claim(ask.clone()).await.expect("answered");
+    let granted = a.api.handle(ask.clone()).await.expect("answered");
     assert!(granted.granted);
     // the last moment at which `is-leader` says true
     story.pass(TERM_MS - 30_000);
-    assert!(!b.api.claim(ask.clone()).await.expect("answered").granted);
+    assert!(!b.api.handle(ask.clone()).await.expect("answered").granted);
     story.pass(29_000);
-    assert!(!b.api.claim(ask.clone()).await.expect("answered").granted);
+    assert!(!b.api.handle(ask.clone()).await.expect("answered").granted);
     let mut record = a.setting(relation.0, "a", "1");
     record.generation = Some(granted.generation);
     let writes = record.writes.bags.get_mut(&relation.0).expect("it writes there");
@@ -237,22 +241,36 @@ async fn a_machine_sees_its_units_only_and_asks_about_no_others() {
     let (own, other) = (story.unit("web/0").await, story.unit("web/1").await);
     let machine = story.machine_of(own).await;
     let session = story.controller.session_of(Principal::Machine { model: story.model, machine });
-    let mut watch = session.watch_machine().await.expect("it may watch");
+    let mut watch = session.watch(WatchMachine).await.expect("it may watch");
     let Ok(MachineShown::View(view)) = watch.next().await else { panic!("the view comes first") };
     assert_eq!(view.units.keys().collect::<Vec<_>>(), [&own]);
-    assert_eq!(session.fate(own).await, Ok(Fate::Known(Life::Alive)));
-    assert_eq!(session.fate(other).await, session.fate(Uuid(404)).await, "indistinguishable");
+    assert_eq!(session.handle(UnitFate { unit: own }).await, Ok(Fate::Known(Life::Alive)));
+    assert_eq!(
+        session.handle(UnitFate { unit: other }).await,
+        session.handle(UnitFate { unit: Uuid(404) }).await,
+        "indistinguishable"
+    );
     let token = "ab".repeat(32);
-    session.set_token(own, &token).await.expect("its own unit");
+    session.handle(SetUnitToken { unit: own, token: token.to_owned() }).await.expect("its own unit");
     let before = revision_of(&story.controller).await;
-    session.set_token(own, &token).await.expect("again");
+    session.handle(SetUnitToken { unit: own, token: token.to_owned() }).await.expect("again");
     assert_eq!(revision_of(&story.controller).await, before, "the same token again changes nothing");
-    let refused = session.set_token(other, &"cd".repeat(32)).await.expect_err("another machine's unit");
-    assert_eq!(Err(refused), session.set_token(Uuid(404), &"cd".repeat(32)).await);
-    assert_eq!(MachineApi::remove_unit(&session, other).await, Err(authority::unauthorised()));
+    let refused = session
+        .handle(SetUnitToken { unit: other, token: "cd".repeat(32).to_owned() })
+        .await
+        .expect_err("another machine's unit");
+    assert_eq!(
+        Err(refused),
+        session.handle(SetUnitToken { unit: Uuid(404), token: "cd".repeat(32).to_owned() }).await
+    );
+    assert_eq!(session.handle(RemoveDeadUnit { unit: other }).await, Err(authority::unauthorised()));
 
     // Never attached: it goes at once, and its machine sees that.
-    OperatorApi::remove_unit(&story.admin, "dev", "web/0", Force::No).await.expect("it is removed");
+    story
+        .admin
+        .handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::No })
+        .await
+        .expect("it is removed");
     let shown = loop {
         match watch.next().await.expect("the watch goes on") {
             MachineShown::View(view) => break view,
@@ -260,8 +278,8 @@ async fn a_machine_sees_its_units_only_and_asks_about_no_others() {
         }
     };
     assert_eq!(shown.units.len(), 0);
-    assert_eq!(session.fate(own).await, Ok(Fate::Tombstone));
-    MachineApi::remove_unit(&session, own).await.expect("twice is once");
+    assert_eq!(session.handle(UnitFate { unit: own }).await, Ok(Fate::Tombstone));
+    session.handle(RemoveDeadUnit { unit: own }).await.expect("twice is once");
 }
 
 #[tokio::test]
@@ -285,7 +303,7 @@ async fn a_machine_is_told_of_a_subordinate_and_of_the_end_of_its_relation() {
     story.deploy("db", 1).await;
     story.deploy("sub", 1).await;
     let ends = Ends { a: "db".to_owned(), b: "sub".to_owned() };
-    let related = story.admin.integrate("dev", ends).await.expect("they fit");
+    let related = story.admin.handle(Integrate(ends)).await.expect("they fit");
     let (model, key) = (story.model, related.key);
     let id = story.controller.read(move |reader| read(reader, &model.relation_key(&key))).await;
     let mut db = story.agent_of("db/0").await;
@@ -294,16 +312,16 @@ async fn a_machine_is_told_of_a_subordinate_and_of_the_end_of_its_relation() {
     let sub = story.unit("sub/0").await;
     let machine = story.machine_of(story.unit("db/0").await).await;
     let session = story.controller.session_of(Principal::Machine { model, machine });
-    let mut watch = session.watch_machine().await.expect("it may watch");
+    let mut watch = session.watch(WatchMachine).await.expect("it may watch");
     let Ok(MachineShown::View(view)) = watch.next().await else { panic!("the view comes first") };
     assert_eq!(view.units[&sub].life, Life::Alive);
-    let status = story.admin.status("dev").await.expect("it is there");
+    let status = story.admin.handle(GetStatus).await.expect("it is there");
     let shown = &status.applications["sub"];
     assert_eq!(shown.subordinate_to, ["db"]);
     assert_eq!(shown.units.values().next().and_then(|unit| unit.principal.clone()), "db/0".parse().ok());
 
     let choice = RelationChoice::Number(related.relation);
-    story.admin.remove_relation("dev", choice, Force::No).await.expect("taken");
+    story.admin.handle(RemoveRelation { relation: choice, force: Force::No }).await.expect("taken");
     // one that is not told hears a heartbeat instead
     story.pass(api::HEARTBEAT_MS);
     let MachineShown::View(view) = watch.next().await.expect("the watch goes on") else {
@@ -322,7 +340,11 @@ async fn a_token_is_gone_with_its_unit_and_with_its_machine() {
     let machine_token = story.token(machine, Principal::Machine { model, machine }).await;
     let is_known = async |token: &str| story.controller.session(token).await.is_ok();
     assert!(is_known(&unit_token).await && is_known(&machine_token).await);
-    OperatorApi::remove_unit(&story.admin, "dev", "web/0", Force::No).await.expect("it never attached");
+    story
+        .admin
+        .handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::No })
+        .await
+        .expect("it never attached");
     assert!(!is_known(&unit_token).await && is_known(&machine_token).await);
     let end = move |draft: &mut Draft<'_>| {
         state::model::machine::set_dead(draft, model, machine)?;
@@ -343,8 +365,8 @@ async fn a_unit_that_stops_says_so_while_it_does() {
     let web = story.agent_of("web/0").await;
     let executing = Some(Activity::hook(HookName::Stop));
     let report = Report { epoch: web.epoch, run: 1, said: Vec::new(), executing, executing_for_ms: 100 };
-    web.api.report(report).await.expect("taken");
-    let status = story.admin.status("dev").await.expect("the model is there");
+    web.api.handle(report).await.expect("taken");
+    let status = story.admin.handle(GetStatus).await.expect("the model is there");
     let unit = status.applications["web"].units.values().next().expect("one unit").clone();
     assert_eq!(
         (unit.workload.current.as_str(), unit.workload.message.as_str()),
@@ -357,10 +379,15 @@ async fn a_unit_fetches_archives_of_its_own_charm_only() {
     let story = Story::in_memory().await;
     story.deploy("web", 1).await;
     let web = story.agent_of("web/0").await;
-    let own = web.api.archive("web").await.expect_err("registered, and never kept");
+    let own = web
+        .api
+        .handle(FetchArchive { sha256: "web".to_owned() })
+        .await
+        .expect_err("registered, and never kept");
     assert_eq!(own.code, ErrorCode::Unavailable);
-    let other = web.api.archive("db").await.expect_err("another application's");
-    let none = web.api.archive("no").await.expect_err("nobody's");
+    let other =
+        web.api.handle(FetchArchive { sha256: "db".to_owned() }).await.expect_err("another application's");
+    let none = web.api.handle(FetchArchive { sha256: "no".to_owned() }).await.expect_err("nobody's");
     assert_eq!((other.code, none.code), (ErrorCode::NotFound, ErrorCode::NotFound));
     assert_eq!(other.message.replace("db", "no"), none.message, "indistinguishable");
 }
@@ -370,7 +397,7 @@ async fn a_unit_is_idle_only_when_nothing_is_undone_and_lost_after_a_silent_minu
     let story = Story::in_memory().await;
     story.deploy("web", 1).await;
     let status = async || {
-        let status = story.admin.status("dev").await.expect("the model is there");
+        let status = story.admin.handle(GetStatus).await.expect("the model is there");
         let unit = status.applications["web"].units.values().next().expect("one unit").clone();
         (unit.workload.current, unit.agent.current, unit.agent.message)
     };
@@ -390,14 +417,14 @@ async fn a_unit_is_idle_only_when_nothing_is_undone_and_lost_after_a_silent_minu
     let mut record = web.record(Operation::Hook(Hook::Install));
     record.outcome = Outcome::Failed { reason: "exit status: 1".to_owned(), retry: None };
     web.commit(record).await;
-    let unit = story.admin.status("dev").await.expect("it is there").applications["web"].clone();
+    let unit = story.admin.handle(GetStatus).await.expect("it is there").applications["web"].clone();
     assert_eq!(unit.status.current, "error", "an application shows its worst unit");
     assert_eq!(unit.status.message, "hook failed: \"install\"");
     let (workload, agent, _) = status().await;
     assert_eq!((workload.as_str(), agent.as_str()), ("error", "idle"), "an agent's error is the workload's");
-    let why = story.admin.why("dev", "web/0").await.expect("it is there");
+    let why = story.admin.handle(GetWhy { entity: "web/0".to_owned() }).await.expect("it is there");
     assert!(why.causes.iter().any(|cause| matches!(cause.remedy(), Remedy::Resolve { .. })), "{why:?}");
-    story.admin.resolved("dev", "web/0", true).await.expect("it is in error");
+    story.admin.handle(Resolve { unit: "web/0".to_owned(), retry: true }).await.expect("it is in error");
     let (workload, agent, _) = status().await;
     assert_eq!(
         (workload.as_str(), agent.as_str()),
@@ -412,9 +439,9 @@ async fn a_unit_is_idle_only_when_nothing_is_undone_and_lost_after_a_silent_minu
         executing: Some(Activity::hook(HookName::Install)),
         executing_for_ms: 4_000,
     };
-    web.api.report(report).await.expect("taken");
+    web.api.handle(report).await.expect("taken");
     assert_eq!(status().await.1, "executing", "a retry runs");
-    let units = story.admin.status("dev").await.expect("it is there").applications["web"].units.clone();
+    let units = story.admin.handle(GetStatus).await.expect("it is there").applications["web"].units.clone();
     let began_ms = story.controller.outside.wall_ms() - 4_000;
     assert_eq!(
         units[&"web/0".parse().expect("a unit")].agent.since_ms,
@@ -433,7 +460,7 @@ async fn a_unit_is_idle_only_when_nothing_is_undone_and_lost_after_a_silent_minu
     assert!(
         story
             .admin
-            .why("dev", "web/0")
+            .handle(GetWhy { entity: "web/0".to_owned() })
             .await
             .expect("it is there")
             .causes
@@ -447,24 +474,25 @@ async fn an_agent_that_is_stopped_is_lost_though_its_stream_stays_open() {
     let story = Story::in_memory().await;
     story.deploy("web", 1).await;
     let web = story.agent_of("web/0").await;
-    let mut watch = web.api.watch(web.epoch, None).await.expect("it may watch");
+    let mut watch = web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("it may watch");
     delta(&mut watch).await;
     let agent = async || {
-        let status = story.admin.status("dev").await.expect("the model is there");
+        let status = story.admin.handle(GetStatus).await.expect("the model is there");
         let unit = status.applications["web"].units.values().next().expect("one unit").clone();
         unit.agent.current
     };
     // what is sent is taken by the connection, as long as its buffers last
-    let minute =
-        async |watch: &mut <controller::Session<controller::store::map::Map, Still> as UnitApi>::Watch| {
-            for _ in 0..=LOST_AFTER_MS / api::HEARTBEAT_MS {
-                story.pass(api::HEARTBEAT_MS);
-                assert!(matches!(watch.next().await, Ok(Shown::Heartbeat(_))));
-            }
-        };
+    let minute = async |watch: &mut <controller::Session<controller::store::map::Map, Still> as Watch<
+        WatchUnit,
+    >>::Stream| {
+        for _ in 0..=LOST_AFTER_MS / api::HEARTBEAT_MS {
+            story.pass(api::HEARTBEAT_MS);
+            assert!(matches!(watch.next().await, Ok(Shown::Heartbeat(_))));
+        }
+    };
     minute(&mut watch).await;
     assert_eq!(agent().await, "lost");
-    web.api.claim(Claim { epoch: web.epoch, release: false }).await.expect("it goes on");
+    web.api.handle(Claim { epoch: web.epoch, release: false }).await.expect("it goes on");
     assert_ne!(agent().await, "lost");
 }
 
@@ -500,7 +528,7 @@ async fn a_record_that_can_never_be_applied_is_shown_until_another_one_is() {
     story.deploy("web", 1).await;
     let mut web = story.agent_of("web/0").await;
     let workload = async || {
-        let status = story.admin.status("dev").await.expect("the model is there");
+        let status = story.admin.handle(GetStatus).await.expect("the model is there");
         let unit = status.applications["web"].units.values().next().expect("one unit").clone();
         (unit.workload.current, unit.workload.message)
     };
@@ -509,7 +537,7 @@ async fn a_record_that_can_never_be_applied_is_shown_until_another_one_is() {
     let record = web.record(Operation::Hook(hook));
     for _ in 0..2 {
         let commit = Commit { epoch: web.epoch, record: record.clone() };
-        assert_eq!(web.api.commit(commit).await.expect_err("malformed").code, ErrorCode::Invalid);
+        assert_eq!(web.api.handle(commit).await.expect_err("malformed").code, ErrorCode::Invalid);
     }
     let why = "record 1 is refused: a hook of relation 9, whose scope the unit never entered";
     assert_eq!(workload().await, ("error".to_owned(), why.to_owned()));
@@ -529,28 +557,28 @@ async fn log_lines_come_in_the_order_in_which_they_were_stored() {
         what: Immediate::Log { level, text: text.to_owned() },
     };
     let report = |said| Report { epoch: 1, run: 1, said, executing: None, executing_for_ms: 0 };
-    b.api.report(report(vec![say(1, Level::Info, "one")])).await.expect("taken");
+    b.api.handle(report(vec![say(1, Level::Info, "one")])).await.expect("taken");
     a.api
-        .report(report(vec![say(1, Level::Warning, "two"), say(2, Level::Info, "three")]))
+        .handle(report(vec![say(1, Level::Warning, "two"), say(2, Level::Info, "three")]))
         .await
         .expect("taken");
-    let texts = |page: &api::operator::LogPage| page.lines.iter().map(|l| l.text.clone()).collect::<Vec<_>>();
-    let all = story.admin.debug_log("dev", LogQuery::default()).await.expect("a page");
+    let texts = |page: &api::LogPage| page.lines.iter().map(|l| l.text.clone()).collect::<Vec<_>>();
+    let all = story.admin.handle(LogQuery::default()).await.expect("a page");
     assert_eq!(texts(&all), ["one", "two", "three"]);
     assert_eq!(
         (all.lines[1].entity.as_str(), all.lines[1].module.as_str()),
         ("unit-web-0", "unit.web/0.juju-log")
     );
     let query = LogQuery { level: Some("WARNING".into()), ..LogQuery::default() };
-    assert_eq!(texts(&story.admin.debug_log("dev", query).await.expect("a page")), ["two"]);
+    assert_eq!(texts(&story.admin.handle(query).await.expect("a page")), ["two"]);
     let query = LogQuery { newest: Some(1), ..LogQuery::default() };
-    assert_eq!(texts(&story.admin.debug_log("dev", query).await.expect("a page")), ["three"]);
+    assert_eq!(texts(&story.admin.handle(query).await.expect("a page")), ["three"]);
     let query = LogQuery { include: vec!["web/1".into()], ..LogQuery::default() };
-    assert_eq!(texts(&story.admin.debug_log("dev", query).await.expect("a page")), ["one"]);
+    assert_eq!(texts(&story.admin.handle(query).await.expect("a page")), ["one"]);
 
     let query = LogQuery { after: Some(all.cursor), wait: true, ..LogQuery::default() };
-    let tail = story.admin.debug_log("dev", query);
-    let speak = async { b.api.report(report(vec![say(2, Level::Info, "four")])).await.expect("taken") };
+    let tail = story.admin.handle(query);
+    let speak = async { b.api.handle(report(vec![say(2, Level::Info, "four")])).await.expect("taken") };
     let (page, ()) = tokio::join!(tail, speak);
     assert_eq!(texts(&page.expect("a page")), ["four"], "only what is new");
 }
@@ -561,11 +589,14 @@ async fn an_action_begins_when_its_unit_says_so() {
     story.deploy("web", 1).await;
     let web = story.agent_of("web/0").await;
     let run = |action: &str| Run { unit: "web/0".into(), action: action.into(), params: Default::default() };
-    let unknown = story.admin.run("dev", run("restore")).await.expect_err("there is no such action");
+    let unknown = story.admin.handle(run("restore")).await.expect_err("there is no such action");
     assert_eq!(unknown.code, ErrorCode::Invalid);
     assert!(unknown.message.contains("(not found)"), "{unknown}");
-    let id = story.admin.run("dev", run("backup")).await.expect("queued").id;
-    assert_eq!(story.admin.action("dev", id).await.expect("it is there").status, ActionStatus::Pending);
+    let id = story.admin.handle(run("backup")).await.expect("queued").id;
+    assert_eq!(
+        story.admin.handle(GetAction { id }).await.expect("it is there").status,
+        ActionStatus::Pending
+    );
     let report = Report {
         epoch: 1,
         run: 4,
@@ -573,8 +604,8 @@ async fn an_action_begins_when_its_unit_says_so() {
         executing: Some(Activity::Action { id, name: "backup".into() }),
         executing_for_ms: 0,
     };
-    web.api.report(report).await.expect("taken");
-    let action = story.admin.action("dev", id).await.expect("it is there");
+    web.api.handle(report).await.expect("taken");
+    let action = story.admin.handle(GetAction { id }).await.expect("it is there");
     assert_eq!((action.status, action.started_ms.is_some()), (ActionStatus::Running, true));
 }
 
@@ -583,10 +614,21 @@ async fn a_lost_archive_is_a_clear_error() {
     let story = Story::in_memory().await;
     story.deploy("web", 1).await;
     let web = story.agent_of("web/0").await;
-    let error = web.api.archive("web").await.expect_err("it was registered and never kept");
+    let error = web
+        .api
+        .handle(FetchArchive { sha256: "web".to_owned() })
+        .await
+        .expect_err("it was registered and never kept");
     assert_eq!(error.code, ErrorCode::Unavailable);
     assert!(error.message.contains("lost or damaged"), "{error}");
-    assert_eq!(web.api.archive("../client.yaml").await.expect_err("no digest").code, ErrorCode::NotFound);
+    assert_eq!(
+        web.api
+            .handle(FetchArchive { sha256: "../client.yaml".to_owned() })
+            .await
+            .expect_err("no digest")
+            .code,
+        ErrorCode::NotFound
+    );
 }
 
 #[tokio::test]
@@ -601,7 +643,11 @@ async fn nobody_stays_present_for_a_unit_or_a_machine_that_is_gone() {
     let presence = &story.controller.presence;
     presence.saw(machine, 1);
     assert!([gone, stays].iter().all(|unit| presence.after(None, 1_000).contains(unit)));
-    OperatorApi::remove_unit(&story.admin, "dev", "web/0", Force::AtOnce).await.expect("by force");
+    story
+        .admin
+        .handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::AtOnce })
+        .await
+        .expect("by force");
     let mut janitor = Janitor::default();
     for _ in 0..3 {
         while janitor.sweep(&story.controller).await.expect("it sweeps") {}

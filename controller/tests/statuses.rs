@@ -2,9 +2,7 @@
 
 mod support;
 
-use api::machine_agent::MachineApi;
-use api::operator::{AddUnits, OperatorApi};
-use api::unit_agent::{Claim, UnitApi};
+use api::{AddUnits, Claim, GetStatus, GetWhy, Handle, ReportPresence, Resolve, Watch, WatchMachine};
 use controller::presence::LOST_AFTER_MS;
 use controller::store::map::Map;
 use controller::{Outside, Session};
@@ -20,14 +18,14 @@ type Told = Story<Map, Still>;
 
 /// A unit's workload status and message, and its agent's status.
 async fn of(story: &Told, unit: &str) -> (String, String, String) {
-    let status = story.admin.status("dev").await.expect("the model is there");
+    let status = story.admin.handle(GetStatus).await.expect("the model is there");
     let unit = &status.applications["web"].units[&unit.parse().expect("a name")];
     (unit.workload.current.clone(), unit.workload.message.clone(), unit.agent.current.clone())
 }
 
 async fn of_application(story: &Told) -> (String, String) {
     let status =
-        story.admin.status("dev").await.expect("the model is there").applications["web"].status.clone();
+        story.admin.handle(GetStatus).await.expect("the model is there").applications["web"].status.clone();
     (status.current, status.message)
 }
 
@@ -55,7 +53,7 @@ async fn scenario_178_a_new_unit_says_what_it_waits_for() {
     let principal = Principal::Machine { model: story.model, machine };
     story.token(machine, principal.clone()).await;
     let session = story.controller.session_of(principal);
-    let _watch = session.watch_machine().await.expect("it may watch");
+    let _watch = session.watch(WatchMachine).await.expect("it may watch");
     assert_eq!(of(&story, "web/0").await, told("waiting", "installing agent", "allocating"));
     let mut web = story.agent_of("web/0").await;
     assert_eq!(of(&story, "web/0").await, told("waiting", "agent initialising", "allocating"));
@@ -72,7 +70,7 @@ async fn scenario_185_an_agent_that_is_lost_and_comes_back_has_its_status_again(
     story.pass(LOST_AFTER_MS + 1);
     let lost = told("unknown", "agent lost, see: pintle why web/0", "lost");
     assert_eq!(of(&story, "web/0").await, lost);
-    web.api.claim(Claim { epoch: web.epoch, release: false }).await.expect("it is back");
+    web.api.handle(Claim { epoch: web.epoch, release: false }).await.expect("it is back");
     let (workload, message, agent) = of(&story, "web/0").await;
     assert_eq!((workload.as_str(), message.as_str()), ("active", "serves"));
     assert_ne!(agent, "lost");
@@ -95,7 +93,7 @@ async fn scenario_150_what_a_failed_hook_said_is_kept_behind_its_error() {
     let stored: StatusDoc = story.controller.read(move |reader| read(reader, &key)).await.expect("it said");
     assert_eq!((stored.status.as_str(), stored.message.as_str()), ("blocked", "no key"));
     assert_eq!(of(&story, "web/0").await, told("error", "hook failed: \"update-status\"", "idle"));
-    story.admin.resolved("dev", "web/0", false).await.expect("it is in an error");
+    story.admin.handle(Resolve { unit: "web/0".to_owned(), retry: false }).await.expect("it is in an error");
     let mut skipped = web.record(Operation::Hook(Hook::UpdateStatus));
     skipped.outcome = Outcome::Skipped;
     web.commit(skipped).await;
@@ -109,13 +107,13 @@ async fn units_that_are_lost_with_their_machine_refer_to_it_and_the_model_names_
     story.deploy("web", 1).await;
     for _ in 0..2 {
         let add = AddUnits { application: "web".to_owned(), units: 1, to: Some("0".to_owned()) };
-        story.admin.add_units("dev", add).await.expect("there is room");
+        story.admin.handle(add).await.expect("there is room");
     }
     let machine = story.machine_of(story.unit("web/0").await).await;
     let principal = Principal::Machine { model: story.model, machine };
     story.token(machine, principal.clone()).await;
     let session = story.controller.session_of(principal);
-    session.here().await.expect("it may say so");
+    session.handle(ReportPresence).await.expect("it may say so");
     let units = ["web/0", "web/1", "web/2"];
     for unit in units {
         let mut agent = story.agent_of(unit).await;
@@ -126,17 +124,18 @@ async fn units_that_are_lost_with_their_machine_refer_to_it_and_the_model_names_
     let of_machine = "machine 0: agent is not communicating with the controller";
     for unit in units {
         assert_eq!(of(&story, unit).await, told("unknown", of_machine, "lost"));
-        let shown = story.admin.status("dev").await.expect("the model is there").applications["web"].clone();
+        let shown =
+            story.admin.handle(GetStatus).await.expect("the model is there").applications["web"].clone();
         let agent = shown.units[&unit.parse().expect("a name")].agent.clone();
         assert_eq!((agent.message.as_str(), agent.since_ms), (of_machine, machine_lost_ms));
     }
     let held_up = async || {
-        let why = story.admin.why("dev", "model").await.expect("it is there");
+        let why = story.admin.handle(GetWhy { entity: "model".to_owned() }).await.expect("it is there");
         why.causes.into_iter().map(|cause| cause.entity.to_string()).collect::<BTreeSet<_>>()
     };
     assert_eq!(held_up().await, BTreeSet::from(["machine 0".to_owned()]));
     // the machine's agent is back, and theirs are not
-    session.here().await.expect("it may say so");
+    session.handle(ReportPresence).await.expect("it may say so");
     assert_eq!(held_up().await, BTreeSet::from(units.map(|unit| format!("unit {unit}"))));
     assert_eq!(of(&story, "web/1").await.1, "agent lost, see: pintle why web/1");
 }
@@ -150,7 +149,7 @@ async fn scenarios_186_and_187_an_application_shows_its_worst_unit_unless_its_le
     says(&mut second, status("active", "")).await;
     assert_eq!(of_application(&story).await, ("blocked".to_owned(), "no key".to_owned()));
     let claim = Claim { epoch: first.epoch, release: false };
-    assert!(first.api.claim(claim).await.expect("answered").granted);
+    assert!(first.api.handle(claim).await.expect("answered").granted);
     says(&mut first, status("maintenance", "")).await;
     says(&mut second, status("maintenance", "")).await;
     let application = |status: &str, message: &str| Immediate::ApplicationStatus {

@@ -3,11 +3,12 @@
 mod support;
 
 use api::error::ErrorCode;
-use api::machine_agent::{MachineApi, MachineWatch};
-use api::operator::{
-    AddUnits, ConfigChange, Force, OperatorApi, Provisioned, RelationChoice, Removable, Run,
+use api::{
+    AddUnits, ConfigChange, Configure, ConfigureModel, DryRunRemoval, Force, GetStatus, GetWhy, Handle,
+    Provisioned, RelationChoice, Removable, RemoveApplication, RemoveMachine, RemoveRelation, RemoveUnit,
+    Report, ReportInstance, ReportPresence, Resolve, ResumeRelation, Run, SetMachineToken, Stream,
+    SuspendRelation, Watch, WatchMachine,
 };
-use api::unit_agent::{Report, UnitApi};
 use controller::janitor::Janitor;
 use controller::presence::{LATE_AFTER_MS, LOST_AFTER_MS, UNIT_LATE_AFTER_MS};
 use controller::store::map::Map;
@@ -28,7 +29,7 @@ use support::*;
 type Told = Story<Map, Still>;
 
 async fn causes(story: &Told, entity: &str) -> Vec<Cause> {
-    story.admin.why("dev", entity).await.expect("it is there").causes
+    story.admin.handle(GetWhy { entity: entity.to_owned() }).await.expect("it is there").causes
 }
 
 /// What a unit's agent does until nothing is left to do.
@@ -95,14 +96,21 @@ async fn work_is_owed_since_its_cause_came_whatever_else_happened_before_and_aft
     hour();
 
     let set = BTreeMap::from([("color".to_owned(), "red".to_owned())]);
-    story.admin.configure("dev", "paint", ConfigChange { set, reset: Vec::new() }).await.expect("it is set");
+    story
+        .admin
+        .handle(Configure {
+            application: "paint".to_owned(),
+            change: ConfigChange { set, reset: Vec::new() },
+        })
+        .await
+        .expect("it is set");
     let set_ms = now();
     hour();
     assert_eq!(owed(&story, "paint/0").await, ("running config-changed hook".to_owned(), set_ms));
     work_off(&story, &mut paint, "paint/0").await;
 
     let asked = Run { unit: "web/0".to_owned(), action: "backup".to_owned(), params: BTreeMap::new() };
-    story.admin.run("dev", asked).await.expect("it is queued");
+    story.admin.handle(asked).await.expect("it is queued");
     let asked_ms = now();
     hour();
     assert_eq!(owed(&story, "web/0").await, ("running action backup".to_owned(), asked_ms));
@@ -130,7 +138,7 @@ async fn work_is_owed_since_its_cause_came_whatever_else_happened_before_and_aft
     work_off(&story, &mut web, "web/0").await;
 
     hour();
-    OperatorApi::remove_unit(&story.admin, "dev", "db/0", Force::No).await.expect("it is going");
+    story.admin.handle(RemoveUnit { unit: "db/0".to_owned(), force: Force::No }).await.expect("it is going");
     work_off(&story, &mut db, "db/0").await;
     let died_ms = now();
     hour();
@@ -145,7 +153,7 @@ async fn work_is_owed_since_its_cause_came_whatever_else_happened_before_and_aft
     })
     .await;
     hour();
-    story.admin.resolved("dev", "web/0", true).await.expect("it is in error");
+    story.admin.handle(Resolve { unit: "web/0".to_owned(), retry: true }).await.expect("it is in error");
     let resolved_ms = now();
     hour();
     assert_eq!(owed(&story, "web/0").await, ("running update-status hook".to_owned(), resolved_ms));
@@ -182,7 +190,7 @@ async fn a_machine_agent_is_late_and_then_lost_by_its_silence_alone_and_who_wait
         mine.map(silence).collect()
     };
     let shown = async || {
-        let status = story.admin.status("dev").await.expect("the model is there");
+        let status = story.admin.handle(GetStatus).await.expect("the model is there");
         let unit = status.applications["web"].units.values().next().expect("one unit").clone();
         if unit.agent.message.starts_with("machine") {
             let shown = (unit.workload.message.clone(), unit.workload.since_ms);
@@ -195,20 +203,20 @@ async fn a_machine_agent_is_late_and_then_lost_by_its_silence_alone_and_who_wait
     assert_eq!(shown().await.0.0, "pending");
     let token = "ab".repeat(32);
     story.pass(LOST_AFTER_MS + 1);
-    story.admin.machine_token("dev", machine, &token).await.expect("it is introduced");
+    story.admin.handle(SetMachineToken { machine, token: token.to_owned() }).await.expect("it is introduced");
     assert_eq!(shown().await.0.0, "started", "it has the full time to come");
 
     let agent = story.controller.session(&token).await.expect("its token");
-    let mut watch = agent.watch_machine().await.expect("it may watch");
+    let mut watch = agent.watch(WatchMachine).await.expect("it may watch");
     for _ in 0..20 {
-        agent.here().await.expect("it may say so");
+        agent.handle(ReportPresence).await.expect("it may say so");
         story.pass(api::HEARTBEAT_MS);
         // a stopped agent's stream is taken from it by the kernel
         watch.next().await.expect("the watch goes on");
         assert_eq!(shown().await.0.0, "started");
         assert_eq!(owed_by_agent(&causes(&story, "web/0").await), []);
     }
-    agent.here().await.expect("it may say so");
+    agent.handle(ReportPresence).await.expect("it may say so");
     let silent_ms = Some(story.controller.outside.wall_ms());
     let mut silence = async |beats: u64| {
         for _ in 0..beats {
@@ -237,7 +245,7 @@ async fn a_machine_agent_is_late_and_then_lost_by_its_silence_alone_and_who_wait
     let lost = [(Silence::Lost, silent_ms)];
     assert_eq!(owed_by_agent(&causes(&story, "web/0").await), lost);
     assert_eq!(owed_by_agent(&causes(&story, "0").await), lost);
-    agent.here().await.expect("it is back");
+    agent.handle(ReportPresence).await.expect("it is back");
     assert_eq!(owed_by_agent(&causes(&story, "web/0").await), []);
 }
 
@@ -246,17 +254,19 @@ async fn who_holds_a_machines_hook_lock_and_who_waits_for_it_is_told_unless_hook
     let story = Story::in_memory().await;
     story.deploy("web", 1).await;
     let add = AddUnits { application: "web".to_owned(), units: 1, to: Some("0".to_owned()) };
-    story.admin.add_units("dev", add).await.expect("there is room");
+    story.admin.handle(add).await.expect("there is room");
     let (web, _other) = (settled(&story, "web/0").await, settled(&story, "web/1").await);
     let backup = |unit: &str| Run { unit: unit.into(), action: "backup".into(), params: BTreeMap::new() };
-    let id = story.admin.run("dev", backup("web/0")).await.expect("it is queued").id;
-    let next = story.admin.run("dev", backup("web/1")).await.expect("it is queued").id;
-    let machine = async || story.admin.why("dev", "machine/0").await.expect("it is there").now;
+    let id = story.admin.handle(backup("web/0")).await.expect("it is queued").id;
+    let next = story.admin.handle(backup("web/1")).await.expect("it is queued").id;
+    let machine = async || {
+        story.admin.handle(GetWhy { entity: "machine/0".to_owned() }).await.expect("it is there").now
+    };
     assert_eq!(machine().await, "2 units");
     let running = Activity::Action { id, name: "backup".to_owned() };
     let (said, executing) = (Vec::new(), Some(running.clone()));
     let report = Report { epoch: web.epoch, run: web.sequence + 1, said, executing, executing_for_ms: 5 };
-    web.api.report(report).await.expect("it is its session");
+    web.api.handle(report).await.expect("it is its session");
 
     let waits = causes(&story, "web/1").await;
     let is_for_lock = |cause: &Cause| matches!(cause.duty, Duty::ReleaseHookLock { .. });
@@ -276,7 +286,7 @@ async fn who_holds_a_machines_hook_lock_and_who_waits_for_it_is_told_unless_hook
     let set = BTreeMap::from([("parallel".to_owned(), "true".to_owned())]);
     story
         .admin
-        .configure_model("dev", ConfigChange { set, reset: Vec::new() })
+        .handle(ConfigureModel { change: ConfigChange { set, reset: Vec::new() } })
         .await
         .expect("a known setting");
     let own = causes(&story, "web/1").await;
@@ -290,16 +300,20 @@ async fn a_unit_that_is_forced_says_when_force_begins_and_goes_without_its_agent
     story.deploy("web", 1).await;
     story.agent_of("web/0").await;
     let unit = story.unit("web/0").await;
-    OperatorApi::remove_unit(&story.admin, "dev", "web/0", Force::AfterWait).await.expect("it may go");
+    story
+        .admin
+        .handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::AfterWait })
+        .await
+        .expect("it may go");
     let forced = async |entity: &str| {
-        let why = story.admin.why("dev", entity).await.expect("it is there");
+        let why = story.admin.handle(GetWhy { entity: entity.to_owned() }).await.expect("it is there");
         why.causes.into_iter().find_map(|cause| match cause.duty {
             Duty::ForceRemoval { by_budget: false, wait_left_ms } => Some(wait_left_ms),
             _ => None,
         })
     };
     assert_eq!(forced("web/0").await, Some(Some(60_000)));
-    let of_model = story.admin.why("dev", "model").await.expect("it is there");
+    let of_model = story.admin.handle(GetWhy { entity: "model".to_owned() }).await.expect("it is there");
     let entities = (of_model.entity.to_string(), of_model.causes[0].entity.to_string());
     assert_eq!(entities, ("model dev".to_owned(), "unit web/0".to_owned()));
     let mut janitor = Janitor::default();
@@ -322,11 +336,15 @@ async fn a_machine_that_force_has_made_dead_waits_for_its_provider_alone() {
     let story = Story::in_memory().await;
     story.deploy("web", 1).await;
     let machine = story.machine_of(story.unit("web/0").await).await;
-    let says = async |what| story.admin.provisioned("dev", machine, what).await.expect("noted");
+    let says = async |what| story.admin.handle(ReportInstance { machine, what }).await.expect("noted");
     says(Provisioned::Intended { provider: "local".to_owned(), nonce: Uuid(5) }).await;
     let (instance_id, address) = ("local-0".to_owned(), "127.0.0.1".to_owned());
     says(Provisioned::Started { instance_id, address }).await;
-    OperatorApi::remove_machine(&story.admin, "dev", "0", Force::AtOnce, false).await.expect("it may go");
+    story
+        .admin
+        .handle(RemoveMachine { machine: "0".to_owned(), force: Force::AtOnce, keep_instance: false })
+        .await
+        .expect("it may go");
     let mut janitor = Janitor::default();
     while janitor.sweep(&story.controller).await.expect("it sweeps") {}
     let actors: Vec<Actor> = causes(&story, "machine/0").await.into_iter().map(|cause| cause.actor).collect();
@@ -341,7 +359,7 @@ async fn a_dry_run_names_silent_agents_in_the_words_of_why() {
     settled(&story, "web/0").await;
     for removed in [Removable::Unit("web/0".to_owned()), Removable::Application("web".to_owned())] {
         let blocked = async |force| {
-            let forecast = story.admin.forecast("dev", vec![removed.clone()], force).await;
+            let forecast = story.admin.handle(DryRunRemoval { removed: vec![removed.clone()], force }).await;
             forecast.expect("it may go").blocked
         };
         for silent_ms in [UNIT_LATE_AFTER_MS + 1, LOST_AFTER_MS] {
@@ -375,13 +393,21 @@ async fn of_a_large_model_a_part_is_told_and_a_long_list_is_not_foretold() {
         };
         story.controller.run(add).await.expect("written");
     }
-    let why = story.admin.why("dev", "model").await.expect("it is there");
+    let why = story.admin.handle(GetWhy { entity: "model".to_owned() }).await.expect("it is there");
     assert_eq!(why.now, "1000 or more applications, 0 machines");
     let units = |count| (0..count).map(|n| Removable::Unit(format!("web/{n}"))).collect::<Vec<_>>();
-    let refused = story.admin.forecast("dev", units(21), Force::No).await.expect_err("too many");
+    let refused = story
+        .admin
+        .handle(DryRunRemoval { removed: units(21), force: Force::No })
+        .await
+        .expect_err("too many");
     assert_eq!((refused.code, refused.message.lines().count()), (ErrorCode::Invalid, 1), "{refused}");
     assert!(refused.message.contains("at most 20"), "{refused}");
-    let unknown = story.admin.forecast("dev", units(20), Force::No).await.expect_err("nobody is there");
+    let unknown = story
+        .admin
+        .handle(DryRunRemoval { removed: units(20), force: Force::No })
+        .await
+        .expect_err("nobody is there");
     assert_eq!(unknown.code, ErrorCode::NotFound);
 }
 
@@ -394,8 +420,16 @@ async fn a_machine_that_goes_with_living_units_and_has_no_instance_gets_one_for_
         let causes = causes(&story, "machine/0").await.into_iter();
         causes.filter(|cause| cause.duty == Duty::CreateInstance).collect::<Vec<_>>()
     };
-    story.admin.remove_application("dev", "web", Force::No).await.expect("it is Dying");
-    story.admin.remove_machine("dev", "0", Force::No, false).await.expect("its unit is Dying");
+    story
+        .admin
+        .handle(RemoveApplication { application: "web".to_owned(), force: Force::No })
+        .await
+        .expect("it is Dying");
+    story
+        .admin
+        .handle(RemoveMachine { machine: "0".to_owned(), force: Force::No, keep_instance: false })
+        .await
+        .expect("its unit is Dying");
     let since_ms = Some(story.controller.outside.wall_ms());
     assert_eq!(stranded().await, [], "its unit never lived: its provider says that it is Dead");
     story.agent_of("web/0").await;
@@ -404,7 +438,7 @@ async fn a_machine_that_goes_with_living_units_and_has_no_instance_gets_one_for_
     let creates = creates.since(since_ms);
     assert_eq!(stranded().await, [creates]);
 
-    let says = async |what| story.admin.provisioned("dev", machine, what).await;
+    let says = async |what| story.admin.handle(ReportInstance { machine, what }).await;
     says(Provisioned::Absent).await.expect_err("a unit that has lived is on it");
     says(Provisioned::Failed { message: "web/0 is on it".to_owned() }).await.expect("noted");
     let all = causes(&story, "machine/0").await;
@@ -424,15 +458,23 @@ async fn a_machine_that_goes_with_living_units_and_has_no_instance_gets_one_for_
 async fn of_more_causes_than_are_told_it_is_said_that_there_are_more() {
     let story = Story::in_memory().await;
     story.deploy("web", 20).await;
-    story.admin.remove_application("dev", "web", Force::No).await.expect("it is Dying");
-    let told = async |story: &Told, entity| {
-        let why = story.admin.why("dev", entity).await.expect("it is there");
+    story
+        .admin
+        .handle(RemoveApplication { application: "web".to_owned(), force: Force::No })
+        .await
+        .expect("it is Dying");
+    let told = async |story: &Told, entity: &str| {
+        let why = story.admin.handle(GetWhy { entity: entity.to_owned() }).await.expect("it is there");
         (why.causes.len(), why.more)
     };
     assert_eq!(told(&story, "web").await, (20, false));
     let story = Story::in_memory().await;
     story.deploy("web", 21).await;
-    story.admin.remove_application("dev", "web", Force::No).await.expect("it is Dying");
+    story
+        .admin
+        .handle(RemoveApplication { application: "web".to_owned(), force: Force::No })
+        .await
+        .expect("it is Dying");
     assert_eq!(told(&story, "web").await, (20, true));
     assert_eq!(told(&story, "model").await, (20, true));
 }
@@ -456,7 +498,11 @@ async fn who_has_yet_to_leave_a_relation_is_named_since_it_is_to_be_left() {
     let now = || Some(story.controller.outside.wall_ms());
     assert_eq!(told().await, []);
     story.pass(1_000);
-    story.admin.suspend_relation("dev", number, "moves").await.expect("it may be");
+    story
+        .admin
+        .handle(SuspendRelation { relation: number, message: "moves".to_owned() })
+        .await
+        .expect("it may be");
     let since_ms = now();
     story.pass(5_000);
     let name = RelationName { number, ends: "db:server web:db".to_owned() };
@@ -466,8 +512,12 @@ async fn who_has_yet_to_leave_a_relation_is_named_since_it_is_to_be_left() {
         (Entity::Unit(unit.clone()), Actor::UnitAgent(unit), since_ms)
     };
     assert_eq!(told().await, [leaves("db", since_ms), leaves("web", since_ms), suspended]);
-    story.admin.resume_relation("dev", number).await.expect("it is suspended");
-    story.admin.remove_relation("dev", RelationChoice::Number(number), Force::No).await.expect("it may go");
+    story.admin.handle(ResumeRelation { relation: number }).await.expect("it is suspended");
+    story
+        .admin
+        .handle(RemoveRelation { relation: RelationChoice::Number(number), force: Force::No })
+        .await
+        .expect("it may go");
     let since_ms = now();
     story.pass(5_000);
     assert_eq!(told().await, [leaves("db", since_ms), leaves("web", since_ms)]);
@@ -486,7 +536,7 @@ async fn who_is_going_owes_its_departures_since_then() {
         work_off(&story, &mut db, "db/0").await;
     }
     story.pass(60_000);
-    OperatorApi::remove_unit(&story.admin, "dev", "web/0", Force::No).await.expect("it may go");
+    story.admin.handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::No }).await.expect("it may go");
     let since_ms = Some(story.controller.outside.wall_ms());
     story.pass(5_000);
     let departs = "running db-relation-departed hook for db/0".to_owned();
@@ -503,7 +553,7 @@ async fn what_a_unit_does_before_it_enters_is_no_error() {
     let web = story.agent_of("web/0").await;
     let (said, executing) = (Vec::new(), Some(Activity::hook(HookName::Install)));
     let report = Report { epoch: web.epoch, run: 1, said, executing, executing_for_ms: 5 };
-    web.api.report(report).await.expect("it is its session");
+    web.api.handle(report).await.expect("it is its session");
     let all = causes(&story, &format!("relation/{number}")).await;
     let web = Entity::Unit(UnitName::new("web", 0));
     let of_web: Vec<&Cause> = all.iter().filter(|cause| cause.entity == web).collect();

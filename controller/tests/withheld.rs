@@ -2,7 +2,7 @@
 
 mod support;
 
-use api::unit_agent::UnitApi;
+use api::{Handle, Watch, WatchUnit};
 use controller::Controller;
 use controller::store::map::Map;
 use state::model::along;
@@ -43,7 +43,7 @@ async fn a_view_is_bounded_however_large_the_settings_and_the_rest_is_fetched() 
     let relation = story.integrate().await;
     let mut web = story.agent_of("web/0").await;
     web.enter(relation, "db", "db").await;
-    let mut watch = web.api.watch(web.epoch, None).await.expect("it may watch");
+    let mut watch = web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("it may watch");
     let mut view = Snapshot::from_full(delta(&mut watch).await).expect("whole");
     for number in 0..3 {
         let mut db = story.agent_of(&format!("db/{number}")).await;
@@ -55,7 +55,7 @@ async fn a_view_is_bounded_however_large_the_settings_and_the_rest_is_fetched() 
         assert!(bytes(&sent) <= LARGE + REST, "{} bytes for one bag", bytes(&sent));
         view.apply(sent);
     }
-    let mut again = web.api.watch(web.epoch, None).await.expect("it may watch");
+    let mut again = web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("it may watch");
     let whole = delta(&mut again).await;
     assert!(bytes(&whole) <= along::BYTES_MAX + REST, "{} bytes", bytes(&whole));
     let mut whole = Snapshot::from_full(whole).expect("whole");
@@ -64,7 +64,7 @@ async fn a_view_is_bounded_however_large_the_settings_and_the_rest_is_fetched() 
     let withheld = withheld(&view, relation.0);
     assert!(!withheld.is_empty() && withheld.len() < 3, "{withheld:?}");
     for owner in withheld {
-        let bag = web.api.bag(asked(relation, owner.clone(), view.position)).await.expect("answered");
+        let bag = web.api.handle(asked(relation, owner.clone(), view.position)).await.expect("answered");
         let bag = bag.expect("it is there");
         assert_eq!(bag.values.as_ref().map(|values| values["key"].len()), Some(LARGE));
         assert_eq!(bag.counter, view.relations[&relation.0].bag(&owner).expect("shown").counter);
@@ -90,7 +90,7 @@ async fn a_bag_is_answered_as_it_was_and_if_nobody_knows_any_more_as_it_is() {
     db_0.commit(record).await;
     let reader = story.controller.unit_session(story.model, story.unit("web/0").await);
     let key = async |at| {
-        let bag = reader.bag(asked(relation, db(0), at)).await.expect("answered").expect("it is there");
+        let bag = reader.handle(asked(relation, db(0), at)).await.expect("answered").expect("it is there");
         let values: Bag = bag.values.expect("whole");
         (bag.counter, values["key"].clone())
     };
@@ -116,10 +116,10 @@ async fn a_unit_reads_no_bag_that_it_is_not_shown() {
     let of_web = || asked(relation, Owner::Unit(UnitName::new("web", 0)), at);
     for (reader, sees) in [("db/0", true), ("web/0", true), ("web/1", false)] {
         let reader = story.controller.unit_session(story.model, story.unit(reader).await);
-        assert_eq!(reader.bag(of_web()).await.expect("answered").is_some(), sees);
+        assert_eq!(reader.handle(of_web()).await.expect("answered").is_some(), sees);
     }
     let nowhere = BagAsked { relation: Uuid(99), ..of_web() };
-    assert_eq!(web.api.bag(nowhere).await, Ok(None));
+    assert_eq!(web.api.handle(nowhere).await, Ok(None));
 }
 
 /// Of what came along, a change is sent as before.
@@ -132,7 +132,7 @@ async fn settings_within_the_bound_come_along_whole() {
     let (mut web, mut db) = (story.agent_of("web/0").await, story.agent_of("db/0").await);
     web.enter(relation, "db", "db").await;
     db.enter(relation, "server", "web").await;
-    let mut watch = web.api.watch(web.epoch, None).await.expect("it may watch");
+    let mut watch = web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("it may watch");
     assert_eq!(
         withheld(&Snapshot::from_full(delta(&mut watch).await).expect("whole"), relation.0),
         Vec::<Owner>::new()

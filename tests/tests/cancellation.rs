@@ -5,8 +5,7 @@
 use agent::ports::{Charms, Clock, DiskFailed, Ending, Memory, Outward};
 use agent::uniter::Uniter;
 use api::error::ApiError;
-use api::operator::{Deploy, Ends, OperatorApi};
-use api::unit_agent::{Attach, Attached, Claim, Claimed, Commit, Committed, Report, Shown, UnitApi, Watch};
+use api::{Deploy, Ends, Handle, InModel, Integrate, Request, Shown, Stream, Watch, WatchUnit};
 use controller::outside::{Kept, Outside, version_4};
 use controller::session::{Controller, Session};
 use controller::store::map::Map;
@@ -20,7 +19,7 @@ use state::unit::local::{Event, Local, Run};
 use state::unit::operation::CharmRef;
 use state::unit::outcome::Exit;
 use state::unit::record::Outcome;
-use state::unit::snapshot::{BagAsked, BagView, Position, Snapshot};
+use state::unit::snapshot::Snapshot;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::{Future, poll_fn};
@@ -205,9 +204,11 @@ impl Charms for Disk {
 /// The controller's handlers, with an await before and after each takes effect.
 struct Link(Session<Map, Time>);
 
-struct LinkWatch(<Session<Map, Time> as UnitApi>::Watch);
+struct LinkStream(<Session<Map, Time> as Watch<WatchUnit>>::Stream);
 
-impl Watch for LinkWatch {
+impl Stream for LinkStream {
+    type Item = Shown;
+
     async fn next(&mut self) -> Result<Shown, ApiError> {
         let shown = self.0.next().await;
         yield_now().await;
@@ -222,28 +223,20 @@ async fn between<T>(call: impl Future<Output = T>) -> T {
     answer
 }
 
-impl UnitApi for Link {
-    type Watch = LinkWatch;
-    async fn attach(&self, attach: Attach) -> Result<Attached, ApiError> {
-        between(self.0.attach(attach)).await
+impl<R: Request> Handle<R> for Link
+where
+    Session<Map, Time>: Handle<R>,
+{
+    async fn handle(&self, request: R) -> Result<R::Answer, ApiError> {
+        between(self.0.handle(request)).await
     }
-    async fn commit(&self, commit: Commit) -> Result<Committed, ApiError> {
-        between(self.0.commit(commit)).await
-    }
-    async fn report(&self, report: Report) -> Result<(), ApiError> {
-        between(self.0.report(report)).await
-    }
-    async fn claim(&self, claim: Claim) -> Result<Claimed, ApiError> {
-        between(self.0.claim(claim)).await
-    }
-    async fn watch(&self, epoch: u64, from: Option<Position>) -> Result<LinkWatch, ApiError> {
-        between(self.0.watch(epoch, from)).await.map(LinkWatch)
-    }
-    async fn bag(&self, asked: BagAsked) -> Result<Option<BagView>, ApiError> {
-        between(self.0.bag(asked)).await
-    }
-    async fn archive(&self, sha256: &str) -> Result<Vec<u8>, ApiError> {
-        between(self.0.archive(sha256)).await
+}
+
+impl Watch<WatchUnit> for Link {
+    type Stream = LinkStream;
+
+    async fn watch(&self, request: WatchUnit) -> Result<LinkStream, ApiError> {
+        between(self.0.watch(request)).await.map(LinkStream)
     }
 }
 
@@ -309,18 +302,20 @@ async fn story(awaits: u64) -> (bool, Vec<Vec<String>>) {
         Ok(())
     });
     made.await.expect("a new store");
-    let admin = controller.session_of(Principal::User { name: "admin".to_owned(), role: UserRole::Admin });
+    let admin = controller
+        .session_of(Principal::User { name: "admin".to_owned(), role: UserRole::Admin })
+        .in_model("dev");
     let mut units = Vec::new();
     for name in ["web", "db"] {
         let config = BTreeMap::new();
         let wish = Deploy { application: None, sha256: name.to_owned(), units: 1, to: None, config };
-        admin.deploy("dev", wish).await.expect("it deploys");
+        admin.handle(wish).await.expect("it deploys");
         let name = UnitName::new(name, 0);
         let key = MODEL.unit_name(&name);
         let unit = controller.read(move |reader| read(reader, &key)).await.expect("it is there");
         units.push(Tended { name, unit, disk: Disk::default() });
     }
-    admin.integrate("dev", Ends { a: "web".to_owned(), b: "db".to_owned() }).await.expect("they fit");
+    admin.handle(Integrate(Ends { a: "web".to_owned(), b: "db".to_owned() })).await.expect("they fit");
     let [web, db] = &units[..] else { unreachable!("two were deployed") };
 
     // every hook changes both bags, so the units go on answering each other: the story ends at a count

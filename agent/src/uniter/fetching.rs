@@ -4,7 +4,7 @@
 use super::{LINK_BACKOFF, Uniter};
 use crate::outage::Call;
 use crate::ports::{Charms, Clock, Memory, Outward};
-use api::unit_agent::UnitApi;
+use api::UnitAgentRequests;
 use host::backoff::Backoff;
 use state::settings::Bag;
 use state::unit::record::Said;
@@ -16,11 +16,11 @@ use std::sync::Arc;
 /// restarts answers again within a few seconds.
 const TOOL_WAITS_MS: u64 = state::unit::resolve::LINK_AGE_MAX_MS;
 
-impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
+impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
     /// Asks once. What does not come, or is not what the view shows, is asked for again later, or when something has
     /// changed: `next` decides.
     pub(super) async fn fetch(&self, asked: BagAsked, backoff: &mut Backoff) {
-        let kept = match self.api.bag(asked.clone()).await {
+        let kept = match self.api.handle(asked.clone()).await {
             Ok(bag) => {
                 self.works(Call::Fetch);
                 let mut facts = self.facts.borrow_mut();
@@ -43,7 +43,7 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
     async fn until_answered(&self, asked: &BagAsked) -> Result<Option<Bag>, String> {
         let mut backoff = LINK_BACKOFF;
         loop {
-            match self.api.bag(asked.clone()).await {
+            match self.api.handle(asked.clone()).await {
                 Ok(bag) => return Ok(bag.and_then(|bag| bag.values)),
                 Err(error) if error.is_passing() => self.pause(&mut backoff).await,
                 Err(error) => return Err(error.message),
@@ -52,7 +52,7 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
     }
 }
 
-impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Outward for Uniter<M, A, H, C> {
+impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Outward for Uniter<M, A, H, C> {
     fn said(&self, said: &Said) {
         self.say(said);
     }

@@ -4,7 +4,7 @@ use super::{DiskFailed, End, LINK_BACKOFF, Uniter};
 use crate::outage::Call;
 use crate::ports::{Charms, Clock, Memory};
 use api::error::{ApiError, ErrorCode};
-use api::unit_agent::{Attach, Commit, Report, UnitApi};
+use api::{Attach, Commit, Report, UnitAgentRequests};
 use state::unit::agreement::{Agreement, Session, agree};
 use state::unit::local::Event;
 use state::unit::resolve::{self, Send};
@@ -24,7 +24,7 @@ const REFUSED_RETRY_MS: u64 = 60_000;
 /// is given up after `WATCH_SILENCE_MS`, and a third again.
 const OTHER_SESSION_MS: u64 = 20_000;
 
-impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
+impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
     pub(super) async fn keep_sending(&self) -> End {
         let mut backoff = LINK_BACKOFF;
         loop {
@@ -81,7 +81,7 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
                 nonce
             }
         };
-        let answer = match self.api.attach(Attach { nonce, epoch, history }).await {
+        let answer = match self.api.handle(Attach { nonce, epoch, history }).await {
             Ok(answer) => answer,
             Err(error) if error.code == ErrorCode::Blocked => return Err(self.other_session(error)),
             Err(error) => return Err(error.into()),
@@ -137,7 +137,7 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
         let conditional = record.is_conditional();
         let operation = record.operation.clone();
         let span = tracing::debug_span!("commit", sequence, operation = %operation, run = record.run);
-        let committed = match self.api.commit(Commit { epoch, record }).instrument(span.clone()).await {
+        let committed = match self.api.handle(Commit { epoch, record }).instrument(span.clone()).await {
             Err(error) if error.code == ErrorCode::Invalid => {
                 let message = format!("the controller refuses record {sequence}: {}", error.message);
                 return Err(Trouble::Refused(ApiError { message, ..error }));
@@ -175,7 +175,7 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
         let found = self.local.borrow().unheard.iter().find(|unheard| unheard.run == run).cloned();
         let (Some(unheard), Some(epoch)) = (found, self.epoch()) else { return Ok(()) };
         let report = Report { epoch, run, said: unheard.said, executing: None, executing_for_ms: 0 };
-        match self.api.report(report).await {
+        match self.api.handle(report).await {
             // refused once, refused for ever; the records wait behind it
             Err(error) if error.code == ErrorCode::Invalid => {
                 tracing::warn!("what run {run} said is lost: {}", error.message);
@@ -215,7 +215,7 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
         let (run, activity) = (report.run, report.executing.clone());
         let last = report.said.last().map(|said| said.call);
         let again = std::mem::take(&mut self.facts.borrow_mut().shows_again);
-        let told = self.api.report(report).await;
+        let told = self.api.handle(report).await;
         let mut facts = self.facts.borrow_mut();
         facts.shows_again |= again && told.is_err();
         told?;

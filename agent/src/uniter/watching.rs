@@ -6,7 +6,7 @@ use super::{End, Facts, LINK_BACKOFF, LINK_RETRY_FIRST_MS, LINK_RETRY_MAX_MS, Un
 use crate::outage::Call;
 use crate::ports::{Charms, Clock, Memory};
 use api::error::{ApiError, ErrorCode};
-use api::unit_agent::{Claim, Shown, UnitApi, Watch};
+use api::{Claim, Shown, Stream, UnitAgentRequests, Watch, WatchUnit};
 use state::unit::snapshot::{Delta, Position, Snapshot};
 use std::pin::pin;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use std::sync::Arc;
 /// Leadership is renewed this often (design 13).
 const RENEW_MS: u64 = 15_000;
 
-impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
+impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
     pub(super) async fn keep_watching(&self) -> End {
         let mut backoff = LINK_BACKOFF;
         loop {
             let epoch = self.until_shown(|facts| facts.epoch).await;
             let from = self.facts.borrow().view.as_ref().map(|view| view.position);
-            let error = match self.api.watch(epoch, from).await {
+            let error = match self.api.watch(WatchUnit { epoch, from }).await {
                 Ok(watch) => {
                     backoff.reset();
                     self.works(Call::Watch);
@@ -50,7 +50,7 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
         }
     }
 
-    async fn watch(&self, mut watch: A::Watch) -> ApiError {
+    async fn watch(&self, mut watch: <A as Watch<WatchUnit>>::Stream) -> ApiError {
         loop {
             match watch.next().await {
                 Ok(Shown::Delta(delta)) => {
@@ -123,7 +123,7 @@ impl<M: Memory, A: UnitApi, H: Charms, C: Clock> Uniter<M, A, H, C> {
         loop {
             let epoch = self.until_shown(|facts| facts.view.as_ref().and(facts.epoch)).await;
             let sent = self.moment();
-            let again_ms = match self.api.claim(Claim { epoch, release: false }).await {
+            let again_ms = match self.api.handle(Claim { epoch, release: false }).await {
                 Ok(claimed) => {
                     let lease = Lease { generation: claimed.generation, sent, term_ms: claimed.term_ms };
                     let mut facts = self.facts.borrow_mut();

@@ -4,7 +4,7 @@ use crate::data_dir::DataDir;
 use crate::failure::Failure;
 use crate::session::{Session, read_client_file};
 use crate::supervisor::settings::Settings;
-use api::operator::{AddMachines, OperatorApi};
+use api::{AddMachines, CreateEnrolmentToken, UserPort};
 use clap::Args;
 
 #[derive(Debug, Args)]
@@ -20,7 +20,7 @@ pub struct AddMachine {
     pub constraints: Option<String>,
 }
 
-pub async fn run<A: OperatorApi>(args: &AddMachine, at: &Session<A>, dir: &DataDir) -> Result<(), Failure> {
+pub async fn run<A: UserPort>(args: &AddMachine, at: &Session<A>, dir: &DataDir) -> Result<(), Failure> {
     let manual = match args.target.as_deref() {
         None => false,
         Some("manual") => true,
@@ -29,7 +29,7 @@ pub async fn run<A: OperatorApi>(args: &AddMachine, at: &Session<A>, dir: &DataD
             return Err(Failure::usage(text).hint("say nothing, or manual"));
         }
     };
-    let added = at.api.add_machines(&at.model, AddMachines { count: args.count, manual }).await?;
+    let added = at.api.handle(AddMachines { count: args.count, manual }).await?;
     at.wrote(added.revision);
     for name in &added.names {
         at.output.note(&format!("created machine {name}\n"));
@@ -41,11 +41,7 @@ pub async fn run<A: OperatorApi>(args: &AddMachine, at: &Session<A>, dir: &DataD
 }
 
 /// What a person pastes on their machine.
-pub async fn invitation<A: OperatorApi>(
-    at: &Session<A>,
-    dir: &DataDir,
-    name: &str,
-) -> Result<String, Failure> {
+pub async fn invitation<A: UserPort>(at: &Session<A>, dir: &DataDir, name: &str) -> Result<String, Failure> {
     let file = read_client_file(dir)?.ok_or_else(|| Failure::new("no controller yet"))?;
     let port = file.controller.rsplit(':').next().unwrap_or_default();
     let controller = match Settings::read(dir)?.listen {
@@ -57,7 +53,7 @@ pub async fn invitation<A: OperatorApi>(
             file.controller.clone()
         }
     };
-    let invitation = at.api.invite(&at.model, name).await?;
+    let invitation = at.api.handle(CreateEnrolmentToken { machine: name.to_owned() }).await?;
     let (ca, token) = (file.ca.replace('\n', "\\n"), invitation.token);
     Ok(format!(
         "run this on the machine as root, within 15 minutes; pintle-agent and pintle-hook must be there, in one folder:\n\

@@ -4,7 +4,7 @@ use crate::commands::{settings, switch};
 use crate::data_dir::DataDir;
 use crate::failure::Failure;
 use crate::session::{Session, model_name};
-use api::operator::{CreateModel, OperatorApi};
+use api::{CreateModel, UserPort};
 use clap::Args;
 
 #[derive(Debug, Args)]
@@ -26,10 +26,10 @@ pub struct AddModel {
     pub owner: Option<String>,
 }
 
-pub async fn run<A: OperatorApi>(args: &AddModel, at: &Session<A>, dir: &DataDir) -> Result<(), Failure> {
+pub async fn run<A: UserPort>(args: &AddModel, at: &Session<A>, dir: &DataDir) -> Result<(), Failure> {
     let config = settings::of_flags(&args.config, None)?;
     let name = model_name(&args.name)?.to_owned();
-    let model = at.api.create_model(CreateModel { name, config }).await?;
+    let model = at.api.handle(CreateModel { name, config }).await?;
     at.output.note(&format!("Added '{}' model on local/local for user 'admin'\n", model.name));
     if !args.no_switch {
         switch::choose(dir, &model.name)?;

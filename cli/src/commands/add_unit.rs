@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::session::Session;
-use api::operator::{AddUnits, OperatorApi};
+use api::{AddUnits, UserPort};
 use clap::Args;
 
 #[derive(Debug, Args)]
@@ -17,15 +17,15 @@ pub struct AddUnit {
     pub attach_storage: Vec<String>,
 }
 
-pub async fn run<A: OperatorApi>(args: &AddUnit, at: &Session<A>) -> Result<(), Failure> {
+pub async fn run<A: UserPort>(args: &AddUnit, at: &Session<A>) -> Result<(), Failure> {
     let add = |units, to| AddUnits { application: args.application.clone(), units, to };
     let placed: Vec<&String> = args.to.iter().take(args.num_units as usize).collect();
     for &place in &placed {
-        at.wrote(at.api.add_units(&at.model, add(1, Some(place.clone()))).await?.revision);
+        at.wrote(at.api.handle(add(1, Some(place.clone()))).await?.revision);
     }
     let rest = args.num_units - placed.len() as u32;
     if rest > 0 {
-        at.wrote(at.api.add_units(&at.model, add(rest, None)).await?.revision);
+        at.wrote(at.api.handle(add(rest, None)).await?.revision);
     }
     Ok(())
 }

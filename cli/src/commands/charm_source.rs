@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::session::Session;
-use api::operator::{OperatorApi, Uploaded};
+use api::{FindArchive, UploadArchive, Uploaded, UserPort};
 use charms::{CharmSource, ReadOptions, read};
 use std::path::Path;
 
@@ -35,11 +35,11 @@ pub fn load<A>(path: &str, force: bool, at: &Session<A>) -> Result<CharmSource, 
 }
 
 /// Sends the archive, unless the controller has it already.
-pub async fn bring<A: OperatorApi>(source: CharmSource, at: &Session<A>) -> Result<Uploaded, Failure> {
-    if let Some(there) = at.api.archive_info(&source.sha256).await? {
+pub async fn bring<A: UserPort>(source: CharmSource, at: &Session<A>) -> Result<Uploaded, Failure> {
+    if let Some(there) = at.api.handle(FindArchive { sha256: source.sha256.to_owned() }).await? {
         return Ok(there);
     }
-    let uploaded = at.api.upload_archive(source.archive).await?;
+    let uploaded = at.api.handle(UploadArchive(source.archive)).await?;
     if uploaded.sha256 != source.sha256 {
         return Err(Failure::new("the charm was changed on its way to the controller").hint("try again"));
     }

@@ -4,7 +4,7 @@ use crate::commands::settings;
 use crate::failure::Failure;
 use crate::render::{self, Format, application_config};
 use crate::session::Session;
-use api::operator::{ConfigChange, OperatorApi};
+use api::{ConfigChange, Configure, GetConfig, UserPort};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -23,7 +23,7 @@ pub struct Config {
     pub format: Format,
 }
 
-pub async fn run<A: OperatorApi>(args: &Config, at: &Session<A>) -> Result<(), Failure> {
+pub async fn run<A: UserPort>(args: &Config, at: &Session<A>) -> Result<(), Failure> {
     let (set, keys): (Vec<&String>, Vec<&String>) = args.words.iter().partition(|word| word.contains('='));
     let mut change = ConfigChange { set: Default::default(), reset: settings::reset_words(&args.reset) };
     if let Some(file) = &args.file {
@@ -36,14 +36,14 @@ pub async fn run<A: OperatorApi>(args: &Config, at: &Session<A>) -> Result<(), F
     if let Some(key) = keys.first() {
         return Err(Failure::usage(format!("cannot show {key:?} and change settings at once")));
     }
-    let changed = at.api.configure(&at.model, &args.application, change).await?;
+    let changed = at.api.handle(Configure { application: args.application.to_owned(), change }).await?;
     at.wrote(changed.revision);
     at.output.warn(&changed.warnings);
     Ok(())
 }
 
-async fn show<A: OperatorApi>(args: &Config, keys: Vec<&String>, at: &Session<A>) -> Result<(), Failure> {
-    let config = at.api.config(&at.model, &args.application).await?;
+async fn show<A: UserPort>(args: &Config, keys: Vec<&String>, at: &Session<A>) -> Result<(), Failure> {
+    let config = at.api.handle(GetConfig { application: args.application.to_owned() }).await?;
     match keys[..] {
         [] => at.output.say(&render::structured(&application_config::document(&config), args.format)?),
         [key] => {

@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use crate::render::log_line::{Style, text};
 use crate::session::Session;
 use crate::times::Zone;
-use api::operator::{LogPage, LogQuery, OperatorApi};
+use api::{LogPage, LogQuery, UserPort};
 use clap::Args;
 use std::io::IsTerminal;
 
@@ -96,7 +96,7 @@ fn extent(args: &DebugLog, terminal: bool) -> (Option<u32>, bool) {
     (newest, follow)
 }
 
-pub async fn run<A: OperatorApi>(args: &DebugLog, at: &Session<A>) -> Result<(), Failure> {
+pub async fn run<A: UserPort>(args: &DebugLog, at: &Session<A>) -> Result<(), Failure> {
     if !args.include_label.is_empty() {
         at.output.warn(&["no line has a label here: --include-label matches none".to_owned()]);
         return Ok(());
@@ -118,7 +118,7 @@ pub async fn run<A: OperatorApi>(args: &DebugLog, at: &Session<A>) -> Result<(),
         ..LogQuery::default()
     };
     loop {
-        let LogPage { lines, cursor, more } = at.api.debug_log(&at.model, query.clone()).await?;
+        let LogPage { lines, cursor, more } = at.api.handle(query.clone()).await?;
         at.output.say(&lines.iter().map(|line| text(line, &style)).collect::<String>())?;
         if !more && !follow {
             return Ok(());

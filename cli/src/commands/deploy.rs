@@ -3,7 +3,7 @@
 use crate::commands::{charm_source, settings};
 use crate::failure::Failure;
 use crate::session::Session;
-use api::operator::{AddUnits, OperatorApi};
+use api::{AddUnits, UserPort};
 use clap::Args;
 
 #[derive(Debug, Args)]
@@ -77,7 +77,7 @@ impl Ignored {
     }
 }
 
-pub async fn run<A: OperatorApi>(args: &Deploy, at: &Session<A>) -> Result<(), Failure> {
+pub async fn run<A: UserPort>(args: &Deploy, at: &Session<A>) -> Result<(), Failure> {
     at.output.warn(&args.ignored.warnings());
     let source = charm_source::load(&args.charm, args.force, at)?;
     let charm = source.charm.name.clone();
@@ -93,20 +93,20 @@ pub async fn run<A: OperatorApi>(args: &Deploy, at: &Session<A>) -> Result<(), F
     let further = args.to.iter().skip(1).take(args.num_units.saturating_sub(1) as usize);
     let further: Vec<&String> = if subordinate { Vec::new() } else { further.collect() };
     let units = args.num_units - further.len() as u32;
-    let deploy = api::operator::Deploy {
+    let deploy = api::Deploy {
         application: Some(application.clone()),
         sha256,
         units,
         to: args.to.first().cloned(),
         config,
     };
-    let deployed = at.api.deploy(&at.model, deploy).await?;
+    let deployed = at.api.handle(deploy).await?;
     at.wrote(deployed.revision);
     let located = format!("local charm \"{charm}\", revision {}", deployed.charm_revision);
     at.output.note(&format!("Located {located}\nDeploying \"{application}\" from {located}\n"));
     for place in further {
         let add = AddUnits { application: application.clone(), units: 1, to: Some(place.clone()) };
-        at.wrote(at.api.add_units(&at.model, add).await?.revision);
+        at.wrote(at.api.handle(add).await?.revision);
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::session::{Session, model_name};
 use crate::times::{self, Zone, now_ms};
 use api::error::ErrorCode;
-use api::operator::{FORETOLD_MAX, Force, Forecast, OperatorApi, Removable, Status};
+use api::{DryRunRemoval, FORETOLD_MAX, Force, Forecast, GetStatus, Removable, Status, UserPort};
 use clap::Args;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -28,28 +28,32 @@ pub struct DestroyModel {
 /// Between two looks at what is left.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-pub async fn run<A: OperatorApi>(args: &DestroyModel, at: &Session<A>, dir: &DataDir) -> Result<(), Failure> {
+pub async fn run<A: UserPort>(args: &DestroyModel, at: &Session<A>, dir: &DataDir) -> Result<(), Failure> {
     let force = args.removal.force.chosen()?;
     let name = model_name(&args.name)?;
     if args.removal.dry_run {
-        let status = at.api.status(name).await?;
+        let status = at.api.in_model(name).handle(GetStatus).await?;
         let rest = Rest::of(&status);
         let is_part = status.applications.len() > FORETOLD_MAX;
         let removed = status.applications.into_keys().map(Removable::Application);
-        let mut forecast = at.api.forecast(name, removed.take(FORETOLD_MAX).collect(), force).await?;
+        let mut forecast = at
+            .api
+            .in_model(name)
+            .handle(DryRunRemoval { removed: removed.take(FORETOLD_MAX).collect(), force })
+            .await?;
         forecast.more |= is_part;
         rest_gone(&mut forecast, &rest, force);
         let now = (now_ms(), &Zone::new(false));
         return at.output.say(&crate::render::forecast::text(&forecast, force, now));
     }
     // The one that is meant now, whatever is made under its name while it goes.
-    let status = at.api.status(name).await?;
+    let status = at.api.in_model(name).handle(GetStatus).await?;
     let things = [vec![format!("model {}", status.model.name)], contents(&status)].concat();
     if !removal::agreed(&things, &args.removal, &at.output)? {
         return Ok(());
     }
     let uuid = status.model.uuid.to_string();
-    let changed = at.api.destroy_model(&uuid, force).await?;
+    let changed = at.api.in_model(&uuid).handle(api::DestroyModel { force }).await?;
     at.output.warn(&changed.warnings);
     gone(&uuid, &status.model.name, args.timeout, at).await?;
     switch::leave(dir, &status.model.name)
@@ -91,7 +95,7 @@ fn contents(status: &Status) -> Vec<String> {
 }
 
 /// Waits until the model is gone, and says what is left in it whenever that is less.
-async fn gone<A: OperatorApi>(
+async fn gone<A: UserPort>(
     uuid: &str,
     name: &str,
     timeout: Option<Duration>,
@@ -100,7 +104,7 @@ async fn gone<A: OperatorApi>(
     let begun = Instant::now();
     let mut said = String::new();
     loop {
-        let left = match at.api.status(uuid).await {
+        let left = match at.api.in_model(uuid).handle(GetStatus).await {
             Ok(status) => left(&status),
             Err(error) if error.code == ErrorCode::NotFound => {
                 at.output.note(&format!("Model {name} destroyed\n"));

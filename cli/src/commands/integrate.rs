@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::session::Session;
-use api::operator::{Ends, OperatorApi};
+use api::{Ends, UserPort};
 use clap::Args;
 
 #[derive(Debug, Args)]
@@ -16,8 +16,8 @@ pub struct Integrate {
     pub via: Option<String>,
 }
 
-pub async fn run<A: OperatorApi>(args: &Integrate, at: &Session<A>) -> Result<(), Failure> {
+pub async fn run<A: UserPort>(args: &Integrate, at: &Session<A>) -> Result<(), Failure> {
     let ends = Ends { a: args.a.clone(), b: args.b.clone() };
-    at.wrote(at.api.integrate(&at.model, ends).await?.revision);
+    at.wrote(at.api.handle(api::Integrate(ends)).await?.revision);
     Ok(())
 }

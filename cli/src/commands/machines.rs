@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use crate::render::{self, Format, status_json, status_table};
 use crate::session::Session;
 use crate::times::Zone;
-use api::operator::OperatorApi;
+use api::{GetStatus, UserPort};
 use clap::Args;
 use serde_json::json;
 
@@ -17,8 +17,8 @@ pub struct Machines {
     pub utc: bool,
 }
 
-pub async fn run<A: OperatorApi>(args: &Machines, at: &Session<A>) -> Result<(), Failure> {
-    let status = at.api.status(&at.model).await?;
+pub async fn run<A: UserPort>(args: &Machines, at: &Session<A>) -> Result<(), Failure> {
+    let status = at.api.handle(GetStatus).await?;
     match args.format {
         Some(format) => {
             let machines = status_json::machines(&status, &Zone::new(args.utc));

@@ -4,7 +4,7 @@ use crate::commands::settings;
 use crate::failure::Failure;
 use crate::render::{self, Format, Table, application_config::bare, row};
 use crate::session::Session;
-use api::operator::{ConfigChange, OperatorApi};
+use api::{ConfigChange, ConfigureModel, GetModelConfig, UserPort};
 use clap::Args;
 use serde_json::{Map, json};
 
@@ -19,7 +19,7 @@ pub struct ModelConfig {
     pub format: Option<Format>,
 }
 
-pub async fn run<A: OperatorApi>(args: &ModelConfig, at: &Session<A>) -> Result<(), Failure> {
+pub async fn run<A: UserPort>(args: &ModelConfig, at: &Session<A>) -> Result<(), Failure> {
     let (set, keys): (Vec<&String>, Vec<&String>) = args.words.iter().partition(|word| word.contains('='));
     match &keys[..] {
         [] => {}
@@ -29,12 +29,12 @@ pub async fn run<A: OperatorApi>(args: &ModelConfig, at: &Session<A>) -> Result<
     }
     let change = ConfigChange { set: settings::pairs(set)?, reset: settings::reset_words(&args.reset) };
     if change != ConfigChange::default() {
-        let changed = at.api.configure_model(&at.model, change).await?;
+        let changed = at.api.handle(ConfigureModel { change }).await?;
         at.wrote(changed.revision);
         at.output.warn(&changed.warnings);
         return Ok(());
     }
-    let all = at.api.model_config(&at.model).await?;
+    let all = at.api.handle(GetModelConfig).await?;
     if let Some(key) = keys.first() {
         let setting =
             all.get(*key).ok_or_else(|| Failure::new(format!("key {key:?} not found in this model")))?;

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::render::{self, Format, Table, row};
 use crate::session::Session;
-use api::operator::OperatorApi;
+use api::{ListModels, UserPort};
 use clap::Args;
 use serde_json::json;
 
@@ -17,8 +17,8 @@ pub struct Models {
     pub exact_time: bool,
 }
 
-pub async fn run<A: OperatorApi>(args: &Models, at: &Session<A>) -> Result<(), Failure> {
-    let mut models = at.api.models().await?;
+pub async fn run<A: UserPort>(args: &Models, at: &Session<A>) -> Result<(), Failure> {
+    let mut models = at.api.handle(ListModels).await?;
     models.sort_by(|a, b| render::natural(&a.name, &b.name));
     let status = |life: state::life::Life| {
         if life.is_alive() { "available" } else { "destroying" }

@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use crate::render::{self, Format, Table, row, task};
 use crate::session::Session;
 use crate::times::Zone;
-use api::operator::{ActionInfo, OperatorApi};
+use api::{ActionInfo, GetAction, ListActions, UserPort};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::{Map, Value, json};
@@ -48,8 +48,8 @@ fn status_words() -> impl TypedValueParser<Value = ActionStatus> {
     PossibleValuesParser::new(ActionStatus::WORDS).try_map(|word| word.parse())
 }
 
-pub async fn list<A: OperatorApi>(args: &Operations, at: &Session<A>) -> Result<(), Failure> {
-    let mut all = at.api.actions(&at.model).await?;
+pub async fn list<A: UserPort>(args: &Operations, at: &Session<A>) -> Result<(), Failure> {
+    let mut all = at.api.handle(ListActions).await?;
     let any = |words: &[String], text: &str| words.is_empty() || words.iter().any(|word| word == text);
     all.retain(|one| {
         any(&args.apps, &one.unit.application)
@@ -82,8 +82,8 @@ pub async fn list<A: OperatorApi>(args: &Operations, at: &Session<A>) -> Result<
     at.output.say(&Table { right: &[], rows }.text())
 }
 
-pub async fn show<A: OperatorApi>(args: &ShowOperation, at: &Session<A>) -> Result<(), Failure> {
-    let one = at.api.action(&at.model, args.id).await;
+pub async fn show<A: UserPort>(args: &ShowOperation, at: &Session<A>) -> Result<(), Failure> {
+    let one = at.api.handle(GetAction { id: args.id }).await;
     let one = one.map_err(|error| task::unknown(error, "operation", args.id))?;
     at.output.say(&render::structured(&document(&one, task::document), args.format)?)
 }

@@ -3,7 +3,7 @@
 use crate::commands::{charm_source, settings};
 use crate::failure::Failure;
 use crate::session::Session;
-use api::operator::OperatorApi;
+use api::UserPort;
 use clap::Args;
 
 #[derive(Debug, Args)]
@@ -41,7 +41,7 @@ pub struct Refresh {
     pub trust: bool,
 }
 
-pub async fn run<A: OperatorApi>(args: &Refresh, at: &Session<A>) -> Result<(), Failure> {
+pub async fn run<A: UserPort>(args: &Refresh, at: &Session<A>) -> Result<(), Failure> {
     let path = args.path.as_deref().ok_or_else(|| {
         let text = format!("cannot refresh {}: there is no charm store here", args.application);
         Failure::new(text).hint("name the new charm: --path DIR-OR-FILE")
@@ -49,13 +49,9 @@ pub async fn run<A: OperatorApi>(args: &Refresh, at: &Session<A>) -> Result<(), 
     let source = charm_source::load(path, args.force, at)?;
     let config = settings::of_flags(&args.config, Some(&args.application))?;
     let sha256 = charm_source::bring(source, at).await?.sha256;
-    let refresh = api::operator::Refresh {
-        application: args.application.clone(),
-        sha256,
-        forced: args.force_units,
-        config,
-    };
-    let refreshed = at.api.refresh(&at.model, refresh).await?;
+    let refresh =
+        api::Refresh { application: args.application.clone(), sha256, forced: args.force_units, config };
+    let refreshed = at.api.handle(refresh).await?;
     at.wrote(refreshed.revision);
     at.output.warn(&refreshed.warnings);
     at.output.note(&format!("Added charm \"{}\" to the model\n", refreshed.charm_url));

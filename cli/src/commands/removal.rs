@@ -7,12 +7,12 @@ use crate::render;
 use crate::session::Session;
 use crate::times::{Zone, now_ms};
 use api::error::ApiError;
-use api::operator::{Changed, FORETOLD_MAX, Force, OperatorApi, Removable};
+use api::{Changed, DryRunRemoval, FORETOLD_MAX, Force, Removable, UserPort};
 use std::io::BufRead;
 
 /// What the flags say before anything goes. `--dry-run`: it is only told. Without `--no-prompt` a person is asked, and
 /// told what else goes; refused like the removal itself. None: nothing is to be removed.
-pub async fn begin<A: OperatorApi>(
+pub async fn begin<A: UserPort>(
     things: &[String],
     removed: Vec<Removable>,
     flags: &Removal,
@@ -31,7 +31,7 @@ pub async fn begin<A: OperatorApi>(
 }
 
 /// What goes along with `things`. One thing that cannot be removed is refused at once; of several each is tried.
-async fn along<A: OperatorApi>(
+async fn along<A: UserPort>(
     things: &[String],
     mut removed: Vec<Removable>,
     force: Force,
@@ -39,7 +39,7 @@ async fn along<A: OperatorApi>(
 ) -> Result<Vec<String>, Failure> {
     let is_part = removed.len() > FORETOLD_MAX;
     removed.truncate(FORETOLD_MAX);
-    let forecast = match at.api.forecast(&at.model, removed, force).await {
+    let forecast = match at.api.handle(DryRunRemoval { removed, force }).await {
         Ok(forecast) => forecast,
         Err(error) if things.len() == 1 => return Err(error.into()),
         Err(_) => return Ok(vec!["what goes along with them".to_owned()]),
@@ -76,12 +76,12 @@ pub fn agreed(things: &[String], flags: &Removal, output: &Output) -> Result<boo
 }
 
 /// Says what removing all these together would come to; refused like the removal itself.
-pub async fn foretell<A: OperatorApi>(
+pub async fn foretell<A: UserPort>(
     removed: Vec<Removable>,
     force: Force,
     at: &Session<A>,
 ) -> Result<(), Failure> {
-    let forecast = at.api.forecast(&at.model, removed, force).await?;
+    let forecast = at.api.handle(DryRunRemoval { removed, force }).await?;
     at.output.say(&render::forecast::text(&forecast, force, (now_ms(), &Zone::new(false))))
 }
 

@@ -4,7 +4,7 @@ use crate::arguments::Removal;
 use crate::commands::removal;
 use crate::failure::Failure;
 use crate::session::Session;
-use api::operator::{OperatorApi, Removable};
+use api::{Removable, UserPort};
 use clap::Args;
 
 #[derive(Debug, Args)]
@@ -15,7 +15,7 @@ pub struct RemoveApplication {
     pub removal: Removal,
 }
 
-pub async fn run<A: OperatorApi>(args: &RemoveApplication, at: &Session<A>) -> Result<(), Failure> {
+pub async fn run<A: UserPort>(args: &RemoveApplication, at: &Session<A>) -> Result<(), Failure> {
     let things: Vec<String> = args.applications.iter().map(|name| format!("application {name}")).collect();
     let removed = args.applications.iter().cloned().map(Removable::Application).collect();
     let Some(force) = removal::begin(&things, removed, &args.removal, at).await? else {
@@ -23,7 +23,8 @@ pub async fn run<A: OperatorApi>(args: &RemoveApplication, at: &Session<A>) -> R
     };
     let mut failures = Vec::new();
     for (application, thing) in args.applications.iter().zip(&things) {
-        let answer = at.api.remove_application(&at.model, application, force).await;
+        let answer =
+            at.api.handle(api::RemoveApplication { application: application.to_owned(), force }).await;
         failures.extend(removal::told(at, thing, force, answer));
     }
     removal::together(failures)

@@ -4,7 +4,7 @@ use crate::arguments::Removal;
 use crate::commands::removal;
 use crate::failure::Failure;
 use crate::session::Session;
-use api::operator::{OperatorApi, Removable};
+use api::{Removable, UserPort};
 use clap::Args;
 
 #[derive(Debug, Args)]
@@ -18,7 +18,7 @@ pub struct RemoveMachine {
     pub removal: Removal,
 }
 
-pub async fn run<A: OperatorApi>(args: &RemoveMachine, at: &Session<A>) -> Result<(), Failure> {
+pub async fn run<A: UserPort>(args: &RemoveMachine, at: &Session<A>) -> Result<(), Failure> {
     let things: Vec<String> = args.machines.iter().map(|machine| format!("machine {machine}")).collect();
     let removed = args.machines.iter().cloned().map(Removable::Machine).collect();
     let Some(force) = removal::begin(&things, removed, &args.removal, at).await? else {
@@ -26,7 +26,14 @@ pub async fn run<A: OperatorApi>(args: &RemoveMachine, at: &Session<A>) -> Resul
     };
     let mut failures = Vec::new();
     for (machine, thing) in args.machines.iter().zip(&things) {
-        let answer = at.api.remove_machine(&at.model, machine, force, args.keep_instance).await;
+        let answer = at
+            .api
+            .handle(api::RemoveMachine {
+                machine: machine.to_owned(),
+                force,
+                keep_instance: args.keep_instance,
+            })
+            .await;
         failures.extend(removal::told(at, thing, force, answer));
     }
     removal::together(failures)

@@ -4,7 +4,7 @@ use crate::arguments::Forcing;
 use crate::commands::removal;
 use crate::failure::Failure;
 use crate::session::Session;
-use api::operator::{Ends, OperatorApi, RelationChoice, Removable};
+use api::{Ends, RelationChoice, Removable, UserPort};
 use clap::Args;
 
 #[derive(Debug, Args)]
@@ -21,7 +21,7 @@ pub struct RemoveRelation {
     pub no_prompt: bool,
 }
 
-pub async fn run<A: OperatorApi>(args: &RemoveRelation, at: &Session<A>) -> Result<(), Failure> {
+pub async fn run<A: UserPort>(args: &RemoveRelation, at: &Session<A>) -> Result<(), Failure> {
     let force = args.force.chosen()?;
     let choice = match &args.ends[..] {
         [number] => RelationChoice::Number(number.parse().map_err(|_| {
@@ -33,7 +33,7 @@ pub async fn run<A: OperatorApi>(args: &RemoveRelation, at: &Session<A>) -> Resu
     if args.dry_run {
         return removal::foretell(vec![Removable::Relation(choice)], force, at).await;
     }
-    let changed = at.api.remove_relation(&at.model, choice, force).await?;
+    let changed = at.api.handle(api::RemoveRelation { relation: choice, force }).await?;
     at.wrote(changed.revision);
     at.output.warn(&changed.warnings);
     Ok(())

@@ -4,7 +4,7 @@ use crate::arguments::Removal;
 use crate::commands::removal;
 use crate::failure::Failure;
 use crate::session::Session;
-use api::operator::{OperatorApi, Removable};
+use api::{GetStatus, Removable, UserPort};
 use clap::Args;
 
 #[derive(Debug, Args)]
@@ -19,7 +19,7 @@ pub struct RemoveUnit {
     pub removal: Removal,
 }
 
-pub async fn run<A: OperatorApi>(args: &RemoveUnit, at: &Session<A>) -> Result<(), Failure> {
+pub async fn run<A: UserPort>(args: &RemoveUnit, at: &Session<A>) -> Result<(), Failure> {
     let units = match (args.num_units, &args.units[..]) {
         (None, units) => units.to_vec(),
         (Some(count), [application]) => newest(application, count, at).await?,
@@ -32,18 +32,18 @@ pub async fn run<A: OperatorApi>(args: &RemoveUnit, at: &Session<A>) -> Result<(
     };
     let mut failures = Vec::new();
     for (unit, thing) in units.iter().zip(&things) {
-        let answer = at.api.remove_unit(&at.model, unit, force).await;
+        let answer = at.api.handle(api::RemoveUnit { unit: unit.to_owned(), force }).await;
         failures.extend(removal::told(at, thing, force, answer));
     }
     removal::together(failures)
 }
 
-async fn newest<A: OperatorApi>(
+async fn newest<A: UserPort>(
     application: &str,
     count: usize,
     at: &Session<A>,
 ) -> Result<Vec<String>, Failure> {
-    let status = at.api.status(&at.model).await?;
+    let status = at.api.handle(GetStatus).await?;
     let found = status.applications.get(application);
     let found = found.ok_or_else(|| Failure::new(format!("application {application:?} not found")))?;
     let alive = found.units.iter().filter(|(_, unit)| unit.life.is_alive());

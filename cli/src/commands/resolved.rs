@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::session::Session;
-use api::operator::OperatorApi;
+use api::{GetStatus, Resolve, UserPort};
 use clap::Args;
 
 #[derive(Debug, Args)]
@@ -17,16 +17,16 @@ pub struct Resolved {
     pub no_retry: bool,
 }
 
-pub async fn run<A: OperatorApi>(args: &Resolved, at: &Session<A>) -> Result<(), Failure> {
+pub async fn run<A: UserPort>(args: &Resolved, at: &Session<A>) -> Result<(), Failure> {
     let mut units = args.units.clone();
     if args.all {
-        let status = at.api.status(&at.model).await?;
+        let status = at.api.handle(GetStatus).await?;
         let all = status.applications.into_values().flat_map(|app| app.units);
         let failed = all.filter(|(_, unit)| unit.workload.current == "error");
         units = failed.map(|(name, _)| name.to_string()).collect();
     }
     for unit in units {
-        at.wrote(at.api.resolved(&at.model, &unit, !args.no_retry).await?.revision);
+        at.wrote(at.api.handle(Resolve { unit: unit.to_owned(), retry: !args.no_retry }).await?.revision);
     }
     Ok(())
 }

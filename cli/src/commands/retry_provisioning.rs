@@ -3,7 +3,7 @@
 use crate::commands::removal::together;
 use crate::failure::Failure;
 use crate::session::Session;
-use api::operator::OperatorApi;
+use api::UserPort;
 use clap::Args;
 
 #[derive(Debug, Args)]
@@ -12,10 +12,10 @@ pub struct RetryProvisioning {
     pub machines: Vec<String>,
 }
 
-pub async fn run<A: OperatorApi>(args: &RetryProvisioning, at: &Session<A>) -> Result<(), Failure> {
+pub async fn run<A: UserPort>(args: &RetryProvisioning, at: &Session<A>) -> Result<(), Failure> {
     let mut failures = Vec::new();
     for machine in &args.machines {
-        match at.api.retry_provisioning(&at.model, machine).await {
+        match at.api.handle(api::RetryProvisioning { machine: machine.to_owned() }).await {
             Ok(changed) => at.wrote(changed.revision),
             Err(error) => failures.push(Failure::from(error)),
         }

@@ -6,7 +6,7 @@ use crate::session::Session;
 use crate::terminal::safe_line;
 use crate::times::{self, Zone};
 use api::error::ErrorCode;
-use api::operator::{ActionInfo, Enqueued, OperatorApi};
+use api::{ActionInfo, Enqueued, GetAction, ListModels, UserPort, WaitForChange};
 use clap::Args;
 use serde_json::{Map, Value};
 use state::names::UnitName;
@@ -59,16 +59,12 @@ struct Wish {
     params: BTreeMap<String, Value>,
 }
 
-pub async fn run<A: OperatorApi>(args: &Run, at: &Session<A>) -> Result<(), Failure> {
+pub async fn run<A: UserPort>(args: &Run, at: &Session<A>) -> Result<(), Failure> {
     let wish = understand(args)?;
     let mut tasks = Vec::new();
     for unit in &wish.units {
-        let run = api::operator::Run {
-            unit: unit.clone(),
-            action: wish.action.clone(),
-            params: wish.params.clone(),
-        };
-        match at.api.run(&at.model, run).await {
+        let run = api::Run { unit: unit.clone(), action: wish.action.clone(), params: wish.params.clone() };
+        match at.api.handle(run).await {
             Ok(task) => {
                 at.wrote(task.revision);
                 tasks.push(task);
@@ -76,7 +72,7 @@ pub async fn run<A: OperatorApi>(args: &Run, at: &Session<A>) -> Result<(), Fail
             // Clients know an unknown unit by exit code 0 with nothing on stdout.
             Err(error) if error.code == ErrorCode::NotFound => {
                 // where the model itself is unknown, that is an error as everywhere
-                let models = at.api.models().await?;
+                let models = at.api.handle(ListModels).await?;
                 if !models.iter().any(|model| model.name == at.model || model.uuid.to_string() == at.model) {
                     return Err(error.into());
                 }
@@ -176,7 +172,7 @@ fn put(params: &mut BTreeMap<String, Value>, key: &str, value: Value) -> Result<
 }
 
 /// Waits until all tasks are done.
-async fn results<A: OperatorApi>(
+async fn results<A: UserPort>(
     tasks: &[Enqueued],
     args: &Run,
     at: &Session<A>,
@@ -201,15 +197,15 @@ async fn results<A: OperatorApi>(
 }
 
 /// The task once it is done. Looks again whenever the controller's store has moved on, and tells what it sees.
-pub async fn finished<A: OperatorApi>(
+pub async fn finished<A: UserPort>(
     id: u64,
     at: &Session<A>,
     mut tell: impl FnMut(&ActionInfo),
 ) -> Result<ActionInfo, Failure> {
     let mut after = None;
     loop {
-        after = Some(at.api.changes(&at.model, after).await?);
-        let task = at.api.action(&at.model, id).await?;
+        after = Some(at.api.handle(WaitForChange { after }).await?);
+        let task = at.api.handle(GetAction { id }).await?;
         tell(&task);
         if task.status.is_final() {
             return Ok(task);

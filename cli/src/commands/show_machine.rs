@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use crate::render::{self, Format, status_json};
 use crate::session::Session;
 use crate::times::Zone;
-use api::operator::OperatorApi;
+use api::{GetStatus, UserPort};
 use clap::Args;
 use serde_json::json;
 
@@ -19,8 +19,8 @@ pub struct ShowMachine {
     pub utc: bool,
 }
 
-pub async fn run<A: OperatorApi>(args: &ShowMachine, at: &Session<A>) -> Result<(), Failure> {
-    let status = at.api.status(&at.model).await?;
+pub async fn run<A: UserPort>(args: &ShowMachine, at: &Session<A>) -> Result<(), Failure> {
+    let status = at.api.handle(GetStatus).await?;
     if let Some(unknown) = args.machines.iter().find(|name| !status.machines.contains_key(*name)) {
         return Err(Failure::new(format!("machine {unknown} not found")));
     }

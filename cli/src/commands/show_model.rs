@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::render::{self, Format};
 use crate::session::{Session, model_name};
-use api::operator::{ModelInfo, OperatorApi, Status};
+use api::{GetStatus, ListModels, ModelInfo, Status, UserPort};
 use clap::Args;
 use serde_json::{Map, Value, json};
 
@@ -14,13 +14,13 @@ pub struct ShowModel {
     pub format: Format,
 }
 
-pub async fn run<A: OperatorApi>(args: &ShowModel, at: &Session<A>) -> Result<(), Failure> {
+pub async fn run<A: UserPort>(args: &ShowModel, at: &Session<A>) -> Result<(), Failure> {
     let name = args.name.as_deref().map_or(Ok(at.model.as_str()), model_name)?;
-    let models = at.api.models().await?;
+    let models = at.api.handle(ListModels).await?;
     let found = models.iter().find(|model| model.name == name || model.uuid.to_string() == name);
     let model =
         found.ok_or_else(|| Failure::new(format!("model {name:?} not found")).hint("see: pintle models"))?;
-    let status = at.api.status(&model.uuid.to_string()).await?;
+    let status = at.api.in_model(&model.uuid.to_string()).handle(GetStatus).await?;
     let all = Map::from_iter([(model.name.clone(), document(model, &status))]);
     at.output.say(&render::structured(&all.into(), args.format)?)
 }

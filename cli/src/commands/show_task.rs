@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::render::{self, Format, task};
 use crate::session::Session;
 use crate::times;
-use api::operator::OperatorApi;
+use api::{GetAction, UserPort};
 use clap::Args;
 use std::time::Duration;
 
@@ -22,10 +22,10 @@ pub struct ShowTask {
     pub utc: bool,
 }
 
-pub async fn run<A: OperatorApi>(args: &ShowTask, at: &Session<A>) -> Result<(), Failure> {
+pub async fn run<A: UserPort>(args: &ShowTask, at: &Session<A>) -> Result<(), Failure> {
     let task = match args.wait {
         None => {
-            let task = at.api.action(&at.model, args.id).await;
+            let task = at.api.handle(GetAction { id: args.id }).await;
             task.map_err(|error| task::unknown(error, "task", args.id))?
         }
         Some(limit) => {

@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use crate::render::unit::{Parts, document};
 use crate::render::{self, Format};
 use crate::session::Session;
-use api::operator::OperatorApi;
+use api::UserPort;
 use clap::Args;
 use serde_json::Map;
 
@@ -25,7 +25,7 @@ pub struct ShowUnit {
     pub related_unit: Option<String>,
 }
 
-pub async fn run<A: OperatorApi>(args: &ShowUnit, at: &Session<A>) -> Result<(), Failure> {
+pub async fn run<A: UserPort>(args: &ShowUnit, at: &Session<A>) -> Result<(), Failure> {
     let parts = Parts {
         endpoint: args.endpoint.clone(),
         related_unit: args.related_unit.clone(),
@@ -33,7 +33,7 @@ pub async fn run<A: OperatorApi>(args: &ShowUnit, at: &Session<A>) -> Result<(),
     };
     let mut units = Map::new();
     for unit in &args.units {
-        let unit = at.api.show_unit(&at.model, unit).await?;
+        let unit = at.api.handle(api::ShowUnit { unit: unit.to_owned() }).await?;
         units.insert(unit.name.to_string(), document(&unit, &parts));
     }
     at.output.say(&render::structured(&units.into(), args.format)?)

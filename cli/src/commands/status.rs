@@ -5,7 +5,7 @@ use crate::output::Output;
 use crate::render::{self, status_json, status_table};
 use crate::session::Session;
 use crate::times::{self, Zone};
-use api::operator::{OperatorApi, UnitStatus};
+use api::{GetStatus, UnitStatus, UserPort};
 use clap::Args;
 use state::names::UnitName;
 use std::collections::BTreeSet;
@@ -53,7 +53,7 @@ const SETTLE_MAX: Duration = Duration::from_secs(2);
 /// Between two looks: half of what the shortest hook of a Python charm takes.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-pub async fn run<A: OperatorApi>(args: &Status, at: &Session<A>) -> Result<(), Failure> {
+pub async fn run<A: UserPort>(args: &Status, at: &Session<A>) -> Result<(), Failure> {
     let Some(every) = args.watch else {
         return show(args, at).await;
     };
@@ -64,7 +64,7 @@ pub async fn run<A: OperatorApi>(args: &Status, at: &Session<A>) -> Result<(), F
     }
 }
 
-async fn show<A: OperatorApi>(args: &Status, at: &Session<A>) -> Result<(), Failure> {
+async fn show<A: UserPort>(args: &Status, at: &Session<A>) -> Result<(), Failure> {
     let mut status = settled(args, at).await?;
     filter(&mut status, &args.filters);
     print(&status, args, &at.output)?;
@@ -78,8 +78,8 @@ async fn show<A: OperatorApi>(args: &Status, at: &Session<A>) -> Result<(), Fail
 /// The status once every agent has acted on the caller's last write, on what followed from it too, so that a program
 /// that waits for a state never sees the one before its own write (spec/clients.md 2.3). Waiting ends early when a
 /// unit fails, and in any case after [`SETTLE_MAX`].
-async fn settled<A: OperatorApi>(args: &Status, at: &Session<A>) -> Result<api::operator::Status, Failure> {
-    let mut status = at.api.status(&at.model).await?;
+async fn settled<A: UserPort>(args: &Status, at: &Session<A>) -> Result<api::Status, Failure> {
+    let mut status = at.api.handle(GetStatus).await?;
     let Some(revision) = at.writes.of(&at.model).filter(|_| !args.no_settle) else {
         return Ok(status);
     };
@@ -96,11 +96,11 @@ async fn settled<A: OperatorApi>(args: &Status, at: &Session<A>) -> Result<api::
             return Ok(status);
         }
         sleep(LOOK_EVERY).await;
-        status = at.api.status(&at.model).await?;
+        status = at.api.handle(GetStatus).await?;
     }
 }
 
-fn print(status: &api::operator::Status, args: &Status, output: &Output) -> Result<(), Failure> {
+fn print(status: &api::Status, args: &Status, output: &Output) -> Result<(), Failure> {
     let zone = Zone::new(args.utc);
     let format = match args.format {
         Format::Tabular => {
@@ -118,7 +118,7 @@ fn print(status: &api::operator::Status, args: &Status, output: &Output) -> Resu
 
 /// Keeps the applications and units that any filter means, the principals of their subordinates, and the machines
 /// that these are on or that a filter names.
-pub fn filter(status: &mut api::operator::Status, filters: &[String]) {
+pub fn filter(status: &mut api::Status, filters: &[String]) {
     if filters.is_empty() {
         return;
     }

@@ -3,7 +3,7 @@
 
 use crate::failure::Failure;
 use crate::session::Session;
-use api::operator::{OperatorApi, RelationEnd, RelationStatus};
+use api::{GetStatus, RelationEnd, RelationStatus, UserPort};
 use clap::Args;
 use state::names::RelationNumber;
 
@@ -26,29 +26,34 @@ pub struct ResumeRelation {
     pub relations: Vec<String>,
 }
 
-pub async fn suspend<A: OperatorApi>(args: &SuspendRelation, at: &Session<A>) -> Result<(), Failure> {
+pub async fn suspend<A: UserPort>(args: &SuspendRelation, at: &Session<A>) -> Result<(), Failure> {
     for relation in numbers(&args.relations, at).await? {
-        at.wrote(at.api.suspend_relation(&at.model, relation, &args.message).await?.revision);
+        at.wrote(
+            at.api
+                .handle(api::SuspendRelation { relation, message: args.message.to_owned() })
+                .await?
+                .revision,
+        );
     }
     Ok(())
 }
 
-pub async fn resume<A: OperatorApi>(args: &ResumeRelation, at: &Session<A>) -> Result<(), Failure> {
+pub async fn resume<A: UserPort>(args: &ResumeRelation, at: &Session<A>) -> Result<(), Failure> {
     for relation in numbers(&args.relations, at).await? {
-        at.wrote(at.api.resume_relation(&at.model, relation).await?.revision);
+        at.wrote(at.api.handle(api::ResumeRelation { relation }).await?.revision);
     }
     Ok(())
 }
 
 /// The relations that these words name.
-async fn numbers<A: OperatorApi>(words: &[String], at: &Session<A>) -> Result<Vec<RelationNumber>, Failure> {
+async fn numbers<A: UserPort>(words: &[String], at: &Session<A>) -> Result<Vec<RelationNumber>, Failure> {
     if let Ok(numbers) = words.iter().map(|word| word.parse()).collect() {
         return Ok(numbers);
     }
     if words.len() > 2 {
         return Err(Failure::usage("these are no numbers, and a relation has two ends"));
     }
-    let all = at.api.status(&at.model).await?.relations;
+    let all = at.api.handle(GetStatus).await?.relations;
     let mut named: Vec<&RelationStatus> =
         all.iter().filter(|relation| is_between(&relation.ends, words)).collect();
     named.sort_by_key(|relation| relation.number);

@@ -3,7 +3,7 @@
 use crate::data_dir::DataDir;
 use crate::failure::Failure;
 use crate::session::{Session, model_name, read_client_file};
-use api::operator::{ClientFile, OperatorApi};
+use api::{ClientFile, ListModels, UserPort};
 use clap::Args;
 use host::file::write_atomic;
 
@@ -16,7 +16,7 @@ pub struct Switch {
     pub name: Option<String>,
 }
 
-pub async fn run<A: OperatorApi>(args: &Switch, at: &Session<A>, dir: &DataDir) -> Result<(), Failure> {
+pub async fn run<A: UserPort>(args: &Switch, at: &Session<A>, dir: &DataDir) -> Result<(), Failure> {
     let Some(name) = &args.name else {
         at.in_a_model()?;
         return at.output.say(&format!("here:admin/{}\n", at.model));
@@ -28,7 +28,7 @@ pub async fn run<A: OperatorApi>(args: &Switch, at: &Session<A>, dir: &DataDir) 
             .ok_or_else(|| Failure::new("there is no model to go back to: you have not switched yet"))?,
         name => model_name(name)?.to_owned(),
     };
-    let models = at.api.models().await?;
+    let models = at.api.handle(ListModels).await?;
     if !models.iter().any(|model| model.name == name) {
         return Err(Failure::new(format!("model {name:?} not found")).hint("see: pintle models"));
     }

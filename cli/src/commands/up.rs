@@ -9,7 +9,7 @@ use crate::supervisor::provider::{Kind, nspawn};
 use crate::supervisor::settings::Settings;
 use crate::supervisor::{lock, stop};
 use api::error::ErrorCode;
-use api::operator::{ClientFile, OperatorApi};
+use api::{ClientFile, GetAbout, Handle};
 use clap::Args;
 use host::process::Process;
 use std::net::IpAddr;
@@ -201,7 +201,7 @@ async fn ask(dir: &DataDir) -> Result<Option<ClientFile>, Failure> {
     let Some(file) = read_client_file(dir)? else {
         return Ok(None);
     };
-    client(&file)?.about().await?;
+    client(&file)?.handle(GetAbout).await?;
     Ok(Some(file))
 }
 

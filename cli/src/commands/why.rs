@@ -6,7 +6,7 @@ use crate::session::Session;
 use crate::terminal::safe_line;
 use crate::times::{Zone, now_ms};
 use api::error::ErrorCode;
-use api::operator::OperatorApi;
+use api::{GetWhy, UserPort};
 use clap::Args;
 use serde_json::Value;
 
@@ -21,10 +21,10 @@ pub struct Why {
     pub utc: bool,
 }
 
-pub async fn run<A: OperatorApi>(args: &Why, at: &Session<A>) -> Result<(), Failure> {
+pub async fn run<A: UserPort>(args: &Why, at: &Session<A>) -> Result<(), Failure> {
     let (mut all, mut refused) = (Vec::new(), None);
     for entity in entities(&args.entities) {
-        match at.api.why(&at.model, &entity).await {
+        match at.api.handle(GetWhy { entity: entity.to_owned() }).await {
             Ok(why) => all.push(why),
             // one that is not known does not keep the others from being told
             Err(error) if error.code != ErrorCode::Unreachable => {
@@ -41,7 +41,7 @@ pub async fn run<A: OperatorApi>(args: &Why, at: &Session<A>) -> Result<(), Fail
     refused.map_or(Ok(()), Err)
 }
 
-fn tell<A>(all: &[api::operator::Why], args: &Why, at: &Session<A>) -> Result<(), Failure> {
+fn tell<A>(all: &[api::Why], args: &Why, at: &Session<A>) -> Result<(), Failure> {
     if let Some(format) = args.format {
         // One entity is itself, several are a list.
         let mut values: Vec<Value> = all.iter().map(|why| structured(why, now_ms())).collect();
@@ -70,7 +70,7 @@ fn entities(words: &[String]) -> Vec<String> {
 }
 
 /// The entity in one line, then two lines for each cause.
-pub fn text(why: &api::operator::Why, now_ms: i64, zone: &Zone) -> String {
+pub fn text(why: &api::Why, now_ms: i64, zone: &Zone) -> String {
     let doing = if why.now.is_empty() { String::new() } else { format!(", {}", why.now) };
     let mut text = safe_line(&format!("{}: {}{doing}", why.entity, why.life)) + "\n";
     if why.causes.is_empty() {
@@ -85,7 +85,7 @@ pub fn text(why: &api::operator::Why, now_ms: i64, zone: &Zone) -> String {
     text
 }
 
-fn structured(why: &api::operator::Why, now_ms: i64) -> Value {
+fn structured(why: &api::Why, now_ms: i64) -> Value {
     let mut value = serde_json::to_value(why).expect("plain data");
     value["causes"] = why.causes.iter().map(|one| render::cause::structured(one, now_ms)).collect();
     value
@@ -102,7 +102,7 @@ mod tests {
     fn each_cause_is_a_sentence_with_its_hint_below_it() {
         let name = UnitName::new("web", 0);
         let cause = Cause::of_unit_agent(&name, Duty::Terminate { relations: vec![] });
-        let why = api::operator::Why {
+        let why = api::Why {
             entity: Entity::Application("web".to_owned()),
             life: Life::Dying,
             now: String::new(),
@@ -140,13 +140,7 @@ mod tests {
     #[test]
     fn nothing_to_wait_for_is_said() {
         let entity = Entity::Unit(UnitName::new("web", 0));
-        let why = api::operator::Why {
-            entity,
-            life: Life::Alive,
-            now: "idle".to_owned(),
-            causes: vec![],
-            more: false,
-        };
+        let why = api::Why { entity, life: Life::Alive, now: "idle".to_owned(), causes: vec![], more: false };
         assert_eq!(text(&why, 0, &Zone::new(true)), "unit web/0: alive, idle\n  waits for nothing\n");
     }
 }

@@ -1,6 +1,6 @@
 //! `config APP`: an application's settings (spec/clients.md 2.4 "config").
 
-use api::operator::{ApplicationConfig, Setting};
+use api::{ApplicationConfig, Setting};
 use serde_json::{Map, Value, json};
 
 pub fn document(config: &ApplicationConfig) -> Value {

@@ -3,7 +3,7 @@
 use crate::render::cause;
 use crate::terminal::safe_line;
 use crate::times::Zone;
-use api::operator::{Force, Forecast, Foretold};
+use api::{Force, Forecast, Foretold};
 
 /// Sections with nothing in them are left out. What holds something up has done so since a time, as `why` tells it.
 pub fn text(forecast: &Forecast, force: Force, (now_ms, zone): (i64, &Zone)) -> String {

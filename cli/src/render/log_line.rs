@@ -3,7 +3,7 @@
 use crate::render::json;
 use crate::terminal;
 use crate::times::Zone;
-use api::operator::LogLine;
+use api::LogLine;
 
 /// How lines look.
 #[derive(Clone)]

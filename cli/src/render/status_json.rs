@@ -4,7 +4,7 @@
 use crate::render::put_text;
 use crate::render::status_table::subordinates;
 use crate::times::Zone;
-use api::operator::{ApplicationStatus, MachineStatus, Related, Status, StatusInfo, UnitStatus};
+use api::{ApplicationStatus, MachineStatus, Related, Status, StatusInfo, UnitStatus};
 use serde_json::{Map, Value, json};
 use state::charm::{Base, Scope};
 use state::life::Life;

@@ -2,7 +2,7 @@
 
 use crate::render::{Table, natural_entries, row};
 use crate::times::Zone;
-use api::operator::{ApplicationStatus, Status, StatusInfo, UnitStatus};
+use api::{ApplicationStatus, Status, StatusInfo, UnitStatus};
 use state::charm::{Base, Role, Scope};
 use state::names::UnitName;
 use state::unit::activity::Activity;

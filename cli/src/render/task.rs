@@ -4,8 +4,8 @@ use crate::failure::Failure;
 use crate::render::yaml;
 use crate::terminal;
 use crate::times::of_task;
+use api::ActionInfo;
 use api::error::{ApiError, ErrorCode};
-use api::operator::ActionInfo;
 use serde_json::{Map, Value};
 use state::status::ActionStatus;
 

@@ -1,7 +1,7 @@
 //! `show-unit` (spec/clients.md 2.4, 3.5).
 
 use crate::render::put_text;
-use api::operator::{MemberInfo, UnitInfo, UnitRelation};
+use api::{MemberInfo, UnitInfo, UnitRelation};
 use serde_json::{Map, Value, json};
 
 /// Which relations, and how much of them.

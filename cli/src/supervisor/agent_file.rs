@@ -1,7 +1,7 @@
 //! `agent.yaml` of a machine: who its agent is, and how it finds and trusts the controller. It holds the token and
 //! is written before the controller is told of it, so a token that the controller knows is never lost.
 
-use api::operator::{ClientFile, MachineInfo};
+use api::{ClientFile, MachineInfo};
 use host::file::write_atomic;
 use serde::{Deserialize, Serialize};
 use state::names::Uuid;

@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::session::{client, read_client_file};
 use crate::supervisor::provider::Chosen;
 use crate::supervisor::provisioner::{Outside, Provisioner};
-use api::operator::ClientFile;
+use api::ClientFile;
 use host::process::Process;
 use state::names::Uuid;
 use std::convert::Infallible;

@@ -4,9 +4,11 @@
 
 use crate::failure::Failure;
 use crate::supervisor::provider::{Provider, Wish};
-use api::error::{ApiError, ErrorCode};
-use api::machine_agent::Fate;
-use api::operator::{ClientFile, MachineInfo, ModelInfo, ModelSetting, OperatorApi, Provisioned};
+use api::error::ErrorCode;
+use api::{
+    ClientFile, Fate, GetModelConfig, ListMachines, ListModels, MachineFate, MachineInfo, ModelInfo,
+    Provisioned, ProvisionerPort, RemoveDeadMachine, ReportInstance, SetMachineToken, WaitForChange,
+};
 use state::machine::provision::{self, Found, Harvest, Owner, Step, Wanted, plan};
 use state::names::Uuid;
 use state::unit::snapshot::Position;
@@ -20,79 +22,6 @@ const ROUND_PAUSE: Duration = Duration::from_millis(100);
 const NO_MODEL_PAUSE: Duration = Duration::from_secs(1);
 /// Instances that no machine wants are looked at again at least so often.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
-
-/// What the loop asks of the controller. `model` is a model's uuid.
-pub trait Controller {
-    fn models(&self) -> impl Future<Output = Result<Vec<ModelInfo>, ApiError>>;
-    fn model_config(
-        &self,
-        model: &str,
-    ) -> impl Future<Output = Result<BTreeMap<String, ModelSetting>, ApiError>>;
-    fn changes(
-        &self,
-        model: &str,
-        after: Option<Position>,
-    ) -> impl Future<Output = Result<Position, ApiError>>;
-    fn machines(&self, model: &str) -> impl Future<Output = Result<Vec<MachineInfo>, ApiError>>;
-    fn machine_fate(&self, model: &str, machine: Uuid) -> impl Future<Output = Result<Fate, ApiError>>;
-    fn machine_token(
-        &self,
-        model: &str,
-        machine: Uuid,
-        token: &str,
-    ) -> impl Future<Output = Result<(), ApiError>>;
-    fn machine_removed(&self, model: &str, machine: Uuid) -> impl Future<Output = Result<(), ApiError>>;
-    fn provisioned(
-        &self,
-        model: &str,
-        machine: Uuid,
-        what: Provisioned,
-    ) -> impl Future<Output = Result<Uuid, ApiError>>;
-}
-
-impl<C: OperatorApi> Controller for C {
-    fn models(&self) -> impl Future<Output = Result<Vec<ModelInfo>, ApiError>> {
-        OperatorApi::models(self)
-    }
-    fn model_config(
-        &self,
-        model: &str,
-    ) -> impl Future<Output = Result<BTreeMap<String, ModelSetting>, ApiError>> {
-        OperatorApi::model_config(self, model)
-    }
-    fn changes(
-        &self,
-        model: &str,
-        after: Option<Position>,
-    ) -> impl Future<Output = Result<Position, ApiError>> {
-        OperatorApi::changes(self, model, after)
-    }
-    fn machines(&self, model: &str) -> impl Future<Output = Result<Vec<MachineInfo>, ApiError>> {
-        OperatorApi::machines(self, model)
-    }
-    fn machine_fate(&self, model: &str, machine: Uuid) -> impl Future<Output = Result<Fate, ApiError>> {
-        OperatorApi::machine_fate(self, model, machine)
-    }
-    fn machine_token(
-        &self,
-        model: &str,
-        machine: Uuid,
-        token: &str,
-    ) -> impl Future<Output = Result<(), ApiError>> {
-        OperatorApi::machine_token(self, model, machine, token)
-    }
-    fn machine_removed(&self, model: &str, machine: Uuid) -> impl Future<Output = Result<(), ApiError>> {
-        OperatorApi::machine_removed(self, model, machine)
-    }
-    fn provisioned(
-        &self,
-        model: &str,
-        machine: Uuid,
-        what: Provisioned,
-    ) -> impl Future<Output = Result<Uuid, ApiError>> {
-        OperatorApi::provisioned(self, model, machine, what)
-    }
-}
 
 /// Time, chance and words.
 pub trait Outside {
@@ -114,40 +43,41 @@ impl<P: Provider, O: Outside> Provisioner<P, O> {
     /// Follows the controller until that fails. `file`: how machines find and trust it.
     pub async fn follow(
         &mut self,
-        client: &impl Controller,
+        client: &impl ProvisionerPort,
         file: &ClientFile,
     ) -> Result<Infallible, Failure> {
         let (mut after, mut look): (Option<Position>, _) = (None, LOOK_EVERY);
         loop {
-            let models = client.models().await?;
+            let models = client.handle(ListModels).await?;
             let Some(model) = models.first().map(|model| model.uuid.to_string()) else {
                 self.outside.sleep(NO_MODEL_PAUSE).await;
                 continue;
             };
+            let in_model = client.in_model(&model);
             // The position is read before the machines: what happens in between is the next round's.
             tokio::select! {
                 biased;
-                position = client.changes(&model, after) => after = Some(position?),
+                position = in_model.handle(WaitForChange { after }) => after = Some(position?),
                 () = self.provider.news() => {}
                 () = self.outside.sleep(look) => {}
             }
             look = LOOK_EVERY;
-            for model in client.models().await? {
-                look = look.min(self.round(client, file, &model).await?);
+            for model in client.handle(ListModels).await? {
+                let client = client.in_model(&model.uuid.to_string());
+                look = look.min(self.round(&client, file, &model).await?);
             }
             self.outside.sleep(ROUND_PAUSE).await;
         }
     }
 
-    /// One model's machines; answers when to look again at the latest.
+    /// The machines of the model that `client` is bound to; answers when to look again at the latest.
     async fn round(
         &mut self,
-        client: &impl Controller,
+        client: &impl ProvisionerPort,
         file: &ClientFile,
         model: &ModelInfo,
     ) -> Result<Duration, Failure> {
-        let name = model.uuid.to_string();
-        let machines = match client.machines(&name).await {
+        let machines = match client.handle(ListMachines).await {
             // the model was destroyed since it was listed: it had no machine
             Err(error) if error.code == ErrorCode::NotFound => return Ok(LOOK_EVERY),
             machines => machines?,
@@ -166,17 +96,17 @@ impl<P: Provider, O: Outside> Provisioner<P, O> {
                     wanted.remove(&id);
                     let due = machines.get(&id).map(|one| one.retry_ms.is_none_or(|due_ms| due_ms <= now_ms));
                     if due == Some(true) {
-                        self.say_failed(client, &name, id, failure.message).await?;
+                        self.say_failed(client, id, failure.message).await?;
                     }
                     continue;
                 }
             };
             let mut fate = provision::Fate::Unknown;
             if !machines.contains_key(&id) {
-                let config = client.model_config(&name).await?;
+                let config = client.handle(GetModelConfig).await?;
                 let mode = config.get("provisioner-harvest-mode").and_then(|mode| mode.value.as_str());
                 harvest = mode.and_then(Harvest::parse).unwrap_or_default();
-                if client.machine_fate(&name, id).await? == Fate::Tombstone {
+                if client.handle(MachineFate { machine: id }).await? == Fate::Tombstone {
                     fate = provision::Fate::Removed;
                 }
             }
@@ -196,7 +126,7 @@ impl<P: Provider, O: Outside> Provisioner<P, O> {
                 Ok(Some(again)) => look = look.min(again),
                 Err(failure) => {
                     failed.insert(step.machine());
-                    self.say_failed(client, &name, step.machine(), failure.message).await?;
+                    self.say_failed(client, step.machine(), failure.message).await?;
                 }
             }
         }
@@ -208,13 +138,13 @@ impl<P: Provider, O: Outside> Provisioner<P, O> {
     /// What could not be done of a machine is its trouble.
     async fn say_failed(
         &self,
-        client: &impl Controller,
-        model: &str,
+        client: &impl ProvisionerPort,
         id: Uuid,
         message: String,
     ) -> Result<(), Failure> {
         self.outside.say(&format!("machine {id}: {message}"));
-        match client.provisioned(model, id, Provisioned::Failed { message }).await {
+        let what = Provisioned::Failed { message };
+        match client.handle(ReportInstance { machine: id, what }).await {
             // what is harvested has no record: it is tried again in the next round
             Err(error) if error.code == ErrorCode::NotFound => Ok(()),
             said => Ok(said.map(drop)?),
@@ -225,12 +155,14 @@ impl<P: Provider, O: Outside> Provisioner<P, O> {
     /// that is there.
     async fn execute(
         &mut self,
-        client: &impl Controller,
+        client: &impl ProvisionerPort,
         (file, model): (&ClientFile, &ModelInfo),
         (machines, found): (&BTreeMap<Uuid, MachineInfo>, Option<Uuid>),
         step: Step,
     ) -> Result<Option<Duration>, Failure> {
-        let (name, id) = (model.uuid.to_string(), step.machine());
+        let id = step.machine();
+        let report = |what| client.handle(ReportInstance { machine: id, what });
+        let set_token = |token: &str| client.handle(SetMachineToken { machine: id, token: token.to_owned() });
         match step {
             // one that runs and is not recorded, or at another address, or with a trouble that is over: the controller
             // was restored from an older copy
@@ -244,28 +176,28 @@ impl<P: Provider, O: Outside> Provisioner<P, O> {
                         let provider = self.provider.name().to_owned();
                         let nonce = found.unwrap_or_else(|| self.outside.fresh());
                         let intended = Provisioned::Intended { provider, nonce };
-                        client.provisioned(&name, id, intended).await?
+                        report(intended).await?
                     }
                 };
                 let wish = Wish { machine, model, nonce, client: file };
                 // a folder made anew is none of whatever ran in the one that was lost
                 let runs = self.provider.runs_at(id).is_some();
                 let made = self.provider.make(&wish)?;
-                client.machine_token(&name, id, &made.token).await?;
+                set_token(&made.token).await?;
                 let (instance_id, address) = (made.instance_id, made.address.clone());
                 let started = Provisioned::Started { instance_id, address };
                 // Its agents are told its address before they run: it has another one when it was lost and made again.
                 // What ends a trouble is that it runs.
                 if !is_recorded(machine, &made.address) && machine.retry_ms.is_none() {
-                    client.provisioned(&name, id, started.clone()).await?;
+                    report(started.clone()).await?;
                     // 1. The token is set. 2. The store is restored from before that. 3. The start is recorded in it:
                     // nothing more would be done, and the machine never let in (cargo sim 54009244, 54024423).
-                    client.machine_token(&name, id, &made.token).await?;
+                    set_token(&made.token).await?;
                 }
                 let again = if runs { None } else { self.provider.start(&wish).await? };
                 if machine.retry_ms.is_some() && again.is_none() {
-                    client.provisioned(&name, id, started).await?;
-                    client.machine_token(&name, id, &made.token).await?;
+                    report(started).await?;
+                    set_token(&made.token).await?;
                 }
                 if !runs && again.is_none() {
                     self.outside.say(&format!("machine {} ({id}): started", machine.name));
@@ -280,8 +212,8 @@ impl<P: Provider, O: Outside> Provisioner<P, O> {
                 self.provider.hand_over(id).await?;
                 self.outside.say(&format!("machine {id}: its instance is its user's"));
             }
-            Step::SetDead(_) => drop(client.provisioned(&name, id, Provisioned::Absent).await?),
-            Step::Remove(_) => client.machine_removed(&name, id).await?,
+            Step::SetDead(_) => drop(report(Provisioned::Absent).await?),
+            Step::Remove(_) => client.handle(RemoveDeadMachine { machine: id }).await?,
         }
         Ok(None)
     }
@@ -311,51 +243,62 @@ mod tests {
     use super::*;
     use crate::supervisor::provider::Listing;
     use crate::supervisor::provider::Made;
+    use api::error::ApiError;
+    use api::{Handle, InModel, Request};
     use state::life::Life;
-    use std::cell::{Cell, RefCell};
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::{Arc, Mutex};
 
     /// A controller with one machine that lists one round and is then gone; notes what it is told.
+    #[derive(Clone)]
     struct One {
         machine: MachineInfo,
-        told: RefCell<Vec<Provisioned>>,
+        told: Arc<Mutex<Vec<Provisioned>>>,
         /// It has the machine's token. Restored just before a start is recorded, it has not.
-        knows_token: Cell<bool>,
+        knows_token: Arc<AtomicBool>,
     }
 
-    impl Controller for One {
-        async fn models(&self) -> Result<Vec<ModelInfo>, ApiError> {
+    impl InModel for One {
+        fn in_model(&self, _: &str) -> One {
+            self.clone()
+        }
+    }
+
+    macro_rules! answers {
+        ($($request:ident: |$one:ident, $asked:pat_param| $answer:expr;)*) => {$(
+            impl Handle<$request> for One {
+                async fn handle(&self, $asked: $request) -> Result<<$request as Request>::Answer, ApiError> {
+                    let $one = self;
+                    $answer
+                }
+            }
+        )*};
+    }
+
+    answers! {
+        ListModels: |_one, _| {
             let (name, controller) = ("dev".to_owned(), Uuid(9));
             Ok(vec![ModelInfo { uuid: Uuid(1), name, life: Life::Alive, controller, created_ms: 0 }])
-        }
-        async fn model_config(&self, _: &str) -> Result<BTreeMap<String, ModelSetting>, ApiError> {
-            Ok(BTreeMap::new())
-        }
-        async fn changes(&self, _: &str, after: Option<Position>) -> Result<Position, ApiError> {
-            match after {
-                None => Ok(Position::default()),
-                Some(_) => Err(ApiError::new(ErrorCode::Unreachable, "one round is enough")),
-            }
-        }
-        async fn machines(&self, _: &str) -> Result<Vec<MachineInfo>, ApiError> {
-            Ok(vec![self.machine.clone()])
-        }
-        async fn machine_fate(&self, _: &str, _: Uuid) -> Result<Fate, ApiError> {
-            Ok(Fate::Unknown)
-        }
-        async fn machine_token(&self, _: &str, _: Uuid, _: &str) -> Result<(), ApiError> {
-            self.knows_token.set(true);
+        };
+        GetModelConfig: |_one, _| Ok(BTreeMap::new());
+        WaitForChange: |_one, wait| match wait.after {
+            None => Ok(Position::default()),
+            Some(_) => Err(ApiError::new(ErrorCode::Unreachable, "one round is enough")),
+        };
+        ListMachines: |one, _| Ok(vec![one.machine.clone()]);
+        MachineFate: |_one, _| Ok(Fate::Unknown);
+        SetMachineToken: |one, _| {
+            one.knows_token.store(true, Ordering::Relaxed);
             Ok(())
-        }
-        async fn machine_removed(&self, _: &str, _: Uuid) -> Result<(), ApiError> {
-            Ok(())
-        }
-        async fn provisioned(&self, _: &str, _: Uuid, what: Provisioned) -> Result<Uuid, ApiError> {
-            if matches!(what, Provisioned::Started { .. }) {
-                self.knows_token.set(false);
+        };
+        RemoveDeadMachine: |_one, _| Ok(());
+        ReportInstance: |one, report| {
+            if matches!(report.what, Provisioned::Started { .. }) {
+                one.knows_token.store(false, Ordering::Relaxed);
             }
-            self.told.borrow_mut().push(what);
+            one.told.lock().expect("no holder panics").push(report.what);
             Ok(Uuid(70))
-        }
+        };
     }
 
     /// Its instance is there, and runs, or cannot be read, or was lost and is made again.
@@ -441,11 +384,12 @@ mod tests {
         let text = String::new;
         let (controller, server_name, ca, user) = (text(), text(), text(), text());
         let file = ClientFile { controller, server_name, ca, user, token: text(), model: text() };
-        let client = One { machine, told: RefCell::default(), knows_token: Cell::new(true) };
+        let knows_token = Arc::new(AtomicBool::new(true));
+        let client = One { machine, told: Arc::default(), knows_token };
         let mut provisioner = Provisioner { provider, outside: Still };
         let Err(_) = provisioner.follow(&client, &file).await;
-        assert!(client.knows_token.get(), "a machine whose start is recorded is let in");
-        client.told.into_inner()
+        assert!(client.knows_token.load(Ordering::Relaxed), "a machine whose start is recorded is let in");
+        client.told.lock().expect("no holder panics").clone()
     }
 
     /// 1. A machine could not be started, and says why. It is tried again, and runs; that is said.

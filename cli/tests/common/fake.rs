@@ -1,16 +1,17 @@
 //! A controller that answers what a test told it to, and writes down what it was asked.
 
 use api::error::{ApiError, ErrorCode};
-use api::operator::*;
-use serde_json::Value;
+use api::list;
+use api::request::Message;
+use api::*;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use state::cause::Entity;
-use state::names::Uuid;
 use state::status::ActionStatus;
 use state::unit::snapshot::Position;
 use std::collections::BTreeMap;
-use std::sync::Mutex;
-
-type Answer<T> = Result<T, ApiError>;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex};
 
 #[derive(Default)]
 pub struct Fake {
@@ -37,7 +38,7 @@ impl Fake {
         self.asked.lock().expect("no holder panics").push(text);
     }
 
-    fn known(&self, name: &str) -> Answer<()> {
+    fn known(&self, name: &str) -> Result<(), ApiError> {
         let refusal = self.refuses.get(name).map(|text| ApiError::new(ErrorCode::NotFound, text));
         refusal.map_or(Ok(()), Err)
     }
@@ -47,77 +48,161 @@ impl Fake {
     }
 }
 
-fn unexpected<T>() -> Answer<T> {
-    Err(ApiError::new(ErrorCode::Broken, "no test asks this"))
+/// The fake, in one model.
+#[derive(Clone)]
+pub struct Scoped {
+    fake: Arc<Fake>,
+    model: String,
+}
+
+impl Scoped {
+    pub fn new(fake: Fake, model: &str) -> Scoped {
+        Scoped { fake: Arc::new(fake), model: model.to_owned() }
+    }
+}
+
+impl Deref for Scoped {
+    type Target = Fake;
+
+    fn deref(&self) -> &Fake {
+        &self.fake
+    }
+}
+
+impl InModel for Scoped {
+    fn in_model(&self, model: &str) -> Scoped {
+        Scoped { fake: self.fake.clone(), model: model.to_owned() }
+    }
+}
+
+impl<R: Request> Handle<R> for Scoped {
+    async fn handle(&self, request: R) -> Result<R::Answer, ApiError> {
+        let entry =
+            list::all().into_iter().find(|entry| entry.route == R::ROUTE).expect("every request is listed");
+        let body = request.into_bytes();
+        if entry.name == "WaitForChange" && parsed::<WaitForChange>(&body).after.is_some() {
+            // the first call answers at once; then nothing changes any more
+            return std::future::pending().await;
+        }
+        let answer = self.answer(entry.name, body)?;
+        Ok(R::Answer::from_bytes(answer).expect("the fake answers what the request declares"))
+    }
+}
+
+fn parsed<T: DeserializeOwned>(body: &[u8]) -> T {
+    serde_json::from_slice(body).expect("a request")
+}
+
+fn json(answer: impl Serialize) -> Result<Vec<u8>, ApiError> {
+    Ok(serde_json::to_vec(&answer).expect("plain data"))
 }
 
 fn changed() -> Changed {
     Changed { revision: 1, warnings: vec![] }
 }
 
-impl OperatorApi for Fake {
-    async fn about(&self) -> Answer<About> {
-        unexpected()
+impl Scoped {
+    fn answer(&self, request: &str, body: Vec<u8>) -> Result<Vec<u8>, ApiError> {
+        match request {
+            "ListModels" => json(vec![super::sample_model()]),
+            "DestroyModel" => {
+                let DestroyModel { force } = parsed(&body);
+                self.known(&self.model)?;
+                self.note(format!("destroy {} {force:?}", self.model));
+                json(changed())
+            }
+            "FindArchive" => {
+                let FindArchive { sha256 } = parsed(&body);
+                let uploaded = Uploaded { sha256, bytes: 1, charm: Default::default() };
+                json(self.has_archive.then_some(uploaded))
+            }
+            "UploadArchive" => {
+                self.note("upload".to_owned());
+                let sha256 = host::digest::sha256(&body);
+                json(Uploaded { sha256, bytes: 1, charm: Default::default() })
+            }
+            "Deploy" => {
+                let Deploy { application, units, to, config, .. } = parsed(&body);
+                let application = application.unwrap_or_default();
+                self.note(format!("deploy {application} units={units} to={to:?} config={config:?}"));
+                json(Deployed {
+                    application,
+                    charm_url: "local:web-3".to_owned(),
+                    charm_revision: 3,
+                    units: vec![],
+                    revision: 1,
+                })
+            }
+            "AddUnits" => {
+                let add: AddUnits = parsed(&body);
+                self.note(format!("add {} units={} to={:?}", add.application, add.units, add.to));
+                json(Added { units: vec![], revision: 1 })
+            }
+            "GetConfig" => json(super::sample_config()),
+            "Configure" => {
+                let Configure { application, change } = parsed(&body);
+                self.note(format!(
+                    "configure {} {application} {:?} {:?}",
+                    self.model, change.set, change.reset
+                ));
+                json(changed())
+            }
+            "GetStatus" => json(self.status()?),
+            "ShowUnit" => json(super::sample_unit()),
+            "LogQuery" => {
+                let query: LogQuery = parsed(&body);
+                self.note(format!(
+                    "log after={:?} newest={:?} wait={}",
+                    query.after, query.newest, query.wait
+                ));
+                json(self.pages.lock().expect("no holder panics").remove(0))
+            }
+            "GetWhy" => {
+                let GetWhy { entity } = parsed(&body);
+                self.known(&entity)?;
+                let (entity, now) = (Entity::Application(entity), "idle".to_owned());
+                json(Why { entity, life: Default::default(), now, causes: vec![], more: false })
+            }
+            "Run" => json(self.run(parsed(&body))?),
+            "GetAction" => {
+                let GetAction { id } = parsed(&body);
+                self.known(&id.to_string())?;
+                json(match &self.task {
+                    Some(task) => task.clone(),
+                    None => ActionInfo { status: ActionStatus::Running, ..super::sample_task() },
+                })
+            }
+            "ListActions" => json(self.task.iter().cloned().collect::<Vec<_>>()),
+            "DryRunRemoval" => {
+                let DryRunRemoval { removed, .. } = parsed(&body);
+                self.note(format!("forecast {removed:?}"));
+                if let [Removable::Unit(unit)] = &removed[..] {
+                    self.known(unit)?;
+                }
+                json(Forecast { dying: vec!["unit web/9".to_owned()], ..Forecast::default() })
+            }
+            "RemoveUnit" => {
+                let RemoveUnit { unit, force } = parsed(&body);
+                self.note(format!("remove {unit} force={force:?}"));
+                self.known(&unit)?;
+                json(changed())
+            }
+            "SuspendRelation" => {
+                let SuspendRelation { relation, message } = parsed(&body);
+                self.note(format!("suspend {relation} {message:?}"));
+                json(changed())
+            }
+            "ResumeRelation" => {
+                let ResumeRelation { relation } = parsed(&body);
+                self.note(format!("resume {relation}"));
+                json(changed())
+            }
+            "WaitForChange" => json(Position::default()),
+            _ => Err(ApiError::new(ErrorCode::Broken, "no test asks this")),
+        }
     }
-    async fn openapi(&self) -> Answer<Value> {
-        unexpected()
-    }
-    async fn models(&self) -> Answer<Vec<ModelInfo>> {
-        Ok(vec![super::sample_model()])
-    }
-    async fn create_model(&self, _: CreateModel) -> Answer<ModelInfo> {
-        unexpected()
-    }
-    async fn destroy_model(&self, model: &str, force: Force) -> Answer<Changed> {
-        self.known(model)?;
-        self.note(format!("destroy {model} {force:?}"));
-        Ok(changed())
-    }
-    async fn model_config(&self, _: &str) -> Answer<BTreeMap<String, ModelSetting>> {
-        unexpected()
-    }
-    async fn configure_model(&self, _: &str, _: ConfigChange) -> Answer<Changed> {
-        unexpected()
-    }
-    async fn archive_info(&self, sha256: &str) -> Answer<Option<Uploaded>> {
-        let uploaded = Uploaded { sha256: sha256.to_owned(), bytes: 1, charm: Default::default() };
-        Ok(self.has_archive.then_some(uploaded))
-    }
-    async fn upload_archive(&self, archive: Vec<u8>) -> Answer<Uploaded> {
-        self.note("upload".to_owned());
-        let sha256 = host::digest::sha256(&archive);
-        Ok(Uploaded { sha256, bytes: 1, charm: Default::default() })
-    }
-    async fn deploy(&self, _: &str, deploy: Deploy) -> Answer<Deployed> {
-        let Deploy { application, units, to, config, .. } = deploy;
-        let application = application.unwrap_or_default();
-        self.note(format!("deploy {application} units={units} to={to:?} config={config:?}"));
-        Ok(Deployed {
-            application,
-            charm_url: "local:web-3".to_owned(),
-            charm_revision: 3,
-            units: vec![],
-            revision: 1,
-        })
-    }
-    async fn add_units(&self, _: &str, add: AddUnits) -> Answer<Added> {
-        self.note(format!("add {} units={} to={:?}", add.application, add.units, add.to));
-        Ok(Added { units: vec![], revision: 1 })
-    }
-    async fn refresh(&self, _: &str, _: Refresh) -> Answer<Refreshed> {
-        unexpected()
-    }
-    async fn integrate(&self, _: &str, _: Ends) -> Answer<Integrated> {
-        unexpected()
-    }
-    async fn config(&self, _: &str, _: &str) -> Answer<ApplicationConfig> {
-        Ok(super::sample_config())
-    }
-    async fn configure(&self, model: &str, application: &str, change: ConfigChange) -> Answer<Changed> {
-        self.note(format!("configure {model} {application} {:?} {:?}", change.set, change.reset));
-        Ok(changed())
-    }
-    async fn status(&self, _: &str) -> Answer<Status> {
+
+    fn status(&self) -> Result<Status, ApiError> {
         self.note("status".to_owned());
         let mut looks = self.looks.lock().expect("no holder panics");
         match *looks {
@@ -132,22 +217,8 @@ impl OperatorApi for Fake {
             _ => statuses.remove(0),
         })
     }
-    async fn show_unit(&self, _: &str, _: &str) -> Answer<UnitInfo> {
-        Ok(super::sample_unit())
-    }
-    async fn debug_log(&self, _: &str, query: LogQuery) -> Answer<LogPage> {
-        self.note(format!("log after={:?} newest={:?} wait={}", query.after, query.newest, query.wait));
-        Ok(self.pages.lock().expect("no holder panics").remove(0))
-    }
-    async fn why(&self, _: &str, entity: &str) -> Answer<Why> {
-        self.known(entity)?;
-        let (entity, now) = (Entity::Application(entity.to_owned()), "idle".to_owned());
-        Ok(Why { entity, life: Default::default(), now, causes: vec![], more: false })
-    }
-    async fn resolved(&self, _: &str, _: &str, _: bool) -> Answer<Changed> {
-        unexpected()
-    }
-    async fn run(&self, _: &str, run: Run) -> Answer<Enqueued> {
+
+    fn run(&self, run: Run) -> Result<Enqueued, ApiError> {
         self.note(format!("run {} {} {:?}", run.unit, run.action, run.params));
         if !self.units.contains(&run.unit) {
             return Err(ApiError::new(ErrorCode::NotFound, format!("unit {:?} not found", run.unit)));
@@ -157,74 +228,5 @@ impl OperatorApi for Fake {
             return Err(ApiError::new(ErrorCode::Invalid, text));
         }
         Ok(Enqueued { id: 7, unit: run.unit.parse().expect("a unit"), revision: 1 })
-    }
-    async fn action(&self, _: &str, id: u64) -> Answer<ActionInfo> {
-        self.known(&id.to_string())?;
-        match &self.task {
-            Some(task) => Ok(task.clone()),
-            None => Ok(ActionInfo { status: ActionStatus::Running, ..super::sample_task() }),
-        }
-    }
-    async fn actions(&self, _: &str) -> Answer<Vec<ActionInfo>> {
-        Ok(self.task.iter().cloned().collect())
-    }
-    async fn forecast(&self, _: &str, removed: Vec<Removable>, _: Force) -> Answer<Forecast> {
-        self.note(format!("forecast {removed:?}"));
-        if let [Removable::Unit(unit)] = &removed[..] {
-            self.known(unit)?;
-        }
-        Ok(Forecast { dying: vec!["unit web/9".to_owned()], ..Forecast::default() })
-    }
-    async fn remove_unit(&self, _: &str, unit: &str, force: Force) -> Answer<Changed> {
-        self.note(format!("remove {unit} force={force:?}"));
-        self.known(unit).map(|()| changed())
-    }
-    async fn remove_application(&self, _: &str, _: &str, _: Force) -> Answer<Changed> {
-        unexpected()
-    }
-    async fn remove_relation(&self, _: &str, _: RelationChoice, _: Force) -> Answer<Changed> {
-        unexpected()
-    }
-    async fn suspend_relation(&self, _: &str, relation: u32, message: &str) -> Answer<Changed> {
-        self.note(format!("suspend {relation} {message:?}"));
-        Ok(changed())
-    }
-    async fn resume_relation(&self, _: &str, relation: u32) -> Answer<Changed> {
-        self.note(format!("resume {relation}"));
-        Ok(changed())
-    }
-    async fn machines(&self, _: &str) -> Answer<Vec<MachineInfo>> {
-        unexpected()
-    }
-    async fn machine_token(&self, _: &str, _: Uuid, _: &str) -> Answer<()> {
-        unexpected()
-    }
-    async fn add_machines(&self, _: &str, _: AddMachines) -> Answer<AddedMachines> {
-        unexpected()
-    }
-    async fn remove_machine(&self, _: &str, _: &str, _: Force, _: bool) -> Answer<Changed> {
-        unexpected()
-    }
-    async fn retry_provisioning(&self, _: &str, _: &str) -> Answer<Changed> {
-        unexpected()
-    }
-    async fn invite(&self, _: &str, _: &str) -> Answer<Invitation> {
-        unexpected()
-    }
-    async fn provisioned(&self, _: &str, _: Uuid, _: Provisioned) -> Answer<Uuid> {
-        unexpected()
-    }
-    async fn machine_fate(&self, _: &str, _: Uuid) -> Answer<api::machine_agent::Fate> {
-        unexpected()
-    }
-    async fn machine_removed(&self, _: &str, _: Uuid) -> Answer<()> {
-        unexpected()
-    }
-    /// The first call answers at once; then nothing changes any more.
-    async fn changes(&self, _: &str, after: Option<Position>) -> Answer<Position> {
-        match after {
-            None => Ok(Position::default()),
-            Some(_) => std::future::pending().await,
-        }
     }
 }

@@ -3,7 +3,7 @@
 
 pub mod fake;
 
-use api::operator::*;
+use api::*;
 use serde_json::json;
 use state::charm::{Base, OptionType, Role, Scope};
 use state::life::Life;

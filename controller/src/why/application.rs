@@ -1,7 +1,7 @@
 //! What an application waits for: its own blockers, or what its units wait for.
 
 use super::{Explainer, are_enough};
-use api::why::Why;
+use api::Why;
 use state::cause::Entity;
 use state::life::Life;
 use state::model::blockers::EntityId;

@@ -3,7 +3,7 @@
 use super::Explainer;
 use crate::hook_lock;
 use crate::status::{self, MachineAgent};
-use api::why::Why;
+use api::Why;
 use state::cause::{Actor, Cause, Duty, Entity, Silence};
 use state::life::Life;
 use state::model::blockers::EntityId;

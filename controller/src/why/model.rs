@@ -2,7 +2,7 @@
 
 use super::{Explainer, are_enough};
 use crate::status::{self, MachineAgent};
-use api::why::Why;
+use api::Why;
 use state::cause::{Cause, Count, Entity};
 use state::life::Life;
 use state::model::blockers::EntityId;

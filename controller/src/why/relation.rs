@@ -1,7 +1,7 @@
 //! What a relation waits for: a Dying one for its members to leave, another for the units of its applications to enter.
 
 use super::{Explainer, are_enough};
-use api::why::Why;
+use api::Why;
 use state::cause::{Cause, Duty, Entity};
 use state::life::Life;
 use state::model::blockers::{self, EntityId};

@@ -3,8 +3,10 @@
 #![allow(dead_code, reason = "each test program uses its part")]
 
 use api::error::ApiError;
-use api::operator::{AddUnits, Deploy, Ends, OperatorApi};
-use api::unit_agent::{Attach, Commit, Committed, Shown, UnitApi, Watch};
+use api::{
+    AddUnits, Attach, Commit, Committed, Deploy, Ends, Handle, InModel, Integrate, Shown, Stream,
+    UnitAgentRequests,
+};
 use controller::janitor::Janitor;
 use controller::outside::{Kept, Outside, version_4};
 use controller::store::Store;
@@ -116,7 +118,7 @@ impl Story<Map, Still> {
     pub fn restart(&mut self) {
         let (store, outside) = (self.controller.store.clone(), self.controller.outside.clone());
         self.controller = Controller::new(store, outside, self.controller.id);
-        self.admin = self.controller.session_of(self.admin.principal.clone());
+        self.admin = self.controller.session_of(self.admin.principal.clone()).in_model("dev");
     }
 
     pub fn pass(&self, ms: u64) {
@@ -135,7 +137,7 @@ impl<S: Store, O: Outside> Story<S, O> {
         });
         made.await.expect("a new store");
         let principal = Principal::User { name: "admin".to_owned(), role: UserRole::Admin };
-        let admin = controller.session_of(principal);
+        let admin = controller.session_of(principal).in_model("dev");
         Story { controller, model, admin }
     }
 
@@ -147,16 +149,16 @@ impl<S: Store, O: Outside> Story<S, O> {
             to: None,
             config: BTreeMap::new(),
         };
-        self.admin.deploy("dev", deploy).await.expect("it deploys");
+        self.admin.handle(deploy).await.expect("it deploys");
         // Beyond the first, all on one machine of their own: few documents.
         let add = AddUnits { application: name.to_owned(), units: units.saturating_sub(1), to: None };
-        self.admin.add_units("dev", add).await.expect("they are added");
+        self.admin.handle(add).await.expect("they are added");
     }
 
     /// The relation between web and db.
     pub async fn integrate(&self) -> (RelationNumber, Uuid) {
         let ends = Ends { a: "web".to_owned(), b: "db".to_owned() };
-        let done = self.admin.integrate("dev", ends).await.expect("they fit");
+        let done = self.admin.handle(Integrate(ends)).await.expect("they fit");
         let (model, key) = (self.model, done.key);
         let id = self.controller.read(move |reader| read(reader, &model.relation_key(&key))).await;
         (done.relation, id.expect("it was just made"))
@@ -211,10 +213,10 @@ pub struct Agent<A> {
     pub digest: String,
 }
 
-impl<A: UnitApi> Agent<A> {
+impl<A: UnitAgentRequests> Agent<A> {
     pub async fn attach(api: A, nonce: u128) -> Agent<A> {
         let attached =
-            api.attach(Attach { nonce: Uuid(nonce), epoch: 0, history: None }).await.expect("it may attach");
+            api.handle(Attach { nonce: Uuid(nonce), epoch: 0, history: None }).await.expect("it may attach");
         Agent { api, epoch: attached.epoch, sequence: attached.sequence, digest: attached.digest }
     }
 
@@ -238,7 +240,7 @@ impl<A: UnitApi> Agent<A> {
 
     pub async fn commit(&mut self, record: Record) -> Committed {
         (self.sequence, self.digest) = (record.sequence, record.digest());
-        self.api.commit(Commit { epoch: self.epoch, record }).await.expect("it is applied")
+        self.api.handle(Commit { epoch: self.epoch, record }).await.expect("it is applied")
     }
 
     pub async fn enter(&mut self, relation: (RelationNumber, Uuid), own: &str, remote: &str) {
@@ -269,7 +271,7 @@ impl<A: UnitApi> Agent<A> {
 }
 
 /// The next delta, heartbeats left out.
-pub async fn delta(watch: &mut impl Watch) -> Delta {
+pub async fn delta(watch: &mut impl Stream<Item = Shown>) -> Delta {
     loop {
         if let Shown::Delta(delta) = watch.next().await.expect("the watch goes on") {
             return delta;

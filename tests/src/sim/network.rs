@@ -9,11 +9,13 @@ use crate::sim::store::{SimOutside, SimStore};
 use crate::sim::world::World;
 use api::WATCH_SILENCE_MS;
 use api::error::{ApiError, ErrorCode};
-use api::unit_agent::{Attach, Attached, Claim, Claimed, Commit, Committed, Report, Shown, UnitApi, Watch};
+use api::request::Message;
+use api::{
+    Archive, Attach, Attached, Claim, Claimed, Commit, Committed, FetchArchive, Handle, Report, Request,
+    Shown, Stream, Watch, WatchUnit,
+};
 use controller::store::Store;
 use controller::{Controller, Session};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use state::model::draft::Reader;
 use state::model::effective;
 use state::model::keys::{Model, Principal};
@@ -268,38 +270,34 @@ impl Link {
         self.wire.session(Principal::Unit { model: self.model, unit: self.unit })
     }
 
-    fn through_json<T: Serialize + DeserializeOwned>(&self, message: T) -> T {
+    /// The message as the other end reads it.
+    fn through_json<T: Message>(&self, message: T) -> T {
         if self.wire.world.mix().wire == 0 {
             return message;
         }
-        let text = serde_json::to_string(&message).expect("messages are plain data");
-        serde_json::from_str(&text).expect("what one end writes the other reads")
+        T::from_bytes(message.into_bytes()).expect("what one end writes the other reads")
     }
 
-    /// Sends `request` on its way; `serve` is the handler.
-    async fn ask<A, T, S, F>(&self, name: &'static str, request: A, serve: S) -> Result<T, ApiError>
+    /// Sends `request` on its way.
+    async fn ask<R>(&self, name: &'static str, request: R) -> Result<R::Answer, ApiError>
     where
-        A: Serialize + DeserializeOwned + Clone + Send + 'static,
-        T: Serialize + DeserializeOwned + Send + 'static,
-        S: Fn(SimSession, A) -> F + Clone + Send + 'static,
-        F: Future<Output = Result<T, ApiError>> + Send + 'static,
+        R: Request + Clone,
+        SimSession: Handle<R>,
     {
-        let fate = self.wire.fate();
-        self.ask_with(name, request, serve, fate).await
+        self.ask_with(name, request, || {}, self.wire.fate()).await
     }
 
-    async fn ask_with<A, T, S, F>(
+    /// Sends `request` on its way; `arrives` is called whenever it has arrived.
+    async fn ask_with<R>(
         &self,
         name: &'static str,
-        request: A,
-        serve: S,
+        request: R,
+        arrives: impl Fn() + Clone + Send + 'static,
         fate: Fate,
-    ) -> Result<T, ApiError>
+    ) -> Result<R::Answer, ApiError>
     where
-        A: Serialize + DeserializeOwned + Clone + Send + 'static,
-        T: Serialize + DeserializeOwned + Send + 'static,
-        S: Fn(SimSession, A) -> F + Clone + Send + 'static,
-        F: Future<Output = Result<T, ApiError>> + Send + 'static,
+        R: Request + Clone,
+        SimSession: Handle<R>,
     {
         let world = &self.wire.world;
         world.pause().await;
@@ -313,12 +311,12 @@ impl Link {
             Fate::Delivered { doubled, within_ms } => {
                 if doubled {
                     world.tell(|| format!("network: {name} of {} doubled", self.unit));
-                    self.carry(request.clone(), serve.clone(), (world.below(3_000), WAY_MS), None);
+                    self.carry(request.clone(), arrives.clone(), (world.below(3_000), WAY_MS), None);
                 }
                 if within_ms > WAY_MS {
                     world.tell(|| format!("network: {name} of {} slow", self.unit));
                 }
-                self.carry(request, serve, (world.below(within_ms), within_ms), Some(sender));
+                self.carry(request, arrives, (world.below(within_ms), within_ms), Some(sender));
             }
             Fate::LostBefore => {
                 world.tell(|| format!("network: {name} of {} lost", self.unit));
@@ -326,7 +324,7 @@ impl Link {
             }
             Fate::LostAfter => {
                 world.tell(|| format!("network: reply to {name} of {} lost", self.unit));
-                self.carry(request, serve, (world.below(WAY_MS), WAY_MS), None);
+                self.carry(request, arrives, (world.below(WAY_MS), WAY_MS), None);
                 if world.hits(500) {
                     world.sleep(ANSWER_MS).await;
                 } else {
@@ -336,7 +334,7 @@ impl Link {
             }
             Fate::Late(ms) => {
                 world.tell(|| format!("network: {name} of {} late", self.unit));
-                self.carry(request, serve, (ms, WAY_MS), None);
+                self.carry(request, arrives, (ms, WAY_MS), None);
                 world.sleep(ANSWER_MS).await;
                 drop(sender);
             }
@@ -350,17 +348,15 @@ impl Link {
         }
     }
 
-    fn carry<A, T, S, F>(
+    fn carry<R>(
         &self,
-        request: A,
-        serve: S,
+        request: R,
+        arrives: impl Fn() + Send + 'static,
         (delay_ms, back_within_ms): (u64, u64),
-        reply: Option<oneshot::Sender<Result<T, ApiError>>>,
+        reply: Option<oneshot::Sender<Result<R::Answer, ApiError>>>,
     ) where
-        A: Send + 'static,
-        T: Send + 'static,
-        S: Fn(SimSession, A) -> F + Send + 'static,
-        F: Future<Output = Result<T, ApiError>> + Send + 'static,
+        R: Request,
+        SimSession: Handle<R>,
     {
         let link = self.clone();
         self.wire.world.send(async move {
@@ -369,7 +365,8 @@ impl Link {
             if link.wire.is_cut_off(link.folder, Way::ToController) {
                 return;
             }
-            let answer = serve(link.session(), request).await;
+            arrives();
+            let answer = link.session().handle(request).await;
             world.sleep(world.below(back_within_ms / 2)).await;
             if let Some(reply) = reply.filter(|_| !link.wire.is_cut_off(link.folder, Way::FromController)) {
                 reply.send(answer).ok();
@@ -378,19 +375,19 @@ impl Link {
     }
 }
 
-impl UnitApi for Link {
-    type Watch = SimWatch;
-
-    async fn attach(&self, attach: Attach) -> Result<Attached, ApiError> {
+impl Handle<Attach> for Link {
+    async fn handle(&self, attach: Attach) -> Result<Attached, ApiError> {
         if self.wire.world.mix().has(Mutant::DyingMayNotAttach) && self.wire.is_going(self.model, self.unit) {
             self.wire.world.pause().await;
             return Err(ApiError::new(ErrorCode::NotAlive, "the unit is going away"));
         }
-        self.ask("attach", attach, |session, attach| async move { session.attach(attach).await }).await
+        self.ask("attach", attach).await
     }
+}
 
-    async fn commit(&self, commit: Commit) -> Result<Committed, ApiError> {
-        let (unit, sequence) = (self.unit, commit.record.sequence);
+impl Handle<Commit> for Link {
+    async fn handle(&self, commit: Commit) -> Result<Committed, ApiError> {
+        let (unit, sequence, epoch) = (self.unit, commit.record.sequence, commit.epoch);
         let (world, mix) = (self.wire.world.clone(), self.wire.world.mix());
         if mix.has(Mutant::CommitIsLostButAnswered) && world.hits(50) {
             return Ok(Committed { revision: 1, refusal: None, dropped: Vec::new() });
@@ -402,26 +399,45 @@ impl UnitApi for Link {
         if mix.has(Mutant::DoubleIsFenced) && matches!(fate, Fate::Delivered { doubled: true, .. }) {
             return Err(ApiError::new(ErrorCode::Fenced, "a newer agent of this unit is attached"));
         }
-        let serve = move |session: SimSession, commit: Commit| {
-            let restates = commit.record.memory.is_some();
-            world.note(Fact::Arrived { unit, sequence, epoch: commit.epoch, restates });
-            async move { session.commit(commit).await }
-        };
-        self.ask_with("commit", commit, serve, fate).await
+        let restates = commit.record.memory.is_some();
+        let arrives = move || world.note(Fact::Arrived { unit, sequence, epoch, restates });
+        self.ask_with("commit", commit, arrives, fate).await
     }
+}
 
-    async fn report(&self, report: Report) -> Result<(), ApiError> {
+impl Handle<Report> for Link {
+    async fn handle(&self, report: Report) -> Result<(), ApiError> {
         let Report { epoch, run, .. } = report;
         let (said, executes) = (report.said.clone(), report.executing.is_some());
         self.wire.world.note(Fact::Reported { unit: self.unit, epoch, run, said, executes });
-        self.ask("report", report, |session, report| async move { session.report(report).await }).await
+        self.ask("report", report).await
     }
+}
 
-    async fn claim(&self, claim: Claim) -> Result<Claimed, ApiError> {
-        self.ask("claim", claim, |session, claim| async move { session.claim(claim).await }).await
+impl Handle<Claim> for Link {
+    async fn handle(&self, claim: Claim) -> Result<Claimed, ApiError> {
+        self.ask("claim", claim).await
     }
+}
 
-    async fn watch(&self, epoch: u64, from: Option<Position>) -> Result<SimWatch, ApiError> {
+impl Handle<BagAsked> for Link {
+    async fn handle(&self, asked: BagAsked) -> Result<Option<BagView>, ApiError> {
+        let bag = self.ask("bag", asked).await?;
+        let empty = self.wire.world.mix().has(Mutant::WithheldIsEmpty);
+        Ok(bag.map(|bag| if empty { BagView::whole(bag.counter, Bag::new()) } else { bag }))
+    }
+}
+
+impl Handle<FetchArchive> for Link {
+    async fn handle(&self, fetch: FetchArchive) -> Result<Archive, ApiError> {
+        self.ask("archive", fetch).await
+    }
+}
+
+impl Watch<WatchUnit> for Link {
+    type Stream = SimStream;
+
+    async fn watch(&self, WatchUnit { epoch, from }: WatchUnit) -> Result<SimStream, ApiError> {
         let (wire, world) = (&self.wire, &self.wire.world);
         world.pause().await;
         let cut = Way::ALL.iter().any(|way| wire.is_cut_off(self.folder, *way));
@@ -438,43 +454,33 @@ impl UnitApi for Link {
             _ => from,
         };
         let eats = from.is_some() && world.mix().has(Mutant::FirstEventIsEaten);
-        let inner = session.watch(epoch, opened).await?;
+        let inner = session.watch(WatchUnit { epoch, from: opened }).await?;
         let until = Until::drawn(wire, generation);
         world.note(Fact::Stream { folder: self.folder, unit: self.unit, open: true });
-        Ok(SimWatch { link: self.clone(), inner, until, again: None, eats })
-    }
-
-    async fn bag(&self, asked: BagAsked) -> Result<Option<BagView>, ApiError> {
-        let serve = |session: SimSession, asked| async move { session.bag(asked).await };
-        let bag = self.ask("bag", asked, serve).await?;
-        let empty = self.wire.world.mix().has(Mutant::WithheldIsEmpty);
-        Ok(bag.map(|bag| if empty { BagView::whole(bag.counter, Bag::new()) } else { bag }))
-    }
-
-    async fn archive(&self, sha256: &str) -> Result<Vec<u8>, ApiError> {
-        let asked = sha256.to_owned();
-        self.ask("archive", asked, |session, asked| async move { session.archive(&asked).await }).await
+        Ok(SimStream { link: self.clone(), inner, until, again: None, eats })
     }
 }
 
 /// A watch that may break, fall silent, stutter or lag.
-pub struct SimWatch {
+pub struct SimStream {
     link: Link,
-    inner: <SimSession as UnitApi>::Watch,
+    inner: <SimSession as Watch<WatchUnit>>::Stream,
     until: Until,
     again: Option<Shown>,
     /// A planted fault: the first event is not passed on.
     eats: bool,
 }
 
-impl Drop for SimWatch {
+impl Drop for SimStream {
     fn drop(&mut self) {
         let Link { wire, folder, unit, .. } = &self.link;
         wire.world.note(Fact::Stream { folder: *folder, unit: *unit, open: false });
     }
 }
 
-impl Watch for SimWatch {
+impl Stream for SimStream {
+    type Item = Shown;
+
     async fn next(&mut self) -> Result<Shown, ApiError> {
         let shown = self.pass_on().await?;
         self.link.wire.world.note(Fact::Heard { folder: self.link.folder });
@@ -482,7 +488,7 @@ impl Watch for SimWatch {
     }
 }
 
-impl SimWatch {
+impl SimStream {
     async fn pass_on(&mut self) -> Result<Shown, ApiError> {
         if let Some(again) = self.again.take() {
             return Ok(again);

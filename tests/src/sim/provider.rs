@@ -12,15 +12,12 @@ use crate::sim::network::{SimSession, Wire};
 use crate::sim::user::MODEL;
 use crate::sim::world::{Command, World};
 use api::error::{ApiError, ErrorCode};
-use api::machine_agent::Fate;
-use api::operator::{ClientFile, MachineInfo, ModelInfo, ModelSetting, OperatorApi, Provisioned};
+use api::{ClientFile, Handle, InModel, Request};
 use cli::failure::Failure;
 use cli::supervisor::provider::{Listing, Made, Provider, Wish};
-use cli::supervisor::provisioner::{Controller, Outside, Provisioner};
+use cli::supervisor::provisioner::{Outside, Provisioner};
 use state::names::Uuid;
-use state::unit::snapshot::Position;
 use std::collections::{BTreeMap, BTreeSet};
-use std::future::Future;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -274,18 +271,30 @@ impl Outside for SimHost {
 
 /// The supervisor's way to the controller: what it asks is lost like what people ask, and broken off when the
 /// controller dies.
+#[derive(Clone)]
 struct Line {
     world: World,
     wire: Wire,
+    model: String,
 }
 
-impl Line {
-    async fn ask<T, F>(&self, ask: impl Fn(SimSession) -> F) -> Result<T, ApiError>
-    where
-        F: Future<Output = Result<T, ApiError>>,
-    {
+impl InModel for Line {
+    fn in_model(&self, model: &str) -> Line {
+        Line { model: model.to_owned(), ..self.clone() }
+    }
+}
+
+impl<R: Request + Clone> Handle<R> for Line
+where
+    SimSession: Handle<R>,
+{
+    async fn handle(&self, request: R) -> Result<R::Answer, ApiError> {
         let unreachable = || Err(ApiError::new(ErrorCode::Unreachable, "the connection broke"));
         self.world.pause().await;
+        let ask = |session: SimSession| {
+            let request = request.clone();
+            async move { session.in_model(&self.model).handle(request).await }
+        };
         let answer = {
             let (restarted, asked) = (pin!(self.wire.restarted()), pin!(self.wire.ask(ask, admin())));
             tokio::select! {
@@ -296,38 +305,6 @@ impl Line {
         };
         self.world.pause().await;
         answer.unwrap_or_else(unreachable)
-    }
-}
-
-impl Controller for Line {
-    async fn models(&self) -> Result<Vec<ModelInfo>, ApiError> {
-        self.ask(|session| async move { OperatorApi::models(&session).await }).await
-    }
-    async fn model_config(&self, model: &str) -> Result<BTreeMap<String, ModelSetting>, ApiError> {
-        self.ask(|session| async move { OperatorApi::model_config(&session, model).await }).await
-    }
-    async fn changes(&self, model: &str, after: Option<Position>) -> Result<Position, ApiError> {
-        self.ask(|session| async move { OperatorApi::changes(&session, model, after).await }).await
-    }
-    async fn machines(&self, model: &str) -> Result<Vec<MachineInfo>, ApiError> {
-        self.ask(|session| async move { OperatorApi::machines(&session, model).await }).await
-    }
-    async fn machine_fate(&self, model: &str, machine: Uuid) -> Result<Fate, ApiError> {
-        self.ask(|session| async move { OperatorApi::machine_fate(&session, model, machine).await }).await
-    }
-    async fn machine_token(&self, model: &str, machine: Uuid, token: &str) -> Result<(), ApiError> {
-        self.ask(|session| async move { OperatorApi::machine_token(&session, model, machine, token).await })
-            .await
-    }
-    async fn machine_removed(&self, model: &str, machine: Uuid) -> Result<(), ApiError> {
-        self.ask(|session| async move { OperatorApi::machine_removed(&session, model, machine).await }).await
-    }
-    async fn provisioned(&self, model: &str, machine: Uuid, what: Provisioned) -> Result<Uuid, ApiError> {
-        let ask = |session: SimSession| {
-            let what = what.clone();
-            async move { OperatorApi::provisioned(&session, model, machine, what).await }
-        };
-        self.ask(ask).await
     }
 }
 
@@ -346,7 +323,7 @@ pub async fn provide(world: World, wire: Wire, cloud: Cloud) {
     };
     let provider = SimProvider { cloud, tended: BTreeSet::new() };
     let mut provisioner = Provisioner { provider, outside: SimHost(world.clone()) };
-    let line = Line { world: world.clone(), wire };
+    let line = Line { world: world.clone(), wire, model: String::new() };
     loop {
         let Err(failure) = provisioner.follow(&line, &file).await;
         world.tell(|| format!("provisioner: {}", failure.message));

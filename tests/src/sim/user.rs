@@ -6,8 +6,11 @@ use crate::sim::machine::admin;
 use crate::sim::network::{SimSession, Wire};
 use crate::sim::world::World;
 use api::error::ApiError;
-use api::operator::{
-    AddMachines, AddUnits, ConfigChange, Deploy, Ends, Force, OperatorApi, Refresh, RelationChoice, Run, Why,
+use api::{
+    AddMachines, AddUnits, ConfigChange, Configure, ConfigureModel, Deploy, DestroyModel, Ends, Force,
+    GetStatus, GetWhy, Handle, InModel, Integrate, ListMachines, Refresh, RelationChoice, RemoveApplication,
+    RemoveMachine, RemoveRelation, RemoveUnit, Resolve, ResumeRelation, RetryProvisioning, Run,
+    SuspendRelation, UploadArchive, Why,
 };
 use controller::store::Store;
 use serde_json::{Value, json};
@@ -127,11 +130,11 @@ impl User {
     }
 
     /// Asks the controller, over the network that everybody has. None: refused, or no answer.
-    async fn ask<T, F>(&self, ask: impl Fn(SimSession, String) -> F) -> Option<T>
+    async fn ask<T, F>(&self, ask: impl Fn(SimSession) -> F) -> Option<T>
     where
         F: Future<Output = Result<T, ApiError>>,
     {
-        self.wire.ask(|session| ask(session, self.model.clone()), admin()).await?.ok()
+        self.wire.ask(|session| ask(session.in_model(&self.model)), admin()).await?.ok()
     }
 
     fn name(&self) -> &'static str {
@@ -163,9 +166,9 @@ impl User {
                 self.told(format!("config {name}"));
                 let set = BTreeMap::from([("level".to_owned(), self.world.below(3).to_string())]);
                 let change = ConfigChange { set, reset: Vec::new() };
-                let ask = |session: SimSession, model: String| {
+                let ask = |session: SimSession| {
                     let change = change.clone();
-                    async move { session.configure(&model, name, change).await }
+                    async move { session.handle(Configure { application: name.to_owned(), change }).await }
                 };
                 self.ask(ask).await;
             }
@@ -173,9 +176,9 @@ impl User {
                 let (a, b) = self.ends(name, self.name());
                 let force = self.force();
                 self.told(format!("remove-relation {a} {b}, force {force:?}"));
-                let ask = |session: SimSession, model: String| {
+                let ask = |session: SimSession| {
                     let ends = RelationChoice::Ends(Ends { a: a.clone(), b: b.clone() });
-                    async move { session.remove_relation(&model, ends, force).await }
+                    async move { session.handle(RemoveRelation { relation: ends, force }).await }
                 };
                 self.ask(ask).await;
             }
@@ -183,17 +186,17 @@ impl User {
                 let Some(unit) = self.a_unit().await else { return };
                 let force = self.force();
                 self.told(format!("remove-unit {unit}, force {force:?}"));
-                let ask = |session: SimSession, model: String| {
+                let ask = |session: SimSession| {
                     let unit = unit.clone();
-                    async move { session.remove_unit(&model, &unit, force).await }
+                    async move { session.handle(RemoveUnit { unit: unit.to_owned(), force }).await }
                 };
                 self.ask(ask).await;
             }
             80..=84 => {
                 let force = self.force();
                 self.told(format!("remove-application {name}, force {force:?}"));
-                let ask = |session: SimSession, model: String| async move {
-                    session.remove_application(&model, name, force).await
+                let ask = |session: SimSession| async move {
+                    session.handle(RemoveApplication { application: name.to_owned(), force }).await
                 };
                 self.ask(ask).await;
             }
@@ -202,10 +205,10 @@ impl User {
             _ => {
                 let Some(unit) = self.a_unit().await else { return };
                 self.told(format!("run {unit} act"));
-                let ask = |session: SimSession, model: String| {
+                let ask = |session: SimSession| {
                     let params = BTreeMap::<_, Value>::new();
                     let run = Run { unit: unit.clone(), action: "act".to_owned(), params };
-                    async move { session.run(&model, run).await }
+                    async move { session.handle(run).await }
                 };
                 self.ask(ask).await;
             }
@@ -220,8 +223,7 @@ impl User {
         }
         let force = self.force();
         self.told(format!("destroy-model, force {force:?}"));
-        let ask =
-            |session: SimSession, model: String| async move { session.destroy_model(&model, force).await };
+        let ask = |session: SimSession| async move { session.handle(DestroyModel { force }).await };
         self.ask(ask).await;
         self.world.sleep(self.world.below(GOING_MS)).await;
     }
@@ -245,9 +247,9 @@ impl User {
     async fn add_machine(&self) {
         self.told("add-machine".to_owned());
         let add = AddMachines { count: 1, manual: false };
-        let ask = |session: SimSession, model: String| {
+        let ask = |session: SimSession| {
             let add = add.clone();
-            async move { session.add_machines(&model, add).await }
+            async move { session.handle(add).await }
         };
         self.ask(ask).await;
     }
@@ -255,9 +257,9 @@ impl User {
     async fn retry_provisioning(&self) {
         let Some(machine) = self.a_machine().await else { return };
         self.told(format!("retry-provisioning {machine}"));
-        let ask = |session: SimSession, model: String| {
+        let ask = |session: SimSession| {
             let machine = machine.clone();
-            async move { session.retry_provisioning(&model, &machine).await }
+            async move { session.handle(RetryProvisioning { machine: machine.to_owned() }).await }
         };
         self.ask(ask).await;
     }
@@ -271,9 +273,9 @@ impl User {
     async fn set_of_model(&self, name: &str, value: &str) {
         let set = BTreeMap::from([(name.to_owned(), value.to_owned())]);
         let change = ConfigChange { set, reset: Vec::new() };
-        let ask = |session: SimSession, model: String| {
+        let ask = |session: SimSession| {
             let change = change.clone();
-            async move { session.configure_model(&model, change).await }
+            async move { session.handle(ConfigureModel { change }).await }
         };
         self.ask(ask).await;
     }
@@ -282,11 +284,14 @@ impl User {
         let Some(machine) = self.a_machine().await else { return };
         let (force, keep) = (self.force(), self.world.hits(250));
         self.told(format!("remove-machine {machine}, force {force:?}, its instance is kept: {keep}"));
-        let ask = |session: SimSession, model: String| {
+        let ask = |session: SimSession| {
             let machine = machine.clone();
             async move {
                 let history = session.controller.store.history();
-                session.remove_machine(&model, &machine, force, keep).await.map(|_| history)
+                session
+                    .handle(RemoveMachine { machine: machine.to_owned(), force, keep_instance: keep })
+                    .await
+                    .map(|_| history)
             }
         };
         // 1. It is done, and the answer on its way. 2. The store is restored from before it: what the answer says is of
@@ -303,15 +308,15 @@ impl User {
 
     /// A machine that is there already, for half of what is deployed.
     async fn a_machine(&self) -> Option<String> {
-        let ask = |session: SimSession, model: String| async move { session.machines(&model).await };
+        let ask = |session: SimSession| async move { session.handle(ListMachines).await };
         let machines = self.ask(ask).await.unwrap_or_default();
         let at = self.world.below(machines.len() as u64) as usize;
         machines.get(at).map(|machine| machine.name.clone()).filter(|_| self.world.hits(500))
     }
 
     async fn upload(&self, name: &str, version: u64) -> Option<String> {
-        let ask = |session: SimSession, _: String| async move {
-            session.upload_archive(charm(name, version)).await.map(|uploaded| uploaded.sha256)
+        let ask = |session: SimSession| async move {
+            session.handle(UploadArchive(charm(name, version))).await.map(|uploaded| uploaded.sha256)
         };
         self.ask(ask).await
     }
@@ -324,7 +329,7 @@ impl User {
         self.told(format!("deploy {name} -n {units} --to {to:?}"));
         let Some(sha256) = self.upload(name, 0).await else { return };
         let units = if to.is_some() { 1 } else { units };
-        let ask = |session: SimSession, model: String| {
+        let ask = |session: SimSession| {
             let deploy = Deploy {
                 application: Some(name.to_owned()),
                 sha256: sha256.clone(),
@@ -332,7 +337,7 @@ impl User {
                 to: to.clone(),
                 config: BTreeMap::new(),
             };
-            async move { session.deploy(&model, deploy).await }
+            async move { session.handle(deploy).await }
         };
         self.ask(ask).await;
     }
@@ -343,9 +348,9 @@ impl User {
         }
         let to = self.a_machine().await;
         self.told(format!("add-unit {name} --to {to:?}"));
-        let ask = |session: SimSession, model: String| {
+        let ask = |session: SimSession| {
             let add = AddUnits { application: name.to_owned(), units: 1, to: to.clone() };
-            async move { session.add_units(&model, add).await }
+            async move { session.handle(add).await }
         };
         self.ask(ask).await;
     }
@@ -354,10 +359,10 @@ impl User {
         self.told(format!("refresh {name}"));
         let Some(sha256) = self.upload(name, 1 + self.world.below(3)).await else { return };
         let forced = self.world.hits(300);
-        let ask = |session: SimSession, model: String| {
+        let ask = |session: SimSession| {
             let (application, sha256) = (name.to_owned(), sha256.clone());
             let refresh = Refresh { application, sha256, forced, config: BTreeMap::new() };
-            async move { session.refresh(&model, refresh).await }
+            async move { session.handle(refresh).await }
         };
         self.ask(ask).await;
     }
@@ -376,16 +381,20 @@ impl User {
 
     /// A relation that is there, in half of the cases the other way round than it is.
     async fn suspend_or_resume(&self) {
-        let ask = |session: SimSession, model: String| async move { session.status(&model).await };
+        let ask = |session: SimSession| async move { session.handle(GetStatus).await };
         let relations = self.ask(ask).await.map(|status| status.relations).unwrap_or_default();
         let at = self.world.below(relations.len() as u64) as usize;
         let Some(number) = relations.get(at).map(|relation| relation.number) else { return };
         let suspend = self.world.hits(500);
         self.told(format!("{}-relation {number}", if suspend { "suspend" } else { "resume" }));
-        let ask = |session: SimSession, model: String| async move {
+        let ask = |session: SimSession| async move {
             match suspend {
-                true => session.suspend_relation(&model, number, "for a while").await,
-                false => session.resume_relation(&model, number).await,
+                true => {
+                    session
+                        .handle(SuspendRelation { relation: number, message: "for a while".to_owned() })
+                        .await
+                }
+                false => session.handle(ResumeRelation { relation: number }).await,
             }
         };
         self.ask(ask).await;
@@ -393,8 +402,8 @@ impl User {
             // before everybody has seen it, perhaps
             self.world.sleep(500 + self.world.below(12_000)).await;
             self.told(format!("resume-relation {number}"));
-            let resume = |session: SimSession, model: String| async move {
-                session.resume_relation(&model, number).await
+            let resume = |session: SimSession| async move {
+                session.handle(ResumeRelation { relation: number }).await
             };
             self.ask(resume).await;
         }
@@ -403,16 +412,16 @@ impl User {
     async fn integrate(&self, a: &str, b: &str) {
         let (a, b) = self.ends(a, b);
         self.told(format!("integrate {a} {b}"));
-        let ask = |session: SimSession, model: String| {
+        let ask = |session: SimSession| {
             let ends = Ends { a: a.clone(), b: b.clone() };
-            async move { session.integrate(&model, ends).await }
+            async move { session.handle(Integrate(ends)).await }
         };
         self.ask(ask).await;
     }
 
     /// Their names alone, which people look for at every act: a status works out what every agent would do next.
     async fn units(&self) -> Vec<UnitName> {
-        let ask = |session: SimSession, _| async move {
+        let ask = |session: SimSession| async move {
             let units = |reader: &dyn Reader| read_all::<UnitDoc>(reader, &Model(MODEL).all(Kind::Unit));
             Ok(session.controller.read(units).await)
         };
@@ -431,9 +440,9 @@ impl User {
 
     pub async fn resolve_unit(&self, unit: &UnitName) {
         let retry = self.world.hits(500);
-        let ask = |session: SimSession, model: String| {
+        let ask = |session: SimSession| {
             let unit = unit.to_string();
-            async move { session.resolved(&model, &unit, retry).await }
+            async move { session.handle(Resolve { unit: unit.to_owned(), retry }).await }
         };
         if self.ask(ask).await.is_some() {
             self.told(format!("resolved {unit}, retry {retry}"));
@@ -442,7 +451,7 @@ impl User {
 
     /// Every unit that rests in an error is removed, of a subordinate its principal.
     pub async fn remove_failing(&self) {
-        let ask = |session: SimSession, model: String| async move { session.status(&model).await };
+        let ask = |session: SimSession| async move { session.handle(GetStatus).await };
         let Some(status) = self.ask(ask).await else { return };
         let units = status.applications.into_values().flat_map(|application| application.units);
         for (unit, shown) in
@@ -450,9 +459,9 @@ impl User {
         {
             let unit = shown.principal.unwrap_or(unit);
             self.told(format!("remove-unit {unit}"));
-            let ask = |session: SimSession, model: String| {
+            let ask = |session: SimSession| {
                 let unit = unit.to_string();
-                async move { session.remove_unit(&model, &unit, Force::No).await }
+                async move { session.handle(RemoveUnit { unit: unit.to_owned(), force: Force::No }).await }
             };
             self.ask(ask).await;
         }
@@ -468,21 +477,25 @@ impl User {
 
     pub async fn remove(&self, what: Removal, force: Force) {
         self.told(format!("remove {what:?}, force {force:?}"));
-        let ask = |session: SimSession, model: String| {
+        let ask = |session: SimSession| {
             let what = what.clone();
             async move {
                 match what {
-                    Removal::Unit(unit) => session.remove_unit(&model, &unit, force).await.map(drop),
-                    Removal::Application(name) => {
-                        session.remove_application(&model, &name, force).await.map(drop)
+                    Removal::Unit(unit) => {
+                        session.handle(RemoveUnit { unit: unit.to_owned(), force }).await.map(drop)
                     }
+                    Removal::Application(name) => session
+                        .handle(RemoveApplication { application: name.to_owned(), force })
+                        .await
+                        .map(drop),
                     Removal::Relation(number) => {
                         let choice = RelationChoice::Number(number);
-                        session.remove_relation(&model, choice, force).await.map(drop)
+                        session.handle(RemoveRelation { relation: choice, force }).await.map(drop)
                     }
-                    Removal::Machine(name) => {
-                        session.remove_machine(&model, &name, force, false).await.map(drop)
-                    }
+                    Removal::Machine(name) => session
+                        .handle(RemoveMachine { machine: name.to_owned(), force, keep_instance: false })
+                        .await
+                        .map(drop),
                 }
             }
         };
@@ -490,7 +503,10 @@ impl User {
     }
 
     pub async fn why(&self, entity: &str) -> Option<Why> {
-        self.ask(|session: SimSession, model: String| async move { session.why(&model, entity).await }).await
+        self.ask(
+            |session: SimSession| async move { session.handle(GetWhy { entity: entity.to_owned() }).await },
+        )
+        .await
     }
 
     /// Timed hooks off: what runs from now on has a cause. And instances that a store which was put back knows nothing

@@ -114,7 +114,7 @@ impl Local {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use api::operator::{ClientFile, MachineInfo, ModelInfo};
+    use api::{ClientFile, MachineInfo, ModelInfo};
     use state::life::Life;
     use std::fs;
     use std::os::unix::fs::PermissionsExt;

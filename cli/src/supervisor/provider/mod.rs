@@ -9,7 +9,7 @@ pub mod nspawn;
 use crate::data_dir::DataDir;
 use crate::failure::Failure;
 use crate::supervisor::agent_file::AgentFile;
-use api::operator::{ClientFile, MachineInfo, ModelInfo};
+use api::{ClientFile, MachineInfo, ModelInfo};
 use clap::ValueEnum;
 use host::file::{ignore_not_found, write_atomic};
 use host::process::Process;

@@ -6,7 +6,7 @@
 //! itself is to be held itself.
 
 use super::{Agent, Check};
-use api::operator::Why;
+use api::Why;
 use state::cause::{Actor, Cause, Duty, Entity};
 use state::life::Life;
 use state::names::{RelationNumber, UnitName, Uuid};

@@ -5,10 +5,13 @@ use crate::sim::mutants::Mutant;
 use crate::sim::provider::token;
 use api::WATCH_SILENCE_MS;
 use api::error::ApiError;
-use api::machine_agent::{Fate, MachineApi, MachineShown, MachineWatch};
+use api::{
+    Enrol, Handle, MachineShown, RemoveDeadUnit, ReportMachineDead, ReportPresence, ReportUninstalled,
+    Request, SetUnitToken, Stream, UnitFate, Watch, WatchMachine,
+};
 use state::model::keys::{Model, Principal};
 use state::names::Uuid;
-use std::future::{Future, pending};
+use std::future::pending;
 
 #[derive(Clone)]
 pub struct MachineLink {
@@ -25,9 +28,9 @@ impl MachineLink {
         MachineLink { wire, principal, machine, token: token(machine) }
     }
 
-    async fn ask<T, F>(&self, ask: impl Fn(SimSession) -> F) -> Result<T, ApiError>
+    async fn ask<R: Request + Clone>(&self, request: R) -> Result<R::Answer, ApiError>
     where
-        F: Future<Output = Result<T, ApiError>>,
+        SimSession: Handle<R>,
     {
         let world = &self.wire.world;
         world.pause().await;
@@ -36,8 +39,8 @@ impl MachineLink {
             return Err(unreachable("no answer"));
         }
         let authenticated = |anybody: SimSession| {
-            let ask = &ask;
-            async move { ask(anybody.controller.session(&self.token).await?).await }
+            let request = request.clone();
+            async move { anybody.controller.session(&self.token).await?.handle(request).await }
         };
         let answer = self.wire.ask(authenticated, self.principal.clone()).await;
         world.pause().await;
@@ -49,10 +52,10 @@ impl MachineLink {
     }
 }
 
-impl MachineApi for MachineLink {
-    type Watch = SimMachineWatch;
+impl Watch<WatchMachine> for MachineLink {
+    type Stream = SimMachineStream;
 
-    async fn watch_machine(&self) -> Result<SimMachineWatch, ApiError> {
+    async fn watch(&self, watch: WatchMachine) -> Result<SimMachineStream, ApiError> {
         let wire = &self.wire;
         wire.world.pause().await;
         if Way::ALL.iter().any(|way| wire.is_cut_off(self.machine, *way)) {
@@ -61,55 +64,60 @@ impl MachineApi for MachineLink {
         }
         let until = Until::drawn(wire, wire.generation());
         let anybody = wire.session(self.principal.clone());
-        let inner = anybody.controller.session(&self.token).await?.watch_machine().await?;
-        Ok(SimMachineWatch { link: self.clone(), inner, until, arrived: None })
-    }
-
-    async fn fate(&self, unit: Uuid) -> Result<Fate, ApiError> {
-        self.ask(|session| async move { session.fate(unit).await }).await
-    }
-
-    async fn set_token(&self, unit: Uuid, token: &str) -> Result<(), ApiError> {
-        if self.wire.world.mix().has(Mutant::TokenIsSetOnOneSide) {
-            return Ok(());
-        }
-        self.ask(|session| async move { session.set_token(unit, token).await }).await
-    }
-
-    async fn remove_unit(&self, unit: Uuid) -> Result<(), ApiError> {
-        self.ask(|session| async move { MachineApi::remove_unit(&session, unit).await }).await
-    }
-
-    /// In those runs in which somebody asks who is here.
-    async fn here(&self) -> Result<(), ApiError> {
-        if self.wire.world.mix().stuck == 0 {
-            return pending().await;
-        }
-        self.ask(|session| async move { session.here().await }).await
-    }
-
-    async fn enrol(&self, _: &str, _: &str) -> Result<(), ApiError> {
-        unreachable!("no person brings a machine here")
-    }
-
-    async fn machine_gone(&self) -> Result<(), ApiError> {
-        self.ask(|session| async move { session.machine_gone().await }).await
-    }
-
-    async fn machine_dead(&self) -> Result<(), ApiError> {
-        self.ask(|session| async move { session.machine_dead().await }).await
+        let inner = anybody.controller.session(&self.token).await?.watch(watch).await?;
+        Ok(SimMachineStream { link: self.clone(), inner, until, arrived: None })
     }
 }
 
-pub struct SimMachineWatch {
+/// Requests that are only carried.
+macro_rules! carried {
+    ($($request:ident)*) => {$(
+        impl Handle<$request> for MachineLink {
+            async fn handle(&self, request: $request) -> Result<<$request as Request>::Answer, ApiError> {
+                self.ask(request).await
+            }
+        }
+    )*};
+}
+
+carried! { UnitFate RemoveDeadUnit ReportUninstalled ReportMachineDead }
+
+impl Handle<SetUnitToken> for MachineLink {
+    async fn handle(&self, set: SetUnitToken) -> Result<(), ApiError> {
+        if self.wire.world.mix().has(Mutant::TokenIsSetOnOneSide) {
+            return Ok(());
+        }
+        self.ask(set).await
+    }
+}
+
+impl Handle<ReportPresence> for MachineLink {
+    /// In those runs in which somebody asks who is here.
+    async fn handle(&self, report: ReportPresence) -> Result<(), ApiError> {
+        if self.wire.world.mix().stuck == 0 {
+            return pending().await;
+        }
+        self.ask(report).await
+    }
+}
+
+impl Handle<Enrol> for MachineLink {
+    async fn handle(&self, _: Enrol) -> Result<(), ApiError> {
+        unreachable!("no machine is provisioned manually here")
+    }
+}
+
+pub struct SimMachineStream {
     link: MachineLink,
-    inner: <SimSession as MachineApi>::Watch,
+    inner: <SimSession as Watch<WatchMachine>>::Stream,
     until: Until,
     /// On its way: who waits for it may look at something else first.
     arrived: Option<MachineShown>,
 }
 
-impl MachineWatch for SimMachineWatch {
+impl Stream for SimMachineStream {
+    type Item = MachineShown;
+
     async fn next(&mut self) -> Result<MachineShown, ApiError> {
         let (wire, world) = (&self.link.wire, &self.link.wire.world);
         if self.arrived.is_none() {

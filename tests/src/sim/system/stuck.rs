@@ -5,7 +5,7 @@
 use super::{MINUTE_MS, POLLS_MAX, System};
 use crate::sim::checks::explained::{Answer, Obstacle, Stuck};
 use crate::sim::user::{MODEL, Removal};
-use api::operator::Force;
+use api::Force;
 use state::cause::Entity;
 use state::life::Life;
 use state::model::draft::{Reader, read, read_all};

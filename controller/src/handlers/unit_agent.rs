@@ -1,38 +1,38 @@
-//! What a unit agent may ask. The unit is the session's; its epoch is checked inside each transition (S16).
+//! What a unit agent asks. The unit is the session's; its epoch is checked inside each transition (S16).
 
 use crate::authority;
 use crate::leases::TERM_MS;
 use crate::outside::{Outside, Uuids};
 use crate::presence::Executing;
-use crate::session::{Session, stored};
+use crate::session::{Authorised, stored};
 use crate::store::{Compacted, Store};
-use crate::watches::UnitWatch;
+use crate::watches::UnitStream;
 use api::error::{ApiError, ErrorCode};
-use api::routes::Route;
-use api::unit_agent::{Attach, Attached, Claim, Claimed, Commit, Committed, Report, UnitApi};
+use api::{
+    Archive, Attach, Attached, Claim, Claimed, Commit, Committed, FetchArchive, Handle, Report, Watch,
+    WatchUnit,
+};
 use state::model::draft::{Draft, Reader, read};
 use state::model::keys::{GLOBAL, Model, Principal};
 use state::model::{hook_commit, leadership, restate, session, view};
 use state::names::Uuid;
 use state::unit::operation::Operation;
 use state::unit::record::Record;
-use state::unit::snapshot::{BagAsked, BagView, Position};
+use state::unit::snapshot::{BagAsked, BagView};
 use tracing::Instrument;
 
 /// How late a refused entry is answered, so that an agent whose view does not show yet why it is refused asks once a
 /// second, not at once again. An agent is refused where it lost a race, and waits this long once.
 pub const REFUSED_ENTRY_MS: u64 = 1_000;
 
-impl<S: Store, O: Outside> Session<S, O> {
+impl<S: Store, O: Outside> Authorised<S, O> {
     /// The unit that calls; it is there.
-    fn unit(&self, route: Route) -> Result<(Model, Uuid), ApiError> {
-        let (model, unit) = authority::unit(&self.principal, route)?;
+    fn unit(&self) -> Result<(Model, Uuid), ApiError> {
+        let (model, unit) = authority::unit(&self.principal)?;
         self.controller.presence.saw(unit, self.controller.outside.monotonic_ms());
         Ok((model, unit))
     }
-}
 
-impl<S: Store, O: Outside> Session<S, O> {
     /// An agent whose stream is open lives: another one may not take its unit over. What is left of a dead agent's
     /// stream is closed within its silence, so the newcomer asks again until then (design 6).
     async fn refuse_beside_another(&self, model: Model, unit: Uuid, nonce: Uuid) -> Result<(), ApiError> {
@@ -47,9 +47,7 @@ impl<S: Store, O: Outside> Session<S, O> {
         Err(ApiError::new(ErrorCode::Blocked, message)
             .hint("one of the two runs in a copy of the unit's folder"))
     }
-}
 
-impl<S: Store, O: Outside> Session<S, O> {
     async fn apply(
         &self,
         (model, unit): (Model, Uuid),
@@ -107,11 +105,9 @@ fn no_archive(sha256: &str) -> ApiError {
     ApiError::new(ErrorCode::NotFound, format!("there is no charm archive {sha256}"))
 }
 
-impl<S: Store, O: Outside> UnitApi for Session<S, O> {
-    type Watch = UnitWatch<S, O>;
-
-    async fn attach(&self, attach: Attach) -> Result<Attached, ApiError> {
-        let (model, unit) = self.unit(Route::Attach)?;
+impl<S: Store, O: Outside> Handle<Attach> for Authorised<S, O> {
+    async fn handle(&self, attach: Attach) -> Result<Attached, ApiError> {
+        let (model, unit) = self.unit()?;
         self.refuse_beside_another(model, unit, attach.nonce).await?;
         let Attach { nonce, epoch, history: held_in } = attach;
         let history = self.controller.store.history();
@@ -125,9 +121,11 @@ impl<S: Store, O: Outside> UnitApi for Session<S, O> {
         };
         Ok(Attached { history, epoch: attached.epoch, sequence, digest, replica, revision })
     }
+}
 
-    async fn commit(&self, commit: Commit) -> Result<Committed, ApiError> {
-        let (model, unit) = self.unit(Route::Commit)?;
+impl<S: Store, O: Outside> Handle<Commit> for Authorised<S, O> {
+    async fn handle(&self, commit: Commit) -> Result<Committed, ApiError> {
+        let (model, unit) = self.unit()?;
         let Commit { epoch, record } = commit;
         let (sequence, run) = (record.sequence, record.run);
         let enters = matches!(record.operation, Operation::EnterScope { .. });
@@ -153,9 +151,11 @@ impl<S: Store, O: Outside> UnitApi for Session<S, O> {
         }
         committed
     }
+}
 
-    async fn report(&self, report: Report) -> Result<(), ApiError> {
-        let (model, unit) = self.unit(Route::Report)?;
+impl<S: Store, O: Outside> Handle<Report> for Authorised<S, O> {
+    async fn handle(&self, report: Report) -> Result<(), ApiError> {
+        let (model, unit) = self.unit()?;
         let Report { epoch, run, said, executing, executing_for_ms } = report;
         let running = executing.clone();
         let now_ms = self.controller.outside.wall_ms();
@@ -172,9 +172,11 @@ impl<S: Store, O: Outside> UnitApi for Session<S, O> {
         self.controller.presence.executes(unit, executing, self.controller.outside.monotonic_ms());
         Ok(())
     }
+}
 
-    async fn claim(&self, claim: Claim) -> Result<Claimed, ApiError> {
-        let (model, unit) = self.unit(Route::Claim)?;
+impl<S: Store, O: Outside> Handle<Claim> for Authorised<S, O> {
+    async fn handle(&self, claim: Claim) -> Result<Claimed, ApiError> {
+        let (model, unit) = self.unit()?;
         let Claim { epoch, release } = claim;
         // Held until the transaction is answered: see the story in `leases`.
         let mut leases = self.controller.leases.lock().await;
@@ -201,14 +203,11 @@ impl<S: Store, O: Outside> UnitApi for Session<S, O> {
         }
         Ok(Claimed { granted, generation, term_ms: TERM_MS })
     }
+}
 
-    async fn watch(&self, epoch: u64, from: Option<Position>) -> Result<UnitWatch<S, O>, ApiError> {
-        let (model, unit) = self.unit(Route::WatchUnit)?;
-        UnitWatch::open(self.controller.clone(), (model, unit), epoch, from).await
-    }
-
-    async fn bag(&self, asked: BagAsked) -> Result<Option<BagView>, ApiError> {
-        let (model, unit) = self.unit(Route::Bag)?;
+impl<S: Store, O: Outside> Handle<BagAsked> for Authorised<S, O> {
+    async fn handle(&self, asked: BagAsked) -> Result<Option<BagView>, ApiError> {
+        let (model, unit) = self.unit()?;
         let (at, then) = (stored(asked.at), asked.clone());
         let store = &self.controller.store;
         let earlier = store.read_at(at, move |reader| view::bag(reader, model, unit, &then)).await;
@@ -218,14 +217,26 @@ impl<S: Store, O: Outside> UnitApi for Session<S, O> {
             Err(Compacted) => Ok(store.read(move |reader| view::bag(reader, model, unit, &asked)).await),
         }
     }
+}
 
-    async fn archive(&self, sha256: &str) -> Result<Vec<u8>, ApiError> {
-        let (model, unit) = self.unit(Route::Archive)?;
-        let wanted = sha256.to_owned();
+impl<S: Store, O: Outside> Handle<FetchArchive> for Authorised<S, O> {
+    async fn handle(&self, fetch: FetchArchive) -> Result<Archive, ApiError> {
+        let (model, unit) = self.unit()?;
+        let sha256 = fetch.sha256;
+        let wanted = sha256.clone();
         if !self.controller.read(move |reader| may_fetch(reader, model, unit, &wanted)).await {
-            return Err(no_archive(sha256));
+            return Err(no_archive(&sha256));
         }
-        self.controller.archive(sha256).await
+        self.controller.archive(&sha256).await.map(Archive)
+    }
+}
+
+impl<S: Store, O: Outside> Watch<WatchUnit> for Authorised<S, O> {
+    type Stream = UnitStream<S, O>;
+
+    async fn watch(&self, watch: WatchUnit) -> Result<UnitStream<S, O>, ApiError> {
+        let (model, unit) = self.unit()?;
+        UnitStream::open(self.controller.clone(), (model, unit), watch.epoch, watch.from).await
     }
 }
 
@@ -245,7 +256,7 @@ impl<S: Store, O: Outside> crate::Controller<S, O> {
     }
 
     /// The session of the unit itself: for the simulator and tests.
-    pub fn unit_session(self: &std::sync::Arc<Self>, model: Model, unit: Uuid) -> Session<S, O> {
+    pub fn unit_session(self: &std::sync::Arc<Self>, model: Model, unit: Uuid) -> crate::Session<S, O> {
         self.session_of(Principal::Unit { model, unit })
     }
 }

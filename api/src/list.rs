@@ -1,0 +1,81 @@
+//! The one list of all requests, by noun, and the ports that agents and commands use.
+//!
+//! The router, the table of authority, the OpenAPI document and the test that tries every principal on every route are
+//! built from it. Each noun declares its own requests, so the list changes only when there is a new noun.
+
+use crate::about::AboutRequests;
+use crate::actions::ActionRequests;
+use crate::applications::ApplicationRequests;
+use crate::archives::ArchiveRequests;
+use crate::changes::{ChangeRequests, WaitForChange};
+use crate::client::Client;
+use crate::log::LogRequests;
+use crate::machine_agent::MachineAgentRequests;
+use crate::machines::MachineRequests;
+use crate::models::{GetModelConfig, ListModels, ModelRequests};
+use crate::provisioning::ProvisioningRequests;
+use crate::relations::RelationRequests;
+use crate::removal::RemovalRequests;
+use crate::request::{Entry, Handle, InModel, Request, Visitor, Watch, WatchRequest};
+use crate::status::StatusRequests;
+use crate::unit_agent::UnitAgentRequests;
+use crate::units::UnitRequests;
+use crate::why::WhyRequests;
+
+macro_rules! nouns {
+    ($($noun:ident)*) => {
+        /// Whoever answers all requests: a session of the controller.
+        pub trait EveryPort: $($noun +)* {}
+        impl<P: $($noun +)*> EveryPort for P {}
+
+        /// Shows `visitor` all requests, agents' first.
+        pub fn visit<P: EveryPort>(visitor: &mut impl Visitor<P>) {
+            $(<P as $noun>::visit(visitor);)*
+        }
+    };
+}
+
+nouns! {
+    UnitAgentRequests MachineAgentRequests AboutRequests ChangeRequests ModelRequests ArchiveRequests
+    ApplicationRequests UnitRequests RelationRequests RemovalRequests StatusRequests LogRequests WhyRequests
+    ActionRequests MachineRequests ProvisioningRequests
+}
+
+/// All requests, agents' first.
+pub fn all() -> Vec<Entry> {
+    struct Entries(Vec<Entry>);
+    impl Visitor<Client> for Entries {
+        fn request<R: Request>(&mut self, entry: Entry)
+        where
+            Client: Handle<R>,
+        {
+            self.0.push(entry);
+        }
+        fn watch<R: WatchRequest>(&mut self, entry: Entry)
+        where
+            Client: Watch<R>,
+        {
+            self.0.push(entry);
+        }
+    }
+    let mut entries = Entries(Vec::new());
+    visit::<Client>(&mut entries);
+    entries.0
+}
+
+macro_rules! ports {
+    ($($(#[$doc:meta])* $port:ident: $($bound:path),*;)*) => {$(
+        $(#[$doc])*
+        pub trait $port: $($bound +)* {}
+        impl<P: $($bound +)*> $port for P {}
+    )*};
+}
+
+ports! {
+    /// What a user asks, through the command-line client.
+    UserPort: InModel, AboutRequests, ChangeRequests, ModelRequests, ArchiveRequests, ApplicationRequests,
+        UnitRequests, RelationRequests, RemovalRequests, StatusRequests, LogRequests, WhyRequests, ActionRequests,
+        MachineRequests;
+    /// What the provisioner asks.
+    ProvisionerPort: InModel, ProvisioningRequests, Handle<ListModels>, Handle<GetModelConfig>, Handle<WaitForChange>;
+}

@@ -1,0 +1,26 @@
+//! Requests about the controller itself.
+
+use crate::openapi;
+use crate::outside::Outside;
+use crate::session::Authorised;
+use crate::store::Store;
+use api::error::ApiError;
+use api::{About, GetAbout, GetOpenApi, Handle};
+use serde_json::Value;
+
+impl<S: Store, O: Outside> Handle<GetAbout> for Authorised<S, O> {
+    async fn handle(&self, _: GetAbout) -> Result<About, ApiError> {
+        Ok(About {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            juju_version: api::JUJU_VERSION.to_owned(),
+            controller: self.controller.id,
+            history: self.controller.store.history(),
+        })
+    }
+}
+
+impl<S: Store, O: Outside> Handle<GetOpenApi> for Authorised<S, O> {
+    async fn handle(&self, _: GetOpenApi) -> Result<Value, ApiError> {
+        Ok(openapi::document())
+    }
+}

@@ -1,0 +1,70 @@
+//! Actions: queueing them and reading their state.
+
+use crate::named::find_unit;
+use crate::outside::Outside;
+use crate::session::Authorised;
+use crate::store::Store;
+use api::error::ApiError;
+use api::{ActionInfo, Enqueued, GetAction, Handle, ListActions, Run};
+use state::model::action;
+use state::model::draft::{Draft, read, read_all};
+use state::model::keys::{ActionDoc, Kind};
+use state::model::refusal::{Code, Refusal};
+use std::collections::BTreeMap;
+
+fn action_info(doc: ActionDoc) -> ActionInfo {
+    ActionInfo {
+        id: doc.id,
+        unit: doc.unit_name,
+        action: doc.name,
+        status: doc.status,
+        message: doc.message,
+        results: doc.results,
+        log: doc.log,
+        enqueued_ms: doc.enqueued_ms,
+        started_ms: doc.started_ms,
+        completed_ms: doc.completed_ms,
+    }
+}
+
+impl<S: Store, O: Outside> Handle<Run> for Authorised<S, O> {
+    async fn handle(&self, run: Run) -> Result<Enqueued, ApiError> {
+        let name = run.unit;
+        let found = self.view(move |reader, model| Ok((model, find_unit(reader, model, &name)?)));
+        let (model, (id, unit)) = found.await?;
+        let (now_ms, params) = (self.controller.outside.wall_ms(), run.params.into_iter().collect());
+        let transition = move |draft: &mut Draft<'_>| {
+            action::enqueue(draft, model, id, &run.action, &params, now_ms).map_err(|refusal| {
+                match refusal.code {
+                    // The unit is there: what was not found is the action, which is bad input to `run`.
+                    Code::NotFound => Refusal { code: Code::Invalid, ..refusal },
+                    _ => refusal,
+                }
+            })
+        };
+        let committed = self.controller.run(transition).await?;
+        Ok(Enqueued { id: committed.answer, unit, revision: committed.revision })
+    }
+}
+
+impl<S: Store, O: Outside> Handle<GetAction> for Authorised<S, O> {
+    async fn handle(&self, GetAction { id }: GetAction) -> Result<ActionInfo, ApiError> {
+        let action = self.view(move |reader, model| {
+            let doc = read(reader, &model.action(id)).ok_or_else(|| Refusal::not_found("action", id))?;
+            Ok(action_info(doc))
+        });
+        action.await
+    }
+}
+
+impl<S: Store, O: Outside> Handle<ListActions> for Authorised<S, O> {
+    async fn handle(&self, _: ListActions) -> Result<Vec<ActionInfo>, ApiError> {
+        let all = self.view(|reader, model| {
+            let all = read_all::<ActionDoc>(reader, &model.all(Kind::Action)).into_iter();
+            Ok(all
+                .map(|(_, doc)| ActionInfo { results: BTreeMap::new(), log: Vec::new(), ..action_info(doc) })
+                .collect())
+        });
+        all.await
+    }
+}

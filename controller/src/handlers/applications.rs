@@ -1,0 +1,134 @@
+//! Applications: deploying, refreshing, configuring and removing them.
+
+use crate::handlers::changed;
+use crate::handlers::removal::forced;
+use crate::handlers::units::{ADDED_MAX, too_many_units};
+use crate::outside::{Outside, Uuids};
+use crate::session::Authorised;
+use crate::store::Store;
+use api::error::ApiError;
+use api::{
+    ApplicationConfig, Changed, Configure, Deploy, Deployed, GetConfig, Handle, Refresh, Refreshed,
+    RemoveApplication, Setting,
+};
+use state::model::draft::{Draft, read};
+use state::model::keys::GLOBAL;
+use state::model::refusal::Refusal;
+use state::model::{application, force};
+
+impl<S: Store, O: Outside> Handle<Deploy> for Authorised<S, O> {
+    async fn handle(&self, deploy: Deploy) -> Result<Deployed, ApiError> {
+        let model = self.model().await?;
+        if deploy.units > ADDED_MAX {
+            return Err(too_many_units());
+        }
+        let (now_ms, ids) = (self.controller.outside.wall_ms(), Uuids::new(&self.controller.outside));
+        let (to, units) = (deploy.to.clone(), deploy.units);
+        // `to` is for the first unit; the others are added on machines of their own.
+        let at_once = if to.is_some() { units.min(1) } else { units };
+        let transition = move |draft: &mut Draft<'_>| {
+            let archive = draft.get(&GLOBAL.archive(&deploy.sha256));
+            let archive = archive.ok_or_else(|| Refusal::not_found("charm archive", &deploy.sha256))?;
+            let name = deploy.application.clone().unwrap_or_else(|| archive.charm.name.clone());
+            let wish = application::Deploy {
+                name: name.clone(),
+                sha256: deploy.sha256.clone(),
+                units: at_once,
+                to: to.clone(),
+                config: deploy.config.clone(),
+                now_ms,
+            };
+            let subordinate = archive.charm.subordinate;
+            Ok((name, subordinate, application::deploy(draft, model, &wish, &mut ids.supply())?))
+        };
+        let committed = self.controller.run(transition).await?;
+        let (name, subordinate, done) = committed.answer;
+        let mut deployed = Deployed {
+            application: name,
+            charm_url: done.url,
+            charm_revision: done.revision,
+            units: done.units.into_iter().map(|(_, name)| name).collect(),
+            revision: committed.revision,
+        };
+        if !subordinate {
+            let more =
+                self.add_each(model, done.application, done.units_left + (units - at_once), None).await?;
+            deployed.revision = deployed.revision.max(more.revision);
+            deployed.units.extend(more.units);
+        }
+        Ok(deployed)
+    }
+}
+
+impl<S: Store, O: Outside> Handle<Refresh> for Authorised<S, O> {
+    async fn handle(&self, refresh: Refresh) -> Result<Refreshed, ApiError> {
+        let model = self.model().await?;
+        let (now_ms, ids) = (self.controller.outside.wall_ms(), Uuids::new(&self.controller.outside));
+        let transition = move |draft: &mut Draft<'_>| {
+            let id = application::find(draft, model, &refresh.application)?;
+            let wish = application::Refresh {
+                sha256: refresh.sha256.clone(),
+                forced: refresh.forced,
+                config: refresh.config.clone(),
+                now_ms,
+            };
+            application::refresh(draft, model, id, &wish, &mut ids.supply())
+        };
+        let committed = self.controller.run(transition).await?;
+        Ok(Refreshed { charm_url: committed.answer.url, revision: committed.revision, warnings: Vec::new() })
+    }
+}
+
+impl<S: Store, O: Outside> Handle<GetConfig> for Authorised<S, O> {
+    async fn handle(&self, get: GetConfig) -> Result<ApplicationConfig, ApiError> {
+        let name = get.application;
+        let config = self.view(move |reader, model| {
+            let mut documents = reader;
+            let id = application::find(&mut documents, model, &name)?;
+            let (_, charm) =
+                application::charm_of(&mut documents, model, id).expect("an application has a charm");
+            let set = read(reader, &model.application_config(id)).unwrap_or_default();
+            let setting = |(option, declared): (&String, &state::charm::ConfigOption)| {
+                let user = set.get(option);
+                let setting = Setting {
+                    kind: declared.kind,
+                    description: declared.description.clone(),
+                    value: user.or(declared.default.as_ref()).cloned(),
+                    default: declared.default.clone(),
+                    user: user.is_some(),
+                };
+                (option.clone(), setting)
+            };
+            let settings = charm.config.iter().map(setting).collect();
+            Ok(ApplicationConfig { application: name, charm: charm.name.clone(), settings })
+        });
+        config.await
+    }
+}
+
+impl<S: Store, O: Outside> Handle<Configure> for Authorised<S, O> {
+    async fn handle(&self, configure: Configure) -> Result<Changed, ApiError> {
+        let model = self.model().await?;
+        let Configure { application, change } = configure;
+        let transition = move |draft: &mut Draft<'_>| {
+            let id = application::find(draft, model, &application)?;
+            application::configure(draft, model, id, &change.set, &change.reset)
+        };
+        Ok(changed(self.controller.run(transition).await?.revision))
+    }
+}
+
+impl<S: Store, O: Outside> Handle<RemoveApplication> for Authorised<S, O> {
+    async fn handle(&self, removal: RemoveApplication) -> Result<Changed, ApiError> {
+        let (model, name) = (self.model().await?, removal.application);
+        let force = forced(removal.force, self.controller.outside.wall_ms());
+        let transition = move |draft: &mut Draft<'_>| {
+            let id = application::find(draft, model, &name)?;
+            match force {
+                Some(force) => force::application(draft, model, id, force).map(drop),
+                None => application::destroy(draft, model, id).map(drop),
+            }
+        };
+        self.removed(model, transition, force).await
+    }
+}

@@ -1,0 +1,21 @@
+//! Waiting for the next change of the store.
+
+use crate::outside::Outside;
+use crate::session::Authorised;
+use crate::store::Store;
+use api::error::ApiError;
+use api::{Handle, LONG_POLL_MS, WaitForChange};
+use state::unit::snapshot::Position;
+
+impl<S: Store, O: Outside> Handle<WaitForChange> for Authorised<S, O> {
+    async fn handle(&self, wait: WaitForChange) -> Result<Position, ApiError> {
+        let after = wait.after;
+        self.model().await?;
+        let after = after.filter(|after| after.history == self.controller.store.history());
+        if let Some(after) = after.filter(|after| after.revision >= self.controller.store.newest()) {
+            let until_ms = self.controller.outside.monotonic_ms() + LONG_POLL_MS;
+            self.controller.past_or(after.revision, until_ms).await;
+        }
+        Ok(self.controller.position(self.controller.store.newest()))
+    }
+}

@@ -1,0 +1,15 @@
+//! Pages of log lines.
+
+use crate::log;
+use crate::outside::Outside;
+use crate::session::Authorised;
+use crate::store::Store;
+use api::error::ApiError;
+use api::{Handle, LogPage, LogQuery};
+
+impl<S: Store, O: Outside> Handle<LogQuery> for Authorised<S, O> {
+    async fn handle(&self, query: LogQuery) -> Result<LogPage, ApiError> {
+        let model = self.model().await?;
+        log::page(&self.controller, model, query).await
+    }
+}

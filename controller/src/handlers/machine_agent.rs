@@ -1,0 +1,130 @@
+//! What a machine agent asks. The machine is the session's; a unit it names must be on that machine.
+
+use crate::authority::{self, unauthorised};
+use crate::outside::Outside;
+use crate::session::Authorised;
+use crate::store::Store;
+use crate::tokens;
+use crate::watches::MachineStream;
+use api::error::{ApiError, ErrorCode};
+use api::{
+    Enrol, Fate, Handle, RemoveDeadUnit, ReportMachineDead, ReportPresence, ReportUninstalled, SetUnitToken,
+    UnitFate, Watch, WatchMachine,
+};
+use state::model::draft::{Draft, Reader, read};
+use state::model::keys::{Model, Principal};
+use state::model::{instance, machine, unit};
+use state::names::Uuid;
+
+impl<S: Store, O: Outside> Authorised<S, O> {
+    fn machine(&self) -> Result<(Model, Uuid), ApiError> {
+        let (model, machine) = authority::machine(&self.principal)?;
+        self.controller.presence.saw(machine, self.controller.outside.monotonic_ms());
+        Ok((model, machine))
+    }
+}
+
+/// What is known of a unit, as far as its machine is asked: of another machine's units nothing is (S15).
+fn fate(reader: &dyn Reader, model: Model, machine: Uuid, unit: Uuid) -> Fate {
+    match read(reader, &model.unit(unit)) {
+        Some(doc) if doc.machine == machine => {
+            Fate::Known(read(reader, &model.unit_life(unit)).expect("every unit has a life"))
+        }
+        Some(_) => Fate::Unknown,
+        None if read(reader, &model.tombstone(unit)).is_some() => Fate::Tombstone,
+        None => Fate::Unknown,
+    }
+}
+
+impl<S: Store, O: Outside> Handle<UnitFate> for Authorised<S, O> {
+    async fn handle(&self, UnitFate { unit }: UnitFate) -> Result<Fate, ApiError> {
+        let (model, machine) = self.machine()?;
+        Ok(self.controller.read(move |reader| fate(reader, model, machine, unit)).await)
+    }
+}
+
+impl<S: Store, O: Outside> Handle<SetUnitToken> for Authorised<S, O> {
+    async fn handle(&self, set: SetUnitToken) -> Result<(), ApiError> {
+        let (model, machine) = self.machine()?;
+        let SetUnitToken { unit, token } = set;
+        if !tokens::is_token(&token) {
+            return Err(ApiError::new(ErrorCode::Invalid, "a token is 64 digits of lower case hex"));
+        }
+        let set = self.controller.run(move |draft| {
+            if draft.get(&model.unit(unit)).is_none_or(|doc| doc.machine != machine) {
+                return Ok(false);
+            }
+            tokens::set(draft, unit, &Principal::Unit { model, unit }, &token);
+            Ok(true)
+        });
+        if set.await?.answer { Ok(()) } else { Err(unauthorised()) }
+    }
+}
+
+impl<S: Store, O: Outside> Handle<RemoveDeadUnit> for Authorised<S, O> {
+    async fn handle(&self, RemoveDeadUnit { unit }: RemoveDeadUnit) -> Result<(), ApiError> {
+        let (model, machine) = self.machine()?;
+        match self.controller.read(move |reader| fate(reader, model, machine, unit)).await {
+            Fate::Known(_) => {}
+            Fate::Tombstone => return Ok(()),
+            Fate::Unknown => return Err(unauthorised()),
+        }
+        self.controller.run(move |draft| unit::remove(draft, model, unit)).await?;
+        self.controller.presence.forget(unit);
+        Ok(())
+    }
+}
+
+impl<S: Store, O: Outside> Handle<ReportPresence> for Authorised<S, O> {
+    async fn handle(&self, _: ReportPresence) -> Result<(), ApiError> {
+        self.machine().map(|_| ())
+    }
+}
+
+impl<S: Store, O: Outside> Handle<ReportMachineDead> for Authorised<S, O> {
+    async fn handle(&self, _: ReportMachineDead) -> Result<(), ApiError> {
+        let (model, machine) = self.machine()?;
+        self.controller.run(move |draft| machine::set_dead(draft, model, machine)).await?;
+        Ok(())
+    }
+}
+
+impl<S: Store, O: Outside> Handle<ReportUninstalled> for Authorised<S, O> {
+    async fn handle(&self, _: ReportUninstalled) -> Result<(), ApiError> {
+        let (model, machine) = self.machine()?;
+        self.controller.run(move |draft| instance::gone(draft, model, machine)).await?;
+        self.controller.machine_left(model, machine).await;
+        Ok(())
+    }
+}
+
+impl<S: Store, O: Outside> Handle<Enrol> for Authorised<S, O> {
+    async fn handle(&self, enrol: Enrol) -> Result<(), ApiError> {
+        let now_ms = self.controller.outside.wall_ms();
+        let (model, machine) = authority::enrolling(&self.principal, now_ms)?;
+        let Enrol { token, address } = enrol;
+        if !tokens::is_token(&token) {
+            return Err(ApiError::new(ErrorCode::Invalid, "a token is 64 digits of lower case hex"));
+        }
+        if address.parse::<std::net::IpAddr>().is_err() {
+            return Err(ApiError::new(ErrorCode::Invalid, "a machine's address is an IP address"));
+        }
+        let sha256 = host::digest::sha256(token.as_bytes());
+        let invitation = self.carried.clone().ok_or_else(unauthorised)?;
+        let enrol = move |draft: &mut Draft<'_>| {
+            instance::enrol(draft, model, machine, &invitation, (&sha256, &address))
+        };
+        self.controller.run(enrol).await?;
+        self.controller.presence.saw(machine, self.controller.outside.monotonic_ms());
+        Ok(())
+    }
+}
+
+impl<S: Store, O: Outside> Watch<WatchMachine> for Authorised<S, O> {
+    type Stream = MachineStream<S, O>;
+
+    async fn watch(&self, _: WatchMachine) -> Result<MachineStream<S, O>, ApiError> {
+        let (model, machine) = self.machine()?;
+        Ok(MachineStream::open(self.controller.clone(), model, machine))
+    }
+}

@@ -1,0 +1,85 @@
+//! Machines, as users ask for them.
+
+use crate::handlers::changed;
+use crate::handlers::removal::forced;
+use crate::handlers::units::ADDED_MAX;
+use crate::outside::{self, Outside};
+use crate::session::Authorised;
+use crate::store::Store;
+use crate::tokens;
+use api::error::{ApiError, ErrorCode};
+use api::{
+    AddMachines, AddedMachines, Changed, CreateEnrolmentToken, EnrolmentToken, Handle, RemoveMachine,
+    RetryProvisioning,
+};
+use state::model::draft::Draft;
+use state::model::{force, instance, machine};
+
+impl<S: Store, O: Outside> Handle<AddMachines> for Authorised<S, O> {
+    async fn handle(&self, add: AddMachines) -> Result<AddedMachines, ApiError> {
+        let model = self.model().await?;
+        if add.count > ADDED_MAX {
+            return Err(ApiError::new(ErrorCode::Invalid, format!("at most {ADDED_MAX} machines at once")));
+        }
+        let mut added = AddedMachines { names: Vec::new(), revision: 0 };
+        for _ in 0..add.count {
+            let id = outside::fresh_uuid(&self.controller.outside);
+            let (now_ms, manual) = (self.controller.outside.wall_ms(), add.manual);
+            let transition = move |draft: &mut Draft<'_>| match manual {
+                true => machine::add_manual(draft, model, id, now_ms),
+                false => machine::add(draft, model, id, now_ms),
+            };
+            let committed = self.controller.run(transition).await?;
+            added.names.push(committed.answer);
+            added.revision = committed.revision;
+        }
+        Ok(added)
+    }
+}
+
+impl<S: Store, O: Outside> Handle<RemoveMachine> for Authorised<S, O> {
+    async fn handle(&self, removal: RemoveMachine) -> Result<Changed, ApiError> {
+        let model = self.model().await?;
+        let RemoveMachine { machine: name, force, keep_instance } = removal;
+        let force = forced(force, self.controller.outside.wall_ms());
+        let transition = move |draft: &mut Draft<'_>| {
+            let id = machine::find(draft, model, &name)?;
+            if keep_instance {
+                machine::keep_instance(draft, model, id)?;
+            }
+            match force {
+                Some(force) => force::machine(draft, model, id, force),
+                None => machine::destroy(draft, model, id),
+            }
+        };
+        self.removed(model, transition, force).await
+    }
+}
+
+impl<S: Store, O: Outside> Handle<RetryProvisioning> for Authorised<S, O> {
+    async fn handle(&self, retry: RetryProvisioning) -> Result<Changed, ApiError> {
+        let (model, name) = (self.model().await?, retry.machine);
+        let transition = move |draft: &mut Draft<'_>| {
+            let id = machine::find(draft, model, &name)?;
+            instance::retry(draft, model, id)
+        };
+        Ok(changed(self.controller.run(transition).await?.revision))
+    }
+}
+
+impl<S: Store, O: Outside> Handle<CreateEnrolmentToken> for Authorised<S, O> {
+    async fn handle(&self, create: CreateEnrolmentToken) -> Result<EnrolmentToken, ApiError> {
+        let (model, name) = (self.model().await?, create.machine);
+        let text = name.clone();
+        let token = tokens::fresh_token(&self.controller.outside);
+        let expires_ms = self.controller.outside.wall_ms() + instance::ENROLMENT_MS;
+        let sha256 = host::digest::sha256(token.as_bytes());
+        let transition = move |draft: &mut Draft<'_>| {
+            let id = machine::find(draft, model, &text)?;
+            instance::invite(draft, model, id, &sha256, expires_ms)?;
+            Ok(id)
+        };
+        let machine = self.controller.run(transition).await?.answer;
+        Ok(EnrolmentToken { machine, name, model: model.0, token, expires_ms })
+    }
+}

@@ -1,0 +1,93 @@
+//! Models and their settings.
+
+use crate::handlers::changed;
+use crate::handlers::removal::forced;
+use crate::outside::{self, Outside};
+use crate::session::Authorised;
+use crate::store::Store;
+use api::error::ApiError;
+use api::{
+    Changed, ConfigureModel, CreateModel, DestroyModel, GetModelConfig, Handle, ListModels, ModelInfo,
+    ModelSetting,
+};
+use state::life::Life;
+use state::model::draft::{Draft, read, read_all};
+use state::model::keys::{GLOBAL, Kind, Model, ModelDoc};
+use state::model::{destruction, model};
+use state::names::Uuid;
+use state::status::SettingSource;
+use std::collections::BTreeMap;
+
+fn info(doc: &ModelDoc, model: Model, life: Life, controller: Uuid) -> ModelInfo {
+    ModelInfo { uuid: model.0, name: doc.name.clone(), life, controller, created_ms: doc.created_ms }
+}
+
+impl<S: Store, O: Outside> Handle<ListModels> for Authorised<S, O> {
+    async fn handle(&self, _: ListModels) -> Result<Vec<ModelInfo>, ApiError> {
+        let controller = self.controller.id;
+        let all = self.controller.read(move |reader| {
+            let names = read_all::<Uuid>(reader, &GLOBAL.all(Kind::ModelName));
+            let model = |(_, id): (String, Uuid)| {
+                let model = Model(id);
+                let life = read(reader, &model.model_life())?;
+                Some(info(&read(reader, &model.model())?, model, life, controller))
+            };
+            names.into_iter().filter_map(model).collect()
+        });
+        Ok(all.await)
+    }
+}
+
+impl<S: Store, O: Outside> Handle<CreateModel> for Authorised<S, O> {
+    async fn handle(&self, create: CreateModel) -> Result<ModelInfo, ApiError> {
+        let (id, now_ms) = (outside::fresh_uuid(&self.controller.outside), self.controller.outside.wall_ms());
+        let controller = self.controller.id;
+        let transition = move |draft: &mut Draft<'_>| {
+            model::create(draft, id, &create.name, now_ms)?;
+            model::configure(draft, Model(id), &create.config, &[])?;
+            let doc = draft.get(&Model(id).model()).expect("it was just created");
+            Ok(info(&doc, Model(id), Life::Alive, controller))
+        };
+        Ok(self.controller.run(transition).await?.answer)
+    }
+}
+
+impl<S: Store, O: Outside> Handle<DestroyModel> for Authorised<S, O> {
+    async fn handle(&self, destroy: DestroyModel) -> Result<Changed, ApiError> {
+        let model = self.model().await?;
+        let now_ms = self.controller.outside.wall_ms();
+        let force = forced(destroy.force, now_ms);
+        let transition = move |draft: &mut Draft<'_>| destruction::destroy(draft, model, force, now_ms);
+        let committed = self.controller.run(transition).await?;
+        // what it does is done in bites
+        self.controller.sweep.notify_one();
+        Ok(changed(committed.revision))
+    }
+}
+
+impl<S: Store, O: Outside> Handle<GetModelConfig> for Authorised<S, O> {
+    async fn handle(&self, _: GetModelConfig) -> Result<BTreeMap<String, ModelSetting>, ApiError> {
+        let settings = self.view(|reader, model| {
+            let set = read(reader, &model.model_config()).unwrap_or_default();
+            let named = |source: SettingSource| move |(name, value)| (name, ModelSetting { value, source });
+            let defaults = model::defaults().into_iter().map(named(SettingSource::Default));
+            Ok(defaults.chain(set.into_iter().map(named(SettingSource::Model))).collect())
+        });
+        settings.await
+    }
+}
+
+impl<S: Store, O: Outside> Handle<ConfigureModel> for Authorised<S, O> {
+    async fn handle(&self, configure: ConfigureModel) -> Result<Changed, ApiError> {
+        let change = configure.change;
+        let model = self.model().await?;
+        let transition =
+            move |draft: &mut Draft<'_>| model::configure(draft, model, &change.set, &change.reset);
+        let committed = self.controller.run(transition).await?;
+        let warning = |name: String| format!("key {name:?} is not known here: kept, without effect");
+        Ok(Changed {
+            revision: committed.revision,
+            warnings: committed.answer.into_iter().map(warning).collect(),
+        })
+    }
+}

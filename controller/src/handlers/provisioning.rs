@@ -1,0 +1,111 @@
+//! What the provisioner asks and reports.
+
+use crate::outside::Outside;
+use crate::session::Authorised;
+use crate::store::Store;
+use crate::tokens;
+use api::error::{ApiError, ErrorCode};
+use api::{
+    Fate, Handle, ListMachines, MachineFate, MachineInfo, Provisioned, RemoveDeadMachine, ReportInstance,
+    SetMachineToken,
+};
+use state::life::Life;
+use state::model::draft::{Draft, read, read_all};
+use state::model::keys::{Kind, MachineDoc, Principal, last_id};
+use state::model::refusal::Refusal;
+use state::model::{instance, machine, unit};
+use state::names::Uuid;
+
+impl<S: Store, O: Outside> Handle<ListMachines> for Authorised<S, O> {
+    async fn handle(&self, _: ListMachines) -> Result<Vec<MachineInfo>, ApiError> {
+        let machines = self.view(|reader, model| {
+            let all = read_all(reader, &model.all(Kind::Machine));
+            let machine = |(key, doc): (String, MachineDoc)| {
+                let uuid = last_id(&key)?;
+                let life = read(reader, &model.machine_life(uuid))?;
+                let instance = read(reader, &model.machine_instance(uuid));
+                Some(MachineInfo {
+                    uuid,
+                    name: doc.name,
+                    address: doc.address,
+                    life,
+                    manual: doc.manual,
+                    kept: doc.kept,
+                    left: doc.left,
+                    occupied: !reader.scan(&model.units_on(uuid), "", 1).is_empty(),
+                    lived: life == Life::Dying && machine::has_lived(reader, model, uuid),
+                    nonce: instance.as_ref().map(|instance| instance.nonce),
+                    instance_id: instance.and_then(|instance| instance.id),
+                    retry_ms: read(reader, &model.machine_trouble(uuid)).map(|trouble| trouble.retry_ms),
+                })
+            };
+            Ok(all.into_iter().filter_map(machine).collect())
+        });
+        machines.await
+    }
+}
+
+impl<S: Store, O: Outside> Handle<ReportInstance> for Authorised<S, O> {
+    async fn handle(&self, report: ReportInstance) -> Result<Uuid, ApiError> {
+        let ReportInstance { machine: id, what } = report;
+        let model = self.model().await?;
+        let now_ms = self.controller.outside.wall_ms();
+        if what == Provisioned::Absent {
+            let units = self.controller.read(move |reader| machine::unserved(&mut { reader }, model, id));
+            for unit in units.await {
+                self.controller.run(move |draft| unit::remove(draft, model, unit)).await?;
+            }
+        }
+        let transition = move |draft: &mut Draft<'_>| match &what {
+            Provisioned::Intended { provider, nonce } => instance::intend(draft, model, id, provider, *nonce),
+            Provisioned::Started { instance_id, address } => {
+                instance::started(draft, model, id, instance_id, address).map(|()| id)
+            }
+            Provisioned::Failed { message } => {
+                instance::failed(draft, model, id, message, now_ms).map(|()| id)
+            }
+            Provisioned::Absent => machine::set_dead(draft, model, id).map(|()| id),
+        };
+        Ok(self.controller.run(transition).await?.answer)
+    }
+}
+
+impl<S: Store, O: Outside> Handle<MachineFate> for Authorised<S, O> {
+    async fn handle(&self, MachineFate { machine }: MachineFate) -> Result<Fate, ApiError> {
+        let fate = self.view(move |reader, model| {
+            Ok(match read(reader, &model.machine_life(machine)) {
+                Some(life) => Fate::Known(life),
+                None if read(reader, &model.tombstone(machine)).is_some() => Fate::Tombstone,
+                None => Fate::Unknown,
+            })
+        });
+        fate.await
+    }
+}
+
+impl<S: Store, O: Outside> Handle<SetMachineToken> for Authorised<S, O> {
+    async fn handle(&self, set: SetMachineToken) -> Result<(), ApiError> {
+        let model = self.model().await?;
+        let SetMachineToken { machine, token } = set;
+        if !tokens::is_token(&token) {
+            return Err(ApiError::new(ErrorCode::Invalid, "a token is 64 digits of lower case hex"));
+        }
+        let transition = move |draft: &mut Draft<'_>| {
+            draft.get(&model.machine(machine)).ok_or_else(|| Refusal::not_found("machine", machine))?;
+            tokens::set(draft, machine, &Principal::Machine { model, machine }, &token);
+            Ok(())
+        };
+        self.controller.run(transition).await?;
+        self.controller.presence.introduced(machine, self.controller.outside.monotonic_ms());
+        Ok(())
+    }
+}
+
+impl<S: Store, O: Outside> Handle<RemoveDeadMachine> for Authorised<S, O> {
+    async fn handle(&self, RemoveDeadMachine { machine }: RemoveDeadMachine) -> Result<(), ApiError> {
+        let model = self.model().await?;
+        self.controller.run(move |draft| machine::remove(draft, model, machine)).await?;
+        self.controller.machine_left(model, machine).await;
+        Ok(())
+    }
+}

@@ -1,0 +1,82 @@
+//! Relations between applications.
+
+use crate::handlers::changed;
+use crate::handlers::removal::forced;
+use crate::outside::{self, Outside};
+use crate::session::Authorised;
+use crate::status;
+use crate::store::Store;
+use api::error::ApiError;
+use api::{
+    Changed, Handle, Integrate, Integrated, RelationChoice, RemoveRelation, ResumeRelation, SuspendRelation,
+};
+use state::model::draft::Draft;
+use state::model::keys::Model;
+use state::model::refusal::Refusal;
+use state::model::{force, relation};
+use state::names::{RelationNumber, Uuid};
+
+impl<S: Store, O: Outside> Authorised<S, O> {
+    /// The relation of this number.
+    async fn relation(&self, model: Model, number: RelationNumber) -> Result<Uuid, ApiError> {
+        let found = self.controller.read(move |reader| status::relation_of_number(reader, model, number));
+        match found.await {
+            Some(id) => Ok(id),
+            None => Err(self.controller.refused(Refusal::not_found("relation", number)).await),
+        }
+    }
+}
+
+impl<S: Store, O: Outside> Handle<Integrate> for Authorised<S, O> {
+    async fn handle(&self, Integrate(ends): Integrate) -> Result<Integrated, ApiError> {
+        let model = self.model().await?;
+        let (id, now_ms) = (outside::fresh_uuid(&self.controller.outside), self.controller.outside.wall_ms());
+        let transition =
+            move |draft: &mut Draft<'_>| relation::add(draft, model, (&ends.a, &ends.b), id, now_ms);
+        let committed = self.controller.run(transition).await?;
+        let (number, key) = (committed.answer.number, committed.answer.key_text());
+        Ok(Integrated { relation: number, key, revision: committed.revision })
+    }
+}
+
+impl<S: Store, O: Outside> Handle<RemoveRelation> for Authorised<S, O> {
+    async fn handle(&self, removal: RemoveRelation) -> Result<Changed, ApiError> {
+        let RemoveRelation { relation, force } = removal;
+        let model = self.model().await?;
+        let force = forced(force, self.controller.outside.wall_ms());
+        let numbered = match &relation {
+            RelationChoice::Ends(_) => None,
+            RelationChoice::Number(number) => Some(self.relation(model, *number).await?),
+        };
+        let transition = move |draft: &mut Draft<'_>| {
+            let id = match (&relation, numbered) {
+                (RelationChoice::Ends(ends), _) => relation::find(draft, model, &ends.a, &ends.b)?,
+                (RelationChoice::Number(_), id) => id.expect("it was looked up before"),
+            };
+            match force {
+                Some(force) => force::relation(draft, model, id, force).map(drop),
+                None => relation::destroy(draft, model, id).map(drop),
+            }
+        };
+        self.removed(model, transition, force).await
+    }
+}
+
+impl<S: Store, O: Outside> Handle<SuspendRelation> for Authorised<S, O> {
+    async fn handle(&self, suspend: SuspendRelation) -> Result<Changed, ApiError> {
+        let model = self.model().await?;
+        let (id, message) = (self.relation(model, suspend.relation).await?, suspend.message);
+        let now_ms = self.controller.outside.wall_ms();
+        let transition = move |draft: &mut Draft<'_>| relation::suspend(draft, model, id, &message, now_ms);
+        Ok(changed(self.controller.run(transition).await?.revision))
+    }
+}
+
+impl<S: Store, O: Outside> Handle<ResumeRelation> for Authorised<S, O> {
+    async fn handle(&self, resume: ResumeRelation) -> Result<Changed, ApiError> {
+        let model = self.model().await?;
+        let id = self.relation(model, resume.relation).await?;
+        let transition = move |draft: &mut Draft<'_>| relation::resume(draft, model, id);
+        Ok(changed(self.controller.run(transition).await?.revision))
+    }
+}

@@ -1,0 +1,82 @@
+//! What removals have in common: force, the janitor, and the simulation of a removal.
+
+use crate::handlers::changed;
+use crate::named;
+use crate::outside::Outside;
+use crate::session::Authorised;
+use crate::store::Store;
+use crate::why::Explainer;
+use api::error::{ApiError, ErrorCode};
+use api::{Changed, DryRunRemoval, FORETOLD_MAX, Force, Forecast, Foretold, Handle};
+use state::model::draft::{Draft, read};
+use state::model::keys::Model;
+use state::model::refusal::Refusal;
+use state::model::{force, model, removal};
+
+/// When force is to begin; none = never.
+pub(super) fn forced(force: Force, now_ms: i64) -> Option<force::Force> {
+    match force {
+        Force::No => None,
+        Force::AfterWait => Some(force::Force { no_wait: false, now_ms }),
+        Force::AtOnce => Some(force::Force { no_wait: true, now_ms }),
+    }
+}
+
+impl<S: Store, O: Outside> Authorised<S, O> {
+    /// Removes something. What goes by force and without waiting is begun at once; a teardown budget, from now on.
+    pub(super) async fn removed<F>(
+        &self,
+        model: Model,
+        transition: F,
+        force: Option<force::Force>,
+    ) -> Result<Changed, ApiError>
+    where
+        F: Fn(&mut Draft<'_>) -> Result<(), Refusal> + Send + Sync + 'static,
+    {
+        let committed = self.controller.run(transition).await?;
+        let config = self.controller.read(move |reader| read(reader, &model.model_config())).await;
+        let has_budget = config.is_some_and(|config| model::teardown_budget_ms(&config).is_some());
+        if has_budget || force.is_some_and(|force| force.no_wait) {
+            self.controller.sweep.notify_one();
+        }
+        Ok(changed(committed.revision))
+    }
+}
+
+impl<S: Store, O: Outside> Handle<DryRunRemoval> for Authorised<S, O> {
+    async fn handle(&self, removal: DryRunRemoval) -> Result<Forecast, ApiError> {
+        let DryRunRemoval { removed, force } = removal;
+        if removed.len() > FORETOLD_MAX {
+            let message = format!("{} removals: at most {FORETOLD_MAX} are foretold at once", removed.len());
+            return Err(ApiError::new(ErrorCode::Invalid, message).hint("ask for fewer of them"));
+        }
+        let now_ms = self.controller.outside.wall_ms();
+        let (force, times) = (forced(force, now_ms), self.controller.commit_times.clone());
+        let (presence, timers) = (self.controller.presence_snapshot(), self.controller.force_timers.clone());
+        let forecast = self.view(move |reader, model| {
+            let entities = removed.iter().map(|one| named::entity(reader, model, one));
+            let entities = entities.collect::<Result<Vec<_>, _>>()?;
+            let (presence, commit_times, force_timers) = (&presence, &*times, &*timers);
+            let explainer = Explainer { reader, model, presence, commit_times, force_timers, now_ms };
+            let reports = removal::AgentReports {
+                silent: &|one| explainer.silent(one).is_some(),
+                running: &|id| presence.executing(id).map(|running| running.activity.clone()),
+            };
+            let forecast = removal::forecast(reader, model, (&entities, force), &reports)?;
+            let foretold = |(unit, hook)| Foretold { unit, hook };
+            let pending_since = explainer.pending_since();
+            let silent = forecast.silent.into_iter().filter_map(|one| explainer.silent(one));
+            let blocked = forecast.blocked.into_iter().map(|one| pending_since.dated(one));
+            Ok(Forecast {
+                at_once: forecast.at_once,
+                dying: forecast.dying,
+                hooks: forecast.hooks.into_iter().map(foretold).collect(),
+                left_out: forecast.left_out.into_iter().map(foretold).collect(),
+                gone: forecast.gone,
+                blocked: silent.chain(blocked).collect(),
+                more: forecast.more,
+            })
+        });
+        forecast.await
+    }
+}

@@ -1,0 +1,21 @@
+//! The status of a model.
+
+use crate::outside::Outside;
+use crate::session::Authorised;
+use crate::status;
+use crate::store::Store;
+use api::error::ApiError;
+use api::{GetStatus, Handle, Status};
+use state::unit::snapshot::Position;
+
+impl<S: Store, O: Outside> Handle<GetStatus> for Authorised<S, O> {
+    async fn handle(&self, _: GetStatus) -> Result<Status, ApiError> {
+        let (presence, now_ms) = (self.controller.presence_snapshot(), self.controller.outside.wall_ms());
+        let history = self.controller.store.history();
+        let status = self.view(move |reader, model| {
+            let position = Position { history, revision: reader.revision() };
+            Ok(status::of_model(reader, model, &presence, position, now_ms))
+        });
+        status.await
+    }
+}

@@ -1,0 +1,98 @@
+//! Units: adding, showing, resolving and removing them.
+
+use crate::handlers::changed;
+use crate::handlers::removal::forced;
+use crate::named::find_unit;
+use crate::outside::{Outside, Uuids};
+use crate::session::Authorised;
+use crate::status;
+use crate::store::Store;
+use api::error::{ApiError, ErrorCode};
+use api::{AddUnits, Added, Changed, Handle, RemoveUnit, Resolve, ShowUnit, UnitInfo};
+use state::model::draft::Draft;
+use state::model::keys::Model;
+use state::model::refusal::{Code, Refusal};
+use state::model::{application, force, unit};
+use state::names::{UnitName, Uuid};
+
+/// Units or machines that one request may add: a transaction each.
+pub(super) const ADDED_MAX: u32 = 1000;
+
+pub(super) fn too_many_units() -> ApiError {
+    ApiError::new(ErrorCode::Invalid, format!("at most {ADDED_MAX} units at once"))
+}
+
+impl<S: Store, O: Outside> Authorised<S, O> {
+    /// Units one after the other, each in its own transaction; the first on machine `to`.
+    pub(super) async fn add_each(
+        &self,
+        model: Model,
+        application: Uuid,
+        count: u32,
+        to: Option<String>,
+    ) -> Result<Added, ApiError> {
+        let (mut added, mut to) = (Added { units: Vec::new(), revision: 0 }, to);
+        for _ in 0..count {
+            let (now_ms, ids, to) =
+                (self.controller.outside.wall_ms(), Uuids::new(&self.controller.outside), to.take());
+            let transition = move |draft: &mut Draft<'_>| {
+                unit::add(draft, model, application, to.as_deref(), now_ms, &mut ids.supply())
+            };
+            let committed = self.controller.run(transition).await?;
+            added.units.push(committed.answer.1);
+            added.revision = committed.revision;
+        }
+        Ok(added)
+    }
+}
+
+impl<S: Store, O: Outside> Handle<AddUnits> for Authorised<S, O> {
+    async fn handle(&self, add: AddUnits) -> Result<Added, ApiError> {
+        if add.units > ADDED_MAX {
+            return Err(too_many_units());
+        }
+        let name = add.application;
+        let found = self.view(move |reader, model| {
+            let mut documents = reader;
+            Ok((model, application::find(&mut documents, model, &name)?))
+        });
+        let (model, application) = found.await?;
+        self.add_each(model, application, add.units, add.to).await
+    }
+}
+
+impl<S: Store, O: Outside> Handle<ShowUnit> for Authorised<S, O> {
+    async fn handle(&self, show: ShowUnit) -> Result<UnitInfo, ApiError> {
+        let shown = self.view(move |reader, model| {
+            let (id, _) = find_unit(reader, model, &show.unit)?;
+            Ok(status::of_unit(reader, model, id))
+        });
+        shown.await
+    }
+}
+
+impl<S: Store, O: Outside> Handle<Resolve> for Authorised<S, O> {
+    async fn handle(&self, resolve: Resolve) -> Result<Changed, ApiError> {
+        let Resolve { unit: name, retry } = resolve;
+        let found = self.view(move |reader, model| Ok((model, find_unit(reader, model, &name)?.0)));
+        let (model, id) = found.await?;
+        let transition = move |draft: &mut Draft<'_>| unit::resolved(draft, model, id, retry);
+        Ok(changed(self.controller.run(transition).await?.revision))
+    }
+}
+
+impl<S: Store, O: Outside> Handle<RemoveUnit> for Authorised<S, O> {
+    async fn handle(&self, removal: RemoveUnit) -> Result<Changed, ApiError> {
+        let (model, text) = (self.model().await?, removal.unit);
+        let force = forced(removal.force, self.controller.outside.wall_ms());
+        let transition = move |draft: &mut Draft<'_>| {
+            let name: UnitName = text.parse().map_err(|e| Refusal::new(Code::Invalid, format!("{e}")))?;
+            let id = unit::find(draft, model, &name)?;
+            match force {
+                Some(force) => force::unit(draft, model, id, force).map(drop),
+                None => unit::destroy(draft, model, id).map(drop),
+            }
+        };
+        self.removed(model, transition, force).await
+    }
+}

@@ -1,0 +1,55 @@
+//! Finds the entity that a user names: a model, a unit (`web/0`, `web/leader`), or whatever is to be removed.
+
+use crate::status;
+use api::{RelationChoice, Removable};
+use state::model::blockers::EntityId;
+use state::model::draft::{Draft, Reader, read};
+use state::model::keys::{GLOBAL, Model};
+use state::model::refusal::{Code, Refusal};
+use state::model::{application, machine, relation, unit};
+use state::names::{UnitName, Uuid};
+
+/// The model of this name or uuid.
+pub(crate) fn find_model(reader: &dyn Reader, text: &str) -> Result<Model, Refusal> {
+    let named = read(reader, &GLOBAL.model_name(text)).or_else(|| text.parse().ok());
+    named.map(Model).filter(|model| reader.get(model.model().text()).is_some()).ok_or_else(|| {
+        Refusal::not_found("model", format!("{text:?}")).hint("pintle models shows all of them")
+    })
+}
+
+/// The unit that `web/0` or `web/leader` means.
+pub(crate) fn find_unit(reader: &dyn Reader, model: Model, text: &str) -> Result<(Uuid, UnitName), Refusal> {
+    let mut documents = reader;
+    if let Some(name) = text.strip_suffix("/leader") {
+        let id = application::find(&mut documents, model, name)?;
+        return match read(reader, &model.leader(id)) {
+            Some(grant) => Ok((grant.holder, grant.holder_name)),
+            None => Err(Refusal::new(Code::NotFound, format!("application {name:?} has no leader now"))),
+        };
+    }
+    let name: UnitName = text.parse().map_err(|e| Refusal::new(Code::Invalid, format!("{e}")))?;
+    Ok((unit::find(&mut documents, model, &name)?, name))
+}
+
+/// What a user wants to be removed.
+pub(crate) fn entity(reader: &dyn Reader, model: Model, removed: &Removable) -> Result<EntityId, Refusal> {
+    let mut documents = reader;
+    Ok(match removed {
+        Removable::Unit(name) => {
+            let name: UnitName = name.parse().map_err(|e| Refusal::new(Code::Invalid, format!("{e}")))?;
+            EntityId::Unit(unit::find(&mut documents, model, &name)?)
+        }
+        Removable::Application(name) => {
+            EntityId::Application(application::find(&mut documents, model, name)?)
+        }
+        Removable::Relation(RelationChoice::Number(number)) => {
+            let found = status::relation_of_number(reader, model, *number);
+            EntityId::Relation(found.ok_or_else(|| Refusal::not_found("relation", number))?)
+        }
+        Removable::Relation(RelationChoice::Ends(ends)) => {
+            let mut draft = Draft::new(reader); // read only: it is never committed
+            EntityId::Relation(relation::find(&mut draft, model, &ends.a, &ends.b)?)
+        }
+        Removable::Machine(name) => EntityId::Machine(machine::find(&mut documents, model, name)?),
+    })
+}
