@@ -2,7 +2,7 @@
 
 use crate::ports::Clock;
 use nix::time::{ClockId, clock_gettime};
-use state::names::Uuid;
+use state::terms::names::Uuid;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The machine's clocks and entropy.

@@ -4,7 +4,7 @@
 use anyhow::{Context, Result, bail};
 use charms::yaml;
 use serde::{Deserialize, Serialize};
-use state::names::Uuid;
+use state::terms::names::Uuid;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

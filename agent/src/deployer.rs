@@ -9,7 +9,7 @@ use crate::hook_process::{end_leftovers, socket_dir};
 use crate::service::{self, Ended, Services};
 use anyhow::{Context, Result, bail};
 use host::file::{ignore_not_found, write_atomic, write_atomic_unsynced};
-use state::names::{UnitName, Uuid};
+use state::terms::names::{UnitName, Uuid};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

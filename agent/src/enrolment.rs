@@ -45,7 +45,7 @@ pub async fn enrol(data: &Path, invitation: Invitation) -> Result<()> {
         machine: String::new(),
     };
     // what an earlier machine left of itself when it was removed and died on the way; its agent may not be through
-    let _lock = crate::retirement::make_room(data)?;
+    let _lock = crate::uninstall::make_room(data)?;
     let own = own(data, &invited)?;
     folder::private_dir(data).with_context(|| data.display().to_string())?;
     write_atomic(&data.join(PENDING), own.text().as_bytes())?;
@@ -99,7 +99,7 @@ fn own_address(controller: &str) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use state::names::Uuid;
+    use state::terms::names::Uuid;
 
     #[tokio::test]
     async fn a_machine_invited_again_keeps_its_token_and_goes_where_the_invitation_says() {
@@ -163,7 +163,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let data = place.path().join("pintle");
         folder::private_dir(&data).unwrap();
-        crate::retirement::note_dead(&data).unwrap();
+        crate::uninstall::note_dead(&data).unwrap();
         let invitation = Invitation {
             controller: "127.0.0.1:1".to_owned(),
             server_name: "x".to_owned(),
@@ -172,14 +172,14 @@ mod tests {
             name: "0".to_owned(),
             read: "token\nno CA".to_owned(),
         };
-        let lock = data.join(crate::retirement::LOCK);
+        let lock = data.join(crate::uninstall::LOCK);
         let agent = host::lock::Lock::take(&lock, "pid 1").unwrap().expect("it is free");
         let error =
             enrol(&data, invitation.clone()).await.expect_err("it would delete the new machine's folder");
         assert!(error.to_string().contains("the earlier machine's agent is still ending"), "{error}");
         drop(agent);
         enrol(&data, invitation).await.expect_err("nobody listens there");
-        assert!(!crate::retirement::is_dead(&data), "its agent is to run");
+        assert!(!crate::uninstall::is_dead(&data), "its agent is to run");
         assert_eq!(Config::from(&data.join(PENDING)).unwrap().uuid, Uuid(7));
     }
 }

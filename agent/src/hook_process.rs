@@ -2,8 +2,8 @@
 //! `ports::Charms`. A run whose agent died is taken over in [`adoption`]; what of a run must not go on is ended in
 //! [`leftovers`].
 
-mod adoption;
 mod leftovers;
+mod reattach;
 
 use host::backoff::Backoff;
 use host::file::{is_disk_full, write_atomic, write_atomic_unsynced};
@@ -79,7 +79,7 @@ struct Declared {
 struct Kept {
     operation: String,
     cause: String,
-    position: Option<state::unit::snapshot::Position>,
+    position: Option<state::terms::position::Position>,
     context_digest: String,
     /// The boot it began in. After another one nothing unsynced is certain: an outcome may be there whose calls
     /// are not.

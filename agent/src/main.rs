@@ -7,23 +7,23 @@ use agent::file_watch::{self, FileWatch};
 use agent::folder::{EXIT_DISK, Folder};
 use agent::hook_process::{RealCharms, socket_dir};
 use agent::journal::{self, Found, Journal};
-use agent::machiner::{self, Machiner};
+use agent::machine_agent::{self, Machiner};
 use agent::program::hook_client;
 use agent::reboot;
 use agent::sd_notify::{self, NotifyState};
 use agent::service::{self, AGENT_PID, Services, systemd};
-use agent::tended::Tended;
 use agent::tool_socket::{self, Gate};
-use agent::uniter::{End, Uniter};
+use agent::unit_agent::{End, Uniter};
+use agent::unit_supervisor::Tended;
 use agent::view_cache::ViewCache;
-use agent::{enrolment, report, retirement, shim};
+use agent::{enrolment, inspect, shim, uninstall};
 use anyhow::{Context, Result, anyhow, bail};
 use host::file::write_atomic_unsynced;
 use host::lock::Lock;
 use host::logging::{self, LEVEL_FILE, Level};
 use host::process::Process;
 use nix::sys::stat::{Mode, umask};
-use state::names::UnitName;
+use state::terms::names::UnitName;
 use state::unit::environment::{KUBERNETES, Surroundings};
 use state::unit::local::{Local, Step};
 use std::convert::Infallible;
@@ -77,8 +77,8 @@ fn main() -> ExitCode {
         ["install", "--data", dir, "--root", root, "--program", program] => {
             systemd::install(Path::new(root), Path::new(program), Path::new(dir)).map(|()| ExitCode::SUCCESS)
         }
-        ["show", dir] => run_async(|_| print(report::show(Path::new(dir)))),
-        ["why", dir] => run_async(|_| print(report::why(Path::new(dir), hook_client()))),
+        ["show", dir] => run_async(|_| print(inspect::show(Path::new(dir)))),
+        ["why", dir] => run_async(|_| print(inspect::why(Path::new(dir), hook_client()))),
         ["resolve", dir, "--fresh"] => run_async(|_| start_fresh(PathBuf::from(dir))),
         _ => {
             eprintln!("{USAGE}");
@@ -300,7 +300,7 @@ async fn install(data: PathBuf) -> Result<ExitCode> {
 
 /// What the service of a machine does whose retirement a reboot cut off.
 async fn uninstall(data: PathBuf) -> Result<ExitCode> {
-    retirement::go_on(&data).await?;
+    uninstall::go_on(&data).await?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -327,11 +327,11 @@ async fn enrol([controller, server_name, model, machine, name]: [String; 5]) -> 
 async fn machine(dir: PathBuf, services: Services, level: Level) -> Result<ExitCode> {
     let dir = dir.canonicalize().with_context(|| format!("cannot enter {}", dir.display()))?;
     // none of its units' agents would come up; one that ends starts none
-    if !retirement::is_dead(&dir) {
+    if !uninstall::is_dead(&dir) {
         hook_client()?;
     }
     let holder = format!("pid {}", std::process::id());
-    let _lock = match Lock::take(&dir.join(retirement::LOCK), &holder)? {
+    let _lock = match Lock::take(&dir.join(uninstall::LOCK), &holder)? {
         Ok(lock) => lock,
         Err(held) => {
             eprintln!("ERROR another machine agent holds {}: {}", dir.display(), held.0);
@@ -352,12 +352,12 @@ async fn machine(dir: PathBuf, services: Services, level: Level) -> Result<ExitC
     if services == Services::Systemd {
         systemd::prepare(&dir).await?;
     }
-    if !retirement::is_dead(&dir) {
+    if !uninstall::is_dead(&dir) {
         deployer.sweep();
         reboot::conclude(&dir, &deployer).await?;
         let (machiner, mut asked) = (machiner(), signal(SignalKind::terminate())?);
         tokio::select! {
-            machiner::End::Dead = machiner.run().instrument(tracing::info_span!("machine", name = config.name)) => {}
+            machine_agent::End::Dead = machiner.run().instrument(tracing::info_span!("machine", name = config.name)) => {}
             never = reboot::carry_out(&dir, &deployer, services) => match never? {},
             _ = asked.recv() => {
                 sd_notify::send(NotifyState::Stopping);
@@ -366,13 +366,13 @@ async fn machine(dir: PathBuf, services: Services, level: Level) -> Result<ExitC
             never = sd_notify::keep_alive() => match never {},
             never = follow_log_level(&dir, &level, &deployer) => match never {},
         }
-        retirement::note_dead(&dir)?;
+        uninstall::note_dead(&dir)?;
     }
     tracing::info!("this machine is dead: its agent ends for good");
     let retired = async {
         machiner().leave().await?;
         deployer.sweep();
-        if services == Services::Systemd { retirement::uninstall(&dir).await } else { Ok(()) }
+        if services == Services::Systemd { uninstall::uninstall(&dir).await } else { Ok(()) }
     };
     tokio::select! {
         retired = retired => retired?,
@@ -402,9 +402,9 @@ mod tests {
     fn written(folder: &Path) -> Config {
         let config = Config {
             kind: config::Kind::Unit,
-            uuid: state::names::Uuid(1),
+            uuid: state::terms::names::Uuid(1),
             name: "web/0".into(),
-            model: state::names::Uuid(2),
+            model: state::terms::names::Uuid(2),
             controllers: vec!["127.0.0.1:1".into()],
             server_name: String::new(),
             ca: String::new(),

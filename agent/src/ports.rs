@@ -2,8 +2,8 @@
 //! `api::MachineAgentRequests`). The simulator implements these and nothing else.
 
 use state::charm::Charm;
-use state::names::{UnitName, Uuid};
-use state::settings::Bag;
+use state::terms::names::{UnitName, Uuid};
+use state::terms::settings::Bag;
 use state::unit::hook::{HookContext, Writes};
 use state::unit::local::{Event, Local, Run};
 use state::unit::operation::CharmRef;

@@ -5,7 +5,7 @@ use crate::tool_socket::Answer;
 use commands::{CallOutcome, Inputs, Need, ToolReply};
 use hook_client::RequestFrame;
 use serde::{Deserialize, Serialize};
-use state::settings::Bag;
+use state::terms::settings::Bag;
 use state::unit::hook::{HookContext, Immediate, Level, Reboot, Writes};
 use state::unit::record::Said;
 use state::unit::snapshot::BagAsked;

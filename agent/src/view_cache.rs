@@ -4,7 +4,7 @@
 
 use crate::journal::{Files, checksum};
 use serde::{Deserialize, Serialize};
-use state::names::RelationNumber;
+use state::terms::names::RelationNumber;
 use state::unit::snapshot::{RelationView, Snapshot};
 use std::cell::RefCell;
 use std::collections::BTreeMap;

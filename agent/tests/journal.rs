@@ -2,7 +2,7 @@
 
 use agent::journal::{self, Files, Found, JOURNAL, Journal, STATE};
 use agent::ports::{DiskFailed, Memory};
-use state::names::{UnitName, Uuid};
+use state::terms::names::{UnitName, Uuid};
 use state::unit::local::{Event, Local, Run};
 use state::unit::operation::{CharmRef, Hook, Operation};
 use state::unit::record::Outcome;

@@ -2,10 +2,10 @@
 
 use agent::config::{Config, Kind};
 use agent::deployer::Deployer;
-use agent::machiner::{End, Machiner};
+use agent::machine_agent::{End, Machiner};
 use agent::ports::{Clock, Deployments};
 use agent::service::Services;
-use agent::tended::Tended;
+use agent::unit_supervisor::Tended;
 use api::HEARTBEAT_MS;
 use api::error::{ApiError, ErrorCode};
 use api::{
@@ -13,9 +13,9 @@ use api::{
     ReportPresence, ReportUninstalled, SetUnitToken, Stream, UnitFate, Watch, WatchMachine,
 };
 use host::file::write_atomic_unsynced;
-use state::life::Life;
-use state::names::{UnitName, Uuid};
-use state::unit::snapshot::Position;
+use state::terms::life::Life;
+use state::terms::names::{UnitName, Uuid};
+use state::terms::position::Position;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;

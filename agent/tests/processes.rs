@@ -15,8 +15,8 @@ use agent::tool_socket::{Answer, Gate, listen};
 use hook_client::{CallHeader, HEADER_BYTES, ReplyFrame, encode_request, frame_length};
 use host::file::write_atomic_unsynced;
 use host::process::Process;
-use state::names::Uuid;
-use state::settings::Bag;
+use state::terms::names::Uuid;
+use state::terms::settings::Bag;
 use state::unit::environment::Surroundings;
 use state::unit::hook::{self, HookContext, Immediate};
 use state::unit::local::Run;
@@ -324,7 +324,7 @@ fn a_unit_that_does_not_lead_is_refused_its_applications_settings_and_its_hook_g
         key: "web:db mysql:server".into(),
         remote_application: "mysql".into(),
         remote_model: Uuid(1),
-        life: state::life::Life::Alive,
+        life: state::terms::life::Life::Alive,
         suspended: false,
         members: Default::default(),
         unit_bags: Default::default(),

@@ -3,7 +3,7 @@
 use crate::request::requests;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use state::names::Uuid;
+use state::terms::names::Uuid;
 
 requests! { AboutRequests {
     GetAbout = get "/v1/about", Reader => About;

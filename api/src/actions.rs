@@ -3,8 +3,8 @@
 use crate::request::requests;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use state::names::UnitName;
-use state::status::ActionStatus;
+use state::terms::names::UnitName;
+use state::terms::status::ActionStatus;
 use std::collections::BTreeMap;
 
 requests! { ActionRequests {

@@ -6,7 +6,7 @@ use crate::request::requests;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use state::charm::OptionType;
-use state::names::UnitName;
+use state::terms::names::UnitName;
 use std::collections::BTreeMap;
 
 requests! { ApplicationRequests {

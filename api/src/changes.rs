@@ -2,7 +2,7 @@
 
 use crate::request::requests;
 use serde::{Deserialize, Serialize};
-use state::unit::snapshot::Position;
+use state::terms::position::Position;
 
 requests! { ChangeRequests {
     WaitForChange = post "/v1/models/{model}/changes", Reader => Position;

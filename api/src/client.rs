@@ -9,8 +9,10 @@ use crate::request::{
     Content, Handle, InModel, Line, Message, Method, Request, Route, Stream, Watch, WatchRequest,
 };
 use serde::de::DeserializeOwned;
-use state::model::{action, along, draft};
-use state::names::Uuid;
+use state::documents::draft;
+use state::operations::action;
+use state::terms::names::Uuid;
+use state::views::inline_settings;
 use std::error::Error;
 use std::marker::PhantomData;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -30,7 +32,8 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest line of a stream, a full view: the settings that come along (design 9); the charm's declarations, the
 /// configuration and each action that waits, a document each; and 8 MiB of heads, members, versions and statuses, 400
 /// bytes for each of 20,000 related units.
-const LINE_BYTES_MAX: usize = along::BYTES_MAX + (2 + action::QUEUED_MAX) * draft::BYTES_MAX + (8 << 20);
+const LINE_BYTES_MAX: usize =
+    inline_settings::BYTES_MAX + (2 + action::QUEUED_MAX) * draft::BYTES_MAX + (8 << 20);
 
 /// Where a controller is and how to know it.
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 //! The one error of the wire: a code for programs, a message and a hint for people, and its one mapping to HTTP.
 
 use serde::{Deserialize, Serialize};
-use state::cause::Cause;
+use state::terms::cause::Cause;
 use std::fmt;
 
 /// What programs decide on. Text is for people and may change; codes may not.
@@ -49,7 +49,7 @@ pub struct ApiError {
     /// client end. None where something answers that is not the controller.
     #[serde(skip)]
     pub unreachable: Option<String>,
-    /// What has to happen first; of more than [`state::model::blockers::BLOCKERS_MAX`] there is one more than that.
+    /// What has to happen first; of more than [`state::documents::blockers::BLOCKERS_MAX`] there is one more than that.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blockers: Vec<Cause>,
 }

@@ -2,9 +2,9 @@
 
 use crate::request::requests;
 use serde::{Deserialize, Serialize};
-use state::life::Life;
-use state::names::{UnitName, Uuid};
-use state::unit::snapshot::Position;
+use state::terms::life::Life;
+use state::terms::names::{UnitName, Uuid};
+use state::terms::position::Position;
 use std::collections::BTreeMap;
 
 requests! { MachineAgentRequests {

@@ -4,8 +4,8 @@ use crate::changes::Changed;
 use crate::removal::Force;
 use crate::request::requests;
 use serde::{Deserialize, Serialize};
-use state::life::Life;
-use state::names::Uuid;
+use state::terms::life::Life;
+use state::terms::names::Uuid;
 
 requests! { MachineRequests {
     AddMachines = post "/v1/models/{model}/add-machines", Writer => AddedMachines;

@@ -6,9 +6,9 @@ use crate::removal::Force;
 use crate::request::requests;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use state::life::Life;
-use state::names::Uuid;
-use state::status::SettingSource;
+use state::terms::life::Life;
+use state::terms::names::Uuid;
+use state::terms::status::SettingSource;
 use std::collections::BTreeMap;
 
 requests! { ModelRequests {

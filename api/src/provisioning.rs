@@ -4,7 +4,7 @@ use crate::machine_agent::Fate;
 use crate::machines::MachineInfo;
 use crate::request::requests;
 use serde::{Deserialize, Serialize};
-use state::names::Uuid;
+use state::terms::names::Uuid;
 
 requests! { ProvisioningRequests {
     ListMachines = get "/v1/models/{model}/machines", Reader => Vec<MachineInfo>;

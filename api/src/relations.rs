@@ -4,7 +4,7 @@ use crate::changes::Changed;
 use crate::removal::Force;
 use crate::request::requests;
 use serde::{Deserialize, Serialize};
-use state::names::RelationNumber;
+use state::terms::names::RelationNumber;
 
 requests! { RelationRequests {
     Integrate = post "/v1/models/{model}/integrate", Writer => Integrated;

@@ -3,8 +3,8 @@
 use crate::relations::RelationChoice;
 use crate::request::requests;
 use serde::{Deserialize, Serialize};
-use state::cause::Cause;
-use state::names::UnitName;
+use state::terms::cause::Cause;
+use state::terms::names::UnitName;
 
 requests! { RemovalRequests {
     DryRunRemoval = post "/v1/models/{model}/dry-run-removal", Reader => Forecast;

@@ -256,7 +256,7 @@ impl Shape {
 mod tests {
     use super::*;
     use serde::Deserialize;
-    use state::names::{UnitName, Uuid};
+    use state::terms::names::{UnitName, Uuid};
 
     #[derive(Deserialize)]
     #[serde(rename_all = "kebab-case")]

@@ -4,10 +4,10 @@ use crate::request::requests;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use state::charm::{Base, Role, Scope};
-use state::life::Life;
-use state::names::{RelationNumber, UnitName, Uuid};
+use state::terms::life::Life;
+use state::terms::names::{RelationNumber, UnitName, Uuid};
+use state::terms::position::Position;
 use state::unit::activity::Activity;
-use state::unit::snapshot::Position;
 use std::collections::BTreeMap;
 
 requests! { StatusRequests {

@@ -3,11 +3,12 @@
 use crate::archives::Archive;
 use crate::request::requests;
 use serde::{Deserialize, Serialize};
-use state::names::Uuid;
+use state::terms::names::Uuid;
+use state::terms::position::Position;
 use state::unit::activity::Activity;
 use state::unit::local::Local;
 use state::unit::record::{Record, Said};
-use state::unit::snapshot::{BagAsked, BagView, Delta, Position};
+use state::unit::snapshot::{BagAsked, BagView, Delta};
 
 requests! { UnitAgentRequests {
     Attach = post "/v1/models/{model}/unit-agents/{agent}/attach", UnitAgent => Attached;

@@ -4,9 +4,9 @@ use crate::changes::Changed;
 use crate::removal::Force;
 use crate::request::requests;
 use serde::{Deserialize, Serialize};
-use state::life::Life;
-use state::names::{RelationNumber, UnitName, Uuid};
-use state::settings::Bag;
+use state::terms::life::Life;
+use state::terms::names::{RelationNumber, UnitName, Uuid};
+use state::terms::settings::Bag;
 use std::collections::BTreeMap;
 
 requests! { UnitRequests {

@@ -2,8 +2,8 @@
 
 use crate::request::requests;
 use serde::{Deserialize, Serialize};
-use state::cause::{Cause, Entity};
-use state::life::Life;
+use state::terms::cause::{Cause, Entity};
+use state::terms::life::Life;
 
 requests! { WhyRequests {
     GetWhy = post "/v1/models/{model}/why", Reader => Why;

@@ -60,7 +60,7 @@ fn read_identity(root: &Map<String, Value>, charm: &mut Charm, checker: &mut Che
     charm.name = checker.text("name", root.get("name")).unwrap_or_default();
     if !root.contains_key("name") {
         checker.add("name", "is missing");
-    } else if !charm.name.is_empty() && !state::names::is_application_name(&charm.name) {
+    } else if !charm.name.is_empty() && !state::terms::names::is_application_name(&charm.name) {
         let rule = "use lower-case letters, digits and single hyphens, beginning with a letter";
         checker.add("name", format!("invalid charm name {:?}: {rule}", charm.name));
     } else if charm.name.is_empty() && root["name"].is_string() {

@@ -1,8 +1,8 @@
 //! The command line: Juju's verbs and flags as its clients type them (spec/clients.md 2.2, 3.2), and Pintle's own.
 //! Flags that mean nothing here are accepted where they are harmless.
 
+use crate::command_error::Failure;
 use crate::commands::Verb;
-use crate::failure::Failure;
 use api::Force;
 use clap::error::ErrorKind;
 use clap::{Args, Parser};

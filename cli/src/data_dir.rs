@@ -1,7 +1,7 @@
 //! The data folder of one local controller: where it is, and the names of the files in it that are the command's and
 //! the supervisor's.
 
-use crate::failure::Failure;
+use crate::command_error::Failure;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};

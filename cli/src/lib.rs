@@ -5,9 +5,9 @@
 //! `render` (tables, JSON, YAML), `supervisor` (what `up` starts and `down` stops).
 
 pub mod arguments;
+pub mod command_error;
 pub mod commands;
 pub mod data_dir;
-pub mod failure;
 pub mod last_write;
 pub mod output;
 pub mod render;

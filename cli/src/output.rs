@@ -1,6 +1,6 @@
 //! Where a command's words go: results to stdout (or the file of `-o`), remarks to stderr.
 
-use crate::failure::Failure;
+use crate::command_error::Failure;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Mutex;

@@ -2,14 +2,14 @@
 
 pub mod application_config;
 pub mod cause;
-pub mod forecast;
+pub mod dry_run;
 pub mod log_line;
 pub mod status_json;
 pub mod status_table;
 pub mod task;
 pub mod unit;
 
-use crate::failure::Failure;
+use crate::command_error::Failure;
 use crate::terminal;
 use serde_json::{Map, Value};
 use std::cmp::Ordering;

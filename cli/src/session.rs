@@ -1,8 +1,8 @@
 //! Whom a command talks to: the controller of its data folder, in one model, with its output.
 
 use crate::arguments::Everywhere;
+use crate::command_error::Failure;
 use crate::data_dir::DataDir;
-use crate::failure::Failure;
 use crate::last_write::LastWrites;
 use crate::output::Output;
 use api::client::{Client, Controller};

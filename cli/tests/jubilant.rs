@@ -8,7 +8,7 @@ use cli::render::{application_config, status_json, task, unit};
 use cli::times::Zone;
 use common::*;
 use serde_json::{Map, Value, json};
-use state::status::ActionStatus;
+use state::terms::status::ActionStatus;
 use std::path::Path;
 use std::process::Command;
 

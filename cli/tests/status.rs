@@ -6,8 +6,8 @@ use cli::commands::status::filter;
 use cli::render::status_table::{page, remark};
 use cli::times::Zone;
 use common::{info, sample};
-use state::life::Life;
-use state::names::UnitName;
+use state::terms::life::Life;
+use state::terms::names::UnitName;
 
 const HEAD: &str = "\
 Model  Controller  Cloud/Region  Version  Timestamp

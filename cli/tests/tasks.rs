@@ -4,10 +4,10 @@ mod common;
 
 use clap::Parser;
 use cli::arguments::Arguments;
+use cli::command_error::Failure;
 use cli::commands::Verb;
 use cli::commands::{constraints, destroy_model, operations, run, show_task, status, switch};
 use cli::data_dir::DataDir;
-use cli::failure::Failure;
 use cli::last_write::LastWrites;
 use cli::output::Output;
 use cli::session::Session;

@@ -5,8 +5,8 @@
 use controller::store::Store as _;
 use controller::store::sqlite::{Options, Sqlite};
 use rusqlite::{Connection, TransactionBehavior, params};
-use state::model::draft::{Draft, Key};
-use state::names::Uuid;
+use state::documents::draft::{Draft, Key};
+use state::terms::names::Uuid;
 use std::time::Instant;
 
 const CLIENTS: [usize; 3] = [1, 16, 64];

@@ -6,8 +6,8 @@
 
 use api::error::{ApiError, ErrorCode};
 use api::request::Caller;
-use state::model::keys::{Model, Principal, UserRole};
-use state::names::Uuid;
+use state::documents::keys::{Model, Principal, UserRole};
+use state::terms::names::Uuid;
 
 /// The one answer to everybody who may not.
 pub fn unauthorised() -> ApiError {

@@ -3,7 +3,7 @@
 //! The store keeps revisions, people ask for times. Kept in memory only: of commits of an earlier process, only "before
 //! this one started" is known. Noted by `session` at each commit, asked by `pending_since`.
 
-use state::model::draft::Revision;
+use state::documents::draft::Revision;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 

@@ -1,6 +1,6 @@
 //! From the bytes of a request to its handler, and from the answer to bytes again: generic over the request types.
 
-use crate::outside::Outside;
+use crate::environment::Outside;
 use crate::session::Session;
 use crate::store::Store;
 use api::error::{ApiError, ErrorCode};

@@ -9,9 +9,9 @@
 //! So the wall clock is not asked. What an earlier process saw pass is written down, of a minute at each sweep, of a long
 //! wait an eighth at a time; the rest of it is waited for again.
 
-use state::model::force::{self, Waited};
-use state::model::keys::{ForcedDoc, Model};
-use state::names::Uuid;
+use state::documents::keys::{ForcedDoc, Model};
+use state::operations::force::{self, Waited};
+use state::terms::names::Uuid;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 

@@ -3,9 +3,9 @@
 
 use crate::presence::{Executing, PresenceSnapshot};
 use crate::status::undone;
-use state::model::draft::{Reader, read, read_all};
-use state::model::keys::{Model, last_id};
-use state::names::{UnitName, Uuid};
+use state::documents::draft::{Reader, read, read_all};
+use state::documents::keys::{Model, last_id};
+use state::terms::names::{UnitName, Uuid};
 use state::unit::resolve::Act;
 
 /// The unit that holds it, and what it runs; nobody where hooks run side by side.

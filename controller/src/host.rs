@@ -3,7 +3,7 @@
 //! An archive is written beside its place, synced and renamed: under a digest's name there is the whole archive or
 //! nothing, and it is checked again when it is read.
 
-use crate::outside::{Kept, Outside};
+use crate::environment::{Kept, Outside};
 use api::error::{ApiError, ErrorCode};
 use host::digest::sha256;
 use host::file::write_atomic;

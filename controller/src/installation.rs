@@ -11,7 +11,7 @@
 //! Everything is done again at each start and changes nothing that is there: a start that was cut short is finished
 //! by the next.
 
-use crate::outside::{self, Outside};
+use crate::environment::{self, Outside};
 use crate::session::Controller;
 use crate::store::Store;
 use crate::tokens;
@@ -24,8 +24,8 @@ use rcgen::{
     KeyUsagePurpose,
 };
 use serde::{Deserialize, Serialize};
-use state::model::keys::{GLOBAL, Kind, Principal, UserRole};
-use state::names::Uuid;
+use state::documents::keys::{GLOBAL, Kind, Principal, UserRole};
+use state::terms::names::Uuid;
 use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
@@ -69,7 +69,8 @@ impl Installation {
                 serde_yaml::from_str(&text).with_context(|| format!("{} is damaged", identity.display()))?
             }
             None => {
-                let fresh = Identity { controller: outside::version_4(host::random::bits()), address: None };
+                let fresh =
+                    Identity { controller: environment::version_4(host::random::bits()), address: None };
                 write_atomic(&identity, yaml(&fresh).as_bytes())?;
                 fresh
             }
@@ -129,13 +130,13 @@ impl Installation {
         if before.as_ref() != Some(&file) {
             write_atomic(&place, yaml(&file).as_bytes())?;
         }
-        let (now_ms, model) = (controller.outside.wall_ms(), outside::fresh_uuid(&controller.outside));
+        let (now_ms, model) = (controller.outside.wall_ms(), environment::fresh_uuid(&controller.outside));
         let token = file.token;
         let introduced = controller.run(move |draft| {
             let admin = Principal::User { name: USER.to_owned(), role: UserRole::Admin };
             tokens::set(draft, user_id(USER), &admin, &token);
             if draft.first(&GLOBAL.all(Kind::ModelName), &[]).is_none() {
-                state::model::model::create(draft, model, MODEL, now_ms)?;
+                state::lifecycle::model::create(draft, model, MODEL, now_ms)?;
             }
             Ok(())
         });

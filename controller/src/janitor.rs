@@ -2,17 +2,19 @@
 //! bounds on what a model keeps of its log and of actions that have ended (design 5).
 //! Tombstones stay.
 
-use crate::outside::Outside;
+use crate::environment::Outside;
 use crate::session::Controller;
 use crate::store::Store;
 use api::error::ApiError;
 use serde_json::Value;
-use state::life::Life;
-use state::model::draft::{Draft, Key, PAGE_MAX, Reader, Stored, read, read_all};
-use state::model::force::Waited;
-use state::model::keys::{ActionDoc, ForcedDoc, GLOBAL, Kind, Model, last_id};
-use state::model::{application, cleanup, destruction, effective, force, model};
-use state::names::Uuid;
+use state::documents::draft::{Draft, Key, PAGE_MAX, Reader, Stored, read, read_all};
+use state::documents::effective_life;
+use state::documents::keys::{ActionDoc, ForcedDoc, GLOBAL, Kind, Model, last_id};
+use state::lifecycle::{application, cleanup, model};
+use state::operations::force::Waited;
+use state::operations::{destruction, force};
+use state::terms::life::Life;
+use state::terms::names::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Log lines a model keeps: some 200 bytes each, 4 MiB, a few days of a quiet model.
@@ -248,7 +250,7 @@ async fn spend_budgets<S: Store, O: Outside>(
         let ids = units.iter().filter_map(|stored| last_id(&stored.key));
         let dying = ids.filter(|id| {
             reader.get(model.forced(*id).text()).is_none()
-                && effective::unit_life(&mut &*reader, model, *id) == Some(Life::Dying)
+                && effective_life::unit_life(&mut &*reader, model, *id) == Some(Life::Dying)
         });
         let dying: Vec<Uuid> = dying.collect();
         (Some((budget_ms, dying)), from)

@@ -7,7 +7,7 @@
 //! 1. B finds A's term over and begins to take over; 2. A renews, reads itself as holder, and is told "granted";
 //! 3. B's transaction commits, and both lead.
 
-use state::names::Uuid;
+use state::terms::names::Uuid;
 use std::collections::BTreeMap;
 
 /// One term (design 13).

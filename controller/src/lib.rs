@@ -8,6 +8,7 @@
 pub mod authority;
 mod commit_times;
 pub mod dispatch;
+pub mod environment;
 mod force_timers;
 pub mod handlers;
 pub mod hook_lock;
@@ -18,7 +19,6 @@ pub mod leases;
 pub mod log;
 mod named;
 pub mod openapi;
-pub mod outside;
 mod pending_since;
 pub mod presence;
 pub mod server;
@@ -29,6 +29,6 @@ pub mod tokens;
 pub mod watches;
 pub mod why;
 
+pub use environment::Outside;
 pub use handlers::unit_agent::REFUSED_ENTRY_MS;
-pub use outside::Outside;
 pub use session::{Controller, Session};

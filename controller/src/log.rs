@@ -3,13 +3,13 @@
 //! A line's place is the revision of its document and its key; a cursor is such a place. What is new after a cursor
 //! comes from the change log; only the first page, or one after a very long pause, reads all lines.
 
-use crate::outside::Outside;
+use crate::environment::Outside;
 use crate::session::{Controller, stored};
 use crate::store::Store;
 use api::error::{ApiError, ErrorCode};
 use api::{LOG_PAGE_LINES, LONG_POLL_MS, LogLine, LogPage, LogQuery};
-use state::model::draft::Reader;
-use state::model::keys::{LogDoc, Model};
+use state::documents::draft::Reader;
+use state::documents::keys::{LogDoc, Model};
 
 /// Revisions read at once from the change log while following.
 const REVISIONS_AT_ONCE: usize = 256;

@@ -2,9 +2,9 @@
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
+use controller::environment::{Outside, version_4};
 use controller::host::Host;
 use controller::installation::Installation;
-use controller::outside::{Outside, version_4};
 use controller::store::sqlite::{Options, Sqlite};
 use controller::{Controller, janitor, server};
 use host::logging::{LEVEL_FILE, Level};

@@ -2,12 +2,12 @@
 
 use crate::status;
 use api::{RelationChoice, Removable};
-use state::model::blockers::EntityId;
-use state::model::draft::{Draft, Reader, read};
-use state::model::keys::{GLOBAL, Model};
-use state::model::refusal::{Code, Refusal};
-use state::model::{application, machine, relation, unit};
-use state::names::{UnitName, Uuid};
+use state::documents::blockers::EntityId;
+use state::documents::draft::{Draft, Reader, read};
+use state::documents::keys::{GLOBAL, Model};
+use state::documents::refusal::{Code, Refusal};
+use state::lifecycle::{application, machine, relation, unit};
+use state::terms::names::{UnitName, Uuid};
 
 /// The model of this name or uuid.
 pub(crate) fn find_model(reader: &dyn Reader, text: &str) -> Result<Model, Refusal> {

@@ -6,13 +6,13 @@
 use crate::commit_times::CommitTimes;
 use crate::named::find_unit;
 use crate::status::relation_of_number;
-use state::cause::{Cause, Duty, Entity};
-use state::life::Life;
-use state::model::draft::{Key, Reader, Revision, read, read_all};
-use state::model::keys::{BagDoc, Model, UnitDoc, last_id};
-use state::model::text::Document;
-use state::model::{machine, unit};
-use state::names::Uuid;
+use state::documents::draft::{Key, Reader, Revision, read, read_all};
+use state::documents::json_text::Document;
+use state::documents::keys::{BagDoc, Model, UnitDoc, last_id};
+use state::lifecycle::{machine, unit};
+use state::terms::cause::{Cause, Duty, Entity};
+use state::terms::life::Life;
+use state::terms::names::Uuid;
 use state::unit::operation::{Hook, Operation, RelationEvent};
 
 /// The documents and the times of one moment.

@@ -2,7 +2,7 @@
 //! 15 s, a machine's says that it is here every 5 s; an open stream alone says nothing. In memory only; after a start
 //! of the controller everybody has the full time to come back.
 
-use state::names::Uuid;
+use state::terms::names::Uuid;
 use state::unit::activity::Activity;
 use std::collections::BTreeMap;
 use std::ops::Bound;

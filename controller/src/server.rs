@@ -5,7 +5,7 @@
 
 use crate::authority;
 use crate::dispatch::{Reply, Service, services};
-use crate::outside::Outside;
+use crate::environment::Outside;
 use crate::session::{Controller, Session};
 use crate::store::Store;
 use api::error::{ApiError, ErrorCode};

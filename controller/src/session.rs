@@ -2,20 +2,20 @@
 
 use crate::authority::{self, unauthorised};
 use crate::commit_times::CommitTimes;
+use crate::environment::Outside;
 use crate::force_timers::ForceTimers;
 use crate::leases::Leases;
-use crate::outside::Outside;
 use crate::pending_since::PendingSince;
 use crate::presence::{Presence, PresenceSnapshot};
 use crate::store::{self, Failure, RunError, Store};
 use crate::tokens;
 use api::error::{ApiError, ErrorCode};
 use api::request::{Handle, InModel, Request, Watch, WatchRequest};
-use state::model::draft::{Draft, Reader};
-use state::model::keys::{Model, Principal};
-use state::model::refusal::{Code, Refusal};
-use state::names::Uuid;
-use state::unit::snapshot::Position;
+use state::documents::draft::{Draft, Reader};
+use state::documents::keys::{Model, Principal};
+use state::documents::refusal::{Code, Refusal};
+use state::terms::names::Uuid;
+use state::terms::position::Position;
 use std::future::Future;
 use std::ops::Deref;
 use std::pin::pin;

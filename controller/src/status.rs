@@ -3,17 +3,20 @@
 use crate::presence::PresenceSnapshot;
 use api::*;
 use state::charm::{Base, Role};
-use state::life::Life;
-use state::model::draft::{Reader, read, read_all};
-use state::model::keys::{
+use state::documents::draft::{Reader, read, read_all};
+use state::documents::effective_life;
+use state::documents::keys::{
     ApplicationDoc, BagDoc, GLOBAL, Kind, MachineDoc, Model, Principal, RelationDoc, ScopeDoc, StatusDoc,
     UnitDoc, last_id,
 };
-use state::model::{application, effective, view};
-use state::names::{RelationNumber, UnitName, Uuid};
+use state::lifecycle::application;
+use state::terms::life::Life;
+use state::terms::names::{RelationNumber, UnitName, Uuid};
+use state::terms::position::Position;
 use state::unit::activity::Activity;
 use state::unit::resolve::{Act, Now, next};
-use state::unit::snapshot::{Position, Snapshot};
+use state::unit::snapshot::Snapshot;
+use state::views::view;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Workload statuses, worst first (spec/clients.md 3.4).
@@ -239,7 +242,7 @@ fn of_member(
     let UnitStatuses { workload, agent, activity } = statuses(reader, model, presence, id, doc);
     UnitStatus {
         uuid: id,
-        life: effective::life_of(&mut { reader }, model, id, doc),
+        life: effective_life::life_of(&mut { reader }, model, id, doc),
         machine: machine.as_ref().map_or(String::new(), |machine| machine.name.clone()),
         principal: doc.principal.and_then(|id| read(reader, &model.unit(id))).map(|doc| doc.name),
         leader: leads(reader, model, id, doc),
@@ -393,7 +396,7 @@ fn of_relation(reader: &dyn Reader, model: Model, id: Uuid, doc: &RelationDoc) -
         })
         .collect();
     ends.sort_by_key(|end| end.role != Role::Provider);
-    let life = effective::life_between(&mut { reader }, model, id, doc);
+    let life = effective_life::life_between(&mut { reader }, model, id, doc);
     let present = read_all::<ScopeDoc>(reader, &model.scopes(id));
     let joined =
         doc.sides.iter().all(|side| present.iter().any(|(_, entry)| entry.application == side.application));
@@ -426,7 +429,7 @@ pub fn of_unit(reader: &dyn Reader, model: Model, id: Uuid) -> UnitInfo {
         .filter_map(|(key, ())| {
             let relation = last_id(&key)?;
             let held = read(reader, &model.relation(relation))?;
-            let own = state::model::relation::concerns(&held, &doc);
+            let own = state::lifecycle::relation::concerns(&held, &doc);
             own.then(|| of_unit_in(reader, model, (id, &doc), relation, &held))
         })
         .collect();
@@ -438,7 +441,7 @@ pub fn of_unit(reader: &dyn Reader, model: Model, id: Uuid) -> UnitInfo {
         name: doc.name.clone(),
         uuid: id,
         machine: machine.as_ref().map_or(String::new(), |machine| machine.name.clone()),
-        life: effective::life_of(&mut { reader }, model, id, &doc),
+        life: effective_life::life_of(&mut { reader }, model, id, &doc),
         leader: leads(reader, model, id, &doc),
         charm_url: deployed.or(wanted).unwrap_or_default(),
         address: machine.map_or(String::new(), |machine| machine.address),
@@ -462,7 +465,7 @@ fn of_unit_in(
         .map(|(_, bag)| (bag.owner.clone(), bag))
         .collect();
     let data = |owner: &str| bags.get(owner).map(|bag| bag.values.clone()).unwrap_or_default();
-    let container = state::model::relation::container(relation.scope, unit, doc);
+    let container = state::lifecycle::relation::container(relation.scope, unit, doc);
     let present = read_all::<ScopeDoc>(reader, &model.scopes_in(id, container));
     let related: BTreeMap<UnitName, MemberInfo> = present
         .iter()

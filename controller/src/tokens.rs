@@ -2,12 +2,12 @@
 //! be nobody (S12).
 
 use crate::authority::unauthorised;
-use crate::outside::Outside;
+use crate::environment::Outside;
 use api::error::{ApiError, ErrorCode};
 use host::digest::sha256;
-use state::model::draft::{Draft, Reader, read};
-use state::model::keys::{GLOBAL, Principal};
-use state::names::Uuid;
+use state::documents::draft::{Draft, Reader, read};
+use state::documents::keys::{GLOBAL, Principal};
+use state::terms::names::Uuid;
 
 /// The form a token has: 64 digits of lower case hex.
 pub fn is_token(text: &str) -> bool {

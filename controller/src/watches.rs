@@ -5,17 +5,18 @@
 //! reader costs nothing and loses nothing.
 
 use crate::authority::unauthorised;
-use crate::outside::Outside;
+use crate::environment::Outside;
 use crate::presence::Stream;
 use crate::session::{Controller, stored};
 use crate::store::{Changes, Store};
 use api::error::{ApiError, ErrorCode};
 use api::{Assigned, MachineShown, MachineView, Shown};
-use state::model::draft::{Reader, read};
-use state::model::keys::{Kind, Model, Parts};
-use state::model::view;
-use state::names::Uuid;
-use state::unit::snapshot::{Change, Delta, Position};
+use state::documents::draft::{Reader, read};
+use state::documents::keys::{Kind, Model, Parts};
+use state::terms::names::Uuid;
+use state::terms::position::Position;
+use state::unit::snapshot::{Change, Delta};
+use state::views::view;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -130,7 +131,7 @@ impl<S: Store, O: Outside> UnitStream<S, O> {
             view::Fate::Tombstone => Err(removed()),
             view::Fate::Unknown => Err(unauthorised()),
             view::Fate::Known(_) if newest < epoch => {
-                // the store was restored from an older copy, see `state::model::session`
+                // the store was restored from an older copy, see `state::operations::session`
                 let text =
                     format!("epoch {epoch} was not granted here (the newest is {newest}): attach again");
                 Err(ApiError::new(ErrorCode::Gap, text))

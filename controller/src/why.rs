@@ -18,14 +18,16 @@ use crate::pending_since::PendingSince;
 use crate::presence::PresenceSnapshot;
 use crate::status;
 use api::Why;
-use state::cause::{Actor, Cause, Duty, Entity, retain_first};
-use state::life::Life;
-use state::model::blockers::{EntityId, blockers};
-use state::model::draft::{Draft, Reader, read};
-use state::model::keys::{ForcedBy, ForcedDoc, Model};
-use state::model::refusal::{Code, Refusal};
-use state::model::{application as applications, effective, force, model as models, relation as relations};
-use state::names::Uuid;
+use state::documents::blockers::{EntityId, blockers};
+use state::documents::draft::{Draft, Reader, read};
+use state::documents::effective_life;
+use state::documents::keys::{ForcedBy, ForcedDoc, Model};
+use state::documents::refusal::{Code, Refusal};
+use state::lifecycle::{application as applications, model as models, relation as relations};
+use state::operations::force;
+use state::terms::cause::{Actor, Cause, Duty, Entity, retain_first};
+use state::terms::life::Life;
+use state::terms::names::Uuid;
 
 /// Causes of one answer; of more, people need only know the first.
 const CAUSES_MAX: usize = 20;
@@ -131,7 +133,7 @@ impl Explainer<'_> {
     fn on_budget(&self, id: Uuid) -> Option<ForcedDoc> {
         let config = read(self.reader, &self.model.model_config())?;
         let budget_ms = models::teardown_budget_ms(&config)?;
-        let dying = effective::unit_life(&mut { self.reader }, self.model, id) == Some(Life::Dying);
+        let dying = effective_life::unit_life(&mut { self.reader }, self.model, id) == Some(Life::Dying);
         dying.then(|| force::of_budget(budget_ms, self.now_ms))
     }
 

@@ -9,10 +9,10 @@ use api::{
 };
 use controller::janitor::Janitor;
 use controller::store::map::Map;
-use state::cause::{Actor, Count, Duty, Forced};
-use state::life::Life;
-use state::model::draft::read;
-use state::model::keys::{GLOBAL, Principal};
+use state::documents::draft::read;
+use state::documents::keys::{GLOBAL, Principal};
+use state::terms::cause::{Actor, Count, Duty, Forced};
+use state::terms::life::Life;
 use std::collections::BTreeMap;
 use support::*;
 

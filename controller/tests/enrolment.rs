@@ -11,9 +11,9 @@ use api::{
 };
 use controller::janitor::Janitor;
 use controller::store::map::Map;
-use state::cause::Actor;
-use state::model::instance::ENROLMENT_MS;
-use state::names::Uuid;
+use state::operations::instance::ENROLMENT_MS;
+use state::terms::cause::Actor;
+use state::terms::names::Uuid;
 use support::*;
 
 async fn invited(story: &Story<Map, Still>) -> EnrolmentToken {

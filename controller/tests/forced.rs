@@ -7,10 +7,10 @@ use api::{ConfigChange, ConfigureModel, Force, GetWhy, Handle, RemoveApplication
 use controller::janitor::{Janitor, SWEEP_EVERY_MS};
 use controller::store::Store;
 use controller::store::map::Map;
-use state::cause::Duty;
-use state::life::Life;
-use state::model::draft::{Draft, Key, read};
-use state::names::Uuid;
+use state::documents::draft::{Draft, Key, read};
+use state::terms::cause::Duty;
+use state::terms::life::Life;
+use state::terms::names::Uuid;
 use std::collections::BTreeMap;
 use support::*;
 

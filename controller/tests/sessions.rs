@@ -13,22 +13,24 @@ use controller::leases::TERM_MS;
 use controller::presence::LOST_AFTER_MS;
 use controller::store::Store;
 use controller::{Outside, authority};
-use state::cause::{Duty, Remedy};
 use state::charm::{Charm, Endpoint, Role, Scope};
-use state::life::Life;
-use state::model::application::register_archive;
-use state::model::draft::{Draft, Reader, read};
-use state::model::keys::{BagDoc, GLOBAL, Kind, LogDoc, Principal};
-use state::names::Uuid;
-use state::settings::Bag;
-use state::status::ActionStatus;
+use state::documents::draft::{Draft, Reader, read};
+use state::documents::keys::{BagDoc, GLOBAL, Kind, LogDoc, Principal};
+use state::lifecycle::application::register_archive;
+use state::terms::cause::{Duty, Remedy};
+use state::terms::life::Life;
+use state::terms::names::Uuid;
+use state::terms::owner::Owner;
+use state::terms::position::Position;
+use state::terms::settings::Bag;
+use state::terms::status::ActionStatus;
 use state::unit::activity::Activity;
 use state::unit::hook::{Immediate, Level};
 use state::unit::hook_name::HookName;
 use state::unit::local::{Event, Local, RelationLocal};
 use state::unit::operation::{CharmRef, Hook, Operation, RelationEvent};
 use state::unit::record::{Outcome, Said};
-use state::unit::snapshot::{Change, Owner, Position};
+use state::unit::snapshot::Change;
 use std::collections::BTreeSet;
 use support::*;
 
@@ -347,8 +349,8 @@ async fn a_token_is_gone_with_its_unit_and_with_its_machine() {
         .expect("it never attached");
     assert!(!is_known(&unit_token).await && is_known(&machine_token).await);
     let end = move |draft: &mut Draft<'_>| {
-        state::model::machine::set_dead(draft, model, machine)?;
-        state::model::machine::remove(draft, model, machine)
+        state::lifecycle::machine::set_dead(draft, model, machine)?;
+        state::lifecycle::machine::remove(draft, model, machine)
     };
     story.controller.run(end).await.expect("its last unit is gone");
     assert!(!is_known(&machine_token).await);

@@ -6,8 +6,8 @@ use api::{AddUnits, Claim, GetStatus, GetWhy, Handle, ReportPresence, Resolve, W
 use controller::presence::LOST_AFTER_MS;
 use controller::store::map::Map;
 use controller::{Outside, Session};
-use state::model::draft::read;
-use state::model::keys::{Principal, StatusDoc};
+use state::documents::draft::read;
+use state::documents::keys::{Principal, StatusDoc};
 use state::unit::hook::Immediate;
 use state::unit::operation::{Hook, Operation};
 use state::unit::record::{Outcome, Said};

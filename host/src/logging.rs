@@ -74,9 +74,9 @@ mod tests {
     fn a_level_applies_to_all_modules_or_to_those_that_are_named() {
         let at =
             |text: &str, target: &str| parse(text).expect("a level").would_enable(target, &Severity::DEBUG);
-        assert!(!at("", "agent::uniter"));
-        assert!(at("debug\n", "agent::uniter"));
-        assert!(at("info,agent=debug", "agent::uniter") && !at("info,agent=debug", "hyper"));
+        assert!(!at("", "agent::unit_agent"));
+        assert!(at("debug\n", "agent::unit_agent"));
+        assert!(at("info,agent=debug", "agent::unit_agent") && !at("info,agent=debug", "hyper"));
         assert!(
             parse("info,agent=loud").is_none() && parse("loud").is_none() && parse("agent=debug").is_none()
         );

@@ -2,10 +2,10 @@
 
 pub mod cases;
 pub mod crash_disk;
-pub mod crash_story;
+pub mod crash_scenarios;
 pub mod host;
 pub mod model_check;
 pub mod scene;
 pub mod sim;
-pub mod story;
+pub mod tally_scenario;
 pub mod tool_cases;

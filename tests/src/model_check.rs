@@ -7,23 +7,24 @@
 
 use sha2::{Digest, Sha256};
 use state::charm::{Charm, Endpoint, Role, Scope};
-use state::life::Life;
-use state::model::draft::{Draft, Reader, Revision, Stored, read, read_all};
-use state::model::force::{self, Force};
-use state::model::invariants::violations;
-use state::model::keys::{Kind, Model, last_id};
-use state::model::refusal::{Code, Refusal};
-use state::model::session::Held;
-use state::model::text::Text;
-use state::model::view;
-use state::model::{application, cleanup, hook_commit, leadership, machine, model, relation, session, unit};
-use state::names::{UnitName, Uuid};
+use state::documents::draft::{Draft, Reader, Revision, Stored, read, read_all};
+use state::documents::invariants::violations;
+use state::documents::json_text::Text;
+use state::documents::keys::{Kind, Model, last_id};
+use state::documents::refusal::{Code, Refusal};
+use state::lifecycle::{application, cleanup, machine, model, relation, unit};
+use state::operations::force::{self, Force};
+use state::operations::session::Held;
+use state::operations::{hook_commit, leadership, session};
+use state::terms::life::Life;
+use state::terms::names::{UnitName, Uuid};
 use state::unit::local::{Event, Local, Step};
 use state::unit::operation::{Hook, Operation, RelationEvent};
 use state::unit::outcome::{self, Ended, Exit};
 use state::unit::record::Record;
 use state::unit::resolve::{Act, Now, next};
 use state::unit::snapshot::Snapshot;
+use state::views::view;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 

@@ -3,17 +3,17 @@
 //! taken shows as an agent that stands still, or as an effect that is there twice or not at all.
 
 use agent::ports::{Charms, Clock, DiskFailed, Ending, Memory, Outward};
-use agent::uniter::Uniter;
+use agent::unit_agent::Uniter;
 use api::error::ApiError;
 use api::{Deploy, Ends, Handle, InModel, Integrate, Request, Shown, Stream, Watch, WatchUnit};
-use controller::outside::{Kept, Outside, version_4};
+use controller::environment::{Kept, Outside, version_4};
 use controller::session::{Controller, Session};
 use controller::store::map::Map;
 use state::charm::{Charm, Endpoint, Role, Scope};
-use state::model::application::register_archive;
-use state::model::draft::read;
-use state::model::keys::{Model, Principal, UserRole};
-use state::names::{UnitName, Uuid};
+use state::documents::draft::read;
+use state::documents::keys::{Model, Principal, UserRole};
+use state::lifecycle::application::register_archive;
+use state::terms::names::{UnitName, Uuid};
 use state::unit::hook::{HookContext, Writes};
 use state::unit::local::{Event, Local, Run};
 use state::unit::operation::CharmRef;
@@ -296,7 +296,7 @@ async fn story(awaits: u64) -> (bool, Vec<Vec<String>>) {
     let passing = tokio::spawn(async move { passing.pass().await });
     let controller = Controller::new(Map::new(Uuid(77)), time.clone(), Uuid(1));
     let made = controller.run(|draft| {
-        state::model::model::create(draft, MODEL.0, "dev", 1)?;
+        state::lifecycle::model::create(draft, MODEL.0, "dev", 1)?;
         register_archive(draft, "web", declared(Role::Requirer), 10);
         register_archive(draft, "db", declared(Role::Provider), 10);
         Ok(())

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use tempfile::TempDir;
 use tests::crash_disk::{Image, Op, crashes, trace};
-use tests::crash_story;
+use tests::crash_scenarios;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_crash-story");
 
@@ -34,14 +34,14 @@ fn no_crash_loses_a_memory_that_was_said_to_be_kept() {
     let story = folder();
     let ops = traced(story.path(), &["begin"]);
     let said = ops.iter().filter(|op| matches!(op, Op::Said(_))).count();
-    assert_eq!(said, crash_story::memories().len(), "strace saw the whole story");
+    assert_eq!(said, crash_scenarios::memories().len(), "strace saw the whole story");
     let mut left: BTreeMap<Image, Option<usize>> = BTreeMap::new();
     crashes(&Image::default(), &ops, |image, said| {
         let folder = folder();
         image.write(folder.path());
-        let found = crash_story::found(folder.path());
+        let found = crash_scenarios::found(folder.path());
         assert!(found >= newest(said), "{said:?} was said, {found:?} is there: {image:?}");
-        assert_eq!(crash_story::found(folder.path()), found, "a second start finds the same");
+        assert_eq!(crash_scenarios::found(folder.path()), found, "a second start finds the same");
         left.insert(image.clone(), found);
     });
     println!("{} folders", left.len());
@@ -56,7 +56,7 @@ fn no_crash_loses_a_memory_that_was_said_to_be_kept() {
             let folder = folder();
             image.write(folder.path());
             assert!(
-                crash_story::found(folder.path()) >= *found,
+                crash_scenarios::found(folder.path()) >= *found,
                 "a crash in the recovery lost {found:?}: {image:?}"
             );
         });
@@ -66,15 +66,15 @@ fn no_crash_loses_a_memory_that_was_said_to_be_kept() {
 #[test]
 fn no_crash_leaves_half_a_charm_or_takes_its_own_files() {
     let story = folder();
-    crash_story::charm(story.path(), 0);
-    crash_story::write_own(story.path());
+    crash_scenarios::charm(story.path(), 0);
+    crash_scenarios::write_own(story.path());
     let start = Image::of(story.path());
     let ops = traced(story.path(), &["charm", "1"]);
     let mut left = Vec::new();
     crashes(&start, &ops, |image, said| {
         let folder = folder();
         image.write(folder.path());
-        let found = crash_story::charm_found(folder.path()).expect("one or the other");
+        let found = crash_scenarios::charm_found(folder.path()).expect("one or the other");
         assert!(said.is_empty() || found == 1, "the new revision was said to be there: {image:?}");
         left.push(image.clone());
     });
@@ -85,11 +85,11 @@ fn no_crash_leaves_half_a_charm_or_takes_its_own_files() {
         image.write(folder_left.path());
         let start = Image::of(folder_left.path());
         let ops = traced(folder_left.path(), &["charm", "1"]);
-        assert_eq!(crash_story::charm_found(folder_left.path()), Some(1), "begun again, it is finished");
+        assert_eq!(crash_scenarios::charm_found(folder_left.path()), Some(1), "begun again, it is finished");
         crashes(&start, &ops, |image, _| {
             let folder = folder();
             image.write(folder.path());
-            crash_story::charm_found(folder.path()).expect("one or the other");
+            crash_scenarios::charm_found(folder.path()).expect("one or the other");
         });
     }
 }

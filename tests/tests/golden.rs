@@ -2,11 +2,11 @@
 //! types. The expectations are written by hand from words.md, "Messages".
 
 use api::text::cause::{Times, hint, sentence};
-use state::cause::{Actor, Cause, Count, Duty, Entity, Forced, Host, RelationName, Retry, Silence};
-use state::names::{UnitName, Uuid};
+use state::terms::cause::{Actor, Cause, Count, Duty, Entity, Forced, Host, RelationName, Retry, Silence};
+use state::terms::names::{UnitName, Uuid};
+use state::terms::owner::Owner;
 use state::unit::activity::Activity;
 use state::unit::hook_name::HookName;
-use state::unit::snapshot::Owner;
 use std::collections::BTreeSet;
 use std::path::Path;
 

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use tests::sim::checks::Checks;
-use tests::sim::mix::Mix;
 use tests::sim::mutants::Mutant;
+use tests::sim::profile::Mix;
 
 /// Mutants of the product and of the simulator's ports. A change of this number is a decision.
 const MUTANTS: usize = 155;

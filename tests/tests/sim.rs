@@ -2,8 +2,8 @@
 //! faults that their checks see. `cargo sim` runs more.
 
 use std::time::{SystemTime, UNIX_EPOCH};
+use tests::sim::campaign::{self, Totals};
 use tests::sim::mutants::Mutant;
-use tests::sim::session::{self, Totals};
 use tests::sim::system;
 
 /// Both processors of the smallest machine.
@@ -21,14 +21,14 @@ fn hold(totals: &Totals) {
 
 #[test]
 fn no_promise_is_broken_in_a_fixed_block_of_seeds() {
-    hold(&session::many(1, JOBS, |seed| seed <= FIXED));
+    hold(&campaign::many(1, JOBS, |seed| seed <= FIXED));
 }
 
 #[test]
 fn no_promise_is_broken_in_a_fresh_block_of_seeds() {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is later than 1970");
     let from = now.as_secs() * 1_000;
-    hold(&session::many(from, JOBS, |seed| seed < from + FRESH));
+    hold(&campaign::many(from, JOBS, |seed| seed < from + FRESH));
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn the_same_seed_tells_the_same_story() {
 #[test]
 fn planted_faults_are_seen_by_their_checks() {
     for mutant in [Mutant::ForgetsConfig, Mutant::FailedHookPublishes, Mutant::AcknowledgesBeforeSync] {
-        let seen = session::kill(mutant, 1);
+        let seen = campaign::kill(mutant, 1);
         assert!(seen.is_some(), "{mutant:?} was not seen by {}", mutant.target());
     }
 }

@@ -30,7 +30,7 @@ fn views() -> [Snapshot; 2] {
     let bag = second.relations.get_mut(&1).expect("it was put there");
     view::write(
         bag,
-        state::unit::snapshot::Owner::Application("mysql".into()),
+        state::terms::owner::Owner::Application("mysql".into()),
         &[("k".to_owned(), "v".to_owned())].into(),
     );
     [first, second]

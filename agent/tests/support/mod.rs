@@ -1,6 +1,6 @@
 //! What several tests of the agent begin with.
 
-use state::names::Uuid;
+use state::terms::names::Uuid;
 use state::unit::hook::{self, HookContext};
 
 /// web/0 in its install hook, with nothing around it.

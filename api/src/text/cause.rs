@@ -4,10 +4,10 @@
 //! it. Called by `pintle why`, dry runs, the error output of `pintle`, and `pintle-agent why`.
 
 use crate::ago;
-use state::cause::{Actor, Cause, Duty, Entity, Forced, Host, RelationName, Remedy, Retry, Silence};
-use state::names::UnitName;
+use state::terms::cause::{Actor, Cause, Duty, Entity, Forced, Host, RelationName, Remedy, Retry, Silence};
+use state::terms::names::UnitName;
+use state::terms::owner::Owner;
 use state::unit::activity::Activity;
-use state::unit::snapshot::Owner;
 
 /// Relations that a sentence names; of more it says only that there are more.
 const RELATIONS_MAX: usize = 20;

@@ -1,7 +1,7 @@
 //! `add-machine [-n N] [manual]`.
 
+use crate::command_error::Failure;
 use crate::data_dir::DataDir;
-use crate::failure::Failure;
 use crate::session::{Session, read_client_file};
 use crate::supervisor::settings::Settings;
 use api::{AddMachines, CreateEnrolmentToken, UserPort};

@@ -1,8 +1,8 @@
 //! `add-model NAME`.
 
+use crate::command_error::Failure;
 use crate::commands::{settings, switch};
 use crate::data_dir::DataDir;
-use crate::failure::Failure;
 use crate::session::{Session, model_name};
 use api::{CreateModel, UserPort};
 use clap::Args;

@@ -1,6 +1,6 @@
 //! `add-unit APP`.
 
-use crate::failure::Failure;
+use crate::command_error::Failure;
 use crate::session::Session;
 use api::{AddUnits, UserPort};
 use clap::Args;

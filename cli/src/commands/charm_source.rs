@@ -1,6 +1,6 @@
 //! The charm that `deploy` and `refresh` name: read, checked as a whole, and brought to the controller.
 
-use crate::failure::Failure;
+use crate::command_error::Failure;
 use crate::session::Session;
 use api::{FindArchive, UploadArchive, Uploaded, UserPort};
 use charms::{CharmSource, ReadOptions, read};

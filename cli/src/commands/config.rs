@@ -1,7 +1,7 @@
 //! `config APP [key] [key=value…]`.
 
+use crate::command_error::Failure;
 use crate::commands::settings;
-use crate::failure::Failure;
 use crate::render::{self, Format, application_config};
 use crate::session::Session;
 use api::{ConfigChange, Configure, GetConfig, UserPort};

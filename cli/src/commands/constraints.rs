@@ -1,8 +1,8 @@
 //! `set-model-constraints` and `model-constraints`: every machine is this host, so nothing can be asked of it but what
 //! it is (spec/clients.md 2.2, 2.6: test suites say its own architecture first thing).
 
+use crate::command_error::Failure;
 use crate::commands::settings;
-use crate::failure::Failure;
 use crate::render::{self, Format};
 use crate::session::Session;
 use clap::Args;

@@ -1,6 +1,6 @@
 //! `debug-log` (spec/clients.md 3.6).
 
-use crate::failure::Failure;
+use crate::command_error::Failure;
 use crate::render::log_line::{Style, text};
 use crate::session::Session;
 use crate::times::Zone;

@@ -1,7 +1,7 @@
 //! `deploy CHARM [APP]`.
 
+use crate::command_error::Failure;
 use crate::commands::{charm_source, settings};
-use crate::failure::Failure;
 use crate::session::Session;
 use api::{AddUnits, UserPort};
 use clap::Args;

@@ -1,9 +1,9 @@
 //! `destroy-model NAME`: asks, and waits until the model is gone.
 
 use crate::arguments::Removal;
+use crate::command_error::Failure;
 use crate::commands::{removal, switch};
 use crate::data_dir::DataDir;
-use crate::failure::Failure;
 use crate::session::{Session, model_name};
 use crate::times::{self, Zone, now_ms};
 use api::error::ErrorCode;
@@ -44,7 +44,7 @@ pub async fn run<A: UserPort>(args: &DestroyModel, at: &Session<A>, dir: &DataDi
         forecast.more |= is_part;
         rest_gone(&mut forecast, &rest, force);
         let now = (now_ms(), &Zone::new(false));
-        return at.output.say(&crate::render::forecast::text(&forecast, force, now));
+        return at.output.say(&crate::render::dry_run::text(&forecast, force, now));
     }
     // The one that is meant now, whatever is made under its name while it goes.
     let status = at.api.in_model(name).handle(GetStatus).await?;

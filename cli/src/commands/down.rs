@@ -1,7 +1,7 @@
 //! `down`: ends every process of a data folder. Its state stays.
 
+use crate::command_error::Failure;
 use crate::data_dir::DataDir;
-use crate::failure::Failure;
 use crate::output::Output;
 use crate::supervisor::provider::nspawn;
 use crate::supervisor::stop;

@@ -1,6 +1,6 @@
 //! `integrate A[:endpoint] B[:endpoint]`.
 
-use crate::failure::Failure;
+use crate::command_error::Failure;
 use crate::session::Session;
 use api::{Ends, UserPort};
 use clap::Args;

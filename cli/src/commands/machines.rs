@@ -1,6 +1,6 @@
 //! `machines`.
 
-use crate::failure::Failure;
+use crate::command_error::Failure;
 use crate::render::{self, Format, status_json, status_table};
 use crate::session::Session;
 use crate::times::Zone;

@@ -40,8 +40,8 @@ pub mod version;
 pub mod why;
 
 use crate::arguments::{Arguments, Everywhere};
+use crate::command_error::Failure;
 use crate::data_dir::DataDir;
-use crate::failure::Failure;
 use crate::output::Output;
 use crate::session::{Session, explain};
 use clap::{CommandFactory, Subcommand};

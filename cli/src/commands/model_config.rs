@@ -1,7 +1,7 @@
 //! `model-config [key] [key=value…]`.
 
+use crate::command_error::Failure;
 use crate::commands::settings;
-use crate::failure::Failure;
 use crate::render::{self, Format, Table, application_config::bare, row};
 use crate::session::Session;
 use api::{ConfigChange, ConfigureModel, GetModelConfig, UserPort};

@@ -1,6 +1,6 @@
 //! `models`.
 
-use crate::failure::Failure;
+use crate::command_error::Failure;
 use crate::render::{self, Format, Table, row};
 use crate::session::Session;
 use api::{ListModels, UserPort};
@@ -20,7 +20,7 @@ pub struct Models {
 pub async fn run<A: UserPort>(args: &Models, at: &Session<A>) -> Result<(), Failure> {
     let mut models = at.api.handle(ListModels).await?;
     models.sort_by(|a, b| render::natural(&a.name, &b.name));
-    let status = |life: state::life::Life| {
+    let status = |life: state::terms::life::Life| {
         if life.is_alive() { "available" } else { "destroying" }
     };
     if let Some(format) = args.format {

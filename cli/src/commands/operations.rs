@@ -1,6 +1,6 @@
 //! `operations` and `show-operation N`: what was run. An operation here is one task and has its number.
 
-use crate::failure::Failure;
+use crate::command_error::Failure;
 use crate::render::{self, Format, Table, row, task};
 use crate::session::Session;
 use crate::times::Zone;
@@ -8,7 +8,7 @@ use api::{ActionInfo, GetAction, ListActions, UserPort};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::{Map, Value, json};
-use state::status::ActionStatus;
+use state::terms::status::ActionStatus;
 
 /// Operations shown where nothing else is said, as in Juju.
 const LIMIT: usize = 50;

@@ -1,7 +1,7 @@
 //! `refresh APP --path CHARM`.
 
+use crate::command_error::Failure;
 use crate::commands::{charm_source, settings};
-use crate::failure::Failure;
 use crate::session::Session;
 use api::UserPort;
 use clap::Args;

@@ -1,7 +1,7 @@
 //! What removals have in common: saying what goes, asking, going on after a refusal.
 
 use crate::arguments::Removal;
-use crate::failure::Failure;
+use crate::command_error::Failure;
 use crate::output::Output;
 use crate::render;
 use crate::session::Session;
@@ -82,7 +82,7 @@ pub async fn foretell<A: UserPort>(
     at: &Session<A>,
 ) -> Result<(), Failure> {
     let forecast = at.api.handle(DryRunRemoval { removed, force }).await?;
-    at.output.say(&render::forecast::text(&forecast, force, (now_ms(), &Zone::new(false))))
+    at.output.say(&render::dry_run::text(&forecast, force, (now_ms(), &Zone::new(false))))
 }
 
 /// What became of one removal, before the next is tried: one that is refused does not hide what was done.

@@ -1,8 +1,8 @@
 //! `remove-application APP…`.
 
 use crate::arguments::Removal;
+use crate::command_error::Failure;
 use crate::commands::removal;
-use crate::failure::Failure;
 use crate::session::Session;
 use api::{Removable, UserPort};
 use clap::Args;

@@ -1,8 +1,8 @@
 //! `remove-relation A[:endpoint] B[:endpoint]`, or by number.
 
 use crate::arguments::Forcing;
+use crate::command_error::Failure;
 use crate::commands::removal;
-use crate::failure::Failure;
 use crate::session::Session;
 use api::{Ends, RelationChoice, Removable, UserPort};
 use clap::Args;

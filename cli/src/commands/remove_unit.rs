@@ -1,8 +1,8 @@
 //! `remove-unit UNIT…`, or `remove-unit APP --num-units N`.
 
 use crate::arguments::Removal;
+use crate::command_error::Failure;
 use crate::commands::removal;
-use crate::failure::Failure;
 use crate::session::Session;
 use api::{GetStatus, Removable, UserPort};
 use clap::Args;

@@ -1,6 +1,6 @@
 //! `resolved UNIT…`.
 
-use crate::failure::Failure;
+use crate::command_error::Failure;
 use crate::session::Session;
 use api::{GetStatus, Resolve, UserPort};
 use clap::Args;

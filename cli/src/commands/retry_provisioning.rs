@@ -1,7 +1,7 @@
 //! `retry-provisioning MACHINE…`.
 
+use crate::command_error::Failure;
 use crate::commands::removal::together;
-use crate::failure::Failure;
 use crate::session::Session;
 use api::UserPort;
 use clap::Args;

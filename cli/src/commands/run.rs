@@ -1,6 +1,6 @@
 //! `run UNIT… ACTION [key=value…]` (spec/clients.md 2.5, 3.7).
 
-use crate::failure::Failure;
+use crate::command_error::Failure;
 use crate::render::{self, task};
 use crate::session::Session;
 use crate::terminal::safe_line;
@@ -9,7 +9,7 @@ use api::error::ErrorCode;
 use api::{ActionInfo, Enqueued, GetAction, ListModels, UserPort, WaitForChange};
 use clap::Args;
 use serde_json::{Map, Value};
-use state::names::UnitName;
+use state::terms::names::UnitName;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

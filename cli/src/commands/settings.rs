@@ -1,6 +1,6 @@
 //! Settings on a command line: `key=value`, `key=@file`, and YAML files.
 
-use crate::failure::Failure;
+use crate::command_error::Failure;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;

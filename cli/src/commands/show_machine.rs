@@ -1,6 +1,6 @@
 //! `show-machine MACHINE…`.
 
-use crate::failure::Failure;
+use crate::command_error::Failure;
 use crate::render::{self, Format, status_json};
 use crate::session::Session;
 use crate::times::Zone;

@@ -1,6 +1,6 @@
 //! `show-model [NAME]`.
 
-use crate::failure::Failure;
+use crate::command_error::Failure;
 use crate::render::{self, Format};
 use crate::session::{Session, model_name};
 use api::{GetStatus, ListModels, ModelInfo, Status, UserPort};

@@ -1,7 +1,7 @@
 //! `show-task N`: one action's state and results, as `run` would have answered (spec/clients.md 3.2).
 
+use crate::command_error::Failure;
 use crate::commands::run::finished;
-use crate::failure::Failure;
 use crate::render::{self, Format, task};
 use crate::session::Session;
 use crate::times;

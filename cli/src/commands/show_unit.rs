@@ -1,6 +1,6 @@
 //! `show-unit UNIT…`.
 
-use crate::failure::Failure;
+use crate::command_error::Failure;
 use crate::render::unit::{Parts, document};
 use crate::render::{self, Format};
 use crate::session::Session;

@@ -1,13 +1,13 @@
 //! `status [FILTER…]`.
 
-use crate::failure::Failure;
+use crate::command_error::Failure;
 use crate::output::Output;
 use crate::render::{self, status_json, status_table};
 use crate::session::Session;
 use crate::times::{self, Zone};
 use api::{GetStatus, UnitStatus, UserPort};
 use clap::Args;
-use state::names::UnitName;
+use state::terms::names::UnitName;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};

@@ -1,7 +1,7 @@
 //! `supervise`: the process behind `up`. Internal.
 
+use crate::command_error::Failure;
 use crate::data_dir::DataDir;
-use crate::failure::Failure;
 use crate::supervisor::daemon::{Daemon, Program};
 use crate::supervisor::machines::Machines;
 use crate::supervisor::provider::local::Local;

@@ -1,11 +1,11 @@
 //! `suspend-relation RELATION...` and `resume-relation RELATION...`: by number, as `show-unit` and `why` show them, or by
 //! the ends of one relation.
 
-use crate::failure::Failure;
+use crate::command_error::Failure;
 use crate::session::Session;
 use api::{GetStatus, RelationEnd, RelationStatus, UserPort};
 use clap::Args;
-use state::names::RelationNumber;
+use state::terms::names::RelationNumber;
 
 #[derive(Debug, Args)]
 pub struct SuspendRelation {

@@ -1,7 +1,7 @@
 //! `switch [NAME]`: which model commands without `-m` mean.
 
+use crate::command_error::Failure;
 use crate::data_dir::DataDir;
-use crate::failure::Failure;
 use crate::session::{Session, model_name, read_client_file};
 use api::{ClientFile, ListModels, UserPort};
 use clap::Args;

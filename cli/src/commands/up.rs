@@ -1,7 +1,7 @@
 //! `up`: a controller and its machines, in the background.
 
+use crate::command_error::Failure;
 use crate::data_dir::DataDir;
-use crate::failure::Failure;
 use crate::output::Output;
 use crate::session::{client, no_client_file, read_client_file};
 use crate::supervisor::daemon::open_log;

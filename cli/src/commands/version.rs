@@ -1,6 +1,6 @@
 //! `version`: what clients are told, as Juju words it.
 
-use crate::failure::Failure;
+use crate::command_error::Failure;
 use crate::output::Output;
 use crate::render;
 use api::JUJU_VERSION;

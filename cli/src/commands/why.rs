@@ -1,6 +1,6 @@
 //! `why UNIT|APP|RELATION`: what an entity waits for, who must act, since when, and what helps.
 
-use crate::failure::Failure;
+use crate::command_error::Failure;
 use crate::render::{self, Format};
 use crate::session::Session;
 use crate::terminal::safe_line;
@@ -94,9 +94,9 @@ fn structured(why: &api::Why, now_ms: i64) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use state::cause::{Cause, Duty, Entity};
-    use state::life::Life;
-    use state::names::UnitName;
+    use state::terms::cause::{Cause, Duty, Entity};
+    use state::terms::life::Life;
+    use state::terms::names::UnitName;
 
     #[test]
     fn each_cause_is_a_sentence_with_its_hint_below_it() {

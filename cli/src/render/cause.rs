@@ -4,10 +4,10 @@ use crate::terminal::safe_line;
 use crate::times::Zone;
 use api::text::cause::{self, Times};
 use serde_json::{Value, json};
-use state::cause::Cause;
+use state::terms::cause::Cause;
 
 /// Blockers of a refusal that are printed; of more, people need only know that there are more.
-const BLOCKERS_MAX: usize = state::model::blockers::BLOCKERS_MAX;
+const BLOCKERS_MAX: usize = state::documents::blockers::BLOCKERS_MAX;
 
 /// Two lines, the hint indented below its sentence. Charms may have written a part of them: both are safe to print.
 pub fn lines(one: &Cause, now_ms: i64, zone: &Zone) -> String {
@@ -48,8 +48,8 @@ pub fn structured(one: &Cause, now_ms: i64) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use state::cause::{Actor, Duty, Entity};
-    use state::names::UnitName;
+    use state::terms::cause::{Actor, Duty, Entity};
+    use state::terms::names::UnitName;
 
     fn removed_by_hand(unit: u32) -> Cause {
         Cause::new(Entity::Unit(UnitName::new("web", unit)), Duty::Remove, Actor::Operator)

@@ -7,8 +7,8 @@ use crate::times::Zone;
 use api::{ApplicationStatus, MachineStatus, Related, Status, StatusInfo, UnitStatus};
 use serde_json::{Map, Value, json};
 use state::charm::{Base, Scope};
-use state::life::Life;
-use state::names::UnitName;
+use state::terms::life::Life;
+use state::terms::names::UnitName;
 
 /// The whole document.
 pub fn document(status: &Status, zone: &Zone) -> Value {

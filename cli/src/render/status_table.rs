@@ -4,7 +4,7 @@ use crate::render::{Table, natural_entries, row};
 use crate::times::Zone;
 use api::{ApplicationStatus, Status, StatusInfo, UnitStatus};
 use state::charm::{Base, Role, Scope};
-use state::names::UnitName;
+use state::terms::names::UnitName;
 use state::unit::activity::Activity;
 
 /// Longest version in the App section; a longer one is cut.

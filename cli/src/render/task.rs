@@ -1,13 +1,13 @@
 //! Tasks: what `run` answers (spec/clients.md 2.4, 2.5, 3.7).
 
-use crate::failure::Failure;
+use crate::command_error::Failure;
 use crate::render::yaml;
 use crate::terminal;
 use crate::times::of_task;
 use api::ActionInfo;
 use api::error::{ApiError, ErrorCode};
 use serde_json::{Map, Value};
-use state::status::ActionStatus;
+use state::terms::status::ActionStatus;
 
 /// What stands below the unit's name in JSON and YAML.
 pub fn document(task: &ActionInfo) -> Value {

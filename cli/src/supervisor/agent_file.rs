@@ -4,7 +4,7 @@
 use api::{ClientFile, MachineInfo};
 use host::file::write_atomic;
 use serde::{Deserialize, Serialize};
-use state::names::Uuid;
+use state::terms::names::Uuid;
 use std::io;
 use std::path::Path;
 
@@ -55,7 +55,7 @@ pub fn write(folder: &Path, machine: &MachineInfo, model: Uuid, client: &ClientF
 #[cfg(test)]
 mod tests {
     use super::*;
-    use state::life::Life;
+    use state::terms::life::Life;
 
     #[test]
     fn the_token_stays_when_the_controller_moves() {

@@ -1,7 +1,7 @@
 //! One supervisor for a data folder: a kernel lock on a file that names its holder.
 
+use crate::command_error::Failure;
 use crate::data_dir::DataDir;
-use crate::failure::Failure;
 use host::lock::Lock;
 use host::process::Process;
 

@@ -1,14 +1,14 @@
 //! The machines of a data folder: the provisioner's loop with this host's time and the chosen provider, begun again
 //! whenever it fails.
 
+use crate::command_error::Failure;
 use crate::data_dir::DataDir;
-use crate::failure::Failure;
 use crate::session::{client, read_client_file};
 use crate::supervisor::provider::Chosen;
 use crate::supervisor::provisioner::{Outside, Provisioner};
 use api::ClientFile;
 use host::process::Process;
-use state::names::Uuid;
+use state::terms::names::Uuid;
 use std::convert::Infallible;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::sleep;

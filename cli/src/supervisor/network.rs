@@ -1,7 +1,7 @@
 //! The network of the machines that have one of their own: a bridge of this data folder, whose first address is this
 //! host's, and translation of addresses for what lies beyond. `network.yaml` remembers it.
 
-use crate::failure::Failure;
+use crate::command_error::Failure;
 use crate::supervisor::tools;
 use host::file::write_atomic;
 use serde::{Deserialize, Serialize};

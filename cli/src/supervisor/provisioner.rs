@@ -2,7 +2,7 @@
 //! (`state::machine::provision`) and done. A step that fails is said to the controller, which says when it is tried
 //! again; a round that is cut off by a crash is simply the next one's work. The simulator runs this loop too.
 
-use crate::failure::Failure;
+use crate::command_error::Failure;
 use crate::supervisor::provider::{Provider, Wish};
 use api::error::ErrorCode;
 use api::{
@@ -10,8 +10,8 @@ use api::{
     Provisioned, ProvisionerPort, RemoveDeadMachine, ReportInstance, SetMachineToken, WaitForChange,
 };
 use state::machine::provision::{self, Found, Harvest, Owner, Step, Wanted, plan};
-use state::names::Uuid;
-use state::unit::snapshot::Position;
+use state::terms::names::Uuid;
+use state::terms::position::Position;
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::time::Duration;
@@ -245,7 +245,7 @@ mod tests {
     use crate::supervisor::provider::Made;
     use api::error::ApiError;
     use api::{Handle, InModel, Request};
-    use state::life::Life;
+    use state::terms::life::Life;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::{Arc, Mutex};
 

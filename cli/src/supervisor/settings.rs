@@ -1,7 +1,7 @@
 //! `up.yaml`: what `pintle up` was told once, and goes on with.
 
+use crate::command_error::Failure;
 use crate::data_dir::DataDir;
-use crate::failure::Failure;
 use crate::supervisor::provider::Kind;
 use host::file::{ignore_not_found, write_atomic};
 use serde::{Deserialize, Serialize};

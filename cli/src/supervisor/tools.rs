@@ -1,6 +1,6 @@
 //! Programs of the host that a provider needs: found or named, run, and quoted when they fail.
 
-use crate::failure::Failure;
+use crate::command_error::Failure;
 use std::io::Write;
 use std::process::{Command, Stdio};
 

@@ -6,12 +6,12 @@ pub mod fake;
 use api::*;
 use serde_json::json;
 use state::charm::{Base, OptionType, Role, Scope};
-use state::life::Life;
-use state::names::{UnitName, Uuid};
-use state::status::ActionStatus;
+use state::terms::life::Life;
+use state::terms::names::{UnitName, Uuid};
+use state::terms::position::Position;
+use state::terms::status::ActionStatus;
 use state::unit::activity::Activity;
 use state::unit::hook_name::HookName;
-use state::unit::snapshot::Position;
 use std::collections::BTreeMap;
 
 /// 10:00:09 UTC on the first day of the epoch.

@@ -1,7 +1,7 @@
 //! Requests about the controller itself.
 
+use crate::environment::Outside;
 use crate::openapi;
-use crate::outside::Outside;
 use crate::session::Authorised;
 use crate::store::Store;
 use api::error::ApiError;

@@ -1,15 +1,15 @@
 //! Actions: queueing them and reading their state.
 
+use crate::environment::Outside;
 use crate::named::find_unit;
-use crate::outside::Outside;
 use crate::session::Authorised;
 use crate::store::Store;
 use api::error::ApiError;
 use api::{ActionInfo, Enqueued, GetAction, Handle, ListActions, Run};
-use state::model::action;
-use state::model::draft::{Draft, read, read_all};
-use state::model::keys::{ActionDoc, Kind};
-use state::model::refusal::{Code, Refusal};
+use state::documents::draft::{Draft, read, read_all};
+use state::documents::keys::{ActionDoc, Kind};
+use state::documents::refusal::{Code, Refusal};
+use state::operations::action;
 use std::collections::BTreeMap;
 
 fn action_info(doc: ActionDoc) -> ActionInfo {

@@ -1,9 +1,9 @@
 //! Applications: deploying, refreshing, configuring and removing them.
 
+use crate::environment::{Outside, Uuids};
 use crate::handlers::changed;
 use crate::handlers::removal::forced;
 use crate::handlers::units::{ADDED_MAX, too_many_units};
-use crate::outside::{Outside, Uuids};
 use crate::session::Authorised;
 use crate::store::Store;
 use api::error::ApiError;
@@ -11,10 +11,11 @@ use api::{
     ApplicationConfig, Changed, Configure, Deploy, Deployed, GetConfig, Handle, Refresh, Refreshed,
     RemoveApplication, Setting,
 };
-use state::model::draft::{Draft, read};
-use state::model::keys::GLOBAL;
-use state::model::refusal::Refusal;
-use state::model::{application, force};
+use state::documents::draft::{Draft, read};
+use state::documents::keys::GLOBAL;
+use state::documents::refusal::Refusal;
+use state::lifecycle::application;
+use state::operations::force;
 
 impl<S: Store, O: Outside> Handle<Deploy> for Authorised<S, O> {
     async fn handle(&self, deploy: Deploy) -> Result<Deployed, ApiError> {

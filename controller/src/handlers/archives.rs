@@ -1,14 +1,14 @@
 //! Charm archives.
 
-use crate::outside::Outside;
+use crate::environment::Outside;
 use crate::session::Authorised;
 use crate::store::Store;
 use api::error::ApiError;
 use api::{FindArchive, Handle, UploadArchive, Uploaded};
 use state::charm::Charm;
-use state::model::application;
-use state::model::draft::{Draft, read};
-use state::model::keys::GLOBAL;
+use state::documents::draft::{Draft, read};
+use state::documents::keys::GLOBAL;
+use state::lifecycle::application;
 
 impl<S: Store, O: Outside> Handle<FindArchive> for Authorised<S, O> {
     async fn handle(&self, find: FindArchive) -> Result<Option<Uploaded>, ApiError> {

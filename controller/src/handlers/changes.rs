@@ -1,11 +1,11 @@
 //! Waiting for the next change of the store.
 
-use crate::outside::Outside;
+use crate::environment::Outside;
 use crate::session::Authorised;
 use crate::store::Store;
 use api::error::ApiError;
 use api::{Handle, LONG_POLL_MS, WaitForChange};
-use state::unit::snapshot::Position;
+use state::terms::position::Position;
 
 impl<S: Store, O: Outside> Handle<WaitForChange> for Authorised<S, O> {
     async fn handle(&self, wait: WaitForChange) -> Result<Position, ApiError> {

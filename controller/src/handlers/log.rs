@@ -1,7 +1,7 @@
 //! Pages of log lines.
 
+use crate::environment::Outside;
 use crate::log;
-use crate::outside::Outside;
 use crate::session::Authorised;
 use crate::store::Store;
 use api::error::ApiError;

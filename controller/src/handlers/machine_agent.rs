@@ -1,7 +1,7 @@
 //! What a machine agent asks. The machine is the session's; a unit it names must be on that machine.
 
 use crate::authority::{self, unauthorised};
-use crate::outside::Outside;
+use crate::environment::Outside;
 use crate::session::Authorised;
 use crate::store::Store;
 use crate::tokens;
@@ -11,10 +11,11 @@ use api::{
     Enrol, Fate, Handle, RemoveDeadUnit, ReportMachineDead, ReportPresence, ReportUninstalled, SetUnitToken,
     UnitFate, Watch, WatchMachine,
 };
-use state::model::draft::{Draft, Reader, read};
-use state::model::keys::{Model, Principal};
-use state::model::{instance, machine, unit};
-use state::names::Uuid;
+use state::documents::draft::{Draft, Reader, read};
+use state::documents::keys::{Model, Principal};
+use state::lifecycle::{machine, unit};
+use state::operations::instance;
+use state::terms::names::Uuid;
 
 impl<S: Store, O: Outside> Authorised<S, O> {
     fn machine(&self) -> Result<(Model, Uuid), ApiError> {

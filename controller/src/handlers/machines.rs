@@ -1,9 +1,9 @@
 //! Machines, as users ask for them.
 
+use crate::environment::{self, Outside};
 use crate::handlers::changed;
 use crate::handlers::removal::forced;
 use crate::handlers::units::ADDED_MAX;
-use crate::outside::{self, Outside};
 use crate::session::Authorised;
 use crate::store::Store;
 use crate::tokens;
@@ -12,8 +12,9 @@ use api::{
     AddMachines, AddedMachines, Changed, CreateEnrolmentToken, EnrolmentToken, Handle, RemoveMachine,
     RetryProvisioning,
 };
-use state::model::draft::Draft;
-use state::model::{force, instance, machine};
+use state::documents::draft::Draft;
+use state::lifecycle::machine;
+use state::operations::{force, instance};
 
 impl<S: Store, O: Outside> Handle<AddMachines> for Authorised<S, O> {
     async fn handle(&self, add: AddMachines) -> Result<AddedMachines, ApiError> {
@@ -23,7 +24,7 @@ impl<S: Store, O: Outside> Handle<AddMachines> for Authorised<S, O> {
         }
         let mut added = AddedMachines { names: Vec::new(), revision: 0 };
         for _ in 0..add.count {
-            let id = outside::fresh_uuid(&self.controller.outside);
+            let id = environment::fresh_uuid(&self.controller.outside);
             let (now_ms, manual) = (self.controller.outside.wall_ms(), add.manual);
             let transition = move |draft: &mut Draft<'_>| match manual {
                 true => machine::add_manual(draft, model, id, now_ms),

@@ -20,15 +20,15 @@ pub mod unit_agent;
 mod units;
 mod why;
 
+use crate::environment::Outside;
 use crate::named::find_model;
-use crate::outside::Outside;
 use crate::session::Authorised;
 use crate::store::Store;
 use api::Changed;
 use api::error::ApiError;
-use state::model::draft::Reader;
-use state::model::keys::Model;
-use state::model::refusal::Refusal;
+use state::documents::draft::Reader;
+use state::documents::keys::Model;
+use state::documents::refusal::Refusal;
 
 fn changed(revision: u64) -> Changed {
     Changed { revision, warnings: Vec::new() }

@@ -1,8 +1,8 @@
 //! Models and their settings.
 
+use crate::environment::{self, Outside};
 use crate::handlers::changed;
 use crate::handlers::removal::forced;
-use crate::outside::{self, Outside};
 use crate::session::Authorised;
 use crate::store::Store;
 use api::error::ApiError;
@@ -10,12 +10,13 @@ use api::{
     Changed, ConfigureModel, CreateModel, DestroyModel, GetModelConfig, Handle, ListModels, ModelInfo,
     ModelSetting,
 };
-use state::life::Life;
-use state::model::draft::{Draft, read, read_all};
-use state::model::keys::{GLOBAL, Kind, Model, ModelDoc};
-use state::model::{destruction, model};
-use state::names::Uuid;
-use state::status::SettingSource;
+use state::documents::draft::{Draft, read, read_all};
+use state::documents::keys::{GLOBAL, Kind, Model, ModelDoc};
+use state::lifecycle::model;
+use state::operations::destruction;
+use state::terms::life::Life;
+use state::terms::names::Uuid;
+use state::terms::status::SettingSource;
 use std::collections::BTreeMap;
 
 fn info(doc: &ModelDoc, model: Model, life: Life, controller: Uuid) -> ModelInfo {
@@ -40,7 +41,8 @@ impl<S: Store, O: Outside> Handle<ListModels> for Authorised<S, O> {
 
 impl<S: Store, O: Outside> Handle<CreateModel> for Authorised<S, O> {
     async fn handle(&self, create: CreateModel) -> Result<ModelInfo, ApiError> {
-        let (id, now_ms) = (outside::fresh_uuid(&self.controller.outside), self.controller.outside.wall_ms());
+        let (id, now_ms) =
+            (environment::fresh_uuid(&self.controller.outside), self.controller.outside.wall_ms());
         let controller = self.controller.id;
         let transition = move |draft: &mut Draft<'_>| {
             model::create(draft, id, &create.name, now_ms)?;

@@ -1,6 +1,6 @@
 //! What the provisioner asks and reports.
 
-use crate::outside::Outside;
+use crate::environment::Outside;
 use crate::session::Authorised;
 use crate::store::Store;
 use crate::tokens;
@@ -9,12 +9,13 @@ use api::{
     Fate, Handle, ListMachines, MachineFate, MachineInfo, Provisioned, RemoveDeadMachine, ReportInstance,
     SetMachineToken,
 };
-use state::life::Life;
-use state::model::draft::{Draft, read, read_all};
-use state::model::keys::{Kind, MachineDoc, Principal, last_id};
-use state::model::refusal::Refusal;
-use state::model::{instance, machine, unit};
-use state::names::Uuid;
+use state::documents::draft::{Draft, read, read_all};
+use state::documents::keys::{Kind, MachineDoc, Principal, last_id};
+use state::documents::refusal::Refusal;
+use state::lifecycle::{machine, unit};
+use state::operations::instance;
+use state::terms::life::Life;
+use state::terms::names::Uuid;
 
 impl<S: Store, O: Outside> Handle<ListMachines> for Authorised<S, O> {
     async fn handle(&self, _: ListMachines) -> Result<Vec<MachineInfo>, ApiError> {

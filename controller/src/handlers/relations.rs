@@ -1,8 +1,8 @@
 //! Relations between applications.
 
+use crate::environment::{self, Outside};
 use crate::handlers::changed;
 use crate::handlers::removal::forced;
-use crate::outside::{self, Outside};
 use crate::session::Authorised;
 use crate::status;
 use crate::store::Store;
@@ -10,11 +10,12 @@ use api::error::ApiError;
 use api::{
     Changed, Handle, Integrate, Integrated, RelationChoice, RemoveRelation, ResumeRelation, SuspendRelation,
 };
-use state::model::draft::Draft;
-use state::model::keys::Model;
-use state::model::refusal::Refusal;
-use state::model::{force, relation};
-use state::names::{RelationNumber, Uuid};
+use state::documents::draft::Draft;
+use state::documents::keys::Model;
+use state::documents::refusal::Refusal;
+use state::lifecycle::relation;
+use state::operations::force;
+use state::terms::names::{RelationNumber, Uuid};
 
 impl<S: Store, O: Outside> Authorised<S, O> {
     /// The relation of this number.
@@ -30,7 +31,8 @@ impl<S: Store, O: Outside> Authorised<S, O> {
 impl<S: Store, O: Outside> Handle<Integrate> for Authorised<S, O> {
     async fn handle(&self, Integrate(ends): Integrate) -> Result<Integrated, ApiError> {
         let model = self.model().await?;
-        let (id, now_ms) = (outside::fresh_uuid(&self.controller.outside), self.controller.outside.wall_ms());
+        let (id, now_ms) =
+            (environment::fresh_uuid(&self.controller.outside), self.controller.outside.wall_ms());
         let transition =
             move |draft: &mut Draft<'_>| relation::add(draft, model, (&ends.a, &ends.b), id, now_ms);
         let committed = self.controller.run(transition).await?;

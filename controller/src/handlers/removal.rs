@@ -1,17 +1,18 @@
 //! What removals have in common: force, the janitor, and the simulation of a removal.
 
+use crate::environment::Outside;
 use crate::handlers::changed;
 use crate::named;
-use crate::outside::Outside;
 use crate::session::Authorised;
 use crate::store::Store;
 use crate::why::Explainer;
 use api::error::{ApiError, ErrorCode};
 use api::{Changed, DryRunRemoval, FORETOLD_MAX, Force, Forecast, Foretold, Handle};
-use state::model::draft::{Draft, read};
-use state::model::keys::Model;
-use state::model::refusal::Refusal;
-use state::model::{force, model, removal};
+use state::documents::draft::{Draft, read};
+use state::documents::keys::Model;
+use state::documents::refusal::Refusal;
+use state::lifecycle::model;
+use state::operations::{dry_run, force};
 
 /// When force is to begin; none = never.
 pub(super) fn forced(force: Force, now_ms: i64) -> Option<force::Force> {
@@ -58,11 +59,11 @@ impl<S: Store, O: Outside> Handle<DryRunRemoval> for Authorised<S, O> {
             let entities = entities.collect::<Result<Vec<_>, _>>()?;
             let (presence, commit_times, force_timers) = (&presence, &*times, &*timers);
             let explainer = Explainer { reader, model, presence, commit_times, force_timers, now_ms };
-            let reports = removal::AgentReports {
+            let reports = dry_run::AgentReports {
                 silent: &|one| explainer.silent(one).is_some(),
                 running: &|id| presence.executing(id).map(|running| running.activity.clone()),
             };
-            let forecast = removal::forecast(reader, model, (&entities, force), &reports)?;
+            let forecast = dry_run::forecast(reader, model, (&entities, force), &reports)?;
             let foretold = |(unit, hook)| Foretold { unit, hook };
             let pending_since = explainer.pending_since();
             let silent = forecast.silent.into_iter().filter_map(|one| explainer.silent(one));

@@ -1,12 +1,12 @@
 //! The status of a model.
 
-use crate::outside::Outside;
+use crate::environment::Outside;
 use crate::session::Authorised;
 use crate::status;
 use crate::store::Store;
 use api::error::ApiError;
 use api::{GetStatus, Handle, Status};
-use state::unit::snapshot::Position;
+use state::terms::position::Position;
 
 impl<S: Store, O: Outside> Handle<GetStatus> for Authorised<S, O> {
     async fn handle(&self, _: GetStatus) -> Result<Status, ApiError> {

@@ -1,8 +1,8 @@
 //! What a unit agent asks. The unit is the session's; its epoch is checked inside each transition (S16).
 
 use crate::authority;
+use crate::environment::{Outside, Uuids};
 use crate::leases::TERM_MS;
-use crate::outside::{Outside, Uuids};
 use crate::presence::Executing;
 use crate::session::{Authorised, stored};
 use crate::store::{Compacted, Store};
@@ -12,13 +12,15 @@ use api::{
     Archive, Attach, Attached, Claim, Claimed, Commit, Committed, FetchArchive, Handle, Report, Watch,
     WatchUnit,
 };
-use state::model::draft::{Draft, Reader, read};
-use state::model::keys::{GLOBAL, Model, Principal};
-use state::model::{hook_commit, leadership, restate, session, view};
-use state::names::Uuid;
+use state::documents::draft::{Draft, Reader, read};
+use state::documents::keys::{GLOBAL, Model, Principal};
+use state::operations::{hook_commit, leadership, session};
+use state::restore::resync;
+use state::terms::names::Uuid;
 use state::unit::operation::Operation;
 use state::unit::record::Record;
 use state::unit::snapshot::{BagAsked, BagView};
+use state::views::view;
 use tracing::Instrument;
 
 /// How late a refused entry is answered, so that an agent whose view does not show yet why it is refused asks once a
@@ -72,12 +74,12 @@ impl<S: Store, O: Outside> Authorised<S, O> {
         epoch: u64,
         record: &Record,
     ) -> Result<Vec<String>, ApiError> {
-        let mut next = record.memory.as_ref().map(|_| restate::Bite::default());
+        let mut next = record.memory.as_ref().map(|_| resync::Bite::default());
         let mut all = Vec::new();
         while let Some(bite) = next {
             let (record, ids) = (record.clone(), Uuids::new(&self.controller.outside));
             let transition = move |draft: &mut Draft<'_>| {
-                restate::bite(draft, model, (unit, epoch), &record, &bite, &mut ids.supply())
+                resync::bite(draft, model, (unit, epoch), &record, &bite, &mut ids.supply())
             };
             let (after, dropped) = self.controller.run(transition).await?.answer;
             all.extend(dropped);

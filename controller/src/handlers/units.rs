@@ -1,19 +1,20 @@
 //! Units: adding, showing, resolving and removing them.
 
+use crate::environment::{Outside, Uuids};
 use crate::handlers::changed;
 use crate::handlers::removal::forced;
 use crate::named::find_unit;
-use crate::outside::{Outside, Uuids};
 use crate::session::Authorised;
 use crate::status;
 use crate::store::Store;
 use api::error::{ApiError, ErrorCode};
 use api::{AddUnits, Added, Changed, Handle, RemoveUnit, Resolve, ShowUnit, UnitInfo};
-use state::model::draft::Draft;
-use state::model::keys::Model;
-use state::model::refusal::{Code, Refusal};
-use state::model::{application, force, unit};
-use state::names::{UnitName, Uuid};
+use state::documents::draft::Draft;
+use state::documents::keys::Model;
+use state::documents::refusal::{Code, Refusal};
+use state::lifecycle::{application, unit};
+use state::operations::force;
+use state::terms::names::{UnitName, Uuid};
 
 /// Units or machines that one request may add: a transaction each.
 pub(super) const ADDED_MAX: u32 = 1000;

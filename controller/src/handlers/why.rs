@@ -1,6 +1,6 @@
 //! What an entity waits for.
 
-use crate::outside::Outside;
+use crate::environment::Outside;
 use crate::session::Authorised;
 use crate::store::Store;
 use crate::why::Explainer;

@@ -9,9 +9,9 @@ use super::{
     ApplyError, CHANGES_KEPT, Change, Changes, Committed, Compacted, Earlier, Position, RETRIES_MAX,
     RunError, Store, Undo, from,
 };
-use state::model::draft::{Conflict, Draft, Reader, Revision, Stored, Txn};
-use state::model::text::Text;
-use state::names::Uuid;
+use state::documents::draft::{Conflict, Draft, Reader, Revision, Stored, Txn};
+use state::documents::json_text::Text;
+use state::terms::names::Uuid;
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard};

@@ -11,10 +11,10 @@
 pub mod map;
 pub mod sqlite;
 
-use state::model::draft::{Conflict, Draft, Reader, Revision, Stored, TooLarge, Txn};
-use state::model::text::Text;
-use state::names::Uuid;
-pub use state::unit::snapshot::Position;
+use state::documents::draft::{Conflict, Draft, Reader, Revision, Stored, TooLarge, Txn};
+use state::documents::json_text::Text;
+use state::terms::names::Uuid;
+pub use state::terms::position::Position;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;

@@ -12,20 +12,20 @@
 //! Beside the database lie `store.lock` (who has it open) and `history.yaml` (how far this history had come), which
 //! tells a database that was restored from an older copy.
 
-mod opening;
+mod open;
 mod writer;
 
-pub use opening::{OpenError, Options, VERSION};
+pub use open::{OpenError, Options, VERSION};
 
 use super::{
     ApplyError, Change, Changes, Committed, Compacted, Earlier, Failure, Position, RunError, Store, Undo,
     from,
 };
-use opening::Opened;
+use open::Opened;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, Transaction, TransactionBehavior, params};
-use state::model::draft::{Draft, Reader, Revision, Stored, Txn};
-use state::model::text::Text;
-use state::names::Uuid;
+use state::documents::draft::{Draft, Reader, Revision, Stored, Txn};
+use state::documents::json_text::Text;
+use state::terms::names::Uuid;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -68,7 +68,7 @@ impl Drop for Shared {
 impl Sqlite {
     /// Opens the store in an existing folder, or begins one there.
     pub fn open(folder: &Path, options: Options) -> Result<Sqlite, OpenError> {
-        let Opened { lock, file, connection, sidecar, history, newest } = opening::open(folder, &options)?;
+        let Opened { lock, file, connection, sidecar, history, newest } = open::open(folder, &options)?;
         let failed = |why: String| OpenError::Failed { folder: folder.to_owned(), why };
         let oldest = oldest(&connection).map_err(|e| failed(e.to_string()))?;
         let readers = Readers::open(&file).map_err(|e| failed(e.to_string()))?;

@@ -2,13 +2,14 @@
 
 use super::{Explainer, are_enough};
 use api::Why;
-use state::cause::Entity;
-use state::life::Life;
-use state::model::blockers::EntityId;
-use state::model::draft::{read, read_all};
-use state::model::keys::last_id;
-use state::model::refusal::Refusal;
-use state::model::{application, waiting};
+use state::documents::blockers::EntityId;
+use state::documents::draft::{read, read_all};
+use state::documents::keys::last_id;
+use state::documents::refusal::Refusal;
+use state::documents::waiting;
+use state::lifecycle::application;
+use state::terms::cause::Entity;
+use state::terms::life::Life;
 
 impl Explainer<'_> {
     pub(super) fn application(&self, name: &str) -> Result<Why, Refusal> {

@@ -4,13 +4,14 @@ use super::Explainer;
 use crate::hook_lock;
 use crate::status::{self, MachineAgent};
 use api::Why;
-use state::cause::{Actor, Cause, Duty, Entity, Silence};
-use state::life::Life;
-use state::model::blockers::EntityId;
-use state::model::draft::{read, read_all};
-use state::model::refusal::Refusal;
-use state::model::{machine, waiting};
-use state::names::Uuid;
+use state::documents::blockers::EntityId;
+use state::documents::draft::{read, read_all};
+use state::documents::refusal::Refusal;
+use state::documents::waiting;
+use state::lifecycle::machine;
+use state::terms::cause::{Actor, Cause, Duty, Entity, Silence};
+use state::terms::life::Life;
+use state::terms::names::Uuid;
 
 impl Explainer<'_> {
     pub(super) fn machine(&self, name: &str) -> Result<Why, Refusal> {

@@ -3,14 +3,14 @@
 use super::{Explainer, are_enough};
 use crate::status::{self, MachineAgent};
 use api::Why;
-use state::cause::{Cause, Count, Entity};
-use state::life::Life;
-use state::model::blockers::EntityId;
-use state::model::draft::read;
-use state::model::keys::{Kind, last_id};
-use state::model::refusal::Refusal;
-use state::model::{effective, waiting};
-use state::names::Uuid;
+use state::documents::blockers::EntityId;
+use state::documents::draft::read;
+use state::documents::keys::{Kind, last_id};
+use state::documents::refusal::Refusal;
+use state::documents::{effective_life, waiting};
+use state::terms::cause::{Cause, Count, Entity};
+use state::terms::life::Life;
+use state::terms::names::Uuid;
 
 /// Entities of each kind that are explained: some 10 reads each.
 const ENTITIES_MAX: usize = 1_000;
@@ -62,7 +62,7 @@ impl Explainer<'_> {
         let replica = read(self.reader, &self.model.replica(id));
         let failed = replica.is_some_and(|replica| replica.local.episode().is_some());
         let silent = !attached || self.presence.unit_late_ms(id).is_some();
-        let alive = effective::life_of(&mut { self.reader }, self.model, id, &doc) == Life::Alive;
+        let alive = effective_life::life_of(&mut { self.reader }, self.model, id, &doc) == Life::Alive;
         let agent = || status::machine_agent(self.reader, self.model, self.presence, doc.machine);
         let is_silent_itself = || silent && agent() != MachineAgent::Lost;
         if !alive || !failed && !is_silent_itself() {

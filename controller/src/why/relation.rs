@@ -2,20 +2,21 @@
 
 use super::{Explainer, are_enough};
 use api::Why;
-use state::cause::{Cause, Duty, Entity};
-use state::life::Life;
-use state::model::blockers::{self, EntityId};
-use state::model::draft::{read, read_all};
-use state::model::keys::{RelationDoc, ScopeDoc, last_id};
-use state::model::refusal::Refusal;
-use state::model::{effective, relation, waiting};
-use state::names::Uuid;
+use state::documents::blockers::{self, EntityId};
+use state::documents::draft::{read, read_all};
+use state::documents::keys::{RelationDoc, ScopeDoc, last_id};
+use state::documents::refusal::Refusal;
+use state::documents::{effective_life, waiting};
+use state::lifecycle::relation;
+use state::terms::cause::{Cause, Duty, Entity};
+use state::terms::life::Life;
+use state::terms::names::Uuid;
 
 impl Explainer<'_> {
     pub(super) fn relation(&self, id: Uuid) -> Result<Why, Refusal> {
         let gone = || Refusal::not_found("relation", id);
         let doc = read(self.reader, &self.model.relation(id)).ok_or_else(gone)?;
-        let life = effective::life_between(&mut { self.reader }, self.model, id, &doc);
+        let life = effective_life::life_between(&mut { self.reader }, self.model, id, &doc);
         let mut causes = self.blockers(EntityId::Relation(id));
         let present = read_all::<ScopeDoc>(self.reader, &self.model.scopes(id));
         if let Some(suspended) = waiting::suspended(self.reader, self.model, id) {
@@ -38,7 +39,7 @@ impl Explainer<'_> {
         for (key, ()) in units.flat_map(|index| read_all::<()>(self.reader, &index)) {
             let id = last_id(&key).expect("an index ends with an id");
             let Some(unit) = read(self.reader, &self.model.unit(id)) else { continue };
-            let alive = effective::life_of(&mut { self.reader }, self.model, id, &unit) == Life::Alive;
+            let alive = effective_life::life_of(&mut { self.reader }, self.model, id, &unit) == Life::Alive;
             if !alive || !relation::concerns(doc, &unit) || present.contains(&id) {
                 continue;
             }

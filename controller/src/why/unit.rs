@@ -6,14 +6,15 @@ use crate::presence::Executing;
 use crate::status::{self, UnitStatuses};
 use api::Why;
 use api::status::StatusInfo;
-use state::cause::{Actor, Cause, Duty, Entity};
-use state::life::Life;
-use state::model::blockers::EntityId;
-use state::model::draft::{read, read_all};
-use state::model::keys::{UnitDoc, last_id};
-use state::model::refusal::Refusal;
-use state::model::{effective, relation, waiting};
-use state::names::Uuid;
+use state::documents::blockers::EntityId;
+use state::documents::draft::{read, read_all};
+use state::documents::keys::{UnitDoc, last_id};
+use state::documents::refusal::Refusal;
+use state::documents::{effective_life, waiting};
+use state::lifecycle::relation;
+use state::terms::cause::{Actor, Cause, Duty, Entity};
+use state::terms::life::Life;
+use state::terms::names::Uuid;
 use state::unit::activity::Activity;
 use state::unit::local::Run;
 use state::unit::resolve::{Act, fetching, rebooting};
@@ -26,7 +27,7 @@ impl Explainer<'_> {
         let entity = Entity::Unit(doc.name.clone());
         let machine = self.machine_name(&doc);
         let attached = self.is_attached(id);
-        let life = effective::life_of(&mut { self.reader }, self.model, id, &doc);
+        let life = effective_life::life_of(&mut { self.reader }, self.model, id, &doc);
         let silent = self.silent_unit(id, &doc);
         let is_silent = silent.is_some();
         let mut causes: Vec<Cause> = silent.into_iter().collect();
@@ -66,7 +67,7 @@ impl Explainer<'_> {
     /// What a unit waits for whose agent was present and is silent now. The agent of a Dead unit is not to come back.
     pub(super) fn silent_unit(&self, id: Uuid, doc: &UnitDoc) -> Option<Cause> {
         self.presence.unit_late_ms(id)?;
-        let life = effective::life_of(&mut { self.reader }, self.model, id, doc);
+        let life = effective_life::life_of(&mut { self.reader }, self.model, id, doc);
         if !self.is_attached(id) || life == Life::Dead {
             return None;
         }

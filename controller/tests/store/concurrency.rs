@@ -2,7 +2,7 @@
 
 use super::{Random, at, key, scan, stored};
 use controller::store::{Change, Changes, Store};
-use state::model::draft::{Draft, Key};
+use state::documents::draft::{Draft, Key};
 use std::collections::BTreeMap;
 
 pub async fn concurrent_increments_are_all_counted<S: Store, G>(open: impl Fn(u64) -> (S, G)) {

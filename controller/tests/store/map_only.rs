@@ -4,7 +4,7 @@ use super::concurrency::wander;
 use super::{HISTORY, OTHER_HISTORY, at, key, scan, stored, write};
 use controller::store::map::{Map, replay};
 use controller::store::{Committed, Compacted, Store};
-use state::model::draft::Conflict;
+use state::documents::draft::Conflict;
 
 #[tokio::test]
 async fn recorded_transactions_replay_and_a_changed_one_does_not() {

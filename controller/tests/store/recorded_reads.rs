@@ -2,7 +2,7 @@
 
 use super::{key, write};
 use controller::store::{ApplyError, Store};
-use state::model::draft::Draft;
+use state::documents::draft::Draft;
 
 type Read = fn(&mut Draft<'_>);
 type Meanwhile = &'static [(&'static str, Option<u64>)];

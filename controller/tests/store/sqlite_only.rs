@@ -3,8 +3,8 @@
 use super::{HISTORY, OTHER_HISTORY, at, key, scan, sqlite, stored, write};
 use controller::store::sqlite::{OpenError, Options, Sqlite};
 use controller::store::{ApplyError, Committed, Compacted, Failure, RunError, Store};
-use state::model::draft::{Conflict, Draft, Key, Stored, Txn};
-use state::names::Uuid;
+use state::documents::draft::{Conflict, Draft, Key, Stored, Txn};
+use state::terms::names::Uuid;
 use std::collections::BTreeMap;
 use std::path::Path;
 

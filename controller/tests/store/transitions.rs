@@ -7,18 +7,17 @@
 use super::Store;
 use controller::store::ApplyError;
 use state::charm::{Action, Charm, ConfigOption, Endpoint, OptionType, Role, Scope};
-use state::model::draft::{Draft, Reader, Stored, Txn, read};
-use state::model::force::{self, Force, Waited};
-use state::model::keys::{Kind, Model, last_id};
-use state::model::refusal::Refusal;
-use state::model::restate::Bite;
-use state::model::session::Held;
-use state::model::text::Text;
-use state::model::{
-    action, application, cleanup, destruction, hook_commit, instance, leadership, machine, model, relation,
-    restate, session, unit,
-};
-use state::names::{UnitName, Uuid};
+use state::documents::draft::{Draft, Reader, Stored, Txn, read};
+use state::documents::json_text::Text;
+use state::documents::keys::{Kind, Model, last_id};
+use state::documents::refusal::Refusal;
+use state::lifecycle::{application, cleanup, machine, model, relation, unit};
+use state::operations::force::{self, Force, Waited};
+use state::operations::session::Held;
+use state::operations::{action, destruction, hook_commit, instance, leadership, session};
+use state::restore::resync;
+use state::restore::resync::Bite;
+use state::terms::names::{UnitName, Uuid};
 use state::unit::activity::Activity;
 use state::unit::hook::{Immediate, Level};
 use state::unit::hook_name::HookName;
@@ -338,8 +337,8 @@ async fn live<S: Store>(story: &mut Story<'_, S>) {
         again.memory = Some(Box::new(memory));
         let ids = story.ids();
         story
-            .call("restate::bite", move |draft| {
-                restate::bite(draft, MODEL, (unit, epoch), &again, &bite, &mut ids()).map(drop)
+            .call("resync::bite", move |draft| {
+                resync::bite(draft, MODEL, (unit, epoch), &again, &bite, &mut ids()).map(drop)
             })
             .await;
     }

@@ -7,22 +7,23 @@ use api::{
     AddUnits, Attach, Commit, Committed, Deploy, Ends, Handle, InModel, Integrate, Shown, Stream,
     UnitAgentRequests,
 };
+use controller::environment::{Kept, Outside, version_4};
 use controller::janitor::Janitor;
-use controller::outside::{Kept, Outside, version_4};
 use controller::store::Store;
 use controller::store::map::Map;
 use controller::tokens;
 use controller::{Controller, Session};
 use host::digest::sha256;
 use state::charm::{Action, Charm, Endpoint, Role, Scope};
-use state::model::application::register_archive;
-use state::model::draft::read;
-use state::model::keys::{GLOBAL, Model, Principal, UserRole};
-use state::names::{RelationNumber, UnitName, Uuid};
-use state::settings::Bag;
+use state::documents::draft::read;
+use state::documents::keys::{GLOBAL, Model, Principal, UserRole};
+use state::lifecycle::application::register_archive;
+use state::terms::names::{RelationNumber, UnitName, Uuid};
+use state::terms::position::Position;
+use state::terms::settings::Bag;
 use state::unit::operation::{Hook, Operation, Place};
 use state::unit::record::{Outcome, Record};
-use state::unit::snapshot::{Delta, Position};
+use state::unit::snapshot::Delta;
 use state::unit::writes::{BagWrites, Writes};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -130,7 +131,7 @@ impl<S: Store, O: Outside> Story<S, O> {
     pub async fn new(controller: Arc<Controller<S, O>>) -> Story<S, O> {
         let model = Model(version_4(2));
         let made = controller.run(move |draft| {
-            state::model::model::create(draft, model.0, "dev", 1)?;
+            state::lifecycle::model::create(draft, model.0, "dev", 1)?;
             register_archive(draft, "web", charm("web", "db", Role::Requirer), 10);
             register_archive(draft, "db", charm("db", "server", Role::Provider), 10);
             Ok(())

@@ -4,7 +4,7 @@
 
 use crate::format::ToolFormat;
 use crate::quote::quote;
-use state::names::RelationNumber;
+use state::terms::names::RelationNumber;
 use state::unit::hook::HookContext;
 use std::collections::BTreeMap;
 

@@ -5,9 +5,9 @@
 
 use crate::flags::{Flag, FlagKind, IGNORED_FORMAT};
 use crate::tool::{Invocation, Tool, ToolError, ToolOutput, failed, usage};
-use state::names::UnitName;
+use state::terms::names::UnitName;
+use state::terms::port_range::PortRange;
 use state::unit::hook::{ALL_ENDPOINTS, HookContext, PortWrites, Ports};
-use state::unit::port_range::PortRange;
 
 pub const OPEN: Tool = Tool {
     name: "open-port",

@@ -6,10 +6,10 @@ use crate::flags::{FORMAT, Flag, FlagKind, OUTPUT, RELATION};
 use crate::quote::quote;
 use crate::tool::{Invocation, Tool, ToolError, ToolOutput, failed, usage};
 use crate::value::Value;
-use state::names::{RelationNumber, UnitName, is_application_name};
-use state::settings::Bag;
+use state::terms::names::{RelationNumber, UnitName, is_application_name};
+use state::terms::owner::Owner;
+use state::terms::settings::Bag;
 use state::unit::hook::Side;
-use state::unit::snapshot::Owner;
 
 pub const TOOL: Tool = Tool {
     name: "relation-get",
@@ -117,9 +117,10 @@ mod tests {
     use super::*;
     use crate::test_context::{call, relation_context};
     use crate::{CallOutcome, Inputs, Need};
-    use state::names::Uuid;
+    use state::terms::names::Uuid;
+    use state::terms::position::Position;
     use state::unit::hook::{HookContext, Withheld};
-    use state::unit::snapshot::{BagAsked, Position};
+    use state::unit::snapshot::BagAsked;
     use std::collections::{BTreeMap, BTreeSet};
 
     const AT: Position = Position { history: Uuid(5), revision: 7 };

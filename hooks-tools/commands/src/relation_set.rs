@@ -5,8 +5,8 @@
 use crate::flags::{Flag, FlagKind, IGNORED_FORMAT, RELATION};
 use crate::key_value;
 use crate::tool::{Invocation, Tool, ToolError, ToolOutput, failed};
+use state::terms::owner::Owner;
 use state::unit::hook::Side;
-use state::unit::snapshot::Owner;
 
 pub const TOOL: Tool = Tool {
     name: "relation-set",

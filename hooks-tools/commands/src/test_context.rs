@@ -2,8 +2,8 @@
 
 use crate::{CallOutcome, Inputs, ToolReply};
 use serde_json::Map;
-use state::life::Life;
-use state::names::{UnitName, Uuid};
+use state::terms::life::Life;
+use state::terms::names::{UnitName, Uuid};
 use state::unit::hook::{
     Action, Cause, Counterpart, GoalState, HookContext, Model, Relation, Statuses, Withheld, Writes,
 };

@@ -6,9 +6,10 @@ use crate::flags::{Flag, Parsed};
 use crate::quote::quote_all;
 use crate::settings_file;
 use crate::value::Value;
-use state::names::RelationNumber;
+use state::terms::names::RelationNumber;
+use state::terms::owner::Owner;
 use state::unit::hook::{HookContext, Immediate, Relation, TooLarge};
-use state::unit::snapshot::{BagAsked, Owner};
+use state::unit::snapshot::BagAsked;
 use std::collections::BTreeMap;
 
 /// The description of one tool.

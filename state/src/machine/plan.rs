@@ -1,8 +1,8 @@
 //! The deployer's whole decision table (spec F.2, with absence never taken for death, design 7).
 
-use crate::life::Life;
-use crate::model::view::Fate;
-use crate::names::Uuid;
+use crate::terms::life::Life;
+use crate::terms::names::Uuid;
+use crate::views::view::Fate;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the controller says of a unit that is deployed here but not assigned here.

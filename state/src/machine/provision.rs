@@ -6,8 +6,8 @@
 //! 2. The provider makes the instance under that nonce; one that is there under it is finished, not made again.
 //! 3. What was made is recorded. A crash before that: the next plan finds the instance, and records it.
 
-use crate::life::Life;
-use crate::names::Uuid;
+use crate::terms::life::Life;
+use crate::terms::names::Uuid;
 use std::collections::BTreeMap;
 
 /// Who makes instances, and takes them away.

@@ -6,7 +6,7 @@
 
 use super::hook_name::HookName;
 use super::operation::{Hook, Operation};
-use crate::names::{RelationNumber, UnitName};
+use crate::terms::names::{RelationNumber, UnitName};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 

@@ -7,13 +7,14 @@ use super::hook::{
 };
 use super::local::{Local, RelationLocal, Run};
 use super::operation::{CharmRef, Hook, Operation, RelationEvent};
-use super::snapshot::{BagAsked, Owner, RelationView, Snapshot};
-use super::withheld::Withheld;
 use crate::charm::{Charm, Scope, options};
-use crate::life::Life;
-use crate::model::keys::StatusDoc;
-use crate::names::{RelationNumber, UnitName};
-use crate::settings::{self, Bag};
+use crate::documents::keys::StatusDoc;
+use crate::terms::life::Life;
+use crate::terms::names::{RelationNumber, UnitName};
+use crate::terms::owner::Owner;
+use crate::terms::settings::{self, Bag};
+use crate::unit::omitted_bags::Withheld;
+use crate::unit::snapshot::{BagAsked, RelationView, Snapshot};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -2,7 +2,7 @@
 
 use super::hook::Cause;
 use crate::charm::Charm;
-use crate::names::UnitName;
+use crate::terms::names::UnitName;
 
 /// What stands at a path of the charm. Links are followed; a link that leads nowhere is absent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -137,10 +137,10 @@ fn own_kind(cause: &Cause, add: &mut impl FnMut(&str, &str)) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::life::Life;
-    use crate::names::{UnitName, Uuid};
+    use crate::terms::life::Life;
+    use crate::terms::names::{UnitName, Uuid};
+    use crate::terms::proxy::{Proxies, Proxy};
     use crate::unit::hook::{Action, GoalState, Model, Relation, Statuses, Writes};
-    use crate::unit::proxy::{Proxies, Proxy};
     use std::collections::{BTreeMap, BTreeSet};
 
     fn context(cause: Cause) -> HookContext {

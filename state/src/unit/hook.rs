@@ -1,16 +1,16 @@
 //! What a hook sees and what it writes. Everything it reads was fixed when the hook was decided; everything it
 //! writes is buffered here and applied only if its process exits 0 (design 4). Plain data: no link, no clock.
 
-pub use super::withheld::Withheld;
 use super::writes::size;
 pub use super::writes::{
     ALL_ENDPOINTS, ActionWrites, BagWrites, Immediate, Level, PortWrites, Ports, Reboot, TooLarge,
     WRITES_BYTES_MAX, WRITES_MAX, Writes,
 };
-use crate::life::Life;
-use crate::names::{RelationNumber, UnitName, Uuid};
-use crate::settings::{self, BAG_BYTES_MAX, Bag, BagChange};
-use crate::unit::proxy::Proxies;
+use crate::terms::life::Life;
+use crate::terms::names::{RelationNumber, UnitName, Uuid};
+use crate::terms::proxy::Proxies;
+use crate::terms::settings::{self, BAG_BYTES_MAX, Bag, BagChange};
+pub use crate::unit::omitted_bags::Withheld;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};

@@ -5,11 +5,12 @@
 //! ends the agent (an assertion, style 3).
 
 use super::hook::Immediate;
-use super::operation::{CharmRef, ConfigSeen, Hook, Operation, Place, RelationEvent, Version};
 use super::record::{Outcome, Record, Said, Timer};
-use super::snapshot::Position;
-use crate::names::{RelationNumber, UnitName, Uuid};
-use crate::settings::{self, Bag, BagChange};
+use crate::terms::names::{RelationNumber, UnitName, Uuid};
+use crate::terms::position::Position;
+use crate::terms::settings::{self, Bag, BagChange};
+use crate::terms::version::Version;
+use crate::unit::operation::{CharmRef, ConfigSeen, Hook, Operation, Place, RelationEvent};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 

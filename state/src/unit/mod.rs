@@ -5,23 +5,20 @@
 //! and writes), `context` and `environment` (how it is given to the hook's process).
 
 pub mod activity;
-pub mod agreement;
 pub mod context;
 pub mod dispatch;
+pub mod dry_run;
 pub mod environment;
-pub mod forecast;
 pub mod hook;
 pub mod hook_name;
 pub mod local;
+pub mod omitted_bags;
 pub mod operation;
 pub mod outcome;
-pub mod port_range;
-pub mod proxy;
+pub mod pending_reports;
 pub mod record;
 pub mod relations;
 pub mod resolve;
 pub mod retry;
 pub mod snapshot;
-pub mod unsaid;
-pub mod withheld;
 pub mod writes;

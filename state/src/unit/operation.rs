@@ -2,19 +2,12 @@
 //! committed is what was shown (spec A.11, "commit the version actually shown").
 
 use super::hook_name::{HookName, RelationEventName};
-use crate::names::{RelationNumber, UnitName, Uuid};
-use crate::settings::Bag;
+use crate::terms::names::{RelationNumber, UnitName, Uuid};
+use crate::terms::settings::Bag;
+use crate::terms::version::Version;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
-
-/// Identity of a membership's content: a unit that left and came back is another incarnation; `counter` grows with
-/// each effective write of its bag.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Version {
-    pub incarnation: u64,
-    pub counter: u64,
-}
 
 /// The charm a unit runs or is to run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

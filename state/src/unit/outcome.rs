@@ -8,7 +8,7 @@ use super::record::{Outcome, Record, SAID_MAX, Said};
 use super::resolve::{self, Now};
 use super::retry;
 use super::snapshot::Snapshot;
-use super::unsaid::Unsaid;
+use crate::unit::pending_reports::Unsaid;
 use std::collections::BTreeSet;
 
 /// Of the last line a failed hook printed, so many characters are told: it is one line of what people read.
@@ -173,7 +173,7 @@ fn refresh_addresses(local: &Local, view: Option<&Snapshot>, record: &mut Record
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::names::{UnitName, Uuid};
+    use crate::terms::names::{UnitName, Uuid};
     use crate::unit::local::Event;
 
     #[test]

@@ -2,8 +2,9 @@
 
 use super::local::RelationLocal;
 use super::operation::RelationEvent;
-use super::snapshot::{Owner, RelationView};
-use crate::names::UnitName;
+use crate::terms::names::UnitName;
+use crate::terms::owner::Owner;
+use crate::unit::snapshot::RelationView;
 
 /// What is next in a relation.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,10 +8,10 @@ use super::record::{Outcome, Record, hex};
 use super::relations::{self, Me, Owed};
 use super::retry::{after_failure, interrupted, scatter};
 use super::snapshot::{BagAsked, RelationView, Snapshot};
-use crate::cause::{Actor, Cause, Duty, Entity};
-use crate::life::Life;
-use crate::names::{RelationNumber, UnitName};
-use crate::settings::Bag;
+use crate::terms::cause::{Actor, Cause, Duty, Entity};
+use crate::terms::life::Life;
+use crate::terms::names::{RelationNumber, UnitName};
+use crate::terms::settings::Bag;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 

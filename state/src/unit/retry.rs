@@ -10,8 +10,8 @@ use super::resolve::{
     is_alive, pending_action, stale, unknown_leader, wait,
 };
 use super::snapshot::{RelationView, Snapshot};
-use crate::cause::{Actor, Duty, Retry};
-use crate::names::{RelationNumber, Uuid};
+use crate::terms::cause::{Actor, Duty, Retry};
+use crate::terms::names::{RelationNumber, Uuid};
 use sha2::{Digest, Sha256};
 
 /// First delay of a retry; doubles each time (spec A.8).
@@ -269,7 +269,7 @@ fn refresh_event(
             RelationEvent::Changed { unit: unit.clone(), version: same.unwrap_or(*version) }
         }
         RelationEvent::ApplicationChanged { application, counter } => {
-            let owner = super::snapshot::Owner::Application(application.clone());
+            let owner = crate::terms::owner::Owner::Application(application.clone());
             let newest = remote.and_then(|remote| remote.bag(&owner)).map_or(*counter, |bag| bag.counter);
             RelationEvent::ApplicationChanged { application: application.clone(), counter: newest }
         }
@@ -280,7 +280,7 @@ fn refresh_event(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::names::UnitName;
+    use crate::terms::names::UnitName;
     use crate::unit::local::Event;
     use crate::unit::resolve::next;
 

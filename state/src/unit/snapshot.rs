@@ -1,25 +1,19 @@
 //! What the controller last showed a unit: one view at one position, replaced by deltas, never acted on as an event
 //! (design 1, 9).
 
-use super::operation::Version;
-use super::proxy::Proxies;
 use crate::charm::{Charm, Scope};
-use crate::life::Life;
-use crate::model::keys::{CharmDoc, ResolvedDoc, StatusDoc};
-use crate::names::{RelationNumber, UnitName, Uuid};
-use crate::settings::Bag;
+use crate::documents::keys::{CharmDoc, ResolvedDoc, StatusDoc};
+use crate::terms::life::Life;
+use crate::terms::names::{RelationNumber, UnitName, Uuid};
+use crate::terms::owner::Owner;
+use crate::terms::position::Position;
+use crate::terms::proxy::Proxies;
+use crate::terms::settings::Bag;
+use crate::terms::version::Version;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::sync::Arc;
-
-/// A place in a store's history. A bare revision means nothing after a restore.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Position {
-    pub history: Uuid,
-    pub revision: u64,
-}
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelView {
@@ -94,23 +88,6 @@ pub struct RelationHead {
     /// This unit, as a principal, brings a unit of the remote application along when it enters.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub brings: bool,
-}
-
-/// Whose bag.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Owner {
-    Unit(UnitName),
-    Application(String),
-}
-
-impl fmt::Display for Owner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Owner::Unit(unit) => write!(f, "unit \"{unit}\""),
-            Owner::Application(name) => write!(f, "application \"{name}\""),
-        }
-    }
 }
 
 /// A bag's version, and its values if they came along.

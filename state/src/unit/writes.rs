@@ -1,8 +1,8 @@
 //! What a hook writes: buffered until its process exits 0, or said at once (spec/hook-tools.md 3).
 
 use super::record::SAID_MAX;
-use crate::names::RelationNumber;
-use crate::settings::BagChange;
+use crate::terms::names::RelationNumber;
+use crate::terms::settings::BagChange;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};

@@ -4,16 +4,16 @@
 //! `crash-story FOLDER begin | recover | charm N`
 
 use std::path::Path;
-use tests::crash_story;
+use tests::crash_scenarios;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let folder = Path::new(arguments[0]);
     match arguments[1..] {
-        ["begin"] => crash_story::begin(folder),
-        ["recover"] => crash_story::recover(folder),
-        ["charm", revision] => crash_story::charm(folder, revision.parse().expect("a number")),
+        ["begin"] => crash_scenarios::begin(folder),
+        ["recover"] => crash_scenarios::recover(folder),
+        ["charm", revision] => crash_scenarios::charm(folder, revision.parse().expect("a number")),
         _ => panic!("crash-story FOLDER begin | recover | charm N"),
     }
 }

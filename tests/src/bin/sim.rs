@@ -10,9 +10,9 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tests::model_check::{self, Bounds, Command};
-use tests::sim::mix::Mix;
+use tests::sim::campaign::{self, Totals};
 use tests::sim::mutants::Mutant;
-use tests::sim::session::{self, Totals};
+use tests::sim::profile::Mix;
 use tests::sim::shrink::{Shrunk, shrink};
 use tests::sim::system;
 
@@ -176,7 +176,7 @@ fn one(seed: u64, arguments: &Arguments) -> Result<ExitCode> {
             drop(std::panic::take_hook());
             system::run_mixed(seed, mix, true)
         }
-        false => session::run_mixed(seed, mix),
+        false => campaign::run_mixed(seed, mix),
     };
     report.story.iter().for_each(|line| println!("{line}"));
     for violation in &report.violations {
@@ -204,7 +204,7 @@ fn shrunk(seed: u64, mix: Mix, arguments: &Arguments) -> ExitCode {
     let mut given: BTreeMap<&str, u64> = arguments.mix.iter().map(|(name, n)| (name.as_str(), *n)).collect();
     given.extend(changed);
     let given: Vec<String> = given.iter().map(|(name, number)| format!("{name}={number}")).collect();
-    let story = session::run_told(seed, mix.clone()).story;
+    let story = campaign::run_told(seed, mix.clone()).story;
     story.iter().skip(story.len().saturating_sub(STORY_SHOWN)).for_each(|line| println!("{line}"));
     println!("left of the mix: {}", faults.copied().collect::<Vec<_>>().join(" "));
     for violation in &report.violations {
@@ -227,7 +227,7 @@ fn many(arguments: &Arguments) -> Result<ExitCode> {
         Some(time) => began.elapsed() < time,
         None => seed < to,
     };
-    let totals = session::many(from, arguments.jobs(), goes_on);
+    let totals = campaign::many(from, arguments.jobs(), goes_on);
     report(&totals, began.elapsed().as_secs_f64());
     Ok(if totals.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -272,11 +272,11 @@ fn mutants(only: Option<Mutant>, jobs: usize) -> ExitCode {
     let (next, survivors) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let work = || {
         while let Some(mutant) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
-            match session::kill(*mutant, 1) {
+            match campaign::kill(*mutant, 1) {
                 Some((seed, what)) => println!("{}: seed {seed}, {}: {what}", mutant.name(), mutant.target()),
                 None => {
                     survivors.fetch_add(1, Ordering::Relaxed);
-                    let (seeds, target) = (session::MUTANT_SEEDS, mutant.target());
+                    let (seeds, target) = (campaign::MUTANT_SEEDS, mutant.target());
                     println!("{}: SURVIVES {seeds} seeds unseen by {target}", mutant.name());
                 }
             }

@@ -2,16 +2,17 @@
 
 use super::view;
 use super::world::{Ending, World};
-use state::cause::Cause;
 use state::charm::Scope;
-use state::life::Life;
-use state::model::keys::ResolvedDoc;
-use state::names::{RelationNumber, UnitName, Uuid};
-use state::settings::BagChange;
+use state::documents::keys::ResolvedDoc;
+use state::terms::cause::Cause;
+use state::terms::life::Life;
+use state::terms::names::{RelationNumber, UnitName, Uuid};
+use state::terms::owner::Owner;
+use state::terms::settings::BagChange;
 use state::unit::hook::{Reboot, Writes};
 use state::unit::local::Local;
 use state::unit::outcome::Exit;
-use state::unit::snapshot::{ActionView, Owner, RelationView};
+use state::unit::snapshot::{ActionView, RelationView};
 use std::collections::BTreeMap;
 
 type Done = Result<(), String>;

@@ -1,13 +1,13 @@
 //! The world's end of a view: what the controller would show this unit.
 
 use state::charm::{Charm, Endpoint, Role, Scope};
-use state::life::Life;
-use state::model::keys::CharmDoc;
-use state::names::{RelationNumber, UnitName, Uuid};
-use state::settings::{self, Bag, BagChange};
-use state::unit::snapshot::{
-    BagView, CharmView, ModelView, Owner, Position, RelationHead, RelationView, Snapshot, UnitView,
-};
+use state::documents::keys::CharmDoc;
+use state::terms::life::Life;
+use state::terms::names::{RelationNumber, UnitName, Uuid};
+use state::terms::owner::Owner;
+use state::terms::position::Position;
+use state::terms::settings::{self, Bag, BagChange};
+use state::unit::snapshot::{BagView, CharmView, ModelView, RelationHead, RelationView, Snapshot, UnitView};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

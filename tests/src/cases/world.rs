@@ -2,18 +2,18 @@
 //! says. It does what `agent/src/uniter.rs` does, one thing after the other, and sends before it acts.
 
 use super::view;
-use state::names::Uuid;
-use state::settings::Bag;
-use state::unit::agreement::{Agreement, Session, agree};
+use state::restore::reconciliation::{Agreement, Session, agree};
+use state::terms::names::Uuid;
+use state::terms::settings::Bag;
 use state::unit::hook::Writes;
 use state::unit::local::{Event, Local, Run, Step};
 use state::unit::operation::Operation;
 use state::unit::outcome::{self, Ended, Exit};
+use state::unit::pending_reports::Unsaid;
 use state::unit::record::{Outcome, Record};
 use state::unit::resolve::{self, Act, Now, Send, Wait};
 use state::unit::retry;
 use state::unit::snapshot::{BagAsked, BagView, Snapshot};
-use state::unit::unsaid::Unsaid;
 use std::collections::BTreeMap;
 
 /// No case needs more operations in one look: a core that never comes to rest is found out.
@@ -407,7 +407,7 @@ impl World {
         }
     }
 
-    /// Applies a record as the controller does (`state::model::hook_commit`), once.
+    /// Applies a record as the controller does (`state::operations::hook_commit`), once.
     fn commit(&mut self, record: &Record, now: &Now) {
         let refusal = self.refusal.take_if(|_| record.is_conditional());
         let controller = &mut self.controller;

@@ -10,14 +10,15 @@ use agent::ports::{Charms, Ending, Outward};
 use commands::{CallOutcome, Inputs, Need, ToolReply};
 use hook_client::reconnect::WAIT_MS_MAX;
 use state::charm::Charm;
-use state::names::Uuid;
-use state::settings::Bag;
+use state::terms::names::Uuid;
+use state::terms::position::Position;
+use state::terms::settings::Bag;
 use state::unit::hook::{HookContext, Reboot};
 use state::unit::local::Run;
 use state::unit::operation::CharmRef;
 use state::unit::outcome::Exit;
 use state::unit::record::Said;
-use state::unit::snapshot::{BagAsked, Position};
+use state::unit::snapshot::BagAsked;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use tokio::sync::{Notify, OwnedMutexGuard};
 

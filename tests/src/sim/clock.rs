@@ -4,7 +4,7 @@ use crate::sim::machine::Machine;
 use crate::sim::mutants::Mutant;
 use crate::sim::world::World;
 use agent::ports::Clock;
-use state::names::Uuid;
+use state::terms::names::Uuid;
 
 pub struct SimClock {
     pub world: World,

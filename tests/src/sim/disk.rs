@@ -7,7 +7,7 @@ use crate::sim::mutants::Mutant;
 use crate::sim::world::World;
 use agent::journal::{self, Files, Found, Journal};
 use agent::ports::{DiskFailed, Memory};
-use state::names::{UnitName, Uuid};
+use state::terms::names::{UnitName, Uuid};
 use state::unit::local::{Event, Local, Step};
 use state::unit::operation::Operation;
 use state::unit::snapshot::Snapshot;

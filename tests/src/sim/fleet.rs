@@ -6,12 +6,12 @@ use crate::sim::clock::SimClock;
 use crate::sim::disk::{Disk, Place, SimMemory};
 use crate::sim::machine::{self, Machine};
 use crate::sim::network::{Link, Wire};
-use crate::sim::user::MODEL;
+use crate::sim::operator::MODEL;
 use crate::sim::world::{Stepped, TaskId, Tasks, World};
-use agent::uniter::{self, Uniter};
-use state::model::draft::{Reader, read, read_all};
-use state::model::keys::{Kind, Model, UnitDoc};
-use state::names::{UnitName, Uuid};
+use agent::unit_agent::{self, Uniter};
+use state::documents::draft::{Reader, read, read_all};
+use state::documents::keys::{Kind, Model, UnitDoc};
+use state::terms::names::{UnitName, Uuid};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -31,7 +31,7 @@ pub struct Folder {
     task: Option<TaskId>,
     /// The agent itself, once its memory is read.
     agent: Rc<RefCell<Option<Rc<Process>>>>,
-    ended: Rc<RefCell<Option<uniter::End>>>,
+    ended: Rc<RefCell<Option<unit_agent::End>>>,
     /// It ended for good: it finished, or it is a copy.
     finished: bool,
     /// It was set aside: no agent runs in it.
@@ -426,7 +426,7 @@ impl Fleet {
                     *agent.borrow_mut() = Some(uniter.clone());
                     uniter.run().await
                 }
-                Err(failed) => uniter::End::Disk(failed),
+                Err(failed) => unit_agent::End::Disk(failed),
             };
             *ended.borrow_mut() = Some(end);
         });
@@ -453,12 +453,14 @@ impl Fleet {
         folder.agent.borrow_mut().take();
         let end = folder.ended.borrow_mut().take().expect("an agent that ended says how");
         self.world.tell(|| format!("{}: its agent ends: {end:?}", folder.at.name));
-        if matches!(end, uniter::End::Finished) && folder.at.folder == folder.at.unit {
+        if matches!(end, unit_agent::End::Finished) && folder.at.folder == folder.at.unit {
             folder.at.machine.finish(folder.at.unit, true);
         }
         match end {
-            uniter::End::Finished | uniter::End::Copy(_) | uniter::End::Forked(_) => folder.finished = true,
-            uniter::End::Disk(_) | uniter::End::Reattach(_) => {
+            unit_agent::End::Finished | unit_agent::End::Copy(_) | unit_agent::End::Forked(_) => {
+                folder.finished = true
+            }
+            unit_agent::End::Disk(_) | unit_agent::End::Reattach(_) => {
                 folder.start_ms = self.world.now_ms() + RESTART_MS + self.world.below(RESTART_SPREAD_MS);
                 wake_at(&self.world, tasks, folder.start_ms);
             }

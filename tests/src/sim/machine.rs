@@ -4,10 +4,10 @@ use crate::sim::clock::SimClock;
 use crate::sim::network::Wire;
 use crate::sim::network::machines::MachineLink;
 use crate::sim::world::{Command, World};
-use agent::machiner::{End, Machiner};
+use agent::machine_agent::{End, Machiner};
 use agent::ports::{Deployments, Token};
-use state::model::keys::{Model, Principal, UserRole};
-use state::names::{UnitName, Uuid};
+use state::documents::keys::{Model, Principal, UserRole};
+use state::terms::names::{UnitName, Uuid};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 

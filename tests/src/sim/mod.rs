@@ -5,21 +5,21 @@
 //! `disk`, `network`, `charms` with `script`, `clock`, `store`; `machine`, `provider` and `user` (who else acts); `checks` (the
 //! promises) and `mutants` (the faults that each of them must see); `session` (many runs, as the command does them).
 
+pub mod campaign;
 pub mod charms;
 pub mod checks;
 pub mod clock;
 pub mod disk;
+pub mod faults;
 pub mod fleet;
 pub mod machine;
-pub mod mix;
 pub mod mutants;
 pub mod network;
+pub mod operator;
+pub mod profile;
 pub mod provider;
 pub mod script;
-pub mod session;
 pub mod shrink;
 pub mod store;
-pub mod strikes;
 pub mod system;
-pub mod user;
 pub mod world;

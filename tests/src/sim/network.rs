@@ -16,12 +16,13 @@ use api::{
 };
 use controller::store::Store;
 use controller::{Controller, Session};
-use state::model::draft::Reader;
-use state::model::effective;
-use state::model::keys::{Model, Principal};
-use state::names::Uuid;
-use state::settings::Bag;
-use state::unit::snapshot::{BagAsked, BagView, Position};
+use state::documents::draft::Reader;
+use state::documents::effective_life;
+use state::documents::keys::{Model, Principal};
+use state::terms::names::Uuid;
+use state::terms::position::Position;
+use state::terms::settings::Bag;
+use state::unit::snapshot::{BagAsked, BagView};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::pin;
@@ -124,7 +125,7 @@ impl Wire {
     /// A planted fault asks: the unit is not Alive any more.
     fn is_going(&self, model: Model, unit: Uuid) -> bool {
         let controller = self.state().controller.clone();
-        let life = |reader: &dyn Reader| effective::unit_life(&mut { reader }, model, unit);
+        let life = |reader: &dyn Reader| effective_life::unit_life(&mut { reader }, model, unit);
         controller.store.map().look(life).is_some_and(|life| !life.is_alive())
     }
 

@@ -6,7 +6,7 @@ use crate::sim::charms::Process;
 use crate::sim::checks::Fact;
 use crate::sim::world::World;
 use commands::ToolReply;
-use state::names::{RelationNumber, UnitName};
+use state::terms::names::{RelationNumber, UnitName};
 use state::unit::hook::{Cause, HookContext, Relation};
 use state::unit::outcome::Exit;
 

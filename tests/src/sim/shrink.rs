@@ -1,8 +1,8 @@
 //! The shortest story of a failing seed: kinds of faults are taken away one by one, and the numbers made smaller, for
 //! as long as the same check still sees something.
 
-use crate::sim::mix::Mix;
-use crate::sim::session;
+use crate::sim::campaign;
+use crate::sim::profile::Mix;
 use crate::sim::system::Report;
 
 /// A mix with which the seed still fails, and how.
@@ -30,7 +30,7 @@ fn simpler(name: &str, now: u64) -> Vec<u64> {
 /// Shrinks what `seed` does with `mix`; none: nothing fails.
 pub fn shrink(seed: u64, mut mix: Mix) -> Option<Shrunk> {
     let own = mix.clone();
-    let mut best = session::run_mixed(seed, mix.clone());
+    let mut best = campaign::run_mixed(seed, mix.clone());
     let check = best.violations.first()?.check;
     loop {
         let mut better = false;
@@ -39,7 +39,7 @@ pub fn shrink(seed: u64, mut mix: Mix) -> Option<Shrunk> {
             for value in simpler(name, now) {
                 let mut tried = mix.clone();
                 *tried.number(name).expect("a name of the mix") = value;
-                let report = session::run_mixed(seed, tried.clone());
+                let report = campaign::run_mixed(seed, tried.clone());
                 if report.violations.first().is_some_and(|violation| violation.check == check) {
                     (mix, best, better) = (tried, report, true);
                     break;

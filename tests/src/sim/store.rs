@@ -2,21 +2,21 @@
 //! faults of the store live here.
 
 use crate::sim::mutants::Mutant;
-use crate::sim::user::MODEL;
+use crate::sim::operator::MODEL;
 use crate::sim::world::World;
 use api::error::{ApiError, ErrorCode};
-use controller::outside::{Kept, Outside};
+use controller::environment::{Kept, Outside};
 use controller::store::map::Map;
 use controller::store::{
     ApplyError, Changes, Committed, Compacted, Failure, Position, RETRIES_MAX, RunError, Store,
 };
 use state::charm::Charm;
-use state::life::Life;
-use state::model::along;
-use state::model::draft::{Draft, Reader, Revision, Stored, Txn};
-use state::model::keys::{BagDoc, Kind, Model};
-use state::model::text::Text;
-use state::names::Uuid;
+use state::documents::draft::{Draft, Reader, Revision, Stored, Txn};
+use state::documents::json_text::Text;
+use state::documents::keys::{BagDoc, Kind, Model};
+use state::terms::life::Life;
+use state::terms::names::Uuid;
+use state::views::inline_settings;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -171,7 +171,7 @@ impl SimStore {
                 Err(ApplyError::Failed(failure)) => return Err(RunError::Failed(failure)),
             }
         }
-        Err(RunError::Busy(state::model::draft::Conflict("overtaken".to_owned())))
+        Err(RunError::Busy(state::documents::draft::Conflict("overtaken".to_owned())))
     }
 }
 
@@ -335,7 +335,7 @@ impl Outside for SimOutside {
     }
     fn settings_along(&self) -> usize {
         match self.world.mix().settings_along {
-            0 => along::BYTES_MAX,
+            0 => inline_settings::BYTES_MAX,
             bytes => usize::try_from(bytes).expect("small"),
         }
     }

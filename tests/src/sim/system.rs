@@ -1,27 +1,27 @@
 //! One run of a whole system from one seed: chaos, then calm, perhaps being stuck and calm again, then restarts with
 //! nothing changed.
 
-mod stuck;
+mod obstructed;
 
 use crate::sim::checks::{Checks, Commit, End, Fact, Violation};
+use crate::sim::faults::{self, strike};
 use crate::sim::fleet::Fleet;
 use crate::sim::machine::{self, Machine};
-use crate::sim::mix::Mix;
 use crate::sim::mutants::{Mutant, Planting};
 use crate::sim::network::{SimController, Wire};
+use crate::sim::operator::{HOOKS_LEAST, MODEL, User};
+use crate::sim::profile::Mix;
 use crate::sim::provider::{self, Cloud};
 use crate::sim::store::{SimOutside, SimStore};
-use crate::sim::strikes::{self, strike};
-use crate::sim::user::{HOOKS_LEAST, MODEL, User};
 use crate::sim::world::{Command, MEASURED_EVERY, Spent, Stepped, TaskId, Tasks, World, finish, nanoseconds};
 use controller::Controller;
 use controller::store::map::Map;
 use controller::store::{Changes, Position, Store};
-use state::life::Life;
-use state::model::draft::read;
-use state::model::keys::{Kind, Model};
-use state::model::model;
-use state::names::Uuid;
+use state::documents::draft::read;
+use state::documents::keys::{Kind, Model};
+use state::lifecycle::model;
+use state::terms::life::Life;
+use state::terms::names::Uuid;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -287,27 +287,27 @@ impl System {
             return self.start_janitor();
         }
         match strike((&self.world, &self.wire), &mut self.tasks, &mut self.fleet, task) {
-            Some(strikes::Controller::Restarts) => self.restart_controller(),
-            Some(strikes::Controller::DiskFull(for_ms)) => {
+            Some(faults::Controller::Restarts) => self.restart_controller(),
+            Some(faults::Controller::DiskFull(for_ms)) => {
                 self.world.tell(|| "controller: the disk is full");
                 self.store.fill(self.world.now_ms() + for_ms);
             }
-            Some(strikes::Controller::Copy) if !self.restored => {
+            Some(faults::Controller::Copy) if !self.restored => {
                 self.copy = Some(self.store.map().fork(self.store.history()));
             }
-            Some(strikes::Controller::Restore) => self.restore(),
-            Some(strikes::Controller::InstanceEnds) => {
+            Some(faults::Controller::Restore) => self.restore(),
+            Some(faults::Controller::InstanceEnds) => {
                 if let Some(machine) = self.a_machine().filter(|machine| self.cloud.end(machine.id)) {
                     self.world.tell(|| format!("machine {}: its instance ends", machine.id));
                     self.fleet.cut_power(&mut self.tasks, &machine);
                 }
             }
-            Some(strikes::Controller::InstanceIsLost) => {
+            Some(faults::Controller::InstanceIsLost) => {
                 if let Some(machine) = self.a_machine().filter(|machine| self.cloud.lose(machine.id)) {
                     self.fleet.take_away(&mut self.tasks, machine.id);
                 }
             }
-            Some(strikes::Controller::Copy) | None => {}
+            Some(faults::Controller::Copy) | None => {}
         }
     }
 

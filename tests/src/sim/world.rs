@@ -4,8 +4,8 @@
 //! jumps to the next timer when nobody is. To crash a task is to drop it.
 
 use crate::sim::checks::Fact;
-use crate::sim::mix::Mix;
-use state::names::{UnitName, Uuid};
+use crate::sim::profile::Mix;
+use state::terms::names::{UnitName, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::future::Future;

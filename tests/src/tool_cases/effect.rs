@@ -3,8 +3,8 @@
 use super::difference;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use state::names::RelationNumber;
-use state::settings::{self, Bag};
+use state::terms::names::RelationNumber;
+use state::terms::settings::{self, Bag};
 use state::unit::hook::{HookContext, Immediate, PortWrites, Ports, Reboot, Side};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-use state::life::Life;
-use state::names::{RelationNumber, UnitName, Uuid};
+use state::terms::life::Life;
+use state::terms::names::{RelationNumber, UnitName, Uuid};
 use state::unit::hook::{
     ALL_ENDPOINTS, Action, Address, Cause, Counterpart, Device, Goal, GoalState, HookContext, Model, Network,
     Ports, Relation, Status, Statuses, Withheld, Writes,

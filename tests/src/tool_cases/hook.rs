@@ -4,11 +4,11 @@ use super::difference;
 use super::fixture::{self, Source, part};
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use state::names::{RelationNumber, UnitName};
+use state::terms::names::{RelationNumber, UnitName};
+use state::terms::proxy::{Proxies, Proxy};
 use state::unit::dispatch::{CharmFiles, Dispatch, Entry, dispatch, missing_action};
 use state::unit::environment::{Surroundings, environment};
 use state::unit::hook::{Action, Cause, Counterpart, HookContext, Notice};
-use state::unit::proxy::{Proxies, Proxy};
 use std::collections::BTreeMap;
 
 #[derive(Deserialize)]

@@ -13,7 +13,7 @@ use state::unit::operation::Operation;
 use state::unit::record::Outcome;
 use state::unit::snapshot::Snapshot;
 use tempfile::TempDir;
-use tests::crash_story;
+use tests::crash_scenarios;
 
 const CONFIG: &str = "agent.yaml";
 /// Every event that a document of `journal.yaml` may hold.
@@ -33,7 +33,7 @@ fn wait<T>(future: impl Future<Output = T>) -> T {
 
 pub fn make() -> Samples {
     let ((dir, folder), mut maker) = (folder(), Maker::default());
-    crash_story::begin(dir.path());
+    crash_scenarios::begin(dir.path());
     let view = Maker::default().values::<Snapshot>().remove(0);
     wait(ViewCache::default().keep(&folder, &view));
     let mut made = samples::read(dir.path());

@@ -11,7 +11,7 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tests::scene::{Scene, scene_with};
-use tests::story::{STARTED, counted, deploy, logged, ran, results, two_units_live};
+use tests::tally_scenario::{STARTED, counted, deploy, logged, ran, results, two_units_live};
 
 /// Pairs of units that live at the same time: their waits overlap, two cores stay busy.
 const AT_ONCE: usize = 4;

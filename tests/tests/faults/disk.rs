@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use tests::host::Host;
 use tests::scene::{Scene, scene, text};
-use tests::story::{STARTED, deploy, ran, results, until_ran};
+use tests::tally_scenario::{STARTED, deploy, ran, results, until_ran};
 
 /// Names the test that runs inside of its namespace.
 const INSIDE: &str = "PINTLE_TEST_INSIDE";

@@ -3,7 +3,7 @@
 use std::fs;
 use tests::host::Host;
 use tests::scene::{Scene, scene, text};
-use tests::story::{STARTED, deploy, ran, results, tally, until_ran};
+use tests::tally_scenario::{STARTED, deploy, ran, results, tally, until_ran};
 
 /// One unit that rests in an error of config-changed, no retry coming.
 fn failed() -> Scene {

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tests::host::sample;
 use tests::scene::{Scene, scene, text};
-use tests::story::{STARTED, counted, deploy, logged, results, until_ran};
+use tests::tally_scenario::{STARTED, counted, deploy, logged, results, until_ran};
 
 /// The silence, and as much again for a busy machine: the hooks that follow take a second.
 const HEARD_WITHIN: Duration = Duration::from_millis(2 * WATCH_SILENCE_MS);

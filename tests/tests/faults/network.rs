@@ -3,7 +3,7 @@
 use crate::proxy::{Proxy, lead_agents_to};
 use tests::host::sample;
 use tests::scene::{scene, text};
-use tests::story::{deploy, ran, two_units_live};
+use tests::tally_scenario::{deploy, ran, two_units_live};
 
 #[test]
 fn two_units_live_by_the_spec() {

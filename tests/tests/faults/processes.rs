@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use tests::host::Host;
 use tests::scene::{Scene, scene, text};
-use tests::story::{STARTED, counted, deploy, logged, ran, results, tally, until_ran};
+use tests::tally_scenario::{STARTED, counted, deploy, logged, ran, results, tally, until_ran};
 
 /// One unit of tally that has started, whose config-changed and action go on while the file of the answer exists.
 fn held() -> (Scene, PathBuf) {

@@ -4,14 +4,14 @@
 use super::{
     Instance, Listing, Made, Wish, address, hand_over, listed, machine_folders, make_folder, remove_folder,
 };
+use crate::command_error::Failure;
 use crate::data_dir::DataDir;
-use crate::failure::Failure;
 use crate::supervisor::agent_file;
 use crate::supervisor::daemon::{Daemon, Program};
 use crate::supervisor::process;
 use crate::supervisor::stop;
 use host::process::Process;
-use state::names::Uuid;
+use state::terms::names::Uuid;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
@@ -115,7 +115,7 @@ impl Local {
 mod tests {
     use super::*;
     use api::{ClientFile, MachineInfo, ModelInfo};
-    use state::life::Life;
+    use state::terms::life::Life;
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
     use std::path::Path;

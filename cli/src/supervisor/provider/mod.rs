@@ -6,15 +6,15 @@
 pub mod local;
 pub mod nspawn;
 
+use crate::command_error::Failure;
 use crate::data_dir::DataDir;
-use crate::failure::Failure;
 use crate::supervisor::agent_file::AgentFile;
 use api::{ClientFile, MachineInfo, ModelInfo};
 use clap::ValueEnum;
 use host::file::{ignore_not_found, write_atomic};
 use host::process::Process;
 use serde::{Deserialize, Serialize};
-use state::names::Uuid;
+use state::terms::names::Uuid;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io;

@@ -22,8 +22,8 @@ use super::{
     Instance, Listing, Made, Wish, address, folders, hand_over, listed, machine_folders, make_folder,
     remove_folder,
 };
+use crate::command_error::Failure;
 use crate::data_dir::DataDir;
-use crate::failure::Failure;
 use crate::supervisor::daemon::open_log;
 use crate::supervisor::network::Network;
 use crate::supervisor::process;
@@ -31,7 +31,7 @@ use crate::supervisor::{agent_file, tools};
 use host::file::{ignore_not_found, write_atomic};
 use host::process::Process;
 use nix::mount::{MsFlags, mount, umount};
-use state::names::Uuid;
+use state::terms::names::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Write};

@@ -2,9 +2,9 @@
 
 use super::super::{ApplyError, Committed, Failure, RunError};
 use super::Newest;
-use super::opening::{Lock, Sidecar};
+use crate::store::sqlite::open::{Lock, Sidecar};
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
-use state::model::draft::{Draft, Reader, Revision, Txn};
+use state::documents::draft::{Draft, Reader, Revision, Txn};
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
 

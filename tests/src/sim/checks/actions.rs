@@ -1,9 +1,9 @@
 //! What a person asked a unit to do is done once, or said to have failed (spec A.16): never twice, never for ever.
 
 use super::{Check, End, Fact};
-use state::model::draft::{read, read_all};
-use state::model::keys::{ActionDoc, Kind};
-use state::names::Uuid;
+use state::documents::draft::{read, read_all};
+use state::documents::keys::{ActionDoc, Kind};
+use state::terms::names::Uuid;
 use state::unit::local::{Event, Local};
 use state::unit::operation::Operation;
 use std::collections::BTreeSet;

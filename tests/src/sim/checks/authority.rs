@@ -3,9 +3,9 @@
 //! counts is of the newest epoch.
 
 use super::{Check, Commit, Fact, place};
-use state::model::draft::{Reader, read, read_all};
-use state::model::keys::{Kind, Model, SessionDoc, StatusDoc, last_id};
-use state::names::Uuid;
+use state::documents::draft::{Reader, read, read_all};
+use state::documents::keys::{Kind, Model, SessionDoc, StatusDoc, last_id};
+use state::terms::names::Uuid;
 use state::unit::hook::Immediate;
 use state::unit::local::Event;
 use state::unit::record::{Record, Said};

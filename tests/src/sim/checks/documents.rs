@@ -1,7 +1,7 @@
 //! I13, I14, I18 to I23: what must hold of the documents after any commit; the production check decides.
 
 use super::{Check, Commit, End, place};
-use state::model::invariants;
+use state::documents::invariants;
 
 #[derive(Default)]
 pub struct Documents;

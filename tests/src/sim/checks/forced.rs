@@ -1,12 +1,12 @@
 //! I24, I27, I34 for force: once the controller acts in place of a unit's agent, no record of that agent is taken any
 //! more; it acts only for what is forced; and at rest nothing forced is left, though agents of it are down.
 
-use super::explained::Stuck;
 use super::{Check, Commit, End, Fact, place};
-use state::life::Life;
-use state::model::draft::{Reader, read, read_all};
-use state::model::keys::{ForcedDoc, Kind, Model, SessionDoc, last_id};
-use state::names::Uuid;
+use crate::sim::checks::true_blockers::Stuck;
+use state::documents::draft::{Reader, read, read_all};
+use state::documents::keys::{ForcedDoc, Kind, Model, SessionDoc, last_id};
+use state::terms::life::Life;
+use state::terms::names::Uuid;
 use std::collections::BTreeSet;
 
 #[derive(Default)]

@@ -1,7 +1,7 @@
 //! I1, I16, G2 to G4: the order of a unit's own hooks.
 
 use super::{Agent, Check, End, Fact};
-use state::names::Uuid;
+use state::terms::names::Uuid;
 use state::unit::local::{Event, Local, Queued};
 use state::unit::operation::{Hook, Operation, RelationEvent};
 use state::unit::record::Record;

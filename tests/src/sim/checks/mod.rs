@@ -2,64 +2,64 @@
 //! which hooks ran, and every commit of the store; at the end it sees everything at rest.
 
 mod actions;
-mod applied;
+mod applied_once;
 mod authority;
-mod begun;
-mod bounds;
-mod budget;
-mod clones;
-mod configured;
-mod containers;
-mod delivered;
-mod destroyed;
+mod bag_counters;
+mod bag_visibility;
+mod container_scope;
+mod converged;
+mod delivered_config;
+mod delivered_settings;
+mod destroyed_model;
 mod documents;
-mod doubles;
-mod durable;
-mod effects;
-mod emptied;
-pub mod explained;
-mod first;
+mod done_records;
+mod duplicate_instances;
+mod durable_events;
+mod early_reports;
+mod empty_machine;
+mod failed_actions;
+mod first_hooks;
+mod force_grace;
 mod forced;
-mod fresh;
+mod foreign_instances;
 mod hooks;
-mod identities;
-mod intervals;
-mod leading;
-mod leaks;
-mod ledger;
-mod lives;
-mod once;
-mod patience;
+mod instance_termination;
+mod journal_size;
+mod leadership;
+mod leaked_instances;
+mod life_order;
+mod link_freshness;
+mod names_and_tokens;
 mod ports;
 mod provisioning;
-mod recalls;
+mod recall_evidence;
+mod record_effects;
 mod references;
 mod relations;
 mod restart;
 mod retries;
-mod serial;
-mod settled;
-mod snapshot;
-mod speakers;
+mod run_intervals;
+mod serializable;
+mod session_takeover;
+mod stable_reads;
 mod statuses;
-mod strange_bags;
-mod strangers;
-mod takings;
-mod versions;
-mod views;
+mod teardown_budget;
+pub mod true_blockers;
+mod view_fold;
+mod visible_effects;
 
 use controller::store::Changes;
-use explained::Stuck;
-use ledger::Ledger;
-use state::cause::Cause;
-use state::model::draft::{Reader, Revision, Txn};
-use state::model::keys::Model;
-use state::names::{UnitName, Uuid};
+use done_records::Ledger;
+use state::documents::draft::{Reader, Revision, Txn};
+use state::documents::keys::Model;
+use state::terms::cause::Cause;
+use state::terms::names::{UnitName, Uuid};
 use state::unit::local::{Event, Local};
 use state::unit::record::{Record, Said};
 use state::unit::snapshot::Snapshot;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use true_blockers::Stuck;
 
 /// Something that happened beside the store. A unit's journal is that of a folder: a unit whose folder was copied has
 /// two.
@@ -283,50 +283,50 @@ impl Default for Checks {
     fn default() -> Checks {
         let all: Vec<Box<dyn Check>> = vec![
             Box::<actions::Actions>::default(),
-            Box::<applied::Applied>::default(),
+            Box::<record_effects::Applied>::default(),
             Box::<authority::Authority>::default(),
-            Box::<bounds::Bounds>::default(),
-            Box::<begun::Begun>::default(),
-            Box::<budget::Budget>::default(),
-            Box::<clones::Clones>::default(),
-            Box::<configured::Configured>::default(),
-            Box::<containers::Containers>::default(),
-            Box::<delivered::Delivered>::default(),
-            Box::<destroyed::Destroyed>::default(),
+            Box::<journal_size::Bounds>::default(),
+            Box::<failed_actions::Begun>::default(),
+            Box::<teardown_budget::Budget>::default(),
+            Box::<session_takeover::Clones>::default(),
+            Box::<delivered_config::Configured>::default(),
+            Box::<container_scope::Containers>::default(),
+            Box::<delivered_settings::Delivered>::default(),
+            Box::<destroyed_model::Destroyed>::default(),
             Box::<documents::Documents>::default(),
-            Box::<doubles::Doubles>::default(),
-            Box::<durable::Durable>::default(),
-            Box::<effects::Effects>::default(),
-            Box::<emptied::Emptied>::default(),
-            Box::<explained::Explained>::default(),
-            Box::<first::First>::default(),
+            Box::<duplicate_instances::Doubles>::default(),
+            Box::<durable_events::Durable>::default(),
+            Box::<visible_effects::Effects>::default(),
+            Box::<empty_machine::Emptied>::default(),
+            Box::<true_blockers::Explained>::default(),
+            Box::<first_hooks::First>::default(),
             Box::<forced::Forced>::default(),
-            Box::<fresh::Fresh>::default(),
+            Box::<link_freshness::Fresh>::default(),
             Box::<hooks::Hooks>::default(),
-            Box::<identities::Identities>::default(),
-            Box::<intervals::Intervals>::default(),
-            Box::<leading::Leading>::default(),
-            Box::<leaks::Leaks>::default(),
-            Box::<lives::Lives>::default(),
-            Box::<once::Once>::default(),
-            Box::<patience::Patience>::default(),
+            Box::<names_and_tokens::Identities>::default(),
+            Box::<run_intervals::Intervals>::default(),
+            Box::<leadership::Leading>::default(),
+            Box::<leaked_instances::Leaks>::default(),
+            Box::<life_order::Lives>::default(),
+            Box::<applied_once::Once>::default(),
+            Box::<force_grace::Patience>::default(),
             Box::<ports::Ports>::default(),
             Box::<provisioning::Provisioning>::default(),
-            Box::<recalls::Recalls>::default(),
+            Box::<recall_evidence::Recalls>::default(),
             Box::<references::References>::default(),
             Box::<relations::Relations>::default(),
             Box::<restart::Restart>::default(),
             Box::<retries::Retries>::default(),
-            Box::<serial::Serial>::default(),
-            Box::<settled::Settled>::default(),
-            Box::<snapshot::Snapshot>::default(),
-            Box::<speakers::Speakers>::default(),
+            Box::<serializable::Serial>::default(),
+            Box::<converged::Settled>::default(),
+            Box::<stable_reads::Snapshot>::default(),
+            Box::<early_reports::Speakers>::default(),
             Box::<statuses::Statuses>::default(),
-            Box::<strange_bags::StrangeBags>::default(),
-            Box::<strangers::Strangers>::default(),
-            Box::<takings::Takings>::default(),
-            Box::<versions::Versions>::default(),
-            Box::<views::Views>::default(),
+            Box::<bag_visibility::StrangeBags>::default(),
+            Box::<foreign_instances::Strangers>::default(),
+            Box::<instance_termination::Takings>::default(),
+            Box::<bag_counters::Versions>::default(),
+            Box::<view_fold::Views>::default(),
         ];
         Checks { all, ledger: Ledger::default(), behind: BTreeSet::new(), violations: Vec::new() }
     }

@@ -1,9 +1,9 @@
 //! Spec B.7: no two units of a machine have a port open at the same time.
 
 use super::{Check, Commit, place};
-use state::model::draft::{Reader, read_all};
-use state::model::keys::{Model, OpenPortsDoc};
-use state::names::Uuid;
+use state::documents::draft::{Reader, read_all};
+use state::documents::keys::{Model, OpenPortsDoc};
+use state::terms::names::Uuid;
 use std::collections::BTreeSet;
 
 /// A restored store learns what units had opened since, whoever was given the port meanwhile.

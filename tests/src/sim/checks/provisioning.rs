@@ -4,10 +4,10 @@
 
 use super::{Check, Commit, End, Fact, Instanced, place};
 use crate::sim::provider::address;
-use state::life::Life;
-use state::model::draft::{Reader, read, read_all};
-use state::model::keys::{Kind, Model, TroubleDoc, last_id};
-use state::names::Uuid;
+use state::documents::draft::{Reader, read, read_all};
+use state::documents::keys::{Kind, Model, TroubleDoc, last_id};
+use state::terms::life::Life;
+use state::terms::names::Uuid;
 use std::collections::BTreeMap;
 
 #[derive(Default)]

@@ -2,10 +2,10 @@
 //! it was in.
 
 use super::{Check, Commit, Fact, place};
-use state::life::Life;
-use state::model::draft::{Reader, read, read_all};
-use state::model::keys::{Kind, Model, SuspendedDoc, last_id};
-use state::names::Uuid;
+use state::documents::draft::{Reader, read, read_all};
+use state::documents::keys::{Kind, Model, SuspendedDoc, last_id};
+use state::terms::life::Life;
+use state::terms::names::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// By key: lives as of the commit that is looked at; the reader may be further.

@@ -1,15 +1,16 @@
 //! I2, I3: what one unit is told of one relation and of each unit in it; of one that departs also who it is that goes.
 //! Whoever is going has departed for all others, whatever its own agent does (spec E.2).
 
-use super::explained::Stuck;
 use super::{Check, Commit, Fact, place};
-use state::life::Life;
-use state::model::draft::read;
-use state::model::effective;
-use state::model::keys::last_id;
-use state::names::{RelationNumber, UnitName, Uuid};
+use crate::sim::checks::true_blockers::Stuck;
+use state::documents::draft::read;
+use state::documents::effective_life;
+use state::documents::keys::last_id;
+use state::terms::life::Life;
+use state::terms::names::{RelationNumber, UnitName, Uuid};
+use state::terms::version::Version;
 use state::unit::local::{Event, Local, Run};
-use state::unit::operation::{Hook, Operation, RelationEvent, Version};
+use state::unit::operation::{Hook, Operation, RelationEvent};
 use state::unit::record::Record;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -205,7 +206,7 @@ impl Check for Relations {
                     let sequence = read(commit.reader, &commit.model.replica(unit)).map(|r| r.sequence);
                     let departed = self.departed.get(&unit).filter(|(of, ..)| Some(*of) == sequence);
                     let Some((_, other, departing)) = departed else { continue };
-                    let life = effective::unit_life(&mut { commit.reader }, commit.model, unit);
+                    let life = effective_life::unit_life(&mut { commit.reader }, commit.model, unit);
                     if other != departing && life == Some(Life::Alive) {
                         found.push(format!("{departing} departs from {other}, it is said, and is Alive"));
                     }
@@ -261,7 +262,11 @@ impl Check for Relations {
         }
     }
 
-    fn restored(&mut self, _reader: &dyn state::model::draft::Reader, _model: state::model::keys::Model) {
+    fn restored(
+        &mut self,
+        _reader: &dyn state::documents::draft::Reader,
+        _model: state::documents::keys::Model,
+    ) {
         self.restored = true;
     }
 }

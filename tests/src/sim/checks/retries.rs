@@ -2,9 +2,9 @@
 //! after that; and ended by nobody but a person, who says whether it runs again or is given up.
 
 use super::{Check, Commit, Fact, place};
-use state::model::draft::{Reader, read};
-use state::model::keys::{Model, last_id};
-use state::names::Uuid;
+use state::documents::draft::{Reader, read};
+use state::documents::keys::{Model, last_id};
+use state::terms::names::Uuid;
 use state::unit::local::{Event, Local, Run};
 use state::unit::operation::{Hook, Operation};
 use state::unit::record::{Outcome, Record, Timer};

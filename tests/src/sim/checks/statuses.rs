@@ -2,9 +2,9 @@
 //! that comes late, or twice, changes nothing.
 
 use super::{Check, Commit, End, Fact, place};
-use state::model::draft::{Reader, read};
-use state::model::keys::{Model, last_id};
-use state::names::Uuid;
+use state::documents::draft::{Reader, read};
+use state::documents::keys::{Model, last_id};
+use state::terms::names::Uuid;
 use state::unit::hook::Immediate;
 use state::unit::local::{Event, Local};
 use state::unit::operation::Operation;

@@ -9,8 +9,8 @@ use api::{
     Enrol, Handle, MachineShown, RemoveDeadUnit, ReportMachineDead, ReportPresence, ReportUninstalled,
     Request, SetUnitToken, Stream, UnitFate, Watch, WatchMachine,
 };
-use state::model::keys::{Model, Principal};
-use state::names::Uuid;
+use state::documents::keys::{Model, Principal};
+use state::terms::names::Uuid;
 use std::future::pending;
 
 #[derive(Clone)]

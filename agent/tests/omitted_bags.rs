@@ -1,0 +1,129 @@
+//! A tool that reads a bag which did not come along (design 9): asked for once, written down before it is read, and the
+//! same for every later read in the hook, whichever agent answers.
+
+mod support;
+
+use agent::tool_calls::{Calls, Conversation};
+use agent::tool_socket::Answer;
+use hook_client::{CallHeader, encode_request};
+use state::terms::life::Life;
+use state::terms::names::{UnitName, Uuid};
+use state::terms::owner::Owner;
+use state::terms::position::Position;
+use state::terms::settings::Bag;
+use state::unit::hook::{self, HookContext, Relation, Withheld};
+use state::unit::snapshot::BagAsked;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+const CONTEXT_ID: &str = "web/0-install-0";
+
+/// web/0 in config-changed, related to db/0 whose bag did not come along.
+fn context() -> HookContext {
+    let relation = Relation {
+        endpoint: "db".into(),
+        interface: "sql".into(),
+        peer: false,
+        key: "web:db db:server".into(),
+        remote_application: "db".into(),
+        remote_model: Uuid(1),
+        life: Life::Alive,
+        suspended: false,
+        members: BTreeSet::from([UnitName::new("db", 0)]),
+        unit_bags: BTreeMap::new(),
+        application_bags: BTreeMap::new(),
+        withheld: Withheld {
+            relation: Uuid(9),
+            at: Position { history: Uuid(5), revision: 7 },
+            bags: BTreeSet::from([Owner::Unit(UnitName::new("db", 0))]),
+            ..Withheld::default()
+        },
+    };
+    HookContext {
+        cause: hook::Cause::Hook("config-changed".into()),
+        relations: BTreeMap::from([(1, relation)]),
+        ..support::context()
+    }
+}
+
+fn conversation(run: &Path) -> Conversation<'static> {
+    let digest = host::digest::sha256(CONTEXT_ID.as_bytes());
+    Conversation::new(context(), digest, Calls::open(run), &|_| {}, &|| false)
+}
+
+/// One `relation-get -r db:1 host db/0`.
+fn frame(number: u8) -> Vec<u8> {
+    let mut frame = vec![0; 1000];
+    let call = CallHeader {
+        call_id: [number; 16],
+        context_id: CONTEXT_ID.as_bytes(),
+        cwd: b"/",
+        tool: b"relation-get",
+    };
+    let args = ["-r", "db:1", "host", "db/0"].map(str::as_bytes);
+    let length = encode_request(&mut frame, &call, args.into_iter()).unwrap();
+    frame.truncate(length);
+    frame
+}
+
+fn bag(host: &str) -> Option<Bag> {
+    Some(Bag::from([("host".to_owned(), host.to_owned())]))
+}
+
+fn printed(answer: Result<Answer, BagAsked>) -> (u8, String, String) {
+    match answer.expect("no bag is wanted") {
+        Answer::Done { code, stdout, stderr } => {
+            (code, String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
+        }
+        Answer::NeedStdin => panic!("relation-get reads no stdin"),
+    }
+}
+
+fn ok(text: &str) -> (u8, String, String) {
+    (0, text.to_owned(), String::new())
+}
+
+#[test]
+fn a_bag_is_wanted_once_in_a_hook_also_by_the_agent_after_this_one() {
+    let run = tempfile::tempdir().unwrap();
+    let mut first = conversation(run.path());
+    let asked = first.answer(&frame(1)).expect_err("it did not come along");
+    assert_eq!((asked.relation, asked.at.revision), (Uuid(9), 7));
+    first.take_bag(&asked, Ok(bag("a")));
+    assert_eq!(printed(first.answer(&frame(1))), ok("a\n"));
+    assert_eq!(printed(first.answer(&frame(2))), ok("a\n"));
+
+    let mut second = conversation(run.path());
+    assert!(second.replay(&Calls::read(run.path()).expect("whole lines")));
+    assert_eq!(printed(second.answer(&frame(2))), ok("a\n"), "the same call");
+    assert_eq!(printed(second.answer(&frame(3))), ok("a\n"), "a new one");
+}
+
+#[test]
+fn a_bag_that_was_taken_and_not_yet_read_is_not_asked_for_again() {
+    let run = tempfile::tempdir().unwrap();
+    let mut first = conversation(run.path());
+    let asked = first.answer(&frame(1)).expect_err("it did not come along");
+    first.take_bag(&asked, Ok(bag("a")));
+
+    let mut second = conversation(run.path());
+    assert!(second.replay(&Calls::read(run.path()).expect("whole lines")));
+    assert_eq!(printed(second.answer(&frame(1))), ok("a\n"));
+}
+
+#[test]
+fn a_bag_that_cannot_be_had_fails_that_call_only() {
+    let run = tempfile::tempdir().unwrap();
+    let mut first = conversation(run.path());
+    let asked = first.answer(&frame(1)).expect_err("it did not come along");
+    first.take_bag(&asked, Err("cannot read settings for unit \"db/0\": no answer".to_owned()));
+    let refused = (1, String::new(), "ERROR cannot read settings for unit \"db/0\": no answer\n".to_owned());
+    assert_eq!(printed(first.answer(&frame(1))), refused);
+
+    let mut second = conversation(run.path());
+    assert!(second.replay(&Calls::read(run.path()).expect("whole lines")), "it is the same hook");
+    assert_eq!(printed(second.answer(&frame(1))), refused, "the same call");
+    let asked = second.answer(&frame(2)).expect_err("a later call asks again");
+    second.take_bag(&asked, Ok(bag("a")));
+    assert_eq!(printed(second.answer(&frame(2))), ok("a\n"));
+}

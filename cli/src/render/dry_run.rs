@@ -1,0 +1,93 @@
+//! What a removal would come to, as a short listing.
+
+use crate::render::cause;
+use crate::terminal::safe_line;
+use crate::times::Zone;
+use api::{Force, Forecast, Foretold};
+
+/// Sections with nothing in them are left out. What holds something up has done so since a time, as `why` tells it.
+pub fn text(forecast: &Forecast, force: Force, (now_ms, zone): (i64, &Zone)) -> String {
+    let in_order = "hooks that would run, on each unit in this order:";
+    let (run, held_up) = match force {
+        Force::No => (in_order, "would be held up by:"),
+        Force::AfterWait => (
+            "hooks that would run, on each unit in this order; what has not succeeded after a minute is left out by force:",
+            "done by force after a minute, if it is not done by then:",
+        ),
+        Force::AtOnce => (in_order, "done by force at once:"),
+    };
+    let gone = match force {
+        Force::No | Force::AfterWait => "gone when these have succeeded:",
+        Force::AtOnce => "gone then:",
+    };
+    let hooks = |all: &[Foretold]| all.iter().map(|one| format!("{}: {}", one.unit, one.hook)).collect();
+    let sections: [(&str, Vec<String>); 5] = [
+        ("would be gone at once:", forecast.at_once.clone()),
+        ("would be dying:", forecast.dying.clone()),
+        (run, hooks(&forecast.hooks)),
+        ("hooks that force leaves out, unless they are quicker:", hooks(&forecast.left_out)),
+        (gone, forecast.gone.clone()),
+    ];
+    let mut text = String::new();
+    for (title, lines) in sections.iter().filter(|(_, lines)| !lines.is_empty()) {
+        text += &format!("{title}\n");
+        for line in lines {
+            text += &format!("  {}\n", safe_line(line));
+        }
+    }
+    if !forecast.blocked.is_empty() {
+        text += &format!("{held_up}\n");
+    }
+    for one in &forecast.blocked {
+        text += &cause::lines(one, now_ms, zone);
+    }
+    if forecast.more {
+        text += "and more: it is too large to be foretold whole\n";
+    }
+    if text.is_empty() {
+        text = "nothing would change\n".to_owned();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::render::dry_run::*;
+    use state::terms::cause::{Cause, Duty};
+    use state::terms::names::UnitName;
+
+    #[test]
+    fn every_section_that_has_something_is_told_in_order() {
+        let zone = Zone::new(true);
+        let at = (36_005_000 + 125_000, &zone);
+        let duty = Duty::Terminate { relations: vec![] };
+        let blocker = Cause::of_unit_agent(&UnitName::new("db", 0), duty).since(36_005_000); // 10:00:05
+        let forecast = Forecast {
+            at_once: vec![],
+            dying: vec!["unit web/0".to_owned()],
+            hooks: vec![Foretold { unit: "web/0".parse().expect("a name"), hook: "stop".to_owned() }],
+            left_out: vec![],
+            gone: vec!["unit web/0".to_owned()],
+            blocked: vec![blocker.clone()],
+            more: false,
+        };
+        let held_up = cause::lines(&blocker, at.0, at.1);
+        assert_eq!(
+            text(&forecast, Force::No, at),
+            format!(
+                "would be dying:\n  unit web/0\nhooks that would run, on each unit in this order:\n  web/0: stop\ngone \
+                 when these have succeeded:\n  unit web/0\nwould be held up by:\n{held_up}"
+            )
+        );
+        assert!(text(&forecast, Force::AfterWait, at).contains("is left out by force:"));
+        let left_out = vec![Foretold { unit: "db/0".parse().expect("a name"), hook: "remove".to_owned() }];
+        let at_once = text(&Forecast { left_out, ..forecast.clone() }, Force::AtOnce, at);
+        let order = "would run, on each unit in this order:\n  web/0: stop\nhooks that force leaves out, unless they are quicker:\n  \
+                     db/0: remove\ngone";
+        assert!(at_once.contains(order), "{at_once}");
+        assert_eq!(text(&Forecast::default(), Force::No, at), "nothing would change\n");
+        let part = Forecast { dying: vec!["unit web/0".to_owned()], more: true, ..Forecast::default() };
+        let said = text(&part, Force::No, at);
+        assert!(said.ends_with("unit web/0\nand more: it is too large to be foretold whole\n"), "{said}");
+    }
+}

@@ -1,0 +1,147 @@
+//! Settings beyond the bound of design 9: what is sent, counted in bytes, and what is fetched.
+
+mod support;
+
+use api::{Handle, Watch, WatchUnit};
+use controller::Controller;
+use controller::store::map::Map;
+use state::terms::names::{UnitName, Uuid};
+use state::terms::owner::Owner;
+use state::terms::position::Position;
+use state::terms::settings::Bag;
+use state::unit::snapshot::{BagAsked, Change, Delta, Snapshot};
+use state::views::inline_settings;
+use support::*;
+
+/// Three of them are more than may come along.
+const LARGE: usize = 480 << 10;
+/// Revisions that the change log keeps.
+const KEPT: u64 = 10;
+/// All of a view of these tests but its settings: a charm's declarations, heads, members and statuses.
+const REST: usize = 8 << 10;
+
+fn db(number: u32) -> Owner {
+    Owner::Unit(UnitName::new("db", number))
+}
+
+fn bytes(delta: &Delta) -> usize {
+    serde_json::to_vec(delta).expect("plain data").len()
+}
+
+fn asked((_, relation): (u32, Uuid), owner: Owner, at: Position) -> BagAsked {
+    BagAsked { relation, owner, at }
+}
+
+fn withheld(view: &Snapshot, relation: u32) -> Vec<Owner> {
+    let bags = view.relations[&relation].bags.iter();
+    bags.filter(|(_, bag)| bag.values.is_none()).map(|(owner, _)| owner.clone()).collect()
+}
+
+#[tokio::test]
+async fn a_view_is_bounded_however_large_the_settings_and_the_rest_is_fetched() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 1).await;
+    story.deploy("db", 3).await;
+    let relation = story.integrate().await;
+    let mut web = story.agent_of("web/0").await;
+    web.enter(relation, "db", "db").await;
+    let mut watch = web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("it may watch");
+    let mut view = Snapshot::from_full(delta(&mut watch).await).expect("whole");
+    for number in 0..3 {
+        let mut db = story.agent_of(&format!("db/{number}")).await;
+        db.enter(relation, "server", "web").await;
+        view.apply(delta(&mut watch).await);
+        let record = db.setting(relation.0, "key", &"x".repeat(LARGE));
+        db.commit(record).await;
+        let sent = delta(&mut watch).await;
+        assert!(bytes(&sent) <= LARGE + REST, "{} bytes for one bag", bytes(&sent));
+        view.apply(sent);
+    }
+    let mut again = web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("it may watch");
+    let whole = delta(&mut again).await;
+    assert!(bytes(&whole) <= inline_settings::BYTES_MAX + REST, "{} bytes", bytes(&whole));
+    let mut whole = Snapshot::from_full(whole).expect("whole");
+    whole.position = view.position;
+    assert_eq!(view, whole, "deltas add up to the whole view");
+    let withheld = withheld(&view, relation.0);
+    assert!(!withheld.is_empty() && withheld.len() < 3, "{withheld:?}");
+    for owner in withheld {
+        let bag = web.api.handle(asked(relation, owner.clone(), view.position)).await.expect("answered");
+        let bag = bag.expect("it is there");
+        assert_eq!(bag.values.as_ref().map(|values| values["key"].len()), Some(LARGE));
+        assert_eq!(bag.counter, view.relations[&relation.0].bag(&owner).expect("shown").counter);
+        assert!(view.keep_fetched(asked(relation, owner.clone(), view.position), bag));
+        assert!(view.values(relation.0, &owner).is_some());
+    }
+}
+
+#[tokio::test]
+async fn a_bag_is_answered_as_it_was_and_if_nobody_knows_any_more_as_it_is() {
+    let store = Map::keeping(Uuid(77), KEPT);
+    let story = Story::new(Controller::new(store, Still::new(), Uuid(1))).await;
+    story.deploy("web", 1).await;
+    story.deploy("db", 1).await;
+    let relation = story.integrate().await;
+    let (mut web, mut db_0) = (story.agent_of("web/0").await, story.agent_of("db/0").await);
+    web.enter(relation, "db", "db").await;
+    db_0.enter(relation, "server", "web").await;
+    let record = db_0.setting(relation.0, "key", "old");
+    db_0.commit(record).await;
+    let then = revision_of(&story.controller).await;
+    let record = db_0.setting(relation.0, "key", "new");
+    db_0.commit(record).await;
+    let reader = story.controller.unit_session(story.model, story.unit("web/0").await);
+    let key = async |at| {
+        let bag = reader.handle(asked(relation, db(0), at)).await.expect("answered").expect("it is there");
+        let values: Bag = bag.values.expect("whole");
+        (bag.counter, values["key"].clone())
+    };
+    assert_eq!(key(then).await, (2, "old".to_owned()));
+    assert_eq!(key(revision_of(&story.controller).await).await, (3, "new".to_owned()));
+    assert_eq!(key(Position { history: Uuid(4), ..then }).await, (3, "new".to_owned()), "another history");
+    for n in 0..KEPT {
+        let record = web.setting(relation.0, "n", &n.to_string());
+        web.commit(record).await;
+    }
+    assert_eq!(key(then).await, (3, "new".to_owned()), "the log does not reach there any more");
+}
+
+#[tokio::test]
+async fn a_unit_reads_no_bag_that_it_is_not_shown() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 2).await;
+    story.deploy("db", 1).await;
+    let relation = story.integrate().await;
+    let mut web = story.agent_of("web/0").await;
+    web.enter(relation, "db", "db").await;
+    let at = revision_of(&story.controller).await;
+    let of_web = || asked(relation, Owner::Unit(UnitName::new("web", 0)), at);
+    for (reader, sees) in [("db/0", true), ("web/0", true), ("web/1", false)] {
+        let reader = story.controller.unit_session(story.model, story.unit(reader).await);
+        assert_eq!(reader.handle(of_web()).await.expect("answered").is_some(), sees);
+    }
+    let nowhere = BagAsked { relation: Uuid(99), ..of_web() };
+    assert_eq!(web.api.handle(nowhere).await, Ok(None));
+}
+
+/// Of what came along, a change is sent as before.
+#[tokio::test]
+async fn settings_within_the_bound_come_along_whole() {
+    let story = Story::in_memory().await;
+    story.deploy("web", 1).await;
+    story.deploy("db", 1).await;
+    let relation = story.integrate().await;
+    let (mut web, mut db) = (story.agent_of("web/0").await, story.agent_of("db/0").await);
+    web.enter(relation, "db", "db").await;
+    db.enter(relation, "server", "web").await;
+    let mut watch = web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("it may watch");
+    assert_eq!(
+        withheld(&Snapshot::from_full(delta(&mut watch).await).expect("whole"), relation.0),
+        Vec::<Owner>::new()
+    );
+    let record = db.setting(relation.0, "key", &"x".repeat(LARGE));
+    db.commit(record).await;
+    let sent = delta(&mut watch).await;
+    let [Change::Bag { bag: Some(bag), .. }] = &sent.changes[..] else { panic!("one bag and nothing else") };
+    assert!(bag.values.is_some());
+}

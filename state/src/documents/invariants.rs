@@ -1,0 +1,326 @@
+//! What must hold of any set of documents, after any commit (spec/invariants.md I13, I14, I18 to I23). Used by the
+//! tests, the simulator and `controller check`: each violation is one line for people.
+
+use crate::charm::Scope;
+use crate::documents::draft::{Key, Reader, read, read_all};
+use crate::documents::effective_life;
+use crate::documents::json_text::Document;
+use crate::documents::keys::{
+    ActionDoc, ApplicationDoc, GLOBAL, GrantDoc, Kind, MachineDoc, Model, OpenPortsDoc, Parts, RelationDoc,
+    ScopeDoc, UnitDoc, last_id, last_number,
+};
+use crate::terms::life::Life;
+use crate::terms::names::{UnitName, Uuid};
+use std::collections::BTreeSet;
+
+/// Every promise that one model's documents break; empty when all is well.
+pub fn violations(reader: &dyn Reader, model: Model) -> Vec<String> {
+    let mut check = Check { reader, model, found: Vec::new() };
+    check.machines();
+    check.applications();
+    check.units();
+    check.relations();
+    check.scopes();
+    check.indexes();
+    check.owned();
+    check.found
+}
+
+/// The ids in a key.
+fn ids(key: &str) -> Vec<Uuid> {
+    Parts::of(key).map_or(Vec::new(), |parts| parts.ids())
+}
+
+struct Check<'a> {
+    reader: &'a dyn Reader,
+    model: Model,
+    found: Vec<String>,
+}
+
+impl Check<'_> {
+    /// All documents of one kind, with the last id of their keys.
+    fn all<T: Document>(&self, kind: Kind) -> Vec<(String, Uuid, T)> {
+        let documents = read_all(self.reader, &self.model.all(kind));
+        documents.into_iter().filter_map(|(key, doc)| last_id(&key).map(|id| (key, id, doc))).collect()
+    }
+
+    /// Their keys alone.
+    fn keys(&self, kind: Kind) -> Vec<(String, Uuid)> {
+        let stored = self.reader.scan(&self.model.all(kind), "", usize::MAX);
+        stored.into_iter().filter_map(|s| last_id(&s.key).map(|id| (s.key, id))).collect()
+    }
+
+    fn get<T: Document>(&self, key: &Key<T>) -> Option<T> {
+        read(self.reader, key)
+    }
+
+    fn there(&self, kind: Kind, id: Uuid) -> bool {
+        let mut key = self.model.all(kind);
+        id.append_to(&mut key);
+        self.reader.get(&key).is_some()
+    }
+
+    fn some(&self, prefix: &str) -> bool {
+        !self.reader.scan(prefix, "", 1).is_empty()
+    }
+
+    fn hold(&mut self, holds: bool, what: impl FnOnce() -> String) {
+        if !holds {
+            self.found.push(what());
+        }
+    }
+
+    /// The document of `key` must be `expected`.
+    fn points<T: Document + PartialEq>(&mut self, key: &Key<T>, expected: &T) {
+        let there = self.get(key).is_some_and(|value| value == *expected);
+        self.hold(there, || format!("I22: {key} does not name what it should"));
+    }
+
+    fn machines(&mut self) {
+        for (_, id, doc) in self.all::<MachineDoc>(Kind::Machine) {
+            self.points(&self.model.machine_name(&doc.name), &id);
+            let life = self.get(&self.model.machine_life(id));
+            self.hold(life.is_some(), || format!("I22: machine {} has no life", doc.name));
+            let empty = !self.some(&self.model.units_on(id));
+            self.hold(life != Some(Life::Dead) || empty, || {
+                format!("I20: machine {} is Dead with units assigned", doc.name)
+            });
+        }
+    }
+
+    fn applications(&mut self) {
+        for (_, id, doc) in self.all::<ApplicationDoc>(Kind::Application) {
+            self.points(&self.model.application_name(&doc.name), &id);
+            let life = self.get(&self.model.application_life(id));
+            let seen = matches!(life, Some(Life::Alive | Life::Dying));
+            self.hold(seen, || {
+                format!("application {} is {life:?}: Alive or Dying is all it can be", doc.name)
+            });
+            let held = self.some(&self.model.units_of(id)) || self.some(&self.model.relations_of(id));
+            self.hold(life != Some(Life::Dying) || held, || {
+                format!("I19: application {} is Dying and nothing refers to it", doc.name)
+            });
+            let charm = self.get(&self.model.application_charm(id));
+            let archive = charm.and_then(|charm| self.get(&GLOBAL.archive(&charm.sha256)));
+            self.hold(archive.is_some(), || format!("I22: application {} has no charm", doc.name));
+        }
+    }
+
+    fn units(&mut self) {
+        for (_, id, doc) in self.all::<UnitDoc>(Kind::Unit) {
+            let model = self.model;
+            let name = doc.name.clone();
+            self.points(&model.unit_name(&name), &id);
+            self.points(&model.unit_of(doc.application, id), &());
+            self.points(&model.unit_on(doc.machine, id), &());
+            let application = self.get(&model.application(doc.application));
+            let named = application.is_some_and(|application| application.name == name.application);
+            self.hold(named, || format!("I22: unit {name} has no application of its name"));
+            let machine = self.get(&model.machine(doc.machine)).is_some();
+            self.hold(machine, || format!("I22: unit {name} has no machine"));
+            if let Some(principal) = doc.principal {
+                self.subordinate(principal, id, &doc);
+            }
+            let statuses = self.get(&model.unit_status(id)).and(self.get(&model.agent_status(id)));
+            self.hold(statuses.is_some(), || format!("unit {name} lacks a status"));
+            let life = self.get(&model.unit_life(id));
+            self.hold(life.is_some(), || format!("I22: unit {name} has no life"));
+            let held = self.some(&model.scopes_of(id)) || self.some(&model.subordinates(id));
+            self.hold(life != Some(Life::Dead) || !held, || {
+                format!("I20: unit {name} is Dead in a scope or with subordinates")
+            });
+        }
+    }
+
+    /// Beside its principal, of another application, at most one of its own, and never Alive without it.
+    fn subordinate(&mut self, principal: Uuid, id: Uuid, doc: &UnitDoc) {
+        let (model, name) = (self.model, &doc.name);
+        self.points(&model.subordinate(principal, doc.application, id), &());
+        let Some(above) = self.get(&model.unit(principal)) else {
+            self.found.push(format!("I22: unit {name} has no principal"));
+            return;
+        };
+        let of_its_own = above.principal.is_none() && above.machine == doc.machine;
+        self.hold(of_its_own, || format!("I22: unit {name} is not beside a principal"));
+        let others = self.reader.scan(&model.subordinates_of(principal, doc.application), "", 2).len();
+        self.hold(others == 1, || format!("unit {} has {others} units like {name}", above.name));
+        let [own, its] =
+            [(id, doc), (principal, &above)].map(|(id, doc)| self.effective_life(id, doc) == Life::Alive);
+        self.hold(its || !own, || {
+            format!("I23: unit {name} is alive and its principal {} is not", above.name)
+        });
+        let ends = [doc.application, above.application];
+        let related =
+            read_all::<RelationDoc>(self.reader, &model.all(Kind::Relation)).iter().any(|(key, relation)| {
+                let life = last_id(key).and_then(|id| self.get(&model.relation_life(id)));
+                let container = relation.scope == Scope::Container && life == Some(Life::Alive);
+                container && ends.iter().all(|end| relation.side_of(*end).is_some())
+            });
+        self.hold(related || !own, || {
+            format!("I23: unit {name} is alive and no relation to {} is", above.name.application)
+        });
+    }
+
+    fn effective_life(&self, id: Uuid, doc: &UnitDoc) -> Life {
+        effective_life::life_of(&mut { self.reader }, self.model, id, doc)
+    }
+
+    fn relations(&mut self) {
+        for (_, id, doc) in self.all::<RelationDoc>(Kind::Relation) {
+            let model = self.model;
+            let ends = doc.key_text();
+            self.points(&model.relation_key(&ends), &id);
+            let own = self.get(&model.relation_life(id));
+            let seen = matches!(own, Some(Life::Alive | Life::Dying));
+            self.hold(seen, || format!("relation {ends} is {own:?}: Alive or Dying is all it can be"));
+            for side in &doc.sides {
+                self.points(&model.relation_of(side.application, id), &());
+                let application = self.get(&model.application(side.application)).is_some();
+                self.hold(application, || format!("I22: relation {ends} lacks an application"));
+                let bag = self.get(&model.bag(id, side.application)).is_some();
+                self.hold(bag, || format!("relation {ends} lacks the bag of {}", side.application_name));
+            }
+            if let Some(bond) = &doc.bond {
+                let alive = own == Some(Life::Alive);
+                let index = self.get(&model.container(bond, id)).is_some();
+                self.hold(alive == index, || format!("I22: relation {ends} is {own:?}, its index otherwise"));
+            }
+            let life = effective_life::life_between(&mut { self.reader }, model, id, &doc);
+            let in_bites = doc.sides.iter().any(|side| self.get(&model.reap(side.application)).is_some());
+            let held = life == Life::Alive || in_bites || self.some(&model.scopes(id));
+            self.hold(held, || format!("I18: relation {ends} is {life} and nobody is in its scope"));
+        }
+    }
+
+    fn scopes(&mut self) {
+        let model = self.model;
+        for (key, unit, entry) in self.all::<ScopeDoc>(Kind::Scope) {
+            let [relation, container, _] = ids(&key)[..] else {
+                self.found.push(format!("{key} is no scope"));
+                continue;
+            };
+            self.points(&model.scope_of(unit, relation), &());
+            let doc = self.get(&model.unit(unit));
+            let same = |doc: &UnitDoc| doc.name == entry.unit && doc.application == entry.application;
+            self.hold(doc.as_ref().is_some_and(same), || {
+                format!("I22: {} is in a scope and not there", entry.unit)
+            });
+            let related = self.get(&model.relation(relation));
+            let part = related.as_ref().zip(doc.as_ref());
+            let part = part.is_none_or(|(related, doc)| crate::lifecycle::relation::concerns(related, doc));
+            self.hold(part, || {
+                format!("I22: {} is in the scope of a relation it has no part in", entry.unit)
+            });
+            let own = doc.zip(related).map(|(doc, related)| match (related.scope, doc.principal) {
+                (Scope::Global, _) => Uuid(0),
+                (Scope::Container, principal) => principal.unwrap_or(unit),
+            });
+            self.hold(own.is_none_or(|own| own == container), || {
+                format!("I31: {} is in another's container", entry.unit)
+            });
+            let bag = self.get(&model.bag(relation, unit));
+            let settled = bag
+                .is_some_and(|bag| bag.counter >= entry.incarnation && bag.owner == entry.unit.to_string());
+            self.hold(settled, || format!("I13: {} is in a scope without its settings", entry.unit));
+        }
+        let of = |key: &str| ids(key).first().copied().unwrap_or_default();
+        let there: BTreeSet<(Uuid, Uuid)> =
+            self.keys(Kind::Scope).iter().map(|(key, unit)| (*unit, of(key))).collect();
+        for (key, relation) in self.keys(Kind::ScopeOf) {
+            let scope = there.contains(&(of(&key), relation));
+            self.hold(scope, || format!("I22: {key} names no scope"));
+        }
+        for (key, _) in self.keys(Kind::Bag) {
+            let relation = of(&key);
+            let held = self.get(&model.relation(relation)).is_some();
+            let leftover = self.get(&model.cleanup(relation)).is_some();
+            self.hold(held || leftover, || format!("I14: {key} belongs to no relation and no cleanup"));
+        }
+    }
+
+    /// Every index entry and every name stands for something that is there.
+    fn indexes(&mut self) {
+        let model = self.model;
+        for (index, kind) in [
+            (Kind::UnitOf, Kind::Unit),
+            (Kind::UnitOn, Kind::Unit),
+            (Kind::Subordinate, Kind::Unit),
+            (Kind::RelationOf, Kind::Relation),
+            (Kind::RelationSuspended, Kind::Relation),
+            (Kind::Container, Kind::Relation),
+            (Kind::UnitLife, Kind::Unit),
+            (Kind::MachineLife, Kind::Machine),
+            (Kind::MachineInstance, Kind::Machine),
+            (Kind::MachineTrouble, Kind::Machine),
+            (Kind::ApplicationLife, Kind::Application),
+            (Kind::RelationLife, Kind::Relation),
+        ] {
+            for (key, id) in self.keys(index) {
+                let there = self.there(kind, id);
+                self.hold(there, || format!("I22: {key} names no {kind}"));
+            }
+        }
+        for (names, kind) in [
+            (Kind::UnitName, Kind::Unit),
+            (Kind::MachineName, Kind::Machine),
+            (Kind::ApplicationName, Kind::Application),
+            (Kind::RelationKey, Kind::Relation),
+        ] {
+            for (key, id) in read_all::<Uuid>(self.reader, &model.all(names)) {
+                let there = self.there(kind, id);
+                self.hold(there, || format!("I26: {key} names no {kind}"));
+            }
+        }
+        for (key, id) in self.keys(Kind::Tombstone) {
+            let risen = [Kind::Unit, Kind::Machine, Kind::Application, Kind::Relation];
+            let risen = risen.iter().any(|kind| self.there(*kind, id));
+            self.hold(!risen, || format!("I17: {key}: what was removed is there"));
+        }
+    }
+
+    /// What belongs to a unit or an application goes with it.
+    fn owned(&mut self) {
+        let model = self.model;
+        let of_units = [
+            Kind::UnitStatus,
+            Kind::AgentStatus,
+            Kind::WorkloadVersion,
+            Kind::Session,
+            Kind::Replica,
+            Kind::Resolved,
+            Kind::Ports,
+        ];
+        let of_applications =
+            [Kind::ApplicationCharm, Kind::ApplicationConfig, Kind::ApplicationStatus, Kind::Reap];
+        let owned = of_units.map(|kind| (kind, Kind::Unit)).into_iter();
+        for (kind, owner) in owned.chain(of_applications.map(|kind| (kind, Kind::Application))) {
+            for (key, id) in self.keys(kind) {
+                let there = self.there(owner, id);
+                self.hold(there, || format!("I22: {key} belongs to nobody"));
+            }
+        }
+        for (_, application, grant) in self.all::<GrantDoc>(Kind::Leader) {
+            let holder = self.get(&model.unit(grant.holder));
+            let own = holder.is_some_and(|unit| unit.application == application);
+            let dead = self.get(&model.unit_life(grant.holder)) == Some(Life::Dead);
+            self.hold(own && !dead, || format!("{} leads and cannot", grant.holder_name));
+        }
+        for (key, id, open) in self.all::<OpenPortsDoc>(Kind::PortsOn) {
+            let same = self.get(&model.ports(id)).is_some_and(|ports| ports == open.ports);
+            self.hold(same, || format!("I22: {key} is not what the unit has open"));
+        }
+        for (key, _) in read_all::<bool>(self.reader, &model.all(Kind::ActionOf)) {
+            let action = last_number(&key).and_then(|id| self.get(&model.action(id)));
+            let waits =
+                action.is_some_and(|doc: ActionDoc| ids(&key) == [doc.unit] && doc.completed_ms.is_none());
+            self.hold(waits, || format!("I22: {key} names no action that waits"));
+        }
+        for (_, id, doc) in self.all::<UnitDoc>(Kind::Unit) {
+            let replica = self.get(&model.replica(id));
+            let same =
+                replica.is_none_or(|replica| replica.local.unit == id && replica.local.outbox.is_empty());
+            let name: &UnitName = &doc.name;
+            self.hold(same, || format!("the replica of {name} is not its own, or has unsent records"));
+        }
+    }
+}

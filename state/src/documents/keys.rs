@@ -1,0 +1,15 @@
+//! All documents and their keys, to import from one place. The documents are in `documents`, one file per noun; what all
+//! keys have in common is in `key`.
+
+pub use crate::documents::action::*;
+pub use crate::documents::application::*;
+pub use crate::documents::key::*;
+pub use crate::documents::log::*;
+pub use crate::documents::machine::*;
+pub use crate::documents::model::*;
+pub use crate::documents::principal::*;
+pub use crate::documents::relation::*;
+pub(crate) use crate::documents::relation::{key_text, line_of};
+pub use crate::documents::removal::*;
+pub use crate::documents::status::*;
+pub use crate::documents::unit::*;

@@ -1,0 +1,28 @@
+//! The documents of the store, and how transitions read and write them (design 5).
+//!
+//! `draft` records every read of a transition as its precondition; `keys` names every document and its type, with one
+//! file per noun; `effective_life` derives lives downwards; `blockers` tells what an entity waits for; `refusal` is the
+//! answer of a transition that may not happen. Nothing here decides about the model: that is `lifecycle` and
+//! `operations`.
+
+pub mod action;
+pub mod application;
+pub mod blockers;
+pub mod draft;
+pub mod effective_life;
+pub mod invariants;
+pub mod json_text;
+pub mod key;
+pub mod keys;
+pub mod log;
+pub mod machine;
+pub mod model;
+pub mod principal;
+pub mod refusal;
+pub mod relation;
+pub mod removal;
+pub(crate) mod sequence;
+pub mod status;
+pub(crate) mod token;
+pub mod unit;
+pub mod waiting;

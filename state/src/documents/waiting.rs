@@ -1,0 +1,110 @@
+//! What entities wait for beside their removal, as far as documents tell.
+//!
+//! `blockers` explains what is being removed; this module explains what stays, or what keeps a provider from its work.
+//! Nothing is written. Called by the controller's `why`, which adds what only presence and clocks tell.
+
+use crate::documents::draft::{Reader, read, read_all};
+use crate::documents::effective_life;
+use crate::documents::keys::{GLOBAL, MachineDoc, Model, Principal, RelationDoc, SideDoc, last_id};
+use crate::lifecycle::machine;
+use crate::terms::cause::{Actor, Cause, Count, Duty, Entity, Forced, Host};
+use crate::terms::life::Life;
+use crate::terms::names::Uuid;
+
+/// A suspended relation that is not being removed waits to be resumed.
+pub fn suspended(reader: &dyn Reader, model: Model, id: Uuid) -> Option<Cause> {
+    let suspended = read(reader, &model.relation_suspended(id))?;
+    let doc = read(reader, &model.relation(id))?;
+    let life = effective_life::life_between(&mut { reader }, model, id, &doc);
+    let duty = Duty::Resume { message: suspended.message };
+    let cause = Cause::new(Entity::Relation(doc.name()), duty, Actor::Operator).since(suspended.since_ms);
+    (life == Life::Alive).then_some(cause)
+}
+
+/// A subordinate application without units waits for a principal with units that it is integrated with.
+pub fn without_principal(reader: &dyn Reader, model: Model, application: Uuid, name: &str) -> Option<Cause> {
+    let relations = read_all::<()>(reader, &model.relations_of(application));
+    let alive = |id: &Uuid| effective_life::relation_life(&mut { reader }, model, *id) == Some(Life::Alive);
+    let alive = relations.iter().filter_map(|(key, ())| last_id(key)).filter(alive);
+    let docs = alive.filter_map(|id| read(reader, &model.relation(id)));
+    let mut others = docs.map(|doc: RelationDoc| doc.other_side(application).clone());
+    let has_units = |side: &SideDoc| !reader.scan(&model.units_of(side.application), "", 1).is_empty();
+    let first = others.next();
+    if first.iter().any(&has_units) || others.any(|other| has_units(&other)) {
+        return None;
+    }
+    let duty = match first {
+        Some(side) => Duty::AddPrincipalUnit { principal: side.application_name },
+        None => Duty::Integrate,
+    };
+    Some(Cause::new(Entity::Application(name.to_owned()), duty, Actor::Operator))
+}
+
+/// A machine waits for its provider, which failed. `starts`: its instance has to run.
+pub fn provisioning(
+    reader: &dyn Reader,
+    model: Model,
+    (id, name): (Uuid, &str),
+    starts: bool,
+) -> Option<Cause> {
+    let trouble = read(reader, &model.machine_trouble(id))?;
+    let retry_ms = trouble.retry_ms;
+    let duty = if starts { Duty::StartInstance { retry_ms } } else { Duty::TendInstance { retry_ms } };
+    let cause = Cause::new(Entity::Machine(name.to_owned()), duty, Actor::Provisioner);
+    Some(cause.since(trouble.since_ms).last_error(trouble.message))
+}
+
+/// Units that have lived end by their own agents. A Dying machine that has no instance for these gets one
+/// (`machine::provision`); a manually provisioned one comes back by its owner alone, or not at all.
+pub fn stranded(reader: &dyn Reader, model: Model, id: Uuid) -> Option<Cause> {
+    let doc = read(reader, &model.machine(id))?;
+    let instance = read(reader, &model.machine_instance(id));
+    let has_instance = instance.is_some_and(|instance| instance.id.is_some());
+    if has_instance || !machine::has_lived(reader, model, id) {
+        return None;
+    }
+    let (duty, actor) = match doc.manual {
+        true => (Duty::RemoveUnits, Actor::Operator),
+        false => (Duty::CreateInstance, Actor::Provisioner),
+    };
+    Some(Cause::new(Entity::Machine(doc.name), duty, actor))
+}
+
+/// A manually provisioned machine that was not enrolled yet waits for its owner. The token is not kept, only its digest.
+pub fn enrolment(reader: &dyn Reader, model: Model, id: Uuid) -> Option<Cause> {
+    let doc = read(reader, &model.machine(id))?;
+    let holder = read(reader, &GLOBAL.token_of(id)).and_then(|hash| read(reader, &GLOBAL.token(&hash)));
+    let expires_ms = match holder {
+        Some(Principal::Enrolment { expires_ms, .. }) => Some(expires_ms),
+        Some(_) | None => None,
+    };
+    let cause = Cause::new(Entity::Machine(doc.name), Duty::Enrol { expires_ms }, Actor::Operator);
+    Some(cause.since(doc.created_ms))
+}
+
+/// Who starts the agent of a machine again, and where it runs.
+pub fn host(reader: &dyn Reader, model: Model, id: Uuid, doc: &MachineDoc) -> (Actor, Host) {
+    let instance = read(reader, &model.machine_instance(id));
+    match instance.map(|instance| instance.provider).as_deref() {
+        _ if doc.manual => (Actor::Operator, Host::Manual),
+        Some("nspawn") => (Actor::Supervisor, Host::Container(id)),
+        Some(_) | None => (Actor::Supervisor, Host::Process(id)),
+    }
+}
+
+/// A model that is being destroyed waits until these are gone.
+pub fn destruction(
+    reader: &dyn Reader,
+    model: Model,
+    name: &str,
+    (applications, machines): (Count, Count),
+) -> Option<Cause> {
+    let doc = read(reader, &model.model_destruction())?;
+    let force = match (doc.forced_ms, doc.no_wait) {
+        (Some(_), true) => Forced::AtOnce,
+        (Some(_), false) => Forced::AfterWait,
+        (None, _) => Forced::No,
+    };
+    let duty = Duty::EmptyModel { applications, machines, force };
+    Some(Cause::new(Entity::Model(name.to_owned()), duty, Actor::Janitor).since(doc.since_ms))
+}

@@ -1,0 +1,380 @@
+//! Applications: deployed from a charm archive, configured, refreshed, destroyed by one document (spec E.4, seed
+//! 001). They are never seen Dead: Dying or gone.
+
+use crate::charm::options::{self, Settings};
+use crate::charm::{Charm, Role};
+use crate::documents::blockers::{self, EntityId, by_hand};
+use crate::documents::draft::{Draft, WRITES_MAX};
+use crate::documents::effective_life::Documents;
+use crate::documents::keys::{ApplicationDoc, ArchiveDoc, CharmDoc, GLOBAL, Model, TombstoneDoc};
+use crate::documents::refusal::{Code, Refusal};
+use crate::documents::sequence;
+use crate::lifecycle::unit::Destroyed;
+use crate::lifecycle::{relation, unit};
+use crate::operations::leadership;
+use crate::terms::cause::Entity;
+use crate::terms::life::Life;
+use crate::terms::names::{UnitName, Uuid, is_application_name};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Relations looked at when their application is destroyed. Each may go (9 writes), and take a Dying application at its
+/// other end along (10 writes): 4 × 19 and the application's own 10 stay below 100; the janitor does the rest in such
+/// bites.
+const RELATIONS_AT_ONCE: usize = 4;
+
+/// Writes of a deploy beside its units and peers: eight documents and four sequences.
+const DEPLOY_WRITES: usize = 12;
+/// Writes of one unit with a machine of its own.
+const UNIT_WRITES: usize = 10;
+/// Writes of one peer relation.
+const PEER_WRITES: usize = 5;
+
+/// A wish to deploy.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Deploy {
+    /// The application's name.
+    pub name: String,
+    /// The archive, registered before.
+    pub sha256: String,
+    pub units: u32,
+    /// A machine for all of them; none = one each of their own.
+    pub to: Option<String>,
+    /// Options as a person writes them.
+    pub config: BTreeMap<String, String>,
+    pub now_ms: i64,
+}
+
+/// A deployed application.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deployed {
+    pub application: Uuid,
+    pub url: String,
+    /// Of the charm.
+    pub revision: u32,
+    pub units: Vec<(Uuid, UnitName)>,
+    /// Units that did not fit this transaction: the caller adds them one by one.
+    pub units_left: u32,
+}
+
+/// Makes an uploaded archive known by its digest. What a digest declares never changes.
+pub fn register_archive(draft: &mut Draft, sha256: &str, charm: Charm, bytes: u64) {
+    draft.put_once(&GLOBAL.archive(sha256), &ArchiveDoc { charm: Arc::new(charm), bytes });
+}
+
+/// The application people call `name`.
+pub fn find(documents: &mut impl Documents, model: Model, name: &str) -> Result<Uuid, Refusal> {
+    let found = documents.document(&model.application_name(name));
+    found.ok_or_else(|| Refusal::not_found("application", format!("{name:?}")))
+}
+
+/// The charm an application runs, with what it declares.
+pub fn charm_of(documents: &mut impl Documents, model: Model, id: Uuid) -> Option<(CharmDoc, Arc<Charm>)> {
+    let charm = documents.document(&model.application_charm(id))?;
+    let archive = documents.document(&GLOBAL.archive(&charm.sha256))?;
+    Some((charm, archive.charm))
+}
+
+/// Refuses, as `cannot <act> <name>`, what would newly refer to an application that is not Alive (I21).
+pub(crate) fn require_alive(
+    draft: &mut Draft,
+    model: Model,
+    id: Uuid,
+    act: &str,
+) -> Result<ApplicationDoc, Refusal> {
+    let doc = draft.get(&model.application(id)).ok_or_else(|| Refusal::not_found("application", id))?;
+    if draft.get(&model.application_life(id)) == Some(Life::Alive) {
+        return Ok(doc);
+    }
+    let message = format!("cannot {act} {}: application {} is being removed", doc.name, doc.name);
+    let blockers = blockers::blockers(draft, model, EntityId::Application(id));
+    Err(Refusal::new(Code::NotAlive, message).blockers(model, blockers))
+}
+
+/// A new application with its peer relations and first units, in one transaction (spec E.1). Its name must be free:
+/// also of a Dying one, whose blockers the refusal names (I26; against scenario 177). Subordinates get no units here.
+pub fn deploy(
+    draft: &mut Draft,
+    model: Model,
+    wish: &Deploy,
+    ids: &mut dyn FnMut() -> Uuid,
+) -> Result<Deployed, Refusal> {
+    crate::lifecycle::model::require_alive(draft, model)?;
+    require_free(draft, model, &wish.name)?;
+    let charm = archive(draft, &wish.sha256)?;
+    let peers = require_few_peers(&charm)?;
+    if charm.subordinate && wish.to.is_some() {
+        let message = format!("cannot place {}: it is a subordinate", wish.name);
+        return Err(Refusal::new(Code::Invalid, message).hint("deploy it without --to and integrate it"));
+    }
+    let mut settings = Settings::new();
+    change_settings(&charm, &mut settings, &wish.config, &[])?;
+
+    let application = ids();
+    let doc =
+        ApplicationDoc { name: wish.name.clone(), subordinate: charm.subordinate, created_ms: wish.now_ms };
+    draft.put(&model.application(application), &doc);
+    draft.put(&model.application_life(application), &Life::Alive);
+    draft.put(&model.application_name(&wish.name), &application);
+    draft.put(&model.application_config(application), &settings);
+    let charm_doc = charm_doc(draft, model, &wish.name, &wish.sha256, &charm);
+    draft.put(&model.application_charm(application), &charm_doc);
+    relation::add_peers(draft, model, (application, &wish.name), &charm, (wish.now_ms, ids));
+
+    let wanted = if charm.subordinate { 0 } else { wish.units };
+    let room = (WRITES_MAX - DEPLOY_WRITES - PEER_WRITES * peers) / UNIT_WRITES;
+    let now = wanted.min(u32::try_from(room).expect("a small number"));
+    let mut units = Vec::new();
+    for _ in 0..now {
+        units.push(unit::add(draft, model, application, wish.to.as_deref(), wish.now_ms, ids)?);
+    }
+    Ok(Deployed {
+        application,
+        url: charm_doc.url,
+        revision: charm_doc.revision,
+        units,
+        units_left: wanted - now,
+    })
+}
+
+fn require_free(draft: &mut Draft, model: Model, name: &str) -> Result<(), Refusal> {
+    if !is_application_name(name) {
+        let message = format!("invalid application name {name:?}");
+        return Err(Refusal::new(Code::Invalid, message)
+            .hint("lower case letters, digits and dashes; begins with a letter; no part is only digits"));
+    }
+    let Some(holder) = draft.get(&model.application_name(name)) else {
+        return Ok(());
+    };
+    if draft.get(&model.application_life(holder)) == Some(Life::Alive) {
+        let message = format!("application {name:?} already exists");
+        return Err(Refusal::new(Code::AlreadyExists, message).hint("deploy it under another name"));
+    }
+    let message = format!("application {name:?} already exists and is being removed");
+    let blockers = blockers::blockers(draft, model, EntityId::Application(holder));
+    Err(Refusal::new(Code::AlreadyExists, message).blockers(model, blockers))
+}
+
+fn archive(draft: &mut Draft, sha256: &str) -> Result<Arc<Charm>, Refusal> {
+    let archive = draft.get(&GLOBAL.archive(sha256));
+    let charm = archive.ok_or_else(|| Refusal::not_found("charm archive", sha256))?.charm;
+    if !charm.containers.is_empty() {
+        let message = format!("charm {} has workload containers: it needs Kubernetes", charm.name);
+        return Err(Refusal::new(Code::Invalid, message));
+    }
+    Ok(charm)
+}
+
+/// How many peer relations the charm brings, which a unit can leave in one transaction.
+fn require_few_peers(charm: &Charm) -> Result<usize, Refusal> {
+    let peers = charm.endpoints.values().filter(|endpoint| endpoint.role == Role::Peer).count();
+    if peers > relation::PEERS_MAX {
+        let message =
+            format!("charm {} has {peers} peer relations, at most {}", charm.name, relation::PEERS_MAX);
+        return Err(Refusal::new(Code::Invalid, message));
+    }
+    Ok(peers)
+}
+
+fn charm_doc(draft: &mut Draft, model: Model, name: &str, sha256: &str, charm: &Charm) -> CharmDoc {
+    let revision = sequence::take(draft, model, &format!("charm/{name}"));
+    let revision = u32::try_from(revision).expect("fewer than 2^32 refreshes");
+    CharmDoc {
+        sha256: sha256.to_owned(),
+        name: charm.name.clone(),
+        url: format!("local:{}-{revision}", charm.name),
+        revision,
+        forced: false,
+    }
+}
+
+/// Parses and applies options, all or nothing; everything wrong is said at once.
+fn change_settings(
+    charm: &Charm,
+    settings: &mut Settings,
+    set: &BTreeMap<String, String>,
+    reset: &[String],
+) -> Result<(), Refusal> {
+    let change = options::parse_change(charm, set);
+    let back = options::reset_change(charm, reset.iter().map(String::as_str));
+    match (change, back) {
+        (Ok(change), Ok(back)) => {
+            options::apply_change(settings, &back);
+            options::apply_change(settings, &change);
+            Ok(())
+        }
+        (change, back) => {
+            let wrong = [change.err(), back.err()].into_iter().flatten().flatten().collect::<Vec<_>>();
+            Err(Refusal::new(Code::Invalid, wrong.join("; ")))
+        }
+    }
+}
+
+/// The user's config: sets and resets options together, by the types the charm declares. A change that changes
+/// nothing writes nothing.
+pub fn configure(
+    draft: &mut Draft,
+    model: Model,
+    id: Uuid,
+    set: &BTreeMap<String, String>,
+    reset: &[String],
+) -> Result<(), Refusal> {
+    let (_, charm) = charm_of(draft, model, id).ok_or_else(|| Refusal::not_found("application", id))?;
+    let before = draft.get(&model.application_config(id)).unwrap_or_default();
+    let mut settings = before.clone();
+    change_settings(&charm, &mut settings, set, reset)?;
+    if settings != before {
+        draft.put(&model.application_config(id), &settings);
+    }
+    Ok(())
+}
+
+/// The user's refresh: another charm for an Alive application (spec A.6). Refused if an endpoint vanishes that a
+/// relation stands on. Options that vanished or changed type are dropped (spec/charms.md, lesson 7), new peer
+/// relations made. `forced`: units in error take it too. `ids` names the new peer relations.
+pub fn refresh(
+    draft: &mut Draft,
+    model: Model,
+    id: Uuid,
+    wish: &Refresh,
+    ids: &mut dyn FnMut() -> Uuid,
+) -> Result<CharmDoc, Refusal> {
+    let doc = require_alive(draft, model, id, "refresh")?;
+    let (current, before) = charm_of(draft, model, id).expect("an application has a charm (I22)");
+    let charm = archive(draft, &wish.sha256)?;
+    if charm.name != before.name {
+        let message =
+            format!("cannot refresh {}: it runs charm {}, not {}", doc.name, before.name, charm.name);
+        return Err(Refusal::new(Code::Invalid, message).hint("deploy another charm as another application"));
+    }
+    if charm.subordinate != doc.subordinate {
+        let message =
+            format!("cannot refresh {}: a charm cannot become or cease to be a subordinate", doc.name);
+        return Err(Refusal::new(Code::Invalid, message));
+    }
+    require_few_peers(&charm)?; // those it had are among them: each is an endpoint that a relation stands on
+    require_endpoints(draft, model, (id, &doc), &before, &charm)?;
+    let had = draft.get(&model.application_config(id)).unwrap_or_default();
+    let mut settings = options::kept(&charm, &had);
+    change_settings(&charm, &mut settings, &wish.config, &[])?;
+    if settings != had {
+        draft.put(&model.application_config(id), &settings);
+    }
+    let mut next = match current.sha256 == wish.sha256 {
+        true => current.clone(),
+        false => charm_doc(draft, model, &doc.name, &wish.sha256, &charm),
+    };
+    next.forced = wish.forced;
+    if next != current {
+        draft.put(&model.application_charm(id), &next);
+    }
+    relation::add_peers(draft, model, (id, &doc.name), &charm, (wish.now_ms, ids));
+    Ok(next)
+}
+
+/// A wish to refresh.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Refresh {
+    pub sha256: String,
+    pub forced: bool,
+    pub config: BTreeMap<String, String>,
+    pub now_ms: i64,
+}
+
+/// Refuses a charm that lacks, or declares otherwise, an endpoint that a relation stands on.
+fn require_endpoints(
+    draft: &mut Draft,
+    model: Model,
+    application: (Uuid, &ApplicationDoc),
+    before: &Charm,
+    after: &Charm,
+) -> Result<(), Refusal> {
+    let (id, doc) = application;
+    let same = |name: &String| {
+        let shape = |charm: &Charm| charm.endpoint(name).map(|e| (e.role, e.interface, e.scope));
+        shape(before) == shape(after)
+    };
+    if before.endpoints.keys().all(same) {
+        return Ok(());
+    }
+    let relations = draft.ids(&model.relations_of(id), crate::documents::draft::PAGE_MAX);
+    if relations.len() == crate::documents::draft::PAGE_MAX {
+        let message = format!("cannot refresh {}: it has too many relations to change endpoints", doc.name);
+        return Err(Refusal::new(Code::Invalid, message));
+    }
+    for relation in relations {
+        let held = draft.get(&model.relation(relation)).expect("an index names what exists (I22)");
+        let side = held.side_of(id).expect("a relation's index is of its sides (I22)");
+        if !same(&side.endpoint) {
+            let ends = held.key_text();
+            let message = format!("cannot refresh {}: it would break relation \"{ends}\"", doc.name);
+            let blocker = by_hand(Entity::Relation(held.name()));
+            return Err(Refusal::new(Code::Busy, message).blockers(model, vec![blocker]));
+        }
+    }
+    Ok(())
+}
+
+/// The user's remove-application (spec E.4, scenarios 162, 164). One document: the life of units and relations is
+/// derived from it. Relations with nobody in scope go at once, and so does the application when nothing refers to
+/// it. A second time changes nothing.
+pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<Destroyed, Refusal> {
+    let Some(doc) = draft.get(&model.application(id)) else {
+        return match draft.get(&model.tombstone(id)) {
+            Some(_) => Ok(Destroyed::Removed),
+            None => Err(Refusal::not_found("application", id)),
+        };
+    };
+    if draft.get(&model.application_life(id)) == Some(Life::Alive) {
+        draft.put(&model.application_life(id), &Life::Dying);
+        reap_relations(draft, model, id, "");
+        reap(draft, model, id);
+    }
+    let left = draft.get(&model.application_name(&doc.name)) == Some(id);
+    Ok(if left { Destroyed::Dying } else { Destroyed::Removed })
+}
+
+/// One bite of a destroyed application's relations, from where the last one ended; for the janitor, on every
+/// document below `reap/`.
+pub fn reap_more(draft: &mut Draft, model: Model, id: Uuid) {
+    let Some(after) = draft.get(&model.reap(id)) else {
+        return;
+    };
+    draft.remove(&model.reap(id));
+    reap_relations(draft, model, id, &after);
+    reap(draft, model, id);
+}
+
+fn reap_relations(draft: &mut Draft, model: Model, id: Uuid, after: &str) {
+    let page = draft.page::<()>(&model.relations_of(id), after, RELATIONS_AT_ONCE);
+    if let (RELATIONS_AT_ONCE, Some((last, ()))) = (page.len(), page.last()) {
+        draft.put(&model.reap(id), last);
+    }
+    for (key, ()) in page {
+        let relation = crate::documents::keys::last_id(&key).expect("an index ends with an id");
+        relation::reap(draft, model, relation);
+    }
+}
+
+/// Removes a Dying application that nothing refers to any more (I19). Whoever removes its last unit or relation
+/// calls this in the same transaction (spec E.8#11).
+pub(crate) fn reap(draft: &mut Draft, model: Model, id: Uuid) {
+    let dying = draft.get(&model.application_life(id)).is_some_and(|life| life != Life::Alive);
+    let held = dying
+        && (draft.first(&model.units_of(id), &[]).is_some()
+            || draft.first(&model.relations_of(id), &[]).is_some());
+    if !dying || held {
+        return;
+    }
+    let doc = draft.get(&model.application(id)).expect("what has a life exists (I22)");
+    draft.remove(&model.application(id));
+    draft.remove(&model.application_life(id));
+    draft.remove(&model.application_charm(id));
+    draft.remove(&model.application_config(id));
+    draft.remove(&model.application_status(id));
+    draft.remove(&model.application_name(&doc.name));
+    draft.remove(&model.leader(id));
+    draft.remove(&model.sequence(&leadership::generations(id)));
+    draft.remove(&model.reap(id));
+    draft.put(&model.tombstone(id), &TombstoneDoc { kind: "application".to_owned(), name: doc.name });
+}

@@ -1,0 +1,214 @@
+//! The model itself: its name, and the settings that apply to all of it.
+
+use crate::documents::draft::Draft;
+use crate::documents::effective_life::Documents;
+use crate::documents::keys::{GLOBAL, Model, ModelDoc};
+use crate::documents::refusal::{Code, Refusal};
+use crate::machine::provision::Harvest;
+use crate::terms::life::Life;
+use crate::terms::names::{Uuid, is_application_name};
+use crate::terms::proxy::Proxies;
+use crate::unit::snapshot::ModelView;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// `update-status-hook-interval` when nobody set it: 5 minutes (spec A.17).
+const UPDATE_STATUS_INTERVAL: &str = "5m";
+/// `provisioner-harvest-mode` when nobody set it (spec F.3).
+const HARVEST: &str = "destroyed";
+/// `max-hook-retries` when nobody set it (spec/uniter.md, "Decisions").
+const HOOK_RETRIES: u32 = 10;
+
+/// `teardown-budget` when nobody set it: a unit may be Dying for ever (spec A.7: opt-in).
+const NO_BUDGET: &str = "off";
+
+/// A new model. Its name must be free.
+pub fn create(draft: &mut Draft, id: Uuid, name: &str, now_ms: i64) -> Result<(), Refusal> {
+    if !is_application_name(name) {
+        let message = format!("invalid model name {name:?}");
+        return Err(Refusal::new(Code::Invalid, message).hint("use lower case letters, digits and dashes"));
+    }
+    if let Some(holder) = draft.get(&GLOBAL.model_name(name)) {
+        let message = format!("model {name:?} already exists");
+        if draft.get(&Model(holder).model_life()) == Some(Life::Alive) {
+            return Err(Refusal::new(Code::AlreadyExists, message));
+        }
+        let hint = format!("what holds it: pintle why model -m {name}");
+        let message = format!("{message} and is being removed");
+        return Err(Refusal::new(Code::AlreadyExists, message).hint(hint));
+    }
+    let model = Model(id);
+    draft.put(&GLOBAL.model_name(name), &id);
+    draft.put(&model.model(), &ModelDoc { name: name.to_owned(), created_ms: now_ms });
+    draft.put(&model.model_life(), &Life::Alive);
+    draft.put(&model.model_config(), &BTreeMap::new());
+    Ok(())
+}
+
+/// The defaults of the settings this version knows.
+pub fn defaults() -> BTreeMap<String, Value> {
+    let mut defaults = BTreeMap::from([
+        ("automatically-retry-hooks".to_owned(), Value::from(true)),
+        ("logging-config".to_owned(), Value::from("<root>=INFO")),
+        ("max-hook-retries".to_owned(), Value::from(HOOK_RETRIES)),
+        ("parallel".to_owned(), Value::from(false)),
+        ("provisioner-harvest-mode".to_owned(), Value::from(HARVEST)),
+        ("teardown-budget".to_owned(), Value::from(NO_BUDGET)),
+        ("update-status-hook-interval".to_owned(), Value::from(UPDATE_STATUS_INTERVAL)),
+    ]);
+    defaults.extend(Proxies::SETTINGS.map(|name| (name.to_owned(), Value::from(""))));
+    defaults
+}
+
+/// Sets and resets settings, all or nothing. A key this version does not know is kept as text and does nothing
+/// (spec/clients.md 3.9): the names of those are the answer, for a warning.
+pub fn configure(
+    draft: &mut Draft,
+    model: Model,
+    set: &BTreeMap<String, String>,
+    reset: &[String],
+) -> Result<Vec<String>, Refusal> {
+    let before = draft.get(&model.model_config()).ok_or_else(|| Refusal::not_found("model", model.0))?;
+    let (mut config, mut unknown) = (before.clone(), Vec::new());
+    for name in reset {
+        config.remove(name);
+    }
+    for (name, text) in set {
+        let value = setting(name, text).map_err(|message| Refusal::new(Code::Invalid, message))?;
+        if !defaults().contains_key(name) {
+            unknown.push(name.clone());
+        }
+        config.insert(name.clone(), value);
+    }
+    if config != before {
+        draft.put(&model.model_config(), &config);
+    }
+    Ok(unknown)
+}
+
+/// The value of a setting written as text.
+fn setting(name: &str, text: &str) -> Result<Value, String> {
+    let bad = |expected: &str| format!("option {name:?} expected {expected}, got {text:?}");
+    match name {
+        "provisioner-harvest-mode" => match Harvest::parse(text) {
+            Some(_) => Ok(Value::from(text)),
+            None => Err(bad("none, unknown, destroyed or all")),
+        },
+        "automatically-retry-hooks" | "parallel" => match text {
+            "true" | "True" | "1" => Ok(Value::from(true)),
+            "false" | "False" | "0" => Ok(Value::from(false)),
+            _ => Err(bad("true or false")),
+        },
+        "max-hook-retries" if text == "unlimited" => Ok(Value::from(text)),
+        "max-hook-retries" => {
+            text.parse::<u32>().map(Value::from).map_err(|_| bad("a number or \"unlimited\""))
+        }
+        "update-status-hook-interval" => match interval_ms(text) {
+            Some(_) => Ok(Value::from(text)),
+            None => Err(bad("a duration like 5m, or 0 for never")),
+        },
+        "teardown-budget" if text == NO_BUDGET => Ok(Value::from(text)),
+        "teardown-budget" => match interval_ms(text) {
+            Some(_) => Ok(Value::from(text)),
+            None => Err(bad("a duration like 10m, or off")),
+        },
+        _ => Ok(Value::from(text)),
+    }
+}
+
+/// How long a unit of a model with these settings may be Dying before it is removed by force; none = for ever.
+pub fn teardown_budget_ms(config: &BTreeMap<String, Value>) -> Option<i64> {
+    let set = config.get("teardown-budget").and_then(Value::as_str);
+    let budget = set.and_then(interval_ms)?;
+    i64::try_from(budget).ok().filter(|budget| *budget > 0)
+}
+
+/// A duration as Go writes it (`1h2m3.5s`, `250ms`) in milliseconds; `0` and `never` are 0. None when it is not one,
+/// or is below a millisecond but not 0.
+fn interval_ms(text: &str) -> Option<u64> {
+    if text == "0" || text == "never" {
+        return Some(0);
+    }
+    let (mut rest, mut total_ns, mut parts) = (text.strip_prefix('+').unwrap_or(text), 0f64, 0);
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let number: f64 = rest[..digits].parse().ok()?;
+        rest = &rest[digits..];
+        let end = rest.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(rest.len());
+        let unit_ns = match &rest[..end] {
+            "ns" => 1.0,
+            "us" | "µs" | "μs" => 1e3,
+            "ms" => 1e6,
+            "s" => 1e9,
+            "m" => 60e9,
+            "h" => 3600e9,
+            _ => return None,
+        };
+        rest = &rest[end..];
+        total_ns += number * unit_ns;
+        parts += 1;
+    }
+    let ms = (total_ns / 1e6) as u64;
+    (parts > 0 && (ms > 0 || total_ns == 0.0)).then_some(ms)
+}
+
+/// What a unit agent needs of the model; none when there is no such model.
+pub fn view(documents: &mut impl Documents, model: Model) -> Option<ModelView> {
+    let doc = documents.document(&model.model())?;
+    let config = documents.document(&model.model_config()).unwrap_or_default();
+    let interval = config.get("update-status-hook-interval").and_then(Value::as_str);
+    let retries = match config.get("max-hook-retries") {
+        None => Some(HOOK_RETRIES),
+        Some(count) => count.as_u64().map(|count| u32::try_from(count).unwrap_or(u32::MAX)),
+    };
+    let automatic = config.get("automatically-retry-hooks").and_then(Value::as_bool).unwrap_or(true);
+    Some(ModelView {
+        uuid: model.0,
+        name: doc.name,
+        update_status_ms: interval_ms(interval.unwrap_or(UPDATE_STATUS_INTERVAL))
+            .expect("only durations are stored"),
+        hook_retries_max: if automatic { retries } else { Some(0) },
+        proxies: Proxies::of(&config),
+        parallel: config.get("parallel").and_then(Value::as_bool).unwrap_or(false),
+    })
+}
+
+/// Refuses when nothing new may come into the model.
+pub fn require_alive(draft: &mut Draft, model: Model) -> Result<(), Refusal> {
+    match draft.get(&model.model_life()) {
+        Some(Life::Alive) => Ok(()),
+        Some(Life::Dying | Life::Dead) => {
+            let name = draft.get(&model.model()).map_or_else(|| model.0.to_string(), |doc| doc.name);
+            let message = format!("model {name} is being removed: nothing new may come into it");
+            Err(Refusal::new(Code::NotAlive, message)
+                .hint(format!("what holds it: pintle why model -m {name}")))
+        }
+        None => Err(Refusal::not_found("model", model.0)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::lifecycle::model::*;
+
+    #[test]
+    fn durations_are_read_as_go_writes_them() {
+        for (text, ms) in [
+            ("5m", Some(300_000)),
+            ("10s", Some(10_000)),
+            ("1h2m3.5s", Some(3_723_500)),
+            ("250ms", Some(250)),
+            ("0", Some(0)),
+            ("0s", Some(0)),
+            ("never", Some(0)),
+            ("", None),
+            ("5", None),
+            ("m", None),
+            ("-5m", None),
+            ("1ns", None),
+            ("5 m", None),
+        ] {
+            assert_eq!(interval_ms(text), ms, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! Units: added to an application and a machine, destroyed by a person, Dead by their own agent, removed by the
+//! machine agent (spec E.3, seed 001).
+
+use crate::documents::blockers::{self, EntityId};
+use crate::documents::draft::Draft;
+use crate::documents::effective_life::{self, Documents};
+use crate::documents::keys::{Bond, Model, ResolvedDoc, StatusDoc, TombstoneDoc, UnitDoc, last_id};
+use crate::documents::refusal::{Code, Refusal};
+use crate::documents::{sequence, token};
+use crate::lifecycle::application;
+use crate::lifecycle::{machine, relation};
+use crate::operations::{action, leadership, session};
+use crate::terms::life::Life;
+use crate::terms::names::{UnitName, Uuid};
+
+/// What a removal came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Destroyed {
+    /// Nothing held it: it is gone.
+    Removed,
+    /// On its way; the blockers say what it waits for.
+    Dying,
+}
+
+/// The unit people call `name`.
+pub fn find(documents: &mut impl Documents, model: Model, name: &UnitName) -> Result<Uuid, Refusal> {
+    documents.document(&model.unit_name(name)).ok_or_else(|| Refusal::not_found("unit", name))
+}
+
+/// A new unit of an Alive application, on machine `to` or on one of its own; its number is never used again (spec
+/// E.1 add unit, assign unit; I21).
+pub fn add(
+    draft: &mut Draft,
+    model: Model,
+    application: Uuid,
+    to: Option<&str>,
+    now_ms: i64,
+    ids: &mut dyn FnMut() -> Uuid,
+) -> Result<(Uuid, UnitName), Refusal> {
+    crate::lifecycle::model::require_alive(draft, model)?;
+    let owner = application::require_alive(draft, model, application, "add a unit to")?;
+    if owner.subordinate {
+        let message = format!("cannot add a unit to {}: it is a subordinate application", owner.name);
+        let hint = "its units come with the units it is integrated with";
+        return Err(Refusal::new(Code::Forbidden, message).hint(hint));
+    }
+    let machine = match to {
+        Some(name) => {
+            let machine = machine::find(draft, model, name)?;
+            machine::require_room(draft, model, machine)?;
+            machine
+        }
+        None => {
+            let machine = ids();
+            machine::add(draft, model, machine, now_ms)?;
+            machine
+        }
+    };
+    let (id, name) = (ids(), next_name(draft, model, &owner.name));
+    let doc =
+        UnitDoc { name: name.clone(), application, machine, principal: None, bond: None, created_ms: now_ms };
+    create(draft, model, id, &doc);
+    Ok((id, name))
+}
+
+/// The name of an application's next unit; its number is never used again.
+fn next_name(draft: &mut Draft, model: Model, application: &str) -> UnitName {
+    let number = sequence::take(draft, model, &format!("unit/{application}"));
+    let number = u32::try_from(number).expect("an application has fewer than 2^32 units in its life");
+    UnitName::new(application, number)
+}
+
+fn create(draft: &mut Draft, model: Model, id: Uuid, doc: &UnitDoc) {
+    draft.put(&model.unit(id), doc);
+    draft.put(&model.unit_life(id), &Life::Alive);
+    draft.put(&model.unit_name(&doc.name), &id);
+    draft.put(&model.unit_of(doc.application, id), &());
+    draft.put(&model.unit_on(doc.machine, id), &());
+    if let Some(principal) = doc.principal {
+        draft.put(&model.subordinate(principal, doc.application, id), &());
+    }
+    let status = |status: &str, message: &str| StatusDoc {
+        status: status.to_owned(),
+        message: message.to_owned(),
+        since_ms: doc.created_ms,
+        ..StatusDoc::default()
+    };
+    draft.put(&model.agent_status(id), &status("allocating", ""));
+    draft.put(&model.unit_status(id), &status("waiting", "waiting for machine"));
+}
+
+/// A unit that enters a container relation as principal gets its subordinate (spec A.12, E.1; scenario 118): on the
+/// same machine, one of an application at most. One that is there and not Alive refuses (scenario 125), and so does a
+/// machine without room; the agent sees both in its view, and asks again when they have changed.
+pub(crate) fn add_subordinate(
+    draft: &mut Draft,
+    model: Model,
+    (principal, doc): (Uuid, &UnitDoc),
+    bond: &Bond,
+    (now_ms, ids): (i64, &mut dyn FnMut() -> Uuid),
+) -> Result<(), Refusal> {
+    if let Some(there) = draft.first(&model.subordinates_of(principal, bond.subordinate), &[]) {
+        let there = last_id(&there).expect("an index ends with an id");
+        let life = effective_life::unit_life(draft, model, there).expect("an index names what exists (I22)");
+        if life == Life::Alive {
+            return Ok(());
+        }
+        let message = format!("unit {} has a subordinate of this application that is {life}", doc.name);
+        return Err(Refusal::new(Code::NotAlive, message));
+    }
+    let application = application::require_alive(draft, model, bond.subordinate, "add a unit to")?;
+    machine::require_room(draft, model, doc.machine)?;
+    let (id, name) = (ids(), next_name(draft, model, &application.name));
+    let unit = UnitDoc {
+        name,
+        application: bond.subordinate,
+        machine: doc.machine,
+        principal: Some(principal),
+        bond: Some(*bond),
+        created_ms: now_ms,
+    };
+    create(draft, model, id, &unit);
+    Ok(())
+}
+
+/// The user's remove-unit (spec E.3). A unit whose agent never attached has done nothing that anybody could have
+/// seen: it goes at once, and a deployer that had begun recalls it on its tombstone (scenarios 165, 166). Any other
+/// becomes Dying, and its agent does the rest. A second time changes nothing.
+pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<Destroyed, Refusal> {
+    let Some(doc) = draft.get(&model.unit(id)) else {
+        return gone(draft, model, id).map(|()| Destroyed::Removed);
+    };
+    if doc.principal.is_some() {
+        let message = format!("cannot remove unit {}: it is a subordinate", doc.name);
+        return Err(
+            Refusal::new(Code::Forbidden, message).hint("remove its principal or the relation between them")
+        );
+    }
+    if draft.get(&model.unit_life(id)) != Some(Life::Alive) {
+        return Ok(Destroyed::Dying);
+    }
+    if never_attached(draft, model, id) {
+        remove_documents(draft, model, id, &doc);
+        return Ok(Destroyed::Removed);
+    }
+    draft.put(&model.unit_life(id), &Life::Dying);
+    Ok(Destroyed::Dying)
+}
+
+/// Relations of one line: a subordinate and its principal have one or two between them.
+const LINE_LOOKED_AT: usize = 4;
+
+/// The unit's agent has run stop or remove, and the store was restored from a copy that does not know why: the unit
+/// is Dying again, and takes its subordinates along (sim 6002145, 6005423: they waited for each other for ever). The
+/// principal of a subordinate that ends so enters the relation anew, and brings another (sim 67001406).
+pub(crate) fn goes_on_ending(draft: &mut Draft, model: Model, id: Uuid) {
+    if draft.get(&model.unit_life(id)) != Some(Life::Alive) {
+        return;
+    }
+    draft.put(&model.unit_life(id), &Life::Dying);
+    let Some((principal, bond)) = draft.get(&model.unit(id)).and_then(|doc| doc.principal.zip(doc.bond))
+    else {
+        return;
+    };
+    let related = draft.ids(&model.containers_of(&bond), LINE_LOOKED_AT);
+    let entered = related.into_iter().find(|id| draft.get(&model.scope_of(principal, *id)).is_some());
+    if let Some(relation) = entered {
+        session::shut_out(draft, model, principal, |all| {
+            all.insert(relation);
+        });
+    }
+}
+
+/// No agent has ever spoken for it, so it is in no scope and has no subordinates; both are asked all the same, so
+/// that nobody enters one while the unit is being removed.
+fn never_attached(draft: &mut Draft, model: Model, id: Uuid) -> bool {
+    draft.get(&model.session(id)).is_none()
+        && draft.get(&model.replica(id)).is_none()
+        && draft.first(&model.scopes_of(id), &[]).is_none()
+        && draft.first(&model.subordinates(id), &[]).is_none()
+}
+
+/// The unit's agent says that it has finished (spec E.3 "ensure dead", E.8#9; I20): no scope but those of peer
+/// relations, which end here, and no subordinates. Leadership is released. A second time changes nothing.
+pub fn set_dead(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
+    let Some(doc) = draft.get(&model.unit(id)) else {
+        return gone(draft, model, id);
+    };
+    match (draft.get(&model.unit_life(id)), effective_life::life_of(draft, model, id, &doc)) {
+        (Some(Life::Dead), _) => return Ok(()),
+        (_, Life::Alive) => {
+            return Err(Refusal::new(
+                Code::Invalid,
+                format!("unit {} is alive: it cannot be dead", doc.name),
+            ));
+        }
+        (_, Life::Dying | Life::Dead) => {}
+    }
+    let refuse = |draft: &mut Draft, what: String| {
+        let blockers = blockers::blockers(draft, model, EntityId::Unit(id));
+        Err(Refusal::new(Code::Busy, format!("unit {} cannot be dead: {what}", doc.name))
+            .blockers(model, blockers))
+    };
+    if draft.first(&model.subordinates(id), &[]).is_some() {
+        return refuse(draft, "it has subordinates".to_owned());
+    }
+    let scopes = draft.ids(&model.scopes_of(id), relation::PEERS_MAX + 1);
+    for scope in &scopes {
+        let held = draft.get(&model.relation(*scope)).expect("a scope's relation exists (I22)");
+        if !held.is_peer() {
+            return refuse(draft, format!("it is in the scope of relation {}", held.key_text()));
+        }
+    }
+    for scope in scopes {
+        relation::leave_scope(draft, model, id, scope);
+    }
+    leadership::release(draft, model, id);
+    draft.put(&model.unit_life(id), &Life::Dead);
+    Ok(())
+}
+
+/// Dead -> removed, by the machine agent once it has recalled the unit (spec E.3 last row, F.2). A Dying unit whose
+/// agent never attached goes too: no agent is started just to die. The name is free, the machine becomes Dying when
+/// this was its last unit, a Dying application goes with its last referrer, all in this transaction. A second time
+/// changes nothing (I26).
+pub fn remove(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
+    let Some(doc) = draft.get(&model.unit(id)) else {
+        return gone(draft, model, id);
+    };
+    let dead = draft.get(&model.unit_life(id)) == Some(Life::Dead);
+    let dying = effective_life::life_of(draft, model, id, &doc) != Life::Alive;
+    let never_begun = dying && never_attached(draft, model, id);
+    if !dead && !never_begun {
+        let blockers = blockers::blockers(draft, model, EntityId::Unit(id));
+        let message = format!("cannot remove unit {}: it is not dead", doc.name);
+        return Err(Refusal::new(Code::Busy, message).blockers(model, blockers));
+    }
+    remove_documents(draft, model, id, &doc);
+    Ok(())
+}
+
+fn remove_documents(draft: &mut Draft, model: Model, id: Uuid, doc: &UnitDoc) {
+    action::cancel_all(draft, model, id, &doc.name);
+    leadership::release(draft, model, id);
+    token::revoke(draft, id);
+    draft.remove(&model.unit(id));
+    draft.remove(&model.unit_life(id));
+    draft.remove(&model.unit_name(&doc.name));
+    draft.remove(&model.unit_of(doc.application, id));
+    draft.remove(&model.unit_on(doc.machine, id));
+    draft.remove(&model.unit_status(id));
+    draft.remove(&model.agent_status(id));
+    draft.remove(&model.workload_version(id));
+    draft.remove(&model.session(id));
+    draft.remove(&model.replica(id));
+    draft.remove(&model.resolved(id));
+    draft.remove(&model.ports(id));
+    draft.remove(&model.ports_on(doc.machine, id));
+    if let Some(principal) = doc.principal {
+        draft.remove(&model.subordinate(principal, doc.application, id));
+    }
+    draft.put(&model.tombstone(id), &TombstoneDoc { kind: "unit".to_owned(), name: doc.name.to_string() });
+    machine::release(draft, model, doc.machine);
+    application::reap(draft, model, doc.application);
+}
+
+/// The user's resolved: marks the failure the unit rests in, and only that one (spec A.8, design 2).
+pub fn resolved(draft: &mut Draft, model: Model, id: Uuid, retry: bool) -> Result<(), Refusal> {
+    let doc = draft.get(&model.unit(id)).ok_or_else(|| Refusal::not_found("unit", id))?;
+    let replica = draft.get(&model.replica(id));
+    let Some(episode) = replica.as_ref().and_then(|replica| replica.local.episode()) else {
+        let message = format!("unit {} is not in an error state", doc.name);
+        return Err(Refusal::new(Code::Invalid, message));
+    };
+    let mark = ResolvedDoc { episode: episode.id, retry };
+    if draft.get(&model.resolved(id)).as_ref() != Some(&mark) {
+        draft.put(&model.resolved(id), &mark);
+    }
+    Ok(())
+}
+
+/// Ends well for what was removed before.
+fn gone(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
+    match draft.get(&model.tombstone(id)) {
+        Some(_) => Ok(()),
+        None => Err(Refusal::not_found("unit", id)),
+    }
+}

@@ -1,0 +1,15 @@
+//! What is done with entities beside their lifecycles: agent sessions and records, actions, leadership, instances,
+//! removal by force and its dry run.
+//!
+//! Each function is a transition over a [`Draft`](crate::documents::draft::Draft), called by one handler of the
+//! controller or by its janitor.
+
+pub mod action;
+pub mod destruction;
+pub mod dry_run;
+pub mod force;
+pub mod hook_commit;
+pub mod instance;
+pub mod leadership;
+pub mod run_reports;
+pub mod session;

@@ -1,0 +1,16 @@
+//! The vocabulary of the project: names, positions, versions, owners, lives and statuses.
+//!
+//! Everything here is a small value without behaviour of its own, and imports nothing but other terms. All other rooms
+//! of this crate, and all other crates, use these types.
+
+pub mod cause;
+pub mod life;
+pub mod names;
+pub mod owner;
+pub mod port_range;
+pub mod position;
+pub mod proxy;
+pub mod settings;
+pub mod status;
+pub mod version;
+pub mod words;

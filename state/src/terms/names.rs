@@ -1,0 +1,181 @@
+//! Names people and charms see, and the uuids everything is stored under. Names live only at the edge: a name that
+//! is used again never meets an older holder's state (design, "Identity").
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::fmt;
+use std::str::FromStr;
+
+/// A name or id that does not parse; the text is for the user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadName(pub String);
+
+impl fmt::Display for BadName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadName {}
+
+/// 128 random bits that name one entity for ever. Made by the shell's entropy port or by a hash, never here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Uuid(pub u128);
+
+/// Where a uuid's text has its dashes.
+const DASHES: [usize; 4] = [8, 13, 18, 23];
+/// Where the text has the two digits of each byte.
+const PLACES: [usize; 16] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
+
+impl Uuid {
+    fn digits(&self) -> [u8; 36] {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut text = [b'-'; 36];
+        for (byte, at) in self.0.to_be_bytes().into_iter().zip(PLACES) {
+            text[at] = DIGITS[usize::from(byte >> 4)];
+            text[at + 1] = DIGITS[usize::from(byte & 15)];
+        }
+        text
+    }
+
+    /// Appends its text, without the detour over a formatter: keys are made of uuids.
+    pub fn append_to(&self, text: &mut String) {
+        text.push_str(std::str::from_utf8(&self.digits()).expect("digits and dashes"));
+    }
+}
+
+impl fmt::Display for Uuid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(std::str::from_utf8(&self.digits()).map_err(|_| fmt::Error)?)
+    }
+}
+
+impl FromStr for Uuid {
+    type Err = BadName;
+    fn from_str(text: &str) -> Result<Self, BadName> {
+        let bytes = text.as_bytes();
+        let dashed = bytes.len() == 36 && DASHES.iter().all(|at| bytes[*at] == b'-');
+        let places = PLACES.into_iter().flat_map(|at| [at, at + 1]);
+        let digit = |at: usize| char::from(bytes[at]).to_digit(16);
+        let number = dashed.then(|| places.map(digit).try_fold(0, |n, d| Some(n << 4 | u128::from(d?))));
+        number.flatten().map(Uuid).ok_or_else(|| BadName(format!("{text:?} is not a uuid")))
+    }
+}
+
+/// The name of a unit: `web/0`. Orders by application, then by number, so `web/2` comes before `web/10`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct UnitName {
+    pub application: String,
+    pub number: u32,
+}
+
+impl UnitName {
+    pub fn new(application: &str, number: u32) -> UnitName {
+        UnitName { application: application.to_owned(), number }
+    }
+
+    /// `unit-web-0`: the form of folder names and log lines.
+    pub fn tag(&self) -> String {
+        format!("unit-{}-{}", self.application, self.number)
+    }
+}
+
+impl fmt::Display for UnitName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.application, self.number)
+    }
+}
+
+impl FromStr for UnitName {
+    type Err = BadName;
+    fn from_str(text: &str) -> Result<Self, BadName> {
+        let bad = || BadName(format!("{text:?} is not a unit name (like web/0)"));
+        let (application, number) = text.split_once('/').ok_or_else(bad)?;
+        let plain = number.bytes().all(|b| b.is_ascii_digit()) && (number == "0" || !number.starts_with('0'));
+        if !is_application_name(application) || !plain {
+            return Err(bad());
+        }
+        Ok(UnitName::new(application, number.parse().map_err(|_| bad())?))
+    }
+}
+
+/// Application names: lower case letters, digits and single dashes; begins with a letter; no part after a dash is
+/// digits only (spec/clients.md 3.2).
+pub fn is_application_name(text: &str) -> bool {
+    let mut parts = text.split('-');
+    let first = parts.next().unwrap_or_default();
+    let lower = |part: &str| part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+    first.starts_with(|c: char| c.is_ascii_lowercase())
+        && lower(first)
+        && parts.all(|part| lower(part) && part.bytes().any(|b| b.is_ascii_lowercase()))
+}
+
+/// One endpoint of one application: `web:db`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct EndpointName {
+    pub application: String,
+    pub endpoint: String,
+}
+
+impl fmt::Display for EndpointName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.application, self.endpoint)
+    }
+}
+
+impl FromStr for EndpointName {
+    type Err = BadName;
+    fn from_str(text: &str) -> Result<Self, BadName> {
+        let bad = || BadName(format!("{text:?} is not an endpoint (like web:db)"));
+        let (application, endpoint) = text.split_once(':').ok_or_else(bad)?;
+        if !is_application_name(application) || endpoint.is_empty() {
+            return Err(bad());
+        }
+        Ok(EndpointName { application: application.to_owned(), endpoint: endpoint.to_owned() })
+    }
+}
+
+/// The short number charms see in `db:1`. Never reused within a model.
+pub type RelationNumber = u32;
+
+macro_rules! serde_as_text {
+    ($($name:ident),*) => {$(
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> { s.collect_str(self) }
+        }
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+                String::deserialize(d)?.parse().map_err(de::Error::custom)
+            }
+        }
+    )*};
+}
+serde_as_text!(Uuid, UnitName, EndpointName);
+
+#[cfg(test)]
+mod tests {
+    use crate::terms::names::*;
+
+    #[test]
+    fn names_parse_and_print() {
+        assert_eq!("web-app/10".parse::<UnitName>().map(|u| u.to_string()), Ok("web-app/10".to_owned()));
+        for bad in ["web", "web/", "web/x", "web/01", "Web/0", "web-1/0", "/0", "web/0/1", "web//0"] {
+            assert!(bad.parse::<UnitName>().is_err(), "{bad}");
+        }
+        let uuid = "5f3a1c2e-7d64-4a0b-9c11-0e6b8f2d9a10";
+        assert_eq!(uuid.parse::<Uuid>().map(|u| u.to_string()), Ok(uuid.to_owned()));
+        for bad in [
+            "5f3a1c2e7d644a0b9c110e6b8f2d9a10",
+            "5f3a1c2e-7d64-4a0b-9c11-0e6b8f2d9a1",
+            "5f3a1c2e-7d64-4a0b-9c11-0e6b8f2d9a1-",
+            "+f3a1c2e-7d64-4a0b-9c11-0e6b8f2d9a10",
+            "5f3a1c2e-7d64-4a0b-9c11-0e6b8f2d9aé",
+        ] {
+            assert!(bad.parse::<Uuid>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn units_order_by_number() {
+        assert!(UnitName::new("web", 2) < UnitName::new("web", 10));
+    }
+}

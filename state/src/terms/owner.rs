@@ -1,0 +1,22 @@
+//! The owner of a settings bag: a unit or an application.
+
+use crate::terms::names::UnitName;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Whose bag.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Owner {
+    Unit(UnitName),
+    Application(String),
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Owner::Unit(unit) => write!(f, "unit \"{unit}\""),
+            Owner::Application(name) => write!(f, "application \"{name}\""),
+        }
+    }
+}

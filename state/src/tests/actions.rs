@@ -1,0 +1,278 @@
+//! Actions: checked at the door, run at most once, cancelled with their unit.
+
+use crate::documents::keys::{ActionDoc, StatusDoc};
+use crate::lifecycle::unit;
+use crate::operations::action;
+use crate::terms::cause::Actor;
+use crate::terms::status::ActionStatus;
+use crate::tests::*;
+use crate::unit::activity::Activity;
+use crate::unit::hook::Immediate;
+use crate::unit::record::Said;
+use crate::unit::writes::{Level, PARAMS_BYTES_MAX, TEXT_BYTES_MAX, WRITES_BYTES_MAX};
+use serde_json::{Map, Value, json};
+
+fn enqueue(world: &mut World, unit: Uuid, name: &str, params: Value) -> Result<u64, Refusal> {
+    let params: Map<String, Value> = params.as_object().expect("a map").clone();
+    world.run(|draft, _| action::enqueue(draft, MODEL, unit, name, &params, 50))
+}
+
+fn doc(world: &World, id: u64) -> ActionDoc {
+    read(world.reader(), &MODEL.action(id)).expect("it is there")
+}
+
+#[test]
+fn an_action_on_a_dead_unit_is_refused_with_what_that_waits_for() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut agent = Agent::attach(&mut world, "web/0");
+    agent.start(&mut world);
+    world.run(|draft, _| unit::destroy(draft, MODEL, agent.unit)).expect("it may go");
+    for operation in [Operation::Hook(Hook::Stop), Operation::Hook(Hook::Remove), Operation::Die] {
+        agent.done(&mut world, operation);
+    }
+    let refusal = enqueue(&mut world, agent.unit, "backup", json!({})).expect_err("it is dead");
+    assert_eq!((refusal.code, refusal.message.as_str()), (Code::NotAlive, "unit web/0 is dead"));
+    assert_eq!(refusal.blockers[0].actor, Actor::MachineAgent("0".to_owned()));
+}
+
+#[test]
+fn an_action_is_checked_queued_and_finished_once() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut agent = Agent::attach(&mut world, "web/0");
+    let unit = agent.unit;
+    let (code, text) = refused(enqueue(&mut world, unit, "restore", json!({})));
+    assert_eq!(code, Code::NotFound);
+    assert!(text.contains("(not found)"), "{text}");
+    assert_eq!(refused(enqueue(&mut world, unit, "backup", json!({"to": 5}))).0, Code::Invalid);
+    let id = enqueue(&mut world, unit, "backup", json!({})).expect("it fits");
+    assert_eq!(
+        doc(&world, id).params,
+        BTreeMap::from([("to".to_owned(), json!("/tmp"))]),
+        "defaults are in it"
+    );
+    world
+        .run(|draft, _| {
+            action::begin(draft, MODEL, unit, id, 60);
+            Ok(())
+        })
+        .expect("no refusal");
+    assert_eq!((doc(&world, id).status, doc(&world, id).started_ms), (ActionStatus::Running, Some(60)));
+    let line = |call: u32| Said {
+        call,
+        at_ms: 70 + i64::from(call),
+        what: Immediate::ActionLog(format!("line {call}")),
+    };
+    let run = agent.local.run + 1;
+    world.run(|draft, _| hook_commit::report(draft, MODEL, unit, 1, run, &[line(1)])).expect("its session");
+    assert_eq!(doc(&world, id).log, [(71, "line 1".to_owned())]);
+    let mut record = agent.record(Operation::Action { id, name: "backup".into() }, Outcome::Ok);
+    record.writes.action.results = json!({"size": 3}).as_object().expect("a map").clone();
+    record.said = vec![line(1), line(2)];
+    agent.commit(&mut world, record);
+    let done = doc(&world, id);
+    assert_eq!(
+        (done.status, done.results["size"].clone(), done.log.len()),
+        (ActionStatus::Completed, json!(3), 2)
+    );
+    assert_eq!(done.completed_ms, Some(1000));
+    let again = agent.record(
+        Operation::Action { id, name: "backup".into() },
+        Outcome::Failed { reason: "x".into(), retry: None },
+    );
+    agent.commit(&mut world, again);
+    assert_eq!(doc(&world, id), done, "what has ended stays as it ended");
+}
+
+#[test]
+fn a_failed_action_is_no_failure_of_its_unit() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut agent = Agent::attach(&mut world, "web/0");
+    let id = enqueue(&mut world, agent.unit, "backup", json!({})).expect("it fits");
+    let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };
+    let record = agent.record(Operation::Action { id, name: "backup".into() }, failed);
+    agent.commit(&mut world, record);
+    assert_eq!(
+        (doc(&world, id).status, doc(&world, id).message.as_str()),
+        (ActionStatus::Failed, "exit status 1")
+    );
+    assert_eq!(agent.local.episode(), None);
+    let id = enqueue(&mut world, agent.unit, "backup", json!({})).expect("it fits");
+    let mut record = agent.record(Operation::Action { id, name: "backup".into() }, Outcome::Ok);
+    record.writes.action.failed = Some("no disk".into());
+    agent.commit(&mut world, record);
+    assert_eq!((doc(&world, id).status, doc(&world, id).message.as_str()), (ActionStatus::Failed, "no disk"));
+}
+
+/// Scenarios 141 and 144: an action says how it ended itself, and nothing of its unit.
+#[test]
+fn a_unit_shows_the_same_before_and_after_its_actions_however_they_end() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut agent = Agent::attach(&mut world, "web/0");
+    agent.start(&mut world);
+    let mut hook = agent.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok);
+    let what = Immediate::UnitStatus { status: "active".into(), message: "serves".into() };
+    hook.said = vec![Said { call: 1, at_ms: 5, what }];
+    agent.commit(&mut world, hook);
+    let shown = |world: &World| -> [StatusDoc; 2] {
+        [MODEL.unit_status(agent.unit), MODEL.agent_status(agent.unit)]
+            .map(|key| read(world.reader(), &key).expect("it said"))
+    };
+    let before = shown(&world);
+    assert_eq!([before[0].message.as_str(), before[1].status.as_str()], ["serves", "idle"]);
+    let mut doing = agent.clone();
+    for outcome in [Outcome::Ok, Outcome::Failed { reason: "exit status 1".into(), retry: None }] {
+        let id = enqueue(&mut world, doing.unit, "backup", json!({})).expect("it fits");
+        let (run, activity) = (doing.local.run + 1, Activity::Action { id, name: "backup".into() });
+        let begin = |draft: &mut Draft, _: &mut dyn FnMut() -> Uuid| {
+            hook_commit::begun(draft, MODEL, agent.unit, (run, &activity), 9);
+            Ok(())
+        };
+        world.run(begin).expect("nothing refuses it");
+        let ended = doing.record(Operation::Action { id, name: "backup".into() }, outcome);
+        doing.commit(&mut world, ended);
+        assert_eq!(shown(&world), before, "{}", doc(&world, id).status);
+    }
+    assert_eq!([1, 2].map(|id| doc(&world, id).status), [ActionStatus::Completed, ActionStatus::Failed]);
+}
+
+#[test]
+fn a_removed_unit_takes_its_waiting_actions_along() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let unit = world.unit("web/0");
+    let large = || json!({"to": "x".repeat(PARAMS_BYTES_MAX - 16)});
+    let larger = json!({"to": "x".repeat(PARAMS_BYTES_MAX)});
+    let (code, text) = refused(enqueue(&mut world, unit, "backup", larger));
+    assert_eq!(code, Code::Invalid);
+    assert!(text.contains("the parameters of action \"backup\" take 65545 bytes: 65536 at most"), "{text}");
+    for _ in 0..action::QUEUED_MAX {
+        enqueue(&mut world, unit, "backup", large()).expect("it fits");
+    }
+    assert_eq!(refused(enqueue(&mut world, unit, "backup", json!({}))).0, Code::Busy);
+    world.run(|draft, _| unit::destroy(draft, MODEL, unit)).expect("it may go");
+    assert_eq!(
+        (doc(&world, 1).status, doc(&world, 1).message.as_str()),
+        (ActionStatus::Failed, "unit web/0 was removed")
+    );
+}
+
+#[test]
+fn an_action_whose_writes_are_refused_has_failed_and_is_over() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    world.deploy("db", "db", 1);
+    let relation = world.integrate("web", "db").expect("they fit");
+    let mut agent = Agent::attach(&mut world, "web/0");
+    agent.start(&mut world);
+    agent.enter(&mut world, relation);
+    let id = enqueue(&mut world, agent.unit, "backup", json!({})).expect("it fits");
+    let mut record = agent.record(Operation::Action { id, name: "backup".into() }, Outcome::Ok);
+    let change = [("key".to_owned(), "value".to_owned())].into();
+    let bags = crate::unit::hook::BagWrites { application: change, ..Default::default() };
+    record.writes.bags.insert(world.number(relation), bags);
+    record.writes.action.results.insert("return-code".into(), 0.into());
+    let refusal = agent.commit(&mut world, record).refusal.expect("it does not lead");
+    let ended = doc(&world, id);
+    assert_eq!(
+        (ended.status, ended.message.as_str()),
+        (ActionStatus::Failed, "committing requested changes failed")
+    );
+    assert_eq!(ended.results["return-code"], 1);
+    assert_eq!(ended.results["stderr"], format!("ERROR {refusal}\n"));
+    assert_eq!((agent.local.episode(), agent.local.last_action), (None, Some(id)), "the unit goes on");
+}
+
+/// 1. `run` makes action 5, the unit does it. 2. The store is restored from before it. 3. The record comes in order.
+#[test]
+fn an_action_of_a_forgotten_number_is_never_given_that_number_again() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut agent = Agent::attach(&mut world, "web/0");
+    agent.start(&mut world);
+    agent.done(&mut world, Operation::Action { id: 5, name: "backup".into() });
+    assert_eq!(enqueue(&mut world, agent.unit, "backup", json!({})), Ok(6));
+}
+
+/// 1. The unit does action 3. 2. The store is restored from before it, and `run` makes another action 1 and 2. 3. The
+///    record of action 3 comes in order. The unit believes that it has done 1 and 2.
+#[test]
+fn an_action_by_a_number_that_the_unit_has_passed_does_not_wait_for_ever() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut agent = Agent::attach(&mut world, "web/0");
+    agent.start(&mut world);
+    for id in 1..=2 {
+        assert_eq!(enqueue(&mut world, agent.unit, "backup", json!({})), Ok(id));
+    }
+    agent.done(&mut world, Operation::Action { id: 3, name: "backup".into() });
+    for id in 1..=2 {
+        let lost = doc(&world, id);
+        assert_eq!((lost.status, lost.completed_ms.is_some()), (ActionStatus::Failed, true), "action {id}");
+    }
+    let next = enqueue(&mut world, agent.unit, "backup", json!({}));
+    assert_eq!(next, Ok(4));
+    agent.done(&mut world, Operation::Action { id: 4, name: "backup".into() });
+    assert_eq!(doc(&world, 4).status, ActionStatus::Completed);
+}
+
+/// Simulator, 64204005: what is said of a run that is over begins nothing.
+#[test]
+fn an_action_is_not_begun_by_late_word_of_another() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut agent = Agent::attach(&mut world, "web/0");
+    let (unit, run) = (agent.unit, agent.local.run + 1);
+    let first = enqueue(&mut world, unit, "backup", json!({})).expect("it fits");
+    let second = enqueue(&mut world, unit, "backup", json!({})).expect("it fits");
+    let says = |world: &mut World| {
+        let begun = |draft: &mut Draft| {
+            hook_commit::begun(
+                draft,
+                MODEL,
+                unit,
+                (run, &Activity::Action { id: first, name: "backup".into() }),
+                60,
+            );
+            Ok(())
+        };
+        world.run(|draft, _| begun(draft)).expect("no refusal");
+    };
+    says(&mut world);
+    assert_eq!(doc(&world, first).status, ActionStatus::Running);
+    agent.done(&mut world, Operation::Action { id: first, name: "backup".into() });
+    says(&mut world);
+    assert_eq!(doc(&world, second).status, ActionStatus::Pending);
+}
+
+#[test]
+fn the_largest_action_is_heard() {
+    let text = || "x".repeat(TEXT_BYTES_MAX);
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut agent = Agent::attach(&mut world, "web/0");
+    let large = json!({"to": "x".repeat(PARAMS_BYTES_MAX - 16)});
+    let id = enqueue(&mut world, agent.unit, "backup", large).expect("it fits");
+    for hook in 0..20 {
+        let line =
+            |call| Said { call, at_ms: i64::from(hook * 100 + call), what: Immediate::ActionLog(text()) };
+        let said: Vec<Said> = (1..60).map(line).collect();
+        let (unit, epoch, run) = (agent.unit, agent.epoch, agent.local.run + 1);
+        world
+            .run(|draft, _| crate::operations::hook_commit::report(draft, MODEL, unit, epoch, run, &said))
+            .expect("it always fits");
+    }
+    let newest = doc(&world, id).log.last().map(|(at_ms, _)| *at_ms);
+    assert_eq!(newest, Some(1959), "the newest lines win");
+    let mut record = agent.record(Operation::Action { id, name: "backup".into() }, Outcome::Ok);
+    record.writes.action.results.insert("large".into(), "x".repeat(WRITES_BYTES_MAX - 12).into());
+    let line = |call| Said { call, at_ms: 3000, what: Immediate::Log { level: Level::Info, text: text() } };
+    record.said = (1..=60).map(line).collect();
+    agent.commit(&mut world, record);
+    let ended = doc(&world, id);
+    assert_eq!(ended.status, ActionStatus::Completed);
+    assert!(ended.log.is_empty() && ended.params.is_empty(), "what else is said takes their place");
+}

@@ -1,0 +1,78 @@
+//! What a removal costs does not depend on how much hangs on what is removed (design 5).
+
+use crate::documents::draft::Txn;
+use crate::documents::keys::ScopeDoc;
+use crate::tests::*;
+
+/// Reads and writes of a transition on these documents.
+fn cost(documents: &Documents, transition: impl FnOnce(&mut Draft)) -> (usize, usize) {
+    let mut draft = Draft::new(documents);
+    transition(&mut draft);
+    let Txn { keys, exist, none, pages, writes } = draft.finish().expect("transactions are bounded");
+    (
+        keys.len() + exist.len() + none.len() + pages.iter().map(|page| page.keys.len() + 1).sum::<usize>(),
+        writes.len(),
+    )
+}
+
+/// An application of one unit that is in a relation's scope, and so many more: what is there of each that a removal
+/// could look at, written directly.
+pub(crate) fn with_units(more: u32) -> (Documents, Uuid, Uuid) {
+    let mut world = World::new();
+    let web = world.deploy("web", "web", 1);
+    world.deploy("db", "db", 1);
+    let relation = world.integrate("web", "db").expect("they fit");
+    for name in ["web/0", "db/0"] {
+        let mut agent = Agent::attach(&mut world, name);
+        agent.start(&mut world);
+        agent.enter(&mut world, relation);
+    }
+    let first = world.unit("web/0");
+    let doc: UnitDoc = read(world.reader(), &MODEL.unit(first)).expect("it was deployed");
+    let mut documents = world.documents;
+    for number in 1..=more {
+        let id = Uuid(u128::from(number) << 64);
+        let name = UnitName::new("web", number);
+        let unit = UnitDoc { name: name.clone(), ..doc.clone() };
+        let scope = ScopeDoc { unit: name, application: web, incarnation: 1 };
+        let json = |value: Result<String, _>| value.expect("plain data");
+        for (key, value) in [
+            (MODEL.unit(id).to_string(), json(serde_json::to_string(&unit))),
+            (MODEL.unit_life(id).to_string(), json(serde_json::to_string(&Life::Alive))),
+            (MODEL.unit_of(web, id).to_string(), "null".to_owned()),
+            (MODEL.scope(relation, Uuid(0), id).to_string(), json(serde_json::to_string(&scope))),
+            (MODEL.scope_of(id, relation).to_string(), "null".to_owned()),
+        ] {
+            documents.map.insert(key, (1, value));
+        }
+    }
+    (documents, web, relation)
+}
+
+#[test]
+fn destroying_what_100_000_units_hang_on_costs_what_it_costs_with_ten() {
+    let (few, web, relation) = with_units(10);
+    let (many, same, _) = with_units(100_000);
+    assert_eq!(web, same, "ids are given in order");
+    let application = |documents: &Documents| {
+        cost(documents, |draft| {
+            assert_eq!(application::destroy(draft, MODEL, web), Ok(unit::Destroyed::Dying));
+        })
+    };
+    let relation = |documents: &Documents| {
+        cost(documents, |draft| {
+            assert_eq!(relation::destroy(draft, MODEL, relation), Ok(unit::Destroyed::Dying));
+        })
+    };
+    let one = |documents: &Documents| {
+        let id = Uuid(3 << 64);
+        cost(documents, |draft| assert_eq!(unit::destroy(draft, MODEL, id), Ok(unit::Destroyed::Dying)))
+    };
+    // its own life, of which all others are derived; and the six documents of its peer relation, where nobody is
+    assert_eq!(application(&few).1, 1 + 6);
+    for (cost, more) in
+        [(application(&few), application(&many)), (relation(&few), relation(&many)), (one(&few), one(&many))]
+    {
+        assert_eq!(cost, more, "reads and writes");
+    }
+}

@@ -1,0 +1,224 @@
+//! destroy-model (spec/clients.md 3.2): Dying at once, emptied in bites, gone when nothing is left.
+
+use crate::documents::draft::Txn;
+use crate::documents::keys::{ForcedDoc, GLOBAL, Kind, ModelDoc, TombstoneDoc};
+use crate::lifecycle::{cleanup, machine, model, unit};
+use crate::operations::destruction;
+use crate::operations::force::{self, Force};
+use crate::tests::*;
+
+const NOW: i64 = 1_000_000;
+
+fn destroy(world: &mut World, force: Option<Force>) {
+    world.run(|draft, _| destruction::destroy(draft, MODEL, force, NOW)).expect("it may go");
+}
+
+/// What the janitor does of it at once; how many bites that were.
+fn bite_all(world: &mut World) -> usize {
+    let mut bites = 1;
+    while world.run(|draft, _| destruction::bite(draft, MODEL)).expect("it is never refused") {
+        bites += 1;
+        assert!(bites < 10_000, "it ends");
+    }
+    bites
+}
+
+/// All machines that can go are Dead, and released by their provider.
+fn release(world: &mut World) {
+    for (key, _) in read_all::<Life>(world.reader(), &MODEL.all(Kind::MachineLife)) {
+        let id = last_id(&key).expect("an id");
+        world.run(|draft, _| machine::set_dead(draft, MODEL, id)).expect("no unit is on it");
+        world.run(|draft, _| machine::remove(draft, MODEL, id)).expect("it is dead");
+    }
+}
+
+fn started(world: &mut World, name: &str) -> Agent {
+    let mut agent = Agent::attach(world, name);
+    agent.start(world);
+    agent
+}
+
+/// web/0 and db/0, related and both in scope, and a machine that nobody uses.
+fn full() -> (World, Agent, Agent) {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    world.deploy("db", "db", 1);
+    world.deploy("plain", "plain", 0);
+    world.run(|draft, ids| machine::add(draft, MODEL, ids(), 1).map(drop)).expect("the model is alive");
+    let id = world.integrate("web", "db").expect("they fit");
+    let (mut web, mut db) = (started(&mut world, "web/0"), started(&mut world, "db/0"));
+    web.enter(&mut world, id);
+    db.enter(&mut world, id);
+    (world, web, db)
+}
+
+fn lives(world: &World, kind: Kind) -> Vec<Life> {
+    let all = read_all::<Life>(world.reader(), &MODEL.all(kind));
+    all.into_iter().map(|(_, life)| life).collect()
+}
+
+#[test]
+fn a_model_that_is_being_removed_takes_nothing_new_and_says_why() {
+    let (mut world, ..) = full();
+    destroy(&mut world, None);
+    // no bite yet: all that is in it is Alive still
+    assert_eq!(lives(&world, Kind::ApplicationLife), [Life::Alive; 3]);
+    let wish = Deploy { name: "late".into(), sha256: "plain".into(), ..Deploy::default() };
+    let web: Uuid = read(world.reader(), &MODEL.application_name("web")).expect("it is there");
+    let on: UnitDoc = read(world.reader(), &MODEL.unit(world.unit("web/0"))).expect("it is there");
+    let on: crate::documents::keys::MachineDoc =
+        read(world.reader(), &MODEL.machine(on.machine)).expect("too");
+    let answers = [
+        world.run(|draft, ids| application::deploy(draft, MODEL, &wish, ids).map(drop)),
+        world.run(|draft, ids| unit::add(draft, MODEL, web, None, 1, ids).map(drop)),
+        world.run(|draft, ids| unit::add(draft, MODEL, web, Some(&on.name), 1, ids).map(drop)),
+        world.run(|draft, ids| machine::add(draft, MODEL, ids(), 1).map(drop)),
+        world.run(|draft, ids| machine::add_manual(draft, MODEL, ids(), 1).map(drop)),
+        world.integrate("plain", "db").map(drop),
+    ];
+    for answer in answers {
+        let expected = "model dev is being removed: nothing new may come into it".to_owned();
+        assert_eq!(refused(answer), (Code::NotAlive, expected));
+    }
+}
+
+#[test]
+fn agents_take_down_what_is_theirs_and_the_model_goes_last() {
+    let (mut world, mut web, mut db) = full();
+    destroy(&mut world, None);
+    bite_all(&mut world);
+    assert_eq!(lives(&world, Kind::ApplicationLife), [Life::Dying; 2], "plain had nothing and is gone");
+    assert_eq!(lives(&world, Kind::MachineLife), [Life::Dying; 3]);
+    assert_eq!(world.life(web.unit), Some(Life::Dying));
+    web.finish(&mut world);
+    assert_eq!(bite_all(&mut world), 1, "it waits for db/0");
+    assert!(read::<ModelDoc>(world.reader(), &MODEL.model()).is_some());
+    db.finish(&mut world);
+    assert_eq!(lives(&world, Kind::ApplicationLife), []);
+    bite_all(&mut world);
+    assert!(read::<ModelDoc>(world.reader(), &MODEL.model()).is_some(), "its machines are not released yet");
+    release(&mut world);
+    bite_all(&mut world);
+    assert!(read::<ModelDoc>(world.reader(), &MODEL.model()).is_none());
+    let again = world.run(|draft, _| destruction::destroy(draft, MODEL, None, NOW));
+    assert_eq!(refused(again).0, Code::NotFound);
+}
+
+#[test]
+fn its_name_is_free_and_nothing_of_it_stays_but_a_tombstone() {
+    let (mut world, mut web, mut db) = full();
+    destroy(&mut world, None);
+    bite_all(&mut world);
+    web.finish(&mut world);
+    db.finish(&mut world);
+    release(&mut world);
+    bite_all(&mut world);
+    let other = Uuid(8);
+    world.run(|draft, _| model::create(draft, other, "dev", 2)).expect("its name is free");
+    assert!(world.documents.map.keys().any(|key| key.starts_with(&format!("{}/", MODEL.0))), "leftovers");
+    while world.run(|draft, _| Ok(cleanup::bite(draft, GLOBAL, MODEL.0))).expect("it is never refused") {}
+    let of_it = |key: &&String| key.contains(&MODEL.0.to_string());
+    let left: Vec<&String> = world.documents.map.keys().filter(of_it).collect();
+    assert_eq!(left, [GLOBAL.tombstone(MODEL.0).text()]);
+    let tombstone: TombstoneDoc = read(world.reader(), &GLOBAL.tombstone(MODEL.0)).expect("it stays");
+    assert_eq!((tombstone.kind.as_str(), tombstone.name.as_str()), ("model", "dev"));
+    assert!(read::<ModelDoc>(world.reader(), &Model(other).model()).is_some(), "another is not touched");
+}
+
+#[test]
+fn an_empty_model_goes_by_bites_alone() {
+    let mut world = World::new();
+    destroy(&mut world, None);
+    bite_all(&mut world);
+    assert!(read::<ModelDoc>(world.reader(), &MODEL.model()).is_none());
+    assert_eq!(read::<Uuid>(world.reader(), &GLOBAL.model_name("dev")), None);
+}
+
+#[test]
+fn by_force_what_agents_owe_is_done_for_them() {
+    let (mut world, ..) = full();
+    destroy(&mut world, None);
+    bite_all(&mut world);
+    let forced = |world: &World| read_all::<ForcedDoc>(world.reader(), &MODEL.all(Kind::Forced));
+    assert_eq!(forced(&world), [], "nobody asked for force");
+    destroy(&mut world, Some(Force { no_wait: false, now_ms: NOW }));
+    bite_all(&mut world);
+    // of web and db, and the three machines; they pass it on
+    let due: Vec<i64> = forced(&world).into_iter().map(|(_, doc)| doc.due_ms).collect();
+    assert_eq!(due, [NOW + 60_000; 5]);
+    destroy(&mut world, Some(Force { no_wait: true, now_ms: NOW + 1 }));
+    bite_all(&mut world);
+    assert!(forced(&world).iter().all(|(_, doc)| doc.no_wait));
+    // what asks for less takes nothing back
+    let before = world.documents.map.clone();
+    destroy(&mut world, None);
+    destroy(&mut world, Some(Force { no_wait: false, now_ms: NOW + 2 }));
+    assert_eq!(world.documents.map, before);
+    for round in 0.. {
+        assert!(round < 100, "force ends");
+        let mut more = false;
+        for (key, _) in forced(&world) {
+            let id = last_id(&key).expect("an id");
+            more |= world.run(|draft, _| force::bite(draft, MODEL, id, NOW + 2)).expect("it is due");
+        }
+        if !more {
+            break;
+        }
+    }
+    assert_eq!(lives(&world, Kind::ApplicationLife), []);
+    assert_eq!(lives(&world, Kind::UnitLife), []);
+    assert_eq!(lives(&world, Kind::MachineLife), [Life::Dead; 3]);
+    release(&mut world);
+    bite_all(&mut world);
+    assert!(read::<ModelDoc>(world.reader(), &MODEL.model()).is_none());
+}
+
+/// A model of so many applications and as many machines, all empty.
+fn wide(count: u32) -> World {
+    let mut world = World::new();
+    for number in 0..count {
+        world.deploy(&format!("plain-{}", char::from(b'a' + number as u8)), "plain", 0);
+        world.run(|draft, ids| machine::add(draft, MODEL, ids(), 1).map(drop)).expect("it is alive");
+    }
+    world
+}
+
+/// Reads and writes of a transition on these documents.
+fn cost(documents: &Documents, transition: impl FnOnce(&mut Draft) -> Result<(), Refusal>) -> (usize, usize) {
+    let mut draft = Draft::new(documents);
+    transition(&mut draft).expect("it is not refused");
+    let Txn { keys, exist, none, pages, writes } = draft.finish().expect("transactions are bounded");
+    (
+        keys.len() + exist.len() + none.len() + pages.iter().map(|page| page.keys.len() + 1).sum::<usize>(),
+        writes.len(),
+    )
+}
+
+#[test]
+fn a_bite_costs_the_same_however_much_is_in_the_model() {
+    let (mut few, mut many) = (wide(2), wide(26));
+    let asked = |world: &World| {
+        cost(&world.documents, |draft| {
+            destruction::destroy(draft, MODEL, Some(Force { no_wait: true, now_ms: NOW }), NOW)
+        })
+    };
+    assert_eq!(asked(&few), asked(&many));
+    assert_eq!(asked(&few).1, 2, "its life, and that it is on its way");
+    for world in [&mut few, &mut many] {
+        destroy(world, Some(Force { no_wait: true, now_ms: NOW }));
+    }
+    let bite = |world: &World| {
+        cost(&world.documents, |draft| destruction::bite(draft, MODEL).map(|more| assert!(more)))
+    };
+    assert_eq!(bite(&few), bite(&many));
+    // one bite each of 26 applications and the one that finds no more; 20 machines, 6, and whether they are gone
+    assert_eq!(bite_all(&mut many), 26 + 1 + 2 + 1);
+    assert_eq!(lives(&many, Kind::MachineLife), [Life::Dying; 26]);
+    // forced after they became Dying: the most that a bite of machines reads
+    let mut late = wide(26);
+    destroy(&mut late, None);
+    bite_all(&mut late);
+    destroy(&mut late, Some(Force { no_wait: true, now_ms: NOW }));
+    bite_all(&mut late);
+    assert_eq!(read_all::<ForcedDoc>(late.reader(), &MODEL.all(Kind::Forced)).len(), 26);
+}

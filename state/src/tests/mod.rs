@@ -1,0 +1,436 @@
+//! A world of documents in a map: every transaction is checked against the invariants, and every unit's deltas
+//! against its full view.
+
+mod actions;
+mod bounds;
+mod commits;
+mod destruction;
+mod force;
+mod lifecycle;
+mod races;
+mod random;
+mod relations;
+mod removal;
+mod subordinates;
+mod views;
+
+use crate::charm::{Action, Charm, ConfigOption, Endpoint, OptionType, Role, Scope};
+use crate::documents::draft::{Draft, Reader, Revision, Stored, read, read_all};
+use crate::documents::invariants::violations;
+use crate::documents::keys::{Kind, Model, UnitDoc, last_id};
+use crate::documents::refusal::{Code, Refusal};
+use crate::lifecycle::application::{self, Deploy};
+use crate::lifecycle::{relation, unit};
+use crate::operations::hook_commit::{self, Committed};
+use crate::operations::session::{self, Held};
+use crate::restore::resync;
+use crate::terms::life::Life;
+use crate::terms::names::{RelationNumber, UnitName, Uuid};
+use crate::terms::position::Position;
+use crate::terms::settings::Bag;
+use crate::unit::local::{Event, Local};
+use crate::unit::operation::{CharmRef, ConfigSeen, Hook, Operation, Place, RelationEvent};
+use crate::unit::record::{Outcome, Record};
+use crate::unit::snapshot::{Change, Delta, Snapshot};
+use crate::views::inline_settings::BYTES_MAX;
+use crate::views::view::{self, Shown};
+use std::collections::BTreeMap;
+
+pub const MODEL: Model = Model(Uuid(7));
+
+/// What of settings may come along: all, nothing, and as much as makes bags of a few words come and go.
+const BOUNDS: [usize; 3] = [BYTES_MAX, 0, 100];
+
+/// What [`World::run`] answers to a stale draft whose reads no longer hold.
+pub const CONFLICT: &str = "conflict";
+
+/// All documents as of one revision.
+#[derive(Clone, Default)]
+pub struct Documents {
+    revision: Revision,
+    pub map: BTreeMap<String, (Revision, String)>,
+}
+
+impl Reader for Documents {
+    fn revision(&self) -> Revision {
+        self.revision
+    }
+    fn get(&self, key: &str) -> Option<Stored> {
+        let (revision, value) = self.map.get(key)?.clone();
+        Some(Stored { key: key.to_owned(), revision, value: value.into() })
+    }
+    fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<Stored> {
+        let from = prefix.max(after).to_owned();
+        let range = self.map.range(from..).skip_while(|(key, _)| key.as_str() <= after);
+        let below = range.take_while(|(key, _)| key.starts_with(prefix)).take(limit);
+        below
+            .map(|(key, (revision, value))| Stored {
+                key: key.clone(),
+                revision: *revision,
+                value: value.clone().into(),
+            })
+            .collect()
+    }
+}
+
+pub struct World {
+    pub documents: Documents,
+    /// What the next draft reads instead of the newest documents: a transaction that was long under way.
+    pub stale: Option<Documents>,
+    next_id: u128,
+    /// What each unit has been shown by deltas alone, by what may come along.
+    watched: BTreeMap<(Uuid, usize), (Snapshot, Shown)>,
+    /// Changes the last transaction sent, by unit.
+    pub sent: BTreeMap<Uuid, Vec<crate::unit::snapshot::Change>>,
+}
+
+impl World {
+    /// A model with the archives of some charms.
+    pub fn new() -> World {
+        let mut world = World {
+            documents: Documents::default(),
+            stale: None,
+            next_id: 100,
+            watched: BTreeMap::new(),
+            sent: BTreeMap::new(),
+        };
+        world.run(|draft, _| crate::lifecycle::model::create(draft, MODEL.0, "dev", 1)).expect("a new name");
+        let charms =
+            [("web", web()), ("db", db()), ("plain", plain()), ("shop", shop()), ("logging", logging())];
+        for (sha256, charm) in charms {
+            world.upload(sha256, charm);
+        }
+        world
+    }
+
+    pub fn copy(&self) -> World {
+        World {
+            documents: self.documents.clone(),
+            stale: None,
+            next_id: self.next_id,
+            watched: self.watched.clone(),
+            sent: BTreeMap::new(),
+        }
+    }
+
+    pub fn reader(&self) -> &dyn Reader {
+        &self.documents
+    }
+
+    /// One transition, committed if it is not refused.
+    pub fn run<T>(
+        &mut self,
+        transition: impl FnOnce(&mut Draft, &mut dyn FnMut() -> Uuid) -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
+        let before = self.documents.clone();
+        let base = self.stale.as_ref().unwrap_or(&before);
+        let mut draft = Draft::new(base);
+        let next_id = &mut self.next_id;
+        let answer = transition(&mut draft, &mut || {
+            *next_id += 1;
+            Uuid(*next_id)
+        })?;
+        let txn = draft.finish().expect("transactions are bounded");
+        if let Err(conflict) = txn.check(&before) {
+            assert!(self.stale.is_some(), "nothing changed meanwhile: {conflict:?}");
+            return Err(Refusal::new(Code::Busy, CONFLICT));
+        }
+        let mut changed = Vec::new();
+        self.documents.revision += 1;
+        for (key, value) in txn.writes {
+            let there = self.documents.map.get(&key).map(|(_, value)| value);
+            if there.is_some() || value.is_some() {
+                changed.push(key.clone());
+            }
+            match value {
+                Some(value) => {
+                    drop(self.documents.map.insert(key, (self.documents.revision, value.to_string())))
+                }
+                None => drop(self.documents.map.remove(&key)),
+            }
+        }
+        self.check(&before, &changed);
+        Ok(answer)
+    }
+
+    fn check(&mut self, before: &Documents, changed: &[String]) {
+        assert_eq!(violations(&self.documents, MODEL), Vec::<String>::new());
+        for kind in [Kind::UnitLife, Kind::MachineLife, Kind::ApplicationLife, Kind::RelationLife] {
+            for (key, life) in read_all::<Life>(before, &MODEL.all(kind)) {
+                let now = self
+                    .documents
+                    .get(&key)
+                    .map(|stored| serde_json::from_str::<Life>(&stored.value).expect("a life"));
+                assert!(now.is_none_or(|now| now >= life), "I17: {key} went back");
+                let id = last_id(&key).expect("an id");
+                let buried = read(&self.documents, &MODEL.tombstone(id)).is_some();
+                assert_eq!(now.is_none(), buried, "{key}: removed and tombstone go together");
+            }
+        }
+        self.watch(changed);
+    }
+
+    /// The fold of deltas is the full view, and no change is empty or repeated.
+    fn watch(&mut self, changed: &[String]) {
+        self.sent.clear();
+        let at = self.documents.clone();
+        let position = Position { history: Uuid(0), revision: at.revision() };
+        for ((id, bound), (snapshot, shown)) in &mut self.watched {
+            let touched = view::touched(shown, changed.iter().map(String::as_str));
+            let changes = touched.map_or_else(Vec::new, |touched| view::delta(&at, shown, &touched));
+            shown.take(&changes);
+            for change in &changes {
+                let before = snapshot.clone();
+                snapshot.apply(Delta {
+                    position: before.position,
+                    full: false,
+                    changes: vec![change.clone()],
+                });
+                let left = matches!(change, Change::Member { incarnation: None, .. });
+                assert!(left || *snapshot != before, "a change that changes nothing: {change:?}");
+            }
+            snapshot.apply(Delta { position, full: false, changes: Vec::new() });
+            match view::full_within(&at, MODEL, *id, *bound) {
+                Some(full) => {
+                    assert_eq!(*shown, full.shown());
+                    let expected = Snapshot::from_full(full.delta).expect("complete");
+                    assert_eq!(*snapshot, expected, "the fold of deltas after {changed:?}");
+                }
+                None => assert!(snapshot.removed, "a removed unit is told so"),
+            }
+            if *bound == BYTES_MAX {
+                self.sent.insert(*id, changes);
+            }
+        }
+        self.watched.retain(|_, (snapshot, _)| !snapshot.removed);
+        for (key, _) in read_all::<UnitDoc>(&at, &MODEL.all(Kind::Unit)) {
+            let id = last_id(&key).expect("an id");
+            for bound in BOUNDS {
+                self.watched.entry((id, bound)).or_insert_with(|| {
+                    let full = view::full_within(&at, MODEL, id, bound).expect("it is there");
+                    let shown = full.shown();
+                    (Snapshot::from_full(full.delta).expect("complete"), shown)
+                });
+            }
+        }
+    }
+
+    /// The archive of this digest is there, and declares this charm.
+    pub fn upload(&mut self, sha256: &str, charm: Charm) {
+        self.run(|draft, _| {
+            application::register_archive(draft, sha256, charm.clone(), 1);
+            Ok(())
+        })
+        .expect("no charm is refused");
+    }
+
+    pub fn deploy(&mut self, name: &str, charm: &str, units: u32) -> Uuid {
+        let wish = Deploy { name: name.into(), sha256: charm.into(), units, now_ms: 5, ..Deploy::default() };
+        self.run(|draft, ids| application::deploy(draft, MODEL, &wish, ids)).expect("it deploys").application
+    }
+
+    pub fn integrate(&mut self, left: &str, right: &str) -> Result<Uuid, Refusal> {
+        self.run(|draft, ids| {
+            let id = ids();
+            relation::add(draft, MODEL, (left, right), id, 6).map(|_| id)
+        })
+    }
+
+    pub fn unit(&self, name: &str) -> Uuid {
+        let name: UnitName = name.parse().expect("a unit name");
+        read(self.reader(), &MODEL.unit_name(&name)).expect("the unit is there")
+    }
+
+    pub fn gone(&self, id: Uuid) -> bool {
+        view::fate(self.reader(), MODEL, id) == view::Fate::Tombstone
+    }
+
+    pub fn life(&self, id: Uuid) -> Option<Life> {
+        match view::fate(self.reader(), MODEL, id) {
+            view::Fate::Known(life) => Some(life),
+            view::Fate::Tombstone | view::Fate::Unknown => None,
+        }
+    }
+
+    pub fn number(&self, relation: Uuid) -> RelationNumber {
+        read(self.reader(), &MODEL.relation(relation)).expect("the relation is there").number
+    }
+}
+
+/// A folder that held this epoch, at a store that was never restored.
+pub fn held(epoch: u64) -> (Held, Uuid) {
+    (Held { epoch, history: Some(Uuid(7)) }, Uuid(7))
+}
+
+/// The agent of one unit, with the real `Local`.
+#[derive(Clone)]
+pub struct Agent {
+    pub unit: Uuid,
+    pub epoch: u64,
+    pub local: Local,
+}
+
+impl Agent {
+    pub fn attach(world: &mut World, name: &str) -> Agent {
+        let unit = world.unit(name);
+        let nonce = Uuid(u128::from(world.documents.revision) + 1_000_000);
+        let attached =
+            world.run(|draft, _| session::attach(draft, MODEL, unit, nonce, held(0))).expect("it attaches");
+        let local =
+            attached.replica.map_or_else(|| Local::new(unit, name.parse().expect("a name")), |r| r.local);
+        Agent { unit, epoch: attached.epoch, local }
+    }
+
+    /// The next record, not yet sent.
+    pub fn record(&self, operation: Operation, outcome: Outcome) -> Record {
+        self.local.record(operation, outcome, 1000)
+    }
+
+    pub fn send(&self, world: &mut World, record: &Record) -> Result<Committed, Refusal> {
+        let mut next = record.memory.as_ref().map(|_| resync::Bite::default());
+        while let Some(bite) = next {
+            let of = (self.unit, self.epoch);
+            next = world.run(|draft, ids| resync::bite(draft, MODEL, of, record, &bite, ids))?.0;
+        }
+        world.run(|draft, ids| hook_commit::commit(draft, MODEL, self.unit, self.epoch, record, ids))
+    }
+
+    /// Finishes, sends and takes the answer.
+    pub fn commit(&mut self, world: &mut World, record: Record) -> Committed {
+        let committed = self.send(world, &record).expect("its own session, in order");
+        let refusal = committed.refusal.clone();
+        let sequence = record.sequence;
+        self.local.apply(&Event::Finished(record));
+        self.local.apply(&Event::Answered { sequence, revision: 0, refusal, retry: None });
+        committed
+    }
+
+    pub fn done(&mut self, world: &mut World, operation: Operation) -> Committed {
+        let record = self.record(operation, Outcome::Ok);
+        self.commit(world, record)
+    }
+
+    pub fn start(&mut self, world: &mut World) {
+        let charm = CharmRef {
+            sha256: "x".into(),
+            url: "local:x-0".into(),
+            revision: 0,
+            endpoints: Default::default(),
+        };
+        let seen = ConfigSeen { settings: String::new(), addresses: String::new() };
+        self.done(world, Operation::Deploy(charm));
+        self.done(world, Operation::Hook(Hook::Install));
+        self.done(world, Operation::Hook(Hook::ConfigChanged(seen)));
+        self.done(world, Operation::Hook(Hook::Start { boot: "b".into() }));
+    }
+
+    pub fn enter(&mut self, world: &mut World, id: Uuid) -> Committed {
+        let doc = read(world.reader(), &MODEL.relation(id)).expect("the relation is there");
+        let unit = read(world.reader(), &MODEL.unit(self.unit)).expect("the unit is there");
+        let own = doc.side_of(unit.application).expect("a side").clone();
+        let place = Place {
+            endpoint: own.endpoint,
+            interface: own.interface,
+            peer: doc.is_peer(),
+            implicit: own.implicit,
+            remote_application: doc.other_side(unit.application).application_name.clone(),
+        };
+        let settings = Bag::from([("private-address".to_owned(), "127.0.0.1".to_owned())]);
+        self.done(world, Operation::EnterScope { relation: doc.number, uuid: id, place, settings })
+    }
+
+    /// What an implicit endpoint's scope is left by: no hook.
+    pub fn leave(&mut self, world: &mut World, id: Uuid) -> Committed {
+        let relation = self.local.relations.iter().find(|(_, known)| known.uuid == id).expect("it is in");
+        let relation = *relation.0;
+        self.done(world, Operation::LeaveScope { relation, uuid: id })
+    }
+
+    pub fn leave_by_broken(&mut self, world: &mut World, id: Uuid) {
+        let number = world.number(id);
+        self.broken(world, number);
+    }
+
+    pub fn relation_hook(&self, relation: RelationNumber, event: RelationEvent) -> Operation {
+        let endpoint = self.local.relations[&relation].place.endpoint.clone();
+        Operation::Hook(Hook::Relation { relation, endpoint, event })
+    }
+
+    pub fn broken(&mut self, world: &mut World, relation: RelationNumber) -> Committed {
+        let operation = self.relation_hook(relation, RelationEvent::Broken);
+        self.done(world, operation)
+    }
+
+    /// Everything a Dying unit's agent does, and then the machine agent.
+    pub fn finish(&mut self, world: &mut World) {
+        let numbers: Vec<_> =
+            self.local.relations.iter().filter(|(_, r)| !r.place.peer).map(|(n, _)| *n).collect();
+        for number in numbers {
+            self.broken(world, number);
+        }
+        self.done(world, Operation::Hook(Hook::Stop));
+        self.done(world, Operation::Hook(Hook::Remove));
+        assert_eq!(self.done(world, Operation::Die), Committed::default());
+        world.run(|draft, _| unit::remove(draft, MODEL, self.unit)).expect("it is dead");
+    }
+}
+
+fn endpoint(name: &str, role: Role, interface: &str) -> (String, Endpoint) {
+    let (n, interface) = (name.to_owned(), interface.to_owned());
+    (n.clone(), Endpoint { name: n, role, interface, scope: Scope::Global, limit: None, optional: false })
+}
+
+pub fn web() -> Charm {
+    let endpoints = [endpoint("db", Role::Requirer, "mysql"), endpoint("ring", Role::Peer, "ring")];
+    let option = |kind, default| ConfigOption { kind, default: Some(default), description: String::new() };
+    Charm {
+        name: "web".into(),
+        endpoints: endpoints.into(),
+        config: BTreeMap::from([
+            ("port".to_owned(), option(OptionType::Int, 80.into())),
+            ("title".to_owned(), option(OptionType::String, "hello".into())),
+        ]),
+        actions: BTreeMap::from([(
+            "backup".to_owned(),
+            Action {
+                schema: serde_json::json!({"type": "object", "properties": {"to": {"type": "string", "default": "/tmp"}}}),
+                ..Action::default()
+            },
+        )]),
+        ..Charm::default()
+    }
+}
+
+pub fn db() -> Charm {
+    Charm {
+        name: "db".into(),
+        endpoints: [endpoint("server", Role::Provider, "mysql")].into(),
+        ..Charm::default()
+    }
+}
+
+pub fn plain() -> Charm {
+    Charm { name: "plain".into(), ..Charm::default() }
+}
+
+/// A principal that logs by an endpoint of its own.
+pub fn shop() -> Charm {
+    let endpoints = [endpoint("logs", Role::Provider, "logs"), endpoint("db", Role::Requirer, "mysql")];
+    Charm { name: "shop".into(), endpoints: endpoints.into(), ..Charm::default() }
+}
+
+/// A subordinate, by `juju-info` or by its principal's own endpoint; it uses a database too.
+pub fn logging() -> Charm {
+    let container = |(name, end): (String, Endpoint)| (name, Endpoint { scope: Scope::Container, ..end });
+    let info = container(endpoint("host", Role::Requirer, "juju-info"));
+    let logs = container(endpoint("logs", Role::Requirer, "logs"));
+    let endpoints =
+        [info, logs, endpoint("db", Role::Requirer, "mysql"), endpoint("ring", Role::Peer, "ring")];
+    Charm { name: "logging".into(), subordinate: true, endpoints: endpoints.into(), ..Charm::default() }
+}
+
+/// A refusal's code and words.
+pub fn refused<T: std::fmt::Debug>(answer: Result<T, Refusal>) -> (Code, String) {
+    let refusal = answer.expect_err("it is refused");
+    (refusal.code, refusal.message)
+}

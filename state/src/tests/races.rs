@@ -1,0 +1,124 @@
+//! Two transitions drafted on the same documents, both allowed alone, not in this order: the one that commits second
+//! finds that something it read has changed.
+
+use crate::lifecycle::application::Deploy;
+use crate::lifecycle::{application, machine, unit};
+use crate::operations::leadership;
+use crate::tests::relations::pair;
+use crate::tests::*;
+
+type Call = Box<dyn Fn(&mut Draft, &mut dyn FnMut() -> Uuid) -> Result<(), Refusal>>;
+
+fn call(transition: impl Fn(&mut Draft, &mut dyn FnMut() -> Uuid) -> Result<(), Refusal> + 'static) -> Call {
+    Box::new(transition)
+}
+
+/// `early` commits; `late`, drafted before that, conflicts and, tried again, is refused with this code (none = it
+/// succeeds after all).
+fn excludes(base: &World, early: &Call, late: &Call, then: Option<Code>) {
+    let mut world = base.copy();
+    let stale = world.documents.clone();
+    world.run(early).expect("allowed alone");
+    world.stale = Some(stale);
+    assert_eq!(refused(world.run(late)).1, CONFLICT);
+    world.stale = None;
+    assert_eq!(world.run(late).err().map(|refusal| refusal.code), then);
+}
+
+#[test]
+fn entering_and_ending_exclude_each_other() {
+    let mut world = World::new();
+    let (id, web, db) = pair(&mut world);
+    let app = read(world.reader(), &MODEL.application_name("web")).expect("it is there");
+    world.run(|draft, ids| unit::add(draft, MODEL, app, None, 1, ids)).expect("alive");
+    let late = Agent::attach(&mut world, "web/1").unit;
+    let enter = call(move |draft, ids| relation::enter_scope(draft, MODEL, late, id, &Bag::new(), (1, ids)));
+    let destroy_unit = call(move |draft, _| unit::destroy(draft, MODEL, late).map(|_| ()));
+    let destroy_application = call(move |draft, _| application::destroy(draft, MODEL, app).map(|_| ()));
+    excludes(&world, &destroy_unit, &enter, Some(Code::NotAlive));
+    excludes(&world, &destroy_application, &enter, Some(Code::NotAlive));
+
+    // the last one leaves while another enters
+    let leave = |unit| {
+        call(move |draft, _| {
+            relation::leave_scope(draft, MODEL, unit, id);
+            Ok(())
+        })
+    };
+    world.run(leave(db.unit)).expect("no refusal");
+    world.run(leave(web.unit)).expect("no refusal");
+    let destroy = call(move |draft, _| relation::destroy(draft, MODEL, id).map(|_| ()));
+    excludes(&world, &destroy, &enter, Some(Code::NotFound));
+    excludes(&world, &enter, &destroy, None);
+}
+
+#[test]
+fn of_the_last_two_out_one_removes_the_relation() {
+    let mut world = World::new();
+    let (id, web, db) = pair(&mut world);
+    world.run(|draft, _| relation::destroy(draft, MODEL, id)).expect("it may go");
+    let leave = |unit| {
+        call(move |draft, _| {
+            relation::leave_scope(draft, MODEL, unit, id);
+            Ok(())
+        })
+    };
+    let (first, second) = (leave(web.unit), leave(db.unit));
+    excludes(&world, &first, &second, None);
+    excludes(&world, &second, &first, None);
+    world.run(first).expect("no refusal");
+    world.run(second).expect("no refusal");
+    assert!(world.gone(id));
+}
+
+#[test]
+fn nothing_comes_into_what_is_being_removed() {
+    let mut world = World::new();
+    let app = world.deploy("web", "web", 1);
+    world.deploy("db", "db", 1);
+    let unit = world.unit("web/0");
+    let machine = read(world.reader(), &MODEL.unit(unit)).expect("it is there").machine;
+    let destroy = call(move |draft, _| application::destroy(draft, MODEL, app).map(|_| ()));
+    let add = call(move |draft, ids| unit::add(draft, MODEL, app, None, 1, ids).map(|_| ()));
+    excludes(&world, &destroy, &add, Some(Code::NotAlive));
+    let relate = call(|draft, ids| relation::add(draft, MODEL, ("web", "db"), ids(), 1).map(|_| ()));
+    excludes(&world, &destroy, &relate, Some(Code::NotAlive));
+    excludes(&world, &relate, &destroy, None);
+    // the last unit leaves the machine while another comes
+    let remove = call(move |draft, _| unit::destroy(draft, MODEL, unit).map(|_| ()));
+    let share = call(move |draft, ids| unit::add(draft, MODEL, app, Some("0"), 1, ids).map(|_| ()));
+    excludes(&world, &remove, &share, Some(Code::NotAlive));
+    excludes(&world, &share, &remove, None);
+    let attach = call(move |draft, _| session::attach(draft, MODEL, unit, Uuid(9), held(0)).map(|_| ()));
+    excludes(&world, &remove, &attach, Some(Code::Removed));
+    excludes(&world, &attach, &remove, None);
+    // the machine's destruction and a unit that comes
+    Agent::attach(&mut world, "web/0");
+    world.run(remove).expect("it may go");
+    let end = call(move |draft, _| machine::destroy(draft, MODEL, machine));
+    excludes(&world, &end, &share, Some(Code::NotAlive));
+    excludes(&world, &share, &end, Some(Code::Busy));
+}
+
+#[test]
+fn one_name_one_leader_one_relation() {
+    let mut world = World::new();
+    world.deploy("web", "web", 2);
+    world.deploy("db", "db", 1);
+    let wish = Deploy { name: "shop".into(), sha256: "web".into(), units: 1, ..Deploy::default() };
+    let deploy = call(move |draft, ids| application::deploy(draft, MODEL, &wish, ids).map(|_| ()));
+    excludes(&world, &deploy, &deploy, Some(Code::AlreadyExists));
+    let relate = call(|draft, ids| relation::add(draft, MODEL, ("web", "db"), ids(), 1).map(|_| ()));
+    excludes(&world, &relate, &relate, Some(Code::AlreadyExists));
+    // the last place of an endpoint, whose holders are counted without being recorded
+    let mut one = web();
+    one.endpoints.get_mut("db").expect("it has it").limit = Some(1);
+    world.upload("one", one);
+    world.deploy("one", "one", 0);
+    world.deploy("spare", "db", 0);
+    let relate = |to| call(move |draft, ids| relation::add(draft, MODEL, ("one", to), ids(), 1).map(drop));
+    excludes(&world, &relate("db"), &relate("spare"), Some(Code::Busy));
+    let (one, two) = (world.unit("web/0"), world.unit("web/1"));
+    let claim = |unit| call(move |draft, _| leadership::claim(draft, MODEL, unit, false).map(|_| ()));
+    excludes(&world, &claim(one), &claim(two), None);
+}

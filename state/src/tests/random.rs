@@ -1,0 +1,260 @@
+//! Random histories of legal and illegal calls. What is checked after every transaction stands in [`crate::tests::World`]:
+//! the invariants, lives that only move forward, and deltas that add up.
+
+use crate::documents::keys::{Kind, SessionDoc, last_number};
+use crate::lifecycle::{application, cleanup, machine, unit};
+use crate::operations::force::{self, Force};
+use crate::operations::{action, leadership};
+use crate::tests::*;
+use crate::unit::hook::{BagWrites, PortWrites};
+
+/// xorshift64*; the seeds are fixed, so a failure names its history.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        ((self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) % sides as u64) as usize
+    }
+
+    fn pick<T: Copy>(&mut self, all: &[T]) -> Option<T> {
+        (!all.is_empty()).then(|| all[self.roll(all.len())])
+    }
+}
+
+fn ids(world: &World, kind: Kind) -> Vec<Uuid> {
+    read_all::<serde_json::Value>(world.reader(), &MODEL.all(kind))
+        .iter()
+        .filter_map(|(key, _)| last_id(key))
+        .collect()
+}
+
+/// One call at random, of an agent or of anybody; whether it was taken. Refusals are part of the game.
+fn step(world: &mut World, dice: &mut Dice, agents: &mut BTreeMap<Uuid, Agent>) -> bool {
+    let Some(id) = dice.pick(&ids(world, Kind::Unit)).filter(|_| dice.roll(3) == 0) else {
+        return call(world, dice).is_ok();
+    };
+    if read(world.reader(), &MODEL.session(id)).is_some_and(|session: SessionDoc| session.nonce == Uuid(0)) {
+        return false; // fenced by force: it has no agent any more
+    }
+    if let Some(mut agent) = agents.remove(&id).filter(|_| dice.roll(8) > 0) {
+        let acted = act(world, dice, &mut agent);
+        agents.insert(id, agent);
+        return acted;
+    }
+    let doc = read(world.reader(), &MODEL.unit(id)).expect("it is there");
+    let mut agent = Agent::attach(world, &doc.name.to_string());
+    if agent.local.charm.is_none() {
+        agent.start(world);
+    }
+    agents.insert(id, agent).is_none()
+}
+
+/// One transition that needs no agent.
+fn call(world: &mut World, dice: &mut Dice) -> Result<(), Refusal> {
+    let none = || Refusal::new(Code::NotFound, "nothing to do it to");
+    let pick = |world: &World, dice: &mut Dice, kind: Kind| dice.pick(&ids(world, kind)).ok_or_else(none);
+    let names = ["web", "db", "shop", "store", "logging"];
+    match dice.roll(26) {
+        0 => {
+            let at = dice.roll(5);
+            let mut wish = application::Deploy {
+                name: names[at].into(),
+                sha256: ["web", "db", "shop", "db", "logging"][at].into(),
+                ..application::Deploy::default()
+            };
+            wish.units = dice.roll(3) as u32;
+            world.run(|draft, ids| application::deploy(draft, MODEL, &wish, ids))?;
+        }
+        1 | 2 => {
+            let (left, right) = (names[dice.roll(5)], names[dice.roll(5)]);
+            let end = ["", ":logs"][dice.roll(2)];
+            let left = if left == "shop" { format!("{left}{end}") } else { left.to_owned() };
+            world.integrate(&left, right)?;
+        }
+        3 => {
+            let (id, to) = (pick(world, dice, Kind::Application)?, dice.roll(8).to_string());
+            let to = (dice.roll(2) == 0).then_some(to.as_str());
+            world.run(|draft, ids| unit::add(draft, MODEL, id, to, 1, ids))?;
+        }
+        4 if dice.roll(4) == 0 => {
+            let id = pick(world, dice, Kind::Application)?;
+            world.run(|draft, _| application::destroy(draft, MODEL, id))?;
+        }
+        5 => {
+            let id = pick(world, dice, Kind::Relation)?;
+            world.run(|draft, _| relation::destroy(draft, MODEL, id))?;
+        }
+        6 => {
+            let id = pick(world, dice, Kind::Unit)?;
+            world.run(|draft, _| unit::destroy(draft, MODEL, id))?;
+        }
+        7 => {
+            let id = pick(world, dice, Kind::Unit)?;
+            world.run(|draft, _| unit::remove(draft, MODEL, id))?;
+        }
+        8 => {
+            let id = pick(world, dice, Kind::Machine)?;
+            world.run(|draft, _| machine::destroy(draft, MODEL, id))?;
+        }
+        9 => {
+            let id = pick(world, dice, Kind::Machine)?;
+            world.run(|draft, _| machine::set_dead(draft, MODEL, id))?;
+        }
+        10 => {
+            let id = pick(world, dice, Kind::Machine)?;
+            world.run(|draft, _| machine::remove(draft, MODEL, id))?;
+        }
+        11 => {
+            let (id, over) = (pick(world, dice, Kind::Unit)?, dice.roll(2) == 0);
+            world.run(|draft, _| leadership::claim(draft, MODEL, id, over))?;
+        }
+        12 => {
+            let id = pick(world, dice, Kind::Unit)?;
+            world.run(|draft, _| unit::set_dead(draft, MODEL, id))?;
+        }
+        13 => {
+            let set = BTreeMap::from([("port".to_owned(), dice.roll(3).to_string())]);
+            let id = pick(world, dice, Kind::Application)?;
+            world.run(|draft, _| application::configure(draft, MODEL, id, &set, &[]))?;
+        }
+        14 => {
+            let (id, given) = (pick(world, dice, Kind::Unit)?, serde_json::Map::new());
+            world.run(|draft, _| action::enqueue(draft, MODEL, id, "backup", &given, 1))?;
+        }
+        15 => {
+            let id = pick(world, dice, Kind::Cleanup)?;
+            world.run(|draft, _| Ok(cleanup::bite(draft, MODEL, id)))?;
+        }
+        16 | 17 => {
+            let (unit, id) = (pick(world, dice, Kind::Unit)?, pick(world, dice, Kind::Relation)?);
+            world.run(|draft, ids| relation::enter_scope(draft, MODEL, unit, id, &Bag::new(), (1, ids)))?;
+        }
+        18 => {
+            let id = pick(world, dice, Kind::Relation)?;
+            world.run(|draft, _| relation::suspend(draft, MODEL, id, "later", 1))?;
+        }
+        19 => {
+            let id = pick(world, dice, Kind::Relation)?;
+            world.run(|draft, _| relation::resume(draft, MODEL, id))?;
+        }
+        22 if dice.roll(4) == 0 => force(world, dice)?,
+        23.. => {
+            let id = pick(world, dice, Kind::Forced)?;
+            let now_ms = 1 + dice.roll(3) as i64 * force::WAIT_MS;
+            world.run(|draft, _| force::bite(draft, MODEL, id, now_ms))?;
+        }
+        _ => {
+            let (unit, id) = (pick(world, dice, Kind::Unit)?, pick(world, dice, Kind::Relation)?);
+            world.run(|draft, _| {
+                relation::leave_scope(draft, MODEL, unit, id);
+                Ok(())
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// Something is removed by force, or its time for going by itself ends.
+fn force(world: &mut World, dice: &mut Dice) -> Result<(), Refusal> {
+    let kind = [Kind::Unit, Kind::Application, Kind::Relation, Kind::Machine, Kind::Unit][dice.roll(5)];
+    let id = dice.pick(&ids(world, kind)).ok_or_else(|| Refusal::new(Code::NotFound, "nothing to force"))?;
+    let force = Force { no_wait: dice.roll(2) == 0, now_ms: 1 };
+    world.run(|draft, _| match kind {
+        Kind::Application if dice.roll(4) > 0 => Ok(()),
+        Kind::Application => force::application(draft, MODEL, id, force).map(drop),
+        Kind::Relation => force::relation(draft, MODEL, id, force).map(drop),
+        Kind::Machine => force::machine(draft, MODEL, id, force),
+        _ if dice.roll(3) == 0 => {
+            force::by_budget(draft, MODEL, id, 1, 1);
+            Ok(())
+        }
+        _ => force::unit(draft, MODEL, id, force).map(drop),
+    })
+}
+
+/// One record of one unit's agent, well or badly timed.
+fn act(world: &mut World, dice: &mut Dice, agent: &mut Agent) -> bool {
+    let known: Vec<RelationNumber> = agent.local.relations.keys().copied().collect();
+    let unit = read(world.reader(), &MODEL.unit(agent.unit)).expect("it is there");
+    let failing = Outcome::Failed { reason: "exit status 1".into(), retry: None };
+    match dice.roll(8) {
+        0 | 1 => {
+            let index = read_all::<()>(world.reader(), &MODEL.relations_of(unit.application));
+            let all: Vec<Uuid> = index.iter().filter_map(|(key, ())| last_id(key)).collect();
+            dice.pick(&all).is_some_and(|id| agent.enter(world, id).dropped.is_empty())
+        }
+        2 => dice.pick(&known).is_some_and(|number| {
+            // A peer relation never breaks.
+            let peer = agent.local.relations[&number].place.peer;
+            !peer && agent.broken(world, number).dropped.is_empty()
+        }),
+        3 | 4 => dice.pick(&known).is_some_and(|number| {
+            let outcome = if dice.roll(5) == 0 { failing } else { Outcome::Ok };
+            let mut record = agent.record(Operation::Hook(Hook::UpdateStatus), outcome);
+            let change = BTreeMap::from([("key".to_owned(), dice.roll(3).to_string())]);
+            let application = if dice.roll(3) == 0 { change.clone() } else { BTreeMap::new() };
+            record.writes.bags.insert(number, BagWrites { unit: change, application });
+            agent.commit(world, record).refusal.is_none()
+        }),
+        5 => {
+            let mut record = agent.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok);
+            let ports = BTreeMap::from([("*".to_owned(), [format!("{}/tcp", dice.roll(3))].into())]);
+            record.writes.ports = match dice.roll(2) {
+                0 => PortWrites { open: ports, ..PortWrites::default() },
+                _ => PortWrites { close: ports, ..PortWrites::default() },
+            };
+            agent.commit(world, record).refusal.is_none()
+        }
+        6 => {
+            let next = read_all::<bool>(world.reader(), &MODEL.actions_of(agent.unit)).first().cloned();
+            let id = next.and_then(|(key, _)| last_number(&key));
+            id.is_some_and(|id| {
+                agent.done(world, Operation::Action { id, name: "backup".into() }).refusal.is_none()
+            })
+        }
+        _ => agent.done(world, Operation::Die).refusal.is_none(),
+    }
+}
+
+#[test]
+fn no_history_breaks_a_promise() {
+    let (mut taken, mut subordinates) = (0, 0);
+    for seed in 1..=5 {
+        let (mut world, mut dice, mut agents) = (World::new(), Dice(seed * 0x9E37_79B9), BTreeMap::new());
+        if seed % 2 == 0 {
+            world.deploy("shop", "shop", 2);
+            world.deploy("logging", "logging", 0);
+            world.integrate("shop:logs", "logging").expect("they fit");
+        }
+        for _ in 0..250 {
+            taken += usize::from(step(&mut world, &mut dice, &mut agents));
+        }
+        let next = read(world.reader(), &MODEL.sequence("unit/logging"));
+        subordinates += next.unwrap_or_default();
+    }
+    assert!(taken > 400 && subordinates > 0, "the game is played: {taken}, {subordinates}");
+}
+
+/// A transaction is drafted, others commit meanwhile, then it is committed (an engine with concurrent writers):
+/// what was read is all that makes the second one safe.
+#[test]
+fn what_a_transition_read_is_enough_of_a_precondition() {
+    let (mut conflicts, mut both) = (0, 0);
+    for seed in 1..=6 {
+        let (mut world, mut dice) = (World::new(), Dice(seed * 0x85EB_CA6B));
+        for _ in 0..60 {
+            let base = world.documents.clone();
+            let meanwhile = (0..4).filter(|_| call(&mut world, &mut dice).is_ok()).count();
+            world.stale = Some(base);
+            match call(&mut world, &mut dice) {
+                Ok(()) => both += usize::from(meanwhile > 0),
+                Err(refusal) => conflicts += usize::from(refusal.message == CONFLICT),
+            }
+            world.stale = None;
+        }
+    }
+    assert!(conflicts > 5 && both > 50, "{conflicts} conflicts, {both} pairs");
+}

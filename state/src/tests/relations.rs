@@ -1,0 +1,339 @@
+//! Relations: scenarios 160 to 163, 174 and 175 of spec H.13, entering and leaving.
+
+use crate::documents::keys::{BagDoc, ScopeDoc};
+use crate::lifecycle::unit::Destroyed;
+use crate::lifecycle::{application, cleanup, unit};
+use crate::terms::cause::{Actor, Cause, Duty, Entity, RelationName};
+use crate::tests::*;
+
+fn destroy(world: &mut World, id: Uuid) -> Result<Destroyed, Refusal> {
+    world.run(|draft, _| relation::destroy(draft, MODEL, id))
+}
+
+/// web/0 and db/0, related and in scope.
+pub fn pair(world: &mut World) -> (Uuid, Agent, Agent) {
+    world.deploy("web", "web", 1);
+    world.deploy("db", "db", 1);
+    let id = world.integrate("web", "db").expect("they fit");
+    let mut agents = ["web/0", "db/0"].map(|name| Agent::attach(world, name));
+    for agent in &mut agents {
+        agent.start(world);
+        assert_eq!(agent.enter(world, id), Committed::default());
+    }
+    let [web, db] = agents;
+    (id, web, db)
+}
+
+#[test]
+fn scenario_160_an_empty_relation_goes_at_once_and_comes_again_under_a_new_id() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    world.deploy("db", "db", 1);
+    let first = world.integrate("web", "db:server").expect("they fit");
+    let number = world.number(first);
+    assert_eq!(
+        refused(world.integrate("db", "web")),
+        (Code::AlreadyExists, "relation db:server web:db already exists".into())
+    );
+    assert_eq!(destroy(&mut world, first), Ok(Destroyed::Removed));
+    let second = world.integrate("web", "db").expect("at once");
+    assert!(world.gone(first) && second != first);
+    assert_eq!(world.number(second), number + 1);
+    assert_eq!(
+        destroy(&mut world, first),
+        Ok(Destroyed::Removed),
+        "the old one's second time changes nothing"
+    );
+    assert_eq!(world.life(second), Some(Life::Alive));
+}
+
+#[test]
+fn scenario_161_the_last_unit_out_removes_a_dying_relation() {
+    let mut world = World::new();
+    let (id, mut web, mut db) = pair(&mut world);
+    let number = world.number(id);
+    assert_eq!(destroy(&mut world, id), Ok(Destroyed::Dying));
+    let revision = world.documents.map[MODEL.relation_life(id).text()].0;
+    assert_eq!(destroy(&mut world, id), Ok(Destroyed::Dying));
+    assert_eq!(world.documents.map[MODEL.relation_life(id).text()].0, revision, "the second is a no-op");
+    web.broken(&mut world, number);
+    assert_eq!(world.life(id), Some(Life::Dying));
+    db.broken(&mut world, number);
+    assert!(world.gone(id));
+    world.integrate("web", "db").expect("at once");
+}
+
+#[test]
+fn scenario_162_an_application_without_units_takes_an_empty_relation_along() {
+    let mut world = World::new();
+    let app = world.deploy("web", "web", 0);
+    let other = world.deploy("db", "db", 1);
+    let id = world.integrate("web", "db").expect("they fit");
+    let answer = world.run(|draft, _| application::destroy(draft, MODEL, app));
+    assert_eq!(answer, Ok(Destroyed::Removed));
+    assert!(world.gone(app) && world.gone(id));
+    assert_eq!(world.life(other), Some(Life::Alive));
+}
+
+#[test]
+fn scenario_163_a_foreign_unit_removes_the_application_it_was_related_to() {
+    let mut world = World::new();
+    let (id, mut web, mut db) = pair(&mut world);
+    let (app, number) =
+        (read(world.reader(), &MODEL.application_name("web")).expect("it is there"), world.number(id));
+    world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("it may go");
+    assert_eq!(world.life(id), Some(Life::Dying), "derived from its application");
+    web.finish(&mut world);
+    assert!(!world.gone(app), "db/0 is in scope still");
+    let revision = world.documents.revision;
+    db.broken(&mut world, number);
+    assert!(world.gone(app) && world.gone(id), "gone together");
+    assert_eq!(world.documents.revision, revision + 1);
+}
+
+#[test]
+fn scenario_174_nobody_enters_a_dying_relation() {
+    let mut world = World::new();
+    let (id, ..) = pair(&mut world);
+    let app = read(world.reader(), &MODEL.application_name("web")).expect("it is there");
+    world.run(|draft, ids| unit::add(draft, MODEL, app, None, 1, ids)).expect("it is alive");
+    let mut late = Agent::attach(&mut world, "web/1");
+    late.start(&mut world);
+    destroy(&mut world, id).expect("it may go");
+    let committed = late.enter(&mut world, id);
+    assert_eq!(
+        committed.refusal.as_deref(),
+        Some("unit web/1 cannot enter the scope of db:server web:db: the relation is dying")
+    );
+    assert!(read(world.reader(), &MODEL.scope_of(late.unit, id)).is_none());
+}
+
+#[test]
+fn scenario_175_a_peer_relation_goes_with_its_application_only() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let ring = read(world.reader(), &MODEL.relation_key("web:ring")).expect("a peer relation");
+    let text = "cannot remove peer relation web:ring";
+    assert_eq!(refused(destroy(&mut world, ring)), (Code::Forbidden, text.into()));
+}
+
+#[test]
+fn a_unit_in_scope_is_not_dead_and_peers_end_with_it() {
+    let mut world = World::new();
+    let (id, mut web, _db) = pair(&mut world);
+    let ring = read(world.reader(), &MODEL.relation_key("web:ring")).expect("a peer relation");
+    web.enter(&mut world, ring);
+    world.run(|draft, _| unit::destroy(draft, MODEL, web.unit)).expect("it may go");
+    let committed = web.done(&mut world, Operation::Die);
+    let text = "unit web/0 cannot be dead: it is in the scope of relation db:server web:db";
+    assert_eq!(committed.refusal.as_deref(), Some(text));
+    let number = world.number(id);
+    web.broken(&mut world, number);
+    assert_eq!(web.done(&mut world, Operation::Die), Committed::default());
+    assert_eq!(read(world.reader(), &MODEL.scope_of(web.unit, ring)), None);
+    assert_eq!(world.life(ring), Some(Life::Alive), "its application lives on");
+}
+
+#[test]
+fn each_entry_is_another_incarnation_with_its_settings() {
+    let mut world = World::new();
+    let (id, mut web, _db) = pair(&mut world);
+    let scope = MODEL.scope(id, Uuid(0), web.unit);
+    let first: ScopeDoc = read(world.reader(), &scope).expect("in scope");
+    let again =
+        world.run(|draft, ids| relation::enter_scope(draft, MODEL, web.unit, id, &Bag::new(), (1, ids)));
+    assert_eq!(again, Ok(()));
+    assert_eq!(read(world.reader(), &scope), Some(first.clone()), "in scope already: it stays");
+    // 1. A unit says again what it has published, in bites; one is taken. 2. Its folder is lost: it enters anew, and
+    // knows nothing of what is there (sim 55000707).
+    let said: BagDoc = read(world.reader(), &MODEL.bag(id, web.unit)).expect("in scope");
+    assert_eq!(said.values, Bag::new(), "what it enters with is all it has said");
+    let settings = Bag::from([("private-address".to_owned(), "127.0.0.1".to_owned())]);
+    world
+        .run(|draft, ids| relation::enter_scope(draft, MODEL, web.unit, id, &settings, (1, ids)))
+        .expect("in scope already");
+    world
+        .run(|draft, _| {
+            relation::leave_scope(draft, MODEL, web.unit, id);
+            Ok(())
+        })
+        .expect("no refusal");
+    let left: BagDoc = read(world.reader(), &MODEL.bag(id, web.unit)).expect("I14: settings stay");
+    assert_eq!(left.values["private-address"], "127.0.0.1");
+    web.enter(&mut world, id);
+    let second: ScopeDoc = read(world.reader(), &scope).expect("in scope");
+    assert!(second.incarnation > first.incarnation);
+    let bag: BagDoc = read(world.reader(), &MODEL.bag(id, web.unit)).expect("its settings");
+    assert!(bag.counter > left.counter);
+}
+
+#[test]
+fn ends_are_inferred_or_refused_in_one_line() {
+    let mut world = World::new();
+    world.deploy("web", "web", 0);
+    world.deploy("db", "db", 0);
+    world.deploy("plain", "plain", 0);
+    let mut cases = [
+        ("web", "nobody", Code::NotFound, "application \"nobody\" not found"),
+        ("web:dbx", "db", Code::NotFound, "application \"web\" has no \"dbx\" relation"),
+        ("web", "web", Code::Invalid, "cannot integrate web with itself"),
+        ("web:", "db", Code::Invalid, "\"web:\" is not an application or an endpoint (like web or web:db)"),
+        ("web", "plain", Code::Invalid, "no relations found"),
+    ];
+    for (left, right, code, text) in &mut cases {
+        let (found, message) = refused(world.integrate(left, right));
+        assert_eq!(found, *code, "{message}");
+        assert!(message.starts_with(*text), "{message}");
+    }
+    let mut two = db();
+    two.endpoints.extend([endpoint("mirror", Role::Provider, "mysql")]);
+    let mut one = web();
+    one.endpoints.get_mut("db").expect("it has it").limit = Some(1);
+    for (sha256, charm) in [("two", two), ("one", one)] {
+        world.upload(sha256, charm);
+    }
+    world.deploy("two", "two", 0);
+    world.deploy("one", "one", 0);
+    let (code, message) = refused(world.integrate("web", "two"));
+    assert_eq!(code, Code::Ambiguous);
+    assert!(message.contains("two:server") && message.contains("two:mirror"), "{message}");
+    world.integrate("one", "db").expect("below its limit");
+    let text = "endpoint one:db takes at most 1 relations";
+    assert_eq!(refused(world.integrate("one", "two:server")), (Code::Busy, text.into()));
+}
+
+/// A transaction reads a hundred documents at most: that is no bound of what is counted.
+#[test]
+fn places_are_counted_of_all_relations_of_an_application() {
+    let mut world = World::new();
+    let mut one = web();
+    one.endpoints.get_mut("db").expect("it has it").limit = Some(120);
+    world.upload("one", one);
+    world.deploy("one", "one", 0);
+    for at in 0..120 {
+        let name = format!("db{at}");
+        world.deploy(&name, "db", 0);
+        world.integrate("one", &name).expect("below its limit");
+    }
+    world.deploy("late", "db", 0);
+    let text = "endpoint one:db takes at most 120 relations";
+    assert_eq!(refused(world.integrate("one", "late")), (Code::Busy, text.into()));
+}
+
+#[test]
+fn who_holds_the_places_of_an_endpoint_is_named_with_what_frees_them() {
+    let mut world = World::new();
+    let mut one = web();
+    one.endpoints.get_mut("db").expect("it has it").limit = Some(2);
+    world.upload("one", one);
+    world.deploy("one", "one", 1);
+    for name in ["db", "spare", "late"] {
+        world.deploy(name, "db", 1);
+    }
+    let going = world.integrate("one", "db").expect("below its limit");
+    let stays = world.integrate("one", "spare").expect("below its limit");
+    let mut agent = Agent::attach(&mut world, "one/0");
+    agent.start(&mut world);
+    agent.enter(&mut world, going);
+    assert_eq!(destroy(&mut world, going), Ok(Destroyed::Dying));
+    let mut blockers = world.integrate("one", "late").expect_err("it has no capacity left").blockers;
+    blockers.sort_by(|a, b| a.entity.cmp(&b.entity));
+    let named = |id, ends: &str| RelationName { number: world.number(id), ends: ends.to_owned() };
+    let leave = Duty::LeaveScopes { relations: vec![named(going, "db:server one:db")] };
+    let endpoint = "one:db".parse().expect("an endpoint");
+    let used = Entity::Relation(named(stays, "one:db spare:server"));
+    let created_ms = read(world.reader(), &MODEL.relation(stays)).expect("it is there").created_ms;
+    let free = Cause::new(used, Duty::FreeCapacity { endpoint }, Actor::Operator).since(created_ms);
+    assert_eq!(blockers, [Cause::of_unit_agent(&UnitName::new("one", 0), leave), free]);
+}
+
+#[test]
+fn a_relation_is_found_by_its_ends() {
+    let mut world = World::new();
+    world.deploy("web", "web", 0);
+    world.deploy("db", "db", 0);
+    let id = world.integrate("web", "db").expect("they fit");
+    let mut find = |a: &str, b: &str| world.run(|draft, _| relation::find(draft, MODEL, a, b));
+    for (a, b) in [("web", "db"), ("db", "web:db"), ("db:server", "web")] {
+        assert_eq!(find(a, b), Ok(id), "{a} {b}");
+    }
+    assert_eq!(
+        refused(find("web:ring", "db")),
+        (Code::NotFound, "relation \"web:ring\" \"db\" not found".into())
+    );
+    assert_eq!(refused(find("web", "web")).0, Code::NotFound);
+    assert!(find("web:ring", "web:ring").is_ok());
+    // of many others
+    for n in 0..50 {
+        let name = format!("db{n}");
+        world.deploy(&name, "db", 0);
+        let id = world.integrate("web:db", &format!("{name}:server")).expect("they fit");
+        assert_eq!(world.run(|draft, _| relation::find(draft, MODEL, "web", &name)), Ok(id));
+    }
+}
+
+#[test]
+fn bags_of_a_removed_relation_go_in_bites() {
+    let mut world = World::new();
+    let (id, ..) = pair(&mut world);
+    let plant = |draft: &mut Draft, from: u128| {
+        for owner in from..from + 50 {
+            let bag = BagDoc { owner: format!("web/{}", owner + 9), ..BagDoc::default() };
+            draft.put(&MODEL.bag(id, Uuid(5000 + owner)), &bag);
+        }
+    };
+    for from in [0, 50] {
+        world
+            .run(|draft, _| {
+                plant(draft, from);
+                Ok(())
+            })
+            .expect("no refusal");
+    }
+    destroy(&mut world, id).expect("it may go");
+    for (key, _) in read_all::<ScopeDoc>(world.reader(), &MODEL.scopes(id)) {
+        let unit = last_id(&key).expect("a unit");
+        world
+            .run(|draft, _| {
+                relation::leave_scope(draft, MODEL, unit, id);
+                Ok(())
+            })
+            .expect("no refusal");
+    }
+    assert!(world.gone(id));
+    let mut bites = 0;
+    while world.run(|draft, _| Ok(cleanup::bite(draft, MODEL, id))).expect("no refusal") {
+        bites += 1;
+        assert!(bites < 10, "it ends");
+    }
+    assert!(read_all::<BagDoc>(world.reader(), &MODEL.bags(id)).is_empty());
+    assert_eq!(read(world.reader(), &MODEL.cleanup(id)), None);
+    assert!(bites >= 2);
+}
+
+#[test]
+fn an_application_with_many_relations_is_destroyed_by_one_transaction_and_reaped_in_bites() {
+    let mut world = World::new();
+    let app = world.deploy("db", "db", 0);
+    let ids: Vec<Uuid> = (0..23)
+        .map(|n| {
+            let name = format!("w{n}");
+            world.deploy(&name, "web", 0);
+            world.integrate(&name, "db").expect("they fit")
+        })
+        .collect();
+    let answer = world.run(|draft, _| application::destroy(draft, MODEL, app));
+    assert_eq!(answer, Ok(Destroyed::Dying));
+    let mut bites = 0;
+    while read(world.reader(), &MODEL.reap(app)).is_some() {
+        world
+            .run(|draft, _| {
+                application::reap_more(draft, MODEL, app);
+                Ok(())
+            })
+            .expect("no refusal");
+        bites += 1;
+        assert!(bites < 20, "it ends");
+    }
+    assert!(world.gone(app) && ids.iter().all(|id| world.gone(*id)));
+}

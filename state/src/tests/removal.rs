@@ -1,0 +1,491 @@
+//! Removals foretold (issue 4, dry runs). What is foretold is what then happens: expected hooks are those of spec
+//! A.7, H.6 and H.7.
+
+use crate::documents::blockers::EntityId;
+use crate::lifecycle::{application, machine};
+use crate::operations::dry_run::{self, AgentReports, Forecast};
+use crate::operations::force::{self, Force};
+use crate::operations::leadership;
+use crate::terms::cause::{Cause, Duty, RelationName};
+use crate::terms::version::Version;
+use crate::tests::*;
+use crate::unit::activity::Activity;
+use crate::unit::hook_name::HookName;
+use crate::unit::resolve::{Act, Now, next};
+use std::cell::Cell;
+
+/// All agents are there.
+const HERE: AgentReports<'_> = AgentReports { silent: &|_| false, running: &|_| None };
+
+fn forecast(
+    reader: &dyn Reader,
+    model: Model,
+    entities: &[EntityId],
+    force: Option<Force>,
+) -> Result<Forecast, Refusal> {
+    dry_run::forecast(reader, model, (entities, force), &HERE)
+}
+
+fn forecast_within(
+    reader: &dyn Reader,
+    model: Model,
+    asked: (&[EntityId], Option<Force>),
+    bound: usize,
+) -> Result<Forecast, Refusal> {
+    dry_run::forecast_within(reader, model, asked, (&HERE, bound))
+}
+
+fn foretold(world: &World, entity: EntityId) -> Forecast {
+    forecast(world.reader(), MODEL, &[entity], None).expect("it may go")
+}
+
+fn hooks(forecast: &Forecast) -> Vec<String> {
+    forecast.hooks.iter().map(|(unit, hook)| format!("{unit} {hook}")).collect()
+}
+
+/// web/0 and db/0 in a relation, each told of the other.
+fn qr(world: &mut World) -> (Uuid, Agent, Agent) {
+    world.deploy("shop", "web", 1);
+    world.deploy("db", "db", 1);
+    let id = world.integrate("shop", "db").expect("they fit");
+    let number = world.number(id);
+    let (mut shop, mut db) = (Agent::attach(world, "shop/0"), Agent::attach(world, "db/0"));
+    for agent in [&mut shop, &mut db] {
+        agent.start(world);
+        agent.enter(world, id);
+        let created = agent.relation_hook(number, RelationEvent::Created);
+        agent.done(world, created);
+    }
+    let version = Version { incarnation: 1, counter: 1 };
+    for (agent, other) in [(&mut shop, "db/0"), (&mut db, "shop/0")] {
+        let unit: UnitName = other.parse().expect("a name");
+        for event in [
+            RelationEvent::Joined { unit: unit.clone(), version },
+            RelationEvent::Changed { unit: unit.clone(), version },
+        ] {
+            let hook = agent.relation_hook(number, event);
+            agent.done(world, hook);
+        }
+    }
+    (id, shop, db)
+}
+
+#[test]
+fn scenario_86_is_foretold_and_nothing_is_changed() {
+    let mut world = World::new();
+    let (id, shop, _) = qr(&mut world);
+    let number = world.number(id);
+    let before = world.documents.map.clone();
+    let told = foretold(&world, EntityId::Unit(shop.unit));
+    assert_eq!((told.at_once.clone(), told.dying.clone()), (vec![], vec!["unit shop/0".to_owned()]));
+    let own: Vec<String> = hooks(&told).into_iter().filter(|hook| hook.starts_with("shop/0")).collect();
+    assert_eq!(
+        own,
+        [
+            format!("shop/0 db-relation-departed db:{number} db/0 departing=shop/0"),
+            format!("shop/0 db-relation-broken db:{number}"),
+            "shop/0 stop".to_owned(),
+            "shop/0 remove".to_owned(),
+        ]
+    );
+    let departed = format!("db/0 server-relation-departed server:{number} shop/0 departing=shop/0");
+    assert!(hooks(&told).contains(&departed), "{:?}", told.hooks);
+    assert_eq!(told.gone, ["machine 0", "unit shop/0"], "the machine has no unit any more (E.3)");
+    assert_eq!((told.blocked, told.more), (vec![], false));
+    assert_eq!(world.documents.map, before);
+}
+
+#[test]
+fn who_is_elected_when_the_leader_goes_is_foretold() {
+    let mut world = World::new();
+    let (_, shop, _) = qr(&mut world);
+    let elected = |world: &World| -> Vec<String> {
+        let all = hooks(&foretold(world, EntityId::Unit(shop.unit)));
+        all.into_iter().filter(|hook| hook.contains("leader-elected")).collect()
+    };
+    let claim = |draft: &mut Draft| leadership::claim(draft, MODEL, shop.unit, false).map(drop);
+    world.run(|draft, _| claim(draft)).expect("nobody leads");
+    assert_eq!(elected(&world), [""; 0], "nobody is left");
+    let application = read(world.reader(), &MODEL.unit(shop.unit)).expect("it is there").application;
+    let add = |world: &mut World| {
+        world.run(|draft, ids| unit::add(draft, MODEL, application, None, 1, ids)).expect("it is alive")
+    };
+    add(&mut world);
+    assert_eq!(elected(&world), ["shop/1 leader-elected"]);
+    let (other, _) = add(&mut world);
+    assert_eq!(elected(&world), [""; 0], "it may be either");
+    world.run(|draft, _| unit::destroy(draft, MODEL, other).map(drop)).expect("no agent has begun it");
+    assert_eq!(elected(&world), ["shop/1 leader-elected"]);
+    world.run(|draft, _| unit::destroy(draft, MODEL, shop.unit)).expect("it may go");
+    assert_eq!(elected(&world), [""; 0], "it is under way already");
+}
+
+#[test]
+fn a_relation_that_ends_breaks_on_both_sides() {
+    let mut world = World::new();
+    let (id, _, _) = qr(&mut world);
+    let number = world.number(id);
+    let told = foretold(&world, EntityId::Relation(id));
+    for (unit, endpoint) in [("shop/0", "db"), ("db/0", "server")] {
+        let broken = format!("{unit} {endpoint}-relation-broken {endpoint}:{number}");
+        assert!(hooks(&told).contains(&broken), "{:?}", told.hooks);
+    }
+    assert_eq!(told.gone.len(), 1, "{:?}", told.gone);
+    assert_eq!(told.blocked, []);
+}
+
+#[test]
+fn what_no_agent_has_begun_goes_at_once() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let unit = world.unit("web/0");
+    let told = foretold(&world, EntityId::Unit(unit));
+    assert_eq!((told.at_once, told.hooks), (vec!["unit web/0".to_owned()], vec![]));
+}
+
+/// web/0 with logging/0 in a suspended relation that both have left.
+fn suspended(world: &mut World) -> (Uuid, Agent, Agent) {
+    world.deploy("web", "web", 1);
+    world.deploy("logging", "logging", 0);
+    let id = world.integrate("web", "logging").expect("they fit");
+    let mut web = Agent::attach(world, "web/0");
+    web.start(world);
+    web.enter(world, id);
+    let mut logging = Agent::attach(world, "logging/0");
+    logging.start(world);
+    logging.enter(world, id);
+    let created = logging.relation_hook(world.number(id), RelationEvent::Created);
+    logging.done(world, created);
+    world.run(|draft, _| relation::suspend(draft, MODEL, id, "", 8)).expect("it is alive");
+    web.leave(world, id);
+    logging.leave_by_broken(world, id);
+    (id, web, logging)
+}
+
+/// Spec A.12: a subordinate goes with the relation it came with, though nobody is in its scope and it goes at once.
+#[test]
+fn subordinates_of_a_relation_that_nobody_is_in_are_foretold_to_go() {
+    let mut world = World::new();
+    let (id, _, mut logging) = suspended(&mut world);
+    let told = foretold(&world, EntityId::Relation(id));
+    assert_eq!(told.at_once, ["relation logging:host web:juju-info"]);
+    assert_eq!(told.dying, ["unit logging/0"]);
+    assert_eq!(hooks(&told), ["logging/0 stop", "logging/0 remove"]);
+    assert_eq!((told.gone, told.blocked), (vec!["unit logging/0".to_owned()], vec![]));
+
+    let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };
+    let record = logging.record(Operation::Hook(Hook::UpdateStatus), failed);
+    logging.commit(&mut world, record);
+    let told = foretold(&world, EntityId::Relation(id));
+    let held: Vec<String> = told.blocked.iter().map(|one| one.entity.to_string()).collect();
+    assert_eq!(
+        (hooks(&told).len(), held),
+        (0, vec!["unit logging/0".to_owned()]),
+        "the relation has gone, it has not"
+    );
+}
+
+#[test]
+fn what_would_hold_a_removal_up_is_named() {
+    let mut world = World::new();
+    let (_, mut shop, _) = qr(&mut world);
+    let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };
+    let record = shop.record(Operation::Hook(Hook::UpdateStatus), failed);
+    shop.commit(&mut world, record);
+    let app: Uuid = read(world.reader(), &MODEL.application_name("shop")).expect("it is there");
+    let told = foretold(&world, EntityId::Application(app));
+    assert!(hooks(&told).iter().all(|hook| !hook.starts_with("shop/0")), "it is in error: {:?}", told.hooks);
+    assert_eq!(told.blocked[0].entity.to_string(), "unit shop/0");
+    assert_eq!(told.blocked[0].last_error.as_deref(), Some("hook update-status: exit status 1"));
+    let unknown = forecast(world.reader(), MODEL, &[EntityId::Unit(Uuid(404))], None);
+    assert_eq!(unknown.expect_err("nobody").code, Code::NotFound);
+    world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("it may go");
+    assert!(!foretold(&world, EntityId::Application(app)).blocked.is_empty(), "asked again, the same");
+}
+
+#[test]
+fn a_removal_by_force_is_foretold_with_what_is_done_for_those_who_fail() {
+    let mut world = World::new();
+    let (_, mut shop, mut db) = qr(&mut world);
+    let failed = || Outcome::Failed { reason: "exit status 1".into(), retry: None };
+    let record = shop.record(Operation::Hook(Hook::UpdateStatus), failed());
+    shop.commit(&mut world, record);
+    let before = world.documents.map.clone();
+    let machine = read(world.reader(), &MODEL.unit(shop.unit)).expect("it is there").machine;
+    let refused = forecast(world.reader(), MODEL, &[EntityId::Machine(machine)], None);
+    assert!(refused.expect_err("shop/0 is on it").message.contains("unit shop/0 is assigned to it"));
+    for no_wait in [false, true] {
+        let force = Some(Force { no_wait, now_ms: 1 });
+        for entity in [EntityId::Machine(machine), EntityId::Unit(shop.unit)] {
+            let told = forecast(world.reader(), MODEL, &[entity], force).expect("by force it may go");
+            assert_eq!(told.gone, ["machine 0", "unit shop/0"], "{entity:?}");
+            assert!(
+                told.blocked.iter().any(|one| one.entity.to_string() == "unit shop/0"),
+                "{:?}",
+                told.blocked
+            );
+            assert!(hooks(&told).iter().any(|hook| hook.starts_with("db/0 server-relation-departed")));
+            assert_eq!(told.left_out, [], "shop/0 is in error");
+        }
+    }
+    assert_eq!(world.life(db.unit), Some(Life::Alive));
+    assert_eq!(world.documents.map, before);
+
+    // what somebody else has forced is not foretold as if it came of this
+    let asked = Force { no_wait: false, now_ms: 1 };
+    let record = db.record(Operation::Hook(Hook::UpdateStatus), failed());
+    db.commit(&mut world, record);
+    world.run(|draft, _| force::unit(draft, MODEL, db.unit, asked)).expect("by force it may go");
+    let told = forecast(world.reader(), MODEL, &[EntityId::Unit(shop.unit)], Some(asked)).expect("it may go");
+    assert_eq!((told.gone, told.more), (vec!["machine 0".to_owned(), "unit shop/0".to_owned()], false));
+    let of = (&[EntityId::Unit(shop.unit)][..], Some(asked));
+    assert!(
+        forecast_within(world.reader(), MODEL, of, 0).expect("it may go").more,
+        "it is ended early, and says so"
+    );
+}
+
+/// Design 6: survivors of a removal by force see an ordinary departure. Only what is removed runs nothing more.
+#[test]
+fn force_that_does_not_wait_leaves_out_the_hooks_of_what_it_removes_alone() {
+    let mut world = World::new();
+    let (id, shop, _) = qr(&mut world);
+    let number = world.number(id);
+    let force = Some(Force { no_wait: true, now_ms: 1 });
+    let told = forecast(world.reader(), MODEL, &[EntityId::Unit(shop.unit)], force).expect("it may go");
+    let related = |told: &Forecast| -> Vec<String> {
+        hooks(told)
+            .into_iter()
+            .filter(|hook| hook.contains("-departed ") || hook.contains("-broken "))
+            .collect()
+    };
+    let departed = format!("db/0 server-relation-departed server:{number} shop/0 departing=shop/0");
+    assert_eq!(related(&told).join(", "), departed);
+    assert!(!hooks(&told).iter().any(|hook| hook.starts_with("shop/0")), "{:?}", told.hooks);
+    assert!(told.left_out.iter().all(|(unit, _)| unit.to_string() == "shop/0"), "{:?}", told.left_out);
+    assert_eq!(told.left_out.last().expect("it would run some").1, "remove");
+    assert_eq!(told.gone, ["machine 0", "unit shop/0"]);
+
+    let told = forecast(world.reader(), MODEL, &[EntityId::Relation(id)], force).expect("it may go");
+    let mut all = related(&told);
+    all.sort();
+    assert_eq!(
+        all,
+        [
+            format!("db/0 server-relation-broken server:{number}"),
+            departed,
+            format!("shop/0 db-relation-broken db:{number}"),
+            format!("shop/0 db-relation-departed db:{number} db/0 departing=db/0"),
+        ]
+    );
+    assert_eq!(told.left_out, [], "units of both sides stay");
+}
+
+/// Another unit of the application is on its way out already: that is not what this removal comes to.
+#[test]
+fn what_is_under_way_already_is_not_foretold_as_if_it_came_of_this() {
+    let mut world = World::new();
+    let (id, shop, mut db) = qr(&mut world);
+    let number = world.number(id);
+    let app: Uuid = read(world.reader(), &MODEL.application_name("shop")).expect("it is there");
+    world.run(|draft, ids| unit::add(draft, MODEL, app, None, 1, ids)).expect("it is alive");
+    let mut other = Agent::attach(&mut world, "shop/1");
+    other.start(&mut world);
+    other.enter(&mut world, id);
+    let created = other.relation_hook(number, RelationEvent::Created);
+    other.done(&mut world, created);
+    let (unit, version) = (UnitName::new("shop", 1), Version { incarnation: 1, counter: 1 });
+    let joined = db.relation_hook(number, RelationEvent::Joined { unit: unit.clone(), version });
+    db.done(&mut world, joined);
+    let changed = db.relation_hook(number, RelationEvent::Changed { unit, version });
+    db.done(&mut world, changed);
+    world.run(|draft, _| unit::destroy(draft, MODEL, other.unit)).expect("it may go");
+
+    let told = foretold(&world, EntityId::Unit(shop.unit));
+    assert_eq!(
+        (told.dying.clone(), told.gone.clone()),
+        (vec!["unit shop/0".to_owned()], vec!["machine 0".to_owned(), "unit shop/0".to_owned()])
+    );
+    let departed = format!("db/0 server-relation-departed server:{number} shop/0 departing=shop/0");
+    let told_of: Vec<String> = hooks(&told).into_iter().filter(|hook| !hook.starts_with("shop/0")).collect();
+    assert_eq!(told_of, [departed]);
+    assert_eq!(foretold(&world, EntityId::Unit(other.unit)), Forecast::default(), "asked again");
+    // by force it goes another way: that is told whole, and what it runs now is cut off
+    let what = Activity::from(&decides(&world, &mut other).expect("it goes"));
+    let running = |id: Uuid| (id == other.unit).then(|| what.clone());
+    for no_wait in [false, true] {
+        let force = Some(Force { no_wait, now_ms: 1 });
+        let asked = &[EntityId::Unit(other.unit)][..];
+        let told = forecast(world.reader(), MODEL, asked, force).expect("by force it may go");
+        assert!(told.gone.contains(&"unit shop/1".to_owned()), "{:?}", told.gone);
+        let heard = AgentReports { silent: &|_| false, running: &running };
+        let runs = dry_run::forecast(world.reader(), MODEL, (asked, force), &heard).expect("the same");
+        assert_eq!((runs.left_out.is_empty(), runs.left_out), (!no_wait, told.left_out));
+    }
+    let all = foretold(&world, EntityId::Application(app));
+    assert!(!all.dying.contains(&"unit shop/1".to_owned()), "{:?}", all.dying);
+    assert!(all.gone.contains(&"application shop".to_owned()), "{:?}", all.gone);
+}
+
+/// What the unit's agent decides to do next.
+fn decides(world: &World, agent: &mut Agent) -> Option<Operation> {
+    loop {
+        let view = view::full(world.reader(), MODEL, agent.unit).expect("it is there");
+        let view = Snapshot::from_full(view.delta).expect("complete");
+        let now = Now { boot: "b".to_owned(), ..Now::hypothetical() };
+        match next(&agent.local, Some(&view), &now).act {
+            Act::Begin(run) => return Some(run.operation),
+            Act::Note(event) => agent.local.apply(&event),
+            Act::Settle(record) => return Some(record.operation),
+            _ => return None,
+        }
+    }
+}
+
+/// Spec A.7, first rows, and A.11, first choice: what runs ends before its unit or relation does, and leaves something
+/// to do behind.
+#[test]
+fn what_runs_is_ended_before_anything_is_foretold() {
+    let mut world = World::new();
+    world.deploy("shop", "shop", 1);
+    world.deploy("db", "db", 1);
+    let id = world.integrate("shop", "db").expect("they fit");
+    let number = world.number(id);
+    let (mut shop, mut db) = (Agent::attach(&mut world, "shop/0"), Agent::attach(&mut world, "db/0"));
+    let told = |world: &World, entity, (running, what): (Uuid, Activity)| {
+        let heard = AgentReports { running: &|id| (id == running).then(|| what.clone()), ..HERE };
+        hooks(&dry_run::forecast(world.reader(), MODEL, (&[entity], None), &heard).expect("it may go"))
+    };
+    let (is_install, is_joined) = (
+        |one: &Operation| matches!(one, Operation::Hook(Hook::Install)),
+        |one: &Operation| Activity::from(one).to_string() == "running server-relation-joined hook for shop/0",
+    );
+    while let Some(operation) = decides(&world, &mut shop) {
+        if is_install(&operation) {
+            assert_eq!(told(&world, EntityId::Unit(shop.unit), (db.unit, Activity::Die)), [""; 0]);
+            let told =
+                told(&world, EntityId::Unit(shop.unit), (shop.unit, Activity::hook(HookName::Install)));
+            assert_eq!(told, ["shop/0 remove"]);
+        }
+        shop.done(&mut world, operation);
+    }
+    let mut operation = decides(&world, &mut db).expect("it has begun nothing");
+    while !is_joined(&operation) {
+        db.done(&mut world, operation);
+        operation = decides(&world, &mut db).expect("it is not joined yet");
+    }
+    let of_db = |what: Activity| {
+        let told = told(&world, EntityId::Relation(id), (db.unit, what)).into_iter();
+        told.filter(|hook| hook.starts_with("db/0 server-relation-")).collect::<Vec<_>>()
+    };
+    let broken = format!("db/0 server-relation-broken server:{number}");
+    assert_eq!(of_db(Activity::hook(HookName::UpdateStatus)).join(", "), broken);
+    assert_eq!(
+        of_db(Activity::from(&operation)),
+        [
+            format!("db/0 server-relation-changed server:{number} shop/0"),
+            format!("db/0 server-relation-departed server:{number} shop/0 departing=shop/0"),
+            broken,
+        ]
+    );
+}
+
+/// Spec F.4: an agent that is silent holds up what waits for it. By force the controller does what is owed for it, and
+/// none of its hooks is foretold.
+#[test]
+fn silent_agents_are_named_with_what_they_hold_up() {
+    let mut world = World::new();
+    let (id, shop, db) = qr(&mut world);
+    let [shop_on, db_on] = [shop.unit, db.unit]
+        .map(|unit| EntityId::Machine(read(world.reader(), &MODEL.unit(unit)).expect("it is there").machine));
+    let told = |entity, force, silent: &[EntityId]| {
+        let heard = AgentReports { silent: &|one| silent.contains(&one), ..HERE };
+        dry_run::forecast(world.reader(), MODEL, (&[entity], force), &heard).expect("it may go")
+    };
+    let [of_shop, of_db] = [shop.unit, db.unit].map(EntityId::Unit);
+    let all = [shop_on, of_shop, db_on, of_db];
+    let app: Uuid = read(world.reader(), &MODEL.application_name("shop")).expect("it is there");
+    for entity in [of_shop, EntityId::Application(app)] {
+        let quiet = told(entity, None, &[]);
+        let told = told(entity, None, &all);
+        assert!(quiet.silent.is_empty() && told.hooks == quiet.hooks && told.gone == quiet.gone, "{told:?}");
+        let expected = match entity {
+            EntityId::Application(_) => vec![shop_on, of_shop, of_db],
+            _ => vec![shop_on, of_shop],
+        };
+        assert_eq!(told.silent, expected, "db/0 leaves only a relation that ends");
+    }
+    let ends = told(EntityId::Relation(id), None, &all).silent;
+    assert_eq!(ends.len(), 2);
+    assert!(ends.contains(&of_shop) && ends.contains(&of_db), "{ends:?}");
+    for no_wait in [false, true] {
+        let forced = told(of_shop, Some(Force { no_wait, now_ms: 1 }), &[of_shop]);
+        assert_eq!((forced.silent, forced.blocked.len()), (vec![], 1));
+        let relations = vec![RelationName { number: world.number(id), ends: "db:server shop:db".to_owned() }];
+        let duty = Duty::Terminate { relations };
+        assert_eq!(forced.blocked[0], Cause::of_unit_agent(&UnitName::new("shop", 0), duty));
+        let runs = |unit: &str| forced.hooks.iter().any(|(name, _)| name.to_string() == unit);
+        assert!(!runs("shop/0") && runs("db/0"), "{:?}", forced.hooks);
+        assert_eq!(forced.gone, ["machine 0", "unit shop/0"]);
+    }
+}
+
+/// Spec E.3 last row and E.5: a machine without units is Dying, its agent says that it is dead, its provider removes it.
+#[test]
+fn a_machine_without_units_is_foretold_to_go() {
+    let mut world = World::new();
+    let (_, shop, _) = qr(&mut world);
+    let told = foretold(&world, EntityId::Unit(shop.unit));
+    assert_eq!(told.gone, ["machine 0", "unit shop/0"]);
+    let name = world.run(|draft, _| machine::add(draft, MODEL, Uuid(900), 1)).expect("one more");
+    let (told, name) = (foretold(&world, EntityId::Machine(Uuid(900))), format!("machine {name}"));
+    assert_eq!((told.dying, told.gone, told.blocked), (vec![name.clone()], vec![name], vec![]));
+}
+
+/// Documents, and how many of them were read.
+struct Counted<'d> {
+    under: &'d Documents,
+    read: Cell<usize>,
+}
+
+impl Reader for Counted<'_> {
+    fn revision(&self) -> Revision {
+        self.under.revision()
+    }
+    fn get(&self, key: &str) -> Option<Stored> {
+        self.read.set(self.read.get() + 1);
+        self.under.get(key)
+    }
+    fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<Stored> {
+        let found = self.under.scan(prefix, after, limit);
+        self.read.set(self.read.get() + found.len());
+        found
+    }
+}
+
+#[test]
+fn a_forecast_looks_at_a_bounded_part_of_a_large_model_and_says_so() {
+    let (many, web, relation) = bounds::with_units(5_000);
+    for entity in [EntityId::Application(web), EntityId::Relation(relation)] {
+        let counted = Counted { under: &many, read: Cell::new(0) };
+        // a play that ends before its first step
+        forecast_within(&counted, MODEL, (&[entity], None), 0).expect("it may go");
+        // 5,000 entries to find 500 units, each looked at three times at some 10 reads
+        let most = 5_000 + 3 * 500 * 10;
+        assert!(counted.read.get() < most, "{entity:?}: {}", counted.read.get());
+        assert!(forecast(&many, MODEL, &[entity], None).expect("it may go").more, "{entity:?}");
+    }
+    let (few, web, _) = bounds::with_units(3);
+    assert!(!forecast(&few, MODEL, &[EntityId::Application(web)], None).expect("it may go").more);
+}
+
+#[test]
+fn a_play_ends_when_it_has_read_enough_and_says_so() {
+    let mut world = World::new();
+    let (_, shop, _) = qr(&mut world);
+    let whole = foretold(&world, EntityId::Unit(shop.unit));
+    let part =
+        forecast_within(world.reader(), MODEL, (&[EntityId::Unit(shop.unit)], None), 150).expect("it may go");
+    assert_eq!((whole.more, part.more), (false, true));
+    assert!(part.hooks.len() < whole.hooks.len(), "{:?}", part.hooks);
+}

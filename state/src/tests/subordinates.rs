@@ -1,0 +1,568 @@
+//! Subordinates and containers (spec A.12, H.8), and relations that are suspended (H.7).
+
+use crate::documents::blockers::{EntityId, blockers};
+use crate::documents::effective_life;
+use crate::documents::keys::ScopeDoc;
+use crate::lifecycle::machine::UNITS_MAX;
+use crate::lifecycle::unit::Destroyed;
+use crate::lifecycle::{application, machine, unit};
+use crate::terms::cause::{Duty, RelationName};
+use crate::terms::owner::Owner;
+use crate::tests::*;
+use crate::unit::snapshot::RelationHead;
+
+fn started(world: &mut World, name: &str) -> Agent {
+    let mut agent = Agent::attach(world, name);
+    agent.start(world);
+    agent
+}
+
+/// web/0 with logging/0, by `juju-info`.
+fn qs(world: &mut World) -> (Uuid, Agent, Agent) {
+    world.deploy("web", "web", 1);
+    world.deploy("logging", "logging", 0);
+    let id = world.integrate("web", "logging").expect("they fit");
+    let mut web = started(world, "web/0");
+    assert_eq!(web.enter(world, id), Committed::default());
+    let mut logging = started(world, "logging/0");
+    assert_eq!(logging.enter(world, id), Committed::default());
+    (id, web, logging)
+}
+
+fn destroy(world: &mut World, id: Uuid) -> Destroyed {
+    world.run(|draft, _| relation::destroy(draft, MODEL, id)).expect("it may go")
+}
+
+fn shown(world: &World, unit: Uuid) -> Snapshot {
+    let view = view::full(world.reader(), MODEL, unit).expect("it is there");
+    Snapshot::from_full(view.delta).expect("complete")
+}
+
+fn head(world: &World, unit: Uuid, relation: Uuid) -> RelationHead {
+    let number = world.number(relation);
+    shown(world, unit).relations[&number].head.clone()
+}
+
+fn document(world: &World, id: Uuid) -> UnitDoc {
+    read(world.reader(), &MODEL.unit(id)).expect("it is there")
+}
+
+fn suspend(world: &mut World, id: Uuid, message: &str) -> Result<(), Refusal> {
+    world.run(|draft, _| relation::suspend(draft, MODEL, id, message, 8))
+}
+
+#[test]
+fn scenario_118_a_principal_that_enters_brings_its_subordinate() {
+    let mut world = World::new();
+    let web = world.deploy("web", "web", 1);
+    let app = world.deploy("logging", "logging", 3);
+    assert!(read_all::<()>(world.reader(), &MODEL.units_of(app)).is_empty(), "a deploy brings no units");
+    let id = world.integrate("web", "logging").expect("they fit");
+    let mut agent = started(&mut world, "web/0");
+    assert!(head(&world, agent.unit, id).implicit && head(&world, agent.unit, id).brings);
+    agent.enter(&mut world, id);
+    let unit = world.unit("logging/0");
+    let (doc, principal) = (document(&world, unit), document(&world, agent.unit));
+    assert_eq!((doc.principal, doc.machine), (Some(agent.unit), principal.machine));
+    assert_eq!(shown(&world, unit).unit.principal, Some(UnitName::new("web", 0)));
+    assert_eq!(shown(&world, agent.unit).unit.subordinates, [UnitName::new("logging", 0)].into());
+    let number = world.number(id);
+    assert!(shown(&world, agent.unit).relations[&number].members.is_empty(), "it is not in scope yet");
+    // a second time, and another unit: one each
+    agent.enter(&mut world, id);
+    world.run(|draft, ids| unit::add(draft, MODEL, web, Some("0"), 1, ids)).expect("it is alive");
+    let mut second = started(&mut world, "web/1");
+    second.enter(&mut world, id);
+    assert_eq!(document(&world, world.unit("logging/1")).principal, Some(second.unit));
+    assert_eq!(read_all::<()>(world.reader(), &MODEL.units_of(app)).len(), 2);
+    let answer = world.run(|draft, ids| unit::add(draft, MODEL, app, None, 1, ids));
+    assert_eq!(refused(answer).0, Code::Forbidden, "there is no other way");
+}
+
+#[test]
+fn a_principal_that_goes_is_named_beside_its_subordinate_until_it_waits_for_that_one_alone() {
+    let mut world = World::new();
+    let (id, mut web, _logging) = qs(&mut world);
+    let app = read(world.reader(), &MODEL.application_name("web")).expect("it is there");
+    let on = document(&world, web.unit).machine;
+    world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("it may go");
+    world.run(|draft, _| machine::destroy(draft, MODEL, on)).expect("what is on it goes");
+    let told = |world: &World, entity| {
+        let all = blockers(&mut world.reader(), MODEL, entity).into_iter();
+        all.map(|one| (one.entity.to_string(), one.duty, one.last_error.is_some())).collect::<Vec<_>>()
+    };
+    let line = |unit: &str, relations: &[RelationName], failed| {
+        (format!("unit {unit}"), Duty::Terminate { relations: relations.to_vec() }, failed)
+    };
+    let ends = "logging:host web:juju-info".to_owned();
+    let leave = &[RelationName { number: world.number(id), ends }];
+    let subordinate = line("logging/0", leave, false);
+    let all = [EntityId::Unit(web.unit), EntityId::Application(app), EntityId::Machine(on)];
+    for entity in all {
+        assert_eq!(told(&world, entity)[..2], [subordinate.clone(), line("web/0", leave, false)]);
+    }
+    web.leave(&mut world, id);
+    let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };
+    let record = web.record(Operation::Hook(Hook::Stop), failed);
+    web.commit(&mut world, record);
+    for entity in all {
+        assert_eq!(told(&world, entity)[..2], [subordinate.clone(), line("web/0", &[], true)]);
+    }
+    web.done(&mut world, Operation::Hook(Hook::Stop));
+    assert_eq!(told(&world, all[0]), [subordinate.clone(), line("web/0", &[], false)], "remove is left");
+    web.done(&mut world, Operation::Hook(Hook::Remove));
+    assert_eq!(told(&world, all[0]), [subordinate], "it waits for that one alone");
+}
+
+#[test]
+fn scenario_119_each_container_is_by_itself() {
+    let mut world = World::new();
+    world.deploy("shop", "shop", 2);
+    world.deploy("logging", "logging", 0);
+    let id = world.integrate("shop:logs", "logging:logs").expect("they fit");
+    let number = world.number(id);
+    let mut shops = ["shop/0", "shop/1"].map(|name| started(&mut world, name));
+    shops.iter_mut().for_each(|shop| drop(shop.enter(&mut world, id)));
+    let mut logs = ["logging/0", "logging/1"].map(|name| started(&mut world, name));
+    logs.iter_mut().for_each(|log| drop(log.enter(&mut world, id)));
+    for n in 0..2 {
+        for (agent, own, other) in [(&shops[n], "shop", "logging"), (&logs[n], "logging", "shop")] {
+            let view = shown(&world, agent.unit).relations.remove(&number).expect("it is shown");
+            let beside = UnitName::new(other, n as u32);
+            assert_eq!(view.members.keys().collect::<Vec<_>>(), [&beside]);
+            let bags: Vec<Owner> = view.bags.into_iter().map(|(owner, _)| owner).collect();
+            let mut expected = vec![Owner::Unit(UnitName::new(own, n as u32)), Owner::Unit(beside)];
+            expected.extend([own, other].map(|name| Owner::Application(name.to_owned())));
+            expected.sort();
+            assert_eq!(bags, expected, "I31");
+        }
+    }
+    // what shop/1 writes and does wakes nobody in the container of shop/0
+    let mut record = shops[1].record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok);
+    let change = BTreeMap::from([("key".to_owned(), "value".to_owned())]);
+    record
+        .writes
+        .bags
+        .insert(number, crate::unit::hook::BagWrites { unit: change, application: BTreeMap::new() });
+    shops[1].commit(&mut world, record);
+    assert!(world.sent[&shops[0].unit].is_empty() && world.sent[&logs[0].unit].is_empty());
+    assert_eq!(world.sent[&logs[1].unit].len(), 1);
+    // its settings are still read when it has left, and by nobody else
+    let leaver = UnitName::new("shop", 1);
+    destroy(&mut world, id);
+    shops[1].broken(&mut world, number);
+    let view = shown(&world, logs[1].unit).relations.remove(&number).expect("it is shown");
+    assert!(view.members.is_empty() && view.bag(&Owner::Unit(leaver.clone())).is_some());
+    let view = shown(&world, logs[0].unit).relations.remove(&number).expect("it is shown");
+    assert!(view.bag(&Owner::Unit(leaver)).is_none());
+}
+
+#[test]
+fn scenario_120_a_principal_is_dead_only_after_its_subordinate_is_removed() {
+    let mut world = World::new();
+    let (id, mut web, mut logging) = qs(&mut world);
+    world.run(|draft, _| unit::destroy(draft, MODEL, web.unit)).expect("it may go");
+    assert_eq!(world.life(logging.unit), Some(Life::Dying), "I23, at the same revision");
+    assert!(!world.sent[&logging.unit].is_empty(), "and it is told");
+    web.leave(&mut world, id);
+    let refusal = "unit web/0 cannot be dead: it has subordinates";
+    assert_eq!(web.done(&mut world, Operation::Die).refusal.as_deref(), Some(refusal));
+    logging.finish(&mut world);
+    assert!(world.gone(logging.unit));
+    let mut again = Agent::attach(&mut world, "web/0");
+    assert_eq!(again.done(&mut world, Operation::Die), Committed::default());
+}
+
+#[test]
+fn a_subordinate_is_dying_with_all_that_is_above_it() {
+    let beginning = || {
+        let mut world = World::new();
+        let (_, web, logging) = qs(&mut world);
+        (world, web, logging)
+    };
+    let name = |world: &World, name| read(world.reader(), &MODEL.application_name(name)).expect("there");
+    for application in ["web", "logging"] {
+        let (mut world, _, logging) = beginning();
+        let id = name(&world, application);
+        world.run(|draft, _| application::destroy(draft, MODEL, id)).expect("it may go");
+        assert_eq!(world.life(logging.unit), Some(Life::Dying), "{application}");
+    }
+    let (mut world, web, logging) = beginning();
+    world.run(|draft, _| unit::destroy(draft, MODEL, web.unit)).expect("it may go");
+    let machine = document(&world, web.unit).machine;
+    world.run(|draft, _| machine::destroy(draft, MODEL, machine)).expect("nobody there is alive");
+    assert_eq!(world.life(logging.unit), Some(Life::Dying));
+}
+
+#[test]
+fn scenario_121_the_last_container_relation_takes_the_subordinate_along() {
+    let mut world = World::new();
+    let (id, mut web, mut logging) = qs(&mut world);
+    assert_eq!(destroy(&mut world, id), Destroyed::Dying);
+    assert_eq!(world.life(logging.unit), Some(Life::Dying));
+    assert_eq!(world.life(web.unit), Some(Life::Alive));
+    assert_eq!(shown(&world, web.unit).unit.leaving, [UnitName::new("logging", 0)].into());
+    web.leave(&mut world, id);
+    logging.finish(&mut world);
+    assert!(world.gone(id) && world.gone(logging.unit));
+    assert_eq!(world.life(web.unit), Some(Life::Alive));
+}
+
+#[test]
+fn scenario_122_a_subordinate_stays_as_long_as_one_relation_is_left() {
+    let mut world = World::new();
+    world.deploy("shop", "shop", 1);
+    world.deploy("logging", "logging", 0);
+    let [info, logs] = ["host", "logs"].map(|end| {
+        let shop = if end == "host" { "shop:juju-info" } else { "shop:logs" };
+        world.integrate(shop, &format!("logging:{end}")).expect("they fit")
+    });
+    let mut shop = started(&mut world, "shop/0");
+    shop.enter(&mut world, info);
+    shop.enter(&mut world, logs);
+    let app = read(world.reader(), &MODEL.application_name("logging")).expect("it is there");
+    assert_eq!(read_all::<()>(world.reader(), &MODEL.units_of(app)).len(), 1, "one of an application");
+    let logging = world.unit("logging/0");
+    assert_eq!(destroy(&mut world, info), Destroyed::Dying);
+    assert_eq!(world.life(logging), Some(Life::Alive));
+    // the other way round: one that was added later goes on with the line
+    shop.leave(&mut world, info);
+    let again = world.integrate("shop:juju-info", "logging:host").expect("at once");
+    assert_eq!(destroy(&mut world, logs), Destroyed::Dying);
+    assert_eq!(world.life(logging), Some(Life::Alive));
+    assert_eq!(destroy(&mut world, again), Destroyed::Removed);
+    assert_eq!(world.life(logging), Some(Life::Dying));
+}
+
+#[test]
+fn scenario_123_a_subordinate_is_not_removed_by_itself() {
+    let mut world = World::new();
+    let (_, _, logging) = qs(&mut world);
+    let answer = world.run(|draft, _| unit::destroy(draft, MODEL, logging.unit));
+    let text = "cannot remove unit logging/0: it is a subordinate";
+    assert_eq!(refused(answer), (Code::Forbidden, text.into()));
+}
+
+#[test]
+fn scenario_124_the_subordinate_application_goes_with_its_units() {
+    let mut world = World::new();
+    let (id, mut web, mut logging) = qs(&mut world);
+    let app = read(world.reader(), &MODEL.application_name("logging")).expect("it is there");
+    world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("it may go");
+    assert_eq!((world.life(id), world.life(logging.unit)), (Some(Life::Dying), Some(Life::Dying)));
+    assert_eq!(world.life(web.unit), Some(Life::Alive));
+    web.leave(&mut world, id);
+    logging.finish(&mut world);
+    assert!(world.gone(app) && world.gone(id));
+}
+
+#[test]
+fn scenario_125_a_new_relation_does_not_bring_an_old_subordinate_back() {
+    let mut world = World::new();
+    let (old, mut web, mut logging) = qs(&mut world);
+    destroy(&mut world, old);
+    web.leave(&mut world, old);
+    logging.leave_by_broken(&mut world, old);
+    assert!(world.gone(old));
+    let new = world.integrate("web", "logging").expect("the old relation is gone");
+    assert_eq!(world.life(logging.unit), Some(Life::Dying), "I17");
+    let committed = web.enter(&mut world, new);
+    let text = "unit web/0 cannot enter the scope of logging:host web:juju-info: unit web/0 has a \
+                subordinate of this application that is dying";
+    assert_eq!(committed.refusal.as_deref(), Some(text));
+    assert!(read(world.reader(), &MODEL.scope_of(web.unit, new)).is_none());
+    logging.finish(&mut world);
+    assert!(shown(&world, web.unit).unit.leaving.is_empty());
+    assert_eq!(web.enter(&mut world, new), Committed::default());
+    assert_eq!(world.life(world.unit("logging/1")), Some(Life::Alive));
+}
+
+#[test]
+fn a_subordinate_has_ordinary_relations_too() {
+    let mut world = World::new();
+    let (_, web, mut logging) = qs(&mut world);
+    world.deploy("db", "db", 1);
+    let id = world.integrate("logging", "db").expect("they fit");
+    let mut db = started(&mut world, "db/0");
+    db.enter(&mut world, id);
+    logging.enter(&mut world, id);
+    let number = world.number(id);
+    let view = shown(&world, db.unit).relations.remove(&number).expect("it is shown");
+    assert_eq!(view.members.keys().collect::<Vec<_>>(), [&UnitName::new("logging", 0)]);
+    // it keeps no subordinate alive
+    assert!(shown(&world, web.unit).relations.keys().all(|other| *other != number));
+    let info = read(world.reader(), &MODEL.relation_key("logging:host web:juju-info")).expect("there");
+    destroy(&mut world, info);
+    assert_eq!(world.life(logging.unit), Some(Life::Dying));
+}
+
+#[test]
+fn a_full_machine_takes_no_subordinate_and_the_principal_is_told() {
+    let mut world = World::new();
+    let web = world.deploy("web", "web", 1);
+    world.deploy("logging", "logging", 0);
+    let id = world.integrate("web", "logging").expect("they fit");
+    for _ in 1..UNITS_MAX {
+        world.run(|draft, ids| unit::add(draft, MODEL, web, Some("0"), 1, ids)).expect("there is room");
+    }
+    let mut agent = started(&mut world, "web/0");
+    assert!(shown(&world, agent.unit).unit.crowded);
+    let refusal = agent.enter(&mut world, id).refusal.expect("it is refused");
+    assert!(refusal.ends_with("machine 0 has 24 units, the most one machine takes"), "{refusal}");
+    let last = world.unit("web/23");
+    world.run(|draft, _| unit::destroy(draft, MODEL, last)).expect("it may go");
+    assert!(!shown(&world, agent.unit).unit.crowded);
+    assert_eq!(agent.enter(&mut world, id), Committed::default());
+}
+
+#[test]
+fn a_full_machine_of_dying_units_is_destroyed_in_one_transaction() {
+    let mut world = World::new();
+    let apps: Vec<Uuid> = (0..UNITS_MAX)
+        .map(|n| {
+            let wish = Deploy {
+                name: format!("w{n}"),
+                sha256: "plain".into(),
+                units: 1,
+                to: (n > 0).then(|| "0".to_owned()),
+                ..Deploy::default()
+            };
+            world.run(|draft, ids| application::deploy(draft, MODEL, &wish, ids)).expect("room").application
+        })
+        .collect();
+    for app in apps {
+        world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("it may go");
+    }
+    let machine = document(&world, world.unit("w0/0")).machine;
+    world.run(|draft, _| machine::destroy(draft, MODEL, machine)).expect("nobody there is alive");
+}
+
+#[test]
+fn a_subordinate_that_never_began_goes_with_its_relation() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    world.deploy("logging", "logging", 0);
+    let id = world.integrate("web", "logging").expect("they fit");
+    started(&mut world, "web/0").enter(&mut world, id);
+    let unit = world.unit("logging/0");
+    destroy(&mut world, id);
+    world.run(|draft, _| unit::remove(draft, MODEL, unit)).expect("no agent has spoken for it");
+    assert!(world.gone(unit));
+}
+
+#[test]
+fn limits_hold_on_both_sides() {
+    let mut world = World::new();
+    let limited = |mut charm: Charm, name: &str, end: &str| {
+        charm.endpoints.get_mut(end).expect("it has it").limit = Some(1);
+        Charm { name: name.into(), ..charm }
+    };
+    for (name, charm) in [("one", limited(web(), "one", "db")), ("few", limited(db(), "few", "server"))] {
+        world.upload(name, charm.clone());
+        world.deploy(name, name, 0);
+    }
+    world.deploy("web", "web", 0);
+    world.deploy("db", "db", 0);
+    world.integrate("one", "few").expect("both are below their limits");
+    for (left, right, end) in [("one", "db", "one:db"), ("web", "few", "few:server")] {
+        let text = format!("endpoint {end} takes at most 1 relations");
+        assert_eq!(refused(world.integrate(left, right)), (Code::Busy, text));
+    }
+}
+
+#[test]
+fn scenario_102_a_suspended_relation_is_left_and_not_entered_until_it_is_resumed() {
+    let mut world = World::new();
+    let (id, mut web, mut db) = crate::tests::relations::pair(&mut world);
+    let number = world.number(id);
+    suspend(&mut world, id, "upgrade of db").expect("it may be");
+    assert!(head(&world, web.unit, id).suspended && head(&world, db.unit, id).suspended);
+    assert!(!world.sent[&web.unit].is_empty());
+    assert_eq!(world.life(id), Some(Life::Alive));
+    web.broken(&mut world, number);
+    db.broken(&mut world, number);
+    assert!(!world.gone(id), "it is suspended, not removed");
+    let refusal = web.enter(&mut world, id).refusal.expect("it is refused");
+    assert!(refusal.ends_with("the relation is suspended"), "{refusal}");
+    world.run(|draft, _| relation::resume(draft, MODEL, id)).expect("it may be");
+    assert!(!head(&world, web.unit, id).suspended);
+    assert_eq!(web.enter(&mut world, id), Committed::default());
+    let entry: ScopeDoc = read(world.reader(), &MODEL.scope(id, Uuid(0), web.unit)).expect("in scope");
+    assert_eq!(entry.incarnation, 2, "it is a new membership");
+    // nothing is written for what is so already, and a removed relation leaves nothing behind
+    world.run(|draft, _| relation::resume(draft, MODEL, id)).expect("it is not suspended");
+    suspend(&mut world, id, "again").expect("it may be");
+    assert_eq!(destroy(&mut world, id), Destroyed::Dying);
+    assert_eq!(refused(suspend(&mut world, id, "once more")).0, Code::NotAlive);
+    web.broken(&mut world, number);
+    assert!(world.gone(id) && read(world.reader(), &MODEL.relation_suspended(id)).is_none());
+}
+
+#[test]
+fn a_peer_relation_is_not_suspended() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let ring = read(world.reader(), &MODEL.relation_key("web:ring")).expect("a peer relation");
+    let text = "cannot suspend peer relation web:ring";
+    assert_eq!(refused(suspend(&mut world, ring, "")), (Code::Forbidden, text.into()));
+}
+
+#[test]
+fn a_suspended_container_relation_keeps_its_subordinate() {
+    let mut world = World::new();
+    let (id, mut web, mut logging) = qs(&mut world);
+    suspend(&mut world, id, "").expect("it may be");
+    web.leave(&mut world, id);
+    logging.leave_by_broken(&mut world, id);
+    assert_eq!(world.life(logging.unit), Some(Life::Alive));
+    world.run(|draft, _| relation::resume(draft, MODEL, id)).expect("it may be");
+    assert_eq!(web.enter(&mut world, id), Committed::default());
+    let app = read(world.reader(), &MODEL.application_name("logging")).expect("it is there");
+    assert_eq!(read_all::<()>(world.reader(), &MODEL.units_of(app)).len(), 1, "no second one");
+}
+
+/// A store restored from before the entry: the principal says again what it has published, and gets a subordinate.
+#[test]
+fn a_restated_entry_brings_a_subordinate_within_the_bounds() {
+    let mut world = World::new();
+    world.deploy("shop", "shop", 1);
+    let mut shop = started(&mut world, "shop/0");
+    let mut ids = Vec::new();
+    for n in 0..12 {
+        let name = format!("log{n}");
+        world.deploy(&name, "logging", 0);
+        ids.push(world.integrate("shop:logs", &name).expect("they fit"));
+    }
+    let mut older = world.copy();
+    ids.iter().for_each(|id| drop(shop.enter(&mut world, *id)));
+    let again = Agent::attach(&mut older, "shop/0");
+    let mut restated = shop.record(Operation::Restate, Outcome::Ok);
+    restated.memory = Some(Box::new(Local { outbox: Vec::new(), ..shop.local.clone() }));
+    assert_eq!(again.send(&mut older, &restated), Ok(Committed::default()));
+    for n in 0..12 {
+        let unit = older.unit(&format!("log{n}/0"));
+        assert_eq!(effective_life::unit_life(&mut older.reader(), MODEL, unit), Some(Life::Alive));
+    }
+}
+
+// 1. web/0's subordinate goes with its relation, and the two are related anew. 2. The store is copied. 3. It has gone,
+// web/0 enters, and brings another. 4. The store is restored from the copy, and web/0 restates that it is in, where
+// the first one still goes: no second one can come. (sim 66064694)
+#[test]
+fn a_unit_that_restates_and_cannot_bring_its_subordinate_yet_leaves_and_enters_when_it_can() {
+    let mut world = World::new();
+    let (before, mut web, mut logging) = qs(&mut world);
+    destroy(&mut world, before);
+    web.leave(&mut world, before);
+    logging.leave(&mut world, before);
+    let id = world.integrate("web", "logging").expect("they fit");
+    let mut older = world.copy();
+    let ends = |world: &mut World| {
+        world.run(|draft, _| unit::set_dead(draft, MODEL, logging.unit)).expect("it is in no scope");
+        world.run(|draft, _| unit::remove(draft, MODEL, logging.unit)).expect("it is Dead");
+    };
+    ends(&mut world);
+    assert_eq!(web.enter(&mut world, id), Committed::default());
+
+    web.epoch = Agent::attach(&mut older, "web/0").epoch;
+    let mut restated = web.record(Operation::Restate, Outcome::Ok);
+    restated.memory = Some(Box::new(Local { outbox: Vec::new(), ..web.local.clone() }));
+    let committed = web.commit(&mut older, restated);
+    assert_eq!(committed.dropped.len(), 1, "{committed:?}");
+    assert!(head(&older, web.unit, id).suspended, "it is to leave");
+    assert!(!head(&older, logging.unit, id).suspended, "to the other it is as it is");
+
+    web.leave(&mut older, id);
+    assert!(!head(&older, web.unit, id).suspended, "it may come in again");
+    let refusal = web.enter(&mut older, id).refusal.expect("it waits");
+    assert!(refusal.ends_with("has a subordinate of this application that is dying"), "{refusal}");
+    ends(&mut older);
+    assert_eq!(web.enter(&mut older, id), Committed::default());
+    assert_eq!(document(&older, older.unit("logging/1")).principal, Some(web.unit));
+}
+
+// 1. web/0 is removed, and its agent runs stop. 2. The store is restored from before the removal: web/0 is Alive there,
+// and its subordinate, which had finished, is there again. 3. The agent of web/0 begins nothing anew, and waits for
+// the subordinate; that one waits for its principal to be Dying. (sim 6002145, 6005423)
+#[test]
+fn a_unit_that_had_run_stop_ends_though_the_store_was_restored_from_before_its_removal() {
+    let mut world = World::new();
+    let (id, mut web, logging) = qs(&mut world);
+    let (older, unsent) = (world.copy(), web.clone());
+    let peers = read(world.reader(), &MODEL.relation_key("web:ring")).expect("a peer relation");
+    web.enter(&mut world, peers);
+    let ring = world.number(peers);
+    world.run(|draft, _| unit::destroy(draft, MODEL, web.unit)).expect("it may go");
+    web.leave(&mut world, id);
+    web.done(&mut world, Operation::Hook(Hook::Stop));
+    let mut restated = web.record(Operation::Restate, Outcome::Ok);
+    restated.memory = Some(Box::new(Local { outbox: Vec::new(), ..web.local.clone() }));
+
+    let lives = |world: &World| {
+        let life = |unit| effective_life::unit_life(&mut world.reader(), MODEL, unit);
+        (life(web.unit), life(logging.unit))
+    };
+    let ending = (Some(Life::Dying), Some(Life::Dying));
+    let mut behind = older.copy();
+    let again = Agent::attach(&mut behind, "web/0");
+    assert_eq!(lives(&behind), (Some(Life::Alive), Some(Life::Alive)));
+    let committed = again.send(&mut behind, &restated).expect("its own session, in order");
+    assert_eq!(lives(&behind), ending, "all was restated");
+    let told = format!("relation {ring}: unit web/0 cannot enter the scope of web:ring: the unit is dying");
+    assert_eq!(committed.dropped, [told], "it enters nothing any more (I21)");
+
+    let mut behind = older.copy();
+    let epoch = Agent::attach(&mut behind, "web/0").epoch;
+    let mut again = Agent { epoch, ..unsent };
+    again.leave(&mut behind, id);
+    assert_eq!(lives(&behind), (Some(Life::Alive), Some(Life::Alive)));
+    again.done(&mut behind, Operation::Hook(Hook::Stop));
+    assert_eq!(lives(&behind), ending, "the records were not yet sent");
+}
+
+// 1. The relation is removed, and the subordinate has run stop. 2. The store is restored from before. 3. The subordinate
+// ends, and nobody but its principal can bring another. (sim 67001406)
+#[test]
+fn a_subordinate_that_had_run_stop_when_the_store_was_restored_is_followed_by_another() {
+    let mut world = World::new();
+    let (id, mut web, mut logging) = qs(&mut world);
+    let (mut older, mut before) = (world.copy(), web.clone());
+    destroy(&mut world, id);
+    web.leave(&mut world, id);
+    logging.leave(&mut world, id);
+    logging.done(&mut world, Operation::Hook(Hook::Stop));
+
+    logging.epoch = Agent::attach(&mut older, "logging/0").epoch;
+    let mut restated = logging.record(Operation::Restate, Outcome::Ok);
+    restated.memory = Some(Box::new(Local { outbox: Vec::new(), ..logging.local.clone() }));
+    logging.commit(&mut older, restated);
+    assert!(head(&older, web.unit, id).suspended, "the principal is to leave");
+    // it restates too: the other one is on its way out still
+    before.epoch = Agent::attach(&mut older, "web/0").epoch;
+    let mut restated = before.record(Operation::Restate, Outcome::Ok);
+    restated.memory = Some(Box::new(Local { outbox: Vec::new(), ..before.local.clone() }));
+    before.commit(&mut older, restated);
+    assert!(head(&older, web.unit, id).suspended, "as before");
+    before.leave(&mut older, id);
+    assert!(!head(&older, web.unit, id).suspended, "it may come in again");
+    older.run(|draft, _| unit::set_dead(draft, MODEL, logging.unit)).expect("it is in no scope");
+    older.run(|draft, _| unit::remove(draft, MODEL, logging.unit)).expect("it is Dead");
+    assert_eq!(before.enter(&mut older, id), Committed::default());
+    assert_eq!(document(&older, older.unit("logging/1")).principal, Some(web.unit));
+}
+
+#[test]
+fn a_subordinate_has_no_part_in_the_relations_of_other_principals() {
+    let mut world = World::new();
+    let (_, _, logging) = qs(&mut world);
+    world.deploy("shop", "shop", 1);
+    let other = world.integrate("shop:logs", "logging").expect("they fit");
+    let mut shop = started(&mut world, "shop/0");
+    shop.enter(&mut world, other);
+    let number = world.number(other);
+    assert!(!shown(&world, logging.unit).relations.contains_key(&number));
+    let mut strange = logging.clone();
+    let refusal = strange.enter(&mut world, other).refusal.expect("it is refused");
+    assert_eq!(refusal, "unit logging/0 has no part in relation logging:logs shop:logs");
+    assert!(shown(&world, world.unit("logging/1")).relations.contains_key(&number));
+}

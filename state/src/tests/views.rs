@@ -1,0 +1,279 @@
+//! Views: what a unit sees, and that it is sent no more than that. (That deltas add up to the full view is checked
+//! after every transaction of every test.)
+
+use crate::documents::keys::{BagDoc, ResolvedDoc};
+use crate::lifecycle::{application, unit};
+use crate::operations::leadership;
+use crate::terms::owner::Owner;
+use crate::tests::relations::pair;
+use crate::tests::*;
+use crate::unit::hook::BagWrites;
+use crate::unit::snapshot::{BagAsked, BagView, Change};
+use std::collections::BTreeSet;
+
+fn write(world: &mut World, agent: &mut Agent, number: RelationNumber, value: &str) {
+    let mut record = agent.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok);
+    let unit = BTreeMap::from([("key".to_owned(), value.to_owned())]);
+    record.writes.bags.insert(number, BagWrites { unit, ..BagWrites::default() });
+    agent.commit(world, record);
+}
+
+#[test]
+fn one_settings_write_is_one_change_for_each_who_sees_it() {
+    let mut world = World::new();
+    let (id, mut web, db) = pair(&mut world);
+    let app = read(world.reader(), &MODEL.application_name("web")).expect("it is there");
+    world.run(|draft, ids| unit::add(draft, MODEL, app, None, 1, ids)).expect("alive");
+    world.deploy("plain", "plain", 1);
+    let number = world.number(id);
+    write(&mut world, &mut web, number, "1");
+    let bag: BagDoc = read(world.reader(), &MODEL.bag(id, web.unit)).expect("its bag");
+    let change = Change::Bag {
+        relation: number,
+        owner: Owner::Unit("web/0".parse().expect("a name")),
+        bag: Some(BagView::whole(bag.counter, bag.values)),
+    };
+    let expected = vec![change];
+    assert_eq!(world.sent[&db.unit], expected);
+    assert_eq!(world.sent[&web.unit], expected);
+    assert_eq!(world.sent[&world.unit("web/1")], [], "a sibling sees no bag of it");
+    assert_eq!(world.sent[&world.unit("plain/0")], [], "a stranger sees nothing");
+}
+
+#[test]
+fn entering_shows_the_member_with_its_settings_at_once() {
+    let mut world = World::new();
+    let (id, _web, db) = pair(&mut world);
+    let app = read(world.reader(), &MODEL.application_name("web")).expect("it is there");
+    world.run(|draft, ids| unit::add(draft, MODEL, app, None, 1, ids)).expect("alive");
+    let mut late = Agent::attach(&mut world, "web/1");
+    late.start(&mut world);
+    late.enter(&mut world, id);
+    let kinds: Vec<_> = world.sent[&db.unit]
+        .iter()
+        .map(|change| match change {
+            Change::Member { unit, incarnation, .. } => format!("member {unit} {incarnation:?}"),
+            Change::Bag { owner: Owner::Unit(unit), bag: Some(bag), .. } => {
+                format!("bag {unit} {}", bag.values.as_ref().expect("it came along")["private-address"])
+            }
+            other => format!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(kinds, ["member web/1 Some(1)", "bag web/1 127.0.0.1"]);
+    assert!(!world.sent[&world.unit("web/0")].iter().any(|change| matches!(change, Change::Member { .. })));
+}
+
+#[test]
+fn a_new_relation_is_sent_whole_and_a_removed_one_in_one_change() {
+    let mut world = World::new();
+    let (_, web, mut db) = pair(&mut world);
+    world.deploy("shop", "web", 1);
+    let id = world.integrate("shop", "db").expect("they fit");
+    let number = world.number(id);
+    assert!(world.sent[&web.unit].is_empty());
+    assert!(
+        matches!(&world.sent[&db.unit][0], Change::Relation { relation, head: Some(head) } if *relation == number && head.remote_application == "shop")
+    );
+    db.enter(&mut world, id);
+    let shop = world.unit("shop/0");
+    assert!(world.sent[&shop].contains(&Change::Member {
+        relation: number,
+        unit: "db/0".parse().expect("a name"),
+        incarnation: Some(1)
+    }));
+    world.run(|draft, _| relation::destroy(draft, MODEL, id)).expect("it may go");
+    assert_eq!(world.sent[&shop].len(), 1, "its head is dying: {:?}", world.sent[&shop]);
+    db.broken(&mut world, number);
+    let gone = Change::Relation { relation: number, head: None };
+    assert!(world.sent[&shop].contains(&gone), "{:?}", world.sent[&shop]);
+}
+
+#[test]
+fn lives_above_are_seen_below_at_once() {
+    let mut world = World::new();
+    let (id, web, db) = pair(&mut world);
+    let app = read(world.reader(), &MODEL.application_name("web")).expect("it is there");
+    world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("it may go");
+    assert!(
+        world.sent[&web.unit]
+            .iter()
+            .any(|change| matches!(change, Change::Unit(unit) if unit.life == Life::Dying))
+    );
+    let number = world.number(id);
+    let dying = |change: &Change| matches!(change, Change::Relation { relation, head: Some(head) } if *relation == number && head.life == Life::Dying);
+    let member =
+        Change::Member { relation: number, unit: "web/0".parse().expect("a name"), incarnation: None };
+    let [first, second] = &world.sent[&db.unit][..] else { panic!("{:?}", world.sent[&db.unit]) };
+    assert!(dying(first) && *second == member, "{:?}", world.sent[&db.unit]);
+}
+
+/// Spec E.2, last row: its agent may be frozen, or its hooks fail for days.
+#[test]
+fn who_is_going_has_departed_for_all_others_before_its_own_agent_leaves() {
+    let mut world = World::new();
+    let (id, mut web, db) = pair(&mut world);
+    let number = world.number(id);
+    world.run(|draft, _| unit::destroy(draft, MODEL, web.unit)).expect("it may go");
+    let gone = Change::Member { relation: number, unit: "web/0".parse().expect("a name"), incarnation: None };
+    assert_eq!(world.sent[&db.unit], std::slice::from_ref(&gone));
+    let seen = view::full(world.reader(), MODEL, db.unit).expect("it is there").shown();
+    assert_eq!(seen.members, BTreeMap::new());
+    let own = view::full(world.reader(), MODEL, web.unit).expect("it is there").shown();
+    assert_eq!(own.members.len(), 1, "it departs from the other itself");
+    web.leave(&mut world, id);
+    assert_eq!(world.sent[&db.unit], [gone], "once more, for who was shown it until then");
+}
+
+#[test]
+fn config_charm_leader_and_resolved_are_one_change_each() {
+    let mut world = World::new();
+    let app = world.deploy("web", "web", 1);
+    world.deploy("db", "db", 1);
+    let mut agent = Agent::attach(&mut world, "web/0");
+    let (unit, other) = (agent.unit, world.unit("db/0"));
+    let set = BTreeMap::from([("port".to_owned(), "81".to_owned())]);
+    world.run(|draft, _| application::configure(draft, MODEL, app, &set, &[])).expect("it fits");
+    assert_eq!(world.sent[&unit], [Change::Config(BTreeMap::from([("port".to_owned(), 81.into())]))]);
+    assert_eq!(world.sent[&other], []);
+    world.run(|draft, _| leadership::claim(draft, MODEL, unit, false)).expect("nobody leads");
+    assert!(matches!(&world.sent[&unit][..], [Change::Leader(Some(grant))] if grant.generation == 1));
+    let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };
+    let record = agent.record(Operation::Hook(Hook::Install), failed);
+    agent.commit(&mut world, record);
+    world.run(|draft, _| unit::resolved(draft, MODEL, unit, false)).expect("it is in error");
+    assert_eq!(world.sent[&unit], [Change::Resolved(Some(ResolvedDoc { episode: 1, retry: false }))]);
+    assert_eq!(world.sent[&other], []);
+    let wish = application::Refresh { sha256: "web".into(), forced: true, ..Default::default() };
+    world.run(|draft, ids| application::refresh(draft, MODEL, app, &wish, ids)).expect("the same charm");
+    assert!(matches!(&world.sent[&unit][..], [Change::Charm(view)] if view.charm.forced));
+}
+
+#[test]
+fn a_removed_unit_is_told_so_by_its_tombstone() {
+    let mut world = World::new();
+    world.deploy("web", "web", 2);
+    let (first, second) = (world.unit("web/0"), world.unit("web/1"));
+    world.run(|draft, _| unit::destroy(draft, MODEL, first)).expect("it may go");
+    assert_eq!(world.sent[&first], [Change::Removed]);
+    let gone = Change::Status { unit: "web/0".parse().expect("a name"), status: None };
+    assert_eq!(world.sent[&second], [gone]);
+    assert_eq!(view::full(world.reader(), MODEL, first), None);
+    assert_eq!(view::fate(world.reader(), MODEL, first), view::Fate::Tombstone);
+    assert_eq!(view::fate(world.reader(), MODEL, Uuid(1)), view::Fate::Unknown);
+}
+
+#[test]
+fn a_peer_meets_the_others_and_never_itself() {
+    let mut world = World::new();
+    world.deploy("web", "web", 2);
+    let ring = read(world.reader(), &MODEL.relation_key("web:ring")).expect("a peer relation");
+    let number = world.number(ring);
+    for name in ["web/0", "web/1"] {
+        let mut agent = Agent::attach(&mut world, name);
+        agent.start(&mut world);
+        agent.enter(&mut world, ring);
+    }
+    for (unit, other) in [("web/0", "web/1"), ("web/1", "web/0")] {
+        let full = view::full(world.reader(), MODEL, world.unit(unit)).expect("it is there");
+        let snapshot = Snapshot::from_full(full.delta).expect("complete");
+        let members: Vec<String> =
+            snapshot.relations[&number].members.keys().map(UnitName::to_string).collect();
+        assert_eq!(members, [other]);
+        assert_eq!(snapshot.relations[&number].bags.len(), 3, "its own, the other's, the application's");
+    }
+}
+
+#[test]
+fn a_machine_on_its_way_out_takes_its_units_along() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let unit = world.unit("web/0");
+    let machine = read(world.reader(), &MODEL.unit(unit)).expect("it is there").machine;
+    assert_eq!(world.life(unit), Some(Life::Alive));
+    world
+        .run(|draft, _| {
+            draft.put(&MODEL.machine_life(machine), &Life::Dying);
+            Ok(())
+        })
+        .expect("as force would");
+    assert_eq!(world.life(unit), Some(Life::Dying));
+    let sent = &world.sent[&unit];
+    assert!(matches!(&sent[..], [Change::Unit(view)] if view.life == Life::Dying), "{sent:?}");
+}
+
+/// Units whose bags are withheld from a view that holds so many bytes of settings.
+fn withheld(world: &World, unit: Uuid, bound: usize) -> Vec<String> {
+    let full = view::full_within(world.reader(), MODEL, unit, bound).expect("it is there");
+    let bags = full.delta.changes.into_iter().filter_map(|change| match change {
+        Change::Bag { owner: Owner::Unit(unit), bag: Some(bag), .. } => {
+            assert!(bag.counter > 0, "the version always comes along");
+            bag.values.is_none().then(|| unit.to_string())
+        }
+        _ => None,
+    });
+    bags.collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+#[test]
+fn of_settings_larger_than_the_bound_the_smallest_come_along() {
+    let mut world = World::new();
+    let (id, mut web, db) = pair(&mut world);
+    let number = world.number(id);
+    write(&mut world, &mut web, number, &"x".repeat(600));
+    assert_eq!(withheld(&world, db.unit, 2_000), [""; 0]);
+    assert_eq!(withheld(&world, db.unit, 600), ["web/0"]);
+    assert_eq!(withheld(&world, db.unit, 0), ["db/0", "web/0"]);
+}
+
+#[test]
+fn one_bag_is_read_by_exactly_the_units_that_are_shown_it() {
+    let mut world = World::new();
+    let (id, mut web, db) = pair(&mut world);
+    world.deploy("plain", "plain", 1);
+    let app = read(world.reader(), &MODEL.application_name("web")).expect("it is there");
+    world.run(|draft, ids| unit::add(draft, MODEL, app, None, 1, ids)).expect("alive");
+    let number = world.number(id);
+    write(&mut world, &mut web, number, "secret");
+    let asked = |owner| BagAsked { relation: id, owner, at: Position::default() };
+    let of_web = asked(Owner::Unit("web/0".parse().expect("a name")));
+    let counter = read(world.reader(), &MODEL.bag(id, web.unit)).expect("its bag").counter;
+    for (reader, sees) in [("db/0", true), ("web/0", true), ("web/1", false), ("plain/0", false)]
+        .map(|(n, s)| (world.unit(n), s))
+    {
+        let bag = view::bag(world.reader(), MODEL, reader, &of_web);
+        let read = bag.map(|bag| (bag.counter, bag.values.expect("whole")["key"].clone()));
+        assert_eq!(read, sees.then(|| (counter, "secret".to_owned())));
+    }
+    let nobody = asked(Owner::Unit("web/9".parse().expect("a name")));
+    assert_eq!(view::bag(world.reader(), MODEL, db.unit, &nobody), None);
+}
+
+#[test]
+fn the_bag_of_a_unit_that_was_removed_is_read_until_its_relation_is() {
+    let mut world = World::new();
+    let (id, mut web, db) = pair(&mut world);
+    let owner = Owner::Unit("web/0".parse().expect("a name"));
+    world.run(|draft, _| unit::destroy(draft, MODEL, web.unit)).expect("alive");
+    web.finish(&mut world);
+    assert!(world.gone(web.unit));
+    let asked = BagAsked { relation: id, owner, at: Position::default() };
+    let bag = view::bag(world.reader(), MODEL, db.unit, &asked).expect("it stays (I14)");
+    assert_eq!(bag.values.expect("whole")["private-address"], "127.0.0.1");
+}
+
+#[test]
+fn a_unit_is_told_that_its_machine_is_full_whoever_fills_it() {
+    let mut world = World::new();
+    let web = world.deploy("web", "web", 1);
+    let first = world.unit("web/0");
+    let on: UnitDoc = read(world.reader(), &MODEL.unit(first)).expect("it was deployed");
+    let machine = read(world.reader(), &MODEL.machine(on.machine)).expect("it has one").name;
+    for _ in 1..crate::lifecycle::machine::UNITS_MAX {
+        world.run(|draft, ids| unit::add(draft, MODEL, web, Some(&machine), 1, ids)).expect("there is room");
+    }
+    let change = world.sent[&first].iter().find_map(|change| match change {
+        crate::unit::snapshot::Change::Unit(view) => Some(view.crowded),
+        _ => None,
+    });
+    assert_eq!(change, Some(true));
+}

@@ -1,0 +1,151 @@
+//! The stories of the crash disk: what is done to a unit's folder, and what must be true of whatever a crash leaves.
+
+use agent::folder::Folder;
+use agent::journal::{self, Found, Journal};
+use agent::ports::Memory;
+use charms::folder::FileEntry;
+use state::terms::names::{UnitName, Uuid};
+use state::unit::local::{Event, Local, Run};
+use state::unit::operation::{CharmRef, Hook, Operation};
+use state::unit::record::Outcome;
+use std::collections::BTreeMap;
+use std::fs;
+use std::future::Future;
+use std::path::Path;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+fn now<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => value,
+        Poll::Pending => panic!("files never wait"),
+    }
+}
+
+fn new() -> Local {
+    Local::new(Uuid(7), UnitName::new("web", 0))
+}
+
+/// What happens to a small unit, with the memory after each; the fifth replaces the memory, so state and journal
+/// begin anew.
+pub fn memories() -> Vec<(Option<Event>, Local)> {
+    let mut local = new();
+    let mut all = vec![(None, local.clone())];
+    let mut happens = |local: &mut Local, event: Event| {
+        local.apply(&event);
+        all.push((Some(event), local.clone()));
+    };
+    happens(&mut local, Event::Attaching { nonce: Uuid(1) });
+    happens(
+        &mut local,
+        Event::Attached { history: Uuid(2), epoch: 1, sequence: 0, found: Default::default() },
+    );
+    let charm = CharmRef {
+        sha256: "ab".repeat(32),
+        url: "local:web-0".into(),
+        revision: 0,
+        endpoints: Default::default(),
+    };
+    for operation in [Operation::Deploy(charm), Operation::Hook(Hook::Install)] {
+        let cause = "a cause".to_owned();
+        let number = local.run + 1;
+        let run = Run {
+            number,
+            operation: operation.clone(),
+            attempt: 1,
+            cause,
+            position: None,
+            leads: None,
+            episode: None,
+        };
+        happens(&mut local, Event::Began(run));
+        let record = local.record(operation, Outcome::Ok, 5);
+        happens(&mut local, Event::Finished(record));
+        if local.sequence == 1 {
+            let replica = Local { workload_version: "of the replica".into(), ..local.clone() };
+            happens(&mut local, Event::Restored { replica: Box::new(replica) });
+        }
+    }
+    all
+}
+
+/// The whole story on an empty folder.
+pub fn begin(folder: &Path) {
+    let folder = Folder::new(folder.to_path_buf());
+    let all = memories();
+    let journal = now(Journal::begin(folder, 0, &all[0].1, true)).expect("it is written");
+    println!("0");
+    for (n, (event, local)) in all.iter().enumerate().skip(1) {
+        let event = event.clone().expect("all but the first");
+        now(journal.append(&[event], &local.clone().into())).expect("it is appended");
+        println!("{n}");
+    }
+}
+
+/// A start: what is there is read and put in order.
+pub fn recover(folder: &Path) {
+    now(journal::load(&Folder::new(folder.to_path_buf()))).expect("it is read");
+}
+
+/// Which memory a start finds: none before the first was said to be there.
+pub fn found(folder: &Path) -> Option<usize> {
+    match now(journal::load(&Folder::new(folder.to_path_buf()))).expect("it is read") {
+        Found::Nothing => None,
+        Found::Memory { local, .. } => {
+            let at = memories().iter().position(|(_, memory)| *memory == *local);
+            Some(at.expect("a memory that was"))
+        }
+        found @ (Found::Lost { .. } | Found::OtherFormat { .. }) => {
+            panic!("a crash is no corruption: {found:?}")
+        }
+    }
+}
+
+/// What the charm itself wrote, which every revision must keep.
+const OWN: (&str, &str) = ("own/data", "precious");
+
+fn revision(number: u32) -> BTreeMap<&'static str, String> {
+    let mut files = BTreeMap::from([
+        ("metadata.yaml", "name: web\n".to_owned()),
+        ("hooks/install", format!("#!/bin/sh\necho {number}\n")),
+        ("large", format!("{number}").repeat(1500)),
+    ]);
+    if number > 0 {
+        files.insert("new/only", "x".to_owned());
+    }
+    files
+}
+
+/// Makes the charm folder revision `number`; the charm of revision 0 then writes a file of its own.
+pub fn charm(folder: &Path, number: u32) {
+    let files = revision(number);
+    let entry =
+        |(path, text): (&&str, &String)| ((*path).to_owned(), FileEntry::from_bytes(text.clone(), false));
+    let archive = charms::archive::pack(&files.iter().map(entry).collect()).expect("it packs");
+    let sha256 = host::digest::sha256(&archive);
+    charms::install(&archive, &sha256, &folder.join("charm"), number).expect("it installs");
+    println!("charm {number}");
+}
+
+/// What the charm writes between two revisions, and has synced.
+pub fn write_own(folder: &Path) {
+    let path = folder.join("charm").join(OWN.0);
+    fs::create_dir_all(path.parent().expect("it has a folder")).expect("it is made");
+    fs::write(path, OWN.1).expect("it is written");
+}
+
+/// The revision that is in the folder, whole and with the charm's own file; none = no charm is there.
+pub fn charm_found(folder: &Path) -> Option<u32> {
+    let charm = folder.join("charm");
+    if !charm.exists() {
+        return None;
+    }
+    assert_eq!(charms::verify(&charm), Some(Vec::new()), "the charm is whole");
+    let text = fs::read_to_string(charm.join("revision")).expect("it has a number");
+    let number = text.trim().parse().expect("a number");
+    for (path, text) in revision(number) {
+        assert_eq!(fs::read_to_string(charm.join(path)).ok(), Some(text), "{path} of revision {number}");
+    }
+    assert_eq!(fs::read_to_string(charm.join(OWN.0)).ok().as_deref(), Some(OWN.1), "the charm's own file");
+    Some(number)
+}

@@ -1,0 +1,146 @@
+//! I6, I10 and I16 (the second halves), I25, I53: once faults are over and failures resolved, the system comes to rest;
+//! nothing is Dying any more, every record is applied, every member and its last version was delivered, so was the
+//! configuration, each unit was started in its machine's boot, and nobody waits.
+
+use crate::sim::checks::{Agent, Check, End};
+use state::documents::draft::{read, read_all};
+use state::documents::keys::{BagDoc, Kind, ScopeDoc, last_id};
+use state::terms::life::Life;
+use state::terms::names::Uuid;
+use state::terms::version::Version;
+use state::unit::local::Step;
+use state::unit::resolve::config_seen;
+use std::collections::BTreeMap;
+
+#[derive(Default)]
+pub struct Settled;
+
+impl Settled {
+    fn lives(end: &End<'_>, found: &mut Vec<String>) {
+        for kind in [Kind::UnitLife, Kind::ApplicationLife, Kind::RelationLife, Kind::MachineLife] {
+            for (key, life) in read_all::<Life>(end.reader, &end.model.all(kind)) {
+                if life != Life::Alive {
+                    found.push(format!("{key} is still {life}"));
+                }
+            }
+        }
+    }
+
+    /// Members of each relation this unit is in, with their versions, as the store has them.
+    fn members(end: &End<'_>, unit: Uuid, relation: Uuid) -> BTreeMap<String, Version> {
+        let Some(doc) = read(end.reader, &end.model.relation(relation)) else { return BTreeMap::new() };
+        let Some(own) = read(end.reader, &end.model.unit(unit)) else { return BTreeMap::new() };
+        let scopes = read_all::<ScopeDoc>(end.reader, &end.model.scopes(relation));
+        let container = |key: &str| key.rsplit('/').nth(1).unwrap_or_default().to_owned();
+        let mine = scopes.iter().find(|(key, _)| last_id(key) == Some(unit)).map(|(key, _)| container(key));
+        let others = scopes.iter().filter(|(key, scope)| {
+            let other = last_id(key) != Some(unit) && Some(container(key)) == mine;
+            other && (doc.is_peer() || scope.application != own.application)
+        });
+        others
+            .map(|(key, scope)| {
+                let owner = last_id(key).expect("a scope's key ends in a uuid");
+                let bag: BagDoc = read(end.reader, &end.model.bag(relation, owner)).unwrap_or_default();
+                let version = Version { incarnation: scope.incarnation, counter: bag.counter };
+                (scope.unit.to_string(), version)
+            })
+            .collect()
+    }
+
+    /// The settings of each application that this unit observes in the relation, as the store counts them; those that
+    /// nobody has ever set count nothing.
+    fn applications(end: &End<'_>, unit: Uuid, relation: Uuid) -> BTreeMap<String, u64> {
+        let Some(doc) = read(end.reader, &end.model.relation(relation)) else { return BTreeMap::new() };
+        let Some(own) = read(end.reader, &end.model.unit(unit)) else { return BTreeMap::new() };
+        let sides = doc.sides.iter().filter(|side| doc.is_peer() || side.application != own.application);
+        let counted = sides.filter_map(|side| {
+            let name = read(end.reader, &end.model.application(side.application))?.name.to_string();
+            let bag: BagDoc = read(end.reader, &end.model.bag(relation, side.application))?;
+            Some((name, bag.counter))
+        });
+        counted.filter(|(_, counter)| *counter > 0).collect()
+    }
+}
+
+impl Check for Settled {
+    fn name(&self) -> &'static str {
+        "settled"
+    }
+
+    fn settle(&mut self, end: &End<'_>, found: &mut Vec<String>) {
+        if !end.rests {
+            found.push("the system does not come to rest".to_owned());
+        }
+        Settled::lives(end, found);
+        for (name, unit) in read_all::<Uuid>(end.reader, &end.model.all(Kind::UnitName)) {
+            if !end.agents.iter().any(|agent| agent.unit == unit) {
+                found.push(format!("{name}: its agent does not run"));
+            }
+        }
+        for Agent { unit, name, boot, local, view, waits, .. } in &end.agents {
+            if local.step != Step::Idle || !local.started {
+                found.push(format!("{name} rests in {:?}, workflow {}", local.step, local.workflow()));
+            }
+            if local.boot.as_ref() != Some(boot) {
+                found.push(format!("{name} was started in {:?}, its machine is in {boot}", local.boot));
+            }
+            let there = view.as_deref().map(config_seen);
+            if local.config != there {
+                found.push(format!("{name} was configured with {:?}, there is {there:?}", local.config));
+            }
+            if !local.outbox.is_empty() {
+                found.push(format!("{name} has {} unsent records", local.outbox.len()));
+            }
+            let applied = read(end.reader, &end.model.replica(*unit)).map_or(0, |replica| replica.sequence);
+            if applied != local.sequence {
+                found.push(format!("{name}: {} records were made and {applied} applied", local.sequence));
+            }
+            for cause in waits {
+                found.push(format!("{name} waits: {:?} ({:?})", cause.duty, cause.actor));
+            }
+            for (number, shown) in view.iter().flat_map(|view| &view.relations) {
+                let head = &shown.head;
+                let known = local.relations.get(number).filter(|known| known.uuid == head.uuid);
+                let open = head.life.is_alive() && !head.suspended;
+                let declared = local.charm.as_ref().is_some_and(|c| c.endpoints.contains(&head.endpoint));
+                if open && known.is_none() && (head.implicit || declared) {
+                    found.push(format!("{name} rests, and has not entered relation {number}"));
+                }
+                if !open && known.is_some() {
+                    found.push(format!("{name} rests, and has not left relation {number}: {head:?}"));
+                }
+                let beside = view.as_ref().map(|view| &view.unit.subordinates);
+                let mut beside = beside.into_iter().flatten();
+                if open && head.brings && !beside.any(|unit| unit.application == head.remote_application) {
+                    found.push(format!("{name} is in relation {number}, and no subordinate came with it"));
+                }
+            }
+            let relations = read_all::<()>(end.reader, &end.model.scopes_of(*unit)).len();
+            if relations != local.relations.len() {
+                found.push(format!(
+                    "{name} is in {relations} scopes and knows {} relations",
+                    local.relations.len()
+                ));
+            }
+            for (number, relation) in local.relations.iter().filter(|(_, relation)| !relation.place.implicit)
+            {
+                let delivered: BTreeMap<String, Version> =
+                    relation.members.iter().map(|(unit, version)| (unit.to_string(), *version)).collect();
+                let there = Settled::members(end, *unit, relation.uuid);
+                if delivered != there {
+                    found.push(format!(
+                        "{name} in relation {number} was told of {delivered:?}, there is {there:?}"
+                    ));
+                }
+                let mut delivered = relation.applications.clone();
+                delivered.retain(|_, counter| *counter > 0);
+                let there = Settled::applications(end, *unit, relation.uuid);
+                if delivered != there {
+                    found.push(format!(
+                        "{name} in relation {number} was told of settings {delivered:?}, there are {there:?}"
+                    ));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! F.3: a machine has one instance, however often its start is cut off or its answer lost (scenario 183).
+
+use crate::sim::checks::{Check, Fact, Instanced};
+use state::terms::names::Uuid;
+use std::collections::BTreeMap;
+
+#[derive(Default)]
+pub struct Doubles {
+    /// The instance of each machine.
+    there: BTreeMap<Uuid, u64>,
+}
+
+impl Check for Doubles {
+    fn name(&self) -> &'static str {
+        "doubles"
+    }
+
+    fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
+        let Fact::Instance { number, machine, what, .. } = fact else { return };
+        match what {
+            Instanced::WasThere | Instanced::Made => {
+                if let Some(first) = self.there.insert(*machine, *number) {
+                    found
+                        .push(format!("machine {machine} has instance {first}, and {number} is made for it"));
+                }
+            }
+            Instanced::Taken | Instanced::HandedOver | Instanced::Lost => drop(self.there.remove(machine)),
+            Instanced::Failed(_) => {}
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! I10, the first half: what an agent was told is on its disk is what the next agent finds there.
+
+use crate::sim::checks::{Check, Fact};
+use state::terms::names::Uuid;
+use state::unit::local::{Event, Local};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+#[derive(Default)]
+pub struct Durable(BTreeMap<Uuid, Known>);
+
+/// What a start found, and what was acknowledged since.
+type Known = (Local, Vec<Arc<[Event]>>);
+
+impl Check for Durable {
+    fn name(&self) -> &'static str {
+        "durable"
+    }
+
+    fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
+        match fact {
+            Fact::Recorded { folder, events, .. } => {
+                if let Some((_, since)) = self.0.get_mut(folder) {
+                    since.push(events.clone());
+                }
+            }
+            Fact::Loaded { folder, local } => {
+                if let Some((mut known, since)) = self.0.remove(folder) {
+                    since.iter().flat_map(|events| events.iter()).for_each(|event| known.apply(event));
+                    if known != **local {
+                        let (known, loaded) = ((known.run, known.sequence), (local.run, local.sequence));
+                        found.push(format!(
+                            "{folder}: run and record {known:?} were acknowledged, {loaded:?} is there"
+                        ));
+                    }
+                }
+                self.0.insert(*folder, (Local::clone(local), Vec::new()));
+            }
+            Fact::Begins { folder, local } => {
+                self.0.insert(*folder, (Local::clone(local), Vec::new()));
+            }
+            Fact::Copied { folder, copy } => {
+                if let Some(known) = self.0.get(folder).cloned() {
+                    self.0.insert(*copy, known);
+                }
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! F.3: an instance is not taken away while its machine is Alive or units are assigned to it, unless it was made under
+//! another nonce than the one recorded.
+
+use crate::sim::checks::{Check, Commit, Fact, Instanced, place};
+use state::documents::draft::{Reader, read_all};
+use state::documents::keys::{InstanceDoc, Kind, Model, last_id};
+use state::terms::life::Life;
+use state::terms::names::Uuid;
+use std::collections::{BTreeMap, BTreeSet};
+
+#[derive(Default)]
+pub struct Takings {
+    lives: BTreeMap<Uuid, Life>,
+    nonces: BTreeMap<Uuid, Uuid>,
+    /// Machine and unit.
+    assigned: BTreeSet<(Uuid, Uuid)>,
+    /// Before the store was put back these were on their way out: who saw that may still act on it.
+    ending: BTreeSet<Uuid>,
+}
+
+fn assigned(key: &str) -> Option<(Uuid, Uuid)> {
+    let (machine, unit) = place(key).1.split_once('/')?;
+    Some((machine.parse().ok()?, unit.parse().ok()?))
+}
+
+impl Check for Takings {
+    fn name(&self) -> &'static str {
+        "takings"
+    }
+
+    fn restored(&mut self, reader: &dyn Reader, model: Model) {
+        let before = std::mem::take(self);
+        let lives = read_all::<Life>(reader, &model.all(Kind::MachineLife)).into_iter();
+        self.lives = lives.filter_map(|(key, life)| Some((last_id(&key)?, life))).collect();
+        let instances = read_all::<InstanceDoc>(reader, &model.all(Kind::MachineInstance)).into_iter();
+        self.nonces = instances.filter_map(|(key, doc)| Some((last_id(&key)?, doc.nonce))).collect();
+        let on = read_all::<()>(reader, &model.all(Kind::UnitOn));
+        self.assigned = on.iter().filter_map(|(key, ())| assigned(key)).collect();
+        let ended = self.lives.keys().filter(|id| before.lives.get(id) != Some(&Life::Alive));
+        self.ending = ended.copied().collect();
+    }
+
+    fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
+        let Fact::Instance { machine, nonce, what: Instanced::Taken, .. } = fact else { return };
+        let other = self.nonces.get(machine).is_some_and(|known| known != nonce);
+        if other || self.ending.contains(machine) {
+            return;
+        }
+        if self.lives.get(machine) == Some(&Life::Alive) {
+            found.push(format!("the instance of machine {machine} is taken away, which is Alive"));
+        }
+        if let Some((_, unit)) = self.assigned.iter().find(|(at, _)| at == machine) {
+            found.push(format!(
+                "the instance of machine {machine} is taken away, and {unit} is assigned to it"
+            ));
+        }
+    }
+
+    fn commit(&mut self, commit: &Commit<'_>, _found: &mut Vec<String>) {
+        for change in commit.changes.entries.iter() {
+            let (kind, value) = (place(&change.key).0, change.value.as_ref());
+            let Some(id) = last_id(&change.key) else { continue };
+            match (kind, value) {
+                ("machine-life", Some(life)) => {
+                    self.lives.insert(id, life.parse().expect("documents are what was written"));
+                }
+                ("machine-life", None) => drop(self.lives.remove(&id)),
+                ("machine-instance", Some(doc)) => {
+                    let doc: InstanceDoc = doc.parse().expect("documents are what was written");
+                    self.nonces.insert(id, doc.nonce);
+                }
+                ("machine-instance", None) => drop(self.nonces.remove(&id)),
+                ("unit-on", Some(_)) => self.assigned.extend(assigned(&change.key)),
+                ("unit-on", None) => {
+                    let gone = assigned(&change.key);
+                    self.assigned.retain(|one| Some(*one) != gone);
+                }
+                _ => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! The teardown budget (spec A.7: opt-in): where it is what made a unit forced, the controller acts in the place of the
+//! unit's agent only while the model has a budget, and not before the unit was Dying for as long as that is.
+
+use crate::sim::checks::{Check, Commit, place};
+use serde_json::Value;
+use state::documents::draft::{Reader, read, read_all};
+use state::documents::effective_life;
+use state::documents::keys::{ForcedBy, ForcedDoc, Kind, Model, SessionDoc, last_id};
+use state::lifecycle::model;
+use state::terms::names::Uuid;
+use std::collections::{BTreeMap, BTreeSet};
+
+#[derive(Default)]
+pub struct Budget {
+    /// As it is set, not as the product takes it to be.
+    budget_ms: Option<i64>,
+    /// Units that the budget has marked, by the time written down then: what goes with another has its time.
+    marked: BTreeMap<Uuid, i64>,
+    /// When each of these times was written first, in virtual time.
+    since: BTreeMap<i64, u64>,
+    /// Of the last commit.
+    now_ms: u64,
+    /// Units the controller has begun to act for.
+    acted: BTreeSet<Uuid>,
+}
+
+fn set(config: &BTreeMap<String, Value>) -> Option<i64> {
+    config.get("teardown-budget").and_then(|_| model::teardown_budget_ms(config))
+}
+
+impl Check for Budget {
+    fn name(&self) -> &'static str {
+        "budget"
+    }
+
+    /// Waits that are in the copy go on from what is written down of them.
+    fn restored(&mut self, reader: &dyn Reader, model: Model) {
+        let config = read(reader, &model.model_config()).unwrap_or_default();
+        self.budget_ms = set(&config);
+        let forced = read_all::<ForcedDoc>(reader, &model.all(Kind::Forced)).into_iter();
+        let marked = forced.filter(|(_, forced)| forced.by == ForcedBy::Budget);
+        self.marked.clear();
+        self.since.clear();
+        for (key, forced) in marked {
+            self.marked.extend(last_id(&key).map(|id| (id, forced.since_ms)));
+            let began_ms = self.now_ms.saturating_sub(forced.waited_ms.unsigned_abs());
+            let since = self.since.entry(forced.since_ms).or_insert(began_ms);
+            *since = began_ms.min(*since);
+        }
+        self.acted.clear();
+    }
+
+    fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
+        self.now_ms = commit.now_ms;
+        for change in commit.changes.entries.iter() {
+            let kind = place(&change.key).0;
+            let value = change.value.as_ref();
+            if change.key == commit.model.model_config().text() {
+                let config = value.map(|text| text.parse().expect("documents are what was written"));
+                self.budget_ms = set(&config.unwrap_or_default());
+            }
+            let Some(id) = last_id(&change.key) else { continue };
+            if kind == "forced" {
+                let forced: Option<ForcedDoc> =
+                    value.map(|text| text.parse().expect("documents are what was written"));
+                match forced.filter(|forced| forced.by == ForcedBy::Budget) {
+                    Some(forced) => {
+                        self.since.entry(forced.since_ms).or_insert(commit.now_ms);
+                        let is_new = self.marked.insert(id, forced.since_ms).is_none();
+                        let life = effective_life::unit_life(&mut { commit.reader }, commit.model, id);
+                        if is_new && life.is_some_and(|life| life.is_alive()) {
+                            found.push(format!("{id} is on the teardown budget, and Alive"));
+                        }
+                    }
+                    None => drop(self.marked.remove(&id)),
+                }
+            }
+            if kind == "session" {
+                let session: Option<SessionDoc> =
+                    value.map(|text| text.parse().expect("documents are what was written"));
+                let fenced = session.is_some_and(|session| session.epoch > 0 && session.nonce == Uuid(0));
+                if fenced && self.acted.insert(id) {
+                    self.acts_for(id, commit.now_ms, found);
+                }
+            }
+        }
+    }
+}
+
+impl Budget {
+    fn acts_for(&self, unit: Uuid, now_ms: u64, found: &mut Vec<String>) {
+        let Some(since_ms) = self.marked.get(&unit) else { return };
+        let Some(budget_ms) = self.budget_ms else {
+            found.push(format!("{unit} is forced by a teardown budget that is not set"));
+            return;
+        };
+        let passed_ms = now_ms - self.since.get(since_ms).copied().unwrap_or(now_ms);
+        if passed_ms < budget_ms.unsigned_abs() {
+            found.push(format!(
+                "{unit} is forced after {passed_ms} ms of a teardown budget of {budget_ms} ms"
+            ));
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! Some of the system cannot go on, and people ask why: obstacles are put in the way of what is removed, then taken
+//! away one by one, and at each rest everybody is asked what they wait for. In half of the runs people lose patience
+//! before, and remove it by force.
+
+use crate::sim::checks::true_blockers::{Answer, Obstacle, Stuck};
+use crate::sim::operator::{MODEL, Removal};
+use crate::sim::system::{MINUTE_MS, POLLS_MAX, System};
+use api::Force;
+use state::documents::draft::{Reader, read, read_all};
+use state::documents::effective_life;
+use state::documents::keys::{
+    ApplicationDoc, Kind, MachineDoc, Model, RelationDoc, SuspendedDoc, UnitDoc, last_id,
+};
+use state::terms::cause::Entity;
+use state::terms::life::Life;
+use state::terms::names::Uuid;
+use std::cell::RefCell;
+use std::future::Future;
+use std::rc::Rc;
+
+/// Obstacles of one run at most.
+const OBSTACLES_MAX: u64 = 3;
+
+impl System {
+    /// Nothing of it is left in the way in the end, unless the run is over.
+    pub(super) fn get_stuck(&mut self, over: &impl Fn(&System) -> bool) -> Option<()> {
+        let user = self.user();
+        self.world.tell(|| "stuck: something cannot go");
+        self.run(over, async move { user.prepare().await })?;
+        self.rest_but_for(over, &[])?;
+        let (mut standing, mut removed) = (Vec::new(), Vec::new());
+        for _ in 0..=self.world.below(OBSTACLES_MAX) {
+            let Some((obstacle, removals)) = self.plan(&standing) else { continue };
+            self.put(&obstacle);
+            standing.push(obstacle);
+            self.remove(over, &removals, Force::No)?;
+            // by force a machine takes its units along
+            let machine = removals.iter().position(|removal| matches!(removal, Removal::Machine(_)));
+            removed.extend(removals.into_iter().skip(machine.unwrap_or(0)));
+        }
+        self.look(over, &standing, None)?;
+        if self.world.hits(500) {
+            let force = if self.world.hits(500) { Force::AtOnce } else { Force::AfterWait };
+            self.remove(over, &removed, force)?;
+            self.look(over, &standing, None)?;
+        }
+        while !standing.is_empty() {
+            let gone = standing.swap_remove(self.world.below(standing.len() as u64) as usize);
+            self.take_away(over, &gone)?;
+            self.look(over, &standing, Some(&gone))?;
+        }
+        Some(())
+    }
+
+    fn remove(&mut self, over: &impl Fn(&System) -> bool, removals: &[Removal], force: Force) -> Option<()> {
+        let (user, removals) = (self.user(), removals.to_vec());
+        self.run(over, async move {
+            for removal in removals {
+                user.remove(removal, force).await;
+            }
+        })
+    }
+
+    /// What a person does, to its end. None: the run is over.
+    fn run<T: 'static>(
+        &mut self,
+        over: &impl Fn(&System) -> bool,
+        act: impl Future<Output = T> + 'static,
+    ) -> Option<T> {
+        let done = Rc::new(RefCell::new(None));
+        let slot = done.clone();
+        let task = self.tasks.start("people", async move {
+            let answer = act.await;
+            *slot.borrow_mut() = Some(answer);
+        });
+        while self.tasks.runs(task) {
+            self.step(self.world.now_ms() + MINUTE_MS);
+            if over(self) || self.tasks.polls > POLLS_MAX {
+                return None;
+            }
+        }
+        done.take()
+    }
+
+    /// An obstacle that is not there yet, and what a person removes that it concerns.
+    fn plan(&self, standing: &[Obstacle]) -> Option<(Obstacle, Vec<Removal>)> {
+        let (world, model) = (&self.world, Model(MODEL));
+        self.store.map().look(|reader| {
+            let units = read_all::<UnitDoc>(reader, &model.all(Kind::Unit));
+            let (key, unit) = units.get(world.below(units.len() as u64) as usize)?;
+            let id = last_id(key)?;
+            let machine = read(reader, &model.machine(unit.machine))?;
+            let of_machine = || {
+                let here = units.iter().filter(|(_, other)| other.machine == unit.machine);
+                let principals = here.filter(|(_, other)| other.principal.is_none());
+                let units = principals.map(|(_, other)| Removal::Unit(other.name.to_string()));
+                units.chain([Removal::Machine(machine.name.clone())]).collect::<Vec<_>>()
+            };
+            let whole = match unit.principal {
+                Some(id) => Removal::Unit(read(reader, &model.unit(id))?.name.to_string()),
+                None => Removal::Unit(unit.name.to_string()),
+            };
+            let (obstacle, removals) = match world.below(6) {
+                0 | 1 => (Obstacle::HooksFail(id, unit.name.clone()), None),
+                2 | 3 => (Obstacle::AgentIsDown(id, unit.name.clone()), None),
+                4 => (Obstacle::MachineAgentIsDown(unit.machine, machine.name.clone()), Some(whole.clone())),
+                _ => (Obstacle::ProvisionerIsDown, None),
+            };
+            let removals = match (removals, &obstacle) {
+                (None, Obstacle::ProvisionerIsDown) => of_machine(),
+                (Some(_), _) if world.hits(500) => of_machine(),
+                (Some(unit), _) => vec![unit],
+                (None, _) => {
+                    let relations = relations_of(reader, id);
+                    let relation = relations.get(world.below(relations.len() as u64) as usize);
+                    vec![match (world.below(3), relation) {
+                        (0, Some(relation)) => Removal::Relation(relation.number),
+                        (1, _) => Removal::Application(unit.name.application.to_string()),
+                        (_, _) => whole,
+                    }]
+                }
+            };
+            let free = standing.iter().all(|other| other.concerned() != obstacle.concerned());
+            free.then_some((obstacle, removals))
+        })
+    }
+
+    fn put(&mut self, obstacle: &Obstacle) {
+        self.world.tell(|| format!("obstacle: {obstacle:?}"));
+        match obstacle {
+            Obstacle::HooksFail(unit, _) => self.fleet.fail_hooks(*unit, true),
+            Obstacle::AgentIsDown(id, _) | Obstacle::MachineAgentIsDown(id, _) => {
+                self.fleet.hold(&mut self.tasks, *id);
+            }
+            Obstacle::ProvisionerIsDown => self.tasks.drop_task(self.provisioner),
+            Obstacle::Suspended(_) | Obstacle::Unrelated(_) => unreachable!("nobody plans it"),
+        }
+    }
+
+    fn take_away(&mut self, over: &impl Fn(&System) -> bool, obstacle: &Obstacle) -> Option<()> {
+        self.world.tell(|| format!("gone: {obstacle:?}"));
+        match obstacle {
+            Obstacle::HooksFail(unit, name) => {
+                self.fleet.fail_hooks(*unit, false);
+                let (user, name) = (self.user(), name.clone());
+                self.run(over, async move { user.resolve_unit(&name).await })?;
+            }
+            Obstacle::AgentIsDown(id, _) | Obstacle::MachineAgentIsDown(id, _) => {
+                self.fleet.release(&mut self.tasks, *id);
+            }
+            Obstacle::ProvisionerIsDown => self.start_provisioner(),
+            Obstacle::Suspended(_) | Obstacle::Unrelated(_) => unreachable!("it stays"),
+        }
+        Some(())
+    }
+
+    /// Rests; whatever failed by itself is resolved, since a charm may do so at any time: two units want one port.
+    fn rest_but_for(&mut self, over: &impl Fn(&System) -> bool, standing: &[Obstacle]) -> Option<()> {
+        loop {
+            if !self.rest(over) {
+                return None;
+            }
+            let mut failing = self.fleet.failing();
+            failing.retain(|unit| !standing.iter().any(|obstacle| obstacle.fails(unit)));
+            if failing.is_empty() {
+                return Some(());
+            }
+            for name in failing {
+                let user = self.user();
+                self.run(over, async move { user.resolve_unit(&name).await })?;
+            }
+        }
+    }
+
+    /// Once nothing moves any more, everybody is asked.
+    fn look(
+        &mut self,
+        over: &impl Fn(&System) -> bool,
+        standing: &[Obstacle],
+        gone: Option<&Obstacle>,
+    ) -> Option<()> {
+        self.rest_but_for(over, standing)?;
+        let (entities, others) = self.store.map().look(|reader| (entities(reader), left_to_people(reader)));
+        let standing: Vec<Obstacle> = standing.iter().cloned().chain(others).collect();
+        let user = self.user();
+        let answers = self.run(over, async move {
+            let mut answers = Vec::new();
+            for (entity, life) in entities {
+                let why = user.why(&typed(&entity)).await;
+                answers.push(Answer { entity, life, why });
+            }
+            answers
+        })?;
+        for answer in answers.iter().filter(|answer| answer.life != Life::Alive) {
+            self.world.tell(|| format!("why: {answer}"));
+        }
+        let (fleet, checks) = (&self.fleet, &mut self.checks);
+        let agents = self.store.map().look(|reader| fleet.living(reader));
+        checks.explain(&Stuck { standing: &standing, gone, answers: &answers, agents: &agents });
+        (!over(self)).then_some(())
+    }
+}
+
+/// Relations that this unit is in, with others.
+fn relations_of(reader: &dyn Reader, unit: Uuid) -> Vec<RelationDoc> {
+    let scopes = read_all::<()>(reader, &Model(MODEL).scopes_of(unit));
+    let docs = scopes.iter().filter_map(|(key, ())| read(reader, &Model(MODEL).relation(last_id(key)?)));
+    docs.filter(|doc| !doc.is_peer()).collect()
+}
+
+/// What only people could change, and do not: relations that they have suspended, a subordinate that they have related
+/// to nothing that has units.
+fn left_to_people(reader: &dyn Reader) -> Vec<Obstacle> {
+    let model = Model(MODEL);
+    let suspended = read_all::<SuspendedDoc>(reader, &model.all(Kind::RelationSuspended));
+    let docs = suspended.iter().filter_map(|(key, _)| read(reader, &model.relation(last_id(key)?)));
+    let mut left: Vec<Obstacle> = docs.map(|doc| Obstacle::Suspended(doc.number)).collect();
+    let has_units = |id: Uuid| !read_all::<()>(reader, &model.units_of(id)).is_empty();
+    let subordinate = read(reader, &model.application_name("mon")).filter(|id| !has_units(*id));
+    if let Some(id) = subordinate {
+        let relations = read_all::<()>(reader, &model.relations_of(id));
+        let ids = relations.iter().filter_map(|(key, ())| last_id(key));
+        let alive =
+            ids.filter(|id| effective_life::relation_life(&mut { reader }, model, *id) == Some(Life::Alive));
+        let docs = alive.filter_map(|id| read(reader, &model.relation(id)));
+        let mut sides = docs.flat_map(|doc| doc.sides);
+        if !sides.any(|side| has_units(side.application)) {
+            left.push(Obstacle::Unrelated("mon".to_owned()));
+        }
+    }
+    left
+}
+
+/// As a person names it.
+fn typed(entity: &Entity) -> String {
+    match entity {
+        Entity::Relation(name) => format!("relation {}", name.number),
+        other => other.to_string(),
+    }
+}
+
+/// Everything there is, and its life.
+fn entities(reader: &dyn Reader) -> Vec<(Entity, Life)> {
+    let model = Model(MODEL);
+    let mut all = Vec::new();
+    for (key, doc) in read_all::<UnitDoc>(reader, &model.all(Kind::Unit)) {
+        let life = last_id(&key).and_then(|id| effective_life::unit_life(&mut { reader }, model, id));
+        all.push((Entity::Unit(doc.name), life));
+    }
+    for (key, doc) in read_all::<ApplicationDoc>(reader, &model.all(Kind::Application)) {
+        let life = last_id(&key).and_then(|id| read(reader, &model.application_life(id)));
+        all.push((Entity::Application(doc.name), life));
+    }
+    for (key, doc) in read_all::<RelationDoc>(reader, &model.all(Kind::Relation)) {
+        let life = last_id(&key).and_then(|id| effective_life::relation_life(&mut { reader }, model, id));
+        all.push((Entity::Relation(doc.name()), life));
+    }
+    for (key, doc) in read_all::<MachineDoc>(reader, &model.all(Kind::Machine)) {
+        let life = last_id(&key).and_then(|id| read(reader, &model.machine_life(id)));
+        all.push((Entity::Machine(doc.name), life));
+    }
+    all.into_iter().map(|(entity, life)| (entity, life.expect("what is there has a life"))).collect()
+}
