@@ -7,17 +7,17 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The machine's clocks and entropy.
 #[derive(Debug)]
-pub struct RealClock {
+pub struct HostClock {
     boot: String,
 }
 
-impl RealClock {
+impl HostClock {
     /// `boot` identity: the kernel's boot id and the start time of process 1, so that a container that was
     /// restarted counts as rebooted; a file in the machine's folder may override it (juju-reboot of a local
     /// machine restarts the agents with a new one, design 16).
-    pub fn new(override_file: &std::path::Path) -> RealClock {
+    pub fn new(override_file: &std::path::Path) -> HostClock {
         let given = std::fs::read_to_string(override_file).ok();
-        RealClock { boot: given.map_or_else(kernel_boot, |text| text.trim().to_owned()) }
+        HostClock { boot: given.map_or_else(kernel_boot, |text| text.trim().to_owned()) }
     }
 }
 
@@ -47,7 +47,7 @@ pub fn wall_ms() -> i64 {
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
-impl Clock for RealClock {
+impl Clock for HostClock {
     fn boot(&self) -> String {
         self.boot.clone()
     }

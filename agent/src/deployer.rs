@@ -6,7 +6,7 @@
 use crate::config::{Config, FILE, Kind};
 use crate::folder::{self, Folder};
 use crate::hook_process::{end_leftovers, socket_dir};
-use crate::service::{self, Ended, Services};
+use crate::service::{self, Ended, ServiceManager};
 use anyhow::{Context, Result, bail};
 use host::file::{ignore_not_found, write_atomic, write_atomic_unsynced};
 use state::terms::names::{UnitName, Uuid};
@@ -35,11 +35,11 @@ const LEFTOVERS_TAKE: Duration = Duration::from_secs(10);
 pub struct Deployer {
     machine: PathBuf,
     config: Config,
-    services: Services,
+    services: ServiceManager,
 }
 
 impl Deployer {
-    pub fn new(machine: PathBuf, config: Config, services: Services) -> Deployer {
+    pub fn new(machine: PathBuf, config: Config, services: ServiceManager) -> Deployer {
         Deployer { machine, config, services }
     }
 
@@ -116,7 +116,7 @@ impl Deployer {
         Ok(())
     }
 
-    pub fn token_is_noted(&self, folder: &Folder) -> bool {
+    pub fn is_token_noted(&self, folder: &Folder) -> bool {
         folder.file(TOKEN_SET).exists()
     }
 
@@ -136,7 +136,7 @@ impl Deployer {
 
     /// 1. A unit's recall was begun: the controller, restored from a wrong copy, said that it was removed. 2. The right
     ///    copy is restored, and the unit is to run here.
-    pub fn call_recall_off(&self, folder: &Folder) -> Result<()> {
+    pub fn cancel_recall(&self, folder: &Folder) -> Result<()> {
         ignore_not_found(fs::remove_file(folder.file(RECALLING)))?;
         Ok(())
     }

@@ -45,7 +45,7 @@ pub async fn enrol(data: &Path, invitation: Invitation) -> Result<()> {
         machine: String::new(),
     };
     // what an earlier machine left of itself when it was removed and died on the way; its agent may not be through
-    let _lock = crate::uninstall::make_room(data)?;
+    let _lock = crate::uninstall::clear_dead(data)?;
     let own = own(data, &invited)?;
     folder::private_dir(data).with_context(|| data.display().to_string())?;
     write_atomic(&data.join(PENDING), own.text().as_bytes())?;

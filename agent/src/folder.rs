@@ -3,7 +3,7 @@
 //! Files are replaced as a whole ([`host::file`]). The journal's file is appended to, and synced.
 
 use crate::journal::Files;
-use crate::ports::DiskFailed;
+use crate::ports::DiskError;
 use host::file::{ignore_not_found, sync_folder, write_atomic, write_atomic_unsynced};
 use std::fmt;
 use std::fs::{self, OpenOptions};
@@ -71,17 +71,17 @@ pub fn private_dir(path: &Path) -> io::Result<()> {
 }
 
 impl Folder {
-    fn failed(&self, name: &str, error: io::Error) -> DiskFailed {
-        DiskFailed(format!("{}: {error}", self.file(name).display()))
+    fn failed(&self, name: &str, error: io::Error) -> DiskError {
+        DiskError(format!("{}: {error}", self.file(name).display()))
     }
 }
 
 impl Files for Folder {
-    async fn read(&self, name: &str) -> Result<Option<Vec<u8>>, DiskFailed> {
+    async fn read(&self, name: &str) -> Result<Option<Vec<u8>>, DiskError> {
         ignore_not_found(fs::read(self.file(name))).map_err(|error| self.failed(name, error))
     }
 
-    async fn append(&self, name: &str, bytes: &[u8]) -> Result<(), DiskFailed> {
+    async fn append(&self, name: &str, bytes: &[u8]) -> Result<(), DiskError> {
         let append = || {
             let mut file = OpenOptions::new().append(true).mode(0o600).create(true).open(self.file(name))?;
             file.write_all(bytes)?;
@@ -90,7 +90,7 @@ impl Files for Folder {
         append().map_err(|error| self.failed(name, error))
     }
 
-    async fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), DiskFailed> {
+    async fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), DiskError> {
         write_atomic(&self.file(name), bytes).map_err(|error| self.failed(name, error))
     }
 
@@ -106,7 +106,7 @@ impl Files for Folder {
         }
     }
 
-    async fn set_aside(&self, name: &str) -> Result<String, DiskFailed> {
+    async fn set_aside(&self, name: &str) -> Result<String, DiskError> {
         let free = (1..).map(|n| format!("{name}.corrupt-{n}")).find(|aside| !self.file(aside).exists());
         let aside = free.expect("numbers do not end");
         let rename = fs::rename(self.file(name), self.file(&aside)).and_then(|()| sync_folder(&self.root));

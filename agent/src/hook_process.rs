@@ -8,22 +8,22 @@ mod reattach;
 use host::backoff::Backoff;
 use host::file::{is_disk_full, write_atomic, write_atomic_unsynced};
 use host::lock::Lock;
-use leftovers::end_at_its_wish;
 pub use leftovers::end_leftovers;
+use leftovers::stop_for_reboot;
 
 use crate::clock::kernel_boot;
 use crate::folder::{self, Folder};
-use crate::ports::{Charms, Ending, Outward};
+use crate::ports::{Charms, Ending, HookHost};
 use crate::reboot;
 use crate::shim;
-use crate::tool_calls::{Calls, Conversation};
+use crate::tool_calls::{CallsFile, HookSession};
 use crate::tool_socket::{Answer, Call, Gate};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use serde::{Deserialize, Serialize};
 use state::charm::Charm;
 use state::unit::dispatch::{CharmFiles, Dispatch, Entry, dispatch, knows};
-use state::unit::environment::{Surroundings, environment};
-use state::unit::hook::{ActionWrites, HookContext, Immediate, Level};
+use state::unit::environment::{MachineFacts, environment};
+use state::unit::hook::{ActionWrites, HookContext, Level, ReportContent};
 use state::unit::local::Run;
 use state::unit::operation::{CharmRef, Operation};
 use state::unit::outcome::{Exit, stream};
@@ -57,9 +57,9 @@ const DECLARED: &str = "charm.json";
 const CONTEXT: &str = "context.yaml";
 
 /// The charm of one unit.
-pub struct RealCharms {
+pub struct HostCharms {
     folder: Folder,
-    around: Surroundings,
+    around: MachineFacts,
     calls: Mutex<mpsc::Receiver<Call>>,
     gate: watch::Sender<Gate>,
     declared: RefCell<Option<Arc<Charm>>>,
@@ -87,16 +87,16 @@ struct Kept {
     context: HookContext,
 }
 
-impl RealCharms {
+impl HostCharms {
     /// `gate` is that of the socket `calls` come from.
     pub fn new(
         folder: Folder,
-        around: Surroundings,
+        around: MachineFacts,
         calls: mpsc::Receiver<Call>,
         gate: watch::Sender<Gate>,
-    ) -> RealCharms {
+    ) -> HostCharms {
         let declared = read_declared(&folder);
-        RealCharms {
+        HostCharms {
             folder,
             around,
             calls: Mutex::new(calls),
@@ -159,10 +159,10 @@ impl RealCharms {
     }
 
     /// Answers tools until `over` is: the process ended.
-    async fn converse(
+    async fn serve_tools(
         &self,
-        conversation: &mut Conversation<'_>,
-        outward: &impl Outward,
+        conversation: &mut HookSession<'_>,
+        outward: &impl HookHost,
         over: impl Future<Output = ()>,
     ) {
         let mut over = std::pin::pin!(over);
@@ -196,7 +196,7 @@ impl RealCharms {
         }
     }
 
-    fn ending(&self, run: &Run, conversation: Conversation) -> Ending {
+    fn ending(&self, run: &Run, conversation: HookSession) -> Ending {
         let at = self.folder.run(run.number);
         let exit = read_outcome(&at).unwrap_or(Exit::Interrupted);
         let ends_boot = conversation.ends_boot();
@@ -208,11 +208,11 @@ impl RealCharms {
         if exit != Exit::Interrupted || ends_boot {
             said.extend(output_lines(&at, run, said.last().map_or(0, |last| last.call)));
         }
-        self.forget_old_runs(run.number);
+        self.delete_old_runs(run.number);
         Ending { exit, writes, said }
     }
 
-    fn forget_old_runs(&self, number: u64) {
+    fn delete_old_runs(&self, number: u64) {
         let entries = fs::read_dir(self.folder.file("hooks")).into_iter().flatten().flatten();
         for entry in entries {
             let old = entry.file_name().to_str().and_then(|name| name.parse::<u64>().ok());
@@ -265,7 +265,7 @@ fn output_lines(at: &Path, run: &Run, last_call: u32) -> Vec<Said> {
     let line = |(text, call): (String, u32)| Said {
         call,
         at_ms: crate::clock::wall_ms(),
-        what: Immediate::Output { hook: hook.clone(), level: Level::Warning, text }.shortened(),
+        what: ReportContent::Output { hook: hook.clone(), level: Level::Warning, text }.truncated(),
     };
     more.into_iter().chain(lines.into_iter().map(str::to_owned)).zip(last_call + 1..).map(line).collect()
 }
@@ -286,7 +286,7 @@ fn read_outcome(at: &Path) -> Option<Exit> {
     }
 }
 
-impl Charms for RealCharms {
+impl Charms for HostCharms {
     type Lock = Rc<Lock>;
 
     async fn lock(&self, parallel: bool) -> Rc<Lock> {
@@ -347,7 +347,7 @@ impl Charms for RealCharms {
         Ok(())
     }
 
-    async fn run(&self, run: &Run, context: HookContext, outward: &impl Outward) -> Ending {
+    async fn run(&self, run: &Run, context: HookContext, outward: &impl HookHost) -> Ending {
         let nothing = |exit| Ending { exit, writes: Default::default(), said: Vec::new() };
         if self.declared().is_some_and(|charm| !knows(&charm, &context.cause)) {
             return nothing(Exit::Missing);
@@ -364,7 +364,7 @@ impl Charms for RealCharms {
                 // no failure of the charm's
                 Err(error) if is_disk_full(&error) => {
                     tracing::error!("{} cannot be started: {error}; free some space", run.operation);
-                    tokio::time::sleep(shim::ROOM_LOOK).await;
+                    tokio::time::sleep(shim::DISK_FULL_RETRY).await;
                 }
                 Err(error) => return nothing(Exit::Refused(format!("cannot start the hook: {error}"))),
             }
@@ -372,14 +372,14 @@ impl Charms for RealCharms {
         let at = self.folder.run(run.number);
         let digest = host::digest::sha256(context.id.as_bytes());
         let (said, leads) = (|said: &Said| outward.said(said), || outward.leads());
-        let mut conversation = Conversation::new(context, digest, Calls::open(&at), &said, &leads);
-        self.converse(&mut conversation, outward, async {
+        let mut conversation = HookSession::new(context, digest, CallsFile::open(&at), &said, &leads);
+        self.serve_tools(&mut conversation, outward, async {
             // how the shim ended says nothing: its record does
             shim.wait().await.ok();
         })
         .await;
         if conversation.ends_boot() {
-            tokio::join!(end_at_its_wish(&at), shim.wait()).1.ok();
+            tokio::join!(stop_for_reboot(&at), shim.wait()).1.ok();
         }
         if read_outcome(&at).is_none() {
             tracing::warn!("the shim of run {} died", run.number);
@@ -388,8 +388,8 @@ impl Charms for RealCharms {
         self.ending(run, conversation)
     }
 
-    async fn adopt(&self, run: &Run, outward: &impl Outward) -> Option<Ending> {
-        let ending = self.take_over(run, outward).await;
+    async fn adopt(&self, run: &Run, outward: &impl HookHost) -> Option<Ending> {
+        let ending = self.reattach(run, outward).await;
         self.gate.send_replace(Gate::Closed);
         ending
     }

@@ -51,7 +51,7 @@ fn absence(folder: &Folder, name: &UnitName, client: Result<PathBuf>) -> Vec<Cau
 
 /// Two lines for each cause: its sentence and its hint.
 fn text(causes: &[Cause], now: &Now) -> String {
-    let times = Times { now_ms: now.wall_ms, of_day: None };
+    let times = Times { now_ms: now.wall_ms, time_of_day: None };
     let lines = |one| format!("{}\n  hint: {}\n", sentence(one, &times), hint(one, &times));
     causes.iter().map(lines).collect()
 }
@@ -60,7 +60,7 @@ fn text(causes: &[Cause], now: &Now) -> String {
 pub async fn why(dir: &Path, client: Result<PathBuf>) -> Result<String> {
     let (folder, local) = read(dir).await?;
     let view = ViewCache::load(&folder).await;
-    let clock = crate::clock::RealClock::new(&folder.machine().join("boot"));
+    let clock = crate::clock::HostClock::new(&folder.machine().join("boot"));
     let since_boot_ms = crate::clock::since_boot_ms();
     use crate::ports::Clock;
     let now = Now {
@@ -84,14 +84,14 @@ pub async fn why(dir: &Path, client: Result<PathBuf>) -> Result<String> {
     let next: String = match resolve::next(&local, view.as_ref(), &now).act {
         Act::Wait(wait) if wait.causes.is_empty() => format!("{name}: waits for nothing\n"),
         Act::Wait(wait) => text(&wait.causes, &now),
-        Act::Begin(run) => format!("{name}: next is {}: {}\n", run.operation, run.cause),
-        Act::Settle(record) => format!("{name}: next is {}\n", record.operation),
-        Act::Adopt(run) => format!("{name}: {} was begun by an agent that is gone\n", run.operation),
-        Act::Note(event) => format!("{name}: next is to note {event:?}\n"),
-        Act::Lock => format!("{name}: next is a hook, once the machine's hook lock is free\n"),
-        Act::Fetch(asked) => text(&[resolve::fetching(name, &asked)], &now),
+        Act::Start(run) => format!("{name}: next is {}: {}\n", run.operation, run.cause),
+        Act::RecordOutcome(record) => format!("{name}: next is {}\n", record.operation),
+        Act::Reattach(run) => format!("{name}: {} was begun by an agent that is gone\n", run.operation),
+        Act::PersistEvent(event) => format!("{name}: next is to note {event:?}\n"),
+        Act::AcquireHookLock => format!("{name}: next is a hook, once the machine's hook lock is free\n"),
+        Act::FetchBag(asked) => text(&[resolve::fetching(name, &asked)], &now),
         Act::Reboot => text(&[resolve::rebooting(name, machine)], &now),
-        Act::Stop => format!("{name}: is finished\n"),
+        Act::Finish => format!("{name}: is finished\n"),
     };
     Ok(text(&absence, &now) + &next)
 }
@@ -116,8 +116,8 @@ mod tests {
         let journal = Journal::begin(folder.clone(), 0, &local, true).await.expect("it is written");
         let (operation, cause) = (Operation::Hook(Hook::Install), "the charm is deployed".to_owned());
         let run = Run { number: 1, operation, attempt: 1, cause, position: None, leads: None, episode: None };
-        local.apply(&Event::Began(run.clone()));
-        journal.append(&[Event::Began(run)], &Arc::new(local)).await.expect("it is appended");
+        local.apply(&Event::Started(run.clone()));
+        journal.append(&[Event::Started(run)], &Arc::new(local)).await.expect("it is appended");
         let (client, none) = (dir.path().join("pintle-hook"), Err(anyhow::anyhow!("it is missing")));
         let why = async |client| why(dir.path(), client).await.expect("readable");
         let runs = "web/0: runs hook install (run 1): the charm is deployed\n";

@@ -4,7 +4,7 @@
 //! A document is `--- # <index> <bytes> <checksum>` and its body; the body names the checksum of the document before.
 //! A bad document with a good one behind it is corruption; a bad end is a torn tail: the write that a crash cut.
 
-use crate::ports::{DiskFailed, Memory};
+use crate::ports::{DiskError, Memory};
 use crate::view_cache::ViewCache;
 use charms::yaml;
 use serde::{Deserialize, Serialize};
@@ -28,15 +28,15 @@ pub const FORMAT: u32 = 1;
 /// too, byte for byte.
 pub trait Files {
     /// None: there is no such file.
-    fn read(&self, name: &str) -> impl Future<Output = Result<Option<Vec<u8>>, DiskFailed>>;
+    fn read(&self, name: &str) -> impl Future<Output = Result<Option<Vec<u8>>, DiskError>>;
     /// Writes at the end and syncs the file.
-    fn append(&self, name: &str, bytes: &[u8]) -> impl Future<Output = Result<(), DiskFailed>>;
+    fn append(&self, name: &str, bytes: &[u8]) -> impl Future<Output = Result<(), DiskError>>;
     /// Writes beside, syncs, renames over, syncs the folder. All or nothing.
-    fn replace(&self, name: &str, bytes: &[u8]) -> impl Future<Output = Result<(), DiskFailed>>;
+    fn replace(&self, name: &str, bytes: &[u8]) -> impl Future<Output = Result<(), DiskError>>;
     /// Writes beside and renames, unsynced: a cache. None: the file goes.
     fn cache(&self, name: &str, bytes: Option<&[u8]>) -> impl Future<Output = ()>;
     /// Renames out of the way, to a name that is free; answers that name.
-    fn set_aside(&self, name: &str) -> impl Future<Output = Result<String, DiskFailed>>;
+    fn set_aside(&self, name: &str) -> impl Future<Output = Result<String, DiskError>>;
     /// The journal is folded into the state beyond this.
     fn journal_bytes_max(&self) -> usize {
         JOURNAL_BYTES_MAX
@@ -196,7 +196,7 @@ fn assemble(state: Option<&[u8]>, journal: &[u8]) -> Assembled {
 }
 
 /// The memory as the files have it, changing nothing; for people, beside a running agent.
-pub async fn peek<F: Files>(files: &F) -> Result<Option<Local>, DiskFailed> {
+pub async fn peek<F: Files>(files: &F) -> Result<Option<Local>, DiskError> {
     let (state, journal) = (files.read(STATE).await?, files.read(JOURNAL).await?.unwrap_or_default());
     Ok(match assemble(state.as_deref(), &journal) {
         Assembled::Memory { local, .. } => Some(*local),
@@ -206,7 +206,7 @@ pub async fn peek<F: Files>(files: &F) -> Result<Option<Local>, DiskFailed> {
 
 /// Reads what is there and puts it in order: afterwards `state.yaml` holds everything and the journal is new and
 /// empty, both synced. Corrupt files are set aside.
-pub async fn load<F: Files>(files: &F) -> Result<Found, DiskFailed> {
+pub async fn load<F: Files>(files: &F) -> Result<Found, DiskError> {
     let (state, journal) = (files.read(STATE).await?, files.read(JOURNAL).await?.unwrap_or_default());
     let mut notes = Vec::new();
     match assemble(state.as_deref(), &journal) {
@@ -234,7 +234,7 @@ pub async fn load<F: Files>(files: &F) -> Result<Found, DiskFailed> {
 }
 
 /// A new state file, then a new journal: begun only after the rename of the state is synced.
-async fn fold<F: Files>(files: &F, index: u64, local: &Local) -> Result<(), DiskFailed> {
+async fn fold<F: Files>(files: &F, index: u64, local: &Local) -> Result<(), DiskError> {
     let state = StateFile { format: FORMAT, index, local: local.clone() };
     let body = yaml::to_string(&state).expect("the memory is plain data");
     files.replace(STATE, format!("# checksum {}\n{body}", checksum(body.as_bytes())).as_bytes()).await?;
@@ -249,12 +249,12 @@ pub struct Journal<F> {
     previous: RefCell<String>,
     view: ViewCache,
     /// A failed write or sync: what is on disk is not known, so nothing is ever written after it.
-    poisoned: Cell<bool>,
+    is_poisoned: Cell<bool>,
 }
 
 impl<F: Files> Journal<F> {
     /// Goes on behind `index`, in an empty journal. For a unit without files, `local` is written first.
-    pub async fn begin(files: F, index: u64, local: &Local, fresh: bool) -> Result<Journal<F>, DiskFailed> {
+    pub async fn begin(files: F, index: u64, local: &Local, fresh: bool) -> Result<Journal<F>, DiskError> {
         if fresh {
             fold(&files, index, local).await?;
         }
@@ -264,7 +264,7 @@ impl<F: Files> Journal<F> {
             bytes: Cell::new(0),
             previous: RefCell::default(),
             view: ViewCache::default(),
-            poisoned: Cell::new(false),
+            is_poisoned: Cell::new(false),
         })
     }
 
@@ -272,11 +272,11 @@ impl<F: Files> Journal<F> {
         &self.files
     }
 
-    async fn write(&self, events: &[Event], after: &Local) -> Result<(), DiskFailed> {
+    async fn write(&self, events: &[Event], after: &Local) -> Result<(), DiskError> {
         let index = self.index.get() + 1;
         let (document, sum) = encode(index, &self.previous.borrow(), events);
         // a restored memory is no small change: it becomes the state itself
-        let whole = events.iter().any(|event| matches!(event, Event::Restored { .. }));
+        let whole = events.iter().any(|event| matches!(event, Event::ReplicaTaken { .. }));
         let over = self.bytes.get() + document.len() > self.files.journal_bytes_max();
         if whole || over {
             fold(&self.files, index, after).await?;
@@ -293,14 +293,14 @@ impl<F: Files> Journal<F> {
 }
 
 impl<F: Files> Memory for Journal<F> {
-    async fn append(&self, events: &[Event], after: &Arc<Local>) -> Result<(), DiskFailed> {
-        if self.poisoned.get() {
-            return Err(DiskFailed("an earlier write failed".to_owned()));
+    async fn append(&self, events: &[Event], after: &Arc<Local>) -> Result<(), DiskError> {
+        if self.is_poisoned.get() {
+            return Err(DiskError("an earlier write failed".to_owned()));
         }
         // a write that is dropped half way (a crash) leaves it poisoned as well
-        self.poisoned.set(true);
+        self.is_poisoned.set(true);
         self.write(events, after).await?;
-        self.poisoned.set(false);
+        self.is_poisoned.set(false);
         Ok(())
     }
 

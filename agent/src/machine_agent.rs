@@ -6,8 +6,8 @@ use crate::ports::{Clock, Deployments};
 use anyhow::Result;
 use api::error::{ApiError, ErrorCode};
 use api::{
-    Fate, MachineAgentRequests, MachineShown, MachineView, RemoveDeadUnit, ReportMachineDead, ReportPresence,
-    ReportUninstalled, SetUnitToken, Stream, UnitFate, Watch, WatchMachine,
+    Fate, MachineAgentRequests, MachineView, MachineWatchEvent, RemoveDeadUnit, ReportMachineDead,
+    ReportPresence, ReportUninstalled, SetUnitToken, Stream, UnitFate, Watch, WatchMachine,
 };
 use host::backoff::Backoff;
 use state::machine::plan::{Evidence, Step, evidence, is_leaving, plan};
@@ -140,8 +140,8 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> Machiner<A, D, C> {
             tokio::select! {
                 biased;
                 shown = watch.next() => match shown? {
-                    MachineShown::View(newest) => view = Some(newest),
-                    MachineShown::Heartbeat(_) => {}
+                    MachineWatchEvent::View(newest) => view = Some(newest),
+                    MachineWatchEvent::Heartbeat(_) => {}
                 },
                 () = self.deployments.changed() => {}
                 () = self.sleep(backoff.delay_ms()), if again => backoff.increase(),
@@ -176,7 +176,7 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> Machiner<A, D, C> {
         self.introduced.borrow_mut().retain(|unit| deployed.contains_key(unit));
         let assigned = view.map(|view| view.units.iter().map(|(uuid, unit)| (*uuid, unit.life)).collect());
         let assigned: BTreeMap<Uuid, Life> = assigned.unwrap_or_default();
-        let lived = self.lived.borrow().iter().map(|unit| (*unit, Evidence::Lived)).collect();
+        let lived = self.lived.borrow().iter().map(|unit| (*unit, Evidence::WasAttached)).collect();
         let mut found: BTreeMap<Uuid, Evidence> = lived;
         if let Some(shown) = view {
             let leaving = is_leaving(shown.life, shown.units.len());
@@ -234,7 +234,7 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> Machiner<A, D, C> {
                 let folder = &deployed[&unit];
                 let assigned = view.is_some_and(|view| view.units.contains_key(&unit));
                 let token = self.deployments.token(folder)?;
-                if !token.is_noted {
+                if !token.is_acknowledged {
                     self.introduce(unit, folder, &token.text).await?;
                 }
                 self.deployments.keep(unit, folder, assigned)?;

@@ -1,17 +1,17 @@
 //! `pintle-agent`: the agent of one unit, the agent of one machine, and looks at their files.
 
-use agent::clock::RealClock;
+use agent::clock::HostClock;
 use agent::config::{self, Config};
 use agent::deployer::{AGENT_LOCK, Deployer, FINISHED};
 use agent::file_watch::{self, FileWatch};
 use agent::folder::{EXIT_DISK, Folder};
-use agent::hook_process::{RealCharms, socket_dir};
+use agent::hook_process::{HostCharms, socket_dir};
 use agent::journal::{self, Found, Journal};
 use agent::machine_agent::{self, Machiner};
 use agent::program::hook_client;
 use agent::reboot;
 use agent::sd_notify::{self, NotifyState};
-use agent::service::{self, AGENT_PID, Services, systemd};
+use agent::service::{self, AGENT_PID, ServiceManager, systemd};
 use agent::tool_socket::{self, Gate};
 use agent::unit_agent::{End, Uniter};
 use agent::unit_supervisor::Tended;
@@ -24,7 +24,7 @@ use host::logging::{self, LEVEL_FILE, Level};
 use host::process::Process;
 use nix::sys::stat::{Mode, umask};
 use state::terms::names::UnitName;
-use state::unit::environment::{KUBERNETES, Surroundings};
+use state::unit::environment::{KUBERNETES_VARIABLES, MachineFacts};
 use state::unit::local::{Local, Step};
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
@@ -63,10 +63,10 @@ fn main() -> ExitCode {
         }
         ["unit", "--dir", dir] => run_async(|level| unit(PathBuf::from(dir), level)),
         ["machine", "--data", dir] => {
-            run_async(|level| machine(PathBuf::from(dir), Services::Children, level))
+            run_async(|level| machine(PathBuf::from(dir), ServiceManager::Children, level))
         }
         ["machine", "--data", dir, "--systemd"] => {
-            run_async(|level| machine(PathBuf::from(dir), Services::Systemd, level))
+            run_async(|level| machine(PathBuf::from(dir), ServiceManager::Systemd, level))
         }
         ["enrol", controller, server_name, model, machine, name] => {
             let said = [controller, server_name, model, machine, name].map(|word| (*word).to_owned());
@@ -182,7 +182,7 @@ async fn unit(dir: PathBuf, level: Level) -> Result<ExitCode> {
     let orphan = matches!(local.step, Step::Started(_));
     let (gate, gate_seen) = watch::channel(if orphan { Gate::Undecided } else { Gate::Closed });
     let calls = tool_socket::listen(&socket, gate_seen)?;
-    let around = Surroundings {
+    let around = MachineFacts {
         charm_dir: folder.charm().display().to_string(),
         tools_dir: folder.tools().display().to_string(),
         socket: socket.display().to_string(),
@@ -190,14 +190,14 @@ async fn unit(dir: PathBuf, level: Level) -> Result<ExitCode> {
         api_addresses: config.controllers.clone(),
         version: api::JUJU_VERSION.to_owned(),
         path: std::env::var("PATH").unwrap_or_default(),
-        kubernetes: KUBERNETES
+        kubernetes: KUBERNETES_VARIABLES
             .iter()
             .filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)))
             .collect(),
-        ..Surroundings::default()
+        ..MachineFacts::default()
     };
-    let charms = RealCharms::new(folder.clone(), around, calls, gate);
-    let clock = RealClock::new(&folder.machine().join(reboot::BOOT));
+    let charms = HostCharms::new(folder.clone(), around, calls, gate);
+    let clock = HostClock::new(&folder.machine().join(reboot::BOOT_FILE));
     let view = ViewCache::load(&folder).await;
     let view = view.filter(|view| view.unit.uuid == config.uuid);
     tracing::info!("{}: workflow {}", config.name, local.workflow());
@@ -206,7 +206,7 @@ async fn unit(dir: PathBuf, level: Level) -> Result<ExitCode> {
     sd_notify::send(NotifyState::Ready);
     let end = tokio::select! {
         end = uniter.run().instrument(tracing::info_span!("unit", name = config.name, uuid = %config.uuid)) => end,
-        never = sd_notify::keep_alive() => match never {},
+        never = sd_notify::send_watchdog() => match never {},
         _ = asked.recv() => {
             sd_notify::send(NotifyState::Stopping);
             return Ok(ExitCode::from(EXIT_ASKED));
@@ -283,7 +283,7 @@ fn link_tools(folder: &Folder) -> Result<()> {
 
 /// A service of the system that runs here, begun at once.
 async fn install(data: PathBuf) -> Result<ExitCode> {
-    if !systemd::is_here() {
+    if !systemd::is_running_system() {
         bail!(
             "systemd does not run here, or this is not root: pintle-agent machine --data DIR runs without it"
         );
@@ -313,7 +313,7 @@ async fn enrol([controller, server_name, model, machine, name]: [String; 5]) -> 
     let invitation = enrolment::Invitation { controller, server_name, model, machine, name, read };
     enrolment::enrol(data, invitation).await?;
     println!("this host is a machine now; its folder is {DATA}");
-    if systemd::is_here() {
+    if systemd::is_running_system() {
         println!("hooks may reboot this host (juju-reboot)");
         return install(data.to_path_buf()).await;
     }
@@ -324,7 +324,7 @@ async fn enrol([controller, server_name, model, machine, name]: [String; 5]) -> 
     Ok(ExitCode::SUCCESS)
 }
 
-async fn machine(dir: PathBuf, services: Services, level: Level) -> Result<ExitCode> {
+async fn machine(dir: PathBuf, services: ServiceManager, level: Level) -> Result<ExitCode> {
     let dir = dir.canonicalize().with_context(|| format!("cannot enter {}", dir.display()))?;
     // none of its units' agents would come up; one that ends starts none
     if !uninstall::is_dead(&dir) {
@@ -344,12 +344,12 @@ async fn machine(dir: PathBuf, services: Services, level: Level) -> Result<ExitC
     let deployer = Deployer::new(dir.clone(), config.clone(), services);
     let client = config.client()?;
     let machiner = || {
-        let clock = RealClock::new(&dir.join(reboot::BOOT));
+        let clock = HostClock::new(&dir.join(reboot::BOOT_FILE));
         Machiner::new(client.clone(), Tended::new(deployer.clone()), clock)
     };
     sd_notify::send(NotifyState::Ready);
     // also for one that is dead: without their template its units' services cannot be stopped after a reboot
-    if services == Services::Systemd {
+    if services == ServiceManager::Systemd {
         systemd::prepare(&dir).await?;
     }
     if !uninstall::is_dead(&dir) {
@@ -358,12 +358,12 @@ async fn machine(dir: PathBuf, services: Services, level: Level) -> Result<ExitC
         let (machiner, mut asked) = (machiner(), signal(SignalKind::terminate())?);
         tokio::select! {
             machine_agent::End::Dead = machiner.run().instrument(tracing::info_span!("machine", name = config.name)) => {}
-            never = reboot::carry_out(&dir, &deployer, services) => match never? {},
+            never = reboot::execute(&dir, &deployer, services) => match never? {},
             _ = asked.recv() => {
                 sd_notify::send(NotifyState::Stopping);
                 return Ok(ExitCode::from(EXIT_ASKED));
             }
-            never = sd_notify::keep_alive() => match never {},
+            never = sd_notify::send_watchdog() => match never {},
             never = follow_log_level(&dir, &level, &deployer) => match never {},
         }
         uninstall::note_dead(&dir)?;
@@ -372,11 +372,11 @@ async fn machine(dir: PathBuf, services: Services, level: Level) -> Result<ExitC
     let retired = async {
         machiner().leave().await?;
         deployer.sweep();
-        if services == Services::Systemd { uninstall::uninstall(&dir).await } else { Ok(()) }
+        if services == ServiceManager::Systemd { uninstall::uninstall(&dir).await } else { Ok(()) }
     };
     tokio::select! {
         retired = retired => retired?,
-        never = sd_notify::keep_alive() => match never {},
+        never = sd_notify::send_watchdog() => match never {},
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -9,7 +9,7 @@ use state::unit::local::{Event, Local, Run};
 use state::unit::operation::CharmRef;
 use state::unit::outcome::Exit;
 use state::unit::record::Said;
-use state::unit::snapshot::{BagAsked, Snapshot};
+use state::unit::snapshot::{BagRequest, Snapshot};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::future::Future;
@@ -18,13 +18,13 @@ use std::sync::Arc;
 /// The disk failed under a write: nothing after it is certain. The agent dies and restarts from what is there.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct DiskFailed(pub String);
+pub struct DiskError(pub String);
 
 /// The unit's durable memory.
 pub trait Memory {
     /// Appends the events as one record and syncs it. Events are durable when this returns, in order.
     /// `after` is the memory with the events applied, for when the journal is folded.
-    fn append(&self, events: &[Event], after: &Arc<Local>) -> impl Future<Output = Result<(), DiskFailed>>;
+    fn append(&self, events: &[Event], after: &Arc<Local>) -> impl Future<Output = Result<(), DiskError>>;
     /// Keeps the last view as a cache: not synced, may be lost.
     fn keep_view(&self, view: &Arc<Snapshot>) -> impl Future<Output = ()>;
 }
@@ -38,14 +38,14 @@ pub struct Ending {
 }
 
 /// What a running hook's tools ask of the agent.
-pub trait Outward {
+pub trait HookHost {
     /// This was said: others are to know it at once.
     fn said(&self, said: &Said);
     /// The unit leads for at least 30 s more.
     fn leads(&self) -> bool;
     /// A bag that did not come along; none: it is gone. Waits for the controller a bounded time; the error is for the
     /// charm.
-    fn bag(&self, asked: &BagAsked) -> impl Future<Output = Result<Option<Bag>, String>>;
+    fn bag(&self, asked: &BagRequest) -> impl Future<Output = Result<Option<Bag>, String>>;
 }
 
 /// The charm's folder and its processes.
@@ -61,10 +61,10 @@ pub trait Charms {
     /// True when the archive need not be fetched: this charm is deployed already.
     fn is_deployed(&self, charm: &CharmRef) -> impl Future<Output = bool>;
     /// Runs the charm's program for `run` and answers its tool calls from `context`.
-    fn run(&self, run: &Run, context: HookContext, outward: &impl Outward) -> impl Future<Output = Ending>;
+    fn run(&self, run: &Run, context: HookContext, outward: &impl HookHost) -> impl Future<Output = Ending>;
     /// Takes over a run that an earlier agent began: waits for its process if it lives, else finds its outcome.
     /// None: neither is there (any process of it is dead by then); run it again.
-    fn adopt(&self, run: &Run, outward: &impl Outward) -> impl Future<Output = Option<Ending>>;
+    fn adopt(&self, run: &Run, outward: &impl HookHost) -> impl Future<Output = Option<Ending>>;
     /// Has the machine's agent end this boot; it does so when it can.
     fn reboot(&self, boot: &str) -> impl Future<Output = ()>;
 }
@@ -87,7 +87,7 @@ pub trait Clock {
 pub struct Token {
     pub text: String,
     /// The unit's folder says that a controller was told it.
-    pub is_noted: bool,
+    pub is_acknowledged: bool,
 }
 
 /// The units' folders on a machine and the agents in them (spec F.2). The machine agent may die within each of these;

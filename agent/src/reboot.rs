@@ -7,10 +7,10 @@
 //! are ended, to be started again in the new boot. A request that names an earlier boot is done, and removed.
 //! Cut off anywhere, the machine agent's next start goes on from there.
 
-use crate::clock::{RealClock, fresh_uuid, kernel_boot};
+use crate::clock::{HostClock, fresh_uuid, kernel_boot};
 use crate::deployer::Deployer;
 use crate::ports::Clock;
-use crate::service::{self, Services};
+use crate::service::{self, ServiceManager};
 use anyhow::{Result, bail};
 use host::file::{ignore_not_found, write_atomic, write_atomic_unsynced};
 use host::lock::Lock;
@@ -21,7 +21,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// The boot identity of a local machine that was rebooted.
-pub const BOOT: &str = "boot";
+pub const BOOT_FILE: &str = "boot";
 const REQUEST: &str = "reboot";
 /// Of a machine, and of a unit's folder: held while a hook runs.
 pub const HOOK_LOCK: &str = "hook.lock";
@@ -50,7 +50,7 @@ pub async fn conclude(machine: &Path, deployer: &Deployer) -> Result<()> {
 }
 
 /// Ends this boot when it is asked for, as often as it is asked for.
-pub async fn carry_out(machine: &Path, deployer: &Deployer, services: Services) -> Result<Infallible> {
+pub async fn execute(machine: &Path, deployer: &Deployer, services: ServiceManager) -> Result<Infallible> {
     loop {
         while asked(machine)? != Some(this_boot(machine)) {
             tokio::time::sleep(LOOK).await;
@@ -62,11 +62,11 @@ pub async fn carry_out(machine: &Path, deployer: &Deployer, services: Services) 
             kept.push(taken(&lock).await?);
         }
         let what = match services {
-            Services::Systemd => "this boot ends",
-            Services::Children => "the host is not rebooted, its agents begin a new boot",
+            ServiceManager::Systemd => "this boot ends",
+            ServiceManager::Children => "the host is not rebooted, its agents begin a new boot",
         };
         tracing::info!("a hook asked for a reboot: {what}");
-        if services == Services::Systemd {
+        if services == ServiceManager::Systemd {
             let status = tokio::process::Command::new("systemctl").arg("reboot").status().await?;
             match status.success() {
                 true => future::pending().await,
@@ -74,7 +74,7 @@ pub async fn carry_out(machine: &Path, deployer: &Deployer, services: Services) 
             }
         }
         let next = format!("{}-{}", kernel_boot(), fresh_uuid());
-        write_atomic(&machine.join(BOOT), next.as_bytes())?;
+        write_atomic(&machine.join(BOOT_FILE), next.as_bytes())?;
         conclude(machine, deployer).await?;
     }
 }
@@ -89,5 +89,5 @@ async fn taken(lock: &Path) -> Result<Lock> {
 }
 
 fn this_boot(machine: &Path) -> String {
-    RealClock::new(&machine.join(BOOT)).boot()
+    HostClock::new(&machine.join(BOOT_FILE)).boot()
 }

@@ -15,7 +15,7 @@ pub fn send(state: NotifyState<'_>) {
 
 /// Sends keep-alives, two in each watchdog interval. They are sent by the thread that does the work, so that an agent
 /// that hangs sends none, and is restarted.
-pub async fn keep_alive() -> Infallible {
+pub async fn send_watchdog() -> Infallible {
     let Some(timeout) = ::sd_notify::watchdog_enabled() else { return future::pending().await };
     let mut every = tokio::time::interval(timeout / 2);
     loop {

@@ -32,7 +32,7 @@ pub const STREAM_BYTES_MAX: u64 = OUTPUT_BYTES_MAX as u64;
 /// How long output is still read after the hook's process has ended: children may hold the pipe for ever.
 const DRAIN: Duration = Duration::from_millis(100);
 /// Between two looks whether a full disk has room again.
-pub const ROOM_LOOK: Duration = Duration::from_millis(500);
+pub const DISK_FULL_RETRY: Duration = Duration::from_millis(500);
 
 /// Runs `program` and records how it ended in `run`, the folder of the run.
 pub fn run(run: &Path, program: &Path) -> io::Result<()> {
@@ -45,7 +45,7 @@ pub fn run(run: &Path, program: &Path) -> io::Result<()> {
     // shim waits for room, with the hook lock it holds
     loop {
         match write_atomic_unsynced(&run.join(OUTCOME), outcome.as_bytes()) {
-            Err(error) if is_disk_full(&error) => std::thread::sleep(ROOM_LOOK),
+            Err(error) if is_disk_full(&error) => std::thread::sleep(DISK_FULL_RETRY),
             put => return put,
         }
     }

@@ -6,9 +6,9 @@ use commands::{CallOutcome, Inputs, Need, ToolReply};
 use hook_client::RequestFrame;
 use serde::{Deserialize, Serialize};
 use state::terms::settings::Bag;
-use state::unit::hook::{HookContext, Immediate, Level, Reboot, Writes};
+use state::unit::hook::{HookContext, Level, Reboot, ReportContent, Writes};
 use state::unit::record::Said;
-use state::unit::snapshot::BagAsked;
+use state::unit::snapshot::BagRequest;
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -76,7 +76,7 @@ pub struct Kept {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Fetched {
     at_ms: i64,
-    fetched: BagAsked,
+    fetched: BagRequest,
     /// None: it was gone.
     values: Option<Bag>,
 }
@@ -91,10 +91,10 @@ pub enum Line {
 
 /// `calls.yaml` of one run, appended to and never synced: it outlives the agent, not the machine.
 #[derive(Debug)]
-pub struct Calls(Option<File>);
+pub struct CallsFile(Option<File>);
 
-impl Calls {
-    pub fn open(run: &Path) -> Calls {
+impl CallsFile {
+    pub fn open(run: &Path) -> CallsFile {
         let open = || {
             let path = run.join(CALLS);
             let file = OpenOptions::new().append(true).create(true).mode(0o600).open(&path)?;
@@ -103,7 +103,7 @@ impl Calls {
             file.set_len(whole_lines(&bytes) as u64)?;
             Ok(file)
         };
-        Calls(open().inspect_err(|error: &io::Error| tracing::error!("{CALLS}: {error}")).ok())
+        CallsFile(open().inspect_err(|error: &io::Error| tracing::error!("{CALLS}: {error}")).ok())
     }
 
     /// The whole calls of an earlier agent; a torn last line was never answered. None: a line before the last cannot be
@@ -133,10 +133,10 @@ fn whole_lines(bytes: &[u8]) -> usize {
 }
 
 /// The running hook, from its tools' side.
-pub struct Conversation<'a> {
+pub struct HookSession<'a> {
     context: HookContext,
     context_digest: String,
-    calls: Calls,
+    calls: CallsFile,
     answered: BTreeMap<String, (u8, Bytes, Bytes)>,
     said: Vec<Said>,
     last_call: u32,
@@ -145,19 +145,19 @@ pub struct Conversation<'a> {
     tell: &'a dyn Fn(&Said),
     leads: &'a dyn Fn() -> bool,
     /// Why the bag that the next call wants cannot be had.
-    unfetched: Option<String>,
+    fetch_error: Option<String>,
 }
 
-impl<'a> Conversation<'a> {
+impl<'a> HookSession<'a> {
     pub fn new(
         context: HookContext,
         context_digest: String,
-        calls: Calls,
+        calls: CallsFile,
         tell: &'a dyn Fn(&Said),
         leads: &'a dyn Fn() -> bool,
-    ) -> Conversation<'a> {
+    ) -> HookSession<'a> {
         let (answered, said) = (BTreeMap::new(), Vec::new());
-        Conversation {
+        HookSession {
             context,
             context_digest,
             calls,
@@ -167,7 +167,7 @@ impl<'a> Conversation<'a> {
             last_said: 0,
             tell,
             leads,
-            unfetched: None,
+            fetch_error: None,
         }
     }
 
@@ -192,7 +192,7 @@ impl<'a> Conversation<'a> {
                     return true;
                 }
             };
-            self.context.keep_leadership(kept.leads);
+            self.context.restrict_leadership(kept.leads);
             let args: Vec<Vec<u8>> = kept.args.iter().map(|arg| arg.as_slice().to_vec()).collect();
             let bytes = |kept: &Bytes| kept.as_slice().to_vec();
             let files = kept.files.iter();
@@ -218,7 +218,7 @@ impl<'a> Conversation<'a> {
     }
 
     /// Takes the bag that a call wanted, or why it cannot be had; written down before anything is read from it.
-    pub fn take_bag(&mut self, asked: &BagAsked, answered: Result<Option<Bag>, String>) {
+    pub fn take_bag(&mut self, asked: &BagRequest, answered: Result<Option<Bag>, String>) {
         let kept = answered.and_then(|values| {
             let kept = Fetched { at_ms: crate::clock::wall_ms(), fetched: asked.clone(), values };
             match self.calls.append(&kept) {
@@ -228,13 +228,13 @@ impl<'a> Conversation<'a> {
         });
         match kept {
             Ok(values) => self.context.take_bag(asked, values),
-            Err(why) => self.unfetched = Some(why),
+            Err(why) => self.fetch_error = Some(why),
         }
     }
 
     /// Answers one call: the same id, the same answer; written down before it is given. Err: the bag it wants is to be
     /// taken first, then it is to be asked again.
-    pub fn answer(&mut self, frame: &[u8]) -> Result<Answer, BagAsked> {
+    pub fn answer(&mut self, frame: &[u8]) -> Result<Answer, BagRequest> {
         let Ok(request) = RequestFrame::decode(frame) else {
             return Ok(Answer::bad_request("malformed request"));
         };
@@ -254,7 +254,7 @@ impl<'a> Conversation<'a> {
         let tool = String::from_utf8_lossy(request.call.tool).into_owned();
         let args: Vec<Vec<u8>> = request.args.clone().map(<[u8]>::to_vec).collect();
         let leads = (self.leads)();
-        self.context.keep_leadership(leads);
+        self.context.restrict_leadership(leads);
         let before = self.context.writes.clone();
         let mut inputs = Inputs { stdin: request.stdin.map(<[u8]>::to_vec), ..Inputs::default() };
         let reply = loop {
@@ -264,7 +264,7 @@ impl<'a> Conversation<'a> {
                 CallOutcome::Need(Need::Stdin) => {
                     return Ok(Answer::bad_request("stdin is asked for twice"));
                 }
-                CallOutcome::Need(Need::Bag(asked)) => match self.unfetched.take() {
+                CallOutcome::Need(Need::Bag(asked)) => match self.fetch_error.take() {
                     Some(why) => break ToolReply::error(FAILED, &why),
                     None => return Err(asked),
                 },
@@ -307,17 +307,17 @@ impl<'a> Conversation<'a> {
         Ok(Answer::Done { code, stdout: reply.stdout, stderr })
     }
 
-    fn remember(&mut self, at_ms: i64, immediate: Vec<Immediate>) {
+    fn remember(&mut self, at_ms: i64, immediate: Vec<ReportContent>) {
         let stored = immediate
             .into_iter()
-            .filter(|what| !matches!(what, Immediate::Log { level, .. } if *level < LEVEL_STORED));
+            .filter(|what| !matches!(what, ReportContent::Log { level, .. } if *level < LEVEL_STORED));
         for what in stored {
             self.last_said += 1;
-            let said = Said { call: self.last_said, at_ms, what: what.shortened() };
+            let said = Said { call: self.last_said, at_ms, what: what.truncated() };
             (self.tell)(&said);
             if self.said.len() == SAID_MAX {
                 // the oldest line makes way, never a status
-                let oldest = self.said.iter().position(|said| said.what.is_line()).unwrap_or(0);
+                let oldest = self.said.iter().position(|said| said.what.is_log_line()).unwrap_or(0);
                 self.said.remove(oldest);
             }
             self.said.push(said);

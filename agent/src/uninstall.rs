@@ -37,7 +37,7 @@ pub fn note_dead(data: &Path) -> Result<()> {
 
 /// Step 4.
 pub async fn uninstall(data: &Path) -> Result<()> {
-    systemd::turn_into_removal(Path::new("/"), crate::program::path(), data)?;
+    systemd::replace_with_removal(Path::new("/"), crate::program::path(), data)?;
     remove(data)?;
     systemd::uninstall().await
 }
@@ -79,7 +79,7 @@ fn take_lock(data: &Path) -> Result<Option<Lock>> {
 ///
 /// 1. An agent takes away what it brought, `agent.yaml` among it. 2. A person enrols another machine in its folder.
 /// 3. The agent empties that folder.
-pub fn make_room(data: &Path) -> Result<Option<Lock>> {
+pub fn clear_dead(data: &Path) -> Result<Option<Lock>> {
     if data.join(FILE).exists() && !is_dead(data) {
         return Ok(None);
     }
@@ -195,7 +195,7 @@ mod tests {
         let place = dead_machine();
         let data = place.path().join("pintle");
         let _agent = take_lock(&data).unwrap();
-        let error = make_room(&data).unwrap_err().to_string();
+        let error = clear_dead(&data).unwrap_err().to_string();
         assert!(error.contains("the earlier machine's agent is still ending"), "{error}");
         go_on_with(&data, true).unwrap_err();
         assert!(data.join("machine.pid").exists());

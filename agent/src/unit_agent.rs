@@ -9,19 +9,19 @@ mod sender;
 mod watcher;
 
 use crate::outage::Outage;
-use crate::ports::{Charms, Clock, DiskFailed, Ending, Memory};
+use crate::ports::{Charms, Clock, DiskError, Ending, Memory};
 use api::{FetchArchive, UnitAgentRequests};
 use host::backoff::Backoff;
-use lease::{Lease, Moment};
+use lease::{ClockReading, Lease};
 use state::terms::cause::Cause;
 use state::terms::position::Position;
 use state::unit::activity::Activity;
-use state::unit::context::{self, Given};
+use state::unit::context::{self, ContextInput};
 use state::unit::hook::Writes;
 use state::unit::local::{Event, Local, Run, Step};
 use state::unit::operation::Operation;
 use state::unit::outcome::{self, Ended, Exit};
-use state::unit::pending_reports::Unsaid;
+use state::unit::pending_reports::PendingReports;
 use state::unit::record::Said;
 use state::unit::resolve::{self, Act, Now};
 use state::unit::snapshot::Snapshot;
@@ -51,7 +51,7 @@ pub enum End {
     /// The controller is not where it was: start again, so that disk and replica are compared.
     Reattach(String),
     /// The disk failed: die, restart from what is there.
-    Disk(DiskFailed),
+    Disk(DiskError),
 }
 
 #[derive(Clone, Debug)]
@@ -63,7 +63,7 @@ struct Executing {
 
 /// Facts of this process, lost with it.
 #[derive(Debug, Default)]
-struct Facts {
+struct ProcessFacts {
     view: Option<Arc<Snapshot>>,
     epoch: Option<u64>,
     /// Where the store was when this session was opened. What the memory rests on was there: an older view, kept
@@ -74,16 +74,16 @@ struct Facts {
     outage: Outage,
     lease: Option<Lease>,
     claimed: bool,
-    orphan_gone: bool,
+    orphan_missing: bool,
     last_end_ms: u64,
     agent_start_ms: u64,
     executing: Option<Executing>,
     /// Since when attaching is refused because another session is open.
     other_session_ms: Option<u64>,
-    unsaid: Unsaid,
+    unsaid: PendingReports,
     executing_shown: Option<Activity>,
     /// The link was away since: a controller that has started anew knows nothing of it.
-    shows_again: bool,
+    resend_executing: bool,
 }
 
 /// One unit agent.
@@ -99,7 +99,7 @@ pub struct Uniter<M, A, H, C> {
     disk: Mutex<()>,
     /// Counts what was saved.
     saves: Cell<u64>,
-    facts: RefCell<Facts>,
+    facts: RefCell<ProcessFacts>,
     /// Something that `next` looks at has changed.
     doing: Notify,
     sending: Notify,
@@ -114,7 +114,8 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
     pub fn new(world: (M, A, H, C), local: Local, view: Option<Arc<Snapshot>>) -> Self {
         let (memory, api, charms, clock) = world;
         let start = clock.since_boot_ms();
-        let facts = Facts { view, last_end_ms: start, agent_start_ms: start, ..Facts::default() };
+        let facts =
+            ProcessFacts { view, last_end_ms: start, agent_start_ms: start, ..ProcessFacts::default() };
         Uniter {
             memory,
             api,
@@ -135,8 +136,8 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
 
     /// Runs until the unit is finished or this agent may not go on.
     pub async fn run(&self) -> End {
-        let (doing, sending) = (pin!(self.keep_doing()), pin!(self.keep_sending()));
-        let (watching, claiming) = (pin!(self.keep_watching()), pin!(self.keep_claiming()));
+        let (doing, sending) = (pin!(self.keep_doing()), pin!(self.send_loop()));
+        let (watching, claiming) = (pin!(self.watch_loop()), pin!(self.claim_loop()));
         // first come, first ended: none of the four ends while the unit goes on
         tokio::select! {
             biased;
@@ -163,7 +164,7 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
     }
 
     fn now(&self) -> Now {
-        let lost = context::missing_charm(&self.local.borrow(), self.charms.declared().as_deref()).is_some();
+        let lost = context::charm_to_fetch(&self.local.borrow(), self.charms.declared().as_deref()).is_some();
         let facts = self.facts.borrow();
         let since_boot_ms = self.clock.since_boot_ms();
         Now {
@@ -172,25 +173,25 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
             agent_start_ms: facts.agent_start_ms,
             wall_ms: self.clock.wall_ms(),
             hook_lock: self.hook_lock.get(),
-            orphan_gone: facts.orphan_gone,
+            orphan_missing: facts.orphan_missing,
             attached: facts.epoch.is_some(),
             link_age_ms: facts
                 .heard_ms
                 .filter(|_| facts.is_current())
                 .map(|heard| since_boot_ms.saturating_sub(heard)),
-            leads: facts.leads(self.moment()),
+            leads: facts.leads(self.clocks_now()),
             claimed: facts.claimed,
             idle_ms: since_boot_ms.saturating_sub(facts.last_end_ms),
             charm_lost: lost,
         }
     }
 
-    async fn save(&self, events: Vec<Event>) -> Result<(), DiskFailed> {
-        self.save_what(|_| events).await
+    async fn save(&self, events: Vec<Event>) -> Result<(), DiskError> {
+        self.save_with(|_| events).await
     }
 
     /// Saves what `decide` makes of the memory, then takes it into memory. Two never interleave.
-    async fn save_what(&self, decide: impl FnOnce(&Local) -> Vec<Event>) -> Result<(), DiskFailed> {
+    async fn save_with(&self, decide: impl FnOnce(&Local) -> Vec<Event>) -> Result<(), DiskError> {
         let _order = self.disk.lock().await;
         let mut after = self.local.borrow().clone();
         let events = decide(&after);
@@ -212,13 +213,13 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
     /// Saves what was decided when so much had been saved; false: the memory is another one now, decide anew.
     /// 1. `next` decides to begin run 4. 2. The disk is busy: a session that was opened takes the replica, in which run
     ///    6 has ended. 3. Run 4 is none of this memory's.
-    async fn save_decided(&self, saves: u64, event: Event) -> Result<bool, DiskFailed> {
+    async fn save_decided(&self, saves: u64, event: Event) -> Result<bool, DiskError> {
         let mut stands = false;
         let decide = |_: &Local| {
             stands = self.saves.get() == saves;
             if stands { vec![event] } else { Vec::new() }
         };
-        self.save_what(decide).await?;
+        self.save_with(decide).await?;
         Ok(stands)
     }
 
@@ -229,38 +230,38 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
         }
     }
 
-    async fn do_next_for_ever(&self) -> Result<End, DiskFailed> {
+    async fn do_next_for_ever(&self) -> Result<End, DiskError> {
         let (mut lock, mut backoff) = (None, LINK_BACKOFF);
         loop {
             let (now, saves) = (self.now(), self.saves.get());
             let act = resolve::next(&self.local.borrow(), self.facts.borrow().view.as_deref(), &now).act;
             match act {
-                Act::Stop => return Ok(End::Finished),
-                Act::Adopt(run) => self.adopt(&run).instrument(hook_span(&run)).await?,
-                Act::Lock => {
+                Act::Finish => return Ok(End::Finished),
+                Act::Reattach(run) => self.adopt(&run).instrument(hook_span(&run)).await?,
+                Act::AcquireHookLock => {
                     let parallel = self.facts.borrow().view.as_ref().is_some_and(|view| view.model.parallel);
                     let (taken, changed) = (pin!(self.charms.lock(parallel)), pin!(self.doing.notified()));
                     lock = tokio::select! { biased; taken = taken => Some(taken), () = changed => None };
                     self.hook_lock.set(lock.is_some());
                     continue;
                 }
-                Act::Fetch(asked) => {
+                Act::FetchBag(asked) => {
                     self.release(&mut lock);
                     *self.explained.borrow_mut() = vec![resolve::fetching(&self.local.borrow().name, &asked)];
                     self.fetch(asked, &mut backoff).await;
                     continue;
                 }
-                Act::Begin(run) => {
-                    if self.save_decided(saves, Event::Began(run.clone())).await? {
+                Act::Start(run) => {
+                    if self.save_decided(saves, Event::Started(run.clone())).await? {
                         self.perform(&run).instrument(hook_span(&run)).await?;
                     }
                 }
-                Act::Settle(record) => {
+                Act::RecordOutcome(record) => {
                     if self.save_decided(saves, Event::Finished(record)).await? {
                         self.ended();
                     }
                 }
-                Act::Note(event) => {
+                Act::PersistEvent(event) => {
                     self.save_decided(saves, event).await?;
                 }
                 Act::Reboot => {
@@ -299,11 +300,11 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
     }
 
     /// Does what was written down as begun.
-    async fn perform(&self, run: &Run) -> Result<(), DiskFailed> {
+    async fn perform(&self, run: &Run) -> Result<(), DiskError> {
         tracing::debug!("started");
-        self.facts.borrow_mut().orphan_gone = false;
+        self.facts.borrow_mut().orphan_missing = false;
         match &run.operation {
-            Operation::Deploy(charm) => {
+            Operation::InstallCharm(charm) => {
                 let exit = match self.deploy(charm).await {
                     Ok(()) => Exit::Code(0),
                     Err(reason) => Exit::Refused(reason),
@@ -314,8 +315,8 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
             | Operation::Action { .. }
             | Operation::EnterScope { .. }
             | Operation::LeaveScope { .. }
-            | Operation::Restate
-            | Operation::Die => {
+            | Operation::Resync
+            | Operation::SetDead => {
                 let ending = self.run_charm(run).await;
                 self.end(run, ending).await
             }
@@ -326,7 +327,7 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
         let without = |exit| Ending { exit, writes: Writes::default(), said: Vec::new() };
         let refused = |reason: &str| without(Exit::Refused(reason.to_owned()));
         let missing =
-            context::missing_charm(&self.local.borrow(), self.charms.declared().as_deref()).cloned();
+            context::charm_to_fetch(&self.local.borrow(), self.charms.declared().as_deref()).cloned();
         if let Some(charm) = missing
             && let Err(why) = self.deploy(&charm).await
         {
@@ -335,9 +336,9 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
         let Some(declared) = self.charms.declared() else { return refused("charm missing from disk") };
         let secret = format!("{:032x}", self.clock.fresh().0);
         let built = {
-            let (local, leads) = (self.local.borrow(), self.promises_to_lead());
+            let (local, leads) = (self.local.borrow(), self.is_leader());
             let facts = self.facts.borrow();
-            let given = Given { declared: &declared, secret: &secret, leads };
+            let given = ContextInput { declared: &declared, secret: &secret, leads };
             // 1. A hook is begun on a view that was kept. 2. The agent attaches, to another history, and the view is
             // dropped. That is no failure of the charm's: a hook is begun again on what comes.
             let Some(view) = facts.view.as_deref() else {
@@ -353,7 +354,7 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
         self.charms.run(run, context, self).await
     }
 
-    async fn adopt(&self, run: &Run) -> Result<(), DiskFailed> {
+    async fn adopt(&self, run: &Run) -> Result<(), DiskError> {
         self.executing(run);
         let ending = match run.operation.runs_charm() {
             true => self.charms.adopt(run, self).await,
@@ -362,7 +363,7 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
         match ending {
             Some(ending) => self.end(run, ending).await,
             None => {
-                self.facts.borrow_mut().orphan_gone = true;
+                self.facts.borrow_mut().orphan_missing = true;
                 self.ended();
                 Ok(())
             }
@@ -370,9 +371,9 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
     }
 
     /// Writes the outcome down, with all its effects, as one record.
-    async fn end(&self, run: &Run, ending: Ending) -> Result<(), DiskFailed> {
+    async fn end(&self, run: &Run, ending: Ending) -> Result<(), DiskError> {
         let now = self.now();
-        self.save_what(|local| {
+        self.save_with(|local| {
             let begun = matches!(&local.step, Step::Started(begun) if begun.number == run.number);
             if !begun {
                 // the replica that was taken meanwhile holds this run's outcome already
@@ -386,7 +387,7 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
         let sequence = self.local.borrow().outbox.last().map(|record| record.sequence);
         tracing::debug!(sequence, "finished");
         // a run without an outcome was interrupted: `next` sees it begun and gone, and begins it again
-        self.facts.borrow_mut().orphan_gone = true;
+        self.facts.borrow_mut().orphan_missing = true;
         self.ended();
         Ok(())
     }
@@ -395,14 +396,14 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
         let mut facts = self.facts.borrow_mut();
         let (activity, since_ms) = (Activity::from(&run.operation), self.clock.since_boot_ms());
         facts.executing = Some(Executing { run: run.number, activity, since_ms });
-        facts.unsaid = Unsaid::default();
+        facts.unsaid = PendingReports::default();
         self.sending.notify_one();
     }
 
     fn ended(&self) {
         let mut facts = self.facts.borrow_mut();
         facts.executing = None;
-        facts.unsaid = Unsaid::default();
+        facts.unsaid = PendingReports::default();
         facts.last_end_ms = self.clock.since_boot_ms();
         self.sending.notify_one();
     }
@@ -412,12 +413,12 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
         self.sending.notify_one();
     }
 
-    fn promises_to_lead(&self) -> bool {
-        self.facts.borrow().leads(self.moment()).is_some()
+    fn is_leader(&self) -> bool {
+        self.facts.borrow().leads(self.clocks_now()).is_some()
     }
 
-    fn moment(&self) -> Moment {
-        Moment { since_boot_ms: self.clock.since_boot_ms(), wall_ms: self.clock.wall_ms() }
+    fn clocks_now(&self) -> ClockReading {
+        ClockReading { since_boot_ms: self.clock.since_boot_ms(), wall_ms: self.clock.wall_ms() }
     }
 
     /// Fetches until the controller answers: an outage is no failure of the charm.
@@ -447,8 +448,8 @@ fn hook_span(run: &Run) -> tracing::Span {
     tracing::info_span!("hook", operation = %run.operation, run = run.number)
 }
 
-impl Facts {
-    fn leads(&self, now: Moment) -> Option<u64> {
+impl ProcessFacts {
+    fn leads(&self, now: ClockReading) -> Option<u64> {
         self.lease.filter(|lease| lease.holds(now)).map(|lease| lease.generation)
     }
 
@@ -456,7 +457,7 @@ impl Facts {
     fn is_current(&self) -> bool {
         match (&self.view, self.attached_at) {
             (Some(view), Some(at)) => {
-                view.position.history == at.history && view.position.revision >= at.revision
+                view.position.store_generation == at.store_generation && view.position.revision >= at.revision
             }
             (None, _) | (_, None) => false,
         }
@@ -468,7 +469,7 @@ impl Facts {
         (free && self.lease.is_none()).then_some(())
     }
 
-    fn lose_moved_lease(&mut self, view: &Snapshot) {
+    fn drop_moved_lease(&mut self, view: &Snapshot) {
         let moved =
             |lease: &mut Lease| view.leader.as_ref().is_some_and(|grant| grant.generation > lease.generation);
         self.lease.take_if(moved);

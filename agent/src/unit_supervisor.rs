@@ -42,7 +42,7 @@ impl Tended {
         Tended { deployer, starts: RefCell::default(), changed: Arc::default() }
     }
 
-    fn look_again_after(&self, over: Ended) {
+    fn notify_after(&self, over: Ended) {
         let changed = Arc::clone(&self.changed);
         tokio::spawn(async move {
             over.await;
@@ -72,7 +72,7 @@ impl Deployments for Tended {
 
     fn token(&self, folder: &Folder) -> Result<Token> {
         let text = Config::read(folder.root())?.token;
-        Ok(Token { text, is_noted: self.deployer.token_is_noted(folder) })
+        Ok(Token { text, is_acknowledged: self.deployer.is_token_noted(folder) })
     }
 
     async fn note_token_set(&self, folder: &Folder) -> Result<()> {
@@ -82,7 +82,7 @@ impl Deployments for Tended {
     fn keep(&self, unit: Uuid, folder: &Folder, assigned: bool) -> Result<()> {
         self.deployer.lead(folder)?;
         if assigned {
-            self.deployer.call_recall_off(folder)?;
+            self.deployer.cancel_recall(folder)?;
         }
         if !self.deployer.may_run(folder) {
             return Ok(());
@@ -92,7 +92,7 @@ impl Deployments for Tended {
         if let Some(process) = service::running(folder) {
             if known.is_none() {
                 // started by an earlier machine agent: watched, not touched
-                self.look_again_after(Box::pin(service::ended(process)));
+                self.notify_after(Box::pin(service::ended(process)));
                 all.insert(unit, Starts { started: Instant::now(), backoff: RESTART_BACKOFF });
             }
             return Ok(());
@@ -101,7 +101,7 @@ impl Deployments for Tended {
         if let Some(known) = known {
             let (elapsed, delay) = (known.started.elapsed(), Duration::from_millis(known.backoff.delay_ms()));
             if elapsed < delay {
-                self.look_again_after(Box::pin(tokio::time::sleep(delay - elapsed)));
+                self.notify_after(Box::pin(tokio::time::sleep(delay - elapsed)));
                 return Ok(());
             }
             if elapsed <= GREW_UP {
@@ -112,7 +112,7 @@ impl Deployments for Tended {
         let over = self.deployer.start(folder)?;
         tracing::info!("started the agent of {folder}");
         all.insert(unit, Starts { started: Instant::now(), backoff });
-        self.look_again_after(over);
+        self.notify_after(over);
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! The unit's memory under damage: every byte of both files flipped, and both files cut at every byte.
 
 use agent::journal::{self, Files, Found, JOURNAL, Journal, STATE};
-use agent::ports::{DiskFailed, Memory};
+use agent::ports::{DiskError, Memory};
 use state::terms::names::{UnitName, Uuid};
 use state::unit::local::{Event, Local, Run};
 use state::unit::operation::{CharmRef, Hook, Operation};
@@ -17,14 +17,14 @@ use std::task::{Context, Poll, Waker};
 struct Folder(RefCell<BTreeMap<String, Vec<u8>>>);
 
 impl Files for &Folder {
-    async fn read(&self, name: &str) -> Result<Option<Vec<u8>>, DiskFailed> {
+    async fn read(&self, name: &str) -> Result<Option<Vec<u8>>, DiskError> {
         Ok(self.0.borrow().get(name).cloned())
     }
-    async fn append(&self, name: &str, bytes: &[u8]) -> Result<(), DiskFailed> {
+    async fn append(&self, name: &str, bytes: &[u8]) -> Result<(), DiskError> {
         self.0.borrow_mut().entry(name.to_owned()).or_default().extend(bytes);
         Ok(())
     }
-    async fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), DiskFailed> {
+    async fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), DiskError> {
         self.0.borrow_mut().insert(name.to_owned(), bytes.to_vec());
         Ok(())
     }
@@ -34,7 +34,7 @@ impl Files for &Folder {
             None => self.0.borrow_mut().remove(name),
         };
     }
-    async fn set_aside(&self, name: &str) -> Result<String, DiskFailed> {
+    async fn set_aside(&self, name: &str) -> Result<String, DiskError> {
         let bytes = self.0.borrow_mut().remove(name).expect("what is set aside was there");
         let aside = format!("{name}.corrupt-1");
         self.0.borrow_mut().insert(aside.clone(), bytes);
@@ -63,7 +63,7 @@ fn story() -> (Folder, Vec<Local>) {
     append(&mut local, Event::Attaching { nonce: Uuid(1) });
     append(
         &mut local,
-        Event::Attached { history: Uuid(2), epoch: 1, sequence: 0, found: Default::default() },
+        Event::Attached { store_generation: Uuid(2), epoch: 1, sequence: 0, found: Default::default() },
     );
     let charm = CharmRef {
         sha256: "ab".repeat(32),
@@ -71,7 +71,7 @@ fn story() -> (Folder, Vec<Local>) {
         revision: 0,
         endpoints: BTreeSet::from(["db".to_owned()]),
     };
-    for operation in [Operation::Deploy(charm), Operation::Hook(Hook::Install)] {
+    for operation in [Operation::InstallCharm(charm), Operation::Hook(Hook::Install)] {
         let run = Run {
             number: local.run + 1,
             operation: operation.clone(),
@@ -81,7 +81,7 @@ fn story() -> (Folder, Vec<Local>) {
             leads: None,
             episode: None,
         };
-        append(&mut local, Event::Began(run));
+        append(&mut local, Event::Started(run));
         let record = local.record(operation, Outcome::Ok, 5);
         append(&mut local, Event::Finished(record));
     }

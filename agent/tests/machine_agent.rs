@@ -4,12 +4,12 @@ use agent::config::{Config, Kind};
 use agent::deployer::Deployer;
 use agent::machine_agent::{End, Machiner};
 use agent::ports::{Clock, Deployments};
-use agent::service::Services;
+use agent::service::ServiceManager;
 use agent::unit_supervisor::Tended;
 use api::HEARTBEAT_MS;
 use api::error::{ApiError, ErrorCode};
 use api::{
-    Assigned, Enrol, Fate, Handle, MachineShown, MachineView, RemoveDeadUnit, ReportMachineDead,
+    Assigned, Enrol, Fate, Handle, MachineView, MachineWatchEvent, RemoveDeadUnit, ReportMachineDead,
     ReportPresence, ReportUninstalled, SetUnitToken, Stream, UnitFate, Watch, WatchMachine,
 };
 use host::file::write_atomic_unsynced;
@@ -63,11 +63,11 @@ struct Shows {
 }
 
 impl Stream for Shows {
-    type Item = MachineShown;
+    type Item = MachineWatchEvent;
 
-    async fn next(&mut self) -> Result<MachineShown, ApiError> {
+    async fn next(&mut self) -> Result<MachineWatchEvent, ApiError> {
         match self.views.pop() {
-            Some(view) => Ok(MachineShown::View(view)),
+            Some(view) => Ok(MachineWatchEvent::View(view)),
             None if self.ends => Err(ApiError::new(ErrorCode::Unreachable, "it was restored")),
             None => std::future::pending().await,
         }
@@ -188,7 +188,7 @@ impl Clock for Paused {
 
 fn machiner(folder: &Path, controller: &Quiet) -> Machiner<Quiet, Tended, Paused> {
     let config = config(Kind::Machine, Uuid(1), "0");
-    let deployer = Deployer::new(folder.to_path_buf(), config, Services::Children);
+    let deployer = Deployer::new(folder.to_path_buf(), config, ServiceManager::Children);
     Machiner::new(controller.clone(), Tended::new(deployer), Paused(Instant::now()))
 }
 
@@ -221,8 +221,11 @@ async fn a_machine_agent_says_that_it_is_here_however_long_it_takes_to_tend_a_un
 async fn a_units_token_is_told_once_in_each_watch() {
     let machine = tempfile::tempdir().expect("a folder");
     let (name, unit) = (UnitName::new("web", 0), Uuid(6));
-    let deployer =
-        Deployer::new(machine.path().to_path_buf(), config(Kind::Machine, Uuid(1), "0"), Services::Children);
+    let deployer = Deployer::new(
+        machine.path().to_path_buf(),
+        config(Kind::Machine, Uuid(1), "0"),
+        ServiceManager::Children,
+    );
     let token = deployer.prepare(unit, &name).expect("it is made").token;
     let folder = deployer.folder(&name);
     deployer.note_token_set(&folder).expect("written");
@@ -243,16 +246,19 @@ async fn a_units_token_is_told_once_in_each_watch() {
 fn a_token_that_is_made_anew_is_not_noted() {
     let machine = tempfile::tempdir().expect("a folder");
     let (name, unit) = (UnitName::new("web", 0), Uuid(6));
-    let deployer =
-        Deployer::new(machine.path().to_path_buf(), config(Kind::Machine, Uuid(1), "0"), Services::Children);
+    let deployer = Deployer::new(
+        machine.path().to_path_buf(),
+        config(Kind::Machine, Uuid(1), "0"),
+        ServiceManager::Children,
+    );
     let before = deployer.prepare(unit, &name).expect("it is made").token;
     let folder = deployer.folder(&name);
     deployer.note_token_set(&folder).expect("written");
     assert_eq!(deployer.prepare(unit, &name).expect("it is there").token, before);
-    assert!(deployer.token_is_noted(&folder));
+    assert!(deployer.is_token_noted(&folder));
     fs::write(folder.file("agent.yaml"), "\0").expect("written");
     assert_ne!(deployer.prepare(unit, &name).expect("it is made anew").token, before);
-    assert!(!deployer.token_is_noted(&folder), "its agent would be let in nowhere");
+    assert!(!deployer.is_token_noted(&folder), "its agent would be let in nowhere");
 }
 
 /// 1. web/0 is deployed here. 2. The controller is restored from a copy that knows nothing of it. 3. This machine is
@@ -261,8 +267,11 @@ fn a_token_that_is_made_anew_is_not_noted() {
 async fn a_machine_that_is_removed_does_not_wait_for_a_unit_that_nobody_knows() {
     let machine = tempfile::tempdir().expect("a folder");
     let (name, unknown) = (UnitName::new("web", 0), Uuid(6));
-    let deployer =
-        Deployer::new(machine.path().to_path_buf(), config(Kind::Machine, Uuid(1), "0"), Services::Children);
+    let deployer = Deployer::new(
+        machine.path().to_path_buf(),
+        config(Kind::Machine, Uuid(1), "0"),
+        ServiceManager::Children,
+    );
     deployer.prepare(unknown, &name).expect("it is made");
     fs::write(deployer.folder(&name).file("state.yaml"), "what it remembers").expect("written");
     let shown = MachineView { life: Life::Dying, ..view(BTreeMap::new()) };
@@ -301,8 +310,11 @@ async fn a_unit_gets_its_folder_from_an_unknown_one_of_the_same_name_whose_files
 async fn a_folder_in_which_no_agent_has_begun_makes_way_and_is_not_kept() {
     let machine = tempfile::tempdir().expect("a folder");
     let (name, unknown, known) = (UnitName::new("web", 0), Uuid(6), Uuid(5));
-    let deployer =
-        Deployer::new(machine.path().to_path_buf(), config(Kind::Machine, Uuid(1), "0"), Services::Children);
+    let deployer = Deployer::new(
+        machine.path().to_path_buf(),
+        config(Kind::Machine, Uuid(1), "0"),
+        ServiceManager::Children,
+    );
     deployer.prepare(unknown, &name).expect("it is made");
     let units = BTreeMap::from([(known, Assigned { name: name.clone(), life: Life::Alive })]);
     let controller = Quiet { shows: Some(view(units)), ..Quiet::default() };
@@ -318,8 +330,11 @@ async fn a_folder_in_which_no_agent_has_begun_makes_way_and_is_not_kept() {
 async fn a_recall_is_called_off_for_a_unit_that_is_assigned_again() {
     let machine = tempfile::tempdir().expect("a folder");
     let (name, unit) = (UnitName::new("web", 0), Uuid(6));
-    let deployer =
-        Deployer::new(machine.path().to_path_buf(), config(Kind::Machine, Uuid(1), "0"), Services::Children);
+    let deployer = Deployer::new(
+        machine.path().to_path_buf(),
+        config(Kind::Machine, Uuid(1), "0"),
+        ServiceManager::Children,
+    );
     deployer.prepare(unit, &name).expect("it is made");
     let folder = deployer.folder(&name);
     deployer.note_token_set(&folder).expect("written");
@@ -339,8 +354,11 @@ async fn a_recall_is_called_off_for_a_unit_that_is_assigned_again() {
 async fn a_unit_whose_folder_was_set_aside_takes_it_back_however_often() {
     let machine = tempfile::tempdir().expect("a folder");
     let (name, first, second) = (UnitName::new("web", 0), Uuid(6), Uuid(5));
-    let deployer =
-        Deployer::new(machine.path().to_path_buf(), config(Kind::Machine, Uuid(1), "0"), Services::Children);
+    let deployer = Deployer::new(
+        machine.path().to_path_buf(),
+        config(Kind::Machine, Uuid(1), "0"),
+        ServiceManager::Children,
+    );
     let folder = deployer.folder(&name);
     let token = deployer.prepare(first, &name).expect("it is deployed").token;
     fs::write(folder.file("state.yaml"), "what it remembers").expect("written");
@@ -361,7 +379,7 @@ async fn a_folder_that_is_taken_back_finds_the_controller_where_its_machine_does
     let machine = tempfile::tempdir().expect("a folder");
     let (name, unit) = (UnitName::new("web", 0), Uuid(6));
     let own = config(Kind::Machine, Uuid(1), "0");
-    let deployer = |own: Config| Deployer::new(machine.path().to_path_buf(), own, Services::Children);
+    let deployer = |own: Config| Deployer::new(machine.path().to_path_buf(), own, ServiceManager::Children);
     let before = deployer(own.clone());
     let token = before.prepare(unit, &name).expect("it is deployed").token;
     before.set_aside(&before.folder(&name), unit).await.expect("it makes room");

@@ -3,7 +3,7 @@
 
 mod support;
 
-use agent::tool_calls::{Calls, Conversation};
+use agent::tool_calls::{CallsFile, HookSession};
 use agent::tool_socket::Answer;
 use hook_client::{CallHeader, encode_request};
 use state::terms::life::Life;
@@ -11,8 +11,8 @@ use state::terms::names::{UnitName, Uuid};
 use state::terms::owner::Owner;
 use state::terms::position::Position;
 use state::terms::settings::Bag;
-use state::unit::hook::{self, HookContext, Relation, Withheld};
-use state::unit::snapshot::BagAsked;
+use state::unit::hook::{self, HookContext, OmittedBags, Relation};
+use state::unit::snapshot::BagRequest;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -32,11 +32,11 @@ fn context() -> HookContext {
         members: BTreeSet::from([UnitName::new("db", 0)]),
         unit_bags: BTreeMap::new(),
         application_bags: BTreeMap::new(),
-        withheld: Withheld {
+        withheld: OmittedBags {
             relation: Uuid(9),
-            at: Position { history: Uuid(5), revision: 7 },
+            at: Position { store_generation: Uuid(5), revision: 7 },
             bags: BTreeSet::from([Owner::Unit(UnitName::new("db", 0))]),
-            ..Withheld::default()
+            ..OmittedBags::default()
         },
     };
     HookContext {
@@ -46,9 +46,9 @@ fn context() -> HookContext {
     }
 }
 
-fn conversation(run: &Path) -> Conversation<'static> {
+fn conversation(run: &Path) -> HookSession<'static> {
     let digest = host::digest::sha256(CONTEXT_ID.as_bytes());
-    Conversation::new(context(), digest, Calls::open(run), &|_| {}, &|| false)
+    HookSession::new(context(), digest, CallsFile::open(run), &|_| {}, &|| false)
 }
 
 /// One `relation-get -r db:1 host db/0`.
@@ -70,7 +70,7 @@ fn bag(host: &str) -> Option<Bag> {
     Some(Bag::from([("host".to_owned(), host.to_owned())]))
 }
 
-fn printed(answer: Result<Answer, BagAsked>) -> (u8, String, String) {
+fn printed(answer: Result<Answer, BagRequest>) -> (u8, String, String) {
     match answer.expect("no bag is wanted") {
         Answer::Done { code, stdout, stderr } => {
             (code, String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
@@ -94,7 +94,7 @@ fn a_bag_is_wanted_once_in_a_hook_also_by_the_agent_after_this_one() {
     assert_eq!(printed(first.answer(&frame(2))), ok("a\n"));
 
     let mut second = conversation(run.path());
-    assert!(second.replay(&Calls::read(run.path()).expect("whole lines")));
+    assert!(second.replay(&CallsFile::read(run.path()).expect("whole lines")));
     assert_eq!(printed(second.answer(&frame(2))), ok("a\n"), "the same call");
     assert_eq!(printed(second.answer(&frame(3))), ok("a\n"), "a new one");
 }
@@ -107,7 +107,7 @@ fn a_bag_that_was_taken_and_not_yet_read_is_not_asked_for_again() {
     first.take_bag(&asked, Ok(bag("a")));
 
     let mut second = conversation(run.path());
-    assert!(second.replay(&Calls::read(run.path()).expect("whole lines")));
+    assert!(second.replay(&CallsFile::read(run.path()).expect("whole lines")));
     assert_eq!(printed(second.answer(&frame(1))), ok("a\n"));
 }
 
@@ -121,7 +121,7 @@ fn a_bag_that_cannot_be_had_fails_that_call_only() {
     assert_eq!(printed(first.answer(&frame(1))), refused);
 
     let mut second = conversation(run.path());
-    assert!(second.replay(&Calls::read(run.path()).expect("whole lines")), "it is the same hook");
+    assert!(second.replay(&CallsFile::read(run.path()).expect("whole lines")), "it is the same hook");
     assert_eq!(printed(second.answer(&frame(1))), refused, "the same call");
     let asked = second.answer(&frame(2)).expect_err("a later call asks again");
     second.take_bag(&asked, Ok(bag("a")));

@@ -6,24 +6,24 @@ use agent::clock::kernel_boot;
 use agent::config::{Config, FILE, Kind};
 use agent::deployer::Deployer;
 use agent::folder::Folder;
-use agent::hook_process::{RealCharms, end_leftovers};
-use agent::ports::{Charms, Outward};
-use agent::service::Services;
+use agent::hook_process::{HostCharms, end_leftovers};
+use agent::ports::{Charms, HookHost};
+use agent::service::ServiceManager;
 use agent::shim::{HOOK_PID, OUTCOME, OUTPUT, OUTPUT_BYTES_MAX, SHIM_PID};
-use agent::tool_calls::{Calls, Conversation};
+use agent::tool_calls::{CallsFile, HookSession};
 use agent::tool_socket::{Answer, Gate, listen};
 use hook_client::{CallHeader, HEADER_BYTES, ReplyFrame, encode_request, frame_length};
 use host::file::write_atomic_unsynced;
 use host::process::Process;
 use state::terms::names::Uuid;
 use state::terms::settings::Bag;
-use state::unit::environment::Surroundings;
-use state::unit::hook::{self, HookContext, Immediate};
+use state::unit::environment::MachineFacts;
+use state::unit::hook::{self, HookContext, ReportContent};
 use state::unit::local::Run;
 use state::unit::operation::{CharmRef, Hook, Operation};
 use state::unit::outcome::Exit;
 use state::unit::record::Said;
-use state::unit::snapshot::BagAsked;
+use state::unit::snapshot::BagRequest;
 use std::fs;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
@@ -110,8 +110,8 @@ async fn a_group_that_took_the_number_of_an_ended_hook_is_left_alone() {
     leader.wait().unwrap();
 }
 
-fn adopter(unit: &Path) -> RealCharms {
-    let around = Surroundings {
+fn adopter(unit: &Path) -> HostCharms {
+    let around = MachineFacts {
         charm_dir: String::new(),
         tools_dir: String::new(),
         socket: String::new(),
@@ -124,20 +124,20 @@ fn adopter(unit: &Path) -> RealCharms {
         kubernetes: Vec::new(),
     };
     let (_, calls) = mpsc::channel(1);
-    RealCharms::new(Folder::new(unit.to_path_buf()), around, calls, watch::channel(Gate::Undecided).0)
+    HostCharms::new(Folder::new(unit.to_path_buf()), around, calls, watch::channel(Gate::Undecided).0)
 }
 
 /// An agent whose hook has ended already: nothing is asked.
 struct Nobody;
 
-impl Outward for Nobody {
+impl HookHost for Nobody {
     fn said(&self, said: &Said) {
         panic!("{said:?}")
     }
     fn leads(&self) -> bool {
         false
     }
-    async fn bag(&self, asked: &BagAsked) -> Result<Option<Bag>, String> {
+    async fn bag(&self, asked: &BagRequest) -> Result<Option<Bag>, String> {
         panic!("{asked:?}")
     }
 }
@@ -234,7 +234,7 @@ fn half_a_line_of_an_agent_that_died_does_not_swallow_the_next_call() {
     let run = tempfile::tempdir().unwrap();
     let path = run.path().join("calls.yaml");
     fs::write(&path, "- whole\n- half of a li").unwrap();
-    drop(Calls::open(run.path()));
+    drop(CallsFile::open(run.path()));
     assert_eq!(fs::read_to_string(path).unwrap(), "- whole\n");
 }
 
@@ -253,7 +253,7 @@ fn a_copy_beside_a_units_folder_is_no_unit() {
         ca: String::new(),
     };
     let deployer =
-        Deployer::new(machine.path().to_path_buf(), config(Kind::Machine, "0"), Services::Children);
+        Deployer::new(machine.path().to_path_buf(), config(Kind::Machine, "0"), ServiceManager::Children);
     for folder in ["unit-web-0", "unit-web-0.bak", "unit-web-0.away"] {
         let folder = machine.path().join("agents").join(folder);
         fs::create_dir_all(&folder).unwrap();
@@ -277,12 +277,12 @@ fn a_tool_that_could_not_write_its_output_file_answers_a_successor_the_same() {
     let length = encode_request(&mut frame, &call, args.iter().copied()).unwrap();
     let talk = || {
         let digest = host::digest::sha256(CONTEXT_ID.as_bytes());
-        Conversation::new(context(), digest, Calls::open(run.path()), &|_| {}, &|| false)
+        HookSession::new(context(), digest, CallsFile::open(run.path()), &|_| {}, &|| false)
     };
     let Ok(Answer::Done { code, .. }) = talk().answer(&frame[..length]) else { panic!("it reads no stdin") };
     assert_eq!(code, 1, "the folder is not there");
 
-    let kept = Calls::read(run.path()).expect("whole lines");
+    let kept = CallsFile::read(run.path()).expect("whole lines");
     assert_eq!(kept.len(), 1);
     assert!(talk().replay(&kept), "what the hook was told still holds");
 }
@@ -333,7 +333,7 @@ fn a_unit_that_does_not_lead_is_refused_its_applications_settings_and_its_hook_g
     };
     let context = HookContext { relations: [(1, relation)].into(), leader: false, ..context() };
     let digest = host::digest::sha256(CONTEXT_ID.as_bytes());
-    let mut talk = Conversation::new(context, digest, Calls::open(run.path()), &|_| {}, &|| false);
+    let mut talk = HookSession::new(context, digest, CallsFile::open(run.path()), &|_| {}, &|| false);
     let mut set = |number: u8, args: &[&str]| {
         let (cwd, tool) = (&b"/"[..], &b"relation-set"[..]);
         let call = CallHeader { call_id: [number; 16], context_id: CONTEXT_ID.as_bytes(), cwd, tool };
@@ -405,7 +405,7 @@ fn two_things_that_one_call_says_have_a_number_each() {
     let args = [&b"-l"[..], b"loud", b"hello"];
     let length = encode_request(&mut frame, &call, args.iter().copied()).unwrap();
     let digest = host::digest::sha256(CONTEXT_ID.as_bytes());
-    let mut talk = Conversation::new(context(), digest, Calls::open(run.path()), &|_| {}, &|| false);
+    let mut talk = HookSession::new(context(), digest, CallsFile::open(run.path()), &|_| {}, &|| false);
     let Ok(Answer::Done { code: 0, .. }) = talk.answer(&frame[..length]) else { panic!("it is answered") };
     let (_, said) = talk.close();
     assert_eq!(said.iter().map(|said| said.call).collect::<Vec<_>>(), [1, 2], "{said:?}");
@@ -424,7 +424,7 @@ async fn of_what_a_hook_prints_the_log_has_the_end_and_says_how_much_it_has_not(
     let ending = adopter(unit.path()).adopt(&run, &Nobody).await.expect("it ended");
 
     let lines = ending.said.iter().map(|said| match &said.what {
-        Immediate::Output { text, .. } => (said.call, text.as_str()),
+        ReportContent::Output { text, .. } => (said.call, text.as_str()),
         other => panic!("{other:?}"),
     });
     let lines: Vec<(u32, &str)> = lines.collect();

@@ -3,7 +3,7 @@
 
 use agent::config::{Config, FILE, Kind};
 use agent::deployer::Deployer;
-use agent::service::{Services, systemd};
+use agent::service::{ServiceManager, systemd};
 use agent::shim::SHIM_PID;
 use agent::uninstall;
 use host::file::write_atomic_unsynced;
@@ -58,7 +58,7 @@ fn a_hook_that_cannot_be_killed_does_not_stop_the_machines_agent() {
         runtime.expect("a runtime").block_on(async {
             let machine = tempfile::tempdir().expect("a folder");
             let own = config(Kind::Machine, "0");
-            let deployer = Deployer::new(machine.path().to_path_buf(), own, Services::Children);
+            let deployer = Deployer::new(machine.path().to_path_buf(), own, ServiceManager::Children);
             let name = UnitName::new("web", 0);
             deployer.prepare(Uuid(6), &name).expect("it is made");
             let folder = deployer.folder(&name);

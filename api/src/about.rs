@@ -26,5 +26,5 @@ pub struct About {
     /// What charms and clients are told: [`crate::JUJU_VERSION`].
     pub juju_version: String,
     pub controller: Uuid,
-    pub history: Uuid,
+    pub store_generation: Uuid,
 }

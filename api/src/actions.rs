@@ -8,7 +8,7 @@ use state::terms::status::ActionStatus;
 use std::collections::BTreeMap;
 
 requests! { ActionRequests {
-    Run = post "/v1/models/{model}/run", Writer => Enqueued;
+    Run = post "/v1/models/{model}/run", Writer => RunActionResponse;
     GetAction = post "/v1/models/{model}/action", Reader => ActionInfo;
     ListActions = get "/v1/models/{model}/actions", Reader => Vec<ActionInfo>;
 } }
@@ -35,7 +35,7 @@ pub struct Run {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Enqueued {
+pub struct RunActionResponse {
     /// Of the task; also its operation's.
     pub id: u64,
     /// The unit itself, where `run` named a leader.

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 requests! { ApplicationRequests {
     Deploy = post "/v1/models/{model}/deploy", Writer => Deployed;
-    Refresh = post "/v1/models/{model}/refresh", Writer => Refreshed;
+    Refresh = post "/v1/models/{model}/refresh", Writer => RefreshResponse;
     GetConfig = post "/v1/models/{model}/config", Reader => ApplicationConfig;
     Configure = post "/v1/models/{model}/configure", Writer => Changed;
     RemoveApplication = post "/v1/models/{model}/remove-application", Writer => Changed;
@@ -108,7 +108,7 @@ pub struct Refresh {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refreshed {
+pub struct RefreshResponse {
     pub charm_url: String,
     pub revision: u64,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -8,8 +8,8 @@ use serde_json::Value;
 use state::charm::Charm;
 
 requests! { ArchiveRequests {
-    FindArchive = post "/v1/archives/info", Reader => Option<Uploaded>;
-    UploadArchive = post "/v1/archives", Writer => Uploaded;
+    FindArchive = post "/v1/archives/info", Reader => Option<ArchiveInfo>;
+    UploadArchive = post "/v1/archives", Writer => ArchiveInfo;
 } }
 
 /// The archive of this digest; none = the controller does not hold it whole.
@@ -52,7 +52,7 @@ pub const ARCHIVE_BYTES_MAX: usize = 512 << 20;
 
 /// A charm archive the controller holds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Uploaded {
+pub struct ArchiveInfo {
     pub sha256: String,
     pub bytes: u64,
     pub charm: Charm,

@@ -168,7 +168,7 @@ impl Client {
         ApiError::unreachable(&self.address, why)
     }
 
-    fn not_understood(&self, why: &str) -> ApiError {
+    fn invalid_response(&self, why: &str) -> ApiError {
         let text =
             format!("controller {} answered something this program does not understand: {why}", self.address);
         ApiError::new(ErrorCode::Broken, text).hint("use a program and a controller of the same version")
@@ -214,8 +214,8 @@ impl<T: DeserializeOwned + Send + Sync> Stream for Lines<T> {
             if let Some(end) = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.buffer.drain(..=self.searched + end).collect();
                 self.searched = 0;
-                let line =
-                    serde_json::from_slice(&line).map_err(|e| self.client.not_understood(&e.to_string()))?;
+                let line = serde_json::from_slice(&line)
+                    .map_err(|e| self.client.invalid_response(&e.to_string()))?;
                 return match line {
                     Line::Item(item) => Ok(item),
                     Line::Error(error) => Err(error),
@@ -223,7 +223,7 @@ impl<T: DeserializeOwned + Send + Sync> Stream for Lines<T> {
             }
             self.searched = self.buffer.len();
             if self.searched > LINE_BYTES_MAX {
-                return Err(self.client.not_understood("a line without end"));
+                return Err(self.client.invalid_response("a line without end"));
             }
             match self.response.chunk().await {
                 Ok(Some(chunk)) => self.buffer.extend_from_slice(&chunk),
@@ -242,7 +242,7 @@ impl<R: Request> Handle<R> for Client {
         let timeout = if transfers { TRANSFER_TIMEOUT } else { CALL_TIMEOUT };
         let response = self.send(R::ROUTE, request, Some(timeout)).await?;
         let bytes = response.bytes().await.map_err(|e| self.unreachable(&e))?;
-        R::Answer::from_bytes(bytes.into()).map_err(|e| self.not_understood(&e.to_string()))
+        R::Answer::from_bytes(bytes.into()).map_err(|e| self.invalid_response(&e.to_string()))
     }
 }
 

@@ -16,7 +16,7 @@ requests! { MachineAgentRequests {
     ReportUninstalled = post "/v1/models/{model}/machine-agents/{agent}/uninstalled", MachineAgent => ();
     Enrol = post "/v1/models/{model}/machine-agents/{agent}/enrol", Enrolment => ();
 } watch {
-    WatchMachine = get "/v1/models/{model}/machine-agents/{agent}/watch", MachineAgent => MachineShown;
+    WatchMachine = get "/v1/models/{model}/machine-agents/{agent}/watch", MachineAgent => MachineWatchEvent;
 } }
 
 /// Watches the machine's view: whole at once, and again whenever it changed.
@@ -84,7 +84,7 @@ pub struct MachineView {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum MachineShown {
+pub enum MachineWatchEvent {
     View(MachineView),
     Heartbeat(Position),
 }

@@ -22,7 +22,7 @@ pub struct ListMachines;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportInstance {
     pub machine: Uuid,
-    pub what: Provisioned,
+    pub what: ProvisioningReport,
 }
 
 /// What is known of a machine's uuid, in any history of this controller.
@@ -48,9 +48,9 @@ pub struct RemoveDeadMachine {
 /// What a provider says of one machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Provisioned {
+pub enum ProvisioningReport {
     /// An instance is about to be made, under this nonce if none is recorded.
-    Intended { provider: String, nonce: Uuid },
+    Starting { provider: String, nonce: Uuid },
     /// It is there.
     Started { instance_id: String, address: String },
     /// It could not be made, kept, or taken away.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use state::terms::names::RelationNumber;
 
 requests! { RelationRequests {
-    Integrate = post "/v1/models/{model}/integrate", Writer => Integrated;
+    Integrate = post "/v1/models/{model}/integrate", Writer => IntegrateResponse;
     RemoveRelation = post "/v1/models/{model}/remove-relation", Writer => Changed;
     SuspendRelation = post "/v1/models/{model}/suspend-relation", Writer => Changed;
     ResumeRelation = post "/v1/models/{model}/resume-relation", Writer => Changed;
@@ -48,7 +48,7 @@ pub struct Ends {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Integrated {
+pub struct IntegrateResponse {
     pub relation: RelationNumber,
     /// `db:server web:db`.
     pub key: String,

@@ -13,8 +13,8 @@ requests! { RemovalRequests {
 /// What removing all of these together would come to; nothing is changed. A refusal is the removal's own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DryRunRemoval {
-    /// At most [`FORETOLD_MAX`].
-    pub removed: Vec<Removable>,
+    /// At most [`DRY_RUN_TARGETS_MAX`].
+    pub removed: Vec<RemovalTarget>,
     #[serde(default)]
     pub force: Force,
 }
@@ -46,7 +46,7 @@ impl Force {
 /// What is to be removed, as a person names it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Removable {
+pub enum RemovalTarget {
     Unit(String),
     Application(String),
     Relation(RelationChoice),
@@ -54,7 +54,7 @@ pub enum Removable {
 }
 
 /// Removals that are foretold together: each of them may be a whole application's.
-pub const FORETOLD_MAX: usize = 20;
+pub const DRY_RUN_TARGETS_MAX: usize = 20;
 
 /// What a removal would come to if every hook succeeded; nothing was changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,10 +64,10 @@ pub struct Forecast {
     /// Dying with it.
     pub dying: Vec<String>,
     /// In the order in which they would run.
-    pub hooks: Vec<Foretold>,
+    pub hooks: Vec<ExpectedHook>,
     /// Those of units that force removes at once: they run only if their agents are quicker.
     #[serde(default)]
-    pub left_out: Vec<Foretold>,
+    pub left_out: Vec<ExpectedHook>,
     /// Gone once all these hooks have succeeded.
     pub gone: Vec<String>,
     /// What would hold up the rest.
@@ -79,7 +79,7 @@ pub struct Forecast {
 
 /// A hook that would run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Foretold {
+pub struct ExpectedHook {
     pub unit: UnitName,
     /// `db-relation-departed db:1 db/0 departing=web/0`.
     pub hook: String,

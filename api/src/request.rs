@@ -144,7 +144,7 @@ pub struct Entry {
     pub route: Route,
     pub caller: Caller,
     pub takes: Content,
-    pub gives: Gives,
+    pub gives: ResponseBody,
     /// JSON schemas of what it takes and gives; none for bytes.
     pub input: fn(&Types) -> Option<Value>,
     pub output: fn(&Types) -> Option<Value>,
@@ -152,22 +152,22 @@ pub struct Entry {
 
 /// How a request is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gives {
-    Once(Content),
+pub enum ResponseBody {
+    AppliedOnce(Content),
     /// One JSON [`Line`] after the other, until either end closes.
     Lines,
 }
 
 impl Entry {
     pub const fn of<R: Request>(name: &'static str) -> Entry {
-        let gives = Gives::Once(R::Answer::CONTENT);
+        let gives = ResponseBody::AppliedOnce(R::Answer::CONTENT);
         let (input, output) = (R::schema, R::Answer::schema);
         Entry { name, route: R::ROUTE, caller: R::CALLER, takes: R::CONTENT, gives, input, output }
     }
 
     pub const fn of_watch<R: WatchRequest>(name: &'static str) -> Entry {
         let (input, output) = (R::schema, <Line<R::Item> as Message>::schema);
-        let gives = Gives::Lines;
+        let gives = ResponseBody::Lines;
         Entry { name, route: R::ROUTE, caller: R::CALLER, takes: R::CONTENT, gives, input, output }
     }
 }

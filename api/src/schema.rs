@@ -7,7 +7,7 @@
 
 mod reading;
 
-use reading::{Reading, Stop};
+use reading::{ShapeReader, Stop};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use std::cell::{Cell, RefCell};
@@ -82,10 +82,10 @@ impl Types {
     pub fn describe<T: DeserializeOwned>(&self) -> Value {
         let mut shape = Shape::Unknown;
         for _ in 0..READINGS_MAX {
-            match T::deserialize(Reading { shape: &mut shape, types: self }) {
+            match T::deserialize(ShapeReader { shape: &mut shape, types: self }) {
                 Ok(_) if !self.is_open(&shape) => return self.schema(&shape),
-                Ok(_) | Err(Stop::FieldIsRequired | Stop::Learnt) => {}
-                Err(Stop::NotTaken(why)) => {
+                Ok(_) | Err(Stop::FieldIsRequired | Stop::ShapeLearned) => {}
+                Err(Stop::ValueRejected(why)) => {
                     assert!(self.try_another_text(&mut shape), "{why}: no sample is taken")
                 }
             }
@@ -155,7 +155,7 @@ impl Types {
             };
             let one = known.entry(key).or_insert(Known { name, shape: Shape::Unknown, under_way: false });
             if std::mem::replace(&mut one.under_way, true) {
-                return Err(Stop::Learnt); // it holds itself, in an option or a list: see `holds_itself`
+                return Err(Stop::ShapeLearned); // it holds itself, in an option or a list: see `holds_itself`
             }
             std::mem::take(&mut one.shape)
         };

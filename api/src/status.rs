@@ -93,14 +93,14 @@ pub struct ApplicationStatus {
     pub status: StatusInfo,
     /// By own endpoint.
     #[serde(default)]
-    pub relations: BTreeMap<String, Vec<Related>>,
+    pub relations: BTreeMap<String, Vec<RelatedApplication>>,
     /// All units, subordinate ones too: those name their principal.
     pub units: BTreeMap<UnitName, UnitStatus>,
 }
 
 /// One relation as an application sees it. For a peer relation the related application is itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Related {
+pub struct RelatedApplication {
     pub application: String,
     pub interface: String,
     pub scope: Scope,

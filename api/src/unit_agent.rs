@@ -8,14 +8,14 @@ use state::terms::position::Position;
 use state::unit::activity::Activity;
 use state::unit::local::Local;
 use state::unit::record::{Record, Said};
-use state::unit::snapshot::{BagAsked, BagView, Delta};
+use state::unit::snapshot::{BagRequest, BagView, Delta};
 
 requests! { UnitAgentRequests {
     Attach = post "/v1/models/{model}/unit-agents/{agent}/attach", UnitAgent => Attached;
     Commit = post "/v1/models/{model}/unit-agents/{agent}/commit", UnitAgent => Committed;
     Report = post "/v1/models/{model}/unit-agents/{agent}/report", UnitAgent => ();
-    Claim = post "/v1/models/{model}/unit-agents/{agent}/claim", UnitAgent => Claimed;
-    BagAsked = post "/v1/models/{model}/unit-agents/{agent}/bag", UnitAgent => Option<BagView>;
+    Claim = post "/v1/models/{model}/unit-agents/{agent}/claim", UnitAgent => ClaimResponse;
+    BagRequest = post "/v1/models/{model}/unit-agents/{agent}/bag", UnitAgent => Option<BagView>;
     FetchArchive = post "/v1/models/{model}/unit-agents/{agent}/archive", UnitAgent => Archive;
 } watch {
     WatchUnit = post "/v1/models/{model}/unit-agents/{agent}/watch", UnitAgent => Shown;
@@ -30,12 +30,12 @@ pub struct Attach {
     pub epoch: u64,
     /// The store's history that epoch was granted in: two histories may grant the same one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub history: Option<Uuid>,
+    pub store_generation: Option<Uuid>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Attached {
-    pub history: Uuid,
+    pub store_generation: Uuid,
     pub epoch: u64,
     /// Of the last record applied; 0 and empty = none.
     pub sequence: u64,
@@ -84,7 +84,7 @@ pub struct Claim {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Claimed {
+pub struct ClaimResponse {
     /// This unit leads, for `term_ms` from when it *sent* the claim (design 13).
     pub granted: bool,
     pub generation: u64,

@@ -10,9 +10,9 @@ use state::terms::settings::Bag;
 use std::collections::BTreeMap;
 
 requests! { UnitRequests {
-    AddUnits = post "/v1/models/{model}/add-units", Writer => Added;
+    AddUnits = post "/v1/models/{model}/add-units", Writer => AddUnitsResponse;
     ShowUnit = post "/v1/models/{model}/show-unit", Reader => UnitInfo;
-    Resolve = post "/v1/models/{model}/resolved", Writer => Changed;
+    ResolvedRequest = post "/v1/models/{model}/resolved", Writer => Changed;
     RemoveUnit = post "/v1/models/{model}/remove-unit", Writer => Changed;
 } }
 
@@ -25,7 +25,7 @@ pub struct ShowUnit {
 
 /// Ends a unit's error: its hook is run again or counts as done. `Invalid` when the unit is not in error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Resolve {
+pub struct ResolvedRequest {
     pub unit: String,
     pub retry: bool,
 }
@@ -47,7 +47,7 @@ pub struct AddUnits {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Added {
+pub struct AddUnitsResponse {
     pub units: Vec<UnitName>,
     pub revision: u64,
 }

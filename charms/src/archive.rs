@@ -11,16 +11,16 @@ use zip::write::{SimpleFileOptions, ZipWriter};
 /// Largest archive, and largest sum of the unpacked sizes of its members, in bytes (spec/security.md S23).
 pub const UNPACKED_BYTES_MAX: u64 = 512 << 20;
 /// Largest number of members of an archive (spec/security.md S23).
-pub const MEMBERS_MAX: usize = 100_000;
+pub const FILES_MAX: usize = 100_000;
 
 /// Packs `files` and returns the bytes of the archive.
 ///
 /// # Errors
-/// A file cannot be read, or the files exceed `MEMBERS_MAX` or `UNPACKED_BYTES_MAX`.
+/// A file cannot be read, or the files exceed `FILES_MAX` or `UNPACKED_BYTES_MAX`.
 pub fn pack(files: &CharmFileList) -> io::Result<Vec<u8>> {
-    if files.len() > MEMBERS_MAX {
+    if files.len() > FILES_MAX {
         return Err(io::Error::other(format!(
-            "the charm has {} files; the limit is {MEMBERS_MAX}",
+            "the charm has {} files; the limit is {FILES_MAX}",
             files.len()
         )));
     }

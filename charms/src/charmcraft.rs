@@ -106,7 +106,7 @@ pub fn python_requirements(file: &Value) -> PythonRequirements {
 
 /// Reports every section that is declared both in charmcraft.yaml and in a file of its own, because one of the two would
 /// be ignored silently. `own_files` holds each section with whether it has such a file.
-pub fn check_twice(file: &Value, own_files: &[(&str, bool)], checker: &mut Checker) {
+pub fn check_duplicate_sections(file: &Value, own_files: &[(&str, bool)], checker: &mut Checker) {
     for (section, has_file) in own_files {
         if *has_file && file.get(*section).is_some_and(|value| !value.is_null()) {
             checker.add(section, format!("is also declared in {section}.yaml: keep one of the two"));
@@ -143,7 +143,7 @@ mod tests {
         let file = json!({"type": "bundle", "extensions": ["django-framework"], "config": {"options": {}}});
         let mut checker = Checker::new("charmcraft.yaml");
         split(&file, &mut checker);
-        check_twice(&file, &[("config", true), ("actions", true)], &mut checker);
+        check_duplicate_sections(&file, &[("config", true), ("actions", true)], &mut checker);
         let lines: Vec<String> = checker.problems.iter().map(ToString::to_string).collect();
         assert_eq!(
             lines,

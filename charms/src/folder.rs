@@ -117,7 +117,7 @@ impl Walk<'_> {
             } else if kind.is_symlink() {
                 self.link(path, &entry.path())?;
             } else if kind.is_file() {
-                let executable = entry.metadata()?.permissions().mode() & 0o100 != 0 || must_run(&path);
+                let executable = entry.metadata()?.permissions().mode() & 0o100 != 0 || is_executable(&path);
                 let content = Content::Disk(entry.path());
                 self.files.insert(path, FileEntry::File { content, executable });
             } else {
@@ -142,7 +142,7 @@ impl Walk<'_> {
 
 /// Whether the file at `path` is run by the agent. Such files get their execute bit, however the charm was packed
 /// (spec/clients.md 4.1).
-pub fn must_run(path: &str) -> bool {
+pub fn is_executable(path: &str) -> bool {
     let is_directly_in = |folder: &str| path.strip_prefix(folder).is_some_and(|name| !name.contains('/'));
     path == "dispatch" || is_directly_in("hooks/") || is_directly_in("actions/")
 }

@@ -14,7 +14,7 @@
 //! 4. One rename exchanges `charm` and `charm.new-…`. Crash: `charm` is the old or the new revision, complete.
 //! 5. The old revision, now `charm.new-…`, is removed. Crash: the next call removes it.
 
-use crate::unpack::{self, Managed, Manifest, UnpackError};
+use crate::unpack::{self, Manifest, ManifestEntry, UnpackError};
 use host::digest;
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use std::collections::BTreeSet;
@@ -151,9 +151,11 @@ fn install_until(
 /// Returns the paths in `charm_dir` whose content differs from the installed revision (spec/uniter.md A.5); `None` if the
 /// installed revision is unknown. The unit agent calls it when it starts.
 pub fn verify(charm_dir: &Path) -> Option<Vec<String>> {
-    let differs = |path: &str, managed: &Managed| match managed {
-        Managed::Link(target) => fs::read_link(charm_dir.join(path)).ok() != Some(PathBuf::from(target)),
-        Managed::File(sha256) => {
+    let differs = |path: &str, managed: &ManifestEntry| match managed {
+        ManifestEntry::Link(target) => {
+            fs::read_link(charm_dir.join(path)).ok() != Some(PathBuf::from(target))
+        }
+        ManifestEntry::File(sha256) => {
             let on_disk = charm_dir.join(path);
             let is_file = fs::symlink_metadata(&on_disk).is_ok_and(|found| found.is_file());
             !is_file || File::open(on_disk).and_then(digest::sha256_of).ok().as_ref() != Some(sha256)
@@ -207,9 +209,9 @@ fn current_manifest(charm_dir: &Path) -> Option<Manifest> {
 
 /// Writes one line for each file, in the format of `sha256sum -c`, and one for each link with its target.
 fn write_manifest(manifest: &Manifest) -> String {
-    let line = |(path, managed): (&String, &Managed)| match managed {
-        Managed::File(sha256) => format!("{sha256}  {path}\n"),
-        Managed::Link(target) => format!("#link {path}\t{target}\n"),
+    let line = |(path, managed): (&String, &ManifestEntry)| match managed {
+        ManifestEntry::File(sha256) => format!("{sha256}  {path}\n"),
+        ManifestEntry::Link(target) => format!("#link {path}\t{target}\n"),
     };
     manifest.iter().map(line).collect()
 }
@@ -217,12 +219,12 @@ fn write_manifest(manifest: &Manifest) -> String {
 /// Reads what `write_manifest` wrote. Each line is one member, because `names` refuses control characters in paths.
 fn read_manifest(text: &str) -> Manifest {
     let member = |line: &str| match line.strip_prefix("#link ") {
-        Some(link) => {
-            link.split_once('\t').map(|(path, target)| (path.to_owned(), Managed::Link(target.to_owned())))
-        }
-        None => {
-            line.split_once("  ").map(|(sha256, path)| (path.to_owned(), Managed::File(sha256.to_owned())))
-        }
+        Some(link) => link
+            .split_once('\t')
+            .map(|(path, target)| (path.to_owned(), ManifestEntry::Link(target.to_owned()))),
+        None => line
+            .split_once("  ")
+            .map(|(sha256, path)| (path.to_owned(), ManifestEntry::File(sha256.to_owned()))),
     };
     text.lines().filter_map(member).collect()
 }

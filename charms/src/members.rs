@@ -3,7 +3,7 @@
 //! The checks cover names, file types, sizes, and that the local headers agree with the central directory. Called by
 //! `read` before an archive is uploaded, and by `unpack` before one is unpacked.
 
-use crate::archive::{MEMBERS_MAX, UNPACKED_BYTES_MAX};
+use crate::archive::{FILES_MAX, UNPACKED_BYTES_MAX};
 use crate::names::{self, MemberKind};
 use crate::problem::Problem;
 use std::io::{Cursor, Read};
@@ -40,8 +40,8 @@ pub fn list<'a>(name: &str, bytes: &'a [u8]) -> Result<(ZipReader<'a>, Vec<Membe
     let problem = |text: String| vec![Problem::new(name, "", text)];
     let mut zip = ZipArchive::new(Cursor::new(bytes))
         .map_err(|error| problem(format!("is not a zip archive ({error})")))?;
-    if zip.len() > MEMBERS_MAX {
-        return Err(problem(format!("has {} members; the limit is {MEMBERS_MAX}", zip.len())));
+    if zip.len() > FILES_MAX {
+        return Err(problem(format!("has {} members; the limit is {FILES_MAX}", zip.len())));
     }
     // A reader that trusts the local headers would see another charm than one that trusts the central directory.
     zip.validate_header_consistency()

@@ -139,7 +139,7 @@ fn read_folder(root: &Path, options: &ReadOptions) -> Result<CharmSource, Vec<Pr
         return Err(problems);
     }
     // Installing packages may take minutes, so it is done only for a charm without problems.
-    venv::complete(root, &mut files, &requirements, &options.cache, &mut notes)
+    venv::add_python(root, &mut files, &requirements, &options.cache, &mut notes)
         .map_err(|problem| vec![problem])?;
     let shown = root.display().to_string();
     let archive = archive::pack(&files)
@@ -170,7 +170,7 @@ fn merge_charmcraft(
     let mut checker = Checker::new("charmcraft.yaml");
     let split = charmcraft::split(value, &mut checker);
     let has_file = ["config", "actions"].map(|name| (name, texts.contains_key(&format!("{name}.yaml"))));
-    charmcraft::check_twice(value, &has_file, &mut checker);
+    charmcraft::check_duplicate_sections(value, &has_file, &mut checker);
     let mut add = |file: &str, value: &Value| match yaml::to_string(value) {
         Ok(text) => drop(files.insert(file.to_owned(), FileEntry::from_bytes(text, false))),
         Err(error) => checker.add("", format!("cannot be converted to {file}: {error}")),

@@ -4,7 +4,7 @@
 //! whatever the archive contains: the names are checked first, and the kernel refuses every path that would leave the
 //! folder. Called by `install`.
 
-use crate::folder::must_run;
+use crate::folder::is_executable;
 use crate::members::{self, Member, ZipReader};
 use crate::names::MemberKind;
 use crate::problem::Problem;
@@ -20,7 +20,7 @@ use std::path::Path;
 
 /// The expected content of one path of an unpacked charm.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Managed {
+pub enum ManifestEntry {
     /// The sha256 of a file's content.
     File(String),
     /// A link's target.
@@ -28,7 +28,7 @@ pub enum Managed {
 }
 
 /// Every file and link of a revision, by path.
-pub type Manifest = BTreeMap<String, Managed>;
+pub type Manifest = BTreeMap<String, ManifestEntry>;
 
 /// Why an archive was not unpacked. Nothing of it is left on disk.
 #[derive(Debug, thiserror::Error)]
@@ -78,7 +78,7 @@ fn extract(target: &Path, zip: &mut ZipReader, members: &[Member]) -> Result<Man
     let mut manifest = Manifest::new();
     for member in members {
         if let MemberKind::File { executable } = &member.kind {
-            let mode = if *executable || must_run(&member.path) { 0o755 } else { 0o644 };
+            let mode = if *executable || is_executable(&member.path) { 0o755 } else { 0o644 };
             let mut out = create(&root, &member.path, mode)?;
             let mut source = zip.by_index(member.index).map_err(io::Error::from)?.take(member.size + 1);
             let written = io::copy(&mut source, &mut out)?;
@@ -88,7 +88,7 @@ fn extract(target: &Path, zip: &mut ZipReader, members: &[Member]) -> Result<Man
                 return Err(UnpackError::Unsafe(vec![Problem::new("charm archive", &member.path, text)]));
             }
             let digest = digest::sha256_of(File::open(target.join(&member.path))?)?;
-            manifest.insert(member.path.clone(), Managed::File(digest));
+            manifest.insert(member.path.clone(), ManifestEntry::File(digest));
         }
     }
     // Links are created last, so that nothing is written through a link. Then the kernel resolves each of them and
@@ -96,7 +96,7 @@ fn extract(target: &Path, zip: &mut ZipReader, members: &[Member]) -> Result<Man
     for member in members {
         if let MemberKind::Link(link) = &member.kind {
             nix::unistd::symlinkat(link.as_str(), &root, member.path.as_str()).map_err(io::Error::from)?;
-            manifest.insert(member.path.clone(), Managed::Link(link.clone()));
+            manifest.insert(member.path.clone(), ManifestEntry::Link(link.clone()));
         }
     }
     for member in members.iter().filter(|member| matches!(member.kind, MemberKind::Link(_))) {

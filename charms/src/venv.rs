@@ -55,7 +55,7 @@ struct DeclaredRequirements {
 ///
 /// # Errors
 /// Python is missing, or the packages cannot be installed.
-pub fn complete(
+pub fn add_python(
     root: &Path,
     files: &mut CharmFileList,
     declared: &PythonRequirements,

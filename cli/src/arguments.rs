@@ -13,7 +13,7 @@ use std::path::PathBuf;
 #[command(name = "pintle", about, version, arg_required_else_help = true, infer_subcommands = false)]
 pub struct Arguments {
     #[command(flatten)]
-    pub everywhere: Everywhere,
+    pub everywhere: GlobalArguments,
     #[command(subcommand)]
     pub verb: Verb,
 }
@@ -44,7 +44,7 @@ fn misused(said: &str) -> Failure {
 
 /// Flags of all verbs.
 #[derive(Clone, Debug, Default, Args)]
-pub struct Everywhere {
+pub struct GlobalArguments {
     /// Folder of the controller that `pintle up` started
     #[arg(long, global = true, env = "PINTLE_DATA", value_name = "DIR")]
     pub data: Option<PathBuf>,
@@ -71,7 +71,7 @@ pub struct Removal {
     #[arg(long)]
     pub no_prompt: bool,
     #[command(flatten)]
-    pub force: Forcing,
+    pub force: ForceArguments,
     #[arg(long, hide = true)]
     pub destroy_storage: bool,
     /// Only say what would go
@@ -81,7 +81,7 @@ pub struct Removal {
 
 /// Removal without the agents that owe it.
 #[derive(Clone, Copy, Debug, Default, Args)]
-pub struct Forcing {
+pub struct ForceArguments {
     /// Go even if agents are gone or fail: after a minute the controller does what they owe
     #[arg(long)]
     pub force: bool,
@@ -90,7 +90,7 @@ pub struct Forcing {
     pub no_wait: bool,
 }
 
-impl Forcing {
+impl ForceArguments {
     pub fn chosen(self) -> Result<Force, Failure> {
         match self.no_wait && !self.force {
             true => Err(Failure::usage("--no-wait is only for --force")),

@@ -89,14 +89,14 @@ pub enum Format {
 }
 
 /// Numbers inside names order as numbers: `a/2` before `a/10`.
-pub fn natural(a: &str, b: &str) -> Ordering {
+pub fn compare_natural(a: &str, b: &str) -> Ordering {
     pieces(a).cmp(&pieces(b)).then_with(|| a.cmp(b))
 }
 
 /// A map's entries with its names in natural order.
 pub fn natural_entries<V>(map: &BTreeMap<String, V>) -> Vec<(&String, &V)> {
     let mut entries: Vec<_> = map.iter().collect();
-    entries.sort_by(|(a, _), (b, _)| natural(a, b));
+    entries.sort_by(|(a, _), (b, _)| compare_natural(a, b));
     entries
 }
 
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn numbers_in_names_order_as_numbers() {
         let mut names = vec!["a/10", "b/0", "a/2", "a", "10", "9"];
-        names.sort_by(|a, b| natural(a, b));
+        names.sort_by(|a, b| compare_natural(a, b));
         assert_eq!(names, ["9", "10", "a", "a/2", "a/10", "b/0"]);
     }
 

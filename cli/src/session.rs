@@ -1,6 +1,6 @@
 //! Whom a command talks to: the controller of its data folder, in one model, with its output.
 
-use crate::arguments::Everywhere;
+use crate::arguments::GlobalArguments;
 use crate::command_error::Failure;
 use crate::data_dir::DataDir;
 use crate::last_write::LastWrites;
@@ -25,7 +25,7 @@ pub struct Session<A> {
 
 impl Session<Client> {
     /// By the client file of the chosen data folder. Nothing is sent yet.
-    pub fn open(everywhere: &Everywhere) -> Result<Session<Client>, Failure> {
+    pub fn open(everywhere: &GlobalArguments) -> Result<Session<Client>, Failure> {
         let dir = DataDir::choose(everywhere.data.as_deref())?;
         let file = read_client_file(&dir)?.ok_or_else(|| no_client_file(&dir))?;
         let api = client(&file)?;
@@ -42,7 +42,7 @@ impl Session<Client> {
 
 impl<A> Session<A> {
     /// Refuses where no model is meant.
-    pub fn in_a_model(&self) -> Result<(), Failure> {
+    pub fn require_model(&self) -> Result<(), Failure> {
         match self.model.is_empty() {
             true => Err(Failure::new("no model in focus")
                 .hint("pintle switch MODEL, or -m MODEL; see: pintle models")),
@@ -51,7 +51,7 @@ impl<A> Session<A> {
     }
 
     /// A write to this model was answered: the next `status` lets the agents catch up with it.
-    pub fn wrote(&self, revision: u64) {
+    pub fn note_write(&self, revision: u64) {
         self.writes.remember(&self.model, revision);
     }
 }

@@ -34,12 +34,12 @@ impl Zone {
     }
 
     /// `10:00:09Z`, in status' head.
-    pub fn of_day(&self, ms: i64) -> String {
+    pub fn time_of_day(&self, ms: i64) -> String {
         self.format(ms, "%H:%M:%S@")
     }
 
     /// `10:00:05`, in debug-log; with the date and milliseconds where asked for.
-    pub fn of_line(&self, ms: i64, date: bool, millis: bool) -> String {
+    pub fn log_time(&self, ms: i64, date: bool, millis: bool) -> String {
         let day = if date { self.format(ms, "%Y-%m-%d ") } else { String::new() };
         let fraction = if millis { format!(".{:03}", ms.rem_euclid(1000)) } else { String::new() };
         format!("{day}{}{fraction}", self.format(ms, "%H:%M:%S"))
@@ -52,7 +52,7 @@ impl Zone {
 }
 
 /// `2026-11-03 10:00:10 +0000 UTC`, in tasks.
-pub fn of_task(ms: i64) -> String {
+pub fn task_time(ms: i64) -> String {
     Zone::new(true).format(ms, "%Y-%m-%d %H:%M:%S +0000 UTC")
 }
 
@@ -89,10 +89,10 @@ mod tests {
     fn times_read_as_the_spec_shows_them() {
         let zone = Zone::new(true);
         assert_eq!(zone.since(MS), "03 Nov 2026 10:00:09Z");
-        assert_eq!(zone.of_day(MS), "10:00:09Z");
-        assert_eq!(zone.of_line(MS, false, false), "10:00:09");
-        assert_eq!(zone.of_line(MS, true, true), "2026-11-03 10:00:09.250");
-        assert_eq!(of_task(MS), "2026-11-03 10:00:09 +0000 UTC");
+        assert_eq!(zone.time_of_day(MS), "10:00:09Z");
+        assert_eq!(zone.log_time(MS, false, false), "10:00:09");
+        assert_eq!(zone.log_time(MS, true, true), "2026-11-03 10:00:09.250");
+        assert_eq!(task_time(MS), "2026-11-03 10:00:09 +0000 UTC");
         let east = Zone(TimeZone::fixed(jiff::tz::offset(13)));
         assert_eq!(east.since(MS), "03 Nov 2026 23:00:09+13:00");
     }

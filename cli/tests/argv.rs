@@ -71,7 +71,7 @@ fn every_line_of_the_clients_is_understood() {
     for line in lines {
         match parse(line) {
             Err(error) => panic!("{line}: {error}"),
-            Ok(Arguments { verb: Verb::Other(words), .. }) => panic!("{line}: {words:?} is unknown"),
+            Ok(Arguments { verb: Verb::External(words), .. }) => panic!("{line}: {words:?} is unknown"),
             Ok(_) => {}
         }
     }
@@ -103,6 +103,6 @@ fn nonsense_is_a_usage_error() {
 fn what_is_not_offered_is_no_verb_of_ours() {
     for verb in NOT_OFFERED {
         let parsed = parse(verb).expect("any verb is taken");
-        assert!(matches!(parsed.verb, Verb::Other(_)), "{verb} is offered");
+        assert!(matches!(parsed.verb, Verb::External(_)), "{verb} is offered");
     }
 }

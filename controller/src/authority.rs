@@ -6,7 +6,7 @@
 
 use api::error::{ApiError, ErrorCode};
 use api::request::Caller;
-use state::documents::keys::{Model, Principal, UserRole};
+use state::documents::keys::{Model, TokenHolder, UserRole};
 use state::terms::names::Uuid;
 
 /// The one answer to everybody who may not.
@@ -16,12 +16,12 @@ pub fn unauthorised() -> ApiError {
 }
 
 /// This principal may send requests of this caller.
-pub fn check(principal: &Principal, caller: Caller) -> Result<(), ApiError> {
-    let least = |role: UserRole| matches!(principal, Principal::User { role: own, .. } if *own >= role);
+pub fn check(principal: &TokenHolder, caller: Caller) -> Result<(), ApiError> {
+    let least = |role: UserRole| matches!(principal, TokenHolder::User { role: own, .. } if *own >= role);
     let may = match caller {
-        Caller::UnitAgent => matches!(principal, Principal::Unit { .. }),
-        Caller::MachineAgent => matches!(principal, Principal::Machine { .. }),
-        Caller::Enrolment => matches!(principal, Principal::Enrolment { .. }),
+        Caller::UnitAgent => matches!(principal, TokenHolder::Unit { .. }),
+        Caller::MachineAgent => matches!(principal, TokenHolder::Machine { .. }),
+        Caller::Enrolment => matches!(principal, TokenHolder::EnrollingMachine { .. }),
         Caller::Reader => least(UserRole::Read),
         Caller::Writer => least(UserRole::Write),
         Caller::Admin => least(UserRole::Admin),
@@ -30,42 +30,47 @@ pub fn check(principal: &Principal, caller: Caller) -> Result<(), ApiError> {
 }
 
 /// The agent the path names is the one that calls.
-pub fn check_agent(principal: &Principal, model: Uuid, agent: Uuid) -> Result<(), ApiError> {
+pub fn check_agent(principal: &TokenHolder, model: Uuid, agent: Uuid) -> Result<(), ApiError> {
     let own = match principal {
-        Principal::Unit { model: own, unit } => (*own, *unit) == (Model(model), agent),
-        Principal::Machine { model: own, machine } | Principal::Enrolment { model: own, machine, .. } => {
+        TokenHolder::Unit { model: own, unit } => (*own, *unit) == (Model(model), agent),
+        TokenHolder::Machine { model: own, machine }
+        | TokenHolder::EnrollingMachine { model: own, machine, .. } => {
             (*own, *machine) == (Model(model), agent)
         }
-        Principal::User { .. } => false,
+        TokenHolder::User { .. } => false,
     };
     if own { Ok(()) } else { Err(unauthorised()) }
 }
 
 /// The unit that calls.
-pub fn unit(principal: &Principal) -> Result<(Model, Uuid), ApiError> {
+pub fn unit(principal: &TokenHolder) -> Result<(Model, Uuid), ApiError> {
     match principal {
-        Principal::Unit { model, unit } => Ok((*model, *unit)),
-        Principal::Machine { .. } | Principal::Enrolment { .. } | Principal::User { .. } => {
+        TokenHolder::Unit { model, unit } => Ok((*model, *unit)),
+        TokenHolder::Machine { .. } | TokenHolder::EnrollingMachine { .. } | TokenHolder::User { .. } => {
             Err(unauthorised())
         }
     }
 }
 
 /// The machine that calls.
-pub fn machine(principal: &Principal) -> Result<(Model, Uuid), ApiError> {
+pub fn machine(principal: &TokenHolder) -> Result<(Model, Uuid), ApiError> {
     match principal {
-        Principal::Machine { model, machine } => Ok((*model, *machine)),
-        Principal::Unit { .. } | Principal::Enrolment { .. } | Principal::User { .. } => Err(unauthorised()),
+        TokenHolder::Machine { model, machine } => Ok((*model, *machine)),
+        TokenHolder::Unit { .. } | TokenHolder::EnrollingMachine { .. } | TokenHolder::User { .. } => {
+            Err(unauthorised())
+        }
     }
 }
 
 /// The machine that enrols, in time (S19). A token that has expired authorises nobody.
-pub fn enrolling(principal: &Principal, now_ms: i64) -> Result<(Model, Uuid), ApiError> {
+pub fn enrolling(principal: &TokenHolder, now_ms: i64) -> Result<(Model, Uuid), ApiError> {
     match principal {
-        Principal::Enrolment { model, machine, expires_ms } if now_ms < *expires_ms => Ok((*model, *machine)),
-        Principal::Enrolment { .. }
-        | Principal::Unit { .. }
-        | Principal::Machine { .. }
-        | Principal::User { .. } => Err(unauthorised()),
+        TokenHolder::EnrollingMachine { model, machine, expires_ms } if now_ms < *expires_ms => {
+            Ok((*model, *machine))
+        }
+        TokenHolder::EnrollingMachine { .. }
+        | TokenHolder::Unit { .. }
+        | TokenHolder::Machine { .. }
+        | TokenHolder::User { .. } => Err(unauthorised()),
     }
 }

@@ -18,7 +18,7 @@ use std::task::{Context, Poll, ready};
 
 /// What goes back.
 pub enum Reply {
-    Once(Content, Vec<u8>),
+    AppliedOnce(Content, Vec<u8>),
     Lines(Body),
 }
 
@@ -42,14 +42,14 @@ impl<S, O> Copy for Service<S, O> {}
 
 /// All request types with what answers them.
 pub fn services<S: Store, O: Outside>() -> Vec<Service<S, O>> {
-    let mut services = Services(Vec::new());
+    let mut services = ServiceManager(Vec::new());
     list::visit::<Session<S, O>>(&mut services);
     services.0
 }
 
-struct Services<S, O>(Vec<Service<S, O>>);
+struct ServiceManager<S, O>(Vec<Service<S, O>>);
 
-impl<S: Store, O: Outside> Visitor<Session<S, O>> for Services<S, O> {
+impl<S: Store, O: Outside> Visitor<Session<S, O>> for ServiceManager<S, O> {
     fn request<R: Request>(&mut self, entry: Entry)
     where
         Session<S, O>: Handle<R>,
@@ -57,7 +57,7 @@ impl<S: Store, O: Outside> Visitor<Session<S, O>> for Services<S, O> {
         let answer = |session: Session<S, O>, body| -> Answer {
             Box::pin(async move {
                 let answer = session.handle(parsed::<R>(R::ROUTE.method, body)?).await?;
-                Ok(Reply::Once(R::Answer::CONTENT, answer.into_bytes()))
+                Ok(Reply::AppliedOnce(R::Answer::CONTENT, answer.into_bytes()))
             })
         };
         self.0.push(Service { entry, answer });

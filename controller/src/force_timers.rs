@@ -10,7 +10,7 @@
 //! wait an eighth at a time; the rest of it is waited for again.
 
 use state::documents::keys::{ForcedDoc, Model};
-use state::operations::force::{self, Waited};
+use state::operations::force::{self, ForceTimer};
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -22,7 +22,7 @@ pub struct ForceTimers(Mutex<BTreeMap<(Uuid, Uuid), Timer>>);
 /// One entity's wait, since a janitor of this process first saw it.
 struct Timer {
     /// When the wait had begun.
-    began_ms: i64,
+    timer_started_ms: i64,
     monotonic_ms: u64,
     /// How much of it had passed then.
     waited_ms: i64,
@@ -40,11 +40,11 @@ impl Timer {
 impl ForceTimers {
     /// How long the entity has waited, for the janitor: it counts from here on.
     pub fn count(&self, (model, id): (Model, Uuid), forced: &ForcedDoc, monotonic_ms: u64) -> i64 {
-        let (began_ms, waited_ms) = (force::began_ms(forced), forced.waited_ms);
-        let first = || Timer { began_ms, monotonic_ms, waited_ms, stored_ms: waited_ms };
+        let (timer_started_ms, waited_ms) = (force::timer_started_ms(forced), forced.waited_ms);
+        let first = || Timer { timer_started_ms, monotonic_ms, waited_ms, stored_ms: waited_ms };
         let mut all = self.all();
         let seen = all.entry((model.0, id)).or_insert_with(first);
-        if seen.began_ms != began_ms {
+        if seen.timer_started_ms != timer_started_ms {
             *seen = first();
         }
         seen.waited_ms(monotonic_ms)
@@ -52,12 +52,12 @@ impl ForceTimers {
 
     /// Whether that is to be stored now.
     pub fn is_to_be_stored(&self, (model, id): (Model, Uuid), forced: &ForcedDoc, waited_ms: i64) -> bool {
-        let every_ms = force::noted_every_ms(forced);
+        let every_ms = force::checkpoint_interval_ms(forced);
         self.all().get(&(model.0, id)).is_some_and(|seen| waited_ms - seen.stored_ms >= every_ms)
     }
 
     /// These are stored.
-    pub fn stored(&self, model: Model, waits: &[Waited]) {
+    pub fn stored(&self, model: Model, waits: &[ForceTimer]) {
         let mut all = self.all();
         for wait in waits {
             if let Some(seen) = all.get_mut(&(model.0, wait.id)) {
@@ -69,9 +69,10 @@ impl ForceTimers {
     /// How much of the wait is left.
     pub fn left_ms(&self, (model, id): (Model, Uuid), forced: &ForcedDoc, monotonic_ms: u64) -> i64 {
         let all = self.all();
-        let seen = all.get(&(model.0, id)).filter(|seen| seen.began_ms == force::began_ms(forced));
+        let seen =
+            all.get(&(model.0, id)).filter(|seen| seen.timer_started_ms == force::timer_started_ms(forced));
         let waited_ms = seen.map_or(forced.waited_ms, |seen| seen.waited_ms(monotonic_ms));
-        forced.due_ms.saturating_sub(force::began_ms(forced)).saturating_sub(waited_ms)
+        forced.due_ms.saturating_sub(force::timer_started_ms(forced)).saturating_sub(waited_ms)
     }
 
     pub fn retain(&self, keeps: impl Fn(Model, Uuid) -> bool) {

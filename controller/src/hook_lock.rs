@@ -33,7 +33,7 @@ pub fn waiters(
     }
     let waits = |unit: &Uuid| {
         let hook = match undone(reader, model, *unit) {
-            Some(Act::Begin(run)) => run.operation.runs_charm(),
+            Some(Act::Start(run)) => run.operation.runs_charm(),
             Some(_) | None => false,
         };
         hook && presence.executing(*unit).is_none() && !presence.is_lost(*unit)
@@ -48,6 +48,6 @@ fn units(reader: &dyn Reader, model: Model, machine: Uuid) -> Vec<Uuid> {
     if config.get("parallel").and_then(serde_json::Value::as_bool) == Some(true) {
         return Vec::new();
     }
-    let units = read_all::<()>(reader, &model.units_on(machine));
+    let units = read_all::<()>(reader, &model.machine_units(machine));
     units.iter().filter_map(|(key, ())| last_id(key)).collect()
 }

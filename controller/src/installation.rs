@@ -24,7 +24,7 @@ use rcgen::{
     KeyUsagePurpose,
 };
 use serde::{Deserialize, Serialize};
-use state::documents::keys::{GLOBAL, Kind, Principal, UserRole};
+use state::documents::keys::{GLOBAL, Kind, TokenHolder, UserRole};
 use state::terms::names::Uuid;
 use std::fs;
 use std::net::SocketAddr;
@@ -98,7 +98,7 @@ impl Installation {
     }
 
     /// Remembers where it listens.
-    pub fn listens(&mut self, address: SocketAddr) -> Result<()> {
+    pub fn store_address(&mut self, address: SocketAddr) -> Result<()> {
         if self.identity.address != Some(address) {
             self.identity.address = Some(address);
             let place = self.folder.join("controller/identity.yaml");
@@ -133,7 +133,7 @@ impl Installation {
         let (now_ms, model) = (controller.outside.wall_ms(), environment::fresh_uuid(&controller.outside));
         let token = file.token;
         let introduced = controller.run(move |draft| {
-            let admin = Principal::User { name: USER.to_owned(), role: UserRole::Admin };
+            let admin = TokenHolder::User { name: USER.to_owned(), role: UserRole::Admin };
             tokens::set(draft, user_id(USER), &admin, &token);
             if draft.first(&GLOBAL.all(Kind::ModelName), &[]).is_none() {
                 state::lifecycle::model::create(draft, model, MODEL, now_ms)?;

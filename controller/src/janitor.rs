@@ -7,11 +7,11 @@ use crate::session::Controller;
 use crate::store::Store;
 use api::error::ApiError;
 use serde_json::Value;
-use state::documents::draft::{Draft, Key, PAGE_MAX, Reader, Stored, read, read_all};
+use state::documents::draft::{Draft, Key, PAGE_MAX, Reader, StoredDocument, read, read_all};
 use state::documents::effective_life;
 use state::documents::keys::{ActionDoc, ForcedDoc, GLOBAL, Kind, Model, last_id};
 use state::lifecycle::{application, cleanup, model};
-use state::operations::force::Waited;
+use state::operations::force::ForceTimer;
 use state::operations::{destruction, force};
 use state::terms::life::Life;
 use state::terms::names::Uuid;
@@ -22,7 +22,7 @@ pub const LOG_LINES_MAX: usize = 20_000;
 /// Actions that have ended and that a model keeps: some 1 KiB each where they log little, 1 MiB.
 pub const ACTIONS_MAX: usize = 1_000;
 /// Log lines one sweep looks at: 200 KiB; a full log is gone through in 20 sweeps, some 200 s.
-pub const LOG_LINES_LOOKED_AT: usize = 1_000;
+pub const LOG_LINES_PER_SWEEP: usize = 1_000;
 /// Actions one sweep looks at: their logs may be 256 KiB each.
 const ACTIONS_LOOKED_AT: usize = PAGE_MAX;
 /// What one round over a log finds to remove at most: some 100 bytes of key each, 400 KiB.
@@ -34,7 +34,7 @@ const UNITS_LOOKED_AT: usize = 200;
 /// Agents one sweep asks of whether their unit or machine is there: two reads each in a model.
 const AGENTS_LOOKED_AT: usize = 200;
 /// Between two sweeps; leftovers disturb nobody.
-pub const SWEEP_EVERY_MS: u64 = 10_000;
+pub const SWEEP_INTERVAL_MS: u64 = 10_000;
 
 /// How far the sweeps are. Lost with the process, they begin anew.
 #[derive(Default)]
@@ -74,7 +74,7 @@ impl Janitor {
             let (mut logs, mut actions) =
                 (self.logs.remove(&id).unwrap_or_default(), self.actions.remove(&id).unwrap_or_default());
             let looked = controller.read(move |reader| {
-                logs.look(reader, &model.logs(), (LOG_LINES_MAX, LOG_LINES_LOOKED_AT), |_| true);
+                logs.look(reader, &model.logs(), (LOG_LINES_MAX, LOG_LINES_PER_SWEEP), |_| true);
                 actions.look(reader, &model.all(Kind::Action), (ACTIONS_MAX, ACTIONS_LOOKED_AT), has_ended);
                 (logs, actions)
             });
@@ -152,7 +152,7 @@ async fn clear<S: Store, O: Outside>(controller: &Controller<S, O>, model: Model
     }
     for id in destroyed {
         let transition = move |draft: &mut Draft<'_>| {
-            application::reap_more(draft, model, id);
+            application::remove_next_batch(draft, model, id);
             Ok(())
         };
         let reaped = controller.run(transition).await;
@@ -174,7 +174,7 @@ fn or_later<T>((what, id): (&str, Uuid), done: Result<T, ApiError>) -> Result<Op
 }
 
 /// The next `limit` keys below a prefix, from where the last look ended; at the end it begins anew.
-fn next_of(reader: &dyn Reader, prefix: &str, after: &mut String, limit: usize) -> Vec<Stored> {
+fn next_of(reader: &dyn Reader, prefix: &str, after: &mut String, limit: usize) -> Vec<StoredDocument> {
     let page = reader.scan(prefix, after, limit);
     *after = page.last().filter(|_| page.len() == limit).map_or(String::new(), |last| last.key.clone());
     page
@@ -190,7 +190,7 @@ async fn bite_forced<S: Store, O: Outside>(
     let is_first = from.is_empty();
     let looked = controller.read(move |reader| {
         let page = next_of(reader, &model.all(Kind::Forced), &mut from, FORCED_LOOKED_AT);
-        let entity = |stored: &Stored| {
+        let entity = |stored: &StoredDocument| {
             let forced: ForcedDoc =
                 stored.value.parse().expect("stored documents are what this program wrote");
             Some((forced.due_ms, last_id(&stored.key)?, forced))
@@ -209,17 +209,17 @@ async fn bite_forced<S: Store, O: Outside>(
     for (_, id, forced) in entities {
         let outside = &controller.outside;
         let waited_ms = controller.force_timers.count((model, id), &forced, outside.monotonic_ms());
-        let began_ms = force::began_ms(&forced);
-        let passed_ms = began_ms.saturating_add(waited_ms);
+        let timer_started_ms = force::timer_started_ms(&forced);
+        let passed_ms = timer_started_ms.saturating_add(waited_ms);
         let is_due = force::is_due(&forced, passed_ms);
         // another wait may begin now: people read when, in the time of the wall clock
         let now_ms = if is_due { passed_ms.max(outside.wall_ms()) } else { passed_ms };
         bites.push((id, now_ms));
         if !is_due && controller.force_timers.is_to_be_stored((model, id), &forced, waited_ms) {
-            notes.push(Waited { id, began_ms, waited_ms });
+            notes.push(ForceTimer { id, timer_started_ms, waited_ms });
         }
     }
-    for some in notes.chunks(force::NOTED_AT_ONCE) {
+    for some in notes.chunks(force::CHECKPOINTS_PER_TRANSACTION) {
         let waits = some.to_vec();
         let transition = move |draft: &mut Draft<'_>| {
             force::waited(draft, model, &waits);
@@ -261,7 +261,7 @@ async fn spend_budgets<S: Store, O: Outside>(
     for id in dying {
         let now_ms = controller.outside.wall_ms();
         let transition = move |draft: &mut Draft<'_>| {
-            force::by_budget(draft, model, id, budget_ms, now_ms);
+            force::start_budget_timer(draft, model, id, budget_ms, now_ms);
             Ok(())
         };
         or_later(("the teardown budget of unit", id), controller.run(transition).await)?;
@@ -289,7 +289,7 @@ impl Round {
         reader: &dyn Reader,
         prefix: &str,
         (keep, at_once): (usize, usize),
-        counts: impl Fn(&Stored) -> bool,
+        counts: impl Fn(&StoredDocument) -> bool,
     ) {
         if !self.found.is_empty() {
             return;
@@ -316,7 +316,7 @@ impl Round {
 }
 
 /// What has not ended is kept, however old.
-fn has_ended(stored: &Stored) -> bool {
+fn has_ended(stored: &StoredDocument) -> bool {
     let action: ActionDoc = stored.value.parse().expect("stored documents are what this program wrote");
     action.status.is_final()
 }
@@ -336,16 +336,16 @@ mod tests {
         fn revision(&self) -> u64 {
             u64::MAX
         }
-        fn get(&self, _: &str) -> Option<Stored> {
+        fn get(&self, _: &str) -> Option<StoredDocument> {
             None
         }
-        fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<Stored> {
-            let line = |n: usize| Stored {
+        fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<StoredDocument> {
+            let line = |n: usize| StoredDocument {
                 key: format!("{prefix}{n:06}"),
                 revision: (self.lines - n) as u64,
                 value: "1".to_owned().into(),
             };
-            let read: Vec<Stored> =
+            let read: Vec<StoredDocument> =
                 (0..self.lines).map(line).filter(|line| line.key.as_str() > after).take(limit).collect();
             self.most.set(self.most.get().max(read.len()));
             read

@@ -26,8 +26,8 @@ impl Leases {
 
     /// The grant of `application` may pass to somebody else now.
     pub fn is_over(&self, application: Uuid, now_ms: u64) -> bool {
-        let began_ms = self.renewed.get(&application).copied().unwrap_or(self.started_ms);
-        now_ms.saturating_sub(began_ms) >= TERM_MS
+        let timer_started_ms = self.renewed.get(&application).copied().unwrap_or(self.started_ms);
+        now_ms.saturating_sub(timer_started_ms) >= TERM_MS
     }
 
     /// A claim that arrived at `at_ms` was granted. The holder counts its term from when it sent it, which was

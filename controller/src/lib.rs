@@ -30,5 +30,5 @@ pub mod watches;
 pub mod why;
 
 pub use environment::Outside;
-pub use handlers::unit_agent::REFUSED_ENTRY_MS;
+pub use handlers::unit_agent::REFUSED_ENTRY_DELAY_MS;
 pub use session::{Controller, Session};

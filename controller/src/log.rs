@@ -58,7 +58,7 @@ pub(crate) async fn page<S: Store, O: Outside>(
         if !found.is_empty() || !query.wait || controller.outside.monotonic_ms() >= until_ms {
             return Ok(cut(found, &end));
         }
-        controller.past_or(end.0, until_ms).await;
+        controller.wait_past_until(end.0, until_ms).await;
         after = Some(end);
     }
 }

@@ -60,7 +60,7 @@ async fn run(arguments: Arguments, level: Level) -> Result<()> {
         let bound = TcpListener::bind(also).await;
         listeners.push(bound.with_context(|| format!("cannot listen on {also}"))?);
     }
-    installation.listens(listener.local_addr()?)?;
+    installation.store_address(listener.local_addr()?)?;
     installation.introduce(&controller).await?;
     let acceptor = server::acceptor(&installation.certificate, &installation.key)?;
     // before anybody is told that it serves, and may end it
@@ -98,8 +98,8 @@ async fn sweep(controller: Arc<Controller<Sqlite, Host>>) {
     loop {
         // What could not be cleared now is found again by the next sweep.
         if !matches!(janitor.sweep(&controller).await, Ok(true)) {
-            let next = controller.outside.monotonic_ms() + janitor::SWEEP_EVERY_MS;
-            controller.until_sweep(next).await;
+            let next = controller.outside.monotonic_ms() + janitor::SWEEP_INTERVAL_MS;
+            controller.wait_for_sweep(next).await;
         }
     }
 }

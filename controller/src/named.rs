@@ -1,7 +1,7 @@
 //! Finds the entity that a user names: a model, a unit (`web/0`, `web/leader`), or whatever is to be removed.
 
 use crate::status;
-use api::{RelationChoice, Removable};
+use api::{RelationChoice, RemovalTarget};
 use state::documents::blockers::EntityId;
 use state::documents::draft::{Draft, Reader, read};
 use state::documents::keys::{GLOBAL, Model};
@@ -32,24 +32,28 @@ pub(crate) fn find_unit(reader: &dyn Reader, model: Model, text: &str) -> Result
 }
 
 /// What a user wants to be removed.
-pub(crate) fn entity(reader: &dyn Reader, model: Model, removed: &Removable) -> Result<EntityId, Refusal> {
+pub(crate) fn entity(
+    reader: &dyn Reader,
+    model: Model,
+    removed: &RemovalTarget,
+) -> Result<EntityId, Refusal> {
     let mut documents = reader;
     Ok(match removed {
-        Removable::Unit(name) => {
+        RemovalTarget::Unit(name) => {
             let name: UnitName = name.parse().map_err(|e| Refusal::new(Code::Invalid, format!("{e}")))?;
             EntityId::Unit(unit::find(&mut documents, model, &name)?)
         }
-        Removable::Application(name) => {
+        RemovalTarget::Application(name) => {
             EntityId::Application(application::find(&mut documents, model, name)?)
         }
-        Removable::Relation(RelationChoice::Number(number)) => {
+        RemovalTarget::Relation(RelationChoice::Number(number)) => {
             let found = status::relation_of_number(reader, model, *number);
             EntityId::Relation(found.ok_or_else(|| Refusal::not_found("relation", number))?)
         }
-        Removable::Relation(RelationChoice::Ends(ends)) => {
+        RemovalTarget::Relation(RelationChoice::Ends(ends)) => {
             let mut draft = Draft::new(reader); // read only: it is never committed
             EntityId::Relation(relation::find(&mut draft, model, &ends.a, &ends.b)?)
         }
-        Removable::Machine(name) => EntityId::Machine(machine::find(&mut documents, model, name)?),
+        RemovalTarget::Machine(name) => EntityId::Machine(machine::find(&mut documents, model, name)?),
     })
 }

@@ -2,7 +2,7 @@
 
 use api::error::ApiError;
 use api::list;
-use api::request::{Caller, Content, Entry, Gives, Message, Method};
+use api::request::{Caller, Content, Entry, Message, Method, ResponseBody};
 use api::schema::Types;
 use serde_json::{Map, Value, json};
 
@@ -43,8 +43,8 @@ fn operation(entry: &Entry, types: &Types, failure: &Value) -> Value {
         .map(|name| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}}))
         .collect();
     let answer_kind = match entry.gives {
-        Gives::Once(content) => kind(content),
-        Gives::Lines => "application/x-ndjson",
+        ResponseBody::AppliedOnce(content) => kind(content),
+        ResponseBody::Lines => "application/x-ndjson",
     };
     let mut operation = json!({
         "operationId": entry.name,

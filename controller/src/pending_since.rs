@@ -32,7 +32,7 @@ impl PendingSince<'_> {
     }
 
     /// Since when a unit, or a machine with None, is to go.
-    fn ended_since_ms(&self, unit: Option<(Uuid, &UnitDoc)>, machine: Uuid) -> Option<i64> {
+    fn removal_since_ms(&self, unit: Option<(Uuid, &UnitDoc)>, machine: Uuid) -> Option<i64> {
         let model = self.model;
         let mut lives = vec![model.machine_life(machine)];
         if let Some((id, doc)) = unit {
@@ -43,16 +43,16 @@ impl PendingSince<'_> {
     }
 
     /// The same for a unit or a machine by its name.
-    fn ended_ms_of(&self, entity: &Entity) -> Option<i64> {
+    fn removal_since_ms_by_name(&self, entity: &Entity) -> Option<i64> {
         let (reader, model) = (self.reader, self.model);
         match entity {
             Entity::Unit(name) => {
                 let id = unit::find(&mut { reader }, model, name).ok()?;
                 let doc = read(reader, &model.unit(id))?;
-                self.ended_since_ms(Some((id, &doc)), doc.machine)
+                self.removal_since_ms(Some((id, &doc)), doc.machine)
             }
             Entity::Machine(name) => {
-                self.ended_since_ms(None, machine::find(&mut { reader }, model, name).ok()?)
+                self.removal_since_ms(None, machine::find(&mut { reader }, model, name).ok()?)
             }
             Entity::Application(_) | Entity::Relation(_) | Entity::Model(_) => None,
         }
@@ -60,7 +60,10 @@ impl PendingSince<'_> {
 
     /// A cause that no document dates waits since its entity is being removed, or since its relation is to be left.
     pub fn dated(&self, one: Cause) -> Cause {
-        let since_ms = one.since_ms.or_else(|| self.ended_ms_of(&one.entity)).or_else(|| self.left_ms(&one));
+        let since_ms = one
+            .since_ms
+            .or_else(|| self.removal_since_ms_by_name(&one.entity))
+            .or_else(|| self.left_ms(&one));
         one.since(since_ms)
     }
 
@@ -93,7 +96,7 @@ impl PendingSince<'_> {
     fn change_ms(&self, id: Uuid, doc: &UnitDoc, operation: &Operation) -> Option<i64> {
         let (model, application) = (self.model, doc.application);
         match operation {
-            Operation::Deploy(_) | Operation::Hook(Hook::UpgradeCharm) => {
+            Operation::InstallCharm(_) | Operation::Hook(Hook::UpgradeCharm) => {
                 self.time(&model.application_charm(application))
             }
             Operation::Hook(Hook::ConfigChanged(_)) => {
@@ -113,8 +116,8 @@ impl PendingSince<'_> {
             Operation::LeaveScope { uuid, .. } => self.broken_ms(*uuid).or_else(|| self.going_ms(id, doc)),
             Operation::Action { id, .. } => Some(read(self.reader, &model.action(*id))?.enqueued_ms),
             Operation::Hook(Hook::Install | Hook::Start { .. } | Hook::UpdateStatus)
-            | Operation::Restate
-            | Operation::Die => None,
+            | Operation::Resync
+            | Operation::SetDead => None,
         }
     }
 

@@ -56,7 +56,7 @@ impl Presence {
         Presence { started_ms, seen: Mutex::default() }
     }
 
-    pub fn saw(&self, agent: Uuid, now_ms: u64) {
+    pub fn heartbeat(&self, agent: Uuid, now_ms: u64) {
         let mut all = self.seen();
         let seen = all.entry(agent).or_default();
         (seen.last_ms, seen.reported) = (now_ms, true);
@@ -140,7 +140,7 @@ impl PresenceSnapshot {
     }
 
     /// When it was last heard of, by the wall clock; when the controller started if it was not since.
-    pub fn silent_since_ms(&self, agent: Uuid) -> i64 {
+    pub fn last_heartbeat_ms(&self, agent: Uuid) -> i64 {
         self.wall_ms - i64::try_from(self.silence_ms(agent)).unwrap_or(self.wall_ms)
     }
 
@@ -155,7 +155,7 @@ impl PresenceSnapshot {
     }
 
     /// For how long, if this unit's agent was silent for longer than [`UNIT_LATE_AFTER_MS`].
-    pub fn unit_late_ms(&self, agent: Uuid) -> Option<u64> {
+    pub fn unit_overdue_ms(&self, agent: Uuid) -> Option<u64> {
         Some(self.silence_ms(agent)).filter(|silence_ms| *silence_ms > UNIT_LATE_AFTER_MS)
     }
 
@@ -178,16 +178,16 @@ mod tests {
     fn an_agent_is_late_after_fifteen_silent_seconds_and_lost_after_sixty_and_never_before() {
         let presence = Presence::new(1_000);
         let (here, never) = (Uuid(1), Uuid(2));
-        presence.saw(here, 30_000);
+        presence.heartbeat(here, 30_000);
         let presence = |now_ms: u64| presence.snapshot(now_ms, 1_700_000_000_000 + now_ms as i64);
         assert!(!presence(45_000).is_late(here));
         assert!(presence(45_001).is_late(here));
         assert!(!presence(90_000).is_lost(here));
         assert!(presence(90_001).is_lost(here));
-        assert_eq!(presence(90_001).silent_since_ms(here), 1_700_000_030_000);
+        assert_eq!(presence(90_001).last_heartbeat_ms(here), 1_700_000_030_000);
         assert!(!presence(61_000).is_lost(never), "the controller itself has just started");
         assert!(presence(61_001).is_lost(never));
-        assert_eq!(presence(61_001).silent_since_ms(never), 1_700_000_001_000, "since it started");
+        assert_eq!(presence(61_001).last_heartbeat_ms(never), 1_700_000_001_000, "since it started");
     }
 
     #[test]

@@ -266,8 +266,8 @@ async fn body(entry: &Entry, body: Body) -> Result<Bytes, ApiError> {
 /// The one mapping of results to HTTP.
 fn respond(result: Result<Reply, ApiError>) -> Response {
     let (status, kind, body) = match result {
-        Ok(Reply::Once(Content::Json, json)) => (StatusCode::OK, "application/json", Body::from(json)),
-        Ok(Reply::Once(Content::Bytes, bytes)) => {
+        Ok(Reply::AppliedOnce(Content::Json, json)) => (StatusCode::OK, "application/json", Body::from(json)),
+        Ok(Reply::AppliedOnce(Content::Bytes, bytes)) => {
             (StatusCode::OK, "application/octet-stream", Body::from(bytes))
         }
         Ok(Reply::Lines(lines)) => (StatusCode::OK, "application/x-ndjson", lines),

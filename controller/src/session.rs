@@ -12,7 +12,7 @@ use crate::tokens;
 use api::error::{ApiError, ErrorCode};
 use api::request::{Handle, InModel, Request, Watch, WatchRequest};
 use state::documents::draft::{Draft, Reader};
-use state::documents::keys::{Model, Principal};
+use state::documents::keys::{Model, TokenHolder};
 use state::documents::refusal::{Code, Refusal};
 use state::terms::names::Uuid;
 use state::terms::position::Position;
@@ -39,7 +39,7 @@ pub struct Controller<S, O> {
 /// One authenticated caller: handles every request that this caller may send.
 pub struct Session<S, O> {
     pub controller: Arc<Controller<S, O>>,
-    pub principal: Principal,
+    pub principal: TokenHolder,
     /// Name or uuid of the model that a user's requests are about; it need not exist.
     pub(crate) model: String,
     /// The hash of the token that let the caller in; none where none was needed.
@@ -79,7 +79,7 @@ impl<S: Store, O: Outside> Controller<S, O> {
     }
 
     /// A session of a principal that needs no token: the controller's own, and the simulator's.
-    pub fn session_of(self: &Arc<Self>, principal: Principal) -> Session<S, O> {
+    pub fn session_of(self: &Arc<Self>, principal: TokenHolder) -> Session<S, O> {
         Session { controller: self.clone(), principal, model: String::new(), carried: None }
     }
 
@@ -125,7 +125,7 @@ impl<S: Store, O: Outside> Controller<S, O> {
     }
 
     /// A machine's record is gone. It may have been the last of what holds a model that is being destroyed.
-    pub(crate) async fn machine_left(&self, model: Model, machine: Uuid) {
+    pub(crate) async fn machine_removed(&self, model: Model, machine: Uuid) {
         self.presence.forget(machine);
         let ending = self.read(move |reader| reader.get(model.model_destruction().text()).is_some()).await;
         if ending {
@@ -148,11 +148,11 @@ impl<S: Store, O: Outside> Controller<S, O> {
     }
 
     pub fn position(&self, revision: u64) -> Position {
-        Position { history: self.store.history(), revision }
+        Position { store_generation: self.store.store_generation(), revision }
     }
 
     /// ForceTimers until it is `until_ms`, or a person is waiting for the janitor.
-    pub async fn until_sweep(&self, until_ms: u64) {
+    pub async fn wait_for_sweep(&self, until_ms: u64) {
         let (mut asked, mut late) = (pin!(self.sweep.notified()), pin!(self.outside.sleep_until(until_ms)));
         std::future::poll_fn(move |context| {
             if asked.as_mut().poll(context).is_ready() {
@@ -164,7 +164,7 @@ impl<S: Store, O: Outside> Controller<S, O> {
     }
 
     /// ForceTimers until the store is past `revision` or it is `until_ms`; true in the first case.
-    pub async fn past_or(&self, revision: u64, until_ms: u64) -> bool {
+    pub async fn wait_past_until(&self, revision: u64, until_ms: u64) -> bool {
         let mut past = pin!(self.store.wait_past(revision));
         let mut late = pin!(self.outside.sleep_until(until_ms));
         std::future::poll_fn(move |context| {
@@ -219,7 +219,7 @@ where
 
 /// A position as the store's port has it.
 pub(crate) fn stored(position: Position) -> store::Position {
-    store::Position { history: position.history, revision: position.revision }
+    store::Position { store_generation: position.store_generation, revision: position.revision }
 }
 
 /// A refusal as it is sent.

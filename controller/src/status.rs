@@ -6,7 +6,7 @@ use state::charm::{Base, Role};
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::effective_life;
 use state::documents::keys::{
-    ApplicationDoc, BagDoc, GLOBAL, Kind, MachineDoc, Model, Principal, RelationDoc, ScopeDoc, StatusDoc,
+    ApplicationDoc, BagDoc, GLOBAL, Kind, MachineDoc, Model, RelationDoc, ScopeDoc, StatusDoc, TokenHolder,
     UnitDoc, last_id,
 };
 use state::lifecycle::application;
@@ -102,7 +102,7 @@ pub enum MachineAgent {
     Pending,
     /// Its provider failed, and nothing was heard of it since.
     Failed,
-    Here,
+    Present,
     Late,
     Lost,
 }
@@ -114,18 +114,18 @@ pub fn machine_agent(
     id: Uuid,
 ) -> MachineAgent {
     let holder = read(reader, &GLOBAL.token_of(id)).and_then(|hash| read(reader, &GLOBAL.token(&hash)));
-    let trouble = read(reader, &model.machine_trouble(id));
+    let trouble = read(reader, &model.machine_provisioning_error(id));
     // a machine is introduced before it is started: that it was heard of then says nothing
-    if trouble.is_some_and(|trouble| presence.silent_since_ms(id) <= trouble.last_ms) {
+    if trouble.is_some_and(|trouble| presence.last_heartbeat_ms(id) <= trouble.last_ms) {
         MachineAgent::Failed
-    } else if !matches!(holder, Some(Principal::Machine { .. })) {
+    } else if !matches!(holder, Some(TokenHolder::Machine { .. })) {
         MachineAgent::Pending
     } else if presence.is_lost(id) {
         MachineAgent::Lost
     } else if presence.is_late(id) {
         MachineAgent::Late
     } else {
-        MachineAgent::Here
+        MachineAgent::Present
     }
 }
 
@@ -137,9 +137,9 @@ fn of_machine(
     doc: MachineDoc,
 ) -> MachineStatus {
     let life = read(reader, &model.machine_life(id)).unwrap_or(Life::Dead);
-    let (created, silent) = (Some(doc.created_ms), Some(presence.silent_since_ms(id)));
+    let (created, silent) = (Some(doc.created_ms), Some(presence.last_heartbeat_ms(id)));
     let made = read(reader, &model.machine_instance(id));
-    let trouble = read(reader, &model.machine_trouble(id));
+    let trouble = read(reader, &model.machine_provisioning_error(id));
     let failed = trouble.as_ref().map(|trouble| trouble.since_ms);
     let (agent, instance) = match (life, machine_agent(reader, model, presence, id)) {
         (Life::Dead, _) => (info("stopped", "", None), "stopped"),
@@ -149,7 +149,7 @@ fn of_machine(
         (Life::Alive | Life::Dying, MachineAgent::Late) => {
             (info("started", "agent is late: nothing is heard of it", silent), "running")
         }
-        (Life::Alive | Life::Dying, MachineAgent::Here) => (info("started", "", created), "running"),
+        (Life::Alive | Life::Dying, MachineAgent::Present) => (info("started", "", created), "running"),
     };
     let text = if instance == "running" { "Running" } else { "" };
     let mut instance = info(instance, text, created);
@@ -189,17 +189,17 @@ fn of_application(
         }
         units.insert(doc.name.clone(), of_member(reader, model, presence, unit, &doc));
     }
-    let mut relations = BTreeMap::<String, Vec<Related>>::new();
+    let mut relations = BTreeMap::<String, Vec<RelatedApplication>>::new();
     let mut subordinate_to = BTreeSet::new();
     for (_, relation) in all {
-        let Some(own) = relation.side_of(id) else { continue };
-        let other = relation.other_side(id);
-        relations.entry(own.endpoint.clone()).or_default().push(Related {
+        let Some(own) = relation.end_of(id) else { continue };
+        let other = relation.other_end(id);
+        relations.entry(own.endpoint.clone()).or_default().push(RelatedApplication {
             application: other.application_name.clone(),
             interface: own.interface.clone(),
             scope: relation.scope,
         });
-        if relation.bond.is_some_and(|bond| bond.subordinate == id) {
+        if relation.subordinate_link.is_some_and(|subordinate_link| subordinate_link.subordinate == id) {
             subordinate_to.insert(other.application_name.clone());
         }
     }
@@ -242,7 +242,7 @@ fn of_member(
     let UnitStatuses { workload, agent, activity } = statuses(reader, model, presence, id, doc);
     UnitStatus {
         uuid: id,
-        life: effective_life::life_of(&mut { reader }, model, id, doc),
+        life: effective_life::unit_life_of(&mut { reader }, model, id, doc),
         machine: machine.as_ref().map_or(String::new(), |machine| machine.name.clone()),
         principal: doc.principal.and_then(|id| read(reader, &model.unit(id))).map(|doc| doc.name),
         leader: leads(reader, model, id, doc),
@@ -281,7 +281,7 @@ fn workload_of(
     let shown = told(status);
     if unsaid && reader.get(model.session(id).text()).is_some() {
         StatusInfo { message: "agent initialising".to_owned(), ..shown }
-    } else if unsaid && machine_agent(reader, model, presence, doc.machine) == MachineAgent::Here {
+    } else if unsaid && machine_agent(reader, model, presence, doc.machine) == MachineAgent::Present {
         StatusInfo { message: "installing agent".to_owned(), ..shown }
     } else {
         shown
@@ -322,7 +322,7 @@ pub fn statuses(
     let lost_with = || {
         let is_lost = machine_agent(reader, model, presence, doc.machine) == MachineAgent::Lost;
         let machine = is_lost.then(|| read(reader, &model.machine(doc.machine))).flatten()?;
-        Some((format!("machine {}: {SILENT}", machine.name), Some(presence.silent_since_ms(doc.machine))))
+        Some((format!("machine {}: {SILENT}", machine.name), Some(presence.last_heartbeat_ms(doc.machine))))
     };
     if reader.get(model.session(id).text()).is_none() {
         let agent = StatusInfo { current: "allocating".to_owned(), ..agent };
@@ -340,7 +340,7 @@ pub fn statuses(
             Some((message, since_ms)) => (message.clone(), message, since_ms),
             None => {
                 let message = format!("agent lost, see: pintle why {}", doc.name);
-                (message, SILENT.to_owned(), Some(presence.silent_since_ms(id)))
+                (message, SILENT.to_owned(), Some(presence.last_heartbeat_ms(id)))
             }
         };
         // what needs a person, or is over, stays true (scenario 185)
@@ -359,16 +359,20 @@ pub fn statuses(
         false => (workload, agent),
     };
     match undone(reader, model, id) {
-        Some(Act::Begin(run)) => {
+        Some(Act::Start(run)) => {
             UnitStatuses::executing(workload, Activity::from(&run.operation), agent.since_ms)
         }
         // attached, and nothing finished yet: its charm is on the way
         None => UnitStatuses::new(workload, info("allocating", "", agent.since_ms)),
         Some(Act::Reboot) => UnitStatuses::new(workload, info("rebooting", "", agent.since_ms)),
-        Some(Act::Wait(_) | Act::Stop) => UnitStatuses::new(workload, info("idle", "", agent.since_ms)),
-        Some(Act::Adopt(_) | Act::Lock | Act::Fetch(_) | Act::Settle(_) | Act::Note(_)) => {
-            UnitStatuses::new(workload, info("executing", "", agent.since_ms))
-        }
+        Some(Act::Wait(_) | Act::Finish) => UnitStatuses::new(workload, info("idle", "", agent.since_ms)),
+        Some(
+            Act::Reattach(_)
+            | Act::AcquireHookLock
+            | Act::FetchBag(_)
+            | Act::RecordOutcome(_)
+            | Act::PersistEvent(_),
+        ) => UnitStatuses::new(workload, info("executing", "", agent.since_ms)),
     }
 }
 
@@ -378,7 +382,7 @@ pub fn undone(reader: &dyn Reader, model: Model, id: Uuid) -> Option<Act> {
     let local = read(reader, &model.replica(id))?.local;
     let view = view::full(reader, model, id)?;
     let mut delta = view.delta;
-    delta.position.history = local.history.unwrap_or_default();
+    delta.position.store_generation = local.store_generation.unwrap_or_default();
     let snapshot = Snapshot::from_full(delta).expect("the controller's own view is whole");
     let leader = snapshot.leader.as_ref().filter(|grant| grant.holder == local.name);
     let now = Now { leads: leader.map(|grant| grant.generation), ..Now::hypothetical() };
@@ -396,7 +400,7 @@ fn of_relation(reader: &dyn Reader, model: Model, id: Uuid, doc: &RelationDoc) -
         })
         .collect();
     ends.sort_by_key(|end| end.role != Role::Provider);
-    let life = effective_life::life_between(&mut { reader }, model, id, doc);
+    let life = effective_life::relation_life_of(&mut { reader }, model, id, doc);
     let present = read_all::<ScopeDoc>(reader, &model.scopes(id));
     let joined =
         doc.sides.iter().all(|side| present.iter().any(|(_, entry)| entry.application == side.application));
@@ -429,7 +433,7 @@ pub fn of_unit(reader: &dyn Reader, model: Model, id: Uuid) -> UnitInfo {
         .filter_map(|(key, ())| {
             let relation = last_id(&key)?;
             let held = read(reader, &model.relation(relation))?;
-            let own = state::lifecycle::relation::concerns(&held, &doc);
+            let own = state::lifecycle::relation::includes_unit(&held, &doc);
             own.then(|| of_unit_in(reader, model, (id, &doc), relation, &held))
         })
         .collect();
@@ -441,7 +445,7 @@ pub fn of_unit(reader: &dyn Reader, model: Model, id: Uuid) -> UnitInfo {
         name: doc.name.clone(),
         uuid: id,
         machine: machine.as_ref().map_or(String::new(), |machine| machine.name.clone()),
-        life: effective_life::life_of(&mut { reader }, model, id, &doc),
+        life: effective_life::unit_life_of(&mut { reader }, model, id, &doc),
         leader: leads(reader, model, id, &doc),
         charm_url: deployed.or(wanted).unwrap_or_default(),
         address: machine.map_or(String::new(), |machine| machine.address),
@@ -458,8 +462,8 @@ fn of_unit_in(
     id: Uuid,
     relation: &RelationDoc,
 ) -> UnitRelation {
-    let own = relation.side_of(doc.application).expect("a relation's index is of its sides (I22)");
-    let other = relation.other_side(doc.application);
+    let own = relation.end_of(doc.application).expect("a relation's index is of its sides (I22)");
+    let other = relation.other_end(doc.application);
     let bags: BTreeMap<String, BagDoc> = read_all::<BagDoc>(reader, &model.bags(id))
         .into_iter()
         .map(|(_, bag)| (bag.owner.clone(), bag))

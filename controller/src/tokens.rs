@@ -6,7 +6,7 @@ use crate::environment::Outside;
 use api::error::{ApiError, ErrorCode};
 use host::digest::sha256;
 use state::documents::draft::{Draft, Reader, read};
-use state::documents::keys::{GLOBAL, Principal};
+use state::documents::keys::{GLOBAL, TokenHolder};
 use state::terms::names::Uuid;
 
 /// The form a token has: 64 digits of lower case hex.
@@ -20,9 +20,9 @@ pub fn fresh_token(outside: &impl Outside) -> String {
 
 /// Whose the token of this hash is. A lookup of its hash: its time says nothing about any other token. A machine that
 /// was removed while it was away is let in nowhere, and told why: its agent is to tear down what it has.
-pub fn holder(reader: &dyn Reader, hash: &str) -> Result<Principal, ApiError> {
+pub fn holder(reader: &dyn Reader, hash: &str) -> Result<TokenHolder, ApiError> {
     let principal = read(reader, &GLOBAL.token(hash)).ok_or_else(unauthorised)?;
-    if let Principal::Machine { model, machine } = principal
+    if let TokenHolder::Machine { model, machine } = principal
         && read(reader, &model.machine(machine)).is_none()
     {
         let tombstones = [model.tombstone(machine), GLOBAL.tombstone(model.0)];
@@ -35,7 +35,7 @@ pub fn holder(reader: &dyn Reader, hash: &str) -> Result<Principal, ApiError> {
 }
 
 /// Gives `entity` this token and takes the one it had. The same again changes nothing.
-pub fn set(draft: &mut Draft, entity: Uuid, principal: &Principal, token: &str) {
+pub fn set(draft: &mut Draft, entity: Uuid, principal: &TokenHolder, token: &str) {
     let hash = sha256(token.as_bytes());
     let before = draft.get(&GLOBAL.token_of(entity));
     if before.as_ref() == Some(&hash) {

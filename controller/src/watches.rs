@@ -10,7 +10,7 @@ use crate::presence::Stream;
 use crate::session::{Controller, stored};
 use crate::store::{Changes, Store};
 use api::error::{ApiError, ErrorCode};
-use api::{Assigned, MachineShown, MachineView, Shown};
+use api::{Assigned, MachineView, MachineWatchEvent, Shown};
 use state::documents::draft::{Reader, read};
 use state::documents::keys::{Kind, Model, Parts};
 use state::terms::names::Uuid;
@@ -49,7 +49,7 @@ impl<S: Store, O: Outside> Cursor<S, O> {
 
     /// Something is about to be sent. That the reader takes it is no sign of its life: a stopped process leaves its
     /// stream open, and the kernel takes it instead.
-    fn sends(&mut self) {
+    fn note_sent(&mut self) {
         self.heartbeat_ms = self.controller.outside.monotonic_ms() + api::HEARTBEAT_MS;
     }
 
@@ -61,7 +61,7 @@ impl<S: Store, O: Outside> Cursor<S, O> {
                 if !std::mem::replace(&mut self.told, true) {
                     return Step::Heartbeat;
                 }
-                if !self.controller.past_or(self.position.revision, self.heartbeat_ms).await {
+                if !self.controller.wait_past_until(self.position.revision, self.heartbeat_ms).await {
                     return Step::Heartbeat;
                 }
             }
@@ -100,7 +100,7 @@ impl<S: Store, O: Outside> UnitStream<S, O> {
         let shown = match from {
             Some(from) => {
                 let shown = controller.store.read_at(stored(from), move |reader| {
-                    view::full_within(reader, model, unit, bound).map(|view| Arc::new(view.shown()))
+                    view::full_view_within(reader, model, unit, bound).map(|view| Arc::new(view.shown()))
                 });
                 shown.await.ok().flatten()
             }
@@ -149,10 +149,13 @@ impl<S: Store, O: Outside> UnitStream<S, O> {
         self.check_epoch().await?;
         let (model, unit) = (self.model, self.unit());
         let bound = self.cursor.controller.outside.settings_along();
-        let view =
-            self.cursor.controller.read(move |reader| view::full_within(reader, model, unit, bound)).await;
+        let view = self
+            .cursor
+            .controller
+            .read(move |reader| view::full_view_within(reader, model, unit, bound))
+            .await;
         let mut view = view.ok_or_else(removed)?;
-        view.delta.position.history = self.cursor.controller.store.history();
+        view.delta.position.store_generation = self.cursor.controller.store.store_generation();
         self.cursor.position = view.delta.position;
         self.shown = Some(Arc::new(view.shown()));
         self.ahead.clear();
@@ -162,7 +165,8 @@ impl<S: Store, O: Outside> UnitStream<S, O> {
     /// What one revision changed for this unit; none = nothing, or the log does not reach there any more and a whole
     /// view is next.
     async fn delta(&mut self, changed: Changes) -> Result<Option<Delta>, ApiError> {
-        let position = Position { history: self.cursor.position.history, revision: changed.revision };
+        let position =
+            Position { store_generation: self.cursor.position.store_generation, revision: changed.revision };
         let session = self.model.session(self.unit());
         if changed.keys().any(|key| key == session.text()) {
             self.check_epoch().await?;
@@ -213,12 +217,12 @@ impl<S: Store, O: Outside> api::Stream for UnitStream<S, O> {
             }
             if self.shown.is_none() {
                 let delta = self.whole().await?;
-                self.cursor.sends();
+                self.cursor.note_sent();
                 return Ok(Shown::Delta(delta));
             }
             while let Some(changed) = self.ahead.pop_front() {
                 if let Some(delta) = self.delta(changed).await? {
-                    self.cursor.sends();
+                    self.cursor.note_sent();
                     return Ok(Shown::Delta(delta));
                 }
             }
@@ -229,7 +233,7 @@ impl<S: Store, O: Outside> api::Stream for UnitStream<S, O> {
                 Step::Revisions(revisions) => self.ahead.extend(revisions),
                 Step::Compacted => self.shown = None,
                 Step::Heartbeat => {
-                    self.cursor.sends();
+                    self.cursor.note_sent();
                     return Ok(Shown::Heartbeat(self.cursor.position));
                 }
             }
@@ -298,16 +302,16 @@ impl<S: Store, O: Outside> MachineStream<S, O> {
 }
 
 impl<S: Store, O: Outside> api::Stream for MachineStream<S, O> {
-    type Item = MachineShown;
+    type Item = MachineWatchEvent;
 
-    async fn next(&mut self) -> Result<MachineShown, ApiError> {
+    async fn next(&mut self) -> Result<MachineWatchEvent, ApiError> {
         loop {
             if self.look {
                 let newer = self.newer().await?;
                 self.look = false;
                 if let Some(view) = newer {
-                    self.cursor.sends();
-                    return Ok(MachineShown::View(view));
+                    self.cursor.note_sent();
+                    return Ok(MachineWatchEvent::View(view));
                 }
             }
             self.look = match self.cursor.step().await {
@@ -319,8 +323,8 @@ impl<S: Store, O: Outside> api::Stream for MachineStream<S, O> {
                 }
                 Step::Compacted => true,
                 Step::Heartbeat => {
-                    self.cursor.sends();
-                    return Ok(MachineShown::Heartbeat(self.cursor.position));
+                    self.cursor.note_sent();
+                    return Ok(MachineWatchEvent::Heartbeat(self.cursor.position));
                 }
             };
         }

@@ -121,11 +121,11 @@ impl Explainer<'_> {
         let forced = read(self.reader, &self.model.forced(id)).or_else(|| self.on_budget(id))?;
         let left_ms = self.force_timers.left_ms((self.model, id), &forced, self.presence.monotonic_ms());
         let has_begun = forced.no_wait || left_ms <= 0;
-        let by_budget = match forced.by {
-            ForcedBy::Person => false,
+        let start_budget_timer = match forced.by {
+            ForcedBy::Operator => false,
             ForcedBy::Budget => true,
         };
-        let duty = Duty::ForceRemoval { by_budget, wait_left_ms: (!has_begun).then_some(left_ms) };
+        let duty = Duty::ForceRemoval { start_budget_timer, wait_left_ms: (!has_begun).then_some(left_ms) };
         Some(Cause::new(entity, duty, Actor::Janitor).since(forced.since_ms))
     }
 
@@ -134,7 +134,7 @@ impl Explainer<'_> {
         let config = read(self.reader, &self.model.model_config())?;
         let budget_ms = models::teardown_budget_ms(&config)?;
         let dying = effective_life::unit_life(&mut { self.reader }, self.model, id) == Some(Life::Dying);
-        dying.then(|| force::of_budget(budget_ms, self.now_ms))
+        dying.then(|| force::budget_timer(budget_ms, self.now_ms))
     }
 
     pub(crate) fn pending_since(&self) -> PendingSince<'_> {

@@ -5,12 +5,13 @@ mod support;
 use api::error::ErrorCode;
 use api::{
     AddMachines, AddUnits, Claim, CreateEnrolmentToken, Deploy, DestroyModel, DryRunRemoval, Enrol, Force,
-    GetStatus, GetWhy, Handle, Integrate, Provisioned, RelationChoice, RemoveApplication, RemoveMachine,
-    RemoveRelation, RemoveUnit, ReportInstance, ReportPresence, SetMachineToken, SuspendRelation,
+    GetStatus, GetWhy, Handle, Integrate, ProvisioningReport, RelationChoice, RemoveApplication,
+    RemoveMachine, RemoveRelation, RemoveUnit, ReportInstance, ReportPresence, SetMachineToken,
+    SuspendRelation,
 };
 use controller::store::map::Map;
 use state::charm::{Charm, Endpoint, Role, Scope};
-use state::documents::keys::Principal;
+use state::documents::keys::TokenHolder;
 use state::lifecycle::application::register_archive;
 use state::operations::instance::ENROLMENT_MS;
 use state::terms::cause::{Actor, Cause, Duty, Entity, Forced, Host, RelationName, Remedy, Retry, Silence};
@@ -57,11 +58,11 @@ async fn a_machine_that_cannot_be_started_is_not_started_and_all_that_wait_for_i
     let machine = story.machine_of(story.unit("web/0").await).await;
     let says = async |what| story.admin.handle(ReportInstance { machine, what }).await.expect("noted");
     // as the provisioner does it: made, introduced, recorded, and then it does not start
-    says(Provisioned::Intended { provider: "nspawn".to_owned(), nonce: Uuid(5) }).await;
+    says(ProvisioningReport::Starting { provider: "nspawn".to_owned(), nonce: Uuid(5) }).await;
     let agent = machine_agent(&story, machine).await;
-    says(Provisioned::Started { instance_id: "box".to_owned(), address: "10.0.0.2".to_owned() }).await;
+    says(ProvisioningReport::Started { instance_id: "box".to_owned(), address: "10.0.0.2".to_owned() }).await;
     story.pass(100);
-    says(Provisioned::Failed { message: "no room for a container".to_owned() }).await;
+    says(ProvisioningReport::Failed { message: "no room for a container".to_owned() }).await;
     let failed_ms = now(&story);
     story.pass(2_000);
 
@@ -93,8 +94,9 @@ async fn a_machine_that_fails_again_has_failed_since_the_first_time_though_it_wa
     story.deploy("web", 1).await;
     let machine = story.machine_of(story.unit("web/0").await).await;
     let says = async |what| story.admin.handle(ReportInstance { machine, what }).await.expect("noted");
-    let fails = async || says(Provisioned::Failed { message: "no room for a container".to_owned() }).await;
-    says(Provisioned::Intended { provider: "nspawn".to_owned(), nonce: Uuid(5) }).await;
+    let fails =
+        async || says(ProvisioningReport::Failed { message: "no room for a container".to_owned() }).await;
+    says(ProvisioningReport::Starting { provider: "nspawn".to_owned(), nonce: Uuid(5) }).await;
     fails().await;
     let first_ms = now(&story);
     // it is tried again: made and introduced, and it does not start
@@ -112,7 +114,7 @@ async fn a_machine_that_fails_again_has_failed_since_the_first_time_though_it_wa
     let retry_ms = now(&story).map(|now_ms| now_ms - 1_000 + 10_000);
     assert_eq!(cause.remedy(), Remedy::RetryProvisioning { machine: "0".to_owned(), retry_ms });
     // it has run: what fails after that begins anew
-    says(Provisioned::Started { instance_id: "box".to_owned(), address: "10.0.0.2".to_owned() }).await;
+    says(ProvisioningReport::Started { instance_id: "box".to_owned(), address: "10.0.0.2".to_owned() }).await;
     fails().await;
     assert_eq!(of(&self::causes(&story, "machine/0").await, "machine 0").since_ms, now(&story));
 }
@@ -173,7 +175,7 @@ async fn a_lost_container_is_named_by_its_own_process_file() {
     let story = Story::in_memory().await;
     story.deploy("web", 1).await;
     let machine = story.machine_of(story.unit("web/0").await).await;
-    let intended = Provisioned::Intended { provider: "nspawn".to_owned(), nonce: Uuid(5) };
+    let intended = ProvisioningReport::Starting { provider: "nspawn".to_owned(), nonce: Uuid(5) };
     story.admin.handle(ReportInstance { machine, what: intended }).await.expect("noted");
     machine_agent(&story, machine).await;
     story.pass(controller::presence::LOST_AFTER_MS + 1);
@@ -279,13 +281,13 @@ async fn a_suspended_relation_is_named_by_those_who_wait_for_it() {
     for entity in ["web/0", "web", "model", "web:db db:server"] {
         let told = causes(&story, entity).await;
         let waits = of(&told, &format!("relation {number} (db:server web:db)"));
-        assert_eq!(waits.duty, Duty::Resume { message: "db moves".to_owned() });
+        assert_eq!(waits.duty, Duty::ResumeRequest { message: "db moves".to_owned() });
         assert_eq!((&waits.actor, waits.since_ms), (&Actor::Operator, suspended_ms));
         assert_eq!(waits.remedy(), Remedy::ResumeRelation { relation: number });
     }
     let first = story.admin.handle(GetWhy { entity: "web".to_owned() }).await.expect("there").causes;
     assert_eq!(
-        first.iter().filter(|cause| matches!(cause.duty, Duty::Resume { .. })).count(),
+        first.iter().filter(|cause| matches!(cause.duty, Duty::ResumeRequest { .. })).count(),
         1,
         "{first:?}"
     );
@@ -302,7 +304,7 @@ async fn a_model_names_its_units_in_error_though_nothing_goes() {
         revision: 0,
         endpoints: BTreeSet::from(["db".to_owned()]),
     };
-    web.commit(web.record(Operation::Deploy(charm))).await;
+    web.commit(web.record(Operation::InstallCharm(charm))).await;
     let record = web.record(Operation::Hook(Hook::Install));
     let outcome = Outcome::Failed { reason: "exit status: 1".to_owned(), retry: None };
     web.commit(Record { outcome, ..record }).await;
@@ -310,7 +312,7 @@ async fn a_model_names_its_units_in_error_though_nothing_goes() {
     let waits = of(&told, "unit web/0");
     let activity = Activity::hook(HookName::Install);
     assert_eq!(waits.duty, Duty::Recover { activity, failures: 1, retry: Retry::Exhausted });
-    assert_eq!(waits.remedy(), Remedy::Resolve { unit: unit("web/0") });
+    assert_eq!(waits.remedy(), Remedy::ResolvedRequest { unit: unit("web/0") });
 }
 
 #[tokio::test]
@@ -392,12 +394,12 @@ async fn a_dead_unit_waits_for_its_recall_and_not_for_its_own_agent() {
     let story = Story::in_memory().await;
     story.deploy("web", 1).await;
     let machine = story.machine_of(story.unit("web/0").await).await;
-    let principal = Principal::Machine { model: story.model, machine };
+    let principal = TokenHolder::Machine { model: story.model, machine };
     story.token(machine, principal.clone()).await;
     let session = story.controller.session_of(principal);
     let mut web = story.agent_of("web/0").await;
     story.admin.handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::No }).await.expect("it may go");
-    web.commit(web.record(Operation::Die)).await;
+    web.commit(web.record(Operation::SetDead)).await;
     let died_ms = now(&story);
     story.pass(controller::presence::LOST_AFTER_MS + 1);
     session.handle(ReportPresence).await.expect("the machine's agent is here");
@@ -489,10 +491,10 @@ async fn several_who_hold_something_up_have_each_their_own_help_and_time() {
     assert_eq!(of_second.remedy(), Remedy::Explain(Entity::Unit(unit("web/1"))));
     let of_first = of(&refused.blockers, "unit web/0");
     assert_eq!(of_first.last_error.as_deref(), Some("hook install: exit status 1"));
-    assert_eq!(of_first.remedy(), Remedy::Resolve { unit: unit("web/0") });
+    assert_eq!(of_first.remedy(), Remedy::ResolvedRequest { unit: unit("web/0") });
     assert_eq!(refused.hint, None);
 
-    let removed = vec![api::Removable::Application("web".to_owned())];
+    let removed = vec![api::RemovalTarget::Application("web".to_owned())];
     let forecast =
         story.admin.handle(DryRunRemoval { removed, force: Force::No }).await.expect("it is there");
     assert_eq!(

@@ -10,7 +10,7 @@ use api::{
 use controller::janitor::Janitor;
 use controller::store::map::Map;
 use state::documents::draft::read;
-use state::documents::keys::{GLOBAL, Principal};
+use state::documents::keys::{GLOBAL, TokenHolder};
 use state::terms::cause::{Actor, Count, Duty, Forced};
 use state::terms::life::Life;
 use std::collections::BTreeMap;
@@ -76,7 +76,7 @@ async fn a_model_that_is_being_removed_refuses_what_is_new_and_why_names_what_ho
 async fn a_model_without_agents_goes_by_force_whichever_janitor_does_it() {
     let mut story = related().await;
     let (unit, model) = (story.unit("web/0").await, story.model);
-    let token = story.token(unit, Principal::Unit { model, unit }).await;
+    let token = story.token(unit, TokenHolder::Unit { model, unit }).await;
     assert!(story.controller.session(&token).await.is_ok());
     story.admin.handle(DestroyModel { force: Force::AtOnce }).await.expect("it may go");
     // 1. One bite; 2. the controller dies; 3. another one goes on, and dies again.
@@ -111,12 +111,12 @@ async fn the_last_machine_to_go_wakes_the_janitor() {
     let add = AddMachines { count: 2, manual: false };
     story.admin.handle(add).await.expect("the model is alive");
     story.admin.handle(DestroyModel { force: Force::AtOnce }).await.expect("it may go");
-    story.controller.until_sweep(u64::MAX).await;
+    story.controller.wait_for_sweep(u64::MAX).await;
     sweep(&story).await;
     for machine in story.admin.handle(ListMachines).await.expect("they are there") {
         story.admin.handle(RemoveDeadMachine { machine: machine.uuid }).await.expect("force made it dead");
     }
-    let woken = tokio::time::timeout(LONG, story.controller.until_sweep(u64::MAX)).await;
+    let woken = tokio::time::timeout(LONG, story.controller.wait_for_sweep(u64::MAX)).await;
     woken.expect("the story's clock stands still: only a call wakes it");
     sweep(&story).await;
     assert_eq!(story.admin.handle(ListModels).await.expect("none is left"), []);

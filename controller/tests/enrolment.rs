@@ -5,7 +5,7 @@ mod support;
 use api::error::ErrorCode;
 use api::{
     AddMachines, CreateEnrolmentToken, DestroyModel, Enrol, EnrolmentToken, Fate, Force, GetStatus, GetWhy,
-    Handle, ListMachines, ListModels, MachineFate, Provisioned, RemoveApplication, RemoveDeadMachine,
+    Handle, ListMachines, ListModels, MachineFate, ProvisioningReport, RemoveApplication, RemoveDeadMachine,
     RemoveMachine, ReportInstance, ReportMachineDead, ReportPresence, ReportUninstalled, RetryProvisioning,
     SetMachineToken,
 };
@@ -121,7 +121,7 @@ async fn a_nonce_is_recorded_once_and_an_error_is_shown_until_it_is_over() {
     story.admin.handle(add).await.expect("added");
     let machine = story.admin.handle(ListMachines).await.expect("all")[0].uuid;
     let says = async |what| story.admin.handle(ReportInstance { machine, what }).await;
-    let intended = |nonce| Provisioned::Intended { provider: "nspawn".to_owned(), nonce: Uuid(nonce) };
+    let intended = |nonce| ProvisioningReport::Starting { provider: "nspawn".to_owned(), nonce: Uuid(nonce) };
     assert_eq!(says(intended(5)).await, Ok(Uuid(5)));
     assert_eq!(says(intended(6)).await, Ok(Uuid(5)), "a provisioner that died in between (scenario 183)");
 
@@ -129,14 +129,14 @@ async fn a_nonce_is_recorded_once_and_an_error_is_shown_until_it_is_over() {
         let machine = story.admin.handle(GetStatus).await.expect("there").machines.remove("0").expect("one");
         (machine.instance.current, machine.instance.message)
     };
-    says(Provisioned::Failed { message: "no room".to_owned() }).await.expect("noted");
+    says(ProvisioningReport::Failed { message: "no room".to_owned() }).await.expect("noted");
     assert_eq!(shown().await, ("provisioning error".to_owned(), "no room".to_owned()));
     let due = async || story.admin.handle(ListMachines).await.expect("all")[0].retry_ms;
     assert!(due().await.expect("it is tried again") > 0);
     story.admin.handle(RetryProvisioning { machine: "0".to_owned() }).await.expect("it has an error");
     assert_eq!(due().await, Some(0), "now");
     let (instance_id, address) = ("nspawn-dev-0".to_owned(), "10.0.0.2".to_owned());
-    says(Provisioned::Started { instance_id, address }).await.expect("noted");
+    says(ProvisioningReport::Started { instance_id, address }).await.expect("noted");
     assert_eq!((shown().await.0.as_str(), due().await), ("pending", None));
     let healthy =
         story.admin.handle(RetryProvisioning { machine: "0".to_owned() }).await.expect_err("it has none");
@@ -149,17 +149,21 @@ async fn scenario_184_a_dying_machine_that_never_was_is_dead_by_its_providers_wo
     let add = AddMachines { count: 1, manual: false };
     story.admin.handle(add).await.expect("added");
     let machine = story.admin.handle(ListMachines).await.expect("all")[0].uuid;
-    let early = story.admin.handle(ReportInstance { machine, what: Provisioned::Absent }).await;
+    let early = story.admin.handle(ReportInstance { machine, what: ProvisioningReport::Absent }).await;
     assert_eq!(early.expect_err("it is alive").code, ErrorCode::Invalid);
     story
         .admin
         .handle(RemoveMachine { machine: "0".to_owned(), force: api::Force::No, keep_instance: false })
         .await
         .expect("no unit is on it");
-    let intended = Provisioned::Intended { provider: "nspawn".to_owned(), nonce: Uuid(5) };
+    let intended = ProvisioningReport::Starting { provider: "nspawn".to_owned(), nonce: Uuid(5) };
     let late = story.admin.handle(ReportInstance { machine, what: intended }).await;
     assert_eq!(late.expect_err("it is going").code, ErrorCode::NotAlive);
-    story.admin.handle(ReportInstance { machine, what: Provisioned::Absent }).await.expect("it is Dying");
+    story
+        .admin
+        .handle(ReportInstance { machine, what: ProvisioningReport::Absent })
+        .await
+        .expect("it is Dying");
     story.admin.handle(RemoveDeadMachine { machine }).await.expect("it is Dead");
     assert_eq!(story.admin.handle(ListMachines).await.expect("all"), []);
     assert_eq!(story.admin.handle(MachineFate { machine }).await, Ok(Fate::Tombstone));
@@ -171,9 +175,9 @@ async fn a_kept_instance_is_its_users_once_its_agent_has_taken_itself_away() {
     let add = AddMachines { count: 1, manual: false };
     story.admin.handle(add).await.expect("added");
     let machine = story.admin.handle(ListMachines).await.expect("all")[0].uuid;
-    let intended = Provisioned::Intended { provider: "nspawn".to_owned(), nonce: Uuid(5) };
+    let intended = ProvisioningReport::Starting { provider: "nspawn".to_owned(), nonce: Uuid(5) };
     let (instance_id, address) = ("nspawn-0".to_owned(), "10.0.0.2".to_owned());
-    for what in [intended, Provisioned::Started { instance_id, address }] {
+    for what in [intended, ProvisioningReport::Started { instance_id, address }] {
         story.admin.handle(ReportInstance { machine, what }).await.expect("it is alive");
     }
     let own = "cd".repeat(32);
@@ -204,9 +208,9 @@ async fn an_agent_in_a_kept_instance_that_was_not_waited_for_learns_that_its_mac
     let story = Story::in_memory().await;
     story.admin.handle(AddMachines { count: 1, manual: false }).await.expect("added");
     let machine = story.admin.handle(ListMachines).await.expect("all")[0].uuid;
-    let intended = Provisioned::Intended { provider: "nspawn".to_owned(), nonce: Uuid(5) };
+    let intended = ProvisioningReport::Starting { provider: "nspawn".to_owned(), nonce: Uuid(5) };
     let (instance_id, address) = ("nspawn-0".to_owned(), "10.0.0.2".to_owned());
-    for what in [intended, Provisioned::Started { instance_id, address }] {
+    for what in [intended, ProvisioningReport::Started { instance_id, address }] {
         story.admin.handle(ReportInstance { machine, what }).await.expect("it is alive");
     }
     let own = "cd".repeat(32);
@@ -218,7 +222,7 @@ async fn an_agent_in_a_kept_instance_that_was_not_waited_for_learns_that_its_mac
         .expect("nothing is on it");
     story
         .admin
-        .handle(ReportInstance { machine, what: Provisioned::Absent })
+        .handle(ReportInstance { machine, what: ProvisioningReport::Absent })
         .await
         .expect("it is not listed");
     story.admin.handle(RemoveDeadMachine { machine }).await.expect("it was handed over");
@@ -242,7 +246,7 @@ async fn units_that_never_attached_do_not_keep_a_machine_that_never_was() {
         .expect("its unit is Dying");
     story
         .admin
-        .handle(ReportInstance { machine, what: Provisioned::Absent })
+        .handle(ReportInstance { machine, what: ProvisioningReport::Absent })
         .await
         .expect("nobody serves its unit");
     story.admin.handle(RemoveDeadMachine { machine }).await.expect("it is Dead");

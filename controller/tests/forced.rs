@@ -4,7 +4,7 @@
 mod support;
 
 use api::{ConfigChange, ConfigureModel, Force, GetWhy, Handle, RemoveApplication, RemoveUnit};
-use controller::janitor::{Janitor, SWEEP_EVERY_MS};
+use controller::janitor::{Janitor, SWEEP_INTERVAL_MS};
 use controller::store::Store;
 use controller::store::map::Map;
 use state::documents::draft::{Draft, Key, read};
@@ -37,10 +37,12 @@ async fn life(story: &Story<Map, Still>, unit: Uuid) -> Option<Life> {
 }
 
 /// What is left of the wait before force removes web/0; the inner none: it has begun.
-async fn wait_left_ms(story: &Story<Map, Still>, of_budget: bool) -> Option<Option<i64>> {
+async fn wait_left_ms(story: &Story<Map, Still>, budget_timer: bool) -> Option<Option<i64>> {
     let causes = story.admin.handle(GetWhy { entity: "web/0".to_owned() }).await.expect("it is there").causes;
     causes.into_iter().find_map(|cause| match cause.duty {
-        Duty::ForceRemoval { by_budget, wait_left_ms } if by_budget == of_budget => Some(wait_left_ms),
+        Duty::ForceRemoval { start_budget_timer, wait_left_ms } if start_budget_timer == budget_timer => {
+            Some(wait_left_ms)
+        }
         _ => None,
     })
 }
@@ -148,7 +150,7 @@ async fn a_minute_comes_though_the_controller_dies_within_it_and_why_tells_what_
     for at in 0..6 {
         let mut janitor = Janitor::default();
         sweep(&story, &mut janitor).await;
-        story.pass(SWEEP_EVERY_MS);
+        story.pass(SWEEP_INTERVAL_MS);
         story.controller.outside.step(DAY_MS);
         let left_ms = 50_000 - 10_000 * at;
         assert_eq!(left(&story).await, (left_ms > 0).then_some(left_ms));
@@ -175,7 +177,7 @@ async fn what_many_have_waited_is_written_down_together() {
     }
     let mut janitor = Janitor::default();
     sweep(&story, &mut janitor).await;
-    story.pass(SWEEP_EVERY_MS);
+    story.pass(SWEEP_INTERVAL_MS);
     let before = story.controller.store.newest();
     sweep(&story, &mut janitor).await;
     assert_eq!(story.controller.store.newest() - before, 2);
@@ -195,7 +197,7 @@ async fn a_unit_on_a_budget_says_when_force_comes_from_its_removal_on() {
     let left = async || wait_left_ms(&story, true).await;
     assert_eq!(left().await, Some(Some(20_000)), "no janitor has visited it yet");
     // which is asked to: the budget is spent from here on
-    story.controller.until_sweep(u64::MAX).await;
+    story.controller.wait_for_sweep(u64::MAX).await;
     let mut janitor = Janitor::default();
     sweep(&story, &mut janitor).await;
     story.pass(5_000);

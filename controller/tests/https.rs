@@ -18,7 +18,7 @@ use controller::server;
 use controller::store::sqlite::{Options, Sqlite};
 use controller::{Outside, authority, openapi, tokens};
 use state::documents::draft::Draft;
-use state::documents::keys::{Principal, UserRole};
+use state::documents::keys::{TokenHolder, UserRole};
 use state::lifecycle::relation;
 use state::terms::names::Uuid;
 use state::terms::settings::Bag;
@@ -77,11 +77,11 @@ impl Served {
     }
 
     async fn user_token(&self, name: u128, role: UserRole) -> String {
-        self.story.token(Uuid(name), Principal::User { name: format!("{name}"), role }).await
+        self.story.token(Uuid(name), TokenHolder::User { name: format!("{name}"), role }).await
     }
 
     async fn unit_token(&self, unit: Uuid) -> String {
-        self.story.token(unit, Principal::Unit { model: self.story.model, unit }).await
+        self.story.token(unit, TokenHolder::Unit { model: self.story.model, unit }).await
     }
 
     /// The client of a unit's agent.
@@ -190,11 +190,11 @@ async fn every_request_is_answered_to_exactly_its_callers() {
     story.deploy("web", 2).await;
     let (own, other) = (story.unit("web/0").await, story.unit("web/1").await);
     let machine = story.machine_of(own).await;
-    let machine_token = story.token(machine, Principal::Machine { model: story.model, machine }).await;
+    let machine_token = story.token(machine, TokenHolder::Machine { model: story.model, machine }).await;
     let elsewhere = story.machine_of(other).await;
     let elsewhere =
-        story.token(elsewhere, Principal::Machine { model: story.model, machine: elsewhere }).await;
-    let invited = Principal::Enrolment { model: story.model, machine, expires_ms: i64::MAX };
+        story.token(elsewhere, TokenHolder::Machine { model: story.model, machine: elsewhere }).await;
+    let invited = TokenHolder::EnrollingMachine { model: story.model, machine, expires_ms: i64::MAX };
     let invited = story.token(Uuid(99), invited).await;
     let principals = [
         ("nobody", None),
@@ -281,8 +281,10 @@ async fn a_token_of_another_unit_does_nothing_and_says_why() {
     let (own, other) = (served.story.unit("web/0").await, served.story.unit("web/1").await);
     let token = served.unit_token(other).await;
     let mistaken = Client::agent(&served.controller(&token), served.story.model.0, own).expect("a good file");
-    let error =
-        mistaken.handle(Attach { nonce: Uuid(1), epoch: 0, history: None }).await.expect_err("not its own");
+    let error = mistaken
+        .handle(Attach { nonce: Uuid(1), epoch: 0, store_generation: None })
+        .await
+        .expect_err("not its own");
     assert_eq!(error, authority::unauthorised());
     let web = Agent::attach(served.unit("web/0").await, 1).await;
     assert_eq!(web.epoch, 1, "nothing had happened to it");

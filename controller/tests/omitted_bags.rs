@@ -9,7 +9,7 @@ use state::terms::names::{UnitName, Uuid};
 use state::terms::owner::Owner;
 use state::terms::position::Position;
 use state::terms::settings::Bag;
-use state::unit::snapshot::{BagAsked, Change, Delta, Snapshot};
+use state::unit::snapshot::{BagRequest, Change, Delta, Snapshot};
 use state::views::inline_settings;
 use support::*;
 
@@ -28,8 +28,8 @@ fn bytes(delta: &Delta) -> usize {
     serde_json::to_vec(delta).expect("plain data").len()
 }
 
-fn asked((_, relation): (u32, Uuid), owner: Owner, at: Position) -> BagAsked {
-    BagAsked { relation, owner, at }
+fn asked((_, relation): (u32, Uuid), owner: Owner, at: Position) -> BagRequest {
+    BagRequest { relation, owner, at }
 }
 
 fn withheld(view: &Snapshot, relation: u32) -> Vec<Owner> {
@@ -77,7 +77,7 @@ async fn a_view_is_bounded_however_large_the_settings_and_the_rest_is_fetched() 
 
 #[tokio::test]
 async fn a_bag_is_answered_as_it_was_and_if_nobody_knows_any_more_as_it_is() {
-    let store = Map::keeping(Uuid(77), KEPT);
+    let store = Map::with_changes_kept(Uuid(77), KEPT);
     let story = Story::new(Controller::new(store, Still::new(), Uuid(1))).await;
     story.deploy("web", 1).await;
     story.deploy("db", 1).await;
@@ -98,7 +98,11 @@ async fn a_bag_is_answered_as_it_was_and_if_nobody_knows_any_more_as_it_is() {
     };
     assert_eq!(key(then).await, (2, "old".to_owned()));
     assert_eq!(key(revision_of(&story.controller).await).await, (3, "new".to_owned()));
-    assert_eq!(key(Position { history: Uuid(4), ..then }).await, (3, "new".to_owned()), "another history");
+    assert_eq!(
+        key(Position { store_generation: Uuid(4), ..then }).await,
+        (3, "new".to_owned()),
+        "another history"
+    );
     for n in 0..KEPT {
         let record = web.setting(relation.0, "n", &n.to_string());
         web.commit(record).await;
@@ -120,7 +124,7 @@ async fn a_unit_reads_no_bag_that_it_is_not_shown() {
         let reader = story.controller.unit_session(story.model, story.unit(reader).await);
         assert_eq!(reader.handle(of_web()).await.expect("answered").is_some(), sees);
     }
-    let nowhere = BagAsked { relation: Uuid(99), ..of_web() };
+    let nowhere = BagRequest { relation: Uuid(99), ..of_web() };
     assert_eq!(web.api.handle(nowhere).await, Ok(None));
 }
 

@@ -3,7 +3,7 @@
 mod support;
 
 use api::list;
-use api::request::{Caller, Content, Entry, Gives, Method};
+use api::request::{Caller, Content, Entry, Method, ResponseBody};
 use api::*;
 use axum::body::{Body, Bytes};
 use controller::dispatch::{self, Reply};
@@ -12,14 +12,14 @@ use controller::{Session, openapi};
 use hyper::body::Body as _;
 use serde::Serialize;
 use serde_json::{Value, json};
-use state::documents::keys::Principal;
+use state::documents::keys::TokenHolder;
 use state::terms::names::Uuid;
 use state::terms::owner::Owner;
 use state::terms::position::Position;
 use state::unit::activity::Activity;
 use state::unit::hook_name::HookName;
 use state::unit::operation::{Hook, Operation};
-use state::unit::snapshot::BagAsked;
+use state::unit::snapshot::BagRequest;
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use support::{Agent, Still, Story};
@@ -35,8 +35,8 @@ fn request<'a>(document: &'a Value, entry: &Entry) -> &'a Value {
 
 fn reply<'a>(document: &'a Value, entry: &Entry) -> &'a Value {
     let kind = match entry.gives {
-        Gives::Lines => "application/x-ndjson",
-        Gives::Once(_) => "application/json",
+        ResponseBody::Lines => "application/x-ndjson",
+        ResponseBody::AppliedOnce(_) => "application/json",
     };
     &operation(document, entry)["responses"]["200"]["content"][kind]["schema"]
 }
@@ -151,7 +151,7 @@ impl Scene {
         match entry.caller {
             Caller::UnitAgent => self.story.controller.unit_session(model, self.unit),
             Caller::MachineAgent | Caller::Enrolment => {
-                let machine = Principal::Machine { model, machine: self.machine };
+                let machine = TokenHolder::Machine { model, machine: self.machine };
                 self.story.controller.session_of(machine)
             }
             Caller::Reader | Caller::Writer | Caller::Admin => self.story.admin.clone(),
@@ -164,8 +164,8 @@ impl Scene {
         let service = services.iter().find(|service| service.entry.name == entry.name).expect("listed");
         let answered = (service.answer)(self.caller(entry), body.to_string().into_bytes()).await;
         match answered.map_err(|error| error.message)? {
-            Reply::Once(Content::Json, json) => Ok(serde_json::from_slice(&json).expect("JSON")),
-            Reply::Once(Content::Bytes, _) => Ok(Value::Null),
+            Reply::AppliedOnce(Content::Json, json) => Ok(serde_json::from_slice(&json).expect("JSON")),
+            Reply::AppliedOnce(Content::Bytes, _) => Ok(Value::Null),
             Reply::Lines(mut body) => Ok(serde_json::from_slice(&line(&mut body).await).expect("JSON")),
         }
     }
@@ -210,7 +210,7 @@ async fn every_route_has_the_fields_of_what_it_takes_and_gives() {
             assert!(said(request(&document, entry)), "{} takes {}", entry.name, request(&document, entry));
         }
         // The one message without a schema of its own is this document.
-        if entry.gives != Gives::Once(Content::Bytes) && entry.name != "GetOpenApi" {
+        if entry.gives != ResponseBody::AppliedOnce(Content::Bytes) && entry.name != "GetOpenApi" {
             assert!(said(reply(&document, entry)), "{} gives {}", entry.name, reply(&document, entry));
         }
     }
@@ -249,9 +249,9 @@ async fn real_replies_are_what_the_document_says() {
     let owner = Owner::Unit("web/0".parse().expect("a name"));
     let running = Some(Activity::hook(HookName::Start));
     let asked = [
-        sample(Attach { nonce: Uuid(2), epoch: web.epoch, history: None }),
+        sample(Attach { nonce: Uuid(2), epoch: web.epoch, store_generation: None }),
         sample_watch(WatchUnit { epoch: web.epoch, from: None }),
-        sample(BagAsked { relation: scene.relation, owner, at: Position::default() }),
+        sample(BagRequest { relation: scene.relation, owner, at: Position::default() }),
         sample(Claim { epoch: web.epoch, release: false }),
         sample(Commit { epoch: web.epoch, record }),
         sample(Report {
@@ -275,8 +275,8 @@ async fn real_replies_are_what_the_document_says() {
         sample(ShowUnit { unit: text("web/0") }),
         sample(GetWhy { entity: text("web/0") }),
         sample(GetWhy { entity: text("web db") }),
-        sample(DryRunRemoval { removed: vec![Removable::Unit(text("web/0"))], force: Force::No }),
-        sample(DryRunRemoval { removed: vec![Removable::Unit(text("web/0"))], force: Force::AtOnce }),
+        sample(DryRunRemoval { removed: vec![RemovalTarget::Unit(text("web/0"))], force: Force::No }),
+        sample(DryRunRemoval { removed: vec![RemovalTarget::Unit(text("web/0"))], force: Force::AtOnce }),
         sample(LogQuery::default()),
         sample(ListMachines),
         sample(WaitForChange { after: None }),

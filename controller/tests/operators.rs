@@ -78,14 +78,14 @@ async fn a_unit_is_shown_with_the_charm_that_it_runs() {
         sha256: "web".to_owned(),
         endpoints: Default::default(),
     };
-    let record = web.record(Operation::Deploy(charm("local:web-0")));
+    let record = web.record(Operation::InstallCharm(charm("local:web-0")));
     web.commit(record).await;
     story.admin.handle(refresh("newer")).await.expect("taken");
     let shown = || async {
         story.admin.handle(ShowUnit { unit: "web/0".to_owned() }).await.expect("it is there").charm_url
     };
     assert_eq!(shown().await, "local:web-0", "it has not taken the new one yet");
-    let record = web.record(Operation::Deploy(charm("local:web-1")));
+    let record = web.record(Operation::InstallCharm(charm("local:web-1")));
     web.commit(record).await;
     assert_eq!(shown().await, "local:web-1");
 }

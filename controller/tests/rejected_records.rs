@@ -4,7 +4,7 @@
 mod support;
 
 use api::{Handle, SuspendRelation};
-use controller::REFUSED_ENTRY_MS;
+use controller::REFUSED_ENTRY_DELAY_MS;
 use controller::store::Store;
 use support::*;
 
@@ -35,7 +35,7 @@ async fn a_refused_entry_is_answered_late_and_one_that_is_granted_at_once() {
     let answer = tokio::spawn(async move { web.commit(entry).await });
     story.controller.store.wait_past(before).await; // the record is applied
     settle().await;
-    story.pass(REFUSED_ENTRY_MS - 1);
+    story.pass(REFUSED_ENTRY_DELAY_MS - 1);
     settle().await;
     assert!(!answer.is_finished(), "it would ask again at once");
     story.pass(1);

@@ -5,8 +5,8 @@ mod support;
 use api::error::ErrorCode;
 use api::{
     Attach, Claim, Commit, Ends, Fate, FetchArchive, Force, GetAction, GetStatus, GetWhy, Handle, Integrate,
-    LogQuery, MachineShown, RelationChoice, RemoveDeadUnit, RemoveRelation, RemoveUnit, Report, Resolve, Run,
-    SetUnitToken, Shown, Stream, UnitFate, Watch, WatchMachine, WatchUnit,
+    LogQuery, MachineWatchEvent, RelationChoice, RemoveDeadUnit, RemoveRelation, RemoveUnit, Report,
+    ResolvedRequest, Run, SetUnitToken, Shown, Stream, UnitFate, Watch, WatchMachine, WatchUnit,
 };
 use controller::janitor::{Janitor, LOG_LINES_MAX};
 use controller::leases::TERM_MS;
@@ -15,7 +15,7 @@ use controller::store::Store;
 use controller::{Outside, authority};
 use state::charm::{Charm, Endpoint, Role, Scope};
 use state::documents::draft::{Draft, Reader, read};
-use state::documents::keys::{BagDoc, GLOBAL, Kind, LogDoc, Principal};
+use state::documents::keys::{BagDoc, GLOBAL, Kind, LogDoc, TokenHolder};
 use state::lifecycle::application::register_archive;
 use state::terms::cause::{Duty, Remedy};
 use state::terms::life::Life;
@@ -25,7 +25,7 @@ use state::terms::position::Position;
 use state::terms::settings::Bag;
 use state::terms::status::ActionStatus;
 use state::unit::activity::Activity;
-use state::unit::hook::{Immediate, Level};
+use state::unit::hook::{Level, ReportContent};
 use state::unit::hook_name::HookName;
 use state::unit::local::{Event, Local, RelationLocal};
 use state::unit::operation::{CharmRef, Hook, Operation, RelationEvent};
@@ -45,7 +45,7 @@ async fn an_attached_unit_commits_and_its_counterpart_is_shown_exactly_that() {
     let mut watch = web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("it may watch");
     let whole = delta(&mut watch).await;
     assert!(whole.full);
-    assert_eq!(whole.position.history, story.controller.store.history());
+    assert_eq!(whole.position.store_generation, story.controller.store.store_generation());
     db.enter(relation, "server", "web").await;
     let entered = delta(&mut watch).await;
     assert!(!entered.full);
@@ -95,8 +95,8 @@ async fn the_same_nonce_gets_the_same_epoch_and_another_one_waits_for_the_older_
     let story = Story::in_memory().await;
     story.deploy("web", 1).await;
     let old = story.agent_of("web/0").await;
-    let own = story.controller.store.history();
-    let attach = |nonce| Attach { nonce: Uuid(nonce), epoch: old.epoch, history: Some(own) };
+    let own = story.controller.store.store_generation();
+    let attach = |nonce| Attach { nonce: Uuid(nonce), epoch: old.epoch, store_generation: Some(own) };
     let mut watch = old.api.watch(WatchUnit { epoch: old.epoch, from: None }).await.expect("it may watch");
     assert!(delta(&mut watch).await.full);
     let again = old.api.handle(attach(1)).await.expect("a lost reply");
@@ -153,7 +153,7 @@ async fn a_position_of_another_history_gets_a_whole_view() {
     let story = Story::in_memory().await;
     story.deploy("web", 1).await;
     let web = story.agent_of("web/0").await;
-    let elsewhere = Position { history: Uuid(5), revision: 1 };
+    let elsewhere = Position { store_generation: Uuid(5), revision: 1 };
     let mut watch =
         web.api.watch(WatchUnit { epoch: web.epoch, from: Some(elsewhere) }).await.expect("it may watch");
     assert!(delta(&mut watch).await.full);
@@ -242,9 +242,9 @@ async fn a_machine_sees_its_units_only_and_asks_about_no_others() {
     story.deploy("web", 2).await;
     let (own, other) = (story.unit("web/0").await, story.unit("web/1").await);
     let machine = story.machine_of(own).await;
-    let session = story.controller.session_of(Principal::Machine { model: story.model, machine });
+    let session = story.controller.session_of(TokenHolder::Machine { model: story.model, machine });
     let mut watch = session.watch(WatchMachine).await.expect("it may watch");
-    let Ok(MachineShown::View(view)) = watch.next().await else { panic!("the view comes first") };
+    let Ok(MachineWatchEvent::View(view)) = watch.next().await else { panic!("the view comes first") };
     assert_eq!(view.units.keys().collect::<Vec<_>>(), [&own]);
     assert_eq!(session.handle(UnitFate { unit: own }).await, Ok(Fate::Known(Life::Alive)));
     assert_eq!(
@@ -275,8 +275,8 @@ async fn a_machine_sees_its_units_only_and_asks_about_no_others() {
         .expect("it is removed");
     let shown = loop {
         match watch.next().await.expect("the watch goes on") {
-            MachineShown::View(view) => break view,
-            MachineShown::Heartbeat(_) => story.pass(1),
+            MachineWatchEvent::View(view) => break view,
+            MachineWatchEvent::Heartbeat(_) => story.pass(1),
         }
     };
     assert_eq!(shown.units.len(), 0);
@@ -313,9 +313,9 @@ async fn a_machine_is_told_of_a_subordinate_and_of_the_end_of_its_relation() {
 
     let sub = story.unit("sub/0").await;
     let machine = story.machine_of(story.unit("db/0").await).await;
-    let session = story.controller.session_of(Principal::Machine { model, machine });
+    let session = story.controller.session_of(TokenHolder::Machine { model, machine });
     let mut watch = session.watch(WatchMachine).await.expect("it may watch");
-    let Ok(MachineShown::View(view)) = watch.next().await else { panic!("the view comes first") };
+    let Ok(MachineWatchEvent::View(view)) = watch.next().await else { panic!("the view comes first") };
     assert_eq!(view.units[&sub].life, Life::Alive);
     let status = story.admin.handle(GetStatus).await.expect("it is there");
     let shown = &status.applications["sub"];
@@ -326,7 +326,7 @@ async fn a_machine_is_told_of_a_subordinate_and_of_the_end_of_its_relation() {
     story.admin.handle(RemoveRelation { relation: choice, force: Force::No }).await.expect("taken");
     // one that is not told hears a heartbeat instead
     story.pass(api::HEARTBEAT_MS);
-    let MachineShown::View(view) = watch.next().await.expect("the watch goes on") else {
+    let MachineWatchEvent::View(view) = watch.next().await.expect("the watch goes on") else {
         panic!("the machine is not told")
     };
     assert_eq!(view.units[&sub].life, Life::Dying);
@@ -338,8 +338,8 @@ async fn a_token_is_gone_with_its_unit_and_with_its_machine() {
     story.deploy("web", 1).await;
     let (model, unit) = (story.model, story.unit("web/0").await);
     let machine = story.machine_of(unit).await;
-    let unit_token = story.token(unit, Principal::Unit { model, unit }).await;
-    let machine_token = story.token(machine, Principal::Machine { model, machine }).await;
+    let unit_token = story.token(unit, TokenHolder::Unit { model, unit }).await;
+    let machine_token = story.token(machine, TokenHolder::Machine { model, machine }).await;
     let is_known = async |token: &str| story.controller.session(token).await.is_ok();
     assert!(is_known(&unit_token).await && is_known(&machine_token).await);
     story
@@ -412,7 +412,7 @@ async fn a_unit_is_idle_only_when_nothing_is_undone_and_lost_after_a_silent_minu
         revision: 0,
         endpoints: BTreeSet::from(["db".to_owned()]),
     };
-    let record = web.record(Operation::Deploy(charm));
+    let record = web.record(Operation::InstallCharm(charm));
     web.commit(record).await;
     let (_, agent, message) = status().await;
     assert_eq!((agent.as_str(), message.as_str()), ("executing", "running install hook"), "install is owed");
@@ -425,8 +425,15 @@ async fn a_unit_is_idle_only_when_nothing_is_undone_and_lost_after_a_silent_minu
     let (workload, agent, _) = status().await;
     assert_eq!((workload.as_str(), agent.as_str()), ("error", "idle"), "an agent's error is the workload's");
     let why = story.admin.handle(GetWhy { entity: "web/0".to_owned() }).await.expect("it is there");
-    assert!(why.causes.iter().any(|cause| matches!(cause.remedy(), Remedy::Resolve { .. })), "{why:?}");
-    story.admin.handle(Resolve { unit: "web/0".to_owned(), retry: true }).await.expect("it is in error");
+    assert!(
+        why.causes.iter().any(|cause| matches!(cause.remedy(), Remedy::ResolvedRequest { .. })),
+        "{why:?}"
+    );
+    story
+        .admin
+        .handle(ResolvedRequest { unit: "web/0".to_owned(), retry: true })
+        .await
+        .expect("it is in error");
     let (workload, agent, _) = status().await;
     assert_eq!(
         (workload.as_str(), agent.as_str()),
@@ -444,10 +451,10 @@ async fn a_unit_is_idle_only_when_nothing_is_undone_and_lost_after_a_silent_minu
     web.api.handle(report).await.expect("taken");
     assert_eq!(status().await.1, "executing", "a retry runs");
     let units = story.admin.handle(GetStatus).await.expect("it is there").applications["web"].units.clone();
-    let began_ms = story.controller.outside.wall_ms() - 4_000;
+    let timer_started_ms = story.controller.outside.wall_ms() - 4_000;
     assert_eq!(
         units[&"web/0".parse().expect("a unit")].agent.since_ms,
-        Some(began_ms),
+        Some(timer_started_ms),
         "since the hook began"
     );
     story.pass(LOST_AFTER_MS);
@@ -510,12 +517,12 @@ async fn a_unit_says_again_what_a_restored_store_has_lost() {
     let mut entered = web.record(Operation::Hook(Hook::UpdateStatus));
     entered.operation = web.entering((relation, id), "db", "db");
     memory.apply(&Event::Finished(entered));
-    memory.apply(&Event::Answered { sequence: 1, revision: 1, refusal: None, retry: None });
+    memory.apply(&Event::Acknowledged { sequence: 1, revision: 1, refusal: None, retry: None });
     memory.sequence = 40;
     // the store knows the first of many
     let unknown = RelationLocal { uuid: Uuid(404), ..memory.relations[&relation].clone() };
     memory.relations.extend((1000..1020).map(|number| (number, unknown.clone())));
-    let mut restated = memory.record(Operation::Restate, Outcome::Ok, 5);
+    let mut restated = memory.record(Operation::Resync, Outcome::Ok, 5);
     restated.memory = Some(Box::new(memory));
     assert_eq!(web.commit(restated).await.dropped.len(), 20);
     let model = story.model;
@@ -556,7 +563,7 @@ async fn log_lines_come_in_the_order_in_which_they_were_stored() {
     let say = |call: u32, level: Level, text: &str| Said {
         call,
         at_ms: 100 - i64::from(call),
-        what: Immediate::Log { level, text: text.to_owned() },
+        what: ReportContent::Log { level, text: text.to_owned() },
     };
     let report = |said| Report { epoch: 1, run: 1, said, executing: None, executing_for_ms: 0 };
     b.api.handle(report(vec![say(1, Level::Info, "one")])).await.expect("taken");
@@ -643,7 +650,7 @@ async fn nobody_stays_present_for_a_unit_or_a_machine_that_is_gone() {
     let (gone, stays) = (story.unit("web/0").await, story.unit("web/1").await);
     let machine = story.machine_of(stays).await;
     let presence = &story.controller.presence;
-    presence.saw(machine, 1);
+    presence.heartbeat(machine, 1);
     assert!([gone, stays].iter().all(|unit| presence.after(None, 1_000).contains(unit)));
     story
         .admin
@@ -658,7 +665,7 @@ async fn nobody_stays_present_for_a_unit_or_a_machine_that_is_gone() {
     assert!(!presence.after(None, 1_000).contains(&gone));
     // calls under way while their units went, more than one sweep looks at
     presence.executed(gone, 1);
-    (0..500).for_each(|n| presence.saw(Uuid(n), 1));
+    (0..500).for_each(|n| presence.heartbeat(Uuid(n), 1));
     for _ in 0..3 {
         janitor.sweep(&story.controller).await.expect("it sweeps");
     }

@@ -2,13 +2,13 @@
 
 mod support;
 
-use api::{AddUnits, Claim, GetStatus, GetWhy, Handle, ReportPresence, Resolve, Watch, WatchMachine};
+use api::{AddUnits, Claim, GetStatus, GetWhy, Handle, ReportPresence, ResolvedRequest, Watch, WatchMachine};
 use controller::presence::LOST_AFTER_MS;
 use controller::store::map::Map;
 use controller::{Outside, Session};
 use state::documents::draft::read;
-use state::documents::keys::{Principal, StatusDoc};
-use state::unit::hook::Immediate;
+use state::documents::keys::{StatusDoc, TokenHolder};
+use state::unit::hook::ReportContent;
 use state::unit::operation::{Hook, Operation};
 use state::unit::record::{Outcome, Said};
 use std::collections::BTreeSet;
@@ -34,14 +34,14 @@ fn told(workload: &str, message: &str, agent: &str) -> (String, String, String) 
 }
 
 /// Its charm says this in its next hook.
-async fn says(unit: &mut Agent<Session<Map, Still>>, what: Immediate) {
+async fn says(unit: &mut Agent<Session<Map, Still>>, what: ReportContent) {
     let mut record = unit.record(Operation::Hook(Hook::UpdateStatus));
     record.said = vec![Said { call: 0, at_ms: 1, what }];
     unit.commit(record).await;
 }
 
-fn status(status: &str, message: &str) -> Immediate {
-    Immediate::UnitStatus { status: status.to_owned(), message: message.to_owned() }
+fn status(status: &str, message: &str) -> ReportContent {
+    ReportContent::UnitStatus { status: status.to_owned(), message: message.to_owned() }
 }
 
 #[tokio::test]
@@ -50,7 +50,7 @@ async fn scenario_178_a_new_unit_says_what_it_waits_for() {
     story.deploy("web", 1).await;
     assert_eq!(of(&story, "web/0").await, told("waiting", "waiting for machine", "allocating"));
     let machine = story.machine_of(story.unit("web/0").await).await;
-    let principal = Principal::Machine { model: story.model, machine };
+    let principal = TokenHolder::Machine { model: story.model, machine };
     story.token(machine, principal.clone()).await;
     let session = story.controller.session_of(principal);
     let _watch = session.watch(WatchMachine).await.expect("it may watch");
@@ -93,7 +93,11 @@ async fn scenario_150_what_a_failed_hook_said_is_kept_behind_its_error() {
     let stored: StatusDoc = story.controller.read(move |reader| read(reader, &key)).await.expect("it said");
     assert_eq!((stored.status.as_str(), stored.message.as_str()), ("blocked", "no key"));
     assert_eq!(of(&story, "web/0").await, told("error", "hook failed: \"update-status\"", "idle"));
-    story.admin.handle(Resolve { unit: "web/0".to_owned(), retry: false }).await.expect("it is in an error");
+    story
+        .admin
+        .handle(ResolvedRequest { unit: "web/0".to_owned(), retry: false })
+        .await
+        .expect("it is in an error");
     let mut skipped = web.record(Operation::Hook(Hook::UpdateStatus));
     skipped.outcome = Outcome::Skipped;
     web.commit(skipped).await;
@@ -110,7 +114,7 @@ async fn units_that_are_lost_with_their_machine_refer_to_it_and_the_model_names_
         story.admin.handle(add).await.expect("there is room");
     }
     let machine = story.machine_of(story.unit("web/0").await).await;
-    let principal = Principal::Machine { model: story.model, machine };
+    let principal = TokenHolder::Machine { model: story.model, machine };
     story.token(machine, principal.clone()).await;
     let session = story.controller.session_of(principal);
     session.handle(ReportPresence).await.expect("it may say so");
@@ -152,7 +156,7 @@ async fn scenarios_186_and_187_an_application_shows_its_worst_unit_unless_its_le
     assert!(first.api.handle(claim).await.expect("answered").granted);
     says(&mut first, status("maintenance", "")).await;
     says(&mut second, status("maintenance", "")).await;
-    let application = |status: &str, message: &str| Immediate::ApplicationStatus {
+    let application = |status: &str, message: &str| ReportContent::ApplicationStatus {
         status: status.to_owned(),
         message: message.to_owned(),
     };

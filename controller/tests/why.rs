@@ -5,9 +5,9 @@ mod support;
 use api::error::ErrorCode;
 use api::{
     AddUnits, ConfigChange, Configure, ConfigureModel, DryRunRemoval, Force, GetStatus, GetWhy, Handle,
-    Provisioned, RelationChoice, Removable, RemoveApplication, RemoveMachine, RemoveRelation, RemoveUnit,
-    Report, ReportInstance, ReportPresence, Resolve, ResumeRelation, Run, SetMachineToken, Stream,
-    SuspendRelation, Watch, WatchMachine,
+    ProvisioningReport, RelationChoice, RemovalTarget, RemoveApplication, RemoveMachine, RemoveRelation,
+    RemoveUnit, Report, ReportInstance, ReportPresence, ResolvedRequest, ResumeRelation, Run,
+    SetMachineToken, Stream, SuspendRelation, Watch, WatchMachine,
 };
 use controller::janitor::Janitor;
 use controller::presence::{LATE_AFTER_MS, LOST_AFTER_MS, UNIT_LATE_AFTER_MS};
@@ -37,9 +37,9 @@ async fn work_off(story: &Told, agent: &mut Agent<Session<Map, Still>>, unit: &s
     let (id, model) = (story.unit(unit).await, story.model);
     loop {
         match story.controller.read(move |reader| status::undone(reader, model, id)).await {
-            Some(Act::Begin(run)) => agent.commit(agent.record(run.operation)).await,
-            Some(Act::Settle(record)) => agent.commit(agent.record(record.operation)).await,
-            Some(Act::Wait(_) | Act::Stop) => return,
+            Some(Act::Start(run)) => agent.commit(agent.record(run.operation)).await,
+            Some(Act::RecordOutcome(record)) => agent.commit(agent.record(record.operation)).await,
+            Some(Act::Wait(_) | Act::Finish) => return,
             other => panic!("{other:?}"),
         };
     }
@@ -56,7 +56,7 @@ async fn settled(story: &Told, unit: &str) -> Agent<Session<Map, Still>> {
         revision: 0,
         endpoints: BTreeSet::from([endpoint.to_owned()]),
     };
-    agent.commit(agent.record(Operation::Deploy(charm))).await;
+    agent.commit(agent.record(Operation::InstallCharm(charm))).await;
     work_off(story, &mut agent, unit).await;
     agent
 }
@@ -153,7 +153,11 @@ async fn work_is_owed_since_its_cause_came_whatever_else_happened_before_and_aft
     })
     .await;
     hour();
-    story.admin.handle(Resolve { unit: "web/0".to_owned(), retry: true }).await.expect("it is in error");
+    story
+        .admin
+        .handle(ResolvedRequest { unit: "web/0".to_owned(), retry: true })
+        .await
+        .expect("it is in error");
     let resolved_ms = now();
     hour();
     assert_eq!(owed(&story, "web/0").await, ("running update-status hook".to_owned(), resolved_ms));
@@ -308,7 +312,7 @@ async fn a_unit_that_is_forced_says_when_force_begins_and_goes_without_its_agent
     let forced = async |entity: &str| {
         let why = story.admin.handle(GetWhy { entity: entity.to_owned() }).await.expect("it is there");
         why.causes.into_iter().find_map(|cause| match cause.duty {
-            Duty::ForceRemoval { by_budget: false, wait_left_ms } => Some(wait_left_ms),
+            Duty::ForceRemoval { start_budget_timer: false, wait_left_ms } => Some(wait_left_ms),
             _ => None,
         })
     };
@@ -337,9 +341,9 @@ async fn a_machine_that_force_has_made_dead_waits_for_its_provider_alone() {
     story.deploy("web", 1).await;
     let machine = story.machine_of(story.unit("web/0").await).await;
     let says = async |what| story.admin.handle(ReportInstance { machine, what }).await.expect("noted");
-    says(Provisioned::Intended { provider: "local".to_owned(), nonce: Uuid(5) }).await;
+    says(ProvisioningReport::Starting { provider: "local".to_owned(), nonce: Uuid(5) }).await;
     let (instance_id, address) = ("local-0".to_owned(), "127.0.0.1".to_owned());
-    says(Provisioned::Started { instance_id, address }).await;
+    says(ProvisioningReport::Started { instance_id, address }).await;
     story
         .admin
         .handle(RemoveMachine { machine: "0".to_owned(), force: Force::AtOnce, keep_instance: false })
@@ -357,7 +361,7 @@ async fn a_dry_run_names_silent_agents_in_the_words_of_why() {
     let story = Story::in_memory().await;
     story.deploy("web", 1).await;
     settled(&story, "web/0").await;
-    for removed in [Removable::Unit("web/0".to_owned()), Removable::Application("web".to_owned())] {
+    for removed in [RemovalTarget::Unit("web/0".to_owned()), RemovalTarget::Application("web".to_owned())] {
         let blocked = async |force| {
             let forecast = story.admin.handle(DryRunRemoval { removed: vec![removed.clone()], force }).await;
             forecast.expect("it may go").blocked
@@ -395,7 +399,7 @@ async fn of_a_large_model_a_part_is_told_and_a_long_list_is_not_foretold() {
     }
     let why = story.admin.handle(GetWhy { entity: "model".to_owned() }).await.expect("it is there");
     assert_eq!(why.now, "1000 or more applications, 0 machines");
-    let units = |count| (0..count).map(|n| Removable::Unit(format!("web/{n}"))).collect::<Vec<_>>();
+    let units = |count| (0..count).map(|n| RemovalTarget::Unit(format!("web/{n}"))).collect::<Vec<_>>();
     let refused = story
         .admin
         .handle(DryRunRemoval { removed: units(21), force: Force::No })
@@ -439,18 +443,18 @@ async fn a_machine_that_goes_with_living_units_and_has_no_instance_gets_one_for_
     assert_eq!(stranded().await, [creates]);
 
     let says = async |what| story.admin.handle(ReportInstance { machine, what }).await;
-    says(Provisioned::Absent).await.expect_err("a unit that has lived is on it");
-    says(Provisioned::Failed { message: "web/0 is on it".to_owned() }).await.expect("noted");
+    says(ProvisioningReport::Absent).await.expect_err("a unit that has lived is on it");
+    says(ProvisioningReport::Failed { message: "web/0 is on it".to_owned() }).await.expect("noted");
     let all = causes(&story, "machine/0").await;
     let error = all.iter().find_map(|cause| cause.last_error.as_deref());
     assert_eq!(error, Some("web/0 is on it"), "{all:?}");
     assert!(all.iter().any(|cause| matches!(cause.duty, Duty::TendInstance { .. })), "{all:?}");
 
-    says(Provisioned::Intended { provider: "local".to_owned(), nonce: Uuid(5) })
+    says(ProvisioningReport::Starting { provider: "local".to_owned(), nonce: Uuid(5) })
         .await
         .expect("a unit is on it");
     let (instance_id, address) = ("local-0".to_owned(), "127.0.0.1".to_owned());
-    says(Provisioned::Started { instance_id, address }).await.expect("noted");
+    says(ProvisioningReport::Started { instance_id, address }).await.expect("noted");
     assert_eq!(stranded().await, [], "its agents can end there");
 }
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use endpoints::{Match, NoMatch, Side};
+pub use endpoints::{EndpointPair, NoMatch, Side};
 
 /// The endpoint every charm provides without declaring it, and its interface (spec/clients.md 4.3).
 pub const JUJU_INFO: &str = "juju-info";

@@ -72,7 +72,7 @@ pub enum Op {
     SyncFolder(String),
     SyncAll,
     /// The program said that something is done: it must survive.
-    Said(String),
+    Reported(String),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -210,7 +210,7 @@ impl Image {
                 data[*at..at + bytes.len()].copy_from_slice(bytes);
             }
             Op::Truncate { inode, length } => self.data.entry(*inode).or_default().resize(*length, 0),
-            Op::SyncFile(_) | Op::SyncFolder(_) | Op::SyncAll | Op::Said(_) => {}
+            Op::SyncFile(_) | Op::SyncFolder(_) | Op::SyncAll | Op::Reported(_) => {}
         }
     }
 
@@ -280,7 +280,7 @@ pub fn crashes(start: &Image, ops: &[Op], mut judge: impl FnMut(&Image, &[&str])
     let mut said: Vec<&str> = Vec::new();
     let mut seen = BTreeSet::new();
     for crash in 0..=ops.len() {
-        if let Some(Op::Said(text)) = crash.checked_sub(1).map(|last| &ops[last]) {
+        if let Some(Op::Reported(text)) = crash.checked_sub(1).map(|last| &ops[last]) {
             said.push(text);
             seen.clear();
         }
@@ -319,5 +319,5 @@ pub fn crashes(start: &Image, ops: &[Op], mut judge: impl FnMut(&Image, &[&str])
 }
 
 fn is_sync(op: &Op) -> bool {
-    matches!(op, Op::SyncFile(_) | Op::SyncFolder(_) | Op::SyncAll | Op::Said(_))
+    matches!(op, Op::SyncFile(_) | Op::SyncFolder(_) | Op::SyncAll | Op::Reported(_))
 }

@@ -38,7 +38,7 @@ pub fn memories() -> Vec<(Option<Event>, Local)> {
     happens(&mut local, Event::Attaching { nonce: Uuid(1) });
     happens(
         &mut local,
-        Event::Attached { history: Uuid(2), epoch: 1, sequence: 0, found: Default::default() },
+        Event::Attached { store_generation: Uuid(2), epoch: 1, sequence: 0, found: Default::default() },
     );
     let charm = CharmRef {
         sha256: "ab".repeat(32),
@@ -46,7 +46,7 @@ pub fn memories() -> Vec<(Option<Event>, Local)> {
         revision: 0,
         endpoints: Default::default(),
     };
-    for operation in [Operation::Deploy(charm), Operation::Hook(Hook::Install)] {
+    for operation in [Operation::InstallCharm(charm), Operation::Hook(Hook::Install)] {
         let cause = "a cause".to_owned();
         let number = local.run + 1;
         let run = Run {
@@ -58,12 +58,12 @@ pub fn memories() -> Vec<(Option<Event>, Local)> {
             leads: None,
             episode: None,
         };
-        happens(&mut local, Event::Began(run));
+        happens(&mut local, Event::Started(run));
         let record = local.record(operation, Outcome::Ok, 5);
         happens(&mut local, Event::Finished(record));
         if local.sequence == 1 {
             let replica = Local { workload_version: "of the replica".into(), ..local.clone() };
-            happens(&mut local, Event::Restored { replica: Box::new(replica) });
+            happens(&mut local, Event::ReplicaTaken { replica: Box::new(replica) });
         }
     }
     all

@@ -73,7 +73,7 @@ impl Host {
     /// The same, which must succeed; answers stdout.
     pub fn ok(&self, args: &[&str]) -> String {
         let said = self.pintle(args);
-        assert!(said.code == 0, "pintle {args:?}: {said:?}\n{}", self.picture());
+        assert!(said.code == 0, "pintle {args:?}: {said:?}\n{}", self.diagnostics());
         said.stdout
     }
 
@@ -96,7 +96,7 @@ impl Host {
             if let Some(found) = look(self) {
                 return found;
             }
-            assert!(Instant::now() < end, "not seen within {DEADLINE:?}: {what}\n{}", self.picture());
+            assert!(Instant::now() < end, "not seen within {DEADLINE:?}: {what}\n{}", self.diagnostics());
             std::thread::park_timeout(LOOK);
         }
     }
@@ -192,7 +192,7 @@ impl Host {
     }
 
     /// Everything a failed check wants to show.
-    pub fn picture(&self) -> String {
+    pub fn diagnostics(&self) -> String {
         let status = self.pintle(&["status"]);
         let log = self.pintle(&["debug-log", "--limit", "40"]);
         let own = std::fs::read_to_string(self.dir.join("log/supervisor.log")).unwrap_or_default();

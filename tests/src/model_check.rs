@@ -7,7 +7,7 @@
 
 use sha2::{Digest, Sha256};
 use state::charm::{Charm, Endpoint, Role, Scope};
-use state::documents::draft::{Draft, Reader, Revision, Stored, read, read_all};
+use state::documents::draft::{Draft, Reader, Revision, StoredDocument, read, read_all};
 use state::documents::invariants::violations;
 use state::documents::json_text::Text;
 use state::documents::keys::{Kind, Model, last_id};
@@ -84,16 +84,18 @@ impl Reader for Documents {
     fn revision(&self) -> Revision {
         1
     }
-    fn get(&self, key: &str) -> Option<Stored> {
+    fn get(&self, key: &str) -> Option<StoredDocument> {
         let value = self.0.get(key)?;
-        Some(Stored { key: key.to_owned(), revision: 1, value: value.clone() })
+        Some(StoredDocument { key: key.to_owned(), revision: 1, value: value.clone() })
     }
-    fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<Stored> {
+    fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<StoredDocument> {
         let from: Arc<str> = prefix.max(after).into();
         let range = self.0.range(from..);
         let range = range.skip_while(|(key, _)| &***key <= after);
         let below = range.take_while(|(key, _)| key.starts_with(prefix)).take(limit);
-        below.map(|(key, value)| Stored { key: key.to_string(), revision: 1, value: value.clone() }).collect()
+        below
+            .map(|(key, value)| StoredDocument { key: key.to_string(), revision: 1, value: value.clone() })
+            .collect()
     }
 }
 
@@ -124,7 +126,7 @@ impl Documents {
             let before = self.0.len();
             for id in self.ids(Kind::Machine) {
                 if read(self, &MODEL.machine_life(id)) == Some(Life::Dying)
-                    && self.scan(&MODEL.units_on(id), "", 1).is_empty()
+                    && self.scan(&MODEL.machine_units(id), "", 1).is_empty()
                 {
                     self.run(|draft| machine::set_dead(draft, MODEL, id)).expect("it is dying and empty");
                     self.run(|draft| machine::remove(draft, MODEL, id)).expect("it is dead");
@@ -172,7 +174,7 @@ fn now(leads: Option<u64>) -> Now {
         agent_start_ms: 0,
         wall_ms: 1,
         hook_lock: true,
-        orphan_gone: true,
+        orphan_missing: true,
         attached: true,
         link_age_ms: Some(0),
         leads,
@@ -221,7 +223,7 @@ impl State {
             let mut local = Local::new(unit, name);
             // the history that views of this model name
             local.apply(&Event::Attached {
-                history: Uuid(0),
+                store_generation: Uuid(0),
                 epoch: EPOCH,
                 sequence: 0,
                 found: Default::default(),
@@ -332,11 +334,11 @@ impl State {
             return Ok(());
         }
         match next(local, view.as_ref(), &now).act {
-            Act::Begin(run) => {
+            Act::Start(run) => {
                 grammar(local, &run.operation)
                     .map_err(|what| Broken { what: format!("{name}: {what}"), story: Vec::new() })?;
                 let mut begun = local.clone();
-                begun.apply(&Event::Began(run.clone()));
+                begun.apply(&Event::Started(run.clone()));
                 if self.crash {
                     found.push((format!("crash: {name} in {}", run.operation), with(&begun, false)));
                 }
@@ -357,20 +359,20 @@ impl State {
                 state.commit(index, &record);
                 found.push((format!("agent: {name} runs {}", run.operation), state));
             }
-            Act::Settle(record) => {
+            Act::RecordOutcome(record) => {
                 let mut done = local.clone();
                 done.apply(&Event::Finished(record.clone()));
                 let mut state = with(&done, self.crash);
                 state.commit(index, &record);
                 found.push((format!("agent: {name}: {}", record.operation), state));
             }
-            Act::Note(event) => {
+            Act::PersistEvent(event) => {
                 let mut noted = local.clone();
                 noted.apply(&event);
                 found.push((format!("agent: {name} notes {event:?}"), with(&noted, self.crash)));
             }
-            Act::Wait(_) | Act::Stop => {}
-            act @ (Act::Adopt(_) | Act::Lock | Act::Fetch(_) | Act::Reboot) => {
+            Act::Wait(_) | Act::Finish => {}
+            act @ (Act::Reattach(_) | Act::AcquireHookLock | Act::FetchBag(_) | Act::Reboot) => {
                 unreachable!("nothing is left behind, and the lock is held: {act:?}")
             }
         }
@@ -386,7 +388,7 @@ impl State {
         match self.documents.run(commit) {
             Ok(committed) => {
                 let (sequence, refusal) = (record.sequence, committed.refusal);
-                memory.apply(&Event::Answered { sequence, revision: 1, refusal, retry: None });
+                memory.apply(&Event::Acknowledged { sequence, revision: 1, refusal, retry: None });
             }
             // force has begun: the agent ends, and its machine agent may do the rest
             Err(refusal) if matches!(refusal.code, Code::Fenced | Code::Removed) => *local = None,

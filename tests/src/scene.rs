@@ -46,7 +46,7 @@ pub fn scene_with(dir: TempDir, environment: &[(&str, OsString)]) -> Scene {
 }
 
 /// The same, with a controller that dies under commands.
-pub fn mortal_scene(dir: TempDir, environment: &[(&str, OsString)]) -> Scene {
+pub fn scene_with_restarting_controller(dir: TempDir, environment: &[(&str, OsString)]) -> Scene {
     up(dir, environment, true)
 }
 

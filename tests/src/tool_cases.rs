@@ -8,7 +8,7 @@ mod hook;
 use commands::{CallOutcome, Inputs, Need, ToolFormat, ToolReply};
 use serde::Deserialize;
 use serde_json::Value;
-use state::unit::hook::{HookContext, Immediate};
+use state::unit::hook::{HookContext, ReportContent};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -199,7 +199,7 @@ impl Case {
         if let Some(expected) = &self.output_file {
             problems.extend(output_file_problem(expected, directory));
         }
-        immediate.extend::<Vec<Immediate>>(reply.reports);
+        immediate.extend::<Vec<ReportContent>>(reply.reports);
         problems.extend(self.effect.problems(&before, &context, &immediate));
         for name in self.files.keys() {
             std::fs::remove_file(directory.join(name)).map_err(|error| error.to_string())?;

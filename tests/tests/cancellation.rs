@@ -2,7 +2,7 @@
 //! polls itself runs here on tokio's timers, wakers and selects: a lost wake-up or a branch that loses what it had
 //! taken shows as an agent that stands still, or as an effect that is there twice or not at all.
 
-use agent::ports::{Charms, Clock, DiskFailed, Ending, Memory, Outward};
+use agent::ports::{Charms, Clock, DiskError, Ending, HookHost, Memory};
 use agent::unit_agent::Uniter;
 use api::error::ApiError;
 use api::{Deploy, Ends, Handle, InModel, Integrate, Request, Shown, Stream, Watch, WatchUnit};
@@ -11,7 +11,7 @@ use controller::session::{Controller, Session};
 use controller::store::map::Map;
 use state::charm::{Charm, Endpoint, Role, Scope};
 use state::documents::draft::read;
-use state::documents::keys::{Model, Principal, UserRole};
+use state::documents::keys::{Model, TokenHolder, UserRole};
 use state::lifecycle::application::register_archive;
 use state::terms::names::{UnitName, Uuid};
 use state::unit::hook::{HookContext, Writes};
@@ -150,7 +150,7 @@ impl Disk {
 }
 
 impl Memory for Disk {
-    async fn append(&self, events: &[Event], _: &Arc<Local>) -> Result<(), DiskFailed> {
+    async fn append(&self, events: &[Event], _: &Arc<Local>) -> Result<(), DiskError> {
         yield_now().await;
         self.events.borrow_mut().extend_from_slice(events);
         yield_now().await;
@@ -180,7 +180,7 @@ impl Charms for Disk {
         self.charm.borrow().is_some()
     }
     /// Every hook counts itself, in the charm's state and in the bag of each relation.
-    async fn run(&self, _: &Run, context: HookContext, _: &impl Outward) -> Ending {
+    async fn run(&self, _: &Run, context: HookContext, _: &impl HookHost) -> Ending {
         yield_now().await;
         let count = |text: Option<&String>| text.map_or(0, |text| text.parse::<u32>().expect("a number")) + 1;
         let n = count(context.charm_state.get("n")).to_string();
@@ -192,7 +192,7 @@ impl Charms for Disk {
         yield_now().await;
         Ending { exit: Exit::Code(0), writes, said: Vec::new() }
     }
-    async fn adopt(&self, _: &Run, _: &impl Outward) -> Option<Ending> {
+    async fn adopt(&self, _: &Run, _: &impl HookHost) -> Option<Ending> {
         yield_now().await;
         None
     }
@@ -303,7 +303,7 @@ async fn story(awaits: u64) -> (bool, Vec<Vec<String>>) {
     });
     made.await.expect("a new store");
     let admin = controller
-        .session_of(Principal::User { name: "admin".to_owned(), role: UserRole::Admin })
+        .session_of(TokenHolder::User { name: "admin".to_owned(), role: UserRole::Admin })
         .in_model("dev");
     let mut units = Vec::new();
     for name in ["web", "db"] {

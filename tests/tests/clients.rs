@@ -54,5 +54,9 @@ fn a_suite_of_jubilant_passes() {
         .expect("python3 is there: tests/prerequisites.sh");
     let said =
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success() && said.ends_with("the suite passed\n"), "{said}\n{}", host.picture());
+    assert!(
+        output.status.success() && said.ends_with("the suite passed\n"),
+        "{said}\n{}",
+        host.diagnostics()
+    );
 }

@@ -33,7 +33,7 @@ fn newest(said: &[&str]) -> Option<usize> {
 fn no_crash_loses_a_memory_that_was_said_to_be_kept() {
     let story = folder();
     let ops = traced(story.path(), &["begin"]);
-    let said = ops.iter().filter(|op| matches!(op, Op::Said(_))).count();
+    let said = ops.iter().filter(|op| matches!(op, Op::Reported(_))).count();
     assert_eq!(said, crash_scenarios::memories().len(), "strace saw the whole story");
     let mut left: BTreeMap<Image, Option<usize>> = BTreeMap::new();
     crashes(&Image::default(), &ops, |image, said| {

@@ -33,7 +33,7 @@ fn name(duty: &Duty) -> &'static str {
         Duty::Integrate => "Integrate",
         Duty::AddPrincipalUnit { .. } => "AddPrincipalUnit",
         Duty::EnterScope { .. } => "EnterScope",
-        Duty::Resume { .. } => "Resume",
+        Duty::ResumeRequest { .. } => "Resume",
         Duty::StartUnitAgent { .. } => "StartUnitAgent",
         Duty::InstallHookTools => "InstallHookTools",
         Duty::Attach { .. } => "Attach",
@@ -110,7 +110,7 @@ fn examples() -> Vec<Cause> {
         of_side(Duty::Integrate),
         of_side(Duty::AddPrincipalUnit { principal: "web".to_owned() }),
         by_agent(Duty::EnterScope { relation: relation.clone() }),
-        of_relation(Duty::Resume { message: "db moves".to_owned() }, Actor::Operator),
+        of_relation(Duty::ResumeRequest { message: "db moves".to_owned() }, Actor::Operator),
         of_unit(Duty::StartUnitAgent { machine: Some(machine()) }, Actor::MachineAgent(machine())),
         of_unit(Duty::InstallHookTools, Actor::Operator).last_error("pintle-hook is missing".to_owned()),
         by_agent(Duty::Attach { machine: machine() }),
@@ -135,7 +135,7 @@ fn examples() -> Vec<Cause> {
             Duty::EmptyModel { applications: two, machines: two, force: Forced::No },
             Actor::Janitor,
         ),
-        of_unit(Duty::ForceRemoval { by_budget: true, wait_left_ms: Some(20_000) }, Actor::Janitor),
+        of_unit(Duty::ForceRemoval { start_budget_timer: true, wait_left_ms: Some(20_000) }, Actor::Janitor),
         of_machine(Duty::ReportDead, Actor::MachineAgent(machine())),
         of_machine(Duty::ReportUnstartedDead, Actor::Provisioner),
         of_machine(Duty::Uninstall { forced: false }, Actor::MachineAgent(machine())),
@@ -157,7 +157,7 @@ fn each_duty_reads_as_its_golden_file_says() {
     let examples = examples();
     let named: BTreeSet<&str> = examples.iter().map(|cause| name(&cause.duty)).collect();
     assert_eq!((named.len(), examples.len()), (DUTIES, DUTIES), "one example of each duty");
-    let times = Times { now_ms: NOW_MS, of_day: None };
+    let times = Times { now_ms: NOW_MS, time_of_day: None };
     let text = |one: &Cause| {
         format!("# {}\n{}\nhint: {}\n", name(&one.duty), sentence(one, &times), hint(one, &times))
     };

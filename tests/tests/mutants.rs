@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use tests::sim::checks::Checks;
 use tests::sim::mutants::Mutant;
-use tests::sim::profile::Mix;
+use tests::sim::profile::FaultProfile;
 
 /// Mutants of the product and of the simulator's ports. A change of this number is a decision.
 const MUTANTS: usize = 155;
@@ -46,7 +46,7 @@ fn every_mutant_names_a_check_and_numbers_of_the_mix() {
         assert!(checks.contains(&mutant.target()), "{}: no check {}", mutant.name(), mutant.target());
     }
     for mutant in table::mutants() {
-        let unknown = mutant.mix.keys().find(|name| !Mix::NAMES.contains(&name.as_str()));
+        let unknown = mutant.mix.keys().find(|name| !FaultProfile::NAMES.contains(&name.as_str()));
         assert_eq!(unknown, None, "{}", mutant.name);
     }
 }

@@ -32,13 +32,13 @@ pub async fn end_leftovers(at: &Path) {
         let group = match (Process::read(&at.join(shim::HOOK_PID)), shim) {
             (Some(hook), _) => Group::of(hook, context_digest.as_deref()),
             (None, Some(shim)) => Group::unnamed(shim, context_digest.as_deref()),
-            (None, None) => Group::Gone,
+            (None, None) => Group::Ended,
         };
         match &group {
-            Group::Ours(members) => members.iter().for_each(kill),
-            Group::Unclear if looks < EXEC_LOOKS => {}
-            Group::Unclear | Group::Gone if shim_ended => return,
-            Group::Unclear | Group::Gone => {}
+            Group::Running(members) => members.iter().for_each(kill),
+            Group::Unknown if looks < EXEC_LOOKS => {}
+            Group::Unknown | Group::Ended if shim_ended => return,
+            Group::Unknown | Group::Ended => {}
         }
         tokio::time::sleep(ADOPTED_LOOK).await;
     }
@@ -46,14 +46,14 @@ pub async fn end_leftovers(at: &Path) {
 
 /// Ends a hook that asked for a reboot at once. Its shim is left alone until it has written down what the hook printed,
 /// which stands.
-pub(super) async fn end_at_its_wish(at: &Path) {
+pub(super) async fn stop_for_reboot(at: &Path) {
     let context_digest = read_kept(at).map(|kept| kept.context_digest);
     for _ in 0..SHIM_LOOKS {
         let hook = Process::read(&at.join(shim::HOOK_PID));
         if read_outcome(at).is_some() || hook.is_none() {
             break;
         }
-        if let Some(Group::Ours(members)) = hook.map(|hook| Group::of(hook, context_digest.as_deref())) {
+        if let Some(Group::Running(members)) = hook.map(|hook| Group::of(hook, context_digest.as_deref())) {
             members.iter().for_each(kill);
         }
         tokio::time::sleep(ADOPTED_LOOK).await;
@@ -64,18 +64,18 @@ pub(super) async fn end_at_its_wish(at: &Path) {
 /// The process group that a hook led. After the leader's end its number may lead another group some day: that one
 /// does not know the id of this run's context, and is none of ours.
 enum Group {
-    Ours(Vec<Process>),
+    Running(Vec<Process>),
     /// Nobody of ours was seen in it, and the environment of one is empty: while a process is replaced by its
     /// program (exec) the kernel shows it so.
-    Unclear,
-    Gone,
+    Unknown,
+    Ended,
 }
 
 impl Group {
     fn of(hook: Process, context_digest: Option<&str>) -> Group {
         let members = Process::in_group(hook.pid);
         if members.iter().any(|process| *process == hook || knows(process, context_digest)) {
-            return Group::Ours(members);
+            return Group::Running(members);
         }
         Group::of_others(&members)
     }
@@ -86,11 +86,11 @@ impl Group {
         let (ours, others): (Vec<Process>, Vec<Process>) = Process::started_since(shim.start)
             .into_iter()
             .partition(|process| knows(process, context_digest));
-        if ours.is_empty() { Group::of_others(&others) } else { Group::Ours(ours) }
+        if ours.is_empty() { Group::of_others(&others) } else { Group::Running(ours) }
     }
 
     fn of_others(others: &[Process]) -> Group {
-        if others.iter().any(Process::has_no_environment) { Group::Unclear } else { Group::Gone }
+        if others.iter().any(Process::has_no_environment) { Group::Unknown } else { Group::Ended }
     }
 }
 

@@ -1,19 +1,19 @@
 //! A run that was found begun: an agent that is gone started it, and its shim goes on without one (design 12).
 
 use crate::clock::kernel_boot;
-use crate::hook_process::leftovers::{end_at_its_wish, end_leftovers};
-use crate::hook_process::{ADOPTED_LOOK, RealCharms, read_kept, read_outcome};
-use crate::ports::{Charms, Ending, Outward};
+use crate::hook_process::leftovers::{end_leftovers, stop_for_reboot};
+use crate::hook_process::{ADOPTED_LOOK, HostCharms, read_kept, read_outcome};
+use crate::ports::{Charms, Ending, HookHost};
 use crate::shim;
-use crate::tool_calls::{Calls, Conversation};
+use crate::tool_calls::{CallsFile, HookSession};
 use host::lock::Lock;
 use host::process::Process;
 use state::unit::local::Run;
 use state::unit::record::Said;
 use std::rc::Rc;
 
-impl RealCharms {
-    pub(super) async fn take_over(&self, run: &Run, outward: &impl Outward) -> Option<Ending> {
+impl HostCharms {
+    pub(super) async fn reattach(&self, run: &Run, outward: &impl HookHost) -> Option<Ending> {
         let at = self.folder.run(run.number);
         // A shim holds the machine's hook lock from before it is known here until it ends:
         // 1. the shim was started and the agent died before anything was written: only the lock tells;
@@ -54,13 +54,13 @@ impl RealCharms {
         };
         let (said, leads) = (|said: &Said| outward.said(said), || outward.leads());
         let mut conversation =
-            Conversation::new(kept.context, kept.context_digest, Calls::open(&at), &said, &leads);
-        if !Calls::read(&at).is_some_and(|calls| conversation.replay(&calls)) {
+            HookSession::new(kept.context, kept.context_digest, CallsFile::open(&at), &said, &leads);
+        if !CallsFile::read(&at).is_some_and(|calls| conversation.replay(&calls)) {
             end_leftovers(&at).await;
             return None;
         }
         let shim = Process::read(&at.join(shim::SHIM_PID));
-        self.converse(&mut conversation, outward, async {
+        self.serve_tools(&mut conversation, outward, async {
             while read_outcome(&at).is_none() && shim.is_some_and(|shim| shim.is_alive()) {
                 tokio::time::sleep(ADOPTED_LOOK).await;
             }
@@ -69,7 +69,7 @@ impl RealCharms {
         // ended by us or by a crash: asked for or not, what it asked for last stands
         let ends_boot = conversation.ends_boot();
         if ends_boot {
-            end_at_its_wish(&at).await;
+            stop_for_reboot(&at).await;
         } else if read_outcome(&at).is_none() {
             end_leftovers(&at).await;
         }

@@ -19,23 +19,23 @@ pub const ADOPTED_LOOK: Duration = Duration::from_millis(500);
 pub type Ended = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Services {
+pub enum ServiceManager {
     Children,
     Systemd,
 }
 
-impl Services {
+impl ServiceManager {
     /// Begins the agent of a unit, which does not run.
     pub fn start(self, folder: &Folder) -> Result<Ended> {
         match self {
-            Services::Children => children::start(folder),
-            Services::Systemd => Ok(systemd::start(folder)),
+            ServiceManager::Children => children::start(folder),
+            ServiceManager::Systemd => Ok(systemd::start(folder)),
         }
     }
 
     /// Ends the agent of a unit for good.
     pub async fn end(self, folder: &Folder) -> Result<()> {
-        if self == Services::Systemd {
+        if self == ServiceManager::Systemd {
             systemd::end(folder).await?;
         }
         // by whom ever it was started: a machine may have become a service while its units ran

@@ -29,7 +29,7 @@ const SYSTEMCTL_TAKES: Duration = Duration::from_secs(60);
 const COME_UP_LOOKS: u32 = 20;
 
 /// Systemd is in charge here, and we may give it orders.
-pub fn is_here() -> bool {
+pub fn is_running_system() -> bool {
     Path::new(BOOTED).is_dir() && nix::unistd::geteuid().is_root()
 }
 
@@ -130,7 +130,7 @@ pub fn install(root: &Path, program: &Path, data: &Path) -> Result<()> {
 
 /// From the next boot on the service only goes on with the removal of the machine. Until then it is what it was: if its
 /// agent dies now, it is started again.
-pub fn turn_into_removal(root: &Path, program: &Path, data: &Path) -> Result<()> {
+pub fn replace_with_removal(root: &Path, program: &Path, data: &Path) -> Result<()> {
     require_plain(program)?;
     require_plain(data)?;
     let file = root.join(INSTALLED).join(MACHINE);
@@ -289,7 +289,7 @@ mod tests {
         assert!(!is_removal(root.path(), data), "there is no service");
         install(root.path(), program, data).unwrap();
         assert!(!is_removal(root.path(), data));
-        turn_into_removal(root.path(), program, data).unwrap();
+        replace_with_removal(root.path(), program, data).unwrap();
         assert!(is_removal(root.path(), data));
         assert!(!is_removal(root.path(), Path::new("/var/lib/other")));
         let link = root.path().join(WANTED).join(MACHINE);

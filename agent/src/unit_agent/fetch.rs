@@ -2,13 +2,13 @@
 //! another.
 
 use crate::outage::Call;
-use crate::ports::{Charms, Clock, Memory, Outward};
+use crate::ports::{Charms, Clock, HookHost, Memory};
 use crate::unit_agent::{LINK_BACKOFF, Uniter};
 use api::UnitAgentRequests;
 use host::backoff::Backoff;
 use state::terms::settings::Bag;
 use state::unit::record::Said;
-use state::unit::snapshot::BagAsked;
+use state::unit::snapshot::BagRequest;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ const TOOL_WAITS_MS: u64 = state::unit::resolve::LINK_AGE_MAX_MS;
 impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
     /// Asks once. What does not come, or is not what the view shows, is asked for again later, or when something has
     /// changed: `next` decides.
-    pub(crate) async fn fetch(&self, asked: BagAsked, backoff: &mut Backoff) {
+    pub(crate) async fn fetch(&self, asked: BagRequest, backoff: &mut Backoff) {
         let kept = match self.api.handle(asked.clone()).await {
             Ok(bag) => {
                 self.works(Call::Fetch);
@@ -40,7 +40,7 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
         backoff.increase();
     }
 
-    async fn until_answered(&self, asked: &BagAsked) -> Result<Option<Bag>, String> {
+    async fn until_answered(&self, asked: &BagRequest) -> Result<Option<Bag>, String> {
         let mut backoff = LINK_BACKOFF;
         loop {
             match self.api.handle(asked.clone()).await {
@@ -52,16 +52,16 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
     }
 }
 
-impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Outward for Uniter<M, A, H, C> {
+impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> HookHost for Uniter<M, A, H, C> {
     fn said(&self, said: &Said) {
         self.say(said);
     }
 
     fn leads(&self) -> bool {
-        self.promises_to_lead()
+        self.is_leader()
     }
 
-    async fn bag(&self, asked: &BagAsked) -> Result<Option<Bag>, String> {
+    async fn bag(&self, asked: &BagRequest) -> Result<Option<Bag>, String> {
         let late = pin!(self.clock.sleep_until(self.clock.since_boot_ms() + TOOL_WAITS_MS));
         let answered = pin!(self.until_answered(asked));
         let answer = tokio::select! {

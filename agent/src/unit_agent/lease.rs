@@ -9,7 +9,7 @@ const PARTED_MS: u64 = 2_000;
 
 /// One moment on both clocks.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Moment {
+pub(crate) struct ClockReading {
     pub since_boot_ms: u64,
     pub wall_ms: i64,
 }
@@ -18,13 +18,13 @@ pub(crate) struct Moment {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lease {
     pub generation: u64,
-    pub sent: Moment,
+    pub sent: ClockReading,
     pub term_ms: u64,
 }
 
 impl Lease {
     /// It holds for as long as is promised, and its time is known.
-    pub fn holds(&self, now: Moment) -> bool {
+    pub fn holds(&self, now: ClockReading) -> bool {
         let elapsed_ms = now.since_boot_ms.saturating_sub(self.sent.since_boot_ms);
         let by_wall_ms = i128::from(now.wall_ms) - i128::from(self.sent.wall_ms);
         let parted_ms = (by_wall_ms - i128::from(elapsed_ms)).unsigned_abs();
@@ -36,12 +36,15 @@ impl Lease {
 mod tests {
     use crate::unit_agent::lease::*;
 
-    const LEASE: Lease =
-        Lease { generation: 1, sent: Moment { since_boot_ms: 5_000, wall_ms: 1_000_000 }, term_ms: 60_000 };
+    const LEASE: Lease = Lease {
+        generation: 1,
+        sent: ClockReading { since_boot_ms: 5_000, wall_ms: 1_000_000 },
+        term_ms: 60_000,
+    };
 
     /// So long after the claim was sent, by either clock.
-    fn after(boot_ms: u64, wall_ms: i64) -> Moment {
-        Moment {
+    fn after(boot_ms: u64, wall_ms: i64) -> ClockReading {
+        ClockReading {
             since_boot_ms: LEASE.sent.since_boot_ms + boot_ms,
             wall_ms: LEASE.sent.wall_ms.saturating_add(wall_ms),
         }

@@ -2,10 +2,10 @@
 
 use crate::outage::Call;
 use crate::ports::{Charms, Clock, Memory};
-use crate::unit_agent::{DiskFailed, End, LINK_BACKOFF, Uniter};
+use crate::unit_agent::{DiskError, End, LINK_BACKOFF, Uniter};
 use api::error::{ApiError, ErrorCode};
 use api::{Attach, Commit, Report, UnitAgentRequests};
-use state::restore::reconciliation::{Agreement, Session, agree};
+use state::restore::reconciliation::{Reconciliation, Session, agree};
 use state::terms::position::Position;
 use state::unit::local::Event;
 use state::unit::resolve::{self, Send};
@@ -25,7 +25,7 @@ const REFUSED_RETRY_MS: u64 = 60_000;
 const OTHER_SESSION_MS: u64 = 20_000;
 
 impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
-    pub(crate) async fn keep_sending(&self) -> End {
+    pub(crate) async fn send_loop(&self) -> End {
         let mut backoff = LINK_BACKOFF;
         loop {
             let send = {
@@ -34,7 +34,7 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
             };
             let sent = match send {
                 Send::Attach => self.attach().await,
-                Send::Words(run) => self.tell(run).await,
+                Send::UnrecordedReport(run) => self.tell(run).await,
                 Send::Commit(sequence) => self.commit(sequence).await,
                 Send::Nothing => match self.report() {
                     Early::Now(report) => self.send_report(report).await,
@@ -54,12 +54,12 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
                     backoff.reset();
                     self.works(Call::Send);
                 }
-                Err(Trouble::End(end)) => return end,
-                Err(Trouble::Link(error)) => {
+                Err(SendError::End(end)) => return end,
+                Err(SendError::Link(error)) => {
                     self.fails(Call::Send, &error);
                     self.pause(&mut backoff).await;
                 }
-                Err(Trouble::Refused(error)) => {
+                Err(SendError::Refused(error)) => {
                     self.fails(Call::Send, &error);
                     self.clock.sleep_until(self.clock.since_boot_ms() + REFUSED_RETRY_MS).await;
                 }
@@ -68,10 +68,10 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
     }
 
     /// Opens the session: the nonce is on disk before it is sent, and nothing runs before disk and replica agree.
-    async fn attach(&self) -> Result<(), Trouble> {
-        let (nonce, epoch, history) = {
+    async fn attach(&self) -> Result<(), SendError> {
+        let (nonce, epoch, store_generation) = {
             let local = self.local.borrow();
-            (local.nonce, local.epoch, local.history)
+            (local.nonce, local.epoch, local.store_generation)
         };
         let nonce = match nonce {
             Some(nonce) => nonce,
@@ -81,23 +81,23 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
                 nonce
             }
         };
-        let answer = match self.api.handle(Attach { nonce, epoch, history }).await {
+        let answer = match self.api.handle(Attach { nonce, epoch, store_generation }).await {
             Ok(answer) => answer,
             Err(error) if error.code == ErrorCode::Blocked => return Err(self.other_session(error)),
             Err(error) => return Err(error.into()),
         };
         let mut forked = None;
-        self.save_what(|local| {
+        self.save_with(|local| {
             let session = Session {
-                history: answer.history,
+                store_generation: answer.store_generation,
                 epoch: answer.epoch,
                 sequence: answer.sequence,
                 digest: &answer.digest,
                 replica: answer.replica.as_ref(),
             };
             match agree(local, &session, self.clock.wall_ms()) {
-                Agreement::Agreed(events) => events,
-                Agreement::Forked { sequence } => {
+                Reconciliation::Consistent(events) => events,
+                Reconciliation::Forked { sequence } => {
                     forked = Some(sequence);
                     Vec::new()
                 }
@@ -106,13 +106,14 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
         .await?;
         if let Some(sequence) = forked {
             let what = format!("record {sequence} of this folder is not the one the controller has");
-            return Err(Trouble::End(End::Forked(what)));
+            return Err(SendError::End(End::Forked(what)));
         }
         let mut facts = self.facts.borrow_mut();
         facts.epoch = Some(answer.epoch);
-        facts.attached_at = Some(Position { history: answer.history, revision: answer.revision });
+        facts.attached_at =
+            Some(Position { store_generation: answer.store_generation, revision: answer.revision });
         // a view of another history says nothing about this one
-        facts.view.take_if(|view| view.position.history != answer.history);
+        facts.view.take_if(|view| view.position.store_generation != answer.store_generation);
         drop(facts);
         self.doing.notify_one();
         self.shown.notify_waiters();
@@ -121,17 +122,17 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
 
     /// Another session of this unit is open: a leftover of the agent before this one, for as long as the
     /// controller needs to see it closed; after that, another agent that lives.
-    fn other_session(&self, error: ApiError) -> Trouble {
+    fn other_session(&self, error: ApiError) -> SendError {
         let now = self.clock.since_boot_ms();
         let since = *self.facts.borrow_mut().other_session_ms.get_or_insert(now);
         if now - since < OTHER_SESSION_MS {
-            Trouble::Link(error)
+            SendError::Link(error)
         } else {
-            Trouble::End(End::Copy(error.message))
+            SendError::End(End::Copy(error.message))
         }
     }
 
-    async fn commit(&self, sequence: u64) -> Result<(), Trouble> {
+    async fn commit(&self, sequence: u64) -> Result<(), SendError> {
         let found = self.local.borrow().outbox.iter().find(|record| record.sequence == sequence).cloned();
         let (Some(record), Some(epoch)) = (found, self.epoch()) else { return Ok(()) };
         let conditional = record.is_conditional();
@@ -140,7 +141,7 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
         let committed = match self.api.handle(Commit { epoch, record }).instrument(span.clone()).await {
             Err(error) if error.code == ErrorCode::Invalid => {
                 let message = format!("the controller refuses record {sequence}: {}", error.message);
-                return Err(Trouble::Refused(ApiError { message, ..error }));
+                return Err(SendError::Refused(ApiError { message, ..error }));
             }
             answer => answer?,
         };
@@ -153,7 +154,7 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
             retry::retry_after(&local, self.facts.borrow().view.as_deref(), &now, &operation)
         });
         let answered =
-            Event::Answered { sequence, revision: committed.revision, refusal: committed.refusal, retry };
+            Event::Acknowledged { sequence, revision: committed.revision, refusal: committed.refusal, retry };
         if conditional {
             self.save(vec![answered]).await?;
             return Ok(());
@@ -171,7 +172,7 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
     }
 
     /// Tells what a run said that has no record.
-    async fn tell(&self, run: u64) -> Result<(), Trouble> {
+    async fn tell(&self, run: u64) -> Result<(), SendError> {
         let found = self.local.borrow().unheard.iter().find(|unheard| unheard.run == run).cloned();
         let (Some(unheard), Some(epoch)) = (found, self.epoch()) else { return Ok(()) };
         let report = Report { epoch, run, said: unheard.said, executing: None, executing_for_ms: 0 };
@@ -183,7 +184,7 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
             told => told?,
         }
         self.facts.borrow_mut().executing_shown = None;
-        self.acknowledge(Event::Heard { run }).await;
+        self.acknowledge(Event::ReportAcknowledged { run }).await;
         Ok(())
     }
 
@@ -196,7 +197,7 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
         let facts = self.facts.borrow();
         let Some(epoch) = facts.epoch else { return Early::Nothing };
         let activity = facts.executing.as_ref().map(|executing| executing.activity.clone());
-        let is_shown = activity == facts.executing_shown && !(activity.is_some() && facts.shows_again);
+        let is_shown = activity == facts.executing_shown && !(activity.is_some() && facts.resend_executing);
         if facts.unsaid.is_empty() && is_shown {
             return Early::Nothing;
         }
@@ -205,19 +206,19 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
             return Early::Later(due);
         }
         let run = facts.executing.as_ref().map_or(0, |executing| executing.run);
-        let began_ms = facts.executing.as_ref().map_or(0, |executing| executing.since_ms);
-        let executing_for_ms = self.clock.since_boot_ms().saturating_sub(began_ms);
+        let timer_started_ms = facts.executing.as_ref().map_or(0, |executing| executing.since_ms);
+        let executing_for_ms = self.clock.since_boot_ms().saturating_sub(timer_started_ms);
         let said = facts.unsaid.report();
         Early::Now(Report { epoch, run, said, executing: activity, executing_for_ms })
     }
 
-    async fn send_report(&self, report: Report) -> Result<(), Trouble> {
+    async fn send_report(&self, report: Report) -> Result<(), SendError> {
         let (run, activity) = (report.run, report.executing.clone());
         let last = report.said.last().map(|said| said.call);
-        let again = std::mem::take(&mut self.facts.borrow_mut().shows_again);
+        let again = std::mem::take(&mut self.facts.borrow_mut().resend_executing);
         let told = self.api.handle(report).await;
         let mut facts = self.facts.borrow_mut();
-        facts.shows_again |= again && told.is_err();
+        facts.resend_executing |= again && told.is_err();
         told?;
         facts.executing_shown = activity;
         if facts.executing.as_ref().is_some_and(|executing| executing.run == run)
@@ -250,7 +251,7 @@ enum Early {
 }
 
 /// What an error means to this loop.
-pub(crate) enum Trouble {
+pub(crate) enum SendError {
     /// Try again later.
     Link(ApiError),
     /// The same again will be refused again.
@@ -258,13 +259,13 @@ pub(crate) enum Trouble {
     End(End),
 }
 
-impl From<ApiError> for Trouble {
-    fn from(error: ApiError) -> Trouble {
+impl From<ApiError> for SendError {
+    fn from(error: ApiError) -> SendError {
         match error.code {
-            ErrorCode::Fenced => Trouble::End(End::Copy(error.message)),
-            ErrorCode::Forked => Trouble::End(End::Forked(error.message)),
-            ErrorCode::Removed => Trouble::End(End::Finished),
-            ErrorCode::Gap => Trouble::End(End::Reattach(error.message)),
+            ErrorCode::Fenced => SendError::End(End::Copy(error.message)),
+            ErrorCode::Forked => SendError::End(End::Forked(error.message)),
+            ErrorCode::Removed => SendError::End(End::Finished),
+            ErrorCode::Gap => SendError::End(End::Reattach(error.message)),
             ErrorCode::Unreachable
             | ErrorCode::Unavailable
             | ErrorCode::Invalid
@@ -274,13 +275,13 @@ impl From<ApiError> for Trouble {
             | ErrorCode::Blocked
             | ErrorCode::Unauthorised
             | ErrorCode::Compacted
-            | ErrorCode::Broken => Trouble::Link(error),
+            | ErrorCode::Broken => SendError::Link(error),
         }
     }
 }
 
-impl From<DiskFailed> for Trouble {
-    fn from(failed: DiskFailed) -> Trouble {
-        Trouble::End(End::Disk(failed))
+impl From<DiskError> for SendError {
+    fn from(failed: DiskError) -> SendError {
+        SendError::End(End::Disk(failed))
     }
 }

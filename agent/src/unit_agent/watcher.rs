@@ -3,8 +3,8 @@
 use crate::outage::Call;
 use crate::ports::{Charms, Clock, Memory};
 use crate::unit_agent::lease::Lease;
-use crate::unit_agent::sender::Trouble;
-use crate::unit_agent::{End, Facts, LINK_BACKOFF, LINK_RETRY_FIRST_MS, LINK_RETRY_MAX_MS, Uniter};
+use crate::unit_agent::sender::SendError;
+use crate::unit_agent::{End, LINK_BACKOFF, LINK_RETRY_FIRST_MS, LINK_RETRY_MAX_MS, ProcessFacts, Uniter};
 use api::error::{ApiError, ErrorCode};
 use api::{Claim, Shown, Stream, UnitAgentRequests, Watch, WatchUnit};
 use state::terms::position::Position;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 const RENEW_MS: u64 = 15_000;
 
 impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
-    pub(crate) async fn keep_watching(&self) -> End {
+    pub(crate) async fn watch_loop(&self) -> End {
         let mut backoff = LINK_BACKOFF;
         loop {
             let epoch = self.until_shown(|facts| facts.epoch).await;
@@ -25,22 +25,22 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
                 Ok(watch) => {
                     backoff.reset();
                     self.works(Call::Watch);
-                    self.facts.borrow_mut().shows_again = true;
+                    self.facts.borrow_mut().resend_executing = true;
                     self.sending.notify_one();
                     self.watch(watch).await
                 }
                 Err(error) => error,
             };
-            match Trouble::from(error) {
-                Trouble::End(end) => return end,
-                Trouble::Link(error) | Trouble::Refused(error) => self.fails(Call::Watch, &error),
+            match SendError::from(error) {
+                SendError::End(end) => return end,
+                SendError::Link(error) | SendError::Refused(error) => self.fails(Call::Watch, &error),
             }
             self.pause(&mut backoff).await;
         }
     }
 
     /// Waits until `found` finds something among this process's facts.
-    async fn until_shown<T>(&self, found: impl Fn(&Facts) -> Option<T>) -> T {
+    async fn until_shown<T>(&self, found: impl Fn(&ProcessFacts) -> Option<T>) -> T {
         loop {
             let mut shown = pin!(self.shown.notified());
             shown.as_mut().enable();
@@ -77,7 +77,7 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
     }
 
     async fn take(&self, delta: Delta) -> Result<(), ApiError> {
-        if Some(delta.position.history) != self.local.borrow().history {
+        if Some(delta.position.store_generation) != self.local.borrow().store_generation {
             // the controller was restored from an older copy: disk and replica are compared at a new attach only
             return Err(ApiError::new(ErrorCode::Gap, "the controller goes on in another history"));
         }
@@ -90,7 +90,7 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
                     })?;
                     facts.view = Some(Arc::new(view));
                 }
-                Some(view) if view.position.history == delta.position.history => {
+                Some(view) if view.position.store_generation == delta.position.store_generation => {
                     if delta.position.revision > view.position.revision {
                         Arc::make_mut(view).apply(delta);
                     }
@@ -102,7 +102,7 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
             facts.view.clone()
         };
         if let Some(view) = taken {
-            self.facts.borrow_mut().lose_moved_lease(&view);
+            self.facts.borrow_mut().drop_moved_lease(&view);
             self.memory.keep_view(&view).await;
         }
         self.shown.notify_waiters();
@@ -111,7 +111,9 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
 
     fn reach(&self, position: Position) {
         let mut facts = self.facts.borrow_mut();
-        if let Some(view) = facts.view.as_mut().filter(|view| view.position.history == position.history) {
+        if let Some(view) =
+            facts.view.as_mut().filter(|view| view.position.store_generation == position.store_generation)
+        {
             let known = view.position.revision;
             if known < position.revision {
                 Arc::make_mut(view).position = position;
@@ -120,10 +122,10 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
     }
 
     /// Leadership is asked for, and renewed, as long as the unit is alive or leaving (spec D.4).
-    pub(crate) async fn keep_claiming(&self) -> End {
+    pub(crate) async fn claim_loop(&self) -> End {
         loop {
             let epoch = self.until_shown(|facts| facts.view.as_ref().and(facts.epoch)).await;
-            let sent = self.moment();
+            let sent = self.clocks_now();
             let again_ms = match self.api.handle(Claim { epoch, release: false }).await {
                 Ok(claimed) => {
                     let lease = Lease { generation: claimed.generation, sent, term_ms: claimed.term_ms };
@@ -134,9 +136,9 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
                     self.doing.notify_one();
                     sent.since_boot_ms + RENEW_MS
                 }
-                Err(error) => match Trouble::from(error) {
-                    Trouble::End(end) => return end,
-                    Trouble::Link(_) | Trouble::Refused(_) => {
+                Err(error) => match SendError::from(error) {
+                    SendError::End(end) => return end,
+                    SendError::Link(_) | SendError::Refused(_) => {
                         let again_ms = self.clock.since_boot_ms() + LINK_RETRY_MAX_MS;
                         self.clock.sleep_until(again_ms).await;
                         continue;
@@ -146,7 +148,7 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
             // a view that still shows nobody leading lags behind a claim that was refused
             self.clock.sleep_until(self.clock.since_boot_ms() + LINK_RETRY_FIRST_MS).await;
             let timer = pin!(self.clock.sleep_until(again_ms));
-            let free = pin!(self.until_shown(Facts::leadership_is_free));
+            let free = pin!(self.until_shown(ProcessFacts::leadership_is_free));
             tokio::select! { biased; () = timer => {}, () = free => {} }
         }
     }

@@ -11,11 +11,11 @@ use std::fmt;
 /// Why a reading ended early.
 #[derive(Debug)]
 pub(super) enum Stop {
-    /// The field that was left out may not be; [`Stop::Learnt`] above the struct whose field it is.
+    /// The field that was left out may not be; [`Stop::ShapeLearned`] above the struct whose field it is.
     FieldIsRequired,
-    Learnt,
+    ShapeLearned,
     /// The type refused a value, and says so.
-    NotTaken(String),
+    ValueRejected(String),
 }
 
 impl fmt::Display for Stop {
@@ -28,7 +28,7 @@ impl std::error::Error for Stop {}
 
 impl de::Error for Stop {
     fn custom<T: fmt::Display>(message: T) -> Stop {
-        Stop::NotTaken(message.to_string())
+        Stop::ValueRejected(message.to_string())
     }
     fn missing_field(_: &'static str) -> Stop {
         Stop::FieldIsRequired
@@ -36,7 +36,7 @@ impl de::Error for Stop {
 }
 
 /// One reading, at one place of the shape.
-pub(super) struct Reading<'a> {
+pub(super) struct ShapeReader<'a> {
     pub shape: &'a mut Shape,
     pub types: &'a Types,
 }
@@ -50,7 +50,7 @@ macro_rules! scalars {
     )*};
 }
 
-impl<'de> Deserializer<'de> for Reading<'_> {
+impl<'de> Deserializer<'de> for ShapeReader<'_> {
     type Error = Stop;
 
     scalars! {
@@ -96,7 +96,7 @@ impl<'de> Deserializer<'de> for Reading<'_> {
         if self.types.holds_itself(inner) {
             return visitor.visit_none();
         }
-        visitor.visit_some(Reading { shape: inner, types: self.types })
+        visitor.visit_some(ShapeReader { shape: inner, types: self.types })
     }
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(
@@ -203,13 +203,13 @@ fn read_struct<'de, V: Visitor<'de>>(
     let required = match &read {
         Ok(_) => Some(false),
         Err(Stop::FieldIsRequired) => Some(true),
-        Err(Stop::Learnt | Stop::NotTaken(_)) => None,
+        Err(Stop::ShapeLearned | Stop::ValueRejected(_)) => None,
     };
     if let (Some(at), Some(required)) = (left_out, required) {
         fields[at].required = Some(required);
     }
     read.map_err(|stop| match stop {
-        Stop::FieldIsRequired => Stop::Learnt,
+        Stop::FieldIsRequired => Stop::ShapeLearned,
         other => other,
     })
 }
@@ -225,7 +225,7 @@ impl<'de> SeqAccess<'de> for Parts<'_> {
 
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Stop> {
         let next = self.parts.next();
-        next.map(|shape| seed.deserialize(Reading { shape, types: self.types })).transpose()
+        next.map(|shape| seed.deserialize(ShapeReader { shape, types: self.types })).transpose()
     }
 }
 
@@ -240,12 +240,12 @@ impl<'de> MapAccess<'de> for OneEntry<'_> {
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Stop> {
         let key = self.key.take();
-        key.map(|shape| seed.deserialize(Reading { shape, types: self.types })).transpose()
+        key.map(|shape| seed.deserialize(ShapeReader { shape, types: self.types })).transpose()
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Stop> {
         let shape = self.value.take().expect("a value is asked for after its key");
-        seed.deserialize(Reading { shape, types: self.types })
+        seed.deserialize(ShapeReader { shape, types: self.types })
     }
 }
 
@@ -267,7 +267,7 @@ impl<'de> MapAccess<'de> for Fields<'_> {
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Stop> {
         let shape = self.value.take().expect("a value is asked for after its key");
-        seed.deserialize(Reading { shape, types: self.types })
+        seed.deserialize(ShapeReader { shape, types: self.types })
     }
 }
 
@@ -288,8 +288,8 @@ impl<'de, 'a> EnumAccess<'de> for Branch<'a> {
 }
 
 impl<'a> Branch<'a> {
-    fn inside(self) -> Reading<'a> {
-        Reading { shape: self.inner.get_or_insert_default(), types: self.types }
+    fn inside(self) -> ShapeReader<'a> {
+        ShapeReader { shape: self.inner.get_or_insert_default(), types: self.types }
     }
 }
 
@@ -314,7 +314,7 @@ impl<'de> VariantAccess<'de> for Branch<'_> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Stop> {
-        let Reading { shape, types } = self.inside();
+        let ShapeReader { shape, types } = self.inside();
         read_struct(shape, fields, visitor, types)
     }
 }

@@ -17,14 +17,14 @@ pub struct Times<'a> {
     /// By the wall clock of the reader, in milliseconds.
     pub now_ms: i64,
     /// Prints a time of day, `10:00:05Z`; none = only how long ago.
-    pub of_day: Option<&'a dyn Fn(i64) -> String>,
+    pub time_of_day: Option<&'a dyn Fn(i64) -> String>,
 }
 
 impl Times<'_> {
     fn since(&self, since_ms: i64) -> String {
         let ago = ago(self.now_ms - since_ms);
-        match self.of_day {
-            Some(of_day) => format!(", since {} ({ago})", of_day(since_ms)),
+        match self.time_of_day {
+            Some(time_of_day) => format!(", since {} ({ago})", time_of_day(since_ms)),
             None => format!(", for {ago}"),
         }
     }
@@ -125,8 +125,8 @@ fn duty(duty: &Duty, times: &Times<'_>) -> String {
             format!("add a unit to {principal}, which has none for the subordinate")
         }
         Duty::EnterScope { relation } => format!("enter relation {relation}"),
-        Duty::Resume { message } if message.is_empty() => "resume it".to_owned(),
-        Duty::Resume { message } => format!("resume it (suspended: {message})"),
+        Duty::ResumeRequest { message } if message.is_empty() => "resume it".to_owned(),
+        Duty::ResumeRequest { message } => format!("resume it (suspended: {message})"),
 
         Duty::StartUnitAgent { .. } => "start the unit agent".to_owned(),
         Duty::InstallHookTools => {
@@ -160,8 +160,10 @@ fn duty(duty: &Duty, times: &Times<'_>) -> String {
         Duty::EmptyModel { applications, machines, .. } => {
             format!("remove what is left in it: {applications} applications, {machines} machines")
         }
-        Duty::ForceRemoval { by_budget: false, .. } => "remove it by force".to_owned(),
-        Duty::ForceRemoval { by_budget: true, .. } => "remove it by force (teardown-budget)".to_owned(),
+        Duty::ForceRemoval { start_budget_timer: false, .. } => "remove it by force".to_owned(),
+        Duty::ForceRemoval { start_budget_timer: true, .. } => {
+            "remove it by force (teardown-budget)".to_owned()
+        }
 
         Duty::ReportDead => "report that it is dead".to_owned(),
         Duty::ReportUnstartedDead => "report that it is dead: it was never started".to_owned(),
@@ -241,7 +243,7 @@ fn remedy(remedy: &Remedy, times: &Times<'_>) -> String {
         Remedy::RemoveAnyUnit { machine } => {
             format!("remove another unit of machine {machine} with: pintle remove-unit")
         }
-        Remedy::Resolve { unit } => {
+        Remedy::ResolvedRequest { unit } => {
             format!(
                 "pintle debug-log -i {unit}; then pintle resolved {unit}, or pintle resolved --no-retry {unit}"
             )

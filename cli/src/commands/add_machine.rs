@@ -30,7 +30,7 @@ pub async fn run<A: UserPort>(args: &AddMachine, at: &Session<A>, dir: &DataDir)
         }
     };
     let added = at.api.handle(AddMachines { count: args.count, manual }).await?;
-    at.wrote(added.revision);
+    at.note_write(added.revision);
     for name in &added.names {
         at.output.note(&format!("created machine {name}\n"));
         if manual {

@@ -27,7 +27,7 @@ pub struct AddModel {
 }
 
 pub async fn run<A: UserPort>(args: &AddModel, at: &Session<A>, dir: &DataDir) -> Result<(), Failure> {
-    let config = settings::of_flags(&args.config, None)?;
+    let config = settings::from_flags(&args.config, None)?;
     let name = model_name(&args.name)?.to_owned();
     let model = at.api.handle(CreateModel { name, config }).await?;
     at.output.note(&format!("Added '{}' model on local/local for user 'admin'\n", model.name));

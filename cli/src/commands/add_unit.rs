@@ -21,11 +21,11 @@ pub async fn run<A: UserPort>(args: &AddUnit, at: &Session<A>) -> Result<(), Fai
     let add = |units, to| AddUnits { application: args.application.clone(), units, to };
     let placed: Vec<&String> = args.to.iter().take(args.num_units as usize).collect();
     for &place in &placed {
-        at.wrote(at.api.handle(add(1, Some(place.clone()))).await?.revision);
+        at.note_write(at.api.handle(add(1, Some(place.clone()))).await?.revision);
     }
     let rest = args.num_units - placed.len() as u32;
     if rest > 0 {
-        at.wrote(at.api.handle(add(rest, None)).await?.revision);
+        at.note_write(at.api.handle(add(rest, None)).await?.revision);
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use crate::command_error::Failure;
 use crate::session::Session;
-use api::{FindArchive, UploadArchive, Uploaded, UserPort};
+use api::{ArchiveInfo, FindArchive, UploadArchive, UserPort};
 use charms::{CharmSource, ReadOptions, read};
 use std::path::Path;
 
@@ -35,7 +35,7 @@ pub fn load<A>(path: &str, force: bool, at: &Session<A>) -> Result<CharmSource, 
 }
 
 /// Sends the archive, unless the controller has it already.
-pub async fn bring<A: UserPort>(source: CharmSource, at: &Session<A>) -> Result<Uploaded, Failure> {
+pub async fn bring<A: UserPort>(source: CharmSource, at: &Session<A>) -> Result<ArchiveInfo, Failure> {
     if let Some(there) = at.api.handle(FindArchive { sha256: source.sha256.to_owned() }).await? {
         return Ok(there);
     }

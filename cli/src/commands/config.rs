@@ -27,7 +27,7 @@ pub async fn run<A: UserPort>(args: &Config, at: &Session<A>) -> Result<(), Fail
     let (set, keys): (Vec<&String>, Vec<&String>) = args.words.iter().partition(|word| word.contains('='));
     let mut change = ConfigChange { set: Default::default(), reset: settings::reset_words(&args.reset) };
     if let Some(file) = &args.file {
-        change.set = settings::of_file(file, Some(&args.application))?;
+        change.set = settings::from_file(file, Some(&args.application))?;
     }
     change.set.extend(settings::pairs(set)?);
     if change == ConfigChange::default() {
@@ -37,7 +37,7 @@ pub async fn run<A: UserPort>(args: &Config, at: &Session<A>) -> Result<(), Fail
         return Err(Failure::usage(format!("cannot show {key:?} and change settings at once")));
     }
     let changed = at.api.handle(Configure { application: args.application.to_owned(), change }).await?;
-    at.wrote(changed.revision);
+    at.note_write(changed.revision);
     at.output.warn(&changed.warnings);
     Ok(())
 }

@@ -27,12 +27,12 @@ pub struct Deploy {
     #[arg(long)]
     pub dry_run: bool,
     #[command(flatten)]
-    pub ignored: Ignored,
+    pub ignored: IgnoredArgs,
 }
 
 /// What Juju's `deploy` takes and has no meaning here.
 #[derive(Debug, Default, Args)]
-pub struct Ignored {
+pub struct IgnoredArgs {
     #[arg(long, hide = true)]
     pub attach_storage: Vec<String>,
     #[arg(long, hide = true)]
@@ -59,7 +59,7 @@ pub struct Ignored {
     pub trust: bool,
 }
 
-impl Ignored {
+impl IgnoredArgs {
     /// The ones whose absence a charm could notice.
     fn warnings(&self) -> Vec<String> {
         let given = [
@@ -82,7 +82,7 @@ pub async fn run<A: UserPort>(args: &Deploy, at: &Session<A>) -> Result<(), Fail
     let source = charm_source::load(&args.charm, args.force, at)?;
     let charm = source.charm.name.clone();
     let application = args.application.as_deref().unwrap_or(&charm).to_owned();
-    let config = settings::of_flags(&args.config, Some(&application))?;
+    let config = settings::from_flags(&args.config, Some(&application))?;
     if args.dry_run {
         at.output.note(&format!("Would deploy \"{application}\" from local charm \"{charm}\"\n"));
         return Ok(());
@@ -101,12 +101,12 @@ pub async fn run<A: UserPort>(args: &Deploy, at: &Session<A>) -> Result<(), Fail
         config,
     };
     let deployed = at.api.handle(deploy).await?;
-    at.wrote(deployed.revision);
+    at.note_write(deployed.revision);
     let located = format!("local charm \"{charm}\", revision {}", deployed.charm_revision);
     at.output.note(&format!("Located {located}\nDeploying \"{application}\" from {located}\n"));
     for place in further {
         let add = AddUnits { application: application.clone(), units: 1, to: Some(place.clone()) };
-        at.wrote(at.api.handle(add).await?.revision);
+        at.note_write(at.api.handle(add).await?.revision);
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use crate::data_dir::DataDir;
 use crate::session::{Session, model_name};
 use crate::times::{self, Zone, now_ms};
 use api::error::ErrorCode;
-use api::{DryRunRemoval, FORETOLD_MAX, Force, Forecast, GetStatus, Removable, Status, UserPort};
+use api::{DRY_RUN_TARGETS_MAX, DryRunRemoval, Force, Forecast, GetStatus, RemovalTarget, Status, UserPort};
 use clap::Args;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -34,12 +34,12 @@ pub async fn run<A: UserPort>(args: &DestroyModel, at: &Session<A>, dir: &DataDi
     if args.removal.dry_run {
         let status = at.api.in_model(name).handle(GetStatus).await?;
         let rest = Rest::of(&status);
-        let is_part = status.applications.len() > FORETOLD_MAX;
-        let removed = status.applications.into_keys().map(Removable::Application);
+        let is_part = status.applications.len() > DRY_RUN_TARGETS_MAX;
+        let removed = status.applications.into_keys().map(RemovalTarget::Application);
         let mut forecast = at
             .api
             .in_model(name)
-            .handle(DryRunRemoval { removed: removed.take(FORETOLD_MAX).collect(), force })
+            .handle(DryRunRemoval { removed: removed.take(DRY_RUN_TARGETS_MAX).collect(), force })
             .await?;
         forecast.more |= is_part;
         rest_gone(&mut forecast, &rest, force);

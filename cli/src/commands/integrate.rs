@@ -18,6 +18,6 @@ pub struct Integrate {
 
 pub async fn run<A: UserPort>(args: &Integrate, at: &Session<A>) -> Result<(), Failure> {
     let ends = Ends { a: args.a.clone(), b: args.b.clone() };
-    at.wrote(at.api.handle(api::Integrate(ends)).await?.revision);
+    at.note_write(at.api.handle(api::Integrate(ends)).await?.revision);
     Ok(())
 }

@@ -39,7 +39,7 @@ pub mod up;
 pub mod version;
 pub mod why;
 
-use crate::arguments::{Arguments, Everywhere};
+use crate::arguments::{Arguments, GlobalArguments};
 use crate::command_error::Failure;
 use crate::data_dir::DataDir;
 use crate::output::Output;
@@ -125,7 +125,7 @@ pub enum Verb {
     #[command(hide = true)]
     Supervise(supervise::Supervise),
     #[command(external_subcommand)]
-    Other(Vec<String>),
+    External(Vec<String>),
 }
 
 /// Verbs of Juju that are not offered: answered with one plain sentence (spec/clients.md 3.2).
@@ -213,10 +213,10 @@ pub fn dispatch(arguments: Arguments) -> Result<(), Failure> {
 }
 
 /// The verbs that need no controller; all others go on to [`with_controller`].
-async fn alone(everywhere: &Everywhere, verb: Verb) -> Result<(), Failure> {
+async fn alone(everywhere: &GlobalArguments, verb: Verb) -> Result<(), Failure> {
     let output = Output::Process { file: everywhere.output.clone() };
     match verb {
-        Verb::Other(words) => Err(other(&words)),
+        Verb::External(words) => Err(other(&words)),
         Verb::Version(args) => version::run(&args, &output),
         Verb::Up(args) => up::run(&args, &DataDir::choose(everywhere.data.as_deref())?, &output).await,
         Verb::Down(_) => down::run(&DataDir::choose(everywhere.data.as_deref())?, &output).await,
@@ -225,7 +225,7 @@ async fn alone(everywhere: &Everywhere, verb: Verb) -> Result<(), Failure> {
             let dir = DataDir::choose(everywhere.data.as_deref())?;
             let session = Session::open(everywhere)?;
             if !names_its_model(&verb) {
-                session.in_a_model()?;
+                session.require_model()?;
             }
             with_controller(&session, &dir, verb).await.map_err(|failure| explain(failure, &dir))
         }
@@ -270,7 +270,7 @@ async fn with_controller(
         Verb::ShowTask(args) => show_task::run(&args, session).await,
         Verb::SetModelConstraints(args) => constraints::set(&args, session),
         Verb::ModelConstraints(args) => constraints::show(&args, session),
-        Verb::Up(_) | Verb::Down(_) | Verb::Supervise(_) | Verb::Version(_) | Verb::Other(_) => {
+        Verb::Up(_) | Verb::Down(_) | Verb::Supervise(_) | Verb::Version(_) | Verb::External(_) => {
             unreachable!("these need no controller")
         }
     }

@@ -30,7 +30,7 @@ pub async fn run<A: UserPort>(args: &ModelConfig, at: &Session<A>) -> Result<(),
     let change = ConfigChange { set: settings::pairs(set)?, reset: settings::reset_words(&args.reset) };
     if change != ConfigChange::default() {
         let changed = at.api.handle(ConfigureModel { change }).await?;
-        at.wrote(changed.revision);
+        at.note_write(changed.revision);
         at.output.warn(&changed.warnings);
         return Ok(());
     }

@@ -19,7 +19,7 @@ pub struct Models {
 
 pub async fn run<A: UserPort>(args: &Models, at: &Session<A>) -> Result<(), Failure> {
     let mut models = at.api.handle(ListModels).await?;
-    models.sort_by(|a, b| render::natural(&a.name, &b.name));
+    models.sort_by(|a, b| render::compare_natural(&a.name, &b.name));
     let status = |life: state::terms::life::Life| {
         if life.is_alive() { "available" } else { "destroying" }
     };

@@ -47,12 +47,12 @@ pub async fn run<A: UserPort>(args: &Refresh, at: &Session<A>) -> Result<(), Fai
         Failure::new(text).hint("name the new charm: --path DIR-OR-FILE")
     })?;
     let source = charm_source::load(path, args.force, at)?;
-    let config = settings::of_flags(&args.config, Some(&args.application))?;
+    let config = settings::from_flags(&args.config, Some(&args.application))?;
     let sha256 = charm_source::bring(source, at).await?.sha256;
     let refresh =
         api::Refresh { application: args.application.clone(), sha256, forced: args.force_units, config };
     let refreshed = at.api.handle(refresh).await?;
-    at.wrote(refreshed.revision);
+    at.note_write(refreshed.revision);
     at.output.warn(&refreshed.warnings);
     at.output.note(&format!("Added charm \"{}\" to the model\n", refreshed.charm_url));
     Ok(())

@@ -7,20 +7,20 @@ use crate::render;
 use crate::session::Session;
 use crate::times::{Zone, now_ms};
 use api::error::ApiError;
-use api::{Changed, DryRunRemoval, FORETOLD_MAX, Force, Removable, UserPort};
+use api::{Changed, DRY_RUN_TARGETS_MAX, DryRunRemoval, Force, RemovalTarget, UserPort};
 use std::io::BufRead;
 
 /// What the flags say before anything goes. `--dry-run`: it is only told. Without `--no-prompt` a person is asked, and
 /// told what else goes; refused like the removal itself. None: nothing is to be removed.
 pub async fn begin<A: UserPort>(
     things: &[String],
-    removed: Vec<Removable>,
+    removed: Vec<RemovalTarget>,
     flags: &Removal,
     at: &Session<A>,
 ) -> Result<Option<Force>, Failure> {
     let force = flags.force.chosen()?;
     if flags.dry_run {
-        foretell(removed, force, at).await?;
+        dry_run(removed, force, at).await?;
         return Ok(None);
     }
     let mut all = things.to_vec();
@@ -33,12 +33,12 @@ pub async fn begin<A: UserPort>(
 /// What goes along with `things`. One thing that cannot be removed is refused at once; of several each is tried.
 async fn along<A: UserPort>(
     things: &[String],
-    mut removed: Vec<Removable>,
+    mut removed: Vec<RemovalTarget>,
     force: Force,
     at: &Session<A>,
 ) -> Result<Vec<String>, Failure> {
-    let is_part = removed.len() > FORETOLD_MAX;
-    removed.truncate(FORETOLD_MAX);
+    let is_part = removed.len() > DRY_RUN_TARGETS_MAX;
+    removed.truncate(DRY_RUN_TARGETS_MAX);
     let forecast = match at.api.handle(DryRunRemoval { removed, force }).await {
         Ok(forecast) => forecast,
         Err(error) if things.len() == 1 => return Err(error.into()),
@@ -76,8 +76,8 @@ pub fn agreed(things: &[String], flags: &Removal, output: &Output) -> Result<boo
 }
 
 /// Says what removing all these together would come to; refused like the removal itself.
-pub async fn foretell<A: UserPort>(
-    removed: Vec<Removable>,
+pub async fn dry_run<A: UserPort>(
+    removed: Vec<RemovalTarget>,
     force: Force,
     at: &Session<A>,
 ) -> Result<(), Failure> {
@@ -94,7 +94,7 @@ pub fn told<A>(
 ) -> Option<Failure> {
     match answer {
         Ok(changed) => {
-            at.wrote(changed.revision);
+            at.note_write(changed.revision);
             at.output.warn(&changed.warnings);
             let how = match force {
                 Force::No => "",
@@ -112,7 +112,7 @@ pub fn told<A>(
 }
 
 /// All refusals as one failure; none if there were none.
-pub fn together(failures: Vec<Failure>) -> Result<(), Failure> {
+pub fn combine(failures: Vec<Failure>) -> Result<(), Failure> {
     let mut failures = failures.into_iter();
     let Some(mut first) = failures.next() else {
         return Ok(());

@@ -4,7 +4,7 @@ use crate::arguments::Removal;
 use crate::command_error::Failure;
 use crate::commands::removal;
 use crate::session::Session;
-use api::{Removable, UserPort};
+use api::{RemovalTarget, UserPort};
 use clap::Args;
 
 #[derive(Debug, Args)]
@@ -17,7 +17,7 @@ pub struct RemoveApplication {
 
 pub async fn run<A: UserPort>(args: &RemoveApplication, at: &Session<A>) -> Result<(), Failure> {
     let things: Vec<String> = args.applications.iter().map(|name| format!("application {name}")).collect();
-    let removed = args.applications.iter().cloned().map(Removable::Application).collect();
+    let removed = args.applications.iter().cloned().map(RemovalTarget::Application).collect();
     let Some(force) = removal::begin(&things, removed, &args.removal, at).await? else {
         return Ok(());
     };
@@ -27,5 +27,5 @@ pub async fn run<A: UserPort>(args: &RemoveApplication, at: &Session<A>) -> Resu
             at.api.handle(api::RemoveApplication { application: application.to_owned(), force }).await;
         failures.extend(removal::told(at, thing, force, answer));
     }
-    removal::together(failures)
+    removal::combine(failures)
 }

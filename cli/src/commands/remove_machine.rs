@@ -4,7 +4,7 @@ use crate::arguments::Removal;
 use crate::command_error::Failure;
 use crate::commands::removal;
 use crate::session::Session;
-use api::{Removable, UserPort};
+use api::{RemovalTarget, UserPort};
 use clap::Args;
 
 #[derive(Debug, Args)]
@@ -20,7 +20,7 @@ pub struct RemoveMachine {
 
 pub async fn run<A: UserPort>(args: &RemoveMachine, at: &Session<A>) -> Result<(), Failure> {
     let things: Vec<String> = args.machines.iter().map(|machine| format!("machine {machine}")).collect();
-    let removed = args.machines.iter().cloned().map(Removable::Machine).collect();
+    let removed = args.machines.iter().cloned().map(RemovalTarget::Machine).collect();
     let Some(force) = removal::begin(&things, removed, &args.removal, at).await? else {
         return Ok(());
     };
@@ -36,5 +36,5 @@ pub async fn run<A: UserPort>(args: &RemoveMachine, at: &Session<A>) -> Result<(
             .await;
         failures.extend(removal::told(at, thing, force, answer));
     }
-    removal::together(failures)
+    removal::combine(failures)
 }

@@ -1,10 +1,10 @@
 //! `remove-relation A[:endpoint] B[:endpoint]`, or by number.
 
-use crate::arguments::Forcing;
+use crate::arguments::ForceArguments;
 use crate::command_error::Failure;
 use crate::commands::removal;
 use crate::session::Session;
-use api::{Ends, RelationChoice, Removable, UserPort};
+use api::{Ends, RelationChoice, RemovalTarget, UserPort};
 use clap::Args;
 
 #[derive(Debug, Args)]
@@ -13,7 +13,7 @@ pub struct RemoveRelation {
     #[arg(required = true, num_args = 1..=2)]
     pub ends: Vec<String>,
     #[command(flatten)]
-    pub force: Forcing,
+    pub force: ForceArguments,
     /// Only say what would go
     #[arg(long)]
     pub dry_run: bool,
@@ -31,10 +31,10 @@ pub async fn run<A: UserPort>(args: &RemoveRelation, at: &Session<A>) -> Result<
         _ => return Err(Failure::usage("a relation has two ends")),
     };
     if args.dry_run {
-        return removal::foretell(vec![Removable::Relation(choice)], force, at).await;
+        return removal::dry_run(vec![RemovalTarget::Relation(choice)], force, at).await;
     }
     let changed = at.api.handle(api::RemoveRelation { relation: choice, force }).await?;
-    at.wrote(changed.revision);
+    at.note_write(changed.revision);
     at.output.warn(&changed.warnings);
     Ok(())
 }

@@ -4,7 +4,7 @@ use crate::arguments::Removal;
 use crate::command_error::Failure;
 use crate::commands::removal;
 use crate::session::Session;
-use api::{GetStatus, Removable, UserPort};
+use api::{GetStatus, RemovalTarget, UserPort};
 use clap::Args;
 
 #[derive(Debug, Args)]
@@ -26,7 +26,7 @@ pub async fn run<A: UserPort>(args: &RemoveUnit, at: &Session<A>) -> Result<(), 
         (Some(_), _) => return Err(Failure::usage("--num-units takes one application")),
     };
     let things: Vec<String> = units.iter().map(|unit| format!("unit {unit}")).collect();
-    let removed = units.iter().cloned().map(Removable::Unit).collect();
+    let removed = units.iter().cloned().map(RemovalTarget::Unit).collect();
     let Some(force) = removal::begin(&things, removed, &args.removal, at).await? else {
         return Ok(());
     };
@@ -35,7 +35,7 @@ pub async fn run<A: UserPort>(args: &RemoveUnit, at: &Session<A>) -> Result<(), 
         let answer = at.api.handle(api::RemoveUnit { unit: unit.to_owned(), force }).await;
         failures.extend(removal::told(at, thing, force, answer));
     }
-    removal::together(failures)
+    removal::combine(failures)
 }
 
 async fn newest<A: UserPort>(

@@ -2,7 +2,7 @@
 
 use crate::command_error::Failure;
 use crate::session::Session;
-use api::{GetStatus, Resolve, UserPort};
+use api::{GetStatus, ResolvedRequest, UserPort};
 use clap::Args;
 
 #[derive(Debug, Args)]
@@ -26,7 +26,9 @@ pub async fn run<A: UserPort>(args: &Resolved, at: &Session<A>) -> Result<(), Fa
         units = failed.map(|(name, _)| name.to_string()).collect();
     }
     for unit in units {
-        at.wrote(at.api.handle(Resolve { unit: unit.to_owned(), retry: !args.no_retry }).await?.revision);
+        at.note_write(
+            at.api.handle(ResolvedRequest { unit: unit.to_owned(), retry: !args.no_retry }).await?.revision,
+        );
     }
     Ok(())
 }

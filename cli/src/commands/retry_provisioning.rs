@@ -1,7 +1,7 @@
 //! `retry-provisioning MACHINE…`.
 
 use crate::command_error::Failure;
-use crate::commands::removal::together;
+use crate::commands::removal::combine;
 use crate::session::Session;
 use api::UserPort;
 use clap::Args;
@@ -16,9 +16,9 @@ pub async fn run<A: UserPort>(args: &RetryProvisioning, at: &Session<A>) -> Resu
     let mut failures = Vec::new();
     for machine in &args.machines {
         match at.api.handle(api::RetryProvisioning { machine: machine.to_owned() }).await {
-            Ok(changed) => at.wrote(changed.revision),
+            Ok(changed) => at.note_write(changed.revision),
             Err(error) => failures.push(Failure::from(error)),
         }
     }
-    together(failures)
+    combine(failures)
 }

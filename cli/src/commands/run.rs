@@ -6,7 +6,7 @@ use crate::session::Session;
 use crate::terminal::safe_line;
 use crate::times::{self, Zone};
 use api::error::ErrorCode;
-use api::{ActionInfo, Enqueued, GetAction, ListModels, UserPort, WaitForChange};
+use api::{ActionInfo, GetAction, ListModels, RunActionResponse, UserPort, WaitForChange};
 use clap::Args;
 use serde_json::{Map, Value};
 use state::terms::names::UnitName;
@@ -66,7 +66,7 @@ pub async fn run<A: UserPort>(args: &Run, at: &Session<A>) -> Result<(), Failure
         let run = api::Run { unit: unit.clone(), action: wish.action.clone(), params: wish.params.clone() };
         match at.api.handle(run).await {
             Ok(task) => {
-                at.wrote(task.revision);
+                at.note_write(task.revision);
                 tasks.push(task);
             }
             // Clients know an unknown unit by exit code 0 with nothing on stdout.
@@ -173,7 +173,7 @@ fn put(params: &mut BTreeMap<String, Value>, key: &str, value: Value) -> Result<
 
 /// Waits until all tasks are done.
 async fn results<A: UserPort>(
-    tasks: &[Enqueued],
+    tasks: &[RunActionResponse],
     args: &Run,
     at: &Session<A>,
 ) -> Result<Vec<ActionInfo>, Failure> {
@@ -187,7 +187,7 @@ async fn results<A: UserPort>(
         let mut shown = 0;
         let told = |task: &ActionInfo| {
             for (ms, line) in task.log.iter().skip(shown).filter(|_| plain) {
-                at.output.note(&format!("{} {}\n", zone.of_line(*ms, false, false), safe_line(line)));
+                at.output.note(&format!("{} {}\n", zone.log_time(*ms, false, false), safe_line(line)));
             }
             shown = task.log.len();
         };

@@ -23,14 +23,14 @@ pub fn pairs<'a>(texts: impl IntoIterator<Item = &'a String>) -> Result<BTreeMap
     texts.into_iter().map(|text| pair(text)).collect()
 }
 
-/// `--config`: each is `key=value` or a YAML file for [`of_file`]. Later ones win.
-pub fn of_flags(flags: &[String], application: Option<&str>) -> Result<BTreeMap<String, String>, Failure> {
+/// `--config`: each is `key=value` or a YAML file for [`from_file`]. Later ones win.
+pub fn from_flags(flags: &[String], application: Option<&str>) -> Result<BTreeMap<String, String>, Failure> {
     let mut all = BTreeMap::new();
     for flag in flags {
         if flag.contains('=') {
             all.extend([pair(flag)?]);
         } else {
-            all.extend(of_file(Path::new(flag), application)?);
+            all.extend(from_file(Path::new(flag), application)?);
         }
     }
     Ok(all)
@@ -38,7 +38,7 @@ pub fn of_flags(flags: &[String], application: Option<&str>) -> Result<BTreeMap<
 
 /// A YAML file of settings, either plain or below the application's name. What `config APP` prints is read back: of
 /// a `settings` map the values that a user set.
-pub fn of_file(file: &Path, application: Option<&str>) -> Result<BTreeMap<String, String>, Failure> {
+pub fn from_file(file: &Path, application: Option<&str>) -> Result<BTreeMap<String, String>, Failure> {
     let bad = |why: String| Failure::new(format!("cannot use settings of {}: {why}", file.display()));
     let parsed: Value = serde_yaml::from_str(&read(file)?).map_err(|error| bad(error.to_string()))?;
     let mut map = match parsed {
@@ -86,12 +86,12 @@ mod tests {
             pairs.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
         };
         let flags = [file.display().to_string(), "port=81".to_owned()];
-        let all = of_flags(&flags, Some("web")).expect("both understood");
+        let all = from_flags(&flags, Some("web")).expect("both understood");
         assert_eq!(all, map(&[("debug", "true"), ("port", "81"), ("title", "on")]));
 
         std::fs::write(&file, "settings: {a: {source: user, value: 1}, b: {source: default, value: 2}}")
             .expect("written");
-        assert_eq!(of_file(&file, Some("web")).expect("own output"), map(&[("a", "1")]));
+        assert_eq!(from_file(&file, Some("web")).expect("own output"), map(&[("a", "1")]));
 
         std::fs::write(&file, "text").expect("written");
         assert_eq!(pair(&format!("key=@{}", file.display())), Ok(("key".to_owned(), "text".to_owned())));

@@ -35,7 +35,7 @@ pub struct Status {
     pub no_color: bool,
     /// Answer at once: do not let the agents catch up with your last change first
     #[arg(long)]
-    pub no_settle: bool,
+    pub no_wait_for_agents: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -80,7 +80,7 @@ async fn show<A: UserPort>(args: &Status, at: &Session<A>) -> Result<(), Failure
 /// unit fails, and in any case after [`SETTLE_MAX`].
 async fn settled<A: UserPort>(args: &Status, at: &Session<A>) -> Result<api::Status, Failure> {
     let mut status = at.api.handle(GetStatus).await?;
-    let Some(revision) = at.writes.of(&at.model).filter(|_| !args.no_settle) else {
+    let Some(revision) = at.writes.of(&at.model).filter(|_| !args.no_wait_for_agents) else {
         return Ok(status);
     };
     let end = Instant::now() + SETTLE_MAX;

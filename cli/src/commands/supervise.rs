@@ -2,7 +2,7 @@
 
 use crate::command_error::Failure;
 use crate::data_dir::DataDir;
-use crate::supervisor::daemon::{Daemon, Program};
+use crate::supervisor::daemon::{Program, SupervisedProcess};
 use crate::supervisor::machines::Machines;
 use crate::supervisor::provider::local::Local;
 use crate::supervisor::provider::nspawn::{self, Nspawn};
@@ -30,7 +30,7 @@ pub async fn run(dir: &DataDir) -> Result<(), Failure> {
     program("pintle-hook")?;
 
     // Left by a supervisor that was killed; two controllers on one store would be refused.
-    stop::orphans(dir).await;
+    stop::stop_orphans(dir).await;
     let settings = Settings::read(dir)?;
     let (provider, gateway) = match settings.provider {
         Kind::Local => (Chosen::Local(Local::new(dir.clone(), agent)), None),
@@ -45,7 +45,7 @@ pub async fn run(dir: &DataDir) -> Result<(), Failure> {
     for also in gateway.iter().cloned().chain(settings.listen.map(|address| address.to_string())) {
         arguments.extend(["--also".to_owned(), also]);
     }
-    let controller = Daemon::start(Program {
+    let controller = SupervisedProcess::start(Program {
         path: controller,
         arguments,
         log: dir.log("controller"),

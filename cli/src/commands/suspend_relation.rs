@@ -28,7 +28,7 @@ pub struct ResumeRelation {
 
 pub async fn suspend<A: UserPort>(args: &SuspendRelation, at: &Session<A>) -> Result<(), Failure> {
     for relation in numbers(&args.relations, at).await? {
-        at.wrote(
+        at.note_write(
             at.api
                 .handle(api::SuspendRelation { relation, message: args.message.to_owned() })
                 .await?
@@ -40,7 +40,7 @@ pub async fn suspend<A: UserPort>(args: &SuspendRelation, at: &Session<A>) -> Re
 
 pub async fn resume<A: UserPort>(args: &ResumeRelation, at: &Session<A>) -> Result<(), Failure> {
     for relation in numbers(&args.relations, at).await? {
-        at.wrote(at.api.handle(api::ResumeRelation { relation }).await?.revision);
+        at.note_write(at.api.handle(api::ResumeRelation { relation }).await?.revision);
     }
     Ok(())
 }

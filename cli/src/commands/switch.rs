@@ -18,7 +18,7 @@ pub struct Switch {
 
 pub async fn run<A: UserPort>(args: &Switch, at: &Session<A>, dir: &DataDir) -> Result<(), Failure> {
     let Some(name) = &args.name else {
-        at.in_a_model()?;
+        at.require_model()?;
         return at.output.say(&format!("here:admin/{}\n", at.model));
     };
     let name = match name.as_str() {

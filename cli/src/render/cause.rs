@@ -11,8 +11,8 @@ const BLOCKERS_MAX: usize = state::documents::blockers::BLOCKERS_MAX;
 
 /// Two lines, the hint indented below its sentence. Charms may have written a part of them: both are safe to print.
 pub fn lines(one: &Cause, now_ms: i64, zone: &Zone) -> String {
-    let of_day = |ms| zone.of_day(ms);
-    let times = Times { now_ms, of_day: Some(&of_day) };
+    let time_of_day = |ms| zone.time_of_day(ms);
+    let times = Times { now_ms, time_of_day: Some(&time_of_day) };
     let (sentence, hint) = (cause::sentence(one, &times), cause::hint(one, &times));
     format!("  {}\n    hint: {}\n", safe_line(&sentence), safe_line(&hint))
 }
@@ -20,7 +20,7 @@ pub fn lines(one: &Cause, now_ms: i64, zone: &Zone) -> String {
 /// The blockers of a refusal, as lines of its message, and the hint that all of them share. Without such a hint each
 /// has its own below it.
 pub fn of_refusal(blockers: &[Cause], now_ms: i64) -> (Vec<String>, Option<String>) {
-    let times = Times { now_ms, of_day: None };
+    let times = Times { now_ms, time_of_day: None };
     let hints: Vec<String> = blockers.iter().map(|one| cause::hint(one, &times)).collect();
     let common = hints.first().filter(|first| hints.iter().all(|hint| hint == *first));
     let mut lines = Vec::new();
@@ -38,7 +38,7 @@ pub fn of_refusal(blockers: &[Cause], now_ms: i64) -> (Vec<String>, Option<Strin
 
 /// For `--format`: the fields of a cause, with its sentence and its hint.
 pub fn structured(one: &Cause, now_ms: i64) -> Value {
-    let times = Times { now_ms, of_day: None };
+    let times = Times { now_ms, time_of_day: None };
     let mut value = serde_json::to_value(one).expect("plain data");
     value["message"] = json!(cause::sentence(one, &times));
     value["hint"] = json!(cause::hint(one, &times));

@@ -3,7 +3,7 @@
 use crate::render::cause;
 use crate::terminal::safe_line;
 use crate::times::Zone;
-use api::{Force, Forecast, Foretold};
+use api::{ExpectedHook, Force, Forecast};
 
 /// Sections with nothing in them are left out. What holds something up has done so since a time, as `why` tells it.
 pub fn text(forecast: &Forecast, force: Force, (now_ms, zone): (i64, &Zone)) -> String {
@@ -20,7 +20,7 @@ pub fn text(forecast: &Forecast, force: Force, (now_ms, zone): (i64, &Zone)) -> 
         Force::No | Force::AfterWait => "gone when these have succeeded:",
         Force::AtOnce => "gone then:",
     };
-    let hooks = |all: &[Foretold]| all.iter().map(|one| format!("{}: {}", one.unit, one.hook)).collect();
+    let hooks = |all: &[ExpectedHook]| all.iter().map(|one| format!("{}: {}", one.unit, one.hook)).collect();
     let sections: [(&str, Vec<String>); 5] = [
         ("would be gone at once:", forecast.at_once.clone()),
         ("would be dying:", forecast.dying.clone()),
@@ -65,7 +65,7 @@ mod tests {
         let forecast = Forecast {
             at_once: vec![],
             dying: vec!["unit web/0".to_owned()],
-            hooks: vec![Foretold { unit: "web/0".parse().expect("a name"), hook: "stop".to_owned() }],
+            hooks: vec![ExpectedHook { unit: "web/0".parse().expect("a name"), hook: "stop".to_owned() }],
             left_out: vec![],
             gone: vec!["unit web/0".to_owned()],
             blocked: vec![blocker.clone()],
@@ -80,7 +80,8 @@ mod tests {
             )
         );
         assert!(text(&forecast, Force::AfterWait, at).contains("is left out by force:"));
-        let left_out = vec![Foretold { unit: "db/0".parse().expect("a name"), hook: "remove".to_owned() }];
+        let left_out =
+            vec![ExpectedHook { unit: "db/0".parse().expect("a name"), hook: "remove".to_owned() }];
         let at_once = text(&Forecast { left_out, ..forecast.clone() }, Force::AtOnce, at);
         let order = "would run, on each unit in this order:\n  web/0: stop\nhooks that force leaves out, unless they are quicker:\n  \
                      db/0: remove\ngone";

@@ -26,7 +26,7 @@ pub fn text(line: &LogLine, style: &Style) -> String {
             "message": line.text,
         }));
     }
-    let time = style.zone.of_line(line.at_ms, style.date, style.millis);
+    let time = style.zone.log_time(line.at_ms, style.date, style.millis);
     let text = terminal::safe_text(&line.text);
     let entity = terminal::safe_line(&line.entity);
     let (level, module) = (terminal::safe_line(&line.level), terminal::safe_line(&line.module));

@@ -4,7 +4,7 @@
 use crate::render::put_text;
 use crate::render::status_table::subordinates;
 use crate::times::Zone;
-use api::{ApplicationStatus, MachineStatus, Related, Status, StatusInfo, UnitStatus};
+use api::{ApplicationStatus, MachineStatus, RelatedApplication, Status, StatusInfo, UnitStatus};
 use serde_json::{Map, Value, json};
 use state::charm::{Base, Scope};
 use state::terms::life::Life;
@@ -32,7 +32,7 @@ pub fn document(status: &Status, zone: &Zone) -> Value {
         },
         "machines": machines,
         "applications": applications,
-        "controller": { "timestamp": zone.of_day(status.now_ms) },
+        "controller": { "timestamp": zone.time_of_day(status.now_ms) },
     })
 }
 
@@ -103,7 +103,7 @@ fn application(status: &Status, app: &ApplicationStatus, zone: &Zone) -> Value {
     map.into()
 }
 
-fn related(related: &Related) -> Value {
+fn related(related: &RelatedApplication) -> Value {
     let scope = match related.scope {
         Scope::Global => "global",
         Scope::Container => "container",

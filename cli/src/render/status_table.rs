@@ -36,7 +36,7 @@ fn head(status: &Status, zone: &Zone) -> String {
     let model = &status.model;
     let mut heading = row(["Model", "Controller", "Cloud/Region", "Version", "Timestamp"]);
     let cloud = format!("{}/{}", model.cloud, model.region);
-    let now = zone.of_day(status.now_ms);
+    let now = zone.time_of_day(status.now_ms);
     let mut line = row([&model.name, &model.controller, &cloud, &model.version, &now]);
     let notes = match model.life.is_alive() {
         true => model.status.message.clone(),

@@ -3,7 +3,7 @@
 use crate::command_error::Failure;
 use crate::render::yaml;
 use crate::terminal;
-use crate::times::of_task;
+use crate::times::task_time;
 use api::ActionInfo;
 use api::error::{ApiError, ErrorCode};
 use serde_json::{Map, Value};
@@ -22,7 +22,7 @@ pub fn document(task: &ActionInfo) -> Value {
         map.insert("results".into(), Value::Object(task.results.clone().into_iter().collect()));
     }
     if !task.log.is_empty() {
-        let lines = task.log.iter().map(|(ms, text)| Value::from(format!("{} {text}", of_task(*ms))));
+        let lines = task.log.iter().map(|(ms, text)| Value::from(format!("{} {text}", task_time(*ms))));
         map.insert("log".into(), lines.collect());
     }
     map.insert("timing".into(), timing(task).into());
@@ -36,7 +36,7 @@ pub fn timing(task: &ActionInfo) -> Map<String, Value> {
         ("started", task.started_ms),
         ("completed", task.completed_ms),
     ];
-    times.into_iter().filter_map(|(name, ms)| Some((name.to_owned(), of_task(ms?).into()))).collect()
+    times.into_iter().filter_map(|(name, ms)| Some((name.to_owned(), task_time(ms?).into()))).collect()
 }
 
 /// The results without the return code, as YAML; for a failed task the reason first.

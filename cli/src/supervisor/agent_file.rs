@@ -9,7 +9,7 @@ use std::io;
 use std::path::Path;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AgentFile {
+pub struct AgentConfigFile {
     pub kind: String,
     pub uuid: Uuid,
     /// What people see: `0`.
@@ -23,20 +23,20 @@ pub struct AgentFile {
     pub token: String,
 }
 
-impl AgentFile {
+impl AgentConfigFile {
     pub const NAME: &str = "agent.yaml";
 
-    pub fn read(folder: &Path) -> Option<AgentFile> {
-        serde_yaml::from_str(&std::fs::read_to_string(folder.join(AgentFile::NAME)).ok()?).ok()
+    pub fn read(folder: &Path) -> Option<AgentConfigFile> {
+        serde_yaml::from_str(&std::fs::read_to_string(folder.join(AgentConfigFile::NAME)).ok()?).ok()
     }
 }
 
 /// Makes the file right: with the token that is there already, else a fresh one. Answers the token.
 pub fn write(folder: &Path, machine: &MachineInfo, model: Uuid, client: &ClientFile) -> io::Result<String> {
-    let path = folder.join(AgentFile::NAME);
-    let before = AgentFile::read(folder);
+    let path = folder.join(AgentConfigFile::NAME);
+    let before = AgentConfigFile::read(folder);
     let kept = before.as_ref().filter(|file| file.uuid == machine.uuid).map(|file| file.token.clone());
-    let file = AgentFile {
+    let file = AgentConfigFile {
         kind: "machine".to_owned(),
         uuid: machine.uuid,
         name: machine.name.clone(),
@@ -86,7 +86,7 @@ mod tests {
         let second = write(folder.path(), &machine, Uuid(1), &client("127.0.0.1:2")).expect("written");
         assert_eq!(first, second);
         let text = std::fs::read_to_string(folder.path().join("agent.yaml")).expect("there");
-        let file: AgentFile = serde_yaml::from_str(&text).expect("our own YAML");
+        let file: AgentConfigFile = serde_yaml::from_str(&text).expect("our own YAML");
         assert_eq!((file.controllers[0].as_str(), file.ca.as_str()), ("127.0.0.1:2", "-----BEGIN\nPEM\n"));
         assert_eq!((file.kind.as_str(), file.uuid, file.token), ("machine", Uuid(7), second));
     }

@@ -28,20 +28,20 @@ pub struct Program {
 }
 
 /// A program under care, until it is released.
-pub struct Daemon {
+pub struct SupervisedProcess {
     current: Arc<Mutex<Option<Process>>>,
-    care: JoinHandle<()>,
+    task: JoinHandle<()>,
 }
 
-impl Daemon {
-    pub fn start(program: Program) -> Daemon {
+impl SupervisedProcess {
+    pub fn start(program: Program) -> SupervisedProcess {
         let current = Arc::new(Mutex::new(None));
-        Daemon { care: tokio::spawn(keep_running(program, current.clone())), current }
+        SupervisedProcess { task: tokio::spawn(keep_running(program, current.clone())), current }
     }
 
     /// No longer started again. Answers the process that runs now: it is the caller's to stop.
     pub fn release(self) -> Option<Process> {
-        self.care.abort();
+        self.task.abort();
         *self.current.lock().expect("no holder panics")
     }
 }
@@ -99,7 +99,7 @@ mod tests {
     async fn what_ends_is_started_again_and_what_is_released_is_not() {
         let folder = tempfile::tempdir().expect("a folder");
         let pid_file = folder.path().join("pid");
-        let daemon = Daemon::start(Program {
+        let daemon = SupervisedProcess::start(Program {
             path: "sleep".into(),
             arguments: vec!["1000".to_owned()],
             log: folder.path().join("log"),

@@ -89,7 +89,7 @@ impl Network {
              type nat hook postrouting priority srcnat;\n    \
              ip saddr {network} ip daddr != {network} masquerade\n  }}\n}}\n"
         );
-        tools::feed("nft", &["-f", "-"], &rules)?;
+        tools::run_with_input("nft", &["-f", "-"], &rules)?;
         let broken = |error: std::io::Error| Failure::new(format!("cannot write {FORWARDING}: {error}"));
         // never switched back: in the meantime others of this host may have come to need it
         if std::fs::read_to_string(FORWARDING).map_err(broken)?.trim() == "0" {
@@ -113,7 +113,7 @@ impl Network {
         }
         let table = network.bridge.replace('-', "_");
         let delete = format!("table ip {table} {{}}\ndelete table ip {table}\n");
-        tools::feed("nft", &["-f", "-"], &delete)?;
+        tools::run_with_input("nft", &["-f", "-"], &delete)?;
         Ok(())
     }
 }

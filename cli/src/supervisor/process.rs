@@ -35,7 +35,7 @@ pub fn children(parent: Process) -> Vec<Process> {
 
 /// A hook shim with all that runs for its hook: what descends from it, and the process group of its child. What the
 /// hook moved into a session of its own is the charm's and not among them (design 12).
-pub fn hook_of(shim: Process) -> Vec<Process> {
+pub fn hook_processes(shim: Process) -> Vec<Process> {
     hook_members(shim, &Process::all()).into_iter().collect()
 }
 

@@ -7,9 +7,9 @@ use crate::supervisor::provider::{Provider, Wish};
 use api::error::ErrorCode;
 use api::{
     ClientFile, Fate, GetModelConfig, ListMachines, ListModels, MachineFate, MachineInfo, ModelInfo,
-    Provisioned, ProvisionerPort, RemoveDeadMachine, ReportInstance, SetMachineToken, WaitForChange,
+    ProvisionerPort, ProvisioningReport, RemoveDeadMachine, ReportInstance, SetMachineToken, WaitForChange,
 };
-use state::machine::provision::{self, Found, Harvest, Owner, Step, Wanted, plan};
+use state::machine::provision::{self, DesiredMachine, Found, HarvestMode, Owner, Step, plan};
 use state::terms::names::Uuid;
 use state::terms::position::Position;
 use std::collections::{BTreeMap, BTreeSet};
@@ -84,9 +84,9 @@ impl<P: Provider, O: Outside> Provisioner<P, O> {
         };
         let machines: BTreeMap<Uuid, MachineInfo> =
             machines.into_iter().map(|machine| (machine.uuid, machine)).collect();
-        let mut wanted: BTreeMap<Uuid, Wanted> =
+        let mut wanted: BTreeMap<Uuid, DesiredMachine> =
             machines.iter().map(|(id, one)| (*id, wanted(one))).collect();
-        let (mut found, mut harvest) = (BTreeMap::new(), Harvest::default());
+        let (mut found, mut harvest) = (BTreeMap::new(), HarvestMode::default());
         let now_ms = self.outside.wall_ms();
         for (id, nonce) in self.provider.found(model.uuid)? {
             let nonce = match nonce {
@@ -96,7 +96,7 @@ impl<P: Provider, O: Outside> Provisioner<P, O> {
                     wanted.remove(&id);
                     let due = machines.get(&id).map(|one| one.retry_ms.is_none_or(|due_ms| due_ms <= now_ms));
                     if due == Some(true) {
-                        self.say_failed(client, id, failure.message).await?;
+                        self.report_failure(client, id, failure.message).await?;
                     }
                     continue;
                 }
@@ -105,7 +105,7 @@ impl<P: Provider, O: Outside> Provisioner<P, O> {
             if !machines.contains_key(&id) {
                 let config = client.handle(GetModelConfig).await?;
                 let mode = config.get("provisioner-harvest-mode").and_then(|mode| mode.value.as_str());
-                harvest = mode.and_then(Harvest::parse).unwrap_or_default();
+                harvest = mode.and_then(HarvestMode::parse).unwrap_or_default();
                 if client.handle(MachineFate { machine: id }).await? == Fate::Tombstone {
                     fate = provision::Fate::Removed;
                 }
@@ -126,7 +126,7 @@ impl<P: Provider, O: Outside> Provisioner<P, O> {
                 Ok(Some(again)) => look = look.min(again),
                 Err(failure) => {
                     failed.insert(step.machine());
-                    self.say_failed(client, step.machine(), failure.message).await?;
+                    self.report_failure(client, step.machine(), failure.message).await?;
                 }
             }
         }
@@ -136,14 +136,14 @@ impl<P: Provider, O: Outside> Provisioner<P, O> {
     }
 
     /// What could not be done of a machine is its trouble.
-    async fn say_failed(
+    async fn report_failure(
         &self,
         client: &impl ProvisionerPort,
         id: Uuid,
         message: String,
     ) -> Result<(), Failure> {
         self.outside.say(&format!("machine {id}: {message}"));
-        let what = Provisioned::Failed { message };
+        let what = ProvisioningReport::Failed { message };
         match client.handle(ReportInstance { machine: id, what }).await {
             // what is harvested has no record: it is tried again in the next round
             Err(error) if error.code == ErrorCode::NotFound => Ok(()),
@@ -175,7 +175,7 @@ impl<P: Provider, O: Outside> Provisioner<P, O> {
                     None => {
                         let provider = self.provider.name().to_owned();
                         let nonce = found.unwrap_or_else(|| self.outside.fresh());
-                        let intended = Provisioned::Intended { provider, nonce };
+                        let intended = ProvisioningReport::Starting { provider, nonce };
                         report(intended).await?
                     }
                 };
@@ -185,7 +185,7 @@ impl<P: Provider, O: Outside> Provisioner<P, O> {
                 let made = self.provider.make(&wish)?;
                 set_token(&made.token).await?;
                 let (instance_id, address) = (made.instance_id, made.address.clone());
-                let started = Provisioned::Started { instance_id, address };
+                let started = ProvisioningReport::Started { instance_id, address };
                 // Its agents are told its address before they run: it has another one when it was lost and made again.
                 // What ends a trouble is that it runs.
                 if !is_recorded(machine, &made.address) && machine.retry_ms.is_none() {
@@ -212,7 +212,7 @@ impl<P: Provider, O: Outside> Provisioner<P, O> {
                 self.provider.hand_over(id).await?;
                 self.outside.say(&format!("machine {id}: its instance is its user's"));
             }
-            Step::SetDead(_) => drop(report(Provisioned::Absent).await?),
+            Step::SetDead(_) => drop(report(ProvisioningReport::Absent).await?),
             Step::Remove(_) => client.handle(RemoveDeadMachine { machine: id }).await?,
         }
         Ok(None)
@@ -224,8 +224,8 @@ fn is_recorded(machine: &MachineInfo, address: &str) -> bool {
     machine.instance_id.is_some() && machine.retry_ms.is_none() && machine.address == address
 }
 
-fn wanted(machine: &MachineInfo) -> Wanted {
-    Wanted {
+fn wanted(machine: &MachineInfo) -> DesiredMachine {
+    DesiredMachine {
         life: machine.life,
         owner: if machine.manual { Owner::Person } else { Owner::Own },
         nonce: machine.nonce,
@@ -241,7 +241,7 @@ fn wanted(machine: &MachineInfo) -> Wanted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::supervisor::provider::Listing;
+    use crate::supervisor::provider::InstanceList;
     use crate::supervisor::provider::Made;
     use api::error::ApiError;
     use api::{Handle, InModel, Request};
@@ -253,7 +253,7 @@ mod tests {
     #[derive(Clone)]
     struct One {
         machine: MachineInfo,
-        told: Arc<Mutex<Vec<Provisioned>>>,
+        told: Arc<Mutex<Vec<ProvisioningReport>>>,
         /// It has the machine's token. Restored just before a start is recorded, it has not.
         knows_token: Arc<AtomicBool>,
     }
@@ -293,7 +293,7 @@ mod tests {
         };
         RemoveDeadMachine: |_one, _| Ok(());
         ReportInstance: |one, report| {
-            if matches!(report.what, Provisioned::Started { .. }) {
+            if matches!(report.what, ProvisioningReport::Started { .. }) {
                 one.knows_token.store(false, Ordering::Relaxed);
             }
             one.told.lock().expect("no holder panics").push(report.what);
@@ -311,12 +311,12 @@ mod tests {
         fn name(&self) -> &'static str {
             "running"
         }
-        fn found(&self, _: Uuid) -> Result<Listing, Failure> {
+        fn found(&self, _: Uuid) -> Result<InstanceList, Failure> {
             let nonce = match self.readable {
                 true => Ok(Uuid(70)),
                 false => Err(Failure::new("cannot read it")),
             };
-            Ok(if self.lost { Listing::new() } else { Listing::from([(Uuid(7), nonce)]) })
+            Ok(if self.lost { InstanceList::new() } else { InstanceList::from([(Uuid(7), nonce)]) })
         }
         fn runs_at(&self, _: Uuid) -> Option<String> {
             (!self.lost).then(|| "127.0.0.1".to_owned())
@@ -357,7 +357,7 @@ mod tests {
         fn say(&self, _: &str) {}
     }
 
-    async fn told(instance_id: Option<&str>, retry_ms: Option<i64>) -> Vec<Provisioned> {
+    async fn told(instance_id: Option<&str>, retry_ms: Option<i64>) -> Vec<ProvisioningReport> {
         told_of(Running { readable: true, lost: false }, "127.0.0.1", instance_id, retry_ms).await
     }
 
@@ -366,7 +366,7 @@ mod tests {
         address: &str,
         instance_id: Option<&str>,
         retry_ms: Option<i64>,
-    ) -> Vec<Provisioned> {
+    ) -> Vec<ProvisioningReport> {
         let machine = MachineInfo {
             uuid: Uuid(7),
             name: "0".to_owned(),
@@ -397,7 +397,7 @@ mod tests {
     /// 3. The machine runs, so there is nothing to do about it but to say so (simulator, seed 5179 of its day).
     #[tokio::test(flavor = "current_thread")]
     async fn a_machine_that_runs_has_no_trouble_whatever_a_restored_controller_shows() {
-        let started = vec![Provisioned::Started {
+        let started = vec![ProvisioningReport::Started {
             instance_id: "running-0".to_owned(),
             address: "127.0.0.1".to_owned(),
         }];
@@ -414,7 +414,7 @@ mod tests {
             let provider = Running { readable: true, lost };
             let told = told_of(provider, "127.0.0.9", Some("running-0"), None).await;
             assert!(
-                matches!(&told[..], [Provisioned::Started { address, .. }] if address == "127.0.0.1"),
+                matches!(&told[..], [ProvisioningReport::Started { address, .. }] if address == "127.0.0.1"),
                 "{told:?}"
             );
         }
@@ -427,7 +427,7 @@ mod tests {
         let unread = || Running { readable: false, lost: false };
         let told = told_of(unread(), "127.0.0.1", Some("running-0"), None).await;
         assert!(
-            matches!(&told[..], [Provisioned::Failed { message }] if message == "cannot read it"),
+            matches!(&told[..], [ProvisioningReport::Failed { message }] if message == "cannot read it"),
             "{told:?}"
         );
         assert_eq!(

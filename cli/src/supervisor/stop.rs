@@ -68,7 +68,7 @@ pub async fn machine(folder: &Path, agent: Option<Process>) -> Stopped {
 }
 
 /// Ends the controller and the machine agents that an earlier supervisor left when it was killed. Unit agents go on.
-pub async fn orphans(dir: &DataDir) -> Stopped {
+pub async fn stop_orphans(dir: &DataDir) -> Stopped {
     let mut stopped = Stopped::default();
     let agents = folders(&dir.machines()).into_iter().map(|machine| machine.join("machine.pid"));
     let all = agents.chain([dir.controller_pid()]).filter_map(|file| Process::read_alive(&file));
@@ -83,7 +83,7 @@ async fn stop_units(machines: &[PathBuf], stopped: &mut Stopped) {
     stopped.stop(agents.collect(), AGENT_GRACE).await;
     let runs = units.iter().flat_map(|unit| folders(&unit.join("hooks")));
     let shims = runs.filter_map(|run| Process::read_alive(&run.join("shim.pid")));
-    stopped.stop(shims.flat_map(process::hook_of).collect(), HOOK_GRACE).await;
+    stopped.stop(shims.flat_map(process::hook_processes).collect(), HOOK_GRACE).await;
 }
 
 /// The folders in a folder; none where there is no folder.
@@ -147,7 +147,7 @@ mod tests {
         let machine = dir.machines().join("m");
         let mut agent = named(&machine.join("machine.pid"), "exec sleep 1000");
         let mut unit = named(&machine.join("agents/unit-web-0/agent.pid"), "exec sleep 1000");
-        assert_eq!(orphans(&dir).await, Stopped { ended: 1, left: vec![] });
+        assert_eq!(stop_orphans(&dir).await, Stopped { ended: 1, left: vec![] });
         agent.wait().expect("its parent");
         assert!(Process::of(unit.id() as i32).is_some_and(|unit| unit.is_alive()));
         unit.kill().and_then(|()| unit.wait()).expect("its parent");

@@ -6,11 +6,11 @@ use std::process::{Command, Stdio};
 
 /// Runs a program to its end; answers what it printed.
 pub fn run(program: &str, args: &[&str]) -> Result<String, Failure> {
-    feed(program, args, "")
+    run_with_input(program, args, "")
 }
 
 /// The same, with something to read.
-pub fn feed(program: &str, args: &[&str], input: &str) -> Result<String, Failure> {
+pub fn run_with_input(program: &str, args: &[&str], input: &str) -> Result<String, Failure> {
     let line = || format!("{program} {}", args.join(" "));
     let broken = |error: std::io::Error| Failure::new(format!("cannot run {}: {error}", line()));
     let mut command = Command::new(program);

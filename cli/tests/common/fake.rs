@@ -113,13 +113,13 @@ impl Scoped {
             }
             "FindArchive" => {
                 let FindArchive { sha256 } = parsed(&body);
-                let uploaded = Uploaded { sha256, bytes: 1, charm: Default::default() };
+                let uploaded = ArchiveInfo { sha256, bytes: 1, charm: Default::default() };
                 json(self.has_archive.then_some(uploaded))
             }
             "UploadArchive" => {
                 self.note("upload".to_owned());
                 let sha256 = host::digest::sha256(&body);
-                json(Uploaded { sha256, bytes: 1, charm: Default::default() })
+                json(ArchiveInfo { sha256, bytes: 1, charm: Default::default() })
             }
             "Deploy" => {
                 let Deploy { application, units, to, config, .. } = parsed(&body);
@@ -136,7 +136,7 @@ impl Scoped {
             "AddUnits" => {
                 let add: AddUnits = parsed(&body);
                 self.note(format!("add {} units={} to={:?}", add.application, add.units, add.to));
-                json(Added { units: vec![], revision: 1 })
+                json(AddUnitsResponse { units: vec![], revision: 1 })
             }
             "GetConfig" => json(super::sample_config()),
             "Configure" => {
@@ -176,7 +176,7 @@ impl Scoped {
             "DryRunRemoval" => {
                 let DryRunRemoval { removed, .. } = parsed(&body);
                 self.note(format!("forecast {removed:?}"));
-                if let [Removable::Unit(unit)] = &removed[..] {
+                if let [RemovalTarget::Unit(unit)] = &removed[..] {
                     self.known(unit)?;
                 }
                 json(Forecast { dying: vec!["unit web/9".to_owned()], ..Forecast::default() })
@@ -218,7 +218,7 @@ impl Scoped {
         })
     }
 
-    fn run(&self, run: Run) -> Result<Enqueued, ApiError> {
+    fn run(&self, run: Run) -> Result<RunActionResponse, ApiError> {
         self.note(format!("run {} {} {:?}", run.unit, run.action, run.params));
         if !self.units.contains(&run.unit) {
             return Err(ApiError::new(ErrorCode::NotFound, format!("unit {:?} not found", run.unit)));
@@ -227,6 +227,6 @@ impl Scoped {
             let text = format!("action {:?} of ledger (not found)", run.action);
             return Err(ApiError::new(ErrorCode::Invalid, text));
         }
-        Ok(Enqueued { id: 7, unit: run.unit.parse().expect("a unit"), revision: 1 })
+        Ok(RunActionResponse { id: 7, unit: run.unit.parse().expect("a unit"), revision: 1 })
     }
 }

@@ -52,7 +52,7 @@ fn application(charm: &str, version: &str, message: &str) -> ApplicationStatus {
 /// The model of the sample: `ledger/0` with the subordinate `auditor/0`, which runs config-changed.
 pub fn sample() -> Status {
     let ledger_unit = UnitName::new("ledger", 0);
-    let related = |application: &str, scope| Related {
+    let related = |application: &str, scope| RelatedApplication {
         application: application.to_owned(),
         interface: "audit".to_owned(),
         scope,

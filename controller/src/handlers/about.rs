@@ -14,7 +14,7 @@ impl<S: Store, O: Outside> Handle<GetAbout> for Authorised<S, O> {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             juju_version: api::JUJU_VERSION.to_owned(),
             controller: self.controller.id,
-            history: self.controller.store.history(),
+            store_generation: self.controller.store.store_generation(),
         })
     }
 }

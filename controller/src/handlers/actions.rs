@@ -5,7 +5,7 @@ use crate::named::find_unit;
 use crate::session::Authorised;
 use crate::store::Store;
 use api::error::ApiError;
-use api::{ActionInfo, Enqueued, GetAction, Handle, ListActions, Run};
+use api::{ActionInfo, GetAction, Handle, ListActions, Run, RunActionResponse};
 use state::documents::draft::{Draft, read, read_all};
 use state::documents::keys::{ActionDoc, Kind};
 use state::documents::refusal::{Code, Refusal};
@@ -28,7 +28,7 @@ fn action_info(doc: ActionDoc) -> ActionInfo {
 }
 
 impl<S: Store, O: Outside> Handle<Run> for Authorised<S, O> {
-    async fn handle(&self, run: Run) -> Result<Enqueued, ApiError> {
+    async fn handle(&self, run: Run) -> Result<RunActionResponse, ApiError> {
         let name = run.unit;
         let found = self.view(move |reader, model| Ok((model, find_unit(reader, model, &name)?)));
         let (model, (id, unit)) = found.await?;
@@ -43,7 +43,7 @@ impl<S: Store, O: Outside> Handle<Run> for Authorised<S, O> {
             })
         };
         let committed = self.controller.run(transition).await?;
-        Ok(Enqueued { id: committed.answer, unit, revision: committed.revision })
+        Ok(RunActionResponse { id: committed.answer, unit, revision: committed.revision })
     }
 }
 

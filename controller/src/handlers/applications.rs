@@ -8,7 +8,7 @@ use crate::session::Authorised;
 use crate::store::Store;
 use api::error::ApiError;
 use api::{
-    ApplicationConfig, Changed, Configure, Deploy, Deployed, GetConfig, Handle, Refresh, Refreshed,
+    ApplicationConfig, Changed, Configure, Deploy, Deployed, GetConfig, Handle, Refresh, RefreshResponse,
     RemoveApplication, Setting,
 };
 use state::documents::draft::{Draft, read};
@@ -52,8 +52,9 @@ impl<S: Store, O: Outside> Handle<Deploy> for Authorised<S, O> {
             revision: committed.revision,
         };
         if !subordinate {
-            let more =
-                self.add_each(model, done.application, done.units_left + (units - at_once), None).await?;
+            let more = self
+                .add_each(model, done.application, done.units_remaining + (units - at_once), None)
+                .await?;
             deployed.revision = deployed.revision.max(more.revision);
             deployed.units.extend(more.units);
         }
@@ -62,7 +63,7 @@ impl<S: Store, O: Outside> Handle<Deploy> for Authorised<S, O> {
 }
 
 impl<S: Store, O: Outside> Handle<Refresh> for Authorised<S, O> {
-    async fn handle(&self, refresh: Refresh) -> Result<Refreshed, ApiError> {
+    async fn handle(&self, refresh: Refresh) -> Result<RefreshResponse, ApiError> {
         let model = self.model().await?;
         let (now_ms, ids) = (self.controller.outside.wall_ms(), Uuids::new(&self.controller.outside));
         let transition = move |draft: &mut Draft<'_>| {
@@ -76,7 +77,11 @@ impl<S: Store, O: Outside> Handle<Refresh> for Authorised<S, O> {
             application::refresh(draft, model, id, &wish, &mut ids.supply())
         };
         let committed = self.controller.run(transition).await?;
-        Ok(Refreshed { charm_url: committed.answer.url, revision: committed.revision, warnings: Vec::new() })
+        Ok(RefreshResponse {
+            charm_url: committed.answer.url,
+            revision: committed.revision,
+            warnings: Vec::new(),
+        })
     }
 }
 

@@ -11,10 +11,10 @@ impl<S: Store, O: Outside> Handle<WaitForChange> for Authorised<S, O> {
     async fn handle(&self, wait: WaitForChange) -> Result<Position, ApiError> {
         let after = wait.after;
         self.model().await?;
-        let after = after.filter(|after| after.history == self.controller.store.history());
+        let after = after.filter(|after| after.store_generation == self.controller.store.store_generation());
         if let Some(after) = after.filter(|after| after.revision >= self.controller.store.newest()) {
             let until_ms = self.controller.outside.monotonic_ms() + LONG_POLL_MS;
-            self.controller.past_or(after.revision, until_ms).await;
+            self.controller.wait_past_until(after.revision, until_ms).await;
         }
         Ok(self.controller.position(self.controller.store.newest()))
     }

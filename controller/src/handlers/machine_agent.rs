@@ -12,7 +12,7 @@ use api::{
     UnitFate, Watch, WatchMachine,
 };
 use state::documents::draft::{Draft, Reader, read};
-use state::documents::keys::{Model, Principal};
+use state::documents::keys::{Model, TokenHolder};
 use state::lifecycle::{machine, unit};
 use state::operations::instance;
 use state::terms::names::Uuid;
@@ -20,7 +20,7 @@ use state::terms::names::Uuid;
 impl<S: Store, O: Outside> Authorised<S, O> {
     fn machine(&self) -> Result<(Model, Uuid), ApiError> {
         let (model, machine) = authority::machine(&self.principal)?;
-        self.controller.presence.saw(machine, self.controller.outside.monotonic_ms());
+        self.controller.presence.heartbeat(machine, self.controller.outside.monotonic_ms());
         Ok((model, machine))
     }
 }
@@ -55,7 +55,7 @@ impl<S: Store, O: Outside> Handle<SetUnitToken> for Authorised<S, O> {
             if draft.get(&model.unit(unit)).is_none_or(|doc| doc.machine != machine) {
                 return Ok(false);
             }
-            tokens::set(draft, unit, &Principal::Unit { model, unit }, &token);
+            tokens::set(draft, unit, &TokenHolder::Unit { model, unit }, &token);
             Ok(true)
         });
         if set.await?.answer { Ok(()) } else { Err(unauthorised()) }
@@ -94,7 +94,7 @@ impl<S: Store, O: Outside> Handle<ReportUninstalled> for Authorised<S, O> {
     async fn handle(&self, _: ReportUninstalled) -> Result<(), ApiError> {
         let (model, machine) = self.machine()?;
         self.controller.run(move |draft| instance::gone(draft, model, machine)).await?;
-        self.controller.machine_left(model, machine).await;
+        self.controller.machine_removed(model, machine).await;
         Ok(())
     }
 }
@@ -116,7 +116,7 @@ impl<S: Store, O: Outside> Handle<Enrol> for Authorised<S, O> {
             instance::enrol(draft, model, machine, &invitation, (&sha256, &address))
         };
         self.controller.run(enrol).await?;
-        self.controller.presence.saw(machine, self.controller.outside.monotonic_ms());
+        self.controller.presence.heartbeat(machine, self.controller.outside.monotonic_ms());
         Ok(())
     }
 }

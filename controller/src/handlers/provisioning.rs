@@ -6,11 +6,11 @@ use crate::store::Store;
 use crate::tokens;
 use api::error::{ApiError, ErrorCode};
 use api::{
-    Fate, Handle, ListMachines, MachineFate, MachineInfo, Provisioned, RemoveDeadMachine, ReportInstance,
-    SetMachineToken,
+    Fate, Handle, ListMachines, MachineFate, MachineInfo, ProvisioningReport, RemoveDeadMachine,
+    ReportInstance, SetMachineToken,
 };
 use state::documents::draft::{Draft, read, read_all};
-use state::documents::keys::{Kind, MachineDoc, Principal, last_id};
+use state::documents::keys::{Kind, MachineDoc, TokenHolder, last_id};
 use state::documents::refusal::Refusal;
 use state::lifecycle::{machine, unit};
 use state::operations::instance;
@@ -33,11 +33,12 @@ impl<S: Store, O: Outside> Handle<ListMachines> for Authorised<S, O> {
                     manual: doc.manual,
                     kept: doc.kept,
                     left: doc.left,
-                    occupied: !reader.scan(&model.units_on(uuid), "", 1).is_empty(),
-                    lived: life == Life::Dying && machine::has_lived(reader, model, uuid),
+                    occupied: !reader.scan(&model.machine_units(uuid), "", 1).is_empty(),
+                    lived: life == Life::Dying && machine::has_attached_unit(reader, model, uuid),
                     nonce: instance.as_ref().map(|instance| instance.nonce),
                     instance_id: instance.and_then(|instance| instance.id),
-                    retry_ms: read(reader, &model.machine_trouble(uuid)).map(|trouble| trouble.retry_ms),
+                    retry_ms: read(reader, &model.machine_provisioning_error(uuid))
+                        .map(|trouble| trouble.retry_ms),
                 })
             };
             Ok(all.into_iter().filter_map(machine).collect())
@@ -51,21 +52,25 @@ impl<S: Store, O: Outside> Handle<ReportInstance> for Authorised<S, O> {
         let ReportInstance { machine: id, what } = report;
         let model = self.model().await?;
         let now_ms = self.controller.outside.wall_ms();
-        if what == Provisioned::Absent {
-            let units = self.controller.read(move |reader| machine::unserved(&mut { reader }, model, id));
+        if what == ProvisioningReport::Absent {
+            let units = self
+                .controller
+                .read(move |reader| machine::units_without_instance(&mut { reader }, model, id));
             for unit in units.await {
                 self.controller.run(move |draft| unit::remove(draft, model, unit)).await?;
             }
         }
         let transition = move |draft: &mut Draft<'_>| match &what {
-            Provisioned::Intended { provider, nonce } => instance::intend(draft, model, id, provider, *nonce),
-            Provisioned::Started { instance_id, address } => {
+            ProvisioningReport::Starting { provider, nonce } => {
+                instance::intend(draft, model, id, provider, *nonce)
+            }
+            ProvisioningReport::Started { instance_id, address } => {
                 instance::started(draft, model, id, instance_id, address).map(|()| id)
             }
-            Provisioned::Failed { message } => {
+            ProvisioningReport::Failed { message } => {
                 instance::failed(draft, model, id, message, now_ms).map(|()| id)
             }
-            Provisioned::Absent => machine::set_dead(draft, model, id).map(|()| id),
+            ProvisioningReport::Absent => machine::set_dead(draft, model, id).map(|()| id),
         };
         Ok(self.controller.run(transition).await?.answer)
     }
@@ -93,7 +98,7 @@ impl<S: Store, O: Outside> Handle<SetMachineToken> for Authorised<S, O> {
         }
         let transition = move |draft: &mut Draft<'_>| {
             draft.get(&model.machine(machine)).ok_or_else(|| Refusal::not_found("machine", machine))?;
-            tokens::set(draft, machine, &Principal::Machine { model, machine }, &token);
+            tokens::set(draft, machine, &TokenHolder::Machine { model, machine }, &token);
             Ok(())
         };
         self.controller.run(transition).await?;
@@ -106,7 +111,7 @@ impl<S: Store, O: Outside> Handle<RemoveDeadMachine> for Authorised<S, O> {
     async fn handle(&self, RemoveDeadMachine { machine }: RemoveDeadMachine) -> Result<(), ApiError> {
         let model = self.model().await?;
         self.controller.run(move |draft| machine::remove(draft, model, machine)).await?;
-        self.controller.machine_left(model, machine).await;
+        self.controller.machine_removed(model, machine).await;
         Ok(())
     }
 }

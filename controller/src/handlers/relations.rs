@@ -8,7 +8,8 @@ use crate::status;
 use crate::store::Store;
 use api::error::ApiError;
 use api::{
-    Changed, Handle, Integrate, Integrated, RelationChoice, RemoveRelation, ResumeRelation, SuspendRelation,
+    Changed, Handle, Integrate, IntegrateResponse, RelationChoice, RemoveRelation, ResumeRelation,
+    SuspendRelation,
 };
 use state::documents::draft::Draft;
 use state::documents::keys::Model;
@@ -29,7 +30,7 @@ impl<S: Store, O: Outside> Authorised<S, O> {
 }
 
 impl<S: Store, O: Outside> Handle<Integrate> for Authorised<S, O> {
-    async fn handle(&self, Integrate(ends): Integrate) -> Result<Integrated, ApiError> {
+    async fn handle(&self, Integrate(ends): Integrate) -> Result<IntegrateResponse, ApiError> {
         let model = self.model().await?;
         let (id, now_ms) =
             (environment::fresh_uuid(&self.controller.outside), self.controller.outside.wall_ms());
@@ -37,7 +38,7 @@ impl<S: Store, O: Outside> Handle<Integrate> for Authorised<S, O> {
             move |draft: &mut Draft<'_>| relation::add(draft, model, (&ends.a, &ends.b), id, now_ms);
         let committed = self.controller.run(transition).await?;
         let (number, key) = (committed.answer.number, committed.answer.key_text());
-        Ok(Integrated { relation: number, key, revision: committed.revision })
+        Ok(IntegrateResponse { relation: number, key, revision: committed.revision })
     }
 }
 

@@ -7,7 +7,7 @@ use crate::session::Authorised;
 use crate::store::Store;
 use crate::why::Explainer;
 use api::error::{ApiError, ErrorCode};
-use api::{Changed, DryRunRemoval, FORETOLD_MAX, Force, Forecast, Foretold, Handle};
+use api::{Changed, DRY_RUN_TARGETS_MAX, DryRunRemoval, ExpectedHook, Force, Forecast, Handle};
 use state::documents::draft::{Draft, read};
 use state::documents::keys::Model;
 use state::documents::refusal::Refusal;
@@ -47,8 +47,9 @@ impl<S: Store, O: Outside> Authorised<S, O> {
 impl<S: Store, O: Outside> Handle<DryRunRemoval> for Authorised<S, O> {
     async fn handle(&self, removal: DryRunRemoval) -> Result<Forecast, ApiError> {
         let DryRunRemoval { removed, force } = removal;
-        if removed.len() > FORETOLD_MAX {
-            let message = format!("{} removals: at most {FORETOLD_MAX} are foretold at once", removed.len());
+        if removed.len() > DRY_RUN_TARGETS_MAX {
+            let message =
+                format!("{} removals: at most {DRY_RUN_TARGETS_MAX} are foretold at once", removed.len());
             return Err(ApiError::new(ErrorCode::Invalid, message).hint("ask for fewer of them"));
         }
         let now_ms = self.controller.outside.wall_ms();
@@ -64,7 +65,7 @@ impl<S: Store, O: Outside> Handle<DryRunRemoval> for Authorised<S, O> {
                 running: &|id| presence.executing(id).map(|running| running.activity.clone()),
             };
             let forecast = dry_run::forecast(reader, model, (&entities, force), &reports)?;
-            let foretold = |(unit, hook)| Foretold { unit, hook };
+            let foretold = |(unit, hook)| ExpectedHook { unit, hook };
             let pending_since = explainer.pending_since();
             let silent = forecast.silent.into_iter().filter_map(|one| explainer.silent(one));
             let blocked = forecast.blocked.into_iter().map(|one| pending_since.dated(one));

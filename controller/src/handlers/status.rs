@@ -11,9 +11,9 @@ use state::terms::position::Position;
 impl<S: Store, O: Outside> Handle<GetStatus> for Authorised<S, O> {
     async fn handle(&self, _: GetStatus) -> Result<Status, ApiError> {
         let (presence, now_ms) = (self.controller.presence_snapshot(), self.controller.outside.wall_ms());
-        let history = self.controller.store.history();
+        let store_generation = self.controller.store.store_generation();
         let status = self.view(move |reader, model| {
-            let position = Position { history, revision: reader.revision() };
+            let position = Position { store_generation, revision: reader.revision() };
             Ok(status::of_model(reader, model, &presence, position, now_ms))
         });
         status.await

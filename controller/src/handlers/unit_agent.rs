@@ -9,35 +9,35 @@ use crate::store::{Compacted, Store};
 use crate::watches::UnitStream;
 use api::error::{ApiError, ErrorCode};
 use api::{
-    Archive, Attach, Attached, Claim, Claimed, Commit, Committed, FetchArchive, Handle, Report, Watch,
+    Archive, Attach, Attached, Claim, ClaimResponse, Commit, Committed, FetchArchive, Handle, Report, Watch,
     WatchUnit,
 };
 use state::documents::draft::{Draft, Reader, read};
-use state::documents::keys::{GLOBAL, Model, Principal};
+use state::documents::keys::{GLOBAL, Model, TokenHolder};
 use state::operations::{hook_commit, leadership, session};
 use state::restore::resync;
 use state::terms::names::Uuid;
 use state::unit::operation::Operation;
 use state::unit::record::Record;
-use state::unit::snapshot::{BagAsked, BagView};
+use state::unit::snapshot::{BagRequest, BagView};
 use state::views::view;
 use tracing::Instrument;
 
 /// How late a refused entry is answered, so that an agent whose view does not show yet why it is refused asks once a
 /// second, not at once again. An agent is refused where it lost a race, and waits this long once.
-pub const REFUSED_ENTRY_MS: u64 = 1_000;
+pub const REFUSED_ENTRY_DELAY_MS: u64 = 1_000;
 
 impl<S: Store, O: Outside> Authorised<S, O> {
     /// The unit that calls; it is there.
     fn unit(&self) -> Result<(Model, Uuid), ApiError> {
         let (model, unit) = authority::unit(&self.principal)?;
-        self.controller.presence.saw(unit, self.controller.outside.monotonic_ms());
+        self.controller.presence.heartbeat(unit, self.controller.outside.monotonic_ms());
         Ok((model, unit))
     }
 
     /// An agent whose stream is open lives: another one may not take its unit over. What is left of a dead agent's
     /// stream is closed within its silence, so the newcomer asks again until then (design 6).
-    async fn refuse_beside_another(&self, model: Model, unit: Uuid, nonce: Uuid) -> Result<(), ApiError> {
+    async fn refuse_second_agent(&self, model: Model, unit: Uuid, nonce: Uuid) -> Result<(), ApiError> {
         if !self.controller.presence.is_streaming(unit) {
             return Ok(());
         }
@@ -74,7 +74,7 @@ impl<S: Store, O: Outside> Authorised<S, O> {
         epoch: u64,
         record: &Record,
     ) -> Result<Vec<String>, ApiError> {
-        let mut next = record.memory.as_ref().map(|_| resync::Bite::default());
+        let mut next = record.memory.as_ref().map(|_| resync::ResyncProgress::default());
         let mut all = Vec::new();
         while let Some(bite) = next {
             let (record, ids) = (record.clone(), Uuids::new(&self.controller.outside));
@@ -110,10 +110,10 @@ fn no_archive(sha256: &str) -> ApiError {
 impl<S: Store, O: Outside> Handle<Attach> for Authorised<S, O> {
     async fn handle(&self, attach: Attach) -> Result<Attached, ApiError> {
         let (model, unit) = self.unit()?;
-        self.refuse_beside_another(model, unit, attach.nonce).await?;
-        let Attach { nonce, epoch, history: held_in } = attach;
-        let history = self.controller.store.history();
-        let held = (session::Held { epoch, history: held_in }, history);
+        self.refuse_second_agent(model, unit, attach.nonce).await?;
+        let Attach { nonce, epoch, store_generation: held_in } = attach;
+        let store_generation = self.controller.store.store_generation();
+        let held = (session::Held { epoch, store_generation: held_in }, store_generation);
         let attached = self.controller.run(move |draft| session::attach(draft, model, unit, nonce, held));
         let (attached, revision) = attached.await.map(|committed| (committed.answer, committed.revision))?;
         self.controller.presence.executes(unit, None, self.controller.outside.monotonic_ms());
@@ -121,7 +121,7 @@ impl<S: Store, O: Outside> Handle<Attach> for Authorised<S, O> {
             Some(replica) => (replica.sequence, replica.digest, Some(replica.local)),
             None => (0, String::new(), None),
         };
-        Ok(Attached { history, epoch: attached.epoch, sequence, digest, replica, revision })
+        Ok(Attached { store_generation, epoch: attached.epoch, sequence, digest, replica, revision })
     }
 }
 
@@ -149,7 +149,7 @@ impl<S: Store, O: Outside> Handle<Commit> for Authorised<S, O> {
         self.controller.presence.executed(unit, run);
         if enters && committed.as_ref().is_ok_and(|committed| committed.refusal.is_some()) {
             let outside = &self.controller.outside;
-            outside.sleep_until(outside.monotonic_ms() + REFUSED_ENTRY_MS).await;
+            outside.sleep_until(outside.monotonic_ms() + REFUSED_ENTRY_DELAY_MS).await;
         }
         committed
     }
@@ -177,7 +177,7 @@ impl<S: Store, O: Outside> Handle<Report> for Authorised<S, O> {
 }
 
 impl<S: Store, O: Outside> Handle<Claim> for Authorised<S, O> {
-    async fn handle(&self, claim: Claim) -> Result<Claimed, ApiError> {
+    async fn handle(&self, claim: Claim) -> Result<ClaimResponse, ApiError> {
         let (model, unit) = self.unit()?;
         let Claim { epoch, release } = claim;
         // Held until the transaction is answered: see the story in `leases`.
@@ -196,19 +196,19 @@ impl<S: Store, O: Outside> Handle<Claim> for Authorised<S, O> {
         };
         let claimed = self.controller.run(transition).await?.answer;
         let (granted, generation) = match claimed {
-            Some(leadership::Claim::Granted(grant)) => (true, grant.generation),
+            Some(leadership::Claim::SessionOrigin(grant)) => (true, grant.generation),
             Some(leadership::Claim::Held(grant)) => (false, grant.generation),
             None => (false, 0),
         };
         if let (true, Some(application)) = (granted, application) {
             leases.granted(application, now_ms);
         }
-        Ok(Claimed { granted, generation, term_ms: TERM_MS })
+        Ok(ClaimResponse { granted, generation, term_ms: TERM_MS })
     }
 }
 
-impl<S: Store, O: Outside> Handle<BagAsked> for Authorised<S, O> {
-    async fn handle(&self, asked: BagAsked) -> Result<Option<BagView>, ApiError> {
+impl<S: Store, O: Outside> Handle<BagRequest> for Authorised<S, O> {
+    async fn handle(&self, asked: BagRequest) -> Result<Option<BagView>, ApiError> {
         let (model, unit) = self.unit()?;
         let (at, then) = (stored(asked.at), asked.clone());
         let store = &self.controller.store;
@@ -259,6 +259,6 @@ impl<S: Store, O: Outside> crate::Controller<S, O> {
 
     /// The session of the unit itself: for the simulator and tests.
     pub fn unit_session(self: &std::sync::Arc<Self>, model: Model, unit: Uuid) -> crate::Session<S, O> {
-        self.session_of(Principal::Unit { model, unit })
+        self.session_of(TokenHolder::Unit { model, unit })
     }
 }

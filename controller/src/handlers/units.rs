@@ -8,7 +8,7 @@ use crate::session::Authorised;
 use crate::status;
 use crate::store::Store;
 use api::error::{ApiError, ErrorCode};
-use api::{AddUnits, Added, Changed, Handle, RemoveUnit, Resolve, ShowUnit, UnitInfo};
+use api::{AddUnits, AddUnitsResponse, Changed, Handle, RemoveUnit, ResolvedRequest, ShowUnit, UnitInfo};
 use state::documents::draft::Draft;
 use state::documents::keys::Model;
 use state::documents::refusal::{Code, Refusal};
@@ -31,8 +31,8 @@ impl<S: Store, O: Outside> Authorised<S, O> {
         application: Uuid,
         count: u32,
         to: Option<String>,
-    ) -> Result<Added, ApiError> {
-        let (mut added, mut to) = (Added { units: Vec::new(), revision: 0 }, to);
+    ) -> Result<AddUnitsResponse, ApiError> {
+        let (mut added, mut to) = (AddUnitsResponse { units: Vec::new(), revision: 0 }, to);
         for _ in 0..count {
             let (now_ms, ids, to) =
                 (self.controller.outside.wall_ms(), Uuids::new(&self.controller.outside), to.take());
@@ -48,7 +48,7 @@ impl<S: Store, O: Outside> Authorised<S, O> {
 }
 
 impl<S: Store, O: Outside> Handle<AddUnits> for Authorised<S, O> {
-    async fn handle(&self, add: AddUnits) -> Result<Added, ApiError> {
+    async fn handle(&self, add: AddUnits) -> Result<AddUnitsResponse, ApiError> {
         if add.units > ADDED_MAX {
             return Err(too_many_units());
         }
@@ -72,9 +72,9 @@ impl<S: Store, O: Outside> Handle<ShowUnit> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Outside> Handle<Resolve> for Authorised<S, O> {
-    async fn handle(&self, resolve: Resolve) -> Result<Changed, ApiError> {
-        let Resolve { unit: name, retry } = resolve;
+impl<S: Store, O: Outside> Handle<ResolvedRequest> for Authorised<S, O> {
+    async fn handle(&self, resolve: ResolvedRequest) -> Result<Changed, ApiError> {
+        let ResolvedRequest { unit: name, retry } = resolve;
         let found = self.view(move |reader, model| Ok((model, find_unit(reader, model, &name)?.0)));
         let (model, id) = found.await?;
         let transition = move |draft: &mut Draft<'_>| unit::resolved(draft, model, id, retry);

@@ -6,10 +6,10 @@
 //! to drop its future.
 
 use super::{
-    ApplyError, CHANGES_KEPT, Change, Changes, Committed, Compacted, Earlier, Position, RETRIES_MAX,
+    ApplyError, CHANGES_KEPT, Change, Changes, Committed, Compacted, EarlierReader, Position, RETRIES_MAX,
     RunError, Store, Undo, from,
 };
-use state::documents::draft::{Conflict, Draft, Reader, Revision, Stored, Txn};
+use state::documents::draft::{Conflict, Draft, Reader, Revision, StoredDocument, Txn};
 use state::documents::json_text::Text;
 use state::terms::names::Uuid;
 use std::collections::{BTreeMap, VecDeque};
@@ -37,18 +37,18 @@ impl Reader for Documents {
         self.revision
     }
 
-    fn get(&self, key: &str) -> Option<Stored> {
+    fn get(&self, key: &str) -> Option<StoredDocument> {
         self.by_key.get_key_value(key).map(stored)
     }
 
-    fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<Stored> {
+    fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<StoredDocument> {
         let below = self.by_key.range(from(prefix, after)..).take_while(|(key, _)| key.starts_with(prefix));
         below.filter(|(key, _)| key.as_str() > after).take(limit).map(stored).collect()
     }
 }
 
-fn stored((key, (revision, value)): (&String, &(Revision, Text))) -> Stored {
-    Stored { key: key.clone(), revision: *revision, value: value.clone() }
+fn stored((key, (revision, value)): (&String, &(Revision, Text))) -> StoredDocument {
+    StoredDocument { key: key.clone(), revision: *revision, value: value.clone() }
 }
 
 #[derive(Clone)]
@@ -61,7 +61,7 @@ struct Contents {
 }
 
 struct Shared {
-    history: Uuid,
+    store_generation: Uuid,
     contents: Mutex<Contents>,
     newest: watch::Sender<Revision>,
 }
@@ -72,20 +72,20 @@ pub struct Map(Arc<Shared>);
 
 impl Map {
     /// An empty store.
-    pub fn new(history: Uuid) -> Map {
-        Map::keeping(history, CHANGES_KEPT)
+    pub fn new(store_generation: Uuid) -> Map {
+        Map::with_changes_kept(store_generation, CHANGES_KEPT)
     }
 
     /// An empty store whose log keeps this many revisions.
-    pub fn keeping(history: Uuid, changes_kept: u64) -> Map {
+    pub fn with_changes_kept(store_generation: Uuid, changes_kept: u64) -> Map {
         let (documents, log) = (Documents::default(), VecDeque::new());
-        Map::of(history, Contents { documents, log, changes_kept, recorded: None })
+        Map::of(store_generation, Contents { documents, log, changes_kept, recorded: None })
     }
 
     /// A copy of all contents that from here on has a history of its own: what a controller restored from a copy
     /// has. Neither sees what the other does later.
-    pub fn fork(&self, history: Uuid) -> Map {
-        Map::of(history, self.contents().clone())
+    pub fn fork(&self, store_generation: Uuid) -> Map {
+        Map::of(store_generation, self.contents().clone())
     }
 
     /// From now on keeps every transaction that commits, for [`replay`].
@@ -98,9 +98,9 @@ impl Map {
         self.contents().recorded.clone().unwrap_or_default()
     }
 
-    fn of(history: Uuid, contents: Contents) -> Map {
+    fn of(store_generation: Uuid, contents: Contents) -> Map {
         let newest = watch::Sender::new(contents.documents.revision);
-        Map(Arc::new(Shared { history, contents: Mutex::new(contents), newest }))
+        Map(Arc::new(Shared { store_generation, contents: Mutex::new(contents), newest }))
     }
 
     fn contents(&self) -> MutexGuard<'_, Contents> {
@@ -181,8 +181,8 @@ fn pause() -> impl Future<Output = ()> + Send {
 }
 
 impl Store for Map {
-    fn history(&self) -> Uuid {
-        self.0.history
+    fn store_generation(&self) -> Uuid {
+        self.0.store_generation
     }
 
     fn newest(&self) -> Revision {
@@ -204,7 +204,7 @@ impl Store for Map {
         F: FnOnce(&dyn Reader) -> T + Send + 'static,
     {
         pause().await;
-        if at.history != self.history() {
+        if at.store_generation != self.store_generation() {
             return Err(Compacted);
         }
         let (newest, undo) = {
@@ -213,7 +213,7 @@ impl Store for Map {
                 contents.after(at.revision)?.flat_map(|commit| commit.undo.iter().cloned()).collect();
             (contents.documents.clone(), undo)
         };
-        Ok(view(&Earlier::new(&newest, at.revision, undo.into_iter())))
+        Ok(view(&EarlierReader::new(&newest, at.revision, undo.into_iter())))
     }
 
     async fn run<A, R, F>(&self, transition: F) -> Result<Committed<A>, RunError<R>>
@@ -258,7 +258,7 @@ impl Store for Map {
 
     async fn changes_after(&self, after: Position, limit: usize) -> Result<Vec<Changes>, Compacted> {
         pause().await;
-        if after.history != self.history() {
+        if after.store_generation != self.store_generation() {
             return Err(Compacted);
         }
         let contents = self.contents();

@@ -11,7 +11,7 @@
 pub mod map;
 pub mod sqlite;
 
-use state::documents::draft::{Conflict, Draft, Reader, Revision, Stored, TooLarge, Txn};
+use state::documents::draft::{Conflict, Draft, Reader, Revision, StoredDocument, TooLarge, Txn};
 use state::documents::json_text::Text;
 use state::terms::names::Uuid;
 pub use state::terms::position::Position;
@@ -95,7 +95,7 @@ pub enum ApplyError {
 /// An engine. Clones are handles to the same store.
 pub trait Store: Clone + Send + Sync + 'static {
     /// Names the one line of commits that this store continues; fixed while it is open.
-    fn history(&self) -> Uuid;
+    fn store_generation(&self) -> Uuid;
 
     /// The newest synced revision; 0 before the first commit.
     fn newest(&self) -> Revision;
@@ -140,44 +140,48 @@ pub trait Store: Clone + Send + Sync + 'static {
 #[derive(Clone, Debug)]
 struct Undo {
     key: String,
-    before: Option<Stored>,
+    before: Option<StoredDocument>,
 }
 
 /// The documents as of an older revision: the newest, with what changed since taken back.
-struct Earlier<'r> {
+struct EarlierReader<'r> {
     newest: &'r dyn Reader,
     revision: Revision,
     /// What each key changed since then held at that revision.
-    before: BTreeMap<String, Option<Stored>>,
+    before: BTreeMap<String, Option<StoredDocument>>,
 }
 
-impl<'r> Earlier<'r> {
+impl<'r> EarlierReader<'r> {
     /// `undo`: everything done since `revision`, oldest first.
-    fn new(newest: &'r dyn Reader, revision: Revision, undo: impl Iterator<Item = Undo>) -> Earlier<'r> {
+    fn new(
+        newest: &'r dyn Reader,
+        revision: Revision,
+        undo: impl Iterator<Item = Undo>,
+    ) -> EarlierReader<'r> {
         let mut before = BTreeMap::new();
         for Undo { key, before: held } in undo {
             before.entry(key).or_insert(held); // the first change since then has what was there at that time
         }
-        Earlier { newest, revision, before }
+        EarlierReader { newest, revision, before }
     }
 }
 
-impl Reader for Earlier<'_> {
+impl Reader for EarlierReader<'_> {
     fn revision(&self) -> Revision {
         self.revision
     }
 
-    fn get(&self, key: &str) -> Option<Stored> {
+    fn get(&self, key: &str) -> Option<StoredDocument> {
         self.before.get(key).cloned().unwrap_or_else(|| self.newest.get(key))
     }
 
-    fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<Stored> {
+    fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<StoredDocument> {
         // At most `before` of the newest documents are to be left out, so this many always suffice.
         let newest = self.newest.scan(prefix, after, limit.saturating_add(self.before.len()));
         let kept = newest.into_iter().filter(|stored| !self.before.contains_key(&stored.key));
         let held = self.before.range(from(prefix, after)..).take_while(|(key, _)| key.starts_with(prefix));
         let held = held.filter(|(key, _)| key.as_str() > after).filter_map(|(_, stored)| stored.clone());
-        let mut all: Vec<Stored> = kept.chain(held).collect();
+        let mut all: Vec<StoredDocument> = kept.chain(held).collect();
         all.sort_by(|a, b| a.key.cmp(&b.key));
         all.truncate(limit);
         all

@@ -9,7 +9,7 @@
 //! A commit that fails for any reason but a full disk leaves it unknown what is on disk: the engine answers nothing
 //! else from then on ([`Sqlite::broken`]), and the process is to end.
 //!
-//! Beside the database lie `store.lock` (who has it open) and `history.yaml` (how far this history had come), which
+//! Beside the database lie `store.lock` (who has it open) and `store_generation.yaml` (how far this history had come), which
 //! tells a database that was restored from an older copy.
 
 mod open;
@@ -18,19 +18,19 @@ mod writer;
 pub use open::{OpenError, Options, VERSION};
 
 use super::{
-    ApplyError, Change, Changes, Committed, Compacted, Earlier, Failure, Position, RunError, Store, Undo,
-    from,
+    ApplyError, Change, Changes, Committed, Compacted, EarlierReader, Failure, Position, RunError, Store,
+    Undo, from,
 };
-use open::Opened;
+use open::OpenStore;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, Transaction, TransactionBehavior, params};
-use state::documents::draft::{Draft, Reader, Revision, Stored, Txn};
+use state::documents::draft::{Draft, Reader, Revision, StoredDocument, Txn};
 use state::documents::json_text::Text;
 use state::terms::names::Uuid;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
-use writer::{Apply, QUEUE_MAX, Request, Run, Writer};
+use writer::{ApplyRequest, QUEUE_MAX, Request, Run, Writer};
 
 /// Connections for reading: twice the cores of a small machine; more only wait for each other.
 const READERS: usize = 4;
@@ -42,7 +42,7 @@ const STATEMENTS: usize = 32;
 pub struct Sqlite(Arc<Shared>);
 
 struct Shared {
-    history: Uuid,
+    store_generation: Uuid,
     /// None while closing.
     requests: Option<mpsc::Sender<Box<dyn Request>>>,
     writer: Option<JoinHandle<()>>,
@@ -68,7 +68,8 @@ impl Drop for Shared {
 impl Sqlite {
     /// Opens the store in an existing folder, or begins one there.
     pub fn open(folder: &Path, options: Options) -> Result<Sqlite, OpenError> {
-        let Opened { lock, file, connection, sidecar, history, newest } = open::open(folder, &options)?;
+        let OpenStore { lock, file, connection, sidecar, store_generation, newest } =
+            open::open(folder, &options)?;
         let failed = |why: String| OpenError::Failed { folder: folder.to_owned(), why };
         let oldest = oldest(&connection).map_err(|e| failed(e.to_string()))?;
         let readers = Readers::open(&file).map_err(|e| failed(e.to_string()))?;
@@ -88,7 +89,7 @@ impl Sqlite {
         let thread = std::thread::Builder::new().name("store".to_owned());
         let writer = thread.spawn(move || writer.serve(waiting)).map_err(|e| failed(e.to_string()))?;
         let (requests, writer) = (Some(requests), Some(writer));
-        Ok(Sqlite(Arc::new(Shared { history, requests, writer, readers, newest, broken })))
+        Ok(Sqlite(Arc::new(Shared { store_generation, requests, writer, readers, newest, broken })))
     }
 
     /// ForceTimers until the engine is broken; says why. The process is to end then.
@@ -107,7 +108,7 @@ impl Sqlite {
     }
 
     fn knows(&self, position: Position) -> bool {
-        position.history == self.0.history
+        position.store_generation == self.0.store_generation
     }
 }
 
@@ -127,24 +128,24 @@ fn oldest(connection: &Connection) -> rusqlite::Result<Option<Revision>> {
 
 /// The documents one connection sees. A disk that cannot be read ends the program (design 15): there is no answer
 /// that a transition could go on with.
-struct Newest<'c> {
+struct ConnectionReader<'c> {
     connection: &'c Connection,
     revision: Revision,
 }
 
 const READABLE: &str = "the store's file can be read";
 
-impl Reader for Newest<'_> {
+impl Reader for ConnectionReader<'_> {
     fn revision(&self) -> Revision {
         self.revision
     }
 
-    fn get(&self, key: &str) -> Option<Stored> {
+    fn get(&self, key: &str) -> Option<StoredDocument> {
         let get = self.connection.prepare_cached("SELECT key, revision, value FROM documents WHERE key = ?1");
         get.expect(READABLE).query_row([key], stored).optional().expect(READABLE)
     }
 
-    fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<Stored> {
+    fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<StoredDocument> {
         let scan = "SELECT key, revision, value FROM documents WHERE key >= ?1 ORDER BY key";
         let mut scan = self.connection.prepare_cached(scan).expect(READABLE);
         let rows = scan.query_map([from(prefix, after)], stored).expect(READABLE);
@@ -153,9 +154,9 @@ impl Reader for Newest<'_> {
     }
 }
 
-fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
+fn stored(row: &Row<'_>) -> rusqlite::Result<StoredDocument> {
     let revision: i64 = row.get(1)?;
-    Ok(Stored { key: row.get(0)?, revision: revision as u64, value: row.get::<_, String>(2)?.into() })
+    Ok(StoredDocument { key: row.get(0)?, revision: revision as u64, value: row.get::<_, String>(2)?.into() })
 }
 
 /// The connections for reading, lent to one read at a time.
@@ -179,7 +180,7 @@ impl Readers {
     async fn view<T, F>(&self, view: F) -> T
     where
         T: Send + 'static,
-        F: FnOnce(&Newest<'_>) -> T + Send + 'static,
+        F: FnOnce(&ConnectionReader<'_>) -> T + Send + 'static,
     {
         let permit = self.free.clone().acquire_owned().await.expect("the semaphore is never closed");
         let idle = self.idle.clone();
@@ -191,7 +192,7 @@ impl Readers {
             let transaction = Transaction::new_unchecked(&connection, TransactionBehavior::Deferred);
             let transaction = transaction.expect(READABLE);
             let revision = newest(&transaction).expect(READABLE); // from here on the snapshot stands
-            let answer = view(&Newest { connection: &transaction, revision });
+            let answer = view(&ConnectionReader { connection: &transaction, revision });
             drop(transaction);
             lock().push(connection);
             drop(permit);
@@ -203,7 +204,7 @@ impl Readers {
 }
 
 /// Whether the log has every commit after a revision, of those that lie before the newest.
-fn reaches(newest: &Newest<'_>, revision: Revision) -> rusqlite::Result<bool> {
+fn reaches(newest: &ConnectionReader<'_>, revision: Revision) -> rusqlite::Result<bool> {
     let oldest = oldest(newest.connection)?;
     Ok(revision <= newest.revision && oldest.is_none_or(|oldest| revision + 1 >= oldest))
 }
@@ -218,8 +219,11 @@ fn undo_since(connection: &Connection, revision: Revision) -> rusqlite::Result<V
         let before: Option<i64> = row.get(1)?;
         let value: Option<String> = row.get(2)?;
         let before = before.zip(value);
-        let before =
-            before.map(|(at, value)| Stored { key: key.clone(), revision: at as u64, value: value.into() });
+        let before = before.map(|(at, value)| StoredDocument {
+            key: key.clone(),
+            revision: at as u64,
+            value: value.into(),
+        });
         Ok(Undo { key, before })
     })?;
     rows.collect()
@@ -251,8 +255,8 @@ fn changes_since(
 }
 
 impl Store for Sqlite {
-    fn history(&self) -> Uuid {
-        self.0.history
+    fn store_generation(&self) -> Uuid {
+        self.0.store_generation
     }
 
     fn newest(&self) -> Revision {
@@ -275,12 +279,12 @@ impl Store for Sqlite {
         if !self.knows(at) {
             return Err(Compacted);
         }
-        let earlier = move |newest: &Newest<'_>| {
+        let earlier = move |newest: &ConnectionReader<'_>| {
             if !reaches(newest, at.revision).expect(READABLE) {
                 return Err(Compacted);
             }
             let undo = undo_since(newest.connection, at.revision).expect(READABLE);
-            Ok(view(&Earlier::new(newest, at.revision, undo.into_iter())))
+            Ok(view(&EarlierReader::new(newest, at.revision, undo.into_iter())))
         };
         self.0.readers.view(earlier).await
     }
@@ -298,7 +302,7 @@ impl Store for Sqlite {
 
     async fn apply(&self, txn: Txn) -> Result<Revision, ApplyError> {
         let (reply, answer) = oneshot::channel();
-        let request = Box::new(Apply { txn, conflict: None, reply });
+        let request = Box::new(ApplyRequest { txn, conflict: None, reply });
         self.ask(request, answer).await.map_err(ApplyError::Failed)?
     }
 
@@ -306,7 +310,7 @@ impl Store for Sqlite {
         if !self.knows(after) {
             return Err(Compacted);
         }
-        let changes = move |newest: &Newest<'_>| {
+        let changes = move |newest: &ConnectionReader<'_>| {
             if !reaches(newest, after.revision).expect(READABLE) {
                 return Err(Compacted);
             }

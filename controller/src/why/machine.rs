@@ -36,7 +36,7 @@ impl Explainer<'_> {
 
     /// `2 units, hook lock held by web/0 (running action backup), waited for by web/1`.
     fn machine_now(&self, id: Uuid) -> String {
-        let units = read_all::<()>(self.reader, &self.model.units_on(id)).len();
+        let units = read_all::<()>(self.reader, &self.model.machine_units(id)).len();
         let mut now = format!("{units} units");
         if let Some((unit, running)) = hook_lock::holder(self.reader, self.model, self.presence, id) {
             now += &format!(", hook lock held by {unit} ({})", running.activity);
@@ -64,11 +64,11 @@ impl Explainer<'_> {
             let (actor, host) = waiting::host(self.reader, self.model, id, &doc);
             let duty = Duty::RunMachineAgent { agent, host };
             let cause = Cause::new(Entity::Machine(doc.name.clone()), duty, actor);
-            Some(cause.since(self.presence.silent_since_ms(id)))
+            Some(cause.since(self.presence.last_heartbeat_ms(id)))
         };
         match status::machine_agent(self.reader, self.model, self.presence, id) {
-            MachineAgent::Here if self.presence.has_reported(id) => None,
-            MachineAgent::Here => silent(Silence::NotReported),
+            MachineAgent::Present if self.presence.has_reported(id) => None,
+            MachineAgent::Present => silent(Silence::NotReported),
             MachineAgent::Late => silent(Silence::Late),
             MachineAgent::Lost => silent(Silence::Lost),
             MachineAgent::Failed => {

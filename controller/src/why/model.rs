@@ -61,8 +61,8 @@ impl Explainer<'_> {
         let attached = self.reader.get(self.model.session(id).text()).is_some();
         let replica = read(self.reader, &self.model.replica(id));
         let failed = replica.is_some_and(|replica| replica.local.episode().is_some());
-        let silent = !attached || self.presence.unit_late_ms(id).is_some();
-        let alive = effective_life::life_of(&mut { self.reader }, self.model, id, &doc) == Life::Alive;
+        let silent = !attached || self.presence.unit_overdue_ms(id).is_some();
+        let alive = effective_life::unit_life_of(&mut { self.reader }, self.model, id, &doc) == Life::Alive;
         let agent = || status::machine_agent(self.reader, self.model, self.presence, doc.machine);
         let is_silent_itself = || silent && agent() != MachineAgent::Lost;
         if !alive || !failed && !is_silent_itself() {

@@ -16,11 +16,11 @@ impl Explainer<'_> {
     pub(super) fn relation(&self, id: Uuid) -> Result<Why, Refusal> {
         let gone = || Refusal::not_found("relation", id);
         let doc = read(self.reader, &self.model.relation(id)).ok_or_else(gone)?;
-        let life = effective_life::life_between(&mut { self.reader }, self.model, id, &doc);
+        let life = effective_life::relation_life_of(&mut { self.reader }, self.model, id, &doc);
         let mut causes = self.blockers(EntityId::Relation(id));
         let present = read_all::<ScopeDoc>(self.reader, &self.model.scopes(id));
         if let Some(suspended) = waiting::suspended(self.reader, self.model, id) {
-            let leaving = blockers::of_suspended(&mut { self.reader }, self.model, id);
+            let leaving = blockers::suspended_relation_blockers(&mut { self.reader }, self.model, id);
             causes.extend(leaving.into_iter().map(|one| self.pending_since().dated(one)));
             causes.push(suspended);
         } else if life == Life::Alive {
@@ -39,8 +39,9 @@ impl Explainer<'_> {
         for (key, ()) in units.flat_map(|index| read_all::<()>(self.reader, &index)) {
             let id = last_id(&key).expect("an index ends with an id");
             let Some(unit) = read(self.reader, &self.model.unit(id)) else { continue };
-            let alive = effective_life::life_of(&mut { self.reader }, self.model, id, &unit) == Life::Alive;
-            if !alive || !relation::concerns(doc, &unit) || present.contains(&id) {
+            let alive =
+                effective_life::unit_life_of(&mut { self.reader }, self.model, id, &unit) == Life::Alive;
+            if !alive || !relation::includes_unit(doc, &unit) || present.contains(&id) {
                 continue;
             }
             let enter = Cause::of_unit_agent(&unit.name, Duty::EnterScope { relation: doc.name() });

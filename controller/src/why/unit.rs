@@ -27,7 +27,7 @@ impl Explainer<'_> {
         let entity = Entity::Unit(doc.name.clone());
         let machine = self.machine_name(&doc);
         let attached = self.is_attached(id);
-        let life = effective_life::life_of(&mut { self.reader }, self.model, id, &doc);
+        let life = effective_life::unit_life_of(&mut { self.reader }, self.model, id, &doc);
         let silent = self.silent_unit(id, &doc);
         let is_silent = silent.is_some();
         let mut causes: Vec<Cause> = silent.into_iter().collect();
@@ -66,15 +66,15 @@ impl Explainer<'_> {
 
     /// What a unit waits for whose agent was present and is silent now. The agent of a Dead unit is not to come back.
     pub(super) fn silent_unit(&self, id: Uuid, doc: &UnitDoc) -> Option<Cause> {
-        self.presence.unit_late_ms(id)?;
-        let life = effective_life::life_of(&mut { self.reader }, self.model, id, doc);
+        self.presence.unit_overdue_ms(id)?;
+        let life = effective_life::unit_life_of(&mut { self.reader }, self.model, id, doc);
         if !self.is_attached(id) || life == Life::Dead {
             return None;
         }
         let lost = self.presence.is_lost(id);
         let (machine, subordinate) = (self.machine_name(doc), doc.principal.is_some());
         let cause = Cause::of_unit_agent(&doc.name, Duty::Respond { machine, lost, subordinate });
-        Some(cause.since(self.presence.silent_since_ms(id)))
+        Some(cause.since(self.presence.last_heartbeat_ms(id)))
     }
 
     /// What a unit waits for whose agent has never attached.
@@ -111,13 +111,20 @@ impl Explainer<'_> {
                 };
                 wait.causes.into_iter().map(dated).collect()
             }
-            Some(Act::Begin(run)) => one(self.starting(id, doc, run, silent)),
-            Some(Act::Fetch(asked)) => one(fetching(&doc.name, &asked).since(agent.since_ms)),
+            Some(Act::Start(run)) => one(self.starting(id, doc, run, silent)),
+            Some(Act::FetchBag(asked)) => one(fetching(&doc.name, &asked).since(agent.since_ms)),
             Some(Act::Reboot) => {
                 let machine = self.machine_name(doc);
                 one(rebooting(&doc.name, Some(&machine)).since(agent.since_ms))
             }
-            Some(Act::Stop | Act::Adopt(_) | Act::Lock | Act::Settle(_) | Act::Note(_)) | None => Vec::new(),
+            Some(
+                Act::Finish
+                | Act::Reattach(_)
+                | Act::AcquireHookLock
+                | Act::RecordOutcome(_)
+                | Act::PersistEvent(_),
+            )
+            | None => Vec::new(),
         }
     }
 
@@ -141,7 +148,7 @@ impl Explainer<'_> {
         let related = related.iter().filter_map(|(key, ())| last_id(key));
         let own = related.filter(|id| {
             let relation = read(self.reader, &self.model.relation(*id));
-            relation.is_some_and(|relation| relation::concerns(&relation, doc))
+            relation.is_some_and(|relation| relation::includes_unit(&relation, doc))
         });
         own.filter_map(|id| waiting::suspended(self.reader, self.model, id)).collect()
     }

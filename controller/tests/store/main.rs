@@ -11,7 +11,7 @@ use controller::store::map::Map;
 use controller::store::sqlite::{Options, Sqlite};
 use controller::store::{ApplyError, Change, Changes, Committed, Compacted, Position, RunError, Store};
 use recorded_reads::every_kind_of_recorded_read_is_checked;
-use state::documents::draft::{Conflict, Draft, Key, READS_MAX, Revision, Stored, Txn};
+use state::documents::draft::{Conflict, Draft, Key, READS_MAX, Revision, StoredDocument, Txn};
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;
 use tempfile::TempDir;
@@ -21,7 +21,7 @@ const HISTORY: Uuid = Uuid(7);
 const OTHER_HISTORY: Uuid = Uuid(8);
 
 fn map(changes_kept: u64) -> (Map, ()) {
-    (Map::keeping(HISTORY, changes_kept), ())
+    (Map::with_changes_kept(HISTORY, changes_kept), ())
 }
 
 fn sqlite(changes_kept: u64) -> (Sqlite, TempDir) {
@@ -74,16 +74,16 @@ async fn write(store: &impl Store, documents: &[(&str, Option<u64>)]) -> Revisio
     store.apply(Txn { writes, ..Txn::default() }).await.expect("an unconditional write")
 }
 
-fn stored(key: &str, revision: Revision, value: u64) -> Stored {
-    Stored { key: key.to_owned(), revision, value: value.to_string().into() }
+fn stored(key: &str, revision: Revision, value: u64) -> StoredDocument {
+    StoredDocument { key: key.to_owned(), revision, value: value.to_string().into() }
 }
 
-async fn scan(store: &impl Store, prefix: &'static str) -> Vec<Stored> {
+async fn scan(store: &impl Store, prefix: &'static str) -> Vec<StoredDocument> {
     store.read(move |reader| reader.scan(prefix, "", usize::MAX)).await
 }
 
 fn at(store: &impl Store, revision: Revision) -> Position {
-    Position { history: store.history(), revision }
+    Position { store_generation: store.store_generation(), revision }
 }
 
 /// Numbers from a seed (SplitMix64).
@@ -244,7 +244,7 @@ async fn changes_come_in_order_once_and_with_deletions<S: Store, G>(open: impl F
 
 async fn changes_beyond_the_log_are_compacted<S: Store, G>(open: impl Fn(u64) -> (S, G)) {
     let (store, _guard) = open(5);
-    let other = Position { history: OTHER_HISTORY, revision: 0 };
+    let other = Position { store_generation: OTHER_HISTORY, revision: 0 };
     assert_eq!(store.changes_after(other, 10).await, Err(Compacted));
     assert_eq!(store.read_at(other, |_| ()).await, Err(Compacted));
     assert_eq!(store.changes_after(at(&store, 1), 10).await, Err(Compacted), "a position of the future");
@@ -269,7 +269,7 @@ async fn every_older_revision_reads_as_it_was<S: Store, G>(open: impl Fn(u64) ->
     let (store, _guard) = open(1000);
     let mut random = Random(20);
     let keys: Vec<String> = (0..12).map(|i| format!("m/{}/{}", ["x", "y"][i % 2], i / 2)).collect();
-    let mut model: BTreeMap<String, Stored> = BTreeMap::new();
+    let mut model: BTreeMap<String, StoredDocument> = BTreeMap::new();
     let mut past = vec![model.clone()];
     while past.len() <= 120 {
         let mut writes: Vec<(&str, Option<u64>)> = Vec::new();
@@ -296,7 +296,7 @@ async fn every_older_revision_reads_as_it_was<S: Store, G>(open: impl Fn(u64) ->
         let asked = keys.clone();
         let gets = store
             .read_at(position, move |r| (r.revision(), asked.iter().map(|k| r.get(k)).collect::<Vec<_>>()));
-        let expected: Vec<Option<Stored>> = keys.iter().map(|key| model.get(key).cloned()).collect();
+        let expected: Vec<Option<StoredDocument>> = keys.iter().map(|key| model.get(key).cloned()).collect();
         assert_eq!(gets.await, Ok((revision as u64, expected)));
         for (prefix, after, limit) in [
             ("m/", "", usize::MAX),
@@ -308,7 +308,7 @@ async fn every_older_revision_reads_as_it_was<S: Store, G>(open: impl Fn(u64) ->
             ("m/", "m/x/3", 2),
         ] {
             let below = model.values().filter(|s| s.key.starts_with(prefix) && s.key.as_str() > after);
-            let expected: Vec<Stored> = below.take(limit).cloned().collect();
+            let expected: Vec<StoredDocument> = below.take(limit).cloned().collect();
             let found = store.read_at(position, move |reader| reader.scan(prefix, after, limit)).await;
             assert_eq!(found, Ok(expected), "{prefix} after {after:?} at {revision}");
         }

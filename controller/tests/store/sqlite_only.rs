@@ -3,7 +3,7 @@
 use super::{HISTORY, OTHER_HISTORY, at, key, scan, sqlite, stored, write};
 use controller::store::sqlite::{OpenError, Options, Sqlite};
 use controller::store::{ApplyError, Committed, Compacted, Failure, RunError, Store};
-use state::documents::draft::{Conflict, Draft, Key, Stored, Txn};
+use state::documents::draft::{Conflict, Draft, Key, StoredDocument, Txn};
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -63,7 +63,7 @@ async fn a_reopened_store_goes_on_where_it_was() {
     write(&store, &[("m/a", Some(2))]).await;
     drop(store);
     let store = open(folder.path(), OTHER_HISTORY).expect("opens again at once");
-    assert_eq!((store.history(), store.newest()), (HISTORY, 2));
+    assert_eq!((store.store_generation(), store.newest()), (HISTORY, 2));
     assert_eq!(write(&store, &[("m/b", Some(3))]).await, 3);
     assert_eq!(store.changes_after(at(&store, 0), 10).await.map(|c| c.len()), Ok(3));
 }
@@ -112,19 +112,19 @@ async fn an_older_copy_begins_a_new_history() {
 
     std::fs::write(&file, &older).expect("restored");
     let store = open(folder.path(), Uuid(9)).expect("opens");
-    assert_eq!((store.history(), store.newest()), (Uuid(9), 1));
+    assert_eq!((store.store_generation(), store.newest()), (Uuid(9), 1));
     drop(store);
 
     // The same copy once more: its own history has ended, though nothing says any more how far it had come.
     std::fs::write(&file, &older).expect("restored");
     let store = open(folder.path(), OTHER_HISTORY).expect("opens");
-    assert_eq!((store.history(), store.newest()), (OTHER_HISTORY, 1));
+    assert_eq!((store.store_generation(), store.newest()), (OTHER_HISTORY, 1));
     assert_eq!(write(&store, &[("m/a", Some(3))]).await, 2);
     assert_eq!(write(&store, &[("m/a", Some(4))]).await, 3);
     assert_eq!(store.changes_after(lost, 10).await, Err(Compacted), "the same number, another history");
     drop(store);
     let store = open(folder.path(), Uuid(9)).expect("opens");
-    assert_eq!(store.history(), OTHER_HISTORY, "it goes on with the new one");
+    assert_eq!(store.store_generation(), OTHER_HISTORY, "it goes on with the new one");
 }
 
 #[tokio::test]
@@ -134,7 +134,7 @@ async fn the_operator_can_say_that_a_copy_was_restored() {
     drop(store);
     let restored = Options { restored: true, ..Options::new(OTHER_HISTORY) };
     let store = Sqlite::open(folder.path(), restored).expect("opens");
-    assert_eq!((store.history(), store.newest()), (OTHER_HISTORY, 1));
+    assert_eq!((store.store_generation(), store.newest()), (OTHER_HISTORY, 1));
 }
 
 #[tokio::test]
@@ -166,7 +166,7 @@ async fn a_full_disk_changes_nothing_and_ends_when_there_is_space() {
     assert_eq!(write(&store, &[("m/a", Some(3))]).await, 2, "what fits is taken");
     drop(store);
     let store = open(folder.path(), OTHER_HISTORY).expect("opens");
-    assert_eq!(store.history(), HISTORY);
+    assert_eq!(store.store_generation(), HISTORY);
     assert_eq!(store.run(large).await, Ok(Committed { answer: (), revision: 3 }), "there is space");
 }
 
@@ -243,10 +243,10 @@ fn acknowledged_commits_survive_kill_9() {
         assert!(enough <= 0, "the child ended by itself");
     }
     let store = open(folder.path(), OTHER_HISTORY).expect("opens");
-    assert_eq!(store.history(), HISTORY, "a crash is no restored copy");
+    assert_eq!(store.store_generation(), HISTORY, "a crash is no restored copy");
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     let (a, b) = runtime.block_on(async { (scan(&store, "m/a/").await, scan(&store, "m/b/").await) });
-    let names = |stored: &[Stored]| stored.iter().map(|s| s.key[4..].to_owned()).collect::<Vec<_>>();
+    let names = |stored: &[StoredDocument]| stored.iter().map(|s| s.key[4..].to_owned()).collect::<Vec<_>>();
     assert_eq!(names(&a), names(&b), "each commit is there as a whole or not at all");
     let kept: std::collections::BTreeSet<String> = names(&a).into_iter().collect();
     let lost: Vec<_> = acknowledged.iter().filter(|name| !kept.contains(*name)).collect();

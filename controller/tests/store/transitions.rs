@@ -7,19 +7,19 @@
 use super::Store;
 use controller::store::ApplyError;
 use state::charm::{Action, Charm, ConfigOption, Endpoint, OptionType, Role, Scope};
-use state::documents::draft::{Draft, Reader, Stored, Txn, read};
+use state::documents::draft::{Draft, Reader, StoredDocument, Txn, read};
 use state::documents::json_text::Text;
 use state::documents::keys::{Kind, Model, last_id};
 use state::documents::refusal::Refusal;
 use state::lifecycle::{application, cleanup, machine, model, relation, unit};
-use state::operations::force::{self, Force, Waited};
+use state::operations::force::{self, Force, ForceTimer};
 use state::operations::session::Held;
 use state::operations::{action, destruction, hook_commit, instance, leadership, session};
 use state::restore::resync;
-use state::restore::resync::Bite;
+use state::restore::resync::ResyncProgress;
 use state::terms::names::{UnitName, Uuid};
 use state::unit::activity::Activity;
-use state::unit::hook::{Immediate, Level};
+use state::unit::hook::{Level, ReportContent};
 use state::unit::hook_name::HookName;
 use state::unit::local::{Event, Local};
 use state::unit::operation::{CharmRef, Hook, Operation, Place};
@@ -56,7 +56,7 @@ fn appears(what: &str, key: &str) -> Untrue {
     Untrue { what, done: puts(key, Some("null".to_owned())), undone: puts(key, None) }
 }
 
-fn vanishes(what: &str, there: &Stored) -> Untrue {
+fn vanishes(what: &str, there: &StoredDocument) -> Untrue {
     let (key, value) = (there.key.as_str(), there.value.clone());
     Untrue {
         what: format!("{what}: {key} vanishes"),
@@ -187,7 +187,7 @@ impl<S: Store> Story<'_, S> {
         .await;
         let sequence = record.sequence;
         local.apply(&Event::Finished(record));
-        local.apply(&Event::Answered { sequence, revision: 0, refusal: None, retry: None });
+        local.apply(&Event::Acknowledged { sequence, revision: 0, refusal: None, retry: None });
     }
 
     async fn done(&mut self, local: &mut Local, operation: Operation) {
@@ -202,7 +202,12 @@ impl<S: Store> Story<'_, S> {
         })
         .await;
         let mut local = Local::new(unit, name.parse().expect("a unit name"));
-        local.apply(&Event::Attached { history: Uuid(7), epoch: 1, sequence: 0, found: Default::default() });
+        local.apply(&Event::Attached {
+            store_generation: Uuid(7),
+            epoch: 1,
+            sequence: 0,
+            found: Default::default(),
+        });
         local
     }
 }
@@ -295,7 +300,7 @@ async fn build<S: Store>(story: &mut Story<'_, S>) {
 async fn live<S: Store>(story: &mut Story<'_, S>) {
     let mut local = story.attach("web/0").await;
     let unit = local.unit;
-    story.done(&mut local, Operation::Deploy(charm_ref("w2"))).await;
+    story.done(&mut local, Operation::InstallCharm(charm_ref("w2"))).await;
     story.done(&mut local, Operation::Hook(Hook::Install)).await;
     let place = Place {
         endpoint: "db".into(),
@@ -319,7 +324,7 @@ async fn live<S: Store>(story: &mut Story<'_, S>) {
     };
     story.commit(&mut local, written).await;
     let said =
-        [Said { call: 1, at_ms: 1, what: Immediate::Log { level: Level::Info, text: "hello".into() } }];
+        [Said { call: 1, at_ms: 1, what: ReportContent::Log { level: Level::Info, text: "hello".into() } }];
     let (epoch, run) = (local.epoch, local.run + 1);
     story
         .call("hook_commit::report", move |draft| {
@@ -332,8 +337,9 @@ async fn live<S: Store>(story: &mut Story<'_, S>) {
     // of more relations than go with the record
     let one = full.relations[&number].clone();
     full.relations.extend((1000..1020).map(|number| (number, one.clone())));
-    for (bite, memory) in [(Bite::default(), empty), (Bite::Enter { after: None }, full)] {
-        let mut again = local.record(Operation::Restate, Outcome::Ok, 1000);
+    for (bite, memory) in [(ResyncProgress::default(), empty), (ResyncProgress::Enter { after: None }, full)]
+    {
+        let mut again = local.record(Operation::Resync, Outcome::Ok, 1000);
         again.memory = Some(Box::new(memory));
         let ids = story.ids();
         story
@@ -445,9 +451,9 @@ async fn end<S: Store>(story: &mut Story<'_, S>) {
     // more relations than one bite: the janitor goes on
     let spare = story.application("spare").await;
     story
-        .call("application::reap_more", move |draft| {
+        .call("application::remove_next_batch", move |draft| {
             draft.put(&MODEL.reap(spare), &String::new());
-            application::reap_more(draft, MODEL, spare);
+            application::remove_next_batch(draft, MODEL, spare);
             Ok(())
         })
         .await;
@@ -519,14 +525,14 @@ async fn by_force<S: Store>(story: &mut Story<'_, S>) {
     let force = Force { no_wait: true, now_ms: 9 };
     story.call("unit::destroy", move |draft| unit::destroy(draft, MODEL, front).map(drop)).await;
     story
-        .call("force::by_budget", move |draft| {
-            force::by_budget(draft, MODEL, front, 1_000, 1);
+        .call("force::start_budget_timer", move |draft| {
+            force::start_budget_timer(draft, MODEL, front, 1_000, 1);
             Ok(())
         })
         .await;
     story
         .call("force::waited", move |draft| {
-            force::waited(draft, MODEL, &[Waited { id: front, began_ms: 1, waited_ms: 500 }]);
+            force::waited(draft, MODEL, &[ForceTimer { id: front, timer_started_ms: 1, waited_ms: 500 }]);
             Ok(())
         })
         .await;
@@ -584,10 +590,10 @@ async fn destroyed<S: Store>(story: &mut Story<'_, S>) {
 fn transitions() -> BTreeSet<&'static str> {
     const PARTS: &[&str] = &[
         "application::find",
-        "machine::require_room",
+        "machine::require_capacity",
         "model::require_alive",
         "relation::find",
-        "sequence::at_least",
+        "sequence::advance_to",
         "sequence::take",
         "session::check_epoch",
     ];

@@ -16,7 +16,7 @@ use controller::{Controller, Session};
 use host::digest::sha256;
 use state::charm::{Action, Charm, Endpoint, Role, Scope};
 use state::documents::draft::read;
-use state::documents::keys::{GLOBAL, Model, Principal, UserRole};
+use state::documents::keys::{GLOBAL, Model, TokenHolder, UserRole};
 use state::lifecycle::application::register_archive;
 use state::terms::names::{RelationNumber, UnitName, Uuid};
 use state::terms::position::Position;
@@ -137,7 +137,7 @@ impl<S: Store, O: Outside> Story<S, O> {
             Ok(())
         });
         made.await.expect("a new store");
-        let principal = Principal::User { name: "admin".to_owned(), role: UserRole::Admin };
+        let principal = TokenHolder::User { name: "admin".to_owned(), role: UserRole::Admin };
         let admin = controller.session_of(principal).in_model("dev");
         Story { controller, model, admin }
     }
@@ -180,7 +180,7 @@ impl<S: Store, O: Outside> Story<S, O> {
     }
 
     /// Gives a principal a token.
-    pub async fn token(&self, entity: Uuid, principal: Principal) -> String {
+    pub async fn token(&self, entity: Uuid, principal: TokenHolder) -> String {
         let token = tokens::fresh_token(&self.controller.outside);
         let given = token.clone();
         let set = self.controller.run(move |draft| {
@@ -216,8 +216,10 @@ pub struct Agent<A> {
 
 impl<A: UnitAgentRequests> Agent<A> {
     pub async fn attach(api: A, nonce: u128) -> Agent<A> {
-        let attached =
-            api.handle(Attach { nonce: Uuid(nonce), epoch: 0, history: None }).await.expect("it may attach");
+        let attached = api
+            .handle(Attach { nonce: Uuid(nonce), epoch: 0, store_generation: None })
+            .await
+            .expect("it may attach");
         Agent { api, epoch: attached.epoch, sequence: attached.sequence, digest: attached.digest }
     }
 

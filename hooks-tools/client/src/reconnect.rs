@@ -5,14 +5,14 @@
 
 /// Total delay of one call in milliseconds. It is many times the restart of an agent (tens of milliseconds for the replay
 /// of a journal of 1 MiB, some seconds for the restart delay of a service manager) and far below the time limit of a hook.
-pub const WAIT_MS_MAX: u32 = 30_000;
+pub const WAIT_MAX_MS: u32 = 30_000;
 /// The first delay in milliseconds: about the time of a fast restart.
-pub const PAUSE_MS_FIRST: u32 = 5;
+pub const PAUSE_FIRST_MS: u32 = 5;
 /// The longest delay in milliseconds, so that a hook continues soon after its agent.
-pub const PAUSE_MS_MAX: u32 = 500;
+pub const PAUSE_MAX_MS: u32 = 500;
 
-/// The delays of one call in milliseconds: each is twice the previous one up to `PAUSE_MS_MAX`, and their sum is
-/// `WAIT_MS_MAX`. They do not start again within a call, so a call that crashes the agent also ends.
+/// The delays of one call in milliseconds: each is twice the previous one up to `PAUSE_MAX_MS`, and their sum is
+/// `WAIT_MAX_MS`. They do not start again within a call, so a call that crashes the agent also ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Pauses {
     next_ms: u32,
@@ -23,7 +23,7 @@ impl Pauses {
     /// The delays of a call that has not waited yet.
     #[must_use]
     pub const fn new() -> Self {
-        Pauses { next_ms: PAUSE_MS_FIRST, left_ms: WAIT_MS_MAX }
+        Pauses { next_ms: PAUSE_FIRST_MS, left_ms: WAIT_MAX_MS }
     }
 }
 
@@ -42,7 +42,7 @@ impl Iterator for Pauses {
         }
         let pause_ms = self.next_ms.min(self.left_ms);
         self.left_ms -= pause_ms;
-        self.next_ms = (self.next_ms * 2).min(PAUSE_MS_MAX);
+        self.next_ms = (self.next_ms * 2).min(PAUSE_MAX_MS);
         Some(pause_ms)
     }
 }

@@ -1,10 +1,10 @@
 //! Tests of the delays between attempts to reach an agent.
 
-use hook_client::reconnect::{PAUSE_MS_MAX, Pauses, WAIT_MS_MAX};
+use hook_client::reconnect::{PAUSE_MAX_MS, Pauses, WAIT_MAX_MS};
 
 #[test]
 fn the_total_delay_is_thirty_seconds() {
-    assert_eq!(WAIT_MS_MAX, 30_000);
+    assert_eq!(WAIT_MAX_MS, 30_000);
     assert_eq!(Pauses::new().sum::<u32>(), 30_000);
 }
 
@@ -14,5 +14,5 @@ fn delays_begin_small_and_grow_to_a_constant() {
     assert!(pauses[0] <= 10);
     let but_the_last = &pauses[..pauses.len() - 1];
     assert!(but_the_last.is_sorted());
-    assert_eq!(but_the_last.last(), Some(&PAUSE_MS_MAX));
+    assert_eq!(but_the_last.last(), Some(&PAUSE_MAX_MS));
 }

@@ -2,7 +2,7 @@
 
 use crate::action_get::running;
 use crate::tool::{Invocation, Tool, ToolError, ToolOutput, usage};
-use state::unit::hook::Immediate;
+use state::unit::hook::ReportContent;
 
 pub const TOOL: Tool = Tool {
     name: "action-log",
@@ -18,5 +18,5 @@ fn run(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
         return usage("no message specified");
     }
     running(call.context)?;
-    Ok(ToolOutput::report(Immediate::ActionLog(call.parsed.positionals.join(" "))))
+    Ok(ToolOutput::report(ReportContent::ActionLog(call.parsed.positionals.join(" "))))
 }

@@ -1,7 +1,7 @@
 //! application-version-set: sets the version of the workload that this unit runs (spec/hook-tools.md 2.2).
 
 use crate::tool::{Invocation, Tool, ToolError, ToolOutput, usage};
-use state::unit::hook::Immediate;
+use state::unit::hook::ReportContent;
 
 pub const TOOL: Tool = Tool {
     name: "application-version-set",
@@ -14,7 +14,7 @@ pub const TOOL: Tool = Tool {
 
 fn run(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
     match call.positionals(1)? {
-        [version, ..] => Ok(ToolOutput::report(Immediate::WorkloadVersion(version.clone()))),
+        [version, ..] => Ok(ToolOutput::report(ReportContent::WorkloadVersion(version.clone()))),
         [] => usage("no version specified"),
     }
 }

@@ -60,7 +60,7 @@ pub const IGNORED_FORMAT: Flag =
 
 /// The parsed arguments of one call.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Parsed {
+pub struct ParsedArguments {
     values: BTreeMap<&'static str, String>,
     /// The relation of `-r`, or that of the hook.
     pub relation: Option<RelationNumber>,
@@ -68,7 +68,7 @@ pub struct Parsed {
     pub positionals: Vec<String>,
 }
 
-impl Parsed {
+impl ParsedArguments {
     /// Whether a switch is given, and not as false.
     pub fn is_on(&self, name: &str) -> bool {
         self.values.get(name).is_some_and(|value| value == "true")
@@ -93,9 +93,13 @@ pub enum ParseStop {
 ///
 /// # Errors
 /// The first invalid argument, or `--help`, whichever comes first.
-pub fn parse(flags: &'static [Flag], words: &[String], context: &HookContext) -> Result<Parsed, ParseStop> {
+pub fn parse(
+    flags: &'static [Flag],
+    words: &[String],
+    context: &HookContext,
+) -> Result<ParsedArguments, ParseStop> {
     let hook_relation = context.cause.counterpart().map(|about| about.relation);
-    let mut parsed = Parsed { relation: hook_relation, ..Parsed::default() };
+    let mut parsed = ParsedArguments { relation: hook_relation, ..ParsedArguments::default() };
     let mut rest = words.iter();
     while let Some(word) = rest.next() {
         if word == "--" {
@@ -141,7 +145,7 @@ pub fn parse(flags: &'static [Flag], words: &[String], context: &HookContext) ->
     Ok(parsed)
 }
 
-impl Parsed {
+impl ParsedArguments {
     fn set(
         &mut self,
         flag: &'static Flag,
@@ -231,7 +235,7 @@ mod tests {
         Flag { names: &["r", "relation"], kind: FlagKind::Relation, help: "" },
     ];
 
-    fn parsed(words: &[&str]) -> Result<Parsed, ParseStop> {
+    fn parsed(words: &[&str]) -> Result<ParsedArguments, ParseStop> {
         let words: Vec<String> = words.iter().map(|word| word.to_string()).collect();
         parse(FLAGS, &words, &context())
     }

@@ -3,7 +3,7 @@
 use crate::flags::{Flag, FlagKind, IGNORED_FORMAT};
 use crate::quote::quote;
 use crate::tool::{Invocation, Tool, ToolError, ToolOutput, usage};
-use state::unit::hook::{Immediate, Level};
+use state::unit::hook::{Level, ReportContent};
 
 pub const TOOL: Tool = Tool {
     name: "juju-log",
@@ -29,7 +29,7 @@ fn run(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
     let relation =
         call.context.cause.counterpart().and_then(|about| call.context.relation_id(about.relation));
     let prefix = relation.map_or_else(String::new, |id| format!("{id}: "));
-    let line = |level, text: &str| Immediate::Log { level, text: format!("{prefix}{text}") };
+    let line = |level, text: &str| ReportContent::Log { level, text: format!("{prefix}{text}") };
     let message = call.parsed.positionals.join(" ");
     let level_name =
         if call.parsed.is_on("debug") { "DEBUG" } else { call.parsed.text("l").unwrap_or("INFO") };

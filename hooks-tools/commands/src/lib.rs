@@ -190,7 +190,7 @@ pub fn call(context: &mut HookContext, name: &str, args: &[Vec<u8>], inputs: &In
 }
 
 /// Formats the output of a tool as `--format` requests, for stdout or for the file of `--output`.
-fn reply(output: ToolOutput, tool: &Tool, parsed: &flags::Parsed) -> ToolReply {
+fn reply(output: ToolOutput, tool: &Tool, parsed: &flags::ParsedArguments) -> ToolReply {
     let formats = tool.flags.iter().find_map(|flag| match flag.kind {
         flags::FlagKind::Format(formats) => Some(formats),
         flags::FlagKind::Switch | flags::FlagKind::Text | flags::FlagKind::Relation => None,

@@ -119,11 +119,11 @@ mod tests {
     use crate::{CallOutcome, Inputs, Need};
     use state::terms::names::Uuid;
     use state::terms::position::Position;
-    use state::unit::hook::{HookContext, Withheld};
-    use state::unit::snapshot::BagAsked;
+    use state::unit::hook::{HookContext, OmittedBags};
+    use state::unit::snapshot::BagRequest;
     use std::collections::{BTreeMap, BTreeSet};
 
-    const AT: Position = Position { history: Uuid(5), revision: 7 };
+    const AT: Position = Position { store_generation: Uuid(5), revision: 7 };
 
     /// web/0 in a hook about mysql/0, with a view that omits the bags of `owners`.
     fn context_without(owners: &[Owner]) -> HookContext {
@@ -131,8 +131,13 @@ mod tests {
         let bags = BTreeSet::from_iter(owners.iter().cloned());
         let written =
             BTreeMap::from([("port".to_owned(), "2".to_owned()), ("old".to_owned(), String::new())]);
-        let withheld =
-            Withheld { relation: Uuid(9), at: AT, bags, application_written: written, ..Withheld::default() };
+        let withheld = OmittedBags {
+            relation: Uuid(9),
+            at: AT,
+            bags,
+            application_written: written,
+            ..OmittedBags::default()
+        };
         context.relations.get_mut(&1).unwrap().withheld = withheld;
         context
     }
@@ -145,7 +150,7 @@ mod tests {
         pairs.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
     }
 
-    fn requested_bag(context: &mut HookContext, tool: &str, words: &[&str]) -> BagAsked {
+    fn requested_bag(context: &mut HookContext, tool: &str, words: &[&str]) -> BagRequest {
         let args: Vec<Vec<u8>> = words.iter().map(|word| word.as_bytes().to_vec()).collect();
         let before = context.clone();
         let CallOutcome::Need(Need::Bag(request)) = crate::call(context, tool, &args, &Inputs::default())
@@ -164,7 +169,7 @@ mod tests {
     fn an_omitted_bag_is_fetched_as_of_the_hooks_view_and_never_read_as_empty() {
         let mut context = context_without(&[mysql()]);
         let request = requested_bag(&mut context, "relation-get", &["-"]);
-        assert_eq!(request, BagAsked { relation: Uuid(9), owner: mysql(), at: AT });
+        assert_eq!(request, BagRequest { relation: Uuid(9), owner: mysql(), at: AT });
         context.take_bag(&request, Some(bag(&[("host", "a")])));
         assert_eq!(printed(&mut context, &["host"]), "a\n");
     }

@@ -3,7 +3,7 @@
 use crate::flags::{Flag, FlagKind};
 use crate::quote::quote;
 use crate::tool::{Invocation, Tool, ToolError, ToolOutput, failed, usage};
-use state::unit::hook::{Immediate, Status};
+use state::unit::hook::{ReportContent, Status};
 use std::collections::BTreeMap;
 
 pub const TOOL: Tool = Tool {
@@ -35,11 +35,11 @@ fn run(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
     if !call.parsed.is_on("application") {
         statuses.units.insert(call.context.unit.clone(), new.clone());
         statuses.unit = new;
-        return Ok(ToolOutput::report(Immediate::UnitStatus { status, message }));
+        return Ok(ToolOutput::report(ReportContent::UnitStatus { status, message }));
     }
     if !call.context.leader {
         return failed("this unit is not the leader");
     }
     statuses.application = new;
-    Ok(ToolOutput::report(Immediate::ApplicationStatus { status, message }))
+    Ok(ToolOutput::report(ReportContent::ApplicationStatus { status, message }))
 }

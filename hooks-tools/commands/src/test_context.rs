@@ -5,7 +5,7 @@ use serde_json::Map;
 use state::terms::life::Life;
 use state::terms::names::{UnitName, Uuid};
 use state::unit::hook::{
-    Action, Cause, Counterpart, GoalState, HookContext, Model, Relation, Statuses, Withheld, Writes,
+    Action, Cause, Counterpart, GoalState, HookContext, Model, OmittedBags, Relation, Statuses, Writes,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +23,7 @@ pub fn context() -> HookContext {
         members: BTreeSet::from([UnitName::new("mysql", 0)]),
         unit_bags: BTreeMap::new(),
         application_bags: BTreeMap::new(),
-        withheld: Withheld::default(),
+        withheld: OmittedBags::default(),
     };
     HookContext {
         unit: UnitName::new("web", 0),

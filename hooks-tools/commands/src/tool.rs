@@ -2,14 +2,14 @@
 //!
 //! A tool reads the context and writes to it only if it succeeds. Used by every file that implements a tool.
 
-use crate::flags::{Flag, Parsed};
+use crate::flags::{Flag, ParsedArguments};
 use crate::quote::quote_all;
 use crate::settings_file;
 use crate::value::Value;
 use state::terms::names::RelationNumber;
 use state::terms::owner::Owner;
-use state::unit::hook::{HookContext, Immediate, Relation, TooLarge};
-use state::unit::snapshot::BagAsked;
+use state::unit::hook::{HookContext, Relation, ReportContent, TooLarge};
+use state::unit::snapshot::BagRequest;
 use std::collections::BTreeMap;
 
 /// The description of one tool.
@@ -33,7 +33,7 @@ pub struct Invocation<'a> {
     /// The context of the hook that calls the tool.
     pub context: &'a mut HookContext,
     /// The arguments.
-    pub parsed: Parsed,
+    pub parsed: ParsedArguments,
     /// The content that the caller has supplied.
     pub inputs: &'a Inputs,
 }
@@ -59,7 +59,7 @@ pub enum Need {
     /// A file. The caller resolves the path against the working directory of the client, and a leading `~/`.
     File(String),
     /// A bag that the view omits. The caller adds it to the context of the hook.
-    Bag(BagAsked),
+    Bag(BagRequest),
 }
 
 /// The outcome of one call.
@@ -81,7 +81,7 @@ pub struct ToolReply {
     /// The text for standard error.
     pub stderr: Vec<u8>,
     /// Statuses and log lines that the caller sends at once, in this order, even if the hook fails later.
-    pub reports: Vec<Immediate>,
+    pub reports: Vec<ReportContent>,
     /// A file to write instead of standard output. The path is relative to the working directory of the client.
     pub output_file: Option<(String, Vec<u8>)>,
 }
@@ -104,7 +104,7 @@ pub struct ToolOutput {
     /// The value to print; `None` prints nothing.
     pub value: Option<Value>,
     /// Statuses and log lines to send at once, in this order.
-    pub reports: Vec<Immediate>,
+    pub reports: Vec<ReportContent>,
 }
 
 impl ToolOutput {
@@ -119,7 +119,7 @@ impl ToolOutput {
     }
 
     /// Prints nothing and sends one report.
-    pub fn report(report: Immediate) -> ToolOutput {
+    pub fn report(report: ReportContent) -> ToolOutput {
         ToolOutput { reports: vec![report], ..ToolOutput::default() }
     }
 }

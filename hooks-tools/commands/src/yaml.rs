@@ -6,7 +6,7 @@
 use crate::natural_order::natural_order;
 use crate::number;
 use crate::value::Value;
-use crate::yaml_plain::means_something_else;
+use crate::yaml_plain::needs_quotes;
 use std::cmp::Ordering;
 
 /// A scalar is folded at the first space after this column.
@@ -128,7 +128,7 @@ impl Emitter {
     fn text(&mut self, text: &str) {
         let preferred = if text.contains('\n') {
             ScalarStyle::Literal
-        } else if means_something_else(text) {
+        } else if needs_quotes(text) {
             ScalarStyle::Double
         } else {
             ScalarStyle::Plain

@@ -4,7 +4,7 @@
 //! rules to name the type of a value.
 
 /// Whether the plain text would be read as null, a boolean, a number or a time, or as a base-60 number by other parsers.
-pub fn means_something_else(text: &str) -> bool {
+pub fn needs_quotes(text: &str) -> bool {
     is_word(text) || is_time(text) || is_number(text) || is_base_60(text)
 }
 
@@ -208,7 +208,7 @@ mod tests {
             "2001-01-02 03:04:05",
             "2004-02-29",
         ] {
-            assert!(means_something_else(text), "{text}");
+            assert!(needs_quotes(text), "{text}");
         }
     }
 
@@ -240,7 +240,7 @@ mod tests {
             "1 2",
             "<<",
         ] {
-            assert!(!means_something_else(text), "{text}");
+            assert!(!needs_quotes(text), "{text}");
         }
     }
 }

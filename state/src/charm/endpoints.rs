@@ -14,7 +14,7 @@ pub struct Side<'a> {
 
 /// Two endpoints that fit, in the order of the two sides.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Match {
+pub struct EndpointPair {
     pub left: Endpoint,
     pub right: Endpoint,
     /// Container if either end says so.
@@ -67,7 +67,7 @@ fn join(endpoints: &[String]) -> String {
 
 /// The one pair of endpoints by which the two sides can be related. Pairs with the implicit `juju-info` count only
 /// when there is no other; peers relate only to themselves and are never chosen.
-pub fn infer(left: Side, right: Side) -> Result<Match, NoMatch> {
+pub fn infer(left: Side, right: Side) -> Result<EndpointPair, NoMatch> {
     let (lefts, rights) = (offered(left)?, offered(right)?);
     let mut pairs = fitting(&lefts, &rights);
     if pairs.is_empty() {
@@ -82,27 +82,27 @@ pub fn infer(left: Side, right: Side) -> Result<Match, NoMatch> {
     }
     // A subordinate may call the endpoint by which it requires it juju-info too: that one was declared.
     let provided = |end: &Endpoint| end.name == JUJU_INFO && end.role == Role::Provider;
-    let implicit = |pair: &Match| provided(&pair.left) || provided(&pair.right);
+    let implicit = |pair: &EndpointPair| provided(&pair.left) || provided(&pair.right);
     if pairs.iter().any(|pair| !implicit(pair)) {
         pairs.retain(|pair| !implicit(pair));
     }
-    match <[Match; 1]>::try_from(pairs) {
+    match <[EndpointPair; 1]>::try_from(pairs) {
         Ok([only]) => Ok(only),
         Err(pairs) => {
-            let pair = |m: &Match| (named(left, &m.left), named(right, &m.right));
+            let pair = |m: &EndpointPair| (named(left, &m.left), named(right, &m.right));
             Err(NoMatch::Ambiguous(pairs.iter().map(pair).collect()))
         }
     }
 }
 
 /// All pairs by which the two sides may be related already: also those that were not chosen.
-pub fn all(left: Side, right: Side) -> Result<Vec<Match>, NoMatch> {
+pub fn all(left: Side, right: Side) -> Result<Vec<EndpointPair>, NoMatch> {
     Ok(fitting(&offered(left)?, &offered(right)?))
 }
 
-fn fitting(lefts: &[Endpoint], rights: &[Endpoint]) -> Vec<Match> {
+fn fitting(lefts: &[Endpoint], rights: &[Endpoint]) -> Vec<EndpointPair> {
     let pair = |a: &Endpoint, b: &Endpoint| {
-        fit(a, b).then(|| Match { left: a.clone(), right: b.clone(), scope: a.scope.max(b.scope) })
+        fit(a, b).then(|| EndpointPair { left: a.clone(), right: b.clone(), scope: a.scope.max(b.scope) })
     };
     lefts.iter().flat_map(|a| rights.iter().filter_map(move |b| pair(a, b))).collect()
 }
@@ -143,7 +143,7 @@ mod tests {
         Side { application, charm, endpoint }
     }
 
-    fn names(found: Result<Match, NoMatch>) -> Result<(String, String, Scope), String> {
+    fn names(found: Result<EndpointPair, NoMatch>) -> Result<(String, String, Scope), String> {
         found.map(|m| (m.left.name, m.right.name, m.scope)).map_err(|e| e.to_string())
     }
 

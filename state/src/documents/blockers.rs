@@ -46,7 +46,7 @@ pub(crate) fn by_hand(entity: Entity) -> Cause {
 }
 
 /// Who has yet to leave a relation that is suspended, and goes on when it is resumed.
-pub fn of_suspended(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Cause> {
+pub fn suspended_relation_blockers(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Cause> {
     if !documents.any(&model.scopes(id)) {
         return Vec::new();
     }
@@ -81,7 +81,7 @@ fn of_unit(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Cause>
     let Some(doc) = documents.document(&model.unit(id)) else {
         return Vec::new();
     };
-    match effective_life::life_of(documents, model, id, &doc) {
+    match effective_life::unit_life_of(documents, model, id, &doc) {
         Life::Alive => return Vec::new(),
         Life::Dead => {
             return vec![by_machine_agent(documents, model, &doc, Duty::Recall)];
@@ -208,7 +208,7 @@ fn of_machine(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Cau
         Some(Life::Dying) => false,
         Some(Life::Dead) => true,
     };
-    let units = documents.ids(&model.units_on(id), LOOKED_FOR);
+    let units = documents.ids(&model.machine_units(id), LOOKED_FOR);
     if !units.is_empty() {
         return units.into_iter().flat_map(|unit| of_unit(documents, model, unit)).collect();
     }
@@ -224,7 +224,7 @@ fn of_machine(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Cau
         (false, false, _) => (Duty::ReportUnstartedDead, Actor::Provisioner),
     };
     let entity = Entity::Machine(machine.name);
-    vec![match documents.document(&model.machine_trouble(id)) {
+    vec![match documents.document(&model.machine_provisioning_error(id)) {
         Some(trouble) => {
             Cause::new(entity, duty, Actor::Provisioner).since(trouble.since_ms).last_error(trouble.message)
         }

@@ -48,7 +48,7 @@ impl<T> fmt::Display for Key<T> {
 
 /// One stored document as a reader shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stored {
+pub struct StoredDocument {
     pub key: String,
     pub revision: Revision,
     pub value: Text,
@@ -58,9 +58,9 @@ pub struct Stored {
 pub trait Reader {
     /// The revision everything read here is of.
     fn revision(&self) -> Revision;
-    fn get(&self, key: &str) -> Option<Stored>;
+    fn get(&self, key: &str) -> Option<StoredDocument>;
     /// The first `limit` documents whose key begins with `prefix` and is greater than `after`, in key order.
-    fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<Stored>;
+    fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<StoredDocument>;
 }
 
 /// Reads one document outside a transaction (views, status).
@@ -80,7 +80,7 @@ pub fn read_all<T: Document>(reader: &dyn Reader, prefix: &str) -> Vec<(String, 
         .collect()
 }
 
-fn parse<T: Document>(stored: &Stored) -> T {
+fn parse<T: Document>(stored: &StoredDocument) -> T {
     stored
         .value
         .parse()
@@ -180,12 +180,12 @@ impl<'r> Draft<'r> {
 
     /// Reads without recording, what is committed alone: only for what cannot change unless something recorded changes in
     /// the same commit, or may change only so that the answer stays allowed.
-    pub fn glance<T: Document>(&self, key: &Key<T>) -> Option<T> {
+    pub fn get_untracked<T: Document>(&self, key: &Key<T>) -> Option<T> {
         read(self.reader, key)
     }
 
     /// The keys below `prefix`, read in the same way.
-    pub fn glance_keys(&self, prefix: &str, limit: usize) -> Vec<String> {
+    pub fn keys_untracked(&self, prefix: &str, limit: usize) -> Vec<String> {
         self.reader.scan(prefix, "", limit).into_iter().map(|stored| stored.key).collect()
     }
 
@@ -268,7 +268,7 @@ impl<'r> Draft<'r> {
     }
 
     /// The keys of such a page.
-    pub fn keys_after(&mut self, prefix: &str, after: &str, limit: usize) -> Vec<String> {
+    pub fn page_keys(&mut self, prefix: &str, after: &str, limit: usize) -> Vec<String> {
         self.page::<serde_json::Value>(prefix, after, limit).into_iter().map(|(key, _)| key).collect()
     }
 
@@ -303,11 +303,11 @@ mod tests {
         fn revision(&self) -> Revision {
             self.0.values().copied().max().unwrap_or(0)
         }
-        fn get(&self, key: &str) -> Option<Stored> {
+        fn get(&self, key: &str) -> Option<StoredDocument> {
             let revision = *self.0.get(key)?;
-            Some(Stored { key: key.to_owned(), revision, value: revision.to_string().into() })
+            Some(StoredDocument { key: key.to_owned(), revision, value: revision.to_string().into() })
         }
-        fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<Stored> {
+        fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<StoredDocument> {
             let inside = self.0.keys().filter(|key| key.starts_with(prefix) && **key > after);
             inside.take(limit).filter_map(|key| self.get(key)).collect()
         }

@@ -3,7 +3,7 @@
 
 use crate::documents::draft::{Draft, Key, Reader, read};
 use crate::documents::json_text::Document;
-use crate::documents::keys::{Bond, Model, RelationDoc, UnitDoc, last_id};
+use crate::documents::keys::{Model, RelationDoc, SubordinateLink, UnitDoc, last_id};
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
 use serde_json::Value;
@@ -55,39 +55,52 @@ fn derived(life: Option<Life>) -> Life {
 /// A.12; scenarios 121, 122).
 pub fn unit_life(documents: &mut impl Documents, model: Model, id: Uuid) -> Option<Life> {
     let unit = documents.document(&model.unit(id))?;
-    Some(life_of(documents, model, id, &unit))
+    Some(unit_life_of(documents, model, id, &unit))
 }
 
 /// The same for a unit whose document was read already.
-pub fn life_of(documents: &mut impl Documents, model: Model, id: Uuid, unit: &UnitDoc) -> Life {
+pub fn unit_life_of(documents: &mut impl Documents, model: Model, id: Uuid, unit: &UnitDoc) -> Life {
     let own = documents.document(&model.unit_life(id)).unwrap_or(Life::Dying);
-    let mut life = own.furthest(derived(documents.document(&model.application_life(unit.application))));
-    life = life.furthest(derived(documents.document(&model.machine_life(unit.machine))));
-    match unit.principal.zip(unit.bond) {
-        Some((principal, bond)) => life.furthest(life_under(documents, model, principal, &bond)),
+    let mut life = own.most_advanced(derived(documents.document(&model.application_life(unit.application))));
+    life = life.most_advanced(derived(documents.document(&model.machine_life(unit.machine))));
+    match unit.principal.zip(unit.subordinate_link) {
+        Some((principal, subordinate_link)) => {
+            life.most_advanced(life_under(documents, model, principal, &subordinate_link))
+        }
         None => life,
     }
 }
 
 /// What a principal lets its subordinate be.
-fn life_under(documents: &mut impl Documents, model: Model, principal: Uuid, bond: &Bond) -> Life {
-    let related = if documents.any(&model.containers_of(bond)) { Life::Alive } else { Life::Dying };
+fn life_under(
+    documents: &mut impl Documents,
+    model: Model,
+    principal: Uuid,
+    subordinate_link: &SubordinateLink,
+) -> Life {
+    let related =
+        if documents.any(&model.relations_of_link(subordinate_link)) { Life::Alive } else { Life::Dying };
     related
-        .furthest(derived(documents.document(&model.unit_life(principal))))
-        .furthest(derived(documents.document(&model.application_life(bond.principal))))
+        .most_advanced(derived(documents.document(&model.unit_life(principal))))
+        .most_advanced(derived(documents.document(&model.application_life(subordinate_link.principal))))
 }
 
 /// The furthest of the relation's own life and its applications'; none when there is no such relation.
 pub fn relation_life(documents: &mut impl Documents, model: Model, id: Uuid) -> Option<Life> {
     let relation = documents.document(&model.relation(id))?;
-    Some(life_between(documents, model, id, &relation))
+    Some(relation_life_of(documents, model, id, &relation))
 }
 
 /// The same for a relation whose document was read already.
-pub fn life_between(documents: &mut impl Documents, model: Model, id: Uuid, relation: &RelationDoc) -> Life {
+pub fn relation_life_of(
+    documents: &mut impl Documents,
+    model: Model,
+    id: Uuid,
+    relation: &RelationDoc,
+) -> Life {
     let mut life = documents.document(&model.relation_life(id)).unwrap_or(Life::Dying);
     for side in &relation.sides {
-        life = life.furthest(derived(documents.document(&model.application_life(side.application))));
+        life = life.most_advanced(derived(documents.document(&model.application_life(side.application))));
     }
     life
 }

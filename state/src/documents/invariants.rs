@@ -81,7 +81,7 @@ impl Check<'_> {
             self.points(&self.model.machine_name(&doc.name), &id);
             let life = self.get(&self.model.machine_life(id));
             self.hold(life.is_some(), || format!("I22: machine {} has no life", doc.name));
-            let empty = !self.some(&self.model.units_on(id));
+            let empty = !self.some(&self.model.machine_units(id));
             self.hold(life != Some(Life::Dead) || empty, || {
                 format!("I20: machine {} is Dead with units assigned", doc.name)
             });
@@ -112,7 +112,7 @@ impl Check<'_> {
             let name = doc.name.clone();
             self.points(&model.unit_name(&name), &id);
             self.points(&model.unit_of(doc.application, id), &());
-            self.points(&model.unit_on(doc.machine, id), &());
+            self.points(&model.machine_unit(doc.machine, id), &());
             let application = self.get(&model.application(doc.application));
             let named = application.is_some_and(|application| application.name == name.application);
             self.hold(named, || format!("I22: unit {name} has no application of its name"));
@@ -154,7 +154,7 @@ impl Check<'_> {
             read_all::<RelationDoc>(self.reader, &model.all(Kind::Relation)).iter().any(|(key, relation)| {
                 let life = last_id(key).and_then(|id| self.get(&model.relation_life(id)));
                 let container = relation.scope == Scope::Container && life == Some(Life::Alive);
-                container && ends.iter().all(|end| relation.side_of(*end).is_some())
+                container && ends.iter().all(|end| relation.end_of(*end).is_some())
             });
         self.hold(related || !own, || {
             format!("I23: unit {name} is alive and no relation to {} is", above.name.application)
@@ -162,7 +162,7 @@ impl Check<'_> {
     }
 
     fn effective_life(&self, id: Uuid, doc: &UnitDoc) -> Life {
-        effective_life::life_of(&mut { self.reader }, self.model, id, doc)
+        effective_life::unit_life_of(&mut { self.reader }, self.model, id, doc)
     }
 
     fn relations(&mut self) {
@@ -180,12 +180,12 @@ impl Check<'_> {
                 let bag = self.get(&model.bag(id, side.application)).is_some();
                 self.hold(bag, || format!("relation {ends} lacks the bag of {}", side.application_name));
             }
-            if let Some(bond) = &doc.bond {
+            if let Some(subordinate_link) = &doc.subordinate_link {
                 let alive = own == Some(Life::Alive);
-                let index = self.get(&model.container(bond, id)).is_some();
+                let index = self.get(&model.container(subordinate_link, id)).is_some();
                 self.hold(alive == index, || format!("I22: relation {ends} is {own:?}, its index otherwise"));
             }
-            let life = effective_life::life_between(&mut { self.reader }, model, id, &doc);
+            let life = effective_life::relation_life_of(&mut { self.reader }, model, id, &doc);
             let in_bites = doc.sides.iter().any(|side| self.get(&model.reap(side.application)).is_some());
             let held = life == Life::Alive || in_bites || self.some(&model.scopes(id));
             self.hold(held, || format!("I18: relation {ends} is {life} and nobody is in its scope"));
@@ -207,7 +207,8 @@ impl Check<'_> {
             });
             let related = self.get(&model.relation(relation));
             let part = related.as_ref().zip(doc.as_ref());
-            let part = part.is_none_or(|(related, doc)| crate::lifecycle::relation::concerns(related, doc));
+            let part =
+                part.is_none_or(|(related, doc)| crate::lifecycle::relation::includes_unit(related, doc));
             self.hold(part, || {
                 format!("I22: {} is in the scope of a relation it has no part in", entry.unit)
             });

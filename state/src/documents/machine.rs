@@ -38,7 +38,7 @@ pub struct InstanceDoc {
 
 /// What keeps a machine's provider from making or taking it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct TroubleDoc {
+pub struct ProvisioningErrorDoc {
     pub message: String,
     /// In a row.
     pub failures: u32,
@@ -67,25 +67,25 @@ impl Model {
     pub fn machine_instance(&self, id: Uuid) -> Key<InstanceDoc> {
         self.key(Kind::MachineInstance, &[id])
     }
-    pub fn machine_trouble(&self, id: Uuid) -> Key<TroubleDoc> {
+    pub fn machine_provisioning_error(&self, id: Uuid) -> Key<ProvisioningErrorDoc> {
         self.key(Kind::MachineTrouble, &[id])
     }
     pub fn machine_name(&self, name: &str) -> Key<Uuid> {
         self.named(Kind::MachineName, name)
     }
     /// A machine's units, principals and subordinates.
-    pub fn unit_on(&self, machine: Uuid, unit: Uuid) -> Key<()> {
+    pub fn machine_unit(&self, machine: Uuid, unit: Uuid) -> Key<()> {
         self.key(Kind::UnitOn, &[machine, unit])
     }
-    pub fn units_on(&self, machine: Uuid) -> String {
+    pub fn machine_units(&self, machine: Uuid) -> String {
         self.below(Kind::UnitOn, &[machine])
     }
     /// What one unit of a machine has open, by endpoint; only units with open ports are here, so that a conflict is
     /// found in one page.
-    pub fn ports_on(&self, machine: Uuid, unit: Uuid) -> Key<OpenPortsDoc> {
+    pub fn machine_port(&self, machine: Uuid, unit: Uuid) -> Key<OpenPortsDoc> {
         self.key(Kind::PortsOn, &[machine, unit])
     }
-    pub fn all_ports_on(&self, machine: Uuid) -> String {
+    pub fn machine_ports_prefix(&self, machine: Uuid) -> String {
         self.below(Kind::PortsOn, &[machine])
     }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// Whose a token is. Stored under the token's hash, never under the token.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
-pub enum Principal {
+pub enum TokenHolder {
     User {
         name: String,
         role: UserRole,
@@ -22,7 +22,7 @@ pub enum Principal {
         unit: Uuid,
     },
     /// Who may introduce a machine that a person brings, once, and not later than this.
-    Enrolment {
+    EnrollingMachine {
         model: Model,
         machine: Uuid,
         expires_ms: i64,
@@ -39,7 +39,7 @@ pub enum UserRole {
 
 impl Model {
     /// Under [`GLOBAL`].
-    pub fn token(&self, sha256: &str) -> Key<Principal> {
+    pub fn token(&self, sha256: &str) -> Key<TokenHolder> {
         self.named(Kind::Token, sha256)
     }
     /// Under [`GLOBAL`]: which token a unit or machine has, to revoke it: entity -> hash.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 /// One side of a relation. A peer relation has one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SideDoc {
+pub struct RelationEndDoc {
     pub application: Uuid,
     pub application_name: String,
     pub endpoint: String,
@@ -24,17 +24,17 @@ pub struct SideDoc {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RelationDoc {
     pub number: RelationNumber,
-    pub sides: Vec<SideDoc>,
+    pub sides: Vec<RelationEndDoc>,
     pub scope: Scope,
     /// Units of one end come with units of the other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bond: Option<Bond>,
+    pub subordinate_link: Option<SubordinateLink>,
     pub created_ms: i64,
 }
 
 /// A relation of container scope between a subordinate application and one that is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Bond {
+pub struct SubordinateLink {
     pub subordinate: Uuid,
     pub principal: Uuid,
     /// The number of the first of an unbroken line of Alive relations between the two. Once the line has ended its
@@ -60,11 +60,11 @@ impl RelationDoc {
     pub fn is_peer(&self) -> bool {
         self.sides.len() == 1
     }
-    pub fn side_of(&self, application: Uuid) -> Option<&SideDoc> {
+    pub fn end_of(&self, application: Uuid) -> Option<&RelationEndDoc> {
         self.sides.iter().find(|side| side.application == application)
     }
     /// The side whose units `application`'s units observe; of a peer relation, its own.
-    pub fn other_side(&self, application: Uuid) -> &SideDoc {
+    pub fn other_end(&self, application: Uuid) -> &RelationEndDoc {
         let other = self.sides.iter().find(|side| side.application != application);
         other.unwrap_or(&self.sides[0])
     }
@@ -128,15 +128,15 @@ impl Model {
         self.named(Kind::RelationKey, ends)
     }
     /// The relations between a subordinate application and its principals' that are Alive themselves, by their line.
-    pub fn container(&self, bond: &Bond, relation: Uuid) -> Key<()> {
-        let Bond { subordinate, principal, line } = bond;
+    pub fn container(&self, subordinate_link: &SubordinateLink, relation: Uuid) -> Key<()> {
+        let SubordinateLink { subordinate, principal, line } = subordinate_link;
         self.other(Kind::Container, format_args!("{subordinate}/{principal}/{line}/{relation}"))
     }
     pub fn containers(&self, subordinate: Uuid, principal: Uuid) -> String {
         self.below(Kind::Container, &[subordinate, principal])
     }
-    pub fn containers_of(&self, bond: &Bond) -> String {
-        let Bond { subordinate, principal, line } = bond;
+    pub fn relations_of_link(&self, subordinate_link: &SubordinateLink) -> String {
+        let SubordinateLink { subordinate, principal, line } = subordinate_link;
         self.below(Kind::Container, &[*subordinate, *principal]) + &format!("{line}/")
     }
     /// `container` is the principal's uuid in a container relation, nil in a global one.

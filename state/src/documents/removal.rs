@@ -42,7 +42,7 @@ pub enum ForcedKind {
 #[serde(rename_all = "lowercase")]
 pub enum ForcedBy {
     /// A removal with `--force`, of the entity or of what it belongs to.
-    Person,
+    Operator,
     /// The model's `teardown-budget`.
     Budget,
 }

@@ -12,7 +12,7 @@ pub fn take(draft: &mut Draft, model: Model, name: &str) -> u64 {
 }
 
 /// The next number is `number` or more: a restored store counts on from what it has forgotten.
-pub fn at_least(draft: &mut Draft, model: Model, name: &str, number: u64) {
+pub fn advance_to(draft: &mut Draft, model: Model, name: &str, number: u64) {
     let key = model.sequence(name);
     if draft.get(&key).unwrap_or(0) < number {
         draft.put(&key, &number);

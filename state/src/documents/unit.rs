@@ -2,7 +2,7 @@
 
 use crate::documents::draft::Key;
 use crate::documents::key::{Kind, Model};
-use crate::documents::relation::Bond;
+use crate::documents::relation::SubordinateLink;
 use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
 use crate::unit::local::Local;
@@ -17,7 +17,7 @@ pub struct UnitDoc {
     pub principal: Option<Uuid>,
     /// Of a subordinate: that of the relation it came with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bond: Option<Bond>,
+    pub subordinate_link: Option<SubordinateLink>,
     pub created_ms: i64,
 }
 
@@ -31,17 +31,17 @@ pub struct SessionDoc {
     pub newcomers: Vec<Uuid>,
     /// None: no agent has attached; the session exists because the unit is removed by force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub granted: Option<Granted>,
+    pub granted: Option<SessionOrigin>,
     /// Relations, since a restore, that the unit takes itself to be in and could not be let into, or is in without the
     /// subordinate it had brought. To it they are shown suspended, so that it leaves, and enters as soon as it can.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub shut_out: BTreeSet<Uuid>,
+    pub pending_reentry: BTreeSet<Uuid>,
 }
 
 /// When a session was granted: an epoch is one of its history, and its nonce is good until its first record.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Granted {
-    pub history: Uuid,
+pub struct SessionOrigin {
+    pub store_generation: Uuid,
     /// Of the last record applied by then.
     pub sequence: u64,
 }

@@ -5,7 +5,7 @@
 
 use crate::documents::draft::{Reader, read, read_all};
 use crate::documents::effective_life;
-use crate::documents::keys::{GLOBAL, MachineDoc, Model, Principal, RelationDoc, SideDoc, last_id};
+use crate::documents::keys::{GLOBAL, MachineDoc, Model, RelationDoc, RelationEndDoc, TokenHolder, last_id};
 use crate::lifecycle::machine;
 use crate::terms::cause::{Actor, Cause, Count, Duty, Entity, Forced, Host};
 use crate::terms::life::Life;
@@ -15,8 +15,8 @@ use crate::terms::names::Uuid;
 pub fn suspended(reader: &dyn Reader, model: Model, id: Uuid) -> Option<Cause> {
     let suspended = read(reader, &model.relation_suspended(id))?;
     let doc = read(reader, &model.relation(id))?;
-    let life = effective_life::life_between(&mut { reader }, model, id, &doc);
-    let duty = Duty::Resume { message: suspended.message };
+    let life = effective_life::relation_life_of(&mut { reader }, model, id, &doc);
+    let duty = Duty::ResumeRequest { message: suspended.message };
     let cause = Cause::new(Entity::Relation(doc.name()), duty, Actor::Operator).since(suspended.since_ms);
     (life == Life::Alive).then_some(cause)
 }
@@ -27,8 +27,8 @@ pub fn without_principal(reader: &dyn Reader, model: Model, application: Uuid, n
     let alive = |id: &Uuid| effective_life::relation_life(&mut { reader }, model, *id) == Some(Life::Alive);
     let alive = relations.iter().filter_map(|(key, ())| last_id(key)).filter(alive);
     let docs = alive.filter_map(|id| read(reader, &model.relation(id)));
-    let mut others = docs.map(|doc: RelationDoc| doc.other_side(application).clone());
-    let has_units = |side: &SideDoc| !reader.scan(&model.units_of(side.application), "", 1).is_empty();
+    let mut others = docs.map(|doc: RelationDoc| doc.other_end(application).clone());
+    let has_units = |side: &RelationEndDoc| !reader.scan(&model.units_of(side.application), "", 1).is_empty();
     let first = others.next();
     if first.iter().any(&has_units) || others.any(|other| has_units(&other)) {
         return None;
@@ -47,7 +47,7 @@ pub fn provisioning(
     (id, name): (Uuid, &str),
     starts: bool,
 ) -> Option<Cause> {
-    let trouble = read(reader, &model.machine_trouble(id))?;
+    let trouble = read(reader, &model.machine_provisioning_error(id))?;
     let retry_ms = trouble.retry_ms;
     let duty = if starts { Duty::StartInstance { retry_ms } } else { Duty::TendInstance { retry_ms } };
     let cause = Cause::new(Entity::Machine(name.to_owned()), duty, Actor::Provisioner);
@@ -60,7 +60,7 @@ pub fn stranded(reader: &dyn Reader, model: Model, id: Uuid) -> Option<Cause> {
     let doc = read(reader, &model.machine(id))?;
     let instance = read(reader, &model.machine_instance(id));
     let has_instance = instance.is_some_and(|instance| instance.id.is_some());
-    if has_instance || !machine::has_lived(reader, model, id) {
+    if has_instance || !machine::has_attached_unit(reader, model, id) {
         return None;
     }
     let (duty, actor) = match doc.manual {
@@ -75,7 +75,7 @@ pub fn enrolment(reader: &dyn Reader, model: Model, id: Uuid) -> Option<Cause> {
     let doc = read(reader, &model.machine(id))?;
     let holder = read(reader, &GLOBAL.token_of(id)).and_then(|hash| read(reader, &GLOBAL.token(&hash)));
     let expires_ms = match holder {
-        Some(Principal::Enrolment { expires_ms, .. }) => Some(expires_ms),
+        Some(TokenHolder::EnrollingMachine { expires_ms, .. }) => Some(expires_ms),
         Some(_) | None => None,
     };
     let cause = Cause::new(Entity::Machine(doc.name), Duty::Enrol { expires_ms }, Actor::Operator);

@@ -54,7 +54,7 @@ pub struct Deployed {
     pub revision: u32,
     pub units: Vec<(Uuid, UnitName)>,
     /// Units that did not fit this transaction: the caller adds them one by one.
-    pub units_left: u32,
+    pub units_remaining: u32,
 }
 
 /// Makes an uploaded archive known by its digest. What a digest declares never changes.
@@ -133,7 +133,7 @@ pub fn deploy(
         url: charm_doc.url,
         revision: charm_doc.revision,
         units,
-        units_left: wanted - now,
+        units_remaining: wanted - now,
     })
 }
 
@@ -304,7 +304,7 @@ fn require_endpoints(
     }
     for relation in relations {
         let held = draft.get(&model.relation(relation)).expect("an index names what exists (I22)");
-        let side = held.side_of(id).expect("a relation's index is of its sides (I22)");
+        let side = held.end_of(id).expect("a relation's index is of its sides (I22)");
         if !same(&side.endpoint) {
             let ends = held.key_text();
             let message = format!("cannot refresh {}: it would break relation \"{ends}\"", doc.name);
@@ -336,7 +336,7 @@ pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<Destroyed, R
 
 /// One bite of a destroyed application's relations, from where the last one ended; for the janitor, on every
 /// document below `reap/`.
-pub fn reap_more(draft: &mut Draft, model: Model, id: Uuid) {
+pub fn remove_next_batch(draft: &mut Draft, model: Model, id: Uuid) {
     let Some(after) = draft.get(&model.reap(id)) else {
         return;
     };

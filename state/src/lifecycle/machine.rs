@@ -57,7 +57,7 @@ pub fn find(documents: &mut impl Documents, model: Model, name: &str) -> Result<
 }
 
 /// Refuses unless another unit may be assigned to the machine (I21; scenario 172).
-pub fn require_room(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
+pub fn require_capacity(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
     let machine = draft.get(&model.machine(id)).ok_or_else(|| Refusal::not_found("machine", id))?;
     if draft.get(&model.machine_life(id)) != Some(Life::Alive) {
         let message = format!("cannot assign a unit to machine {}: the machine is not alive", machine.name);
@@ -73,7 +73,7 @@ pub fn require_room(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Ref
 
 /// The machine takes no more units.
 pub(crate) fn is_full(documents: &mut impl Documents, model: Model, id: Uuid) -> bool {
-    documents.keys(&model.units_on(id), UNITS_MAX).len() >= UNITS_MAX
+    documents.keys(&model.machine_units(id), UNITS_MAX).len() >= UNITS_MAX
 }
 
 /// The user's remove-machine: Dying, unless a unit on it is Alive (spec E.5 rows 1 and 2; scenarios 169, 170). A
@@ -86,14 +86,14 @@ pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal>
         return Ok(());
     }
     let mut alive = Vec::new();
-    for unit in draft.ids(&model.units_on(id), UNITS_MAX) {
+    for unit in draft.ids(&model.machine_units(id), UNITS_MAX) {
         // one that goes by itself costs two reads of a transaction's hundred
         if draft.get(&model.unit_life(unit)) != Some(Life::Alive) {
             continue;
         }
         let doc = draft.get(&model.unit(unit)).expect("an index names what exists (I22)");
         // a subordinate is no more alive than its principal, which is here too
-        if doc.principal.is_none() && effective_life::life_of(draft, model, unit, &doc) == Life::Alive {
+        if doc.principal.is_none() && effective_life::unit_life_of(draft, model, unit, &doc) == Life::Alive {
             alive.push(doc.name);
         }
     }
@@ -124,7 +124,7 @@ pub fn keep_instance(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Re
         return refuse("it is being taken away");
     }
     // what was recorded goes with the machine's document only, which was read: a machine full of units leaves no read
-    if draft.glance(&model.machine_instance(id)).is_none_or(|instance| instance.id.is_none()) {
+    if draft.get_untracked(&model.machine_instance(id)).is_none_or(|instance| instance.id.is_none()) {
         return refuse("it has none yet");
     }
     draft.put(&model.machine(id), &MachineDoc { kept: true, ..machine });
@@ -143,7 +143,7 @@ pub fn set_dead(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal
             return Err(Refusal::new(Code::Invalid, format!("machine {} is alive", machine.name)));
         }
     }
-    if draft.first(&model.units_on(id), &[]).is_some() {
+    if draft.first(&model.machine_units(id), &[]).is_some() {
         let blockers = blockers::blockers(draft, model, EntityId::Machine(id));
         let message = format!("machine {} cannot be dead: units are assigned to it", machine.name);
         return Err(Refusal::new(Code::Busy, message).blockers(model, blockers));
@@ -154,19 +154,19 @@ pub fn set_dead(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal
 
 /// The machine's units that end without an agent, since no instance is there for one: Dying, and never attached. Each
 /// is [`unit::remove`](crate::lifecycle::unit::remove)d in a transaction of its own; then the machine can be Dead.
-pub fn unserved(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Uuid> {
+pub fn units_without_instance(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Uuid> {
     if documents.document(&model.machine_life(id)) != Some(Life::Dying) {
         return Vec::new();
     }
-    let mut units = documents.ids(&model.units_on(id), UNITS_MAX);
+    let mut units = documents.ids(&model.machine_units(id), UNITS_MAX);
     units.retain(|unit| documents.document(&model.session(*unit)).is_none());
     units
 }
 
 /// A unit that is assigned to this machine has lived: it is removed only once its agent has brought it to its end, or
 /// force has begun to act in that one's place.
-pub fn has_lived(reader: &dyn Reader, model: Model, id: Uuid) -> bool {
-    let units = read_all::<()>(reader, &model.units_on(id)).into_iter();
+pub fn has_attached_unit(reader: &dyn Reader, model: Model, id: Uuid) -> bool {
+    let units = read_all::<()>(reader, &model.machine_units(id)).into_iter();
     let mut units = units.filter_map(|(key, ())| last_id(&key));
     units.any(|unit| read(reader, &model.session(unit)).is_some_and(|session| !force::is_fenced(&session)))
 }
@@ -192,7 +192,7 @@ pub fn remove(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> 
 
 /// The same for a Dead machine whose agent did not come to hear of it. When it comes, its token is good for one thing:
 /// to be told that the machine was removed. An invitation that nobody used is good for nothing.
-pub(crate) fn remove_absent(draft: &mut Draft, model: Model, id: Uuid, name: String) {
+pub(crate) fn remove_without_agent(draft: &mut Draft, model: Model, id: Uuid, name: String) {
     match draft.get(&model.machine_instance(id)) {
         Some(_) => token::retire(draft, id),
         None => token::revoke(draft, id),
@@ -201,7 +201,7 @@ pub(crate) fn remove_absent(draft: &mut Draft, model: Model, id: Uuid, name: Str
 }
 
 /// Nobody waits for the agent of a Dead machine whose instance is kept any more: what is left is its provider's, to hand
-/// over and to remove. An agent that is `absent` learns of it by its token, as in [`remove_absent`].
+/// over and to remove. An agent that is `absent` learns of it by its token, as in [`remove_without_agent`].
 pub(crate) fn leave(draft: &mut Draft, model: Model, id: Uuid, machine: MachineDoc, absent: bool) {
     if absent {
         token::retire(draft, id);
@@ -213,7 +213,7 @@ fn forget(draft: &mut Draft, model: Model, id: Uuid, name: String) {
     draft.remove(&model.machine(id));
     draft.remove(&model.machine_life(id));
     draft.remove(&model.machine_instance(id));
-    draft.remove(&model.machine_trouble(id));
+    draft.remove(&model.machine_provisioning_error(id));
     draft.remove(&model.machine_name(&name));
     draft.put(&model.tombstone(id), &TombstoneDoc { kind: "machine".to_owned(), name });
 }
@@ -228,7 +228,7 @@ pub(crate) fn retire(draft: &mut Draft, model: Model, id: Uuid) {
 /// The machine whose last unit is being removed becomes Dying in that transaction (spec E.3 last row; scenario 171).
 pub(crate) fn release(draft: &mut Draft, model: Model, id: Uuid) {
     let alive = draft.get(&model.machine_life(id)) == Some(Life::Alive);
-    if alive && draft.first(&model.units_on(id), &[]).is_none() {
+    if alive && draft.first(&model.machine_units(id), &[]).is_none() {
         draft.put(&model.machine_life(id), &Life::Dying);
     }
 }

@@ -4,7 +4,7 @@ use crate::documents::draft::Draft;
 use crate::documents::effective_life::Documents;
 use crate::documents::keys::{GLOBAL, Model, ModelDoc};
 use crate::documents::refusal::{Code, Refusal};
-use crate::machine::provision::Harvest;
+use crate::machine::provision::HarvestMode;
 use crate::terms::life::Life;
 use crate::terms::names::{Uuid, is_application_name};
 use crate::terms::proxy::Proxies;
@@ -90,7 +90,7 @@ pub fn configure(
 fn setting(name: &str, text: &str) -> Result<Value, String> {
     let bad = |expected: &str| format!("option {name:?} expected {expected}, got {text:?}");
     match name {
-        "provisioner-harvest-mode" => match Harvest::parse(text) {
+        "provisioner-harvest-mode" => match HarvestMode::parse(text) {
             Some(_) => Ok(Value::from(text)),
             None => Err(bad("none, unknown, destroyed or all")),
         },

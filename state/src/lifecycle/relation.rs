@@ -6,8 +6,8 @@ use crate::documents::blockers::{self, EntityId};
 use crate::documents::draft::Draft;
 use crate::documents::effective_life;
 use crate::documents::keys::{
-    BagDoc, Bond, Model, RelationDoc, ScopeDoc, SideDoc, SuspendedDoc, TombstoneDoc, UnitDoc, key_text,
-    last_id, line_of,
+    BagDoc, Model, RelationDoc, RelationEndDoc, ScopeDoc, SubordinateLink, SuspendedDoc, TombstoneDoc,
+    UnitDoc, key_text, last_id, line_of,
 };
 use crate::documents::refusal::{Code, Refusal};
 use crate::documents::sequence;
@@ -73,8 +73,14 @@ pub fn add(
     }
     let found = endpoints::infer(as_side(&left), as_side(&right)).map_err(no_match)?;
     let sides = [(&left, &found.left), (&right, &found.right)].map(|(end, endpoint)| side_doc(end, endpoint));
-    let bond = bond(found.scope, &left, &right);
-    let doc = RelationDoc { number: 0, sides: sides.to_vec(), scope: found.scope, bond, created_ms: now_ms };
+    let subordinate_link = subordinate_link(found.scope, &left, &right);
+    let doc = RelationDoc {
+        number: 0,
+        sides: sides.to_vec(),
+        scope: found.scope,
+        subordinate_link,
+        created_ms: now_ms,
+    };
     let ends = doc.key_text();
     if let Some(holder) = draft.get(&model.relation_key(&ends)) {
         return Err(exists(draft, model, holder, &ends));
@@ -89,9 +95,9 @@ fn as_side(end: &End) -> Side<'_> {
     Side { application: &end.application, charm: &end.charm, endpoint: end.endpoint.as_deref() }
 }
 
-fn side_doc(end: &End, endpoint: &Endpoint) -> SideDoc {
+fn side_doc(end: &End, endpoint: &Endpoint) -> RelationEndDoc {
     let declared = end.charm.endpoints.contains_key(&endpoint.name);
-    SideDoc {
+    RelationEndDoc {
         application: end.id,
         application_name: end.application.clone(),
         endpoint: endpoint.name.clone(),
@@ -102,13 +108,13 @@ fn side_doc(end: &End, endpoint: &Endpoint) -> SideDoc {
 }
 
 /// Between two subordinates of one principal nobody comes with the other: both are there already.
-fn bond(scope: Scope, left: &End, right: &End) -> Option<Bond> {
+fn subordinate_link(scope: Scope, left: &End, right: &End) -> Option<SubordinateLink> {
     let (subordinate, principal) = match (scope, left.charm.subordinate, right.charm.subordinate) {
         (Scope::Container, true, false) => (left.id, right.id),
         (Scope::Container, false, true) => (right.id, left.id),
         (Scope::Container, ..) | (Scope::Global, ..) => return None,
     };
-    Some(Bond { subordinate, principal, line: 0 })
+    Some(SubordinateLink { subordinate, principal, line: 0 })
 }
 
 /// In whose container a unit is in scope: in a container relation its principal's, or its own; in a global one there
@@ -122,9 +128,10 @@ pub fn container(scope: Scope, unit: Uuid, doc: &UnitDoc) -> Uuid {
 
 /// The relation is one of this unit's: of those that bring units of its application, a subordinate has a part only in
 /// its own principal's application's.
-pub fn concerns(relation: &RelationDoc, unit: &UnitDoc) -> bool {
-    let principals = relation.bond.zip(unit.bond).map(|(its, own)| (its.principal, own.principal));
-    relation.side_of(unit.application).is_some() && principals.is_none_or(|(its, own)| its == own)
+pub fn includes_unit(relation: &RelationDoc, unit: &UnitDoc) -> bool {
+    let principals =
+        relation.subordinate_link.zip(unit.subordinate_link).map(|(its, own)| (its.principal, own.principal));
+    relation.end_of(unit.application).is_some() && principals.is_none_or(|(its, own)| its == own)
 }
 
 fn no_match(reason: NoMatch) -> Refusal {
@@ -156,7 +163,7 @@ fn require_below_limit(
     };
     // Not recorded, since a transaction reads less than an application may have relations: who makes another one counts
     // the model's relations too ([`create`]), and so is in nobody's way unseen.
-    let relations = draft.glance_keys(&model.relations_of(end.id), RELATIONS_MAX);
+    let relations = draft.keys_untracked(&model.relations_of(end.id), RELATIONS_MAX);
     let place = EndpointName { application: end.application.clone(), endpoint: endpoint.name.clone() };
     if relations.len() == RELATIONS_MAX {
         let message =
@@ -164,8 +171,8 @@ fn require_below_limit(
         return Err(Refusal::new(Code::Invalid, message));
     }
     let holds = |id: &Uuid| {
-        let held = draft.glance(&model.relation(*id));
-        held.and_then(|held| held.side_of(end.id).map(|side| side.endpoint == endpoint.name)) == Some(true)
+        let held = draft.get_untracked(&model.relation(*id));
+        held.and_then(|held| held.end_of(end.id).map(|side| side.endpoint == endpoint.name)) == Some(true)
     };
     let holders: Vec<Uuid> = relations.iter().filter_map(|key| last_id(key)).filter(holds).collect();
     if holders.len() < limit as usize {
@@ -186,7 +193,7 @@ pub(crate) fn add_peers(
 ) {
     let (id, name) = application;
     for endpoint in charm.endpoints.values().filter(|endpoint| endpoint.role == Role::Peer) {
-        let side = SideDoc {
+        let side = RelationEndDoc {
             application: id,
             application_name: name.to_owned(),
             endpoint: endpoint.name.clone(),
@@ -195,7 +202,7 @@ pub(crate) fn add_peers(
             implicit: false,
         };
         let (sides, scope) = (vec![side], Scope::Global);
-        let doc = RelationDoc { number: 0, sides, scope, bond: None, created_ms: now_ms };
+        let doc = RelationDoc { number: 0, sides, scope, subordinate_link: None, created_ms: now_ms };
         if draft.get(&model.relation_key(&doc.key_text())).is_none() {
             create(draft, model, ids(), doc);
         }
@@ -206,9 +213,9 @@ pub(crate) fn add_peers(
 fn create(draft: &mut Draft, model: Model, id: Uuid, mut doc: RelationDoc) -> RelationDoc {
     let number = sequence::take(draft, model, "relation");
     doc.number = RelationNumber::try_from(number).expect("fewer than 2^32 relations in a model's life");
-    if let Some(bond) = &mut doc.bond {
-        bond.line = line(draft, model, bond).unwrap_or(doc.number);
-        draft.put(&model.container(bond, id), &());
+    if let Some(subordinate_link) = &mut doc.subordinate_link {
+        subordinate_link.line = line(draft, model, subordinate_link).unwrap_or(doc.number);
+        draft.put(&model.container(subordinate_link, id), &());
     }
     draft.put(&model.relation(id), &doc);
     draft.put(&model.relation_life(id), &Life::Alive);
@@ -222,8 +229,9 @@ fn create(draft: &mut Draft, model: Model, id: Uuid, mut doc: RelationDoc) -> Re
 }
 
 /// The line of relations that a new one between the two continues; none = it begins one.
-fn line(draft: &mut Draft, model: Model, bond: &Bond) -> Option<RelationNumber> {
-    let alive = draft.first(&model.containers(bond.subordinate, bond.principal), &[])?;
+fn line(draft: &mut Draft, model: Model, subordinate_link: &SubordinateLink) -> Option<RelationNumber> {
+    let alive =
+        draft.first(&model.containers(subordinate_link.subordinate, subordinate_link.principal), &[])?;
     Some(line_of(&alive).expect("a line is a relation's number"))
 }
 
@@ -285,8 +293,8 @@ pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<Destroyed, R
 
 /// The relation is no longer Alive: no subordinate lives by it (scenario 121).
 fn unbind(draft: &mut Draft, model: Model, id: Uuid, doc: &RelationDoc) {
-    if let Some(bond) = &doc.bond {
-        draft.remove(&model.container(bond, id));
+    if let Some(subordinate_link) = &doc.subordinate_link {
+        draft.remove(&model.container(subordinate_link, id));
     }
 }
 
@@ -318,7 +326,7 @@ fn suspension(draft: &mut Draft, model: Model, id: Uuid, act: &str) -> Result<Op
         let message = format!("cannot {act} peer relation {ends}");
         return Err(Refusal::new(Code::Forbidden, message).hint("it is there as long as its application is"));
     }
-    if effective_life::life_between(draft, model, id, &doc) != Life::Alive {
+    if effective_life::relation_life_of(draft, model, id, &doc) != Life::Alive {
         let blockers = blockers::blockers(draft, model, EntityId::Relation(id));
         let message = format!("cannot {act} relation {ends}: it is being removed");
         return Err(Refusal::new(Code::NotAlive, message).blockers(model, blockers));
@@ -344,7 +352,7 @@ pub fn enter_scope(
 /// What a unit that restates was in. Suspended or not: 1. a unit is in scope, and the store is restored from before
 /// that; 2. the relation is suspended, the unit restates, and the relation is resumed. The unit, which saw nothing of
 /// it, takes itself to be in (cargo sim 64000922). If it is still suspended, the unit sees so, and leaves.
-pub(crate) fn enter_again(
+pub(crate) fn reenter_scope(
     draft: &mut Draft,
     model: Model,
     unit: Uuid,
@@ -365,18 +373,21 @@ fn enter(
 ) -> Result<(), Refusal> {
     let doc = draft.get(&model.unit(unit)).ok_or_else(|| Refusal::not_found("unit", unit))?;
     let relation = draft.get(&model.relation(id)).ok_or_else(|| Refusal::not_found("relation", id))?;
-    if !concerns(&relation, &doc) {
+    if !includes_unit(&relation, &doc) {
         let message = format!("unit {} has no part in relation {}", doc.name, relation.key_text());
         return Err(Refusal::new(Code::Forbidden, message));
     }
     let container = container(relation.scope, unit, &doc);
     let scope = model.scope(id, container, unit);
     if draft.get(&scope).is_some() {
-        if let Some(bond) = relation.bond.filter(|bond| again && bond.principal == doc.application) {
-            let beside = draft.first(&model.subordinates_of(unit, bond.subordinate), &[]);
+        if let Some(subordinate_link) = relation
+            .subordinate_link
+            .filter(|subordinate_link| again && subordinate_link.principal == doc.application)
+        {
+            let beside = draft.first(&model.subordinates_of(unit, subordinate_link.subordinate), &[]);
             let life = beside.and_then(|key| draft.get(&model.unit_life(last_id(&key)?)));
             if life != Some(Life::Alive) {
-                session::shut_out(draft, model, unit, |all| {
+                session::pending_reentry(draft, model, unit, |all| {
                     all.insert(id);
                 });
             }
@@ -393,25 +404,28 @@ fn enter(
         let message = format!("unit {} cannot enter the scope of {}: {what}", doc.name, relation.key_text());
         Err(Refusal::new(Code::NotAlive, message))
     };
-    let life = effective_life::life_of(draft, model, unit, &doc);
+    let life = effective_life::unit_life_of(draft, model, unit, &doc);
     if life != Life::Alive {
         return refuse(format!("the unit is {life}"));
     }
-    let life = effective_life::life_between(draft, model, id, &relation);
+    let life = effective_life::relation_life_of(draft, model, id, &relation);
     if life != Life::Alive {
         return refuse(format!("the relation is {life}"));
     }
     if !again && draft.get(&model.relation_suspended(id)).is_some() {
         return refuse("the relation is suspended".to_owned());
     }
-    if let Some(bond) = relation.bond.filter(|bond| bond.principal == doc.application) {
-        let added = crate::lifecycle::unit::add_subordinate(draft, model, (unit, &doc), &bond, given);
+    if let Some(subordinate_link) =
+        relation.subordinate_link.filter(|subordinate_link| subordinate_link.principal == doc.application)
+    {
+        let added =
+            crate::lifecycle::unit::add_subordinate(draft, model, (unit, &doc), &subordinate_link, given);
         if let Err(refusal) = added {
             // 1. A unit enters and brings a subordinate, and the store is restored from when the one before that was
             // still going. 2. The unit restates, and no second one can come. 3. It takes itself to be in, and would
             // hear nothing of the relation any more (cargo sim 66064694).
             if again {
-                session::shut_out(draft, model, unit, |all| {
+                session::pending_reentry(draft, model, unit, |all| {
                     all.insert(id);
                 });
             }
@@ -433,14 +447,15 @@ fn enter(
 /// Not in scope: no change, but that one who was shut out may come in again.
 pub fn leave_scope(draft: &mut Draft, model: Model, unit: Uuid, id: Uuid) {
     if draft.get(&model.scope_of(unit, id)).is_none() {
-        return session::shut_out(draft, model, unit, |all| {
+        return session::pending_reentry(draft, model, unit, |all| {
             all.remove(&id);
         });
     }
     let doc = draft.get(&model.unit(unit)).expect("who is in a scope exists (I22)");
     let relation = draft.get(&model.relation(id)).expect("a scope's relation exists (I22)");
-    if relation.bond.is_some_and(|bond| bond.principal == doc.application) {
-        session::shut_out(draft, model, unit, |all| {
+    if relation.subordinate_link.is_some_and(|subordinate_link| subordinate_link.principal == doc.application)
+    {
+        session::pending_reentry(draft, model, unit, |all| {
             all.remove(&id);
         });
     }
@@ -454,7 +469,7 @@ pub(crate) fn reap(draft: &mut Draft, model: Model, id: Uuid) {
     let Some(doc) = draft.get(&model.relation(id)) else {
         return;
     };
-    let dying = effective_life::life_between(draft, model, id, &doc) != Life::Alive;
+    let dying = effective_life::relation_life_of(draft, model, id, &doc) != Life::Alive;
     if dying && draft.first(&model.scopes(id), &[]).is_none() {
         remove(draft, model, id, &doc);
     }

@@ -4,7 +4,9 @@
 use crate::documents::blockers::{self, EntityId};
 use crate::documents::draft::Draft;
 use crate::documents::effective_life::{self, Documents};
-use crate::documents::keys::{Bond, Model, ResolvedDoc, StatusDoc, TombstoneDoc, UnitDoc, last_id};
+use crate::documents::keys::{
+    Model, ResolvedDoc, StatusDoc, SubordinateLink, TombstoneDoc, UnitDoc, last_id,
+};
 use crate::documents::refusal::{Code, Refusal};
 use crate::documents::{sequence, token};
 use crate::lifecycle::application;
@@ -47,7 +49,7 @@ pub fn add(
     let machine = match to {
         Some(name) => {
             let machine = machine::find(draft, model, name)?;
-            machine::require_room(draft, model, machine)?;
+            machine::require_capacity(draft, model, machine)?;
             machine
         }
         None => {
@@ -57,8 +59,14 @@ pub fn add(
         }
     };
     let (id, name) = (ids(), next_name(draft, model, &owner.name));
-    let doc =
-        UnitDoc { name: name.clone(), application, machine, principal: None, bond: None, created_ms: now_ms };
+    let doc = UnitDoc {
+        name: name.clone(),
+        application,
+        machine,
+        principal: None,
+        subordinate_link: None,
+        created_ms: now_ms,
+    };
     create(draft, model, id, &doc);
     Ok((id, name))
 }
@@ -75,7 +83,7 @@ fn create(draft: &mut Draft, model: Model, id: Uuid, doc: &UnitDoc) {
     draft.put(&model.unit_life(id), &Life::Alive);
     draft.put(&model.unit_name(&doc.name), &id);
     draft.put(&model.unit_of(doc.application, id), &());
-    draft.put(&model.unit_on(doc.machine, id), &());
+    draft.put(&model.machine_unit(doc.machine, id), &());
     if let Some(principal) = doc.principal {
         draft.put(&model.subordinate(principal, doc.application, id), &());
     }
@@ -96,10 +104,10 @@ pub(crate) fn add_subordinate(
     draft: &mut Draft,
     model: Model,
     (principal, doc): (Uuid, &UnitDoc),
-    bond: &Bond,
+    subordinate_link: &SubordinateLink,
     (now_ms, ids): (i64, &mut dyn FnMut() -> Uuid),
 ) -> Result<(), Refusal> {
-    if let Some(there) = draft.first(&model.subordinates_of(principal, bond.subordinate), &[]) {
+    if let Some(there) = draft.first(&model.subordinates_of(principal, subordinate_link.subordinate), &[]) {
         let there = last_id(&there).expect("an index ends with an id");
         let life = effective_life::unit_life(draft, model, there).expect("an index names what exists (I22)");
         if life == Life::Alive {
@@ -108,15 +116,16 @@ pub(crate) fn add_subordinate(
         let message = format!("unit {} has a subordinate of this application that is {life}", doc.name);
         return Err(Refusal::new(Code::NotAlive, message));
     }
-    let application = application::require_alive(draft, model, bond.subordinate, "add a unit to")?;
-    machine::require_room(draft, model, doc.machine)?;
+    let application =
+        application::require_alive(draft, model, subordinate_link.subordinate, "add a unit to")?;
+    machine::require_capacity(draft, model, doc.machine)?;
     let (id, name) = (ids(), next_name(draft, model, &application.name));
     let unit = UnitDoc {
         name,
-        application: bond.subordinate,
+        application: subordinate_link.subordinate,
         machine: doc.machine,
         principal: Some(principal),
-        bond: Some(*bond),
+        subordinate_link: Some(*subordinate_link),
         created_ms: now_ms,
     };
     create(draft, model, id, &unit);
@@ -153,19 +162,20 @@ const LINE_LOOKED_AT: usize = 4;
 /// The unit's agent has run stop or remove, and the store was restored from a copy that does not know why: the unit
 /// is Dying again, and takes its subordinates along (sim 6002145, 6005423: they waited for each other for ever). The
 /// principal of a subordinate that ends so enters the relation anew, and brings another (sim 67001406).
-pub(crate) fn goes_on_ending(draft: &mut Draft, model: Model, id: Uuid) {
+pub(crate) fn resume_teardown(draft: &mut Draft, model: Model, id: Uuid) {
     if draft.get(&model.unit_life(id)) != Some(Life::Alive) {
         return;
     }
     draft.put(&model.unit_life(id), &Life::Dying);
-    let Some((principal, bond)) = draft.get(&model.unit(id)).and_then(|doc| doc.principal.zip(doc.bond))
+    let Some((principal, subordinate_link)) =
+        draft.get(&model.unit(id)).and_then(|doc| doc.principal.zip(doc.subordinate_link))
     else {
         return;
     };
-    let related = draft.ids(&model.containers_of(&bond), LINE_LOOKED_AT);
+    let related = draft.ids(&model.relations_of_link(&subordinate_link), LINE_LOOKED_AT);
     let entered = related.into_iter().find(|id| draft.get(&model.scope_of(principal, *id)).is_some());
     if let Some(relation) = entered {
-        session::shut_out(draft, model, principal, |all| {
+        session::pending_reentry(draft, model, principal, |all| {
             all.insert(relation);
         });
     }
@@ -186,7 +196,7 @@ pub fn set_dead(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal
     let Some(doc) = draft.get(&model.unit(id)) else {
         return gone(draft, model, id);
     };
-    match (draft.get(&model.unit_life(id)), effective_life::life_of(draft, model, id, &doc)) {
+    match (draft.get(&model.unit_life(id)), effective_life::unit_life_of(draft, model, id, &doc)) {
         (Some(Life::Dead), _) => return Ok(()),
         (_, Life::Alive) => {
             return Err(Refusal::new(
@@ -228,7 +238,7 @@ pub fn remove(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> 
         return gone(draft, model, id);
     };
     let dead = draft.get(&model.unit_life(id)) == Some(Life::Dead);
-    let dying = effective_life::life_of(draft, model, id, &doc) != Life::Alive;
+    let dying = effective_life::unit_life_of(draft, model, id, &doc) != Life::Alive;
     let never_begun = dying && never_attached(draft, model, id);
     if !dead && !never_begun {
         let blockers = blockers::blockers(draft, model, EntityId::Unit(id));
@@ -247,7 +257,7 @@ fn remove_documents(draft: &mut Draft, model: Model, id: Uuid, doc: &UnitDoc) {
     draft.remove(&model.unit_life(id));
     draft.remove(&model.unit_name(&doc.name));
     draft.remove(&model.unit_of(doc.application, id));
-    draft.remove(&model.unit_on(doc.machine, id));
+    draft.remove(&model.machine_unit(doc.machine, id));
     draft.remove(&model.unit_status(id));
     draft.remove(&model.agent_status(id));
     draft.remove(&model.workload_version(id));
@@ -255,7 +265,7 @@ fn remove_documents(draft: &mut Draft, model: Model, id: Uuid, doc: &UnitDoc) {
     draft.remove(&model.replica(id));
     draft.remove(&model.resolved(id));
     draft.remove(&model.ports(id));
-    draft.remove(&model.ports_on(doc.machine, id));
+    draft.remove(&model.machine_port(doc.machine, id));
     if let Some(principal) = doc.principal {
         draft.remove(&model.subordinate(principal, doc.application, id));
     }

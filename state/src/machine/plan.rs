@@ -18,7 +18,7 @@ pub enum Evidence {
     /// name, or the machine waits for nothing else to go.
     Displaced,
     /// The controller refused its removal: it has lived, and must end properly.
-    Lived,
+    WasAttached,
     /// Not found, not authorised, assigned elsewhere: no evidence.
     None,
 }
@@ -85,7 +85,7 @@ fn step(
         (false, Some(Life::Alive)) => vec![Step::Deploy(unit)],
         // no agent is started only to die; a unit that lived and whose folder is gone takes the replica and ends
         (false, Some(Life::Dying | Life::Dead)) => match evidence.get(&unit) {
-            Some(Evidence::Lived) => vec![Step::Deploy(unit)],
+            Some(Evidence::WasAttached) => vec![Step::Deploy(unit)],
             Some(Evidence::Removed | Evidence::Finished | Evidence::Displaced | Evidence::None) | None => {
                 vec![Step::Remove(unit)]
             }
@@ -96,7 +96,7 @@ fn step(
         (true, None) => match evidence.get(&unit).unwrap_or(&Evidence::None) {
             Evidence::Removed | Evidence::Finished => vec![Step::Recall(unit)],
             Evidence::Displaced => vec![Step::SetAside(unit)],
-            Evidence::Lived | Evidence::None => vec![Step::Keep(unit)],
+            Evidence::WasAttached | Evidence::None => vec![Step::Keep(unit)],
         },
     }
 }
@@ -134,9 +134,9 @@ mod tests {
 
     #[test]
     fn a_dying_unit_that_lived_and_lost_its_folder_is_deployed_to_end_properly() {
-        assert_eq!(planned(false, Some(Life::Dying), Evidence::Lived), [Step::Deploy(Uuid(7))]);
+        assert_eq!(planned(false, Some(Life::Dying), Evidence::WasAttached), [Step::Deploy(Uuid(7))]);
         assert_eq!(planned(false, Some(Life::Dying), Evidence::None), [Step::Remove(Uuid(7))]);
-        assert_eq!(planned(false, None, Evidence::Lived), []);
+        assert_eq!(planned(false, None, Evidence::WasAttached), []);
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub enum Owner {
 
 /// A machine as the controller has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct DesiredMachine {
     pub life: Life,
     pub owner: Owner,
     /// The nonce of the instance that is to be, or was, started.
@@ -61,7 +61,7 @@ pub enum Fate {
 
 /// Which instances that no machine wants are taken away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Harvest {
+pub enum HarvestMode {
     None,
     /// Those nothing is known of.
     Unknown,
@@ -71,22 +71,22 @@ pub enum Harvest {
     All,
 }
 
-impl Harvest {
+impl HarvestMode {
     /// As the model setting names it.
-    pub fn parse(text: &str) -> Option<Harvest> {
+    pub fn parse(text: &str) -> Option<HarvestMode> {
         match text {
-            "none" => Some(Harvest::None),
-            "unknown" => Some(Harvest::Unknown),
-            "destroyed" => Some(Harvest::Destroyed),
-            "all" => Some(Harvest::All),
+            "none" => Some(HarvestMode::None),
+            "unknown" => Some(HarvestMode::Unknown),
+            "destroyed" => Some(HarvestMode::Destroyed),
+            "all" => Some(HarvestMode::All),
             _ => None,
         }
     }
 
     fn takes(self, fate: Fate) -> bool {
         match fate {
-            Fate::Removed => matches!(self, Harvest::Destroyed | Harvest::All),
-            Fate::Unknown => matches!(self, Harvest::Unknown | Harvest::All),
+            Fate::Removed => matches!(self, HarvestMode::Destroyed | HarvestMode::All),
+            Fate::Unknown => matches!(self, HarvestMode::Unknown | HarvestMode::All),
         }
     }
 }
@@ -120,9 +120,9 @@ impl Step {
 
 /// What to do, in order of uuids. A machine whose last step failed waits for its time.
 pub fn plan(
-    wanted: &BTreeMap<Uuid, Wanted>,
+    wanted: &BTreeMap<Uuid, DesiredMachine>,
     found: &BTreeMap<Uuid, Found>,
-    harvest: Harvest,
+    harvest: HarvestMode,
     now_ms: i64,
 ) -> Vec<Step> {
     let mut steps = Vec::new();
@@ -141,7 +141,7 @@ fn is_due(retry_ms: i64, now_ms: i64) -> bool {
     retry_ms <= now_ms || retry_ms > now_ms.saturating_add(RETRY_MAX_MS)
 }
 
-fn step(id: Uuid, machine: &Wanted, found: Option<&Found>) -> Vec<Step> {
+fn step(id: Uuid, machine: &DesiredMachine, found: Option<&Found>) -> Vec<Step> {
     if machine.owner == Owner::Person {
         return match (machine.life, machine.started) {
             (Life::Dying, false) => vec![Step::SetDead(id)],
@@ -196,8 +196,8 @@ mod tests {
     const ID: Uuid = Uuid(7);
     const NONCE: Uuid = Uuid(70);
 
-    fn machine(life: Life) -> Wanted {
-        Wanted {
+    fn machine(life: Life) -> DesiredMachine {
+        DesiredMachine {
             life,
             owner: Owner::Own,
             nonce: None,
@@ -214,9 +214,9 @@ mod tests {
         Found { nonce, fate: Fate::Unknown }
     }
 
-    fn planned(machine: Wanted, found: Option<Found>) -> Vec<Step> {
+    fn planned(machine: DesiredMachine, found: Option<Found>) -> Vec<Step> {
         let found = found.map(|found| (ID, found)).into_iter().collect();
-        plan(&BTreeMap::from([(ID, machine)]), &found, Harvest::default(), 0)
+        plan(&BTreeMap::from([(ID, machine)]), &found, HarvestMode::default(), 0)
     }
 
     #[test]
@@ -234,20 +234,20 @@ mod tests {
     #[test]
     fn scenario_184_a_dying_machine_without_instance_is_dead_and_removed_and_never_started() {
         for nonce in [None, Some(NONCE)] {
-            assert_eq!(planned(Wanted { nonce, ..machine(Life::Dying) }, None), [SetDead(ID)]);
+            assert_eq!(planned(DesiredMachine { nonce, ..machine(Life::Dying) }, None), [SetDead(ID)]);
         }
         assert_eq!(planned(machine(Life::Dead), None), [Remove(ID)]);
     }
 
     #[test]
     fn an_instance_that_may_have_been_made_goes_before_the_record_though_it_is_not_listed() {
-        let wanted = Wanted { nonce: Some(NONCE), ..machine(Life::Dead) };
+        let wanted = DesiredMachine { nonce: Some(NONCE), ..machine(Life::Dead) };
         assert_eq!(planned(wanted, None), [Stop(ID), Remove(ID)]);
     }
 
     #[test]
     fn a_kept_instance_is_handed_over_once_its_agent_is_gone() {
-        let wanted = |life| Wanted { nonce: Some(NONCE), started: true, kept: true, ..machine(life) };
+        let wanted = |life| DesiredMachine { nonce: Some(NONCE), started: true, kept: true, ..machine(life) };
         let found = Some(instance(NONCE));
         for life in [Life::Alive, Life::Dying, Life::Dead] {
             assert_eq!(
@@ -256,7 +256,7 @@ mod tests {
                 "its agent has its end before it, or to say"
             );
         }
-        let left = Wanted { left: true, ..wanted(Life::Dead) };
+        let left = DesiredMachine { left: true, ..wanted(Life::Dead) };
         assert_eq!(planned(left, found), [HandOver(ID), Remove(ID)]);
         for unlisted in [left, wanted(Life::Dead)] {
             assert_eq!(planned(unlisted, None), [HandOver(ID), Remove(ID)], "lost, or not listed yet");
@@ -269,28 +269,29 @@ mod tests {
     fn an_unrecorded_instance_of_a_dying_machine_goes_unless_units_are_to_end_on_it() {
         let dying = machine(Life::Dying);
         assert_eq!(planned(dying, Some(instance(NONCE))), [Stop(ID)]);
-        assert_eq!(planned(Wanted { occupied: true, ..dying }, Some(instance(NONCE))), [Keep(ID)]);
+        assert_eq!(planned(DesiredMachine { occupied: true, ..dying }, Some(instance(NONCE))), [Keep(ID)]);
     }
 
     #[test]
     fn a_dying_machine_whose_instance_was_lost_gets_another_for_its_units_to_end_on() {
-        let lost = Wanted { nonce: Some(NONCE), started: true, occupied: true, ..machine(Life::Dying) };
+        let lost =
+            DesiredMachine { nonce: Some(NONCE), started: true, occupied: true, ..machine(Life::Dying) };
         assert_eq!(planned(lost, None), [Start(ID)]);
-        assert_eq!(planned(Wanted { occupied: false, ..lost }, None), [SetDead(ID)]);
-        let forgotten = Wanted { started: false, ..lost };
+        assert_eq!(planned(DesiredMachine { occupied: false, ..lost }, None), [SetDead(ID)]);
+        let forgotten = DesiredMachine { started: false, ..lost };
         assert_eq!(planned(forgotten, None), [SetDead(ID)], "nobody has lived there");
-        assert_eq!(planned(Wanted { lived: true, ..forgotten }, None), [Start(ID)]);
+        assert_eq!(planned(DesiredMachine { lived: true, ..forgotten }, None), [Start(ID)]);
     }
 
     #[test]
     fn a_dead_machines_instance_goes_before_its_record() {
-        let wanted = Wanted { nonce: Some(NONCE), started: true, ..machine(Life::Dead) };
+        let wanted = DesiredMachine { nonce: Some(NONCE), started: true, ..machine(Life::Dead) };
         assert_eq!(planned(wanted, Some(instance(NONCE))), [Stop(ID), Remove(ID)]);
     }
 
     #[test]
     fn an_instance_of_another_start_makes_way() {
-        let wanted = Wanted { nonce: Some(NONCE), ..machine(Life::Alive) };
+        let wanted = DesiredMachine { nonce: Some(NONCE), ..machine(Life::Alive) };
         assert_eq!(planned(wanted, Some(instance(Uuid(71)))), [Stop(ID)]);
     }
 
@@ -298,7 +299,7 @@ mod tests {
     fn an_instance_is_kept_that_a_store_without_its_nonce_finds() {
         // the controller was restored from a copy that is older than the start
         for life in [Life::Alive, Life::Dying] {
-            let wanted = Wanted { occupied: true, ..machine(life) };
+            let wanted = DesiredMachine { occupied: true, ..machine(life) };
             assert_eq!(planned(wanted, Some(instance(NONCE))), [Keep(ID)], "{life:?}");
         }
     }
@@ -309,18 +310,18 @@ mod tests {
             (Uuid(1), Found { nonce: NONCE, fate: Fate::Removed }),
             (Uuid(2), Found { nonce: NONCE, fate: Fate::Unknown }),
         ]);
-        let taken = |mode: &str| plan(&BTreeMap::new(), &found, Harvest::parse(mode).unwrap(), 0);
+        let taken = |mode: &str| plan(&BTreeMap::new(), &found, HarvestMode::parse(mode).unwrap(), 0);
         assert_eq!(taken("none"), []);
         assert_eq!(taken("destroyed"), [Stop(Uuid(1))]);
         assert_eq!(taken("unknown"), [Stop(Uuid(2))]);
         assert_eq!(taken("all"), [Stop(Uuid(1)), Stop(Uuid(2))]);
-        assert_eq!(Harvest::default(), Harvest::Destroyed);
-        assert_eq!(Harvest::parse("some"), None);
+        assert_eq!(HarvestMode::default(), HarvestMode::Destroyed);
+        assert_eq!(HarvestMode::parse("some"), None);
     }
 
     #[test]
     fn a_machine_that_a_person_brought_ends_by_its_own_agent() {
-        let brought = |life, started| Wanted { owner: Owner::Person, started, ..machine(life) };
+        let brought = |life, started| DesiredMachine { owner: Owner::Person, started, ..machine(life) };
         assert_eq!(planned(brought(Life::Alive, false), None), []);
         assert_eq!(planned(brought(Life::Dying, true), None), []);
         assert_eq!(planned(brought(Life::Dead, true), None), []);
@@ -330,8 +331,8 @@ mod tests {
 
     #[test]
     fn what_failed_waits_for_its_time() {
-        let wanted = Wanted { retry_ms: Some(1_000), ..machine(Life::Alive) };
-        let at = |now_ms| plan(&BTreeMap::from([(ID, wanted)]), &BTreeMap::new(), Harvest::None, now_ms);
+        let wanted = DesiredMachine { retry_ms: Some(1_000), ..machine(Life::Alive) };
+        let at = |now_ms| plan(&BTreeMap::from([(ID, wanted)]), &BTreeMap::new(), HarvestMode::None, now_ms);
         assert_eq!(at(999), []);
         assert_eq!(at(1_000), [Start(ID)]);
         assert_eq!(at(1_000 - 300_000), [], "the longest pause");

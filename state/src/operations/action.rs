@@ -12,9 +12,9 @@ use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
 use crate::terms::status::ActionStatus;
 use crate::unit::activity::Activity;
-use crate::unit::hook::{ActionWrites, Immediate};
+use crate::unit::hook::{ActionWrites, ReportContent};
 use crate::unit::record::{Outcome, Record, Said};
-use crate::unit::writes::{PARAMS_BYTES_MAX, SAID_BYTES_MAX, size};
+use crate::unit::writes::{PARAMS_BYTES_MAX, REPORTS_BYTES_MAX, size};
 use serde_json::{Map, Value};
 
 /// Actions of one unit that may wait: they are all cancelled in the transaction that removes the unit, two writes
@@ -41,7 +41,7 @@ pub fn enqueue(
     now_ms: i64,
 ) -> Result<u64, Refusal> {
     let doc = draft.get(&model.unit(unit)).ok_or_else(|| Refusal::not_found("unit", unit))?;
-    if effective_life::life_of(draft, model, unit, &doc) == Life::Dead {
+    if effective_life::unit_life_of(draft, model, unit, &doc) == Life::Dead {
         let blockers = blockers::blockers(draft, model, EntityId::Unit(unit));
         return Err(
             Refusal::new(Code::NotAlive, format!("unit {} is dead", doc.name)).blockers(model, blockers)
@@ -121,7 +121,7 @@ fn unfinished(draft: &mut Draft, model: Model, unit: Uuid, id: u64) -> Option<Ac
 
 /// Lines of the action that runs; only the oldest unfinished one can.
 pub(crate) fn log(draft: &mut Draft, model: Model, unit: Uuid, said: &[Said]) {
-    if !said.iter().any(|said| matches!(said.what, Immediate::ActionLog(_))) {
+    if !said.iter().any(|said| matches!(said.what, ReportContent::ActionLog(_))) {
         return;
     }
     let page = draft.page::<bool>(&model.actions_of(unit), "", 1);
@@ -137,7 +137,7 @@ pub(crate) fn log(draft: &mut Draft, model: Model, unit: Uuid, said: &[Said]) {
 fn take_lines(doc: &mut ActionDoc, said: &[Said]) {
     let mut bytes = 0;
     for said in said {
-        if let Immediate::ActionLog(text) = &said.what {
+        if let ReportContent::ActionLog(text) = &said.what {
             let line = (said.at_ms, text.clone());
             if !doc.log.contains(&line) {
                 doc.log.push(line);
@@ -146,13 +146,13 @@ fn take_lines(doc: &mut ActionDoc, said: &[Said]) {
             bytes += size(said);
         }
     }
-    if bytes + size(&doc.params) > SAID_BYTES_MAX {
+    if bytes + size(&doc.params) > REPORTS_BYTES_MAX {
         doc.params.clear();
     }
     bytes += size(&doc.params);
     let fits = |line: &&(i64, String)| {
         bytes += size(line);
-        bytes <= SAID_BYTES_MAX
+        bytes <= REPORTS_BYTES_MAX
     };
     let kept = doc.log.iter().rev().take(LOG_LINES_MAX).take_while(fits).count();
     doc.log.drain(..doc.log.len() - kept);
@@ -166,7 +166,7 @@ pub(crate) fn finish(draft: &mut Draft, model: Model, unit: Uuid, id: u64, recor
     // would wait for one that never comes, as would the next ones by such numbers (cargo sim 51042551).
     lose_up_to(draft, model, (unit, id.saturating_sub(1)), LOST_AT_ONCE, record.at_ms);
     let Some(mut doc) = unfinished(draft, model, unit, id) else {
-        sequence::at_least(draft, model, "action", id);
+        sequence::advance_to(draft, model, "action", id);
         return;
     };
     let ActionWrites { results, failed } = &record.writes.action;
@@ -210,7 +210,7 @@ pub(crate) fn finish_refused(
 /// The unit says again what it remembers: see [`lose_up_to`].
 pub(crate) fn restate(draft: &mut Draft, model: Model, unit: Uuid, last: u64, at_ms: i64) {
     // a number that this unit has seen names no other action: it would wait for ever
-    sequence::at_least(draft, model, "action", last);
+    sequence::advance_to(draft, model, "action", last);
     lose_up_to(draft, model, (unit, last), QUEUED_MAX, at_ms);
 }
 

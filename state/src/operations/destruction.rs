@@ -69,7 +69,7 @@ pub fn bite(draft: &mut Draft, model: Model) -> Result<bool, Refusal> {
     let at_machines = doc.after.starts_with(&machines);
     let (prefix, at_once) =
         if at_machines { (&machines, MACHINES_AT_ONCE) } else { (&applications, APPLICATIONS_AT_ONCE) };
-    let page = draft.keys_after(prefix, &doc.after, at_once);
+    let page = draft.page_keys(prefix, &doc.after, at_once);
     for id in page.iter().filter_map(|key| last_id(key)) {
         if at_machines {
             end_machine(draft, model, id, force)?

@@ -15,8 +15,10 @@ use crate::terms::cause::{self, Cause};
 use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
 use crate::unit::activity::Activity;
-use affected::{Lives, Near, id_of, name};
-use simulation::{Cast, Played, act, elected, end_running, forced, leaderless, play, release};
+use affected::{AffectedEntities, Lives, id_of, name};
+use simulation::{
+    Participants, SimulatedReader, act, elected, end_running, forced, leaderless, play, release,
+};
 use std::collections::BTreeSet;
 
 /// Units that are played; of more, the first by name. A play is some 10 reads and a view for each hook.
@@ -63,21 +65,21 @@ pub fn forecast(
     asked: (&[EntityId], Option<Force>),
     reports: &AgentReports<'_>,
 ) -> Result<Forecast, Refusal> {
-    forecast_within(reader, model, asked, (reports, READ_MAX))
+    dry_run_within(reader, model, asked, (reports, READ_MAX))
 }
 
 /// The same, with so many documents read at most: the tests' bound is lower.
-pub(crate) fn forecast_within(
+pub(crate) fn dry_run_within(
     reader: &dyn Reader,
     model: Model,
     (entities, force): (&[EntityId], Option<Force>),
     (reports, bound): (&AgentReports<'_>, usize),
 ) -> Result<Forecast, Refusal> {
-    let near = Near::of(reader, model, entities);
-    let mut played = Played::on(reader);
+    let near = AffectedEntities::of(reader, model, entities);
+    let mut played = SimulatedReader::on(reader);
     // of more, and beyond the bound, what runs is left as it is: each is a whole view
     // what is removed at once does not end what it runs
-    let ended = |id: &Uuid| !force.is_some_and(|force| force.no_wait) || !near.goes_with(*id, entities);
+    let ended = |id: &Uuid| !force.is_some_and(|force| force.no_wait) || !near.is_removed_with(*id, entities);
     let running = near.units.keys().filter(|id| ended(id));
     let running: Vec<(Uuid, Activity)> =
         running.filter_map(|id| Some((*id, (reports.running)(*id)?))).take(UNITS_MAX).collect();
@@ -116,7 +118,7 @@ pub(crate) fn forecast_within(
     let mut units = near.concerned(&played, model);
     forecast.more |= units.len() > UNITS_MAX;
     units.truncate(UNITS_MAX);
-    let mut cast = Cast { units, absent: BTreeSet::new(), bound };
+    let mut cast = Participants { units, absent: BTreeSet::new(), bound };
     let silent = near.needed(&played, model, &going).into_iter().filter(|one| (reports.silent)(*one));
     match force {
         None => forecast.silent = silent.collect(),
@@ -129,7 +131,7 @@ pub(crate) fn forecast_within(
     let is_anew = force.is_some() && entities.iter().any(going_by);
     if !is_anew && before.values().any(|(_, life)| *life != Life::Alive) {
         // what is under way already comes of other removals
-        let mut alone = Played { changes: begun, ..Played::on(reader) };
+        let mut alone = SimulatedReader { changes: begun, ..SimulatedReader::on(reader) };
         anyway.more = !play(&mut alone, model, &cast, &mut anyway.hooks);
         release(&mut alone, model, (&near.machines, &cast));
         going_anyway = leaderless(&alone, model, &near.applications);

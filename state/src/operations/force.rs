@@ -38,7 +38,7 @@ const CHILDREN_AT_ONCE: usize = 20;
 const NOTED_EVERY_MS: i64 = 8_000;
 const NOTES_OF_A_WAIT: i64 = 8;
 /// Waits that are written down together: a read and a write of a transaction's hundred each.
-pub const NOTED_AT_ONCE: usize = 40;
+pub const CHECKPOINTS_PER_TRANSACTION: usize = 40;
 
 /// When force begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub struct Force {
 impl Force {
     fn asked(self, kind: ForcedKind) -> ForcedDoc {
         let due_ms = if self.no_wait { self.now_ms } else { self.now_ms.saturating_add(WAIT_MS) };
-        let (since_ms, no_wait, by) = (self.now_ms, self.no_wait, ForcedBy::Person);
+        let (since_ms, no_wait, by) = (self.now_ms, self.no_wait, ForcedBy::Operator);
         ForcedDoc { kind, since_ms, due_ms, no_wait, by, after: String::new(), waited_ms: 0 }
     }
 }
@@ -59,7 +59,8 @@ impl Force {
 pub fn unit(draft: &mut Draft, model: Model, id: Uuid, force: Force) -> Result<Destroyed, Refusal> {
     let doc = draft.get(&model.unit(id));
     let subordinate = doc.filter(|doc| doc.principal.is_some());
-    let dying = subordinate.is_some_and(|doc| effective_life::life_of(draft, model, id, &doc) != Life::Alive);
+    let dying =
+        subordinate.is_some_and(|doc| effective_life::unit_life_of(draft, model, id, &doc) != Life::Alive);
     if !dying && unit::destroy(draft, model, id)? == Destroyed::Removed {
         return Ok(Destroyed::Removed);
     }
@@ -97,15 +98,15 @@ pub fn machine(draft: &mut Draft, model: Model, id: Uuid, force: Force) -> Resul
 }
 
 /// The model's teardown budget: a unit found Dying is forced once it was so for `budget_ms`.
-pub fn by_budget(draft: &mut Draft, model: Model, id: Uuid, budget_ms: i64, now_ms: i64) {
+pub fn start_budget_timer(draft: &mut Draft, model: Model, id: Uuid, budget_ms: i64, now_ms: i64) {
     let dying = effective_life::unit_life(draft, model, id) == Some(Life::Dying);
     if dying && draft.get(&model.forced(id)).is_none() {
-        draft.put(&model.forced(id), &of_budget(budget_ms, now_ms));
+        draft.put(&model.forced(id), &budget_timer(budget_ms, now_ms));
     }
 }
 
 /// The wait of a unit that is found Dying now.
-pub fn of_budget(budget_ms: i64, now_ms: i64) -> ForcedDoc {
+pub fn budget_timer(budget_ms: i64, now_ms: i64) -> ForcedDoc {
     let (kind, due_ms) = (ForcedKind::Unit, now_ms.saturating_add(budget_ms));
     let (by, after) = (ForcedBy::Budget, String::new());
     ForcedDoc { kind, since_ms: now_ms, due_ms, no_wait: false, by, after, waited_ms: 0 }
@@ -116,19 +117,20 @@ pub fn of_budget(budget_ms: i64, now_ms: i64) -> ForcedDoc {
 /// machine's agent has its wait, whoever asks again.
 fn mark(draft: &mut Draft, model: Model, id: Uuid, asked: ForcedDoc) -> bool {
     let key = model.forced(id);
-    let left = |forced: &ForcedDoc| (forced.due_ms - began_ms(forced)).saturating_sub(forced.waited_ms);
+    let left =
+        |forced: &ForcedDoc| (forced.due_ms - timer_started_ms(forced)).saturating_sub(forced.waited_ms);
     let forced = match draft.get(&key) {
         Some(known)
             if known.after == DEAD
                 || (left(&known) <= left(&asked)
                     && (known.no_wait || !asked.no_wait)
-                    && (known.by == ForcedBy::Person || asked.by == ForcedBy::Budget)) =>
+                    && (known.by == ForcedBy::Operator || asked.by == ForcedBy::Budget)) =>
         {
             return false;
         }
         Some(known) => {
             let left_ms = left(&known).min(left(&asked)).clamp(0, WAIT_MS);
-            let now_ms = began_ms(&asked).saturating_add(asked.waited_ms);
+            let now_ms = timer_started_ms(&asked).saturating_add(asked.waited_ms);
             ForcedDoc {
                 since_ms: known.since_ms.min(asked.since_ms),
                 due_ms: now_ms.saturating_add(left_ms),
@@ -148,38 +150,40 @@ pub(crate) fn is_fenced(session: &SessionDoc) -> bool {
     session.epoch > 0 && session.nonce == Uuid(0)
 }
 
-/// The wait before force is over, at a time that counts what was waited for since it began ([`began_ms`]).
+/// The wait before force is over, at a time that counts what was waited for since it began ([`timer_started_ms`]).
 pub fn is_due(forced: &ForcedDoc, now_ms: i64) -> bool {
     forced.no_wait || forced.due_ms <= now_ms
 }
 
 /// When the wait that ends at `due_ms` began: another beginning is another wait, another end of the same is not.
-pub fn began_ms(forced: &ForcedDoc) -> i64 {
+pub fn timer_started_ms(forced: &ForcedDoc) -> i64 {
     match forced.by {
-        ForcedBy::Person => forced.due_ms.saturating_sub(WAIT_MS),
+        ForcedBy::Operator => forced.due_ms.saturating_sub(WAIT_MS),
         ForcedBy::Budget => forced.since_ms,
     }
 }
 
 /// After how much more of a wait it is to be written down what has passed of it: so much may be lost with a process.
-pub fn noted_every_ms(forced: &ForcedDoc) -> i64 {
-    let length_ms = forced.due_ms.saturating_sub(began_ms(forced));
+pub fn checkpoint_interval_ms(forced: &ForcedDoc) -> i64 {
+    let length_ms = forced.due_ms.saturating_sub(timer_started_ms(forced));
     (length_ms / NOTES_OF_A_WAIT).max(NOTED_EVERY_MS)
 }
 
 /// How much of a wait has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Waited {
+pub struct ForceTimer {
     pub id: Uuid,
-    /// Which wait of it: see [`began_ms`].
-    pub began_ms: i64,
+    /// Which wait of it: see [`timer_started_ms`].
+    pub timer_started_ms: i64,
     pub waited_ms: i64,
 }
 
-/// Writes down what has passed of at most [`NOTED_AT_ONCE`] waits, for the controller's next process to go on from.
-pub fn waited(draft: &mut Draft, model: Model, waits: &[Waited]) {
+/// Writes down what has passed of at most [`CHECKPOINTS_PER_TRANSACTION`] waits, for the controller's next process to go on from.
+pub fn waited(draft: &mut Draft, model: Model, waits: &[ForceTimer]) {
     for wait in waits {
-        let known = draft.get(&model.forced(wait.id)).filter(|forced| began_ms(forced) == wait.began_ms);
+        let known = draft
+            .get(&model.forced(wait.id))
+            .filter(|forced| timer_started_ms(forced) == wait.timer_started_ms);
         if let Some(forced) = known {
             draft.put(&model.forced(wait.id), &ForcedDoc { waited_ms: wait.waited_ms, ..forced });
         }
@@ -303,11 +307,11 @@ fn of_machine(
     if draft.get(&model.machine_life(id)) == Some(Life::Dead) {
         return dead_machine(draft, model, id, forced, now_ms);
     }
-    if pass_on(draft, model, id, forced, &[(model.units_on(id), ForcedKind::Unit)]) {
+    if pass_on(draft, model, id, forced, &[(model.machine_units(id), ForcedKind::Unit)]) {
         return Ok(true);
     }
     let dying = draft.get(&model.machine_life(id)) == Some(Life::Dying);
-    let ends = dying && is_due(forced, now_ms) && draft.first(&model.units_on(id), &[]).is_none();
+    let ends = dying && is_due(forced, now_ms) && draft.first(&model.machine_units(id), &[]).is_none();
     if ends {
         machine::set_dead(draft, model, id)?;
     }
@@ -339,7 +343,7 @@ fn dead_machine(
     }
     match machine.kept {
         true => machine::leave(draft, model, id, machine, true),
-        false => machine::remove_absent(draft, model, id, machine.name),
+        false => machine::remove_without_agent(draft, model, id, machine.name),
     }
     draft.remove(&model.forced(id));
     // the model may have waited for it
@@ -359,7 +363,7 @@ fn pass_on(
     let Some((prefix, kind)) = indexes.get(at).filter(|_| forced.after != DONE) else {
         return false;
     };
-    let page = draft.keys_after(prefix, &forced.after, CHILDREN_AT_ONCE);
+    let page = draft.page_keys(prefix, &forced.after, CHILDREN_AT_ONCE);
     for child in page.iter().filter_map(|key| last_id(key)) {
         let peer = *kind == ForcedKind::Relation
             && draft.get(&model.relation(child)).is_none_or(|relation| relation.is_peer());

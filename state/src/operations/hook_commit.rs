@@ -77,9 +77,14 @@ pub fn commit(
     // The revision is of this transaction, which the draft cannot know; 0 = visible in every view to come. Nor does
     // the controller count retries: a restored agent whose record was refused rests until a person resolves it.
     let refused = committed.refusal.clone();
-    local.apply(&Event::Answered { sequence: record.sequence, revision: 0, refusal: refused, retry: None });
-    if local.is_ending() {
-        unit::goes_on_ending(draft, model, unit);
+    local.apply(&Event::Acknowledged {
+        sequence: record.sequence,
+        revision: 0,
+        refusal: refused,
+        retry: None,
+    });
+    if local.is_tearing_down() {
+        unit::resume_teardown(draft, model, unit);
     }
     match (&committed.refusal, &record.operation) {
         (None, _) => effects(draft, model, &of, (&local, ids), &mut committed.dropped),
@@ -194,8 +199,8 @@ fn leave_out_bags(local: &mut Local) {
 /// again. Those of relations that are gone are cleared away.
 pub(crate) fn restore_bags(draft: &Draft, model: Model, unit: Uuid, local: &mut Local) {
     for relation in local.relations.values_mut() {
-        let bag = draft.glance(&model.bag(relation.uuid, unit));
-        relation.bag_lost = bag.is_none().then(BagChange::new);
+        let bag = draft.get_untracked(&model.bag(relation.uuid, unit));
+        relation.lost_bag_changes = bag.is_none().then(BagChange::new);
         relation.bag = bag.map(|bag| bag.values).unwrap_or_default();
     }
 }
@@ -215,7 +220,7 @@ fn in_order(stored: &ReplicaDoc, record: &Record) -> Result<(), Refusal> {
     }
     // An agent that restates all it has published follows a store restored from an older copy: what lies between
     // was lost with that store.
-    if given > expected && record.operation != Operation::Restate {
+    if given > expected && record.operation != Operation::Resync {
         let message = format!("record {given} came before record {expected}");
         return Err(Refusal::new(Code::Gap { expected }, message));
     }
@@ -228,7 +233,7 @@ fn well_formed(unit: Uuid, local: &Local, record: &Record) -> Result<(), Refusal
     if record.said.len() > SAID_MAX {
         return bad(format!("{} lines and statuses, at most {SAID_MAX}", record.said.len()));
     }
-    if record.memory.is_some() != (record.operation == Operation::Restate) {
+    if record.memory.is_some() != (record.operation == Operation::Resync) {
         return bad("a memory goes with a restatement, and only with one".to_owned());
     }
     if record.memory.as_ref().is_some_and(|memory| memory.unit != unit || !memory.outbox.is_empty()) {
@@ -241,7 +246,7 @@ fn well_formed(unit: Uuid, local: &Local, record: &Record) -> Result<(), Refusal
     let owed_to_nobody = |local: &Local| {
         let mut relations = local.relations.values();
         relations
-            .any(|known| known.changed_owed.as_ref().is_some_and(|unit| !known.members.contains_key(unit)))
+            .any(|known| known.pending_changed.as_ref().is_some_and(|unit| !known.members.contains_key(unit)))
     };
     if memory.is_some_and(owed_to_nobody) {
         return bad("a memory that owes a changed to a unit that is no member".to_owned());
@@ -258,12 +263,12 @@ fn well_formed(unit: Uuid, local: &Local, record: &Record) -> Result<(), Refusal
 fn publishes(record: &Record) -> bool {
     match &record.operation {
         Operation::Action { .. } => record.outcome == Outcome::Ok,
-        Operation::Deploy(_)
+        Operation::InstallCharm(_)
         | Operation::EnterScope { .. }
         | Operation::LeaveScope { .. }
         | Operation::Hook(_)
-        | Operation::Restate
-        | Operation::Die => record.outcome.advances(),
+        | Operation::Resync
+        | Operation::SetDead => record.outcome.advances(),
     }
 }
 
@@ -299,15 +304,15 @@ fn refusal(
         return Ok(Some(conflict));
     }
     let done = match &of.record.operation {
-        Operation::Die => unit::set_dead(draft, model, of.id),
+        Operation::SetDead => unit::set_dead(draft, model, of.id),
         Operation::EnterScope { uuid, settings, .. } => {
             relation::enter_scope(draft, model, of.id, *uuid, settings, (of.record.at_ms, ids))
         }
-        Operation::Deploy(_)
+        Operation::InstallCharm(_)
         | Operation::LeaveScope { .. }
         | Operation::Hook(_)
         | Operation::Action { .. }
-        | Operation::Restate => Ok(()),
+        | Operation::Resync => Ok(()),
     };
     Ok(done.err().map(|refusal| refusal.message))
 }
@@ -327,8 +332,9 @@ fn port_conflict(draft: &mut Draft, model: Model, of: &Of) -> Option<String> {
     if wanted.is_empty() {
         return None;
     }
-    let own = model.ports_on(of.doc.machine, of.id);
-    for (key, other) in draft.page::<OpenPortsDoc>(&model.all_ports_on(of.doc.machine), "", UNITS_MAX) {
+    let own = model.machine_port(of.doc.machine, of.id);
+    for (key, other) in draft.page::<OpenPortsDoc>(&model.machine_ports_prefix(of.doc.machine), "", UNITS_MAX)
+    {
         for theirs in ranges(&other.ports) {
             if let Some(range) = wanted.iter().find(|range| key != own.text() && range.conflicts(theirs)) {
                 let (unit, other) = (&of.doc.name, &other.unit);
@@ -383,12 +389,12 @@ fn effects(
             let known = of.local.relations.get(number).expect("a record was checked for this");
             relation::leave_scope(draft, model, of.id, known.uuid);
         }
-        Operation::Restate => restate(draft, model, of, ids, dropped),
-        Operation::Deploy(_)
+        Operation::Resync => restate(draft, model, of, ids, dropped),
+        Operation::InstallCharm(_)
         | Operation::EnterScope { .. }
         | Operation::Hook(_)
         | Operation::Action { .. }
-        | Operation::Die => {}
+        | Operation::SetDead => {}
     }
 }
 
@@ -430,7 +436,7 @@ fn write_ports(draft: &mut Draft, model: Model, of: &Of, open: &Ports) {
     if draft.get(&model.ports(of.id)).unwrap_or_default() == *open {
         return;
     }
-    let on = model.ports_on(of.doc.machine, of.id);
+    let on = model.machine_port(of.doc.machine, of.id);
     if open.is_empty() {
         draft.remove(&model.ports(of.id));
         draft.remove(&on);

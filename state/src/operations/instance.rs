@@ -2,7 +2,7 @@
 //! let in (spec/security.md S19).
 
 use crate::documents::draft::Draft;
-use crate::documents::keys::{GLOBAL, InstanceDoc, Model, Principal, TroubleDoc};
+use crate::documents::keys::{GLOBAL, InstanceDoc, Model, ProvisioningErrorDoc, TokenHolder};
 use crate::documents::refusal::{Code, Refusal};
 use crate::lifecycle::machine;
 use crate::machine::provision::retry_after_ms;
@@ -28,7 +28,7 @@ pub fn intend(
         return Ok(known.nonce);
     }
     let alive = draft.get(&model.machine_life(id)) == Some(Life::Alive);
-    if !alive && draft.first(&model.units_on(id), &[]).is_none() {
+    if !alive && draft.first(&model.machine_units(id), &[]).is_none() {
         return Err(Refusal::new(Code::NotAlive, "no instance is started for a machine that is not alive"));
     }
     let instance = InstanceDoc { provider: provider.to_owned(), nonce, id: None };
@@ -49,7 +49,7 @@ pub fn started(draft: &mut Draft, model: Model, id: Uuid, name: &str, address: &
         doc.address = address.to_owned();
         draft.put(&model.machine(id), &doc);
     }
-    draft.remove(&model.machine_trouble(id));
+    draft.remove(&model.machine_provisioning_error(id));
     Ok(())
 }
 
@@ -57,24 +57,24 @@ pub fn started(draft: &mut Draft, model: Model, id: Uuid, name: &str, address: &
 /// later.
 pub fn failed(draft: &mut Draft, model: Model, id: Uuid, message: &str, now_ms: i64) -> Result<(), Refusal> {
     draft.get(&model.machine(id)).ok_or_else(|| Refusal::not_found("machine", id))?;
-    let before = draft.get(&model.machine_trouble(id));
+    let before = draft.get(&model.machine_provisioning_error(id));
     let (failures, since_ms) =
         before.map_or((1, now_ms), |trouble| (trouble.failures.saturating_add(1), trouble.since_ms));
     let message = message.chars().take(MESSAGE_MAX).collect();
     let retry_ms = now_ms + retry_after_ms(failures);
-    let trouble = TroubleDoc { message, failures, since_ms, last_ms: now_ms, retry_ms };
-    draft.put(&model.machine_trouble(id), &trouble);
+    let trouble = ProvisioningErrorDoc { message, failures, since_ms, last_ms: now_ms, retry_ms };
+    draft.put(&model.machine_provisioning_error(id), &trouble);
     Ok(())
 }
 
 /// The user's retry-provisioning: tried again now.
 pub fn retry(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
     let machine = draft.get(&model.machine(id)).ok_or_else(|| Refusal::not_found("machine", id))?;
-    let Some(trouble) = draft.get(&model.machine_trouble(id)) else {
+    let Some(trouble) = draft.get(&model.machine_provisioning_error(id)) else {
         let message = format!("machine {} has no provisioning error", machine.name);
         return Err(Refusal::new(Code::Invalid, message));
     };
-    draft.put(&model.machine_trouble(id), &TroubleDoc { retry_ms: 0, ..trouble });
+    draft.put(&model.machine_provisioning_error(id), &ProvisioningErrorDoc { retry_ms: 0, ..trouble });
     Ok(())
 }
 
@@ -98,7 +98,7 @@ pub fn invite(
     }
     crate::documents::token::revoke(draft, id);
     draft.put(&GLOBAL.token_of(id), &sha256.to_owned());
-    draft.put(&GLOBAL.token(sha256), &Principal::Enrolment { model, machine: id, expires_ms });
+    draft.put(&GLOBAL.token(sha256), &TokenHolder::EnrollingMachine { model, machine: id, expires_ms });
     Ok(())
 }
 
@@ -118,7 +118,7 @@ pub fn enrol(
     let is_newest = draft.get(&GLOBAL.token_of(id)).as_deref() == Some(invitation);
     let invites = matches!(
         draft.get(&GLOBAL.token(invitation)),
-        Some(Principal::Enrolment { model: of, machine, .. }) if (of, machine) == (model, id)
+        Some(TokenHolder::EnrollingMachine { model: of, machine, .. }) if (of, machine) == (model, id)
     );
     if !is_newest || !invites || draft.get(&model.machine_instance(id)).is_some() {
         return Err(Refusal::new(Code::Forbidden, "not authorised: this invitation is void or used up"));
@@ -130,7 +130,7 @@ pub fn enrol(
     }
     crate::documents::token::revoke(draft, id);
     draft.put(&GLOBAL.token_of(id), &sha256.to_owned());
-    draft.put(&GLOBAL.token(sha256), &Principal::Machine { model, machine: id });
+    draft.put(&GLOBAL.token(sha256), &TokenHolder::Machine { model, machine: id });
     let instance =
         InstanceDoc { provider: "manual".to_owned(), nonce: id, id: Some(format!("manual:{address}")) };
     draft.put(&model.machine_instance(id), &instance);

@@ -11,7 +11,7 @@ use crate::terms::names::Uuid;
 /// The answer to a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Claim {
-    Granted(GrantDoc),
+    SessionOrigin(GrantDoc),
     Held(GrantDoc),
 }
 
@@ -25,13 +25,13 @@ pub fn claim(draft: &mut Draft, model: Model, unit: Uuid, may_take_over: bool) -
     }
     let key = model.leader(doc.application);
     match draft.get(&key) {
-        Some(held) if held.holder == unit => Ok(Claim::Granted(held)),
+        Some(held) if held.holder == unit => Ok(Claim::SessionOrigin(held)),
         Some(held) if !may_take_over => Ok(Claim::Held(held)),
         Some(_) | None => {
             let generation = sequence::take(draft, model, &generations(doc.application)) + 1;
             let grant = GrantDoc { holder: unit, holder_name: doc.name, generation };
             draft.put(&key, &grant);
-            Ok(Claim::Granted(grant))
+            Ok(Claim::SessionOrigin(grant))
         }
     }
 }

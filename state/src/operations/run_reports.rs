@@ -5,9 +5,9 @@ use crate::documents::draft::Draft;
 use crate::documents::keys::{LogDoc, Model, StatusDoc, UnitDoc};
 use crate::terms::names::Uuid;
 use crate::unit::activity::Activity;
-use crate::unit::hook::{Immediate, Level};
+use crate::unit::hook::{Level, ReportContent};
 use crate::unit::hook_name::HookName;
-use crate::unit::local::{Episode, Local, Queued};
+use crate::unit::local::{Episode, FollowUp, Local};
 use crate::unit::operation::{Hook, Operation};
 use crate::unit::record::{Outcome, Record, Said};
 use serde_json::Value;
@@ -30,13 +30,15 @@ pub(crate) fn take(
             draft.put_once(&model.log(unit, run, *call), &line);
         };
         match what {
-            Immediate::Log { level, text } => log(format!("unit.{}.juju-log", doc.name), level, text),
-            Immediate::Output { hook, level, text } => log(format!("unit.{}.{hook}", doc.name), level, text),
-            Immediate::UnitStatus { status, message } => {
+            ReportContent::Log { level, text } => log(format!("unit.{}.juju-log", doc.name), level, text),
+            ReportContent::Output { hook, level, text } => {
+                log(format!("unit.{}.{hook}", doc.name), level, text)
+            }
+            ReportContent::UnitStatus { status, message } => {
                 let status = status_doc(status, message, *at_ms, (run, *call));
                 put_newer(draft, &model.unit_status(unit), &status);
             }
-            Immediate::ApplicationStatus { status, message } => {
+            ReportContent::ApplicationStatus { status, message } => {
                 let grant = draft.get(&model.leader(doc.application));
                 match grant.filter(|grant| grant.holder == unit) {
                     // Runs of different leaders are not comparable; their generations are.
@@ -48,8 +50,8 @@ pub(crate) fn take(
                     None => dropped.push(format!("application status: {} is not the leader", doc.name)),
                 }
             }
-            Immediate::WorkloadVersion(version) => put_version(draft, model, unit, version),
-            Immediate::ActionLog(_) => {}
+            ReportContent::WorkloadVersion(version) => put_version(draft, model, unit, version),
+            ReportContent::ActionLog(_) => {}
         }
     }
 }
@@ -180,12 +182,12 @@ fn agent_status(record: &Record, local: &Local) -> (String, String, BTreeMap<Str
     if local.reboot.is_some() {
         return ("rebooting".to_owned(), String::new(), BTreeMap::new());
     }
-    let next = match (&local.queued, &record.operation) {
-        (Some(Queued::Install), _) => Some(HookName::Install),
-        (Some(Queued::LeaderElected), _) => Some(HookName::LeaderElected),
-        (Some(Queued::Start), _) => Some(HookName::Start),
-        (Some(Queued::UpgradeCharm), _) => Some(HookName::UpgradeCharm),
-        (Some(Queued::ConfigChanged), _) => Some(HookName::ConfigChanged),
+    let next = match (&local.follow_up, &record.operation) {
+        (Some(FollowUp::Install), _) => Some(HookName::Install),
+        (Some(FollowUp::LeaderElected), _) => Some(HookName::LeaderElected),
+        (Some(FollowUp::Start), _) => Some(HookName::Start),
+        (Some(FollowUp::UpgradeCharm), _) => Some(HookName::UpgradeCharm),
+        (Some(FollowUp::ConfigChanged), _) => Some(HookName::ConfigChanged),
         (None, Operation::Hook(Hook::Install)) => Some(HookName::ConfigChanged),
         (None, Operation::Hook(Hook::Stop)) => Some(HookName::Remove),
         (None, _) => None,
@@ -227,7 +229,7 @@ pub(crate) fn failure(episode: &Episode, local: &Local) -> (String, BTreeMap<Str
 fn workload_status(record: &Record, local: &Local, said: bool) -> Option<(&'static str, &'static str)> {
     match (&record.outcome, &record.operation) {
         (Outcome::Failed { .. } | Outcome::Skipped, _) => None,
-        (_, Operation::Deploy(_)) if !local.installed && !said => {
+        (_, Operation::InstallCharm(_)) if !local.installed && !said => {
             Some(("maintenance", "installing charm software"))
         }
         (_, Operation::Hook(Hook::Start { .. })) if !said => Some(("unknown", "")),

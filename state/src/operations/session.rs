@@ -1,7 +1,7 @@
 //! Who speaks for a unit: each attaching agent gets a higher epoch, and older ones are refused (design 6, I34).
 
 use crate::documents::draft::Draft;
-use crate::documents::keys::{Granted, Model, ReplicaDoc, SessionDoc};
+use crate::documents::keys::{Model, ReplicaDoc, SessionDoc, SessionOrigin};
 use crate::documents::refusal::{Code, Refusal};
 use crate::operations::{force, hook_commit};
 use crate::terms::names::Uuid;
@@ -17,7 +17,7 @@ pub struct Held {
     /// 0 = a folder that never had one.
     pub epoch: u64,
     /// The store's history it was granted in; none with epoch 0 only.
-    pub history: Option<Uuid>,
+    pub store_generation: Option<Uuid>,
 }
 
 /// A session granted.
@@ -30,7 +30,7 @@ pub struct Attached {
 
 /// An agent begins to speak for its unit. The nonce was journaled by the agent first: the same nonce again (a reply
 /// was lost) gets the same epoch. A unit that was removed is refused with the tombstone as evidence (design 7).
-/// `history` is the store's own.
+/// `store_generation` is the store's own.
 ///
 /// A folder that held an older epoch than the newest is a copy of one that went on (I34). One with a newer epoch is
 /// not: the store was restored. Then the first folder to come is the one that goes on:
@@ -43,7 +43,7 @@ pub fn attach(
     model: Model,
     unit: Uuid,
     nonce: Uuid,
-    (held, history): (Held, Uuid),
+    (held, store_generation): (Held, Uuid),
 ) -> Result<Attached, Refusal> {
     require_unit(draft, model, unit)?;
     if nonce == Uuid(0) {
@@ -63,7 +63,7 @@ pub fn attach(
         replica.local.run = replica.local.run.max(told);
     }
     let sequence = replica.as_ref().map_or(0, |replica| replica.sequence);
-    let granted_here = session.granted.filter(|granted| granted.history == history);
+    let granted_here = session.granted.filter(|granted| granted.store_generation == store_generation);
     if session.epoch > 0 && session.nonce == nonce {
         // An agent writes the epoch down before it sends a record under it, and never sends that nonce again. Whoever
         // does after a record has another folder, copied while the nonce was on its way.
@@ -76,7 +76,7 @@ pub fn attach(
     // 2. its agent dies, and the next one attaches: another nonce, a higher epoch;
     // 3. the late copy arrives with epoch 0. Taken for an empty folder, it would fence the agent that lives.
     let late = held.epoch == 0 && session.newcomers.contains(&nonce);
-    let of_a_lost_history = granted_here.is_some() && held.history != Some(history);
+    let of_a_lost_history = granted_here.is_some() && held.store_generation != Some(store_generation);
     if late || held.epoch > 0 && (held.epoch < session.epoch || of_a_lost_history) {
         return Err(newer(session.epoch, held.epoch));
     }
@@ -91,16 +91,16 @@ pub fn attach(
     }
     // 1. A unit restates, and is shut out of a relation. 2. Its folder is lost before that was done. 3. The next agent takes
     // a replica that knows nothing of the relation, and is to enter it like any other.
-    let mut shut_out = session.shut_out;
+    let mut pending_reentry = session.pending_reentry;
     let known = |id: &Uuid| {
         let mut all = replica.iter().flat_map(|replica| replica.local.relations.values());
         all.any(|relation| relation.uuid == *id)
     };
-    shut_out.retain(known);
-    let granted = Some(Granted { history, sequence });
-    draft.put(&model.session(unit), &SessionDoc { epoch, nonce, newcomers, granted, shut_out });
-    if replica.as_ref().is_some_and(|replica| replica.local.is_ending()) {
-        crate::lifecycle::unit::goes_on_ending(draft, model, unit);
+    pending_reentry.retain(known);
+    let granted = Some(SessionOrigin { store_generation, sequence });
+    draft.put(&model.session(unit), &SessionDoc { epoch, nonce, newcomers, granted, pending_reentry });
+    if replica.as_ref().is_some_and(|replica| replica.local.is_tearing_down()) {
+        crate::lifecycle::unit::resume_teardown(draft, model, unit);
     }
     Ok(Attached { epoch, replica })
 }
@@ -128,16 +128,16 @@ pub fn check_epoch(draft: &mut Draft, model: Model, unit: Uuid, epoch: u64) -> R
 
 /// Notes that the unit could not be let into a relation that it takes itself to be in, or that it takes itself to be
 /// in none of those any more.
-pub(crate) fn shut_out(
+pub(crate) fn pending_reentry(
     draft: &mut Draft,
     model: Model,
     unit: Uuid,
     change: impl FnOnce(&mut BTreeSet<Uuid>),
 ) {
     let mut session = draft.get(&model.session(unit)).unwrap_or_default();
-    let before = session.shut_out.clone();
-    change(&mut session.shut_out);
-    if session.shut_out != before {
+    let before = session.pending_reentry.clone();
+    change(&mut session.pending_reentry);
+    if session.pending_reentry != before {
         draft.put(&model.session(unit), &session);
     }
 }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// What the controller says at an attach.
 #[derive(Clone, Debug)]
 pub struct Session<'a> {
-    pub history: Uuid,
+    pub store_generation: Uuid,
     pub epoch: u64,
     /// Of the last record applied; 0 = none.
     pub sequence: u64,
@@ -20,8 +20,8 @@ pub struct Session<'a> {
 
 /// What to write down so that disk and controller agree; or why they cannot.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Agreement {
-    Agreed(Vec<Event>),
+pub enum Reconciliation {
+    Consistent(Vec<Event>),
     /// The same sequence with other content: this folder, or the controller's record of it, is a copy that went its
     /// own way.
     Forked {
@@ -30,32 +30,32 @@ pub enum Agreement {
 }
 
 /// Empty or behind, the disk takes the replica; ahead, it resends what it has, or restates everything.
-pub fn agree(local: &Local, session: &Session, at_ms: i64) -> Agreement {
+pub fn agree(local: &Local, session: &Session, at_ms: i64) -> Reconciliation {
     let attached = |found| Event::Attached {
-        history: session.history,
+        store_generation: session.store_generation,
         epoch: session.epoch,
         sequence: session.sequence,
         found,
     };
     if session.sequence > local.sequence {
         let replica = session.replica.expect("a controller that has records has the replica");
-        let restored = Event::Restored { replica: Box::new(replica.clone()) };
-        return Agreement::Agreed(vec![restored, attached(BTreeMap::new())]);
+        let restored = Event::ReplicaTaken { replica: Box::new(replica.clone()) };
+        return Reconciliation::Consistent(vec![restored, attached(BTreeMap::new())]);
     }
     let attached = attached(found(local, session.replica));
     if session.sequence == local.sequence {
         if session.digest != local.digest {
-            return Agreement::Forked { sequence: session.sequence };
+            return Reconciliation::Forked { sequence: session.sequence };
         }
-        return Agreement::Agreed(vec![attached]);
+        return Reconciliation::Consistent(vec![attached]);
     }
     let next = local.outbox.iter().find(|record| record.sequence == session.sequence + 1);
     if next.is_some_and(|record| !record.follows(session.digest)) {
-        return Agreement::Forked { sequence: session.sequence };
+        return Reconciliation::Forked { sequence: session.sequence };
     }
     let resend = local.outbox.first().is_some_and(|first| first.sequence <= session.sequence + 1);
     if resend {
-        return Agreement::Agreed(vec![attached]);
+        return Reconciliation::Consistent(vec![attached]);
     }
     // the controller lost records this disk no longer has: it was restored from an older copy
     let last_action = local.newest_action();
@@ -63,19 +63,19 @@ pub fn agree(local: &Local, session: &Session, at_ms: i64) -> Agreement {
     agreed.apply(&attached);
     // what is still to be told is none of what was published
     let mut memory = Local { outbox: Vec::new(), unheard: Vec::new(), last_action, ..agreed.clone() };
-    memory.relations.values_mut().for_each(|relation| relation.bag_lost = None);
-    let mut restated = agreed.record(Operation::Restate, Outcome::Ok, at_ms);
+    memory.relations.values_mut().for_each(|relation| relation.lost_bag_changes = None);
+    let mut restated = agreed.record(Operation::Resync, Outcome::Ok, at_ms);
     restated.memory = Some(Box::new(memory));
-    Agreement::Agreed(vec![attached, Event::Finished(restated)])
+    Reconciliation::Consistent(vec![attached, Event::Finished(restated)])
 }
 
 /// Own bags that this memory lost, and that the store has again.
 fn found(local: &Local, replica: Option<&Local>) -> BTreeMap<RelationNumber, Bag> {
     let stored = |relation: &RelationLocal| {
         let replica = replica?.relations.values().find(|known| known.uuid == relation.uuid)?;
-        replica.bag_lost.is_none().then(|| replica.bag.clone())
+        replica.lost_bag_changes.is_none().then(|| replica.bag.clone())
     };
-    let lost = local.relations.iter().filter(|(_, relation)| relation.bag_lost.is_some());
+    let lost = local.relations.iter().filter(|(_, relation)| relation.lost_bag_changes.is_some());
     lost.filter_map(|(number, relation)| Some((*number, stored(relation)?))).collect()
 }
 
@@ -91,39 +91,39 @@ mod tests {
             let record = local.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok, sequence as i64);
             local.apply(&Event::Finished(record));
             if sequence <= hooks - unsent {
-                local.apply(&Event::Answered { sequence, revision: 1, refusal: None, retry: None });
+                local.apply(&Event::Acknowledged { sequence, revision: 1, refusal: None, retry: None });
             }
         }
         local
     }
 
-    fn agreed(local: &Local, sequence: u64, digest: &str) -> Agreement {
+    fn agreed(local: &Local, sequence: u64, digest: &str) -> Reconciliation {
         let replica = after(sequence, 0);
-        let session = Session { history: Uuid(2), epoch: 3, sequence, digest, replica: Some(&replica) };
+        let session =
+            Session { store_generation: Uuid(2), epoch: 3, sequence, digest, replica: Some(&replica) };
         agree(local, &session, 9)
     }
 
     #[test]
     fn what_is_unsent_is_sent_where_it_follows_the_last_record_that_was_applied() {
-        let attached = Event::Attached { history: Uuid(2), epoch: 3, sequence: 4, found: BTreeMap::new() };
-        assert_eq!(agreed(&after(6, 2), 4, &after(4, 0).digest), Agreement::Agreed(vec![attached]));
+        let attached =
+            Event::Attached { store_generation: Uuid(2), epoch: 3, sequence: 4, found: BTreeMap::new() };
+        assert_eq!(agreed(&after(6, 2), 4, &after(4, 0).digest), Reconciliation::Consistent(vec![attached]));
     }
 
     /// A folder is copied; both go on. The store is restored from an older copy. The copy attaches, says all again and
     /// goes on, to record 4. The other has records 5 and 6 unsent, and its own record 4 was answered.
     #[test]
     fn records_of_two_folders_of_one_unit_never_mix() {
-        assert_eq!(agreed(&after(6, 2), 4, "of the copy's record 4"), Agreement::Forked { sequence: 4 });
-        assert_eq!(agreed(&after(6, 3), 4, "of the copy's record 4"), Agreement::Forked { sequence: 4 });
+        assert_eq!(agreed(&after(6, 2), 4, "of the copy's record 4"), Reconciliation::Forked { sequence: 4 });
+        assert_eq!(agreed(&after(6, 3), 4, "of the copy's record 4"), Reconciliation::Forked { sequence: 4 });
     }
 
     #[test]
     fn a_disk_that_is_ahead_of_a_restored_store_says_all_again() {
-        let Agreement::Agreed(events) = agreed(&after(6, 1), 3, &after(3, 0).digest) else {
+        let Reconciliation::Consistent(events) = agreed(&after(6, 1), 3, &after(3, 0).digest) else {
             panic!("its own")
         };
-        assert!(
-            matches!(&events[..], [_, Event::Finished(record)] if record.operation == Operation::Restate)
-        );
+        assert!(matches!(&events[..], [_, Event::Finished(record)] if record.operation == Operation::Resync));
     }
 }

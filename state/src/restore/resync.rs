@@ -12,7 +12,7 @@ use crate::operations::session;
 use crate::terms::names::{RelationNumber, Uuid};
 use crate::unit::local::{Local, RelationLocal};
 use crate::unit::record::Record;
-use crate::unit::writes::WRITES_BYTES_MAX;
+use crate::unit::writes::HOOK_WRITES_BYTES_MAX;
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
@@ -28,16 +28,16 @@ const ENTERED_AT_ONCE: usize = 1;
 
 /// How far a restatement is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Bite {
+pub enum ResyncProgress {
     /// Scopes up to this key were looked at.
     Leave { after: String },
     /// Relations up to this number were entered; none = not one yet.
     Enter { after: Option<RelationNumber> },
 }
 
-impl Default for Bite {
-    fn default() -> Bite {
-        Bite::Leave { after: String::new() }
+impl Default for ResyncProgress {
+    fn default() -> ResyncProgress {
+        ResyncProgress::Leave { after: String::new() }
     }
 }
 
@@ -47,46 +47,49 @@ pub fn bite(
     model: Model,
     (id, epoch): (Uuid, u64),
     record: &Record,
-    bite: &Bite,
+    bite: &ResyncProgress,
     ids: &mut dyn FnMut() -> Uuid,
-) -> Result<(Option<Bite>, Vec<String>), Refusal> {
+) -> Result<(Option<ResyncProgress>, Vec<String>), Refusal> {
     session::check_epoch(draft, model, id, epoch)?;
     if !hook_commit::is_next(draft, model, id, record)? {
         return Ok((None, Vec::new()));
     }
     let Some(memory) = &record.memory else { return Ok((None, Vec::new())) };
-    if memory.is_ending() {
+    if memory.is_tearing_down() {
         // before it would enter anything (I21)
-        unit::goes_on_ending(draft, model, id);
+        unit::resume_teardown(draft, model, id);
     }
     Ok(match bite {
-        Bite::Leave { after } => {
+        ResyncProgress::Leave { after } => {
             if after.is_empty() {
                 // whom it could not be let into by its last word
-                session::shut_out(draft, model, id, BTreeSet::clear);
+                session::pending_reentry(draft, model, id, BTreeSet::clear);
             }
             (Some(leave(draft, model, id, memory, after)), Vec::new())
         }
-        Bite::Enter { after } => match portion(memory, *after) {
+        ResyncProgress::Enter { after } => match portion(memory, *after) {
             (_, true) => (None, Vec::new()),
             (portion, false) => {
                 let after = portion.last().map(|(number, _)| *number);
-                (Some(Bite::Enter { after }), enter(draft, model, id, &portion, (record.at_ms, ids)))
+                (
+                    Some(ResyncProgress::Enter { after }),
+                    enter(draft, model, id, &portion, (record.at_ms, ids)),
+                )
             }
         },
     })
 }
 
 /// What the unit had left when the store was lost it leaves again: nobody else would, and it could never be Dead.
-fn leave(draft: &mut Draft, model: Model, unit: Uuid, memory: &Local, after: &str) -> Bite {
+fn leave(draft: &mut Draft, model: Model, unit: Uuid, memory: &Local, after: &str) -> ResyncProgress {
     let known = |id: &Uuid| memory.relations.values().any(|relation| relation.uuid == *id);
     let scopes = draft.page::<()>(&model.scopes_of(unit), after, LEFT_AT_ONCE);
     for left in scopes.iter().filter_map(|(key, ())| last_id(key)).filter(|id| !known(id)) {
         relation::leave_scope(draft, model, unit, left);
     }
     match scopes.last() {
-        Some((last, ())) if scopes.len() == LEFT_AT_ONCE => Bite::Leave { after: last.clone() },
-        Some(_) | None => Bite::Enter { after: None },
+        Some((last, ())) if scopes.len() == LEFT_AT_ONCE => ResyncProgress::Leave { after: last.clone() },
+        Some(_) | None => ResyncProgress::Enter { after: None },
     }
 }
 
@@ -96,7 +99,7 @@ fn portion(memory: &Local, after: Option<RelationNumber>) -> (Vec<(RelationNumbe
     let (mut portion, mut bytes) = (Vec::new(), 0);
     for (number, mine) in memory.relations.range((from, Bound::Unbounded)) {
         bytes += mine.bag.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
-        if portion.len() == ENTERED_AT_ONCE || (!portion.is_empty() && bytes > WRITES_BYTES_MAX) {
+        if portion.len() == ENTERED_AT_ONCE || (!portion.is_empty() && bytes > HOOK_WRITES_BYTES_MAX) {
             return (portion, false);
         }
         portion.push((*number, mine));
@@ -115,7 +118,7 @@ fn enter(
     let mut dropped = Vec::new();
     for (number, mine) in portion {
         let entered =
-            relation::enter_again(draft, model, unit, mine.uuid, &mine.bag, (now_ms, &mut || ids()));
+            relation::reenter_scope(draft, model, unit, mine.uuid, &mine.bag, (now_ms, &mut || ids()));
         if let Err(refusal) = entered {
             dropped.push(format!("relation {number}: {}", refusal.message));
         }

@@ -53,7 +53,7 @@ impl Cause {
     }
 
     /// The same wait, whatever its time and its last error.
-    pub fn same_as(&self, other: &Cause) -> bool {
+    pub fn is_same_as(&self, other: &Cause) -> bool {
         (&self.entity, &self.duty, &self.actor) == (&other.entity, &other.duty, &other.actor)
     }
 }
@@ -62,7 +62,7 @@ impl Cause {
 pub fn retain_first(causes: &mut Vec<Cause>) {
     let mut kept: Vec<Cause> = Vec::with_capacity(causes.len());
     for cause in std::mem::take(causes) {
-        if !kept.iter().any(|known| known.same_as(&cause)) {
+        if !kept.iter().any(|known| known.is_same_as(&cause)) {
             kept.push(cause);
         }
     }
@@ -175,7 +175,7 @@ pub enum Duty {
     /// Enter the scope of a relation.
     EnterScope { relation: RelationName },
     /// Resume a suspended relation.
-    Resume {
+    ResumeRequest {
         /// Why it was suspended; may be empty.
         message: String,
     },
@@ -245,7 +245,7 @@ pub enum Duty {
     /// Remove by force.
     ForceRemoval {
         /// It was started by the model's teardown-budget, not by a person.
-        by_budget: bool,
+        start_budget_timer: bool,
         /// None: it has begun.
         wait_left_ms: Option<i64>,
     },

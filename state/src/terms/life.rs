@@ -15,7 +15,7 @@ pub enum Life {
 
 impl Life {
     /// Effective life: the furthest of an entity's own life and the lives it is derived from (design 5).
-    pub fn furthest(self, other: Life) -> Life {
+    pub fn most_advanced(self, other: Life) -> Life {
         self.max(other)
     }
 

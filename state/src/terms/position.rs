@@ -8,6 +8,6 @@ use serde::{Deserialize, Serialize};
 /// A place in a store's history. A bare revision means nothing after a restore.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Position {
-    pub history: Uuid,
+    pub store_generation: Uuid,
     pub revision: u64,
 }

@@ -7,9 +7,9 @@ use crate::terms::cause::Actor;
 use crate::terms::status::ActionStatus;
 use crate::tests::*;
 use crate::unit::activity::Activity;
-use crate::unit::hook::Immediate;
+use crate::unit::hook::ReportContent;
 use crate::unit::record::Said;
-use crate::unit::writes::{Level, PARAMS_BYTES_MAX, TEXT_BYTES_MAX, WRITES_BYTES_MAX};
+use crate::unit::writes::{HOOK_WRITES_BYTES_MAX, Level, PARAMS_BYTES_MAX, TEXT_BYTES_MAX};
 use serde_json::{Map, Value, json};
 
 fn enqueue(world: &mut World, unit: Uuid, name: &str, params: Value) -> Result<u64, Refusal> {
@@ -28,7 +28,7 @@ fn an_action_on_a_dead_unit_is_refused_with_what_that_waits_for() {
     let mut agent = Agent::attach(&mut world, "web/0");
     agent.start(&mut world);
     world.run(|draft, _| unit::destroy(draft, MODEL, agent.unit)).expect("it may go");
-    for operation in [Operation::Hook(Hook::Stop), Operation::Hook(Hook::Remove), Operation::Die] {
+    for operation in [Operation::Hook(Hook::Stop), Operation::Hook(Hook::Remove), Operation::SetDead] {
         agent.done(&mut world, operation);
     }
     let refusal = enqueue(&mut world, agent.unit, "backup", json!({})).expect_err("it is dead");
@@ -62,7 +62,7 @@ fn an_action_is_checked_queued_and_finished_once() {
     let line = |call: u32| Said {
         call,
         at_ms: 70 + i64::from(call),
-        what: Immediate::ActionLog(format!("line {call}")),
+        what: ReportContent::ActionLog(format!("line {call}")),
     };
     let run = agent.local.run + 1;
     world.run(|draft, _| hook_commit::report(draft, MODEL, unit, 1, run, &[line(1)])).expect("its session");
@@ -114,7 +114,7 @@ fn a_unit_shows_the_same_before_and_after_its_actions_however_they_end() {
     let mut agent = Agent::attach(&mut world, "web/0");
     agent.start(&mut world);
     let mut hook = agent.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok);
-    let what = Immediate::UnitStatus { status: "active".into(), message: "serves".into() };
+    let what = ReportContent::UnitStatus { status: "active".into(), message: "serves".into() };
     hook.said = vec![Said { call: 1, at_ms: 5, what }];
     agent.commit(&mut world, hook);
     let shown = |world: &World| -> [StatusDoc; 2] {
@@ -258,7 +258,7 @@ fn the_largest_action_is_heard() {
     let id = enqueue(&mut world, agent.unit, "backup", large).expect("it fits");
     for hook in 0..20 {
         let line =
-            |call| Said { call, at_ms: i64::from(hook * 100 + call), what: Immediate::ActionLog(text()) };
+            |call| Said { call, at_ms: i64::from(hook * 100 + call), what: ReportContent::ActionLog(text()) };
         let said: Vec<Said> = (1..60).map(line).collect();
         let (unit, epoch, run) = (agent.unit, agent.epoch, agent.local.run + 1);
         world
@@ -268,8 +268,9 @@ fn the_largest_action_is_heard() {
     let newest = doc(&world, id).log.last().map(|(at_ms, _)| *at_ms);
     assert_eq!(newest, Some(1959), "the newest lines win");
     let mut record = agent.record(Operation::Action { id, name: "backup".into() }, Outcome::Ok);
-    record.writes.action.results.insert("large".into(), "x".repeat(WRITES_BYTES_MAX - 12).into());
-    let line = |call| Said { call, at_ms: 3000, what: Immediate::Log { level: Level::Info, text: text() } };
+    record.writes.action.results.insert("large".into(), "x".repeat(HOOK_WRITES_BYTES_MAX - 12).into());
+    let line =
+        |call| Said { call, at_ms: 3000, what: ReportContent::Log { level: Level::Info, text: text() } };
     record.said = (1..=60).map(line).collect();
     agent.commit(&mut world, record);
     let ended = doc(&world, id);

@@ -7,7 +7,7 @@ use crate::terms::settings::BagChange;
 use crate::tests::relations::pair;
 use crate::tests::*;
 use crate::unit::activity::Activity;
-use crate::unit::hook::{BagWrites, Immediate, Level, PortWrites};
+use crate::unit::hook::{BagWrites, Level, PortWrites, ReportContent};
 use crate::unit::hook_name::HookName;
 use crate::unit::local::Run;
 use crate::unit::record::{SAID_MAX, Said};
@@ -16,16 +16,16 @@ fn change(key: &str, value: &str) -> BagChange {
     BagChange::from([(key.to_owned(), value.to_owned())])
 }
 
-fn said(call: u32, what: Immediate) -> Said {
+fn said(call: u32, what: ReportContent) -> Said {
     Said { call, at_ms: 2000 + i64::from(call), what }
 }
 
 fn status(call: u32, message: &str) -> Said {
-    said(call, Immediate::UnitStatus { status: "active".into(), message: message.into() })
+    said(call, ReportContent::UnitStatus { status: "active".into(), message: message.into() })
 }
 
 fn log(call: u32, text: &str) -> Said {
-    said(call, Immediate::Log { level: Level::Info, text: text.into() })
+    said(call, ReportContent::Log { level: Level::Info, text: text.into() })
 }
 
 fn hook(agent: &Agent) -> Record {
@@ -176,7 +176,7 @@ fn a_port_at_an_endpoint_that_the_charm_lacks_is_refused() {
     let mut web = Agent::attach(&mut world, "web/0");
     let endpoints = ["db".to_owned()].into();
     let charm = CharmRef { sha256: "x".into(), url: "local:x-0".into(), revision: 0, endpoints };
-    web.done(&mut world, Operation::Deploy(charm));
+    web.done(&mut world, Operation::InstallCharm(charm));
     for (endpoint, refusal) in [
         ("db", None),
         ("juju-info", None),
@@ -263,9 +263,9 @@ fn after_a_restore_the_first_folder_to_come_goes_on() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let first = Agent::attach(&mut world, "web/0");
-    let (before, restored) = (held(2).0.history, Uuid(8));
-    let attach = |world: &mut World, nonce, epoch, history| {
-        let held = (Held { epoch, history }, restored);
+    let (before, restored) = (held(2).0.store_generation, Uuid(8));
+    let attach = |world: &mut World, nonce, epoch, store_generation| {
+        let held = (Held { epoch, store_generation }, restored);
         world.run(|draft, _| session::attach(draft, MODEL, first.unit, Uuid(nonce), held))
     };
     let copy = attach(&mut world, 20, 1, before).expect("the first that comes");
@@ -384,7 +384,7 @@ fn only_the_leader_says_what_the_application_is() {
     let mut world = World::new();
     let app = world.deploy("web", "web", 1);
     let agent = Agent::attach(&mut world, "web/0");
-    let words = Immediate::ApplicationStatus { status: "active".into(), message: "all".into() };
+    let words = ReportContent::ApplicationStatus { status: "active".into(), message: "all".into() };
     let dropped = report(&mut world, &agent, 1, &[said(1, words.clone())]).expect("its session");
     assert_eq!(dropped, ["application status: web/0 is not the leader"]);
     world.run(|draft, _| leadership::claim(draft, MODEL, agent.unit, false)).expect("nobody leads");
@@ -421,12 +421,12 @@ fn the_agent_speaks_for_the_workload_until_the_charm_does() {
     assert_eq!(words(&world, unit), "waiting waiting for machine; allocating ");
     let charm =
         CharmRef { sha256: "x".into(), url: "local:x-0".into(), revision: 0, endpoints: Default::default() };
-    quiet.done(&mut world, Operation::Deploy(charm));
+    quiet.done(&mut world, Operation::InstallCharm(charm));
     assert_eq!(words(&world, unit), "maintenance installing charm software; executing running install hook");
     quiet.done(&mut world, Operation::Hook(Hook::Install));
     quiet.done(
         &mut world,
-        Operation::Hook(Hook::ConfigChanged(ConfigSeen {
+        Operation::Hook(Hook::ConfigChanged(ConfigDigest {
             settings: String::new(),
             addresses: String::new(),
         })),
@@ -508,14 +508,14 @@ fn a_leaders_write_is_of_its_own_generation_only() {
     let claim = |world: &mut World| {
         world.run(|draft, _| leadership::claim(draft, MODEL, web.unit, false)).expect("it is free")
     };
-    let leadership::Claim::Granted(first) = claim(&mut world) else { panic!("nobody else leads") };
+    let leadership::Claim::SessionOrigin(first) = claim(&mut world) else { panic!("nobody else leads") };
     world
         .run(|draft, _| {
             leadership::release(draft, MODEL, web.unit);
             Ok(())
         })
         .expect("no refusal");
-    let leadership::Claim::Granted(second) = claim(&mut world) else { panic!("nobody else leads") };
+    let leadership::Claim::SessionOrigin(second) = claim(&mut world) else { panic!("nobody else leads") };
     let mut record = hook(&web);
     let writes = BagWrites { application: change("k", "old"), ..BagWrites::default() };
     record.writes.bags.insert(number, writes);
@@ -563,7 +563,7 @@ fn malformed_records_are_refused_and_break_nothing() {
     let mut record = hook(&agent);
     record.said = (0..=SAID_MAX as u32).map(|call| log(call, "x")).collect();
     assert_eq!(refused(agent.send(&mut world, &record)).0, Code::Invalid);
-    let alive = agent.record(Operation::Die, Outcome::Ok);
+    let alive = agent.record(Operation::SetDead, Outcome::Ok);
     let committed = agent.send(&mut world, &alive).expect("an answer");
     assert_eq!(committed.refusal.as_deref(), Some("unit web/0 is alive: it cannot be dead"));
 }
@@ -616,13 +616,13 @@ fn a_restatement_of_any_number_of_relations_fits_its_transactions() {
     let mut record = web.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok);
     let written = BagWrites { unit: change("a", "1"), ..BagWrites::default() };
     record.writes.bags.insert(world.number(entered[30]), written);
-    record.said = vec![status(1, "ready"), said(2, Immediate::WorkloadVersion("1.2".into()))];
+    record.said = vec![status(1, "ready"), said(2, ReportContent::WorkloadVersion("1.2".into()))];
     web.commit(&mut world, record);
 
     let again = Agent::attach(&mut older, "web/0");
     // and resumed before it looks: it has seen nothing of that
     older.run(|draft, _| relation::suspend(draft, MODEL, entered[7], "", 1)).expect("it may be");
-    let mut restated = web.record(Operation::Restate, Outcome::Ok);
+    let mut restated = web.record(Operation::Resync, Outcome::Ok);
     restated.memory = Some(Box::new(Local { outbox: Vec::new(), ..web.local.clone() }));
     assert_eq!(again.send(&mut older, &restated), Ok(Committed::default()));
     for id in &ids {
@@ -651,9 +651,9 @@ fn what_a_run_says_that_went_on_over_a_restatement_is_told() {
     let operation = Operation::Hook(Hook::UpdateStatus);
     let (attempt, cause, position, leads, episode) = (1, String::new(), None, None, None);
     let begun = Run { number: run, operation, attempt, cause, position, leads, episode };
-    web.local.apply(&Event::Began(begun));
+    web.local.apply(&Event::Started(begun));
     let again = Agent::attach(&mut older, "web/0");
-    let mut restated = web.record(Operation::Restate, Outcome::Ok);
+    let mut restated = web.record(Operation::Resync, Outcome::Ok);
     restated.memory = Some(Box::new(Local { outbox: Vec::new(), ..web.local.clone() }));
     assert_eq!(again.send(&mut older, &restated), Ok(Committed::default()));
     assert_eq!(report(&mut older, &again, run, &[status(1, "restarting")]), Ok(vec![]));
@@ -678,12 +678,12 @@ fn a_failure_whose_retry_was_given_up_over_a_restatement_is_no_more() {
     web.commit(&mut world, record);
     let begins = |web: &mut Agent, operation, episode| {
         let (number, attempt, cause, position, leads) = (web.local.run + 1, 1, String::new(), None, None);
-        web.local.apply(&Event::Began(Run { number, operation, attempt, cause, position, leads, episode }));
+        web.local.apply(&Event::Started(Run { number, operation, attempt, cause, position, leads, episode }));
     };
     let episode = web.local.episode().cloned();
     begins(&mut web, operation, episode);
     web.epoch = Agent::attach(&mut older, "web/0").epoch;
-    let mut restated = web.record(Operation::Restate, Outcome::Ok);
+    let mut restated = web.record(Operation::Resync, Outcome::Ok);
     restated.memory = Some(Box::new(Local { outbox: Vec::new(), ..web.local.clone() }));
     web.commit(&mut older, restated);
     let unit = web.unit;

@@ -4,9 +4,9 @@
 use crate::documents::keys::{BagDoc, ForcedDoc, Kind, ScopeDoc};
 use crate::lifecycle::unit::Destroyed;
 use crate::lifecycle::{application, cleanup, machine, model, unit};
-use crate::operations::force::{self, Force, WAIT_MS, Waited};
+use crate::operations::force::{self, Force, ForceTimer, WAIT_MS};
 use crate::operations::instance;
-use crate::restore::reconciliation::{Agreement, Session, agree};
+use crate::restore::reconciliation::{Reconciliation, Session, agree};
 use crate::tests::*;
 use crate::unit::snapshot::Change;
 use crate::unit::writes::BagWrites;
@@ -101,10 +101,10 @@ fn scenarios_81_and_83_an_agent_that_comes_back_is_told_and_writes_nothing() {
     web.commit(&mut world, record);
     force_unit(&mut world, web.unit, wait(NOW));
     let on = read(world.reader(), &MODEL.unit(web.unit)).expect("it is there").machine;
-    assert!(machine::has_lived(world.reader(), MODEL, on), "an agent is to end it");
+    assert!(machine::has_attached_unit(world.reader(), MODEL, on), "an agent is to end it");
     // fenced before anything else: the first bite that is due does only that
     world.run(|draft, _| force::bite(draft, MODEL, web.unit, NOW + WAIT_MS)).expect("it is due");
-    assert!(!machine::has_lived(world.reader(), MODEL, on), "no agent is waited for");
+    assert!(!machine::has_attached_unit(world.reader(), MODEL, on), "no agent is waited for");
     assert_eq!(world.life(web.unit), Some(Life::Dying));
     let late = web.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok);
     assert_eq!(web.send(&mut world, &late).expect_err("it is fenced").code, Code::Fenced);
@@ -145,7 +145,7 @@ fn i24_survivors_see_what_a_graceful_removal_shows() {
     }
     web.done(&mut graceful, Operation::Hook(Hook::Stop));
     web.done(&mut graceful, Operation::Hook(Hook::Remove));
-    web.done(&mut graceful, Operation::Die);
+    web.done(&mut graceful, Operation::SetDead);
     shown.extend(news(&graceful, db.unit));
     graceful.run(|draft, _| unit::remove(draft, MODEL, web.unit)).expect("it is dead");
     shown.extend(news(&graceful, db.unit));
@@ -343,7 +343,7 @@ fn a_teardown_budget_forces_what_was_dying_for_so_long_and_can_be_taken_back() {
     let look = |world: &mut World, now_ms| {
         for id in [web.unit, db.unit] {
             let look = |draft: &mut Draft| {
-                force::by_budget(draft, MODEL, id, budget, now_ms);
+                force::start_budget_timer(draft, MODEL, id, budget, now_ms);
                 Ok(())
             };
             world.run(|draft, _| look(draft)).expect("no refusal");
@@ -377,7 +377,7 @@ fn a_budget_that_was_raised_is_waited_for_by_its_own_time() {
     let mut world = World::new();
     let (_, web, _) = qr(&mut world);
     let mark = |draft: &mut Draft| {
-        force::by_budget(draft, MODEL, web.unit, 600_000, NOW);
+        force::start_budget_timer(draft, MODEL, web.unit, 600_000, NOW);
         Ok(())
     };
     world.run(|draft, _| unit::destroy(draft, MODEL, web.unit)).expect("it may go");
@@ -400,7 +400,7 @@ fn a_person_who_forces_what_a_budget_would_does_not_lose_it_with_the_budget() {
     world.run(|draft, _| unit::destroy(draft, MODEL, web.unit)).expect("it may go");
     world
         .run(|draft, _| {
-            force::by_budget(draft, MODEL, web.unit, 10, NOW);
+            force::start_budget_timer(draft, MODEL, web.unit, 10, NOW);
             Ok(())
         })
         .expect("no refusal");
@@ -416,8 +416,12 @@ fn a_person_who_forces_what_a_budget_would_soon_does_not_put_it_off() {
     let (_, web, _) = qr(&mut world);
     world.run(|draft, _| unit::destroy(draft, MODEL, web.unit)).expect("it may go");
     let waited = |draft: &mut Draft| {
-        force::by_budget(draft, MODEL, web.unit, 3_600_000, NOW);
-        force::waited(draft, MODEL, &[Waited { id: web.unit, began_ms: NOW, waited_ms: 3_590_000 }]);
+        force::start_budget_timer(draft, MODEL, web.unit, 3_600_000, NOW);
+        force::waited(
+            draft,
+            MODEL,
+            &[ForceTimer { id: web.unit, timer_started_ms: NOW, waited_ms: 3_590_000 }],
+        );
         Ok(())
     };
     world.run(|draft, _| waited(draft)).expect("no refusal");
@@ -426,7 +430,7 @@ fn a_person_who_forces_what_a_budget_would_soon_does_not_put_it_off() {
         force_unit(&mut world, web.unit, wait(now_ms));
         let forced = read(world.reader(), &MODEL.forced(web.unit)).expect("it is waited for");
         assert_eq!(forced.due_ms, now_ms + 10_000);
-        assert_eq!(forced.due_ms - force::began_ms(&forced) - forced.waited_ms, 10_000);
+        assert_eq!(forced.due_ms - force::timer_started_ms(&forced) - forced.waited_ms, 10_000);
         force_unit(&mut world, web.unit, wait(now_ms - 10_000));
         assert_eq!(read(world.reader(), &MODEL.forced(web.unit)), Some(forced), "asked again");
     }
@@ -497,13 +501,15 @@ fn a_bag_lost_with_its_folder_and_its_relation_is_found_in_a_restored_store() {
             .expect("it holds the newest session");
         let stored = attached.replica.expect("it has run hooks");
         let session = Session {
-            history: Uuid(2),
+            store_generation: Uuid(2),
             epoch: attached.epoch,
             sequence: stored.sequence,
             digest: &stored.digest,
             replica: Some(&stored.local),
         };
-        let Agreement::Agreed(events) = agree(&web.local, &session, NOW) else { panic!("its own folder") };
+        let Reconciliation::Consistent(events) = agree(&web.local, &session, NOW) else {
+            panic!("its own folder")
+        };
         events.iter().for_each(|event| web.local.apply(event));
         web.epoch = attached.epoch;
         for record in web.local.outbox.clone() {

@@ -52,7 +52,7 @@ fn more_units_than_one_transaction_holds_are_left_to_the_caller() {
     let wish = Deploy { name: "web".into(), sha256: "web".into(), units: 50, now_ms: 1, ..Deploy::default() };
     let deployed = world.run(|draft, ids| application::deploy(draft, MODEL, &wish, ids)).expect("it deploys");
     assert!(deployed.units.len() > 1);
-    assert_eq!(deployed.units.len() + deployed.units_left as usize, 50);
+    assert_eq!(deployed.units.len() + deployed.units_remaining as usize, 50);
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn scenario_168_a_unit_with_subordinates_is_not_dead() {
     let (principal, subordinate) = (world.unit("web/0"), world.unit("logging/0"));
     destroy_unit(&mut world, principal);
     assert_eq!(world.life(subordinate), Some(Life::Dying), "I23: a principal's death is its subordinates'");
-    let committed = agent.done(&mut world, Operation::Die);
+    let committed = agent.done(&mut world, Operation::SetDead);
     assert_eq!(committed.refusal.as_deref(), Some("unit web/0 cannot be dead: it has subordinates"));
     assert_eq!(world.life(principal), Some(Life::Dying));
 }
@@ -291,7 +291,7 @@ fn scenario_176_blockers_are_never_empty_and_name_the_failure() {
     let refusal = world.run(|draft, _| unit::remove(draft, MODEL, unit)).expect_err("it is not dead");
     assert_eq!((refusal.code, refusal.blockers.len()), (Code::Busy, 1));
     agent.done(&mut world, Operation::Hook(Hook::Install));
-    agent.done(&mut world, Operation::Die);
+    agent.done(&mut world, Operation::SetDead);
     assert_eq!(named(&world, EntityId::Unit(unit)), vec![machine]);
     world.run(|draft, _| unit::remove(draft, MODEL, unit)).expect("it is dead");
     assert!(world.gone(app));
@@ -365,7 +365,7 @@ fn a_dying_unit_never_deployed_is_removed_without_an_agent() {
     let unit = world.unit("web/0");
     assert_eq!(refused(world.run(|draft, _| unit::remove(draft, MODEL, unit))).0, Code::Busy);
     world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("it may go");
-    assert!(!machine::has_lived(world.reader(), MODEL, machine_of(&world, unit)));
+    assert!(!machine::has_attached_unit(world.reader(), MODEL, machine_of(&world, unit)));
     let view = view::machine(world.reader(), MODEL, machine_of(&world, unit)).expect("it is there");
     assert_eq!((view.units[&unit].life, view.units[&unit].attached), (Life::Dying, false));
     world.run(|draft, _| unit::remove(draft, MODEL, unit)).expect("nothing was begun");
@@ -381,7 +381,7 @@ fn leadership_is_granted_held_passed_on_and_released() {
     let claim = |world: &mut World, unit, over| {
         let claimed = world.run(|draft, _| leadership::claim(draft, MODEL, unit, over)).expect("a unit");
         match claimed {
-            leadership::Claim::Granted(grant) => (true, grant.holder_name.number, grant.generation),
+            leadership::Claim::SessionOrigin(grant) => (true, grant.holder_name.number, grant.generation),
             leadership::Claim::Held(grant) => (false, grant.holder_name.number, grant.generation),
         }
     };
@@ -391,7 +391,7 @@ fn leadership_is_granted_held_passed_on_and_released() {
     assert_eq!(claim(&mut world, second, true), (true, 1, 2));
     agents[1].start(&mut world);
     destroy_unit(&mut world, second);
-    agents[1].done(&mut world, Operation::Die);
+    agents[1].done(&mut world, Operation::SetDead);
     assert_eq!(claim(&mut world, first, false), (true, 0, 3), "released by the dead");
     world
         .run(|draft, _| {

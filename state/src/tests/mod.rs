@@ -15,7 +15,7 @@ mod subordinates;
 mod views;
 
 use crate::charm::{Action, Charm, ConfigOption, Endpoint, OptionType, Role, Scope};
-use crate::documents::draft::{Draft, Reader, Revision, Stored, read, read_all};
+use crate::documents::draft::{Draft, Reader, Revision, StoredDocument, read, read_all};
 use crate::documents::invariants::violations;
 use crate::documents::keys::{Kind, Model, UnitDoc, last_id};
 use crate::documents::refusal::{Code, Refusal};
@@ -29,7 +29,7 @@ use crate::terms::names::{RelationNumber, UnitName, Uuid};
 use crate::terms::position::Position;
 use crate::terms::settings::Bag;
 use crate::unit::local::{Event, Local};
-use crate::unit::operation::{CharmRef, ConfigSeen, Hook, Operation, Place, RelationEvent};
+use crate::unit::operation::{CharmRef, ConfigDigest, Hook, Operation, Place, RelationEvent};
 use crate::unit::record::{Outcome, Record};
 use crate::unit::snapshot::{Change, Delta, Snapshot};
 use crate::views::inline_settings::BYTES_MAX;
@@ -55,16 +55,16 @@ impl Reader for Documents {
     fn revision(&self) -> Revision {
         self.revision
     }
-    fn get(&self, key: &str) -> Option<Stored> {
+    fn get(&self, key: &str) -> Option<StoredDocument> {
         let (revision, value) = self.map.get(key)?.clone();
-        Some(Stored { key: key.to_owned(), revision, value: value.into() })
+        Some(StoredDocument { key: key.to_owned(), revision, value: value.into() })
     }
-    fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<Stored> {
+    fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<StoredDocument> {
         let from = prefix.max(after).to_owned();
         let range = self.map.range(from..).skip_while(|(key, _)| key.as_str() <= after);
         let below = range.take_while(|(key, _)| key.starts_with(prefix)).take(limit);
         below
-            .map(|(key, (revision, value))| Stored {
+            .map(|(key, (revision, value))| StoredDocument {
                 key: key.clone(),
                 revision: *revision,
                 value: value.clone().into(),
@@ -174,7 +174,7 @@ impl World {
     fn watch(&mut self, changed: &[String]) {
         self.sent.clear();
         let at = self.documents.clone();
-        let position = Position { history: Uuid(0), revision: at.revision() };
+        let position = Position { store_generation: Uuid(0), revision: at.revision() };
         for ((id, bound), (snapshot, shown)) in &mut self.watched {
             let touched = view::touched(shown, changed.iter().map(String::as_str));
             let changes = touched.map_or_else(Vec::new, |touched| view::delta(&at, shown, &touched));
@@ -190,7 +190,7 @@ impl World {
                 assert!(left || *snapshot != before, "a change that changes nothing: {change:?}");
             }
             snapshot.apply(Delta { position, full: false, changes: Vec::new() });
-            match view::full_within(&at, MODEL, *id, *bound) {
+            match view::full_view_within(&at, MODEL, *id, *bound) {
                 Some(full) => {
                     assert_eq!(*shown, full.shown());
                     let expected = Snapshot::from_full(full.delta).expect("complete");
@@ -207,7 +207,7 @@ impl World {
             let id = last_id(&key).expect("an id");
             for bound in BOUNDS {
                 self.watched.entry((id, bound)).or_insert_with(|| {
-                    let full = view::full_within(&at, MODEL, id, bound).expect("it is there");
+                    let full = view::full_view_within(&at, MODEL, id, bound).expect("it is there");
                     let shown = full.shown();
                     (Snapshot::from_full(full.delta).expect("complete"), shown)
                 });
@@ -259,7 +259,7 @@ impl World {
 
 /// A folder that held this epoch, at a store that was never restored.
 pub fn held(epoch: u64) -> (Held, Uuid) {
-    (Held { epoch, history: Some(Uuid(7)) }, Uuid(7))
+    (Held { epoch, store_generation: Some(Uuid(7)) }, Uuid(7))
 }
 
 /// The agent of one unit, with the real `Local`.
@@ -287,7 +287,7 @@ impl Agent {
     }
 
     pub fn send(&self, world: &mut World, record: &Record) -> Result<Committed, Refusal> {
-        let mut next = record.memory.as_ref().map(|_| resync::Bite::default());
+        let mut next = record.memory.as_ref().map(|_| resync::ResyncProgress::default());
         while let Some(bite) = next {
             let of = (self.unit, self.epoch);
             next = world.run(|draft, ids| resync::bite(draft, MODEL, of, record, &bite, ids))?.0;
@@ -301,7 +301,7 @@ impl Agent {
         let refusal = committed.refusal.clone();
         let sequence = record.sequence;
         self.local.apply(&Event::Finished(record));
-        self.local.apply(&Event::Answered { sequence, revision: 0, refusal, retry: None });
+        self.local.apply(&Event::Acknowledged { sequence, revision: 0, refusal, retry: None });
         committed
     }
 
@@ -317,8 +317,8 @@ impl Agent {
             revision: 0,
             endpoints: Default::default(),
         };
-        let seen = ConfigSeen { settings: String::new(), addresses: String::new() };
-        self.done(world, Operation::Deploy(charm));
+        let seen = ConfigDigest { settings: String::new(), addresses: String::new() };
+        self.done(world, Operation::InstallCharm(charm));
         self.done(world, Operation::Hook(Hook::Install));
         self.done(world, Operation::Hook(Hook::ConfigChanged(seen)));
         self.done(world, Operation::Hook(Hook::Start { boot: "b".into() }));
@@ -327,13 +327,13 @@ impl Agent {
     pub fn enter(&mut self, world: &mut World, id: Uuid) -> Committed {
         let doc = read(world.reader(), &MODEL.relation(id)).expect("the relation is there");
         let unit = read(world.reader(), &MODEL.unit(self.unit)).expect("the unit is there");
-        let own = doc.side_of(unit.application).expect("a side").clone();
+        let own = doc.end_of(unit.application).expect("a side").clone();
         let place = Place {
             endpoint: own.endpoint,
             interface: own.interface,
             peer: doc.is_peer(),
             implicit: own.implicit,
-            remote_application: doc.other_side(unit.application).application_name.clone(),
+            remote_application: doc.other_end(unit.application).application_name.clone(),
         };
         let settings = Bag::from([("private-address".to_owned(), "127.0.0.1".to_owned())]);
         self.done(world, Operation::EnterScope { relation: doc.number, uuid: id, place, settings })
@@ -370,7 +370,7 @@ impl Agent {
         }
         self.done(world, Operation::Hook(Hook::Stop));
         self.done(world, Operation::Hook(Hook::Remove));
-        assert_eq!(self.done(world, Operation::Die), Committed::default());
+        assert_eq!(self.done(world, Operation::SetDead), Committed::default());
         world.run(|draft, _| unit::remove(draft, MODEL, self.unit)).expect("it is dead");
     }
 }

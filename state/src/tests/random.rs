@@ -168,7 +168,7 @@ fn force(world: &mut World, dice: &mut Dice) -> Result<(), Refusal> {
         Kind::Relation => force::relation(draft, MODEL, id, force).map(drop),
         Kind::Machine => force::machine(draft, MODEL, id, force),
         _ if dice.roll(3) == 0 => {
-            force::by_budget(draft, MODEL, id, 1, 1);
+            force::start_budget_timer(draft, MODEL, id, 1, 1);
             Ok(())
         }
         _ => force::unit(draft, MODEL, id, force).map(drop),
@@ -215,7 +215,7 @@ fn act(world: &mut World, dice: &mut Dice, agent: &mut Agent) -> bool {
                 agent.done(world, Operation::Action { id, name: "backup".into() }).refusal.is_none()
             })
         }
-        _ => agent.done(world, Operation::Die).refusal.is_none(),
+        _ => agent.done(world, Operation::SetDead).refusal.is_none(),
     }
 }
 

@@ -124,12 +124,12 @@ fn a_unit_in_scope_is_not_dead_and_peers_end_with_it() {
     let ring = read(world.reader(), &MODEL.relation_key("web:ring")).expect("a peer relation");
     web.enter(&mut world, ring);
     world.run(|draft, _| unit::destroy(draft, MODEL, web.unit)).expect("it may go");
-    let committed = web.done(&mut world, Operation::Die);
+    let committed = web.done(&mut world, Operation::SetDead);
     let text = "unit web/0 cannot be dead: it is in the scope of relation db:server web:db";
     assert_eq!(committed.refusal.as_deref(), Some(text));
     let number = world.number(id);
     web.broken(&mut world, number);
-    assert_eq!(web.done(&mut world, Operation::Die), Committed::default());
+    assert_eq!(web.done(&mut world, Operation::SetDead), Committed::default());
     assert_eq!(read(world.reader(), &MODEL.scope_of(web.unit, ring)), None);
     assert_eq!(world.life(ring), Some(Life::Alive), "its application lives on");
 }
@@ -328,7 +328,7 @@ fn an_application_with_many_relations_is_destroyed_by_one_transaction_and_reaped
     while read(world.reader(), &MODEL.reap(app)).is_some() {
         world
             .run(|draft, _| {
-                application::reap_more(draft, MODEL, app);
+                application::remove_next_batch(draft, MODEL, app);
                 Ok(())
             })
             .expect("no refusal");

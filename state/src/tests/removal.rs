@@ -26,13 +26,13 @@ fn forecast(
     dry_run::forecast(reader, model, (entities, force), &HERE)
 }
 
-fn forecast_within(
+fn dry_run_within(
     reader: &dyn Reader,
     model: Model,
     asked: (&[EntityId], Option<Force>),
     bound: usize,
 ) -> Result<Forecast, Refusal> {
-    dry_run::forecast_within(reader, model, asked, (&HERE, bound))
+    dry_run::dry_run_within(reader, model, asked, (&HERE, bound))
 }
 
 fn foretold(world: &World, entity: EntityId) -> Forecast {
@@ -240,7 +240,7 @@ fn a_removal_by_force_is_foretold_with_what_is_done_for_those_who_fail() {
     assert_eq!((told.gone, told.more), (vec!["machine 0".to_owned(), "unit shop/0".to_owned()], false));
     let of = (&[EntityId::Unit(shop.unit)][..], Some(asked));
     assert!(
-        forecast_within(world.reader(), MODEL, of, 0).expect("it may go").more,
+        dry_run_within(world.reader(), MODEL, of, 0).expect("it may go").more,
         "it is ended early, and says so"
     );
 }
@@ -334,9 +334,9 @@ fn decides(world: &World, agent: &mut Agent) -> Option<Operation> {
         let view = Snapshot::from_full(view.delta).expect("complete");
         let now = Now { boot: "b".to_owned(), ..Now::hypothetical() };
         match next(&agent.local, Some(&view), &now).act {
-            Act::Begin(run) => return Some(run.operation),
-            Act::Note(event) => agent.local.apply(&event),
-            Act::Settle(record) => return Some(record.operation),
+            Act::Start(run) => return Some(run.operation),
+            Act::PersistEvent(event) => agent.local.apply(&event),
+            Act::RecordOutcome(record) => return Some(record.operation),
             _ => return None,
         }
     }
@@ -452,11 +452,11 @@ impl Reader for Counted<'_> {
     fn revision(&self) -> Revision {
         self.under.revision()
     }
-    fn get(&self, key: &str) -> Option<Stored> {
+    fn get(&self, key: &str) -> Option<StoredDocument> {
         self.read.set(self.read.get() + 1);
         self.under.get(key)
     }
-    fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<Stored> {
+    fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<StoredDocument> {
         let found = self.under.scan(prefix, after, limit);
         self.read.set(self.read.get() + found.len());
         found
@@ -469,7 +469,7 @@ fn a_forecast_looks_at_a_bounded_part_of_a_large_model_and_says_so() {
     for entity in [EntityId::Application(web), EntityId::Relation(relation)] {
         let counted = Counted { under: &many, read: Cell::new(0) };
         // a play that ends before its first step
-        forecast_within(&counted, MODEL, (&[entity], None), 0).expect("it may go");
+        dry_run_within(&counted, MODEL, (&[entity], None), 0).expect("it may go");
         // 5,000 entries to find 500 units, each looked at three times at some 10 reads
         let most = 5_000 + 3 * 500 * 10;
         assert!(counted.read.get() < most, "{entity:?}: {}", counted.read.get());
@@ -485,7 +485,7 @@ fn a_play_ends_when_it_has_read_enough_and_says_so() {
     let (_, shop, _) = qr(&mut world);
     let whole = foretold(&world, EntityId::Unit(shop.unit));
     let part =
-        forecast_within(world.reader(), MODEL, (&[EntityId::Unit(shop.unit)], None), 150).expect("it may go");
+        dry_run_within(world.reader(), MODEL, (&[EntityId::Unit(shop.unit)], None), 150).expect("it may go");
     assert_eq!((whole.more, part.more), (false, true));
     assert!(part.hooks.len() < whole.hooks.len(), "{:?}", part.hooks);
 }

@@ -166,11 +166,11 @@ fn scenario_120_a_principal_is_dead_only_after_its_subordinate_is_removed() {
     assert!(!world.sent[&logging.unit].is_empty(), "and it is told");
     web.leave(&mut world, id);
     let refusal = "unit web/0 cannot be dead: it has subordinates";
-    assert_eq!(web.done(&mut world, Operation::Die).refusal.as_deref(), Some(refusal));
+    assert_eq!(web.done(&mut world, Operation::SetDead).refusal.as_deref(), Some(refusal));
     logging.finish(&mut world);
     assert!(world.gone(logging.unit));
     let mut again = Agent::attach(&mut world, "web/0");
-    assert_eq!(again.done(&mut world, Operation::Die), Committed::default());
+    assert_eq!(again.done(&mut world, Operation::SetDead), Committed::default());
 }
 
 #[test]
@@ -306,12 +306,12 @@ fn a_full_machine_takes_no_subordinate_and_the_principal_is_told() {
         world.run(|draft, ids| unit::add(draft, MODEL, web, Some("0"), 1, ids)).expect("there is room");
     }
     let mut agent = started(&mut world, "web/0");
-    assert!(shown(&world, agent.unit).unit.crowded);
+    assert!(shown(&world, agent.unit).unit.machine_full);
     let refusal = agent.enter(&mut world, id).refusal.expect("it is refused");
     assert!(refusal.ends_with("machine 0 has 24 units, the most one machine takes"), "{refusal}");
     let last = world.unit("web/23");
     world.run(|draft, _| unit::destroy(draft, MODEL, last)).expect("it may go");
-    assert!(!shown(&world, agent.unit).unit.crowded);
+    assert!(!shown(&world, agent.unit).unit.machine_full);
     assert_eq!(agent.enter(&mut world, id), Committed::default());
 }
 
@@ -436,7 +436,7 @@ fn a_restated_entry_brings_a_subordinate_within_the_bounds() {
     let mut older = world.copy();
     ids.iter().for_each(|id| drop(shop.enter(&mut world, *id)));
     let again = Agent::attach(&mut older, "shop/0");
-    let mut restated = shop.record(Operation::Restate, Outcome::Ok);
+    let mut restated = shop.record(Operation::Resync, Outcome::Ok);
     restated.memory = Some(Box::new(Local { outbox: Vec::new(), ..shop.local.clone() }));
     assert_eq!(again.send(&mut older, &restated), Ok(Committed::default()));
     for n in 0..12 {
@@ -465,7 +465,7 @@ fn a_unit_that_restates_and_cannot_bring_its_subordinate_yet_leaves_and_enters_w
     assert_eq!(web.enter(&mut world, id), Committed::default());
 
     web.epoch = Agent::attach(&mut older, "web/0").epoch;
-    let mut restated = web.record(Operation::Restate, Outcome::Ok);
+    let mut restated = web.record(Operation::Resync, Outcome::Ok);
     restated.memory = Some(Box::new(Local { outbox: Vec::new(), ..web.local.clone() }));
     let committed = web.commit(&mut older, restated);
     assert_eq!(committed.dropped.len(), 1, "{committed:?}");
@@ -495,7 +495,7 @@ fn a_unit_that_had_run_stop_ends_though_the_store_was_restored_from_before_its_r
     world.run(|draft, _| unit::destroy(draft, MODEL, web.unit)).expect("it may go");
     web.leave(&mut world, id);
     web.done(&mut world, Operation::Hook(Hook::Stop));
-    let mut restated = web.record(Operation::Restate, Outcome::Ok);
+    let mut restated = web.record(Operation::Resync, Outcome::Ok);
     restated.memory = Some(Box::new(Local { outbox: Vec::new(), ..web.local.clone() }));
 
     let lives = |world: &World| {
@@ -533,13 +533,13 @@ fn a_subordinate_that_had_run_stop_when_the_store_was_restored_is_followed_by_an
     logging.done(&mut world, Operation::Hook(Hook::Stop));
 
     logging.epoch = Agent::attach(&mut older, "logging/0").epoch;
-    let mut restated = logging.record(Operation::Restate, Outcome::Ok);
+    let mut restated = logging.record(Operation::Resync, Outcome::Ok);
     restated.memory = Some(Box::new(Local { outbox: Vec::new(), ..logging.local.clone() }));
     logging.commit(&mut older, restated);
     assert!(head(&older, web.unit, id).suspended, "the principal is to leave");
     // it restates too: the other one is on its way out still
     before.epoch = Agent::attach(&mut older, "web/0").epoch;
-    let mut restated = before.record(Operation::Restate, Outcome::Ok);
+    let mut restated = before.record(Operation::Resync, Outcome::Ok);
     restated.memory = Some(Box::new(Local { outbox: Vec::new(), ..before.local.clone() }));
     before.commit(&mut older, restated);
     assert!(head(&older, web.unit, id).suspended, "as before");

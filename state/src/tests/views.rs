@@ -8,7 +8,7 @@ use crate::terms::owner::Owner;
 use crate::tests::relations::pair;
 use crate::tests::*;
 use crate::unit::hook::BagWrites;
-use crate::unit::snapshot::{BagAsked, BagView, Change};
+use crate::unit::snapshot::{BagRequest, BagView, Change};
 use std::collections::BTreeSet;
 
 fn write(world: &mut World, agent: &mut Agent, number: RelationNumber, value: &str) {
@@ -203,7 +203,7 @@ fn a_machine_on_its_way_out_takes_its_units_along() {
 
 /// Units whose bags are withheld from a view that holds so many bytes of settings.
 fn withheld(world: &World, unit: Uuid, bound: usize) -> Vec<String> {
-    let full = view::full_within(world.reader(), MODEL, unit, bound).expect("it is there");
+    let full = view::full_view_within(world.reader(), MODEL, unit, bound).expect("it is there");
     let bags = full.delta.changes.into_iter().filter_map(|change| match change {
         Change::Bag { owner: Owner::Unit(unit), bag: Some(bag), .. } => {
             assert!(bag.counter > 0, "the version always comes along");
@@ -234,7 +234,7 @@ fn one_bag_is_read_by_exactly_the_units_that_are_shown_it() {
     world.run(|draft, ids| unit::add(draft, MODEL, app, None, 1, ids)).expect("alive");
     let number = world.number(id);
     write(&mut world, &mut web, number, "secret");
-    let asked = |owner| BagAsked { relation: id, owner, at: Position::default() };
+    let asked = |owner| BagRequest { relation: id, owner, at: Position::default() };
     let of_web = asked(Owner::Unit("web/0".parse().expect("a name")));
     let counter = read(world.reader(), &MODEL.bag(id, web.unit)).expect("its bag").counter;
     for (reader, sees) in [("db/0", true), ("web/0", true), ("web/1", false), ("plain/0", false)]
@@ -256,7 +256,7 @@ fn the_bag_of_a_unit_that_was_removed_is_read_until_its_relation_is() {
     world.run(|draft, _| unit::destroy(draft, MODEL, web.unit)).expect("alive");
     web.finish(&mut world);
     assert!(world.gone(web.unit));
-    let asked = BagAsked { relation: id, owner, at: Position::default() };
+    let asked = BagRequest { relation: id, owner, at: Position::default() };
     let bag = view::bag(world.reader(), MODEL, db.unit, &asked).expect("it stays (I14)");
     assert_eq!(bag.values.expect("whole")["private-address"], "127.0.0.1");
 }
@@ -272,7 +272,7 @@ fn a_unit_is_told_that_its_machine_is_full_whoever_fills_it() {
         world.run(|draft, ids| unit::add(draft, MODEL, web, Some(&machine), 1, ids)).expect("there is room");
     }
     let change = world.sent[&first].iter().find_map(|change| match change {
-        crate::unit::snapshot::Change::Unit(view) => Some(view.crowded),
+        crate::unit::snapshot::Change::Unit(view) => Some(view.machine_full),
         _ => None,
     });
     assert_eq!(change, Some(true));

@@ -47,7 +47,7 @@ impl Activity {
 impl From<&Operation> for Activity {
     fn from(operation: &Operation) -> Activity {
         match operation {
-            Operation::Deploy(_) => Activity::Deploy,
+            Operation::InstallCharm(_) => Activity::Deploy,
             Operation::EnterScope { relation, place, .. } => {
                 Activity::EnterScope { relation: *relation, endpoint: place.endpoint.clone() }
             }
@@ -60,8 +60,8 @@ impl From<&Operation> for Activity {
                 Activity::Hook { name: hook.name(), remote_unit }
             }
             Operation::Action { id, name } => Activity::Action { id: *id, name: name.clone() },
-            Operation::Restate => Activity::Resync,
-            Operation::Die => Activity::Die,
+            Operation::Resync => Activity::Resync,
+            Operation::SetDead => Activity::Die,
         }
     }
 }

@@ -13,14 +13,14 @@ use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName};
 use crate::terms::owner::Owner;
 use crate::terms::settings::{self, Bag};
-use crate::unit::omitted_bags::Withheld;
-use crate::unit::snapshot::{BagAsked, RelationView, Snapshot};
+use crate::unit::omitted_bags::OmittedBags;
+use crate::unit::snapshot::{BagRequest, RelationView, Snapshot};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the context needs beside memory and view.
 #[derive(Clone, Debug)]
-pub struct Given<'a> {
+pub struct ContextInput<'a> {
     /// What the deployed charm declares, read from its folder.
     pub declared: &'a Charm,
     /// 128 random bits in hex: the secret part of the context id.
@@ -31,13 +31,13 @@ pub struct Given<'a> {
 
 /// The charm that must be fetched before anything of it runs: memory knows it and the disk does not have it. A folder
 /// that was lost and took the replica is so.
-pub fn missing_charm<'a>(local: &'a Local, declared: Option<&Charm>) -> Option<&'a CharmRef> {
+pub fn charm_to_fetch<'a>(local: &'a Local, declared: Option<&Charm>) -> Option<&'a CharmRef> {
     local.charm.as_ref().filter(|_| declared.is_none())
 }
 
 /// The withheld bag that is to be fetched before this operation begins: the one a relation hook is about (design 9).
 /// Its version is what the hook's record will say was delivered.
-pub fn missing_bag(local: &Local, view: &Snapshot, operation: &Operation) -> Option<BagAsked> {
+pub fn bag_to_fetch(local: &Local, view: &Snapshot, operation: &Operation) -> Option<BagRequest> {
     let Operation::Hook(Hook::Relation { relation, event, .. }) = operation else { return None };
     let owner = match event {
         RelationEvent::Joined { unit, .. }
@@ -49,11 +49,11 @@ pub fn missing_bag(local: &Local, view: &Snapshot, operation: &Operation) -> Opt
     let mine = local.relations.get(relation)?;
     let shown = view.relations.get(relation).filter(|shown| shown.head.uuid == mine.uuid)?;
     let withheld = shown.bag(&owner).is_some() && view.values(*relation, &owner).is_none();
-    withheld.then_some(BagAsked { relation: mine.uuid, owner, at: view.position })
+    withheld.then_some(BagRequest { relation: mine.uuid, owner, at: view.position })
 }
 
 /// The context of `run`. None when `run` runs nothing of the charm.
-pub fn build(local: &Local, view: &Snapshot, run: &Run, given: &Given) -> Option<HookContext> {
+pub fn build(local: &Local, view: &Snapshot, run: &Run, given: &ContextInput) -> Option<HookContext> {
     let (cause, middle) = cause(local, view, &run.operation)?;
     let about = cause.counterpart().cloned();
     // only relations whose scope was entered: a write in another one would be accepted here and dropped later
@@ -127,11 +127,11 @@ fn cause(local: &Local, view: &Snapshot, operation: &Operation) -> Option<(Cause
             let params = params.into_iter().collect();
             Some((Cause::Action(Action { name: name.clone(), id: id.to_string(), params }), name.clone()))
         }
-        Operation::Deploy(_)
+        Operation::InstallCharm(_)
         | Operation::EnterScope { .. }
         | Operation::LeaveScope { .. }
-        | Operation::Restate
-        | Operation::Die => None,
+        | Operation::Resync
+        | Operation::SetDead => None,
     }
 }
 
@@ -183,7 +183,7 @@ fn relation(
         remote_application: remote_application.clone(),
         remote_model: view.model.uuid,
         // in its broken hook a relation is no longer listed, whatever the view says
-        life: if broken { life.furthest(Life::Dying) } else { life },
+        life: if broken { life.most_advanced(Life::Dying) } else { life },
         suspended: shown.is_some_and(|shown| shown.head.suspended),
         members,
         unit_bags,
@@ -195,13 +195,13 @@ fn relation(
 struct Bags {
     units: BTreeMap<UnitName, Bag>,
     applications: BTreeMap<String, Bag>,
-    withheld: Withheld,
+    withheld: OmittedBags,
 }
 
 /// What others wrote comes from the view; what this unit wrote, from its own memory, which is ahead of the view.
 fn bags(local: &Local, view: &Snapshot, number: RelationNumber, shown: Option<&RelationView>) -> Bags {
     let (mut units, mut applications) = (BTreeMap::new(), BTreeMap::new());
-    let mut withheld = Withheld::default();
+    let mut withheld = OmittedBags::default();
     for (owner, _) in shown.iter().flat_map(|shown| &shown.bags) {
         match (owner, view.values(number, owner)) {
             (Owner::Unit(unit), _) if *unit == local.name => {}

@@ -10,32 +10,32 @@ use crate::unit::snapshot::Snapshot;
 
 /// One step ahead.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Ahead {
+pub enum SimulatedStep {
     /// It does this, and succeeds.
-    Does(Box<Record>),
+    Performs(Box<Record>),
     /// It waits; what it waits for.
     Waits(Vec<Cause>),
     /// It is finished.
-    Ends,
+    Finished,
 }
 
 /// The next thing of a unit with this memory and view. `local` takes what is only noted.
-pub fn ahead(local: &mut Local, view: &Snapshot) -> Ahead {
+pub fn ahead(local: &mut Local, view: &Snapshot) -> SimulatedStep {
     loop {
         // a hook that runs now ends, and its run is counted then
         let now = Now::hypothetical();
         match next(local, Some(view), &now).act {
-            Act::Begin(run) => return does(local, run.operation),
-            Act::Settle(record) => return Ahead::Does(Box::new(record)),
-            Act::Note(event) => local.apply(&event),
-            Act::Adopt(run) => return does(local, run.operation),
-            Act::Wait(wait) => return Ahead::Waits(wait.causes),
-            Act::Stop => return Ahead::Ends,
-            Act::Lock | Act::Fetch(_) | Act::Reboot => return Ahead::Waits(Vec::new()),
+            Act::Start(run) => return does(local, run.operation),
+            Act::RecordOutcome(record) => return SimulatedStep::Performs(Box::new(record)),
+            Act::PersistEvent(event) => local.apply(&event),
+            Act::Reattach(run) => return does(local, run.operation),
+            Act::Wait(wait) => return SimulatedStep::Waits(wait.causes),
+            Act::Finish => return SimulatedStep::Finished,
+            Act::AcquireHookLock | Act::FetchBag(_) | Act::Reboot => return SimulatedStep::Waits(Vec::new()),
         }
     }
 }
 
-fn does(local: &Local, operation: Operation) -> Ahead {
-    Ahead::Does(Box::new(local.record(operation, Outcome::Ok, 0)))
+fn does(local: &Local, operation: Operation) -> SimulatedStep {
+    SimulatedStep::Performs(Box::new(local.record(operation, Outcome::Ok, 0)))
 }

@@ -4,7 +4,7 @@ use super::hook::{Cause, Counterpart, HookContext};
 
 /// What the hook context does not know: facts of the agent and its machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Surroundings {
+pub struct MachineFacts {
     /// `<data>/agents/unit-web-0/charm`.
     pub charm_dir: String,
     pub tools_dir: String,
@@ -20,12 +20,12 @@ pub struct Surroundings {
     pub cloud_api_version: String,
     /// The agent's own PATH.
     pub path: String,
-    /// Those of [`KUBERNETES`] that the agent itself has, in their order.
+    /// Those of [`KUBERNETES_VARIABLES`] that the agent itself has, in their order.
     pub kubernetes: Vec<(String, String)>,
 }
 
 /// Variables that a hook has as its agent has them.
-pub const KUBERNETES: [&str; 9] = [
+pub const KUBERNETES_VARIABLES: [&str; 9] = [
     "KUBERNETES_PORT",
     "KUBERNETES_PORT_443_TCP",
     "KUBERNETES_PORT_443_TCP_ADDR",
@@ -39,7 +39,7 @@ pub const KUBERNETES: [&str; 9] = [
 
 /// The whole environment of one run. A variable of another kind of run is absent, not empty: shell charms under
 /// `set -u` and `ops` both tell the difference.
-pub fn environment(context: &HookContext, around: &Surroundings) -> Vec<(String, String)> {
+pub fn environment(context: &HookContext, around: &MachineFacts) -> Vec<(String, String)> {
     let mut variables: Vec<(String, String)> = Vec::new();
     let mut add = |name: &str, value: &str| variables.push((name.to_owned(), value.to_owned()));
 
@@ -156,7 +156,7 @@ mod tests {
             members: BTreeSet::new(),
             unit_bags: BTreeMap::new(),
             application_bags: BTreeMap::new(),
-            withheld: crate::unit::hook::Withheld::default(),
+            withheld: crate::unit::hook::OmittedBags::default(),
         };
         let charm = Proxy { http: "http://p".to_owned(), ..Proxy::default() };
         let proxies = Proxies { charm, ..Proxies::default() };
@@ -181,8 +181,8 @@ mod tests {
         }
     }
 
-    fn surroundings() -> Surroundings {
-        Surroundings {
+    fn surroundings() -> MachineFacts {
+        MachineFacts {
             charm_dir: "/d/agents/unit-web-0/charm".to_owned(),
             tools_dir: "/d/tools/unit-web-0".to_owned(),
             socket: "/run/s".to_owned(),
@@ -190,7 +190,7 @@ mod tests {
             api_addresses: vec!["10.0.0.1:1".to_owned(), "10.0.0.2:2".to_owned()],
             version: "3.6.14".to_owned(),
             path: "/usr/bin:/bin".to_owned(),
-            ..Surroundings::default()
+            ..MachineFacts::default()
         }
     }
 

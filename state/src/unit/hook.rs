@@ -3,14 +3,14 @@
 
 use super::writes::size;
 pub use super::writes::{
-    ALL_ENDPOINTS, ActionWrites, BagWrites, Immediate, Level, PortWrites, Ports, Reboot, TooLarge,
-    WRITES_BYTES_MAX, WRITES_MAX, Writes,
+    ALL_ENDPOINTS, ActionWrites, BagWrites, HOOK_WRITES_BYTES_MAX, Level, PortWrites, Ports, Reboot,
+    ReportContent, TooLarge, WRITES_MAX, Writes,
 };
 use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
 use crate::terms::proxy::Proxies;
 use crate::terms::settings::{self, BAG_BYTES_MAX, Bag, BagChange};
-pub use crate::unit::omitted_bags::Withheld;
+pub use crate::unit::omitted_bags::OmittedBags;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +26,7 @@ pub struct HookContext {
     pub id: String,
     pub cause: Cause,
     pub model: Model,
-    /// A promise of 30 s or more of leadership. The agent lowers it by [`HookContext::keep_leadership`]; once false
+    /// A promise of 30 s or more of leadership. The agent lowers it by [`HookContext::restrict_leadership`]; once false
     /// it stays false in this hook (spec/hook-tools.md 2.2).
     pub leader: bool,
     pub relations: BTreeMap<RelationNumber, Relation>,
@@ -134,8 +134,8 @@ pub struct Relation {
     pub unit_bags: BTreeMap<UnitName, Bag>,
     pub application_bags: BTreeMap<String, Bag>,
     /// Bags that did not come along (design 9).
-    #[serde(default, skip_serializing_if = "Withheld::is_empty")]
-    pub withheld: Withheld,
+    #[serde(default, skip_serializing_if = "OmittedBags::is_empty")]
+    pub withheld: OmittedBags,
 }
 
 impl Relation {
@@ -246,7 +246,7 @@ impl Cause {
 
 impl HookContext {
     /// Lowers `leader` when the promise no longer holds; never raises it.
-    pub fn keep_leadership(&mut self, promised: bool) {
+    pub fn restrict_leadership(&mut self, promised: bool) {
         self.leader &= promised;
     }
 
@@ -355,7 +355,7 @@ impl HookContext {
     /// pass the bound fails at the call, never at the commit (design 5). What makes them smaller is always taken.
     fn admit(&mut self, before: Writes) -> Result<(), TooLarge> {
         let (documents, bytes) = (self.writes.documents(), self.stored_bytes());
-        if documents <= WRITES_MAX && bytes <= WRITES_BYTES_MAX {
+        if documents <= WRITES_MAX && bytes <= HOOK_WRITES_BYTES_MAX {
             return Ok(());
         }
         let after = std::mem::replace(&mut self.writes, before);
@@ -367,7 +367,7 @@ impl HookContext {
             return Ok(());
         }
         Err(TooLarge(format!(
-            "the data of this unit and the changes of this hook would take {bytes} bytes: {WRITES_BYTES_MAX} at most"
+            "the data of this unit and the changes of this hook would take {bytes} bytes: {HOOK_WRITES_BYTES_MAX} at most"
         )))
     }
 
@@ -409,7 +409,7 @@ mod tests {
             members: BTreeSet::new(),
             unit_bags: BTreeMap::from([(UnitName::new("web", 0), change(&[("old", "1")]))]),
             application_bags: BTreeMap::new(),
-            withheld: Withheld::default(),
+            withheld: OmittedBags::default(),
         };
         HookContext {
             unit: UnitName::new("web", 0),
@@ -466,7 +466,7 @@ mod tests {
     fn more_bytes_than_one_transaction_holds_are_refused() {
         let mut context = context();
         // Stored twice: as the bag's document and in the replica.
-        let third = "x".repeat(WRITES_BYTES_MAX / 3);
+        let third = "x".repeat(HOOK_WRITES_BYTES_MAX / 3);
         context.write_bag(1, Side::Unit, change(&[("a", &third)])).unwrap();
         let before = context.clone();
         assert!(context.write_bag(2, Side::Unit, change(&[("a", &third)])).is_err());
@@ -478,7 +478,7 @@ mod tests {
     fn what_the_unit_wrote_earlier_counts_and_deleting_is_always_possible() {
         let mut context = context();
         let own = |size| BTreeMap::from([(UnitName::new("web", 0), change(&[("a", &"x".repeat(size))]))]);
-        context.relations.get_mut(&1).unwrap().unit_bags = own(WRITES_BYTES_MAX);
+        context.relations.get_mut(&1).unwrap().unit_bags = own(HOOK_WRITES_BYTES_MAX);
         assert!(context.write_bag(2, Side::Unit, change(&[("a", "1")])).is_err());
         context.relations.get_mut(&2).unwrap().unit_bags = own(100);
         context.write_bag(2, Side::Unit, change(&[("a", "")])).unwrap();
@@ -502,8 +502,8 @@ mod tests {
     #[test]
     fn leadership_once_lost_stays_lost() {
         let mut context = context();
-        context.keep_leadership(false);
-        context.keep_leadership(true);
+        context.restrict_leadership(false);
+        context.restrict_leadership(true);
         assert!(!context.leader);
     }
 

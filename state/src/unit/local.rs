@@ -4,13 +4,13 @@
 //! replica is the same fold over the records it was sent. An event in an order that cannot be is our own bug and
 //! ends the agent (an assertion, style 3).
 
-use super::hook::Immediate;
+use super::hook::ReportContent;
 use super::record::{Outcome, Record, Said, Timer};
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
 use crate::terms::position::Position;
 use crate::terms::settings::{self, Bag, BagChange};
 use crate::terms::version::Version;
-use crate::unit::operation::{CharmRef, ConfigSeen, Hook, Operation, Place, RelationEvent};
+use crate::unit::operation::{CharmRef, ConfigDigest, Hook, Operation, Place, RelationEvent};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,12 +20,12 @@ pub const INTERRUPTIONS_MAX: u32 = 3;
 
 /// Runs whose words are kept for the controller: while it is away, a hook may ask for one reboot after the other. Each
 /// keeps as much as a record would, so this is four records more in `state.yaml`.
-pub const UNHEARD_RUNS_MAX: usize = 4;
+pub const UNRECORDED_RUNS_MAX: usize = 4;
 
 /// What follows at once after what was just done (spec A.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Queued {
+pub enum FollowUp {
     Install,
     LeaderElected,
     Start,
@@ -76,7 +76,7 @@ pub enum Step {
     /// Begun; found at a start of the agent it was interrupted.
     Started(Run),
     /// Its record holds a conditional write: nothing further begins until it is answered.
-    Unanswered {
+    AwaitingAnswer {
         sequence: u64,
         episode: Option<Episode>,
     },
@@ -95,14 +95,14 @@ pub struct RelationLocal {
     /// Last delivered counter of application bags.
     pub applications: BTreeMap<String, u64>,
     /// The unit whose changed must directly follow its joined.
-    pub changed_owed: Option<UnitName>,
+    pub pending_changed: Option<UnitName>,
     /// This unit's own bag as it was last published: the agent is its only author.
     pub bag: Bag,
     /// The folder was lost, and with it the last copy of this bag: the relation was gone from the store already (force).
     /// A store restored from before has it, and it is taken from there ([`Event::Attached`]). What was set and unset
     /// since, to go over it; none = not lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bag_lost: Option<BagChange>,
+    pub lost_bag_changes: Option<BagChange>,
     /// Own application's bag: what this unit wrote as leader and the view may not show yet, and from which revision
     /// on it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -111,7 +111,7 @@ pub struct RelationLocal {
 
 /// What one run said, which no record will hold.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Unheard {
+pub struct UnrecordedReport {
     pub run: u64,
     pub said: Vec<Said>,
 }
@@ -122,7 +122,7 @@ pub struct Local {
     pub unit: Uuid,
     pub name: UnitName,
     /// The store's history this memory belongs to; another one is not acted on before it is agreed on (design 7).
-    pub history: Option<Uuid>,
+    pub store_generation: Option<Uuid>,
     /// Fencing epoch of the last session, and the nonce of the attach under way.
     pub epoch: u64,
     pub nonce: Option<Uuid>,
@@ -132,7 +132,7 @@ pub struct Local {
     /// Last run begun.
     pub run: u64,
     pub step: Step,
-    pub queued: Option<Queued>,
+    pub follow_up: Option<FollowUp>,
     pub charm: Option<CharmRef>,
     pub installed: bool,
     pub started: bool,
@@ -153,7 +153,7 @@ pub struct Local {
     pub skipped: BTreeSet<String>,
     /// upgrade-charm is owed since a forced upgrade out of an error.
     pub upgrade_owed: bool,
-    pub config: Option<ConfigSeen>,
+    pub config: Option<ConfigDigest>,
     /// The boot in which start last ran.
     pub boot: Option<String>,
     /// The boot that a hook wants ended: nothing begins in it any more.
@@ -161,7 +161,7 @@ pub struct Local {
     pub reboot: Option<String>,
     /// What was said by runs that have no record, the newest of them, until the controller has it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub unheard: Vec<Unheard>,
+    pub unheard: Vec<UnrecordedReport>,
     pub relations: BTreeMap<RelationNumber, RelationLocal>,
     /// The charm's own key/value state, and open ports by endpoint (`*` = all).
     pub charm_state: BTreeMap<String, String>,
@@ -182,7 +182,7 @@ pub enum Event {
     },
     /// The controller granted a session; every record up to `sequence` is applied there.
     Attached {
-        history: Uuid,
+        store_generation: Uuid,
         epoch: u64,
         sequence: u64,
         /// Own bags that were lost here and are in the store: what was changed since goes over them.
@@ -190,27 +190,27 @@ pub enum Event {
         found: BTreeMap<RelationNumber, Bag>,
     },
     /// The controller's replica was ahead of this disk (or the disk was empty): go on from there.
-    Restored {
+    ReplicaTaken {
         replica: Box<Local>,
     },
-    Began(Run),
+    Started(Run),
     Finished(Record),
     /// Records up to `sequence` were applied. `refusal`: the last one's conditional writes were refused, `retry` as
     /// for a failure. `revision`: of the commit.
-    Answered {
+    Acknowledged {
         sequence: u64,
         revision: u64,
         refusal: Option<String>,
         retry: Option<Timer>,
     },
     /// This generation's leadership was noticed, or lost before leader-elected could run.
-    Leader(Option<u64>),
+    LeadershipChanged(Option<u64>),
     /// The hook that runs asked for the end of this boot, and was ended for it (`juju-reboot --now`).
-    Reboot(String),
+    RebootRequested(String),
     /// What that hook said stands (spec/hook-tools.md 3), and is told apart from any record.
-    Unheard(Unheard),
+    UnrecordedReport(UnrecordedReport),
     /// The controller has what this run said.
-    Heard {
+    ReportAcknowledged {
         run: u64,
     },
 }
@@ -248,14 +248,14 @@ impl Local {
         Local {
             unit,
             name,
-            history: None,
+            store_generation: None,
             epoch: 0,
             nonce: None,
             sequence: 0,
             digest: String::new(),
             run: 0,
             step: Step::Idle,
-            queued: None,
+            follow_up: None,
             charm: None,
             installed: false,
             started: false,
@@ -286,7 +286,7 @@ impl Local {
         // retries, and what runs beside a failure, leave the error state as it is
         if let Some(episode) = self.episode() {
             return match &episode.operation {
-                Operation::Hook(Hook::Stop | Hook::Remove) | Operation::Die => Workflow::StopError,
+                Operation::Hook(Hook::Stop | Hook::Remove) | Operation::SetDead => Workflow::StopError,
                 Operation::Hook(Hook::Relation { .. }) if self.started => {
                     Workflow::HookError(name_of(&episode.operation))
                 }
@@ -303,7 +303,7 @@ impl Local {
     }
 
     /// It has run stop or remove: whatever a controller says, nothing begins anew (I1).
-    pub fn is_ending(&self) -> bool {
+    pub fn is_tearing_down(&self) -> bool {
         self.stopped || self.removed
     }
 
@@ -312,7 +312,7 @@ impl Local {
         match &self.step {
             Step::Failed(episode) => Some(episode),
             Step::Started(run) => run.episode.as_ref(),
-            Step::Unanswered { episode, .. } => episode.as_ref(),
+            Step::AwaitingAnswer { episode, .. } => episode.as_ref(),
             Step::Idle => None,
         }
     }
@@ -321,7 +321,7 @@ impl Local {
     pub fn record(&self, operation: Operation, outcome: Outcome, at_ms: i64) -> Record {
         let (run, generation) = match &self.step {
             Step::Started(run) => (run.number, run.leads),
-            Step::Idle | Step::Unanswered { .. } | Step::Failed(_) => (self.run + 1, None),
+            Step::Idle | Step::AwaitingAnswer { .. } | Step::Failed(_) => (self.run + 1, None),
         };
         Record {
             sequence: self.sequence + 1,
@@ -352,59 +352,59 @@ impl Local {
     pub fn apply(&mut self, event: &Event) {
         match event {
             Event::Attaching { nonce } => self.nonce = Some(*nonce),
-            Event::Attached { history, epoch, sequence, found } => {
-                self.history = Some(*history);
+            Event::Attached { store_generation, epoch, sequence, found } => {
+                self.store_generation = Some(*store_generation);
                 for (number, bag) in found {
                     let known =
                         self.relations.get_mut(number).expect("a found bag is of a relation it is in");
                     known.bag = bag.clone();
-                    settings::apply(&mut known.bag, &known.bag_lost.take().unwrap_or_default());
+                    settings::apply(&mut known.bag, &known.lost_bag_changes.take().unwrap_or_default());
                 }
                 self.epoch = *epoch;
                 self.nonce = None;
                 // a record whose answer was lost is sent again for its answer
                 let waiting = match self.step {
-                    Step::Unanswered { sequence, .. } => Some(sequence),
+                    Step::AwaitingAnswer { sequence, .. } => Some(sequence),
                     Step::Idle | Step::Started(_) | Step::Failed(_) => None,
                 };
                 self.outbox.retain(|r| r.sequence > *sequence || Some(r.sequence) == waiting);
             }
-            Event::Restored { replica } => {
+            Event::ReplicaTaken { replica } => {
                 // runs this disk began stay counted: a number names one run only
                 let (nonce, run) = (self.nonce, self.run);
                 *self = (**replica).clone();
                 self.nonce = nonce;
                 self.run = self.run.max(run);
             }
-            Event::Began(run) => self.begin(run),
+            Event::Started(run) => self.begin(run),
             Event::Finished(record) => self.finish(record),
-            Event::Answered { sequence, revision, refusal, retry } => {
+            Event::Acknowledged { sequence, revision, refusal, retry } => {
                 self.answer(*sequence, *revision, refusal.as_deref(), retry.clone());
             }
-            Event::Leader(leader) => {
+            Event::LeadershipChanged(leader) => {
                 self.leader = *leader;
-                self.queued = leader.map(|_| Queued::LeaderElected);
+                self.follow_up = leader.map(|_| FollowUp::LeaderElected);
             }
-            Event::Reboot(boot) => {
+            Event::RebootRequested(boot) => {
                 self.reboot = Some(boot.clone());
                 if let Step::Started(run) = &mut self.step {
                     // asked for, and so no interruption to be counted
                     run.attempt = 0;
                 }
             }
-            Event::Unheard(unheard) => {
+            Event::UnrecordedReport(unheard) => {
                 unheard.said.iter().for_each(|said| self.remember(&said.what));
                 self.unheard.push(unheard.clone());
-                let over = self.unheard.len().saturating_sub(UNHEARD_RUNS_MAX);
+                let over = self.unheard.len().saturating_sub(UNRECORDED_RUNS_MAX);
                 self.unheard.drain(..over);
             }
-            Event::Heard { run } => self.unheard.retain(|unheard| unheard.run != *run),
+            Event::ReportAcknowledged { run } => self.unheard.retain(|unheard| unheard.run != *run),
         }
     }
 
     fn begin(&mut self, run: &Run) {
         assert_eq!(run.number, self.run + 1, "runs are counted");
-        assert!(!matches!(self.step, Step::Unanswered { .. }), "nothing begins before the answer");
+        assert!(!matches!(self.step, Step::AwaitingAnswer { .. }), "nothing begins before the answer");
         self.run = run.number;
         self.reboot = None;
         self.step = Step::Started(run.clone());
@@ -418,30 +418,30 @@ impl Local {
         for said in &record.said {
             self.remember(&said.what);
         }
-        if record.operation == Operation::Restate {
+        if record.operation == Operation::Resync {
             // It says what was done before, the unsent records included; nothing is done by it. What waited for an
             // answer is decided anew: its store is gone, and the answer with it.
             self.last_action = self.newest_action();
-            if let Step::Unanswered { episode, .. } = &mut self.step {
+            if let Step::AwaitingAnswer { episode, .. } = &mut self.step {
                 self.step = episode.take().map_or(Step::Idle, Step::Failed);
             }
             self.outbox = vec![record.clone()];
             return;
         }
-        self.note_given_up(record);
+        self.note_skipped(record);
         self.reboot = record.reboot.clone();
         let episode = match std::mem::take(&mut self.step) {
             Step::Started(run) => run.episode,
             Step::Failed(episode) => Some(episode),
             Step::Idle => None,
-            Step::Unanswered { .. } => panic!("nothing ends before the answer"),
+            Step::AwaitingAnswer { .. } => panic!("nothing ends before the answer"),
         };
         // 1. A hook is retried, and its unit restates: the replica takes that run for begun. 2. The run is given up, and
         // another ends well. The replica, which hears of no beginning, knows by the record alone that the failure is
         // no more (cargo sim 66111392).
         let episode = episode.filter(|episode| record.episode == Some(episode.id));
         if record.is_conditional() {
-            self.step = Step::Unanswered { sequence: record.sequence, episode };
+            self.step = Step::AwaitingAnswer { sequence: record.sequence, episode };
         } else {
             self.conclude(record, episode);
         }
@@ -452,8 +452,8 @@ impl Local {
         let pending = self.outbox.iter().find(|record| record.sequence == sequence).cloned();
         self.outbox.retain(|record| record.sequence > sequence);
         let episode = match &mut self.step {
-            Step::Unanswered { sequence: waiting, episode } if *waiting == sequence => episode.take(),
-            Step::Unanswered { .. } | Step::Idle | Step::Started(_) | Step::Failed(_) => return,
+            Step::AwaitingAnswer { sequence: waiting, episode } if *waiting == sequence => episode.take(),
+            Step::AwaitingAnswer { .. } | Step::Idle | Step::Started(_) | Step::Failed(_) => return,
         };
         let record = pending.expect("an unanswered record is in the outbox");
         match refusal {
@@ -504,7 +504,7 @@ impl Local {
             }
             Outcome::Failed { reason, retry } => self.fail(record, reason, retry.clone(), episode),
             Outcome::Ok | Outcome::Missing | Outcome::Skipped => {
-                let other = episode.filter(|episode| !episode.operation.same_as(&record.operation));
+                let other = episode.filter(|episode| !episode.operation.is_same_as(&record.operation));
                 if let (Operation::Hook(hook), false) =
                     (&record.operation, record.outcome == Outcome::Skipped)
                 {
@@ -518,16 +518,16 @@ impl Local {
     }
 
     /// A skipped record that does not go on with the failure it follows was a person's decision.
-    fn note_given_up(&mut self, record: &Record) {
+    fn note_skipped(&mut self, record: &Record) {
         let Step::Failed(episode) = &self.step else { return };
-        let ended = record.episode.is_none() && episode.operation.same_as(&record.operation);
+        let ended = record.episode.is_none() && episode.operation.is_same_as(&record.operation);
         if let (true, Outcome::Skipped, Operation::Hook(hook)) = (ended, &record.outcome, &record.operation) {
             self.skipped.insert(hook.name().to_string());
         }
     }
 
     fn fail(&mut self, record: &Record, reason: &str, retry: Option<Timer>, episode: Option<Episode>) {
-        let before = episode.filter(|episode| episode.operation.same_as(&record.operation));
+        let before = episode.filter(|episode| episode.operation.is_same_as(&record.operation));
         let (id, since_ms, failures) =
             before.map_or((record.run, record.at_ms, 0), |e| (e.id, e.since_ms, e.failures));
         self.step = Step::Failed(Episode {
@@ -540,17 +540,17 @@ impl Local {
         });
     }
 
-    fn remember(&mut self, said: &Immediate) {
+    fn remember(&mut self, said: &ReportContent) {
         match said {
-            Immediate::UnitStatus { status, message } => {
+            ReportContent::UnitStatus { status, message } => {
                 self.status_set = true;
                 self.status = Some((status.clone(), message.clone()));
             }
-            Immediate::WorkloadVersion(version) => self.workload_version = version.clone(),
-            Immediate::ApplicationStatus { .. }
-            | Immediate::Log { .. }
-            | Immediate::ActionLog(_)
-            | Immediate::Output { .. } => {}
+            ReportContent::WorkloadVersion(version) => self.workload_version = version.clone(),
+            ReportContent::ApplicationStatus { .. }
+            | ReportContent::Log { .. }
+            | ReportContent::ActionLog(_)
+            | ReportContent::Output { .. } => {}
         }
     }
 
@@ -559,7 +559,7 @@ impl Local {
         for (relation, writes) in &record.writes.bags {
             if let Some(local) = self.relations.get_mut(relation) {
                 settings::apply(&mut local.bag, &writes.unit);
-                if let Some(since) = &mut local.bag_lost {
+                if let Some(since) = &mut local.lost_bag_changes {
                     since.extend(writes.unit.clone());
                 }
             }
@@ -576,16 +576,16 @@ impl Local {
     /// What the unit has done now, and what follows at once (spec A.4).
     fn advance(&mut self, record: &Record, other: Option<&Episode>) {
         match &record.operation {
-            Operation::Deploy(charm) => {
+            Operation::InstallCharm(charm) => {
                 self.charm = Some(charm.clone());
                 match other.map(|episode| &episode.operation) {
-                    None if !self.installed => self.queued = Some(Queued::Install),
+                    None if !self.installed => self.follow_up = Some(FollowUp::Install),
                     None => {
-                        if self.queued == Some(Queued::LeaderElected) {
+                        if self.follow_up == Some(FollowUp::LeaderElected) {
                             // the charm was lost before it heard that it leads: it is noted and told anew
                             self.leader = None;
                         }
-                        self.queued = Some(Queued::UpgradeCharm);
+                        self.follow_up = Some(FollowUp::UpgradeCharm);
                     }
                     // the failed hook runs again from the new charm; its own success is what the charm expects
                     Some(Operation::Hook(Hook::Install | Hook::UpgradeCharm)) => {}
@@ -599,9 +599,9 @@ impl Local {
                     created: place.implicit,
                     members: BTreeMap::new(),
                     applications: BTreeMap::new(),
-                    changed_owed: None,
+                    pending_changed: None,
                     bag: settings.clone(),
-                    bag_lost: None,
+                    lost_bag_changes: None,
                     application_written: None,
                 };
                 self.relations.insert(*relation, local);
@@ -609,9 +609,9 @@ impl Local {
             Operation::LeaveScope { relation, .. } => {
                 self.relations.remove(relation);
             }
-            Operation::Restate => {}
+            Operation::Resync => {}
             Operation::Action { id, .. } => self.last_action = self.last_action.max(Some(*id)),
-            Operation::Die => self.dead = true,
+            Operation::SetDead => self.dead = true,
             Operation::Hook(hook) => self.advance_hook(hook),
         }
     }
@@ -620,27 +620,27 @@ impl Local {
         match hook {
             Hook::Install => {
                 self.installed = true;
-                self.queued = None;
+                self.follow_up = None;
             }
             Hook::LeaderElected { generation } => {
                 self.leader = *generation;
-                self.queued = None;
+                self.follow_up = None;
             }
             Hook::ConfigChanged(seen) => {
                 self.config = Some(seen.clone());
-                self.queued = (!self.started).then_some(Queued::Start);
+                self.follow_up = (!self.started).then_some(FollowUp::Start);
             }
             Hook::Start { boot } => {
                 self.started = true;
                 self.stopped = false;
                 self.boot = Some(boot.clone());
-                if self.queued == Some(Queued::Start) {
-                    self.queued = None;
+                if self.follow_up == Some(FollowUp::Start) {
+                    self.follow_up = None;
                 }
             }
             Hook::UpgradeCharm => {
                 self.upgrade_owed = false;
-                self.queued = Some(Queued::ConfigChanged);
+                self.follow_up = Some(FollowUp::ConfigChanged);
             }
             Hook::UpdateStatus => {}
             Hook::Stop => self.stopped = true,
@@ -656,12 +656,12 @@ impl Local {
             RelationEvent::Created => local.created = true,
             RelationEvent::Joined { unit, version } => {
                 local.members.insert(unit.clone(), *version);
-                local.changed_owed = Some(unit.clone());
+                local.pending_changed = Some(unit.clone());
             }
             RelationEvent::Changed { unit, version } => {
                 local.members.insert(unit.clone(), *version);
-                if local.changed_owed.as_ref() == Some(unit) {
-                    local.changed_owed = None;
+                if local.pending_changed.as_ref() == Some(unit) {
+                    local.pending_changed = None;
                 }
             }
             RelationEvent::ApplicationChanged { application, counter } => {
@@ -670,7 +670,7 @@ impl Local {
             RelationEvent::Departed { unit, .. } => {
                 local.members.remove(unit);
                 // no agent departs from whom it still owes a changed; a record that says so breaks nothing here
-                local.changed_owed.take_if(|owed| owed == unit);
+                local.pending_changed.take_if(|owed| owed == unit);
             }
             RelationEvent::Broken => {
                 let prefix = format!("{}-relation-", local.place.endpoint);
@@ -691,11 +691,11 @@ impl Local {
 fn name_of(operation: &Operation) -> String {
     match operation {
         Operation::Hook(hook) => hook.name().to_string(),
-        Operation::Deploy(_)
+        Operation::InstallCharm(_)
         | Operation::EnterScope { .. }
         | Operation::LeaveScope { .. }
         | Operation::Action { .. }
-        | Operation::Restate
-        | Operation::Die => operation.to_string(),
+        | Operation::Resync
+        | Operation::SetDead => operation.to_string(),
     }
 }

@@ -6,13 +6,13 @@ use crate::terms::owner::Owner;
 use crate::terms::position::Position;
 use crate::terms::settings::{self, Bag, BagChange};
 use crate::unit::hook::HookContext;
-use crate::unit::snapshot::BagAsked;
+use crate::unit::snapshot::BagRequest;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// What of one relation is not in a hook's context yet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Withheld {
+pub struct OmittedBags {
     pub relation: Uuid,
     /// Where the view stood that the context was made of: bags are wanted as they were then.
     pub at: Position,
@@ -23,7 +23,7 @@ pub struct Withheld {
     pub application_written: BagChange,
 }
 
-impl Withheld {
+impl OmittedBags {
     /// Nothing has to be fetched, and nothing was.
     pub fn is_empty(&self) -> bool {
         self.bags.is_empty() && self.gone.is_empty()
@@ -32,14 +32,14 @@ impl Withheld {
 
 impl HookContext {
     /// The bag is to be fetched before it can be read.
-    pub fn wanted(&self, number: RelationNumber, owner: &Owner) -> Option<BagAsked> {
+    pub fn wanted(&self, number: RelationNumber, owner: &Owner) -> Option<BagRequest> {
         let withheld = &self.relations.get(&number)?.withheld;
-        let asked = || BagAsked { relation: withheld.relation, owner: owner.clone(), at: withheld.at };
+        let asked = || BagRequest { relation: withheld.relation, owner: owner.clone(), at: withheld.at };
         withheld.bags.contains(owner).then(asked)
     }
 
     /// Takes what was answered; none: the bag is gone. A bag that is known already stays as it was read.
-    pub fn take_bag(&mut self, asked: &BagAsked, values: Option<Bag>) {
+    pub fn take_bag(&mut self, asked: &BagRequest, values: Option<Bag>) {
         let own_application = self.unit.application.clone();
         for relation in self.relations.values_mut().filter(|r| r.withheld.relation == asked.relation) {
             if !relation.withheld.bags.remove(&asked.owner) {

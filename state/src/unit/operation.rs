@@ -21,7 +21,7 @@ pub struct CharmRef {
 
 /// The inputs of config-changed, hashed: settings with charm, and addresses (spec B.1).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ConfigSeen {
+pub struct ConfigDigest {
     pub settings: String,
     pub addresses: String,
 }
@@ -31,7 +31,7 @@ pub struct ConfigSeen {
 #[serde(rename_all = "kebab-case")]
 pub enum Operation {
     /// Fetch, verify, unpack beside, swap: first deployment and upgrade.
-    Deploy(CharmRef),
+    InstallCharm(CharmRef),
     /// Announce this unit in a relation's scope, its initial settings in the same transaction (seed 000).
     EnterScope {
         relation: RelationNumber,
@@ -51,9 +51,9 @@ pub enum Operation {
         name: String,
     },
     /// Publish everything again: the controller was restored from an older copy (design 4).
-    Restate,
+    Resync,
     /// Say that this unit is finished: no hooks, scopes or subordinates left.
-    Die,
+    SetDead,
 }
 
 /// Where a relation stands on this unit's side; kept locally so that teardown needs no view.
@@ -75,7 +75,7 @@ pub enum Hook {
     LeaderElected {
         generation: Option<u64>,
     },
-    ConfigChanged(ConfigSeen),
+    ConfigChanged(ConfigDigest),
     /// Runs once per boot.
     Start {
         boot: String,
@@ -179,16 +179,16 @@ impl Operation {
     pub fn runs_charm(&self) -> bool {
         match self {
             Operation::Hook(_) | Operation::Action { .. } => true,
-            Operation::Deploy(_)
+            Operation::InstallCharm(_)
             | Operation::EnterScope { .. }
             | Operation::LeaveScope { .. }
-            | Operation::Restate
-            | Operation::Die => false,
+            | Operation::Resync
+            | Operation::SetDead => false,
         }
     }
 
     /// The same thing to do, whatever versions it was decided on: what makes a retry the same episode.
-    pub fn same_as(&self, other: &Operation) -> bool {
+    pub fn is_same_as(&self, other: &Operation) -> bool {
         match (self, other) {
             (Operation::Hook(a), Operation::Hook(b)) => match (a, b) {
                 (
@@ -202,19 +202,19 @@ impl Operation {
                 _ => std::mem::discriminant(a) == std::mem::discriminant(b),
             },
             (Operation::Action { id: a, .. }, Operation::Action { id: b, .. }) => a == b,
-            (Operation::Deploy(_), Operation::Deploy(_))
-            | (Operation::Die, Operation::Die)
-            | (Operation::Restate, Operation::Restate) => true,
+            (Operation::InstallCharm(_), Operation::InstallCharm(_))
+            | (Operation::SetDead, Operation::SetDead)
+            | (Operation::Resync, Operation::Resync) => true,
             (Operation::EnterScope { uuid: a, .. }, Operation::EnterScope { uuid: b, .. })
             | (Operation::LeaveScope { uuid: a, .. }, Operation::LeaveScope { uuid: b, .. }) => a == b,
             (
-                Operation::Deploy(_)
+                Operation::InstallCharm(_)
                 | Operation::EnterScope { .. }
                 | Operation::LeaveScope { .. }
                 | Operation::Hook(_)
                 | Operation::Action { .. }
-                | Operation::Restate
-                | Operation::Die,
+                | Operation::Resync
+                | Operation::SetDead,
                 _,
             ) => false,
         }
@@ -225,14 +225,14 @@ impl fmt::Display for Operation {
     /// As scripts and people read it: `hook db-relation-joined db:1 mysql/0`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Operation::Deploy(charm) => write!(f, "deploy {}", charm.url),
+            Operation::InstallCharm(charm) => write!(f, "deploy {}", charm.url),
             Operation::EnterScope { relation, place, .. } => {
                 write!(f, "enter scope {}:{relation}", place.endpoint)
             }
             Operation::LeaveScope { relation, .. } => write!(f, "leave scope {relation}"),
             Operation::Action { id, name } => write!(f, "action {name} {id}"),
-            Operation::Restate => f.write_str("restate"),
-            Operation::Die => f.write_str("set dead"),
+            Operation::Resync => f.write_str("restate"),
+            Operation::SetDead => f.write_str("set dead"),
             Operation::Hook(hook) => write!(f, "hook {hook}"),
         }
     }

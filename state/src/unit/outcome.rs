@@ -1,14 +1,14 @@
 //! How a run ended, turned into its record.
 
 use super::dispatch::missing_action;
-use super::hook::{Immediate, Level, Reboot, Writes};
-use super::local::{Event, Local, Run, Unheard};
+use super::hook::{Level, Reboot, ReportContent, Writes};
+use super::local::{Event, Local, Run, UnrecordedReport};
 use super::operation::{Hook, Operation};
 use super::record::{Outcome, Record, SAID_MAX, Said};
 use super::resolve::{self, Now};
 use super::retry;
 use super::snapshot::Snapshot;
-use crate::unit::pending_reports::Unsaid;
+use crate::unit::pending_reports::PendingReports;
 use std::collections::BTreeSet;
 
 /// Of the last line a failed hook printed, so many characters are told: it is one line of what people read.
@@ -38,15 +38,15 @@ pub struct Ended<'a> {
     /// What it said, in order; all of it stands.
     pub said: Vec<Said>,
     /// What of that was not told before it ended.
-    pub unsaid: &'a Unsaid,
+    pub unsaid: &'a PendingReports,
 }
 
 /// What is written down of a run that ended; nothing = interrupted, to be run again.
 pub fn events(local: &Local, view: Option<&Snapshot>, now: &Now, ended: Ended) -> Vec<Event> {
     if ended.writes.reboot == Some(Reboot::Now) {
         let (run, said) = (ended.run.number, told(ended.run, ended.said, ended.unsaid, now));
-        let unheard = (!said.is_empty()).then_some(Event::Unheard(Unheard { run, said }));
-        return [Event::Reboot(now.boot.clone())].into_iter().chain(unheard).collect();
+        let unheard = (!said.is_empty()).then_some(Event::UnrecordedReport(UnrecordedReport { run, said }));
+        return [Event::RebootRequested(now.boot.clone())].into_iter().chain(unheard).collect();
     }
     record(local, view, now, ended).map(Event::Finished).into_iter().collect()
 }
@@ -86,7 +86,7 @@ pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, ended: Ended) -
     if let (Outcome::Failed { reason, .. }, Operation::Hook(hook)) = (&mut record.outcome, &record.operation)
     {
         let text = format!("hook \"{}\" failed: {reason}", hook.name());
-        let what = Immediate::Output { hook: stream(operation), level: Level::Error, text };
+        let what = ReportContent::Output { hook: stream(operation), level: Level::Error, text };
         record.said.push(Said { call: last_call + 1, at_ms: now.wall_ms, what });
         // the log has the line already, the failure itself is told with it
         if let Some(words) = last_words {
@@ -97,13 +97,13 @@ pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, ended: Ended) -
 }
 
 /// Of what a run said, as much as one message holds, and how much was left out.
-fn told(run: &Run, said: Vec<Said>, unsaid: &Unsaid, now: &Now) -> Vec<Said> {
+fn told(run: &Run, said: Vec<Said>, unsaid: &PendingReports, now: &Now) -> Vec<Said> {
     let (mut said, unfit) = newest(said);
     let left_out = unsaid.left_out(&unfit);
     if left_out > 0 {
         let folder = format!("hooks/{:06}", run.number);
         let text = format!("{left_out} lines before these are left out: they are in {folder}");
-        let what = Immediate::Output { hook: stream(&run.operation), level: Level::Warning, text };
+        let what = ReportContent::Output { hook: stream(&run.operation), level: Level::Warning, text };
         // calls are counted from 1: it comes before the lines that are here
         said.push(Said { call: 0, at_ms: now.wall_ms, what });
     }
@@ -113,15 +113,15 @@ fn told(run: &Run, said: Vec<Said>, unsaid: &Unsaid, now: &Now) -> Vec<Said> {
 /// The last line that the charm's own program printed on stderr.
 fn last_words(said: &[Said]) -> Option<String> {
     let printed = |said: &Said| match &said.what {
-        Immediate::Output { level: Level::Warning, text, .. } => {
+        ReportContent::Output { level: Level::Warning, text, .. } => {
             Some(text.trim().chars().take(LAST_WORDS_MAX).collect::<String>())
         }
-        Immediate::Output { .. }
-        | Immediate::UnitStatus { .. }
-        | Immediate::ApplicationStatus { .. }
-        | Immediate::WorkloadVersion(_)
-        | Immediate::Log { .. }
-        | Immediate::ActionLog(_) => None,
+        ReportContent::Output { .. }
+        | ReportContent::UnitStatus { .. }
+        | ReportContent::ApplicationStatus { .. }
+        | ReportContent::WorkloadVersion(_)
+        | ReportContent::Log { .. }
+        | ReportContent::ActionLog(_) => None,
     };
     said.iter().rev().filter_map(printed).find(|text| !text.is_empty())
 }
@@ -142,10 +142,10 @@ fn newest(said: Vec<Said>) -> (Vec<Said>, Vec<Said>) {
     let mut lines_left = SAID_MAX - 5;
     let (mut kept, mut unfit): (Vec<Said>, Vec<Said>) =
         said.into_iter().rev().partition(|said| match &said.what {
-            Immediate::UnitStatus { .. } => kinds.insert(0),
-            Immediate::ApplicationStatus { .. } => kinds.insert(1),
-            Immediate::WorkloadVersion(_) => kinds.insert(2),
-            Immediate::Log { .. } | Immediate::ActionLog(_) | Immediate::Output { .. } => {
+            ReportContent::UnitStatus { .. } => kinds.insert(0),
+            ReportContent::ApplicationStatus { .. } => kinds.insert(1),
+            ReportContent::WorkloadVersion(_) => kinds.insert(2),
+            ReportContent::Log { .. } | ReportContent::ActionLog(_) | ReportContent::Output { .. } => {
                 let fits = lines_left > 0;
                 lines_left = lines_left.saturating_sub(1);
                 fits
@@ -183,14 +183,14 @@ mod tests {
         let operation = Operation::Hook(Hook::UpdateStatus);
         let (cause, position, leads, episode) = (String::new(), None, None, None);
         let run = Run { number: 7, operation, attempt: 1, cause, position, leads, episode };
-        local.apply(&Event::Began(run.clone()));
+        local.apply(&Event::Started(run.clone()));
         let now = Now {
             boot: "boot".into(),
             since_boot_ms: 60_000,
             agent_start_ms: 60_000,
             wall_ms: 5,
             hook_lock: true,
-            orphan_gone: false,
+            orphan_missing: false,
             attached: true,
             link_age_ms: Some(0),
             leads: None,
@@ -199,13 +199,13 @@ mod tests {
             charm_lost: false,
         };
         let said = |call: u32| {
-            let what = Immediate::Log { level: Level::Info, text: call.to_string() };
+            let what = ReportContent::Log { level: Level::Info, text: call.to_string() };
             Said { call, at_ms: 5, what }
         };
         let lines: Vec<Said> = (1..=100).map(said).collect();
-        let mut unsaid = Unsaid::default();
+        let mut unsaid = PendingReports::default();
         lines.iter().for_each(|line| unsaid.say(line));
-        let record_of = |exit, unsaid: &Unsaid| {
+        let record_of = |exit, unsaid: &PendingReports| {
             let ended = Ended { run: &run, exit, writes: &Writes::default(), said: lines.clone(), unsaid };
             record(&local, None, &now, ended).expect("it was not interrupted").said
         };
@@ -213,10 +213,10 @@ mod tests {
         let failed = record_of(Exit::Code(1), &unsaid);
         let (here, about) = failed.split_at(55);
         assert_eq!(here, &lines[45..], "the newest");
-        let about: Vec<(u32, &Immediate)> = about.iter().map(|said| (said.call, &said.what)).collect();
+        let about: Vec<(u32, &ReportContent)> = about.iter().map(|said| (said.call, &said.what)).collect();
         let printed = |level, text: &str| {
             let (hook, text) = ("update-status".to_owned(), text.to_owned());
-            Immediate::Output { hook, level, text }
+            ReportContent::Output { hook, level, text }
         };
         let left_out =
             printed(Level::Warning, "45 lines before these are left out: they are in hooks/000007");
@@ -233,7 +233,7 @@ mod tests {
     fn what_a_hook_said_that_asked_for_a_reboot_at_once_is_told_before_any_later_record() {
         let mut local = Local::new(Uuid(1), UnitName::new("web", 0));
         let now = Now { boot: "boot".to_owned(), since_boot_ms: 1, wall_ms: 5, ..Now::hypothetical() };
-        let what = Immediate::UnitStatus { status: "blocked".to_owned(), message: String::new() };
+        let what = ReportContent::UnitStatus { status: "blocked".to_owned(), message: String::new() };
         let said = vec![Said { call: 1, at_ms: 5, what }];
         let begun = |number, attempt| Run {
             number,
@@ -245,22 +245,22 @@ mod tests {
             episode: None,
         };
         let run = begun(1, 1);
-        local.apply(&Event::Began(run.clone()));
+        local.apply(&Event::Started(run.clone()));
         let writes = Writes { reboot: Some(Reboot::Now), ..Writes::default() };
-        let unsaid = Unsaid::default();
+        let unsaid = PendingReports::default();
         let ended =
             Ended { run: &run, exit: Exit::Signal(9), writes: &writes, said: said.clone(), unsaid: &unsaid };
         events(&local, None, &now, ended).iter().for_each(|event| local.apply(event));
-        assert_eq!(local.unheard, [Unheard { run: 1, said }]);
+        assert_eq!(local.unheard, [UnrecordedReport { run: 1, said }]);
         assert_eq!(local.status, Some(("blocked".to_owned(), String::new())), "as its later hooks see it");
 
         let now = Now { boot: "the next".to_owned(), ..now };
-        local.apply(&Event::Began(begun(2, 1)));
+        local.apply(&Event::Started(begun(2, 1)));
         let record = local.record(Operation::Hook(Hook::Install), Outcome::Ok, 5);
         local.apply(&Event::Finished(record));
         let send = |local: &Local| resolve::next(local, None, &now).send;
-        assert_eq!(send(&local), resolve::Send::Words(1));
-        local.apply(&Event::Heard { run: 1 });
+        assert_eq!(send(&local), resolve::Send::UnrecordedReport(1));
+        local.apply(&Event::ReportAcknowledged { run: 1 });
         assert_eq!(send(&local), resolve::Send::Commit(1));
     }
 
@@ -271,7 +271,7 @@ mod tests {
         let line = |text: &&str| Said {
             call: 1,
             at_ms: 5,
-            what: Immediate::Output {
+            what: ReportContent::Output {
                 hook: "install".to_owned(),
                 level: Level::Warning,
                 text: (*text).to_owned(),
@@ -287,12 +287,12 @@ mod tests {
             episode: None,
         };
         let said = stderr.iter().map(line).collect();
-        let unsaid = Unsaid::default();
+        let unsaid = PendingReports::default();
         let ended = Ended { run: &run, exit, writes: &Writes::default(), said, unsaid: &unsaid };
         let record = record(&local, None, &now, ended);
         let record = record.expect("it was not interrupted");
         let logged = match record.said.last().map(|said| &said.what) {
-            Some(Immediate::Output { text, .. }) => text.clone(),
+            Some(ReportContent::Output { text, .. }) => text.clone(),
             other => panic!("{other:?}"),
         };
         let Outcome::Failed { reason, .. } = record.outcome else { panic!("{:?}", record.outcome) };

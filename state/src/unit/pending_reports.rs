@@ -9,20 +9,20 @@ const WAITING_MAX: usize = 2 * SAID_MAX;
 
 /// Lost with the agent's process: its successor tells everything again.
 #[derive(Clone, Debug, Default)]
-pub struct Unsaid {
+pub struct PendingReports {
     waiting: VecDeque<Said>,
     /// Up to this call everything was told, or is lost.
     told: u32,
     lost: usize,
 }
 
-impl Unsaid {
+impl PendingReports {
     pub fn say(&mut self, said: &Said) {
         self.waiting.push_back(said.clone());
         if self.waiting.len() > WAITING_MAX
             && let Some(lost) = self.waiting.pop_front()
         {
-            self.lost += usize::from(lost.what.is_line());
+            self.lost += usize::from(lost.what.is_log_line());
             self.told = lost.call;
         }
     }
@@ -44,22 +44,22 @@ impl Unsaid {
 
     /// Lines that nobody is told when the record leaves `unfit` out.
     pub fn left_out(&self, unfit: &[Said]) -> usize {
-        self.lost + unfit.iter().filter(|said| said.call > self.told && said.what.is_line()).count()
+        self.lost + unfit.iter().filter(|said| said.call > self.told && said.what.is_log_line()).count()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::unit::hook::{Immediate, Level};
+    use crate::unit::hook::{Level, ReportContent};
     use crate::unit::pending_reports::*;
 
     fn line(call: u32) -> Said {
-        Said { call, at_ms: 0, what: Immediate::Log { level: Level::Info, text: call.to_string() } }
+        Said { call, at_ms: 0, what: ReportContent::Log { level: Level::Info, text: call.to_string() } }
     }
 
     #[test]
     fn what_was_told_is_not_left_out_and_what_made_way_is() {
-        let mut unsaid = Unsaid::default();
+        let mut unsaid = PendingReports::default();
         let lines: Vec<Said> = (1..=100).map(line).collect();
         lines.iter().for_each(|line| unsaid.say(line));
         assert_eq!(unsaid.report(), lines[..60]);

@@ -1,6 +1,6 @@
 //! What a unit sends: one record per outcome, applied exactly once, in order (design 4).
 
-use super::hook::{Immediate, Writes};
+use super::hook::{ReportContent, Writes};
 use super::local::Local;
 use super::operation::Operation;
 use serde::{Deserialize, Serialize};
@@ -10,12 +10,12 @@ use sha2::{Digest, Sha256};
 /// 60 of them and the record's own documents stay within one transaction's 100 writes.
 pub const SAID_MAX: usize = 60;
 
-/// When to try again: `delay_ms` after `from_ms` since boot `boot`; in another boot, `delay_ms` after the agent's
+/// When to try again: `delay_ms` after `started_ms` since boot `boot`; in another boot, `delay_ms` after the agent's
 /// start. Never a wall-clock time (design 1).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timer {
     pub boot: String,
-    pub from_ms: u64,
+    pub started_ms: u64,
     pub delay_ms: u64,
 }
 
@@ -52,7 +52,7 @@ pub struct Said {
     pub call: u32,
     /// Wall clock in milliseconds, for people only.
     pub at_ms: i64,
-    pub what: Immediate,
+    pub what: ReportContent,
 }
 
 /// One outcome with all its effects.
@@ -99,7 +99,7 @@ impl Record {
 
     /// It may come after the record of this digest: it names it. A restatement stands alone.
     pub fn follows(&self, digest: &str) -> bool {
-        self.after == digest || self.operation == Operation::Restate
+        self.after == digest || self.operation == Operation::Resync
     }
 
     /// Holds a write that may be refused, so nothing further begins until it is answered (design 4): leader-only
@@ -108,7 +108,7 @@ impl Record {
         self.outcome.advances()
             && (self.writes.bags.values().any(|bag| !bag.application.is_empty())
                 || !self.writes.ports.open.is_empty()
-                || matches!(self.operation, Operation::Die | Operation::EnterScope { .. }))
+                || matches!(self.operation, Operation::SetDead | Operation::EnterScope { .. }))
     }
 }
 

@@ -16,7 +16,7 @@ pub enum Owed {
 
 /// This unit, as a relation needs to know it.
 #[derive(Clone, Copy, Debug)]
-pub struct Me<'a> {
+pub struct ThisUnit<'a> {
     pub name: &'a UnitName,
     /// Effective life is Alive.
     pub alive: bool,
@@ -24,8 +24,8 @@ pub struct Me<'a> {
 
 /// The hook `joined` owes; it comes before anything else of this relation and, by our own choice, before other
 /// relations' hooks.
-pub fn owed_changed(local: &RelationLocal, view: Option<&RelationView>) -> Option<RelationEvent> {
-    let unit = local.changed_owed.clone()?;
+pub fn pending_changed(local: &RelationLocal, view: Option<&RelationView>) -> Option<RelationEvent> {
+    let unit = local.pending_changed.clone()?;
     // a unit that has gone meanwhile keeps the version it joined with: its settings stay readable
     let joined = *local.members.get(&unit).expect("changed is owed by members only");
     let version = view.and_then(|view| view.version(&unit)).filter(|v| v.incarnation == joined.incarnation);
@@ -33,12 +33,12 @@ pub fn owed_changed(local: &RelationLocal, view: Option<&RelationView>) -> Optio
 }
 
 /// What is owed in a relation this unit is in. `view` none: the relation is gone from the model.
-pub fn owed(local: &RelationLocal, view: Option<&RelationView>, me: Me) -> Option<Owed> {
+pub fn owed(local: &RelationLocal, view: Option<&RelationView>, me: ThisUnit) -> Option<Owed> {
     let present = view.filter(|view| me.alive && view.head.life.is_alive() && !view.head.suspended);
     if local.place.implicit {
         return present.is_none().then_some(Owed::Leave);
     }
-    if let Some(event) = owed_changed(local, view) {
+    if let Some(event) = pending_changed(local, view) {
         return Some(Owed::Hook(event));
     }
     if let Some(unit) = departed(local, present) {

@@ -2,12 +2,12 @@
 //! `or_else` in [`idle`]; the same answer explains itself (`pintle why`).
 
 use super::context;
-use super::local::{Episode, Event, Local, Queued, Run, Step};
-use super::operation::{CharmRef, ConfigSeen, Hook, Operation, Place, RelationEvent};
+use super::local::{Episode, Event, FollowUp, Local, Run, Step};
+use super::operation::{CharmRef, ConfigDigest, Hook, Operation, Place, RelationEvent};
 use super::record::{Outcome, Record, hex};
-use super::relations::{self, Me, Owed};
-use super::retry::{after_failure, interrupted, scatter};
-use super::snapshot::{BagAsked, RelationView, Snapshot};
+use super::relations::{self, Owed, ThisUnit};
+use super::retry::{after_failure, interrupted, jitter};
+use super::snapshot::{BagRequest, RelationView, Snapshot};
 use crate::terms::cause::{Actor, Cause, Duty, Entity};
 use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName};
@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 /// Relation hooks do not begin on a view older than this: three lost heartbeats and a reconnect (spec B.6.7).
 pub const LINK_AGE_MAX_MS: u64 = 30_000;
 /// A starting agent waits this long for the comparison of disk and replica: some forty round trips of a slow link.
-pub const COMPARE_MS: u64 = 2_000;
+pub const RECONCILE_WAIT_MS: u64 = 2_000;
 /// Records an agent without a link collects before it stops adding to them with update-status: five hours of it at
 /// the default interval.
 pub const OUTBOX_MAX: usize = 60;
@@ -36,7 +36,7 @@ pub struct Now {
     /// This agent holds the machine's hook lock.
     pub hook_lock: bool,
     /// The run found begun at start was looked for, and neither its process nor its outcome is there.
-    pub orphan_gone: bool,
+    pub orphan_missing: bool,
     /// Disk and replica were compared in this process: a session is open.
     pub attached: bool,
     /// Since the controller last showed where it is; none = not in this process, or not yet as far as it was when
@@ -62,7 +62,7 @@ impl Now {
             agent_start_ms: 0,
             wall_ms: 0,
             hook_lock: true,
-            orphan_gone: true,
+            orphan_missing: true,
             attached: true,
             link_age_ms: Some(0),
             leads: None,
@@ -85,7 +85,7 @@ pub enum Send {
     Attach,
     /// What this run said and no record holds: before the record of any later run, which would be taken for the last
     /// word.
-    Words(u64),
+    UnrecordedReport(u64),
     /// The oldest unsent record.
     Commit(u64),
     Nothing,
@@ -94,21 +94,21 @@ pub enum Send {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Act {
     /// This unit is finished: the agent ends and stays ended.
-    Stop,
+    Finish,
     /// A run was begun by an agent that is gone: look for its process, then for its outcome.
-    Adopt(Run),
+    Reattach(Run),
     /// Take the machine's hook lock, then ask again.
-    Lock,
+    AcquireHookLock,
     /// The hook about to begin is about a bag that did not come along: fetch it, then ask again.
-    Fetch(BagAsked),
+    FetchBag(BagRequest),
     /// Write it down, then do it.
-    Begin(Run),
+    Start(Run),
     /// Nothing to run: write the record down.
-    Settle(Record),
+    RecordOutcome(Record),
     /// A hook asked for the end of this boot: have the machine rebooted, and begin nothing more.
     Reboot,
     /// Write this down.
-    Note(Event),
+    PersistEvent(Event),
     Wait(Wait),
 }
 
@@ -126,7 +126,7 @@ pub(super) fn cause(local: &Local, duty: Duty, actor: Actor) -> Cause {
 }
 
 /// Why a hook that reads omitted settings has not begun.
-pub fn fetching(unit: &UnitName, asked: &BagAsked) -> Cause {
+pub fn fetching(unit: &UnitName, asked: &BagRequest) -> Cause {
     Cause::of_unit_agent(unit, Duty::FetchSettings { owner: asked.owner.clone() })
 }
 
@@ -144,17 +144,21 @@ fn send(local: &Local, now: &Now) -> Send {
         return Send::Attach;
     }
     if let Some(unheard) = local.unheard.first() {
-        return Send::Words(unheard.run);
+        return Send::UnrecordedReport(unheard.run);
     }
     local.outbox.first().map_or(Send::Nothing, |record| Send::Commit(record.sequence))
 }
 
 fn act(local: &Local, view: Option<&Snapshot>, now: &Now) -> Act {
     // Dead and removed need positive evidence from the history this memory belongs to (design 7)
-    let known = view.filter(|view| local.history.is_none_or(|history| history == view.position.history));
+    let known = view.filter(|view| {
+        local
+            .store_generation
+            .is_none_or(|store_generation| store_generation == view.position.store_generation)
+    });
     let gone = known.is_some_and(|view| view.removed || view.unit.life == Life::Dead);
     if local.dead || gone {
-        return Act::Stop;
+        return Act::Finish;
     }
     if let Some(until_ms) = comparing(local, now) {
         return wait(Some(until_ms), vec![cause(local, Duty::CompareState, Actor::Controller)]);
@@ -163,9 +167,9 @@ fn act(local: &Local, view: Option<&Snapshot>, now: &Now) -> Act {
         return wait(None, vec![cause(local, Duty::RestoreState, Actor::Operator)]);
     }
     match &local.step {
-        Step::Unanswered { sequence, .. } => {
+        Step::AwaitingAnswer { sequence, .. } => {
             let answer = cause(local, Duty::AnswerRecord { sequence: *sequence }, Actor::Controller);
-            wait(None, vec![answer.since(silent_since_ms(now))])
+            wait(None, vec![answer.since(last_heartbeat_ms(now))])
         }
         Step::Started(_) | Step::Failed(_) | Step::Idle if ends(local, now) => Act::Reboot,
         Step::Started(run) => interrupted(local, known, now, run),
@@ -191,12 +195,12 @@ pub fn rebooting(unit: &UnitName, machine: Option<&str>) -> Cause {
 /// The unit is not going away. One that ran stop or remove is, though a store restored from an older copy may show it
 /// Alive again.
 pub(super) fn is_alive(local: &Local, view: &Snapshot) -> bool {
-    view.unit.life.is_alive() && !local.is_ending()
+    view.unit.life.is_alive() && !local.is_tearing_down()
 }
 
 /// Until when a starting agent gives the controller the time to say what it knows, before it goes on alone.
 fn comparing(local: &Local, now: &Now) -> Option<u64> {
-    let until = now.agent_start_ms + COMPARE_MS;
+    let until = now.agent_start_ms + RECONCILE_WAIT_MS;
     // attached, and the view has not caught up yet: what it does not show may be newer, and is not gone
     let compared = now.attached && now.link_age_ms.is_some();
     (!compared && local.epoch > 0 && now.since_boot_ms < until).then_some(until)
@@ -204,13 +208,13 @@ fn comparing(local: &Local, now: &Now) -> Option<u64> {
 
 fn no_view(local: &Local, view: Option<&Snapshot>, now: &Now) -> Cause {
     match view {
-        Some(_) => cause(local, Duty::AgreeOnStoreGeneration, Actor::Operator).since(silent_since_ms(now)),
+        Some(_) => cause(local, Duty::AgreeOnStoreGeneration, Actor::Operator).since(last_heartbeat_ms(now)),
         None => cause(local, Duty::SendView, Actor::Controller),
     }
 }
 
 /// When the controller was last heard, by the wall clock. None: this very moment, or not in this process.
-fn silent_since_ms(now: &Now) -> Option<i64> {
+fn last_heartbeat_ms(now: &Now) -> Option<i64> {
     let age_ms = now.link_age_ms.filter(|age_ms| *age_ms > 0)?;
     Some(now.wall_ms - i64::try_from(age_ms).ok()?)
 }
@@ -221,9 +225,9 @@ fn idle(local: &Local, view: &Snapshot, now: &Now) -> Act {
     let mut waits = Vec::new();
     // the first unit leads before its first hook (spec D.4), and leader-elected comes before the first config-changed,
     // also when the agent was started again in between; without a link nothing waits for it
-    let first_hooks = local.queued == Some(Queued::Install) || local.installed && local.config.is_none();
-    if first_hooks && alive && is_about_to_hear_who_leads(now) {
-        return wait(None, vec![unknown_leader(local)]);
+    let first_hooks = local.follow_up == Some(FollowUp::Install) || local.installed && local.config.is_none();
+    if first_hooks && alive && is_first_claim_pending(now) {
+        return wait(None, vec![unknown_leader_reason(local)]);
     }
     lost_charm(local, view, now, alive)
         .or_else(|| rebooted(local, now))
@@ -271,19 +275,19 @@ pub(super) fn begin(local: &Local, view: Option<&Snapshot>, now: &Now, run: Run)
         return wait(None, vec![no_view(local, None, now)]);
     }
     // before the lock: nobody else's hooks wait for our link
-    if let Some(asked) = view.and_then(|view| context::missing_bag(local, view, &run.operation)) {
-        return Act::Fetch(asked);
+    if let Some(asked) = view.and_then(|view| context::bag_to_fetch(local, view, &run.operation)) {
+        return Act::FetchBag(asked);
     }
     if run.operation.runs_charm() && !now.hook_lock {
-        return Act::Lock;
+        return Act::AcquireHookLock;
     }
     let position = view.map(|view| view.position);
-    Act::Begin(Run { number: local.run + 1, position, leads: now.leads, ..run })
+    Act::Start(Run { number: local.run + 1, position, leads: now.leads, ..run })
 }
 
 fn rebooted(local: &Local, now: &Now) -> Option<Chosen> {
     let known = !now.boot.is_empty();
-    let running = local.started && !local.stopped && local.queued.is_none();
+    let running = local.started && !local.stopped && local.follow_up.is_none();
     if !(known && running && local.boot.as_ref() != Some(&now.boot)) {
         return None;
     }
@@ -294,29 +298,29 @@ fn rebooted(local: &Local, now: &Now) -> Option<Chosen> {
 /// all hooks, each of which would bring the charm back without a word.
 fn lost_charm(local: &Local, view: &Snapshot, now: &Now, alive: bool) -> Option<Chosen> {
     // upgrade-charm itself is owed already: it brings the charm back
-    let due = alive && local.installed && now.charm_lost && local.queued != Some(Queued::UpgradeCharm);
-    due.then(|| Chosen(Operation::Deploy(charm_of(view)), "the charm's folder was lost".into()))
+    let due = alive && local.installed && now.charm_lost && local.follow_up != Some(FollowUp::UpgradeCharm);
+    due.then(|| Chosen(Operation::InstallCharm(charm_of(view)), "the charm's folder was lost".into()))
 }
 
 fn first_charm(local: &Local, view: &Snapshot, alive: bool) -> Option<Chosen> {
     let due = alive && local.charm.is_none();
-    due.then(|| Chosen(Operation::Deploy(charm_of(view)), "the unit has no charm yet".into()))
+    due.then(|| Chosen(Operation::InstallCharm(charm_of(view)), "the unit has no charm yet".into()))
 }
 
 /// What the last operation queued runs at once, except install on a unit that is going away (spec A.7).
 fn follow_up(local: &Local, view: &Snapshot, now: &Now, alive: bool) -> Option<Chosen> {
-    match local.queued? {
-        Queued::Install if alive => Chosen::hook(Hook::Install, "the charm is deployed"),
-        Queued::Install => None,
+    match local.follow_up? {
+        FollowUp::Install if alive => Chosen::hook(Hook::Install, "the charm is deployed"),
+        FollowUp::Install => None,
         // lost before it could run: noted in `leadership`, no hook
-        Queued::LeaderElected if now.leads.is_none() => None,
-        Queued::LeaderElected => {
+        FollowUp::LeaderElected if now.leads.is_none() => None,
+        FollowUp::LeaderElected => {
             Chosen::hook(Hook::LeaderElected { generation: now.leads }, "this unit became the leader")
         }
-        Queued::Start => Chosen::hook(Hook::Start { boot: now.boot.clone() }, "config-changed is done"),
-        Queued::UpgradeCharm => Chosen::hook(Hook::UpgradeCharm, "the charm was replaced"),
-        Queued::ConfigChanged => {
-            Chosen::hook(Hook::ConfigChanged(config_seen(view)), "upgrade-charm is done")
+        FollowUp::Start => Chosen::hook(Hook::Start { boot: now.boot.clone() }, "config-changed is done"),
+        FollowUp::UpgradeCharm => Chosen::hook(Hook::UpgradeCharm, "the charm was replaced"),
+        FollowUp::ConfigChanged => {
+            Chosen::hook(Hook::ConfigChanged(config_digest(view)), "upgrade-charm is done")
         }
     }
 }
@@ -326,16 +330,16 @@ pub(super) fn fresh(now: &Now) -> bool {
 }
 
 /// A new agent that is attached and whose first claim has no answer yet.
-pub(super) fn is_about_to_hear_who_leads(now: &Now) -> bool {
+pub(super) fn is_first_claim_pending(now: &Now) -> bool {
     !now.claimed && fresh(now)
 }
 
-pub(super) fn unknown_leader(local: &Local) -> Cause {
+pub(super) fn unknown_leader_reason(local: &Local) -> Cause {
     cause(local, Duty::AnswerLeadershipClaim, Actor::Controller)
 }
 
 pub(super) fn stale(local: &Local, now: &Now) -> Cause {
-    cause(local, Duty::Reconnect, Actor::Controller).since(silent_since_ms(now))
+    cause(local, Duty::Reconnect, Actor::Controller).since(last_heartbeat_ms(now))
 }
 
 /// Told once, however many relations wait.
@@ -354,7 +358,7 @@ fn enter_scope(
     alive: bool,
     waits: &mut Vec<Cause>,
 ) -> Option<Act> {
-    if !alive || !local.installed || local.queued.is_some() {
+    if !alive || !local.installed || local.follow_up.is_some() {
         return None;
     }
     let charm = local.charm.as_ref().expect("an installed unit has a charm");
@@ -387,7 +391,7 @@ fn enter_scope(
         };
         let settings = addresses(view);
         let operation = Operation::EnterScope { relation, uuid: head.uuid, place, settings };
-        return Some(Act::Settle(local.record(operation, Outcome::Ok, now.wall_ms)));
+        return Some(Act::RecordOutcome(local.record(operation, Outcome::Ok, now.wall_ms)));
     }
     None
 }
@@ -409,7 +413,7 @@ fn subordinate_waits(
         let duty = Duty::RemoveSubordinate { unit: old.clone(), relation: Some(relation) };
         return Some(cause(local, duty, Actor::Unit(old)));
     }
-    if view.unit.crowded && there(&view.unit.subordinates).is_none() {
+    if view.unit.machine_full && there(&view.unit.subordinates).is_none() {
         let duty = Duty::FreeUnitSlot { machine: view.unit.machine.clone(), relation };
         return Some(cause(local, duty, Actor::Operator));
     }
@@ -435,7 +439,7 @@ fn in_order(view: &Snapshot) -> impl Iterator<Item = (RelationNumber, &RelationV
 }
 
 fn created(local: &Local, view: &Snapshot, now: &Now, alive: bool, waits: &mut Vec<Cause>) -> Option<Act> {
-    if !alive || !local.installed || local.queued.is_some() {
+    if !alive || !local.installed || local.follow_up.is_some() {
         return None;
     }
     let (relation, remote) = in_order(view).find(|(relation, remote)| {
@@ -454,11 +458,11 @@ fn created(local: &Local, view: &Snapshot, now: &Now, alive: bool, waits: &mut V
 
 /// leader-elected is queued once per generation held, and unqueued when the lease moved before it ran.
 fn leadership(local: &Local, now: &Now, alive: bool) -> Option<Act> {
-    if local.queued == Some(Queued::LeaderElected) {
-        return now.leads.is_none().then_some(Act::Note(Event::Leader(None)));
+    if local.follow_up == Some(FollowUp::LeaderElected) {
+        return now.leads.is_none().then_some(Act::PersistEvent(Event::LeadershipChanged(None)));
     }
-    let gained = alive && local.installed && local.queued.is_none() && now.leads.is_some();
-    (gained && now.leads != local.leader).then_some(Act::Note(Event::Leader(now.leads)))
+    let gained = alive && local.installed && local.follow_up.is_none() && now.leads.is_some();
+    (gained && now.leads != local.leader).then_some(Act::PersistEvent(Event::LeadershipChanged(now.leads)))
 }
 
 /// The next action; `episode` is the failure it does not touch.
@@ -480,7 +484,7 @@ pub(super) fn pending_action(
         // An agent of this unit had begun it, and no memory of that is left: it may have run, so it never is again.
         let reason = "the unit's memory was lost while the action ran".to_owned();
         let record = local.record(operation, Outcome::Failed { reason, retry: None }, now.wall_ms);
-        return Some(Act::Settle(record));
+        return Some(Act::RecordOutcome(record));
     }
     let cause = "a person asked for it".to_owned();
     let run = Run {
@@ -496,7 +500,7 @@ pub(super) fn pending_action(
 }
 
 fn action(local: &Local, view: &Snapshot, now: &Now) -> Option<Act> {
-    if !local.installed || local.queued.is_some() || local.removed {
+    if !local.installed || local.follow_up.is_some() || local.removed {
         return None;
     }
     pending_action(local, view, now, None)
@@ -527,7 +531,7 @@ fn shut_down(local: &Local, view: &Snapshot, now: &Now, alive: bool, waits: &mut
         let duty = Duty::RemoveSubordinate { unit: subordinate.clone(), relation: None };
         return Some(wait(None, vec![cause(local, duty, Actor::Unit(subordinate.clone()))]));
     }
-    Some(Act::Settle(local.record(Operation::Die, Outcome::Ok, now.wall_ms)))
+    Some(Act::RecordOutcome(local.record(Operation::SetDead, Outcome::Ok, now.wall_ms)))
 }
 
 fn upgrade(local: &Local, view: &Snapshot, alive: bool) -> Option<Chosen> {
@@ -537,7 +541,7 @@ fn upgrade(local: &Local, view: &Snapshot, alive: bool) -> Option<Chosen> {
     let wanted = charm_of(view);
     if local.charm.as_ref().is_some_and(|charm| charm.sha256 != wanted.sha256 || charm.url != wanted.url) {
         let cause = format!("the application was refreshed to {}", wanted.url);
-        return Some(Chosen(Operation::Deploy(wanted), cause));
+        return Some(Chosen(Operation::InstallCharm(wanted), cause));
     }
     if local.upgrade_owed {
         return Chosen::hook(Hook::UpgradeCharm, "a forced refresh left it owed");
@@ -549,7 +553,7 @@ fn config_changed(local: &Local, view: &Snapshot, alive: bool) -> Option<Chosen>
     if !alive || !local.installed {
         return None;
     }
-    let seen = config_seen(view);
+    let seen = config_digest(view);
     let cause = match &local.config {
         None => "first configuration",
         Some(old) if *old == seen => return None,
@@ -564,11 +568,11 @@ fn related(local: &Local, view: &Snapshot, now: &Now, alive: bool, waits: &mut V
     if !local.installed {
         return None;
     }
-    let me = Me { name: &local.name, alive };
+    let me = ThisUnit { name: &local.name, alive };
     let remote = |relation: &RelationNumber, uuid| {
         view.relations.get(relation).filter(|remote| remote.head.uuid == uuid)
     };
-    let owing = local.relations.iter().find(|(_, relation)| relation.changed_owed.is_some());
+    let owing = local.relations.iter().find(|(_, relation)| relation.pending_changed.is_some());
     let peers_last = |peer| local.relations.iter().filter(move |(_, relation)| relation.place.peer == peer);
     let order = owing.into_iter().chain(peers_last(false)).chain(peers_last(true));
     for (number, relation) in order {
@@ -580,7 +584,7 @@ fn related(local: &Local, view: &Snapshot, now: &Now, alive: bool, waits: &mut V
         return Some(match owed {
             Owed::Leave => {
                 let operation = Operation::LeaveScope { relation: *number, uuid: relation.uuid };
-                Act::Settle(local.record(operation, Outcome::Ok, now.wall_ms))
+                Act::RecordOutcome(local.record(operation, Outcome::Ok, now.wall_ms))
             }
             Owed::Hook(event) => {
                 let endpoint = relation.place.endpoint.clone();
@@ -600,7 +604,7 @@ fn update_status_due(local: &Local, view: &Snapshot, now: &Now, alive: bool) -> 
         return None;
     }
     let spread = (interval * 2 / 5).max(1);
-    let delay = interval - interval / 5 + scatter(local.unit, local.run) % spread;
+    let delay = interval - interval / 5 + jitter(local.unit, local.run) % spread;
     Some((now.since_boot_ms + delay).saturating_sub(now.idle_ms))
 }
 
@@ -624,10 +628,10 @@ pub(super) fn charm_of(view: &Snapshot) -> CharmRef {
 }
 
 /// What config-changed is about, hashed: a value that changed and changed back is no change (H.18).
-pub fn config_seen(view: &Snapshot) -> ConfigSeen {
+pub fn config_digest(view: &Snapshot) -> ConfigDigest {
     let digest = |text: &str| hex(&Sha256::digest(text)[..8]);
     let settings = serde_json::to_string(&view.config).expect("settings are plain data");
-    ConfigSeen {
+    ConfigDigest {
         settings: digest(&format!("{} {settings}", view.charm.charm.url)),
         addresses: digest(&view.unit.address),
     }

@@ -4,10 +4,10 @@ use super::activity::Activity;
 use super::local::{Episode, INTERRUPTIONS_MAX, Local, Run};
 use super::operation::{Hook, Operation, RelationEvent};
 use super::record::{Outcome, Record, Timer};
-use super::relations::{self, Me, Owed};
+use super::relations::{self, Owed, ThisUnit};
 use super::resolve::{
-    Act, COMPARE_MS, Chosen, Now, begin, cause, charm_of, config_seen, fresh, is_about_to_hear_who_leads,
-    is_alive, pending_action, stale, unknown_leader, wait,
+    Act, Chosen, Now, RECONCILE_WAIT_MS, begin, cause, charm_of, config_digest, fresh, is_alive,
+    is_first_claim_pending, pending_action, stale, unknown_leader_reason, wait,
 };
 use super::snapshot::{RelationView, Snapshot};
 use crate::terms::cause::{Actor, Duty, Retry};
@@ -25,27 +25,27 @@ pub const RELATION_GONE: &str = "the relation is gone";
 /// never run again.
 pub(super) fn interrupted(local: &Local, view: Option<&Snapshot>, now: &Now, run: &Run) -> Act {
     // one that asked for a reboot at once was ended before that was written down
-    if !now.orphan_gone && local.reboot.is_none() {
+    if !now.orphan_missing && local.reboot.is_none() {
         // a tool that asks meanwhile would make the hook lose leadership that nobody has taken
-        let until_ms = now.agent_start_ms + COMPARE_MS;
-        if is_about_to_hear_who_leads(now) && now.since_boot_ms < until_ms {
-            return wait(Some(until_ms), vec![unknown_leader(local)]);
+        let until_ms = now.agent_start_ms + RECONCILE_WAIT_MS;
+        if is_first_claim_pending(now) && now.since_boot_ms < until_ms {
+            return wait(Some(until_ms), vec![unknown_leader_reason(local)]);
         }
-        return Act::Adopt(run.clone());
+        return Act::Reattach(run.clone());
     }
     let failed = |reason: &str, retry| {
         let outcome = Outcome::Failed { reason: reason.to_owned(), retry };
-        Act::Settle(local.record(run.operation.clone(), outcome, now.wall_ms))
+        Act::RecordOutcome(local.record(run.operation.clone(), outcome, now.wall_ms))
     };
     if matches!(run.operation, Operation::Action { .. }) {
         return failed("the agent stopped while the action ran", None);
     }
-    if let Some(instead) = without_running(local, view, now, &run.operation) {
+    if let Some(instead) = record_without_running(local, view, now, &run.operation) {
         return instead;
     }
     // the view kept on disk is not synced: power may have set it back, and older news is no news (I6, I48)
     let set_back = run.position.zip(view).is_some_and(|(began, view)| {
-        began.history == view.position.history && began.revision > view.position.revision
+        began.store_generation == view.position.store_generation && began.revision > view.position.revision
     });
     if set_back && !fresh(now) && matches!(run.operation, Operation::Hook(Hook::Relation { .. })) {
         return wait(None, vec![stale(local, now)]);
@@ -65,8 +65,8 @@ pub(super) fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, e
     };
     let refreshed = || refresh(&episode.operation, local, view, now);
     let again = |cause, open: Option<Episode>| {
-        let instead = without_running(local, view, now, &episode.operation).map(|act| match act {
-            Act::Settle(record) if open.is_none() => Act::Settle(ending_the_episode(record)),
+        let instead = record_without_running(local, view, now, &episode.operation).map(|act| match act {
+            Act::RecordOutcome(record) if open.is_none() => Act::RecordOutcome(without_episode(record)),
             other => other,
         });
         instead.unwrap_or_else(|| run(refreshed(), cause, open))
@@ -77,24 +77,24 @@ pub(super) fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, e
     let is_stale = of_relation && !fresh(now);
     let mark = view.and_then(|view| view.resolved.as_ref()).filter(|mark| mark.episode == episode.id);
     // a charm that is not there cannot be skipped: both kinds try the unpack again (spec A.6)
-    let unpacks = matches!(episode.operation, Operation::Deploy(_));
+    let unpacks = matches!(episode.operation, Operation::InstallCharm(_));
     match mark.map(|mark| unpacks || mark.retry) {
         // a person ended this episode: failing again is another one
         Some(true) if !is_stale => return again("resolved".into(), None),
         Some(false) => {
             let skipped = local.record(refreshed(), Outcome::Skipped, now.wall_ms);
-            return Act::Settle(ending_the_episode(skipped));
+            return Act::RecordOutcome(without_episode(skipped));
         }
         Some(true) | None => {}
     }
     if let Some(view) = view {
         let wanted = charm_of(view);
         let tried = match &episode.operation {
-            Operation::Deploy(charm) => Some(charm.sha256.as_str()),
+            Operation::InstallCharm(charm) => Some(charm.sha256.as_str()),
             _ => local.charm.as_ref().map(|charm| charm.sha256.as_str()),
         };
         if view.charm.charm.forced && tried.is_some_and(|sha256| sha256 != wanted.sha256) {
-            return run(Operation::Deploy(wanted), "forced refresh".into(), Some(episode.clone()));
+            return run(Operation::InstallCharm(wanted), "forced refresh".into(), Some(episode.clone()));
         }
         if let Some(action) = pending_action(local, view, now, Some(episode)) {
             return action;
@@ -117,10 +117,11 @@ pub(super) fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, e
     };
     let actor = match &episode.operation {
         Operation::Hook(_) | Operation::Action { .. } => Actor::Charm,
-        Operation::Deploy(_) => Actor::Operator,
-        Operation::EnterScope { .. } | Operation::LeaveScope { .. } | Operation::Restate | Operation::Die => {
-            Actor::Controller
-        }
+        Operation::InstallCharm(_) => Actor::Operator,
+        Operation::EnterScope { .. }
+        | Operation::LeaveScope { .. }
+        | Operation::Resync
+        | Operation::SetDead => Actor::Controller,
     };
     let (activity, failures) = (Activity::from(&episode.operation), episode.failures);
     let failed = cause(local, Duty::Recover { activity, failures, retry }, actor);
@@ -139,18 +140,21 @@ pub(super) fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, e
 
 /// A person ended the episode. The record does not go on with it: refused, it begins another one; else the same mark
 /// would be found again, and again, as fast as the controller can refuse.
-fn ending_the_episode(record: Record) -> Record {
+fn without_episode(record: Record) -> Record {
     Record { episode: None, ..record }
 }
 
 /// What is done instead of running an operation again: it has no program, or what it was about has gone.
-fn without_running(local: &Local, view: Option<&Snapshot>, now: &Now, operation: &Operation) -> Option<Act> {
-    let settle = |operation, outcome| Act::Settle(local.record(operation, outcome, now.wall_ms));
+fn record_without_running(
+    local: &Local,
+    view: Option<&Snapshot>,
+    now: &Now,
+    operation: &Operation,
+) -> Option<Act> {
+    let settle = |operation, outcome| Act::RecordOutcome(local.record(operation, outcome, now.wall_ms));
     match operation {
-        Operation::Hook(Hook::LeaderElected { .. })
-            if now.leads.is_none() && is_about_to_hear_who_leads(now) =>
-        {
-            Some(wait(None, vec![unknown_leader(local)]))
+        Operation::Hook(Hook::LeaderElected { .. }) if now.leads.is_none() && is_first_claim_pending(now) => {
+            Some(wait(None, vec![unknown_leader_reason(local)]))
         }
         // the lease moved before the hook could run: skipped (spec A.15)
         Operation::Hook(Hook::LeaderElected { .. }) if now.leads.is_none() => {
@@ -168,7 +172,7 @@ fn without_running(local: &Local, view: Option<&Snapshot>, now: &Now, operation:
             if !fresh(now) {
                 return Some(wait(None, vec![stale(local, now)]));
             }
-            let me = Me { name: &local.name, alive: is_alive(local, view) };
+            let me = ThisUnit { name: &local.name, alive: is_alive(local, view) };
             match (event, relations::owed(known, None, me)) {
                 // nobody joined a relation that is gone: on to what is left of it (H.115)
                 (RelationEvent::Joined { .. }, Some(Owed::Hook(event))) => {
@@ -180,10 +184,11 @@ fn without_running(local: &Local, view: Option<&Snapshot>, now: &Now, operation:
                 _ => Some(settle(operation.clone(), Outcome::Skipped)),
             }
         }
-        Operation::EnterScope { .. } | Operation::LeaveScope { .. } | Operation::Restate | Operation::Die => {
-            Some(settle(operation.clone(), Outcome::Ok))
-        }
-        Operation::Deploy(_) | Operation::Action { .. } | Operation::Hook(_) => None,
+        Operation::EnterScope { .. }
+        | Operation::LeaveScope { .. }
+        | Operation::Resync
+        | Operation::SetDead => Some(settle(operation.clone(), Outcome::Ok)),
+        Operation::InstallCharm(_) | Operation::Action { .. } | Operation::Hook(_) => None,
     }
 }
 
@@ -195,7 +200,7 @@ fn wall_ms(since_boot_ms: u64, now: &Now) -> i64 {
 
 /// When a retry is due, in this boot's clock.
 fn due_ms(timer: &Timer, now: &Now) -> u64 {
-    let from = if timer.boot == now.boot { timer.from_ms } else { now.agent_start_ms };
+    let from = if timer.boot == now.boot { timer.started_ms } else { now.agent_start_ms };
     from + timer.delay_ms
 }
 
@@ -206,7 +211,7 @@ pub fn retry_after(
     now: &Now,
     operation: &Operation,
 ) -> Option<Timer> {
-    let same = local.episode().filter(|episode| episode.operation.same_as(operation));
+    let same = local.episode().filter(|episode| episode.operation.is_same_as(operation));
     let failures = same.map_or(0, |episode| episode.failures) + 1;
     let max = view.map_or(Some(10), |view| view.model.hook_retries_max);
     if max.is_some_and(|max| failures > max) {
@@ -215,12 +220,12 @@ pub fn retry_after(
     let doubled = RETRY_FIRST_MS << (failures - 1).min(16);
     let delay = doubled.min(RETRY_MAX_MS);
     // up to a tenth longer, the same on every run of the same story: units that failed together part
-    let jitter = scatter(local.unit, u64::from(failures)) % (delay / 10);
-    Some(Timer { boot: now.boot.clone(), from_ms: now.since_boot_ms, delay_ms: delay + jitter })
+    let jitter = jitter(local.unit, u64::from(failures)) % (delay / 10);
+    Some(Timer { boot: now.boot.clone(), started_ms: now.since_boot_ms, delay_ms: delay + jitter })
 }
 
 /// A number that looks random and is the same every time.
-pub(super) fn scatter(unit: Uuid, salt: u64) -> u64 {
+pub(super) fn jitter(unit: Uuid, salt: u64) -> u64 {
     let digest = Sha256::digest([&unit.0.to_be_bytes()[..], &salt.to_be_bytes()[..]].concat());
     digest[..8].iter().fold(0, |n, byte| n << 8 | u64::from(*byte))
 }
@@ -229,8 +234,8 @@ pub(super) fn scatter(unit: Uuid, salt: u64) -> u64 {
 fn refresh(operation: &Operation, local: &Local, view: Option<&Snapshot>, now: &Now) -> Operation {
     let Some(view) = view else { return operation.clone() };
     match operation {
-        Operation::Deploy(_) => Operation::Deploy(charm_of(view)),
-        Operation::Hook(Hook::ConfigChanged(_)) => Operation::Hook(Hook::ConfigChanged(config_seen(view))),
+        Operation::InstallCharm(_) => Operation::InstallCharm(charm_of(view)),
+        Operation::Hook(Hook::ConfigChanged(_)) => Operation::Hook(Hook::ConfigChanged(config_digest(view))),
         Operation::Hook(Hook::Start { .. }) => Operation::Hook(Hook::Start { boot: now.boot.clone() }),
         Operation::Hook(Hook::LeaderElected { .. }) => {
             Operation::Hook(Hook::LeaderElected { generation: now.leads })
@@ -246,8 +251,8 @@ fn refresh(operation: &Operation, local: &Local, view: Option<&Snapshot>, now: &
         | Operation::EnterScope { .. }
         | Operation::LeaveScope { .. }
         | Operation::Action { .. }
-        | Operation::Restate
-        | Operation::Die => operation.clone(),
+        | Operation::Resync
+        | Operation::SetDead => operation.clone(),
     }
 }
 
@@ -290,14 +295,14 @@ mod tests {
         let operation = Operation::Hook(Hook::UpdateStatus);
         let (cause, position, leads, episode) = (String::new(), None, Some(1), None);
         let run = Run { number: 1, operation, attempt: 1, cause, position, leads, episode };
-        local.apply(&Event::Began(run.clone()));
+        local.apply(&Event::Started(run.clone()));
         let now = Now {
             boot: "boot".into(),
             since_boot_ms: 60_000,
             agent_start_ms: 60_000,
             wall_ms: 0,
             hook_lock: false,
-            orphan_gone: false,
+            orphan_missing: false,
             attached: true,
             link_age_ms: Some(0),
             leads: None,
@@ -307,7 +312,7 @@ mod tests {
         };
         let Act::Wait(waits) = next(&local, None, &now).act else { panic!("its tools would not lead") };
         assert_eq!(waits.until_ms, Some(62_000), "the first claim is answered by then, or never mind");
-        let taken = Act::Adopt(run);
+        let taken = Act::Reattach(run);
         assert_eq!(next(&local, None, &Now { claimed: true, ..now.clone() }).act, taken);
         assert_eq!(next(&local, None, &Now { since_boot_ms: 62_000, ..now.clone() }).act, taken);
         assert_eq!(next(&local, None, &Now { attached: false, ..now }).act, taken, "nobody will say");

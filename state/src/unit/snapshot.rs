@@ -46,7 +46,7 @@ pub struct UnitView {
     pub leaving: BTreeSet<UnitName>,
     /// The machine takes no more units: a relation that would bring one waits.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub crowded: bool,
+    pub machine_full: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -111,7 +111,7 @@ impl BagView {
 
 /// Which bag is wanted, as of when.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BagAsked {
+pub struct BagRequest {
     /// The relation's uuid.
     pub relation: Uuid,
     pub owner: Owner,
@@ -227,11 +227,11 @@ pub struct Snapshot {
 
 /// A full view that lacks its model, unit or charm. The sender is broken; the view is not taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Incomplete;
+pub struct IncompleteView;
 
 impl Snapshot {
     /// A view from a full delta.
-    pub fn from_full(delta: Delta) -> Result<Snapshot, Incomplete> {
+    pub fn from_full(delta: Delta) -> Result<Snapshot, IncompleteView> {
         let (mut model, mut unit, mut charm) = (None, None, None);
         let mut rest = Vec::new();
         for change in delta.changes {
@@ -244,9 +244,9 @@ impl Snapshot {
         }
         let mut snapshot = Snapshot {
             position: delta.position,
-            model: model.ok_or(Incomplete)?,
-            unit: unit.ok_or(Incomplete)?,
-            charm: charm.ok_or(Incomplete)?,
+            model: model.ok_or(IncompleteView)?,
+            unit: unit.ok_or(IncompleteView)?,
+            charm: charm.ok_or(IncompleteView)?,
             config: BTreeMap::new(),
             leader: None,
             resolved: None,
@@ -275,8 +275,8 @@ impl Snapshot {
     /// Keeps what was answered. If it is newer than what this view shows it is of no use: the view is about to
     /// follow, and until then a hook that saw it would see one bag ahead of all others (I5).
     /// True: it is as this view shows it.
-    pub fn keep_fetched(&mut self, asked: BagAsked, bag: BagView) -> bool {
-        let BagAsked { relation, owner, .. } = asked;
+    pub fn keep_fetched(&mut self, asked: BagRequest, bag: BagView) -> bool {
+        let BagRequest { relation, owner, .. } = asked;
         let shown = self.relations.values().find(|view| view.head.uuid == relation);
         let same = shown.and_then(|view| view.bag(&owner)).is_some_and(|shown| shown.counter == bag.counter);
         let fetched = |values| Fetched { relation, owner, counter: bag.counter, values };

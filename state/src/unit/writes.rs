@@ -12,10 +12,10 @@ use std::collections::{BTreeMap, BTreeSet};
 pub const WRITES_MAX: usize = 100 - SAID_MAX - 20;
 
 /// Bytes of a transaction's 1 MiB that a unit's own data may take: the rest is for what a record says, and for heads.
-pub const WRITES_BYTES_MAX: usize = (1 << 20) - SAID_BYTES_MAX - (16 << 10);
+pub const HOOK_WRITES_BYTES_MAX: usize = (1 << 20) - REPORTS_BYTES_MAX - (16 << 10);
 
 /// What one record says, as JSON: 60 lines of some 4 KiB. Of an action what it was given and its log share it.
-pub const SAID_BYTES_MAX: usize = SAID_MAX * (4 << 10);
+pub const REPORTS_BYTES_MAX: usize = SAID_MAX * (4 << 10);
 
 /// Parameters of an action, as JSON: a file of keys or certificates.
 pub const PARAMS_BYTES_MAX: usize = 64 << 10;
@@ -116,7 +116,7 @@ impl ActionWrites {
 /// Said at once: it stands even if the hook fails (spec/hook-tools.md 3).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Immediate {
+pub enum ReportContent {
     UnitStatus {
         status: String,
         message: String,
@@ -143,23 +143,25 @@ pub enum Immediate {
 /// What one line or status may be long: a record's 64 of them are a quarter of a transaction.
 pub const TEXT_BYTES_MAX: usize = 4 << 10;
 
-impl Immediate {
+impl ReportContent {
     /// A line of a log; the others are statuses, of which the last stands.
-    pub fn is_line(&self) -> bool {
+    pub fn is_log_line(&self) -> bool {
         match self {
-            Immediate::Log { .. } | Immediate::ActionLog(_) | Immediate::Output { .. } => true,
-            Immediate::UnitStatus { .. }
-            | Immediate::ApplicationStatus { .. }
-            | Immediate::WorkloadVersion(_) => false,
+            ReportContent::Log { .. } | ReportContent::ActionLog(_) | ReportContent::Output { .. } => true,
+            ReportContent::UnitStatus { .. }
+            | ReportContent::ApplicationStatus { .. }
+            | ReportContent::WorkloadVersion(_) => false,
         }
     }
 
     /// The same, with a text too long cut and saying so.
-    pub fn shortened(mut self) -> Immediate {
+    pub fn truncated(mut self) -> ReportContent {
         let text = match &mut self {
-            Immediate::UnitStatus { message, .. } | Immediate::ApplicationStatus { message, .. } => message,
-            Immediate::Log { text, .. } | Immediate::Output { text, .. } => text,
-            Immediate::ActionLog(text) | Immediate::WorkloadVersion(text) => text,
+            ReportContent::UnitStatus { message, .. } | ReportContent::ApplicationStatus { message, .. } => {
+                message
+            }
+            ReportContent::Log { text, .. } | ReportContent::Output { text, .. } => text,
+            ReportContent::ActionLog(text) | ReportContent::WorkloadVersion(text) => text,
         };
         if text.len() > TEXT_BYTES_MAX {
             let is_boundary = |at: &usize| text.is_char_boundary(*at);
@@ -174,11 +176,11 @@ impl Immediate {
 
 #[test]
 fn a_text_too_long_is_cut_at_a_character_and_says_so() {
-    let long = Immediate::ActionLog(format!("x{}", "é".repeat(TEXT_BYTES_MAX)));
-    let Immediate::ActionLog(text) = long.shortened() else { panic!("it stays what it was") };
+    let long = ReportContent::ActionLog(format!("x{}", "é".repeat(TEXT_BYTES_MAX)));
+    let ReportContent::ActionLog(text) = long.truncated() else { panic!("it stays what it was") };
     assert!(text.ends_with("é... (4098 more bytes)") && text.len() < TEXT_BYTES_MAX + 30, "{}", text.len());
-    let short = Immediate::WorkloadVersion("1.0".into());
-    assert_eq!(short.clone().shortened(), short);
+    let short = ReportContent::WorkloadVersion("1.0".into());
+    assert_eq!(short.clone().truncated(), short);
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What to look at again.
 #[derive(Debug, Default, PartialEq)]
-pub struct Touched {
+pub struct AffectedParts {
     model: bool,
     unit: bool,
     charm: bool,
@@ -40,7 +40,7 @@ pub struct Touched {
 
 /// The changes of the view at the reader's revision. `at` shows the documents as of it, `shown` what the unit was
 /// shown up to the revision before; the caller then lets `shown` take the answer.
-pub fn delta(at: &dyn Reader, shown: &Shown, touched: &Touched) -> Vec<Change> {
+pub fn delta(at: &dyn Reader, shown: &Shown, touched: &AffectedParts) -> Vec<Change> {
     let model = Model(shown.model.uuid);
     let unit = shown.unit.uuid;
     let Some(doc) = read(at, &model.unit(unit)) else {
@@ -80,12 +80,12 @@ pub fn delta(at: &dyn Reader, shown: &Shown, touched: &Touched) -> Vec<Change> {
 }
 
 /// Sorts the keys by what of the view they can be about; none = nothing of it.
-pub fn touched<'k>(shown: &Shown, changed_keys: impl Iterator<Item = &'k str>) -> Option<Touched> {
+pub fn touched<'k>(shown: &Shown, changed_keys: impl Iterator<Item = &'k str>) -> Option<AffectedParts> {
     let (unit, application) = (shown.unit.uuid, shown.unit.application);
     // what it is shown of itself depends on its principal, or on its subordinates
     let has_others = shown.unit.principal.is_some() || !shown.unit.subordinates.is_empty();
     let model = shown.model.uuid.to_string();
-    let mut touched = Touched::default();
+    let mut touched = AffectedParts::default();
     for key in changed_keys {
         let Some(parts) = Parts::of(key).filter(|parts| parts.model == model) else { continue };
         let (kind, ids) = (parts.kind, parts.ids());
@@ -140,7 +140,7 @@ pub fn touched<'k>(shown: &Shown, changed_keys: impl Iterator<Item = &'k str>) -
             _ => {}
         }
     }
-    (touched != Touched::default()).then_some(touched)
+    (touched != AffectedParts::default()).then_some(touched)
 }
 
 /// Relations that came, went or changed; then members and bags of those that were there. Answers the heads as they
@@ -148,7 +148,7 @@ pub fn touched<'k>(shown: &Shown, changed_keys: impl Iterator<Item = &'k str>) -
 fn relations(
     seen: &Seen,
     shown: &Shown,
-    touched: &Touched,
+    touched: &AffectedParts,
     changes: &mut Vec<Change>,
 ) -> BTreeMap<RelationNumber, RelationHead> {
     let (mut heads, own) = (shown.relations.clone(), seen.doc.application);
@@ -162,7 +162,10 @@ fn relations(
     let mut whole = BTreeSet::new();
     for id in again {
         let relation = read(seen.reader, &seen.model.relation(id));
-        match (shown.relation(id), relation.filter(|doc: &RelationDoc| relation::concerns(doc, seen.doc))) {
+        match (
+            shown.relation(id),
+            relation.filter(|doc: &RelationDoc| relation::includes_unit(doc, seen.doc)),
+        ) {
             (Some((number, before)), Some(doc)) => {
                 let head = seen.head(id, &doc);
                 if head != *before {
@@ -175,7 +178,7 @@ fn relations(
                 heads.remove(&number);
             }
             (None, Some(doc)) => {
-                changes.extend(seen.whole_relation(id, &doc));
+                changes.extend(seen.full_relation(id, &doc));
                 heads.insert(doc.number, seen.head(id, &doc));
                 whole.insert(id);
             }
@@ -204,7 +207,9 @@ fn relations(
         let entry = seen.member(*id, *container, *member);
         // Who left is told by the bag, which stays until the relation is removed.
         let bag = read::<BagDoc>(seen.reader, &seen.model.bag(*id, *member));
-        if let Some(unit) = bag.and_then(|bag| bag.owner.parse().ok()).filter(|unit| seen.meets(head, unit)) {
+        if let Some(unit) =
+            bag.and_then(|bag| bag.owner.parse().ok()).filter(|unit| seen.observes(head, unit))
+        {
             let incarnation = entry.map(|entry| entry.incarnation);
             // who has left is told again: a controller before this one showed who was going until then
             let left = touched.scopes.contains(&(*id, *container, *member));
@@ -240,14 +245,14 @@ fn settings(
         let head = heads.get(number).filter(|_| sizes.has(*number, owner));
         changes.extend(head.and_then(|head| seen.bag_of(head.uuid, *number, head, owner)));
     }
-    inline_settings::withhold(changes, &now);
+    inline_settings::omit_values(changes, &now);
 }
 
 /// Statuses of the units of the own application and of related ones.
 fn statuses(
     seen: &Seen,
     shown: &Shown,
-    touched: &Touched,
+    touched: &AffectedParts,
     heads: &BTreeMap<RelationNumber, RelationHead>,
     changes: &mut Vec<Change>,
 ) {
@@ -285,19 +290,19 @@ fn statuses(
 }
 
 /// What other units of the machine have open.
-fn ports(seen: &Seen, shown: &Shown, touched: &Touched, changes: &mut Vec<Change>) {
+fn ports(seen: &Seen, shown: &Shown, touched: &AffectedParts, changes: &mut Vec<Change>) {
     for id in touched.ports.iter().filter(|id| **id != seen.unit) {
-        let open = read::<OpenPortsDoc>(seen.reader, &seen.model.ports_on(seen.doc.machine, *id));
+        let open = read::<OpenPortsDoc>(seen.reader, &seen.model.machine_port(seen.doc.machine, *id));
         let name = read(seen.reader, &seen.model.unit(*id)).map(|doc| doc.name);
         match (open, name) {
             (Some(open), _) => changes.push(Change::MachinePorts { unit: open.unit, ports: open.ports }),
-            (None, Some(unit)) if shown.neighbours.contains(&unit) => {
+            (None, Some(unit)) if shown.units_with_ports.contains(&unit) => {
                 changes.push(Change::MachinePorts { unit, ports: BTreeMap::new() });
             }
             (None, _) => {}
         }
     }
-    for unit in touched.names.intersection(&shown.neighbours) {
+    for unit in touched.names.intersection(&shown.units_with_ports) {
         if read(seen.reader, &seen.model.unit_name(unit)).is_none() {
             changes.push(Change::MachinePorts { unit: unit.clone(), ports: BTreeMap::new() });
         }

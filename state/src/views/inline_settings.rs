@@ -18,15 +18,15 @@ pub type Place = (RelationNumber, Owner);
 
 /// Bytes of every bag a unit is shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Sizes(BTreeMap<Place, usize>);
+pub struct BagSizes(BTreeMap<Place, usize>);
 
-impl Sizes {
-    pub fn of(snapshot: &Snapshot) -> Sizes {
+impl BagSizes {
+    pub fn of(snapshot: &Snapshot) -> BagSizes {
         let bags = |(number, view): (&RelationNumber, &RelationView)| {
             let size = |(owner, bag): &(Owner, BagView)| ((*number, owner.clone()), bag.bytes);
             view.bags.iter().map(size).collect::<Vec<_>>()
         };
-        Sizes(snapshot.relations.iter().flat_map(bags).collect())
+        BagSizes(snapshot.relations.iter().flat_map(bags).collect())
     }
 
     /// Takes what is sent.
@@ -94,7 +94,7 @@ pub(crate) fn place(change: &Change) -> Option<Place> {
 }
 
 /// Takes their values off the bags that stay behind.
-pub(crate) fn withhold(changes: &mut [Change], withheld: &BTreeSet<Place>) {
+pub(crate) fn omit_values(changes: &mut [Change], withheld: &BTreeSet<Place>) {
     for change in changes {
         if place(change).is_some_and(|place| withheld.contains(&place))
             && let Change::Bag { bag: Some(bag), .. } = change
@@ -108,9 +108,9 @@ pub(crate) fn withhold(changes: &mut [Change], withheld: &BTreeSet<Place>) {
 mod tests {
     use crate::views::inline_settings::*;
 
-    fn sizes(bytes: &[usize]) -> Sizes {
+    fn sizes(bytes: &[usize]) -> BagSizes {
         let place = |n: usize| (3, Owner::Unit(crate::terms::names::UnitName::new("db", n as u32)));
-        Sizes(bytes.iter().enumerate().map(|(n, bytes)| (place(n), *bytes)).collect())
+        BagSizes(bytes.iter().enumerate().map(|(n, bytes)| (place(n), *bytes)).collect())
     }
 
     fn withheld(bytes: &[usize], bound: usize) -> Vec<String> {

@@ -12,7 +12,7 @@ use crate::documents::keys::{
     last_id, last_number,
 };
 use crate::lifecycle::{application, machine, relation};
-use crate::views::inline_settings::{self, BYTES_MAX, Sizes};
+use crate::views::inline_settings::{self, BYTES_MAX, BagSizes};
 
 use crate::charm::Scope;
 use crate::terms::life::Life;
@@ -20,10 +20,10 @@ use crate::terms::names::{RelationNumber, UnitName, Uuid};
 use crate::terms::owner::Owner;
 use crate::terms::position::Position;
 use crate::unit::snapshot::{
-    ActionView, BagAsked, BagView, Change, CharmView, Delta, GrantView, ModelView, RelationHead, Snapshot,
+    ActionView, BagRequest, BagView, Change, CharmView, Delta, GrantView, ModelView, RelationHead, Snapshot,
     UnitView,
 };
-pub use crate::views::delta::{Touched, delta, touched};
+pub use crate::views::delta::{AffectedParts, delta, touched};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A whole view.
@@ -52,9 +52,9 @@ pub struct Shown {
     /// Who is shown to be in them, by incarnation.
     pub members: BTreeMap<(RelationNumber, UnitName), u64>,
     /// Other units of the machine that have open ports.
-    pub neighbours: BTreeSet<UnitName>,
+    pub units_with_ports: BTreeSet<UnitName>,
     /// Of all bags, those that were withheld too.
-    pub sizes: Sizes,
+    pub sizes: BagSizes,
     /// What comes along at most.
     pub bound: usize,
 }
@@ -70,8 +70,8 @@ impl Shown {
             model: snapshot.model.clone(),
             unit: snapshot.unit.clone(),
             relations: heads.collect(),
-            neighbours: snapshot.machine_ports.keys().cloned().collect(),
-            sizes: Sizes::of(snapshot),
+            units_with_ports: snapshot.machine_ports.keys().cloned().collect(),
+            sizes: BagSizes::of(snapshot),
             bound,
         }
     }
@@ -99,8 +99,8 @@ impl Shown {
                 }
                 Change::MachinePorts { unit, ports } => {
                     match ports.is_empty() {
-                        true => self.neighbours.remove(unit),
-                        false => self.neighbours.insert(unit.clone()),
+                        true => self.units_with_ports.remove(unit),
+                        false => self.units_with_ports.insert(unit.clone()),
                     };
                 }
                 Change::Charm(_)
@@ -124,11 +124,11 @@ impl Shown {
 
 /// Everything one unit sees, as of the reader's revision; none for a unit that is not there (see [`fate`]).
 pub fn full(reader: &dyn Reader, model: Model, unit: Uuid) -> Option<View> {
-    full_within(reader, model, unit, BYTES_MAX)
+    full_view_within(reader, model, unit, BYTES_MAX)
 }
 
 /// The same, with so many bytes of settings at most: the tests' bound is lower.
-pub fn full_within(reader: &dyn Reader, model: Model, unit: Uuid, bound: usize) -> Option<View> {
+pub fn full_view_within(reader: &dyn Reader, model: Model, unit: Uuid, bound: usize) -> Option<View> {
     let doc = read(reader, &model.unit(unit))?;
     let seen = Seen { reader, model, unit, doc: &doc };
     let mut changes = vec![
@@ -147,33 +147,33 @@ pub fn full_within(reader: &dyn Reader, model: Model, unit: Uuid, bound: usize) 
     for (key, ()) in read_all(reader, &model.relations_of(doc.application)) {
         let id = last_id(&key)?;
         let relation = read(reader, &model.relation(id))?;
-        if !relation::concerns(&relation, &doc) {
+        if !relation::includes_unit(&relation, &doc) {
             continue;
         }
-        applications.insert(relation.other_side(doc.application).application);
-        changes.extend(seen.whole_relation(id, &relation));
+        applications.insert(relation.other_end(doc.application).application);
+        changes.extend(seen.full_relation(id, &relation));
     }
     for (key, ()) in applications.iter().flat_map(|id| read_all::<()>(reader, &model.units_of(*id))) {
         changes.extend(last_id(&key).and_then(|id| seen.status(id)));
     }
-    for (key, ports) in read_all::<OpenPortsDoc>(reader, &model.all_ports_on(doc.machine)) {
+    for (key, ports) in read_all::<OpenPortsDoc>(reader, &model.machine_ports_prefix(doc.machine)) {
         if last_id(&key) != Some(unit) {
             changes.push(Change::MachinePorts { unit: ports.unit, ports: ports.ports });
         }
     }
-    let mut sizes = Sizes::default();
+    let mut sizes = BagSizes::default();
     sizes.take(&changes);
-    inline_settings::withhold(&mut changes, &sizes.withheld(bound));
-    let position = Position { history: Uuid(0), revision: reader.revision() };
+    inline_settings::omit_values(&mut changes, &sizes.withheld(bound));
+    let position = Position { store_generation: Uuid(0), revision: reader.revision() };
     Some(View { delta: Delta { position, full: true, changes }, bound })
 }
 
 /// One bag, if this unit sees it: what a watch shows, and no more (I31).
-pub fn bag(reader: &dyn Reader, model: Model, unit: Uuid, asked: &BagAsked) -> Option<BagView> {
+pub fn bag(reader: &dyn Reader, model: Model, unit: Uuid, asked: &BagRequest) -> Option<BagView> {
     let doc = read(reader, &model.unit(unit))?;
     let seen = Seen { reader, model, unit, doc: &doc };
     let relation: RelationDoc = read(reader, &model.relation(asked.relation))?;
-    if !relation::concerns(&relation, &doc) {
+    if !relation::includes_unit(&relation, &doc) {
         return None;
     }
     let head = seen.head(asked.relation, &relation);
@@ -196,7 +196,7 @@ impl Seen<'_> {
         for (key, ()) in read_all::<()>(self.reader, &self.model.subordinates(self.unit)) {
             let id = last_id(&key)?;
             let unit = read(self.reader, &self.model.unit(id))?;
-            if effective_life::life_of(&mut { self.reader }, self.model, id, &unit) != Life::Alive {
+            if effective_life::unit_life_of(&mut { self.reader }, self.model, id, &unit) != Life::Alive {
                 leaving.insert(unit.name.clone());
             }
             subordinates.insert(unit.name);
@@ -209,10 +209,10 @@ impl Seen<'_> {
             machine: machine.name,
             address: machine.address,
             principal: principal.map(|principal| principal.name),
-            life: effective_life::life_of(&mut { self.reader }, self.model, self.unit, self.doc),
+            life: effective_life::unit_life_of(&mut { self.reader }, self.model, self.unit, self.doc),
             subordinates,
             leaving,
-            crowded: machine::is_full(&mut { self.reader }, self.model, self.doc.machine),
+            machine_full: machine::is_full(&mut { self.reader }, self.model, self.doc.machine),
         })
     }
 
@@ -244,12 +244,14 @@ impl Seen<'_> {
     }
 
     pub fn head(&self, id: Uuid, relation: &RelationDoc) -> RelationHead {
-        let own = relation.side_of(self.doc.application).expect("a relation's index is of its sides (I22)");
-        let other = relation.other_side(self.doc.application);
-        let brings = relation.bond.is_some_and(|bond| bond.principal == self.doc.application);
+        let own = relation.end_of(self.doc.application).expect("a relation's index is of its sides (I22)");
+        let other = relation.other_end(self.doc.application);
+        let brings = relation
+            .subordinate_link
+            .is_some_and(|subordinate_link| subordinate_link.principal == self.doc.application);
         let session =
             brings.then(|| read::<SessionDoc>(self.reader, &self.model.session(self.unit))).flatten();
-        let shut_out = session.is_some_and(|session| session.shut_out.contains(&id));
+        let pending_reentry = session.is_some_and(|session| session.pending_reentry.contains(&id));
         RelationHead {
             uuid: id,
             endpoint: own.endpoint.clone(),
@@ -260,8 +262,8 @@ impl Seen<'_> {
             remote_application: other.application_name.clone(),
             remote_application_uuid: other.application,
             remote_endpoint: other.endpoint.clone(),
-            life: effective_life::life_between(&mut { self.reader }, self.model, id, relation),
-            suspended: shut_out || read(self.reader, &self.model.relation_suspended(id)).is_some(),
+            life: effective_life::relation_life_of(&mut { self.reader }, self.model, id, relation),
+            suspended: pending_reentry || read(self.reader, &self.model.relation_suspended(id)).is_some(),
             brings,
         }
     }
@@ -276,7 +278,7 @@ impl Seen<'_> {
     }
 
     /// The unit meets the units of this application, and never itself.
-    pub fn meets(&self, head: &RelationHead, unit: &UnitName) -> bool {
+    pub fn observes(&self, head: &RelationHead, unit: &UnitName) -> bool {
         unit.application == head.remote_application && *unit != self.doc.name
     }
 
@@ -307,15 +309,15 @@ impl Seen<'_> {
     /// A unit and its subordinates, or the units on a machine and theirs: a life goes down to all of them.
     pub fn with(&self, id: Uuid) -> Vec<Uuid> {
         let below = |prefix: &str| (&mut { self.reader }).ids(prefix, usize::MAX);
-        [vec![id], below(&self.model.units_on(id)), below(&self.model.subordinates(id))].concat()
+        [vec![id], below(&self.model.machine_units(id)), below(&self.model.subordinates(id))].concat()
     }
 
     pub fn bag(&self, relation: RelationNumber, head: &RelationHead, bag: BagDoc) -> Option<Change> {
         let own = &self.doc.name;
         let owner = match bag.owner.parse::<UnitName>() {
             Ok(unit) => {
-                let concerns = unit == *own || unit.application == head.remote_application;
-                let seen = concerns && self.shows(head.scope, bag.container);
+                let includes_unit = unit == *own || unit.application == head.remote_application;
+                let seen = includes_unit && self.shows(head.scope, bag.container);
                 seen.then_some(Owner::Unit(unit))?
             }
             Err(_) => Owner::Application(bag.owner),
@@ -348,13 +350,13 @@ impl Seen<'_> {
     }
 
     /// A relation with its members and bags: what becomes visible is sent whole.
-    pub fn whole_relation(&self, id: Uuid, relation: &RelationDoc) -> Vec<Change> {
+    pub fn full_relation(&self, id: Uuid, relation: &RelationDoc) -> Vec<Change> {
         let (number, head) = (relation.number, self.head(id, relation));
         let mut changes = vec![Change::Relation { relation: number, head: Some(head.clone()) }];
         let members = self.model.scopes_in(id, self.container(relation.scope));
         for (key, entry) in read_all::<ScopeDoc>(self.reader, &members) {
             let stays = last_id(&key).is_some_and(|unit| self.stays(unit));
-            if stays && self.meets(&head, &entry.unit) {
+            if stays && self.observes(&head, &entry.unit) {
                 let incarnation = Some(entry.incarnation);
                 changes.push(Change::Member { relation: number, unit: entry.unit, incarnation });
             }
@@ -391,10 +393,10 @@ pub fn machine(reader: &dyn Reader, model: Model, id: Uuid) -> Option<MachineVie
     let doc = read(reader, &model.machine(id))?;
     let life = read(reader, &model.machine_life(id))?;
     let mut units = BTreeMap::new();
-    for (key, ()) in read_all(reader, &model.units_on(id)) {
+    for (key, ()) in read_all(reader, &model.machine_units(id)) {
         let unit = last_id(&key)?;
         let doc = read(reader, &model.unit(unit))?;
-        let life = effective_life::life_of(&mut { reader }, model, unit, &doc);
+        let life = effective_life::unit_life_of(&mut { reader }, model, unit, &doc);
         let attached = read(reader, &model.session(unit)).is_some();
         units.insert(unit, Assigned { name: doc.name, life, attached });
     }

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tests::model_check::{self, Bounds, Command};
 use tests::sim::campaign::{self, Totals};
 use tests::sim::mutants::Mutant;
-use tests::sim::profile::Mix;
-use tests::sim::shrink::{Shrunk, shrink};
+use tests::sim::profile::FaultProfile;
+use tests::sim::shrink::{ShrinkResult, shrink};
 use tests::sim::system;
 
 /// A third of a schedule is allocation.
@@ -158,8 +158,8 @@ fn model() -> ExitCode {
     }
 }
 
-fn mix(seed: u64, arguments: &Arguments) -> Result<Mix> {
-    let mut mix = Mix::of(seed, arguments.mutant);
+fn mix(seed: u64, arguments: &Arguments) -> Result<FaultProfile> {
+    let mut mix = FaultProfile::of(seed, arguments.mutant);
     for (name, number) in &arguments.mix {
         *mix.number(name).with_context(|| format!("a mix has no {name}"))? = *number;
     }
@@ -195,16 +195,17 @@ fn one(seed: u64, arguments: &Arguments) -> Result<ExitCode> {
     Ok(if report.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn shrunk(seed: u64, mix: Mix, arguments: &Arguments) -> ExitCode {
-    let Some(Shrunk { mix, report, changed }) = shrink(seed, mix) else {
+fn shrunk(seed: u64, mix: FaultProfile, arguments: &Arguments) -> ExitCode {
+    let Some(ShrinkResult { mix, report, changed }) = shrink(seed, mix) else {
         println!("seed {seed}: nothing fails");
         return ExitCode::SUCCESS;
     };
-    let faults = Mix::NAMES.iter().filter(|name| mix.clone().number(name).is_some_and(|number| *number > 0));
+    let faults =
+        FaultProfile::NAMES.iter().filter(|name| mix.clone().number(name).is_some_and(|number| *number > 0));
     let mut given: BTreeMap<&str, u64> = arguments.mix.iter().map(|(name, n)| (name.as_str(), *n)).collect();
     given.extend(changed);
     let given: Vec<String> = given.iter().map(|(name, number)| format!("{name}={number}")).collect();
-    let story = campaign::run_told(seed, mix.clone()).story;
+    let story = campaign::run_traced(seed, mix.clone()).story;
     story.iter().skip(story.len().saturating_sub(STORY_SHOWN)).for_each(|line| println!("{line}"));
     println!("left of the mix: {}", faults.copied().collect::<Vec<_>>().join(" "));
     for violation in &report.violations {

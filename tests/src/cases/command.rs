@@ -106,8 +106,8 @@ fn machine(world: &mut World, words: &[&str]) -> Done {
             world.clock_ms = 20_000;
             world.start();
         }
-        ["crash", "after", "note"] => world.crash_after_note = true,
-        ["crash", "before", name] => world.crash_after_begin = Some((*name).to_owned()),
+        ["crash", "after", "note"] => world.crash_after_event = true,
+        ["crash", "before", name] => world.crash_after_start = Some((*name).to_owned()),
         ["link", "down"] => world.link = false,
         ["link", "up"] => world.link = true,
         ["view", "kept"] => world.shown = Some(world.view.clone()),
@@ -143,8 +143,8 @@ fn machine(world: &mut World, words: &[&str]) -> Done {
             world.view.unit.leaving.remove(&unit(name)?);
         }
         ["principal", name] => world.view.unit.principal = Some(unit(name)?),
-        ["machine", "full"] => world.view.unit.crowded = true,
-        ["machine", "has", "room"] => world.view.unit.crowded = false,
+        ["machine", "full"] => world.view.unit.machine_full = true,
+        ["machine", "has", "room"] => world.view.unit.machine_full = false,
         ["copy"] => world.copy = Some(Box::new((world.controller.clone(), world.local.clone()))),
         ["disk", "of", "the", "copy"] => {
             world.process = None;
@@ -155,7 +155,7 @@ fn machine(world: &mut World, words: &[&str]) -> Done {
             world.controller = world.copy.as_ref().ok_or("nothing was copied")?.0.clone();
         }
         ["other", "digest"] => world.controller.digest = "0".repeat(64),
-        ["other", "history"] => world.view.position.history = Uuid(0xb),
+        ["other", "history"] => world.view.position.store_generation = Uuid(0xb),
         _ => return Err("no such command".to_owned()),
     }
     Ok(())

@@ -25,7 +25,7 @@ pub const HISTORY: Uuid = Uuid(0xa);
 /// What a new unit without relations is shown.
 pub fn fresh() -> Snapshot {
     Snapshot {
-        position: Position { history: HISTORY, revision: 1 },
+        position: Position { store_generation: HISTORY, revision: 1 },
         model: ModelView {
             parallel: false,
             uuid: Uuid(1),
@@ -44,7 +44,7 @@ pub fn fresh() -> Snapshot {
             life: Life::Alive,
             subordinates: BTreeSet::new(),
             leaving: BTreeSet::new(),
-            crowded: false,
+            machine_full: false,
         },
         charm: charm(1, false, &ENDPOINTS.map(str::to_owned)),
         config: BTreeMap::new(),

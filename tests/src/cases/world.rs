@@ -2,18 +2,18 @@
 //! says. It does what `agent/src/uniter.rs` does, one thing after the other, and sends before it acts.
 
 use super::view;
-use state::restore::reconciliation::{Agreement, Session, agree};
+use state::restore::reconciliation::{Reconciliation, Session, agree};
 use state::terms::names::Uuid;
 use state::terms::settings::Bag;
 use state::unit::hook::Writes;
 use state::unit::local::{Event, Local, Run, Step};
 use state::unit::operation::Operation;
 use state::unit::outcome::{self, Ended, Exit};
-use state::unit::pending_reports::Unsaid;
+use state::unit::pending_reports::PendingReports;
 use state::unit::record::{Outcome, Record};
 use state::unit::resolve::{self, Act, Now, Send, Wait};
 use state::unit::retry;
-use state::unit::snapshot::{BagAsked, BagView, Snapshot};
+use state::unit::snapshot::{BagRequest, BagView, Snapshot};
 use std::collections::BTreeMap;
 
 /// No case needs more operations in one look: a core that never comes to rest is found out.
@@ -30,7 +30,7 @@ pub enum Ending {
 /// What the controller holds of this unit.
 #[derive(Clone, Debug)]
 pub struct Controller {
-    pub history: Uuid,
+    pub store_generation: Uuid,
     pub epoch: u64,
     pub sequence: u64,
     pub digest: String,
@@ -67,8 +67,8 @@ pub struct World {
     /// The next record is applied, and the agent dies before it hears so.
     pub answer_lost: bool,
     /// The agent dies when it has written down that it begins this; or after a note.
-    pub crash_after_begin: Option<String>,
-    pub crash_after_note: bool,
+    pub crash_after_start: Option<String>,
+    pub crash_after_event: bool,
     /// Controller and disk as they once were.
     pub copy: Option<Box<(Controller, Local)>>,
     /// A hook runs: what happens meanwhile is looked at when it has ended.
@@ -83,7 +83,7 @@ pub struct Process {
     last_end_ms: u64,
     attached: bool,
     heard_ms: Option<u64>,
-    orphan_gone: bool,
+    orphan_missing: bool,
     hook_lock: bool,
     stopped: bool,
 }
@@ -92,7 +92,7 @@ impl World {
     pub fn new() -> World {
         let local = Local::new(Uuid(2), view::me());
         let controller = Controller {
-            history: view::HISTORY,
+            store_generation: view::HISTORY,
             epoch: 0,
             sequence: 0,
             digest: String::new(),
@@ -117,8 +117,8 @@ impl World {
             charm_lost: false,
             refusal: None,
             answer_lost: false,
-            crash_after_begin: None,
-            crash_after_note: false,
+            crash_after_start: None,
+            crash_after_event: false,
             copy: None,
             running: false,
             trace: Vec::new(),
@@ -146,7 +146,7 @@ impl World {
             last_end_ms: self.clock_ms,
             attached: false,
             heard_ms: None,
-            orphan_gone: false,
+            orphan_missing: false,
             hook_lock: false,
             stopped: false,
         });
@@ -174,7 +174,7 @@ impl World {
             agent_start_ms: process.start_ms,
             wall_ms: self.wall_ms,
             hook_lock: process.hook_lock,
-            orphan_gone: process.orphan_gone,
+            orphan_missing: process.orphan_missing,
             attached: process.attached,
             link_age_ms: heard.map(|heard| self.clock_ms - heard),
             leads: self.lease.filter(|_| process.attached),
@@ -204,18 +204,18 @@ impl World {
                 continue;
             }
             match next.act {
-                Act::Stop => {
+                Act::Finish => {
                     self.say("stop for good");
                     process.stopped = true;
                     self.process = Some(process);
                 }
-                Act::Adopt(run) => self.adopt(&run),
-                Act::Lock => {
+                Act::Reattach(run) => self.adopt(&run),
+                Act::AcquireHookLock => {
                     assert!(!now.hook_lock, "the lock is asked for once");
                     process.hook_lock = true;
                     self.process = Some(process);
                 }
-                Act::Fetch(asked) => {
+                Act::FetchBag(asked) => {
                     process.hook_lock = false;
                     self.process = Some(process);
                     let causes = vec![resolve::fetching(&self.local.name, &asked)];
@@ -225,11 +225,11 @@ impl World {
                     self.say(format!("fetch {}", asked.owner));
                     self.fetch(asked);
                 }
-                Act::Begin(run) => {
+                Act::Start(run) => {
                     assert!(now.hook_lock || !run.operation.runs_charm(), "hooks run under the lock");
                     self.begin(run);
                 }
-                Act::Settle(record) => {
+                Act::RecordOutcome(record) => {
                     let verb = match &record.outcome {
                         Outcome::Ok | Outcome::Missing => "",
                         Outcome::Skipped => "skip ",
@@ -239,9 +239,9 @@ impl World {
                     self.local.apply(&Event::Finished(record));
                     self.ended();
                 }
-                Act::Note(event) => {
+                Act::PersistEvent(event) => {
                     self.local.apply(&event);
-                    if std::mem::take(&mut self.crash_after_note) {
+                    if std::mem::take(&mut self.crash_after_event) {
                         self.process = None;
                     }
                 }
@@ -266,7 +266,7 @@ impl World {
     }
 
     /// The controller answers what it has now.
-    fn fetch(&mut self, asked: BagAsked) {
+    fn fetch(&mut self, asked: BagRequest) {
         let relation = self.view.relations.values().find(|relation| relation.head.uuid == asked.relation);
         let counter = relation.and_then(|relation| relation.bag(&asked.owner)).map_or(0, |bag| bag.counter);
         self.view.keep_fetched(asked, BagView::whole(counter, Bag::new()));
@@ -274,11 +274,11 @@ impl World {
 
     fn begin(&mut self, run: Run) {
         let text = run.operation.to_string();
-        self.local.apply(&Event::Began(run.clone()));
+        self.local.apply(&Event::Started(run.clone()));
         if let Some(process) = &mut self.process {
-            process.orphan_gone = false;
+            process.orphan_missing = false;
         }
-        if self.crash_after_begin.take_if(|name| named(&text, name)).is_some() {
+        if self.crash_after_start.take_if(|name| named(&text, name)).is_some() {
             self.say("crash before it began");
             self.process = None;
             return;
@@ -292,7 +292,7 @@ impl World {
         self.running = false;
         // whatever runs of the charm brings it back
         self.charm_lost = false;
-        let needs_process = run.operation.runs_charm() || matches!(run.operation, Operation::Deploy(_));
+        let needs_process = run.operation.runs_charm() || matches!(run.operation, Operation::InstallCharm(_));
         let usual = match needs_process {
             true => Exit::Code(0),
             // as the agent would: there is no program to run
@@ -331,12 +331,13 @@ impl World {
             .iter_mut()
             .filter(|(name, _)| named(&text, name))
             .for_each(|(_, writes)| writes.reboot = None);
-        let ended = Ended { run, exit, writes: &writes, said: Vec::new(), unsaid: &Unsaid::default() };
+        let ended =
+            Ended { run, exit, writes: &writes, said: Vec::new(), unsaid: &PendingReports::default() };
         for event in outcome::events(&self.local, self.shown.as_ref(), &now, ended) {
             self.local.apply(&event);
         }
         if let Some(process) = &mut self.process {
-            process.orphan_gone = true;
+            process.orphan_missing = true;
         }
         self.ended();
     }
@@ -356,7 +357,7 @@ impl World {
             }
             None => {
                 if let Some(process) = &mut self.process {
-                    process.orphan_gone = true;
+                    process.orphan_missing = true;
                 }
                 self.ended();
             }
@@ -366,7 +367,7 @@ impl World {
     fn send(&mut self, send: &Send, now: &Now) {
         match send {
             Send::Nothing => {}
-            Send::Words(run) => self.local.apply(&Event::Heard { run: *run }),
+            Send::UnrecordedReport(run) => self.local.apply(&Event::ReportAcknowledged { run: *run }),
             Send::Attach => self.attach(),
             Send::Commit(sequence) => {
                 let record = self.local.outbox.iter().find(|record| record.sequence == *sequence).cloned();
@@ -379,16 +380,16 @@ impl World {
         self.controller.epoch += 1;
         let controller = self.controller.clone();
         let session = Session {
-            history: controller.history,
+            store_generation: controller.store_generation,
             epoch: controller.epoch,
             sequence: controller.sequence,
             digest: &controller.digest,
             replica: (controller.sequence > 0).then_some(&controller.replica),
         };
         match agree(&self.local, &session, self.wall_ms) {
-            Agreement::Agreed(events) => {
+            Reconciliation::Consistent(events) => {
                 for event in &events {
-                    if matches!(event, Event::Restored { .. }) {
+                    if matches!(event, Event::ReplicaTaken { .. }) {
                         self.say("take the replica");
                     }
                     if let Event::Finished(record) = event {
@@ -400,7 +401,7 @@ impl World {
                     process.attached = true;
                 }
             }
-            Agreement::Forked { sequence } => {
+            Reconciliation::Forked { sequence } => {
                 self.say(format!("forked at record {sequence}"));
                 self.process = None;
             }
@@ -414,7 +415,7 @@ impl World {
         if (record.sequence, &record.digest()) != (controller.sequence, &controller.digest) {
             controller.replica.sequence = record.sequence - 1;
             controller.replica.apply(&Event::Finished(record.clone()));
-            controller.replica.apply(&Event::Answered {
+            controller.replica.apply(&Event::Acknowledged {
                 sequence: record.sequence,
                 revision: 0,
                 refusal: refusal.clone(),
@@ -435,7 +436,7 @@ impl World {
             self.say(format!("refused: {reason}"));
         }
         let revision = self.view.position.revision;
-        let answered = Event::Answered { sequence: record.sequence, revision, refusal, retry };
+        let answered = Event::Acknowledged { sequence: record.sequence, revision, refusal, retry };
         self.local.apply(&answered);
     }
 
@@ -452,7 +453,7 @@ impl World {
             Step::Failed(episode) => {
                 format!("episode {} of {}, {} failures", episode.id, episode.operation, episode.failures)
             }
-            Step::Started(_) | Step::Unanswered { .. } => "busy".to_owned(),
+            Step::Started(_) | Step::AwaitingAnswer { .. } => "busy".to_owned(),
         };
         let said = |local: &Local| {
             let relations = local.relations.iter().map(|(number, relation)| {

@@ -190,7 +190,7 @@ impl Reader {
         let Some(open) = self.files.get_mut(number) else {
             if number == "1" {
                 let text = String::from_utf8(bytes).expect("the program says text");
-                self.ops.extend(text.lines().map(|line| Op::Said(line.to_owned())));
+                self.ops.extend(text.lines().map(|line| Op::Reported(line.to_owned())));
             }
             return;
         };

@@ -2,9 +2,9 @@
 
 use crate::sim::checks::Violation;
 use crate::sim::mutants::Mutant;
-use crate::sim::profile::Mix;
+use crate::sim::profile::FaultProfile;
 use crate::sim::system::{self, Report};
-use crate::sim::world::Spent;
+use crate::sim::world::TimeSpent;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,7 +27,7 @@ pub struct Totals {
     pub units: u64,
     pub polls: u64,
     pub chaos_polls: u64,
-    pub spent: Spent,
+    pub spent: TimeSpent,
     /// Seed and what was broken, first violation of each run.
     pub violations: Vec<(u64, String)>,
 }
@@ -53,19 +53,19 @@ impl Totals {
 
 /// One run; a panic of the product is a violation too, where panics can be caught.
 pub fn run(seed: u64, mutant: Option<Mutant>) -> Report {
-    run_mixed(seed, Mix::of(seed, mutant))
+    run_mixed(seed, FaultProfile::of(seed, mutant))
 }
 
-pub fn run_mixed(seed: u64, mix: Mix) -> Report {
+pub fn run_mixed(seed: u64, mix: FaultProfile) -> Report {
     caught(seed, mix, false)
 }
 
 /// The same, with its story; a panic has none.
-pub fn run_told(seed: u64, mix: Mix) -> Report {
+pub fn run_traced(seed: u64, mix: FaultProfile) -> Report {
     caught(seed, mix, true)
 }
 
-fn caught(seed: u64, mix: Mix, tell: bool) -> Report {
+fn caught(seed: u64, mix: FaultProfile, tell: bool) -> Report {
     let ran = catch_unwind(AssertUnwindSafe(|| system::run_mixed(seed, mix, tell)));
     ran.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
@@ -105,7 +105,7 @@ pub fn kill(mutant: Mutant, from: u64) -> Option<(u64, String)> {
     (from..from + MUTANT_SEEDS).find_map(|seed| {
         let report = run(seed, Some(mutant));
         let seen = report.violations.into_iter().find(|violation| violation.check == target)?;
-        let mix = Mix { mutant: None, ..Mix::of(seed, Some(mutant)) };
+        let mix = FaultProfile { mutant: None, ..FaultProfile::of(seed, Some(mutant)) };
         run_mixed(seed, mix).violations.is_empty().then_some((seed, seen.what))
     })
 }

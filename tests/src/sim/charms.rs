@@ -6,9 +6,9 @@ use crate::sim::disk::Place;
 use crate::sim::mutants::Mutant;
 use crate::sim::script;
 use crate::sim::world::{Command, World};
-use agent::ports::{Charms, Ending, Outward};
+use agent::ports::{Charms, Ending, HookHost};
 use commands::{CallOutcome, Inputs, Need, ToolReply};
-use hook_client::reconnect::WAIT_MS_MAX;
+use hook_client::reconnect::WAIT_MAX_MS;
 use state::charm::Charm;
 use state::terms::names::Uuid;
 use state::terms::position::Position;
@@ -18,7 +18,7 @@ use state::unit::local::Run;
 use state::unit::operation::CharmRef;
 use state::unit::outcome::Exit;
 use state::unit::record::Said;
-use state::unit::snapshot::BagAsked;
+use state::unit::snapshot::BagRequest;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use tokio::sync::{Notify, OwnedMutexGuard};
 
@@ -79,7 +79,7 @@ impl Process {
                     return Some(answer);
                 }
             }
-            let tried = self.world.sleep(u64::from(WAIT_MS_MAX));
+            let tried = self.world.sleep(u64::from(WAIT_MAX_MS));
             tokio::select! {
                 biased;
                 () = changed => {}
@@ -174,7 +174,7 @@ impl SimCharms {
     }
 
     /// What was fetched is written down where a successor finds it, then used.
-    fn pin(&self, context: &mut HookContext, asked: &BagAsked, values: Option<Bag>) {
+    fn pin(&self, context: &mut HookContext, asked: &BagRequest, values: Option<Bag>) {
         if let Some(kept) = &mut self.state().context {
             kept.take_bag(asked, values.clone());
         }
@@ -187,10 +187,10 @@ impl SimCharms {
         process: Arc<Process>,
         mut context: HookContext,
         mut said: Vec<Said>,
-        outward: &impl Outward,
+        outward: &impl HookHost,
     ) -> Ending {
         let _serving = Serving::new(&process);
-        let mut fetched: Vec<BagAsked> = Vec::new();
+        let mut fetched: Vec<BagRequest> = Vec::new();
         loop {
             let changed = process.changed.notified();
             let (asked, exit) = {
@@ -221,7 +221,7 @@ impl SimCharms {
                 None => {
                     let leads = outward.leads();
                     if leads {
-                        self.world.note(Fact::Leads { unit: self.at.unit });
+                        self.world.note(Fact::LeadershipPromised { unit: self.at.unit });
                     }
                     let reply = loop {
                         let asked = match call(&mut context, leads, &tool, &args) {
@@ -283,8 +283,13 @@ impl Drop for Serving<'_> {
 }
 
 /// Err: the bag that is to be in the context first.
-fn call(context: &mut HookContext, leads: bool, tool: &str, args: &[String]) -> Result<ToolReply, BagAsked> {
-    context.keep_leadership(leads);
+fn call(
+    context: &mut HookContext,
+    leads: bool,
+    tool: &str,
+    args: &[String],
+) -> Result<ToolReply, BagRequest> {
+    context.restrict_leadership(leads);
     let args: Vec<Vec<u8>> = args.iter().map(|arg| arg.clone().into_bytes()).collect();
     match commands::call(context, tool, &args, &Inputs::default()) {
         CallOutcome::Reply(reply) => Ok(reply),
@@ -335,7 +340,7 @@ impl Charms for SimCharms {
         self.state().charm.as_ref().is_some_and(|(sha256, _)| *sha256 == charm.sha256)
     }
 
-    async fn run(&self, run: &Run, context: HookContext, outward: &impl Outward) -> Ending {
+    async fn run(&self, run: &Run, context: HookContext, outward: &impl HookHost) -> Ending {
         self.world.pause().await;
         self.world.tell(|| {
             format!("{}: hook {}: {} (run {})", self.at.name, context.cause.hook(), run.operation, run.number)
@@ -357,8 +362,12 @@ impl Charms for SimCharms {
             state.calls.clear();
             (state.lock.upgrade(), state.fails)
         };
-        let inherits = !self.world.mix().has(Mutant::OrphanIsIgnored);
-        self.world.note(Fact::HookBegan { folder: self.at.folder, run: run.number, locked: lock.is_some() });
+        let inherits = !self.world.mix().has(Mutant::OrphanedRunIsIgnored);
+        self.world.note(Fact::HookStarted {
+            folder: self.at.folder,
+            run: run.number,
+            locked: lock.is_some(),
+        });
         process.talk().lock = lock.filter(|_| inherits);
         let (world, of, cause) = (self.world.clone(), process.clone(), context.clone());
         let folder = self.at.folder;
@@ -382,13 +391,13 @@ impl Charms for SimCharms {
         self.serve(process, context, Vec::new(), outward).await
     }
 
-    async fn adopt(&self, run: &Run, outward: &impl Outward) -> Option<Ending> {
+    async fn adopt(&self, run: &Run, outward: &impl HookHost) -> Option<Ending> {
         self.world.pause().await;
         let (process, context, calls) = {
             let state = self.state();
             (state.process.clone(), state.context.clone(), state.calls.clone())
         };
-        if self.world.mix().has(Mutant::OrphanIsIgnored) {
+        if self.world.mix().has(Mutant::OrphanedRunIsIgnored) {
             return None;
         }
         let process = process.filter(|process| process.run == run.number)?;

@@ -6,7 +6,7 @@ use crate::sim::machine::Machine;
 use crate::sim::mutants::Mutant;
 use crate::sim::world::World;
 use agent::journal::{self, Files, Found, Journal};
-use agent::ports::{DiskFailed, Memory};
+use agent::ports::{DiskError, Memory};
 use state::terms::names::{UnitName, Uuid};
 use state::unit::local::{Event, Local, Step};
 use state::unit::operation::Operation;
@@ -62,7 +62,10 @@ pub struct Disk {
 
 impl Disk {
     pub fn new(world: World, at: Place) -> Disk {
-        world.note(Fact::Begins { folder: at.folder, local: Box::new(Local::new(at.unit, at.name.clone())) });
+        world.note(Fact::JournalStarted {
+            folder: at.folder,
+            local: Box::new(Local::new(at.unit, at.name.clone())),
+        });
         Disk { world, at, state: Arc::default() }
     }
 
@@ -112,15 +115,15 @@ impl Disk {
         state.harmed = true;
     }
 
-    fn full(&self) -> Result<(), DiskFailed> {
+    fn full(&self) -> Result<(), DiskError> {
         match self.at.machine.is_full(self.world.now_ms()) {
-            true => Err(DiskFailed("no space is left on the device".to_owned())),
+            true => Err(DiskError("no space is left on the device".to_owned())),
             false => Ok(()),
         }
     }
 
     /// What an agent finds when it starts.
-    pub async fn open(&self) -> Result<(SimMemory, Local, Option<Arc<Snapshot>>), DiskFailed> {
+    pub async fn open(&self) -> Result<(SimMemory, Local, Option<Arc<Snapshot>>), DiskError> {
         self.world.pause().await;
         let (memory, mut local, view) = if self.world.mix().bytes > 0 {
             self.open_bytes().await?
@@ -133,7 +136,7 @@ impl Disk {
         let harmed = std::mem::take(&mut self.state().harmed);
         let (folder, found) = (self.at.folder, Box::new(local.clone()));
         self.world.note(if harmed {
-            Fact::Begins { folder, local: found }
+            Fact::JournalStarted { folder, local: found }
         } else {
             Fact::Loaded { folder, local: found }
         });
@@ -144,14 +147,18 @@ impl Disk {
     /// Planted faults: an agent that does not remember everything.
     fn forget(&self, local: &mut Local) {
         let mix = self.world.mix();
-        if mix.has(Mutant::ForgetsOwedChanged) {
-            local.relations.values_mut().for_each(|relation| relation.changed_owed = None);
+        if mix.has(Mutant::ForgetsPendingChanged) {
+            local.relations.values_mut().for_each(|relation| relation.pending_changed = None);
         }
         if mix.has(Mutant::ForgetsConfig) && local.started {
             local.config = None;
         }
         if mix.has(Mutant::ForgetsMembers) && local.step == Step::Idle {
-            local.relations.values_mut().filter(|r| r.changed_owed.is_none()).for_each(|r| r.members.clear());
+            local
+                .relations
+                .values_mut()
+                .filter(|r| r.pending_changed.is_none())
+                .for_each(|r| r.members.clear());
         }
         if mix.has(Mutant::ForgetsStart) && local.started && !local.stopped && local.step == Step::Idle {
             local.boot = None;
@@ -173,7 +180,7 @@ impl Disk {
     }
 
     fn open_typed(&self) -> (Local, Option<Arc<Snapshot>>) {
-        let survived = self.world.hits(500);
+        let survived = self.world.chance_of(500);
         let (known, trying, view) = {
             let mut state = self.state();
             (state.known.take(), state.trying.take().filter(|_| survived), state.view.clone())
@@ -190,7 +197,7 @@ impl Disk {
         }
     }
 
-    async fn open_bytes(&self) -> Result<(SimMemory, Local, Option<Arc<Snapshot>>), DiskFailed> {
+    async fn open_bytes(&self) -> Result<(SimMemory, Local, Option<Arc<Snapshot>>), DiskError> {
         self.settle_unsynced();
         let found = journal::load(self).await?;
         let (local, index, fresh) = match found {
@@ -199,11 +206,11 @@ impl Disk {
             Found::Lost { notes } => {
                 if !self.state().harmed {
                     let what = format!("{}: files lost: {notes:?}", self.at.name);
-                    self.world.note(Fact::Broken("durable", what));
+                    self.world.note(Fact::InvariantViolated("durable", what));
                 }
                 (self.fresh(), 0, true)
             }
-            Found::OtherFormat { .. } => return Err(DiskFailed("files of another format".to_owned())),
+            Found::OtherFormat { .. } => return Err(DiskError("files of another format".to_owned())),
         };
         let trying = self.state().trying.take();
         if let Some((events, after)) = trying
@@ -228,20 +235,20 @@ impl Disk {
                 if self.world.mix().has(Mutant::RewritesInPlace) {
                     let kept = self.world.below(bytes.len() as u64 + 1) as usize;
                     self.state().files.insert(name, bytes[..kept].to_vec());
-                } else if self.world.hits(500) {
+                } else if self.world.chance_of(500) {
                     self.state().files.insert(name, bytes);
                 }
             }
         }
     }
 
-    async fn write(&self, unsynced: Unsynced) -> Result<(), DiskFailed> {
+    async fn write(&self, unsynced: Unsynced) -> Result<(), DiskError> {
         self.world.pause().await;
         self.full()?;
         self.state().unsynced = Some(unsynced.clone());
         self.world.pause().await;
         if self.world.strikes(self.world.mix().sync_fails) {
-            return Err(DiskFailed("the sync failed".to_owned()));
+            return Err(DiskError("the sync failed".to_owned()));
         }
         let mut state = self.state();
         state.unsynced = None;
@@ -263,12 +270,12 @@ impl Disk {
         let mut state = self.state();
         state.trying = None;
         state.known = Some(after);
-        state.used |= events.iter().any(|event| matches!(event, Event::Began(_)));
+        state.used |= events.iter().any(|event| matches!(event, Event::Started(_)));
         drop(state);
         self.world.note(Fact::Recorded { folder: self.at.folder, of: self.at.unit, events });
     }
 
-    async fn append_typed(&self, events: &[Event], after: &Arc<Local>) -> Result<(), DiskFailed> {
+    async fn append_typed(&self, events: &[Event], after: &Arc<Local>) -> Result<(), DiskError> {
         let mix = self.world.mix();
         let events: Arc<[Event]> = events.into();
         if mix.has(Mutant::AcknowledgesBeforeSync) {
@@ -289,13 +296,13 @@ impl Disk {
         }
         self.world.pause().await;
         if self.world.strikes(mix.sync_fails) {
-            if mix.has(Mutant::FailedSyncIsTaken) {
+            if mix.has(Mutant::FailedSyncIsAccepted) {
                 self.state().trying = None;
                 let (folder, of) = (self.at.folder, self.at.unit);
                 self.world.note(Fact::Recorded { folder, of, events });
                 return Ok(());
             }
-            return Err(DiskFailed("the sync failed".to_owned()));
+            return Err(DiskError("the sync failed".to_owned()));
         }
         self.acknowledge(events, after.clone());
         self.world.pause().await;
@@ -325,17 +332,17 @@ impl Files for Disk {
     fn journal_bytes_max(&self) -> usize {
         JOURNAL_BYTES_MAX
     }
-    async fn read(&self, name: &str) -> Result<Option<Vec<u8>>, DiskFailed> {
+    async fn read(&self, name: &str) -> Result<Option<Vec<u8>>, DiskError> {
         self.world.pause().await;
         if self.world.mix().has(Mutant::UnreadableIsEmpty) && self.world.strikes(50) {
             return Ok(None);
         }
         Ok(self.state().files.get(name).cloned())
     }
-    async fn append(&self, name: &str, bytes: &[u8]) -> Result<(), DiskFailed> {
+    async fn append(&self, name: &str, bytes: &[u8]) -> Result<(), DiskError> {
         self.write(Unsynced::Append(name.to_owned(), bytes.to_vec())).await
     }
-    async fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), DiskFailed> {
+    async fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), DiskError> {
         self.write(Unsynced::Replace(name.to_owned(), bytes.to_vec())).await
     }
     async fn cache(&self, name: &str, bytes: Option<&[u8]>) {
@@ -346,7 +353,7 @@ impl Files for Disk {
             None => state.files.remove(name),
         };
     }
-    async fn set_aside(&self, name: &str) -> Result<String, DiskFailed> {
+    async fn set_aside(&self, name: &str) -> Result<String, DiskError> {
         self.world.pause().await;
         let mut state = self.state();
         let aside = format!("{name}.{}", state.files.len());
@@ -363,7 +370,7 @@ pub enum SimMemory {
 }
 
 impl Memory for SimMemory {
-    async fn append(&self, events: &[Event], after: &Arc<Local>) -> Result<(), DiskFailed> {
+    async fn append(&self, events: &[Event], after: &Arc<Local>) -> Result<(), DiskError> {
         match self {
             SimMemory::Typed(disk) => disk.append_typed(events, after).await,
             SimMemory::Bytes(disk, journal) => {

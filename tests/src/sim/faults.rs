@@ -1,8 +1,8 @@
 //! Faults that strike between two polls: who dies, freezes, is cut off, loses what.
 
-use crate::sim::fleet::Fleet;
+use crate::sim::fleet::AgentFleet;
 use crate::sim::network::{Way, Wire};
-use crate::sim::profile::Mix;
+use crate::sim::profile::FaultProfile;
 use crate::sim::world::{TaskId, Tasks, World};
 use state::terms::names::Uuid;
 
@@ -32,7 +32,7 @@ pub enum Controller {
 pub fn strike(
     (world, wire): (&World, &Wire),
     tasks: &mut Tasks,
-    fleet: &mut Fleet,
+    fleet: &mut AgentFleet,
     task: TaskId,
 ) -> Option<Controller> {
     let mix = world.mix();
@@ -76,10 +76,11 @@ pub fn strike(
     None
 }
 
-fn at_agent((world, wire): (&World, &Wire), tasks: &mut Tasks, fleet: &mut Fleet, id: Uuid) {
-    let mix: &Mix = world.mix();
+fn at_agent((world, wire): (&World, &Wire), tasks: &mut Tasks, fleet: &mut AgentFleet, id: Uuid) {
+    let mix: &FaultProfile = world.mix();
     let now_ms = world.now_ms();
-    let name = |fleet: &Fleet| fleet.folder(id).map_or(String::new(), |folder| folder.at.name.to_string());
+    let name =
+        |fleet: &AgentFleet| fleet.folder(id).map_or(String::new(), |folder| folder.at.name.to_string());
     if world.strikes(mix.agent_crash) {
         fleet.crash(tasks, id);
     } else if world.strikes(mix.partition) {
@@ -99,7 +100,7 @@ fn at_agent((world, wire): (&World, &Wire), tasks: &mut Tasks, fleet: &mut Fleet
             fleet.lose(tasks, id);
         } else if world.strikes(mix.corrupted * 100) {
             fleet.corrupt(tasks, id);
-        } else if mix.copied > 0 && world.hits(mix.copied * 10) {
+        } else if mix.copied > 0 && world.chance_of(mix.copied * 10) {
             fleet.copy(tasks, id);
         } else if world.strikes(mix.frozen * 10) {
             let for_ms = FROZEN_MS[world.below(FROZEN_MS.len() as u64) as usize];

@@ -7,7 +7,7 @@ use crate::sim::disk::{Disk, Place, SimMemory};
 use crate::sim::machine::{self, Machine};
 use crate::sim::network::{Link, Wire};
 use crate::sim::operator::MODEL;
-use crate::sim::world::{Stepped, TaskId, Tasks, World};
+use crate::sim::world::{StepResult, TaskId, Tasks, World};
 use agent::unit_agent::{self, Uniter};
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::keys::{Kind, Model, UnitDoc};
@@ -41,7 +41,7 @@ pub struct Folder {
 }
 
 /// All of them.
-pub struct Fleet {
+pub struct AgentFleet {
     world: World,
     wire: Wire,
     machines: BTreeMap<Uuid, (Machine, TaskId)>,
@@ -59,10 +59,21 @@ pub struct Fleet {
     pub units: u64,
 }
 
-impl Fleet {
-    pub fn new(world: World, wire: Wire) -> Fleet {
+impl AgentFleet {
+    pub fn new(world: World, wire: Wire) -> AgentFleet {
         let (machines, folders, by_task, held, harmed, applications) = Default::default();
-        Fleet { world, wire, machines, folders, by_task, held, harmed, frozen_ms: 0, applications, units: 0 }
+        AgentFleet {
+            world,
+            wire,
+            machines,
+            folders,
+            by_task,
+            held,
+            harmed,
+            frozen_ms: 0,
+            applications,
+            units: 0,
+        }
     }
 
     pub fn ids(&self) -> Vec<Uuid> {
@@ -92,7 +103,7 @@ impl Fleet {
     }
 
     /// Somebody rests in an error.
-    pub fn errs(&self) -> bool {
+    pub fn has_failed_unit(&self) -> bool {
         !self.failing().is_empty()
     }
 
@@ -369,7 +380,7 @@ impl Fleet {
             if !restored && !self.harmed.contains(unit) {
                 let what =
                     format!("{name}: its agent has ended, or lost its memory, and nothing was done to it");
-                self.world.note(Fact::Broken("settled", what));
+                self.world.note(Fact::InvariantViolated("settled", what));
             }
             self.lose(tasks, *id);
             self.start(tasks, *id);
@@ -386,7 +397,7 @@ impl Fleet {
         let retired: Vec<(Machine, TaskId)> = retired.cloned().collect();
         for (machine, task) in &retired {
             tasks.drop_task(*task);
-            machine.revive();
+            machine.clear_dead();
             self.start_machine(tasks, machine.clone());
         }
         !broken.is_empty() || !unknown.is_empty() || !absent.is_empty() || !retired.is_empty()
@@ -435,8 +446,8 @@ impl Fleet {
     }
 
     /// Ended agents, and those that are due again.
-    pub fn look_after(&mut self, tasks: &mut Tasks, stepped: Stepped) {
-        let Stepped::Polled { task, done: true } = stepped else { return };
+    pub fn restart_ended(&mut self, tasks: &mut Tasks, stepped: StepResult) {
+        let StepResult::Polled { task, done: true } = stepped else { return };
         if let Some(id) = self.by_task.remove(&task) {
             self.ended(tasks, id);
             return;

@@ -6,7 +6,7 @@ use crate::sim::network::machines::MachineLink;
 use crate::sim::world::{Command, World};
 use agent::machine_agent::{End, Machiner};
 use agent::ports::{Deployments, Token};
-use state::documents::keys::{Model, Principal, UserRole};
+use state::documents::keys::{Model, TokenHolder, UserRole};
 use state::terms::names::{UnitName, Uuid};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -27,7 +27,7 @@ struct State {
     instance: u64,
     boots: u64,
     /// It has no power.
-    off: bool,
+    is_powered_off: bool,
     booted_ms: u64,
     /// Its disk is full until then.
     full_ms: u64,
@@ -52,7 +52,7 @@ impl Machine {
             hook_lock: Arc::default(),
             instance,
             boots: 1,
-            off: false,
+            is_powered_off: false,
             booted_ms: now_ms,
             full_ms: 0,
             deployed: BTreeMap::new(),
@@ -83,16 +83,16 @@ impl Machine {
         let mut state = self.state();
         state.boots += 1;
         state.booted_ms = now_ms;
-        state.off = false;
+        state.is_powered_off = false;
         state.hook_lock = Arc::default();
     }
 
     pub fn switch_off(&self) {
-        self.state().off = true;
+        self.state().is_powered_off = true;
     }
 
     pub fn is_off(&self) -> bool {
-        self.state().off
+        self.state().is_powered_off
     }
 
     pub fn fill(&self, until_ms: u64) {
@@ -129,7 +129,7 @@ impl Machine {
     }
 
     /// A person, or a restored store, has it begin anew.
-    pub fn revive(&self) {
+    pub fn clear_dead(&self) {
         self.state().dead = false;
     }
 }
@@ -201,7 +201,7 @@ impl Deployments for Folders {
     fn token(&self, name: &UnitName) -> anyhow::Result<Token> {
         let state = self.machine.state();
         let deployed = state.deployed.get(name).ok_or_else(|| anyhow::anyhow!("{name}'s folder is gone"))?;
-        Ok(Token { text: deployed.token.clone(), is_noted: deployed.token_set })
+        Ok(Token { text: deployed.token.clone(), is_acknowledged: deployed.token_set })
     }
 
     async fn note_token_set(&self, name: &UnitName) -> anyhow::Result<()> {
@@ -251,6 +251,6 @@ impl Deployments for Folders {
 }
 
 /// Whom the provider and the users of the simulation act as.
-pub fn admin() -> Principal {
-    Principal::User { name: "admin".to_owned(), role: UserRole::Admin }
+pub fn admin() -> TokenHolder {
+    TokenHolder::User { name: "admin".to_owned(), role: UserRole::Admin }
 }

@@ -5,24 +5,24 @@ pub mod machines;
 
 use crate::sim::checks::Fact;
 use crate::sim::mutants::Mutant;
-use crate::sim::store::{SimOutside, SimStore};
+use crate::sim::store::{SimEnvironment, SimStore};
 use crate::sim::world::World;
 use api::WATCH_SILENCE_MS;
 use api::error::{ApiError, ErrorCode};
 use api::request::Message;
 use api::{
-    Archive, Attach, Attached, Claim, Claimed, Commit, Committed, FetchArchive, Handle, Report, Request,
-    Shown, Stream, Watch, WatchUnit,
+    Archive, Attach, Attached, Claim, ClaimResponse, Commit, Committed, FetchArchive, Handle, Report,
+    Request, Shown, Stream, Watch, WatchUnit,
 };
 use controller::store::Store;
 use controller::{Controller, Session};
 use state::documents::draft::Reader;
 use state::documents::effective_life;
-use state::documents::keys::{Model, Principal};
+use state::documents::keys::{Model, TokenHolder};
 use state::terms::names::Uuid;
 use state::terms::position::Position;
 use state::terms::settings::Bag;
-use state::unit::snapshot::{BagAsked, BagView};
+use state::unit::snapshot::{BagRequest, BagView};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::pin;
@@ -35,8 +35,8 @@ const ANSWER_MS: u64 = 10_000;
 const WAY_MS: u64 = 20;
 const SLOW_MS: u64 = 5_000;
 
-pub type SimController = Controller<SimStore, SimOutside>;
-pub type SimSession = Session<SimStore, SimOutside>;
+pub type SimController = Controller<SimStore, SimEnvironment>;
+pub type SimSession = Session<SimStore, SimEnvironment>;
 
 /// Which way messages of an agent are lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,11 +100,11 @@ impl Wire {
     }
 
     /// The history of the store that is served now.
-    pub fn history(&self) -> Uuid {
-        self.state().controller.store.history()
+    pub fn store_generation(&self) -> Uuid {
+        self.state().controller.store.store_generation()
     }
 
-    pub fn session(&self, principal: Principal) -> SimSession {
+    pub fn session(&self, principal: TokenHolder) -> SimSession {
         self.state().controller.session_of(principal)
     }
 
@@ -156,14 +156,14 @@ impl Wire {
     }
 
     /// Nobody at all gets through.
-    fn is_out(&self) -> bool {
+    fn is_outage(&self) -> bool {
         self.state().outage_ms > self.world.now_ms()
     }
 
     fn fate(&self) -> Fate {
         let (world, mix) = (&self.world, self.world.mix());
         if world.strikes(mix.message_lost) {
-            return if world.hits(500) { Fate::LostBefore } else { Fate::LostAfter };
+            return if world.chance_of(500) { Fate::LostBefore } else { Fate::LostAfter };
         }
         if world.strikes(mix.message_late) {
             return Fate::Late(ANSWER_MS + world.below(5_000));
@@ -174,15 +174,15 @@ impl Wire {
     }
 
     /// What a person or a machine agent asks, over the same network. None: no answer came.
-    pub async fn ask<T, F>(&self, ask: impl Fn(SimSession) -> F, principal: Principal) -> Option<T>
+    pub async fn ask<T, F>(&self, ask: impl Fn(SimSession) -> F, principal: TokenHolder) -> Option<T>
     where
         F: Future<Output = T>,
     {
-        if self.is_out() {
+        if self.is_outage() {
             self.world.sleep(ANSWER_MS).await;
             return None;
         }
-        let fate = match self.world.mix().others_lost {
+        let fate = match self.world.mix().operator_messages_lost {
             0 => Fate::Delivered { doubled: false, within_ms: 0 },
             _ => self.fate(),
         };
@@ -219,22 +219,22 @@ fn unreachable(what: &str) -> ApiError {
 }
 
 /// When a stream breaks.
-struct Until {
+struct StreamBreak {
     /// With the controller that serves it.
     generation: u64,
     breaks_ms: u64,
 }
 
-impl Until {
-    fn drawn(wire: &Wire, generation: u64) -> Until {
+impl StreamBreak {
+    fn drawn(wire: &Wire, generation: u64) -> StreamBreak {
         let world = &wire.world;
         let breaks = world.strikes(world.mix().watch_broken);
         let breaks_ms = if breaks { world.now_ms() + world.below(20_000) } else { u64::MAX };
-        Until { generation, breaks_ms }
+        StreamBreak { generation, breaks_ms }
     }
 
     /// What comes next on it.
-    async fn unless<T>(&self, wire: &Wire, next: impl Future<Output = T>) -> Result<T, ApiError> {
+    async fn or_break<T>(&self, wire: &Wire, next: impl Future<Output = T>) -> Result<T, ApiError> {
         let mut next = pin!(next);
         loop {
             if wire.generation() != self.generation || wire.world.now_ms() >= self.breaks_ms {
@@ -268,7 +268,7 @@ impl Link {
     }
 
     fn session(&self) -> SimSession {
-        self.wire.session(Principal::Unit { model: self.model, unit: self.unit })
+        self.wire.session(TokenHolder::Unit { model: self.model, unit: self.unit })
     }
 
     /// The message as the other end reads it.
@@ -326,7 +326,7 @@ impl Link {
             Fate::LostAfter => {
                 world.tell(|| format!("network: reply to {name} of {} lost", self.unit));
                 self.carry(request, arrives, (world.below(WAY_MS), WAY_MS), None);
-                if world.hits(500) {
+                if world.chance_of(500) {
                     world.sleep(ANSWER_MS).await;
                 } else {
                     world.sleep(world.below(40)).await;
@@ -390,18 +390,18 @@ impl Handle<Commit> for Link {
     async fn handle(&self, commit: Commit) -> Result<Committed, ApiError> {
         let (unit, sequence, epoch) = (self.unit, commit.record.sequence, commit.epoch);
         let (world, mix) = (self.wire.world.clone(), self.wire.world.mix());
-        if mix.has(Mutant::CommitIsLostButAnswered) && world.hits(50) {
+        if mix.has(Mutant::CommitIsLostButAnswered) && world.chance_of(50) {
             return Ok(Committed { revision: 1, refusal: None, dropped: Vec::new() });
         }
         let first = mix.every_reply_lost > 0
             && !world.is_calm()
             && self.wire.state().lost_once.insert((unit, sequence), ()).is_none();
         let fate = if first { Fate::LostAfter } else { self.wire.fate() };
-        if mix.has(Mutant::DoubleIsFenced) && matches!(fate, Fate::Delivered { doubled: true, .. }) {
+        if mix.has(Mutant::DuplicateIsFenced) && matches!(fate, Fate::Delivered { doubled: true, .. }) {
             return Err(ApiError::new(ErrorCode::Fenced, "a newer agent of this unit is attached"));
         }
         let restates = commit.record.memory.is_some();
-        let arrives = move || world.note(Fact::Arrived { unit, sequence, epoch, restates });
+        let arrives = move || world.note(Fact::RecordReceived { unit, sequence, epoch, restates });
         self.ask_with("commit", commit, arrives, fate).await
     }
 }
@@ -416,15 +416,15 @@ impl Handle<Report> for Link {
 }
 
 impl Handle<Claim> for Link {
-    async fn handle(&self, claim: Claim) -> Result<Claimed, ApiError> {
+    async fn handle(&self, claim: Claim) -> Result<ClaimResponse, ApiError> {
         self.ask("claim", claim).await
     }
 }
 
-impl Handle<BagAsked> for Link {
-    async fn handle(&self, asked: BagAsked) -> Result<Option<BagView>, ApiError> {
+impl Handle<BagRequest> for Link {
+    async fn handle(&self, asked: BagRequest) -> Result<Option<BagView>, ApiError> {
         let bag = self.ask("bag", asked).await?;
-        let empty = self.wire.world.mix().has(Mutant::WithheldIsEmpty);
+        let empty = self.wire.world.mix().has(Mutant::OmittedBagIsEmpty);
         Ok(bag.map(|bag| if empty { BagView::whole(bag.counter, Bag::new()) } else { bag }))
     }
 }
@@ -449,14 +449,16 @@ impl Watch<WatchUnit> for Link {
         let generation = wire.generation();
         let session = self.session();
         let newest = session.controller.position(session.controller.store.newest());
-        let behind = |from: &Position| from.history == newest.history && from.revision < newest.revision;
+        let behind = |from: &Position| {
+            from.store_generation == newest.store_generation && from.revision < newest.revision
+        };
         let opened = match from.filter(behind) {
             Some(_) if world.mix().has(Mutant::SubscribesAfterState) => Some(newest),
             _ => from,
         };
-        let eats = from.is_some() && world.mix().has(Mutant::FirstEventIsEaten);
+        let eats = from.is_some() && world.mix().has(Mutant::FirstEventIsDropped);
         let inner = session.watch(WatchUnit { epoch, from: opened }).await?;
-        let until = Until::drawn(wire, generation);
+        let until = StreamBreak::drawn(wire, generation);
         world.note(Fact::Stream { folder: self.folder, unit: self.unit, open: true });
         Ok(SimStream { link: self.clone(), inner, until, again: None, eats })
     }
@@ -466,7 +468,7 @@ impl Watch<WatchUnit> for Link {
 pub struct SimStream {
     link: Link,
     inner: <SimSession as Watch<WatchUnit>>::Stream,
-    until: Until,
+    until: StreamBreak,
     again: Option<Shown>,
     /// A planted fault: the first event is not passed on.
     eats: bool,
@@ -484,7 +486,7 @@ impl Stream for SimStream {
 
     async fn next(&mut self) -> Result<Shown, ApiError> {
         let shown = self.pass_on().await?;
-        self.link.wire.world.note(Fact::Heard { folder: self.link.folder });
+        self.link.wire.world.note(Fact::StreamReceived { folder: self.link.folder });
         Ok(shown)
     }
 }
@@ -495,9 +497,9 @@ impl SimStream {
             return Ok(again);
         }
         let (wire, world) = (&self.link.wire, &self.link.wire.world);
-        let shown = self.until.unless(wire, self.inner.next()).await??;
+        let shown = self.until.or_break(wire, self.inner.next()).await??;
         world.pause().await;
-        if world.varies(20) {
+        if world.draws_variation(20) {
             world.sleep(world.below(2_000)).await;
         }
         if wire.is_cut_off(self.link.folder, Way::FromController) {
@@ -509,7 +511,7 @@ impl SimStream {
             self.again = Some(shown.clone());
         }
         let eaten =
-            std::mem::take(&mut self.eats) || (world.mix().has(Mutant::DeltaIsLost) && world.hits(100));
+            std::mem::take(&mut self.eats) || (world.mix().has(Mutant::DeltaIsLost) && world.chance_of(100));
         if let Shown::Delta(delta) = &shown
             && eaten
             && !delta.full

@@ -9,7 +9,7 @@ use api::error::ApiError;
 use api::{
     AddMachines, AddUnits, ConfigChange, Configure, ConfigureModel, Deploy, DestroyModel, Ends, Force,
     GetStatus, GetWhy, Handle, InModel, Integrate, ListMachines, Refresh, RelationChoice, RemoveApplication,
-    RemoveMachine, RemoveRelation, RemoveUnit, Resolve, ResumeRelation, RetryProvisioning, Run,
+    RemoveMachine, RemoveRelation, RemoveUnit, ResolvedRequest, ResumeRelation, RetryProvisioning, Run,
     SuspendRelation, UploadArchive, Why,
 };
 use controller::store::Store;
@@ -32,7 +32,7 @@ const HARVEST_MODES: [&str; 4] = ["none", "unknown", "destroyed", "all"];
 /// Teardown budgets that people set: about as long as a unit takes to go, long, and none.
 const BUDGETS: [&str; 4] = ["15s", "1m", "5m", "off"];
 /// Hooks of a standard schedule.
-pub const HOOKS_LEAST: u64 = 40;
+pub const HOOKS_MIN: u64 = 40;
 
 fn endpoint(name: &str, role: Role, interface: &str, scope: Scope) -> (String, Endpoint) {
     let end = Endpoint {
@@ -120,10 +120,10 @@ impl User {
     pub async fn act(&self) {
         let acts = self.world.mix().acts;
         for done in 0..acts * PATIENCE {
-            if done >= acts && self.world.hooks() >= HOOKS_LEAST {
+            if done >= acts && self.world.hooks() >= HOOKS_MIN {
                 return;
             }
-            let pace = if self.world.hits(500) { 300 } else { 20_000 };
+            let pace = if self.world.chance_of(500) { 300 } else { 20_000 };
             self.world.sleep(self.world.below(pace)).await;
             self.act_once().await;
         }
@@ -149,7 +149,7 @@ impl User {
 
     async fn act_once(&self) {
         let name = self.name();
-        if self.world.hits(self.world.mix().suspends) {
+        if self.world.chance_of(self.world.mix().suspend_relation) {
             return self.suspend_or_resume().await;
         }
         match self.world.below(100) {
@@ -282,23 +282,23 @@ impl User {
 
     async fn remove_machine(&self) {
         let Some(machine) = self.a_machine().await else { return };
-        let (force, keep) = (self.force(), self.world.hits(250));
+        let (force, keep) = (self.force(), self.world.chance_of(250));
         self.told(format!("remove-machine {machine}, force {force:?}, its instance is kept: {keep}"));
         let ask = |session: SimSession| {
             let machine = machine.clone();
             async move {
-                let history = session.controller.store.history();
+                let store_generation = session.controller.store.store_generation();
                 session
                     .handle(RemoveMachine { machine: machine.to_owned(), force, keep_instance: keep })
                     .await
-                    .map(|_| history)
+                    .map(|_| store_generation)
             }
         };
         // 1. It is done, and the answer on its way. 2. The store is restored from before it: what the answer says is of
         // a history that is over (cargo sim 71014647).
         let answered = self.ask(ask).await;
-        if keep && answered == Some(self.wire.history()) {
-            self.world.note(Fact::Keeps { machine });
+        if keep && answered == Some(self.wire.store_generation()) {
+            self.world.note(Fact::KeepInstanceAccepted { machine });
         }
     }
 
@@ -311,7 +311,7 @@ impl User {
         let ask = |session: SimSession| async move { session.handle(ListMachines).await };
         let machines = self.ask(ask).await.unwrap_or_default();
         let at = self.world.below(machines.len() as u64) as usize;
-        machines.get(at).map(|machine| machine.name.clone()).filter(|_| self.world.hits(500))
+        machines.get(at).map(|machine| machine.name.clone()).filter(|_| self.world.chance_of(500))
     }
 
     async fn upload(&self, name: &str, version: u64) -> Option<String> {
@@ -358,7 +358,7 @@ impl User {
     async fn refresh(&self, name: &str) {
         self.told(format!("refresh {name}"));
         let Some(sha256) = self.upload(name, 1 + self.world.below(3)).await else { return };
-        let forced = self.world.hits(300);
+        let forced = self.world.chance_of(300);
         let ask = |session: SimSession| {
             let (application, sha256) = (name.to_owned(), sha256.clone());
             let refresh = Refresh { application, sha256, forced, config: BTreeMap::new() };
@@ -370,7 +370,7 @@ impl User {
     /// Two ends as a person names them: of a subordinate and its principal either the endpoint that all have, or
     /// none.
     fn ends(&self, a: &str, b: &str) -> (String, String) {
-        let info = (a == "mon") != (b == "mon") && self.world.hits(500);
+        let info = (a == "mon") != (b == "mon") && self.world.chance_of(500);
         let end = |name: &str| match (info, name) {
             (false, _) => name.to_owned(),
             (true, "mon") => "mon:host".to_owned(),
@@ -385,7 +385,7 @@ impl User {
         let relations = self.ask(ask).await.map(|status| status.relations).unwrap_or_default();
         let at = self.world.below(relations.len() as u64) as usize;
         let Some(number) = relations.get(at).map(|relation| relation.number) else { return };
-        let suspend = self.world.hits(500);
+        let suspend = self.world.chance_of(500);
         self.told(format!("{}-relation {number}", if suspend { "suspend" } else { "resume" }));
         let ask = |session: SimSession| async move {
             match suspend {
@@ -398,7 +398,7 @@ impl User {
             }
         };
         self.ask(ask).await;
-        if suspend && self.world.hits(400) {
+        if suspend && self.world.chance_of(400) {
             // before everybody has seen it, perhaps
             self.world.sleep(500 + self.world.below(12_000)).await;
             self.told(format!("resume-relation {number}"));
@@ -439,10 +439,10 @@ impl User {
     }
 
     pub async fn resolve_unit(&self, unit: &UnitName) {
-        let retry = self.world.hits(500);
+        let retry = self.world.chance_of(500);
         let ask = |session: SimSession| {
             let unit = unit.to_string();
-            async move { session.handle(Resolve { unit: unit.to_owned(), retry }).await }
+            async move { session.handle(ResolvedRequest { unit: unit.to_owned(), retry }).await }
         };
         if self.ask(ask).await.is_some() {
             self.told(format!("resolved {unit}, retry {retry}"));
@@ -511,7 +511,7 @@ impl User {
 
     /// Timed hooks off: what runs from now on has a cause. And instances that a store which was put back knows nothing
     /// of are nobody else's: they go.
-    pub async fn quieten(&self, restored: bool) {
+    pub async fn disable_timed_hooks(&self, restored: bool) {
         self.set_of_model("update-status-hook-interval", "0").await;
         if restored {
             self.set_of_model("provisioner-harvest-mode", "all").await;

@@ -1,7 +1,7 @@
 //! What one seed's run is made of: its faults, its size, and the planted fault if there is one.
 
 use crate::sim::mutants::Mutant;
-use crate::sim::world::Chance;
+use crate::sim::world::SeededRng;
 
 const ONE_IN_100: [u64; 100] = one_in();
 const ONE_IN_20: [u64; 20] = one_in();
@@ -16,18 +16,18 @@ macro_rules! mix {
     ($($(#[$doc:meta])* $name:ident: $values:expr,)*) => {
         /// Chances are per mille: of a poll for crashes, of a message for the network, of a hook for charms.
         #[derive(Clone, Debug, PartialEq)]
-        pub struct Mix {
+        pub struct FaultProfile {
             $($(#[$doc])* pub $name: u64,)*
             pub mutant: Option<Mutant>,
         }
 
-        impl Mix {
+        impl FaultProfile {
             /// Every number of a mix by name: what shrinking takes away one by one.
             pub const NAMES: &[&str] = &[$(stringify!($name)),*];
 
-            fn drawn(chance: &mut Chance, mutant: Option<Mutant>) -> Mix {
+            fn drawn(chance: &mut SeededRng, mutant: Option<Mutant>) -> FaultProfile {
                 let mut some = |values: &[u64]| *chance.pick(values).expect("values are given");
-                Mix { $($name: some(&$values),)* mutant }
+                FaultProfile { $($name: some(&$values),)* mutant }
             }
 
             /// The number of this name.
@@ -56,13 +56,13 @@ mix! {
     message_doubled: [0, 50, 300],
     message_late: [0, 0, 20, 100],
     /// What people and machine agents send is lost, doubled or late too.
-    others_lost: [0, 0, 1],
+    operator_messages_lost: [0, 0, 1],
     watch_broken: [0, 100, 300],
     partition: [0, 0, 5, 10],
     /// Of what the provider of machines is asked: refused, or done and not answered.
     provider_fails: [0, 0, 50, 300],
     /// Its listing is a few seconds old.
-    listed_late: [0, 0, 300],
+    stale_listing: [0, 0, 300],
     provisioner_crash: [0, 0, 5, 30],
     instance_ends: [0, 0, 0, 300],
     instance_lost: [0, 0, 0, 0, 0, 100],
@@ -88,7 +88,7 @@ mix! {
     hook_fails: [0, 0, 50, 200],
     hook_hangs: [0, 50],
     /// A hook asks for a reboot, after it or at once.
-    asks_reboot: [0, 0, 0, 20],
+    hook_requests_reboot: [0, 0, 0, 20],
     /// Real bytes on the crash disk, through the production journal.
     bytes: ONE_IN_100,
     /// Everything that is sent goes through JSON.
@@ -119,29 +119,29 @@ mix! {
     /// Of a hook: it opens or closes a port.
     port: [100, 100, 100, 500],
     /// Of what people do: a relation is suspended, or resumed, beside the few times that it is anyway.
-    suspends: [0, 0, 0, 0, 0, 0, 0, 300],
+    suspend_relation: [0, 0, 0, 0, 0, 0, 0, 300],
     /// Of messages: it takes seconds, there and back.
     message_slow: [0, 0, 0, 20, 200],
 }
 
-impl Mix {
+impl FaultProfile {
     /// The mix of a seed. Each kind of fault is absent in some seeds, so that others come to the fore.
-    pub fn of(seed: u64, mutant: Option<Mutant>) -> Mix {
-        let mut mix = Mix::drawn(&mut Chance::new(seed ^ 0x6d69_7800), mutant);
+    pub fn of(seed: u64, mutant: Option<Mutant>) -> FaultProfile {
+        let mut mix = FaultProfile::drawn(&mut SeededRng::new(seed ^ 0x6d69_7800), mutant);
         match mutant {
             Some(Mutant::Product(row)) => {
                 for (name, value) in &mutants::table::mutants()[row].mix {
                     *mix.number(name).expect("the mix of a mutant names numbers") = *value;
                 }
             }
-            Some(mutant) if mutant.is_of_bytes() => (mix.bytes, mix.reboot) = (1, 200),
-            Some(Mutant::FailedSyncIsTaken) => mix.sync_fails = 10,
-            Some(Mutant::HistoryIsKept) => mix.restored = 1,
-            Some(Mutant::NonceIsNoKey) => (mix.provider_fails, mix.listed_late) = (300, 300),
+            Some(mutant) if mutant.is_in_disk_bytes() => (mix.bytes, mix.reboot) = (1, 200),
+            Some(Mutant::FailedSyncIsAccepted) => mix.sync_fails = 10,
+            Some(Mutant::StoreGenerationIsKept) => mix.restored = 1,
+            Some(Mutant::NonceIsNotUnique) => (mix.provider_fails, mix.stale_listing) = (300, 300),
             Some(Mutant::TimersFollowWallClock) => mix.clock_jumps = 3,
             Some(Mutant::ReadsAreNotChecked | Mutant::SetsAreNotChecked) => mix.replayed = 1,
             Some(Mutant::CompactionIsSilent) => mix.changes_kept = 3,
-            Some(Mutant::WithheldIsEmpty | Mutant::FetchesAgain) => mix.settings_along = 1,
+            Some(Mutant::OmittedBagIsEmpty | Mutant::FetchesAgain) => mix.settings_along = 1,
             // nobody reaches the controller for longer than a term: who led has written, and another leads
             Some(Mutant::OlderLeaderWrites) => (mix.outage, mix.units) = (2, 2),
             _ => {}

@@ -5,7 +5,7 @@
 //! What a provider may do: fail with a reason, fail and have done it all the same, list late what was just made or
 //! taken away. It never makes two instances under one nonce: that is what nonces are for.
 
-use crate::sim::checks::{Fact, Instanced};
+use crate::sim::checks::{Fact, InstanceEvent};
 use crate::sim::machine::admin;
 use crate::sim::mutants::Mutant;
 use crate::sim::network::{SimSession, Wire};
@@ -14,7 +14,7 @@ use crate::sim::world::{Command, World};
 use api::error::{ApiError, ErrorCode};
 use api::{ClientFile, Handle, InModel, Request};
 use cli::command_error::Failure;
-use cli::supervisor::provider::{Listing, Made, Provider, Wish};
+use cli::supervisor::provider::{InstanceList, Made, Provider, Wish};
 use cli::supervisor::provisioner::{Outside, Provisioner};
 use state::terms::names::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,7 +44,7 @@ struct Instance {
 
 /// Everything that the provider has: it outlives whoever asks.
 #[derive(Clone)]
-pub struct Cloud {
+pub struct SimCloud {
     world: World,
     /// By number.
     instances: Arc<Mutex<BTreeMap<u64, Instance>>>,
@@ -52,12 +52,12 @@ pub struct Cloud {
     ended: Arc<Notify>,
 }
 
-impl Cloud {
-    pub fn new(world: World) -> Cloud {
-        let cloud = Cloud { world, instances: Arc::default(), ended: Arc::default() };
+impl SimCloud {
+    pub fn new(world: World) -> SimCloud {
+        let cloud = SimCloud { world, instances: Arc::default(), ended: Arc::default() };
         for model in [FOREIGN, MODEL] {
             let (machine, nonce) = (Uuid(cloud.world.bits()), Uuid(cloud.world.bits()));
-            cloud.create(model, machine, nonce, Instanced::WasThere);
+            cloud.create(model, machine, nonce, InstanceEvent::WasThere);
         }
         cloud
     }
@@ -66,7 +66,7 @@ impl Cloud {
         self.instances.lock().expect("one thread")
     }
 
-    fn create(&self, model: Uuid, machine: Uuid, nonce: Uuid, what: Instanced) {
+    fn create(&self, model: Uuid, machine: Uuid, nonce: Uuid, what: InstanceEvent) {
         let mut instances = self.instances();
         let number = instances.len() as u64;
         let made_ms = self.world.now_ms();
@@ -85,7 +85,7 @@ impl Cloud {
     }
 
     /// Ends all instances of a machine, with what is in them; or they are no more the simulated system's.
-    fn take(&self, machine: Uuid, what: Instanced) {
+    fn take(&self, machine: Uuid, what: InstanceEvent) {
         let (world, mut instances) = (&self.world, self.instances());
         for (number, one) in instances.iter_mut() {
             if one.machine != machine || one.taken_ms.is_some() {
@@ -119,7 +119,7 @@ impl Cloud {
             return false;
         };
         (one.runs, one.taken_ms) = (false, Some(self.world.now_ms()));
-        let (number, model, nonce, what) = (*number, one.model, one.nonce, Instanced::Lost);
+        let (number, model, nonce, what) = (*number, one.model, one.nonce, InstanceEvent::Lost);
         drop(instances);
         self.world.tell(|| format!("provider: instance {number} of machine {machine} is lost"));
         self.world.note(Fact::Instance { number, model, machine, nonce, what });
@@ -130,16 +130,18 @@ impl Cloud {
     /// A controller on another copy of the store has started this machine, under a nonce of its own, in place of the
     /// instance that there was. Not where listings are late: there nobody can tell one from the other.
     pub fn start_elsewhere(&self, machine: Uuid) -> bool {
-        if self.world.mix().started_elsewhere == 0 || self.world.mix().listed_late > 0 || !self.lose(machine)
+        if self.world.mix().started_elsewhere == 0
+            || self.world.mix().stale_listing > 0
+            || !self.lose(machine)
         {
             return false;
         }
-        self.create(MODEL, machine, Uuid(self.world.bits()), Instanced::WasThere);
+        self.create(MODEL, machine, Uuid(self.world.bits()), InstanceEvent::WasThere);
         true
     }
 
     /// Nobody remembers what was listed a moment ago: the controller is restored from a copy, which takes longer.
-    pub fn catch_up(&self) {
+    pub fn expire_stale_listings(&self) {
         for one in self.instances().values_mut() {
             one.made_ms = one.made_ms.saturating_sub(LATE_MS);
             one.taken_ms = one.taken_ms.map(|taken_ms| taken_ms.saturating_sub(LATE_MS));
@@ -149,7 +151,7 @@ impl Cloud {
 
 /// What one supervisor has of the provider.
 struct SimProvider {
-    cloud: Cloud,
+    cloud: SimCloud,
     /// Machines that it has started, or found running.
     tended: BTreeSet<Uuid>,
 }
@@ -159,10 +161,10 @@ impl Provider for SimProvider {
         "simulated"
     }
 
-    fn found(&self, model: Uuid) -> Result<Listing, Failure> {
+    fn found(&self, model: Uuid) -> Result<InstanceList, Failure> {
         let world = &self.cloud.world;
         self.cloud.fails("cannot list the instances")?;
-        let late_ms = if world.strikes(world.mix().listed_late) { world.below(LATE_MS) } else { 0 };
+        let late_ms = if world.strikes(world.mix().stale_listing) { world.below(LATE_MS) } else { 0 };
         let at_ms = world.now_ms() - late_ms;
         let instances = self.cloud.instances();
         let listed = instances.values().filter(|one| {
@@ -182,7 +184,7 @@ impl Provider for SimProvider {
         let (world, cloud) = (&self.cloud.world, &self.cloud);
         let (model, machine, nonce) = (wish.model.uuid, wish.machine.uuid, wish.nonce);
         let failed = |failure: Failure| {
-            let what = Instanced::Failed(failure.message.clone());
+            let what = InstanceEvent::Failed(failure.message.clone());
             world.note(Fact::Instance { number: 0, model, machine, nonce, what });
             failure
         };
@@ -192,8 +194,8 @@ impl Provider for SimProvider {
             let instances = cloud.instances();
             instances.iter().rfind(|(_, one)| same(one)).map(|(number, _)| *number)
         };
-        if there().is_none() || world.mix().has(Mutant::NonceIsNoKey) {
-            cloud.create(model, machine, nonce, Instanced::Made);
+        if there().is_none() || world.mix().has(Mutant::NonceIsNotUnique) {
+            cloud.create(model, machine, nonce, InstanceEvent::Made);
             cloud.fails("the provider gave no answer").map_err(failed)?;
         }
         let address = address(there().expect("it is made"));
@@ -222,7 +224,7 @@ impl Provider for SimProvider {
         world.pause().await;
         cloud.fails("the instance does not end")?;
         self.tended.remove(&machine);
-        cloud.take(machine, Instanced::Taken);
+        cloud.take(machine, InstanceEvent::Taken);
         world.pause().await;
         cloud.fails("the provider gave no answer")
     }
@@ -232,7 +234,7 @@ impl Provider for SimProvider {
         world.pause().await;
         cloud.fails("the instance is not let go")?;
         self.tended.remove(&machine);
-        cloud.take(machine, Instanced::HandedOver);
+        cloud.take(machine, InstanceEvent::HandedOver);
         world.pause().await;
         cloud.fails("the provider gave no answer")
     }
@@ -309,8 +311,8 @@ where
 }
 
 /// The supervisor of the machines. It begins a moment after the one before it died.
-pub async fn provide(world: World, wire: Wire, cloud: Cloud) {
-    world.note(Fact::ProvisionerBegins);
+pub async fn run_provisioner(world: World, wire: Wire, cloud: SimCloud) {
+    world.note(Fact::ProvisionerStarted);
     world.sleep(world.below(RESTART_MS)).await;
     let text = String::new;
     let file = ClientFile {
@@ -327,7 +329,7 @@ pub async fn provide(world: World, wire: Wire, cloud: Cloud) {
     loop {
         let Err(failure) = provisioner.follow(&line, &file).await;
         world.tell(|| format!("provisioner: {}", failure.message));
-        world.note(Fact::ProvisionerBegins);
+        world.note(Fact::ProvisionerStarted);
         world.sleep(RETRY_MS).await;
     }
 }

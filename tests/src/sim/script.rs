@@ -11,7 +11,7 @@ use state::unit::hook::{Cause, HookContext, Relation};
 use state::unit::outcome::Exit;
 
 /// The key no hook that fails may ever publish.
-pub const POISON: &str = "poison";
+pub const FAILED_HOOK_KEY: &str = "poison";
 /// The counter that every hook which writes moves by one.
 pub const COUNTER: &str = "n";
 /// All that a member says in a relation.
@@ -20,7 +20,7 @@ pub const SETTINGS: &str = "settings";
 pub const LEVEL: &str = "level";
 
 /// What a leader says of all units begins with this, and ends with its name.
-pub const FOR_ALL: &str = "says for all: ";
+pub const APPLICATION_STATUS_PREFIX: &str = "says for all: ";
 /// What units open; some of it is also another's.
 const PORTS: [&str; 4] = ["80", "8000-8010", "8005", "8005/udp"];
 
@@ -33,8 +33,8 @@ pub fn is_missing(context: &HookContext) -> bool {
 pub async fn run(world: &World, process: &Process, context: &HookContext) -> (Exit, Option<u64>) {
     let mut counted = None;
     let exit = work(world, process, context, &mut counted).await;
-    let unserved = if process.is_killed() { Exit::Signal(9) } else { Exit::Code(1) };
-    (exit.unwrap_or(unserved), counted)
+    let units_without_instance = if process.is_killed() { Exit::Signal(9) } else { Exit::Code(1) };
+    (exit.unwrap_or(units_without_instance), counted)
 }
 
 /// None: killed, or nobody answers.
@@ -48,12 +48,12 @@ async fn work(
     look(world, process, context).await?;
     let level = process.call("config-get", &[LEVEL]).await?;
     read(world, process, LEVEL.to_owned(), &level);
-    let hangs = world.varies(world.mix().hook_hangs);
-    let first = hangs && world.hits(500);
+    let hangs = world.draws_variation(world.mix().hook_hangs);
+    let first = hangs && world.chance_of(500);
     if first {
         world.sleep(1_000 + world.below(20_000)).await;
     }
-    if world.hits(100) {
+    if world.chance_of(100) {
         return Some(Exit::Code(0)); // early
     }
     let count = process.call("state-get", &[COUNTER]).await?;
@@ -61,7 +61,7 @@ async fn work(
     let next = format!("{COUNTER}={}", count + 1);
     process.call("state-set", &[&next]).await?;
     *counted = Some(count + 1);
-    let (unit, reads_back) = (context.unit.to_string(), world.hits(250));
+    let (unit, reads_back) = (context.unit.to_string(), world.chance_of(250));
     for (number, _) in context.relations.iter().filter(|(_, relation)| !relation.is_broken()) {
         let about = context.cause.counterpart().is_none_or(|about| about.relation == *number);
         if !about {
@@ -79,42 +79,43 @@ async fn work(
                 read(world, process, what, &own);
             }
             let leads = process.call("is-leader", &["--format", "json"]).await?;
-            if leads.stdout.starts_with(b"true") && world.hits(300) {
-                let other = if world.hits(700) { format!("of={}", context.unit) } else { "of=".to_owned() };
+            if leads.stdout.starts_with(b"true") && world.chance_of(300) {
+                let other =
+                    if world.chance_of(700) { format!("of={}", context.unit) } else { "of=".to_owned() };
                 process.call("relation-set", &["-r", &relation, "--app", &next, &other]).await?;
             }
-            if leads.stdout.starts_with(b"true") && world.hits(200) {
-                let message = format!("{FOR_ALL}{}", context.unit);
+            if leads.stdout.starts_with(b"true") && world.chance_of(200) {
+                let message = format!("{APPLICATION_STATUS_PREFIX}{}", context.unit);
                 process.call("status-set", &["--application", "active", &message]).await?;
             }
         }
     }
     process.call("status-set", &["active", &next]).await?;
-    world.note(Fact::HookSaid { folder: process.folder, run: process.run, message: next.clone() });
-    if world.hits(100) {
+    world.note(Fact::HookSetStatus { folder: process.folder, run: process.run, message: next.clone() });
+    if world.chance_of(100) {
         process.call("juju-log", &[&next]).await?;
     }
     if hangs && !first {
         // what it has said is told before it ends
         world.sleep(1_000 + world.below(20_000)).await;
     }
-    if world.hits(world.mix().port) {
+    if world.chance_of(world.mix().port) {
         let port = PORTS[world.below(PORTS.len() as u64) as usize];
-        let tool = if world.hits(700) { "open-port" } else { "close-port" };
+        let tool = if world.chance_of(700) { "open-port" } else { "close-port" };
         process.call(tool, &[port]).await?;
     }
-    if world.varies(world.mix().asks_reboot) && !matches!(context.cause, Cause::Action(_)) {
-        let when: &[&str] = if world.hits(500) { &["--now"] } else { &[] };
+    if world.draws_variation(world.mix().hook_requests_reboot) && !matches!(context.cause, Cause::Action(_)) {
+        let when: &[&str] = if world.chance_of(500) { &["--now"] } else { &[] };
         process.call("juju-reboot", when).await?;
     }
     look(world, process, context).await?;
     if world.strikes(world.mix().hook_fails) {
         for number in context.relations.keys() {
             if let Some(relation) = context.relation_id(*number) {
-                process.call("relation-set", &["-r", &relation, &format!("{POISON}=1")]).await?;
+                process.call("relation-set", &["-r", &relation, &format!("{FAILED_HOOK_KEY}=1")]).await?;
             }
         }
-        return Some(if world.hits(800) { Exit::Code(1) } else { Exit::Signal(11) });
+        return Some(if world.chance_of(800) { Exit::Code(1) } else { Exit::Signal(11) });
     }
     Some(Exit::Code(0))
 }

@@ -2,12 +2,12 @@
 //! as long as the same check still sees something.
 
 use crate::sim::campaign;
-use crate::sim::profile::Mix;
+use crate::sim::profile::FaultProfile;
 use crate::sim::system::Report;
 
 /// A mix with which the seed still fails, and how.
-pub struct Shrunk {
-    pub mix: Mix,
+pub struct ShrinkResult {
+    pub mix: FaultProfile,
     pub report: Report,
     /// Of the mix: names and values that differ from the seed's own.
     pub changed: Vec<(&'static str, u64)>,
@@ -28,13 +28,13 @@ fn simpler(name: &str, now: u64) -> Vec<u64> {
 }
 
 /// Shrinks what `seed` does with `mix`; none: nothing fails.
-pub fn shrink(seed: u64, mut mix: Mix) -> Option<Shrunk> {
+pub fn shrink(seed: u64, mut mix: FaultProfile) -> Option<ShrinkResult> {
     let own = mix.clone();
     let mut best = campaign::run_mixed(seed, mix.clone());
     let check = best.violations.first()?.check;
     loop {
         let mut better = false;
-        for name in Mix::NAMES {
+        for name in FaultProfile::NAMES {
             let now = *mix.number(name).expect("a name of the mix");
             for value in simpler(name, now) {
                 let mut tried = mix.clone();
@@ -51,10 +51,10 @@ pub fn shrink(seed: u64, mut mix: Mix) -> Option<Shrunk> {
         }
     }
     let mut own = own;
-    let changed = Mix::NAMES.iter().filter_map(|name| {
+    let changed = FaultProfile::NAMES.iter().filter_map(|name| {
         let (was, is) = (*own.number(name)?, *mix.number(name)?);
         (was != is).then_some((*name, is))
     });
     let changed = changed.collect();
-    Some(Shrunk { mix, report: best, changed })
+    Some(ShrinkResult { mix, report: best, changed })
 }

@@ -11,7 +11,7 @@ use controller::store::{
     ApplyError, Changes, Committed, Compacted, Failure, Position, RETRIES_MAX, RunError, Store,
 };
 use state::charm::Charm;
-use state::documents::draft::{Draft, Reader, Revision, Stored, Txn};
+use state::documents::draft::{Draft, Reader, Revision, StoredDocument, Txn};
 use state::documents::json_text::Text;
 use state::documents::keys::{BagDoc, Kind, Model};
 use state::terms::life::Life;
@@ -36,7 +36,7 @@ struct State {
     /// The disk is full until then: nothing can be written.
     full_ms: u64,
     /// Planted faults read these documents as they were one change ago.
-    older: BTreeMap<String, Option<Stored>>,
+    older: BTreeMap<String, Option<StoredDocument>>,
     /// Transactions as they should have been checked, when the planted fault is that they are not.
     unchecked: Vec<(Revision, Txn)>,
 }
@@ -72,19 +72,19 @@ impl SimStore {
         self.world.mix().has(mutant)
     }
 
-    fn is_spoiled(&self) -> bool {
-        self.world.mix().mutant.is_some_and(Mutant::is_of_the_store)
+    fn has_store_mutant(&self) -> bool {
+        self.world.mix().mutant.is_some_and(Mutant::is_in_store)
     }
 
     /// What a faulty store makes of a transaction.
-    fn spoil(&self, mut txn: Txn) -> Txn {
+    fn apply_mutant(&self, mut txn: Txn) -> Txn {
         if self.has(Mutant::ReadsAreNotChecked) {
             txn = Txn { writes: txn.writes, ..Txn::default() };
         }
         if self.has(Mutant::SetsAreNotChecked) {
             txn = Txn { writes: txn.writes, keys: txn.keys, ..Txn::default() };
         }
-        if self.has(Mutant::LifeGoesBack) && self.world.hits(200) {
+        if self.has(Mutant::DyingBecomesAlive) && self.world.chance_of(200) {
             let alive = Text::of(&Life::Alive);
             let lives =
                 txn.writes.iter_mut().filter(|(key, value)| key.contains("/unit-life/") && value.is_some());
@@ -106,7 +106,9 @@ impl SimStore {
         if self.has(Mutant::SetsAnothersStatus) && !txn.writes.keys().any(|key| key.contains("/unit/")) {
             self.map.look(|reader| swap_owner(&mut txn, "/unit-status/", reader));
         }
-        if self.has(Mutant::SameContentCounts) && txn.writes.keys().any(|key| key.contains("/replica/")) {
+        if self.has(Mutant::UnchangedBagGetsNewVersion)
+            && txn.writes.keys().any(|key| key.contains("/replica/"))
+        {
             let bag = txn.writes.iter_mut().find(|(key, value)| key.contains("/bag/") && value.is_some());
             if let Some((key, value)) = bag
                 && let Some(before) = self.map.look(|reader| reader.get(key))
@@ -122,7 +124,7 @@ impl SimStore {
     /// Documents that a planted fault reads as they were one change ago.
     fn is_forgotten(&self, key: &str) -> bool {
         self.has(Mutant::AppliesTwice) && key.contains("/replica/")
-            || self.has(Mutant::OlderEpochIsTaken) && key.contains("/session/")
+            || self.has(Mutant::OlderEpochIsAccepted) && key.contains("/session/")
             || self.has(Mutant::OlderLeaderWrites) && key.contains("/leader/")
     }
 
@@ -136,7 +138,7 @@ impl SimStore {
     {
         let transition = Arc::new(transition);
         for _ in 0..=RETRIES_MAX {
-            let forgets = self.world.hits(300);
+            let forgets = self.world.chance_of(300);
             let older = if forgets { self.state().older.clone() } else { BTreeMap::new() };
             let (store, transition) = (self.clone(), transition.clone());
             let drafted = self.map.read(move |reader| {
@@ -152,13 +154,13 @@ impl SimStore {
             });
             let (answer, txn, before, revision) = drafted.await?;
             let unchecked = self.has(Mutant::ReadsAreNotChecked) || self.has(Mutant::SetsAreNotChecked);
-            if (unchecked || !self.is_spoiled()) && !self.world.is_calm() {
+            if (unchecked || !self.has_store_mutant()) && !self.world.is_calm() {
                 self.world.sleep(self.world.below(100)).await;
             }
             if txn.writes.is_empty() {
                 return Ok(Committed { answer, revision });
             }
-            match self.map.apply(self.spoil(txn.clone())).await {
+            match self.map.apply(self.apply_mutant(txn.clone())).await {
                 Ok(revision) => {
                     let mut state = self.state();
                     state.older.extend(before);
@@ -207,30 +209,32 @@ fn swap_owner(txn: &mut Txn, kind: &str, reader: &dyn Reader) {
 /// Shows some documents as they were one change ago.
 struct Forgetful<'r> {
     reader: &'r dyn Reader,
-    older: &'r BTreeMap<String, Option<Stored>>,
+    older: &'r BTreeMap<String, Option<StoredDocument>>,
 }
 
 impl Reader for Forgetful<'_> {
     fn revision(&self) -> Revision {
         self.reader.revision()
     }
-    fn get(&self, key: &str) -> Option<Stored> {
+    fn get(&self, key: &str) -> Option<StoredDocument> {
         let newest = self.reader.get(key);
         match (self.older.get(key), newest) {
             // the revision stays the newest: the commit must go through
-            (Some(Some(older)), Some(newest)) => Some(Stored { revision: newest.revision, ..older.clone() }),
+            (Some(Some(older)), Some(newest)) => {
+                Some(StoredDocument { revision: newest.revision, ..older.clone() })
+            }
             (Some(None) | None, newest) => newest,
             (Some(Some(_)), None) => None,
         }
     }
-    fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<Stored> {
+    fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<StoredDocument> {
         self.reader.scan(prefix, after, limit)
     }
 }
 
 impl Store for SimStore {
-    fn history(&self) -> Uuid {
-        self.map.history()
+    fn store_generation(&self) -> Uuid {
+        self.map.store_generation()
     }
 
     fn newest(&self) -> Revision {
@@ -250,7 +254,7 @@ impl Store for SimStore {
         T: Send + 'static,
         F: FnOnce(&dyn Reader) -> T + Send + 'static,
     {
-        if self.has(Mutant::CompactionIsSilent) && at.history == self.history() {
+        if self.has(Mutant::CompactionIsSilent) && at.store_generation == self.store_generation() {
             return Ok(self.map.read(view).await);
         }
         self.map.read_at(at, view).await
@@ -266,7 +270,7 @@ impl Store for SimStore {
             self.world.pause().await;
             return Err(RunError::Failed(Failure::Full));
         }
-        if self.is_spoiled() || (!self.world.is_calm() && self.world.hits(SLOW)) {
+        if self.has_store_mutant() || (!self.world.is_calm() && self.world.chance_of(SLOW)) {
             return self.run_slowly(transition).await;
         }
         self.map.run(transition).await
@@ -278,7 +282,10 @@ impl Store for SimStore {
 
     async fn changes_after(&self, after: Position, limit: usize) -> Result<Vec<Changes>, Compacted> {
         let changes = self.map.changes_after(after, limit).await;
-        if self.has(Mutant::CompactionIsSilent) && changes.is_err() && after.history == self.history() {
+        if self.has(Mutant::CompactionIsSilent)
+            && changes.is_err()
+            && after.store_generation == self.store_generation()
+        {
             let newest = self.newest();
             let behind = (0..newest).rev().take(3).last().unwrap_or(newest);
             return self.map.changes_after(Position { revision: behind, ..after }, limit).await;
@@ -293,18 +300,18 @@ impl Store for SimStore {
 
 /// Archives by digest: a charm's declaration as JSON is its whole archive.
 #[derive(Clone)]
-pub struct SimOutside {
+pub struct SimEnvironment {
     world: World,
     archives: Arc<Mutex<BTreeMap<String, Vec<u8>>>>,
 }
 
-impl SimOutside {
-    pub fn new(world: World) -> SimOutside {
-        SimOutside { world, archives: Arc::default() }
+impl SimEnvironment {
+    pub fn new(world: World) -> SimEnvironment {
+        SimEnvironment { world, archives: Arc::default() }
     }
 }
 
-impl Outside for SimOutside {
+impl Outside for SimEnvironment {
     fn wall_ms(&self) -> i64 {
         self.world.wall_ms()
     }
@@ -324,7 +331,7 @@ impl Outside for SimOutside {
         let sha256 = host::digest::sha256(&bytes);
         let kept = Kept { sha256: sha256.clone(), bytes: bytes.len() as u64, charm };
         let known = !self.archives.lock().expect("one thread").is_empty();
-        if !(self.world.mix().has(Mutant::ArchiveIsMissing) && known && self.world.hits(500)) {
+        if !(self.world.mix().has(Mutant::ArchiveIsMissing) && known && self.world.chance_of(500)) {
             self.archives.lock().expect("one thread").insert(sha256, bytes);
         }
         Ok(kept)

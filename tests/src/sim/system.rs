@@ -5,15 +5,17 @@ mod obstructed;
 
 use crate::sim::checks::{Checks, Commit, End, Fact, Violation};
 use crate::sim::faults::{self, strike};
-use crate::sim::fleet::Fleet;
+use crate::sim::fleet::AgentFleet;
 use crate::sim::machine::{self, Machine};
-use crate::sim::mutants::{Mutant, Planting};
+use crate::sim::mutants::{Mutant, MutantGuard};
 use crate::sim::network::{SimController, Wire};
-use crate::sim::operator::{HOOKS_LEAST, MODEL, User};
-use crate::sim::profile::Mix;
-use crate::sim::provider::{self, Cloud};
-use crate::sim::store::{SimOutside, SimStore};
-use crate::sim::world::{Command, MEASURED_EVERY, Spent, Stepped, TaskId, Tasks, World, finish, nanoseconds};
+use crate::sim::operator::{HOOKS_MIN, MODEL, User};
+use crate::sim::profile::FaultProfile;
+use crate::sim::provider::{self, SimCloud};
+use crate::sim::store::{SimEnvironment, SimStore};
+use crate::sim::world::{
+    Command, MEASURED_EVERY, StepResult, TaskId, Tasks, TimeSpent, World, finish, nanoseconds,
+};
 use controller::Controller;
 use controller::store::map::Map;
 use controller::store::{Changes, Position, Store};
@@ -40,7 +42,7 @@ const PATIENCE: u64 = 5;
 /// Polls of one run: several times what an hour without a controller takes.
 const POLLS_MAX: u64 = 2_000_000;
 /// A standard schedule has as many applications, units, hooks and faults at least.
-const STANDARD: (u64, u64, u64, u64) = (2, 3, HOOKS_LEAST, 5);
+const STANDARD: (u64, u64, u64, u64) = (2, 3, HOOKS_MIN, 5);
 
 /// How a run went.
 #[derive(Clone, Debug, Default)]
@@ -57,7 +59,7 @@ pub struct Report {
     pub units: u64,
     /// How long chaos lasted, in polls.
     pub chaos_polls: u64,
-    pub spent: Spent,
+    pub spent: TimeSpent,
 }
 
 impl Report {
@@ -76,10 +78,10 @@ struct System {
     /// An older copy of the store, to be restored from.
     copy: Option<Map>,
     restored: bool,
-    outside: SimOutside,
+    outside: SimEnvironment,
     wire: Wire,
-    fleet: Fleet,
-    cloud: Cloud,
+    fleet: AgentFleet,
+    cloud: SimCloud,
     /// The provisioner.
     provisioner: TaskId,
     /// Of the controller: it dies with it.
@@ -95,12 +97,12 @@ struct System {
 
 /// Runs one seed with its own mix.
 pub fn run(seed: u64, mutant: Option<Mutant>, tell: bool) -> Report {
-    run_mixed(seed, Mix::of(seed, mutant), tell)
+    run_mixed(seed, FaultProfile::of(seed, mutant), tell)
 }
 
 /// Runs one seed with a mix of faults given.
-pub fn run_mixed(seed: u64, mix: Mix, tell: bool) -> Report {
-    let _planting = Planting::of(mix.mutant);
+pub fn run_mixed(seed: u64, mix: FaultProfile, tell: bool) -> Report {
+    let _planting = MutantGuard::of(mix.mutant);
     let target = mix.mutant.map(Mutant::target);
     let world = World::new(seed, mix, tell);
     let mut system = System::new(world.clone());
@@ -122,15 +124,16 @@ pub fn run_mixed(seed: u64, mix: Mix, tell: bool) -> Report {
     report
 }
 
-fn controller(store: &SimStore, outside: &SimOutside) -> Arc<SimController> {
+fn controller(store: &SimStore, outside: &SimEnvironment) -> Arc<SimController> {
     Controller::new(store.clone(), outside.clone(), Uuid(7))
 }
 
 impl System {
     fn new(world: World) -> System {
-        let history = Uuid(world.bits());
-        let store = SimStore::new(Map::keeping(history, world.mix().changes_kept), world.clone());
-        let outside = SimOutside::new(world.clone());
+        let store_generation = Uuid(world.bits());
+        let store =
+            SimStore::new(Map::with_changes_kept(store_generation, world.mix().changes_kept), world.clone());
+        let outside = SimEnvironment::new(world.clone());
         let wire = Wire::new(world.clone(), controller(&store, &outside));
         System {
             tasks: Tasks::new(world.clone()),
@@ -138,8 +141,8 @@ impl System {
             copy: None,
             restored: false,
             outside,
-            fleet: Fleet::new(world.clone(), wire.clone()),
-            cloud: Cloud::new(world.clone()),
+            fleet: AgentFleet::new(world.clone(), wire.clone()),
+            cloud: SimCloud::new(world.clone()),
             provisioner: 0,
             janitor: 0,
             wire,
@@ -199,7 +202,7 @@ impl System {
                     world.pause().await;
                     continue;
                 }
-                world.sleep(controller::janitor::SWEEP_EVERY_MS).await;
+                world.sleep(controller::janitor::SWEEP_INTERVAL_MS).await;
             }
         });
     }
@@ -209,7 +212,7 @@ impl System {
         self.tasks.drop_task(self.provisioner);
         let (world, wire) = (self.world.clone(), self.wire.clone());
         self.provisioner =
-            self.tasks.start("provisioner", provider::provide(world, wire, self.cloud.clone()));
+            self.tasks.start("provisioner", provider::run_provisioner(world, wire, self.cloud.clone()));
     }
 
     /// False: a violation ended the run.
@@ -240,7 +243,7 @@ impl System {
                 self.pass(until_ms, over);
             }
             let stepped = self.step(until_ms);
-            if let Stepped::Polled { task, done: true } = stepped {
+            if let StepResult::Polled { task, done: true } = stepped {
                 acting.retain(|acting| *acting != task);
             }
             if over(self) || self.tasks.polls > POLLS_MAX {
@@ -266,7 +269,7 @@ impl System {
     fn pass(&mut self, until_ms: u64, over: &impl Fn(&System) -> bool) {
         loop {
             let stepped = self.step(until_ms);
-            if stepped == Stepped::Quiet || over(self) || self.tasks.polls > POLLS_MAX {
+            if stepped == StepResult::Quiet || over(self) || self.tasks.polls > POLLS_MAX {
                 return;
             }
             if !self.world.is_calm() {
@@ -276,8 +279,8 @@ impl System {
     }
 
     /// Perhaps a fault, after a poll.
-    fn strike(&mut self, stepped: Stepped) {
-        let Stepped::Polled { task, done: false } = stepped else { return };
+    fn strike(&mut self, stepped: StepResult) {
+        let StepResult::Polled { task, done: false } = stepped else { return };
         if task == self.provisioner && self.world.strikes(self.world.mix().provisioner_crash) {
             self.world.tell(|| "provisioner: dies");
             return self.start_provisioner();
@@ -293,7 +296,7 @@ impl System {
                 self.store.fill(self.world.now_ms() + for_ms);
             }
             Some(faults::Controller::Copy) if !self.restored => {
-                self.copy = Some(self.store.map().fork(self.store.history()));
+                self.copy = Some(self.store.map().fork(self.store.store_generation()));
             }
             Some(faults::Controller::Restore) => self.restore(),
             Some(faults::Controller::InstanceEnds) => {
@@ -320,15 +323,15 @@ impl System {
     fn calm(&mut self, over: &impl Fn(&System) -> bool) -> bool {
         self.world.tell(|| "calm: no more faults");
         self.world.set_calm(true);
-        self.world.note(Fact::Calm);
+        self.world.note(Fact::FaultsEnded);
         self.wire.heal();
-        self.tasks.thaw();
+        self.tasks.resume_all();
         self.store.fill(0);
         self.fleet.machines().iter().for_each(|machine| machine.fill(0));
         for round in 0..ROUNDS_MAX {
             let (user, restored) = (self.user(), self.restored);
             self.tasks.start("people", async move {
-                user.quieten(restored).await;
+                user.disable_timed_hooks(restored).await;
                 if restored && round >= PATIENCE {
                     user.remove_failing().await;
                 }
@@ -339,7 +342,7 @@ impl System {
             }
             let (fleet, tasks) = (&mut self.fleet, &mut self.tasks);
             let repaired = self.store.map().look(|reader| fleet.repair(tasks, reader, restored));
-            if !repaired && !self.fleet.errs() && !self.is_troubled() {
+            if !repaired && !self.fleet.has_failed_unit() && !self.is_troubled() {
                 break;
             }
         }
@@ -361,7 +364,7 @@ impl System {
             if over(self) || self.tasks.polls > POLLS_MAX {
                 return false;
             }
-            if stepped == Stepped::Quiet && self.world.now_ms() >= self.changed_ms + QUIET_MS {
+            if stepped == StepResult::Quiet && self.world.now_ms() >= self.changed_ms + QUIET_MS {
                 return true;
             }
         }
@@ -369,7 +372,7 @@ impl System {
 
     fn settle(&mut self) {
         let recorded = self.store.recorded();
-        let rests = self.tasks.polls <= POLLS_MAX && !self.fleet.errs();
+        let rests = self.tasks.polls <= POLLS_MAX && !self.fleet.has_failed_unit();
         let (fleet, checks) = (&self.fleet, &mut self.checks);
         self.store.map().look(|reader| {
             let agents = fleet.living(reader);
@@ -394,7 +397,7 @@ impl System {
 
     fn restart_controller(&mut self) {
         self.world.tell(|| "controller: restarts");
-        self.world.note(Fact::ControllerBegins);
+        self.world.note(Fact::ControllerStarted);
         self.tasks.drop_messages();
         self.wire.restart(controller(&self.store, &self.outside));
         self.start_janitor();
@@ -407,14 +410,14 @@ impl System {
     fn restore(&mut self) {
         let Some(copy) = self.copy.take().filter(|_| !self.restored) else { return };
         self.restored = true;
-        let history = match self.world.mix().has(Mutant::HistoryIsKept) {
-            true => copy.history(),
+        let store_generation = match self.world.mix().has(Mutant::StoreGenerationIsKept) {
+            true => copy.store_generation(),
             false => Uuid(self.world.bits()),
         };
-        self.store = SimStore::new(copy.fork(history), self.world.clone());
+        self.store = SimStore::new(copy.fork(store_generation), self.world.clone());
         self.world.tell(|| format!("controller: restored from revision {}", self.store.newest()));
         self.seen = self.store.newest();
-        self.cloud.catch_up();
+        self.cloud.expire_stale_listings();
         if let Some(machine) = self.a_machine().filter(|machine| self.cloud.start_elsewhere(machine.id)) {
             self.fleet.take_away(&mut self.tasks, machine.id);
             // no provisioner is at work on the machines that another one starts
@@ -426,14 +429,14 @@ impl System {
     }
 
     /// One poll, or a jump in time, and what follows from it.
-    fn step(&mut self, until_ms: u64) -> Stepped {
+    fn step(&mut self, until_ms: u64) -> StepResult {
         let stepped = self.tasks.step(until_ms);
         let begun = self.tasks.polls.is_multiple_of(MEASURED_EVERY).then(Instant::now);
-        let (commands, facts) = self.world.happened();
+        let (commands, facts) = self.world.take_events();
         for command in commands {
             self.obey(command);
         }
-        self.fleet.look_after(&mut self.tasks, stepped);
+        self.fleet.restart_ended(&mut self.tasks, stepped);
         for fact in facts {
             self.see(fact);
         }
@@ -484,7 +487,7 @@ impl System {
             return;
         }
         self.changed_ms = self.world.now_ms();
-        let after = Position { history: self.store.history(), revision: self.seen };
+        let after = Position { store_generation: self.store.store_generation(), revision: self.seen };
         let changes = finish(self.store.map().changes_after(after, usize::MAX));
         let changes = changes.expect("one poll makes few commits");
         for changes in &changes {
@@ -528,24 +531,26 @@ fn is_structural(changes: &Changes) -> bool {
 fn told(events: &[state::unit::local::Event]) -> String {
     use state::unit::local::Event;
     let line = |event: &Event| match event {
-        Event::Began(run) => {
+        Event::Started(run) => {
             format!("began {} (run {}, attempt {}: {})", run.operation, run.number, run.attempt, run.cause)
         }
         Event::Finished(record) => {
             format!("record {}: {} {:?}", record.sequence, record.operation, record.outcome)
         }
-        Event::Answered { sequence, refusal, .. } => {
+        Event::Acknowledged { sequence, refusal, .. } => {
             format!("record {sequence} answered, refusal {refusal:?}")
         }
         Event::Attaching { .. } => "attaching".to_owned(),
         Event::Attached { epoch, sequence, .. } => {
             format!("attached, epoch {epoch}, record {sequence} is there")
         }
-        Event::Restored { replica } => format!("restored from the replica of record {}", replica.sequence),
-        Event::Leader(generation) => format!("leader {generation:?}"),
-        Event::Reboot(boot) => format!("asks for the end of {boot}"),
-        Event::Unheard(unheard) => format!("run {} said {} things", unheard.run, unheard.said.len()),
-        Event::Heard { run } => format!("what run {run} said is told"),
+        Event::ReplicaTaken { replica } => {
+            format!("restored from the replica of record {}", replica.sequence)
+        }
+        Event::LeadershipChanged(generation) => format!("leader {generation:?}"),
+        Event::RebootRequested(boot) => format!("asks for the end of {boot}"),
+        Event::UnrecordedReport(unheard) => format!("run {} said {} things", unheard.run, unheard.said.len()),
+        Event::ReportAcknowledged { run } => format!("what run {run} said is told"),
     };
     events.iter().map(line).collect::<Vec<_>>().join("; ")
 }

@@ -4,7 +4,7 @@
 //! jumps to the next timer when nobody is. To crash a task is to drop it.
 
 use crate::sim::checks::Fact;
-use crate::sim::profile::Mix;
+use crate::sim::profile::FaultProfile;
 use state::terms::names::{UnitName, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -24,11 +24,11 @@ const POLLS_ALONE_MAX: u64 = 1_000_000;
 
 /// A stream of numbers from a seed (splitmix64).
 #[derive(Clone, Debug)]
-pub struct Chance(u64);
+pub struct SeededRng(u64);
 
-impl Chance {
-    pub fn new(seed: u64) -> Chance {
-        Chance(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5851_f42d_4c95_7f2d)
+impl SeededRng {
+    pub fn new(seed: u64) -> SeededRng {
+        SeededRng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5851_f42d_4c95_7f2d)
     }
 
     pub fn number(&mut self) -> u64 {
@@ -45,7 +45,7 @@ impl Chance {
     }
 
     /// True `per_mille` times in a thousand.
-    pub fn hits(&mut self, per_mille: u64) -> bool {
+    pub fn chance_of(&mut self, per_mille: u64) -> bool {
         per_mille > 0 && self.below(1000) < per_mille
     }
 
@@ -98,7 +98,7 @@ struct State {
 /// sent between threads only in what the types say.
 struct Inside {
     seed: u64,
-    mix: Mix,
+    mix: FaultProfile,
     now_ms: AtomicU64,
     /// Where the stream of chance is.
     chance: AtomicU64,
@@ -125,7 +125,7 @@ impl Wake for Waking {
 }
 
 impl World {
-    pub fn new(seed: u64, mix: Mix, tell: bool) -> World {
+    pub fn new(seed: u64, mix: FaultProfile, tell: bool) -> World {
         let state = State {
             wall_ms: WALL_START_MS,
             timers: BTreeMap::new(),
@@ -141,7 +141,7 @@ impl World {
             seed,
             mix,
             now_ms: AtomicU64::new(START_MS),
-            chance: AtomicU64::new(Chance::new(seed).0),
+            chance: AtomicU64::new(SeededRng::new(seed).0),
             calm: AtomicBool::new(true),
             faults: AtomicU64::new(0),
             state: Mutex::new(state),
@@ -157,7 +157,7 @@ impl World {
         self.0.seed
     }
 
-    pub fn mix(&self) -> &Mix {
+    pub fn mix(&self) -> &FaultProfile {
         &self.0.mix
     }
 
@@ -165,8 +165,8 @@ impl World {
         self.0.now_ms.load(Relaxed)
     }
 
-    fn chance<T>(&self, draw: impl FnOnce(&mut Chance) -> T) -> T {
-        let mut chance = Chance(self.0.chance.load(Relaxed));
+    fn chance<T>(&self, draw: impl FnOnce(&mut SeededRng) -> T) -> T {
+        let mut chance = SeededRng(self.0.chance.load(Relaxed));
         let drawn = draw(&mut chance);
         self.0.chance.store(chance.0, Relaxed);
         drawn
@@ -191,22 +191,22 @@ impl World {
         self.chance(|chance| chance.below(bound))
     }
 
-    pub fn hits(&self, per_mille: u64) -> bool {
-        self.chance(|chance| chance.hits(per_mille))
+    pub fn chance_of(&self, per_mille: u64) -> bool {
+        self.chance(|chance| chance.chance_of(per_mille))
     }
 
     pub fn bits(&self) -> u128 {
         self.chance(|chance| u128::from(chance.number()) << 64 | u128::from(chance.number()))
     }
 
-    /// Like [`World::hits`], and never in the calm: what may take longer or be asked for, and is no fault.
-    pub fn varies(&self, per_mille: u64) -> bool {
-        !self.is_calm() && self.hits(per_mille)
+    /// Like [`World::chance_of`], and never in the calm: what may take longer or be asked for, and is no fault.
+    pub fn draws_variation(&self, per_mille: u64) -> bool {
+        !self.is_calm() && self.chance_of(per_mille)
     }
 
     /// A fault strikes: never once faults are over.
     pub fn strikes(&self, per_mille: u64) -> bool {
-        let struck = self.varies(per_mille);
+        let struck = self.draws_variation(per_mille);
         if struck {
             self.0.faults.store(self.faults() + 1, Relaxed);
         }
@@ -248,12 +248,12 @@ impl World {
 
     pub fn note(&self, fact: Fact) {
         let mut state = self.state();
-        state.hooks += u64::from(matches!(fact, Fact::HookBegan { .. }));
+        state.hooks += u64::from(matches!(fact, Fact::HookStarted { .. }));
         state.facts.push(fact);
     }
 
     /// Takes what was noted and asked for since the last time.
-    pub fn happened(&self) -> (Vec<Command>, Vec<Fact>) {
+    pub fn take_events(&self) -> (Vec<Command>, Vec<Fact>) {
         let mut state = self.state();
         (std::mem::take(&mut state.commands), std::mem::take(&mut state.facts))
     }
@@ -379,29 +379,29 @@ pub struct Tasks {
     running: BTreeMap<TaskId, Task>,
     pub polls: u64,
     /// Nanoseconds by whose they were, of one poll in [`MEASURED_EVERY`]. Told, and never decided by.
-    pub spent: Spent,
+    pub spent: TimeSpent,
 }
 
 /// Real time by what it went to.
-pub type Spent = BTreeMap<&'static str, u64>;
+pub type TimeSpent = BTreeMap<&'static str, u64>;
 
 /// Reading the clock takes a fiftieth of a poll.
 pub const MEASURED_EVERY: u64 = 8;
 
 /// What one step was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stepped {
+pub enum StepResult {
     /// This task was polled; done?
     Polled { task: TaskId, done: bool },
     /// Time passed.
-    Waited,
+    ForceTimer,
     /// Nothing is to happen until the time asked for.
     Quiet,
 }
 
 impl Tasks {
     pub fn new(world: World) -> Tasks {
-        Tasks { world, running: BTreeMap::new(), polls: 0, spent: Spent::new() }
+        Tasks { world, running: BTreeMap::new(), polls: 0, spent: TimeSpent::new() }
     }
 
     /// `whose` is what its time is told under.
@@ -439,7 +439,7 @@ impl Tasks {
     }
 
     /// Everybody who was stopped goes on.
-    pub fn thaw(&mut self) {
+    pub fn resume_all(&mut self) {
         for task in self.running.values_mut().filter(|task| task.frozen_ms > 0) {
             task.frozen_ms = 0;
             task.waker.wake_by_ref();
@@ -465,7 +465,7 @@ impl Tasks {
     }
 
     /// Lets one ready task run, or time pass, up to `until_ms`.
-    pub fn step(&mut self, until_ms: u64) -> Stepped {
+    pub fn step(&mut self, until_ms: u64) -> StepResult {
         let spawned = std::mem::take(&mut self.world.state().spawned);
         for (task, future, message) in spawned {
             let whose = if message { "calls of the controller" } else { "hooks" };
@@ -481,12 +481,12 @@ impl Tasks {
             chosen
         };
         let Some(task) = chosen else {
-            return if self.world.advance(until_ms) { Stepped::Waited } else { Stepped::Quiet };
+            return if self.world.advance(until_ms) { StepResult::ForceTimer } else { StepResult::Quiet };
         };
-        let Some(running) = self.running.get_mut(&task) else { return Stepped::Waited };
+        let Some(running) = self.running.get_mut(&task) else { return StepResult::ForceTimer };
         if running.frozen_ms > 0 {
             if running.frozen_ms > self.world.now_ms() {
-                return Stepped::Waited; // its timer wakes it again
+                return StepResult::ForceTimer; // its timer wakes it again
             }
             running.frozen_ms = 0;
         }
@@ -499,7 +499,7 @@ impl Tasks {
         if done {
             self.running.remove(&task);
         }
-        Stepped::Polled { task, done }
+        StepResult::Polled { task, done }
     }
 }
 

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use state::terms::names::RelationNumber;
 use state::terms::settings::{self, Bag};
-use state::unit::hook::{HookContext, Immediate, PortWrites, Ports, Reboot, Side};
+use state::unit::hook::{HookContext, PortWrites, Ports, Reboot, ReportContent, Side};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A case without effects must change nothing, which is what the default expects.
@@ -56,7 +56,7 @@ impl BagDifference {
 }
 
 impl Expected {
-    pub fn problems(&self, before: &HookContext, after: &HookContext, said: &[Immediate]) -> Vec<String> {
+    pub fn problems(&self, before: &HookContext, after: &HookContext, said: &[ReportContent]) -> Vec<String> {
         let mut problems = self.on_commit.problems(before, after);
         let actual = said_as_json(after, said);
         if self.immediate != actual {
@@ -116,27 +116,27 @@ impl OnCommit {
 }
 
 /// The last status and version, every line.
-fn said_as_json(context: &HookContext, said: &[Immediate]) -> Map<String, Value> {
+fn said_as_json(context: &HookContext, said: &[ReportContent]) -> Map<String, Value> {
     let mut shown = Map::new();
     let (mut lines, mut progress) = (Vec::new(), Vec::new());
     for one in said {
         let status = |status: &str, message: &str| json!({"status": status, "message": message});
         match one {
-            Immediate::UnitStatus { status: to, message } => {
+            ReportContent::UnitStatus { status: to, message } => {
                 shown.insert("unit_status".to_owned(), status(to, message));
             }
-            Immediate::ApplicationStatus { status: to, message } => {
+            ReportContent::ApplicationStatus { status: to, message } => {
                 shown.insert("application_status".to_owned(), status(to, message));
             }
-            Immediate::WorkloadVersion(version) => {
+            ReportContent::WorkloadVersion(version) => {
                 shown.insert("workload_version".to_owned(), json!(version));
             }
-            Immediate::Log { level, text } => {
+            ReportContent::Log { level, text } => {
                 let module = format!("unit.{}.juju-log", context.unit);
                 lines.push(json!({"level": level.to_string(), "message": text, "module": module}));
             }
-            Immediate::ActionLog(text) => progress.push(json!(text)),
-            Immediate::Output { .. } => {
+            ReportContent::ActionLog(text) => progress.push(json!(text)),
+            ReportContent::Output { .. } => {
                 shown.insert("output".to_owned(), json!("the hook's own output is no tool's to say"));
             }
         }

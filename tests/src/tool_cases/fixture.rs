@@ -7,7 +7,7 @@ use state::terms::life::Life;
 use state::terms::names::{RelationNumber, UnitName, Uuid};
 use state::unit::hook::{
     ALL_ENDPOINTS, Action, Address, Cause, Counterpart, Device, Goal, GoalState, HookContext, Model, Network,
-    Ports, Relation, Status, Statuses, Withheld, Writes,
+    OmittedBags, Ports, Relation, Status, Statuses, Writes,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -325,7 +325,7 @@ impl From<FixtureRelation> for Relation {
             members: relation.members,
             unit_bags: relation.units,
             application_bags: relation.apps,
-            withheld: Withheld::default(),
+            withheld: OmittedBags::default(),
         }
     }
 }

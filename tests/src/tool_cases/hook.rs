@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use state::terms::names::{RelationNumber, UnitName};
 use state::terms::proxy::{Proxies, Proxy};
 use state::unit::dispatch::{CharmFiles, Dispatch, Entry, dispatch, missing_action};
-use state::unit::environment::{Surroundings, environment};
+use state::unit::environment::{MachineFacts, environment};
 use state::unit::hook::{Action, Cause, Counterpart, HookContext, Notice};
 use std::collections::BTreeMap;
 
@@ -64,13 +64,13 @@ impl EnvCase {
         let (legacy, charm) = (proxy(&self.hook.legacy_proxy), proxy(&self.hook.charm_proxy));
         context.model.proxies = Proxies { legacy, charm };
         let folder = format!("/var/lib/juju/agents/{}", context.unit.tag());
-        let around = Surroundings {
+        let around = MachineFacts {
             charm_dir: format!("{folder}/charm"),
             tools_dir: format!("/var/lib/juju/tools/{}", context.unit.tag()),
             socket: format!("{folder}/agent.socket"),
             version: "3.6.14".to_owned(),
             path: "/usr/bin:/bin".to_owned(),
-            ..Surroundings::default()
+            ..MachineFacts::default()
         };
         let variables: BTreeMap<String, String> = environment(&context, &around).into_iter().collect();
         let mut problems = Vec::new();

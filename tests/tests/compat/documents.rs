@@ -4,7 +4,7 @@ use crate::named::{Named, loads, types};
 use crate::samples::Samples;
 use crate::values::Maker;
 use api::client_file::ClientFile;
-use cli::supervisor::agent_file::AgentFile;
+use cli::supervisor::agent_file::AgentConfigFile;
 use cli::supervisor::network::Network;
 use cli::supervisor::provider::Instance;
 use cli::supervisor::settings::Settings;
@@ -12,16 +12,16 @@ use serde_json::Value;
 use state::documents::keys::*;
 use state::terms::life::Life;
 use state::terms::names::Uuid;
-use state::unit::hook::Immediate;
+use state::unit::hook::ReportContent;
 use state::unit::operation::Operation;
 use state::unit::record::Outcome;
 use std::fs;
 use std::path::Path;
 
 types! { made_documents, loads_documents:
-    Operation Immediate Outcome
+    Operation ReportContent Outcome
     ModelDoc DestructionDoc
-    MachineDoc InstanceDoc TroubleDoc
+    MachineDoc InstanceDoc ProvisioningErrorDoc
     ApplicationDoc CharmDoc ArchiveDoc
     UnitDoc StatusDoc SessionDoc ReplicaDoc ResolvedDoc OpenPortsDoc GrantDoc
     RelationDoc SuspendedDoc ScopeDoc BagDoc
@@ -30,16 +30,16 @@ types! { made_documents, loads_documents:
     Life
 }
 
-types! { made_files, loads_files: ClientFile AgentFile Instance Network Settings }
+types! { made_files, loads_files: ClientFile AgentConfigFile Instance Network Settings }
 
 /// The kind is a tag among the fields, which no reader asks for.
 fn principals() -> Vec<Value> {
     let (model, id) = (Model(Uuid(1)), Uuid(2));
     let all = [
-        Principal::User { name: "admin".to_owned(), role: UserRole::Admin },
-        Principal::Machine { model, machine: id },
-        Principal::Unit { model, unit: id },
-        Principal::Enrolment { model, machine: id, expires_ms: 1 },
+        TokenHolder::User { name: "admin".to_owned(), role: UserRole::Admin },
+        TokenHolder::Machine { model, machine: id },
+        TokenHolder::Unit { model, unit: id },
+        TokenHolder::EnrollingMachine { model, machine: id, expires_ms: 1 },
     ];
     all.iter().map(|principal| serde_json::to_value(principal).expect("plain data")).collect()
 }
@@ -60,7 +60,7 @@ pub fn load(samples: &Samples) {
     let named = |file: &str| serde_yaml::from_str::<Named>(&samples[file]).expect("samples by name");
     let documents = named(DOCUMENTS);
     loads_documents(&documents);
-    loads::<Principal>("Principal", &documents["Principal"]);
+    loads::<TokenHolder>("Principal", &documents["Principal"]);
     loads_files(&named(FILES));
 }
 

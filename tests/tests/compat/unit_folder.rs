@@ -7,7 +7,7 @@ use agent::config::Config;
 use agent::folder::Folder;
 use agent::journal::{self, Found};
 use agent::view_cache::ViewCache;
-use state::unit::hook::Immediate;
+use state::unit::hook::ReportContent;
 use state::unit::local::Event;
 use state::unit::operation::Operation;
 use state::unit::record::Outcome;
@@ -19,7 +19,7 @@ const CONFIG: &str = "agent.yaml";
 /// Every event that a document of `journal.yaml` may hold.
 const EVENTS: &str = "events.yaml";
 
-types! { made_events, loads_events: Operation Immediate Outcome Event }
+types! { made_events, loads_events: Operation ReportContent Outcome Event }
 
 fn folder() -> (TempDir, Folder) {
     let dir = TempDir::with_prefix("pintle-test-").expect("there is room for a test");

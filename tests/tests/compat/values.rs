@@ -60,7 +60,7 @@ impl Maker {
                     return value;
                 }
                 Err(Stop::HoldsItself) => {}
-                Err(Stop::NotTaken(why)) => {
+                Err(Stop::ValueRejected(why)) => {
                     let last = making.last_text.unwrap_or_else(|| panic!("{}: {why}", type_name::<T>()));
                     let text = plan.texts.entry(last).or_default();
                     *text += 1;
@@ -94,7 +94,7 @@ struct Making<'a> {
 enum Stop {
     HoldsItself,
     /// The type refused a value, and says why.
-    NotTaken(String),
+    ValueRejected(String),
 }
 
 impl fmt::Display for Stop {
@@ -107,7 +107,7 @@ impl std::error::Error for Stop {}
 
 impl de::Error for Stop {
     fn custom<T: fmt::Display>(message: T) -> Stop {
-        Stop::NotTaken(message.to_string())
+        Stop::ValueRejected(message.to_string())
     }
 }
 

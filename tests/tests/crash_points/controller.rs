@@ -2,7 +2,7 @@
 //! supervisor starts it each time; people give the commands again that got no answer.
 
 use super::*;
-use tests::scene::mortal_scene;
+use tests::scene::scene_with_restarting_controller;
 
 /// Renames, writes of the store's database and of the mark of how far it has come, syncs, whatever is sent, and writes
 /// of the store's log: the fewest first.
@@ -38,7 +38,7 @@ fn story(n: usize, first: &Death) -> [bool; 3] {
     sentence(&deaths, "controller", &all);
     // what a failed check shows must tell where the controller died
     println!("the controller dies at {all:?}");
-    let scene = mortal_scene(dir, &environment);
+    let scene = scene_with_restarting_controller(dir, &environment);
     deploy(&scene, "db", &[]);
     deploy(&scene, "web", &[]);
     two_units_live(&scene, "db", "web");

@@ -2,12 +2,13 @@
 //! device (design 16).
 
 use super::{
-    Instance, Listing, Made, Wish, address, hand_over, listed, machine_folders, make_folder, remove_folder,
+    Instance, InstanceList, Made, Wish, address, hand_over, listed, machine_folders, make_folder,
+    remove_folder,
 };
 use crate::command_error::Failure;
 use crate::data_dir::DataDir;
 use crate::supervisor::agent_file;
-use crate::supervisor::daemon::{Daemon, Program};
+use crate::supervisor::daemon::{Program, SupervisedProcess};
 use crate::supervisor::process;
 use crate::supervisor::stop;
 use host::process::Process;
@@ -20,7 +21,7 @@ pub struct Local {
     dir: DataDir,
     /// The program `pintle-agent`.
     agent: PathBuf,
-    running: BTreeMap<Uuid, Daemon>,
+    running: BTreeMap<Uuid, SupervisedProcess>,
 }
 
 impl Local {
@@ -28,8 +29,8 @@ impl Local {
         Local { dir, agent, running: BTreeMap::new() }
     }
 
-    pub(super) fn found(&self, model: Uuid) -> io::Result<Listing> {
-        let mut found = Listing::new();
+    pub(super) fn found(&self, model: Uuid) -> io::Result<InstanceList> {
+        let mut found = InstanceList::new();
         for (id, folder) in machine_folders(&self.dir.machines())? {
             match listed(&folder) {
                 Ok(Some(instance)) if instance.model == model => drop(found.insert(id, Ok(instance.nonce))),
@@ -66,7 +67,7 @@ impl Local {
     pub(super) async fn start(&mut self, machine: Uuid) -> Result<(), Failure> {
         let folder = self.folder(machine);
         // of an instance that was lost: it would go on in a folder that nobody finds
-        if let Some(agent) = self.running.remove(&machine).and_then(Daemon::release)
+        if let Some(agent) = self.running.remove(&machine).and_then(SupervisedProcess::release)
             && let Some(left) = process::stop(&[agent], stop::AGENT_GRACE).await.first()
         {
             return Err(Failure::new(format!("process {} does not end", left.pid)));
@@ -77,13 +78,13 @@ impl Local {
             log: folder.join("machine.log"),
             pid_file: None,
         };
-        self.running.insert(machine, Daemon::start(program));
+        self.running.insert(machine, SupervisedProcess::start(program));
         Ok(())
     }
 
     pub(super) async fn take_away(&mut self, machine: Uuid) -> Result<(), Failure> {
         let folder = self.folder(machine);
-        let agent = self.running.remove(&machine).and_then(Daemon::release);
+        let agent = self.running.remove(&machine).and_then(SupervisedProcess::release);
         let stopped = stop::machine(&folder, agent).await;
         if let Some(left) = stopped.left.first() {
             return Err(Failure::new(format!("process {} does not end", left.pid)));
@@ -94,7 +95,7 @@ impl Local {
 
     /// Its agent has taken itself away; what is left of its process ends.
     pub(super) async fn hand_over(&mut self, machine: Uuid) -> Result<(), Failure> {
-        let agent = self.running.remove(&machine).and_then(Daemon::release);
+        let agent = self.running.remove(&machine).and_then(SupervisedProcess::release);
         let stopped = stop::machine(&self.folder(machine), agent).await;
         match stopped.left.first() {
             Some(left) => Err(Failure::new(format!("process {} does not end", left.pid))),
@@ -103,7 +104,7 @@ impl Local {
     }
 
     pub(super) fn release(self) -> Vec<Process> {
-        self.running.into_values().filter_map(Daemon::release).collect()
+        self.running.into_values().filter_map(SupervisedProcess::release).collect()
     }
 
     fn folder(&self, machine: Uuid) -> PathBuf {

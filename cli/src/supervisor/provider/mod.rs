@@ -8,7 +8,7 @@ pub mod nspawn;
 
 use crate::command_error::Failure;
 use crate::data_dir::DataDir;
-use crate::supervisor::agent_file::AgentFile;
+use crate::supervisor::agent_file::AgentConfigFile;
 use api::{ClientFile, MachineInfo, ModelInfo};
 use clap::ValueEnum;
 use host::file::{ignore_not_found, write_atomic};
@@ -89,7 +89,7 @@ pub struct Made {
 }
 
 /// By machine, the nonce of its instance, or why that is not known.
-pub type Listing = BTreeMap<Uuid, Result<Uuid, Failure>>;
+pub type InstanceList = BTreeMap<Uuid, Result<Uuid, Failure>>;
 
 /// What the provisioner's loop asks of a provider.
 pub trait Provider {
@@ -98,7 +98,7 @@ pub trait Provider {
     /// The instances of a model, each by its machine with the nonce it was made under. What cannot be listed is an
     /// error: that nothing is listed means that nothing is there. So is one of them, of whichever model, that cannot
     /// be read.
-    fn found(&self, model: Uuid) -> Result<Listing, Failure>;
+    fn found(&self, model: Uuid) -> Result<InstanceList, Failure>;
     /// The address of a machine that runs, as far as this provider has seen to it.
     fn runs_at(&self, machine: Uuid) -> Option<String>;
     /// Makes the instance, or what is not done of it.
@@ -127,7 +127,7 @@ impl Provider for Chosen {
         }
     }
 
-    fn found(&self, model: Uuid) -> Result<Listing, Failure> {
+    fn found(&self, model: Uuid) -> Result<InstanceList, Failure> {
         match self {
             Chosen::Local(local) => local.found(model),
             Chosen::Nspawn(nspawn) => nspawn.found(model),
@@ -241,7 +241,7 @@ fn remove_in_order(
 fn removed_last(name: &OsStr) -> u8 {
     match name.to_str() {
         Some(Instance::FILE) => 2,
-        Some(AgentFile::NAME) => 1,
+        Some(AgentConfigFile::NAME) => 1,
         _ => 0,
     }
 }
@@ -276,9 +276,10 @@ mod tests {
     #[test]
     fn a_machine_whose_removal_was_cut_off_is_still_found() {
         // whatever order the folder is listed in
-        for names in
-            [[Instance::FILE, AgentFile::NAME, "a", "z"], ["z", "a", AgentFile::NAME, Instance::FILE]]
-        {
+        for names in [
+            [Instance::FILE, AgentConfigFile::NAME, "a", "z"],
+            ["z", "a", AgentConfigFile::NAME, Instance::FILE],
+        ] {
             for cut in 0..names.len() {
                 let mut removed = Vec::new();
                 let cut_off = |path: &Path| {
@@ -293,7 +294,7 @@ mod tests {
                 let is_gone = |name: &str| removed.contains(&Path::new("/m").join(name));
                 assert!(!is_gone(Instance::FILE), "cut off after {cut} of {names:?}: {removed:?}");
                 assert!(
-                    cut == 3 || !is_gone(AgentFile::NAME),
+                    cut == 3 || !is_gone(AgentConfigFile::NAME),
                     "cut off after {cut} of {names:?}: {removed:?}"
                 );
             }
@@ -306,7 +307,7 @@ mod tests {
         }
         let instance = Instance { model: Uuid(1), nonce: Uuid(2), address: String::new() };
         instance.write(&folder).expect("written");
-        for file in [AgentFile::NAME, "machine.log"] {
+        for file in [AgentConfigFile::NAME, "machine.log"] {
             std::fs::write(folder.join(file), "").expect("written");
         }
         remove_folder(&folder).expect("removed");

@@ -19,7 +19,7 @@
 //! root to a file of this host.
 
 use super::{
-    Instance, Listing, Made, Wish, address, folders, hand_over, listed, machine_folders, make_folder,
+    Instance, InstanceList, Made, Wish, address, folders, hand_over, listed, machine_folders, make_folder,
     remove_folder,
 };
 use crate::command_error::Failure;
@@ -165,8 +165,8 @@ impl Nspawn {
         self.network.gateway.to_string()
     }
 
-    pub(super) fn found(&self, model: Uuid) -> io::Result<Listing> {
-        let mut found = Listing::new();
+    pub(super) fn found(&self, model: Uuid) -> io::Result<InstanceList> {
+        let mut found = InstanceList::new();
         for (id, folder) in machine_folders(&self.dir.machines())? {
             match listed(&folder) {
                 Ok(Some(instance)) if instance.model == model => drop(found.insert(id, Ok(instance.nonce))),

@@ -57,16 +57,16 @@ pub enum OpenError {
 }
 
 /// A store's folder, locked and ready.
-pub(super) struct Opened {
+pub(super) struct OpenStore {
     pub lock: Lock,
     pub file: PathBuf,
     pub connection: Connection,
-    pub sidecar: Sidecar,
-    pub history: Uuid,
+    pub sidecar: GenerationFile,
+    pub store_generation: Uuid,
     pub newest: Revision,
 }
 
-pub(super) fn open(folder: &Path, options: &Options) -> Result<Opened, OpenError> {
+pub(super) fn open(folder: &Path, options: &Options) -> Result<OpenStore, OpenError> {
     let failed = |why: String| OpenError::Failed { folder: folder.to_owned(), why };
     let lock = lock(folder)?;
     let file = folder.join("store.sqlite");
@@ -74,10 +74,11 @@ pub(super) fn open(folder: &Path, options: &Options) -> Result<Opened, OpenError
         return Err(OpenError::OtherVersion { file, found });
     }
     let connection = connect(&file, options).map_err(|e| failed(e.to_string()))?;
-    let (history, newest) =
+    let (store_generation, newest) =
         settle_history(&connection, folder, options).map_err(|e| failed(e.to_string()))?;
-    let sidecar = Sidecar::create(folder, history, newest).map_err(|e| failed(e.to_string()))?;
-    Ok(Opened { lock, file, connection, sidecar, history, newest })
+    let sidecar =
+        GenerationFile::create(folder, store_generation, newest).map_err(|e| failed(e.to_string()))?;
+    Ok(OpenStore { lock, file, connection, sidecar, store_generation, newest })
 }
 
 /// The lock on `store.lock`.
@@ -139,7 +140,7 @@ fn connect(file: &Path, options: &Options) -> rusqlite::Result<Connection> {
 }
 
 /// The history this store continues, and how far it has come. A new one begins if the store is new, if the operator
-/// says it was restored, or if `history.yaml` knows a later revision or another history than the database.
+/// says it was restored, or if `store_generation.yaml` knows a later revision or another history than the database.
 fn settle_history(
     connection: &Connection,
     folder: &Path,
@@ -150,44 +151,46 @@ fn settle_history(
         .query_row("SELECT value FROM meta WHERE name = 'history'", [], |row| row.get(0))
         .optional()?;
     let known = known.map(|text| text.parse::<Uuid>().map_err(|e| e.to_string())).transpose()?;
-    let seen = Sidecar::load(folder);
+    let seen = GenerationFile::load(folder);
     let continued = known.filter(|known| {
-        !options.restored && seen.is_none_or(|seen| seen.history == *known && seen.revision <= newest)
+        !options.restored
+            && seen.is_none_or(|seen| seen.store_generation == *known && seen.revision <= newest)
     });
-    if let Some(history) = continued {
-        return Ok((history, newest));
+    if let Some(store_generation) = continued {
+        return Ok((store_generation, newest));
     }
-    let history = options.fresh_history;
-    connection.execute("INSERT OR REPLACE INTO meta VALUES ('history', ?1)", [history.to_string()])?;
-    Ok((history, newest))
+    let store_generation = options.fresh_history;
+    connection
+        .execute("INSERT OR REPLACE INTO meta VALUES ('history', ?1)", [store_generation.to_string()])?;
+    Ok((store_generation, newest))
 }
 
-/// `history.yaml`: the history and a revision it is known to have reached. Never synced after its creation: one that
+/// `store_generation.yaml`: the history and a revision it is known to have reached. Never synced after its creation: one that
 /// lags behind only notices less.
-pub(super) struct Sidecar {
+pub(super) struct GenerationFile {
     file: File,
-    history: Uuid,
+    store_generation: Uuid,
 }
 
-impl Sidecar {
+impl GenerationFile {
     /// What the last process left. Unreadable is as good as absent.
     fn load(folder: &Path) -> Option<Position> {
         let text = std::fs::read_to_string(folder.join("history.yaml")).ok()?;
         let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-        let history = field("history:")?.parse().ok()?;
-        Some(Position { history, revision: field("revision:")?.parse().ok()? })
+        let store_generation = field("history:")?.parse().ok()?;
+        Some(Position { store_generation, revision: field("revision:")?.parse().ok()? })
     }
 
     /// Replaces the file whole and synced, together with the database's own entry in the folder.
-    fn create(folder: &Path, history: Uuid, revision: Revision) -> std::io::Result<Sidecar> {
+    fn create(folder: &Path, store_generation: Uuid, revision: Revision) -> std::io::Result<GenerationFile> {
         let path = folder.join("history.yaml");
-        host::file::write_atomic(&path, text(history, revision).as_bytes())?;
-        Ok(Sidecar { file: OpenOptions::new().write(true).open(path)?, history })
+        host::file::write_atomic(&path, text(store_generation, revision).as_bytes())?;
+        Ok(GenerationFile { file: OpenOptions::new().write(true).open(path)?, store_generation })
     }
 
     /// Writes in place: the text always has the same length.
     pub(super) fn note(&self, revision: Revision) -> std::io::Result<()> {
-        self.file.write_all_at(text(self.history, revision).as_bytes(), 0)
+        self.file.write_all_at(text(self.store_generation, revision).as_bytes(), 0)
     }
 }
 

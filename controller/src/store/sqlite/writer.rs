@@ -1,8 +1,8 @@
 //! The one thread that writes: requests in, batches committed, answers out after the sync.
 
 use super::super::{ApplyError, Committed, Failure, RunError};
-use super::Newest;
-use crate::store::sqlite::open::{Lock, Sidecar};
+use super::ConnectionReader;
+use crate::store::sqlite::open::{GenerationFile, Lock};
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 use state::documents::draft::{Draft, Reader, Revision, Txn};
 use std::sync::Arc;
@@ -62,20 +62,20 @@ where
     }
 }
 
-pub(super) struct Apply {
+pub(super) struct ApplyRequest {
     pub txn: Txn,
     pub conflict: Option<ApplyError>,
     pub reply: oneshot::Sender<Result<Revision, ApplyError>>,
 }
 
-impl Request for Apply {
+impl Request for ApplyRequest {
     fn decide(&mut self, newest: &dyn Reader) -> Option<Txn> {
         self.conflict = self.txn.check(newest).err().map(ApplyError::Conflict);
         self.conflict.is_none().then(|| std::mem::take(&mut self.txn))
     }
 
     fn answer(self: Box<Self>, synced: Result<Revision, Failure>) {
-        let Apply { conflict, reply, .. } = *self;
+        let ApplyRequest { conflict, reply, .. } = *self;
         let answer = synced.map_err(ApplyError::Failed);
         let _ = reply.send(answer.and_then(|revision| conflict.map_or(Ok(revision), Err)));
     }
@@ -83,7 +83,7 @@ impl Request for Apply {
 
 pub(super) struct Writer {
     pub connection: Connection,
-    pub sidecar: Sidecar,
+    pub sidecar: GenerationFile,
     /// Dropped after the connection: the next process finds everything written.
     pub _lock: Lock,
     /// The oldest revision in the log; the newest and one if it is empty.
@@ -123,7 +123,7 @@ impl Writer {
         let transaction = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)?;
         let mut revisions = Vec::with_capacity(batch.len());
         for request in batch {
-            let txn = request.decide(&Newest { connection: &self.connection, revision: newest });
+            let txn = request.decide(&ConnectionReader { connection: &self.connection, revision: newest });
             if let Some(txn) = txn
                 && write(&transaction, &txn, newest + 1)?
             {

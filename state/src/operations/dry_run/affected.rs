@@ -9,7 +9,7 @@ use crate::terms::names::{UnitName, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Entities of each kind that are looked at, three times: some 10 reads each.
-pub(crate) const LOOKED_AT_MAX: usize = 500;
+pub(crate) const ENTITIES_MAX: usize = 500;
 /// Entries of indexes that are read to find these: some 100 bytes each.
 const ENTRIES_MAX: usize = 5_000;
 
@@ -34,7 +34,7 @@ pub(crate) type Lives = BTreeMap<String, (EntityId, Life)>;
 
 /// What a removal can reach: found before it is played, since a play adds nothing.
 #[derive(Default)]
-pub(crate) struct Near {
+pub(crate) struct AffectedEntities {
     pub(crate) units: BTreeMap<Uuid, UnitDoc>,
     pub(crate) applications: BTreeSet<Uuid>,
     relations: BTreeSet<Uuid>,
@@ -44,11 +44,11 @@ pub(crate) struct Near {
     pub(crate) more: bool,
 }
 
-impl Near {
+impl AffectedEntities {
     /// From what is removed to whom it meets, and from these on again: whoever meets a subordinate that goes because
     /// its relation does is the furthest.
-    pub(crate) fn of(reader: &dyn Reader, model: Model, entities: &[EntityId]) -> Near {
-        let mut near = Near::default();
+    pub(crate) fn of(reader: &dyn Reader, model: Model, entities: &[EntityId]) -> AffectedEntities {
+        let mut near = AffectedEntities::default();
         for entity in entities {
             match *entity {
                 EntityId::Unit(id) => near.unit(reader, model, id),
@@ -65,7 +65,7 @@ impl Near {
                 }
                 EntityId::Machine(id) => {
                     near.machines.insert(id);
-                    for unit in near.ids(reader, &model.units_on(id)) {
+                    for unit in near.ids(reader, &model.machine_units(id)) {
                         near.unit(reader, model, unit);
                     }
                 }
@@ -96,10 +96,13 @@ impl Near {
 
     /// The subordinates that came with a relation: they go with it, in its scope or not.
     fn brought(&mut self, reader: &dyn Reader, model: Model, id: Uuid) {
-        let bond = read(reader, &model.relation(id)).and_then(|doc: RelationDoc| doc.bond);
-        let Some(bond) = bond else { return };
-        for unit in self.ids(reader, &model.units_of(bond.subordinate)) {
-            if read(reader, &model.unit(unit)).is_some_and(|doc| doc.bond == Some(bond)) {
+        let subordinate_link =
+            read(reader, &model.relation(id)).and_then(|doc: RelationDoc| doc.subordinate_link);
+        let Some(subordinate_link) = subordinate_link else { return };
+        for unit in self.ids(reader, &model.units_of(subordinate_link.subordinate)) {
+            if read(reader, &model.unit(unit))
+                .is_some_and(|doc| doc.subordinate_link == Some(subordinate_link))
+            {
                 self.unit(reader, model, unit);
             }
         }
@@ -119,7 +122,7 @@ impl Near {
         if self.units.contains_key(&id) {
             return;
         }
-        if self.units.len() == LOOKED_AT_MAX {
+        if self.units.len() == ENTITIES_MAX {
             self.more = true;
             return;
         }
@@ -131,7 +134,7 @@ impl Near {
 
     fn relations(&mut self, reader: &dyn Reader, prefix: &str) {
         for id in self.ids(reader, prefix) {
-            if self.relations.len() < LOOKED_AT_MAX {
+            if self.relations.len() < ENTITIES_MAX {
                 self.relations.insert(id);
             } else {
                 self.more |= !self.relations.contains(&id);
@@ -161,7 +164,7 @@ impl Near {
     }
 
     /// The unit is one of these, or of one of these, or beside one.
-    pub(crate) fn goes_with(&self, id: Uuid, going: &[EntityId]) -> bool {
+    pub(crate) fn is_removed_with(&self, id: Uuid, going: &[EntityId]) -> bool {
         let Some(doc) = self.units.get(&id) else { return false };
         let of = [EntityId::Unit(id), EntityId::Application(doc.application), EntityId::Machine(doc.machine)];
         of.into_iter().chain(doc.principal.map(EntityId::Unit)).any(|one| going.contains(&one))
@@ -174,18 +177,18 @@ impl Near {
                 self.members.iter().filter(|(relation, _)| going.contains(&EntityId::Relation(**relation)));
             relations.flat_map(|(_, members)| members).any(|member| member == id)
         };
-        let goes = |(id, _): &(&Uuid, &UnitDoc)| self.goes_with(**id, going);
+        let goes = |(id, _): &(&Uuid, &UnitDoc)| self.is_removed_with(**id, going);
         let there = |id: &Uuid| read(after, &model.unit(*id)).is_some();
         let ends: Vec<(&Uuid, &UnitDoc)> =
             self.units.iter().filter(goes).filter(|(id, _)| there(id)).collect();
         let mut machines: BTreeSet<Uuid> = ends.iter().map(|(_, doc)| doc.machine).collect();
         machines.extend(self.machines.iter().filter(|id| going.contains(&EntityId::Machine(**id))));
-        let has_lived = |id: &Uuid| {
+        let has_attached_unit = |id: &Uuid| {
             read(after, &model.session(*id)).is_some()
                 && read(after, &model.unit_life(*id)) != Some(Life::Dead)
         };
         let units = self.units.keys().filter(|id| leaves(id) || ends.iter().any(|(end, _)| end == id));
-        let units = units.filter(|id| has_lived(id)).copied().map(EntityId::Unit);
+        let units = units.filter(|id| has_attached_unit(id)).copied().map(EntityId::Unit);
         machines.into_iter().map(EntityId::Machine).chain(units).collect()
     }
 

@@ -37,7 +37,7 @@ pub enum Remedy {
         machine: String,
     },
     /// Repeat or skip the failed operation.
-    Resolve {
+    ResolvedRequest {
         unit: UnitName,
     },
     /// Skip the failed operation, or refresh in spite of it.
@@ -132,12 +132,12 @@ impl Cause {
             Duty::ProvideEndpoint { application, .. } => Remedy::Refresh { application: application.clone() },
             Duty::RemoveSubordinate { unit, .. } => Remedy::Explain(Entity::Unit(unit.clone())),
             Duty::FreeUnitSlot { machine, .. } => Remedy::RemoveAnyUnit { machine: machine.clone() },
-            Duty::Recover { .. } => self.of_unit(|unit| Remedy::Resolve { unit }),
+            Duty::Recover { .. } => self.of_unit(|unit| Remedy::ResolvedRequest { unit }),
             Duty::EndFailure { .. } => self.of_unit(|unit| Remedy::ResolveOrForceRefresh { unit }),
             Duty::Integrate => Remedy::Integrate { application: self.name() },
             Duty::AddPrincipalUnit { principal } => Remedy::AddUnit { application: principal.clone() },
             Duty::EnterScope { .. } => Remedy::Explain(self.entity.clone()),
-            Duty::Resume { .. } => match &self.entity {
+            Duty::ResumeRequest { .. } => match &self.entity {
                 Entity::Relation(name) => Remedy::ResumeRelation { relation: name.number },
                 other => Remedy::Explain(other.clone()),
             },
@@ -167,7 +167,7 @@ impl Cause {
 
             Duty::Remove | Duty::FreeCapacity { .. } => Remedy::Remove(self.entity.clone()),
             Duty::LeaveScopes { .. } | Duty::Terminate { .. } => match &self.last_error {
-                Some(_) => self.of_unit(|unit| Remedy::Resolve { unit }),
+                Some(_) => self.of_unit(|unit| Remedy::ResolvedRequest { unit }),
                 None => Remedy::Explain(self.entity.clone()),
             },
             Duty::Recall | Duty::RemoveUnstarted => {

@@ -24,7 +24,7 @@ impl Check for Actions {
         let Fact::Recorded { folder: unit, events, .. } = fact else { return };
         for event in events.iter() {
             let (operation, known, again) = match event {
-                Event::Began(run) => (&run.operation, &mut self.begun, "is run again"),
+                Event::Started(run) => (&run.operation, &mut self.begun, "is run again"),
                 Event::Finished(record) => (&record.operation, &mut self.ended, "ends again"),
                 _ => continue,
             };

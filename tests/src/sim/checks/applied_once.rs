@@ -9,14 +9,14 @@ use state::unit::operation::Operation;
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Default)]
-pub struct Once {
+pub struct AppliedOnce {
     applied: BTreeMap<Uuid, u64>,
     /// By unit and sequence: digests that some folder of the unit journaled, and whether it restates.
     journaled: BTreeMap<(Uuid, u64), BTreeSet<String>>,
     restated: BTreeSet<(Uuid, u64)>,
 }
 
-impl Check for Once {
+impl Check for AppliedOnce {
     fn name(&self) -> &'static str {
         "once"
     }
@@ -26,7 +26,7 @@ impl Check for Once {
         for event in events.iter() {
             if let Event::Finished(record) = event {
                 self.journaled.entry((*of, record.sequence)).or_default().insert(record.digest());
-                if record.operation == Operation::Restate {
+                if record.operation == Operation::Resync {
                     self.restated.insert((*of, record.sequence));
                 }
             }

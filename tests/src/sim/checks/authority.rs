@@ -6,7 +6,7 @@ use super::{Check, Commit, Fact, place};
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::keys::{Kind, Model, SessionDoc, StatusDoc, last_id};
 use state::terms::names::Uuid;
-use state::unit::hook::Immediate;
+use state::unit::hook::ReportContent;
 use state::unit::local::Event;
 use state::unit::record::{Record, Said};
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,19 +37,19 @@ impl Check for Authority {
 
     fn see(&mut self, fact: &Fact, _found: &mut Vec<String>) {
         match fact {
-            Fact::Arrived { unit, sequence, epoch, restates } => {
+            Fact::RecordReceived { unit, sequence, epoch, restates } => {
                 if *restates {
                     self.restating.insert(*unit, *sequence);
                 }
                 self.arrived.entry((*unit, *sequence)).or_default().insert(*epoch);
             }
             Fact::Reported { unit, run, said, executes, .. } => {
-                let is_status = |said: &&Said| matches!(said.what, Immediate::UnitStatus { .. });
+                let is_status = |said: &&Said| matches!(said.what, ReportContent::UnitStatus { .. });
                 let calls = said.iter().filter(is_status).map(|said| said.call);
                 let calls = calls.chain(executes.then_some(0));
                 self.statuses.extend(calls.map(|call| (*unit, (*run, call))));
                 let versions = said.iter().filter_map(|said| match &said.what {
-                    Immediate::WorkloadVersion(version) => Some((*unit, version.clone())),
+                    ReportContent::WorkloadVersion(version) => Some((*unit, version.clone())),
                     _ => None,
                 });
                 self.versions.extend(versions);

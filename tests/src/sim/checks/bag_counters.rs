@@ -6,9 +6,9 @@ use state::documents::keys::{BagDoc, Kind, Model, last_id};
 use std::collections::BTreeMap;
 
 #[derive(Default)]
-pub struct Versions(BTreeMap<String, BagDoc>);
+pub struct BagCounters(BTreeMap<String, BagDoc>);
 
-impl Check for Versions {
+impl Check for BagCounters {
     fn name(&self) -> &'static str {
         "versions"
     }

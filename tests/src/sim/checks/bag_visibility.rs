@@ -6,9 +6,9 @@ use state::documents::draft::read;
 use state::terms::owner::Owner;
 
 #[derive(Default)]
-pub struct StrangeBags;
+pub struct BagVisibility;
 
-impl Check for StrangeBags {
+impl Check for BagVisibility {
     fn name(&self) -> &'static str {
         "strange-bags"
     }

@@ -8,14 +8,14 @@ use state::terms::names::{UnitName, Uuid};
 use state::terms::owner::Owner;
 
 #[derive(Default)]
-pub struct Containers;
+pub struct ContainerScope;
 
 /// The principal a unit belongs to, or the unit itself; none: it is gone.
 fn principal(reader: &dyn Reader, model: Model, unit: Uuid) -> Option<Uuid> {
     read(reader, &model.unit(unit)).map(|doc| doc.principal.unwrap_or(unit))
 }
 
-impl Check for Containers {
+impl Check for ContainerScope {
     fn name(&self) -> &'static str {
         "containers"
     }

@@ -9,13 +9,13 @@ use state::terms::life::Life;
 use state::terms::names::Uuid;
 use state::terms::version::Version;
 use state::unit::local::Step;
-use state::unit::resolve::config_seen;
+use state::unit::resolve::config_digest;
 use std::collections::BTreeMap;
 
 #[derive(Default)]
-pub struct Settled;
+pub struct Converged;
 
-impl Settled {
+impl Converged {
     fn lives(end: &End<'_>, found: &mut Vec<String>) {
         for kind in [Kind::UnitLife, Kind::ApplicationLife, Kind::RelationLife, Kind::MachineLife] {
             for (key, life) in read_all::<Life>(end.reader, &end.model.all(kind)) {
@@ -62,7 +62,7 @@ impl Settled {
     }
 }
 
-impl Check for Settled {
+impl Check for Converged {
     fn name(&self) -> &'static str {
         "settled"
     }
@@ -71,7 +71,7 @@ impl Check for Settled {
         if !end.rests {
             found.push("the system does not come to rest".to_owned());
         }
-        Settled::lives(end, found);
+        Converged::lives(end, found);
         for (name, unit) in read_all::<Uuid>(end.reader, &end.model.all(Kind::UnitName)) {
             if !end.agents.iter().any(|agent| agent.unit == unit) {
                 found.push(format!("{name}: its agent does not run"));
@@ -84,7 +84,7 @@ impl Check for Settled {
             if local.boot.as_ref() != Some(boot) {
                 found.push(format!("{name} was started in {:?}, its machine is in {boot}", local.boot));
             }
-            let there = view.as_deref().map(config_seen);
+            let there = view.as_deref().map(config_digest);
             if local.config != there {
                 found.push(format!("{name} was configured with {:?}, there is {there:?}", local.config));
             }
@@ -126,7 +126,7 @@ impl Check for Settled {
             {
                 let delivered: BTreeMap<String, Version> =
                     relation.members.iter().map(|(unit, version)| (unit.to_string(), *version)).collect();
-                let there = Settled::members(end, *unit, relation.uuid);
+                let there = Converged::members(end, *unit, relation.uuid);
                 if delivered != there {
                     found.push(format!(
                         "{name} in relation {number} was told of {delivered:?}, there is {there:?}"
@@ -134,7 +134,7 @@ impl Check for Settled {
                 }
                 let mut delivered = relation.applications.clone();
                 delivered.retain(|_, counter| *counter > 0);
-                let there = Settled::applications(end, *unit, relation.uuid);
+                let there = Converged::applications(end, *unit, relation.uuid);
                 if delivered != there {
                     found.push(format!(
                         "{name} in relation {number} was told of settings {delivered:?}, there are {there:?}"

@@ -13,7 +13,7 @@ use state::unit::record::{Outcome, Record};
 use std::collections::BTreeMap;
 
 #[derive(Default)]
-pub struct Configured {
+pub struct DeliveredConfig {
     /// By application, what was set from which revision on, as JSON.
     set: BTreeMap<Uuid, Vec<(Revision, String)>>,
     /// By folder, the config-changed that was begun last: its run, and the view it began on.
@@ -26,7 +26,7 @@ pub struct Configured {
     was_restored: bool,
 }
 
-impl Configured {
+impl DeliveredConfig {
     /// It reads what is set, or was when its hook was decided, or since.
     fn reads(&self, (folder, run): (Uuid, u64), text: &str) -> Option<String> {
         let (unit, _, position) = self.runs.get(&folder).filter(|(_, number, _)| *number == run)?;
@@ -42,7 +42,7 @@ impl Configured {
     }
 }
 
-impl Check for Configured {
+impl Check for DeliveredConfig {
     fn name(&self) -> &'static str {
         "configured"
     }
@@ -55,7 +55,7 @@ impl Check for Configured {
         }
         let Fact::Recorded { folder, of, events } = fact else { return };
         for event in events.iter() {
-            let Event::Began(run) = event else { continue };
+            let Event::Started(run) = event else { continue };
             self.runs.extend(run.position.map(|position| (*folder, (*of, run.number, position))));
             if matches!(run.operation, Operation::Hook(Hook::ConfigChanged(_))) {
                 self.begun.extend(run.position.map(|position| (*folder, (run.number, position))));
@@ -119,8 +119,9 @@ impl Check for Configured {
 
     fn settle(&mut self, end: &End<'_>, found: &mut Vec<String>) {
         for agent in end.agents.iter().filter(|_| end.rests) {
-            let history = agent.view.as_ref().map(|view| view.position.history);
-            let seen = self.seen.get(&agent.folder).filter(|seen| Some(seen.history) == history);
+            let store_generation = agent.view.as_ref().map(|view| view.position.store_generation);
+            let seen =
+                self.seen.get(&agent.folder).filter(|seen| Some(seen.store_generation) == store_generation);
             let unit = read(end.reader, &end.model.unit(agent.unit));
             let set = unit.and_then(|unit| self.set.get(&unit.application));
             let (Some(seen), Some(set)) = (seen, set) else { continue };

@@ -43,7 +43,9 @@ impl Check for Delivered {
     fn see(&mut self, fact: &Fact, _found: &mut Vec<String>) {
         match fact {
             // a folder that was lost counts its runs anew
-            Fact::HookBegan { folder, run, .. } => drop(self.reads.insert(*folder, (*run, BTreeMap::new()))),
+            Fact::HookStarted { folder, run, .. } => {
+                drop(self.reads.insert(*folder, (*run, BTreeMap::new())))
+            }
             Fact::HookRead { folder, run, what, text } => {
                 let known = self.reads.get_mut(folder).filter(|(newest, _)| newest == run);
                 if let Some(((_, reads), whose)) = known.zip(whose(what)) {

@@ -3,7 +3,7 @@
 
 use crate::sim::checks::{Check, Commit, End, place};
 use state::documents::draft::{Reader, read, read_all};
-use state::documents::keys::{GLOBAL, Kind, Model, Principal, last_id};
+use state::documents::keys::{GLOBAL, Kind, Model, TokenHolder, last_id};
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 
@@ -63,13 +63,13 @@ impl Check for Destroyed {
                 found.push(format!("{name} names a model that was destroyed"));
             }
         }
-        for (key, principal) in read_all::<Principal>(end.reader, &GLOBAL.all(Kind::Token)) {
+        for (key, principal) in read_all::<TokenHolder>(end.reader, &GLOBAL.all(Kind::Token)) {
             let lets_in = match principal {
                 // one that only tells a machine that it was removed by force (`token::retire`) lets nobody in
-                Principal::Machine { model, machine } => {
+                TokenHolder::Machine { model, machine } => {
                     model == end.model && read(end.reader, &GLOBAL.token_of(machine)).is_some()
                 }
-                Principal::Unit { model, .. } => model == end.model,
+                TokenHolder::Unit { model, .. } => model == end.model,
                 _ => false,
             };
             if lets_in {

@@ -20,30 +20,30 @@ impl Ledger {
                 }
                 record.outcome.advances().then(|| record.clone())
             }
-            Event::Answered { sequence, refusal, .. } => {
+            Event::Acknowledged { sequence, refusal, .. } => {
                 let waiting = self.0.get(&unit)?.sequence == *sequence;
                 let record = waiting.then(|| self.0.remove(&unit)).flatten()?;
                 refusal.is_none().then_some(record)
             }
-            Event::Restored { replica } => {
+            Event::ReplicaTaken { replica } => {
                 let record = self.0.remove(&unit)?;
-                let refused = replica.episode().is_some_and(|e| e.operation.same_as(&record.operation));
+                let refused = replica.episode().is_some_and(|e| e.operation.is_same_as(&record.operation));
                 (replica.sequence >= record.sequence && !refused).then_some(record)
             }
             Event::Attaching { .. }
             | Event::Attached { .. }
-            | Event::Began(_)
-            | Event::Leader(_)
-            | Event::Reboot(_)
-            | Event::Unheard(_)
-            | Event::Heard { .. } => None,
+            | Event::Started(_)
+            | Event::LeadershipChanged(_)
+            | Event::RebootRequested(_)
+            | Event::UnrecordedReport(_)
+            | Event::ReportAcknowledged { .. } => None,
         }
     }
 
     /// Another journal begins here: nothing waits in it but what its memory says.
     pub fn begin(&mut self, unit: Uuid, memory: &Local) {
         self.0.remove(&unit);
-        if let Step::Unanswered { sequence, .. } = &memory.step {
+        if let Step::AwaitingAnswer { sequence, .. } = &memory.step {
             let waiting = memory.outbox.iter().find(|record| record.sequence == *sequence);
             self.0.extend(waiting.map(|record| (unit, record.clone())));
         }

@@ -1,16 +1,16 @@
 //! F.3: a machine has one instance, however often its start is cut off or its answer lost (scenario 183).
 
-use crate::sim::checks::{Check, Fact, Instanced};
+use crate::sim::checks::{Check, Fact, InstanceEvent};
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;
 
 #[derive(Default)]
-pub struct Doubles {
+pub struct DuplicateInstances {
     /// The instance of each machine.
     there: BTreeMap<Uuid, u64>,
 }
 
-impl Check for Doubles {
+impl Check for DuplicateInstances {
     fn name(&self) -> &'static str {
         "doubles"
     }
@@ -18,14 +18,16 @@ impl Check for Doubles {
     fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
         let Fact::Instance { number, machine, what, .. } = fact else { return };
         match what {
-            Instanced::WasThere | Instanced::Made => {
+            InstanceEvent::WasThere | InstanceEvent::Made => {
                 if let Some(first) = self.there.insert(*machine, *number) {
                     found
                         .push(format!("machine {machine} has instance {first}, and {number} is made for it"));
                 }
             }
-            Instanced::Taken | Instanced::HandedOver | Instanced::Lost => drop(self.there.remove(machine)),
-            Instanced::Failed(_) => {}
+            InstanceEvent::Taken | InstanceEvent::HandedOver | InstanceEvent::Lost => {
+                self.there.remove(machine);
+            }
+            InstanceEvent::Failed(_) => {}
         }
     }
 }

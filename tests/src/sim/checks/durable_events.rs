@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 #[derive(Default)]
-pub struct Durable(BTreeMap<Uuid, Known>);
+pub struct DurableEvents(BTreeMap<Uuid, Known>);
 
 /// What a start found, and what was acknowledged since.
 type Known = (Local, Vec<Arc<[Event]>>);
 
-impl Check for Durable {
+impl Check for DurableEvents {
     fn name(&self) -> &'static str {
         "durable"
     }
@@ -36,7 +36,7 @@ impl Check for Durable {
                 }
                 self.0.insert(*folder, (Local::clone(local), Vec::new()));
             }
-            Fact::Begins { folder, local } => {
+            Fact::JournalStarted { folder, local } => {
                 self.0.insert(*folder, (Local::clone(local), Vec::new()));
             }
             Fact::Copied { folder, copy } => {

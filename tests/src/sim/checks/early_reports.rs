@@ -1,19 +1,19 @@
 //! I31, I34 for what is said at once, beside records: the newest agent says it, and of an application its leader does.
 
 use crate::sim::checks::{Check, Commit, Fact, place};
-use crate::sim::script::FOR_ALL;
+use crate::sim::script::APPLICATION_STATUS_PREFIX;
 use state::documents::draft::read;
 use state::documents::keys::last_id;
 use state::terms::names::{UnitName, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Default)]
-pub struct Speakers {
+pub struct EarlyReports {
     /// By unit, run and call: in messages of which epochs it was said.
     said: BTreeMap<(Uuid, u64, u32), BTreeSet<u64>>,
 }
 
-impl Speakers {
+impl EarlyReports {
     /// What was said in this call is taken: is it in the newest session?
     fn takes(&self, commit: &Commit<'_>, said: (Uuid, u64, u32)) -> Option<String> {
         let epochs = self.said.get(&said)?;
@@ -26,7 +26,7 @@ impl Speakers {
     }
 }
 
-impl Check for Speakers {
+impl Check for EarlyReports {
     fn name(&self) -> &'static str {
         "speakers"
     }
@@ -66,8 +66,9 @@ impl Check for Speakers {
                     let Some(application) = last_id(&change.key) else { continue };
                     let status = read(commit.reader, &commit.model.application_status(application));
                     let message = status.unwrap_or_default().message;
-                    let speaker =
-                        message.strip_prefix(FOR_ALL).and_then(|name| name.parse::<UnitName>().ok());
+                    let speaker = message
+                        .strip_prefix(APPLICATION_STATUS_PREFIX)
+                        .and_then(|name| name.parse::<UnitName>().ok());
                     let leader = read(commit.reader, &commit.model.leader(application));
                     let leader = leader.map(|grant| grant.holder_name);
                     if speaker.is_some() && speaker != leader {

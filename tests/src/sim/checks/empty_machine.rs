@@ -7,9 +7,9 @@ use state::terms::names::Uuid;
 use std::collections::BTreeSet;
 
 #[derive(Default)]
-pub struct Emptied;
+pub struct EmptyMachine;
 
-impl Check for Emptied {
+impl Check for EmptyMachine {
     fn name(&self) -> &'static str {
         "emptied"
     }
@@ -23,7 +23,7 @@ impl Check for Emptied {
             })
             .collect();
         for machine in machines {
-            let empty = commit.reader.scan(&commit.model.units_on(machine), "", 1).is_empty();
+            let empty = commit.reader.scan(&commit.model.machine_units(machine), "", 1).is_empty();
             let life = read(commit.reader, &commit.model.machine_life(machine));
             if empty && life == Some(Life::Alive) {
                 found.push(format!("machine {machine} has lost its last unit, and is Alive"));

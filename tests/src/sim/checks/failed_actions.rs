@@ -10,7 +10,7 @@ use state::unit::operation::Operation;
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Default)]
-pub struct Begun {
+pub struct FailedActions {
     begun: BTreeSet<(Uuid, u64)>,
     /// Whose folder it is.
     units: BTreeMap<Uuid, Uuid>,
@@ -19,14 +19,14 @@ pub struct Begun {
     was_restored: bool,
 }
 
-impl Check for Begun {
+impl Check for FailedActions {
     fn name(&self) -> &'static str {
         "begun"
     }
 
     fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
         match fact {
-            Fact::Begins { folder, local } => {
+            Fact::JournalStarted { folder, local } => {
                 self.units.insert(*folder, local.unit);
                 *self.begins.entry(local.unit).or_default() += 1;
             }
@@ -39,7 +39,7 @@ impl Check for Begun {
             Fact::Recorded { folder, events, .. } => {
                 for event in events.iter() {
                     match event {
-                        Event::Began(run) => {
+                        Event::Started(run) => {
                             if let Operation::Action { id, .. } = run.operation {
                                 self.begun.insert((*folder, id));
                             }

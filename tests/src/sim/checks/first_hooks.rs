@@ -29,7 +29,7 @@ struct Folder {
 }
 
 #[derive(Default)]
-pub struct First {
+pub struct FirstHooks {
     now_ms: u64,
     by_folder: BTreeMap<Uuid, Folder>,
     /// Relations that were suspended or going at some time.
@@ -37,7 +37,7 @@ pub struct First {
     was_restored: bool,
 }
 
-impl First {
+impl FirstHooks {
     fn begins(&mut self, folder: Uuid, run: &Run) -> Vec<String> {
         let known = self.by_folder.entry(folder).or_default();
         if std::mem::replace(&mut known.tried, true) || self.was_restored {
@@ -60,7 +60,7 @@ impl First {
     }
 }
 
-impl Check for First {
+impl Check for FirstHooks {
     fn name(&self) -> &'static str {
         "first"
     }
@@ -71,7 +71,7 @@ impl Check for First {
 
     fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
         match fact {
-            Fact::Heard { folder } => {
+            Fact::StreamReceived { folder } => {
                 self.by_folder.entry(*folder).or_default().heard_ms = Some(self.now_ms);
             }
             Fact::Loaded { folder, .. } => {
@@ -82,7 +82,7 @@ impl Check for First {
             Fact::Recorded { folder, events, .. } => {
                 for event in events.iter() {
                     match event {
-                        Event::Began(run)
+                        Event::Started(run)
                             if matches!(run.operation, Operation::Hook(Hook::ConfigChanged(_))) =>
                         {
                             found.extend(self.begins(*folder, run));

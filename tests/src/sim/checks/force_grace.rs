@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const WAIT_MS: u64 = 60_000;
 
 #[derive(Default)]
-pub struct Patience {
+pub struct ForceGrace {
     /// Units that people force after a wait, by the time written down then: what goes with another has its time.
     marked: BTreeMap<Uuid, i64>,
     /// When each of these times was written first, in virtual time.
@@ -21,7 +21,7 @@ pub struct Patience {
     acted: BTreeSet<Uuid>,
 }
 
-impl Check for Patience {
+impl Check for ForceGrace {
     fn name(&self) -> &'static str {
         "patience"
     }

@@ -2,7 +2,7 @@
 //! more; it acts only for what is forced; and at rest nothing forced is left, though agents of it are down.
 
 use super::{Check, Commit, End, Fact, place};
-use crate::sim::checks::true_blockers::Stuck;
+use crate::sim::checks::true_blockers::StuckSystem;
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::keys::{ForcedDoc, Kind, Model, SessionDoc, last_id};
 use state::terms::life::Life;
@@ -32,7 +32,7 @@ impl Check for Forced {
     }
 
     fn see(&mut self, fact: &Fact, _found: &mut Vec<String>) {
-        if let Fact::Arrived { unit, restates: true, .. } = fact {
+        if let Fact::RecordReceived { unit, restates: true, .. } = fact {
             self.restating.insert(*unit);
         }
     }
@@ -89,7 +89,7 @@ impl Check for Forced {
     }
 
     /// At rest, with agents that are down.
-    fn explain(&mut self, _stuck: &Stuck<'_>, found: &mut Vec<String>) {
+    fn explain(&mut self, _stuck: &StuckSystem<'_>, found: &mut Vec<String>) {
         for entity in self.forced.difference(&self.released) {
             found.push(format!("{entity} is forced, and waits for somebody"));
         }

@@ -1,11 +1,11 @@
 //! F.3: nothing of another controller is ever touched; of this model an instance that nothing is known of only goes
 //! where the model's harvest mode says so.
 
-use crate::sim::checks::{Check, Commit, Fact, Instanced, place};
+use crate::sim::checks::{Check, Commit, Fact, InstanceEvent, place};
 use serde_json::Value;
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::keys::{Kind, MachineDoc, Model, TombstoneDoc, last_id};
-use state::machine::provision::Harvest;
+use state::machine::provision::HarvestMode;
 use state::terms::names::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Default)]
 pub(super) struct Known {
     pub machines: BTreeSet<Uuid>,
-    pub mode: Harvest,
+    pub mode: HarvestMode,
 }
 
 impl Known {
@@ -41,48 +41,48 @@ impl Known {
 
     /// Instances of machines that nothing is known of are taken away.
     pub fn takes_unknown(&self) -> bool {
-        matches!(self.mode, Harvest::Unknown | Harvest::All)
+        matches!(self.mode, HarvestMode::Unknown | HarvestMode::All)
     }
 
     /// Those of machines that were removed are.
     pub fn takes_removed(&self) -> bool {
-        matches!(self.mode, Harvest::Destroyed | Harvest::All)
+        matches!(self.mode, HarvestMode::Destroyed | HarvestMode::All)
     }
 }
 
-fn mode(config: &BTreeMap<String, Value>) -> Harvest {
+fn mode(config: &BTreeMap<String, Value>) -> HarvestMode {
     let mode = config.get("provisioner-harvest-mode").and_then(Value::as_str);
-    mode.and_then(Harvest::parse).unwrap_or_default()
+    mode.and_then(HarvestMode::parse).unwrap_or_default()
 }
 
 #[derive(Default)]
-pub struct Strangers {
+pub struct ForeignInstances {
     known: Known,
     /// The mode was such a moment ago: a round under way may have read it.
-    took_unknown: bool,
+    harvested_unknown: bool,
     /// Machines of before the store was put back: who saw them may still act on that.
     before: BTreeSet<Uuid>,
 }
 
-impl Check for Strangers {
+impl Check for ForeignInstances {
     fn name(&self) -> &'static str {
         "strangers"
     }
 
     fn restored(&mut self, reader: &dyn Reader, model: Model) {
         let before = std::mem::replace(&mut self.known, Known::of(reader, model));
-        self.took_unknown |= before.takes_unknown();
+        self.harvested_unknown |= before.takes_unknown();
         self.before.extend(before.machines);
     }
 
     fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
-        let Fact::Instance { number, model, machine, what: Instanced::Taken, .. } = fact else { return };
+        let Fact::Instance { number, model, machine, what: InstanceEvent::Taken, .. } = fact else { return };
         if *model != crate::sim::operator::MODEL {
             found.push(format!("instance {number} is taken away, which is of model {model}"));
             return;
         }
         let known = self.known.machines.contains(machine) || self.before.contains(machine);
-        if !known && !self.known.takes_unknown() && !self.took_unknown {
+        if !known && !self.known.takes_unknown() && !self.harvested_unknown {
             let mode = self.known.mode;
             found.push(format!(
                 "instance {number} of an unknown machine is taken away, harvest mode {mode:?}"
@@ -91,7 +91,7 @@ impl Check for Strangers {
     }
 
     fn commit(&mut self, commit: &Commit<'_>, _found: &mut Vec<String>) {
-        self.took_unknown |= self.known.takes_unknown();
+        self.harvested_unknown |= self.known.takes_unknown();
         self.known.commit(commit);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Agent, Check, End, Fact};
 use state::terms::names::Uuid;
-use state::unit::local::{Event, Local, Queued};
+use state::unit::local::{Event, FollowUp, Local};
 use state::unit::operation::{Hook, Operation, RelationEvent};
 use state::unit::record::Record;
 use std::collections::BTreeMap;
@@ -100,13 +100,13 @@ impl Check for Hooks {
     }
 
     fn done(&mut self, unit: Uuid, record: &Record, found: &mut Vec<String>) {
-        if record.operation == Operation::Die {
+        if record.operation == Operation::SetDead {
             let known = self.0.get(&unit).cloned().unwrap_or_default();
             let wrong = known.ends().map(|wrong| format!("{unit}: set dead: {wrong}"));
             found.extend(wrong);
         }
         let known = self.0.entry(unit).or_default();
-        if matches!(record.operation, Operation::Deploy(_)) && known.installed {
+        if matches!(record.operation, Operation::InstallCharm(_)) && known.installed {
             known.upgrade_owed = true;
         }
         let Operation::Hook(hook) = &record.operation else { return };
@@ -123,7 +123,7 @@ impl Check for Hooks {
             stopped: memory.stopped,
             removed: memory.removed,
             config_owed: false,
-            upgrade_owed: memory.upgrade_owed || memory.queued == Some(Queued::UpgradeCharm),
+            upgrade_owed: memory.upgrade_owed || memory.follow_up == Some(FollowUp::UpgradeCharm),
         };
         self.0.insert(unit, known);
         self.1.remove(&unit);
@@ -139,10 +139,10 @@ impl Check for Hooks {
         let Fact::Recorded { folder, events, .. } = fact else { return };
         for event in events.iter() {
             let (boot, sequence) = match event {
-                Event::Reboot(boot) => (boot, None),
+                Event::RebootRequested(boot) => (boot, None),
                 Event::Finished(Record { reboot: Some(boot), sequence, .. }) => (boot, Some(*sequence)),
                 // what it wrote is refused: the hook has failed, and asks for nothing (cargo sim 71036393)
-                Event::Answered { sequence, refusal: Some(_), .. } => {
+                Event::Acknowledged { sequence, refusal: Some(_), .. } => {
                     let asked = self.1.get(folder).is_some_and(|asked| asked.sequence == Some(*sequence));
                     if asked {
                         self.1.remove(folder);

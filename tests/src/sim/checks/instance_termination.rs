@@ -1,7 +1,7 @@
 //! F.3: an instance is not taken away while its machine is Alive or units are assigned to it, unless it was made under
 //! another nonce than the one recorded.
 
-use crate::sim::checks::{Check, Commit, Fact, Instanced, place};
+use crate::sim::checks::{Check, Commit, Fact, InstanceEvent, place};
 use state::documents::draft::{Reader, read_all};
 use state::documents::keys::{InstanceDoc, Kind, Model, last_id};
 use state::terms::life::Life;
@@ -9,7 +9,7 @@ use state::terms::names::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Default)]
-pub struct Takings {
+pub struct InstanceTermination {
     lives: BTreeMap<Uuid, Life>,
     nonces: BTreeMap<Uuid, Uuid>,
     /// Machine and unit.
@@ -23,7 +23,7 @@ fn assigned(key: &str) -> Option<(Uuid, Uuid)> {
     Some((machine.parse().ok()?, unit.parse().ok()?))
 }
 
-impl Check for Takings {
+impl Check for InstanceTermination {
     fn name(&self) -> &'static str {
         "takings"
     }
@@ -41,7 +41,7 @@ impl Check for Takings {
     }
 
     fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
-        let Fact::Instance { machine, nonce, what: Instanced::Taken, .. } = fact else { return };
+        let Fact::Instance { machine, nonce, what: InstanceEvent::Taken, .. } = fact else { return };
         let other = self.nonces.get(machine).is_some_and(|known| known != nonce);
         if other || self.ending.contains(machine) {
             return;

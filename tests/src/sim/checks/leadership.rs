@@ -6,7 +6,7 @@ use state::documents::draft::{Reader, read};
 use state::documents::keys::{GrantDoc, Model, last_id};
 use state::terms::life::Life;
 use state::terms::names::Uuid;
-use state::unit::local::{Local, Queued};
+use state::unit::local::{FollowUp, Local};
 use state::unit::operation::{Hook, Operation};
 use state::unit::record::Record;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 const PROMISE_MS: u64 = 30_000;
 
 #[derive(Default)]
-pub struct Leading {
+pub struct Leadership {
     now_ms: u64,
     /// By unit, until when it was promised to lead.
     promised: BTreeMap<Uuid, u64>,
@@ -29,7 +29,7 @@ pub struct Leading {
     newest: BTreeMap<Uuid, (u64, Uuid)>,
 }
 
-impl Check for Leading {
+impl Check for Leadership {
     fn name(&self) -> &'static str {
         "leading"
     }
@@ -39,7 +39,7 @@ impl Check for Leading {
     }
 
     fn see(&mut self, fact: &Fact, _found: &mut Vec<String>) {
-        if let Fact::Leads { unit } = fact {
+        if let Fact::LeadershipPromised { unit } = fact {
             self.promised.insert(*unit, self.now_ms + PROMISE_MS);
         }
     }
@@ -52,7 +52,7 @@ impl Check for Leading {
 
     fn begin(&mut self, folder: Uuid, memory: &Local) {
         self.elected.remove(&folder);
-        let ran = memory.leader.filter(|_| memory.queued != Some(Queued::LeaderElected));
+        let ran = memory.leader.filter(|_| memory.follow_up != Some(FollowUp::LeaderElected));
         self.elected.extend(ran.map(|generation| (folder, generation)));
     }
 

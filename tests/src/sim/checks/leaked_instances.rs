@@ -3,7 +3,7 @@
 //! taken away, unless it was made under another nonce.
 
 use crate::sim::checks::foreign_instances::Known;
-use crate::sim::checks::{Check, Commit, End, Fact, Instanced, place};
+use crate::sim::checks::{Check, Commit, End, Fact, InstanceEvent, place};
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::keys::{InstanceDoc, Kind, MachineDoc, Model, last_id};
 use state::terms::life::Life;
@@ -11,7 +11,7 @@ use state::terms::names::Uuid;
 use std::collections::BTreeMap;
 
 #[derive(Default)]
-pub struct Leaks {
+pub struct LeakedInstances {
     known: Known,
     /// Instances of the model, by number.
     there: BTreeMap<u64, Uuid>,
@@ -25,7 +25,7 @@ pub struct Leaks {
     asked: BTreeMap<Uuid, Uuid>,
 }
 
-impl Leaks {
+impl LeakedInstances {
     /// Whether this machine's instance is kept.
     fn look(&mut self, reader: &dyn Reader, model: Model, machine: Uuid) {
         let (doc, instance) =
@@ -37,7 +37,7 @@ impl Leaks {
     }
 }
 
-impl Check for Leaks {
+impl Check for LeakedInstances {
     fn name(&self) -> &'static str {
         "leaks"
     }
@@ -52,7 +52,7 @@ impl Check for Leaks {
     }
 
     fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
-        if let Fact::Keeps { machine } = fact {
+        if let Fact::KeepInstanceAccepted { machine } = fact {
             let known = self.names.get(machine);
             self.asked.extend(known.and_then(|id| Some((*id, *self.nonces.get(id)?))));
         }
@@ -61,13 +61,13 @@ impl Check for Leaks {
         };
         let is_kept = |kept: &BTreeMap<Uuid, Uuid>| kept.get(machine) == Some(nonce);
         match what {
-            Instanced::Taken if is_kept(&self.kept) || is_kept(&self.asked) => {
+            InstanceEvent::Taken if is_kept(&self.kept) || is_kept(&self.asked) => {
                 found.push(format!(
                     "instance {number} of machine {machine} is taken away, which its user keeps"
                 ));
             }
             // planned just before the store was restored, it is done all the same
-            Instanced::HandedOver if !is_kept(&self.was_kept) => {
+            InstanceEvent::HandedOver if !is_kept(&self.was_kept) => {
                 found.push(format!(
                     "instance {number} of machine {machine} is left behind, and nobody keeps it"
                 ));
@@ -75,9 +75,11 @@ impl Check for Leaks {
             _ => {}
         }
         match what {
-            Instanced::WasThere | Instanced::Made => drop(self.there.insert(*number, *machine)),
-            Instanced::Taken | Instanced::HandedOver | Instanced::Lost => drop(self.there.remove(number)),
-            Instanced::Failed(_) => {}
+            InstanceEvent::WasThere | InstanceEvent::Made => drop(self.there.insert(*number, *machine)),
+            InstanceEvent::Taken | InstanceEvent::HandedOver | InstanceEvent::Lost => {
+                self.there.remove(number);
+            }
+            InstanceEvent::Failed(_) => {}
         }
     }
 

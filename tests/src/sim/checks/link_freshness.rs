@@ -24,18 +24,18 @@ struct Folder {
 }
 
 #[derive(Default)]
-pub struct Fresh {
+pub struct LinkFreshness {
     now_ms: u64,
     by_folder: BTreeMap<Uuid, Folder>,
 }
 
-impl Fresh {
+impl LinkFreshness {
     fn at(&mut self, folder: Uuid) -> &mut Folder {
         self.by_folder.entry(folder).or_default()
     }
 }
 
-impl Check for Fresh {
+impl Check for LinkFreshness {
     fn name(&self) -> &'static str {
         "fresh"
     }
@@ -47,12 +47,12 @@ impl Check for Fresh {
     fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
         let now_ms = self.now_ms;
         match fact {
-            Fact::Heard { folder } => self.at(*folder).heard_ms = Some(now_ms),
+            Fact::StreamReceived { folder } => self.at(*folder).heard_ms = Some(now_ms),
             Fact::Loaded { folder, .. } => {
                 let known = self.at(*folder);
                 (known.heard_ms, known.begins) = (None, None);
             }
-            Fact::Begins { folder, .. } => {
+            Fact::JournalStarted { folder, .. } => {
                 *self.at(*folder) = Folder { is_late: true, ..Folder::default() };
             }
             Fact::Frozen { folder } => self.at(*folder).is_late = true,
@@ -61,19 +61,19 @@ impl Check for Fresh {
                 let known = self.at(*folder);
                 for event in events.iter() {
                     match event {
-                        Event::Began(run) => {
+                        Event::Started(run) => {
                             let of_relation = matches!(run.operation, Operation::Hook(Hook::Relation { .. }));
                             let decided = run.attempt == 1 && !known.open;
                             known.begins = (of_relation && decided).then_some(run.number);
                             known.open = true;
                         }
                         Event::Finished(_) => known.open = false,
-                        Event::Restored { .. } => known.is_late = true,
+                        Event::ReplicaTaken { .. } => known.is_late = true,
                         _ => {}
                     }
                 }
             }
-            Fact::HookBegan { folder, run, .. } => {
+            Fact::HookStarted { folder, run, .. } => {
                 let known = self.at(*folder);
                 let late = std::mem::take(&mut known.is_late);
                 let silent_ms = known.heard_ms.map(|heard_ms| now_ms - heard_ms);

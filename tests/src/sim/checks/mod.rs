@@ -59,7 +59,7 @@ use state::unit::record::{Record, Said};
 use state::unit::snapshot::Snapshot;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use true_blockers::Stuck;
+use true_blockers::StuckSystem;
 
 /// Something that happened beside the store. A unit's journal is that of a folder: a unit whose folder was copied has
 /// two.
@@ -77,7 +77,7 @@ pub enum Fact {
         local: Box<Local>,
     },
     /// A folder is new, or was harmed: its journal begins here, with this.
-    Begins {
+    JournalStarted {
         folder: Uuid,
         local: Box<Local>,
     },
@@ -91,7 +91,7 @@ pub enum Fact {
         folder: Uuid,
         bytes: usize,
     },
-    HookBegan {
+    HookStarted {
         folder: Uuid,
         run: u64,
         locked: bool,
@@ -122,17 +122,17 @@ pub enum Fact {
         text: String,
     },
     /// What a hook said of its workload, once the tool had answered.
-    HookSaid {
+    HookSetStatus {
         folder: Uuid,
         run: u64,
         message: String,
     },
     /// People were told that the instance of this machine is kept.
-    Keeps {
+    KeepInstanceAccepted {
         machine: String,
     },
     /// A record reached the controller in a message of this epoch.
-    Arrived {
+    RecordReceived {
         unit: Uuid,
         sequence: u64,
         epoch: u64,
@@ -159,16 +159,16 @@ pub enum Fact {
         model: Uuid,
         machine: Uuid,
         nonce: Uuid,
-        what: Instanced,
+        what: InstanceEvent,
     },
     /// The provisioner begins anew: it died, or lost the controller.
-    ProvisionerBegins,
+    ProvisionerStarted,
     /// From here on nothing changes any more: agents are only restarted.
     OnlyRestarts,
     /// A part of the world saw a promise broken: which check's, and how.
-    Broken(&'static str, String),
+    InvariantViolated(&'static str, String),
     /// Something was heard on the stream of the agent in this folder.
-    Heard {
+    StreamReceived {
         folder: Uuid,
     },
     /// That stream was opened, or is over.
@@ -178,7 +178,7 @@ pub enum Fact {
         open: bool,
     },
     /// A tool of this unit was promised that the unit leads.
-    Leads {
+    LeadershipPromised {
         unit: Uuid,
     },
     /// The agent in this folder stops where it stands, for a while.
@@ -186,14 +186,14 @@ pub enum Fact {
         folder: Uuid,
     },
     /// Another process of the controller, which nobody has a stream to.
-    ControllerBegins,
+    ControllerStarted,
     /// Faults are over.
-    Calm,
+    FaultsEnded,
 }
 
 /// What became of an instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Instanced {
+pub enum InstanceEvent {
     /// Before anybody of this story.
     WasThere,
     Made,
@@ -259,7 +259,7 @@ pub trait Check {
     fn restored(&mut self, _reader: &dyn Reader, _model: Model) {}
     fn commit(&mut self, _commit: &Commit<'_>, _found: &mut Vec<String>) {}
     /// Everybody was asked what they wait for, at rest.
-    fn explain(&mut self, _stuck: &Stuck<'_>, _found: &mut Vec<String>) {}
+    fn explain(&mut self, _stuck: &StuckSystem<'_>, _found: &mut Vec<String>) {}
     fn settle(&mut self, _end: &End<'_>, _found: &mut Vec<String>) {}
 }
 
@@ -283,50 +283,50 @@ impl Default for Checks {
     fn default() -> Checks {
         let all: Vec<Box<dyn Check>> = vec![
             Box::<actions::Actions>::default(),
-            Box::<record_effects::Applied>::default(),
+            Box::<record_effects::RecordEffects>::default(),
             Box::<authority::Authority>::default(),
             Box::<journal_size::Bounds>::default(),
-            Box::<failed_actions::Begun>::default(),
+            Box::<failed_actions::FailedActions>::default(),
             Box::<teardown_budget::Budget>::default(),
-            Box::<session_takeover::Clones>::default(),
-            Box::<delivered_config::Configured>::default(),
-            Box::<container_scope::Containers>::default(),
+            Box::<session_takeover::SessionTakeover>::default(),
+            Box::<delivered_config::DeliveredConfig>::default(),
+            Box::<container_scope::ContainerScope>::default(),
             Box::<delivered_settings::Delivered>::default(),
             Box::<destroyed_model::Destroyed>::default(),
             Box::<documents::Documents>::default(),
-            Box::<duplicate_instances::Doubles>::default(),
-            Box::<durable_events::Durable>::default(),
-            Box::<visible_effects::Effects>::default(),
-            Box::<empty_machine::Emptied>::default(),
-            Box::<true_blockers::Explained>::default(),
-            Box::<first_hooks::First>::default(),
+            Box::<duplicate_instances::DuplicateInstances>::default(),
+            Box::<durable_events::DurableEvents>::default(),
+            Box::<visible_effects::VisibleEffects>::default(),
+            Box::<empty_machine::EmptyMachine>::default(),
+            Box::<true_blockers::TrueBlockers>::default(),
+            Box::<first_hooks::FirstHooks>::default(),
             Box::<forced::Forced>::default(),
-            Box::<link_freshness::Fresh>::default(),
+            Box::<link_freshness::LinkFreshness>::default(),
             Box::<hooks::Hooks>::default(),
-            Box::<names_and_tokens::Identities>::default(),
-            Box::<run_intervals::Intervals>::default(),
-            Box::<leadership::Leading>::default(),
-            Box::<leaked_instances::Leaks>::default(),
+            Box::<names_and_tokens::NamesAndTokens>::default(),
+            Box::<run_intervals::RunIntervals>::default(),
+            Box::<leadership::Leadership>::default(),
+            Box::<leaked_instances::LeakedInstances>::default(),
             Box::<life_order::Lives>::default(),
-            Box::<applied_once::Once>::default(),
-            Box::<force_grace::Patience>::default(),
+            Box::<applied_once::AppliedOnce>::default(),
+            Box::<force_grace::ForceGrace>::default(),
             Box::<ports::Ports>::default(),
             Box::<provisioning::Provisioning>::default(),
             Box::<recall_evidence::Recalls>::default(),
             Box::<references::References>::default(),
-            Box::<relations::Relations>::default(),
+            Box::<relations::RelationHooks>::default(),
             Box::<restart::Restart>::default(),
             Box::<retries::Retries>::default(),
-            Box::<serializable::Serial>::default(),
-            Box::<converged::Settled>::default(),
+            Box::<serializable::Serializable>::default(),
+            Box::<converged::Converged>::default(),
             Box::<stable_reads::Snapshot>::default(),
-            Box::<early_reports::Speakers>::default(),
+            Box::<early_reports::EarlyReports>::default(),
             Box::<statuses::Statuses>::default(),
-            Box::<bag_visibility::StrangeBags>::default(),
-            Box::<foreign_instances::Strangers>::default(),
-            Box::<instance_termination::Takings>::default(),
-            Box::<bag_counters::Versions>::default(),
-            Box::<view_fold::Views>::default(),
+            Box::<bag_visibility::BagVisibility>::default(),
+            Box::<foreign_instances::ForeignInstances>::default(),
+            Box::<instance_termination::InstanceTermination>::default(),
+            Box::<bag_counters::BagCounters>::default(),
+            Box::<view_fold::ViewFold>::default(),
         ];
         Checks { all, ledger: Ledger::default(), behind: BTreeSet::new(), violations: Vec::new() }
     }
@@ -354,8 +354,10 @@ impl Checks {
     pub fn see(&mut self, fact: &Fact) {
         self.ask(|check, found| check.see(fact, found));
         match fact {
-            Fact::Broken(check, what) => self.violations.push(Violation { check, what: what.clone() }),
-            Fact::Begins { folder, local } => {
+            Fact::InvariantViolated(check, what) => {
+                self.violations.push(Violation { check, what: what.clone() })
+            }
+            Fact::JournalStarted { folder, local } => {
                 self.behind.insert(*folder);
                 self.begin(*folder, local);
             }
@@ -375,9 +377,9 @@ impl Checks {
 
     fn event(&mut self, folder: Uuid, event: &Event) {
         match event {
-            Event::Restored { replica } if self.behind.contains(&folder) => self.begin(folder, replica),
+            Event::ReplicaTaken { replica } if self.behind.contains(&folder) => self.begin(folder, replica),
             _ => {
-                if let Event::Restored { replica } = event {
+                if let Event::ReplicaTaken { replica } = event {
                     let what = format!("{folder} lacks what the controller has: record {}", replica.sequence);
                     self.violations.push(Violation { check: "durable", what });
                 }
@@ -401,7 +403,7 @@ impl Checks {
         self.ask(|check, found| check.commit(commit, found));
     }
 
-    pub fn explain(&mut self, stuck: &Stuck<'_>) {
+    pub fn explain(&mut self, stuck: &StuckSystem<'_>) {
         self.ask(|check, found| check.explain(stuck, found));
     }
 

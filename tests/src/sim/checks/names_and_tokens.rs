@@ -4,25 +4,25 @@
 use crate::sim::checks::{Check, Commit, End, place};
 use host::digest::sha256;
 use state::documents::draft::{Reader, read, read_all};
-use state::documents::keys::{GLOBAL, Kind, Model, Principal};
+use state::documents::keys::{GLOBAL, Kind, Model, TokenHolder};
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;
 
 /// Whom each name was given to, by the key that says so.
 #[derive(Default)]
-pub struct Identities(BTreeMap<String, Uuid>);
+pub struct NamesAndTokens(BTreeMap<String, Uuid>);
 
 /// Tokens of units that are gone.
 fn left(reader: &dyn Reader) -> Vec<String> {
-    let tokens = read_all::<Principal>(reader, &GLOBAL.all(Kind::Token)).into_iter();
+    let tokens = read_all::<TokenHolder>(reader, &GLOBAL.all(Kind::Token)).into_iter();
     let of_nobody = tokens.filter_map(|(_, principal)| match principal {
-        Principal::Unit { model, unit } => read(reader, &model.unit(unit)).is_none().then_some(unit),
-        Principal::User { .. } | Principal::Machine { .. } | Principal::Enrolment { .. } => None,
+        TokenHolder::Unit { model, unit } => read(reader, &model.unit(unit)).is_none().then_some(unit),
+        TokenHolder::User { .. } | TokenHolder::Machine { .. } | TokenHolder::EnrollingMachine { .. } => None,
     });
     of_nobody.map(|unit| format!("{unit} was removed, and its token still lets in who has it")).collect()
 }
 
-impl Check for Identities {
+impl Check for NamesAndTokens {
     fn name(&self) -> &'static str {
         "identities"
     }

@@ -41,7 +41,7 @@ impl Check for Ports {
         });
         let machines: BTreeSet<Uuid> = machines.filter(|_| !self.was_restored).collect();
         for machine in machines {
-            let all = read_all::<OpenPortsDoc>(commit.reader, &commit.model.all_ports_on(machine));
+            let all = read_all::<OpenPortsDoc>(commit.reader, &commit.model.machine_ports_prefix(machine));
             for (at, (_, one)) in all.iter().enumerate() {
                 for (_, other) in &all[at + 1..] {
                     let of = |doc: &OpenPortsDoc| doc.ports.values().flatten().cloned().collect::<Vec<_>>();

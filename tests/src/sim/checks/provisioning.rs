@@ -2,10 +2,10 @@
 //! machine has its instance, recorded under the nonce it was made with and at its address, and no trouble is left; and
 //! restarts of everything make and take away none.
 
-use super::{Check, Commit, End, Fact, Instanced, place};
+use super::{Check, Commit, End, Fact, InstanceEvent, place};
 use crate::sim::provider::address;
 use state::documents::draft::{Reader, read, read_all};
-use state::documents::keys::{Kind, Model, TroubleDoc, last_id};
+use state::documents::keys::{Kind, Model, ProvisioningErrorDoc, last_id};
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ pub struct Provisioning {
     there: BTreeMap<Uuid, (Uuid, u64)>,
     only_restarts: bool,
     /// What was said last of each machine's trouble.
-    troubles: BTreeMap<Uuid, TroubleDoc>,
+    troubles: BTreeMap<Uuid, ProvisioningErrorDoc>,
 }
 
 impl Check for Provisioning {
@@ -30,24 +30,24 @@ impl Check for Provisioning {
         match fact {
             Fact::OnlyRestarts => self.only_restarts = true,
             // it died before it could say it, or nobody heard it
-            Fact::ProvisionerBegins => self.unsaid.clear(),
+            Fact::ProvisionerStarted => self.unsaid.clear(),
             Fact::Instance { machine, nonce, what, number, .. } => {
                 if self.only_restarts {
                     found.push(format!("only processes restart, and instance {number} is {what:?}"));
                 }
-                if let (Some(reason), Instanced::Made | Instanced::Failed(_)) =
+                if let (Some(reason), InstanceEvent::Made | InstanceEvent::Failed(_)) =
                     (self.unsaid.remove(machine), what)
                 {
                     found.push(format!("machine {machine} is tried again, and nobody was told {reason:?}"));
                 }
                 match what {
-                    Instanced::WasThere | Instanced::Made => {
+                    InstanceEvent::WasThere | InstanceEvent::Made => {
                         self.there.insert(*machine, (*nonce, *number));
                     }
-                    Instanced::Taken | Instanced::HandedOver | Instanced::Lost => {
+                    InstanceEvent::Taken | InstanceEvent::HandedOver | InstanceEvent::Lost => {
                         self.there.remove(machine);
                     }
-                    Instanced::Failed(reason) => drop(self.unsaid.insert(*machine, reason.clone())),
+                    InstanceEvent::Failed(reason) => drop(self.unsaid.insert(*machine, reason.clone())),
                 }
             }
             _ => {}
@@ -63,7 +63,7 @@ impl Check for Provisioning {
         {
             let machine = last_id(&change.key).expect("it is of a machine");
             let trouble = change.value.as_ref();
-            let trouble = trouble.map(|text| text.parse::<TroubleDoc>().expect("what was written"));
+            let trouble = trouble.map(|text| text.parse::<ProvisioningErrorDoc>().expect("what was written"));
             let before = self.troubles.remove(&machine);
             if let Some(now) = &trouble {
                 let again = before
@@ -85,7 +85,8 @@ impl Check for Provisioning {
                 found.push(format!("machine {machine} failed, and nobody was told {reason:?}"));
             }
         }
-        for (key, error) in read_all::<TroubleDoc>(end.reader, &end.model.all(Kind::MachineTrouble)) {
+        for (key, error) in read_all::<ProvisioningErrorDoc>(end.reader, &end.model.all(Kind::MachineTrouble))
+        {
             found.push(format!("{key} is still there: {error:?}"));
         }
         for (key, life) in read_all::<Life>(end.reader, &end.model.all(Kind::MachineLife)) {

@@ -6,7 +6,7 @@ use state::documents::draft::{Reader, read, read_all};
 use state::documents::keys::{Kind, Model, ReplicaDoc, last_id};
 use state::terms::names::Uuid;
 use state::terms::status::ActionStatus;
-use state::unit::hook::{ALL_ENDPOINTS, Immediate, PortWrites, Ports};
+use state::unit::hook::{ALL_ENDPOINTS, PortWrites, Ports, ReportContent};
 use state::unit::local::Event;
 use state::unit::operation::Operation;
 use state::unit::record::{Outcome, Record};
@@ -17,14 +17,14 @@ use std::sync::Arc;
 type Made = (Arc<[Event]>, usize);
 
 #[derive(Default)]
-pub struct Applied {
+pub struct RecordEffects {
     /// By unit and sequence; several where a folder was lost or copied.
     made: BTreeMap<(Uuid, u64), Vec<Made>>,
     /// What is open by the records that were applied.
     ports: BTreeMap<Uuid, Ports>,
 }
 
-impl Applied {
+impl RecordEffects {
     fn record(&self, unit: Uuid, replica: &ReplicaDoc) -> Option<&Record> {
         let made = self.made.get(&(unit, replica.sequence))?;
         let mut records = made.iter().filter_map(|(events, at)| match &events[*at] {
@@ -68,14 +68,14 @@ fn publishes(record: &Record, replica: &ReplicaDoc) -> bool {
 fn fails(record: &Record, replica: &ReplicaDoc) -> Option<bool> {
     let refused = replica.refusal.is_some() && !matches!(record.operation, Operation::EnterScope { .. });
     match &record.operation {
-        Operation::Action { .. } | Operation::Restate => None,
+        Operation::Action { .. } | Operation::Resync => None,
         _ if refused || !record.outcome.advances() => Some(true),
         _ if record.episode.is_none() => Some(false),
         _ => None,
     }
 }
 
-impl Check for Applied {
+impl Check for RecordEffects {
     fn name(&self) -> &'static str {
         "applied"
     }
@@ -138,7 +138,7 @@ impl Check for Applied {
                 }
             }
             for said in &record.said {
-                let Immediate::UnitStatus { message, .. } = &said.what else { continue };
+                let ReportContent::UnitStatus { message, .. } = &said.what else { continue };
                 let number = (record.run, said.call);
                 let shown = read(reader, &model.unit_status(unit)).unwrap_or_default();
                 if shown.number < number || (shown.number == number && shown.message != *message) {

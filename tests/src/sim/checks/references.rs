@@ -43,7 +43,7 @@ impl Check for References {
     }
 
     fn see(&mut self, fact: &Fact, _found: &mut Vec<String>) {
-        if let Fact::Arrived { unit, sequence, restates: true, .. } = fact {
+        if let Fact::RecordReceived { unit, sequence, restates: true, .. } = fact {
             self.restating.insert(*unit, *sequence);
         }
     }

@@ -2,7 +2,7 @@
 //! Whoever is going has departed for all others, whatever its own agent does (spec E.2).
 
 use super::{Check, Commit, Fact, place};
-use crate::sim::checks::true_blockers::Stuck;
+use crate::sim::checks::true_blockers::StuckSystem;
 use state::documents::draft::read;
 use state::documents::effective_life;
 use state::documents::keys::last_id;
@@ -33,7 +33,7 @@ struct Relation {
 }
 
 #[derive(Default)]
-pub struct Relations {
+pub struct RelationHooks {
     by_unit: BTreeMap<Uuid, BTreeMap<RelationNumber, Relation>>,
     /// A store was restored: what it counts may be lower than what it counted before (I47).
     restored: bool,
@@ -101,7 +101,7 @@ impl Relation {
     }
 }
 
-impl Relations {
+impl RelationHooks {
     /// A unit that is shown that it goes says so to itself of all who stay. What failed, or was interrupted, is run again
     /// as it was.
     fn departs(&self, folder: Uuid, unit: Uuid, run: &Run) -> Option<String> {
@@ -120,7 +120,7 @@ impl Relations {
     }
 }
 
-impl Check for Relations {
+impl Check for RelationHooks {
     fn name(&self) -> &'static str {
         "relations"
     }
@@ -142,7 +142,7 @@ impl Check for Relations {
             {
                 found.push(format!("{unit}: relation {relation} is left without broken"));
             }
-            Operation::Die => {
+            Operation::SetDead => {
                 for (number, known) in relations.iter().filter(|(_, known)| !known.broken) {
                     if let Some((other, _)) = known.members.first_key_value() {
                         found.push(format!("{unit} ends, and {other} has not departed in relation {number}"));
@@ -164,7 +164,7 @@ impl Check for Relations {
         let Fact::Recorded { folder, of, events } = fact else { return };
         for event in events.iter() {
             match event {
-                Event::Began(run) => found.extend(self.departs(*folder, *of, run)),
+                Event::Started(run) => found.extend(self.departs(*folder, *of, run)),
                 Event::Finished(record) => {
                     if let Operation::Hook(Hook::Relation {
                         event: RelationEvent::Departed { unit, departing },
@@ -182,7 +182,7 @@ impl Check for Relations {
                         false => drop(self.failed.insert(*folder)),
                     }
                 }
-                Event::Answered { refusal: Some(_), .. } => drop(self.failed.insert(*folder)),
+                Event::Acknowledged { refusal: Some(_), .. } => drop(self.failed.insert(*folder)),
                 _ => {}
             }
         }
@@ -219,7 +219,7 @@ impl Check for Relations {
     }
 
     /// At rest, with obstacles standing: only whom one of them holds may still know somebody who is going.
-    fn explain(&mut self, stuck: &Stuck<'_>, found: &mut Vec<String>) {
+    fn explain(&mut self, stuck: &StuckSystem<'_>, found: &mut Vec<String>) {
         let held = |id: Uuid| stuck.standing.iter().any(|obstacle| obstacle.concerned() == Some(id));
         let going: BTreeSet<&UnitName> =
             self.units.values().filter(|(_, alive)| !alive).map(|(name, _)| name).collect();
@@ -237,7 +237,7 @@ impl Check for Relations {
 
     fn begin(&mut self, unit: Uuid, memory: &Local) {
         let known = memory.relations.iter().map(|(number, local)| {
-            let owed = local.changed_owed.clone();
+            let owed = local.pending_changed.clone();
             let seen = |name: &UnitName, version: Version| (Some(name) != owed.as_ref()).then_some(version);
             let members = local.members.iter().map(|(name, version)| (name.clone(), seen(name, *version)));
             let joined = local.members.iter().map(|(name, version)| (name.clone(), version.incarnation));

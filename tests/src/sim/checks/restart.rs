@@ -18,7 +18,7 @@ impl Check for Restart {
             Fact::OnlyRestarts => self.only_restarts = true,
             Fact::Recorded { folder: unit, events, .. } if self.only_restarts => {
                 for event in events.iter() {
-                    if let Event::Began(run) = event {
+                    if let Event::Started(run) = event {
                         found.push(format!("{unit}: a restart runs {} ({})", run.operation, run.cause));
                     }
                 }

@@ -38,7 +38,7 @@ pub struct Retries {
     /// By unit and failure, what people have said of it: it is to run again, or it is given up.
     marks: BTreeMap<(Uuid, u64), BTreeSet<bool>>,
     /// Somebody has set how often hooks are retried.
-    is_set: bool,
+    is_retry_limit_set: bool,
     was_restored: bool,
     /// Applications of units, and those whose refresh was forced at some time.
     applications: BTreeMap<Uuid, Uuid>,
@@ -49,7 +49,7 @@ impl Retries {
     fn fails(&mut self, folder: Uuid, record: &Record, retry: Option<&Timer>) -> Option<String> {
         let before = self.failing.remove(&folder);
         let before =
-            before.filter(|f| f.operation.same_as(&record.operation) && record.episode == Some(f.id));
+            before.filter(|f| f.operation.is_same_as(&record.operation) && record.episode == Some(f.id));
         let (id, times) = before.map_or((record.run, 1), |before| (before.id, before.times + 1));
         let due_ms = retry.map(|timer| self.now_ms + timer.delay_ms);
         let operation = record.operation.clone();
@@ -59,22 +59,26 @@ impl Retries {
             Some(timer) => (least_ms..least_ms + least_ms / 10).contains(&timer.delay_ms) && times <= RETRIES,
             None => times > RETRIES,
         };
-        (!well && !self.is_set).then(|| {
+        (!well && !self.is_retry_limit_set).then(|| {
             format!("{folder}: {} has failed {times} times, and is retried by {retry:?}", record.operation)
         })
     }
 
     fn begins(&mut self, (folder, unit): (Uuid, Uuid), run: &Run) -> Option<String> {
         let failure = self.failing.get_mut(&folder)?;
-        let refreshes = matches!(run.operation, Operation::Deploy(_)) && run.episode.is_some();
+        let refreshes = matches!(run.operation, Operation::InstallCharm(_)) && run.episode.is_some();
         let forced = self.applications.get(&unit).is_none_or(|id| self.forced.contains(id));
-        if refreshes && !matches!(failure.operation, Operation::Deploy(_)) && !forced && !self.was_restored {
+        if refreshes
+            && !matches!(failure.operation, Operation::InstallCharm(_))
+            && !forced
+            && !self.was_restored
+        {
             return Some(format!(
                 "{folder}: a refresh that nobody forced begins beside {}",
                 failure.operation
             ));
         }
-        if !failure.operation.same_as(&run.operation) || run.attempt > 1 {
+        if !failure.operation.is_same_as(&run.operation) || run.attempt > 1 {
             return None;
         }
         let due_ms = failure.due_ms.take().zip(self.calm_ms).map(|(due_ms, calm_ms)| due_ms.max(calm_ms));
@@ -83,7 +87,7 @@ impl Retries {
             return Some(format!("{folder}: the retry of {} begins {late_ms} ms late", run.operation));
         }
         let said = self.marks.get(&(unit, failure.id)).cloned().unwrap_or_default();
-        let deploys = matches!(run.operation, Operation::Deploy(_)) && !said.is_empty();
+        let deploys = matches!(run.operation, Operation::InstallCharm(_)) && !said.is_empty();
         let asked = said.contains(&true) || deploys || self.was_restored;
         (run.episode.is_none() && !asked)
             .then(|| format!("{folder}: {} runs again, and people have said {said:?}", run.operation))
@@ -91,7 +95,7 @@ impl Retries {
 
     fn ends(&mut self, (folder, unit): (Uuid, Uuid), record: &Record) -> Option<String> {
         let action = matches!(record.operation, Operation::Action { .. });
-        if action || record.operation == Operation::Restate {
+        if action || record.operation == Operation::Resync {
             return None;
         }
         if let Outcome::Failed { retry, .. } = &record.outcome {
@@ -115,7 +119,7 @@ impl Retries {
 
     fn succeeds(&mut self, folder: Uuid, record: &Record) {
         let over =
-            |failure: &Failure| record.episode.is_none() || failure.operation.same_as(&record.operation);
+            |failure: &Failure| record.episode.is_none() || failure.operation.is_same_as(&record.operation);
         if self.failing.get(&folder).is_some_and(over) {
             self.failing.remove(&folder);
         }
@@ -123,9 +127,9 @@ impl Retries {
 
     fn event(&mut self, (folder, unit): (Uuid, Uuid), event: &Event) -> Option<String> {
         match event {
-            Event::Began(run) => self.begins((folder, unit), run),
+            Event::Started(run) => self.begins((folder, unit), run),
             Event::Finished(record) => self.ends((folder, unit), record),
-            Event::Answered { sequence, refusal, retry, .. } => {
+            Event::Acknowledged { sequence, refusal, retry, .. } => {
                 let waiting = self.asked.get(&folder)?.sequence == *sequence;
                 let record = waiting.then(|| self.asked.remove(&folder)).flatten()?;
                 if refusal.is_some() && !matches!(record.operation, Operation::EnterScope { .. }) {
@@ -150,7 +154,7 @@ impl Check for Retries {
 
     fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
         match fact {
-            Fact::Calm => self.calm_ms = Some(self.now_ms),
+            Fact::FaultsEnded => self.calm_ms = Some(self.now_ms),
             Fact::OnlyRestarts => self.calm_ms = None,
             Fact::Loaded { folder, .. } => {
                 // in another boot, so long after the agent's start
@@ -200,7 +204,7 @@ impl Check for Retries {
             if change.key == commit.model.model_config().text() {
                 let config = read(commit.reader, &commit.model.model_config()).unwrap_or_default();
                 let about = ["automatically-retry-hooks", "max-hook-retries"];
-                self.is_set |= about.iter().any(|name| config.contains_key(*name));
+                self.is_retry_limit_set |= about.iter().any(|name| config.contains_key(*name));
             }
             let Some(unit) = last_id(&change.key).filter(|_| place(&change.key).0 == "resolved") else {
                 continue;

@@ -10,19 +10,19 @@ use state::unit::retry::RELATION_GONE;
 use std::collections::BTreeMap;
 
 #[derive(Default)]
-pub struct Intervals {
+pub struct RunIntervals {
     running: BTreeMap<Uuid, u64>,
     begun: BTreeMap<Uuid, Run>,
     /// The last run that has ended.
     ended: BTreeMap<Uuid, u64>,
 }
 
-impl Intervals {
+impl RunIntervals {
     fn event(&mut self, unit: Uuid, event: &Event) -> Option<String> {
         match event {
-            Event::Began(run) => {
+            Event::Started(run) => {
                 let open = self.begun.insert(unit, run.clone())?;
-                let again = open.operation.same_as(&run.operation)
+                let again = open.operation.is_same_as(&run.operation)
                     && run.attempt == open.attempt + 1
                     && run.attempt <= INTERRUPTIONS_MAX;
                 (!again && !gone_with_its_relation(&open, run)).then(|| {
@@ -32,7 +32,7 @@ impl Intervals {
                     )
                 })
             }
-            Event::Finished(record) if record.operation != Operation::Restate => {
+            Event::Finished(record) if record.operation != Operation::Resync => {
                 let ended = self.ended.insert(unit, record.run);
                 if ended.is_some_and(|ended| ended >= record.run) {
                     return Some(format!("{unit}: run {} ends after run {ended:?} has ended", record.run));
@@ -50,12 +50,12 @@ impl Intervals {
                     Some(_) | None => None,
                 }
             }
-            Event::Reboot(_) => {
+            Event::RebootRequested(_) => {
                 // it asked to be ended, and begins anew after the boot
                 self.begun.get_mut(&unit)?.attempt = 0;
                 None
             }
-            Event::Restored { .. } => {
+            Event::ReplicaTaken { .. } => {
                 self.begun.remove(&unit);
                 self.ended.remove(&unit);
                 None
@@ -78,14 +78,14 @@ fn gone_with_its_relation(open: &Run, next: &Run) -> bool {
     }
 }
 
-impl Check for Intervals {
+impl Check for RunIntervals {
     fn name(&self) -> &'static str {
         "intervals"
     }
 
     fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
         match fact {
-            Fact::HookBegan { folder: unit, run, locked } => {
+            Fact::HookStarted { folder: unit, run, locked } => {
                 if let Some(other) = self.running.insert(*unit, *run) {
                     found.push(format!(
                         "{unit}: the hook of run {run} begins while that of run {other} lives"
@@ -101,7 +101,7 @@ impl Check for Intervals {
             Fact::Recorded { folder: unit, events, .. } => {
                 found.extend(events.iter().filter_map(|event| self.event(*unit, event)));
             }
-            Fact::Begins { folder, local } => {
+            Fact::JournalStarted { folder, local } => {
                 self.begun.remove(folder);
                 self.ended.remove(folder);
                 if let Step::Started(run) = &local.step {

@@ -4,9 +4,9 @@ use crate::sim::checks::{Check, End};
 use controller::store::map;
 
 #[derive(Default)]
-pub struct Serial;
+pub struct Serializable;
 
-impl Check for Serial {
+impl Check for Serializable {
     fn name(&self) -> &'static str {
         "serial"
     }

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const OPEN_MS: u64 = 1_000;
 
 #[derive(Default)]
-pub struct Clones {
+pub struct SessionTakeover {
     now_ms: u64,
     /// By nonce, the folders in which it was written down.
     nonces: BTreeMap<Uuid, BTreeSet<Uuid>>,
@@ -21,7 +21,7 @@ pub struct Clones {
     sessions: BTreeMap<Uuid, Uuid>,
 }
 
-impl Check for Clones {
+impl Check for SessionTakeover {
     fn name(&self) -> &'static str {
         "clones"
     }
@@ -48,7 +48,7 @@ impl Check for Clones {
                 self.streams.insert(*folder, (*unit, self.now_ms));
             }
             Fact::Stream { folder, open: false, .. } => drop(self.streams.remove(folder)),
-            Fact::ControllerBegins => self.streams.clear(),
+            Fact::ControllerStarted => self.streams.clear(),
             _ => {}
         }
     }

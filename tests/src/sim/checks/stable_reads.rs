@@ -28,7 +28,7 @@ impl Check for Snapshot {
     fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
         match fact {
             // a folder that was lost counts its runs anew
-            Fact::HookBegan { folder, .. } => drop(self.0.remove(folder)),
+            Fact::HookStarted { folder, .. } => drop(self.0.remove(folder)),
             Fact::HookWrote { folder, run, what, text } => {
                 self.known(*folder, *run).insert(what.clone(), text.clone());
             }

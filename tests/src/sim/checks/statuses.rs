@@ -5,7 +5,7 @@ use super::{Check, Commit, End, Fact, place};
 use state::documents::draft::{Reader, read};
 use state::documents::keys::{Model, last_id};
 use state::terms::names::Uuid;
-use state::unit::hook::Immediate;
+use state::unit::hook::ReportContent;
 use state::unit::local::{Event, Local};
 use state::unit::operation::Operation;
 use state::unit::record::{Outcome, Record, Said};
@@ -41,10 +41,10 @@ impl Statuses {
     fn take(&mut self, folder: Uuid, run: u64, said: &[Said]) {
         for Said { call, what, .. } in said {
             match what {
-                Immediate::UnitStatus { message, .. } => {
+                ReportContent::UnitStatus { message, .. } => {
                     self.said.insert(folder, ((run, *call), message.clone()));
                 }
-                Immediate::Log { .. } => drop(self.lines.entry(folder).or_default().insert((run, *call))),
+                ReportContent::Log { .. } => drop(self.lines.entry(folder).or_default().insert((run, *call))),
                 _ => {}
             }
         }
@@ -57,13 +57,13 @@ impl Check for Statuses {
     }
 
     fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
-        if let Fact::HookSaid { folder, run, message } = fact {
+        if let Fact::HookSetStatus { folder, run, message } = fact {
             self.heard.insert(*folder, (*run, message.clone()));
         }
         let Fact::Recorded { folder, events, .. } = fact else { return };
         for event in events.iter() {
             // a folder that was lost counts its runs anew
-            if matches!(event, Event::Began(_)) {
+            if matches!(event, Event::Started(_)) {
                 self.heard.remove(folder);
             }
             if let Event::Finished(record) = event
@@ -72,12 +72,12 @@ impl Check for Statuses {
                 && record.operation.runs_charm()
                 && ran(&record.outcome)
             {
-                let tells = |said: &Said| matches!(&said.what, Immediate::UnitStatus { message: told, .. } if told == message);
+                let tells = |said: &Said| matches!(&said.what, ReportContent::UnitStatus { message: told, .. } if told == message);
                 if !record.said.iter().any(tells) {
                     found.push(format!("{folder}: run {run} has said {message:?}, and its record does not"));
                 }
             }
-            if let Event::Unheard(unheard) = event {
+            if let Event::UnrecordedReport(unheard) = event {
                 self.take(*folder, unheard.run, &unheard.said);
             }
         }
@@ -85,7 +85,7 @@ impl Check for Statuses {
 
     fn done(&mut self, folder: Uuid, record: &Record, _found: &mut Vec<String>) {
         // what unsent records had in them is not said again, but for the last status
-        if record.operation == Operation::Restate {
+        if record.operation == Operation::Resync {
             self.lines.remove(&folder);
             let memory = record.memory.as_ref().and_then(|memory| memory.status.clone());
             let last = memory.map(|(_, message)| (folder, ((record.run, u32::MAX), message)));

@@ -43,9 +43,9 @@ impl Check for Budget {
         self.since.clear();
         for (key, forced) in marked {
             self.marked.extend(last_id(&key).map(|id| (id, forced.since_ms)));
-            let began_ms = self.now_ms.saturating_sub(forced.waited_ms.unsigned_abs());
-            let since = self.since.entry(forced.since_ms).or_insert(began_ms);
-            *since = began_ms.min(*since);
+            let timer_started_ms = self.now_ms.saturating_sub(forced.waited_ms.unsigned_abs());
+            let since = self.since.entry(forced.since_ms).or_insert(timer_started_ms);
+            *since = timer_started_ms.min(*since);
         }
         self.acted.clear();
     }

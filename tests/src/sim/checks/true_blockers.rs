@@ -58,7 +58,7 @@ impl Obstacle {
             Obstacle::ProvisionerIsDown => cause.actor == Actor::Provisioner,
             Obstacle::Suspended(number) => {
                 let is_it = matches!(&cause.entity, Entity::Relation(name) if name.number == *number);
-                is_it && matches!(cause.duty, Duty::Resume { .. })
+                is_it && matches!(cause.duty, Duty::ResumeRequest { .. })
             }
             Obstacle::Unrelated(name) => {
                 cause.actor == Actor::Operator && cause.entity == Entity::Application(name.clone())
@@ -91,7 +91,9 @@ impl Display for Answer {
 fn told(cause: &Cause) -> String {
     // a time that passes is no progress
     let duty = match cause.duty.clone() {
-        Duty::ForceRemoval { by_budget, .. } => Duty::ForceRemoval { by_budget, wait_left_ms: None },
+        Duty::ForceRemoval { start_budget_timer, .. } => {
+            Duty::ForceRemoval { start_budget_timer, wait_left_ms: None }
+        }
         Duty::StartInstance { .. } => Duty::StartInstance { retry_ms: 0 },
         Duty::TendInstance { .. } => Duty::TendInstance { retry_ms: 0 },
         other => other,
@@ -101,7 +103,7 @@ fn told(cause: &Cause) -> String {
 
 /// Everybody's answers, at rest. Who is not on the way out need not wait for anything, unless its agent is down; what it
 /// says is to be true all the same.
-pub struct Stuck<'a> {
+pub struct StuckSystem<'a> {
     /// Obstacles that stand.
     pub standing: &'a [Obstacle],
     /// The one that was taken away since the last time.
@@ -110,7 +112,7 @@ pub struct Stuck<'a> {
     pub agents: &'a [Agent],
 }
 
-impl Stuck<'_> {
+impl StuckSystem<'_> {
     fn answer(&self, entity: &Entity) -> Option<&Answer> {
         self.answers.iter().find(|answer| answer.entity == *entity)
     }
@@ -160,19 +162,19 @@ fn acting(cause: &Cause) -> Option<Entity> {
 }
 
 #[derive(Default)]
-pub struct Explained {
+pub struct TrueBlockers {
     /// What was on its way out at the last rest, with its causes.
     before: BTreeSet<String>,
     /// Obstacles that were named then.
     named: BTreeSet<Obstacle>,
 }
 
-impl Check for Explained {
+impl Check for TrueBlockers {
     fn name(&self) -> &'static str {
         "explained"
     }
 
-    fn explain(&mut self, stuck: &Stuck<'_>, found: &mut Vec<String>) {
+    fn explain(&mut self, stuck: &StuckSystem<'_>, found: &mut Vec<String>) {
         let mut named = BTreeSet::new();
         for answer in stuck.answers {
             let Some(why) = &answer.why else {

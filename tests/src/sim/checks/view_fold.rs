@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 /// By folder, where its agents were.
 #[derive(Default)]
-pub struct Views {
+pub struct ViewFold {
     /// The newest that any of them acted on.
     newest: BTreeMap<Uuid, Position>,
     /// The newest of the one that runs. The view on disk is a cache: an agent that starts may have an older one. It
@@ -19,12 +19,13 @@ pub struct Views {
     running: BTreeMap<Uuid, Position>,
 }
 
-impl Views {
+impl ViewFold {
     fn acts(&mut self, folder: Uuid, run: &Run) -> Option<String> {
         let position = run.position?;
         let of_relation = matches!(run.operation, Operation::Hook(Hook::Relation { .. }));
-        let goes_back =
-            |before: &Position| before.history == position.history && before.revision > position.revision;
+        let goes_back = |before: &Position| {
+            before.store_generation == position.store_generation && before.revision > position.revision
+        };
         let newest = self.newest.get(&folder).filter(|before| of_relation && goes_back(before));
         let before = newest.or_else(|| self.running.get(&folder).filter(|before| goes_back(before)));
         let found = before.map(|before| {
@@ -39,7 +40,7 @@ impl Views {
     }
 }
 
-impl Check for Views {
+impl Check for ViewFold {
     fn name(&self) -> &'static str {
         "views"
     }
@@ -47,13 +48,13 @@ impl Check for Views {
     fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
         match fact {
             Fact::Loaded { folder: unit, .. } => drop(self.running.remove(unit)),
-            Fact::Begins { folder: unit, .. } => {
+            Fact::JournalStarted { folder: unit, .. } => {
                 self.newest.remove(unit);
                 self.running.remove(unit);
             }
             Fact::Recorded { folder: unit, events, .. } => {
                 let began = events.iter().filter_map(|event| match event {
-                    Event::Began(run) => Some(run),
+                    Event::Started(run) => Some(run),
                     _ => None,
                 });
                 found.extend(began.filter_map(|run| self.acts(*unit, run)));

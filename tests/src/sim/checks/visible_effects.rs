@@ -2,7 +2,7 @@
 //! one, in the unit's own state and in what others see, and the last of it arrives.
 
 use crate::sim::checks::{Check, Commit, End, Fact, place};
-use crate::sim::script::{COUNTER, POISON};
+use crate::sim::script::{COUNTER, FAILED_HOOK_KEY};
 use state::documents::draft::{Reader, read};
 use state::documents::keys::{BagDoc, Model, last_id};
 use state::terms::names::{RelationNumber, Uuid};
@@ -20,7 +20,7 @@ struct Unit {
 }
 
 #[derive(Default)]
-pub struct Effects {
+pub struct VisibleEffects {
     by_unit: BTreeMap<Uuid, Unit>,
     shown: BTreeMap<String, u64>,
     was_restored: bool,
@@ -30,7 +30,7 @@ fn number(text: &str) -> u64 {
     text.parse().expect("scripts count")
 }
 
-impl Check for Effects {
+impl Check for VisibleEffects {
     fn name(&self) -> &'static str {
         "effects"
     }
@@ -102,7 +102,7 @@ impl Check for Effects {
         for change in commit.changes.entries.iter().filter(|change| place(&change.key).0 == "bag") {
             let Some(stored) = commit.reader.get(&change.key) else { continue };
             let bag: BagDoc = stored.value.parse().expect("documents are what was written");
-            if bag.values.contains_key(POISON) {
+            if bag.values.contains_key(FAILED_HOOK_KEY) {
                 found.push(format!("{} shows what a failed hook wrote", bag.owner));
             }
             if let Some(value) = bag.values.get(COUNTER).filter(|_| bag.owner.contains('/')) {

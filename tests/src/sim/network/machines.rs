@@ -1,22 +1,22 @@
 //! A machine agent's way to the controller: by what people use too, and a stream that may break or fall silent.
 
-use super::{ANSWER_MS, SimSession, Until, Way, Wire, unreachable};
+use super::{ANSWER_MS, SimSession, StreamBreak, Way, Wire, unreachable};
 use crate::sim::mutants::Mutant;
 use crate::sim::provider::token;
 use api::WATCH_SILENCE_MS;
 use api::error::ApiError;
 use api::{
-    Enrol, Handle, MachineShown, RemoveDeadUnit, ReportMachineDead, ReportPresence, ReportUninstalled,
+    Enrol, Handle, MachineWatchEvent, RemoveDeadUnit, ReportMachineDead, ReportPresence, ReportUninstalled,
     Request, SetUnitToken, Stream, UnitFate, Watch, WatchMachine,
 };
-use state::documents::keys::{Model, Principal};
+use state::documents::keys::{Model, TokenHolder};
 use state::terms::names::Uuid;
 use std::future::pending;
 
 #[derive(Clone)]
 pub struct MachineLink {
     wire: Wire,
-    principal: Principal,
+    principal: TokenHolder,
     machine: Uuid,
     /// Whom the machine is taken for is the controller's to say: a store that was restored may not know it.
     token: String,
@@ -24,7 +24,7 @@ pub struct MachineLink {
 
 impl MachineLink {
     pub fn new(wire: Wire, model: Model, machine: Uuid) -> MachineLink {
-        let principal = Principal::Machine { model, machine };
+        let principal = TokenHolder::Machine { model, machine };
         MachineLink { wire, principal, machine, token: token(machine) }
     }
 
@@ -62,7 +62,7 @@ impl Watch<WatchMachine> for MachineLink {
             wire.world.sleep(ANSWER_MS).await;
             return Err(unreachable("no answer"));
         }
-        let until = Until::drawn(wire, wire.generation());
+        let until = StreamBreak::drawn(wire, wire.generation());
         let anybody = wire.session(self.principal.clone());
         let inner = anybody.controller.session(&self.token).await?.watch(watch).await?;
         Ok(SimMachineStream { link: self.clone(), inner, until, arrived: None })
@@ -84,7 +84,7 @@ carried! { UnitFate RemoveDeadUnit ReportUninstalled ReportMachineDead }
 
 impl Handle<SetUnitToken> for MachineLink {
     async fn handle(&self, set: SetUnitToken) -> Result<(), ApiError> {
-        if self.wire.world.mix().has(Mutant::TokenIsSetOnOneSide) {
+        if self.wire.world.mix().has(Mutant::TokenIsNotSentToController) {
             return Ok(());
         }
         self.ask(set).await
@@ -110,18 +110,18 @@ impl Handle<Enrol> for MachineLink {
 pub struct SimMachineStream {
     link: MachineLink,
     inner: <SimSession as Watch<WatchMachine>>::Stream,
-    until: Until,
+    until: StreamBreak,
     /// On its way: who waits for it may look at something else first.
-    arrived: Option<MachineShown>,
+    arrived: Option<MachineWatchEvent>,
 }
 
 impl Stream for SimMachineStream {
-    type Item = MachineShown;
+    type Item = MachineWatchEvent;
 
-    async fn next(&mut self) -> Result<MachineShown, ApiError> {
+    async fn next(&mut self) -> Result<MachineWatchEvent, ApiError> {
         let (wire, world) = (&self.link.wire, &self.link.wire.world);
         if self.arrived.is_none() {
-            self.arrived = Some(self.until.unless(wire, self.inner.next()).await??);
+            self.arrived = Some(self.until.or_break(wire, self.inner.next()).await??);
         }
         world.pause().await;
         if wire.is_cut_off(self.link.machine, Way::FromController) {

@@ -2,7 +2,7 @@
 //! away one by one, and at each rest everybody is asked what they wait for. In half of the runs people lose patience
 //! before, and remove it by force.
 
-use crate::sim::checks::true_blockers::{Answer, Obstacle, Stuck};
+use crate::sim::checks::true_blockers::{Answer, Obstacle, StuckSystem};
 use crate::sim::operator::{MODEL, Removal};
 use crate::sim::system::{MINUTE_MS, POLLS_MAX, System};
 use api::Force;
@@ -39,8 +39,8 @@ impl System {
             removed.extend(removals.into_iter().skip(machine.unwrap_or(0)));
         }
         self.look(over, &standing, None)?;
-        if self.world.hits(500) {
-            let force = if self.world.hits(500) { Force::AtOnce } else { Force::AfterWait };
+        if self.world.chance_of(500) {
+            let force = if self.world.chance_of(500) { Force::AtOnce } else { Force::AfterWait };
             self.remove(over, &removed, force)?;
             self.look(over, &standing, None)?;
         }
@@ -108,7 +108,7 @@ impl System {
             };
             let removals = match (removals, &obstacle) {
                 (None, Obstacle::ProvisionerIsDown) => of_machine(),
-                (Some(_), _) if world.hits(500) => of_machine(),
+                (Some(_), _) if world.chance_of(500) => of_machine(),
                 (Some(unit), _) => vec![unit],
                 (None, _) => {
                     let relations = relations_of(reader, id);
@@ -196,7 +196,7 @@ impl System {
         }
         let (fleet, checks) = (&self.fleet, &mut self.checks);
         let agents = self.store.map().look(|reader| fleet.living(reader));
-        checks.explain(&Stuck { standing: &standing, gone, answers: &answers, agents: &agents });
+        checks.explain(&StuckSystem { standing: &standing, gone, answers: &answers, agents: &agents });
         (!over(self)).then_some(())
     }
 }

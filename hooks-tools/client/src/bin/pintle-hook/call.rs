@@ -31,7 +31,7 @@ pub enum CallError {
 }
 
 /// The request of one call. Its bytes are in the buffers.
-pub struct Question<'a> {
+pub struct CallRequest<'a> {
     /// The path of the agent's socket.
     pub socket: &'a [u8],
     /// The user of this process.
@@ -43,17 +43,17 @@ pub struct Question<'a> {
 /// The buffers of one call. They are static, so that they cost nothing before they are touched. Most calls need only the
 /// beginning of each. In this order these beginnings are in two pages, one of which the kernel has already touched.
 #[repr(C)]
-pub struct Room {
+pub struct Buffers {
     /// The working directory until the request is encoded, then the reply, if it fits. Almost every reply does.
     pub small: [u8; kernel::PATH_BYTES_MAX],
     /// The request without stdin.
     pub request: [u8; REQUEST_BYTES_MAX],
 }
 
-impl Room {
+impl Buffers {
     /// Empty buffers.
     pub const fn new() -> Self {
-        Room { small: [0; _], request: [0; _] }
+        Buffers { small: [0; _], request: [0; _] }
     }
 }
 
@@ -61,10 +61,10 @@ impl Room {
 pub type CallOutput<'a> = (u8, &'a [u8], &'a [u8]);
 
 /// Sends the request until it is answered, for a bounded time and always with the same call id.
-pub fn call<'a>(request: &Question<'_>, buffers: &'a mut Room) -> Result<CallOutput<'a>, CallError> {
+pub fn call<'a>(request: &CallRequest<'_>, buffers: &'a mut Buffers) -> Result<CallOutput<'a>, CallError> {
     let mut stdin = None;
     let mut pauses = Pauses::new();
-    let Room { small, request: encoded } = buffers;
+    let Buffers { small, request: encoded } = buffers;
     let encoded = encoded.get_mut(..request.request_bytes).unwrap_or_default();
     let frame = loop {
         let error = match connect(request) {
@@ -107,7 +107,7 @@ fn is_transient(error: &CallError, socket: &[u8]) -> bool {
 }
 
 /// Connects and verifies the user of the listener.
-fn connect(request: &Question<'_>) -> Result<Fd, CallError> {
+fn connect(request: &CallRequest<'_>) -> Result<Fd, CallError> {
     if request.socket.len() > kernel::SOCKET_PATH_BYTES_MAX {
         return Err(CallError::PathTooLong);
     }

@@ -8,7 +8,7 @@ use crate::call::CallError;
 use crate::kernel::{self, Errno};
 
 /// Prints `ERROR`, at most six pieces and a newline in one write. Returns the exit code.
-pub fn complain(pieces: &[&[u8]]) -> u8 {
+pub fn print_error(pieces: &[&[u8]]) -> u8 {
     let mut line: [&[u8]; 8] = [b""; 8];
     line[0] = b"ERROR ";
     for (to, from) in line[1..7].iter_mut().zip(pieces) {
@@ -22,30 +22,30 @@ pub fn complain(pieces: &[&[u8]]) -> u8 {
 /// Prints why a call has no result. Returns the exit code.
 pub fn print_call_error(error: &CallError, socket: &[u8]) -> u8 {
     match error {
-        CallError::Connect(errno) => complain(&[b"dial unix ", socket, b": connect: ", reason(*errno)]),
+        CallError::Connect(errno) => print_error(&[b"dial unix ", socket, b": connect: ", reason(*errno)]),
         CallError::PathTooLong => {
-            complain(&[b"dial unix ", socket, b": connect: the path is longer than 107 bytes"])
+            print_error(&[b"dial unix ", socket, b": connect: the path is longer than 107 bytes"])
         }
-        CallError::UntrustedPeer(uid) => complain(&[
+        CallError::UntrustedPeer(uid) => print_error(&[
             b"dial unix ",
             socket,
             b": connect: the listener runs as uid ",
             decimal(*uid, &mut [0; 10]),
             b", expected root or the user of this hook; nothing was sent",
         ]),
-        CallError::Lost => complain(&[
+        CallError::Lost => print_error(&[
             b"cannot reach the unit agent: it did not reply, and did not restart within 30 seconds",
         ]),
-        CallError::Stdin(errno) => complain(&[b"read stdin: ", reason(*errno)]),
-        CallError::StdinTooLarge => complain(&[b"stdin too large: more than 16 MiB"]),
-        CallError::Memory(errno) => complain(&[b"mmap: ", reason(*errno)]),
-        CallError::InvalidReply(FrameError::Version(version)) => complain(&[
+        CallError::Stdin(errno) => print_error(&[b"read stdin: ", reason(*errno)]),
+        CallError::StdinTooLarge => print_error(&[b"stdin too large: more than 16 MiB"]),
+        CallError::Memory(errno) => print_error(&[b"mmap: ", reason(*errno)]),
+        CallError::InvalidReply(FrameError::Version(version)) => print_error(&[
             b"cannot read the reply of the unit agent: unknown version ",
             decimal((*version).into(), &mut [0; 10]),
             b" of the tool protocol",
         ]),
         CallError::InvalidReply(_) => {
-            complain(&[b"dial unix ", socket, b": the listener is not a unit agent"])
+            print_error(&[b"dial unix ", socket, b": the listener is not a unit agent"])
         }
     }
 }

@@ -20,8 +20,8 @@ mod process;
 
 use core::cell::UnsafeCell;
 
-use call::{Question, Room};
-use error_output::complain;
+use call::{Buffers, CallRequest};
+use error_output::print_error;
 use hook_client::{CallHeader, encode_request};
 use process::{ProcessStart, Texts};
 
@@ -29,7 +29,7 @@ use process::{ProcessStart, Texts};
 const OWN_NAME: &[u8] = b"pintle-hook";
 
 /// The only static variable. `begin` creates the only reference to it.
-static BUFFERS: SingleThreaded<Room> = SingleThreaded(UnsafeCell::new(Room::new()));
+static BUFFERS: SingleThreaded<Buffers> = SingleThreaded(UnsafeCell::new(Buffers::new()));
 
 /// A value in a static variable of a program that has one thread.
 struct SingleThreaded<T>(UnsafeCell<T>);
@@ -39,7 +39,7 @@ unsafe impl<T> Sync for SingleThreaded<T> {}
 
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
-    complain(&[b"internal error in pintle-hook"]);
+    print_error(&[b"internal error in pintle-hook"]);
     kernel::exit(1)
 }
 
@@ -90,42 +90,42 @@ fn base_name(path: &[u8]) -> &[u8] {
 }
 
 /// Calls the tool and prints its output. Returns the exit code.
-fn run(process: &ProcessStart, tool: &[u8], args: Texts, buffers: &mut Room) -> u8 {
+fn run(process: &ProcessStart, tool: &[u8], args: Texts, buffers: &mut Buffers) -> u8 {
     let Some(context_id) = process.variable(b"JUJU_CONTEXT_ID") else {
-        return complain(&[b"JUJU_CONTEXT_ID not set"]);
+        return print_error(&[b"JUJU_CONTEXT_ID not set"]);
     };
     let cwd = match kernel::current_directory(&mut buffers.small) {
         Ok(cwd) => cwd,
-        Err(errno) => return complain(&[b"getwd: ", error_output::reason(errno)]),
+        Err(errno) => return print_error(&[b"getwd: ", error_output::reason(errno)]),
     };
     let Some(socket) = process.variable(b"JUJU_AGENT_SOCKET_ADDRESS") else {
-        return complain(&[b"JUJU_AGENT_SOCKET_ADDRESS not set"]);
+        return print_error(&[b"JUJU_AGENT_SOCKET_ADDRESS not set"]);
     };
     let Some(network) = process.variable(b"JUJU_AGENT_SOCKET_NETWORK") else {
-        return complain(&[b"JUJU_AGENT_SOCKET_NETWORK not set"]);
+        return print_error(&[b"JUJU_AGENT_SOCKET_NETWORK not set"]);
     };
     if network != b"unix" {
-        return complain(&[b"JUJU_AGENT_SOCKET_NETWORK is ", network, b": only unix is supported"]);
+        return print_error(&[b"JUJU_AGENT_SOCKET_NETWORK is ", network, b": only unix is supported"]);
     }
     let mut call_id = process.random.unwrap_or_default();
     if process.random.is_none()
         && let Err(errno) = kernel::random(&mut call_id)
     {
-        return complain(&[b"getrandom: ", error_output::reason(errno)]);
+        return print_error(&[b"getrandom: ", error_output::reason(errno)]);
     }
     let header = CallHeader { call_id, context_id, cwd, tool };
     let Ok(request_bytes) = encode_request(&mut buffers.request, &header, args) else {
-        return complain(&[b"arguments too large: more than 1 MiB"]);
+        return print_error(&[b"arguments too large: more than 1 MiB"]);
     };
-    let request = Question { socket, uid: process.uid, request_bytes };
+    let request = CallRequest { socket, uid: process.uid, request_bytes };
     match call::call(&request, buffers) {
         Ok((code, stdout, stderr)) => {
             // Both are written, stdout first. A call whose output cannot be written is not a success.
             let printed = [print(kernel::STDOUT, stdout), print(kernel::STDERR, stderr)];
             match printed {
                 [Ok(()), Ok(())] => code,
-                [Err(errno), _] => complain(&[b"write stdout: ", error_output::reason(errno)]).max(code),
-                [_, Err(errno)] => complain(&[b"write stderr: ", error_output::reason(errno)]).max(code),
+                [Err(errno), _] => print_error(&[b"write stdout: ", error_output::reason(errno)]).max(code),
+                [_, Err(errno)] => print_error(&[b"write stderr: ", error_output::reason(errno)]).max(code),
             }
         }
         Err(error) => error_output::print_call_error(&error, socket),
