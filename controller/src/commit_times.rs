@@ -1,13 +1,13 @@
 //! When each revision of the store was committed.
 //!
-//! The store keeps revisions, people ask for times. Kept in memory only: of commits of an earlier process, only "before
+//! The store keeps revisions, people ask for times. StoredArchive in memory only: of commits of an earlier process, only "before
 //! this one started" is known. Noted by `session` at each commit, asked by `pending_since`.
 
 use state::documents::draft::Revision;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-/// Kept at once: some 100 KiB. What [`thin`] leaves is fewer than ln(a year / 1 ms) × [`EXACTNESS`] = 1,600.
+/// StoredArchive at once: some 100 KiB. What [`thin`] leaves is fewer than ln(a year / 1 ms) × [`EXACTNESS`] = 1,600.
 const TIMES_MAX: usize = 4_096;
 /// A time may be told too late by this part of its age.
 const EXACTNESS: i64 = 64;

@@ -1,6 +1,6 @@
 //! From the bytes of a request to its handler, and from the answer to bytes again: generic over the request types.
 
-use crate::environment::Outside;
+use crate::environment::Environment;
 use crate::session::Session;
 use crate::store::Store;
 use api::error::{ApiError, ErrorCode};
@@ -17,12 +17,12 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 /// What goes back.
-pub enum Reply {
-    AppliedOnce(Content, Vec<u8>),
+pub enum HandlerReply {
+    Single(Content, Vec<u8>),
     Lines(Body),
 }
 
-type Answer = Pin<Box<dyn Future<Output = Result<Reply, ApiError>> + Send>>;
+type Answer = Pin<Box<dyn Future<Output = Result<HandlerReply, ApiError>> + Send>>;
 
 /// One request type and what answers it.
 pub struct Service<S, O> {
@@ -41,23 +41,23 @@ impl<S, O> Clone for Service<S, O> {
 impl<S, O> Copy for Service<S, O> {}
 
 /// All request types with what answers them.
-pub fn services<S: Store, O: Outside>() -> Vec<Service<S, O>> {
-    let mut services = ServiceManager(Vec::new());
+pub fn services<S: Store, O: Environment>() -> Vec<Service<S, O>> {
+    let mut services = ServiceList(Vec::new());
     list::visit::<Session<S, O>>(&mut services);
     services.0
 }
 
-struct ServiceManager<S, O>(Vec<Service<S, O>>);
+struct ServiceList<S, O>(Vec<Service<S, O>>);
 
-impl<S: Store, O: Outside> Visitor<Session<S, O>> for ServiceManager<S, O> {
+impl<S: Store, O: Environment> Visitor<Session<S, O>> for ServiceList<S, O> {
     fn request<R: Request>(&mut self, entry: Entry)
     where
         Session<S, O>: Handle<R>,
     {
         let answer = |session: Session<S, O>, body| -> Answer {
             Box::pin(async move {
-                let answer = session.handle(parsed::<R>(R::ROUTE.method, body)?).await?;
-                Ok(Reply::AppliedOnce(R::Answer::CONTENT, answer.into_bytes()))
+                let answer = session.handle(parse_body::<R>(R::ROUTE.method, body)?).await?;
+                Ok(HandlerReply::Single(R::Answer::CONTENT, answer.into_bytes()))
             })
         };
         self.0.push(Service { entry, answer });
@@ -69,10 +69,10 @@ impl<S: Store, O: Outside> Visitor<Session<S, O>> for ServiceManager<S, O> {
     {
         let answer = |session: Session<S, O>, body| -> Answer {
             Box::pin(async move {
-                let stream = session.watch(parsed::<R>(R::ROUTE.method, body)?).await?;
-                Ok(Reply::Lines(Body::new(Lines::<R, _> {
-                    step: Some(step::<R, _>(stream)),
-                    of: PhantomData,
+                let stream = session.watch(parse_body::<R>(R::ROUTE.method, body)?).await?;
+                Ok(HandlerReply::Lines(Body::new(LineBody::<R, _> {
+                    next: Some(next_line::<R, _>(stream)),
+                    request: PhantomData,
                 })))
             })
         };
@@ -80,15 +80,15 @@ impl<S: Store, O: Outside> Visitor<Session<S, O>> for ServiceManager<S, O> {
     }
 }
 
-fn parsed<M: Message>(method: Method, body: Vec<u8>) -> Result<M, ApiError> {
+fn parse_body<M: Message>(method: Method, body: Vec<u8>) -> Result<M, ApiError> {
     let body = if method == Method::Get { b"null".to_vec() } else { body };
     M::from_bytes(body)
         .map_err(|e| ApiError::new(ErrorCode::Invalid, format!("the request is not understood: {e}")))
 }
 
-type Step<W> = Pin<Box<dyn Future<Output = (W, Vec<u8>, bool)> + Send>>;
+type NextLine<W> = Pin<Box<dyn Future<Output = (W, Vec<u8>, bool)> + Send>>;
 
-fn step<R: WatchRequest, W: Stream<Item = R::Item> + Send + 'static>(mut stream: W) -> Step<W> {
+fn next_line<R: WatchRequest, W: Stream<Item = R::Item> + Send + 'static>(mut stream: W) -> NextLine<W> {
     Box::pin(async move {
         let (line, more) = match stream.next().await {
             Ok(item) => (Line::Item(item), true),
@@ -102,12 +102,12 @@ fn step<R: WatchRequest, W: Stream<Item = R::Item> + Send + 'static>(mut stream:
 
 /// A stream as a body. The connection pulls: the next line is made when the one before is written, so a slow reader
 /// has nothing queued for it.
-struct Lines<R, W> {
-    step: Option<Step<W>>,
-    of: PhantomData<fn() -> R>,
+struct LineBody<R, W> {
+    next: Option<NextLine<W>>,
+    request: PhantomData<fn() -> R>,
 }
 
-impl<R: WatchRequest, W: Stream<Item = R::Item> + Send + 'static> hyper::body::Body for Lines<R, W> {
+impl<R: WatchRequest, W: Stream<Item = R::Item> + Send + 'static> hyper::body::Body for LineBody<R, W> {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -116,9 +116,9 @@ impl<R: WatchRequest, W: Stream<Item = R::Item> + Send + 'static> hyper::body::B
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let this = self.get_mut();
-        let Some(under_way) = &mut this.step else { return Poll::Ready(None) };
-        let (stream, line, more) = ready!(under_way.as_mut().poll(context));
-        this.step = more.then(|| step::<R, W>(stream));
+        let Some(pending) = &mut this.next else { return Poll::Ready(None) };
+        let (stream, line, more) = ready!(pending.as_mut().poll(context));
+        this.next = more.then(|| next_line::<R, W>(stream));
         Poll::Ready(Some(Ok(Frame::data(line.into()))))
     }
 }

@@ -8,13 +8,13 @@ use state::views::inline_settings;
 use std::future::Future;
 
 /// A charm archive that is kept.
-pub struct Kept {
+pub struct StoredArchive {
     pub sha256: String,
     pub bytes: u64,
     pub charm: Charm,
 }
 
-pub trait Outside: Send + Sync + 'static {
+pub trait Environment: Send + Sync + 'static {
     /// Wall clock in milliseconds since the epoch: for people only, nothing is decided on it.
     fn wall_ms(&self) -> i64;
     /// Milliseconds on a clock that never steps.
@@ -24,20 +24,20 @@ pub trait Outside: Send + Sync + 'static {
     fn sleep_until(&self, monotonic_ms: u64) -> impl Future<Output = ()> + Send;
     /// Reads a charm archive and keeps it under its digest; when this answers it is durable. An error names every
     /// problem of the charm, one a line, and nothing was kept.
-    fn keep_archive(&self, bytes: Vec<u8>) -> impl Future<Output = Result<Kept, ApiError>> + Send;
+    fn store_archive(&self, bytes: Vec<u8>) -> impl Future<Output = Result<StoredArchive, ApiError>> + Send;
     /// The archive of this digest; none = it is not there or is damaged.
     fn archive(&self, sha256: &str) -> impl Future<Output = Option<Vec<u8>>> + Send;
     /// Bytes of settings that come along with a unit's view (design 9). The simulator's are fewer.
-    fn settings_along(&self) -> usize {
+    fn inline_settings_bytes_max(&self) -> usize {
         inline_settings::BYTES_MAX
     }
     /// The store is broken: nothing may be answered any more (design 15). Ends the process.
-    fn broken(&self, why: &str);
+    fn store_broken(&self, why: &str);
 }
 
 /// A random uuid (version 4).
-pub fn fresh_uuid(outside: &impl Outside) -> Uuid {
-    version_4(outside.random())
+pub fn random_uuid(environment: &impl Environment) -> Uuid {
+    version_4(environment.random())
 }
 
 /// Uuids for one transition: its retries find the same ones.
@@ -45,8 +45,8 @@ pub fn fresh_uuid(outside: &impl Outside) -> Uuid {
 pub struct Uuids(u128);
 
 impl Uuids {
-    pub fn new(outside: &impl Outside) -> Uuids {
-        Uuids(outside.random())
+    pub fn new(environment: &impl Environment) -> Uuids {
+        Uuids(environment.random())
     }
 
     /// The supply, from its beginning.

@@ -67,7 +67,7 @@ impl ForceTimers {
     }
 
     /// How much of the wait is left.
-    pub fn left_ms(&self, (model, id): (Model, Uuid), forced: &ForcedDoc, monotonic_ms: u64) -> i64 {
+    pub fn remaining_ms(&self, (model, id): (Model, Uuid), forced: &ForcedDoc, monotonic_ms: u64) -> i64 {
         let all = self.all();
         let seen =
             all.get(&(model.0, id)).filter(|seen| seen.timer_started_ms == force::timer_started_ms(forced));

@@ -1,8 +1,8 @@
 //! Who holds a machine's hook lock, and who waits for it (spec/uniter.md B.5): of a machine whose hooks run one at a
 //! time, the unit that runs one holds it, and those that have one to run wait.
 
-use crate::presence::{Executing, PresenceSnapshot};
-use crate::status::undone;
+use crate::presence::{ExecutingRun, PresenceSnapshot};
+use crate::status::next_act;
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::keys::{Model, last_id};
 use state::terms::names::{UnitName, Uuid};
@@ -14,7 +14,7 @@ pub fn holder<'a>(
     model: Model,
     presence: &'a PresenceSnapshot,
     machine: Uuid,
-) -> Option<(UnitName, &'a Executing)> {
+) -> Option<(UnitName, &'a ExecutingRun)> {
     units(reader, model, machine)
         .into_iter()
         .filter(|unit| !presence.is_lost(*unit))
@@ -32,7 +32,7 @@ pub fn waiters(
         return Vec::new();
     }
     let waits = |unit: &Uuid| {
-        let hook = match undone(reader, model, *unit) {
+        let hook = match next_act(reader, model, *unit) {
             Some(Act::Start(run)) => run.operation.runs_charm(),
             Some(_) | None => false,
         };

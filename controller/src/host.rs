@@ -3,7 +3,7 @@
 //! An archive is written beside its place, synced and renamed: under a digest's name there is the whole archive or
 //! nothing, and it is checked again when it is read.
 
-use crate::environment::{Kept, Outside};
+use crate::environment::{StoredArchive, Environment};
 use api::error::{ApiError, ErrorCode};
 use host::digest::sha256;
 use host::file::write_atomic;
@@ -16,20 +16,20 @@ use tokio::time::Instant;
 /// What a broken store ends the process with: `EX_SOFTWARE` of sysexits.h.
 const EXIT_BROKEN: i32 = 70;
 
-pub struct Host {
+pub struct HostEnvironment {
     started: Instant,
     archives: PathBuf,
 }
 
-impl Host {
+impl HostEnvironment {
     /// Keeps archives in `archives`, which is created.
-    pub fn new(archives: PathBuf) -> io::Result<Host> {
+    pub fn new(archives: PathBuf) -> io::Result<HostEnvironment> {
         fs::create_dir_all(&archives)?;
-        Ok(Host { started: Instant::now(), archives })
+        Ok(HostEnvironment { started: Instant::now(), archives })
     }
 }
 
-impl Outside for Host {
+impl Environment for HostEnvironment {
     fn wall_ms(&self) -> i64 {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
@@ -47,7 +47,7 @@ impl Outside for Host {
         tokio::time::sleep_until(self.started + Duration::from_millis(monotonic_ms)).await;
     }
 
-    async fn keep_archive(&self, bytes: Vec<u8>) -> Result<Kept, ApiError> {
+    async fn store_archive(&self, bytes: Vec<u8>) -> Result<StoredArchive, ApiError> {
         let archives = self.archives.clone();
         blocking(move || {
             // What is checked here must not depend on this host: the charm runs on the machines.
@@ -60,7 +60,7 @@ impl Outside for Host {
                 let text = format!("the charm archive could not be kept: {e}");
                 ApiError::new(ErrorCode::Unavailable, text).hint("free some space and deploy again")
             })?;
-            Ok(Kept { bytes: source.archive.len() as u64, sha256: source.sha256, charm: source.charm })
+            Ok(StoredArchive { bytes: source.archive.len() as u64, sha256: source.sha256, charm: source.charm })
         })
         .await
     }
@@ -71,7 +71,7 @@ impl Outside for Host {
         (sha256(&bytes) == expected).then_some(bytes)
     }
 
-    fn broken(&self, why: &str) {
+    fn store_broken(&self, why: &str) {
         tracing::error!("{why}; ending, to start again from what is on disk");
         std::process::exit(EXIT_BROKEN);
     }

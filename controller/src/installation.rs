@@ -11,7 +11,7 @@
 //! Everything is done again at each start and changes nothing that is there: a start that was cut short is finished
 //! by the next.
 
-use crate::environment::{self, Outside};
+use crate::environment::{self, Environment};
 use crate::session::Controller;
 use crate::store::Store;
 use crate::tokens;
@@ -32,11 +32,11 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// The first user and model (design 16).
-const USER: &str = "admin";
-const MODEL: &str = "dev";
+const FIRST_USER: &str = "admin";
+const FIRST_MODEL: &str = "dev";
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Identity {
+struct ControllerIdentity {
     controller: Uuid,
     /// None until it first listened.
     address: Option<SocketAddr>,
@@ -45,7 +45,7 @@ struct Identity {
 /// An opened data folder.
 pub struct Installation {
     folder: PathBuf,
-    identity: Identity,
+    identity: ControllerIdentity,
     /// PEM: the CA, and the server's certificate and key.
     pub ca: String,
     pub certificate: String,
@@ -64,19 +64,19 @@ impl Installation {
         }
         make(&own.join("store"))?;
         let identity = own.join("identity.yaml");
-        let identity = match read_if_there(&identity)? {
+        let identity = match read_optional(&identity)? {
             Some(text) => {
                 serde_yaml::from_str(&text).with_context(|| format!("{} is damaged", identity.display()))?
             }
             None => {
                 let fresh =
-                    Identity { controller: environment::version_4(host::random::bits()), address: None };
+                    ControllerIdentity { controller: environment::version_4(host::random::bits()), address: None };
                 write_atomic(&identity, yaml(&fresh).as_bytes())?;
                 fresh
             }
         };
-        let (ca, ca_key) = pair(&own, "ca", || new_ca(identity.controller))?;
-        let (certificate, key) = pair(&own, "server", || new_certificate(identity.controller, &ca_key))?;
+        let (ca, ca_key) = certificate_pair(&own, "ca", || new_ca(identity.controller))?;
+        let (certificate, key) = certificate_pair(&own, "server", || new_certificate(identity.controller, &ca_key))?;
         Ok(Installation { folder: data.to_owned(), identity, ca, certificate, key })
     }
 
@@ -109,9 +109,9 @@ impl Installation {
 
     /// The first model and user, and the user's file. The file is written first: a token that is lost on the way is
     /// nobody's.
-    pub async fn introduce<S: Store, O: Outside>(&self, controller: &Controller<S, O>) -> Result<()> {
+    pub async fn create_first_user<S: Store, O: Environment>(&self, controller: &Controller<S, O>) -> Result<()> {
         let place = self.folder.join("client.yaml");
-        let before: Option<ClientFile> = match read_if_there(&place)? {
+        let before: Option<ClientFile> = match read_optional(&place)? {
             Some(text) => {
                 Some(serde_yaml::from_str(&text).with_context(|| format!("{} is damaged", place.display()))?)
             }
@@ -121,26 +121,26 @@ impl Installation {
             controller: self.identity.address.context("it listens before it is announced")?.to_string(),
             server_name: self.identity.controller.to_string(),
             ca: self.ca.clone(),
-            user: USER.to_owned(),
+            user: FIRST_USER.to_owned(),
             token: before
                 .as_ref()
-                .map_or_else(|| tokens::fresh_token(&controller.outside), |f| f.token.clone()),
-            model: before.as_ref().map_or_else(|| MODEL.to_owned(), |f| f.model.clone()),
+                .map_or_else(|| tokens::random_token(&controller.environment), |f| f.token.clone()),
+            model: before.as_ref().map_or_else(|| FIRST_MODEL.to_owned(), |f| f.model.clone()),
         };
         if before.as_ref() != Some(&file) {
             write_atomic(&place, yaml(&file).as_bytes())?;
         }
-        let (now_ms, model) = (controller.outside.wall_ms(), environment::fresh_uuid(&controller.outside));
+        let (now_ms, model) = (controller.environment.wall_ms(), environment::random_uuid(&controller.environment));
         let token = file.token;
-        let introduced = controller.run(move |draft| {
-            let admin = TokenHolder::User { name: USER.to_owned(), role: UserRole::Admin };
-            tokens::set(draft, user_id(USER), &admin, &token);
+        let created = controller.run(move |draft| {
+            let admin = TokenHolder::User { name: FIRST_USER.to_owned(), role: UserRole::Admin };
+            tokens::set(draft, user_id(FIRST_USER), &admin, &token);
             if draft.first(&GLOBAL.all(Kind::ModelName), &[]).is_none() {
-                state::lifecycle::model::create(draft, model, MODEL, now_ms)?;
+                state::lifecycle::model::create(draft, model, FIRST_MODEL, now_ms)?;
             }
             Ok(())
         });
-        introduced.await?;
+        created.await?;
         Ok(())
     }
 }
@@ -155,15 +155,15 @@ fn yaml(document: &impl Serialize) -> String {
     serde_yaml::to_string(document).expect("plain data")
 }
 
-fn read_if_there(place: &Path) -> Result<Option<String>> {
+fn read_optional(place: &Path) -> Result<Option<String>> {
     ignore_not_found(fs::read_to_string(place)).with_context(|| format!("cannot read {}", place.display()))
 }
 
 /// The certificate and key of this name, PEM. The key is written first: a certificate is there only with its key.
-fn pair(own: &Path, name: &str, make: impl FnOnce() -> Result<(String, String)>) -> Result<(String, String)> {
+fn certificate_pair(own: &Path, name: &str, make: impl FnOnce() -> Result<(String, String)>) -> Result<(String, String)> {
     let (certificate, key) = (own.join(format!("{name}.pem")), own.join(format!("{name}-key.pem")));
-    if let Some(text) = read_if_there(&certificate)? {
-        let key = read_if_there(&key)?.with_context(|| format!("{} is missing", key.display()))?;
+    if let Some(text) = read_optional(&certificate)? {
+        let key = read_optional(&key)?.with_context(|| format!("{} is missing", key.display()))?;
         return Ok((text, key));
     }
     let made = make()?;

@@ -2,7 +2,7 @@
 //! bounds on what a model keeps of its log and of actions that have ended (design 5).
 //! Tombstones stay.
 
-use crate::environment::Outside;
+use crate::environment::Environment;
 use crate::session::Controller;
 use crate::store::Store;
 use api::error::ApiError;
@@ -24,23 +24,23 @@ pub const ACTIONS_MAX: usize = 1_000;
 /// Log lines one sweep looks at: 200 KiB; a full log is gone through in 20 sweeps, some 200 s.
 pub const LOG_LINES_PER_SWEEP: usize = 1_000;
 /// Actions one sweep looks at: their logs may be 256 KiB each.
-const ACTIONS_LOOKED_AT: usize = PAGE_MAX;
+const ACTIONS_PER_SWEEP: usize = PAGE_MAX;
 /// What one round over a log finds to remove at most: some 100 bytes of key each, 400 KiB.
-const FOUND_MAX: usize = 4_000;
+const EXPIRED_MAX: usize = 4_000;
 /// Forced entities one sweep looks at, some 200 bytes each; of more, the next sweep goes on.
-const FORCED_LOOKED_AT: usize = 1_000;
+const FORCED_PER_SWEEP: usize = 1_000;
 /// Units one sweep asks for whether they are Dying, where a model has a teardown budget: a handful of reads each.
-const UNITS_LOOKED_AT: usize = 200;
+const UNITS_PER_SWEEP: usize = 200;
 /// Agents one sweep asks of whether their unit or machine is there: two reads each in a model.
-const AGENTS_LOOKED_AT: usize = 200;
+const AGENTS_PER_SWEEP: usize = 200;
 /// Between two sweeps; leftovers disturb nobody.
 pub const SWEEP_INTERVAL_MS: u64 = 10_000;
 
 /// How far the sweeps are. Lost with the process, they begin anew.
 #[derive(Default)]
 pub struct Janitor {
-    logs: BTreeMap<Uuid, Round>,
-    actions: BTreeMap<Uuid, Round>,
+    logs: BTreeMap<Uuid, ExpiryScan>,
+    actions: BTreeMap<Uuid, ExpiryScan>,
     /// The last forced entity looked at.
     forced: BTreeMap<Uuid, String>,
     /// The last unit looked at.
@@ -51,7 +51,7 @@ pub struct Janitor {
 
 impl Janitor {
     /// One sweep over all models: of each leftover one bite, of each log one. True = there is more to do now.
-    pub async fn sweep<S: Store, O: Outside>(
+    pub async fn sweep<S: Store, O: Environment>(
         &mut self,
         controller: &Controller<S, O>,
     ) -> Result<bool, ApiError> {
@@ -64,33 +64,33 @@ impl Janitor {
         controller.force_timers.retain(|model, _| known.contains(&model.0));
         forget_agents(controller, &mut self.agent).await;
         // what is left of models that are gone
-        let mut more = clear(controller, GLOBAL).await?;
+        let mut more = cleanup_batch(controller, GLOBAL).await?;
         for id in known {
             let model = Model(id);
-            more |= clear(controller, model).await?;
-            more |= bite_destroyed(controller, model).await?;
-            spend_budgets(controller, model, self.units.entry(id).or_default()).await?;
-            more |= bite_forced(controller, model, self.forced.entry(id).or_default()).await?;
+            more |= cleanup_batch(controller, model).await?;
+            more |= destroy_model_batch(controller, model).await?;
+            start_budget_timers(controller, model, self.units.entry(id).or_default()).await?;
+            more |= force_batches(controller, model, self.forced.entry(id).or_default()).await?;
             let (mut logs, mut actions) =
                 (self.logs.remove(&id).unwrap_or_default(), self.actions.remove(&id).unwrap_or_default());
-            let looked = controller.read(move |reader| {
-                logs.look(reader, &model.logs(), (LOG_LINES_MAX, LOG_LINES_PER_SWEEP), |_| true);
-                actions.look(reader, &model.all(Kind::Action), (ACTIONS_MAX, ACTIONS_LOOKED_AT), has_ended);
+            let page = controller.read(move |reader| {
+                logs.advance(reader, &model.logs(), (LOG_LINES_MAX, LOG_LINES_PER_SWEEP), |_| true);
+                actions.advance(reader, &model.all(Kind::Action), (ACTIONS_MAX, ACTIONS_PER_SWEEP), has_ended);
                 (logs, actions)
             });
-            let (mut logs, mut actions) = looked.await;
-            for round in [&mut logs, &mut actions] {
-                let bite: Vec<String> = round.found.iter().take(PAGE_MAX).cloned().collect();
-                let remove = bite.clone();
-                if !bite.is_empty() {
+            let (mut logs, mut actions) = page.await;
+            for scan in [&mut logs, &mut actions] {
+                let batch: Vec<String> = scan.expired.iter().take(PAGE_MAX).cloned().collect();
+                let remove = batch.clone();
+                if !batch.is_empty() {
                     let transition = move |draft: &mut Draft<'_>| {
                         remove.iter().for_each(|key| draft.remove(&Key::<Value>::new(key.clone())));
                         Ok(())
                     };
-                    or_later(("old lines or actions of model", id), controller.run(transition).await)?;
+                    log_and_skip(("old lines or actions of model", id), controller.run(transition).await)?;
                 }
-                round.found.drain(..bite.len());
-                more |= round.behind || !round.found.is_empty();
+                scan.expired.drain(..batch.len());
+                more |= scan.needs_next_round || !scan.expired.is_empty();
             }
             self.logs.insert(id, logs);
             self.actions.insert(id, actions);
@@ -101,10 +101,10 @@ impl Janitor {
 
 /// Nobody is present for a unit or a machine that is gone. What goes by force is in no handler's hands; and where one
 /// forgets, a call of the agent that is still under way may note it again.
-async fn forget_agents<S: Store, O: Outside>(controller: &Controller<S, O>, after: &mut Option<Uuid>) {
+async fn forget_agents<S: Store, O: Environment>(controller: &Controller<S, O>, after: &mut Option<Uuid>) {
     // listed before the documents are read: whoever is added meanwhile is not listed, or there
-    let agents = controller.presence.after(*after, AGENTS_LOOKED_AT);
-    *after = agents.last().copied().filter(|_| agents.len() == AGENTS_LOOKED_AT);
+    let agents = controller.presence.after(*after, AGENTS_PER_SWEEP);
+    *after = agents.last().copied().filter(|_| agents.len() == AGENTS_PER_SWEEP);
     let gone = controller.read(move |reader| {
         let models = read_all::<Uuid>(reader, &GLOBAL.all(Kind::ModelName));
         let models: Vec<Model> = models.into_iter().map(|(_, id)| Model(id)).collect();
@@ -121,7 +121,7 @@ async fn forget_agents<S: Store, O: Outside>(controller: &Controller<S, O>, afte
 }
 
 /// A bite of a model that is being destroyed; true = there is more to do now. One that fails keeps nobody else.
-async fn bite_destroyed<S: Store, O: Outside>(
+async fn destroy_model_batch<S: Store, O: Environment>(
     controller: &Controller<S, O>,
     model: Model,
 ) -> Result<bool, ApiError> {
@@ -136,7 +136,7 @@ async fn bite_destroyed<S: Store, O: Outside>(
 }
 
 /// A bite of what removals left behind; true = there is more.
-async fn clear<S: Store, O: Outside>(controller: &Controller<S, O>, model: Model) -> Result<bool, ApiError> {
+async fn cleanup_batch<S: Store, O: Environment>(controller: &Controller<S, O>, model: Model) -> Result<bool, ApiError> {
     let (left, destroyed) = controller
         .read(move |reader| {
             let ids = |prefix: &str| -> Vec<Uuid> {
@@ -147,22 +147,22 @@ async fn clear<S: Store, O: Outside>(controller: &Controller<S, O>, model: Model
         .await;
     let mut more = false;
     for id in left {
-        let bitten = controller.run(move |draft| Ok(cleanup::bite(draft, model, id))).await;
-        more |= or_later(("leftovers of", id), bitten)?.is_some_and(|bitten| bitten.answer);
+        let applied = controller.run(move |draft| Ok(cleanup::clean_batch(draft, model, id))).await;
+        more |= log_and_skip(("leftovers of", id), applied)?.is_some_and(|applied| applied.answer);
     }
     for id in destroyed {
         let transition = move |draft: &mut Draft<'_>| {
             application::remove_next_batch(draft, model, id);
             Ok(())
         };
-        let reaped = controller.run(transition).await;
-        more |= or_later(("relations of application", id), reaped)?.is_some();
+        let removed = controller.run(transition).await;
+        more |= log_and_skip(("relations of application", id), removed)?.is_some();
     }
     Ok(more)
 }
 
 /// What fails is left to the next sweep, and keeps nobody else. While nothing can be written at all, the sweep ends.
-fn or_later<T>((what, id): (&str, Uuid), done: Result<T, ApiError>) -> Result<Option<T>, ApiError> {
+fn log_and_skip<T>((what, id): (&str, Uuid), done: Result<T, ApiError>) -> Result<Option<T>, ApiError> {
     match done {
         Ok(done) => Ok(Some(done)),
         Err(error) if error.is_passing() => Err(error),
@@ -174,22 +174,22 @@ fn or_later<T>((what, id): (&str, Uuid), done: Result<T, ApiError>) -> Result<Op
 }
 
 /// The next `limit` keys below a prefix, from where the last look ended; at the end it begins anew.
-fn next_of(reader: &dyn Reader, prefix: &str, after: &mut String, limit: usize) -> Vec<StoredDocument> {
+fn next_page(reader: &dyn Reader, prefix: &str, after: &mut String, limit: usize) -> Vec<StoredDocument> {
     let page = reader.scan(prefix, after, limit);
     *after = page.last().filter(|_| page.len() == limit).map_or(String::new(), |last| last.key.clone());
     page
 }
 
 /// A bite of each forced entity, the one that has been due for longest first; true = there is more to do now.
-async fn bite_forced<S: Store, O: Outside>(
+async fn force_batches<S: Store, O: Environment>(
     controller: &Controller<S, O>,
     model: Model,
     after: &mut String,
 ) -> Result<bool, ApiError> {
     let mut from = std::mem::take(after);
     let is_first = from.is_empty();
-    let looked = controller.read(move |reader| {
-        let page = next_of(reader, &model.all(Kind::Forced), &mut from, FORCED_LOOKED_AT);
+    let page = controller.read(move |reader| {
+        let page = next_page(reader, &model.all(Kind::Forced), &mut from, FORCED_PER_SWEEP);
         let entity = |stored: &StoredDocument| {
             let forced: ForcedDoc =
                 stored.value.parse().expect("stored documents are what this program wrote");
@@ -197,56 +197,56 @@ async fn bite_forced<S: Store, O: Outside>(
         };
         (page.iter().filter_map(entity).collect::<Vec<_>>(), from)
     });
-    let (mut entities, last) = looked.await;
+    let (mut entities, last) = page.await;
     entities.sort_by_key(|(due_ms, id, _)| (*due_ms, *id));
     if is_first && last.is_empty() {
         controller
             .force_timers
             .retain(|of, id| of != model || entities.iter().any(|(_, there, _)| *there == id));
     }
-    let (mut more, mut bites, mut notes) = (false, Vec::new(), Vec::new());
+    let (mut more, mut due, mut checkpoints) = (false, Vec::new(), Vec::new());
     *after = last;
     for (_, id, forced) in entities {
-        let outside = &controller.outside;
-        let waited_ms = controller.force_timers.count((model, id), &forced, outside.monotonic_ms());
+        let environment = &controller.environment;
+        let waited_ms = controller.force_timers.count((model, id), &forced, environment.monotonic_ms());
         let timer_started_ms = force::timer_started_ms(&forced);
         let passed_ms = timer_started_ms.saturating_add(waited_ms);
         let is_due = force::is_due(&forced, passed_ms);
         // another wait may begin now: people read when, in the time of the wall clock
-        let now_ms = if is_due { passed_ms.max(outside.wall_ms()) } else { passed_ms };
-        bites.push((id, now_ms));
+        let now_ms = if is_due { passed_ms.max(environment.wall_ms()) } else { passed_ms };
+        due.push((id, now_ms));
         if !is_due && controller.force_timers.is_to_be_stored((model, id), &forced, waited_ms) {
-            notes.push(ForceTimer { id, timer_started_ms, waited_ms });
+            checkpoints.push(ForceTimer { id, timer_started_ms, waited_ms });
         }
     }
-    for some in notes.chunks(force::CHECKPOINTS_PER_TRANSACTION) {
+    for some in checkpoints.chunks(force::CHECKPOINTS_PER_TRANSACTION) {
         let waits = some.to_vec();
         let transition = move |draft: &mut Draft<'_>| {
             force::waited(draft, model, &waits);
             Ok(())
         };
-        if or_later(("waits in model", model.0), controller.run(transition).await)?.is_some() {
+        if log_and_skip(("waits in model", model.0), controller.run(transition).await)?.is_some() {
             controller.force_timers.stored(model, some);
         }
     }
-    for (id, now_ms) in bites {
-        let bitten = controller.run(move |draft| force::bite(draft, model, id, now_ms)).await;
-        more |= or_later(("forced entity", id), bitten)?.is_some_and(|bitten| bitten.answer);
+    for (id, now_ms) in due {
+        let applied = controller.run(move |draft| force::bite(draft, model, id, now_ms)).await;
+        more |= log_and_skip(("forced entity", id), applied)?.is_some_and(|applied| applied.answer);
     }
     Ok(more)
 }
 
 /// Units that are Dying are on the model's teardown budget, if it has one.
-async fn spend_budgets<S: Store, O: Outside>(
+async fn start_budget_timers<S: Store, O: Environment>(
     controller: &Controller<S, O>,
     model: Model,
     after: &mut String,
 ) -> Result<(), ApiError> {
     let mut from = std::mem::take(after);
-    let looked = controller.read(move |reader| {
+    let page = controller.read(move |reader| {
         let config = read(reader, &model.model_config()).unwrap_or_default();
         let Some(budget_ms) = model::teardown_budget_ms(&config) else { return (None, from) };
-        let units = next_of(reader, &model.all(Kind::Unit), &mut from, UNITS_LOOKED_AT);
+        let units = next_page(reader, &model.all(Kind::Unit), &mut from, UNITS_PER_SWEEP);
         let ids = units.iter().filter_map(|stored| last_id(&stored.key));
         let dying = ids.filter(|id| {
             reader.get(model.forced(*id).text()).is_none()
@@ -255,53 +255,53 @@ async fn spend_budgets<S: Store, O: Outside>(
         let dying: Vec<Uuid> = dying.collect();
         (Some((budget_ms, dying)), from)
     });
-    let (found, last) = looked.await;
+    let (found, last) = page.await;
     *after = last;
     let Some((budget_ms, dying)) = found else { return Ok(()) };
     for id in dying {
-        let now_ms = controller.outside.wall_ms();
+        let now_ms = controller.environment.wall_ms();
         let transition = move |draft: &mut Draft<'_>| {
             force::start_budget_timer(draft, model, id, budget_ms, now_ms);
             Ok(())
         };
-        or_later(("the teardown budget of unit", id), controller.run(transition).await)?;
+        log_and_skip(("the teardown budget of unit", id), controller.run(transition).await)?;
     }
     Ok(())
 }
 
 /// One way through all documents of a kind, a few at each sweep: how many there are, and which are the oldest.
 #[derive(Default)]
-struct Round {
+struct ExpiryScan {
     /// The last key looked at.
     after: String,
     count: usize,
     oldest: BTreeSet<(u64, String)>,
     /// Of the last whole round: the oldest ones beyond the bound, to be removed before the next round begins.
-    found: Vec<String>,
+    expired: Vec<String>,
     /// The last round found more than it could keep in mind: the next one is not put off.
-    behind: bool,
+    needs_next_round: bool,
 }
 
-impl Round {
-    /// Looks at the next `at_once` documents of those that `counts`; `keep` of them are kept.
-    fn look(
+impl ExpiryScan {
+    /// Looks at the next `limit` documents of those that `counts`; `keep` of them are kept.
+    fn advance(
         &mut self,
         reader: &dyn Reader,
         prefix: &str,
-        (keep, at_once): (usize, usize),
+        (keep, limit): (usize, usize),
         counts: impl Fn(&StoredDocument) -> bool,
     ) {
-        if !self.found.is_empty() {
+        if !self.expired.is_empty() {
             return;
         }
-        let page = reader.scan(prefix, &self.after, at_once);
-        let is_last = page.len() < at_once;
+        let page = reader.scan(prefix, &self.after, limit);
+        let is_last = page.len() < limit;
         for stored in page {
             if counts(&stored) {
                 self.count += 1;
                 self.oldest.insert((stored.revision, stored.key.clone()));
             }
-            if self.oldest.len() > FOUND_MAX {
+            if self.oldest.len() > EXPIRED_MAX {
                 self.oldest.pop_last();
             }
             self.after = stored.key;
@@ -309,8 +309,8 @@ impl Round {
         if is_last {
             let beyond = self.count.saturating_sub(keep);
             let oldest = std::mem::take(&mut self.oldest).into_iter().take(beyond);
-            let found = oldest.map(|(_, key)| key).collect();
-            *self = Round { found, behind: beyond > FOUND_MAX, ..Round::default() };
+            let expired = oldest.map(|(_, key)| key).collect();
+            *self = ExpiryScan { expired, needs_next_round: beyond > EXPIRED_MAX, ..ExpiryScan::default() };
         }
     }
 }
@@ -355,27 +355,27 @@ mod tests {
     #[test]
     fn a_round_reads_a_few_lines_at_once_and_finds_the_oldest_beyond_the_bound() {
         let lines = Lines { lines: 2_500, most: Cell::new(0) };
-        let mut round = Round::default();
+        let mut scan = ExpiryScan::default();
         for _ in 0..25 {
-            round.look(&lines, "l/", (2_000, 100), |_| true);
-            assert_eq!(round.found.len(), 0, "nothing is known before the end");
+            scan.advance(&lines, "l/", (2_000, 100), |_| true);
+            assert_eq!(scan.expired.len(), 0, "nothing is known before the end");
         }
-        round.look(&lines, "l/", (2_000, 100), |_| true);
-        assert_eq!(round.found.len(), 500);
-        assert_eq!((round.found[0].as_str(), round.found[499].as_str()), ("l/002499", "l/002000"));
-        assert!(!round.behind);
-        round.look(&lines, "l/", (2_000, 100), |_| true);
-        assert_eq!(round.count, 0, "what was found is removed before anything is counted again");
+        scan.advance(&lines, "l/", (2_000, 100), |_| true);
+        assert_eq!(scan.expired.len(), 500);
+        assert_eq!((scan.expired[0].as_str(), scan.expired[499].as_str()), ("l/002499", "l/002000"));
+        assert!(!scan.needs_next_round);
+        scan.advance(&lines, "l/", (2_000, 100), |_| true);
+        assert_eq!(scan.count, 0, "what was found is removed before anything is counted again");
         assert_eq!(lines.most.get(), 100);
     }
 
     #[test]
     fn more_than_a_round_keeps_in_mind_is_found_by_the_next() {
-        let lines = Lines { lines: FOUND_MAX + 20, most: Cell::new(0) };
-        let mut round = Round::default();
+        let lines = Lines { lines: EXPIRED_MAX + 20, most: Cell::new(0) };
+        let mut scan = ExpiryScan::default();
         for _ in 0..=lines.lines / 1_000 {
-            round.look(&lines, "l/", (10, 1_000), |_| true);
+            scan.advance(&lines, "l/", (10, 1_000), |_| true);
         }
-        assert_eq!((round.found.len(), round.behind), (FOUND_MAX, true));
+        assert_eq!((scan.expired.len(), scan.needs_next_round), (EXPIRED_MAX, true));
     }
 }

@@ -25,14 +25,14 @@ impl Leases {
     }
 
     /// The grant of `application` may pass to somebody else now.
-    pub fn is_over(&self, application: Uuid, now_ms: u64) -> bool {
+    pub fn has_expired(&self, application: Uuid, now_ms: u64) -> bool {
         let timer_started_ms = self.renewed.get(&application).copied().unwrap_or(self.started_ms);
         now_ms.saturating_sub(timer_started_ms) >= TERM_MS
     }
 
     /// A claim that arrived at `at_ms` was granted. The holder counts its term from when it sent it, which was
     /// before: its term is over first.
-    pub fn granted(&mut self, application: Uuid, at_ms: u64) {
+    pub fn renew(&mut self, application: Uuid, at_ms: u64) {
         self.renewed.insert(application, at_ms);
     }
 }
@@ -46,15 +46,15 @@ mod tests {
     #[test]
     fn a_grant_found_at_the_start_passes_on_after_one_full_term() {
         let leases = Leases::new(5_000);
-        assert!(!leases.is_over(WEB, 64_999));
-        assert!(leases.is_over(WEB, 65_000));
+        assert!(!leases.has_expired(WEB, 64_999));
+        assert!(leases.has_expired(WEB, 65_000));
     }
 
     #[test]
     fn a_renewal_begins_a_new_term() {
         let mut leases = Leases::new(0);
-        leases.granted(WEB, 50_000);
-        assert!(!leases.is_over(WEB, 109_999));
-        assert!(leases.is_over(WEB, 110_000));
+        leases.renew(WEB, 50_000);
+        assert!(!leases.has_expired(WEB, 109_999));
+        assert!(leases.has_expired(WEB, 110_000));
     }
 }

@@ -29,6 +29,6 @@ pub mod tokens;
 pub mod watches;
 pub mod why;
 
-pub use environment::Outside;
+pub use environment::Environment;
 pub use handlers::unit_agent::REFUSED_ENTRY_DELAY_MS;
 pub use session::{Controller, Session};

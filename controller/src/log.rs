@@ -3,8 +3,8 @@
 //! A line's place is the revision of its document and its key; a cursor is such a place. What is new after a cursor
 //! comes from the change log; only the first page, or one after a very long pause, reads all lines.
 
-use crate::environment::Outside;
-use crate::session::{Controller, stored};
+use crate::environment::Environment;
+use crate::session::{Controller, store_position};
 use crate::store::Store;
 use api::error::{ApiError, ErrorCode};
 use api::{LOG_PAGE_LINES, LONG_POLL_MS, LogLine, LogPage, LogQuery};
@@ -12,24 +12,24 @@ use state::documents::draft::Reader;
 use state::documents::keys::{LogDoc, Model};
 
 /// Revisions read at once from the change log while following.
-const REVISIONS_AT_ONCE: usize = 256;
+const REVISIONS_PER_READ: usize = 256;
 /// Comes after every key.
-const AFTER_ALL: &str = "\u{7f}";
+const KEY_MAX: &str = "\u{7f}";
 /// The levels, least first.
 const LEVELS: [&str; 6] = ["TRACE", "DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"];
 
-type Place = (u64, String);
+type LogPosition = (u64, String);
 
-struct Line {
-    place: Place,
+struct LogEntry {
+    position: LogPosition,
     doc: LogDoc,
 }
 
-fn cursor(place: &Place) -> String {
-    format!("{}:{}", place.0, place.1)
+fn cursor(position: &LogPosition) -> String {
+    format!("{}:{}", position.0, position.1)
 }
 
-fn place(cursor: &str) -> Result<Place, ApiError> {
+fn parse_cursor(cursor: &str) -> Result<LogPosition, ApiError> {
     let parsed =
         cursor.split_once(':').and_then(|(revision, key)| Some((revision.parse().ok()?, key.to_owned())));
     parsed
@@ -37,38 +37,38 @@ fn place(cursor: &str) -> Result<Place, ApiError> {
 }
 
 /// One page.
-pub(crate) async fn page<S: Store, O: Outside>(
+pub(crate) async fn page<S: Store, O: Environment>(
     controller: &Controller<S, O>,
     model: Model,
     query: LogQuery,
 ) -> Result<LogPage, ApiError> {
     let least = least_level(query.level.as_deref())?;
-    let until_ms = controller.outside.monotonic_ms() + LONG_POLL_MS;
-    let mut after = query.after.as_deref().map(place).transpose()?;
+    let until_ms = controller.environment.monotonic_ms() + LONG_POLL_MS;
+    let mut after = query.after.as_deref().map(parse_cursor).transpose()?;
     loop {
         let (lines, end) = match &after {
-            Some(after) => newer(controller, model, after).await,
-            None => all(controller, model).await,
+            Some(after) => lines_after(controller, model, after).await,
+            None => all_lines(controller, model).await,
         };
-        let mut found: Vec<Line> =
+        let mut found: Vec<LogEntry> =
             lines.into_iter().filter(|line| matches(&query, least, &line.doc)).collect();
         if let (None, Some(newest)) = (&after, query.newest) {
             found.drain(..found.len().saturating_sub(newest as usize));
         }
-        if !found.is_empty() || !query.wait || controller.outside.monotonic_ms() >= until_ms {
-            return Ok(cut(found, &end));
+        if !found.is_empty() || !query.wait || controller.environment.monotonic_ms() >= until_ms {
+            return Ok(to_page(found, &end));
         }
         controller.wait_past_until(end.0, until_ms).await;
         after = Some(end);
     }
 }
 
-fn cut(mut found: Vec<Line>, end: &Place) -> LogPage {
+fn to_page(mut found: Vec<LogEntry>, end: &LogPosition) -> LogPage {
     let more = found.len() > LOG_PAGE_LINES as usize;
     found.truncate(LOG_PAGE_LINES as usize);
-    let end = found.last().filter(|_| more).map_or(end, |line| &line.place);
+    let end = found.last().filter(|_| more).map_or(end, |line| &line.position);
     let cursor = cursor(end);
-    let line = |line: Line| LogLine {
+    let line = |line: LogEntry| LogLine {
         at_ms: line.doc.at_ms,
         level: line.doc.level,
         module: line.doc.module,
@@ -79,33 +79,33 @@ fn cut(mut found: Vec<Line>, end: &Place) -> LogPage {
 }
 
 /// All lines, and the place after them.
-async fn all<S: Store, O: Outside>(controller: &Controller<S, O>, model: Model) -> (Vec<Line>, Place) {
+async fn all_lines<S: Store, O: Environment>(controller: &Controller<S, O>, model: Model) -> (Vec<LogEntry>, LogPosition) {
     let read = controller.read(move |reader: &dyn Reader| {
-        let lines = reader.scan(&model.logs(), "", usize::MAX).into_iter().map(|stored| Line {
+        let lines = reader.scan(&model.logs(), "", usize::MAX).into_iter().map(|stored| LogEntry {
             doc: serde_json::from_str(&stored.value).expect("log documents are what transitions wrote"),
-            place: (stored.revision, stored.key),
+            position: (stored.revision, stored.key),
         });
-        (lines.collect::<Vec<_>>(), (reader.revision(), AFTER_ALL.to_owned()))
+        (lines.collect::<Vec<_>>(), (reader.revision(), KEY_MAX.to_owned()))
     });
     let (mut lines, end) = read.await;
-    lines.sort_by(|a, b| a.place.cmp(&b.place));
+    lines.sort_by(|a, b| a.position.cmp(&b.position));
     (lines, end)
 }
 
 /// The lines after a place, and the place after them.
-async fn newer<S: Store, O: Outside>(
+async fn lines_after<S: Store, O: Environment>(
     controller: &Controller<S, O>,
     model: Model,
-    after: &Place,
-) -> (Vec<Line>, Place) {
+    after: &LogPosition,
+) -> (Vec<LogEntry>, LogPosition) {
     let (prefix, mut lines) = (model.logs(), Vec::new());
     // The revision of the cursor itself may hold lines after it.
     let mut at = after.0.saturating_sub(1);
     loop {
-        let position = stored(controller.position(at));
-        let Ok(changes) = controller.store.changes_after(position, REVISIONS_AT_ONCE).await else {
-            let (mut lines, end) = all(controller, model).await;
-            lines.retain(|line| line.place > *after);
+        let position = store_position(controller.position(at));
+        let Ok(changes) = controller.store.changes_after(position, REVISIONS_PER_READ).await else {
+            let (mut lines, end) = all_lines(controller, model).await;
+            lines.retain(|line| line.position > *after);
             return (lines, end);
         };
         let Some(last) = changes.last().map(|changes| changes.revision) else { break };
@@ -115,12 +115,12 @@ async fn newer<S: Store, O: Outside>(
                 let place = (changes.revision, entry.key.clone());
                 if let (Some(value), true) = (&entry.value, place > *after) {
                     let doc = value.parse().expect("log documents are what transitions wrote");
-                    lines.push(Line { place, doc });
+                    lines.push(LogEntry { position: place, doc });
                 }
             }
         }
     }
-    let end = (at, AFTER_ALL.to_owned());
+    let end = (at, KEY_MAX.to_owned());
     (lines, end.max(after.clone()))
 }
 
@@ -135,8 +135,8 @@ fn least_level(level: Option<&str>) -> Result<usize, ApiError> {
 
 fn matches(query: &LogQuery, least: usize, line: &LogDoc) -> bool {
     let level = LEVELS.iter().position(|level| *level == line.level).unwrap_or(0);
-    let entity = |wanted: &String| is_of(&line.entity, wanted);
-    let module = |wanted: &String| is_below(&line.module, wanted);
+    let entity = |wanted: &String| is_entity(&line.entity, wanted);
+    let module = |wanted: &String| is_module(&line.module, wanted);
     level >= least
         && (query.include.is_empty() || query.include.iter().any(entity))
         && !query.exclude.iter().any(entity)
@@ -145,7 +145,7 @@ fn matches(query: &LogQuery, least: usize, line: &LogDoc) -> bool {
 }
 
 /// `unit-web-0` is meant by itself, by `web/0`, by `unit-web-*` and by the application `web`.
-fn is_of(entity: &str, wanted: &str) -> bool {
+fn is_entity(entity: &str, wanted: &str) -> bool {
     if let Some(begin) = wanted.strip_suffix('*') {
         return entity.starts_with(begin);
     }
@@ -160,7 +160,7 @@ fn is_of(entity: &str, wanted: &str) -> bool {
 }
 
 /// A module is meant by its own name and by any of the parts it begins with.
-fn is_below(module: &str, wanted: &str) -> bool {
+fn is_module(module: &str, wanted: &str) -> bool {
     module.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
@@ -171,25 +171,25 @@ mod tests {
     #[test]
     fn entities_are_named_in_four_ways() {
         for wanted in ["unit-web-0", "web/0", "unit-web-*", "web"] {
-            assert!(is_of("unit-web-0", wanted), "{wanted}");
+            assert!(is_entity("unit-web-0", wanted), "{wanted}");
         }
         for wanted in ["web/1", "we", "unit-web-1", "web-0", "machine-0", "unit-we-*"] {
-            assert!(!is_of("unit-web-0", wanted), "{wanted}");
+            assert!(!is_entity("unit-web-0", wanted), "{wanted}");
         }
-        assert!(!is_of("unit-web-db-0", "web"), "web-db is another application");
+        assert!(!is_entity("unit-web-db-0", "web"), "web-db is another application");
     }
 
     #[test]
     fn modules_are_meant_by_what_they_begin_with() {
-        assert!(is_below("unit.web/0.juju-log", "unit"));
-        assert!(is_below("unit.web/0.juju-log", "unit.web/0"));
-        assert!(!is_below("unit.web/0.juju-log", "unit.web"));
+        assert!(is_module("unit.web/0.juju-log", "unit"));
+        assert!(is_module("unit.web/0.juju-log", "unit.web/0"));
+        assert!(!is_module("unit.web/0.juju-log", "unit.web"));
     }
 
     #[test]
     fn a_cursor_is_read_back_as_it_was_given() {
         let there = (41, "m/log/u/0000000001/000002".to_owned());
-        assert_eq!(place(&cursor(&there)), Ok(there));
-        assert!(place("latest").is_err());
+        assert_eq!(parse_cursor(&cursor(&there)), Ok(there));
+        assert!(parse_cursor("latest").is_err());
     }
 }

@@ -2,8 +2,8 @@
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
-use controller::environment::{Outside, version_4};
-use controller::host::Host;
+use controller::environment::{Environment, version_4};
+use controller::host::HostEnvironment;
 use controller::installation::Installation;
 use controller::store::sqlite::{Options, Sqlite};
 use controller::{Controller, janitor, server};
@@ -47,7 +47,7 @@ async fn run(arguments: Arguments, level: Level) -> Result<()> {
     let mut installation = Installation::open(&arguments.data)?;
     let options = Options { restored: arguments.restored, ..Options::new(version_4(host::random::bits())) };
     let store = Sqlite::open(&installation.store(), options)?;
-    let host = Host::new(installation.archives())?;
+    let host = HostEnvironment::new(installation.archives())?;
     let controller = Controller::new(store.clone(), host, installation.controller());
     let mut listen = arguments.listen;
     if let (0, Some(before)) = (listen.port(), installation.address()) {
@@ -61,7 +61,7 @@ async fn run(arguments: Arguments, level: Level) -> Result<()> {
         listeners.push(bound.with_context(|| format!("cannot listen on {also}"))?);
     }
     installation.store_address(listener.local_addr()?)?;
-    installation.introduce(&controller).await?;
+    installation.create_first_user(&controller).await?;
     let acceptor = server::acceptor(&installation.certificate, &installation.key)?;
     // before anybody is told that it serves, and may end it
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
@@ -93,12 +93,12 @@ async fn follow_log_level(file: PathBuf, level: Level, mut told: Signal) {
     }
 }
 
-async fn sweep(controller: Arc<Controller<Sqlite, Host>>) {
+async fn sweep(controller: Arc<Controller<Sqlite, HostEnvironment>>) {
     let mut janitor = janitor::Janitor::default();
     loop {
         // What could not be cleared now is found again by the next sweep.
         if !matches!(janitor.sweep(&controller).await, Ok(true)) {
-            let next = controller.outside.monotonic_ms() + janitor::SWEEP_INTERVAL_MS;
+            let next = controller.environment.monotonic_ms() + janitor::SWEEP_INTERVAL_MS;
             controller.wait_for_sweep(next).await;
         }
     }

@@ -26,9 +26,9 @@ pub struct PendingSince<'a> {
 impl PendingSince<'_> {
     /// Since when this operation of the unit is pending, by the wall clock. None: no commit that causes it is known.
     pub fn since_ms(&self, id: Uuid, doc: &UnitDoc, operation: &Operation) -> Option<i64> {
-        let change = self.time(&self.model.resolved(id)).or_else(|| self.change_ms(id, doc, operation));
+        let change = self.document_time_ms(&self.model.resolved(id)).or_else(|| self.cause_time_ms(id, doc, operation));
         // what was there before the unit is pending since the unit was created
-        change.or_else(|| self.last_work_ms(id)).map(|since_ms| since_ms.max(doc.created_ms))
+        change.or_else(|| self.last_run_ms(id)).map(|since_ms| since_ms.max(doc.created_ms))
     }
 
     /// Since when a unit, or a machine with None, is to go.
@@ -39,7 +39,7 @@ impl PendingSince<'_> {
             lives.extend([model.unit_life(id), model.application_life(doc.application)]);
             lives.extend(doc.principal.map(|principal| model.unit_life(principal)));
         }
-        self.ended_ms(&lives)
+        self.life_ended_ms(&lives)
     }
 
     /// The same for a unit or a machine by its name.
@@ -59,61 +59,61 @@ impl PendingSince<'_> {
     }
 
     /// A cause that no document dates waits since its entity is being removed, or since its relation is to be left.
-    pub fn dated(&self, one: Cause) -> Cause {
-        let since_ms = one
+    pub fn with_since(&self, cause: Cause) -> Cause {
+        let since_ms = cause
             .since_ms
-            .or_else(|| self.removal_since_ms_by_name(&one.entity))
-            .or_else(|| self.left_ms(&one));
-        one.since(since_ms)
+            .or_else(|| self.removal_since_ms_by_name(&cause.entity))
+            .or_else(|| self.leave_since_ms(&cause));
+        cause.since(since_ms)
     }
 
     /// Since when the first relation that this is about is to be left.
-    fn left_ms(&self, one: &Cause) -> Option<i64> {
-        let relation = match (&one.duty, &one.entity) {
+    fn leave_since_ms(&self, cause: &Cause) -> Option<i64> {
+        let relation = match (&cause.duty, &cause.entity) {
             (Duty::LeaveScopes { relations } | Duty::Terminate { relations }, _) => relations.first()?,
             (_, Entity::Relation(relation)) => relation,
             _ => return None,
         };
         let id = read(self.reader, &self.model.relation_key(&relation.ends))?;
         let suspended = || Some(read(self.reader, &self.model.relation_suspended(id))?.since_ms);
-        self.broken_ms(id).or_else(suspended)
+        self.broken_since_ms(id).or_else(suspended)
     }
 
-    fn time<T: Document>(&self, key: &Key<T>) -> Option<i64> {
-        Some(self.at(self.reader.get(key.text())?.revision))
+    fn document_time_ms<T: Document>(&self, key: &Key<T>) -> Option<i64> {
+        Some(self.commit_time_ms(self.reader.get(key.text())?.revision))
     }
 
     /// A revision that is not noted yet was committed just now.
-    fn at(&self, revision: Revision) -> i64 {
+    fn commit_time_ms(&self, revision: Revision) -> i64 {
         self.commit_times.time(revision).unwrap_or(self.now_ms)
     }
 
-    fn last_work_ms(&self, id: Uuid) -> Option<i64> {
-        self.time(&self.model.replica(id))
+    fn last_run_ms(&self, id: Uuid) -> Option<i64> {
+        self.document_time_ms(&self.model.replica(id))
     }
 
     /// None: the work follows what the unit did last.
-    fn change_ms(&self, id: Uuid, doc: &UnitDoc, operation: &Operation) -> Option<i64> {
+    fn cause_time_ms(&self, id: Uuid, doc: &UnitDoc, operation: &Operation) -> Option<i64> {
         let (model, application) = (self.model, doc.application);
         match operation {
             Operation::InstallCharm(_) | Operation::Hook(Hook::UpgradeCharm) => {
-                self.time(&model.application_charm(application))
+                self.document_time_ms(&model.application_charm(application))
             }
             Operation::Hook(Hook::ConfigChanged(_)) => {
                 read(self.reader, &model.replica(id))?.local.config?;
-                let charm = self.time(&model.application_charm(application));
-                charm.max(self.time(&model.application_config(application)))
+                let charm = self.document_time_ms(&model.application_charm(application));
+                charm.max(self.document_time_ms(&model.application_config(application)))
             }
-            Operation::Hook(Hook::LeaderElected { .. }) => self.time(&model.leader(application)),
-            Operation::Hook(Hook::Stop | Hook::Remove) => self.last_work_ms(id).max(self.going_ms(id, doc)),
+            Operation::Hook(Hook::LeaderElected { .. }) => self.document_time_ms(&model.leader(application)),
+            Operation::Hook(Hook::Stop | Hook::Remove) => self.last_run_ms(id).max(self.dying_since_ms(id, doc)),
             Operation::Hook(Hook::Relation { relation, event, .. }) => {
                 let relation = relation_of_number(self.reader, model, *relation)?;
                 let leaves = matches!(event, RelationEvent::Departed { .. } | RelationEvent::Broken);
-                let going = || self.going_ms(id, doc).filter(|_| leaves);
-                self.relation_ms(relation, event).or_else(going)
+                let dying = || self.dying_since_ms(id, doc).filter(|_| leaves);
+                self.relation_event_ms(relation, event).or_else(dying)
             }
             Operation::EnterScope { uuid, .. } => Some(read(self.reader, &model.relation(*uuid))?.created_ms),
-            Operation::LeaveScope { uuid, .. } => self.broken_ms(*uuid).or_else(|| self.going_ms(id, doc)),
+            Operation::LeaveScope { uuid, .. } => self.broken_since_ms(*uuid).or_else(|| self.dying_since_ms(id, doc)),
             Operation::Action { id, .. } => Some(read(self.reader, &model.action(*id))?.enqueued_ms),
             Operation::Hook(Hook::Install | Hook::Start { .. } | Hook::UpdateStatus)
             | Operation::Resync
@@ -122,13 +122,13 @@ impl PendingSince<'_> {
     }
 
     /// Since when the unit is on its way out.
-    fn going_ms(&self, id: Uuid, doc: &UnitDoc) -> Option<i64> {
+    fn dying_since_ms(&self, id: Uuid, doc: &UnitDoc) -> Option<i64> {
         let model = self.model;
         let application = model.application_life(doc.application);
-        self.ended_ms(&[model.unit_life(id), application, model.machine_life(doc.machine)])
+        self.life_ended_ms(&[model.unit_life(id), application, model.machine_life(doc.machine)])
     }
 
-    fn relation_ms(&self, relation: Uuid, event: &RelationEvent) -> Option<i64> {
+    fn relation_event_ms(&self, relation: Uuid, event: &RelationEvent) -> Option<i64> {
         let model = self.model;
         match event {
             RelationEvent::Created => Some(read(self.reader, &model.relation(relation))?.created_ms),
@@ -136,38 +136,38 @@ impl PendingSince<'_> {
                 let all = self.reader.scan(&model.scopes(relation), "", usize::MAX);
                 let id = find_unit(self.reader, model, &unit.to_string()).ok()?.0;
                 let entry = all.iter().find(|stored| last_id(&stored.key) == Some(id))?;
-                Some(self.at(entry.revision))
+                Some(self.commit_time_ms(entry.revision))
             }
             RelationEvent::Changed { unit, .. } => {
-                self.time(&model.bag(relation, self.owner(relation, &unit.to_string())?))
+                self.document_time_ms(&model.bag(relation, self.bag_owner(relation, &unit.to_string())?))
             }
             RelationEvent::ApplicationChanged { application, .. } => {
-                self.time(&model.bag(relation, self.owner(relation, application)?))
+                self.document_time_ms(&model.bag(relation, self.bag_owner(relation, application)?))
             }
-            RelationEvent::Departed { unit, .. } => self.broken_ms(relation).or_else(|| {
-                let gone = self.owner(relation, &unit.to_string())?;
-                self.ended_ms(&[model.unit_life(gone)]).or_else(|| self.time(&model.tombstone(gone)))
+            RelationEvent::Departed { unit, .. } => self.broken_since_ms(relation).or_else(|| {
+                let unit = self.bag_owner(relation, &unit.to_string())?;
+                self.life_ended_ms(&[model.unit_life(unit)]).or_else(|| self.document_time_ms(&model.tombstone(unit)))
             }),
-            RelationEvent::Broken => self.broken_ms(relation),
+            RelationEvent::Broken => self.broken_since_ms(relation),
         }
     }
 
     /// Whose bag it is, by name: of a unit that is gone too, while the relation is there.
-    fn owner(&self, relation: Uuid, name: &str) -> Option<Uuid> {
+    fn bag_owner(&self, relation: Uuid, name: &str) -> Option<Uuid> {
         let bags = read_all::<BagDoc>(self.reader, &self.model.bags(relation));
         bags.into_iter().find(|(_, bag)| bag.owner == name).and_then(|(key, _)| last_id(&key))
     }
 
-    fn broken_ms(&self, relation: Uuid) -> Option<i64> {
+    fn broken_since_ms(&self, relation: Uuid) -> Option<i64> {
         let doc = read(self.reader, &self.model.relation(relation))?;
         let mut lives = vec![self.model.relation_life(relation)];
         lives.extend(doc.sides.iter().map(|side| self.model.application_life(side.application)));
-        self.ended_ms(&lives)
+        self.life_ended_ms(&lives)
     }
 
     /// When the first of these lives that is over ended.
-    fn ended_ms(&self, lives: &[Key<Life>]) -> Option<i64> {
+    fn life_ended_ms(&self, lives: &[Key<Life>]) -> Option<i64> {
         let over = lives.iter().filter(|key| read(self.reader, *key).is_some_and(|life| life != Life::Alive));
-        over.filter_map(|key| self.time(key)).min()
+        over.filter_map(|key| self.document_time_ms(key)).min()
     }
 }

@@ -17,21 +17,21 @@ pub const LOST_AFTER_MS: u64 = 4 * LATE_AFTER_MS;
 pub const UNIT_LATE_AFTER_MS: u64 = LATE_AFTER_MS + api::HEARTBEAT_MS;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct AgentPresence {
     /// Monotonic.
     pub last_ms: u64,
     /// It has reported itself.
     pub reported: bool,
-    pub executing: Option<Executing>,
+    pub executing: Option<ExecutingRun>,
     /// The newest run whose record was applied.
-    pub executed: u64,
+    pub last_applied_run: u64,
     /// Streams it has open.
     pub streams: u32,
 }
 
 /// What an agent runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Executing {
+pub struct ExecutingRun {
     pub run: u64,
     pub activity: Activity,
     /// When it began, by the controller's wall clock.
@@ -40,7 +40,7 @@ pub struct Executing {
 
 pub struct Presence {
     started_ms: u64,
-    seen: Mutex<BTreeMap<Uuid, Seen>>,
+    seen: Mutex<BTreeMap<Uuid, AgentPresence>>,
 }
 
 /// The presence of all agents at one moment.
@@ -48,7 +48,7 @@ pub struct PresenceSnapshot {
     now_ms: u64,
     wall_ms: i64,
     started_ms: u64,
-    seen: BTreeMap<Uuid, Seen>,
+    seen: BTreeMap<Uuid, AgentPresence>,
 }
 
 impl Presence {
@@ -63,31 +63,31 @@ impl Presence {
     }
 
     /// It is being started: from here on it has the full time to come.
-    pub fn introduced(&self, agent: Uuid, now_ms: u64) {
+    pub fn expect(&self, agent: Uuid, now_ms: u64) {
         self.seen().entry(agent).or_default().last_ms = now_ms;
     }
 
     /// What the agent says it runs. Said late, or twice, of a run whose record was applied meanwhile: nothing.
-    pub fn executes(&self, agent: Uuid, executing: Option<Executing>, now_ms: u64) {
+    pub fn set_executing(&self, agent: Uuid, executing: Option<ExecutingRun>, now_ms: u64) {
         let mut all = self.seen();
         let seen = all.entry(agent).or_default();
-        let executing = executing.filter(|executing| executing.run > seen.executed);
+        let executing = executing.filter(|executing| executing.run > seen.last_applied_run);
         (seen.last_ms, seen.reported, seen.executing) = (now_ms, true, executing);
     }
 
     /// The record of a run was applied, so nothing of it is executing any more, whatever was said before. Its agent
     /// may have begun and told of the next run already: that one stays.
-    pub fn executed(&self, agent: Uuid, run: u64) {
+    pub fn clear_executing(&self, agent: Uuid, run: u64) {
         let mut all = self.seen();
         let seen = all.entry(agent).or_default();
-        seen.executed = seen.executed.max(run);
+        seen.last_applied_run = seen.last_applied_run.max(run);
         seen.executing.take_if(|executing| executing.run <= run);
     }
 
     /// A stream of this agent was opened; it lasts until the answer is dropped.
-    pub fn stream(self: &Arc<Self>, agent: Uuid) -> Stream {
+    pub fn stream(self: &Arc<Self>, agent: Uuid) -> StreamGuard {
         self.seen().entry(agent).or_default().streams += 1;
-        Stream { presence: Arc::clone(self), agent }
+        StreamGuard { presence: Arc::clone(self), agent }
     }
 
     /// Some agent takes this unit's stream right now.
@@ -110,18 +110,18 @@ impl Presence {
         PresenceSnapshot { now_ms, wall_ms, started_ms: self.started_ms, seen: self.seen().clone() }
     }
 
-    fn seen(&self) -> std::sync::MutexGuard<'_, BTreeMap<Uuid, Seen>> {
+    fn seen(&self) -> std::sync::MutexGuard<'_, BTreeMap<Uuid, AgentPresence>> {
         self.seen.lock().expect("no holder panics")
     }
 }
 
 /// One open stream of an agent.
-pub struct Stream {
+pub struct StreamGuard {
     presence: Arc<Presence>,
     agent: Uuid,
 }
 
-impl Drop for Stream {
+impl Drop for StreamGuard {
     fn drop(&mut self) {
         if let Some(seen) = self.presence.seen().get_mut(&self.agent) {
             seen.streams = seen.streams.saturating_sub(1);
@@ -164,7 +164,7 @@ impl PresenceSnapshot {
         self.silence_ms(agent) > LOST_AFTER_MS
     }
 
-    pub fn executing(&self, agent: Uuid) -> Option<&Executing> {
+    pub fn executing(&self, agent: Uuid) -> Option<&ExecutingRun> {
         self.seen.get(&agent)?.executing.as_ref()
     }
 }
@@ -194,12 +194,12 @@ mod tests {
     fn a_run_whose_record_was_applied_is_over_and_the_next_one_is_not() {
         let presence = Presence::new(0);
         let (agent, activity) = (Uuid(1), Activity::hook(HookName::ConfigChanged));
-        let executing = |run| Some(Executing { run, activity: activity.clone(), since_ms: 5 });
-        presence.executes(agent, executing(4), 1_000);
-        presence.executed(agent, 4);
+        let executing = |run| Some(ExecutingRun { run, activity: activity.clone(), since_ms: 5 });
+        presence.set_executing(agent, executing(4), 1_000);
+        presence.clear_executing(agent, 4);
         assert_eq!(presence.snapshot(1_000, 0).executing(agent), None);
-        presence.executes(agent, executing(5), 1_000);
-        presence.executed(agent, 4);
+        presence.set_executing(agent, executing(5), 1_000);
+        presence.clear_executing(agent, 4);
         assert_eq!(presence.snapshot(1_000, 0).executing(agent), executing(5).as_ref());
     }
 
@@ -207,9 +207,9 @@ mod tests {
     fn a_report_that_comes_after_its_record_says_nothing() {
         let presence = Presence::new(0);
         let (agent, activity) = (Uuid(1), Activity::hook(HookName::Remove));
-        let executing = |run| Some(Executing { run, activity: activity.clone(), since_ms: 5 });
-        presence.executed(agent, 4);
-        presence.executes(agent, executing(4), 1_000);
+        let executing = |run| Some(ExecutingRun { run, activity: activity.clone(), since_ms: 5 });
+        presence.clear_executing(agent, 4);
+        presence.set_executing(agent, executing(4), 1_000);
         assert_eq!(presence.snapshot(1_000, 0).executing(agent), None);
     }
 }

@@ -4,8 +4,8 @@
 //! (S18). Nothing is read from a body before its sender may call the route.
 
 use crate::authority;
-use crate::dispatch::{Reply, Service, services};
-use crate::environment::Outside;
+use crate::dispatch::{HandlerReply, Service, services};
+use crate::environment::Environment;
 use crate::session::{Controller, Session};
 use crate::store::Store;
 use api::error::{ApiError, ErrorCode};
@@ -38,7 +38,7 @@ use tracing::Instrument;
 const UNAUTHENTICATED_MAX: usize = 64;
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 /// From the handshake to the end of the first authenticated request's head.
-const UNAUTHENTICATED_TIMEOUT: Duration = Duration::from_secs(10);
+const AUTHENTICATION_TIMEOUT: Duration = Duration::from_secs(10);
 /// An idle connection; clients give theirs up sooner.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// A record is at most 1 MiB of writes and 60 lines of log (design 5); JSON may double it.
@@ -52,7 +52,7 @@ const UPLOADS_MAX: usize = 2;
 /// What is under way when the process is told to stop may end; streams never would.
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 /// A peer that acknowledges nothing for so long is gone: an agent gives the stream up after the same time.
-const UNACKNOWLEDGED_MS_MAX: u32 = api::WATCH_SILENCE_MS as u32;
+const TCP_USER_TIMEOUT_MS: u32 = api::WATCH_SILENCE_MS as u32;
 
 /// The TLS side: one certificate, TLS 1.3 only. An error says what is wrong with the PEM texts.
 pub fn acceptor(certificate: &str, key: &str) -> anyhow::Result<TlsAcceptor> {
@@ -71,7 +71,7 @@ pub fn acceptor(certificate: &str, key: &str) -> anyhow::Result<TlsAcceptor> {
 struct Unauthenticated(Arc<(Mutex<Option<OwnedSemaphorePermit>>, tokio::sync::Notify)>);
 
 impl Unauthenticated {
-    fn is_known(&self) {
+    fn release_permit(&self) {
         if self.0.0.lock().expect("no holder panics").take().is_some() {
             self.0.1.notify_one();
         }
@@ -91,7 +91,7 @@ async fn accept(listeners: &[TcpListener]) -> std::io::Result<(TcpStream, std::n
 }
 
 /// Serves until `stop`, then lets what is under way end.
-pub async fn serve<S: Store, O: Outside>(
+pub async fn serve<S: Store, O: Environment>(
     controller: Arc<Controller<S, O>>,
     listeners: Vec<TcpListener>,
     acceptor: TlsAcceptor,
@@ -104,14 +104,14 @@ pub async fn serve<S: Store, O: Outside>(
     let mut stop = pin!(stop);
     loop {
         let accepted = async {
-            let place = unauthenticated.clone().acquire_owned().await.expect("it is never closed");
-            (place, accept(&listeners).await)
+            let permit = unauthenticated.clone().acquire_owned().await.expect("it is never closed");
+            (permit, accept(&listeners).await)
         };
         tokio::select! {
             () = &mut stop => break,
-            (place, accepted) = accepted => match accepted {
+            (permit, accepted) = accepted => match accepted {
                 Ok((stream, _)) => {
-                    let unauthenticated = Unauthenticated(Arc::new((Mutex::new(Some(place)), tokio::sync::Notify::new())));
+                    let unauthenticated = Unauthenticated(Arc::new((Mutex::new(Some(permit)), tokio::sync::Notify::new())));
                     let (acceptor, router) = (acceptor.clone(), router.clone());
                     let mut stopping = stopping.subscribe();
                     connections.spawn(async move {
@@ -142,7 +142,7 @@ async fn connection(
     let _ = nix::sys::socket::setsockopt(
         &stream,
         nix::sys::socket::sockopt::TcpUserTimeout,
-        &UNACKNOWLEDGED_MS_MAX,
+        &TCP_USER_TIMEOUT_MS,
     );
     let Ok(Ok(tls)) = tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await else { return };
     let inner = TowerToHyperService::new(router);
@@ -157,7 +157,7 @@ async fn connection(
     tokio::select! {
         _ = &mut serving => return,
         () = unauthenticated.0.1.notified() => {}
-        () = tokio::time::sleep(UNAUTHENTICATED_TIMEOUT) => return,
+        () = tokio::time::sleep(AUTHENTICATION_TIMEOUT) => return,
     }
     tokio::select! {
         _ = &mut serving => return,
@@ -167,7 +167,7 @@ async fn connection(
 }
 
 /// One route for each request type.
-fn router<S: Store, O: Outside>(controller: Arc<Controller<S, O>>) -> Router {
+fn router<S: Store, O: Environment>(controller: Arc<Controller<S, O>>) -> Router {
     let uploads = Arc::new(Semaphore::new(UPLOADS_MAX));
     let mut router = Router::new();
     for service in services::<S, O>() {
@@ -206,7 +206,7 @@ fn no_route(path: &str) -> ApiError {
 }
 
 /// Whose request it is; releases the connection's place among the unauthenticated ones.
-async fn session<S: Store, O: Outside>(
+async fn session<S: Store, O: Environment>(
     controller: &Arc<Controller<S, O>>,
     headers: &HeaderMap,
     extensions: &Extensions,
@@ -215,19 +215,19 @@ async fn session<S: Store, O: Outside>(
     let token = header.and_then(|value| value.strip_prefix("Bearer "));
     let session = controller.session(token.ok_or_else(authority::unauthorised)?).await?;
     if let Some(unauthenticated) = extensions.get::<Unauthenticated>() {
-        unauthenticated.is_known();
+        unauthenticated.release_permit();
     }
     Ok(session)
 }
 
 /// Authorises the caller, then reads the body and has it answered.
-async fn handle_request<S: Store, O: Outside>(
+async fn handle_request<S: Store, O: Environment>(
     controller: Arc<Controller<S, O>>,
     service: Service<S, O>,
     params: BTreeMap<String, String>,
     request: Request,
     uploads: Arc<Semaphore>,
-) -> Result<Reply, ApiError> {
+) -> Result<HandlerReply, ApiError> {
     let entry = service.entry;
     let session = session(&controller, request.headers(), request.extensions()).await?;
     authority::check(&session.principal, entry.caller)?;
@@ -264,13 +264,13 @@ async fn body(entry: &Entry, body: Body) -> Result<Bytes, ApiError> {
 }
 
 /// The one mapping of results to HTTP.
-fn respond(result: Result<Reply, ApiError>) -> Response {
+fn respond(result: Result<HandlerReply, ApiError>) -> Response {
     let (status, kind, body) = match result {
-        Ok(Reply::AppliedOnce(Content::Json, json)) => (StatusCode::OK, "application/json", Body::from(json)),
-        Ok(Reply::AppliedOnce(Content::Bytes, bytes)) => {
+        Ok(HandlerReply::Single(Content::Json, json)) => (StatusCode::OK, "application/json", Body::from(json)),
+        Ok(HandlerReply::Single(Content::Bytes, bytes)) => {
             (StatusCode::OK, "application/octet-stream", Body::from(bytes))
         }
-        Ok(Reply::Lines(lines)) => (StatusCode::OK, "application/x-ndjson", lines),
+        Ok(HandlerReply::Lines(lines)) => (StatusCode::OK, "application/x-ndjson", lines),
         Err(error) => {
             let status = StatusCode::from_u16(error.code.status()).expect("the mapping has valid codes");
             (status, "application/json", Body::from(serde_json::to_vec(&error).expect("plain data")))

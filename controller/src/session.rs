@@ -2,12 +2,12 @@
 
 use crate::authority::{self, unauthorised};
 use crate::commit_times::CommitTimes;
-use crate::environment::Outside;
+use crate::environment::Environment;
 use crate::force_timers::ForceTimers;
 use crate::leases::Leases;
 use crate::pending_since::PendingSince;
 use crate::presence::{Presence, PresenceSnapshot};
-use crate::store::{self, Failure, RunError, Store};
+use crate::store::{self, StoreError, RunError, Store};
 use crate::tokens;
 use api::error::{ApiError, ErrorCode};
 use api::request::{Handle, InModel, Request, Watch, WatchRequest};
@@ -25,7 +25,7 @@ use std::task::Poll;
 /// One controller process: the store, the outside, and what is kept in memory only.
 pub struct Controller<S, O> {
     pub store: S,
-    pub outside: O,
+    pub environment: O,
     /// Its uuid: the name in its certificate.
     pub id: Uuid,
     pub presence: Arc<Presence>,
@@ -43,7 +43,7 @@ pub struct Session<S, O> {
     /// Name or uuid of the model that a user's requests are about; it need not exist.
     pub(crate) model: String,
     /// The hash of the token that let the caller in; none where none was needed.
-    pub(crate) carried: Option<String>,
+    pub(crate) token_sha256: Option<String>,
 }
 
 impl<S, O> Clone for Session<S, O> {
@@ -52,19 +52,19 @@ impl<S, O> Clone for Session<S, O> {
             controller: self.controller.clone(),
             principal: self.principal.clone(),
             model: self.model.clone(),
-            carried: self.carried.clone(),
+            token_sha256: self.token_sha256.clone(),
         }
     }
 }
 
-impl<S: Store, O: Outside> Controller<S, O> {
-    pub fn new(store: S, outside: O, id: Uuid) -> Arc<Controller<S, O>> {
-        let now_ms = outside.monotonic_ms();
+impl<S: Store, O: Environment> Controller<S, O> {
+    pub fn new(store: S, environment: O, id: Uuid) -> Arc<Controller<S, O>> {
+        let now_ms = environment.monotonic_ms();
         let leases = tokio::sync::Mutex::new(Leases::new(now_ms));
         let presence = Arc::new(Presence::new(now_ms));
-        let commit_times = Arc::new(CommitTimes::new(store.newest(), outside.wall_ms()));
+        let commit_times = Arc::new(CommitTimes::new(store.newest(), environment.wall_ms()));
         let (force_timers, sweep) = (Arc::default(), tokio::sync::Notify::new());
-        Arc::new(Controller { store, outside, id, presence, commit_times, force_timers, leases, sweep })
+        Arc::new(Controller { store, environment, id, presence, commit_times, force_timers, leases, sweep })
     }
 
     /// The session of whoever holds this token.
@@ -75,12 +75,12 @@ impl<S: Store, O: Outside> Controller<S, O> {
         let sha256 = host::digest::sha256(token.as_bytes());
         let asked = sha256.clone();
         let principal = self.store.read(move |reader| tokens::holder(reader, &asked)).await?;
-        Ok(Session { carried: Some(sha256), ..self.session_of(principal) })
+        Ok(Session { token_sha256: Some(sha256), ..self.session_for(principal) })
     }
 
     /// A session of a principal that needs no token: the controller's own, and the simulator's.
-    pub fn session_of(self: &Arc<Self>, principal: TokenHolder) -> Session<S, O> {
-        Session { controller: self.clone(), principal, model: String::new(), carried: None }
+    pub fn session_for(self: &Arc<Self>, principal: TokenHolder) -> Session<S, O> {
+        Session { controller: self.clone(), principal, model: String::new(), token_sha256: None }
     }
 
     /// Runs a transition; whatever kept it from being committed becomes the caller's error.
@@ -91,33 +91,33 @@ impl<S: Store, O: Outside> Controller<S, O> {
     {
         match self.store.run(transition).await {
             Ok(committed) => {
-                self.commit_times.note(committed.revision, self.outside.wall_ms());
+                self.commit_times.note(committed.revision, self.environment.wall_ms());
                 Ok(committed)
             }
-            Err(RunError::Refused(refusal)) => Err(self.refused(refusal).await),
+            Err(RunError::Refused(refusal)) => Err(self.refusal_error(refusal).await),
             Err(RunError::TooLarge(why)) => Err(ApiError::new(ErrorCode::Invalid, why.to_string())),
             Err(RunError::Busy(_)) => {
                 let text = "many others change the same thing at this moment; try again";
                 Err(ApiError::new(ErrorCode::Unavailable, text))
             }
-            Err(RunError::Failed(Failure::Full)) => {
-                Err(ApiError::new(ErrorCode::Unavailable, Failure::Full.to_string()))
+            Err(RunError::Failed(StoreError::Full)) => {
+                Err(ApiError::new(ErrorCode::Unavailable, StoreError::Full.to_string()))
             }
-            Err(RunError::Failed(broken @ Failure::Broken(_))) => {
-                self.outside.broken(&broken.to_string());
+            Err(RunError::Failed(broken @ StoreError::Broken(_))) => {
+                self.environment.store_broken(&broken.to_string());
                 Err(ApiError::new(ErrorCode::Unavailable, broken.to_string()))
             }
         }
     }
 
     /// A refusal as it is sent. Since when its blockers wait is not in the documents that a transition reads.
-    pub(crate) async fn refused(&self, mut refusal: Refusal) -> ApiError {
-        let now_ms = self.outside.wall_ms();
+    pub(crate) async fn refusal_error(&self, mut refusal: Refusal) -> ApiError {
+        let now_ms = self.environment.wall_ms();
         if let Some(model) = refusal.model.as_deref().copied().filter(|_| !refusal.blockers.is_empty()) {
             let (commit_times, blockers) = (self.commit_times.clone(), std::mem::take(&mut refusal.blockers));
             let dated = self.read(move |reader| {
                 let pending_since = PendingSince { reader, model, commit_times: &commit_times, now_ms };
-                blockers.into_iter().map(|one| pending_since.dated(one)).collect()
+                blockers.into_iter().map(|one| pending_since.with_since(one)).collect()
             });
             refusal.blockers = dated.await;
         }
@@ -135,7 +135,7 @@ impl<S: Store, O: Outside> Controller<S, O> {
 
     /// Who is there at this moment.
     pub(crate) fn presence_snapshot(&self) -> PresenceSnapshot {
-        self.presence.snapshot(self.outside.monotonic_ms(), self.outside.wall_ms())
+        self.presence.snapshot(self.environment.monotonic_ms(), self.environment.wall_ms())
     }
 
     /// Reads documents of the newest revision.
@@ -153,7 +153,7 @@ impl<S: Store, O: Outside> Controller<S, O> {
 
     /// ForceTimers until it is `until_ms`, or a person is waiting for the janitor.
     pub async fn wait_for_sweep(&self, until_ms: u64) {
-        let (mut asked, mut late) = (pin!(self.sweep.notified()), pin!(self.outside.sleep_until(until_ms)));
+        let (mut asked, mut late) = (pin!(self.sweep.notified()), pin!(self.environment.sleep_until(until_ms)));
         std::future::poll_fn(move |context| {
             if asked.as_mut().poll(context).is_ready() {
                 return Poll::Ready(());
@@ -166,7 +166,7 @@ impl<S: Store, O: Outside> Controller<S, O> {
     /// ForceTimers until the store is past `revision` or it is `until_ms`; true in the first case.
     pub async fn wait_past_until(&self, revision: u64, until_ms: u64) -> bool {
         let mut past = pin!(self.store.wait_past(revision));
-        let mut late = pin!(self.outside.sleep_until(until_ms));
+        let mut late = pin!(self.environment.sleep_until(until_ms));
         std::future::poll_fn(move |context| {
             if past.as_mut().poll(context).is_ready() {
                 return Poll::Ready(true);
@@ -177,7 +177,7 @@ impl<S: Store, O: Outside> Controller<S, O> {
     }
 }
 
-impl<S: Store, O: Outside> InModel for Session<S, O> {
+impl<S: Store, O: Environment> InModel for Session<S, O> {
     fn in_model(&self, model: &str) -> Session<S, O> {
         Session { model: model.to_owned(), ..self.clone() }
     }
@@ -195,7 +195,7 @@ impl<S, O> Deref for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Outside, R: Request> Handle<R> for Session<S, O>
+impl<S: Store, O: Environment, R: Request> Handle<R> for Session<S, O>
 where
     Authorised<S, O>: Handle<R>,
 {
@@ -205,7 +205,7 @@ where
     }
 }
 
-impl<S: Store, O: Outside, R: WatchRequest> Watch<R> for Session<S, O>
+impl<S: Store, O: Environment, R: WatchRequest> Watch<R> for Session<S, O>
 where
     Authorised<S, O>: Watch<R>,
 {
@@ -218,7 +218,7 @@ where
 }
 
 /// A position as the store's port has it.
-pub(crate) fn stored(position: Position) -> store::Position {
+pub(crate) fn store_position(position: Position) -> store::Position {
     store::Position { store_generation: position.store_generation, revision: position.revision }
 }
 

@@ -25,10 +25,10 @@ const WORST_FIRST: [&str; 7] =
 /// What the units of the local provider run on, as far as a charm does not say: a name clients can parse.
 const BASE: (&str, &str) = ("ubuntu", "24.04");
 /// Of an agent that is lost, in the words clients know.
-const SILENT: &str = "agent is not communicating with the controller";
+const LOST_MESSAGE: &str = "agent is not communicating with the controller";
 
 /// The whole model.
-pub fn of_model(
+pub fn model_status(
     reader: &dyn Reader,
     model: Model,
     presence: &PresenceSnapshot,
@@ -42,12 +42,12 @@ pub fn of_model(
     for (key, app) in read_all::<ApplicationDoc>(reader, &model.all(Kind::Application)) {
         let id = last_id(&key).expect("an application's key ends with its id");
         applications
-            .insert(app.name.clone(), of_application(reader, model, presence, (id, &app), &relations));
+            .insert(app.name.clone(), application_status(reader, model, presence, (id, &app), &relations));
     }
     let mut machines = BTreeMap::new();
     for (key, machine) in read_all::<MachineDoc>(reader, &model.all(Kind::Machine)) {
         let id = last_id(&key).expect("a machine's key ends with its id");
-        machines.insert(machine.name.clone(), of_machine(reader, model, presence, id, machine));
+        machines.insert(machine.name.clone(), machine_status(reader, model, presence, id, machine));
     }
     Status {
         position,
@@ -67,7 +67,7 @@ pub fn of_model(
         },
         machines,
         applications,
-        relations: relations.iter().map(|(id, doc)| of_relation(reader, model, *id, doc)).collect(),
+        relations: relations.iter().map(|(id, doc)| relation_status(reader, model, *id, doc)).collect(),
     }
 }
 
@@ -75,7 +75,7 @@ fn info(current: &str, message: &str, since_ms: Option<i64>) -> StatusInfo {
     StatusInfo { current: current.to_owned(), message: message.to_owned(), since_ms, data: BTreeMap::new() }
 }
 
-fn told(doc: StatusDoc) -> StatusInfo {
+fn status_info(doc: StatusDoc) -> StatusInfo {
     StatusInfo { current: doc.status, message: doc.message, since_ms: Some(doc.since_ms), data: doc.data }
 }
 
@@ -114,9 +114,9 @@ pub fn machine_agent(
     id: Uuid,
 ) -> MachineAgent {
     let holder = read(reader, &GLOBAL.token_of(id)).and_then(|hash| read(reader, &GLOBAL.token(&hash)));
-    let trouble = read(reader, &model.machine_provisioning_error(id));
+    let error = read(reader, &model.machine_provisioning_error(id));
     // a machine is introduced before it is started: that it was heard of then says nothing
-    if trouble.is_some_and(|trouble| presence.last_heartbeat_ms(id) <= trouble.last_ms) {
+    if error.is_some_and(|error| presence.last_heartbeat_ms(id) <= error.last_ms) {
         MachineAgent::Failed
     } else if !matches!(holder, Some(TokenHolder::Machine { .. })) {
         MachineAgent::Pending
@@ -129,7 +129,7 @@ pub fn machine_agent(
     }
 }
 
-fn of_machine(
+fn machine_status(
     reader: &dyn Reader,
     model: Model,
     presence: &PresenceSnapshot,
@@ -139,13 +139,13 @@ fn of_machine(
     let life = read(reader, &model.machine_life(id)).unwrap_or(Life::Dead);
     let (created, silent) = (Some(doc.created_ms), Some(presence.last_heartbeat_ms(id)));
     let made = read(reader, &model.machine_instance(id));
-    let trouble = read(reader, &model.machine_provisioning_error(id));
-    let failed = trouble.as_ref().map(|trouble| trouble.since_ms);
+    let error = read(reader, &model.machine_provisioning_error(id));
+    let failed = error.as_ref().map(|error| error.since_ms);
     let (agent, instance) = match (life, machine_agent(reader, model, presence, id)) {
         (Life::Dead, _) => (info("stopped", "", None), "stopped"),
         (Life::Alive | Life::Dying, MachineAgent::Pending) => (info("pending", "", created), "pending"),
         (Life::Alive | Life::Dying, MachineAgent::Failed) => (info("down", "", failed), "pending"),
-        (Life::Alive | Life::Dying, MachineAgent::Lost) => (info("down", SILENT, silent), "running"),
+        (Life::Alive | Life::Dying, MachineAgent::Lost) => (info("down", LOST_MESSAGE, silent), "running"),
         (Life::Alive | Life::Dying, MachineAgent::Late) => {
             (info("started", "agent is late: nothing is heard of it", silent), "running")
         }
@@ -153,8 +153,8 @@ fn of_machine(
     };
     let text = if instance == "running" { "Running" } else { "" };
     let mut instance = info(instance, text, created);
-    if let Some(trouble) = trouble {
-        instance = info("provisioning error", &trouble.message, Some(trouble.since_ms));
+    if let Some(error) = error {
+        instance = info("provisioning error", &error.message, Some(error.since_ms));
     }
     MachineStatus {
         uuid: id,
@@ -168,7 +168,7 @@ fn of_machine(
     }
 }
 
-fn of_application(
+fn application_status(
     reader: &dyn Reader,
     model: Model,
     presence: &PresenceSnapshot,
@@ -187,7 +187,7 @@ fn of_application(
         {
             version = (said.revision, serde_json::from_str(&said.value).expect("a version is text"));
         }
-        units.insert(doc.name.clone(), of_member(reader, model, presence, unit, &doc));
+        units.insert(doc.name.clone(), unit_status(reader, model, presence, unit, &doc));
     }
     let mut relations = BTreeMap::<String, Vec<RelatedApplication>>::new();
     let mut subordinate_to = BTreeSet::new();
@@ -216,7 +216,7 @@ fn of_application(
         subordinate: doc.subordinate,
         subordinate_to: subordinate_to.into_iter().collect(),
         workload_version: version.1,
-        status: set.map_or_else(|| worst(units.values(), doc.created_ms), told),
+        status: set.map_or_else(|| worst(units.values(), doc.created_ms), status_info),
         relations,
         units,
     }
@@ -231,7 +231,7 @@ fn worst<'a>(units: impl Iterator<Item = &'a UnitStatus>, created_ms: i64) -> St
     worst.cloned().unwrap_or_else(|| info("unknown", "", Some(created_ms)))
 }
 
-fn of_member(
+fn unit_status(
     reader: &dyn Reader,
     model: Model,
     presence: &PresenceSnapshot,
@@ -245,7 +245,7 @@ fn of_member(
         life: effective_life::unit_life_of(&mut { reader }, model, id, doc),
         machine: machine.as_ref().map_or(String::new(), |machine| machine.name.clone()),
         principal: doc.principal.and_then(|id| read(reader, &model.unit(id))).map(|doc| doc.name),
-        leader: leads(reader, model, id, doc),
+        leader: is_leader(reader, model, id, doc),
         workload,
         agent,
         activity,
@@ -254,7 +254,7 @@ fn of_member(
     }
 }
 
-fn leads(reader: &dyn Reader, model: Model, id: Uuid, doc: &UnitDoc) -> bool {
+fn is_leader(reader: &dyn Reader, model: Model, id: Uuid, doc: &UnitDoc) -> bool {
     read(reader, &model.leader(doc.application)).is_some_and(|grant| grant.holder == id)
 }
 
@@ -269,7 +269,7 @@ fn ports(reader: &dyn Reader, model: Model, unit: Uuid) -> Vec<String> {
 
 /// What a unit's workload does, in the words clients know as long as nobody has said anything of it (spec C.4): what
 /// is waited for (scenario 178).
-fn workload_of(
+fn workload_status(
     reader: &dyn Reader,
     model: Model,
     presence: &PresenceSnapshot,
@@ -278,7 +278,7 @@ fn workload_of(
 ) -> StatusInfo {
     let status = read(reader, &model.unit_status(id)).unwrap_or_default();
     let unsaid = status.number == (0, 0);
-    let shown = told(status);
+    let shown = status_info(status);
     if unsaid && reader.get(model.session(id).text()).is_some() {
         StatusInfo { message: "agent initialising".to_owned(), ..shown }
     } else if unsaid && machine_agent(reader, model, presence, doc.machine) == MachineAgent::Present {
@@ -316,13 +316,13 @@ pub fn statuses(
     id: Uuid,
     doc: &UnitDoc,
 ) -> UnitStatuses {
-    let workload = workload_of(reader, model, presence, id, doc);
-    let agent = read(reader, &model.agent_status(id)).map(told).unwrap_or_default();
+    let workload = workload_status(reader, model, presence, id, doc);
+    let agent = read(reader, &model.agent_status(id)).map(status_info).unwrap_or_default();
     // units that are lost with their machine refer to it (F.4)
     let lost_with = || {
         let is_lost = machine_agent(reader, model, presence, doc.machine) == MachineAgent::Lost;
         let machine = is_lost.then(|| read(reader, &model.machine(doc.machine))).flatten()?;
-        Some((format!("machine {}: {SILENT}", machine.name), Some(presence.last_heartbeat_ms(doc.machine))))
+        Some((format!("machine {}: {LOST_MESSAGE}", machine.name), Some(presence.last_heartbeat_ms(doc.machine))))
     };
     if reader.get(model.session(id).text()).is_none() {
         let agent = StatusInfo { current: "allocating".to_owned(), ..agent };
@@ -340,7 +340,7 @@ pub fn statuses(
             Some((message, since_ms)) => (message.clone(), message, since_ms),
             None => {
                 let message = format!("agent lost, see: pintle why {}", doc.name);
-                (message, SILENT.to_owned(), Some(presence.last_heartbeat_ms(id)))
+                (message, LOST_MESSAGE.to_owned(), Some(presence.last_heartbeat_ms(id)))
             }
         };
         // what needs a person, or is over, stays true (scenario 185)
@@ -358,7 +358,7 @@ pub fn statuses(
         true => (agent.clone(), info("", "", agent.since_ms)),
         false => (workload, agent),
     };
-    match undone(reader, model, id) {
+    match next_act(reader, model, id) {
         Some(Act::Start(run)) => {
             UnitStatuses::executing(workload, Activity::from(&run.operation), agent.since_ms)
         }
@@ -378,7 +378,7 @@ pub fn statuses(
 
 /// What the unit's agent would do next if it had seen all of the model by now: the agent's own decision, asked with
 /// the replica. A unit is idle only if that is to wait. None: nothing is known of the unit's memory yet.
-pub fn undone(reader: &dyn Reader, model: Model, id: Uuid) -> Option<Act> {
+pub fn next_act(reader: &dyn Reader, model: Model, id: Uuid) -> Option<Act> {
     let local = read(reader, &model.replica(id))?.local;
     let view = view::full(reader, model, id)?;
     let mut delta = view.delta;
@@ -389,7 +389,7 @@ pub fn undone(reader: &dyn Reader, model: Model, id: Uuid) -> Option<Act> {
     Some(next(&local, Some(&snapshot), &now).act)
 }
 
-fn of_relation(reader: &dyn Reader, model: Model, id: Uuid, doc: &RelationDoc) -> RelationStatus {
+fn relation_status(reader: &dyn Reader, model: Model, id: Uuid, doc: &RelationDoc) -> RelationStatus {
     let mut ends: Vec<RelationEnd> = doc
         .sides
         .iter()
@@ -425,7 +425,7 @@ fn of_relation(reader: &dyn Reader, model: Model, id: Uuid, doc: &RelationDoc) -
 }
 
 /// One unit with the data of its relations.
-pub fn of_unit(reader: &dyn Reader, model: Model, id: Uuid) -> UnitInfo {
+pub fn unit_info(reader: &dyn Reader, model: Model, id: Uuid) -> UnitInfo {
     let doc = read(reader, &model.unit(id)).expect("the caller has found the unit");
     let machine = read(reader, &model.machine(doc.machine));
     let mut relations: Vec<UnitRelation> = read_all::<()>(reader, &model.relations_of(doc.application))
@@ -434,7 +434,7 @@ pub fn of_unit(reader: &dyn Reader, model: Model, id: Uuid) -> UnitInfo {
             let relation = last_id(&key)?;
             let held = read(reader, &model.relation(relation))?;
             let own = state::lifecycle::relation::includes_unit(&held, &doc);
-            own.then(|| of_unit_in(reader, model, (id, &doc), relation, &held))
+            own.then(|| unit_relation(reader, model, (id, &doc), relation, &held))
         })
         .collect();
     relations.sort_by_key(|relation| relation.number);
@@ -446,7 +446,7 @@ pub fn of_unit(reader: &dyn Reader, model: Model, id: Uuid) -> UnitInfo {
         uuid: id,
         machine: machine.as_ref().map_or(String::new(), |machine| machine.name.clone()),
         life: effective_life::unit_life_of(&mut { reader }, model, id, &doc),
-        leader: leads(reader, model, id, &doc),
+        leader: is_leader(reader, model, id, &doc),
         charm_url: deployed.or(wanted).unwrap_or_default(),
         address: machine.map_or(String::new(), |machine| machine.address),
         ports: ports(reader, model, id),
@@ -455,7 +455,7 @@ pub fn of_unit(reader: &dyn Reader, model: Model, id: Uuid) -> UnitInfo {
     }
 }
 
-fn of_unit_in(
+fn unit_relation(
     reader: &dyn Reader,
     model: Model,
     (unit, doc): (Uuid, &UnitDoc),

@@ -2,7 +2,7 @@
 //! be nobody (S12).
 
 use crate::authority::unauthorised;
-use crate::environment::Outside;
+use crate::environment::Environment;
 use api::error::{ApiError, ErrorCode};
 use host::digest::sha256;
 use state::documents::draft::{Draft, Reader, read};
@@ -14,8 +14,8 @@ pub fn is_token(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
 }
 
-pub fn fresh_token(outside: &impl Outside) -> String {
-    format!("{:032x}{:032x}", outside.random(), outside.random())
+pub fn random_token(environment: &impl Environment) -> String {
+    format!("{:032x}{:032x}", environment.random(), environment.random())
 }
 
 /// Whose the token of this hash is. A lookup of its hash: its time says nothing about any other token. A machine that

@@ -5,10 +5,10 @@
 //! reader costs nothing and loses nothing.
 
 use crate::authority::unauthorised;
-use crate::environment::Outside;
-use crate::presence::Stream;
-use crate::session::{Controller, stored};
-use crate::store::{Changes, Store};
+use crate::environment::Environment;
+use crate::presence::StreamGuard;
+use crate::session::{Controller, store_position};
+use crate::store::{CommitChanges, Store};
 use api::error::{ApiError, ErrorCode};
 use api::{Assigned, MachineView, MachineWatchEvent, Shown};
 use state::documents::draft::{Reader, read};
@@ -21,7 +21,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Revisions looked at in one go: a reader that is behind catches up in a few reads, and holds some 32 × 4 KiB.
-const REVISIONS_AT_ONCE: usize = 32;
+const REVISIONS_PER_READ: usize = 32;
 
 /// A position that advances with the store, and a heartbeat while it does not.
 struct Cursor<S, O> {
@@ -31,46 +31,46 @@ struct Cursor<S, O> {
     heartbeat_ms: u64,
     /// The reader knows that it is where the store is. One that resumes is told so once, at once: until then it
     /// cannot tell an old view from a quiet store.
-    told: bool,
+    is_position_sent: bool,
 }
 
-enum Step {
+enum CursorEvent {
     /// Revisions after the position, which is now the last of them.
-    Revisions(Vec<Changes>),
+    Revisions(Vec<CommitChanges>),
     Heartbeat,
     Compacted,
 }
 
-impl<S: Store, O: Outside> Cursor<S, O> {
+impl<S: Store, O: Environment> Cursor<S, O> {
     fn new(controller: Arc<Controller<S, O>>, agent: Uuid, position: Position) -> Cursor<S, O> {
-        let heartbeat_ms = controller.outside.monotonic_ms() + api::HEARTBEAT_MS;
-        Cursor { controller, agent, position, heartbeat_ms, told: true }
+        let heartbeat_ms = controller.environment.monotonic_ms() + api::HEARTBEAT_MS;
+        Cursor { controller, agent, position, heartbeat_ms, is_position_sent: true }
     }
 
     /// Something is about to be sent. That the reader takes it is no sign of its life: a stopped process leaves its
     /// stream open, and the kernel takes it instead.
     fn note_sent(&mut self) {
-        self.heartbeat_ms = self.controller.outside.monotonic_ms() + api::HEARTBEAT_MS;
+        self.heartbeat_ms = self.controller.environment.monotonic_ms() + api::HEARTBEAT_MS;
     }
 
-    async fn step(&mut self) -> Step {
+    async fn next(&mut self) -> CursorEvent {
         loop {
             // most wake-ups find nothing new for long: the store is asked only when there is
             let store = &self.controller.store;
             if self.position == self.controller.position(store.newest()) {
-                if !std::mem::replace(&mut self.told, true) {
-                    return Step::Heartbeat;
+                if !std::mem::replace(&mut self.is_position_sent, true) {
+                    return CursorEvent::Heartbeat;
                 }
                 if !self.controller.wait_past_until(self.position.revision, self.heartbeat_ms).await {
-                    return Step::Heartbeat;
+                    return CursorEvent::Heartbeat;
                 }
             }
-            let after = stored(self.position);
-            let Ok(changes) = self.controller.store.changes_after(after, REVISIONS_AT_ONCE).await else {
-                return Step::Compacted;
+            let after = store_position(self.position);
+            let Ok(changes) = self.controller.store.changes_after(after, REVISIONS_PER_READ).await else {
+                return CursorEvent::Compacted;
             };
             if !changes.is_empty() {
-                return Step::Revisions(changes);
+                return CursorEvent::Revisions(changes);
             }
         }
     }
@@ -83,23 +83,23 @@ pub struct UnitStream<S, O> {
     epoch: u64,
     /// What was shown up to the cursor's position; none = a whole view is next.
     shown: Option<Arc<view::Shown>>,
-    ahead: VecDeque<Changes>,
+    ahead: VecDeque<CommitChanges>,
     removed: bool,
     /// Open as long as this is.
-    _stream: Stream,
+    _stream: StreamGuard,
 }
 
-impl<S: Store, O: Outside> UnitStream<S, O> {
+impl<S: Store, O: Environment> UnitStream<S, O> {
     pub(crate) async fn open(
         controller: Arc<Controller<S, O>>,
         (model, unit): (Model, Uuid),
         epoch: u64,
         from: Option<Position>,
     ) -> Result<UnitStream<S, O>, ApiError> {
-        let bound = controller.outside.settings_along();
+        let bound = controller.environment.inline_settings_bytes_max();
         let shown = match from {
             Some(from) => {
-                let shown = controller.store.read_at(stored(from), move |reader| {
+                let shown = controller.store.read_at(store_position(from), move |reader| {
                     view::full_view_within(reader, model, unit, bound).map(|view| Arc::new(view.shown()))
                 });
                 shown.await.ok().flatten()
@@ -109,7 +109,7 @@ impl<S: Store, O: Outside> UnitStream<S, O> {
         let position = from.unwrap_or_default();
         let stream = controller.presence.stream(unit);
         let mut cursor = Cursor::new(controller, unit, position);
-        cursor.told = from.is_none();
+        cursor.is_position_sent = from.is_none();
         let ahead = VecDeque::new();
         let watch = UnitStream { cursor, model, epoch, shown, ahead, removed: false, _stream: stream };
         watch.check_epoch().await?;
@@ -145,10 +145,10 @@ impl<S: Store, O: Outside> UnitStream<S, O> {
         }
     }
 
-    async fn whole(&mut self) -> Result<Delta, ApiError> {
+    async fn full_view(&mut self) -> Result<Delta, ApiError> {
         self.check_epoch().await?;
         let (model, unit) = (self.model, self.unit());
-        let bound = self.cursor.controller.outside.settings_along();
+        let bound = self.cursor.controller.environment.inline_settings_bytes_max();
         let view = self
             .cursor
             .controller
@@ -164,7 +164,7 @@ impl<S: Store, O: Outside> UnitStream<S, O> {
 
     /// What one revision changed for this unit; none = nothing, or the log does not reach there any more and a whole
     /// view is next.
-    async fn delta(&mut self, changed: Changes) -> Result<Option<Delta>, ApiError> {
+    async fn delta(&mut self, changed: CommitChanges) -> Result<Option<Delta>, ApiError> {
         let position =
             Position { store_generation: self.cursor.position.store_generation, revision: changed.revision };
         let session = self.model.session(self.unit());
@@ -180,7 +180,7 @@ impl<S: Store, O: Outside> UnitStream<S, O> {
             .cursor
             .controller
             .store
-            .read_at(stored(position), move |reader| view::delta(reader, &shown, &touched));
+            .read_at(store_position(position), move |reader| view::delta(reader, &shown, &touched));
         let Ok(changes) = changes.await else {
             // the log lost this revision while its reader lagged: what was to follow it is of no use either
             self.shown = None;
@@ -207,7 +207,7 @@ fn fate(reader: &dyn Reader, model: Model, unit: Uuid) -> view::Fate {
     view::fate(reader, model, unit)
 }
 
-impl<S: Store, O: Outside> api::Stream for UnitStream<S, O> {
+impl<S: Store, O: Environment> api::Stream for UnitStream<S, O> {
     type Item = Shown;
 
     async fn next(&mut self) -> Result<Shown, ApiError> {
@@ -216,7 +216,7 @@ impl<S: Store, O: Outside> api::Stream for UnitStream<S, O> {
                 return Err(removed());
             }
             if self.shown.is_none() {
-                let delta = self.whole().await?;
+                let delta = self.full_view().await?;
                 self.cursor.note_sent();
                 return Ok(Shown::Delta(delta));
             }
@@ -229,10 +229,10 @@ impl<S: Store, O: Outside> api::Stream for UnitStream<S, O> {
             if self.shown.is_none() {
                 continue;
             }
-            match self.cursor.step().await {
-                Step::Revisions(revisions) => self.ahead.extend(revisions),
-                Step::Compacted => self.shown = None,
-                Step::Heartbeat => {
+            match self.cursor.next().await {
+                CursorEvent::Revisions(revisions) => self.ahead.extend(revisions),
+                CursorEvent::Compacted => self.shown = None,
+                CursorEvent::Heartbeat => {
                     self.cursor.note_sent();
                     return Ok(Shown::Heartbeat(self.cursor.position));
                 }
@@ -246,12 +246,12 @@ pub struct MachineStream<S, O> {
     cursor: Cursor<S, O>,
     model: Model,
     shown: Option<MachineView>,
-    /// There may be news. Kept here, since a call for the next view may be dropped while it reads.
-    look: bool,
+    /// There may be news. StoredArchive here, since a call for the next view may be dropped while it reads.
+    must_read: bool,
 }
 
 /// Kinds of documents that a machine's view is made of.
-const OF_MACHINES: [Kind; 7] = [
+const MACHINE_VIEW_KINDS: [Kind; 7] = [
     Kind::Machine,
     Kind::MachineLife,
     Kind::Unit,
@@ -261,18 +261,18 @@ const OF_MACHINES: [Kind; 7] = [
     Kind::Container,
 ];
 
-impl<S: Store, O: Outside> MachineStream<S, O> {
+impl<S: Store, O: Environment> MachineStream<S, O> {
     pub(crate) fn open(
         controller: Arc<Controller<S, O>>,
         model: Model,
         machine: Uuid,
     ) -> MachineStream<S, O> {
         let cursor = Cursor::new(controller, machine, Position::default());
-        MachineStream { cursor, model, shown: None, look: true }
+        MachineStream { cursor, model, shown: None, must_read: true }
     }
 
     /// The view if it is another than what was shown; none for the position's sake.
-    async fn newer(&mut self) -> Result<Option<MachineView>, ApiError> {
+    async fn changed_view(&mut self) -> Result<Option<MachineView>, ApiError> {
         let (model, machine) = (self.model, self.cursor.agent);
         let (revision, seen) = self
             .cursor
@@ -301,28 +301,28 @@ impl<S: Store, O: Outside> MachineStream<S, O> {
     }
 }
 
-impl<S: Store, O: Outside> api::Stream for MachineStream<S, O> {
+impl<S: Store, O: Environment> api::Stream for MachineStream<S, O> {
     type Item = MachineWatchEvent;
 
     async fn next(&mut self) -> Result<MachineWatchEvent, ApiError> {
         loop {
-            if self.look {
-                let newer = self.newer().await?;
-                self.look = false;
-                if let Some(view) = newer {
+            if self.must_read {
+                let changed = self.changed_view().await?;
+                self.must_read = false;
+                if let Some(view) = changed {
                     self.cursor.note_sent();
                     return Ok(MachineWatchEvent::View(view));
                 }
             }
-            self.look = match self.cursor.step().await {
-                Step::Revisions(revisions) => {
+            self.must_read = match self.cursor.next().await {
+                CursorEvent::Revisions(revisions) => {
                     let last = revisions.last().map(|changes| changes.revision);
                     self.cursor.position.revision = last.expect("a step has revisions");
-                    let mut changed = revisions.iter().flat_map(Changes::keys).filter_map(Parts::of);
-                    changed.any(|key| OF_MACHINES.contains(&key.kind))
+                    let mut changed = revisions.iter().flat_map(CommitChanges::keys).filter_map(Parts::of);
+                    changed.any(|key| MACHINE_VIEW_KINDS.contains(&key.kind))
                 }
-                Step::Compacted => true,
-                Step::Heartbeat => {
+                CursorEvent::Compacted => true,
+                CursorEvent::Heartbeat => {
                     self.cursor.note_sent();
                     return Ok(MachineWatchEvent::Heartbeat(self.cursor.position));
                 }

@@ -59,7 +59,7 @@ impl Explainer<'_> {
             Some(("application", name)) => return self.application(name),
             Some(("machine", name)) => return self.machine(name),
             Some(("relation", number)) if number.bytes().all(|b| b.is_ascii_digit()) => {
-                return self.numbered(number);
+                return self.relation_by_number(number);
             }
             Some(_) => {
                 let ends = text.strip_prefix("relation ").unwrap_or(text);
@@ -75,7 +75,7 @@ impl Explainer<'_> {
             return match (unit, kind) {
                 (Ok((id, _)), _) => self.unit(id),
                 (Err(_), "machine") => self.machine(number),
-                (Err(_), "relation") => self.numbered(number),
+                (Err(_), "relation") => self.relation_by_number(number),
                 (Err(refusal), _) => Err(refusal),
             };
         }
@@ -86,7 +86,7 @@ impl Explainer<'_> {
             return self.application(text);
         }
         // A number is a machine or a relation; the one that waits for something is meant.
-        match (self.machine(text), self.numbered(text)) {
+        match (self.machine(text), self.relation_by_number(text)) {
             (Ok(machine), Ok(relation)) if machine.causes.is_empty() => Ok(relation),
             (Ok(machine), _) => Ok(machine),
             (Err(_), Ok(relation)) => Ok(relation),
@@ -96,7 +96,7 @@ impl Explainer<'_> {
         }
     }
 
-    fn numbered(&self, number: &str) -> Result<Why, Refusal> {
+    fn relation_by_number(&self, number: &str) -> Result<Why, Refusal> {
         let id = number.parse().ok().and_then(|n| status::relation_of_number(self.reader, self.model, n));
         self.relation(id.ok_or_else(|| Refusal::not_found("relation", number))?)
     }
@@ -104,33 +104,33 @@ impl Explainer<'_> {
     /// What the documents tell of its removal, with the time of each.
     fn blockers(&self, entity: EntityId) -> Vec<Cause> {
         let all = blockers(&mut { self.reader }, self.model, entity).into_iter();
-        all.map(|one| self.pending_since().dated(one)).collect()
+        all.map(|one| self.pending_since().with_since(one)).collect()
     }
 
     /// What a unit or a machine waits for whose agent was present and is silent now.
-    pub(crate) fn silent(&self, entity: EntityId) -> Option<Cause> {
+    pub(crate) fn silent_agent(&self, entity: EntityId) -> Option<Cause> {
         match entity {
-            EntityId::Unit(id) => self.silent_unit(id, &read(self.reader, &self.model.unit(id))?),
-            EntityId::Machine(id) => self.silent_machine(id),
+            EntityId::Unit(id) => self.silent_unit_agent(id, &read(self.reader, &self.model.unit(id))?),
+            EntityId::Machine(id) => self.silent_machine_agent(id),
             EntityId::Application(_) | EntityId::Relation(_) => None,
         }
     }
 
     /// When the controller starts to act in place of the entity's agents, if it is to.
     fn forced(&self, id: Uuid, entity: Entity) -> Option<Cause> {
-        let forced = read(self.reader, &self.model.forced(id)).or_else(|| self.on_budget(id))?;
-        let left_ms = self.force_timers.left_ms((self.model, id), &forced, self.presence.monotonic_ms());
-        let has_begun = forced.no_wait || left_ms <= 0;
+        let forced = read(self.reader, &self.model.forced(id)).or_else(|| self.budget_timer(id))?;
+        let remaining_ms = self.force_timers.remaining_ms((self.model, id), &forced, self.presence.monotonic_ms());
+        let has_begun = forced.no_wait || remaining_ms <= 0;
         let start_budget_timer = match forced.by {
             ForcedBy::Operator => false,
             ForcedBy::Budget => true,
         };
-        let duty = Duty::ForceRemoval { start_budget_timer, wait_left_ms: (!has_begun).then_some(left_ms) };
+        let duty = Duty::ForceRemoval { start_budget_timer, wait_left_ms: (!has_begun).then_some(remaining_ms) };
         Some(Cause::new(entity, duty, Actor::Janitor).since(forced.since_ms))
     }
 
     /// The force timer of a Dying unit that the janitor has not visited yet.
-    fn on_budget(&self, id: Uuid) -> Option<ForcedDoc> {
+    fn budget_timer(&self, id: Uuid) -> Option<ForcedDoc> {
         let config = read(self.reader, &self.model.model_config())?;
         let budget_ms = models::teardown_budget_ms(&config)?;
         let dying = effective_life::unit_life(&mut { self.reader }, self.model, id) == Some(Life::Dying);
@@ -144,7 +144,7 @@ impl Explainer<'_> {
 }
 
 /// There are more causes than an answer holds: no more are looked for.
-fn are_enough(causes: &mut Vec<Cause>) -> bool {
+fn is_full(causes: &mut Vec<Cause>) -> bool {
     retain_first(causes);
     causes.len() > CAUSES_MAX
 }

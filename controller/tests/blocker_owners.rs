@@ -9,7 +9,7 @@ use api::{
     RemoveMachine, RemoveRelation, RemoveUnit, ReportInstance, ReportPresence, SetMachineToken,
     SuspendRelation,
 };
-use controller::store::map::Map;
+use controller::store::memory::MemoryStore;
 use state::charm::{Charm, Endpoint, Role, Scope};
 use state::documents::keys::TokenHolder;
 use state::lifecycle::application::register_archive;
@@ -23,7 +23,7 @@ use state::unit::record::{Outcome, Record};
 use std::collections::{BTreeMap, BTreeSet};
 use support::*;
 
-type Told = Story<Map, Still>;
+type Told = Story<MemoryStore, Still>;
 
 async fn causes(story: &Told, entity: &str) -> Vec<Cause> {
     story.admin.handle(GetWhy { entity: entity.to_owned() }).await.expect("it is there").causes
@@ -40,12 +40,12 @@ fn unit(name: &str) -> UnitName {
 }
 
 fn now(story: &Told) -> Option<i64> {
-    use controller::Outside as _;
-    Some(story.controller.outside.wall_ms())
+    use controller::Environment as _;
+    Some(story.controller.environment.wall_ms())
 }
 
 /// The machine's agent is here, and goes on being here.
-async fn machine_agent(story: &Told, machine: Uuid) -> controller::Session<Map, Still> {
+async fn machine_agent(story: &Told, machine: Uuid) -> controller::Session<MemoryStore, Still> {
     let token = "ab".repeat(32);
     story.admin.handle(SetMachineToken { machine, token: token.to_owned() }).await.expect("it is introduced");
     story.controller.session(&token).await.expect("its token")
@@ -396,7 +396,7 @@ async fn a_dead_unit_waits_for_its_recall_and_not_for_its_own_agent() {
     let machine = story.machine_of(story.unit("web/0").await).await;
     let principal = TokenHolder::Machine { model: story.model, machine };
     story.token(machine, principal.clone()).await;
-    let session = story.controller.session_of(principal);
+    let session = story.controller.session_for(principal);
     let mut web = story.agent_of("web/0").await;
     story.admin.handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::No }).await.expect("it may go");
     web.commit(web.record(Operation::SetDead)).await;

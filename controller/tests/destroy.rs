@@ -8,7 +8,7 @@ use api::{
     ListMachines, ListModels, RemoveDeadMachine,
 };
 use controller::janitor::Janitor;
-use controller::store::map::Map;
+use controller::store::memory::MemoryStore;
 use state::documents::draft::read;
 use state::documents::keys::{GLOBAL, TokenHolder};
 use state::terms::cause::{Actor, Count, Duty, Forced};
@@ -16,7 +16,7 @@ use state::terms::life::Life;
 use std::collections::BTreeMap;
 use support::*;
 
-type Told = Story<Map, Still>;
+type Told = Story<MemoryStore, Still>;
 
 /// For what happens at once or never.
 const LONG: std::time::Duration = std::time::Duration::from_secs(10);

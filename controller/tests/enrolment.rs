@@ -10,13 +10,13 @@ use api::{
     SetMachineToken,
 };
 use controller::janitor::Janitor;
-use controller::store::map::Map;
+use controller::store::memory::MemoryStore;
 use state::operations::instance::ENROLMENT_MS;
 use state::terms::cause::Actor;
 use state::terms::names::Uuid;
 use support::*;
 
-async fn invited(story: &Story<Map, Still>) -> EnrolmentToken {
+async fn invited(story: &Story<MemoryStore, Still>) -> EnrolmentToken {
     let added = story.admin.handle(AddMachines { count: 1, manual: true }).await.expect("added");
     story
         .admin
@@ -26,7 +26,7 @@ async fn invited(story: &Story<Map, Still>) -> EnrolmentToken {
 }
 
 /// What comes of introducing a machine by this token.
-async fn enrol(story: &Story<Map, Still>, token: &str, own: &str) -> Result<(), ErrorCode> {
+async fn enrol(story: &Story<MemoryStore, Still>, token: &str, own: &str) -> Result<(), ErrorCode> {
     let session = story.controller.session(token).await.map_err(|error| error.code)?;
     session
         .handle(Enrol { token: own.to_owned(), address: "10.0.0.9".to_owned() })
@@ -256,18 +256,18 @@ async fn units_that_never_attached_do_not_keep_a_machine_that_never_was() {
 }
 
 /// A machine that a person brought, under the token it made.
-async fn brought(story: &Story<Map, Still>, own: &str) -> String {
+async fn brought(story: &Story<MemoryStore, Still>, own: &str) -> String {
     let invitation = invited(story).await;
     enrol(story, &invitation.token, own).await.expect("it was invited");
     invitation.name
 }
 
-async fn let_in(story: &Story<Map, Still>, own: &str) -> Result<(), ErrorCode> {
+async fn let_in(story: &Story<MemoryStore, Still>, own: &str) -> Result<(), ErrorCode> {
     story.controller.session(own).await.map(drop).map_err(|error| error.code)
 }
 
 /// Force has its two waits, and all that the janitor does for it.
-async fn sweep_to_the_end(story: &Story<Map, Still>) {
+async fn sweep_to_the_end(story: &Story<MemoryStore, Still>) {
     let mut janitor = Janitor::default();
     for _ in 0..3 {
         while janitor.sweep(&story.controller).await.expect("it sweeps") {}

@@ -6,7 +6,7 @@ mod support;
 use api::{ConfigChange, ConfigureModel, Force, GetWhy, Handle, RemoveApplication, RemoveUnit};
 use controller::janitor::{Janitor, SWEEP_INTERVAL_MS};
 use controller::store::Store;
-use controller::store::map::Map;
+use controller::store::memory::MemoryStore;
 use state::documents::draft::{Draft, Key, read};
 use state::terms::cause::Duty;
 use state::terms::life::Life;
@@ -18,7 +18,7 @@ const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 const MINUTE_MS: u64 = 60_000;
 
 /// web/0, which has an agent that does nothing more.
-async fn web() -> (Story<Map, Still>, Uuid) {
+async fn web() -> (Story<MemoryStore, Still>, Uuid) {
     let story = Story::in_memory().await;
     story.deploy("web", 1).await;
     let unit = story.unit("web/0").await;
@@ -26,18 +26,18 @@ async fn web() -> (Story<Map, Still>, Uuid) {
     (story, unit)
 }
 
-async fn sweep(story: &Story<Map, Still>, janitor: &mut Janitor) {
+async fn sweep(story: &Story<MemoryStore, Still>, janitor: &mut Janitor) {
     while janitor.sweep(&story.controller).await.expect("it sweeps") {}
 }
 
 /// The life that is written down; none for a unit that is gone.
-async fn life(story: &Story<Map, Still>, unit: Uuid) -> Option<Life> {
+async fn life(story: &Story<MemoryStore, Still>, unit: Uuid) -> Option<Life> {
     let model = story.model;
     story.controller.read(move |reader| read(reader, &model.unit_life(unit))).await
 }
 
 /// What is left of the wait before force removes web/0; the inner none: it has begun.
-async fn wait_left_ms(story: &Story<Map, Still>, budget_timer: bool) -> Option<Option<i64>> {
+async fn wait_left_ms(story: &Story<MemoryStore, Still>, budget_timer: bool) -> Option<Option<i64>> {
     let causes = story.admin.handle(GetWhy { entity: "web/0".to_owned() }).await.expect("it is there").causes;
     causes.into_iter().find_map(|cause| match cause.duty {
         Duty::ForceRemoval { start_budget_timer, wait_left_ms } if start_budget_timer == budget_timer => {
@@ -57,7 +57,7 @@ async fn force_has_its_minute_when_the_clock_is_set_forward() {
         .await
         .expect("it may go");
     sweep(&story, &mut janitor).await;
-    story.controller.outside.step(DAY_MS);
+    story.controller.environment.step(DAY_MS);
     story.pass(MINUTE_MS - 1);
     sweep(&story, &mut janitor).await;
     assert_eq!(life(&story, unit).await, Some(Life::Dying), "its agent has a minute");
@@ -65,7 +65,7 @@ async fn force_has_its_minute_when_the_clock_is_set_forward() {
     sweep(&story, &mut janitor).await;
     assert_eq!(life(&story, unit).await, Some(Life::Dead));
     sweep(&story, &mut janitor).await;
-    story.controller.outside.step(DAY_MS);
+    story.controller.environment.step(DAY_MS);
     story.pass(MINUTE_MS - 1);
     sweep(&story, &mut janitor).await;
     assert_eq!(life(&story, unit).await, Some(Life::Dead), "its machine agent has another");
@@ -84,7 +84,7 @@ async fn force_comes_in_its_minute_when_the_clock_is_set_back() {
         .await
         .expect("it may go");
     sweep(&story, &mut janitor).await;
-    story.controller.outside.step(-DAY_MS);
+    story.controller.environment.step(-DAY_MS);
     story.pass(MINUTE_MS);
     sweep(&story, &mut janitor).await;
     assert_eq!(life(&story, unit).await, Some(Life::Dead));
@@ -107,7 +107,7 @@ async fn a_controller_that_starts_asks_no_wall_clock_how_long_it_was_away() {
         .expect("it may go");
     sweep(&story, &mut Janitor::default()).await;
     story.restart();
-    story.controller.outside.step(DAY_MS);
+    story.controller.environment.step(DAY_MS);
     let mut janitor = Janitor::default();
     sweep(&story, &mut janitor).await;
     story.pass(MINUTE_MS - 1);
@@ -145,13 +145,13 @@ async fn a_minute_comes_though_the_controller_dies_within_it_and_why_tells_what_
         .handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::AfterWait })
         .await
         .expect("it may go");
-    let left = async |story: &Story<Map, Still>| wait_left_ms(story, false).await.expect("it is forced");
+    let left = async |story: &Story<MemoryStore, Still>| wait_left_ms(story, false).await.expect("it is forced");
     // each process lives for 11 s, and 10 s of it are written down
     for at in 0..6 {
         let mut janitor = Janitor::default();
         sweep(&story, &mut janitor).await;
         story.pass(SWEEP_INTERVAL_MS);
-        story.controller.outside.step(DAY_MS);
+        story.controller.environment.step(DAY_MS);
         let left_ms = 50_000 - 10_000 * at;
         assert_eq!(left(&story).await, (left_ms > 0).then_some(left_ms));
         sweep(&story, &mut janitor).await;
@@ -183,7 +183,7 @@ async fn what_many_have_waited_is_written_down_together() {
     assert_eq!(story.controller.store.newest() - before, 2);
 }
 
-async fn budget(story: &Story<Map, Still>, value: &str) {
+async fn budget(story: &Story<MemoryStore, Still>, value: &str) {
     let set = BTreeMap::from([("teardown-budget".to_owned(), value.to_owned())]);
     let change = ConfigChange { set, reset: Vec::new() };
     story.admin.handle(ConfigureModel { change }).await.expect("it is a duration");
@@ -222,7 +222,7 @@ async fn a_budget_is_spent_by_time_that_passes() {
     story.admin.handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::No }).await.expect("it may go");
     sweep(&story, &mut janitor).await;
     sweep(&story, &mut janitor).await;
-    story.controller.outside.step(DAY_MS);
+    story.controller.environment.step(DAY_MS);
     sweep(&story, &mut janitor).await;
     story.pass(60 * MINUTE_MS - 1);
     sweep(&story, &mut janitor).await;

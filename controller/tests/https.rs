@@ -16,7 +16,7 @@ use controller::host::Host;
 use controller::installation::Installation;
 use controller::server;
 use controller::store::sqlite::{Options, Sqlite};
-use controller::{Outside, authority, openapi, tokens};
+use controller::{Environment, authority, openapi, tokens};
 use state::documents::draft::Draft;
 use state::documents::keys::{TokenHolder, UserRole};
 use state::lifecycle::relation;
@@ -545,7 +545,7 @@ async fn a_second_controller_on_the_same_folder_is_refused_by_the_holders_name()
 fn fresh_tokens_are_tokens_and_differ() {
     let folder = tempfile::tempdir().expect("a folder");
     let host = Host::new(folder.path().join("archives")).expect("a folder");
-    let (a, b) = (tokens::fresh_token(&host), tokens::fresh_token(&host));
+    let (a, b) = (tokens::random_token(&host), tokens::random_token(&host));
     assert!(tokens::is_token(&a) && tokens::is_token(&b) && a != b);
     assert!(host.monotonic_ms() < 60_000, "it counts from its own start");
 }

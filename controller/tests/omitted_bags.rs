@@ -4,7 +4,7 @@ mod support;
 
 use api::{Handle, Watch, WatchUnit};
 use controller::Controller;
-use controller::store::map::Map;
+use controller::store::memory::MemoryStore;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::owner::Owner;
 use state::terms::position::Position;
@@ -77,7 +77,7 @@ async fn a_view_is_bounded_however_large_the_settings_and_the_rest_is_fetched() 
 
 #[tokio::test]
 async fn a_bag_is_answered_as_it_was_and_if_nobody_knows_any_more_as_it_is() {
-    let store = Map::with_changes_kept(Uuid(77), KEPT);
+    let store = MemoryStore::with_changes_kept(Uuid(77), KEPT);
     let story = Story::new(Controller::new(store, Still::new(), Uuid(1))).await;
     story.deploy("web", 1).await;
     story.deploy("db", 1).await;

@@ -7,7 +7,7 @@ use api::request::{Caller, Content, Entry, Method, ResponseBody};
 use api::*;
 use axum::body::{Body, Bytes};
 use controller::dispatch::{self, Reply};
-use controller::store::map::Map;
+use controller::store::memory::MemoryStore;
 use controller::{Session, openapi};
 use hyper::body::Body as _;
 use serde::Serialize;
@@ -127,7 +127,7 @@ fn smallest(document: &Value, schema: &Value) -> Value {
 
 /// A model in which something is going on, and one of each who may ask.
 struct Scene {
-    story: Story<Map, Still>,
+    story: Story<MemoryStore, Still>,
     relation: Uuid,
     unit: Uuid,
     machine: Uuid,
@@ -146,13 +146,13 @@ impl Scene {
         Scene { story, relation: relation.1, unit, machine }
     }
 
-    fn caller(&self, entry: &Entry) -> Session<Map, Still> {
+    fn caller(&self, entry: &Entry) -> Session<MemoryStore, Still> {
         let model = self.story.model;
         match entry.caller {
             Caller::UnitAgent => self.story.controller.unit_session(model, self.unit),
             Caller::MachineAgent | Caller::Enrolment => {
                 let machine = TokenHolder::Machine { model, machine: self.machine };
-                self.story.controller.session_of(machine)
+                self.story.controller.session_for(machine)
             }
             Caller::Reader | Caller::Writer | Caller::Admin => self.story.admin.clone(),
         }

@@ -15,7 +15,7 @@ use state::unit::operation::{CharmRef, Hook, Operation};
 use std::collections::{BTreeMap, BTreeSet};
 use support::*;
 
-async fn register(story: &Story<controller::store::map::Map, Still>, sha256: &'static str, name: &str) {
+async fn register(story: &Story<controller::store::memory::MemoryStore, Still>, sha256: &'static str, name: &str) {
     let charm = Charm { name: name.to_owned(), ..Charm::default() };
     let register = move |draft: &mut Draft<'_>| {
         register_archive(draft, sha256, charm.clone(), 10);

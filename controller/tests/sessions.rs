@@ -12,7 +12,7 @@ use controller::janitor::{Janitor, LOG_LINES_MAX};
 use controller::leases::TERM_MS;
 use controller::presence::LOST_AFTER_MS;
 use controller::store::Store;
-use controller::{Outside, authority};
+use controller::{Environment, authority};
 use state::charm::{Charm, Endpoint, Role, Scope};
 use state::documents::draft::{Draft, Reader, read};
 use state::documents::keys::{BagDoc, GLOBAL, Kind, LogDoc, TokenHolder};
@@ -242,7 +242,7 @@ async fn a_machine_sees_its_units_only_and_asks_about_no_others() {
     story.deploy("web", 2).await;
     let (own, other) = (story.unit("web/0").await, story.unit("web/1").await);
     let machine = story.machine_of(own).await;
-    let session = story.controller.session_of(TokenHolder::Machine { model: story.model, machine });
+    let session = story.controller.session_for(TokenHolder::Machine { model: story.model, machine });
     let mut watch = session.watch(WatchMachine).await.expect("it may watch");
     let Ok(MachineWatchEvent::View(view)) = watch.next().await else { panic!("the view comes first") };
     assert_eq!(view.units.keys().collect::<Vec<_>>(), [&own]);
@@ -313,7 +313,7 @@ async fn a_machine_is_told_of_a_subordinate_and_of_the_end_of_its_relation() {
 
     let sub = story.unit("sub/0").await;
     let machine = story.machine_of(story.unit("db/0").await).await;
-    let session = story.controller.session_of(TokenHolder::Machine { model, machine });
+    let session = story.controller.session_for(TokenHolder::Machine { model, machine });
     let mut watch = session.watch(WatchMachine).await.expect("it may watch");
     let Ok(MachineWatchEvent::View(view)) = watch.next().await else { panic!("the view comes first") };
     assert_eq!(view.units[&sub].life, Life::Alive);
@@ -451,7 +451,7 @@ async fn a_unit_is_idle_only_when_nothing_is_undone_and_lost_after_a_silent_minu
     web.api.handle(report).await.expect("taken");
     assert_eq!(status().await.1, "executing", "a retry runs");
     let units = story.admin.handle(GetStatus).await.expect("it is there").applications["web"].units.clone();
-    let timer_started_ms = story.controller.outside.wall_ms() - 4_000;
+    let timer_started_ms = story.controller.environment.wall_ms() - 4_000;
     assert_eq!(
         units[&"web/0".parse().expect("a unit")].agent.since_ms,
         Some(timer_started_ms),
@@ -491,7 +491,7 @@ async fn an_agent_that_is_stopped_is_lost_though_its_stream_stays_open() {
         unit.agent.current
     };
     // what is sent is taken by the connection, as long as its buffers last
-    let minute = async |watch: &mut <controller::Session<controller::store::map::Map, Still> as Watch<
+    let minute = async |watch: &mut <controller::Session<controller::store::memory::MemoryStore, Still> as Watch<
         WatchUnit,
     >>::Stream| {
         for _ in 0..=LOST_AFTER_MS / api::HEARTBEAT_MS {
@@ -664,7 +664,7 @@ async fn nobody_stays_present_for_a_unit_or_a_machine_that_is_gone() {
     }
     assert!(!presence.after(None, 1_000).contains(&gone));
     // calls under way while their units went, more than one sweep looks at
-    presence.executed(gone, 1);
+    presence.clear_executing(gone, 1);
     (0..500).for_each(|n| presence.heartbeat(Uuid(n), 1));
     for _ in 0..3 {
         janitor.sweep(&story.controller).await.expect("it sweeps");

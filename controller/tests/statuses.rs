@@ -4,8 +4,8 @@ mod support;
 
 use api::{AddUnits, Claim, GetStatus, GetWhy, Handle, ReportPresence, ResolvedRequest, Watch, WatchMachine};
 use controller::presence::LOST_AFTER_MS;
-use controller::store::map::Map;
-use controller::{Outside, Session};
+use controller::store::memory::MemoryStore;
+use controller::{Environment, Session};
 use state::documents::draft::read;
 use state::documents::keys::{StatusDoc, TokenHolder};
 use state::unit::hook::ReportContent;
@@ -14,7 +14,7 @@ use state::unit::record::{Outcome, Said};
 use std::collections::BTreeSet;
 use support::*;
 
-type Told = Story<Map, Still>;
+type Told = Story<MemoryStore, Still>;
 
 /// A unit's workload status and message, and its agent's status.
 async fn of(story: &Told, unit: &str) -> (String, String, String) {
@@ -34,7 +34,7 @@ fn told(workload: &str, message: &str, agent: &str) -> (String, String, String) 
 }
 
 /// Its charm says this in its next hook.
-async fn says(unit: &mut Agent<Session<Map, Still>>, what: ReportContent) {
+async fn says(unit: &mut Agent<Session<MemoryStore, Still>>, what: ReportContent) {
     let mut record = unit.record(Operation::Hook(Hook::UpdateStatus));
     record.said = vec![Said { call: 0, at_ms: 1, what }];
     unit.commit(record).await;
@@ -52,7 +52,7 @@ async fn scenario_178_a_new_unit_says_what_it_waits_for() {
     let machine = story.machine_of(story.unit("web/0").await).await;
     let principal = TokenHolder::Machine { model: story.model, machine };
     story.token(machine, principal.clone()).await;
-    let session = story.controller.session_of(principal);
+    let session = story.controller.session_for(principal);
     let _watch = session.watch(WatchMachine).await.expect("it may watch");
     assert_eq!(of(&story, "web/0").await, told("waiting", "installing agent", "allocating"));
     let mut web = story.agent_of("web/0").await;
@@ -116,14 +116,14 @@ async fn units_that_are_lost_with_their_machine_refer_to_it_and_the_model_names_
     let machine = story.machine_of(story.unit("web/0").await).await;
     let principal = TokenHolder::Machine { model: story.model, machine };
     story.token(machine, principal.clone()).await;
-    let session = story.controller.session_of(principal);
+    let session = story.controller.session_for(principal);
     session.handle(ReportPresence).await.expect("it may say so");
     let units = ["web/0", "web/1", "web/2"];
     for unit in units {
         let mut agent = story.agent_of(unit).await;
         says(&mut agent, status("active", "")).await;
     }
-    let machine_lost_ms = Some(story.controller.outside.wall_ms());
+    let machine_lost_ms = Some(story.controller.environment.wall_ms());
     story.pass(LOST_AFTER_MS + 1);
     let of_machine = "machine 0: agent is not communicating with the controller";
     for unit in units {

@@ -11,8 +11,8 @@ use api::{
 };
 use controller::janitor::Janitor;
 use controller::presence::{LATE_AFTER_MS, LOST_AFTER_MS, UNIT_LATE_AFTER_MS};
-use controller::store::map::Map;
-use controller::{Outside, Session, status};
+use controller::store::memory::MemoryStore;
+use controller::{Environment, Session, status};
 use state::charm::{Charm, ConfigOption, OptionType};
 use state::documents::draft::{Draft, Key, read};
 use state::lifecycle::application::register_archive;
@@ -26,17 +26,17 @@ use state::unit::resolve::Act;
 use std::collections::{BTreeMap, BTreeSet};
 use support::*;
 
-type Told = Story<Map, Still>;
+type Told = Story<MemoryStore, Still>;
 
 async fn causes(story: &Told, entity: &str) -> Vec<Cause> {
     story.admin.handle(GetWhy { entity: entity.to_owned() }).await.expect("it is there").causes
 }
 
 /// What a unit's agent does until nothing is left to do.
-async fn work_off(story: &Told, agent: &mut Agent<Session<Map, Still>>, unit: &str) {
+async fn work_off(story: &Told, agent: &mut Agent<Session<MemoryStore, Still>>, unit: &str) {
     let (id, model) = (story.unit(unit).await, story.model);
     loop {
-        match story.controller.read(move |reader| status::undone(reader, model, id)).await {
+        match story.controller.read(move |reader| status::next_act(reader, model, id)).await {
             Some(Act::Start(run)) => agent.commit(agent.record(run.operation)).await,
             Some(Act::RecordOutcome(record)) => agent.commit(agent.record(record.operation)).await,
             Some(Act::Wait(_) | Act::Finish) => return,
@@ -46,7 +46,7 @@ async fn work_off(story: &Told, agent: &mut Agent<Session<Map, Still>>, unit: &s
 }
 
 /// A unit whose agent has done all there was to do.
-async fn settled(story: &Told, unit: &str) -> Agent<Session<Map, Still>> {
+async fn settled(story: &Told, unit: &str) -> Agent<Session<MemoryStore, Still>> {
     let application = unit.split('/').next().expect("a unit's name").to_owned();
     let mut agent = story.agent_of(unit).await;
     let endpoint = if application == "db" { "server" } else { "db" };
@@ -91,7 +91,7 @@ async fn work_is_owed_since_its_cause_came_whatever_else_happened_before_and_aft
     let mut web = settled(&story, "web/0").await;
     let mut db = settled(&story, "db/0").await;
     let mut paint = settled(&story, "paint/0").await;
-    let now = || Some(story.controller.outside.wall_ms());
+    let now = || Some(story.controller.environment.wall_ms());
     let hour = || story.pass(3_600_000);
     hour();
 
@@ -175,7 +175,7 @@ async fn what_was_owed_before_the_controller_started_is_owed_since_then_at_the_l
     work_off(&story, &mut db, "db/0").await;
     story.pass(1_000);
     story.restart();
-    let started_ms = story.controller.outside.wall_ms();
+    let started_ms = story.controller.environment.wall_ms();
     story.pass(10_000);
     assert_eq!(owed(&story, "web/0").await.1, Some(started_ms));
 }
@@ -221,7 +221,7 @@ async fn a_machine_agent_is_late_and_then_lost_by_its_silence_alone_and_who_wait
         assert_eq!(owed_by_agent(&causes(&story, "web/0").await), []);
     }
     agent.handle(ReportPresence).await.expect("it may say so");
-    let silent_ms = Some(story.controller.outside.wall_ms());
+    let silent_ms = Some(story.controller.environment.wall_ms());
     let mut silence = async |beats: u64| {
         for _ in 0..beats {
             story.pass(api::HEARTBEAT_MS);
@@ -434,7 +434,7 @@ async fn a_machine_that_goes_with_living_units_and_has_no_instance_gets_one_for_
         .handle(RemoveMachine { machine: "0".to_owned(), force: Force::No, keep_instance: false })
         .await
         .expect("its unit is Dying");
-    let since_ms = Some(story.controller.outside.wall_ms());
+    let since_ms = Some(story.controller.environment.wall_ms());
     assert_eq!(stranded().await, [], "its unit never lived: its provider says that it is Dead");
     story.agent_of("web/0").await;
     story.pass(2_000);
@@ -499,7 +499,7 @@ async fn who_has_yet_to_leave_a_relation_is_named_since_it_is_to_be_left() {
         all.sort_by(|a, b| a.entity.cmp(&b.entity));
         all.into_iter().map(|cause| (cause.entity, cause.actor, cause.since_ms)).collect::<Vec<_>>()
     };
-    let now = || Some(story.controller.outside.wall_ms());
+    let now = || Some(story.controller.environment.wall_ms());
     assert_eq!(told().await, []);
     story.pass(1_000);
     story
@@ -541,7 +541,7 @@ async fn who_is_going_owes_its_departures_since_then() {
     }
     story.pass(60_000);
     story.admin.handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::No }).await.expect("it may go");
-    let since_ms = Some(story.controller.outside.wall_ms());
+    let since_ms = Some(story.controller.environment.wall_ms());
     story.pass(5_000);
     let departs = "running db-relation-departed hook for db/0".to_owned();
     assert_eq!(owed(&story, "web/0").await, (departs, since_ms));

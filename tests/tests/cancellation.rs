@@ -2,13 +2,13 @@
 //! polls itself runs here on tokio's timers, wakers and selects: a lost wake-up or a branch that loses what it had
 //! taken shows as an agent that stands still, or as an effect that is there twice or not at all.
 
-use agent::ports::{Charms, Clock, DiskError, Ending, HookHost, Memory};
-use agent::unit_agent::Uniter;
+use agent::ports::{Charms, Clock, DiskError, HookResult, HookHost, UnitMemory};
+use agent::unit_agent::UnitAgent;
 use api::error::ApiError;
 use api::{Deploy, Ends, Handle, InModel, Integrate, Request, Shown, Stream, Watch, WatchUnit};
-use controller::environment::{Kept, Outside, version_4};
+use controller::environment::{StoredArchive, Environment, version_4};
 use controller::session::{Controller, Session};
-use controller::store::map::Map;
+use controller::store::memory::MemoryStore;
 use state::charm::{Charm, Endpoint, Role, Scope};
 use state::documents::draft::read;
 use state::documents::keys::{Model, TokenHolder, UserRole};
@@ -89,14 +89,14 @@ impl Clock for Time {
     async fn sleep_until(&self, since_boot_ms: u64) {
         self.until(since_boot_ms).await;
     }
-    fn fresh(&self) -> Uuid {
+    fn random_uuid(&self) -> Uuid {
         version_4(self.bits())
     }
 }
 
-impl Outside for Time {
+impl Environment for Time {
     /// Bags are fetched before the hooks about them, so that those awaits are cancelled too.
-    fn settings_along(&self) -> usize {
+    fn inline_settings_bytes_max(&self) -> usize {
         0
     }
     fn wall_ms(&self) -> i64 {
@@ -111,13 +111,13 @@ impl Outside for Time {
     async fn sleep_until(&self, monotonic_ms: u64) {
         self.until(monotonic_ms).await;
     }
-    async fn keep_archive(&self, _: Vec<u8>) -> Result<Kept, ApiError> {
+    async fn store_archive(&self, _: Vec<u8>) -> Result<StoredArchive, ApiError> {
         unreachable!("archives are registered by the story")
     }
     async fn archive(&self, _: &str) -> Option<Vec<u8>> {
         Some(b"archive".to_vec())
     }
-    fn broken(&self, why: &str) {
+    fn store_broken(&self, why: &str) {
         panic!("{why}");
     }
 }
@@ -149,14 +149,14 @@ impl Disk {
     }
 }
 
-impl Memory for Disk {
+impl UnitMemory for Disk {
     async fn append(&self, events: &[Event], _: &Arc<Local>) -> Result<(), DiskError> {
         yield_now().await;
         self.events.borrow_mut().extend_from_slice(events);
         yield_now().await;
         Ok(())
     }
-    async fn keep_view(&self, _: &Arc<Snapshot>) {
+    async fn cache_view(&self, _: &Arc<Snapshot>) {
         yield_now().await;
     }
 }
@@ -180,7 +180,7 @@ impl Charms for Disk {
         self.charm.borrow().is_some()
     }
     /// Every hook counts itself, in the charm's state and in the bag of each relation.
-    async fn run(&self, _: &Run, context: HookContext, _: &impl HookHost) -> Ending {
+    async fn run(&self, _: &Run, context: HookContext, _: &impl HookHost) -> HookResult {
         yield_now().await;
         let count = |text: Option<&String>| text.map_or(0, |text| text.parse::<u32>().expect("a number")) + 1;
         let n = count(context.charm_state.get("n")).to_string();
@@ -190,9 +190,9 @@ impl Charms for Disk {
             writes.bags.entry(*relation).or_default().unit.insert("n".into(), n.clone());
         }
         yield_now().await;
-        Ending { exit: Exit::Code(0), writes, said: Vec::new() }
+        HookResult { exit: Exit::Code(0), writes, reports: Vec::new() }
     }
-    async fn adopt(&self, _: &Run, _: &impl HookHost) -> Option<Ending> {
+    async fn reattach(&self, _: &Run, _: &impl HookHost) -> Option<HookResult> {
         yield_now().await;
         None
     }
@@ -202,9 +202,9 @@ impl Charms for Disk {
 }
 
 /// The controller's handlers, with an await before and after each takes effect.
-struct Link(Session<Map, Time>);
+struct Link(Session<MemoryStore, Time>);
 
-struct LinkStream(<Session<Map, Time> as Watch<WatchUnit>>::Stream);
+struct LinkStream(<Session<MemoryStore, Time> as Watch<WatchUnit>>::Stream);
 
 impl Stream for LinkStream {
     type Item = Shown;
@@ -225,7 +225,7 @@ async fn between<T>(call: impl Future<Output = T>) -> T {
 
 impl<R: Request> Handle<R> for Link
 where
-    Session<Map, Time>: Handle<R>,
+    Session<MemoryStore, Time>: Handle<R>,
 {
     async fn handle(&self, request: R) -> Result<R::Answer, ApiError> {
         between(self.0.handle(request)).await
@@ -255,19 +255,19 @@ fn declared(role: Role) -> Charm {
 }
 
 /// One unit and the agents it had.
-struct Tended {
+struct UnitSupervisor {
     name: UnitName,
     unit: Uuid,
     disk: Disk,
 }
 
-type Agent = Uniter<Disk, Link, Disk, Time>;
+type Agent = UnitAgent<Disk, Link, Disk, Time>;
 
-impl Tended {
-    fn agent(&self, controller: &Arc<Controller<Map, Time>>) -> Agent {
+impl UnitSupervisor {
+    fn agent(&self, controller: &Arc<Controller<MemoryStore, Time>>) -> Agent {
         let link = Link(controller.unit_session(MODEL, self.unit));
-        let world = (self.disk.clone(), link, self.disk.clone(), controller.outside.clone());
-        Uniter::new(world, self.disk.local(self.unit, &self.name), None)
+        let world = (self.disk.clone(), link, self.disk.clone(), controller.environment.clone());
+        UnitAgent::new(world, self.disk.local(self.unit, &self.name), None)
     }
 }
 
@@ -294,7 +294,7 @@ async fn story(awaits: u64) -> (bool, Vec<Vec<String>>) {
     let time = Time::new();
     let passing = time.clone();
     let passing = tokio::spawn(async move { passing.pass().await });
-    let controller = Controller::new(Map::new(Uuid(77)), time.clone(), Uuid(1));
+    let controller = Controller::new(MemoryStore::new(Uuid(77)), time.clone(), Uuid(1));
     let made = controller.run(|draft| {
         state::lifecycle::model::create(draft, MODEL.0, "dev", 1)?;
         register_archive(draft, "web", declared(Role::Requirer), 10);
@@ -303,7 +303,7 @@ async fn story(awaits: u64) -> (bool, Vec<Vec<String>>) {
     });
     made.await.expect("a new store");
     let admin = controller
-        .session_of(TokenHolder::User { name: "admin".to_owned(), role: UserRole::Admin })
+        .session_for(TokenHolder::User { name: "admin".to_owned(), role: UserRole::Admin })
         .in_model("dev");
     let mut units = Vec::new();
     for name in ["web", "db"] {
@@ -313,7 +313,7 @@ async fn story(awaits: u64) -> (bool, Vec<Vec<String>>) {
         let name = UnitName::new(name, 0);
         let key = MODEL.unit_name(&name);
         let unit = controller.read(move |reader| read(reader, &key)).await.expect("it is there");
-        units.push(Tended { name, unit, disk: Disk::default() });
+        units.push(UnitSupervisor { name, unit, disk: Disk::default() });
     }
     admin.handle(Integrate(Ends { a: "web".to_owned(), b: "db".to_owned() })).await.expect("they fit");
     let [web, db] = &units[..] else { unreachable!("two were deployed") };

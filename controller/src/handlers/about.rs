@@ -1,6 +1,6 @@
 //! Requests about the controller itself.
 
-use crate::environment::Outside;
+use crate::environment::Environment;
 use crate::openapi;
 use crate::session::Authorised;
 use crate::store::Store;
@@ -8,7 +8,7 @@ use api::error::ApiError;
 use api::{About, GetAbout, GetOpenApi, Handle};
 use serde_json::Value;
 
-impl<S: Store, O: Outside> Handle<GetAbout> for Authorised<S, O> {
+impl<S: Store, O: Environment> Handle<GetAbout> for Authorised<S, O> {
     async fn handle(&self, _: GetAbout) -> Result<About, ApiError> {
         Ok(About {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -19,7 +19,7 @@ impl<S: Store, O: Outside> Handle<GetAbout> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Outside> Handle<GetOpenApi> for Authorised<S, O> {
+impl<S: Store, O: Environment> Handle<GetOpenApi> for Authorised<S, O> {
     async fn handle(&self, _: GetOpenApi) -> Result<Value, ApiError> {
         Ok(openapi::document())
     }

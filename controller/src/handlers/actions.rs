@@ -1,6 +1,6 @@
 //! Actions: queueing them and reading their state.
 
-use crate::environment::Outside;
+use crate::environment::Environment;
 use crate::named::find_unit;
 use crate::session::Authorised;
 use crate::store::Store;
@@ -27,12 +27,12 @@ fn action_info(doc: ActionDoc) -> ActionInfo {
     }
 }
 
-impl<S: Store, O: Outside> Handle<Run> for Authorised<S, O> {
+impl<S: Store, O: Environment> Handle<Run> for Authorised<S, O> {
     async fn handle(&self, run: Run) -> Result<RunActionResponse, ApiError> {
         let name = run.unit;
         let found = self.view(move |reader, model| Ok((model, find_unit(reader, model, &name)?)));
         let (model, (id, unit)) = found.await?;
-        let (now_ms, params) = (self.controller.outside.wall_ms(), run.params.into_iter().collect());
+        let (now_ms, params) = (self.controller.environment.wall_ms(), run.params.into_iter().collect());
         let transition = move |draft: &mut Draft<'_>| {
             action::enqueue(draft, model, id, &run.action, &params, now_ms).map_err(|refusal| {
                 match refusal.code {
@@ -47,7 +47,7 @@ impl<S: Store, O: Outside> Handle<Run> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Outside> Handle<GetAction> for Authorised<S, O> {
+impl<S: Store, O: Environment> Handle<GetAction> for Authorised<S, O> {
     async fn handle(&self, GetAction { id }: GetAction) -> Result<ActionInfo, ApiError> {
         let action = self.view(move |reader, model| {
             let doc = read(reader, &model.action(id)).ok_or_else(|| Refusal::not_found("action", id))?;
@@ -57,7 +57,7 @@ impl<S: Store, O: Outside> Handle<GetAction> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Outside> Handle<ListActions> for Authorised<S, O> {
+impl<S: Store, O: Environment> Handle<ListActions> for Authorised<S, O> {
     async fn handle(&self, _: ListActions) -> Result<Vec<ActionInfo>, ApiError> {
         let all = self.view(|reader, model| {
             let all = read_all::<ActionDoc>(reader, &model.all(Kind::Action)).into_iter();

@@ -1,9 +1,9 @@
 //! Applications: deploying, refreshing, configuring and removing them.
 
-use crate::environment::{Outside, Uuids};
+use crate::environment::{Environment, Uuids};
 use crate::handlers::changed;
-use crate::handlers::removal::forced;
-use crate::handlers::units::{ADDED_MAX, too_many_units};
+use crate::handlers::removal::force_request;
+use crate::handlers::units::{ADDED_PER_REQUEST_MAX, too_many_units};
 use crate::session::Authorised;
 use crate::store::Store;
 use api::error::ApiError;
@@ -17,13 +17,13 @@ use state::documents::refusal::Refusal;
 use state::lifecycle::application;
 use state::operations::force;
 
-impl<S: Store, O: Outside> Handle<Deploy> for Authorised<S, O> {
+impl<S: Store, O: Environment> Handle<Deploy> for Authorised<S, O> {
     async fn handle(&self, deploy: Deploy) -> Result<Deployed, ApiError> {
         let model = self.model().await?;
-        if deploy.units > ADDED_MAX {
+        if deploy.units > ADDED_PER_REQUEST_MAX {
             return Err(too_many_units());
         }
-        let (now_ms, ids) = (self.controller.outside.wall_ms(), Uuids::new(&self.controller.outside));
+        let (now_ms, ids) = (self.controller.environment.wall_ms(), Uuids::new(&self.controller.environment));
         let (to, units) = (deploy.to.clone(), deploy.units);
         // `to` is for the first unit; the others are added on machines of their own.
         let at_once = if to.is_some() { units.min(1) } else { units };
@@ -31,7 +31,7 @@ impl<S: Store, O: Outside> Handle<Deploy> for Authorised<S, O> {
             let archive = draft.get(&GLOBAL.archive(&deploy.sha256));
             let archive = archive.ok_or_else(|| Refusal::not_found("charm archive", &deploy.sha256))?;
             let name = deploy.application.clone().unwrap_or_else(|| archive.charm.name.clone());
-            let wish = application::Deploy {
+            let spec = application::Deploy {
                 name: name.clone(),
                 sha256: deploy.sha256.clone(),
                 units: at_once,
@@ -40,7 +40,7 @@ impl<S: Store, O: Outside> Handle<Deploy> for Authorised<S, O> {
                 now_ms,
             };
             let subordinate = archive.charm.subordinate;
-            Ok((name, subordinate, application::deploy(draft, model, &wish, &mut ids.supply())?))
+            Ok((name, subordinate, application::deploy(draft, model, &spec, &mut ids.supply())?))
         };
         let committed = self.controller.run(transition).await?;
         let (name, subordinate, done) = committed.answer;
@@ -53,7 +53,7 @@ impl<S: Store, O: Outside> Handle<Deploy> for Authorised<S, O> {
         };
         if !subordinate {
             let more = self
-                .add_each(model, done.application, done.units_remaining + (units - at_once), None)
+                .add_units(model, done.application, done.units_remaining + (units - at_once), None)
                 .await?;
             deployed.revision = deployed.revision.max(more.revision);
             deployed.units.extend(more.units);
@@ -62,19 +62,19 @@ impl<S: Store, O: Outside> Handle<Deploy> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Outside> Handle<Refresh> for Authorised<S, O> {
+impl<S: Store, O: Environment> Handle<Refresh> for Authorised<S, O> {
     async fn handle(&self, refresh: Refresh) -> Result<RefreshResponse, ApiError> {
         let model = self.model().await?;
-        let (now_ms, ids) = (self.controller.outside.wall_ms(), Uuids::new(&self.controller.outside));
+        let (now_ms, ids) = (self.controller.environment.wall_ms(), Uuids::new(&self.controller.environment));
         let transition = move |draft: &mut Draft<'_>| {
             let id = application::find(draft, model, &refresh.application)?;
-            let wish = application::Refresh {
+            let spec = application::Refresh {
                 sha256: refresh.sha256.clone(),
                 forced: refresh.forced,
                 config: refresh.config.clone(),
                 now_ms,
             };
-            application::refresh(draft, model, id, &wish, &mut ids.supply())
+            application::refresh(draft, model, id, &spec, &mut ids.supply())
         };
         let committed = self.controller.run(transition).await?;
         Ok(RefreshResponse {
@@ -85,7 +85,7 @@ impl<S: Store, O: Outside> Handle<Refresh> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Outside> Handle<GetConfig> for Authorised<S, O> {
+impl<S: Store, O: Environment> Handle<GetConfig> for Authorised<S, O> {
     async fn handle(&self, get: GetConfig) -> Result<ApplicationConfig, ApiError> {
         let name = get.application;
         let config = self.view(move |reader, model| {
@@ -112,7 +112,7 @@ impl<S: Store, O: Outside> Handle<GetConfig> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Outside> Handle<Configure> for Authorised<S, O> {
+impl<S: Store, O: Environment> Handle<Configure> for Authorised<S, O> {
     async fn handle(&self, configure: Configure) -> Result<Changed, ApiError> {
         let model = self.model().await?;
         let Configure { application, change } = configure;
@@ -124,10 +124,10 @@ impl<S: Store, O: Outside> Handle<Configure> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Outside> Handle<RemoveApplication> for Authorised<S, O> {
+impl<S: Store, O: Environment> Handle<RemoveApplication> for Authorised<S, O> {
     async fn handle(&self, removal: RemoveApplication) -> Result<Changed, ApiError> {
         let (model, name) = (self.model().await?, removal.application);
-        let force = forced(removal.force, self.controller.outside.wall_ms());
+        let force = force_request(removal.force, self.controller.environment.wall_ms());
         let transition = move |draft: &mut Draft<'_>| {
             let id = application::find(draft, model, &name)?;
             match force {
@@ -135,6 +135,6 @@ impl<S: Store, O: Outside> Handle<RemoveApplication> for Authorised<S, O> {
                 None => application::destroy(draft, model, id).map(drop),
             }
         };
-        self.removed(model, transition, force).await
+        self.remove(model, transition, force).await
     }
 }

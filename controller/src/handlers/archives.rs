@@ -1,6 +1,6 @@
 //! Charm archives.
 
-use crate::environment::Outside;
+use crate::environment::Environment;
 use crate::session::Authorised;
 use crate::store::Store;
 use api::error::ApiError;
@@ -10,19 +10,19 @@ use state::documents::draft::{Draft, read};
 use state::documents::keys::GLOBAL;
 use state::lifecycle::application;
 
-impl<S: Store, O: Outside> Handle<FindArchive> for Authorised<S, O> {
+impl<S: Store, O: Environment> Handle<FindArchive> for Authorised<S, O> {
     async fn handle(&self, find: FindArchive) -> Result<Option<ArchiveInfo>, ApiError> {
         let sha256 = find.sha256;
         let key = GLOBAL.archive(&sha256);
         let Some(doc) = self.controller.read(move |reader| read(reader, &key)).await else { return Ok(None) };
-        let whole = self.controller.outside.archive(&sha256).await.is_some();
+        let whole = self.controller.environment.archive(&sha256).await.is_some();
         Ok(whole.then(|| ArchiveInfo { sha256, bytes: doc.bytes, charm: Charm::clone(&doc.charm) }))
     }
 }
 
-impl<S: Store, O: Outside> Handle<UploadArchive> for Authorised<S, O> {
+impl<S: Store, O: Environment> Handle<UploadArchive> for Authorised<S, O> {
     async fn handle(&self, upload: UploadArchive) -> Result<ArchiveInfo, ApiError> {
-        let kept = self.controller.outside.keep_archive(upload.0).await?;
+        let kept = self.controller.environment.store_archive(upload.0).await?;
         let uploaded = ArchiveInfo { sha256: kept.sha256, bytes: kept.bytes, charm: kept.charm };
         let register = uploaded.clone();
         let transition = move |draft: &mut Draft<'_>| {

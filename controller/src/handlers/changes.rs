@@ -1,19 +1,19 @@
 //! Waiting for the next change of the store.
 
-use crate::environment::Outside;
+use crate::environment::Environment;
 use crate::session::Authorised;
 use crate::store::Store;
 use api::error::ApiError;
 use api::{Handle, LONG_POLL_MS, WaitForChange};
 use state::terms::position::Position;
 
-impl<S: Store, O: Outside> Handle<WaitForChange> for Authorised<S, O> {
+impl<S: Store, O: Environment> Handle<WaitForChange> for Authorised<S, O> {
     async fn handle(&self, wait: WaitForChange) -> Result<Position, ApiError> {
         let after = wait.after;
         self.model().await?;
         let after = after.filter(|after| after.store_generation == self.controller.store.store_generation());
         if let Some(after) = after.filter(|after| after.revision >= self.controller.store.newest()) {
-            let until_ms = self.controller.outside.monotonic_ms() + LONG_POLL_MS;
+            let until_ms = self.controller.environment.monotonic_ms() + LONG_POLL_MS;
             self.controller.wait_past_until(after.revision, until_ms).await;
         }
         Ok(self.controller.position(self.controller.store.newest()))

@@ -1,13 +1,13 @@
 //! Pages of log lines.
 
-use crate::environment::Outside;
+use crate::environment::Environment;
 use crate::log;
 use crate::session::Authorised;
 use crate::store::Store;
 use api::error::ApiError;
 use api::{Handle, LogPage, LogQuery};
 
-impl<S: Store, O: Outside> Handle<LogQuery> for Authorised<S, O> {
+impl<S: Store, O: Environment> Handle<LogQuery> for Authorised<S, O> {
     async fn handle(&self, query: LogQuery) -> Result<LogPage, ApiError> {
         let model = self.model().await?;
         log::page(&self.controller, model, query).await

@@ -1,7 +1,7 @@
 //! What a machine agent asks. The machine is the session's; a unit it names must be on that machine.
 
 use crate::authority::{self, unauthorised};
-use crate::environment::Outside;
+use crate::environment::Environment;
 use crate::session::Authorised;
 use crate::store::Store;
 use crate::tokens;
@@ -17,10 +17,10 @@ use state::lifecycle::{machine, unit};
 use state::operations::instance;
 use state::terms::names::Uuid;
 
-impl<S: Store, O: Outside> Authorised<S, O> {
+impl<S: Store, O: Environment> Authorised<S, O> {
     fn machine(&self) -> Result<(Model, Uuid), ApiError> {
         let (model, machine) = authority::machine(&self.principal)?;
-        self.controller.presence.heartbeat(machine, self.controller.outside.monotonic_ms());
+        self.controller.presence.heartbeat(machine, self.controller.environment.monotonic_ms());
         Ok((model, machine))
     }
 }
@@ -37,14 +37,14 @@ fn fate(reader: &dyn Reader, model: Model, machine: Uuid, unit: Uuid) -> Fate {
     }
 }
 
-impl<S: Store, O: Outside> Handle<UnitFate> for Authorised<S, O> {
+impl<S: Store, O: Environment> Handle<UnitFate> for Authorised<S, O> {
     async fn handle(&self, UnitFate { unit }: UnitFate) -> Result<Fate, ApiError> {
         let (model, machine) = self.machine()?;
         Ok(self.controller.read(move |reader| fate(reader, model, machine, unit)).await)
     }
 }
 
-impl<S: Store, O: Outside> Handle<SetUnitToken> for Authorised<S, O> {
+impl<S: Store, O: Environment> Handle<SetUnitToken> for Authorised<S, O> {
     async fn handle(&self, set: SetUnitToken) -> Result<(), ApiError> {
         let (model, machine) = self.machine()?;
         let SetUnitToken { unit, token } = set;
@@ -62,7 +62,7 @@ impl<S: Store, O: Outside> Handle<SetUnitToken> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Outside> Handle<RemoveDeadUnit> for Authorised<S, O> {
+impl<S: Store, O: Environment> Handle<RemoveDeadUnit> for Authorised<S, O> {
     async fn handle(&self, RemoveDeadUnit { unit }: RemoveDeadUnit) -> Result<(), ApiError> {
         let (model, machine) = self.machine()?;
         match self.controller.read(move |reader| fate(reader, model, machine, unit)).await {
@@ -76,13 +76,13 @@ impl<S: Store, O: Outside> Handle<RemoveDeadUnit> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Outside> Handle<ReportPresence> for Authorised<S, O> {
+impl<S: Store, O: Environment> Handle<ReportPresence> for Authorised<S, O> {
     async fn handle(&self, _: ReportPresence) -> Result<(), ApiError> {
         self.machine().map(|_| ())
     }
 }
 
-impl<S: Store, O: Outside> Handle<ReportMachineDead> for Authorised<S, O> {
+impl<S: Store, O: Environment> Handle<ReportMachineDead> for Authorised<S, O> {
     async fn handle(&self, _: ReportMachineDead) -> Result<(), ApiError> {
         let (model, machine) = self.machine()?;
         self.controller.run(move |draft| machine::set_dead(draft, model, machine)).await?;
@@ -90,7 +90,7 @@ impl<S: Store, O: Outside> Handle<ReportMachineDead> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Outside> Handle<ReportUninstalled> for Authorised<S, O> {
+impl<S: Store, O: Environment> Handle<ReportUninstalled> for Authorised<S, O> {
     async fn handle(&self, _: ReportUninstalled) -> Result<(), ApiError> {
         let (model, machine) = self.machine()?;
         self.controller.run(move |draft| instance::gone(draft, model, machine)).await?;
@@ -99,9 +99,9 @@ impl<S: Store, O: Outside> Handle<ReportUninstalled> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Outside> Handle<Enrol> for Authorised<S, O> {
+impl<S: Store, O: Environment> Handle<Enrol> for Authorised<S, O> {
     async fn handle(&self, enrol: Enrol) -> Result<(), ApiError> {
-        let now_ms = self.controller.outside.wall_ms();
+        let now_ms = self.controller.environment.wall_ms();
         let (model, machine) = authority::enrolling(&self.principal, now_ms)?;
         let Enrol { token, address } = enrol;
         if !tokens::is_token(&token) {
@@ -111,17 +111,17 @@ impl<S: Store, O: Outside> Handle<Enrol> for Authorised<S, O> {
             return Err(ApiError::new(ErrorCode::Invalid, "a machine's address is an IP address"));
         }
         let sha256 = host::digest::sha256(token.as_bytes());
-        let invitation = self.carried.clone().ok_or_else(unauthorised)?;
+        let invitation = self.token_sha256.clone().ok_or_else(unauthorised)?;
         let enrol = move |draft: &mut Draft<'_>| {
             instance::enrol(draft, model, machine, &invitation, (&sha256, &address))
         };
         self.controller.run(enrol).await?;
-        self.controller.presence.heartbeat(machine, self.controller.outside.monotonic_ms());
+        self.controller.presence.heartbeat(machine, self.controller.environment.monotonic_ms());
         Ok(())
     }
 }
 
-impl<S: Store, O: Outside> Watch<WatchMachine> for Authorised<S, O> {
+impl<S: Store, O: Environment> Watch<WatchMachine> for Authorised<S, O> {
     type Stream = MachineStream<S, O>;
 
     async fn watch(&self, _: WatchMachine) -> Result<MachineStream<S, O>, ApiError> {

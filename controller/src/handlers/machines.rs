@@ -1,9 +1,9 @@
 //! Machines, as users ask for them.
 
-use crate::environment::{self, Outside};
+use crate::environment::{self, Environment};
 use crate::handlers::changed;
-use crate::handlers::removal::forced;
-use crate::handlers::units::ADDED_MAX;
+use crate::handlers::removal::force_request;
+use crate::handlers::units::ADDED_PER_REQUEST_MAX;
 use crate::session::Authorised;
 use crate::store::Store;
 use crate::tokens;
@@ -16,16 +16,16 @@ use state::documents::draft::Draft;
 use state::lifecycle::machine;
 use state::operations::{force, instance};
 
-impl<S: Store, O: Outside> Handle<AddMachines> for Authorised<S, O> {
+impl<S: Store, O: Environment> Handle<AddMachines> for Authorised<S, O> {
     async fn handle(&self, add: AddMachines) -> Result<AddedMachines, ApiError> {
         let model = self.model().await?;
-        if add.count > ADDED_MAX {
-            return Err(ApiError::new(ErrorCode::Invalid, format!("at most {ADDED_MAX} machines at once")));
+        if add.count > ADDED_PER_REQUEST_MAX {
+            return Err(ApiError::new(ErrorCode::Invalid, format!("at most {ADDED_PER_REQUEST_MAX} machines at once")));
         }
         let mut added = AddedMachines { names: Vec::new(), revision: 0 };
         for _ in 0..add.count {
-            let id = environment::fresh_uuid(&self.controller.outside);
-            let (now_ms, manual) = (self.controller.outside.wall_ms(), add.manual);
+            let id = environment::random_uuid(&self.controller.environment);
+            let (now_ms, manual) = (self.controller.environment.wall_ms(), add.manual);
             let transition = move |draft: &mut Draft<'_>| match manual {
                 true => machine::add_manual(draft, model, id, now_ms),
                 false => machine::add(draft, model, id, now_ms),
@@ -38,11 +38,11 @@ impl<S: Store, O: Outside> Handle<AddMachines> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Outside> Handle<RemoveMachine> for Authorised<S, O> {
+impl<S: Store, O: Environment> Handle<RemoveMachine> for Authorised<S, O> {
     async fn handle(&self, removal: RemoveMachine) -> Result<Changed, ApiError> {
         let model = self.model().await?;
         let RemoveMachine { machine: name, force, keep_instance } = removal;
-        let force = forced(force, self.controller.outside.wall_ms());
+        let force = force_request(force, self.controller.environment.wall_ms());
         let transition = move |draft: &mut Draft<'_>| {
             let id = machine::find(draft, model, &name)?;
             if keep_instance {
@@ -53,11 +53,11 @@ impl<S: Store, O: Outside> Handle<RemoveMachine> for Authorised<S, O> {
                 None => machine::destroy(draft, model, id),
             }
         };
-        self.removed(model, transition, force).await
+        self.remove(model, transition, force).await
     }
 }
 
-impl<S: Store, O: Outside> Handle<RetryProvisioning> for Authorised<S, O> {
+impl<S: Store, O: Environment> Handle<RetryProvisioning> for Authorised<S, O> {
     async fn handle(&self, retry: RetryProvisioning) -> Result<Changed, ApiError> {
         let (model, name) = (self.model().await?, retry.machine);
         let transition = move |draft: &mut Draft<'_>| {
@@ -68,12 +68,12 @@ impl<S: Store, O: Outside> Handle<RetryProvisioning> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Outside> Handle<CreateEnrolmentToken> for Authorised<S, O> {
+impl<S: Store, O: Environment> Handle<CreateEnrolmentToken> for Authorised<S, O> {
     async fn handle(&self, create: CreateEnrolmentToken) -> Result<EnrolmentToken, ApiError> {
         let (model, name) = (self.model().await?, create.machine);
         let text = name.clone();
-        let token = tokens::fresh_token(&self.controller.outside);
-        let expires_ms = self.controller.outside.wall_ms() + instance::ENROLMENT_MS;
+        let token = tokens::random_token(&self.controller.environment);
+        let expires_ms = self.controller.environment.wall_ms() + instance::ENROLMENT_MS;
         let sha256 = host::digest::sha256(token.as_bytes());
         let transition = move |draft: &mut Draft<'_>| {
             let id = machine::find(draft, model, &text)?;

@@ -20,7 +20,7 @@ pub mod unit_agent;
 mod units;
 mod why;
 
-use crate::environment::Outside;
+use crate::environment::Environment;
 use crate::named::find_model;
 use crate::session::Authorised;
 use crate::store::Store;
@@ -34,7 +34,7 @@ fn changed(revision: u64) -> Changed {
     Changed { revision, warnings: Vec::new() }
 }
 
-impl<S: Store, O: Outside> Authorised<S, O> {
+impl<S: Store, O: Environment> Authorised<S, O> {
     /// Reads something of the model that the request is about.
     async fn view<T, F>(&self, view: F) -> Result<T, ApiError>
     where
@@ -45,7 +45,7 @@ impl<S: Store, O: Outside> Authorised<S, O> {
         let read = self.controller.read(move |reader| view(reader, find_model(reader, &model)?)).await;
         match read {
             Ok(seen) => Ok(seen),
-            Err(refusal) => Err(self.controller.refused(refusal).await),
+            Err(refusal) => Err(self.controller.refusal_error(refusal).await),
         }
     }
 

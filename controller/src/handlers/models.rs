@@ -1,8 +1,8 @@
 //! Models and their settings.
 
-use crate::environment::{self, Outside};
+use crate::environment::{self, Environment};
 use crate::handlers::changed;
-use crate::handlers::removal::forced;
+use crate::handlers::removal::force_request;
 use crate::session::Authorised;
 use crate::store::Store;
 use api::error::ApiError;
@@ -23,7 +23,7 @@ fn info(doc: &ModelDoc, model: Model, life: Life, controller: Uuid) -> ModelInfo
     ModelInfo { uuid: model.0, name: doc.name.clone(), life, controller, created_ms: doc.created_ms }
 }
 
-impl<S: Store, O: Outside> Handle<ListModels> for Authorised<S, O> {
+impl<S: Store, O: Environment> Handle<ListModels> for Authorised<S, O> {
     async fn handle(&self, _: ListModels) -> Result<Vec<ModelInfo>, ApiError> {
         let controller = self.controller.id;
         let all = self.controller.read(move |reader| {
@@ -39,10 +39,10 @@ impl<S: Store, O: Outside> Handle<ListModels> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Outside> Handle<CreateModel> for Authorised<S, O> {
+impl<S: Store, O: Environment> Handle<CreateModel> for Authorised<S, O> {
     async fn handle(&self, create: CreateModel) -> Result<ModelInfo, ApiError> {
         let (id, now_ms) =
-            (environment::fresh_uuid(&self.controller.outside), self.controller.outside.wall_ms());
+            (environment::random_uuid(&self.controller.environment), self.controller.environment.wall_ms());
         let controller = self.controller.id;
         let transition = move |draft: &mut Draft<'_>| {
             model::create(draft, id, &create.name, now_ms)?;
@@ -54,11 +54,11 @@ impl<S: Store, O: Outside> Handle<CreateModel> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Outside> Handle<DestroyModel> for Authorised<S, O> {
+impl<S: Store, O: Environment> Handle<DestroyModel> for Authorised<S, O> {
     async fn handle(&self, destroy: DestroyModel) -> Result<Changed, ApiError> {
         let model = self.model().await?;
-        let now_ms = self.controller.outside.wall_ms();
-        let force = forced(destroy.force, now_ms);
+        let now_ms = self.controller.environment.wall_ms();
+        let force = force_request(destroy.force, now_ms);
         let transition = move |draft: &mut Draft<'_>| destruction::destroy(draft, model, force, now_ms);
         let committed = self.controller.run(transition).await?;
         // what it does is done in bites
@@ -67,7 +67,7 @@ impl<S: Store, O: Outside> Handle<DestroyModel> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Outside> Handle<GetModelConfig> for Authorised<S, O> {
+impl<S: Store, O: Environment> Handle<GetModelConfig> for Authorised<S, O> {
     async fn handle(&self, _: GetModelConfig) -> Result<BTreeMap<String, ModelSetting>, ApiError> {
         let settings = self.view(|reader, model| {
             let set = read(reader, &model.model_config()).unwrap_or_default();
@@ -79,7 +79,7 @@ impl<S: Store, O: Outside> Handle<GetModelConfig> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Outside> Handle<ConfigureModel> for Authorised<S, O> {
+impl<S: Store, O: Environment> Handle<ConfigureModel> for Authorised<S, O> {
     async fn handle(&self, configure: ConfigureModel) -> Result<Changed, ApiError> {
         let change = configure.change;
         let model = self.model().await?;

@@ -1,6 +1,6 @@
 //! What the provisioner asks and reports.
 
-use crate::environment::Outside;
+use crate::environment::Environment;
 use crate::session::Authorised;
 use crate::store::Store;
 use crate::tokens;
@@ -17,7 +17,7 @@ use state::operations::instance;
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 
-impl<S: Store, O: Outside> Handle<ListMachines> for Authorised<S, O> {
+impl<S: Store, O: Environment> Handle<ListMachines> for Authorised<S, O> {
     async fn handle(&self, _: ListMachines) -> Result<Vec<MachineInfo>, ApiError> {
         let machines = self.view(|reader, model| {
             let all = read_all(reader, &model.all(Kind::Machine));
@@ -47,11 +47,11 @@ impl<S: Store, O: Outside> Handle<ListMachines> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Outside> Handle<ReportInstance> for Authorised<S, O> {
+impl<S: Store, O: Environment> Handle<ReportInstance> for Authorised<S, O> {
     async fn handle(&self, report: ReportInstance) -> Result<Uuid, ApiError> {
         let ReportInstance { machine: id, what } = report;
         let model = self.model().await?;
-        let now_ms = self.controller.outside.wall_ms();
+        let now_ms = self.controller.environment.wall_ms();
         if what == ProvisioningReport::Absent {
             let units = self
                 .controller
@@ -76,7 +76,7 @@ impl<S: Store, O: Outside> Handle<ReportInstance> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Outside> Handle<MachineFate> for Authorised<S, O> {
+impl<S: Store, O: Environment> Handle<MachineFate> for Authorised<S, O> {
     async fn handle(&self, MachineFate { machine }: MachineFate) -> Result<Fate, ApiError> {
         let fate = self.view(move |reader, model| {
             Ok(match read(reader, &model.machine_life(machine)) {
@@ -89,7 +89,7 @@ impl<S: Store, O: Outside> Handle<MachineFate> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Outside> Handle<SetMachineToken> for Authorised<S, O> {
+impl<S: Store, O: Environment> Handle<SetMachineToken> for Authorised<S, O> {
     async fn handle(&self, set: SetMachineToken) -> Result<(), ApiError> {
         let model = self.model().await?;
         let SetMachineToken { machine, token } = set;
@@ -102,12 +102,12 @@ impl<S: Store, O: Outside> Handle<SetMachineToken> for Authorised<S, O> {
             Ok(())
         };
         self.controller.run(transition).await?;
-        self.controller.presence.introduced(machine, self.controller.outside.monotonic_ms());
+        self.controller.presence.expect(machine, self.controller.environment.monotonic_ms());
         Ok(())
     }
 }
 
-impl<S: Store, O: Outside> Handle<RemoveDeadMachine> for Authorised<S, O> {
+impl<S: Store, O: Environment> Handle<RemoveDeadMachine> for Authorised<S, O> {
     async fn handle(&self, RemoveDeadMachine { machine }: RemoveDeadMachine) -> Result<(), ApiError> {
         let model = self.model().await?;
         self.controller.run(move |draft| machine::remove(draft, model, machine)).await?;

@@ -1,8 +1,8 @@
 //! Relations between applications.
 
-use crate::environment::{self, Outside};
+use crate::environment::{self, Environment};
 use crate::handlers::changed;
-use crate::handlers::removal::forced;
+use crate::handlers::removal::force_request;
 use crate::session::Authorised;
 use crate::status;
 use crate::store::Store;
@@ -18,22 +18,22 @@ use state::lifecycle::relation;
 use state::operations::force;
 use state::terms::names::{RelationNumber, Uuid};
 
-impl<S: Store, O: Outside> Authorised<S, O> {
+impl<S: Store, O: Environment> Authorised<S, O> {
     /// The relation of this number.
     async fn relation(&self, model: Model, number: RelationNumber) -> Result<Uuid, ApiError> {
         let found = self.controller.read(move |reader| status::relation_of_number(reader, model, number));
         match found.await {
             Some(id) => Ok(id),
-            None => Err(self.controller.refused(Refusal::not_found("relation", number)).await),
+            None => Err(self.controller.refusal_error(Refusal::not_found("relation", number)).await),
         }
     }
 }
 
-impl<S: Store, O: Outside> Handle<Integrate> for Authorised<S, O> {
+impl<S: Store, O: Environment> Handle<Integrate> for Authorised<S, O> {
     async fn handle(&self, Integrate(ends): Integrate) -> Result<IntegrateResponse, ApiError> {
         let model = self.model().await?;
         let (id, now_ms) =
-            (environment::fresh_uuid(&self.controller.outside), self.controller.outside.wall_ms());
+            (environment::random_uuid(&self.controller.environment), self.controller.environment.wall_ms());
         let transition =
             move |draft: &mut Draft<'_>| relation::add(draft, model, (&ends.a, &ends.b), id, now_ms);
         let committed = self.controller.run(transition).await?;
@@ -42,11 +42,11 @@ impl<S: Store, O: Outside> Handle<Integrate> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Outside> Handle<RemoveRelation> for Authorised<S, O> {
+impl<S: Store, O: Environment> Handle<RemoveRelation> for Authorised<S, O> {
     async fn handle(&self, removal: RemoveRelation) -> Result<Changed, ApiError> {
         let RemoveRelation { relation, force } = removal;
         let model = self.model().await?;
-        let force = forced(force, self.controller.outside.wall_ms());
+        let force = force_request(force, self.controller.environment.wall_ms());
         let numbered = match &relation {
             RelationChoice::Ends(_) => None,
             RelationChoice::Number(number) => Some(self.relation(model, *number).await?),
@@ -61,21 +61,21 @@ impl<S: Store, O: Outside> Handle<RemoveRelation> for Authorised<S, O> {
                 None => relation::destroy(draft, model, id).map(drop),
             }
         };
-        self.removed(model, transition, force).await
+        self.remove(model, transition, force).await
     }
 }
 
-impl<S: Store, O: Outside> Handle<SuspendRelation> for Authorised<S, O> {
+impl<S: Store, O: Environment> Handle<SuspendRelation> for Authorised<S, O> {
     async fn handle(&self, suspend: SuspendRelation) -> Result<Changed, ApiError> {
         let model = self.model().await?;
         let (id, message) = (self.relation(model, suspend.relation).await?, suspend.message);
-        let now_ms = self.controller.outside.wall_ms();
+        let now_ms = self.controller.environment.wall_ms();
         let transition = move |draft: &mut Draft<'_>| relation::suspend(draft, model, id, &message, now_ms);
         Ok(changed(self.controller.run(transition).await?.revision))
     }
 }
 
-impl<S: Store, O: Outside> Handle<ResumeRelation> for Authorised<S, O> {
+impl<S: Store, O: Environment> Handle<ResumeRelation> for Authorised<S, O> {
     async fn handle(&self, resume: ResumeRelation) -> Result<Changed, ApiError> {
         let model = self.model().await?;
         let id = self.relation(model, resume.relation).await?;

@@ -1,6 +1,6 @@
 //! What removals have in common: force, the janitor, and the simulation of a removal.
 
-use crate::environment::Outside;
+use crate::environment::Environment;
 use crate::handlers::changed;
 use crate::named;
 use crate::session::Authorised;
@@ -15,7 +15,7 @@ use state::lifecycle::model;
 use state::operations::{dry_run, force};
 
 /// When force is to begin; none = never.
-pub(super) fn forced(force: Force, now_ms: i64) -> Option<force::Force> {
+pub(super) fn force_request(force: Force, now_ms: i64) -> Option<force::Force> {
     match force {
         Force::No => None,
         Force::AfterWait => Some(force::Force { no_wait: false, now_ms }),
@@ -23,9 +23,9 @@ pub(super) fn forced(force: Force, now_ms: i64) -> Option<force::Force> {
     }
 }
 
-impl<S: Store, O: Outside> Authorised<S, O> {
+impl<S: Store, O: Environment> Authorised<S, O> {
     /// Removes something. What goes by force and without waiting is begun at once; a teardown budget, from now on.
-    pub(super) async fn removed<F>(
+    pub(super) async fn remove<F>(
         &self,
         model: Model,
         transition: F,
@@ -44,7 +44,7 @@ impl<S: Store, O: Outside> Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Outside> Handle<DryRunRemoval> for Authorised<S, O> {
+impl<S: Store, O: Environment> Handle<DryRunRemoval> for Authorised<S, O> {
     async fn handle(&self, removal: DryRunRemoval) -> Result<Forecast, ApiError> {
         let DryRunRemoval { removed, force } = removal;
         if removed.len() > DRY_RUN_TARGETS_MAX {
@@ -52,8 +52,8 @@ impl<S: Store, O: Outside> Handle<DryRunRemoval> for Authorised<S, O> {
                 format!("{} removals: at most {DRY_RUN_TARGETS_MAX} are foretold at once", removed.len());
             return Err(ApiError::new(ErrorCode::Invalid, message).hint("ask for fewer of them"));
         }
-        let now_ms = self.controller.outside.wall_ms();
-        let (force, times) = (forced(force, now_ms), self.controller.commit_times.clone());
+        let now_ms = self.controller.environment.wall_ms();
+        let (force, times) = (force_request(force, now_ms), self.controller.commit_times.clone());
         let (presence, timers) = (self.controller.presence_snapshot(), self.controller.force_timers.clone());
         let forecast = self.view(move |reader, model| {
             let entities = removed.iter().map(|one| named::entity(reader, model, one));
@@ -61,14 +61,14 @@ impl<S: Store, O: Outside> Handle<DryRunRemoval> for Authorised<S, O> {
             let (presence, commit_times, force_timers) = (&presence, &*times, &*timers);
             let explainer = Explainer { reader, model, presence, commit_times, force_timers, now_ms };
             let reports = dry_run::AgentReports {
-                silent: &|one| explainer.silent(one).is_some(),
+                silent: &|one| explainer.silent_agent(one).is_some(),
                 running: &|id| presence.executing(id).map(|running| running.activity.clone()),
             };
             let forecast = dry_run::forecast(reader, model, (&entities, force), &reports)?;
             let foretold = |(unit, hook)| ExpectedHook { unit, hook };
             let pending_since = explainer.pending_since();
-            let silent = forecast.silent.into_iter().filter_map(|one| explainer.silent(one));
-            let blocked = forecast.blocked.into_iter().map(|one| pending_since.dated(one));
+            let silent = forecast.silent.into_iter().filter_map(|one| explainer.silent_agent(one));
+            let blocked = forecast.blocked.into_iter().map(|one| pending_since.with_since(one));
             Ok(Forecast {
                 at_once: forecast.at_once,
                 dying: forecast.dying,

@@ -1,10 +1,10 @@
 //! What a unit agent asks. The unit is the session's; its epoch is checked inside each transition (S16).
 
 use crate::authority;
-use crate::environment::{Outside, Uuids};
+use crate::environment::{Environment, Uuids};
 use crate::leases::TERM_MS;
-use crate::presence::Executing;
-use crate::session::{Authorised, stored};
+use crate::presence::ExecutingRun;
+use crate::session::{Authorised, store_position};
 use crate::store::{Compacted, Store};
 use crate::watches::UnitStream;
 use api::error::{ApiError, ErrorCode};
@@ -27,11 +27,11 @@ use tracing::Instrument;
 /// second, not at once again. An agent is refused where it lost a race, and waits this long once.
 pub const REFUSED_ENTRY_DELAY_MS: u64 = 1_000;
 
-impl<S: Store, O: Outside> Authorised<S, O> {
+impl<S: Store, O: Environment> Authorised<S, O> {
     /// The unit that calls; it is there.
     fn unit(&self) -> Result<(Model, Uuid), ApiError> {
         let (model, unit) = authority::unit(&self.principal)?;
-        self.controller.presence.heartbeat(unit, self.controller.outside.monotonic_ms());
+        self.controller.presence.heartbeat(unit, self.controller.environment.monotonic_ms());
         Ok((model, unit))
     }
 
@@ -56,8 +56,8 @@ impl<S: Store, O: Outside> Authorised<S, O> {
         epoch: u64,
         record: Record,
     ) -> Result<Committed, ApiError> {
-        let mut dropped = self.restate((model, unit), epoch, &record).await?;
-        let ids = Uuids::new(&self.controller.outside);
+        let mut dropped = self.resync((model, unit), epoch, &record).await?;
+        let ids = Uuids::new(&self.controller.environment);
         let transition = move |draft: &mut Draft<'_>| {
             hook_commit::commit(draft, model, unit, epoch, &record, &mut ids.supply())
         };
@@ -68,7 +68,7 @@ impl<S: Store, O: Outside> Authorised<S, O> {
     }
 
     /// What comes before a record that restates; of any other, nothing. Answers what was dropped.
-    async fn restate(
+    async fn resync(
         &self,
         (model, unit): (Model, Uuid),
         epoch: u64,
@@ -77,7 +77,7 @@ impl<S: Store, O: Outside> Authorised<S, O> {
         let mut next = record.memory.as_ref().map(|_| resync::ResyncProgress::default());
         let mut all = Vec::new();
         while let Some(bite) = next {
-            let (record, ids) = (record.clone(), Uuids::new(&self.controller.outside));
+            let (record, ids) = (record.clone(), Uuids::new(&self.controller.environment));
             let transition = move |draft: &mut Draft<'_>| {
                 resync::bite(draft, model, (unit, epoch), &record, &bite, &mut ids.supply())
             };
@@ -91,7 +91,7 @@ impl<S: Store, O: Outside> Authorised<S, O> {
 
 /// A unit reads archives of its own application's charm (I31): any revision, since a refresh may overtake it; and the
 /// one it has, which another charm may have replaced.
-fn may_fetch(reader: &dyn Reader, model: Model, unit: Uuid, sha256: &str) -> bool {
+fn may_read_archive(reader: &dyn Reader, model: Model, unit: Uuid, sha256: &str) -> bool {
     let own = read(reader, &model.replica(unit)).and_then(|replica| replica.local.charm);
     if own.is_some_and(|own| own.sha256 == sha256) {
         return true;
@@ -107,7 +107,7 @@ fn no_archive(sha256: &str) -> ApiError {
     ApiError::new(ErrorCode::NotFound, format!("there is no charm archive {sha256}"))
 }
 
-impl<S: Store, O: Outside> Handle<Attach> for Authorised<S, O> {
+impl<S: Store, O: Environment> Handle<Attach> for Authorised<S, O> {
     async fn handle(&self, attach: Attach) -> Result<Attached, ApiError> {
         let (model, unit) = self.unit()?;
         self.refuse_second_agent(model, unit, attach.nonce).await?;
@@ -116,7 +116,7 @@ impl<S: Store, O: Outside> Handle<Attach> for Authorised<S, O> {
         let held = (session::Held { epoch, store_generation: held_in }, store_generation);
         let attached = self.controller.run(move |draft| session::attach(draft, model, unit, nonce, held));
         let (attached, revision) = attached.await.map(|committed| (committed.answer, committed.revision))?;
-        self.controller.presence.executes(unit, None, self.controller.outside.monotonic_ms());
+        self.controller.presence.set_executing(unit, None, self.controller.environment.monotonic_ms());
         let (sequence, digest, replica) = match attached.replica {
             Some(replica) => (replica.sequence, replica.digest, Some(replica.local)),
             None => (0, String::new(), None),
@@ -125,7 +125,7 @@ impl<S: Store, O: Outside> Handle<Attach> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Outside> Handle<Commit> for Authorised<S, O> {
+impl<S: Store, O: Environment> Handle<Commit> for Authorised<S, O> {
     async fn handle(&self, commit: Commit) -> Result<Committed, ApiError> {
         let (model, unit) = self.unit()?;
         let Commit { epoch, record } = commit;
@@ -140,27 +140,27 @@ impl<S: Store, O: Outside> Handle<Commit> for Authorised<S, O> {
         if let Err(error) = &committed
             && error.code == ErrorCode::Invalid
         {
-            let (why, now_ms) = (error.message.clone(), self.controller.outside.wall_ms());
+            let (why, now_ms) = (error.message.clone(), self.controller.environment.wall_ms());
             let show = move |draft: &mut Draft<'_>| {
                 hook_commit::refused(draft, model, (unit, epoch), ((sequence, run), &why), now_ms)
             };
             self.controller.run(show).await?;
         }
-        self.controller.presence.executed(unit, run);
+        self.controller.presence.clear_executing(unit, run);
         if enters && committed.as_ref().is_ok_and(|committed| committed.refusal.is_some()) {
-            let outside = &self.controller.outside;
-            outside.sleep_until(outside.monotonic_ms() + REFUSED_ENTRY_DELAY_MS).await;
+            let environment = &self.controller.environment;
+            environment.sleep_until(environment.monotonic_ms() + REFUSED_ENTRY_DELAY_MS).await;
         }
         committed
     }
 }
 
-impl<S: Store, O: Outside> Handle<Report> for Authorised<S, O> {
+impl<S: Store, O: Environment> Handle<Report> for Authorised<S, O> {
     async fn handle(&self, report: Report) -> Result<(), ApiError> {
         let (model, unit) = self.unit()?;
         let Report { epoch, run, said, executing, executing_for_ms } = report;
         let running = executing.clone();
-        let now_ms = self.controller.outside.wall_ms();
+        let now_ms = self.controller.environment.wall_ms();
         let transition = move |draft: &mut Draft<'_>| {
             hook_commit::report(draft, model, unit, epoch, run, &said)?;
             if let Some(running) = &running {
@@ -170,22 +170,22 @@ impl<S: Store, O: Outside> Handle<Report> for Authorised<S, O> {
         };
         self.controller.run(transition).await?;
         let since_ms = now_ms - i64::try_from(executing_for_ms).unwrap_or(0);
-        let executing = executing.map(|activity| Executing { run, activity, since_ms });
-        self.controller.presence.executes(unit, executing, self.controller.outside.monotonic_ms());
+        let executing = executing.map(|activity| ExecutingRun { run, activity, since_ms });
+        self.controller.presence.set_executing(unit, executing, self.controller.environment.monotonic_ms());
         Ok(())
     }
 }
 
-impl<S: Store, O: Outside> Handle<Claim> for Authorised<S, O> {
+impl<S: Store, O: Environment> Handle<Claim> for Authorised<S, O> {
     async fn handle(&self, claim: Claim) -> Result<ClaimResponse, ApiError> {
         let (model, unit) = self.unit()?;
         let Claim { epoch, release } = claim;
         // Held until the transaction is answered: see the story in `leases`.
         let mut leases = self.controller.leases.lock().await;
-        let now_ms = self.controller.outside.monotonic_ms();
+        let now_ms = self.controller.environment.monotonic_ms();
         let application = self.controller.read(move |reader| read(reader, &model.unit(unit)));
         let application = application.await.map(|doc| doc.application);
-        let may_take_over = application.is_some_and(|application| leases.is_over(application, now_ms));
+        let may_take_over = application.is_some_and(|application| leases.has_expired(application, now_ms));
         let transition = move |draft: &mut Draft<'_>| {
             session::check_epoch(draft, model, unit, epoch)?;
             if release {
@@ -201,16 +201,16 @@ impl<S: Store, O: Outside> Handle<Claim> for Authorised<S, O> {
             None => (false, 0),
         };
         if let (true, Some(application)) = (granted, application) {
-            leases.granted(application, now_ms);
+            leases.renew(application, now_ms);
         }
         Ok(ClaimResponse { granted, generation, term_ms: TERM_MS })
     }
 }
 
-impl<S: Store, O: Outside> Handle<BagRequest> for Authorised<S, O> {
-    async fn handle(&self, asked: BagRequest) -> Result<Option<BagView>, ApiError> {
+impl<S: Store, O: Environment> Handle<BagRequest> for Authorised<S, O> {
+    async fn handle(&self, request: BagRequest) -> Result<Option<BagView>, ApiError> {
         let (model, unit) = self.unit()?;
-        let (at, then) = (stored(asked.at), asked.clone());
+        let (at, then) = (store_position(asked.at), asked.clone());
         let store = &self.controller.store;
         let earlier = store.read_at(at, move |reader| view::bag(reader, model, unit, &then)).await;
         match earlier {
@@ -221,19 +221,19 @@ impl<S: Store, O: Outside> Handle<BagRequest> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Outside> Handle<FetchArchive> for Authorised<S, O> {
+impl<S: Store, O: Environment> Handle<FetchArchive> for Authorised<S, O> {
     async fn handle(&self, fetch: FetchArchive) -> Result<Archive, ApiError> {
         let (model, unit) = self.unit()?;
         let sha256 = fetch.sha256;
         let wanted = sha256.clone();
-        if !self.controller.read(move |reader| may_fetch(reader, model, unit, &wanted)).await {
+        if !self.controller.read(move |reader| may_read_archive(reader, model, unit, &wanted)).await {
             return Err(no_archive(&sha256));
         }
         self.controller.archive(&sha256).await.map(Archive)
     }
 }
 
-impl<S: Store, O: Outside> Watch<WatchUnit> for Authorised<S, O> {
+impl<S: Store, O: Environment> Watch<WatchUnit> for Authorised<S, O> {
     type Stream = UnitStream<S, O>;
 
     async fn watch(&self, watch: WatchUnit) -> Result<UnitStream<S, O>, ApiError> {
@@ -242,7 +242,7 @@ impl<S: Store, O: Outside> Watch<WatchUnit> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Outside> crate::Controller<S, O> {
+impl<S: Store, O: Environment> crate::Controller<S, O> {
     /// A registered archive. Only a digest that is a document's is looked for in the folder.
     async fn archive(&self, sha256: &str) -> Result<Vec<u8>, ApiError> {
         let key = GLOBAL.archive(sha256);
@@ -250,7 +250,7 @@ impl<S: Store, O: Outside> crate::Controller<S, O> {
         if !registered {
             return Err(no_archive(sha256));
         }
-        self.outside.archive(sha256).await.ok_or_else(|| {
+        self.environment.archive(sha256).await.ok_or_else(|| {
             let text = format!("the controller has lost or damaged the charm archive {sha256}");
             ApiError::new(ErrorCode::Unavailable, text)
                 .hint("deploy or refresh from the same charm again: it is kept anew")
@@ -259,6 +259,6 @@ impl<S: Store, O: Outside> crate::Controller<S, O> {
 
     /// The session of the unit itself: for the simulator and tests.
     pub fn unit_session(self: &std::sync::Arc<Self>, model: Model, unit: Uuid) -> crate::Session<S, O> {
-        self.session_of(TokenHolder::Unit { model, unit })
+        self.session_for(TokenHolder::Unit { model, unit })
     }
 }

@@ -1,8 +1,8 @@
 //! Units: adding, showing, resolving and removing them.
 
-use crate::environment::{Outside, Uuids};
+use crate::environment::{Environment, Uuids};
 use crate::handlers::changed;
-use crate::handlers::removal::forced;
+use crate::handlers::removal::force_request;
 use crate::named::find_unit;
 use crate::session::Authorised;
 use crate::status;
@@ -17,15 +17,15 @@ use state::operations::force;
 use state::terms::names::{UnitName, Uuid};
 
 /// Units or machines that one request may add: a transaction each.
-pub(super) const ADDED_MAX: u32 = 1000;
+pub(super) const ADDED_PER_REQUEST_MAX: u32 = 1000;
 
 pub(super) fn too_many_units() -> ApiError {
-    ApiError::new(ErrorCode::Invalid, format!("at most {ADDED_MAX} units at once"))
+    ApiError::new(ErrorCode::Invalid, format!("at most {ADDED_PER_REQUEST_MAX} units at once"))
 }
 
-impl<S: Store, O: Outside> Authorised<S, O> {
+impl<S: Store, O: Environment> Authorised<S, O> {
     /// Units one after the other, each in its own transaction; the first on machine `to`.
-    pub(super) async fn add_each(
+    pub(super) async fn add_units(
         &self,
         model: Model,
         application: Uuid,
@@ -35,7 +35,7 @@ impl<S: Store, O: Outside> Authorised<S, O> {
         let (mut added, mut to) = (AddUnitsResponse { units: Vec::new(), revision: 0 }, to);
         for _ in 0..count {
             let (now_ms, ids, to) =
-                (self.controller.outside.wall_ms(), Uuids::new(&self.controller.outside), to.take());
+                (self.controller.environment.wall_ms(), Uuids::new(&self.controller.environment), to.take());
             let transition = move |draft: &mut Draft<'_>| {
                 unit::add(draft, model, application, to.as_deref(), now_ms, &mut ids.supply())
             };
@@ -47,9 +47,9 @@ impl<S: Store, O: Outside> Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Outside> Handle<AddUnits> for Authorised<S, O> {
+impl<S: Store, O: Environment> Handle<AddUnits> for Authorised<S, O> {
     async fn handle(&self, add: AddUnits) -> Result<AddUnitsResponse, ApiError> {
-        if add.units > ADDED_MAX {
+        if add.units > ADDED_PER_REQUEST_MAX {
             return Err(too_many_units());
         }
         let name = add.application;
@@ -58,21 +58,21 @@ impl<S: Store, O: Outside> Handle<AddUnits> for Authorised<S, O> {
             Ok((model, application::find(&mut documents, model, &name)?))
         });
         let (model, application) = found.await?;
-        self.add_each(model, application, add.units, add.to).await
+        self.add_units(model, application, add.units, add.to).await
     }
 }
 
-impl<S: Store, O: Outside> Handle<ShowUnit> for Authorised<S, O> {
+impl<S: Store, O: Environment> Handle<ShowUnit> for Authorised<S, O> {
     async fn handle(&self, show: ShowUnit) -> Result<UnitInfo, ApiError> {
         let shown = self.view(move |reader, model| {
             let (id, _) = find_unit(reader, model, &show.unit)?;
-            Ok(status::of_unit(reader, model, id))
+            Ok(status::unit_info(reader, model, id))
         });
         shown.await
     }
 }
 
-impl<S: Store, O: Outside> Handle<ResolvedRequest> for Authorised<S, O> {
+impl<S: Store, O: Environment> Handle<ResolvedRequest> for Authorised<S, O> {
     async fn handle(&self, resolve: ResolvedRequest) -> Result<Changed, ApiError> {
         let ResolvedRequest { unit: name, retry } = resolve;
         let found = self.view(move |reader, model| Ok((model, find_unit(reader, model, &name)?.0)));
@@ -82,10 +82,10 @@ impl<S: Store, O: Outside> Handle<ResolvedRequest> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Outside> Handle<RemoveUnit> for Authorised<S, O> {
+impl<S: Store, O: Environment> Handle<RemoveUnit> for Authorised<S, O> {
     async fn handle(&self, removal: RemoveUnit) -> Result<Changed, ApiError> {
         let (model, text) = (self.model().await?, removal.unit);
-        let force = forced(removal.force, self.controller.outside.wall_ms());
+        let force = force_request(removal.force, self.controller.environment.wall_ms());
         let transition = move |draft: &mut Draft<'_>| {
             let name: UnitName = text.parse().map_err(|e| Refusal::new(Code::Invalid, format!("{e}")))?;
             let id = unit::find(draft, model, &name)?;
@@ -94,6 +94,6 @@ impl<S: Store, O: Outside> Handle<RemoveUnit> for Authorised<S, O> {
                 None => unit::destroy(draft, model, id).map(drop),
             }
         };
-        self.removed(model, transition, force).await
+        self.remove(model, transition, force).await
     }
 }

@@ -1,16 +1,16 @@
 //! What an entity waits for.
 
-use crate::environment::Outside;
+use crate::environment::Environment;
 use crate::session::Authorised;
 use crate::store::Store;
 use crate::why::Explainer;
 use api::error::ApiError;
 use api::{GetWhy, Handle, Why};
 
-impl<S: Store, O: Outside> Handle<GetWhy> for Authorised<S, O> {
+impl<S: Store, O: Environment> Handle<GetWhy> for Authorised<S, O> {
     async fn handle(&self, get: GetWhy) -> Result<Why, ApiError> {
         let presence = self.controller.presence_snapshot();
-        let (entity, now_ms) = (get.entity, self.controller.outside.wall_ms());
+        let (entity, now_ms) = (get.entity, self.controller.environment.wall_ms());
         let (times, timers) = (self.controller.commit_times.clone(), self.controller.force_timers.clone());
         let why = self.view(move |reader, model| {
             let (presence, commit_times, force_timers) = (&presence, &*times, &*timers);

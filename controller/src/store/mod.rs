@@ -8,7 +8,7 @@
 //!
 //! A transition never waits, has no clock and no side effect: an engine may run it more than once.
 
-pub mod map;
+pub mod memory;
 pub mod sqlite;
 
 use state::documents::draft::{Conflict, Draft, Reader, Revision, StoredDocument, TooLarge, Txn};
@@ -30,19 +30,19 @@ pub const CHANGES_KEPT: u64 = 10_000;
 
 /// One document as a commit left it; no value: removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct DocumentChange {
     pub key: String,
     pub value: Option<Text>,
 }
 
 /// All that one commit changed, in key order. Never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Changes {
+pub struct CommitChanges {
     pub revision: Revision,
-    pub entries: Arc<[Change]>,
+    pub entries: Arc<[DocumentChange]>,
 }
 
-impl Changes {
+impl CommitChanges {
     /// The keys of the documents it wrote or removed.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.entries.iter().map(|entry| entry.key.as_str())
@@ -64,7 +64,7 @@ pub struct Committed<A> {
 
 /// Why nothing was committed for reasons outside of the transaction.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
+pub enum StoreError {
     /// Nothing changed; the same request works once there is space.
     #[error("the disk of the store is full: nothing was changed; free some space and try again")]
     Full,
@@ -82,14 +82,14 @@ pub enum RunError<R> {
     TooLarge(TooLarge),
     /// Overtaken [`RETRIES_MAX`] times; the last conflict. To be tried again later, never shown as a refusal.
     Busy(Conflict),
-    Failed(Failure),
+    Failed(StoreError),
 }
 
 /// Why [`Store::apply`] committed nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ApplyError {
     Conflict(Conflict),
-    Failed(Failure),
+    Failed(StoreError),
 }
 
 /// An engine. Clones are handles to the same store.
@@ -130,7 +130,7 @@ pub trait Store: Clone + Send + Sync + 'static {
         &self,
         after: Position,
         limit: usize,
-    ) -> impl Future<Output = Result<Vec<Changes>, Compacted>> + Send;
+    ) -> impl Future<Output = Result<Vec<CommitChanges>, Compacted>> + Send;
 
     /// ForceTimers until the newest revision is greater; answers the newest. Never skips: what is already newer is enough.
     fn wait_past(&self, revision: Revision) -> impl Future<Output = Revision> + Send;
@@ -179,7 +179,7 @@ impl Reader for EarlierReader<'_> {
         // At most `before` of the newest documents are to be left out, so this many always suffice.
         let newest = self.newest.scan(prefix, after, limit.saturating_add(self.before.len()));
         let kept = newest.into_iter().filter(|stored| !self.before.contains_key(&stored.key));
-        let held = self.before.range(from(prefix, after)..).take_while(|(key, _)| key.starts_with(prefix));
+        let held = self.before.range(scan_start(prefix, after)..).take_while(|(key, _)| key.starts_with(prefix));
         let held = held.filter(|(key, _)| key.as_str() > after).filter_map(|(_, stored)| stored.clone());
         let mut all: Vec<StoredDocument> = kept.chain(held).collect();
         all.sort_by(|a, b| a.key.cmp(&b.key));
@@ -189,6 +189,6 @@ impl Reader for EarlierReader<'_> {
 }
 
 /// Where a scan begins: at `after`, itself to be left out, unless the prefix begins later.
-fn from(prefix: &str, after: &str) -> String {
+fn scan_start(prefix: &str, after: &str) -> String {
     prefix.max(after).to_owned()
 }

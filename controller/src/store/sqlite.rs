@@ -18,8 +18,8 @@ mod writer;
 pub use open::{OpenError, Options, VERSION};
 
 use super::{
-    ApplyError, Change, Changes, Committed, Compacted, EarlierReader, Failure, Position, RunError, Store,
-    Undo, from,
+    ApplyError, DocumentChange, CommitChanges, Committed, Compacted, EarlierReader, StoreError, Position, RunError, Store,
+    Undo, scan_start,
 };
 use open::OpenStore;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, Transaction, TransactionBehavior, params};
@@ -30,7 +30,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
-use writer::{ApplyRequest, QUEUE_MAX, Request, Run, Writer};
+use writer::{ApplyRequest, QUEUE_MAX, WriteRequest, TransitionRequest, Writer};
 
 /// Connections for reading: twice the cores of a small machine; more only wait for each other.
 const READERS: usize = 4;
@@ -44,7 +44,7 @@ pub struct Sqlite(Arc<Shared>);
 struct Shared {
     store_generation: Uuid,
     /// None while closing.
-    requests: Option<mpsc::Sender<Box<dyn Request>>>,
+    requests: Option<mpsc::Sender<Box<dyn WriteRequest>>>,
     writer: Option<JoinHandle<()>>,
     readers: Readers,
     newest: Arc<watch::Sender<Revision>>,
@@ -71,7 +71,7 @@ impl Sqlite {
         let OpenStore { lock, file, connection, sidecar, store_generation, newest } =
             open::open(folder, &options)?;
         let failed = |why: String| OpenError::Failed { folder: folder.to_owned(), why };
-        let oldest = oldest(&connection).map_err(|e| failed(e.to_string()))?;
+        let oldest = oldest_revision(&connection).map_err(|e| failed(e.to_string()))?;
         let readers = Readers::open(&file).map_err(|e| failed(e.to_string()))?;
 
         let newest = Arc::new(watch::Sender::new(newest));
@@ -100,27 +100,27 @@ impl Sqlite {
     }
 
     /// Hands a request in and waits for its answer.
-    async fn ask<T>(&self, request: Box<dyn Request>, answer: oneshot::Receiver<T>) -> Result<T, Failure> {
+    async fn send<T>(&self, request: Box<dyn WriteRequest>, answer: oneshot::Receiver<T>) -> Result<T, StoreError> {
         let requests = self.0.requests.as_ref().expect("the store is open while there is a handle");
-        let gone = || Failure::Broken("its writer is gone".to_owned());
+        let gone = || StoreError::Broken("its writer is gone".to_owned());
         requests.send(request).await.map_err(|_| gone())?;
         answer.await.map_err(|_| gone())
     }
 
-    fn knows(&self, position: Position) -> bool {
+    fn contains_position(&self, position: Position) -> bool {
         position.store_generation == self.0.store_generation
     }
 }
 
 /// The newest revision. Every commit has a row in the log, and the newest are never removed from it.
-fn newest(connection: &Connection) -> rusqlite::Result<Revision> {
+fn newest_revision(connection: &Connection) -> rusqlite::Result<Revision> {
     let mut newest = connection.prepare_cached("SELECT max(revision) FROM changes")?;
     let newest: Option<i64> = newest.query_row([], |row| row.get(0))?;
     Ok(newest.unwrap_or(0) as u64)
 }
 
 /// The oldest revision in the log.
-fn oldest(connection: &Connection) -> rusqlite::Result<Option<Revision>> {
+fn oldest_revision(connection: &Connection) -> rusqlite::Result<Option<Revision>> {
     let mut oldest = connection.prepare_cached("SELECT min(revision) FROM changes")?;
     let oldest: Option<i64> = oldest.query_row([], |row| row.get(0))?;
     Ok(oldest.map(|oldest| oldest as u64))
@@ -148,7 +148,7 @@ impl Reader for ConnectionReader<'_> {
     fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<StoredDocument> {
         let scan = "SELECT key, revision, value FROM documents WHERE key >= ?1 ORDER BY key";
         let mut scan = self.connection.prepare_cached(scan).expect(READABLE);
-        let rows = scan.query_map([from(prefix, after)], stored).expect(READABLE);
+        let rows = scan.query_map([scan_start(prefix, after)], stored).expect(READABLE);
         let below = rows.map(|row| row.expect(READABLE)).take_while(|stored| stored.key.starts_with(prefix));
         below.filter(|stored| stored.key.as_str() > after).take(limit).collect()
     }
@@ -191,7 +191,7 @@ impl Readers {
             let connection = lock().pop()?;
             let transaction = Transaction::new_unchecked(&connection, TransactionBehavior::Deferred);
             let transaction = transaction.expect(READABLE);
-            let revision = newest(&transaction).expect(READABLE); // from here on the snapshot stands
+            let revision = newest_revision(&transaction).expect(READABLE); // from here on the snapshot stands
             let answer = view(&ConnectionReader { connection: &transaction, revision });
             drop(transaction);
             lock().push(connection);
@@ -204,8 +204,8 @@ impl Readers {
 }
 
 /// Whether the log has every commit after a revision, of those that lie before the newest.
-fn reaches(newest: &ConnectionReader<'_>, revision: Revision) -> rusqlite::Result<bool> {
-    let oldest = oldest(newest.connection)?;
+fn covers(newest: &ConnectionReader<'_>, revision: Revision) -> rusqlite::Result<bool> {
+    let oldest = oldest_revision(newest.connection)?;
     Ok(revision <= newest.revision && oldest.is_none_or(|oldest| revision + 1 >= oldest))
 }
 
@@ -234,24 +234,24 @@ fn changes_since(
     connection: &Connection,
     revision: Revision,
     limit: usize,
-) -> rusqlite::Result<Vec<Changes>> {
+) -> rusqlite::Result<Vec<CommitChanges>> {
     // Revisions have no holes, so the last one wanted is known.
     let last = revision.saturating_add(limit as u64).min(i64::MAX as u64);
     let mut select = connection.prepare_cached(
         "SELECT revision, key, value FROM changes WHERE revision > ?1 AND revision <= ?2 ORDER BY revision, key",
     )?;
     let mut rows = select.query(params![revision as i64, last as i64])?;
-    let mut all: Vec<(Revision, Vec<Change>)> = Vec::new();
+    let mut all: Vec<(Revision, Vec<DocumentChange>)> = Vec::new();
     while let Some(row) = rows.next()? {
         let revision = row.get::<_, i64>(0)? as u64;
         let value: Option<String> = row.get(2)?;
-        let change = Change { key: row.get(1)?, value: value.map(Text::from) };
+        let change = DocumentChange { key: row.get(1)?, value: value.map(Text::from) };
         match all.last_mut().filter(|(last, _)| *last == revision) {
             Some((_, entries)) => entries.push(change),
             None => all.push((revision, vec![change])),
         }
     }
-    Ok(all.into_iter().map(|(revision, entries)| Changes { revision, entries: entries.into() }).collect())
+    Ok(all.into_iter().map(|(revision, entries)| CommitChanges { revision, entries: entries.into() }).collect())
 }
 
 impl Store for Sqlite {
@@ -276,11 +276,11 @@ impl Store for Sqlite {
         T: Send + 'static,
         F: FnOnce(&dyn Reader) -> T + Send + 'static,
     {
-        if !self.knows(at) {
+        if !self.contains_position(at) {
             return Err(Compacted);
         }
         let earlier = move |newest: &ConnectionReader<'_>| {
-            if !reaches(newest, at.revision).expect(READABLE) {
+            if !covers(newest, at.revision).expect(READABLE) {
                 return Err(Compacted);
             }
             let undo = undo_since(newest.connection, at.revision).expect(READABLE);
@@ -296,22 +296,22 @@ impl Store for Sqlite {
         F: Fn(&mut Draft<'_>) -> Result<A, R> + Send + Sync + 'static,
     {
         let (reply, answer) = oneshot::channel();
-        let request = Box::new(Run { transition, decided: None, reply });
-        self.ask(request, answer).await.map_err(RunError::Failed)?
+        let request = Box::new(TransitionRequest { transition, decided: None, reply });
+        self.send(request, answer).await.map_err(RunError::Failed)?
     }
 
     async fn apply(&self, txn: Txn) -> Result<Revision, ApplyError> {
         let (reply, answer) = oneshot::channel();
         let request = Box::new(ApplyRequest { txn, conflict: None, reply });
-        self.ask(request, answer).await.map_err(ApplyError::Failed)?
+        self.send(request, answer).await.map_err(ApplyError::Failed)?
     }
 
-    async fn changes_after(&self, after: Position, limit: usize) -> Result<Vec<Changes>, Compacted> {
-        if !self.knows(after) {
+    async fn changes_after(&self, after: Position, limit: usize) -> Result<Vec<CommitChanges>, Compacted> {
+        if !self.contains_position(after) {
             return Err(Compacted);
         }
         let changes = move |newest: &ConnectionReader<'_>| {
-            if !reaches(newest, after.revision).expect(READABLE) {
+            if !covers(newest, after.revision).expect(READABLE) {
                 return Err(Compacted);
             }
             Ok(changes_since(newest.connection, after.revision, limit).expect(READABLE))

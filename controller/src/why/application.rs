@@ -1,6 +1,6 @@
 //! What an application waits for: its own blockers, or what its units wait for.
 
-use super::{Explainer, are_enough};
+use super::{Explainer, is_full};
 use api::Why;
 use state::documents::blockers::EntityId;
 use state::documents::draft::{read, read_all};
@@ -26,7 +26,7 @@ impl Explainer<'_> {
                 let doc = read(self.reader, &self.model.unit(unit));
                 causes.extend(doc.and_then(|doc| self.forced(unit, Entity::Unit(doc.name))));
             }
-            if are_enough(&mut causes) {
+            if is_full(&mut causes) {
                 break;
             }
         }

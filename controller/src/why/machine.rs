@@ -24,7 +24,7 @@ impl Explainer<'_> {
         }
         if life == Life::Dying {
             let stranded = waiting::stranded(self.reader, self.model, id);
-            causes.extend(stranded.map(|one| self.pending_since().dated(one)));
+            causes.extend(stranded.map(|one| self.pending_since().with_since(one)));
         }
         // the provider alone removes a Dead machine, unless its instance stays (cargo sim 58)
         let stays = || read(self.reader, &self.model.machine(id)).is_some_and(|doc| doc.manual || doc.kept);
@@ -50,7 +50,7 @@ impl Explainer<'_> {
     }
 
     /// What a machine waits for whose agent was present and is silent now.
-    pub(super) fn silent_machine(&self, id: Uuid) -> Option<Cause> {
+    pub(super) fn silent_machine_agent(&self, id: Uuid) -> Option<Cause> {
         let agent = status::machine_agent(self.reader, self.model, self.presence, id);
         let is_silent = matches!(agent, MachineAgent::Late | MachineAgent::Lost);
         self.machine_agent(id).filter(|_| is_silent)

@@ -1,6 +1,6 @@
 //! What a whole model waits for: everything in it that is being removed, then what keeps the rest from its work.
 
-use super::{Explainer, are_enough};
+use super::{Explainer, is_full};
 use crate::status::{self, MachineAgent};
 use api::Why;
 use state::documents::blockers::EntityId;
@@ -36,16 +36,16 @@ impl Explainer<'_> {
         causes.extend(waiting::destruction(self.reader, self.model, &doc.name, left));
         for entity in all {
             causes.extend(self.blockers(entity));
-            if are_enough(&mut causes) {
+            if is_full(&mut causes) {
                 break;
             }
         }
-        let held_up = machines.into_iter().flat_map(|id| self.machine_agent(id));
+        let stalled = machines.into_iter().flat_map(|id| self.machine_agent(id));
         let suspended =
             relations.into_iter().filter_map(|id| waiting::suspended(self.reader, self.model, id));
-        let held_up = held_up.chain(suspended).chain(units.into_iter().flat_map(|id| self.held_up(id)));
-        for cause in held_up {
-            if are_enough(&mut causes) {
+        let stalled = stalled.chain(suspended).chain(units.into_iter().flat_map(|id| self.stalled_unit(id)));
+        for cause in stalled {
+            if is_full(&mut causes) {
                 break;
             }
             causes.push(cause);
@@ -56,7 +56,7 @@ impl Explainer<'_> {
 
     /// What a unit that stays waits for, if its agent is in error or silent. A unit that is silent together with its
     /// machine is omitted: the machine is named (F.4).
-    fn held_up(&self, id: Uuid) -> Vec<Cause> {
+    fn stalled_unit(&self, id: Uuid) -> Vec<Cause> {
         let Some(doc) = read(self.reader, &self.model.unit(id)) else { return Vec::new() };
         let attached = self.reader.get(self.model.session(id).text()).is_some();
         let replica = read(self.reader, &self.model.replica(id));

@@ -1,6 +1,6 @@
 //! What a relation waits for: a Dying one for its members to leave, another for the units of its applications to enter.
 
-use super::{Explainer, are_enough};
+use super::{Explainer, is_full};
 use api::Why;
 use state::documents::blockers::{self, EntityId};
 use state::documents::draft::{read, read_all};
@@ -21,7 +21,7 @@ impl Explainer<'_> {
         let present = read_all::<ScopeDoc>(self.reader, &self.model.scopes(id));
         if let Some(suspended) = waiting::suspended(self.reader, self.model, id) {
             let leaving = blockers::suspended_relation_blockers(&mut { self.reader }, self.model, id);
-            causes.extend(leaving.into_iter().map(|one| self.pending_since().dated(one)));
+            causes.extend(leaving.into_iter().map(|one| self.pending_since().with_since(one)));
             causes.push(suspended);
         } else if life == Life::Alive {
             let present: Vec<Uuid> = present.iter().filter_map(|(key, _)| last_id(key)).collect();
@@ -47,7 +47,7 @@ impl Explainer<'_> {
             let enter = Cause::of_unit_agent(&unit.name, Duty::EnterScope { relation: doc.name() });
             causes.push(enter.since(doc.created_ms));
             causes.extend(self.unit(id)?.causes.into_iter().next());
-            if are_enough(causes) {
+            if is_full(causes) {
                 break;
             }
         }

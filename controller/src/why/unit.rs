@@ -2,7 +2,7 @@
 
 use super::Explainer;
 use crate::hook_lock;
-use crate::presence::Executing;
+use crate::presence::ExecutingRun;
 use crate::status::{self, UnitStatuses};
 use api::Why;
 use api::status::StatusInfo;
@@ -28,7 +28,7 @@ impl Explainer<'_> {
         let machine = self.machine_name(&doc);
         let attached = self.is_attached(id);
         let life = effective_life::unit_life_of(&mut { self.reader }, self.model, id, &doc);
-        let silent = self.silent_unit(id, &doc);
+        let silent = self.silent_unit_agent(id, &doc);
         let is_silent = silent.is_some();
         let mut causes: Vec<Cause> = silent.into_iter().collect();
         if !attached && life == Life::Alive {
@@ -65,7 +65,7 @@ impl Explainer<'_> {
     }
 
     /// What a unit waits for whose agent was present and is silent now. The agent of a Dead unit is not to come back.
-    pub(super) fn silent_unit(&self, id: Uuid, doc: &UnitDoc) -> Option<Cause> {
+    pub(super) fn silent_unit_agent(&self, id: Uuid, doc: &UnitDoc) -> Option<Cause> {
         self.presence.unit_overdue_ms(id)?;
         let life = effective_life::unit_life_of(&mut { self.reader }, self.model, id, doc);
         if !self.is_attached(id) || life == Life::Dead {
@@ -90,7 +90,7 @@ impl Explainer<'_> {
         cause.since(doc.created_ms)
     }
 
-    fn finishing(&self, doc: &UnitDoc, machine: &str, running: &Executing) -> Cause {
+    fn finishing(&self, doc: &UnitDoc, machine: &str, running: &ExecutingRun) -> Cause {
         let duty = Duty::Finish {
             activity: running.activity.clone(),
             run: running.run,
@@ -103,7 +103,7 @@ impl Explainer<'_> {
     /// What the unit's agent would do next, or what it waits for itself.
     fn next(&self, id: Uuid, doc: &UnitDoc, (agent, silent): (&StatusInfo, bool)) -> Vec<Cause> {
         let one = |cause: Cause| vec![cause];
-        match status::undone(self.reader, self.model, id) {
+        match status::next_act(self.reader, self.model, id) {
             Some(Act::Wait(wait)) => {
                 let dated = |cause: Cause| {
                     let since_ms = cause.since_ms.or(agent.since_ms);

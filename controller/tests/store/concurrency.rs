@@ -1,7 +1,7 @@
 //! Many tasks at once: nothing is lost, and what each was shown holds in the order of revisions (I45).
 
 use super::{Random, at, key, scan, stored};
-use controller::store::{Change, Changes, Store};
+use controller::store::{DocumentChange, CommitChanges, Store};
 use state::documents::draft::{Draft, Key};
 use std::collections::BTreeMap;
 
@@ -65,7 +65,7 @@ pub async fn what_was_read_holds_in_the_order_of_revisions<S: Store, G>(open: im
     let commits = store.changes_after(at(&store, 0), usize::MAX).await.expect("all are kept");
     assert_eq!(commits.len() as u64, TASKS * EACH);
     let mut documents: BTreeMap<String, u64> = BTreeMap::new();
-    for Changes { revision, entries } in commits {
+    for CommitChanges { revision, entries } in commits {
         let trace = entries.iter().find(|c| c.key.starts_with("trace/")).expect("each commit has its trace");
         let trace = trace.value.as_ref().expect("traces stay");
         let (gets, page, first): Shown = serde_json::from_str(trace).expect("a trace");
@@ -83,7 +83,7 @@ pub async fn what_was_read_holds_in_the_order_of_revisions<S: Store, G>(open: im
                 "at {revision}"
             ),
         }
-        for Change { key, value } in entries.iter().filter(|c| c.key.starts_with("m/")) {
+        for DocumentChange { key, value } in entries.iter().filter(|c| c.key.starts_with("m/")) {
             match value {
                 Some(value) => documents.insert(key.clone(), value.parse().expect("a number")),
                 None => documents.remove(key),

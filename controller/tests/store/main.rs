@@ -7,9 +7,9 @@ mod sqlite_only;
 mod transitions;
 
 use concurrency::{concurrent_increments_are_all_counted, what_was_read_holds_in_the_order_of_revisions};
-use controller::store::map::Map;
+use controller::store::memory::MemoryStore;
 use controller::store::sqlite::{Options, Sqlite};
-use controller::store::{ApplyError, Change, Changes, Committed, Compacted, Position, RunError, Store};
+use controller::store::{ApplyError, DocumentChange, CommitChanges, Committed, Compacted, Position, RunError, Store};
 use recorded_reads::every_kind_of_recorded_read_is_checked;
 use state::documents::draft::{Conflict, Draft, Key, READS_MAX, Revision, StoredDocument, Txn};
 use state::terms::names::Uuid;
@@ -20,8 +20,8 @@ use transitions::every_read_of_every_transition_is_a_precondition;
 const HISTORY: Uuid = Uuid(7);
 const OTHER_HISTORY: Uuid = Uuid(8);
 
-fn map(changes_kept: u64) -> (Map, ()) {
-    (Map::with_changes_kept(HISTORY, changes_kept), ())
+fn map(changes_kept: u64) -> (MemoryStore, ()) {
+    (MemoryStore::with_changes_kept(HISTORY, changes_kept), ())
 }
 
 fn sqlite(changes_kept: u64) -> (Sqlite, TempDir) {
@@ -180,10 +180,10 @@ async fn removing_what_is_absent_is_no_change<S: Store, G>(open: impl Fn(u64) ->
     assert_eq!(write(&store, &[("m/a", None)]).await, 0);
     assert_eq!(write(&store, &[("m/a", None), ("m/b", Some(1))]).await, 1);
     assert_eq!(write(&store, &[("m/a", None)]).await, 1);
-    let entries = vec![Change { key: "m/b".to_owned(), value: Some("1".to_owned().into()) }];
+    let entries = vec![DocumentChange { key: "m/b".to_owned(), value: Some("1".to_owned().into()) }];
     assert_eq!(
         store.changes_after(at(&store, 0), 10).await,
-        Ok(vec![Changes { revision: 1, entries: entries.into() }])
+        Ok(vec![CommitChanges { revision: 1, entries: entries.into() }])
     );
 }
 
@@ -218,8 +218,8 @@ async fn a_transaction_past_its_bound_leaves_nothing<S: Store, G>(open: impl Fn(
     assert_eq!((store.newest(), scan(&store, "m/").await), (0, vec![]));
 }
 
-fn change(key: &str, value: Option<u64>) -> Change {
-    Change { key: key.to_owned(), value: value.map(|v| v.to_string().into()) }
+fn change(key: &str, value: Option<u64>) -> DocumentChange {
+    DocumentChange { key: key.to_owned(), value: value.map(|v| v.to_string().into()) }
 }
 
 async fn changes_come_in_order_once_and_with_deletions<S: Store, G>(open: impl Fn(u64) -> (S, G)) {
@@ -229,13 +229,13 @@ async fn changes_come_in_order_once_and_with_deletions<S: Store, G>(open: impl F
     write(&store, &[("m/a", None)]).await;
     write(&store, &[("m/a", Some(2))]).await;
     let all = vec![
-        Changes { revision: 1, entries: vec![change("m/a", Some(1)), change("m/b", Some(1))].into() },
-        Changes { revision: 2, entries: vec![change("m/a", None)].into() },
-        Changes { revision: 3, entries: vec![change("m/a", Some(2))].into() },
+        CommitChanges { revision: 1, entries: vec![change("m/a", Some(1)), change("m/b", Some(1))].into() },
+        CommitChanges { revision: 2, entries: vec![change("m/a", None)].into() },
+        CommitChanges { revision: 3, entries: vec![change("m/a", Some(2))].into() },
     ];
     for after in 0..=3 {
         for limit in 1..=4 {
-            let expected: Vec<Changes> = all.iter().skip(after).take(limit).cloned().collect();
+            let expected: Vec<CommitChanges> = all.iter().skip(after).take(limit).cloned().collect();
             assert_eq!(store.changes_after(at(&store, after as u64), limit).await, Ok(expected));
         }
     }
@@ -315,7 +315,7 @@ async fn every_older_revision_reads_as_it_was<S: Store, G>(open: impl Fn(u64) ->
         // What is there plus what changed since is what is there now.
         let mut values: BTreeMap<String, String> =
             model.values().map(|s| (s.key.clone(), s.value.to_string())).collect();
-        for Change { key, value } in store
+        for DocumentChange { key, value } in store
             .changes_after(position, usize::MAX)
             .await
             .expect("kept")

@@ -2,13 +2,13 @@
 
 use super::concurrency::wander;
 use super::{HISTORY, OTHER_HISTORY, at, key, scan, stored, write};
-use controller::store::map::{Map, replay};
+use controller::store::memory::{MemoryStore, replay};
 use controller::store::{Committed, Compacted, Store};
 use state::documents::draft::Conflict;
 
 #[tokio::test]
 async fn recorded_transactions_replay_and_a_changed_one_does_not() {
-    let store = Map::new(HISTORY);
+    let store = MemoryStore::new(HISTORY);
     store.record();
     let tasks = (0..10).map(|task| {
         let store = store.clone();
@@ -29,7 +29,7 @@ async fn recorded_transactions_replay_and_a_changed_one_does_not() {
 
 #[tokio::test]
 async fn others_commit_between_the_reads_and_the_commit_of_a_transition() {
-    let store = Map::new(HISTORY);
+    let store = MemoryStore::new(HISTORY);
     let runs = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let counted = runs.clone();
     let slow = store.run(move |draft| {
@@ -45,7 +45,7 @@ async fn others_commit_between_the_reads_and_the_commit_of_a_transition() {
 
 #[tokio::test]
 async fn a_fork_goes_its_own_way_in_a_history_of_its_own() {
-    let store = Map::new(HISTORY);
+    let store = MemoryStore::new(HISTORY);
     write(&store, &[("m/a", Some(1))]).await;
     let fork = store.fork(OTHER_HISTORY);
     write(&store, &[("m/a", Some(2))]).await;

@@ -2,14 +2,14 @@
 
 use super::{HISTORY, OTHER_HISTORY, at, key, scan, sqlite, stored, write};
 use controller::store::sqlite::{OpenError, Options, Sqlite};
-use controller::store::{ApplyError, Committed, Compacted, Failure, RunError, Store};
+use controller::store::{ApplyError, Committed, Compacted, StoreError, RunError, Store};
 use state::documents::draft::{Conflict, Draft, Key, StoredDocument, Txn};
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-fn open(folder: &Path, fresh_history: Uuid) -> Result<Sqlite, OpenError> {
-    Sqlite::open(folder, Options::new(fresh_history))
+fn open(folder: &Path, new_generation: Uuid) -> Result<Sqlite, OpenError> {
+    Sqlite::open(folder, Options::new(new_generation))
 }
 
 /// A transition that keeps the writer busy until the second future is polled: what is handed in between the two lies
@@ -159,9 +159,9 @@ async fn a_full_disk_changes_nothing_and_ends_when_there_is_space() {
     let (hold, go) = hold(&store);
     let (_, small, refused, first, ()) =
         tokio::join!(hold, store.run(small), store.run(refused), store.run(large), go);
-    assert_eq!(small, Err(RunError::Failed(Failure::Full)));
-    assert_eq!(refused, Err(RunError::Failed(Failure::Full)));
-    assert_eq!(first, Err(RunError::Failed(Failure::Full)));
+    assert_eq!(small, Err(RunError::Failed(StoreError::Full)));
+    assert_eq!(refused, Err(RunError::Failed(StoreError::Full)));
+    assert_eq!(first, Err(RunError::Failed(StoreError::Full)));
     assert_eq!((store.newest(), scan(&store, "m/").await), (1, vec![stored("m/a", 1, 1)]));
     assert_eq!(write(&store, &[("m/a", Some(3))]).await, 2, "what fits is taken");
     drop(store);
@@ -180,10 +180,10 @@ async fn after_a_failed_commit_nothing_is_answered_but_broken() {
         draft.put(&key("m/a"), &2);
         Ok::<_, ()>(())
     };
-    assert!(matches!(store.run(put).await, Err(RunError::Failed(Failure::Broken(_)))));
+    assert!(matches!(store.run(put).await, Err(RunError::Failed(StoreError::Broken(_)))));
     assert_ne!(store.broken().await, "");
     saboteur.execute_batch("ALTER TABLE elsewhere RENAME TO changes").expect("repaired");
-    assert!(matches!(store.run(put).await, Err(RunError::Failed(Failure::Broken(_)))), "it stays broken");
+    assert!(matches!(store.run(put).await, Err(RunError::Failed(StoreError::Broken(_)))), "it stays broken");
     assert_eq!(store.newest(), 1);
 }
 

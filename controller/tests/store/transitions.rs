@@ -433,8 +433,8 @@ async fn end<S: Store>(story: &mut Story<'_, S>) {
     }
     for cleanup in story.all(Kind::Cleanup).await {
         story
-            .call("cleanup::bite", move |draft| {
-                cleanup::bite(draft, MODEL, cleanup);
+            .call("cleanup::clean_batch", move |draft| {
+                cleanup::clean_batch(draft, MODEL, cleanup);
                 Ok(())
             })
             .await;

@@ -7,10 +7,10 @@ use api::{
     AddUnits, Attach, Commit, Committed, Deploy, Ends, Handle, InModel, Integrate, Shown, Stream,
     UnitAgentRequests,
 };
-use controller::environment::{Kept, Outside, version_4};
+use controller::environment::{StoredArchive, Environment, version_4};
 use controller::janitor::Janitor;
 use controller::store::Store;
-use controller::store::map::Map;
+use controller::store::memory::MemoryStore;
 use controller::tokens;
 use controller::{Controller, Session};
 use host::digest::sha256;
@@ -55,7 +55,7 @@ impl Still {
     }
 }
 
-impl Outside for Still {
+impl Environment for Still {
     fn wall_ms(&self) -> i64 {
         1_700_000_000_000 + self.monotonic_ms() as i64 + self.stepped_ms.load(Ordering::Relaxed)
     }
@@ -70,16 +70,16 @@ impl Outside for Still {
         let mut now_ms = self.now_ms.subscribe();
         now_ms.wait_for(|now_ms| *now_ms >= monotonic_ms).await.expect("self keeps the sender");
     }
-    async fn keep_archive(&self, bytes: Vec<u8>) -> Result<Kept, ApiError> {
+    async fn store_archive(&self, bytes: Vec<u8>) -> Result<StoredArchive, ApiError> {
         let charm = serde_json::from_slice(&bytes).expect("in these tests an archive is the charm as JSON");
         let (sha256, length) = (sha256(&bytes), bytes.len() as u64);
         self.archives.lock().expect("no holder panics").insert(sha256.clone(), bytes);
-        Ok(Kept { sha256, bytes: length, charm })
+        Ok(StoredArchive { sha256, bytes: length, charm })
     }
     async fn archive(&self, sha256: &str) -> Option<Vec<u8>> {
         self.archives.lock().expect("no holder panics").get(sha256).cloned()
     }
-    fn broken(&self, why: &str) {
+    fn store_broken(&self, why: &str) {
         panic!("{why}");
     }
 }
@@ -108,26 +108,26 @@ pub struct Story<S, O> {
     pub admin: Session<S, O>,
 }
 
-impl Story<Map, Still> {
-    pub async fn in_memory() -> Story<Map, Still> {
-        let outside = Still::new();
-        let store = Map::new(version_4(77));
-        Story::new(Controller::new(store, outside, version_4(1))).await
+impl Story<MemoryStore, Still> {
+    pub async fn in_memory() -> Story<MemoryStore, Still> {
+        let environment = Still::new();
+        let store = MemoryStore::new(version_4(77));
+        Story::new(Controller::new(store, environment, version_4(1))).await
     }
 
     /// The controller's process dies; another one starts on the same store.
     pub fn restart(&mut self) {
-        let (store, outside) = (self.controller.store.clone(), self.controller.outside.clone());
-        self.controller = Controller::new(store, outside, self.controller.id);
-        self.admin = self.controller.session_of(self.admin.principal.clone()).in_model("dev");
+        let (store, environment) = (self.controller.store.clone(), self.controller.environment.clone());
+        self.controller = Controller::new(store, environment, self.controller.id);
+        self.admin = self.controller.session_for(self.admin.principal.clone()).in_model("dev");
     }
 
     pub fn pass(&self, ms: u64) {
-        self.controller.outside.pass(ms);
+        self.controller.environment.pass(ms);
     }
 }
 
-impl<S: Store, O: Outside> Story<S, O> {
+impl<S: Store, O: Environment> Story<S, O> {
     pub async fn new(controller: Arc<Controller<S, O>>) -> Story<S, O> {
         let model = Model(version_4(2));
         let made = controller.run(move |draft| {
@@ -138,7 +138,7 @@ impl<S: Store, O: Outside> Story<S, O> {
         });
         made.await.expect("a new store");
         let principal = TokenHolder::User { name: "admin".to_owned(), role: UserRole::Admin };
-        let admin = controller.session_of(principal).in_model("dev");
+        let admin = controller.session_for(principal).in_model("dev");
         Story { controller, model, admin }
     }
 
@@ -181,7 +181,7 @@ impl<S: Store, O: Outside> Story<S, O> {
 
     /// Gives a principal a token.
     pub async fn token(&self, entity: Uuid, principal: TokenHolder) -> String {
-        let token = tokens::fresh_token(&self.controller.outside);
+        let token = tokens::random_token(&self.controller.environment);
         let given = token.clone();
         let set = self.controller.run(move |draft| {
             tokens::set(draft, entity, &principal, &given);
@@ -282,7 +282,7 @@ pub async fn delta(watch: &mut impl Stream<Item = Shown>) -> Delta {
     }
 }
 
-pub async fn revision_of(controller: &Controller<impl Store, impl Outside>) -> Position {
+pub async fn revision_of(controller: &Controller<impl Store, impl Environment>) -> Position {
     controller.position(controller.store.newest())
 }
 

@@ -32,28 +32,28 @@ use tokio::sync::{Notify, oneshot};
 /// How long a client waits for an answer.
 const ANSWER_MS: u64 = 10_000;
 /// How long a message takes at most, and one that is slow: others overtake it. An answer takes half of that at most.
-const WAY_MS: u64 = 20;
+const TRANSIT_MS: u64 = 20;
 const SLOW_MS: u64 = 5_000;
 
 pub type SimController = Controller<SimStore, SimEnvironment>;
 pub type SimSession = Session<SimStore, SimEnvironment>;
 
-/// Which way messages of an agent are lost.
+/// Which direction messages of an agent are lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Direction {
     Both,
     ToController,
     FromController,
 }
 
-impl Way {
-    pub const ALL: [Way; 3] = [Way::Both, Way::ToController, Way::FromController];
+impl Direction {
+    pub const ALL: [Direction; 3] = [Direction::Both, Direction::ToController, Direction::FromController];
 }
 
 struct State {
     controller: Arc<SimController>,
-    /// Of each agent that is cut off: until when, and which way.
-    partitions: BTreeMap<Uuid, (u64, Way)>,
+    /// Of each agent that is cut off: until when, and which direction.
+    partitions: BTreeMap<Uuid, (u64, Direction)>,
     /// Nobody gets through until then.
     outage_ms: u64,
     /// Counts restarts of the controller.
@@ -64,15 +64,15 @@ struct State {
 
 /// The network and the controller at its other end.
 #[derive(Clone)]
-pub struct Wire {
+pub struct SimNetwork {
     world: World,
     state: Arc<Mutex<State>>,
     restarted: Arc<Notify>,
 }
 
 /// What happens to one message.
-enum Fate {
-    /// The way there takes up to so much, that back half of it.
+enum Delivery {
+    /// The direction there takes up to so much, that back half of it.
     Delivered {
         doubled: bool,
         within_ms: u64,
@@ -83,8 +83,8 @@ enum Fate {
     Late(u64),
 }
 
-impl Wire {
-    pub fn new(world: World, controller: Arc<SimController>) -> Wire {
+impl SimNetwork {
+    pub fn new(world: World, controller: Arc<SimController>) -> SimNetwork {
         let state = State {
             controller,
             partitions: BTreeMap::new(),
@@ -92,7 +92,7 @@ impl Wire {
             generation: 0,
             lost_once: BTreeMap::new(),
         };
-        Wire { world, state: Arc::new(Mutex::new(state)), restarted: Arc::default() }
+        SimNetwork { world, state: Arc::new(Mutex::new(state)), restarted: Arc::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -105,7 +105,7 @@ impl Wire {
     }
 
     pub fn session(&self, principal: TokenHolder) -> SimSession {
-        self.state().controller.session_of(principal)
+        self.state().controller.session_for(principal)
     }
 
     /// The controller died and another process serves the same store.
@@ -123,18 +123,18 @@ impl Wire {
     }
 
     /// A planted fault asks: the unit is not Alive any more.
-    fn is_going(&self, model: Model, unit: Uuid) -> bool {
+    fn is_tearing_down(&self, model: Model, unit: Uuid) -> bool {
         let controller = self.state().controller.clone();
         let life = |reader: &dyn Reader| effective_life::unit_life(&mut { reader }, model, unit);
-        controller.store.map().look(life).is_some_and(|life| !life.is_alive())
+        controller.store.map().read_now(life).is_some_and(|life| !life.is_alive())
     }
 
     fn generation(&self) -> u64 {
         self.state().generation
     }
 
-    pub fn cut_off(&self, agent: Uuid, until_ms: u64, way: Way) {
-        self.state().partitions.insert(agent, (until_ms, way));
+    pub fn cut_off(&self, agent: Uuid, until_ms: u64, direction: Direction) {
+        self.state().partitions.insert(agent, (until_ms, direction));
     }
 
     pub fn cut_everybody_off(&self, until_ms: u64) {
@@ -147,11 +147,11 @@ impl Wire {
         state.outage_ms = 0;
     }
 
-    /// Messages of this agent are lost on this way.
-    pub fn is_cut_off(&self, agent: Uuid, way: Way) -> bool {
+    /// Messages of this agent are lost on this direction.
+    pub fn is_cut_off(&self, agent: Uuid, direction: Direction) -> bool {
         let now_ms = self.world.now_ms();
         let state = self.state();
-        let cut = |(until_ms, cut): &(u64, Way)| *until_ms > now_ms && (*cut == Way::Both || *cut == way);
+        let cut = |(until_ms, cut): &(u64, Direction)| *until_ms > now_ms && (*cut == Direction::Both || *cut == direction);
         state.outage_ms > now_ms || state.partitions.get(&agent).is_some_and(cut)
     }
 
@@ -160,21 +160,21 @@ impl Wire {
         self.state().outage_ms > self.world.now_ms()
     }
 
-    fn fate(&self) -> Fate {
+    fn delivery(&self) -> Delivery {
         let (world, mix) = (&self.world, self.world.mix());
-        if world.strikes(mix.message_lost) {
-            return if world.chance_of(500) { Fate::LostBefore } else { Fate::LostAfter };
+        if world.draws_fault(mix.message_lost) {
+            return if world.chance_of(500) { Delivery::LostBefore } else { Delivery::LostAfter };
         }
-        if world.strikes(mix.message_late) {
-            return Fate::Late(ANSWER_MS + world.below(5_000));
+        if world.draws_fault(mix.message_late) {
+            return Delivery::Late(ANSWER_MS + world.below(5_000));
         }
-        let doubled = world.strikes(mix.message_doubled) || (mix.every_reply_lost > 0 && !world.is_calm());
-        let within_ms = if world.strikes(mix.message_slow) { SLOW_MS } else { WAY_MS };
-        Fate::Delivered { doubled, within_ms }
+        let doubled = world.draws_fault(mix.message_doubled) || (mix.every_reply_lost > 0 && !world.is_calm());
+        let within_ms = if world.draws_fault(mix.message_slow) { SLOW_MS } else { TRANSIT_MS };
+        Delivery::Delivered { doubled, within_ms }
     }
 
     /// What a person or a machine agent asks, over the same network. None: no answer came.
-    pub async fn ask<T, F>(&self, ask: impl Fn(SimSession) -> F, principal: TokenHolder) -> Option<T>
+    pub async fn request<T, F>(&self, call: impl Fn(SimSession) -> F, principal: TokenHolder) -> Option<T>
     where
         F: Future<Output = T>,
     {
@@ -182,31 +182,31 @@ impl Wire {
             self.world.sleep(ANSWER_MS).await;
             return None;
         }
-        let fate = match self.world.mix().operator_messages_lost {
-            0 => Fate::Delivered { doubled: false, within_ms: 0 },
-            _ => self.fate(),
+        let delivery = match self.world.mix().operator_messages_lost {
+            0 => Delivery::Delivered { doubled: false, within_ms: 0 },
+            _ => self.delivery(),
         };
         let session = || self.session(principal.clone());
-        match fate {
-            Fate::LostBefore => None,
-            Fate::LostAfter => {
-                ask(session()).await;
+        match delivery {
+            Delivery::LostBefore => None,
+            Delivery::LostAfter => {
+                call(session()).await;
                 None
             }
-            Fate::Late(ms) => {
+            Delivery::Late(ms) => {
                 self.world.sleep(ms).await;
-                ask(session()).await;
+                call(session()).await;
                 None
             }
-            Fate::Delivered { doubled, within_ms } => {
+            Delivery::Delivered { doubled, within_ms } => {
                 if doubled {
-                    ask(session()).await;
+                    call(session()).await;
                 }
-                if within_ms <= WAY_MS {
-                    return Some(ask(session()).await);
+                if within_ms <= TRANSIT_MS {
+                    return Some(call(session()).await);
                 }
                 self.world.sleep(self.world.below(within_ms)).await;
-                let answer = ask(session()).await;
+                let answer = call(session()).await;
                 self.world.sleep(self.world.below(within_ms / 2)).await;
                 Some(answer)
             }
@@ -214,7 +214,7 @@ impl Wire {
     }
 }
 
-fn unreachable(what: &str) -> ApiError {
+fn unreachable_error(what: &str) -> ApiError {
     ApiError::new(ErrorCode::Unreachable, what)
 }
 
@@ -226,22 +226,22 @@ struct StreamBreak {
 }
 
 impl StreamBreak {
-    fn drawn(wire: &Wire, generation: u64) -> StreamBreak {
-        let world = &wire.world;
-        let breaks = world.strikes(world.mix().watch_broken);
+    fn random(network: &SimNetwork, generation: u64) -> StreamBreak {
+        let world = &network.world;
+        let breaks = world.draws_fault(world.mix().watch_broken);
         let breaks_ms = if breaks { world.now_ms() + world.below(20_000) } else { u64::MAX };
         StreamBreak { generation, breaks_ms }
     }
 
     /// What comes next on it.
-    async fn or_break<T>(&self, wire: &Wire, next: impl Future<Output = T>) -> Result<T, ApiError> {
+    async fn or_break<T>(&self, network: &SimNetwork, next: impl Future<Output = T>) -> Result<T, ApiError> {
         let mut next = pin!(next);
         loop {
-            if wire.generation() != self.generation || wire.world.now_ms() >= self.breaks_ms {
-                return Err(unreachable("the connection broke"));
+            if network.generation() != self.generation || network.world.now_ms() >= self.breaks_ms {
+                return Err(unreachable_error("the connection broke"));
             }
             let (restarted, broken) =
-                (pin!(wire.restarted.notified()), pin!(wire.world.sleep_until(self.breaks_ms)));
+                (pin!(network.restarted.notified()), pin!(network.world.sleep_until(self.breaks_ms)));
             tokio::select! {
                 biased;
                 next = &mut next => return Ok(next),
@@ -252,10 +252,10 @@ impl StreamBreak {
     }
 }
 
-/// One unit agent's way to the controller.
+/// One unit agent's direction to the controller.
 #[derive(Clone)]
 pub struct Link {
-    wire: Wire,
+    network: SimNetwork,
     model: Model,
     unit: Uuid,
     /// Which of the unit's folders speaks: there may be a copy.
@@ -263,69 +263,69 @@ pub struct Link {
 }
 
 impl Link {
-    pub fn new(wire: Wire, model: Model, unit: Uuid, folder: Uuid) -> Link {
-        Link { wire, model, unit, folder }
+    pub fn new(network: SimNetwork, model: Model, unit: Uuid, folder: Uuid) -> Link {
+        Link { network, model, unit, folder }
     }
 
     fn session(&self) -> SimSession {
-        self.wire.session(TokenHolder::Unit { model: self.model, unit: self.unit })
+        self.network.session(TokenHolder::Unit { model: self.model, unit: self.unit })
     }
 
     /// The message as the other end reads it.
     fn through_json<T: Message>(&self, message: T) -> T {
-        if self.wire.world.mix().wire == 0 {
+        if self.network.world.mix().json_messages == 0 {
             return message;
         }
         T::from_bytes(message.into_bytes()).expect("what one end writes the other reads")
     }
 
-    /// Sends `request` on its way.
-    async fn ask<R>(&self, name: &'static str, request: R) -> Result<R::Answer, ApiError>
+    /// Sends `request` on its direction.
+    async fn send<R>(&self, name: &'static str, request: R) -> Result<R::Answer, ApiError>
     where
         R: Request + Clone,
         SimSession: Handle<R>,
     {
-        self.ask_with(name, request, || {}, self.wire.fate()).await
+        self.send_with(name, request, || {}, self.network.delivery()).await
     }
 
-    /// Sends `request` on its way; `arrives` is called whenever it has arrived.
-    async fn ask_with<R>(
+    /// Sends `request` on its direction; `arrives` is called whenever it has arrived.
+    async fn send_with<R>(
         &self,
         name: &'static str,
         request: R,
         arrives: impl Fn() + Clone + Send + 'static,
-        fate: Fate,
+        delivery: Delivery,
     ) -> Result<R::Answer, ApiError>
     where
         R: Request + Clone,
         SimSession: Handle<R>,
     {
-        let world = &self.wire.world;
+        let world = &self.network.world;
         world.pause().await;
-        if self.wire.is_cut_off(self.folder, Way::ToController) {
+        if self.network.is_cut_off(self.folder, Direction::ToController) {
             world.sleep(ANSWER_MS).await;
-            return Err(unreachable("no answer"));
+            return Err(unreachable_error("no answer"));
         }
         let (sender, receiver) = oneshot::channel();
         let request = self.through_json(request);
-        match fate {
-            Fate::Delivered { doubled, within_ms } => {
+        match delivery {
+            Delivery::Delivered { doubled, within_ms } => {
                 if doubled {
-                    world.tell(|| format!("network: {name} of {} doubled", self.unit));
-                    self.carry(request.clone(), arrives.clone(), (world.below(3_000), WAY_MS), None);
+                    world.trace(|| format!("network: {name} of {} doubled", self.unit));
+                    self.deliver(request.clone(), arrives.clone(), (world.below(3_000), TRANSIT_MS), None);
                 }
-                if within_ms > WAY_MS {
-                    world.tell(|| format!("network: {name} of {} slow", self.unit));
+                if within_ms > TRANSIT_MS {
+                    world.trace(|| format!("network: {name} of {} slow", self.unit));
                 }
-                self.carry(request, arrives, (world.below(within_ms), within_ms), Some(sender));
+                self.deliver(request, arrives, (world.below(within_ms), within_ms), Some(sender));
             }
-            Fate::LostBefore => {
-                world.tell(|| format!("network: {name} of {} lost", self.unit));
+            Delivery::LostBefore => {
+                world.trace(|| format!("network: {name} of {} lost", self.unit));
                 drop(sender);
             }
-            Fate::LostAfter => {
-                world.tell(|| format!("network: reply to {name} of {} lost", self.unit));
-                self.carry(request, arrives, (world.below(WAY_MS), WAY_MS), None);
+            Delivery::LostAfter => {
+                world.trace(|| format!("network: reply to {name} of {} lost", self.unit));
+                self.deliver(request, arrives, (world.below(TRANSIT_MS), TRANSIT_MS), None);
                 if world.chance_of(500) {
                     world.sleep(ANSWER_MS).await;
                 } else {
@@ -333,9 +333,9 @@ impl Link {
                 }
                 drop(sender);
             }
-            Fate::Late(ms) => {
-                world.tell(|| format!("network: {name} of {} late", self.unit));
-                self.carry(request, arrives, (ms, WAY_MS), None);
+            Delivery::Late(ms) => {
+                world.trace(|| format!("network: {name} of {} late", self.unit));
+                self.deliver(request, arrives, (ms, TRANSIT_MS), None);
                 world.sleep(ANSWER_MS).await;
                 drop(sender);
             }
@@ -344,12 +344,12 @@ impl Link {
             Ok(answer) => Ok(self.through_json(answer?)),
             Err(_) => {
                 world.pause().await;
-                Err(unreachable("the connection broke"))
+                Err(unreachable_error("the connection broke"))
             }
         }
     }
 
-    fn carry<R>(
+    fn deliver<R>(
         &self,
         request: R,
         arrives: impl Fn() + Send + 'static,
@@ -360,16 +360,16 @@ impl Link {
         SimSession: Handle<R>,
     {
         let link = self.clone();
-        self.wire.world.send(async move {
-            let world = &link.wire.world;
+        self.network.world.send(async move {
+            let world = &link.network.world;
             world.sleep(delay_ms).await;
-            if link.wire.is_cut_off(link.folder, Way::ToController) {
+            if link.network.is_cut_off(link.folder, Direction::ToController) {
                 return;
             }
             arrives();
             let answer = link.session().handle(request).await;
             world.sleep(world.below(back_within_ms / 2)).await;
-            if let Some(reply) = reply.filter(|_| !link.wire.is_cut_off(link.folder, Way::FromController)) {
+            if let Some(reply) = reply.filter(|_| !link.network.is_cut_off(link.folder, Direction::FromController)) {
                 reply.send(answer).ok();
             }
         });
@@ -378,31 +378,31 @@ impl Link {
 
 impl Handle<Attach> for Link {
     async fn handle(&self, attach: Attach) -> Result<Attached, ApiError> {
-        if self.wire.world.mix().has(Mutant::DyingMayNotAttach) && self.wire.is_going(self.model, self.unit) {
-            self.wire.world.pause().await;
+        if self.network.world.mix().has(Mutant::DyingMayNotAttach) && self.network.is_tearing_down(self.model, self.unit) {
+            self.network.world.pause().await;
             return Err(ApiError::new(ErrorCode::NotAlive, "the unit is going away"));
         }
-        self.ask("attach", attach).await
+        self.send("attach", attach).await
     }
 }
 
 impl Handle<Commit> for Link {
     async fn handle(&self, commit: Commit) -> Result<Committed, ApiError> {
         let (unit, sequence, epoch) = (self.unit, commit.record.sequence, commit.epoch);
-        let (world, mix) = (self.wire.world.clone(), self.wire.world.mix());
+        let (world, mix) = (self.network.world.clone(), self.network.world.mix());
         if mix.has(Mutant::CommitIsLostButAnswered) && world.chance_of(50) {
             return Ok(Committed { revision: 1, refusal: None, dropped: Vec::new() });
         }
         let first = mix.every_reply_lost > 0
             && !world.is_calm()
-            && self.wire.state().lost_once.insert((unit, sequence), ()).is_none();
-        let fate = if first { Fate::LostAfter } else { self.wire.fate() };
-        if mix.has(Mutant::DuplicateIsFenced) && matches!(fate, Fate::Delivered { doubled: true, .. }) {
+            && self.network.state().lost_once.insert((unit, sequence), ()).is_none();
+        let delivery = if first { Delivery::LostAfter } else { self.network.delivery() };
+        if mix.has(Mutant::DuplicateIsFenced) && matches!(delivery, Delivery::Delivered { doubled: true, .. }) {
             return Err(ApiError::new(ErrorCode::Fenced, "a newer agent of this unit is attached"));
         }
         let restates = commit.record.memory.is_some();
         let arrives = move || world.note(Fact::RecordReceived { unit, sequence, epoch, restates });
-        self.ask_with("commit", commit, arrives, fate).await
+        self.send_with("commit", commit, arrives, delivery).await
     }
 }
 
@@ -410,28 +410,28 @@ impl Handle<Report> for Link {
     async fn handle(&self, report: Report) -> Result<(), ApiError> {
         let Report { epoch, run, .. } = report;
         let (said, executes) = (report.said.clone(), report.executing.is_some());
-        self.wire.world.note(Fact::Reported { unit: self.unit, epoch, run, said, executes });
-        self.ask("report", report).await
+        self.network.world.note(Fact::Reported { unit: self.unit, epoch, run, said, executes });
+        self.send("report", report).await
     }
 }
 
 impl Handle<Claim> for Link {
     async fn handle(&self, claim: Claim) -> Result<ClaimResponse, ApiError> {
-        self.ask("claim", claim).await
+        self.send("claim", claim).await
     }
 }
 
 impl Handle<BagRequest> for Link {
     async fn handle(&self, asked: BagRequest) -> Result<Option<BagView>, ApiError> {
-        let bag = self.ask("bag", asked).await?;
-        let empty = self.wire.world.mix().has(Mutant::OmittedBagIsEmpty);
+        let bag = self.send("bag", asked).await?;
+        let empty = self.network.world.mix().has(Mutant::OmittedBagIsEmpty);
         Ok(bag.map(|bag| if empty { BagView::whole(bag.counter, Bag::new()) } else { bag }))
     }
 }
 
 impl Handle<FetchArchive> for Link {
     async fn handle(&self, fetch: FetchArchive) -> Result<Archive, ApiError> {
-        self.ask("archive", fetch).await
+        self.send("archive", fetch).await
     }
 }
 
@@ -439,14 +439,14 @@ impl Watch<WatchUnit> for Link {
     type Stream = SimStream;
 
     async fn watch(&self, WatchUnit { epoch, from }: WatchUnit) -> Result<SimStream, ApiError> {
-        let (wire, world) = (&self.wire, &self.wire.world);
+        let (network, world) = (&self.network, &self.network.world);
         world.pause().await;
-        let cut = Way::ALL.iter().any(|way| wire.is_cut_off(self.folder, *way));
-        if cut || world.strikes(world.mix().message_lost) {
+        let cut = Direction::ALL.iter().any(|direction| network.is_cut_off(self.folder, *direction));
+        if cut || world.draws_fault(world.mix().message_lost) {
             world.sleep(ANSWER_MS).await;
-            return Err(unreachable("no answer"));
+            return Err(unreachable_error("no answer"));
         }
-        let generation = wire.generation();
+        let generation = network.generation();
         let session = self.session();
         let newest = session.controller.position(session.controller.store.newest());
         let behind = |from: &Position| {
@@ -456,11 +456,11 @@ impl Watch<WatchUnit> for Link {
             Some(_) if world.mix().has(Mutant::SubscribesAfterState) => Some(newest),
             _ => from,
         };
-        let eats = from.is_some() && world.mix().has(Mutant::FirstEventIsDropped);
+        let drops_first = from.is_some() && world.mix().has(Mutant::FirstEventIsDropped);
         let inner = session.watch(WatchUnit { epoch, from: opened }).await?;
-        let until = StreamBreak::drawn(wire, generation);
+        let until = StreamBreak::random(network, generation);
         world.note(Fact::Stream { folder: self.folder, unit: self.unit, open: true });
-        Ok(SimStream { link: self.clone(), inner, until, again: None, eats })
+        Ok(SimStream { link: self.clone(), inner, until, duplicate: None, drops_first })
     }
 }
 
@@ -469,15 +469,15 @@ pub struct SimStream {
     link: Link,
     inner: <SimSession as Watch<WatchUnit>>::Stream,
     until: StreamBreak,
-    again: Option<Shown>,
+    duplicate: Option<Shown>,
     /// A planted fault: the first event is not passed on.
-    eats: bool,
+    drops_first: bool,
 }
 
 impl Drop for SimStream {
     fn drop(&mut self) {
-        let Link { wire, folder, unit, .. } = &self.link;
-        wire.world.note(Fact::Stream { folder: *folder, unit: *unit, open: false });
+        let Link { network, folder, unit, .. } = &self.link;
+        network.world.note(Fact::Stream { folder: *folder, unit: *unit, open: false });
     }
 }
 
@@ -486,34 +486,34 @@ impl Stream for SimStream {
 
     async fn next(&mut self) -> Result<Shown, ApiError> {
         let shown = self.pass_on().await?;
-        self.link.wire.world.note(Fact::StreamReceived { folder: self.link.folder });
+        self.link.network.world.note(Fact::StreamReceived { folder: self.link.folder });
         Ok(shown)
     }
 }
 
 impl SimStream {
     async fn pass_on(&mut self) -> Result<Shown, ApiError> {
-        if let Some(again) = self.again.take() {
-            return Ok(again);
+        if let Some(duplicate) = self.duplicate.take() {
+            return Ok(duplicate);
         }
-        let (wire, world) = (&self.link.wire, &self.link.wire.world);
-        let shown = self.until.or_break(wire, self.inner.next()).await??;
+        let (network, world) = (&self.link.network, &self.link.network.world);
+        let shown = self.until.or_break(network, self.inner.next()).await??;
         world.pause().await;
         if world.draws_variation(20) {
             world.sleep(world.below(2_000)).await;
         }
-        if wire.is_cut_off(self.link.folder, Way::FromController) {
+        if network.is_cut_off(self.link.folder, Direction::FromController) {
             world.sleep(WATCH_SILENCE_MS).await;
-            return Err(unreachable("silence"));
+            return Err(unreachable_error("silence"));
         }
         let shown = self.link.through_json(shown);
-        if world.strikes(50) {
-            self.again = Some(shown.clone());
+        if world.draws_fault(50) {
+            self.duplicate = Some(shown.clone());
         }
-        let eaten =
-            std::mem::take(&mut self.eats) || (world.mix().has(Mutant::DeltaIsLost) && world.chance_of(100));
+        let is_dropped =
+            std::mem::take(&mut self.drops_first) || (world.mix().has(Mutant::DeltaIsLost) && world.chance_of(100));
         if let Shown::Delta(delta) = &shown
-            && eaten
+            && is_dropped
             && !delta.full
         {
             // its position is shown all the same

@@ -5,10 +5,10 @@ use crate::sim::mutants::Mutant;
 use crate::sim::operator::MODEL;
 use crate::sim::world::World;
 use api::error::{ApiError, ErrorCode};
-use controller::environment::{Kept, Outside};
-use controller::store::map::Map;
+use controller::environment::{StoredArchive, Environment};
+use controller::store::memory::MemoryStore;
 use controller::store::{
-    ApplyError, Changes, Committed, Compacted, Failure, Position, RETRIES_MAX, RunError, Store,
+    ApplyError, CommitChanges, Committed, Compacted, StoreError, Position, RETRIES_MAX, RunError, Store,
 };
 use state::charm::Charm;
 use state::documents::draft::{Draft, Reader, Revision, StoredDocument, Txn};
@@ -26,7 +26,7 @@ const SLOW: u64 = 50;
 /// The map, the faults of its disk and those planted in it.
 #[derive(Clone)]
 pub struct SimStore {
-    map: Map,
+    map: MemoryStore,
     world: World,
     state: Arc<Mutex<State>>,
 }
@@ -42,14 +42,14 @@ struct State {
 }
 
 impl SimStore {
-    pub fn new(map: Map, world: World) -> SimStore {
-        if world.mix().replayed > 0 {
+    pub fn new(map: MemoryStore, world: World) -> SimStore {
+        if world.mix().check_serializable > 0 {
             map.record();
         }
         SimStore { map, world, state: Arc::default() }
     }
 
-    pub fn map(&self) -> &Map {
+    pub fn map(&self) -> &MemoryStore {
         &self.map
     }
 
@@ -97,21 +97,21 @@ impl SimStore {
             txn.writes.retain(|key, value| value.is_some() || !key.contains("/unit-status/"));
         }
         if self.has(Mutant::WritesAnothersBag) {
-            self.map.look(|reader| swap_bags(&mut txn, reader));
+            self.map.read_now(|reader| swap_bags(&mut txn, reader));
         }
         if self.has(Mutant::OpensAnothersPorts) {
-            self.map.look(|reader| swap_owner(&mut txn, "/ports/", reader));
+            self.map.read_now(|reader| swap_owner(&mut txn, "/ports/", reader));
         }
         // a unit that is made has its first status from whoever makes it
         if self.has(Mutant::SetsAnothersStatus) && !txn.writes.keys().any(|key| key.contains("/unit/")) {
-            self.map.look(|reader| swap_owner(&mut txn, "/unit-status/", reader));
+            self.map.read_now(|reader| swap_owner(&mut txn, "/unit-status/", reader));
         }
         if self.has(Mutant::UnchangedBagGetsNewVersion)
             && txn.writes.keys().any(|key| key.contains("/replica/"))
         {
             let bag = txn.writes.iter_mut().find(|(key, value)| key.contains("/bag/") && value.is_some());
             if let Some((key, value)) = bag
-                && let Some(before) = self.map.look(|reader| reader.get(key))
+                && let Some(before) = self.map.read_now(|reader| reader.get(key))
             {
                 let mut same: BagDoc = before.value.parse().expect("documents are what was written");
                 same.counter += 1;
@@ -142,8 +142,8 @@ impl SimStore {
             let older = if forgets { self.state().older.clone() } else { BTreeMap::new() };
             let (store, transition) = (self.clone(), transition.clone());
             let drafted = self.map.read(move |reader| {
-                let forgetful = Forgetful { reader, older: &older };
-                let mut draft = Draft::new(&forgetful);
+                let stale_reader = StaleReader { reader, older: &older };
+                let mut draft = Draft::new(&stale_reader);
                 let decided = transition(&mut draft).map_err(RunError::Refused);
                 let finished = draft.finish().map_err(RunError::TooLarge);
                 decided.and_then(|answer| finished.map(|txn| (answer, txn))).map(|(answer, txn)| {
@@ -207,12 +207,12 @@ fn swap_owner(txn: &mut Txn, kind: &str, reader: &dyn Reader) {
 }
 
 /// Shows some documents as they were one change ago.
-struct Forgetful<'r> {
+struct StaleReader<'r> {
     reader: &'r dyn Reader,
     older: &'r BTreeMap<String, Option<StoredDocument>>,
 }
 
-impl Reader for Forgetful<'_> {
+impl Reader for StaleReader<'_> {
     fn revision(&self) -> Revision {
         self.reader.revision()
     }
@@ -268,7 +268,7 @@ impl Store for SimStore {
     {
         if self.state().full_ms > self.world.now_ms() {
             self.world.pause().await;
-            return Err(RunError::Failed(Failure::Full));
+            return Err(RunError::Failed(StoreError::Full));
         }
         if self.has_store_mutant() || (!self.world.is_calm() && self.world.chance_of(SLOW)) {
             return self.run_slowly(transition).await;
@@ -280,7 +280,7 @@ impl Store for SimStore {
         self.map.apply(txn).await
     }
 
-    async fn changes_after(&self, after: Position, limit: usize) -> Result<Vec<Changes>, Compacted> {
+    async fn changes_after(&self, after: Position, limit: usize) -> Result<Vec<CommitChanges>, Compacted> {
         let changes = self.map.changes_after(after, limit).await;
         if self.has(Mutant::CompactionIsSilent)
             && changes.is_err()
@@ -311,7 +311,7 @@ impl SimEnvironment {
     }
 }
 
-impl Outside for SimEnvironment {
+impl Environment for SimEnvironment {
     fn wall_ms(&self) -> i64 {
         self.world.wall_ms()
     }
@@ -319,17 +319,17 @@ impl Outside for SimEnvironment {
         self.world.now_ms()
     }
     fn random(&self) -> u128 {
-        self.world.bits()
+        self.world.random_u128()
     }
     async fn sleep_until(&self, monotonic_ms: u64) {
         self.world.sleep_until(monotonic_ms).await;
     }
-    async fn keep_archive(&self, bytes: Vec<u8>) -> Result<Kept, ApiError> {
+    async fn store_archive(&self, bytes: Vec<u8>) -> Result<StoredArchive, ApiError> {
         self.world.pause().await;
         let charm: Charm = serde_json::from_slice(&bytes)
             .map_err(|error| ApiError::new(ErrorCode::Invalid, error.to_string()))?;
         let sha256 = host::digest::sha256(&bytes);
-        let kept = Kept { sha256: sha256.clone(), bytes: bytes.len() as u64, charm };
+        let kept = StoredArchive { sha256: sha256.clone(), bytes: bytes.len() as u64, charm };
         let known = !self.archives.lock().expect("one thread").is_empty();
         if !(self.world.mix().has(Mutant::ArchiveIsMissing) && known && self.world.chance_of(500)) {
             self.archives.lock().expect("one thread").insert(sha256, bytes);
@@ -340,13 +340,13 @@ impl Outside for SimEnvironment {
         self.world.pause().await;
         self.archives.lock().expect("one thread").get(sha256).cloned()
     }
-    fn settings_along(&self) -> usize {
-        match self.world.mix().settings_along {
+    fn inline_settings_bytes_max(&self) -> usize {
+        match self.world.mix().inline_settings_bytes {
             0 => inline_settings::BYTES_MAX,
             bytes => usize::try_from(bytes).expect("small"),
         }
     }
-    fn broken(&self, why: &str) {
+    fn store_broken(&self, why: &str) {
         panic!("the simulated store cannot break: {why}");
     }
 }

@@ -3,22 +3,22 @@
 
 mod obstructed;
 
-use crate::sim::checks::{Checks, Commit, End, Fact, Violation};
-use crate::sim::faults::{self, strike};
+use crate::sim::checks::{Checks, Commit, FinalState, Fact, Violation};
+use crate::sim::faults::{ControllerFault, inject};
 use crate::sim::fleet::AgentFleet;
 use crate::sim::machine::{self, Machine};
 use crate::sim::mutants::{Mutant, MutantGuard};
-use crate::sim::network::{SimController, Wire};
-use crate::sim::operator::{HOOKS_MIN, MODEL, User};
+use crate::sim::network::{SimController, SimNetwork};
+use crate::sim::operator::{HOOKS_MIN, MODEL, SimOperator};
 use crate::sim::profile::FaultProfile;
 use crate::sim::provider::{self, SimCloud};
 use crate::sim::store::{SimEnvironment, SimStore};
 use crate::sim::world::{
-    Command, MEASURED_EVERY, StepResult, TaskId, Tasks, TimeSpent, World, finish, nanoseconds,
+    Command, MEASURED_EVERY, StepResult, TaskId, Tasks, TimeSpent, World, block_on, nanoseconds,
 };
 use controller::Controller;
-use controller::store::map::Map;
-use controller::store::{Changes, Position, Store};
+use controller::store::memory::MemoryStore;
+use controller::store::{CommitChanges, Position, Store};
 use state::documents::draft::read;
 use state::documents::keys::{Kind, Model};
 use state::lifecycle::model;
@@ -32,13 +32,13 @@ const CHAOS_MS: u64 = 200_000;
 const MINUTE_MS: u64 = 60_000;
 /// Without a change for so long, and with nothing to resolve, the system rests: longer than a leader's term (60 s),
 /// a silent watch (15 s) and the longest pause of a loop (5 s) one after the other.
-const QUIET_MS: u64 = 85_000;
+const REST_AFTER_MS: u64 = 85_000;
 /// Between two restarts of everything: a few tries of a link.
 const BETWEEN_RESTARTS_MS: u64 = 10_000;
 /// Rounds of "wait until quiet, resolve what failed" that suffice.
 const ROUNDS_MAX: u64 = 40;
 /// After so many rounds people remove what still fails, where the store was restored: a unit that had ended before.
-const PATIENCE: u64 = 5;
+const ROUNDS_BEFORE_REMOVAL: u64 = 5;
 /// Polls of one run: several times what an hour without a controller takes.
 const POLLS_MAX: u64 = 2_000_000;
 /// A standard schedule has as many applications, units, hooks and faults at least.
@@ -49,7 +49,7 @@ const STANDARD: (u64, u64, u64, u64) = (2, 3, HOOKS_MIN, 5);
 pub struct Report {
     pub seed: u64,
     pub violations: Vec<Violation>,
-    pub story: Vec<String>,
+    pub trace: Vec<String>,
     pub hooks: u64,
     pub commits: u64,
     pub faults: u64,
@@ -76,10 +76,10 @@ struct System {
     tasks: Tasks,
     store: SimStore,
     /// An older copy of the store, to be restored from.
-    copy: Option<Map>,
+    copy: Option<MemoryStore>,
     restored: bool,
     outside: SimEnvironment,
-    wire: Wire,
+    network: SimNetwork,
     fleet: AgentFleet,
     cloud: SimCloud,
     /// The provisioner.
@@ -96,21 +96,21 @@ struct System {
 }
 
 /// Runs one seed with its own mix.
-pub fn run(seed: u64, mutant: Option<Mutant>, tell: bool) -> Report {
-    run_mixed(seed, FaultProfile::of(seed, mutant), tell)
+pub fn run(seed: u64, mutant: Option<Mutant>, traced: bool) -> Report {
+    run_mixed(seed, FaultProfile::of(seed, mutant), traced)
 }
 
 /// Runs one seed with a mix of faults given.
-pub fn run_mixed(seed: u64, mix: FaultProfile, tell: bool) -> Report {
+pub fn run_mixed(seed: u64, mix: FaultProfile, traced: bool) -> Report {
     let _planting = MutantGuard::of(mix.mutant);
     let target = mix.mutant.map(Mutant::target);
-    let world = World::new(seed, mix, tell);
+    let world = World::new(seed, mix, traced);
     let mut system = System::new(world.clone());
-    system.live(target);
+    system.run_phases(target);
     let report = Report {
         seed,
         violations: std::mem::take(&mut system.checks.violations),
-        story: world.story(),
+        trace: world.trace_lines(),
         hooks: world.hooks(),
         commits: system.commits,
         faults: world.faults(),
@@ -130,22 +130,22 @@ fn controller(store: &SimStore, outside: &SimEnvironment) -> Arc<SimController> 
 
 impl System {
     fn new(world: World) -> System {
-        let store_generation = Uuid(world.bits());
+        let store_generation = Uuid(world.random_u128());
         let store =
-            SimStore::new(Map::with_changes_kept(store_generation, world.mix().changes_kept), world.clone());
+            SimStore::new(MemoryStore::with_changes_kept(store_generation, world.mix().changes_kept), world.clone());
         let outside = SimEnvironment::new(world.clone());
-        let wire = Wire::new(world.clone(), controller(&store, &outside));
+        let network = SimNetwork::new(world.clone(), controller(&store, &outside));
         System {
             tasks: Tasks::new(world.clone()),
             store,
             copy: None,
             restored: false,
             outside,
-            fleet: AgentFleet::new(world.clone(), wire.clone()),
+            fleet: AgentFleet::new(world.clone(), network.clone()),
             cloud: SimCloud::new(world.clone()),
             provisioner: 0,
             janitor: 0,
-            wire,
+            network,
             checks: Checks::default(),
             seen: 0,
             commits: 0,
@@ -156,36 +156,36 @@ impl System {
         }
     }
 
-    fn user(&self) -> User {
-        User { world: self.world.clone(), wire: self.wire.clone(), model: MODEL.to_string() }
+    fn operator(&self) -> SimOperator {
+        SimOperator { world: self.world.clone(), network: self.network.clone(), model: MODEL.to_string() }
     }
 
-    fn live(&mut self, target: Option<&'static str>) {
+    fn run_phases(&mut self, target: Option<&'static str>) {
         let over = |system: &System| {
             let hit = |violation: &Violation| target.is_none_or(|target| violation.check == target);
             system.checks.violations.iter().any(hit)
         };
-        let created = finish(self.store.run(|draft| model::create(draft, MODEL, "dev", 0)));
+        let created = block_on(self.store.run(|draft| model::create(draft, MODEL, "dev", 0)));
         created.map(drop).expect("the first model can be made");
-        self.begin();
+        self.start_supervisors();
         let chaos = over(self) || !self.chaos(&over);
         self.chaos_polls = self.tasks.polls;
         if chaos || !self.calm(&over) {
             return;
         }
-        if self.world.mix().stuck > 0 {
-            self.get_stuck(&over);
+        if self.world.mix().obstructed > 0 {
+            self.run_obstructed(&over);
             if over(self) || !self.calm(&over) {
                 return;
             }
         }
-        self.settle();
+        self.check_final_state();
         if !over(self) {
             self.restart_everything(&over);
         }
     }
 
-    fn begin(&mut self) {
+    fn start_supervisors(&mut self) {
         self.start_provisioner();
         self.start_janitor();
     }
@@ -193,7 +193,7 @@ impl System {
     /// The one that may run dies, with what it had in mind.
     fn start_janitor(&mut self) {
         self.tasks.drop_task(self.janitor);
-        let (world, controller) = (self.world.clone(), self.wire.clone());
+        let (world, controller) = (self.world.clone(), self.network.clone());
         self.janitor = self.tasks.start("janitor", async move {
             let mut janitor = controller::janitor::Janitor::default();
             loop {
@@ -210,18 +210,18 @@ impl System {
     /// The one that may run dies.
     fn start_provisioner(&mut self) {
         self.tasks.drop_task(self.provisioner);
-        let (world, wire) = (self.world.clone(), self.wire.clone());
+        let (world, network) = (self.world.clone(), self.network.clone());
         self.provisioner =
-            self.tasks.start("provisioner", provider::run_provisioner(world, wire, self.cloud.clone()));
+            self.tasks.start("provisioner", provider::run_provisioner(world, network, self.cloud.clone()));
     }
 
     /// False: a violation ended the run.
     fn chaos(&mut self, over: &impl Fn(&System) -> bool) -> bool {
         self.world.set_calm(false);
-        let (first, second) = (self.user(), self.user());
+        let (first, second) = (self.operator(), self.operator());
         let mut acting = vec![
             self.tasks.start("people", async move {
-                first.found().await;
+                first.create_applications().await;
                 first.act().await;
                 first.destroy().await;
             }),
@@ -233,14 +233,14 @@ impl System {
         ];
         let until_ms = self.world.now_ms() + CHAOS_MS;
         let outage_ms = self.world.now_ms() + 10_000 + self.world.below(10_000);
-        let mut outage = self.world.mix().outage;
+        let mut outage = self.world.mix().outage_minutes;
         while !acting.is_empty() && self.world.now_ms() < until_ms {
             if outage > 0 && self.world.now_ms() >= outage_ms {
                 let until_ms = self.world.now_ms() + outage * MINUTE_MS;
-                self.world.tell(|| format!("network: {outage} minutes without the controller"));
+                self.world.trace(|| format!("network: {outage} minutes without the controller"));
                 outage = 0;
-                self.wire.cut_everybody_off(until_ms);
-                self.pass(until_ms, over);
+                self.network.cut_everybody_off(until_ms);
+                self.pass_time(until_ms, over);
             }
             let stepped = self.step(until_ms);
             if let StepResult::Polled { task, done: true } = stepped {
@@ -249,100 +249,100 @@ impl System {
             if over(self) || self.tasks.polls > POLLS_MAX {
                 return !over(self);
             }
-            self.strike(stepped);
+            self.inject_fault(stepped);
         }
         acting.into_iter().for_each(|task| self.tasks.drop_task(task));
-        self.let_the_frozen_go_on(over);
+        self.pass_frozen_time(over);
         !over(self)
     }
 
     /// Who is frozen for much longer than chaos lasts is so to its end, and goes on among faults; others are thawed.
-    fn let_the_frozen_go_on(&mut self, over: &impl Fn(&System) -> bool) {
+    fn pass_frozen_time(&mut self, over: &impl Fn(&System) -> bool) {
         let until_ms = self.fleet.frozen_ms;
         if until_ms > self.world.now_ms() + CHAOS_MS {
-            self.world.tell(|| "an hour passes for who is frozen");
-            self.pass(until_ms + MINUTE_MS, over);
+            self.world.trace(|| "an hour passes for who is frozen");
+            self.pass_time(until_ms + MINUTE_MS, over);
         }
     }
 
     /// Time passes, faults among it.
-    fn pass(&mut self, until_ms: u64, over: &impl Fn(&System) -> bool) {
+    fn pass_time(&mut self, until_ms: u64, over: &impl Fn(&System) -> bool) {
         loop {
             let stepped = self.step(until_ms);
             if stepped == StepResult::Quiet || over(self) || self.tasks.polls > POLLS_MAX {
                 return;
             }
             if !self.world.is_calm() {
-                self.strike(stepped);
+                self.inject_fault(stepped);
             }
         }
     }
 
     /// Perhaps a fault, after a poll.
-    fn strike(&mut self, stepped: StepResult) {
+    fn inject_fault(&mut self, stepped: StepResult) {
         let StepResult::Polled { task, done: false } = stepped else { return };
-        if task == self.provisioner && self.world.strikes(self.world.mix().provisioner_crash) {
-            self.world.tell(|| "provisioner: dies");
+        if task == self.provisioner && self.world.draws_fault(self.world.mix().provisioner_crash) {
+            self.world.trace(|| "provisioner: dies");
             return self.start_provisioner();
         }
-        if task == self.janitor && self.world.strikes(self.world.mix().janitor_crash) {
-            self.world.tell(|| "janitor: dies");
+        if task == self.janitor && self.world.draws_fault(self.world.mix().janitor_crash) {
+            self.world.trace(|| "janitor: dies");
             return self.start_janitor();
         }
-        match strike((&self.world, &self.wire), &mut self.tasks, &mut self.fleet, task) {
-            Some(faults::Controller::Restarts) => self.restart_controller(),
-            Some(faults::Controller::DiskFull(for_ms)) => {
-                self.world.tell(|| "controller: the disk is full");
+        match inject((&self.world, &self.network), &mut self.tasks, &mut self.fleet, task) {
+            Some(ControllerFault::Restarts) => self.restart_controller(),
+            Some(ControllerFault::DiskFull(for_ms)) => {
+                self.world.trace(|| "controller: the disk is full");
                 self.store.fill(self.world.now_ms() + for_ms);
             }
-            Some(faults::Controller::Copy) if !self.restored => {
+            Some(ControllerFault::Copy) if !self.restored => {
                 self.copy = Some(self.store.map().fork(self.store.store_generation()));
             }
-            Some(faults::Controller::Restore) => self.restore(),
-            Some(faults::Controller::InstanceEnds) => {
-                if let Some(machine) = self.a_machine().filter(|machine| self.cloud.end(machine.id)) {
-                    self.world.tell(|| format!("machine {}: its instance ends", machine.id));
+            Some(ControllerFault::Restore) => self.restore(),
+            Some(ControllerFault::InstanceEnds) => {
+                if let Some(machine) = self.random_machine().filter(|machine| self.cloud.end(machine.id)) {
+                    self.world.trace(|| format!("machine {}: its instance ends", machine.id));
                     self.fleet.cut_power(&mut self.tasks, &machine);
                 }
             }
-            Some(faults::Controller::InstanceIsLost) => {
-                if let Some(machine) = self.a_machine().filter(|machine| self.cloud.lose(machine.id)) {
-                    self.fleet.take_away(&mut self.tasks, machine.id);
+            Some(ControllerFault::InstanceIsLost) => {
+                if let Some(machine) = self.random_machine().filter(|machine| self.cloud.lose(machine.id)) {
+                    self.fleet.terminate_machine(&mut self.tasks, machine.id);
                 }
             }
-            Some(faults::Controller::Copy) | None => {}
+            Some(ControllerFault::Copy) | None => {}
         }
     }
 
-    fn a_machine(&self) -> Option<Machine> {
+    fn random_machine(&self) -> Option<Machine> {
         let machines = self.fleet.machines();
         machines.get(self.world.below(machines.len() as u64) as usize).cloned()
     }
 
     /// Waits until nothing changes any more, resolving what failed. False: a violation ended the run.
     fn calm(&mut self, over: &impl Fn(&System) -> bool) -> bool {
-        self.world.tell(|| "calm: no more faults");
+        self.world.trace(|| "calm: no more faults");
         self.world.set_calm(true);
         self.world.note(Fact::FaultsEnded);
-        self.wire.heal();
+        self.network.heal();
         self.tasks.resume_all();
         self.store.fill(0);
         self.fleet.machines().iter().for_each(|machine| machine.fill(0));
         for round in 0..ROUNDS_MAX {
-            let (user, restored) = (self.user(), self.restored);
+            let (operator, restored) = (self.operator(), self.restored);
             self.tasks.start("people", async move {
-                user.disable_timed_hooks(restored).await;
-                if restored && round >= PATIENCE {
-                    user.remove_failing().await;
+                operator.disable_timed_hooks(restored).await;
+                if restored && round >= ROUNDS_BEFORE_REMOVAL {
+                    operator.remove_failed_units().await;
                 }
-                user.resolve().await;
+                operator.resolve().await;
             });
             if !self.rest(over) {
                 return !over(self) && self.tasks.polls > POLLS_MAX;
             }
             let (fleet, tasks) = (&mut self.fleet, &mut self.tasks);
-            let repaired = self.store.map().look(|reader| fleet.repair(tasks, reader, restored));
-            if !repaired && !self.fleet.has_failed_unit() && !self.is_troubled() {
+            let repaired = self.store.map().read_now(|reader| fleet.repair(tasks, reader, restored));
+            if !repaired && !self.fleet.has_failed_unit() && !self.has_provisioning_error() {
                 break;
             }
         }
@@ -350,39 +350,39 @@ impl System {
     }
 
     /// Some machine waits for its provider to try again.
-    fn is_troubled(&self) -> bool {
+    fn has_provisioning_error(&self) -> bool {
         let prefix = Model(MODEL).all(Kind::MachineTrouble);
-        self.store.map().look(|reader| !reader.scan(&prefix, "", 1).is_empty())
+        self.store.map().read_now(|reader| !reader.scan(&prefix, "", 1).is_empty())
     }
 
-    /// True once nothing has changed for [`QUIET_MS`].
+    /// True once nothing has changed for [`REST_AFTER_MS`].
     fn rest(&mut self, over: &impl Fn(&System) -> bool) -> bool {
         self.changed_ms = self.world.now_ms();
         loop {
-            let until_ms = self.changed_ms + QUIET_MS;
+            let until_ms = self.changed_ms + REST_AFTER_MS;
             let stepped = self.step(until_ms);
             if over(self) || self.tasks.polls > POLLS_MAX {
                 return false;
             }
-            if stepped == StepResult::Quiet && self.world.now_ms() >= self.changed_ms + QUIET_MS {
+            if stepped == StepResult::Quiet && self.world.now_ms() >= self.changed_ms + REST_AFTER_MS {
                 return true;
             }
         }
     }
 
-    fn settle(&mut self) {
+    fn check_final_state(&mut self) {
         let recorded = self.store.recorded();
-        let rests = self.tasks.polls <= POLLS_MAX && !self.fleet.has_failed_unit();
+        let is_at_rest = self.tasks.polls <= POLLS_MAX && !self.fleet.has_failed_unit();
         let (fleet, checks) = (&self.fleet, &mut self.checks);
-        self.store.map().look(|reader| {
-            let agents = fleet.living(reader);
-            checks.settle(&End { model: Model(MODEL), reader, agents, rests, recorded: &recorded });
+        self.store.map().read_now(|reader| {
+            let agents = fleet.running_agents(reader);
+            checks.at_rest(&FinalState { model: Model(MODEL), reader, agents, is_at_rest, recorded: &recorded });
         });
     }
 
     /// Every process once more, and nothing else.
     fn restart_everything(&mut self, over: &impl Fn(&System) -> bool) {
-        self.world.tell(|| "restarts of everything");
+        self.world.trace(|| "restarts of everything");
         self.world.note(Fact::OnlyRestarts);
         for _ in 0..2 {
             for folder in self.fleet.ids() {
@@ -390,16 +390,16 @@ impl System {
             }
             self.restart_controller();
             self.start_provisioner();
-            self.pass(self.world.now_ms() + BETWEEN_RESTARTS_MS, over);
+            self.pass_time(self.world.now_ms() + BETWEEN_RESTARTS_MS, over);
         }
         self.rest(over);
     }
 
     fn restart_controller(&mut self) {
-        self.world.tell(|| "controller: restarts");
+        self.world.trace(|| "controller: restarts");
         self.world.note(Fact::ControllerStarted);
         self.tasks.drop_messages();
-        self.wire.restart(controller(&self.store, &self.outside));
+        self.network.restart(controller(&self.store, &self.outside));
         self.start_janitor();
         for machine in self.fleet.machines() {
             self.fleet.start_machine(&mut self.tasks, machine);
@@ -412,55 +412,55 @@ impl System {
         self.restored = true;
         let store_generation = match self.world.mix().has(Mutant::StoreGenerationIsKept) {
             true => copy.store_generation(),
-            false => Uuid(self.world.bits()),
+            false => Uuid(self.world.random_u128()),
         };
         self.store = SimStore::new(copy.fork(store_generation), self.world.clone());
-        self.world.tell(|| format!("controller: restored from revision {}", self.store.newest()));
+        self.world.trace(|| format!("controller: restored from revision {}", self.store.newest()));
         self.seen = self.store.newest();
         self.cloud.expire_stale_listings();
-        if let Some(machine) = self.a_machine().filter(|machine| self.cloud.start_elsewhere(machine.id)) {
-            self.fleet.take_away(&mut self.tasks, machine.id);
+        if let Some(machine) = self.random_machine().filter(|machine| self.cloud.start_elsewhere(machine.id)) {
+            self.fleet.terminate_machine(&mut self.tasks, machine.id);
             // no provisioner is at work on the machines that another one starts
             self.start_provisioner();
         }
         let checks = &mut self.checks;
-        self.store.map().look(|reader| checks.restored(reader, Model(MODEL)));
+        self.store.map().read_now(|reader| checks.store_restored(reader, Model(MODEL)));
         self.restart_controller();
     }
 
     /// One poll, or a jump in time, and what follows from it.
     fn step(&mut self, until_ms: u64) -> StepResult {
         let stepped = self.tasks.step(until_ms);
-        let begun = self.tasks.polls.is_multiple_of(MEASURED_EVERY).then(Instant::now);
+        let started = self.tasks.polls.is_multiple_of(MEASURED_EVERY).then(Instant::now);
         let (commands, facts) = self.world.take_events();
         for command in commands {
-            self.obey(command);
+            self.execute(command);
         }
         self.fleet.restart_ended(&mut self.tasks, stepped);
         for fact in facts {
-            self.see(fact);
+            self.observe(fact);
         }
-        self.see_commits();
-        if let Some(begun) = begun {
-            *self.tasks.spent.entry("checks").or_default() += nanoseconds(begun);
+        self.observe_commits();
+        if let Some(started) = started {
+            *self.tasks.spent.entry("checks").or_default() += nanoseconds(started);
         }
         stepped
     }
 
-    fn obey(&mut self, command: Command) {
+    fn execute(&mut self, command: Command) {
         let (fleet, tasks) = (&mut self.fleet, &mut self.tasks);
         match command {
             Command::StartMachine { machine, instance } => fleet.boot(tasks, machine, instance),
-            Command::TakeAway(id) => fleet.take_away(tasks, id),
-            Command::Keep { machine, unit, name } => fleet.deploy(tasks, machine, unit, name),
-            Command::SetAside(unit) => fleet.set_aside(tasks, unit),
+            Command::TerminateMachine(id) => fleet.terminate_machine(tasks, id),
+            Command::EnsureRunning { machine, unit, name } => fleet.deploy(tasks, machine, unit, name),
+            Command::Quarantine(unit) => fleet.quarantine(tasks, unit),
             Command::Reboot(id) => {
                 fleet.machines().iter().filter(|m| m.id == id).for_each(|m| fleet.reboot(tasks, m));
             }
             Command::Recall(unit) => {
-                // none was made: no agent has begun there
+                // none was made: no agent has started there
                 let Some(machine) = fleet.folder(unit).map(|folder| folder.at.machine.id) else { return };
-                let (life, buried) = self.store.map().look(|reader| {
+                let (life, buried) = self.store.map().read_now(|reader| {
                     let buried = |id| read(reader, &Model(MODEL).tombstone(id)).is_some();
                     (read(reader, &Model(MODEL).unit_life(unit)), buried(unit) || buried(machine))
                 });
@@ -471,38 +471,38 @@ impl System {
         }
     }
 
-    fn see(&mut self, fact: Fact) {
+    fn observe(&mut self, fact: Fact) {
         if let Fact::Recorded { folder, events, .. } = &fact {
             self.changed_ms = self.world.now_ms();
             let name = |at| self.fleet.folder(at).map_or(String::new(), |folder| folder.at.name.to_string());
-            self.world.tell(|| format!("{}: on disk: {}", name(*folder), told(events)));
+            self.world.trace(|| format!("{}: on disk: {}", name(*folder), event_text(events)));
         }
-        self.checks.time(self.world.now_ms());
-        self.checks.see(&fact);
+        self.checks.advance_time(self.world.now_ms());
+        self.checks.observe(&fact);
     }
 
-    fn see_commits(&mut self) {
+    fn observe_commits(&mut self) {
         let newest = self.store.newest();
         if newest == self.seen {
             return;
         }
         self.changed_ms = self.world.now_ms();
         let after = Position { store_generation: self.store.store_generation(), revision: self.seen };
-        let changes = finish(self.store.map().changes_after(after, usize::MAX));
+        let changes = block_on(self.store.map().changes_after(after, usize::MAX));
         let changes = changes.expect("one poll makes few commits");
         for changes in &changes {
             self.commits += 1;
-            self.world.tell(|| {
+            self.world.trace(|| {
                 let keys: Vec<&str> = changes.entries.iter().map(|entry| kind(&entry.key)).collect();
                 format!("store: revision {}: {}", changes.revision, keys.join(" "))
             });
             self.unchecked += u64::from(is_structural(changes));
-            let whole = self.unchecked >= self.world.mix().checked_every;
+            let whole = self.unchecked >= self.world.mix().commits_per_full_check;
             if whole {
                 self.unchecked = 0;
             }
             let (checks, now_ms) = (&mut self.checks, self.world.now_ms());
-            self.store.map().look(|reader| {
+            self.store.map().read_now(|reader| {
                 checks.commit(&Commit { model: Model(MODEL), changes, reader, whole, now_ms });
             });
         }
@@ -511,7 +511,7 @@ impl System {
 }
 
 /// Kinds of documents that no promise about all documents is about.
-const PLAIN: [&str; 8] = [
+const UNCHECKED_KINDS: [&str; 8] = [
     "replica",
     "unit-status",
     "agent-status",
@@ -523,12 +523,12 @@ const PLAIN: [&str; 8] = [
 ];
 
 /// Something else than what a unit says of itself has changed.
-fn is_structural(changes: &Changes) -> bool {
-    changes.entries.iter().any(|entry| !PLAIN.contains(&kind(&entry.key)))
+fn is_structural(changes: &CommitChanges) -> bool {
+    changes.entries.iter().any(|entry| !UNCHECKED_KINDS.contains(&kind(&entry.key)))
 }
 
-/// What a journal's events say, for the story.
-fn told(events: &[state::unit::local::Event]) -> String {
+/// What a journal's events say, for the trace.
+fn event_text(events: &[state::unit::local::Event]) -> String {
     use state::unit::local::Event;
     let line = |event: &Event| match event {
         Event::Started(run) => {
@@ -550,7 +550,7 @@ fn told(events: &[state::unit::local::Event]) -> String {
         Event::LeadershipChanged(generation) => format!("leader {generation:?}"),
         Event::RebootRequested(boot) => format!("asks for the end of {boot}"),
         Event::UnrecordedReport(unheard) => format!("run {} said {} things", unheard.run, unheard.said.len()),
-        Event::ReportAcknowledged { run } => format!("what run {run} said is told"),
+        Event::ReportAcknowledged { run } => format!("what run {run} said is event_text"),
     };
     events.iter().map(line).collect::<Vec<_>>().join("; ")
 }

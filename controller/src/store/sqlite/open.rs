@@ -1,6 +1,6 @@
 //! Opening a store's folder: the lock, the tables, and which history goes on there.
 
-use crate::store::sqlite::{STATEMENTS, newest};
+use crate::store::sqlite::{STATEMENTS, newest_revision};
 use crate::store::{CHANGES_KEPT, Position};
 use host::lock::Held;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior};
@@ -27,7 +27,7 @@ const TABLES: &str = "
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The id of the history that begins if the store is new or was restored. Made by the entropy port.
-    pub fresh_history: Uuid,
+    pub new_generation: Uuid,
     /// The operator says that this is a restored copy: begins a new history even if nothing shows it.
     pub restored: bool,
     /// Revisions the change log keeps, at least 1.
@@ -37,8 +37,8 @@ pub struct Options {
 }
 
 impl Options {
-    pub fn new(fresh_history: Uuid) -> Options {
-        Options { fresh_history, restored: false, changes_kept: CHANGES_KEPT, pages_max: None }
+    pub fn new(new_generation: Uuid) -> Options {
+        Options { new_generation, restored: false, changes_kept: CHANGES_KEPT, pages_max: None }
     }
 }
 
@@ -75,7 +75,7 @@ pub(super) fn open(folder: &Path, options: &Options) -> Result<OpenStore, OpenEr
     }
     let connection = connect(&file, options).map_err(|e| failed(e.to_string()))?;
     let (store_generation, newest) =
-        settle_history(&connection, folder, options).map_err(|e| failed(e.to_string()))?;
+        resolve_generation(&connection, folder, options).map_err(|e| failed(e.to_string()))?;
     let sidecar =
         GenerationFile::create(folder, store_generation, newest).map_err(|e| failed(e.to_string()))?;
     Ok(OpenStore { lock, file, connection, sidecar, store_generation, newest })
@@ -141,12 +141,12 @@ fn connect(file: &Path, options: &Options) -> rusqlite::Result<Connection> {
 
 /// The history this store continues, and how far it has come. A new one begins if the store is new, if the operator
 /// says it was restored, or if `store_generation.yaml` knows a later revision or another history than the database.
-fn settle_history(
+fn resolve_generation(
     connection: &Connection,
     folder: &Path,
     options: &Options,
 ) -> Result<(Uuid, Revision), Box<dyn std::error::Error>> {
-    let newest = newest(connection)?;
+    let newest = newest_revision(connection)?;
     let known: Option<String> = connection
         .query_row("SELECT value FROM meta WHERE name = 'history'", [], |row| row.get(0))
         .optional()?;
@@ -159,7 +159,7 @@ fn settle_history(
     if let Some(store_generation) = continued {
         return Ok((store_generation, newest));
     }
-    let store_generation = options.fresh_history;
+    let store_generation = options.new_generation;
     connection
         .execute("INSERT OR REPLACE INTO meta VALUES ('history', ?1)", [store_generation.to_string()])?;
     Ok((store_generation, newest))

@@ -1,6 +1,6 @@
 //! The one thread that writes: requests in, batches committed, answers out after the sync.
 
-use super::super::{ApplyError, Committed, Failure, RunError};
+use super::super::{ApplyError, Committed, StoreError, RunError};
 use super::ConnectionReader;
 use crate::store::sqlite::open::{GenerationFile, Lock};
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
@@ -15,23 +15,23 @@ const BATCH_MAX: usize = 64;
 pub(super) const QUEUE_MAX: usize = 16 * BATCH_MAX;
 /// Old revisions removed from the log by one commit: twice what a full batch adds, so that a lowered bound is
 /// reached.
-const PRUNE_MAX: u64 = 2 * BATCH_MAX as u64;
+const PRUNED_PER_COMMIT: u64 = 2 * BATCH_MAX as u64;
 /// What the writer is asked for.
-pub(super) trait Request: Send {
+pub(super) trait WriteRequest: Send {
     /// Reads the newest documents, those of this batch included; answers what to write.
     fn decide(&mut self, newest: &dyn Reader) -> Option<Txn>;
     /// Called once, after the sync: `Ok` has the revision of the commit, or the one read if there is nothing to
     /// write.
-    fn answer(self: Box<Self>, synced: Result<Revision, Failure>);
+    fn answer(self: Box<Self>, synced: Result<Revision, StoreError>);
 }
 
-pub(super) struct Run<A, R, F> {
+pub(super) struct TransitionRequest<A, R, F> {
     pub transition: F,
     pub decided: Option<Result<A, RunError<R>>>,
     pub reply: oneshot::Sender<Result<Committed<A>, RunError<R>>>,
 }
 
-impl<A, R, F> Request for Run<A, R, F>
+impl<A, R, F> WriteRequest for TransitionRequest<A, R, F>
 where
     A: Send,
     R: Send,
@@ -52,8 +52,8 @@ where
         txn
     }
 
-    fn answer(self: Box<Self>, synced: Result<Revision, Failure>) {
-        let Run { decided, reply, .. } = *self;
+    fn answer(self: Box<Self>, synced: Result<Revision, StoreError>) {
+        let TransitionRequest { decided, reply, .. } = *self;
         let answer = synced.map_err(RunError::Failed).and_then(|revision| {
             let decided = decided.expect("what is synced was decided");
             decided.map(|answer| Committed { answer, revision })
@@ -68,13 +68,13 @@ pub(super) struct ApplyRequest {
     pub reply: oneshot::Sender<Result<Revision, ApplyError>>,
 }
 
-impl Request for ApplyRequest {
+impl WriteRequest for ApplyRequest {
     fn decide(&mut self, newest: &dyn Reader) -> Option<Txn> {
         self.conflict = self.txn.check(newest).err().map(ApplyError::Conflict);
         self.conflict.is_none().then(|| std::mem::take(&mut self.txn))
     }
 
-    fn answer(self: Box<Self>, synced: Result<Revision, Failure>) {
+    fn answer(self: Box<Self>, synced: Result<Revision, StoreError>) {
         let ApplyRequest { conflict, reply, .. } = *self;
         let answer = synced.map_err(ApplyError::Failed);
         let _ = reply.send(answer.and_then(|revision| conflict.map_or(Ok(revision), Err)));
@@ -94,7 +94,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn serve(mut self, mut waiting: mpsc::Receiver<Box<dyn Request>>) {
+    pub(super) fn serve(mut self, mut waiting: mpsc::Receiver<Box<dyn WriteRequest>>) {
         while let Some(first) = waiting.blocking_recv() {
             let mut batch = vec![first];
             while batch.len() < BATCH_MAX
@@ -103,7 +103,7 @@ impl Writer {
                 batch.push(next);
             }
             if let Some(why) = self.broken.borrow().clone() {
-                batch.into_iter().for_each(|r| r.answer(Err(Failure::Broken(why.clone()))));
+                batch.into_iter().for_each(|r| r.answer(Err(StoreError::Broken(why.clone()))));
                 continue;
             }
             match self.commit(&mut batch) {
@@ -117,7 +117,7 @@ impl Writer {
     }
 
     /// One transaction, one sync. Answers each request's revision.
-    fn commit(&mut self, batch: &mut [Box<dyn Request>]) -> rusqlite::Result<Vec<Revision>> {
+    fn commit(&mut self, batch: &mut [Box<dyn WriteRequest>]) -> rusqlite::Result<Vec<Revision>> {
         let before = *self.newest.borrow();
         let mut newest = before;
         let transaction = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)?;
@@ -131,7 +131,7 @@ impl Writer {
             }
             revisions.push(newest);
         }
-        let oldest = (newest + 1).saturating_sub(self.changes_kept).min(self.oldest + PRUNE_MAX);
+        let oldest = (newest + 1).saturating_sub(self.changes_kept).min(self.oldest + PRUNED_PER_COMMIT);
         if newest > before && oldest > self.oldest {
             let mut prune = transaction.prepare_cached("DELETE FROM changes WHERE revision < ?1")?;
             prune.execute([oldest as i64])?;
@@ -144,7 +144,7 @@ impl Writer {
     }
 
     /// Everything is synced: shows it and answers.
-    fn publish(&self, batch: Vec<Box<dyn Request>>, revisions: &[Revision]) {
+    fn publish(&self, batch: Vec<Box<dyn WriteRequest>>, revisions: &[Revision]) {
         let newest = *revisions.last().expect("a batch has at least one request");
         if *self.newest.borrow() != newest {
             let _ = self.sidecar.note(newest); // one that lags behind only notices less
@@ -156,14 +156,14 @@ impl Writer {
     }
 
     /// The transaction was rolled back. Only of a full disk is it certain that nothing else happened.
-    fn fail(&self, error: &rusqlite::Error) -> Failure {
+    fn fail(&self, error: &rusqlite::Error) -> StoreError {
         if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull) {
-            return Failure::Full;
+            return StoreError::Full;
         }
         let why = error.to_string();
         tracing::error!(why, "the store is broken");
         self.broken.send_replace(Some(why.clone()));
-        Failure::Broken(why)
+        StoreError::Broken(why)
     }
 }
 

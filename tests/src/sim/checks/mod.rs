@@ -48,8 +48,8 @@ pub mod true_blockers;
 mod view_fold;
 mod visible_effects;
 
-use controller::store::Changes;
-use done_records::Ledger;
+use controller::store::CommitChanges;
+use done_records::DoneRecords;
 use state::documents::draft::{Reader, Revision, Txn};
 use state::documents::keys::Model;
 use state::terms::cause::Cause;
@@ -136,7 +136,7 @@ pub enum Fact {
         unit: Uuid,
         sequence: u64,
         epoch: u64,
-        restates: bool,
+        is_resync: bool,
     },
     /// A unit says this at once, beside its records; `executes`: and that this run goes on.
     Reported {
@@ -210,7 +210,7 @@ pub enum InstanceEvent {
 /// One commit, and the documents after it.
 pub struct Commit<'a> {
     pub model: Model,
-    pub changes: &'a Changes,
+    pub changes: &'a CommitChanges,
     pub reader: &'a dyn Reader,
     /// All documents are to be looked at.
     pub whole: bool,
@@ -234,12 +234,12 @@ pub struct Agent {
 }
 
 /// The system when it has come to rest, or has not in the time it was given.
-pub struct End<'a> {
+pub struct FinalState<'a> {
     pub model: Model,
     pub reader: &'a dyn Reader,
     /// Agents that run, of units that the store knows.
     pub agents: Vec<Agent>,
-    pub rests: bool,
+    pub is_at_rest: bool,
     /// What was committed, as far as it was kept.
     pub recorded: &'a [(Revision, Txn)],
 }
@@ -248,19 +248,19 @@ pub struct End<'a> {
 pub trait Check {
     fn name(&self) -> &'static str;
     /// Virtual time, before anything is seen that happened then.
-    fn time(&mut self, _now_ms: u64) {}
-    fn see(&mut self, _fact: &Fact, _found: &mut Vec<String>) {}
+    fn advance_time(&mut self, _now_ms: u64) {}
+    fn observe(&mut self, _fact: &Fact, _found: &mut Vec<String>) {}
     /// This record counts as done, in the journal's order.
-    fn done(&mut self, _folder: Uuid, _record: &Record, _found: &mut Vec<String>) {}
+    fn record_done(&mut self, _folder: Uuid, _record: &Record, _found: &mut Vec<String>) {}
     /// A folder's journal begins, or begins again, with this memory.
-    fn begin(&mut self, _folder: Uuid, _memory: &Local) {}
-    fn copy(&mut self, _folder: Uuid, _copy: Uuid) {}
+    fn journal_started(&mut self, _folder: Uuid, _memory: &Local) {}
+    fn folder_copied(&mut self, _folder: Uuid, _copy: Uuid) {}
     /// The store goes on from an older copy of itself.
-    fn restored(&mut self, _reader: &dyn Reader, _model: Model) {}
+    fn store_restored(&mut self, _reader: &dyn Reader, _model: Model) {}
     fn commit(&mut self, _commit: &Commit<'_>, _found: &mut Vec<String>) {}
     /// Everybody was asked what they wait for, at rest.
-    fn explain(&mut self, _stuck: &StuckSystem<'_>, _found: &mut Vec<String>) {}
-    fn settle(&mut self, _end: &End<'_>, _found: &mut Vec<String>) {}
+    fn check_explanations(&mut self, _stuck: &StuckSystem<'_>, _found: &mut Vec<String>) {}
+    fn at_rest(&mut self, _end: &FinalState<'_>, _found: &mut Vec<String>) {}
 }
 
 /// A promise that was broken.
@@ -273,7 +273,7 @@ pub struct Violation {
 /// All checks of one run.
 pub struct Checks {
     all: Vec<Box<dyn Check>>,
-    ledger: Ledger,
+    done_records: DoneRecords,
     /// Folders that may be behind the controller: made anew, copies, and those that were copied.
     behind: BTreeSet<Uuid>,
     pub violations: Vec<Violation>,
@@ -285,15 +285,15 @@ impl Default for Checks {
             Box::<actions::Actions>::default(),
             Box::<record_effects::RecordEffects>::default(),
             Box::<authority::Authority>::default(),
-            Box::<journal_size::Bounds>::default(),
+            Box::<journal_size::JournalSize>::default(),
             Box::<failed_actions::FailedActions>::default(),
-            Box::<teardown_budget::Budget>::default(),
+            Box::<teardown_budget::TeardownBudget>::default(),
             Box::<session_takeover::SessionTakeover>::default(),
             Box::<delivered_config::DeliveredConfig>::default(),
             Box::<container_scope::ContainerScope>::default(),
-            Box::<delivered_settings::Delivered>::default(),
-            Box::<destroyed_model::Destroyed>::default(),
-            Box::<documents::Documents>::default(),
+            Box::<delivered_settings::DeliveredSettings>::default(),
+            Box::<destroyed_model::DestroyedModel>::default(),
+            Box::<documents::DocumentInvariants>::default(),
             Box::<duplicate_instances::DuplicateInstances>::default(),
             Box::<durable_events::DurableEvents>::default(),
             Box::<visible_effects::VisibleEffects>::default(),
@@ -307,28 +307,28 @@ impl Default for Checks {
             Box::<run_intervals::RunIntervals>::default(),
             Box::<leadership::Leadership>::default(),
             Box::<leaked_instances::LeakedInstances>::default(),
-            Box::<life_order::Lives>::default(),
+            Box::<life_order::LifeOrder>::default(),
             Box::<applied_once::AppliedOnce>::default(),
             Box::<force_grace::ForceGrace>::default(),
-            Box::<ports::Ports>::default(),
+            Box::<ports::PortConflicts>::default(),
             Box::<provisioning::Provisioning>::default(),
-            Box::<recall_evidence::Recalls>::default(),
+            Box::<recall_evidence::RecallEvidence>::default(),
             Box::<references::References>::default(),
             Box::<relations::RelationHooks>::default(),
             Box::<restart::Restart>::default(),
             Box::<retries::Retries>::default(),
             Box::<serializable::Serializable>::default(),
             Box::<converged::Converged>::default(),
-            Box::<stable_reads::Snapshot>::default(),
+            Box::<stable_reads::StableReads>::default(),
             Box::<early_reports::EarlyReports>::default(),
-            Box::<statuses::Statuses>::default(),
+            Box::<statuses::StatusDelivery>::default(),
             Box::<bag_visibility::BagVisibility>::default(),
             Box::<foreign_instances::ForeignInstances>::default(),
             Box::<instance_termination::InstanceTermination>::default(),
             Box::<bag_counters::BagCounters>::default(),
             Box::<view_fold::ViewFold>::default(),
         ];
-        Checks { all, ledger: Ledger::default(), behind: BTreeSet::new(), violations: Vec::new() }
+        Checks { all, done_records: DoneRecords::default(), behind: BTreeSet::new(), violations: Vec::new() }
     }
 }
 
@@ -338,33 +338,33 @@ impl Checks {
         Checks::default().all.iter().map(|check| check.name()).collect()
     }
 
-    fn ask(&mut self, mut ask: impl FnMut(&mut dyn Check, &mut Vec<String>)) {
+    fn for_each(&mut self, mut call: impl FnMut(&mut dyn Check, &mut Vec<String>)) {
         let mut found = Vec::new();
         for check in &mut self.all {
-            ask(check.as_mut(), &mut found);
+            call(check.as_mut(), &mut found);
             let check = check.name();
             self.violations.extend(found.drain(..).map(|what| Violation { check, what }));
         }
     }
 
-    pub fn time(&mut self, now_ms: u64) {
-        self.all.iter_mut().for_each(|check| check.time(now_ms));
+    pub fn advance_time(&mut self, now_ms: u64) {
+        self.all.iter_mut().for_each(|check| check.advance_time(now_ms));
     }
 
-    pub fn see(&mut self, fact: &Fact) {
-        self.ask(|check, found| check.see(fact, found));
+    pub fn observe(&mut self, fact: &Fact) {
+        self.for_each(|check, found| check.observe(fact, found));
         match fact {
             Fact::InvariantViolated(check, what) => {
                 self.violations.push(Violation { check, what: what.clone() })
             }
             Fact::JournalStarted { folder, local } => {
                 self.behind.insert(*folder);
-                self.begin(*folder, local);
+                self.journal_started(*folder, local);
             }
             Fact::Copied { folder, copy } => {
                 self.behind.extend([*folder, *copy]);
-                self.ledger.copy(*folder, *copy);
-                self.ask(|check, _| check.copy(*folder, *copy));
+                self.done_records.folder_copied(*folder, *copy);
+                self.for_each(|check, _| check.folder_copied(*folder, *copy));
             }
             Fact::Recorded { folder, events, .. } => {
                 for event in events.iter() {
@@ -377,43 +377,43 @@ impl Checks {
 
     fn event(&mut self, folder: Uuid, event: &Event) {
         match event {
-            Event::ReplicaTaken { replica } if self.behind.contains(&folder) => self.begin(folder, replica),
+            Event::ReplicaTaken { replica } if self.behind.contains(&folder) => self.journal_started(folder, replica),
             _ => {
                 if let Event::ReplicaTaken { replica } = event {
                     let what = format!("{folder} lacks what the controller has: record {}", replica.sequence);
-                    self.violations.push(Violation { check: "durable", what });
+                    self.violations.push(Violation { check: "durable-events", what });
                 }
-                if let Some(record) = self.ledger.take(folder, event) {
-                    self.ask(|check, found| check.done(folder, &record, found));
+                if let Some(record) = self.done_records.take(folder, event) {
+                    self.for_each(|check, found| check.record_done(folder, &record, found));
                 }
             }
         }
     }
 
-    fn begin(&mut self, folder: Uuid, memory: &Local) {
-        self.ledger.begin(folder, memory);
-        self.ask(|check, _| check.begin(folder, memory));
+    fn journal_started(&mut self, folder: Uuid, memory: &Local) {
+        self.done_records.journal_started(folder, memory);
+        self.for_each(|check, _| check.journal_started(folder, memory));
     }
 
-    pub fn restored(&mut self, reader: &dyn Reader, model: Model) {
-        self.ask(|check, _| check.restored(reader, model));
+    pub fn store_restored(&mut self, reader: &dyn Reader, model: Model) {
+        self.for_each(|check, _| check.store_restored(reader, model));
     }
 
     pub fn commit(&mut self, commit: &Commit<'_>) {
-        self.ask(|check, found| check.commit(commit, found));
+        self.for_each(|check, found| check.commit(commit, found));
     }
 
-    pub fn explain(&mut self, stuck: &StuckSystem<'_>) {
-        self.ask(|check, found| check.explain(stuck, found));
+    pub fn check_explanations(&mut self, stuck: &StuckSystem<'_>) {
+        self.for_each(|check, found| check.check_explanations(stuck, found));
     }
 
-    pub fn settle(&mut self, end: &End<'_>) {
-        self.ask(|check, found| check.settle(end, found));
+    pub fn at_rest(&mut self, end: &FinalState<'_>) {
+        self.for_each(|check, found| check.at_rest(end, found));
     }
 }
 
 /// `kind` and the rest of a document's key.
-fn place(key: &str) -> (&str, &str) {
+fn key_parts(key: &str) -> (&str, &str) {
     let (_, rest) = key.split_once('/').unwrap_or_default();
     rest.split_once('/').unwrap_or((rest, ""))
 }

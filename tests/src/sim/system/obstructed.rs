@@ -1,9 +1,9 @@
-//! Some of the system cannot go on, and people ask why: obstacles are put in the way of what is removed, then taken
+//! Some of the system cannot go on, and people ask why: obstacles are place_obstacle in the way of what is removed, then taken
 //! away one by one, and at each rest everybody is asked what they wait for. In half of the runs people lose patience
 //! before, and remove it by force.
 
-use crate::sim::checks::true_blockers::{Answer, Obstacle, StuckSystem};
-use crate::sim::operator::{MODEL, Removal};
+use crate::sim::checks::true_blockers::{WhyAnswer, Obstacle, StuckSystem};
+use crate::sim::operator::{MODEL, SimRemoval};
 use crate::sim::system::{MINUTE_MS, POLLS_MAX, System};
 use api::Force;
 use state::documents::draft::{Reader, read, read_all};
@@ -23,40 +23,40 @@ const OBSTACLES_MAX: u64 = 3;
 
 impl System {
     /// Nothing of it is left in the way in the end, unless the run is over.
-    pub(super) fn get_stuck(&mut self, over: &impl Fn(&System) -> bool) -> Option<()> {
-        let user = self.user();
-        self.world.tell(|| "stuck: something cannot go");
-        self.run(over, async move { user.prepare().await })?;
-        self.rest_but_for(over, &[])?;
-        let (mut standing, mut removed) = (Vec::new(), Vec::new());
+    pub(super) fn run_obstructed(&mut self, over: &impl Fn(&System) -> bool) -> Option<()> {
+        let operator = self.operator();
+        self.world.trace(|| "stuck: something cannot go");
+        self.run(over, async move { operator.prepare().await })?;
+        self.rest_unless_obstructed(over, &[])?;
+        let (mut standing, mut removals_made) = (Vec::new(), Vec::new());
         for _ in 0..=self.world.below(OBSTACLES_MAX) {
-            let Some((obstacle, removals)) = self.plan(&standing) else { continue };
-            self.put(&obstacle);
+            let Some((obstacle, removals)) = self.plan_obstacle(&standing) else { continue };
+            self.place_obstacle(&obstacle);
             standing.push(obstacle);
             self.remove(over, &removals, Force::No)?;
             // by force a machine takes its units along
-            let machine = removals.iter().position(|removal| matches!(removal, Removal::Machine(_)));
-            removed.extend(removals.into_iter().skip(machine.unwrap_or(0)));
+            let machine = removals.iter().position(|removal| matches!(removal, SimRemoval::Machine(_)));
+            removals_made.extend(removals.into_iter().skip(machine.unwrap_or(0)));
         }
-        self.look(over, &standing, None)?;
+        self.explain_all(over, &standing, None)?;
         if self.world.chance_of(500) {
             let force = if self.world.chance_of(500) { Force::AtOnce } else { Force::AfterWait };
-            self.remove(over, &removed, force)?;
-            self.look(over, &standing, None)?;
+            self.remove(over, &removals_made, force)?;
+            self.explain_all(over, &standing, None)?;
         }
         while !standing.is_empty() {
-            let gone = standing.swap_remove(self.world.below(standing.len() as u64) as usize);
-            self.take_away(over, &gone)?;
-            self.look(over, &standing, Some(&gone))?;
+            let removed_obstacle = standing.swap_remove(self.world.below(standing.len() as u64) as usize);
+            self.remove_obstacle(over, &removed_obstacle)?;
+            self.explain_all(over, &standing, Some(&removed_obstacle))?;
         }
         Some(())
     }
 
-    fn remove(&mut self, over: &impl Fn(&System) -> bool, removals: &[Removal], force: Force) -> Option<()> {
-        let (user, removals) = (self.user(), removals.to_vec());
+    fn remove(&mut self, over: &impl Fn(&System) -> bool, removals: &[SimRemoval], force: Force) -> Option<()> {
+        let (operator, removals) = (self.operator(), removals.to_vec());
         self.run(over, async move {
             for removal in removals {
-                user.remove(removal, force).await;
+                operator.remove(removal, force).await;
             }
         })
     }
@@ -83,9 +83,9 @@ impl System {
     }
 
     /// An obstacle that is not there yet, and what a person removes that it concerns.
-    fn plan(&self, standing: &[Obstacle]) -> Option<(Obstacle, Vec<Removal>)> {
+    fn plan_obstacle(&self, standing: &[Obstacle]) -> Option<(Obstacle, Vec<SimRemoval>)> {
         let (world, model) = (&self.world, Model(MODEL));
-        self.store.map().look(|reader| {
+        self.store.map().read_now(|reader| {
             let units = read_all::<UnitDoc>(reader, &model.all(Kind::Unit));
             let (key, unit) = units.get(world.below(units.len() as u64) as usize)?;
             let id = last_id(key)?;
@@ -93,12 +93,12 @@ impl System {
             let of_machine = || {
                 let here = units.iter().filter(|(_, other)| other.machine == unit.machine);
                 let principals = here.filter(|(_, other)| other.principal.is_none());
-                let units = principals.map(|(_, other)| Removal::Unit(other.name.to_string()));
-                units.chain([Removal::Machine(machine.name.clone())]).collect::<Vec<_>>()
+                let units = principals.map(|(_, other)| SimRemoval::Unit(other.name.to_string()));
+                units.chain([SimRemoval::Machine(machine.name.clone())]).collect::<Vec<_>>()
             };
             let whole = match unit.principal {
-                Some(id) => Removal::Unit(read(reader, &model.unit(id))?.name.to_string()),
-                None => Removal::Unit(unit.name.to_string()),
+                Some(id) => SimRemoval::Unit(read(reader, &model.unit(id))?.name.to_string()),
+                None => SimRemoval::Unit(unit.name.to_string()),
             };
             let (obstacle, removals) = match world.below(6) {
                 0 | 1 => (Obstacle::HooksFail(id, unit.name.clone()), None),
@@ -114,8 +114,8 @@ impl System {
                     let relations = relations_of(reader, id);
                     let relation = relations.get(world.below(relations.len() as u64) as usize);
                     vec![match (world.below(3), relation) {
-                        (0, Some(relation)) => Removal::Relation(relation.number),
-                        (1, _) => Removal::Application(unit.name.application.to_string()),
+                        (0, Some(relation)) => SimRemoval::Relation(relation.number),
+                        (1, _) => SimRemoval::Application(unit.name.application.to_string()),
                         (_, _) => whole,
                     }]
                 }
@@ -125,25 +125,25 @@ impl System {
         })
     }
 
-    fn put(&mut self, obstacle: &Obstacle) {
-        self.world.tell(|| format!("obstacle: {obstacle:?}"));
+    fn place_obstacle(&mut self, obstacle: &Obstacle) {
+        self.world.trace(|| format!("obstacle: {obstacle:?}"));
         match obstacle {
             Obstacle::HooksFail(unit, _) => self.fleet.fail_hooks(*unit, true),
             Obstacle::AgentIsDown(id, _) | Obstacle::MachineAgentIsDown(id, _) => {
-                self.fleet.hold(&mut self.tasks, *id);
+                self.fleet.stop_until_released(&mut self.tasks, *id);
             }
             Obstacle::ProvisionerIsDown => self.tasks.drop_task(self.provisioner),
             Obstacle::Suspended(_) | Obstacle::Unrelated(_) => unreachable!("nobody plans it"),
         }
     }
 
-    fn take_away(&mut self, over: &impl Fn(&System) -> bool, obstacle: &Obstacle) -> Option<()> {
-        self.world.tell(|| format!("gone: {obstacle:?}"));
+    fn remove_obstacle(&mut self, over: &impl Fn(&System) -> bool, obstacle: &Obstacle) -> Option<()> {
+        self.world.trace(|| format!("removed_obstacle: {obstacle:?}"));
         match obstacle {
             Obstacle::HooksFail(unit, name) => {
                 self.fleet.fail_hooks(*unit, false);
-                let (user, name) = (self.user(), name.clone());
-                self.run(over, async move { user.resolve_unit(&name).await })?;
+                let (operator, name) = (self.operator(), name.clone());
+                self.run(over, async move { operator.resolve_unit(&name).await })?;
             }
             Obstacle::AgentIsDown(id, _) | Obstacle::MachineAgentIsDown(id, _) => {
                 self.fleet.release(&mut self.tasks, *id);
@@ -155,48 +155,48 @@ impl System {
     }
 
     /// Rests; whatever failed by itself is resolved, since a charm may do so at any time: two units want one port.
-    fn rest_but_for(&mut self, over: &impl Fn(&System) -> bool, standing: &[Obstacle]) -> Option<()> {
+    fn rest_unless_obstructed(&mut self, over: &impl Fn(&System) -> bool, standing: &[Obstacle]) -> Option<()> {
         loop {
             if !self.rest(over) {
                 return None;
             }
-            let mut failing = self.fleet.failing();
-            failing.retain(|unit| !standing.iter().any(|obstacle| obstacle.fails(unit)));
-            if failing.is_empty() {
+            let mut failed_units = self.fleet.failed_units();
+            failed_units.retain(|unit| !standing.iter().any(|obstacle| obstacle.fails_hooks_of(unit)));
+            if failed_units.is_empty() {
                 return Some(());
             }
-            for name in failing {
-                let user = self.user();
-                self.run(over, async move { user.resolve_unit(&name).await })?;
+            for name in failed_units {
+                let operator = self.operator();
+                self.run(over, async move { operator.resolve_unit(&name).await })?;
             }
         }
     }
 
     /// Once nothing moves any more, everybody is asked.
-    fn look(
+    fn explain_all(
         &mut self,
         over: &impl Fn(&System) -> bool,
         standing: &[Obstacle],
-        gone: Option<&Obstacle>,
+        removed_obstacle: Option<&Obstacle>,
     ) -> Option<()> {
-        self.rest_but_for(over, standing)?;
-        let (entities, others) = self.store.map().look(|reader| (entities(reader), left_to_people(reader)));
+        self.rest_unless_obstructed(over, standing)?;
+        let (entities, others) = self.store.map().read_now(|reader| (entities(reader), operator_obstacles(reader)));
         let standing: Vec<Obstacle> = standing.iter().cloned().chain(others).collect();
-        let user = self.user();
+        let operator = self.operator();
         let answers = self.run(over, async move {
             let mut answers = Vec::new();
             for (entity, life) in entities {
-                let why = user.why(&typed(&entity)).await;
-                answers.push(Answer { entity, life, why });
+                let why = operator.why(&command_argument(&entity)).await;
+                answers.push(WhyAnswer { entity, life, why });
             }
             answers
         })?;
         for answer in answers.iter().filter(|answer| answer.life != Life::Alive) {
-            self.world.tell(|| format!("why: {answer}"));
+            self.world.trace(|| format!("why: {answer}"));
         }
         let (fleet, checks) = (&self.fleet, &mut self.checks);
-        let agents = self.store.map().look(|reader| fleet.living(reader));
-        checks.explain(&StuckSystem { standing: &standing, gone, answers: &answers, agents: &agents });
+        let agents = self.store.map().read_now(|reader| fleet.running_agents(reader));
+        checks.check_explanations(&StuckSystem { standing: &standing, removed: removed_obstacle, answers: &answers, agents: &agents });
         (!over(self)).then_some(())
     }
 }
@@ -210,7 +210,7 @@ fn relations_of(reader: &dyn Reader, unit: Uuid) -> Vec<RelationDoc> {
 
 /// What only people could change, and do not: relations that they have suspended, a subordinate that they have related
 /// to nothing that has units.
-fn left_to_people(reader: &dyn Reader) -> Vec<Obstacle> {
+fn operator_obstacles(reader: &dyn Reader) -> Vec<Obstacle> {
     let model = Model(MODEL);
     let suspended = read_all::<SuspendedDoc>(reader, &model.all(Kind::RelationSuspended));
     let docs = suspended.iter().filter_map(|(key, _)| read(reader, &model.relation(last_id(key)?)));
@@ -232,7 +232,7 @@ fn left_to_people(reader: &dyn Reader) -> Vec<Obstacle> {
 }
 
 /// As a person names it.
-fn typed(entity: &Entity) -> String {
+fn command_argument(entity: &Entity) -> String {
     match entity {
         Entity::Relation(name) => format!("relation {}", name.number),
         other => other.to_string(),

@@ -6,8 +6,8 @@
 //! to drop its future.
 
 use super::{
-    ApplyError, CHANGES_KEPT, Change, Changes, Committed, Compacted, EarlierReader, Position, RETRIES_MAX,
-    RunError, Store, Undo, from,
+    ApplyError, CHANGES_KEPT, DocumentChange, CommitChanges, Committed, Compacted, EarlierReader, Position, RETRIES_MAX,
+    RunError, Store, Undo, scan_start,
 };
 use state::documents::draft::{Conflict, Draft, Reader, Revision, StoredDocument, Txn};
 use state::documents::json_text::Text;
@@ -21,7 +21,7 @@ use tokio::sync::watch;
 /// One commit in the log: what it changed and what had been there.
 #[derive(Clone)]
 struct Commit {
-    changes: Changes,
+    changes: CommitChanges,
     undo: Vec<Undo>,
 }
 
@@ -42,7 +42,7 @@ impl Reader for Documents {
     }
 
     fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<StoredDocument> {
-        let below = self.by_key.range(from(prefix, after)..).take_while(|(key, _)| key.starts_with(prefix));
+        let below = self.by_key.range(scan_start(prefix, after)..).take_while(|(key, _)| key.starts_with(prefix));
         below.filter(|(key, _)| key.as_str() > after).take(limit).map(stored).collect()
     }
 }
@@ -68,24 +68,24 @@ struct Shared {
 
 /// A store in memory.
 #[derive(Clone)]
-pub struct Map(Arc<Shared>);
+pub struct MemoryStore(Arc<Shared>);
 
-impl Map {
+impl MemoryStore {
     /// An empty store.
-    pub fn new(store_generation: Uuid) -> Map {
-        Map::with_changes_kept(store_generation, CHANGES_KEPT)
+    pub fn new(store_generation: Uuid) -> MemoryStore {
+        MemoryStore::with_changes_kept(store_generation, CHANGES_KEPT)
     }
 
     /// An empty store whose log keeps this many revisions.
-    pub fn with_changes_kept(store_generation: Uuid, changes_kept: u64) -> Map {
+    pub fn with_changes_kept(store_generation: Uuid, changes_kept: u64) -> MemoryStore {
         let (documents, log) = (Documents::default(), VecDeque::new());
-        Map::of(store_generation, Contents { documents, log, changes_kept, recorded: None })
+        MemoryStore::with_contents(store_generation, Contents { documents, log, changes_kept, recorded: None })
     }
 
     /// A copy of all contents that from here on has a history of its own: what a controller restored from a copy
     /// has. Neither sees what the other does later.
-    pub fn fork(&self, store_generation: Uuid) -> Map {
-        Map::of(store_generation, self.contents().clone())
+    pub fn fork(&self, store_generation: Uuid) -> MemoryStore {
+        MemoryStore::with_contents(store_generation, self.contents().clone())
     }
 
     /// From now on keeps every transaction that commits, for [`replay`].
@@ -93,14 +93,14 @@ impl Map {
         self.contents().recorded.get_or_insert_default();
     }
 
-    /// The transactions committed since [`Map::record`], with their revisions.
+    /// The transactions committed since [`MemoryStore::record`], with their revisions.
     pub fn recorded(&self) -> Vec<(Revision, Txn)> {
         self.contents().recorded.clone().unwrap_or_default()
     }
 
-    fn of(store_generation: Uuid, contents: Contents) -> Map {
+    fn with_contents(store_generation: Uuid, contents: Contents) -> MemoryStore {
         let newest = watch::Sender::new(contents.documents.revision);
-        Map(Arc::new(Shared { store_generation, contents: Mutex::new(contents), newest }))
+        MemoryStore(Arc::new(Shared { store_generation, contents: Mutex::new(contents), newest }))
     }
 
     fn contents(&self) -> MutexGuard<'_, Contents> {
@@ -108,7 +108,7 @@ impl Map {
     }
 
     /// Looks at the newest documents without giving way: for the simulator's checks.
-    pub fn look<T>(&self, view: impl FnOnce(&dyn Reader) -> T) -> T {
+    pub fn read_now<T>(&self, view: impl FnOnce(&dyn Reader) -> T) -> T {
         view(&self.documents())
     }
 
@@ -139,14 +139,14 @@ impl Contents {
                 Some(value) => by_key.insert(key.clone(), (revision, value.clone())),
                 None => by_key.remove(key),
             };
-            entries.push(Change { key: key.clone(), value: value.clone() });
+            entries.push(DocumentChange { key: key.clone(), value: value.clone() });
             undo.push(Undo { key: key.clone(), before });
         }
         if entries.is_empty() {
             return Ok(self.documents.revision);
         }
         self.documents.revision = revision;
-        self.log.push_back(Commit { changes: Changes { revision, entries: entries.into() }, undo });
+        self.log.push_back(Commit { changes: CommitChanges { revision, entries: entries.into() }, undo });
         while self.log.len() as u64 > self.changes_kept {
             self.log.pop_front();
         }
@@ -157,7 +157,7 @@ impl Contents {
     }
 
     /// The commits after a revision, if the log still has all of them.
-    fn after(&self, revision: Revision) -> Result<impl Iterator<Item = &Commit>, Compacted> {
+    fn commits_after(&self, revision: Revision) -> Result<impl Iterator<Item = &Commit>, Compacted> {
         let newest = self.documents.revision;
         let oldest = newest - self.log.len() as u64;
         if !(oldest..=newest).contains(&revision) {
@@ -169,10 +169,10 @@ impl Contents {
 }
 
 /// Gives way once.
-fn pause() -> impl Future<Output = ()> + Send {
-    let mut paused = false;
+fn yield_once() -> impl Future<Output = ()> + Send {
+    let mut has_yielded = false;
     std::future::poll_fn(move |context| {
-        if std::mem::replace(&mut paused, true) {
+        if std::mem::replace(&mut has_yielded, true) {
             return Poll::Ready(());
         }
         context.waker().wake_by_ref();
@@ -180,7 +180,7 @@ fn pause() -> impl Future<Output = ()> + Send {
     })
 }
 
-impl Store for Map {
+impl Store for MemoryStore {
     fn store_generation(&self) -> Uuid {
         self.0.store_generation
     }
@@ -194,7 +194,7 @@ impl Store for Map {
         T: Send + 'static,
         F: FnOnce(&dyn Reader) -> T + Send + 'static,
     {
-        pause().await;
+        yield_once().await;
         view(&self.documents())
     }
 
@@ -203,14 +203,14 @@ impl Store for Map {
         T: Send + 'static,
         F: FnOnce(&dyn Reader) -> T + Send + 'static,
     {
-        pause().await;
+        yield_once().await;
         if at.store_generation != self.store_generation() {
             return Err(Compacted);
         }
         let (newest, undo) = {
             let contents = self.contents();
             let undo: Vec<Undo> =
-                contents.after(at.revision)?.flat_map(|commit| commit.undo.iter().cloned()).collect();
+                contents.commits_after(at.revision)?.flat_map(|commit| commit.undo.iter().cloned()).collect();
             (contents.documents.clone(), undo)
         };
         Ok(view(&EarlierReader::new(&newest, at.revision, undo.into_iter())))
@@ -233,14 +233,14 @@ impl Store for Map {
                 };
                 (decided, documents.revision)
             };
-            pause().await; // others commit here
+            yield_once().await; // others commit here
             let (answer, txn) = decided?;
             if txn.writes.is_empty() {
                 return Ok(Committed { answer, revision: read });
             }
             match self.commit(&txn) {
                 Ok(revision) => {
-                    pause().await; // a caller that crashes here never learns that it committed
+                    yield_once().await; // a caller that crashes here never learns that it committed
                     return Ok(Committed { answer, revision });
                 }
                 Err(conflict) if retries == RETRIES_MAX => return Err(RunError::Busy(conflict)),
@@ -250,19 +250,19 @@ impl Store for Map {
     }
 
     async fn apply(&self, txn: Txn) -> Result<Revision, ApplyError> {
-        pause().await;
+        yield_once().await;
         let revision = self.commit(&txn).map_err(ApplyError::Conflict)?;
-        pause().await;
+        yield_once().await;
         Ok(revision)
     }
 
-    async fn changes_after(&self, after: Position, limit: usize) -> Result<Vec<Changes>, Compacted> {
-        pause().await;
+    async fn changes_after(&self, after: Position, limit: usize) -> Result<Vec<CommitChanges>, Compacted> {
+        yield_once().await;
         if after.store_generation != self.store_generation() {
             return Err(Compacted);
         }
         let contents = self.contents();
-        let commits = contents.after(after.revision)?;
+        let commits = contents.commits_after(after.revision)?;
         Ok(commits.take(limit).map(|commit| commit.changes.clone()).collect())
     }
 
