@@ -1,10 +1,12 @@
-//! All decisions of Pintle, as pure code: no I/O, no clock, no randomness, no async, no hash-ordered maps. Time comes in
-//! as an argument.
+//! All decisions of Pintle, as pure code.
+//! This crate performs no I/O, reads no clock, draws no random numbers, is not async and iterates over no
+//! hash-ordered map. Time and identifiers are arguments. The same inputs therefore always give the same
+//! decision, which lets the simulator replay whole histories from a seed.
 //!
-//! Reading order: `terms` (the types that everything else imports) and `charm` (what a charm declares); `documents` (what
-//! the store holds), `lifecycle` and `operations` (the transitions over it), `views` (what agents are shown) and `restore`
-//! (after a backup was restored); then `unit` (what one unit agent stores, sees and does next) and `machine` (what the
-//! machine agent and the provisioner do).
+//! Reading order: `terms` (the types that everything else imports) and `charm` (what a charm declares);
+//! `documents` (what the store holds); `lifecycle` and `operations` (the transitions over it); `views` (what
+//! the controller sends to agents) and `restore` (after a backup was restored); then `unit` (what one unit
+//! agent stores, observes and runs next) and `machine` (what the machine agent and the provisioner do).
 
 pub mod charm;
 pub mod documents;

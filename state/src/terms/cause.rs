@@ -1,11 +1,12 @@
-//! Why something waits: the one type of it, from the unit's own resolver through refusals and the API to the commands.
+//! Causes: why an entity waits.
 //!
-//! A [`Cause`] names the entity that waits, the [`Duty`] that has to be done, and the [`Actor`] who has to do it. What a
-//! person can do about it follows from the duty ([`Cause::remedy`]). Causes are computed when they are asked for, from
-//! documents and from what is known of agents; they are never stored (design 5). No part of a cause is a sentence: the
-//! only English is made in `api::text`.
+//! A [`Cause`] names the entity that waits, the [`Duty`] that has to be done, and the [`Actor`] who has to do
+//! it. What a person can do about it follows from the duty ([`Cause::remedy`]). This is the only type for "why
+//! this waits", from the unit's resolver through refusals and the API to the commands.
 //!
-//! Made by `unit::resolve`, `model::blockers` and the controller's `why`.
+//! Causes are computed on request, from documents and from the presence of agents; they are never stored
+//! (design 5). No part of a cause is a sentence: `api::text` makes the only English. `unit::resolve`,
+//! `documents::blockers` and the controller's `why` create them.
 
 mod remedy;
 
@@ -20,21 +21,22 @@ pub use remedy::Remedy;
 /// One thing that an entity waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cause {
-    /// What waits.
+    /// The entity that waits.
     pub entity: Entity,
     /// What has to be done.
     pub duty: Duty,
     /// Who has to do it.
     pub actor: Actor,
-    /// Since when, by the wall clock in milliseconds. None: no document tells.
+    /// When the wait began, in milliseconds of the wall clock; none if no document contains the time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since_ms: Option<i64>,
-    /// The failure that keeps the actor from it.
+    /// The failure that prevents the actor from doing it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
 }
 
 impl Cause {
+    /// A cause without a start time and without an error.
     pub fn new(entity: Entity, duty: Duty, actor: Actor) -> Cause {
         Cause { entity, duty, actor, since_ms: None, last_error: None }
     }
@@ -44,39 +46,46 @@ impl Cause {
         Cause::new(Entity::Unit(unit.clone()), duty, Actor::UnitAgent(unit.clone()))
     }
 
+    /// This cause with the time at which the wait began.
     pub fn since(self, since_ms: impl Into<Option<i64>>) -> Cause {
         Cause { since_ms: since_ms.into(), ..self }
     }
 
+    /// This cause with the failure that prevents the actor from acting.
     pub fn last_error(self, last_error: impl Into<Option<String>>) -> Cause {
         Cause { last_error: last_error.into(), ..self }
     }
 
-    /// The same wait, whatever its time and its last error.
+    /// Whether both describe the same wait, regardless of start time and last error.
     pub fn is_same_as(&self, other: &Cause) -> bool {
         (&self.entity, &self.duty, &self.actor) == (&other.entity, &other.duty, &other.actor)
     }
 }
 
-/// Keeps the first of each wait that is told more than once.
+/// Removes repeated waits and keeps the first of each ([`Cause::is_same_as`]).
 pub fn retain_first(causes: &mut Vec<Cause>) {
     let mut kept: Vec<Cause> = Vec::with_capacity(causes.len());
     for cause in std::mem::take(causes) {
-        if !kept.iter().any(|known| known.is_same_as(&cause)) {
+        if !kept.iter().any(|earlier| earlier.is_same_as(&cause)) {
             kept.push(cause);
         }
     }
     *causes = kept;
 }
 
-/// Something of a model that can wait, by the name that people know.
+/// An entity of a model that can wait, by the name that people use.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Entity {
+    /// A unit.
     Unit(UnitName),
+    /// An application.
     Application(String),
+    /// A relation.
     Relation(RelationName),
+    /// A machine.
     Machine(String),
+    /// A model.
     Model(String),
 }
 
@@ -93,11 +102,12 @@ impl fmt::Display for Entity {
     }
 }
 
-/// The two names of a relation.
+/// How a relation is named to people: its number and its endpoints.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RelationName {
+    /// The number of the relation, unique in its model.
     pub number: RelationNumber,
-    /// `db:server web:db`.
+    /// The endpoints, in text order: `db:server web:db`.
     pub ends: String,
 }
 
@@ -112,6 +122,7 @@ impl fmt::Display for RelationName {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Actor {
+    /// The controller.
     Controller,
     /// The controller's janitor.
     Janitor,
@@ -123,57 +134,94 @@ pub enum Actor {
     Operator,
     /// The unit's charm.
     Charm,
+    /// The agent of this unit.
     UnitAgent(UnitName),
+    /// The agent of this machine.
     MachineAgent(String),
     /// The agent of the unit's machine, where the name of that machine is not known.
     OwnMachineAgent,
-    /// The unit itself has to be removed; its own causes tell who must act for that.
+    /// The unit itself has to be removed; its own causes name who must act for that.
     Unit(UnitName),
 }
 
-/// What can be waited for. [`Cause::remedy`] matches on all of them.
+/// What an entity can wait for. [`Cause::remedy`] matches on every variant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Duty {
     // The unit's state and its link to the controller.
     /// Compare the state on the unit's disk with the controller's replica of it.
     CompareState,
-    /// Decide how a unit goes on whose state files are corrupt and of which the controller has no replica.
+    /// Decide how a unit continues whose state files are corrupt and of which the controller has no replica.
     RestoreState,
     /// Answer a record that contains a conditional write.
-    AnswerRecord { sequence: u64 },
-    /// Agree with the unit on a store generation: the controller shows another one.
+    AnswerRecord {
+        /// The sequence number of the record.
+        sequence: u64,
+    },
+    /// Agree with the unit on a store generation: the controller reports a different one.
     AgreeOnStoreGeneration,
     /// Send the first view of the unit.
     SendView,
-    /// Fetch settings that are omitted from the view and that the next hook is about.
-    FetchSettings { owner: Owner },
+    /// Fetch settings that are omitted from the view and that the next hook needs.
+    FetchSettings {
+        /// Whose settings.
+        owner: Owner,
+    },
     /// Answer the unit's leadership claim.
     AnswerLeadershipClaim,
-    /// Be reachable: relation hooks do not start on an old view.
+    /// Restore the connection: relation hooks do not start while the view is stale.
     Reconnect,
 
     // The unit's charm and its relations.
     /// Refresh the application to a charm that has the endpoint.
-    ProvideEndpoint { application: String, endpoint: String, relation: RelationNumber },
+    ProvideEndpoint {
+        /// The application whose charm lacks the endpoint.
+        application: String,
+        /// The missing endpoint.
+        endpoint: String,
+        /// The relation that uses the endpoint.
+        relation: RelationNumber,
+    },
     /// Be removed: a subordinate unit, before its principal is dead or before a relation can add a new one.
     RemoveSubordinate {
+        /// The subordinate unit.
         unit: UnitName,
-        /// The relation that adds a new one.
+        /// The relation that adds the new unit; none if the principal waits.
         relation: Option<RelationNumber>,
     },
-    /// Make room on a full machine, for the subordinate unit that a relation adds.
-    FreeUnitSlot { machine: String, relation: RelationNumber },
-    /// Complete what failed.
-    Recover { activity: Activity, failures: u32, retry: Retry },
+    /// Remove a unit from a full machine, for the subordinate unit that a relation adds.
+    FreeUnitSlot {
+        /// The full machine.
+        machine: String,
+        /// The relation that adds the unit.
+        relation: RelationNumber,
+    },
+    /// Complete the activity that failed.
+    Recover {
+        /// What failed.
+        activity: Activity,
+        /// How often it has failed in a row.
+        failures: u32,
+        /// When it is run again.
+        retry: Retry,
+    },
     /// End the failure that delays a refresh.
-    EndFailure { charm_url: String },
+    EndFailure {
+        /// The charm to which the application is refreshed.
+        charm_url: String,
+    },
     /// Integrate a subordinate application with one that has units.
     Integrate,
     /// Add a unit to the principal application, so that the subordinate gets one.
-    AddPrincipalUnit { principal: String },
+    AddPrincipalUnit {
+        /// The principal application.
+        principal: String,
+    },
     /// Enter the scope of a relation.
-    EnterScope { relation: RelationName },
+    EnterScope {
+        /// The relation.
+        relation: RelationName,
+    },
     /// Resume a suspended relation.
     ResumeRequest {
         /// Why it was suspended; may be empty.
@@ -183,126 +231,159 @@ pub enum Duty {
     // The unit's agent and its hooks.
     /// Start the unit agent.
     StartUnitAgent {
-        /// None: its name is not known here.
+        /// The unit's machine; none if its name is not known.
         machine: Option<String>,
     },
     /// Install the program behind the hook tools, without which the unit agent does not run.
     InstallHookTools,
     /// Attach for the first time; the machine agent runs.
-    Attach { machine: String },
-    /// Report again: the unit agent was present and is silent.
-    Respond {
+    Attach {
+        /// The unit's machine.
         machine: String,
-        /// Silent for so long that it is shown as lost.
+    },
+    /// Report again: the unit agent was present and is now silent.
+    Respond {
+        /// The unit's machine.
+        machine: String,
+        /// Whether the agent has been silent for so long that the unit is shown as lost.
         lost: bool,
-        /// The unit goes with its principal alone.
+        /// Whether the unit is a subordinate, which can only be removed with its principal.
         subordinate: bool,
     },
     /// Start the next activity.
     Start {
+        /// The next activity.
         activity: Activity,
         /// Why it is next.
         reason: String,
-        /// The agent is silent.
+        /// Whether the agent is silent.
         silent: bool,
     },
-    /// Finish what runs now.
+    /// Finish the current activity.
     Finish {
+        /// What runs.
         activity: Activity,
+        /// The number of the run, unique in the unit.
         run: u64,
+        /// The unit's machine.
         machine: String,
-        /// The units that wait for the hook lock it holds.
+        /// The units that wait for the hook lock that this unit holds.
         lock_waiters: Vec<UnitName>,
     },
     /// Release the machine's hook lock.
     ReleaseHookLock {
-        /// What the unit starts then.
+        /// What the waiting unit starts next.
         activity: Activity,
-        /// What the holder runs.
+        /// What the holder of the lock runs.
         running: Activity,
+        /// The unit that holds the lock.
         holder: UnitName,
     },
     /// Reboot the machine: a hook requested it.
     Reboot,
 
     // Removal.
-    /// Be removed by a person, who alone can do so.
+    /// Be removed by a person; nothing else removes it.
     Remove,
     /// Be removed by a person: the relation uses the capacity of an endpoint.
-    FreeCapacity { endpoint: EndpointName },
+    FreeCapacity {
+        /// The endpoint whose relation limit is reached.
+        endpoint: EndpointName,
+    },
     /// Leave the scopes of relations.
-    LeaveScopes { relations: Vec<RelationName> },
+    LeaveScopes {
+        /// The relations.
+        relations: Vec<RelationName>,
+    },
     /// Leave the scopes of relations, run the last hooks and report that the unit is dead.
-    Terminate { relations: Vec<RelationName> },
-    /// Recall the agent of a dead unit and remove the unit.
+    Terminate {
+        /// The relations whose scopes the unit is still in.
+        relations: Vec<RelationName>,
+    },
+    /// Stop the agent of a dead unit and remove the unit.
     Recall,
     /// Remove a unit whose agent never started.
     RemoveUnstarted,
     /// Delete the record of a relation whose scope is empty.
     DeleteRelation,
     /// Remove everything from a model that is being destroyed.
-    EmptyModel { applications: Count, machines: Count, force: Forced },
+    EmptyModel {
+        /// The applications that are left.
+        applications: Count,
+        /// The machines that are left.
+        machines: Count,
+        /// Whether the model is destroyed by force.
+        force: Forced,
+    },
     /// Remove by force.
     ForceRemoval {
-        /// It was started by the model's teardown-budget, not by a person.
+        /// Whether the model's teardown-budget started it, not a person.
         start_budget_timer: bool,
-        /// None: it has begun.
+        /// Milliseconds until force begins; none if it has begun.
         wait_left_ms: Option<i64>,
     },
 
     // Machines.
     /// Report that the machine is dead.
     ReportDead,
-    /// Report that a machine is dead that was never started.
+    /// Report that a machine is dead whose instance was never started.
     ReportUnstartedDead,
     /// Uninstall the machine agent from an instance that stays.
     Uninstall {
-        /// Force removes the machine if the agent does not.
+        /// Whether force removes the machine if the agent does not uninstall itself.
         forced: bool,
     },
     /// Release the instance and remove the machine.
     ReleaseInstance,
     /// Start the instance: the provider failed.
     StartInstance {
-        /// When it is tried again, by the wall clock.
+        /// When the provider is called again, in milliseconds of the wall clock.
         retry_ms: i64,
     },
     /// Act on the instance: the provider failed.
     TendInstance {
-        /// When it is tried again, by the wall clock.
+        /// When the provider is called again, in milliseconds of the wall clock.
         retry_ms: i64,
     },
-    /// Create an instance for units that have to end on the machine.
+    /// Create an instance on which the units of the machine can run their last hooks.
     CreateInstance,
     /// Remove the units of a machine that has no agent to stop them.
     RemoveUnits,
     /// Enrol a manually provisioned machine.
     Enrol {
-        /// When the enrolment token expires, by the wall clock; none = there is none any more.
+        /// When the enrolment token expires, in milliseconds of the wall clock; none if no token is valid.
         expires_ms: Option<i64>,
     },
     /// Run the machine agent.
-    RunMachineAgent { agent: Silence, host: Host },
+    RunMachineAgent {
+        /// How long the agent has been silent.
+        agent: Silence,
+        /// What the agent runs on.
+        host: Host,
+    },
 }
 
 /// When a failed operation is run again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Retry {
-    /// At this time, by the wall clock.
+    /// At this time, in milliseconds of the wall clock.
     At(i64),
-    /// So many milliseconds after the last failure; the boot it is counted in is not known here.
+    /// This many milliseconds after the last failure. The clock of the boot in which it is measured is not
+    /// known here.
     After(u64),
-    /// The model's `hook-retries` is 0.
+    /// Never: the model's `hook-retries` is 0.
     Off,
+    /// Never: all retries have been used.
     Exhausted,
 }
 
 /// A number of entities, counted up to a bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Count {
+    /// The number of entities counted.
     pub number: usize,
-    /// There are more than these.
+    /// Whether there are more entities than counted.
     pub more: bool,
 }
 
@@ -316,8 +397,11 @@ impl fmt::Display for Count {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Forced {
+    /// It is not.
     No,
+    /// By force, after the grace period.
     AfterWait,
+    /// By force, without a grace period (`--no-wait`).
     AtOnce,
 }
 
@@ -325,22 +409,24 @@ pub enum Forced {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Silence {
-    /// It was not started yet.
+    /// The agent was not started yet.
     NotStarted,
-    /// It was started and has not reported yet.
+    /// The agent was started and has not reported yet.
     NotReported,
+    /// The agent is overdue.
     Late,
+    /// The agent has been silent for so long that the machine is shown as lost.
     Lost,
 }
 
-/// What a machine agent runs on, as far as it tells how to start the agent again.
+/// What a machine agent runs on, in as much detail as a person needs to restart the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Host {
     /// A manually provisioned machine.
     Manual,
-    /// A process of `pintle up`, in the folder of this machine.
+    /// A process started by `pintle up`, in the folder of this machine.
     Process(Uuid),
-    /// A container of `pintle up`, in the folder of this machine.
+    /// A container started by `pintle up`, in the folder of this machine.
     Container(Uuid),
 }

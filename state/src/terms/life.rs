@@ -1,24 +1,31 @@
-//! Life: Alive, Dying, Dead, and the only ways forward. "Removed" is the absence of the record.
+//! Life: Alive, Dying, Dead.
+//!
+//! A life only moves forward. "Removed" is not a life: it is the absence of the document.
 
 use serde::{Deserialize, Serialize};
 
-/// The life of an entity. The order is the only direction it can move in (seed 001: "no such thing can ever
-/// change to an earlier state").
+/// The life of an entity. The order is the only direction in which it can change (seed 001: "no such thing can
+/// ever change to an earlier state").
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Life {
+    /// The entity exists and nobody has requested its removal.
     #[default]
     Alive,
+    /// The removal of the entity was requested; its agent runs the last hooks.
     Dying,
+    /// The last hooks have run; only the document and its leftovers have to be deleted.
     Dead,
 }
 
 impl Life {
-    /// Effective life: the furthest of an entity's own life and the lives it is derived from (design 5).
+    /// The later of two lives. Effective life is the latest of an entity's own life and the lives it is derived
+    /// from (design 5).
     pub fn most_advanced(self, other: Life) -> Life {
         self.max(other)
     }
 
+    /// Whether the life is Alive.
     pub fn is_alive(self) -> bool {
         self == Life::Alive
     }

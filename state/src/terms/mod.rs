@@ -1,7 +1,7 @@
 //! The vocabulary of the project: names, positions, versions, owners, lives and statuses.
 //!
-//! Everything here is a small value without behaviour of its own, and imports nothing but other terms. All other rooms
-//! of this crate, and all other crates, use these types.
+//! Everything here is a small value without decisions of its own. All other modules of this crate, and all
+//! other crates, use these types.
 
 pub mod cause;
 pub mod life;

@@ -1,11 +1,13 @@
-//! Names people and charms see, and the uuids everything is stored under. Names live only at the edge: a name that
-//! is used again never meets an older holder's state (design, "Identity").
+//! Names that people and charms use, and the uuids under which everything is stored.
+//!
+//! Decisions and documents refer to entities by uuid. Names are resolved at the edge only, so that an entity
+//! that reuses a name never gets the state of an earlier holder of that name (design, "Identity").
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 use std::str::FromStr;
 
-/// A name or id that does not parse; the text is for the user.
+/// A name or an id that cannot be parsed. The text is a message for the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadName(pub String);
 
@@ -17,13 +19,14 @@ impl fmt::Display for BadName {
 
 impl std::error::Error for BadName {}
 
-/// 128 random bits that name one entity for ever. Made by the shell's entropy port or by a hash, never here.
+/// 128 random bits that identify one entity for ever. The caller draws them from the entropy source or computes
+/// them from a hash; this crate never makes one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Uuid(pub u128);
 
-/// Where a uuid's text has its dashes.
+/// The positions of the hyphens in the text of a uuid.
 const DASHES: [usize; 4] = [8, 13, 18, 23];
-/// Where the text has the two digits of each byte.
+/// The positions of the two digits of each byte in the text of a uuid.
 const PLACES: [usize; 16] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
 
 impl Uuid {
@@ -37,9 +40,9 @@ impl Uuid {
         text
     }
 
-    /// Appends its text, without the detour over a formatter: keys are made of uuids.
+    /// Appends the text of the uuid. It does not use a formatter, because keys are built from uuids very often.
     pub fn append_to(&self, text: &mut String) {
-        text.push_str(std::str::from_utf8(&self.digits()).expect("digits and dashes"));
+        text.push_str(std::str::from_utf8(&self.digits()).expect("digits and hyphens"));
     }
 }
 
@@ -61,19 +64,23 @@ impl FromStr for Uuid {
     }
 }
 
-/// The name of a unit: `web/0`. Orders by application, then by number, so `web/2` comes before `web/10`.
+/// The name of a unit: `web/0`. Names are ordered by application, then by number: `web/2` comes before
+/// `web/10`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UnitName {
+    /// The name of the application.
     pub application: String,
+    /// The number of the unit within the application; never reused.
     pub number: u32,
 }
 
 impl UnitName {
+    /// The name of unit `number` of `application`, which must be a valid application name.
     pub fn new(application: &str, number: u32) -> UnitName {
         UnitName { application: application.to_owned(), number }
     }
 
-    /// `unit-web-0`: the form of folder names and log lines.
+    /// `unit-web-0`: the form used in folder names and log lines.
     pub fn tag(&self) -> String {
         format!("unit-{}-{}", self.application, self.number)
     }
@@ -98,8 +105,8 @@ impl FromStr for UnitName {
     }
 }
 
-/// Application names: lower case letters, digits and single dashes; begins with a letter; no part after a dash is
-/// digits only (spec/clients.md 3.2).
+/// Whether `text` is a valid application name: lower-case letters, digits and single hyphens. It begins with a
+/// letter, and no part after a hyphen consists of digits only (spec/clients.md 3.2).
 pub fn is_application_name(text: &str) -> bool {
     let mut parts = text.split('-');
     let first = parts.next().unwrap_or_default();
@@ -112,7 +119,9 @@ pub fn is_application_name(text: &str) -> bool {
 /// One endpoint of one application: `web:db`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EndpointName {
+    /// The name of the application.
     pub application: String,
+    /// The name of the endpoint in the charm.
     pub endpoint: String,
 }
 
@@ -134,7 +143,7 @@ impl FromStr for EndpointName {
     }
 }
 
-/// The short number charms see in `db:1`. Never reused within a model.
+/// The number of a relation, which charms use in `db:1`. Never reused within a model.
 pub type RelationNumber = u32;
 
 macro_rules! serde_as_text {
@@ -156,7 +165,7 @@ mod tests {
     use crate::terms::names::*;
 
     #[test]
-    fn names_parse_and_print() {
+    fn names_are_parsed_and_printed() {
         assert_eq!("web-app/10".parse::<UnitName>().map(|u| u.to_string()), Ok("web-app/10".to_owned()));
         for bad in ["web", "web/", "web/x", "web/01", "Web/0", "web-1/0", "/0", "web/0/1", "web//0"] {
             assert!(bad.parse::<UnitName>().is_err(), "{bad}");

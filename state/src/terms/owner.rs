@@ -1,14 +1,16 @@
-//! The owner of a settings bag: a unit or an application.
+//! The owner of a settings bag in a relation: a unit or an application.
 
 use crate::terms::names::UnitName;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Whose bag.
+/// Whose settings bag it is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Owner {
+    /// The bag of one unit, which that unit's charm writes.
     Unit(UnitName),
+    /// The bag of a whole application, which its leader writes.
     Application(String),
 }
 

@@ -1,31 +1,38 @@
-//! A range of ports of one protocol, as open-port takes it: `80`, `80/tcp`, `8000-8100/udp`, `icmp`
+//! A range of ports of one protocol, in the syntax of open-port: `80`, `80/tcp`, `8000-8100/udp`, `icmp`
 //! (spec/hook-tools.md 2.4).
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The order is the one opened-ports prints: protocol, from, to.
+/// A range of ports of one protocol. The order is that of `opened-ports`: protocol, from, to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PortRange {
+    /// The protocol.
     pub protocol: Protocol,
-    /// 0 for icmp, which has no ports.
+    /// The first port; 0 for icmp, which has no ports.
     pub from: u16,
+    /// The last port (inclusive); 0 for icmp.
     pub to: u16,
 }
 
+/// A protocol whose ports can be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Protocol {
+    /// ICMP, without ports.
     Icmp,
+    /// TCP.
     Tcp,
+    /// UDP.
     Udp,
 }
 
 impl PortRange {
-    /// Both hold a port of the same protocol. icmp conflicts with icmp.
+    /// Whether both ranges contain the same port of the same protocol. icmp conflicts with icmp.
     pub fn conflicts(self, other: PortRange) -> bool {
         self.protocol == other.protocol && self.from <= other.to && other.from <= self.to
     }
 
+    /// Whether the range is one port.
     pub fn is_single(self) -> bool {
         self.from == self.to
     }
@@ -46,7 +53,7 @@ impl fmt::Display for PortRange {
 }
 
 impl FromStr for PortRange {
-    /// What is wrong, in the words charms know.
+    /// The message that Juju's hook tools print, to the letter.
     type Err = String;
 
     fn from_str(text: &str) -> Result<PortRange, String> {
@@ -72,7 +79,7 @@ impl FromStr for PortRange {
             }
         };
         if from > to {
-            return Err(format!("invalid port range {text}", text = shown(from, to, protocol)));
+            return Err(format!("invalid port range {text}", text = range_text(from, to, protocol)));
         }
         let bound = |value: i64| u16::try_from(value);
         match (bound(from), bound(to)) {
@@ -82,12 +89,12 @@ impl FromStr for PortRange {
     }
 }
 
-/// A range whose bounds are not ports yet.
-fn shown(from: i64, to: i64, protocol: Protocol) -> String {
+/// The text of a range whose bounds may not be valid ports.
+fn range_text(from: i64, to: i64, protocol: Protocol) -> String {
     format!("{from}-{to}/{}", if protocol == Protocol::Tcp { "tcp" } else { "udp" })
 }
 
-/// A decimal number, with the words of Go's `strconv.Atoi` when it is none.
+/// Parses a decimal number. The error is that of Go's `strconv.Atoi`, which Juju's hook tools print.
 fn port(text: &str) -> Result<i64, String> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     let number = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
@@ -107,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_parse_and_print() {
+    fn ranges_are_parsed_and_printed() {
         for (text, printed) in [
             ("80", "80/tcp"),
             ("53/UDP", "53/udp"),
@@ -120,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_ranges_are_told_in_the_words_of_the_spec() {
+    fn invalid_ranges_are_rejected_with_the_messages_of_the_spec() {
         assert_eq!(error("1-2-3/tcp"), "invalid port range \"1-2-3\"");
         assert_eq!(error("90-80"), "invalid port range 90-80/tcp");
         assert_eq!(error("80/sctp"), "invalid protocol \"sctp\", expected \"tcp\", \"udp\", or \"icmp\"");

@@ -5,9 +5,11 @@
 use crate::terms::names::Uuid;
 use serde::{Deserialize, Serialize};
 
-/// A place in a store's history. A bare revision means nothing after a restore.
+/// A revision of one store generation. A bare revision means nothing after a restore.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Position {
+    /// The generation of the store. A restored backup starts a new one.
     pub store_generation: Uuid,
+    /// The number of the commit within the store.
     pub revision: u64,
 }

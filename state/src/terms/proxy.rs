@@ -1,29 +1,38 @@
-//! The proxies a model's settings name, for the charm's programs (spec/hook-tools.md 4). The agent itself uses none:
-//! it talks to the controller and nobody else.
+//! The proxies of a model, for the programs of a charm (spec/hook-tools.md 4).
+//!
+//! They are read from the model settings and passed to hooks as environment variables. The agent itself uses no
+//! proxy: it connects only to the controller.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Both families of settings.
+/// Both families of proxy settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Proxies {
-    /// `http-proxy` and the like: what every program of the hook finds in its usual variables.
+    /// `http-proxy` and the like: hooks receive them in the usual variables (`HTTP_PROXY`), so that every
+    /// program uses them.
     pub legacy: Proxy,
-    /// `juju-http-proxy` and the like: the charm is told of them and decides itself.
+    /// `juju-http-proxy` and the like: hooks receive them in `JUJU_CHARM_*` variables, and the charm decides
+    /// what to do with them.
     pub charm: Proxy,
 }
 
+/// One family of proxy settings. An empty value means that no proxy is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Proxy {
+    /// The proxy for HTTP.
     pub http: String,
+    /// The proxy for HTTPS.
     pub https: String,
+    /// The proxy for FTP.
     pub ftp: String,
+    /// The hosts that are reached without a proxy, separated by commas.
     pub no_proxy: String,
 }
 
 impl Proxies {
-    /// The names of the settings. None is set by default.
+    /// The names of the model settings. By default none is set.
     pub const SETTINGS: [&str; 8] = [
         "http-proxy",
         "https-proxy",
@@ -35,7 +44,7 @@ impl Proxies {
         "juju-no-proxy",
     ];
 
-    /// As a model's settings name them.
+    /// Reads the proxies from the settings of a model.
     pub fn of(config: &BTreeMap<String, Value>) -> Proxies {
         let [http, https, ftp, no_proxy, charm_http, charm_https, charm_ftp, charm_no_proxy] = Self::SETTINGS
             .map(|name| config.get(name).and_then(Value::as_str).map(str::to_owned).unwrap_or_default());
@@ -47,7 +56,7 @@ impl Proxies {
 }
 
 impl Proxy {
-    /// Each variable's name in lower case, and its value, which may be empty.
+    /// The name of each variable in lower case, and its value, which may be empty.
     pub fn entries(&self) -> [(&'static str, &str); 4] {
         [
             ("http_proxy", &self.http),

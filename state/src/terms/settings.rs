@@ -1,18 +1,20 @@
-//! A settings bag: what one unit or application says in one relation. Strings only; an empty value removes.
+//! A settings bag: the key-value pairs that one unit or application publishes in one relation.
+//!
+//! Values are strings. Writing an empty value removes the key.
 
 use std::collections::BTreeMap;
 
-/// The values of one bag. A key with an empty value does not exist (spec/uniter.md C.3).
+/// The values of one bag. No value is empty: a key with an empty value does not exist (spec/uniter.md C.3).
 pub type Bag = BTreeMap<String, String>;
 
-/// A change to a bag: each key's new value; the empty string removes the key.
+/// A change to a bag: the new value of each key; the empty string removes the key.
 pub type BagChange = BTreeMap<String, String>;
 
-/// Largest bag, keys and values together, in bytes (design 17).
+/// The largest bag in bytes, keys and values together: 1 MiB (design 17).
 pub const BAG_BYTES_MAX: usize = 1 << 20;
 
-/// Applies `change` to `bag`. True when the content differs afterwards: a change that changes nothing bumps no
-/// version and wakes nobody (seed 000, invariant I7).
+/// Applies `change` to `bag`. Returns whether the content differs afterwards: a change without effect
+/// increments no version and triggers no hook (seed 000, invariant I7).
 pub fn apply(bag: &mut Bag, change: &BagChange) -> bool {
     let mut changed = false;
     for (key, value) in change {
@@ -25,7 +27,7 @@ pub fn apply(bag: &mut Bag, change: &BagChange) -> bool {
     changed
 }
 
-/// Bytes of all keys and values.
+/// The bytes of all keys and values.
 pub fn size(bag: &Bag) -> usize {
     bag.iter().map(|(key, value)| key.len() + value.len()).sum()
 }
@@ -39,14 +41,14 @@ mod tests {
     }
 
     #[test]
-    fn empty_value_removes_the_key() {
+    fn an_empty_value_removes_the_key() {
         let mut settings = bag(&[("a", "1"), ("b", "2")]);
         assert!(apply(&mut settings, &bag(&[("a", "")])));
         assert_eq!(settings, bag(&[("b", "2")]));
     }
 
     #[test]
-    fn a_change_that_changes_nothing_says_so() {
+    fn apply_returns_false_if_nothing_changes() {
         let mut settings = bag(&[("a", "1")]);
         assert!(!apply(&mut settings, &bag(&[("a", "1"), ("gone", "")])));
     }

@@ -2,10 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Identity of a membership's content: a unit that left and came back is another incarnation; `counter` grows with
-/// each effective write of its bag.
+/// Identifies the content of a membership.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Version {
+    /// Which entry of the unit into the scope: a unit that left and returned has another incarnation.
     pub incarnation: u64,
+    /// Incremented by each effective write of the member's bag.
     pub counter: u64,
 }

@@ -1,15 +1,16 @@
-//! Enums whose variants are fixed words: statuses, kinds of keys.
+//! Enums whose variants are fixed words: statuses and kinds of keys.
 //!
-//! [`words!`] defines such an enum with its words in one place; they are the same in stores, messages and output. Code
-//! compares variants, never words.
+//! [`words!`] defines such an enum and its words in one place. The same words are used in stores, messages and
+//! output. Code compares variants, never words.
 
 use std::fmt;
 
-/// A word that is none of a vocabulary.
+/// A word that is not in the vocabulary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownWord {
+    /// The unknown word.
     pub word: String,
-    /// All words there are.
+    /// All words of the vocabulary.
     pub known: &'static [&'static str],
 }
 
@@ -21,7 +22,7 @@ impl fmt::Display for UnknownWord {
 
 impl std::error::Error for UnknownWord {}
 
-/// An enum whose variants are written as fixed words, in stores, messages and output alike.
+/// Defines an enum whose variants are written as fixed words in stores, messages and output.
 macro_rules! words {
     ($(#[$outer:meta])* $name:ident { $($(#[$inner:meta])* $variant:ident = $word:literal,)+ }) => {
         $(#[$outer])*
@@ -31,10 +32,12 @@ macro_rules! words {
         }
 
         impl $name {
+            /// All variants, in the order of their definition.
             pub const ALL: &'static [$name] = &[$($name::$variant,)+];
             /// The words of [`Self::ALL`], in the same order.
             pub const WORDS: &'static [&'static str] = &[$($word,)+];
 
+            /// The word of this variant.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $($name::$variant => $word,)+

@@ -1,6 +1,7 @@
-//! What a person can do about a cause: one match over all duties, so that a new duty cannot lack its remedy.
+//! Remedies: what a person can do about a cause.
 //!
-//! A remedy is a fact like the cause it belongs to; `api::text` prints it as a command or a sentence.
+//! One match covers all duties, so that a new duty cannot lack a remedy. A remedy is data like the cause it
+//! belongs to; `api::text` prints it as a command or a sentence.
 
 use crate::terms::cause::{Actor, Cause, Duty, Entity, Forced, Host, Silence};
 use crate::terms::names::UnitName;
@@ -8,117 +9,152 @@ use crate::terms::names::UnitName;
 /// The command or the change that helps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Remedy {
-    /// Nothing: it happens by itself.
+    /// Nothing: the duty is done without a person.
     Automatic,
-    /// Nothing while `pintle up` runs; or remove the machine by force.
+    /// Nothing while `pintle up` runs. Otherwise remove the machine by force.
     AutomaticOrForce {
+        /// The machine.
         machine: String,
     },
+    /// Start the controller.
     StartController,
+    /// Restore the connection between the unit agent and the controller.
     RestoreLink,
     /// Start `pintle up`.
     StartSupervisor,
     /// Start the unit anew from its installation.
     StartFresh,
-    /// Look whether the controller was restored from a backup.
+    /// Check whether the controller was restored from a backup.
     CheckStoreGeneration,
-    /// See that the machine agent runs; none = that of the unit's own machine.
+    /// Check that the machine agent runs.
     CheckMachineAgent {
+        /// The machine; none for the unit's own machine.
         machine: Option<String>,
     },
-    /// Ask what this waits for.
+    /// Run `pintle why` for this entity.
     Explain(Entity),
     /// Refresh the application to another charm.
     Refresh {
+        /// The application.
         application: String,
     },
     /// Remove any other unit from the machine.
     RemoveAnyUnit {
+        /// The full machine.
         machine: String,
     },
     /// Repeat or skip the failed operation.
     ResolvedRequest {
+        /// The failed unit.
         unit: UnitName,
     },
     /// Skip the failed operation, or refresh in spite of it.
     ResolveOrForceRefresh {
+        /// The failed unit.
         unit: UnitName,
     },
+    /// Integrate the application with one that has units.
     Integrate {
+        /// The subordinate application.
         application: String,
     },
+    /// Add a unit to the application.
     AddUnit {
+        /// The principal application.
         application: String,
     },
+    /// Resume the suspended relation.
     ResumeRelation {
+        /// The number of the relation.
         relation: u32,
     },
     /// Read the log of an agent that does not attach.
     ReadAgentLog {
+        /// The unit.
         unit: UnitName,
+        /// The unit's machine, if its name is known.
         machine: Option<String>,
     },
     /// Install `pintle-hook` beside `pintle-agent`.
     InstallHookTools,
-    /// End the process of a unit agent that hangs; or remove the unit by force.
+    /// Kill the process of a unit agent that does not respond; or remove the unit by force.
     RestartUnitAgent {
+        /// The unit.
         unit: UnitName,
+        /// The unit's machine.
         machine: String,
+        /// Whether a person can remove the unit; a subordinate is removed with its principal only.
         removable: bool,
     },
-    /// The agent starts it as soon as it responds.
+    /// Nothing: the agent starts the activity as soon as it responds.
     AfterResponse,
-    /// The agent starts it now.
+    /// Nothing: the agent starts the activity now.
     Imminent,
-    /// Look at the process of a hook and its output.
+    /// Inspect the process of a hook and its output.
     InspectHook {
+        /// The unit.
         unit: UnitName,
+        /// The number of the run.
         run: u64,
+        /// The unit's machine.
         machine: String,
     },
-    /// Wait for the holder of the hook lock, or run hooks in parallel.
+    /// Wait for the holder of the hook lock, or let the machine run hooks in parallel.
     RunHooksInParallel {
+        /// The unit that holds the lock.
         holder: UnitName,
     },
-    /// Remove it.
+    /// Remove this entity.
     Remove(Entity),
     /// Remove the machine by force.
     ForceRemoveMachine {
+        /// The machine.
         machine: String,
     },
-    /// It happens by itself; if the host of the machine is gone, force removes it within a minute.
+    /// Nothing. If the host of the machine no longer exists, force removes the machine within a minute.
     AutomaticUnlessGone {
+        /// The machine.
         machine: String,
+        /// Whether force has been requested already.
         forced: bool,
     },
     /// Destroy the model by force.
     DestroyByForce {
+        /// The model.
         model: String,
+        /// Whether it is destroyed by force already.
         forced: Forced,
     },
-    /// The wait before force ends at this time; remove it with `--no-wait` to end it now.
+    /// Wait until force begins, or remove the entity with `--no-wait` to begin now.
     ForceAtOnce {
+        /// Milliseconds until force begins; none if it has begun.
         wait_left_ms: Option<i64>,
     },
-    /// Call the provider again now; by itself it is called at the given time.
+    /// Call the provider again now, instead of waiting for the retry.
     RetryProvisioning {
+        /// The machine.
         machine: String,
+        /// When the provider is called again, in milliseconds of the wall clock, if the time is known.
         retry_ms: Option<i64>,
     },
     /// Run the enrolment command on the machine before the token expires, or create a new one.
     Enrol {
+        /// The machine.
         machine: String,
+        /// When the token expires, in milliseconds of the wall clock; none if no token is valid.
         expires_ms: Option<i64>,
     },
     /// Start the machine agent again.
     RestartMachineAgent {
+        /// The machine.
         machine: String,
+        /// What the agent runs on.
         host: Host,
     },
 }
 
 impl Cause {
-    /// What a person can do about it.
+    /// What a person can do about this cause.
     pub fn remedy(&self) -> Remedy {
         match &self.duty {
             Duty::CompareState | Duty::SendView => Remedy::StartController,
@@ -132,8 +168,8 @@ impl Cause {
             Duty::ProvideEndpoint { application, .. } => Remedy::Refresh { application: application.clone() },
             Duty::RemoveSubordinate { unit, .. } => Remedy::Explain(Entity::Unit(unit.clone())),
             Duty::FreeUnitSlot { machine, .. } => Remedy::RemoveAnyUnit { machine: machine.clone() },
-            Duty::Recover { .. } => self.of_unit(|unit| Remedy::ResolvedRequest { unit }),
-            Duty::EndFailure { .. } => self.of_unit(|unit| Remedy::ResolveOrForceRefresh { unit }),
+            Duty::Recover { .. } => self.unit_remedy(|unit| Remedy::ResolvedRequest { unit }),
+            Duty::EndFailure { .. } => self.unit_remedy(|unit| Remedy::ResolveOrForceRefresh { unit }),
             Duty::Integrate => Remedy::Integrate { application: self.name() },
             Duty::AddPrincipalUnit { principal } => Remedy::AddUnit { application: principal.clone() },
             Duty::EnterScope { .. } => Remedy::Explain(self.entity.clone()),
@@ -146,13 +182,13 @@ impl Cause {
                 Remedy::Explain(Entity::Machine(machine.clone()))
             }
             Duty::StartUnitAgent { machine: None } => {
-                self.of_unit(|unit| Remedy::ReadAgentLog { unit, machine: None })
+                self.unit_remedy(|unit| Remedy::ReadAgentLog { unit, machine: None })
             }
             Duty::InstallHookTools => Remedy::InstallHookTools,
             Duty::Attach { machine } => {
-                self.of_unit(|unit| Remedy::ReadAgentLog { unit, machine: Some(machine.clone()) })
+                self.unit_remedy(|unit| Remedy::ReadAgentLog { unit, machine: Some(machine.clone()) })
             }
-            Duty::Respond { machine, subordinate, .. } => self.of_unit(|unit| Remedy::RestartUnitAgent {
+            Duty::Respond { machine, subordinate, .. } => self.unit_remedy(|unit| Remedy::RestartUnitAgent {
                 unit,
                 machine: machine.clone(),
                 removable: !subordinate,
@@ -160,14 +196,14 @@ impl Cause {
             Duty::Start { silent: true, .. } => Remedy::AfterResponse,
             Duty::Start { silent: false, .. } => Remedy::Imminent,
             Duty::Finish { run, machine, .. } => {
-                self.of_unit(|unit| Remedy::InspectHook { unit, run: *run, machine: machine.clone() })
+                self.unit_remedy(|unit| Remedy::InspectHook { unit, run: *run, machine: machine.clone() })
             }
             Duty::ReleaseHookLock { holder, .. } => Remedy::RunHooksInParallel { holder: holder.clone() },
             Duty::Reboot => Remedy::CheckMachineAgent { machine: self.machine_of_actor() },
 
             Duty::Remove | Duty::FreeCapacity { .. } => Remedy::Remove(self.entity.clone()),
             Duty::LeaveScopes { .. } | Duty::Terminate { .. } => match &self.last_error {
-                Some(_) => self.of_unit(|unit| Remedy::ResolvedRequest { unit }),
+                Some(_) => self.unit_remedy(|unit| Remedy::ResolvedRequest { unit }),
                 None => Remedy::Explain(self.entity.clone()),
             },
             Duty::Recall | Duty::RemoveUnstarted => {
@@ -178,11 +214,11 @@ impl Cause {
             Duty::ForceRemoval { wait_left_ms, .. } => Remedy::ForceAtOnce { wait_left_ms: *wait_left_ms },
 
             Duty::ReportDead => {
-                self.of_provisioning(Remedy::CheckMachineAgent { machine: Some(self.name()) })
+                self.provisioning_remedy(Remedy::CheckMachineAgent { machine: Some(self.name()) })
             }
-            Duty::ReportUnstartedDead | Duty::ReleaseInstance => self.of_provisioning(Remedy::Automatic),
+            Duty::ReportUnstartedDead | Duty::ReleaseInstance => self.provisioning_remedy(Remedy::Automatic),
             Duty::Uninstall { forced } => {
-                self.of_provisioning(Remedy::AutomaticUnlessGone { machine: self.name(), forced: *forced })
+                self.provisioning_remedy(Remedy::AutomaticUnlessGone { machine: self.name(), forced: *forced })
             }
             Duty::StartInstance { retry_ms } | Duty::TendInstance { retry_ms } => {
                 Remedy::RetryProvisioning { machine: self.name(), retry_ms: Some(*retry_ms) }
@@ -197,16 +233,18 @@ impl Cause {
         }
     }
 
-    /// Once the provider has failed, it is called again before anything else.
-    fn of_provisioning(&self, otherwise: Remedy) -> Remedy {
+    /// The remedy of a duty that depends on the provider: after a failure, the provider has to be called again
+    /// before anything else can help.
+    fn provisioning_remedy(&self, otherwise: Remedy) -> Remedy {
         match &self.last_error {
             Some(_) => Remedy::RetryProvisioning { machine: self.name(), retry_ms: None },
             None => otherwise,
         }
     }
 
-    /// The remedy for a unit; only units have such a duty.
-    fn of_unit(&self, remedy: impl FnOnce(UnitName) -> Remedy) -> Remedy {
+    /// The remedy for a unit. Only units have such a duty; for any other entity, the remedy is to run `pintle
+    /// why`.
+    fn unit_remedy(&self, remedy: impl FnOnce(UnitName) -> Remedy) -> Remedy {
         match &self.entity {
             Entity::Unit(name) => remedy(name.clone()),
             other => Remedy::Explain(other.clone()),
