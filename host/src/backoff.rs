@@ -1,6 +1,7 @@
-//! The delay between two attempts: it doubles up to a maximum while attempts fail, and starts over after a success.
+//! The delay between two attempts: it doubles up to a maximum while attempts fail, and is reset by a success.
 //!
-//! The type only counts. The caller waits, on its own clock: the agents' loops run on the simulator's clock too.
+//! The type only computes delays. The caller waits on its own clock, because the agents' loops also run on the
+//! simulated clock.
 
 /// The state of one series of attempts. Times are in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,7 +12,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Starts with `first_ms` and never exceeds `max_ms`.
+    /// A delay of `first_ms` that grows up to `max_ms`.
     pub const fn new(first_ms: u64, max_ms: u64) -> Backoff {
         Backoff { first_ms, max_ms, delay_ms: first_ms }
     }

@@ -1,4 +1,6 @@
-//! SHA-256 of contents, written in lower-case hexadecimal: the name of an archive, of a stored token, of a file.
+//! SHA-256 of contents in lower-case hexadecimal.
+//!
+//! Digests name archives and files, and stand for tokens that must not be stored.
 
 use sha2::{Digest, Sha256};
 use std::io::{self, Read};
@@ -8,7 +10,10 @@ pub fn sha256(bytes: &[u8]) -> String {
     format!("{:x}", Sha256::digest(bytes))
 }
 
-/// The SHA-256 of everything that `reader` yields.
+/// The SHA-256 of everything that `reader` yields, as 64 hexadecimal digits.
+///
+/// # Errors
+/// The first error of `reader`.
 pub fn sha256_of(mut reader: impl Read) -> io::Result<String> {
     let mut hash = Sha256::new();
     io::copy(&mut reader, &mut hash)?;
@@ -20,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_digest_is_that_of_the_standard() {
+    fn the_digest_of_abc_is_the_value_of_the_standard() {
         // FIPS 180-2, appendix B.1.
         let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(sha256(b"abc"), abc);

@@ -20,8 +20,9 @@ pub fn write_atomic(path: &Path, bytes: &[u8]) -> io::Result<()> {
     sync_folder(folder_of(path))
 }
 
-/// Replaces the file at `path` without a sync. After a power failure the file may have the old content, the new one, or
-/// be empty: for what is derived from elsewhere, or names something that does not survive a power failure either.
+/// Replaces the file at `path` without a sync. After a power failure the file may have the old content, the new
+/// content, or be empty. Use it for content that is derived from other data, or that a power failure
+/// invalidates, such as pid files.
 pub fn write_atomic_unsynced(path: &Path, bytes: &[u8]) -> io::Result<()> {
     replace(path, bytes, |_| Ok(()))
 }
@@ -31,7 +32,7 @@ pub fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// Turns the error that a file is absent into `None`: for reading what may be absent, and for removing it.
+/// Maps the error "not found" to `None`. For reading or removing files that may be absent.
 pub fn ignore_not_found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(found) => Ok(Some(found)),
@@ -40,12 +41,14 @@ pub fn ignore_not_found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// Whether the disk or the user's quota is full: a later attempt may succeed. Other errors concern the disk itself.
+/// Whether the error means that the disk or the quota of the user is full, so that a later attempt may succeed.
+/// Other errors mean that the disk itself has failed.
 pub fn is_disk_full(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
 }
 
-/// Whether a file of this name may be the rest of an interrupted [`write_atomic`]: it is hidden, and never read.
+/// Whether a file of this name may be the remainder of an interrupted [`write_atomic`]. Such a file is hidden
+/// and is never read.
 pub fn is_temporary(name: &std::ffi::OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b".")
 }
@@ -72,7 +75,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn a_file_is_replaced_whole_for_its_owner_only_and_nothing_is_left_behind() {
+    fn a_file_is_replaced_as_a_whole_with_mode_0600_and_leaves_no_temporary_file() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("x.yaml");
         write_atomic(&path, b"long text").expect("written");

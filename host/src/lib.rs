@@ -1,9 +1,12 @@
-//! What the programs share about the host they run on: processes, files, locks, digests, randomness, back-off, logs.
+//! What the programs of Pintle share about the host they run on: processes, files, locks, digests, randomness,
+//! back-off and logs.
 //!
-//! Each of these has one implementation, and it is here. The crate knows nothing of Pintle: no model, no unit, no
-//! protocol. It has no async; callers decide what an error means.
+//! Each of these has one implementation, which is here. The crate does not depend on Pintle's concepts (models,
+//! units, the protocol). It has no async code, and it returns errors without interpreting them: callers decide
+//! what an error means.
 //!
-//! Used by `charms`, `agent`, `controller` and `cli`; never by `state` and `commands`, which do no I/O.
+//! Used by `charms`, `agent`, `controller` and `cli`. `state` and `commands` must not use it, because they do
+//! no I/O.
 
 pub mod backoff;
 pub mod digest;

@@ -1,6 +1,7 @@
 //! Advisory locks on files: one agent per folder, one hook per machine, one supervisor per data folder.
 //!
-//! The kernel releases a lock when the last copy of its file is closed, also after `kill -9`.
+//! The kernel releases a lock when the last descriptor of its file is closed, which also happens after `kill
+//! -9`. A lock is therefore never left behind by a crash.
 
 use fs2::{FileExt, TryLockError};
 use std::fs::{File, OpenOptions};
@@ -14,13 +15,14 @@ pub struct Lock {
     file: File,
 }
 
-/// Another process holds the lock. The text is what that process wrote into the file about itself.
+/// Another process holds the lock. The text is the `holder` that this process wrote into the file.
 #[derive(Debug)]
-pub struct Held(pub String);
+pub struct LockHeld(pub String);
 
 impl Lock {
-    /// Takes the lock without waiting. `holder` is written into the file, for those that are refused.
-    pub fn take(path: &Path, holder: &str) -> io::Result<Result<Lock, Held>> {
+    /// Takes the lock without waiting. `holder` describes this process; it is written into the file and is
+    /// returned to processes that cannot take the lock.
+    pub fn take(path: &Path, holder: &str) -> io::Result<Result<Lock, LockHeld>> {
         let mut file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
         match FileExt::try_lock(&file) {
@@ -28,7 +30,7 @@ impl Lock {
             Err(TryLockError::WouldBlock) => {
                 let mut held = String::new();
                 file.read_to_string(&mut held)?;
-                return Ok(Err(Held(held.trim().to_owned())));
+                return Ok(Err(LockHeld(held.trim().to_owned())));
             }
             Err(TryLockError::Error(error)) => return Err(error),
         }
@@ -38,13 +40,15 @@ impl Lock {
         Ok(Ok(Lock { file }))
     }
 
-    /// A copy for a child process to inherit: the lock is held until both are closed (dependencies T6).
-    pub fn copy(&self) -> io::Result<File> {
+    /// A duplicate of the descriptor for a child process to inherit: the lock is held until both are closed
+    /// (dependencies T6).
+    pub fn duplicate(&self) -> io::Result<File> {
         self.file.try_clone()
     }
 
-    /// Releases the lock at once, for all copies. Closing alone does not while a process that was just forked, and has
-    /// not run its program yet, still has the file open. Not for a lock of which a copy was handed on.
+    /// Releases the lock at once, for all duplicates of its descriptor. Closing the descriptor is not enough
+    /// while a child process has been forked but has not executed its program yet, because the child still has
+    /// the file open. Must not be called for a lock of which a child inherited a duplicate.
     pub fn release(&self) -> io::Result<()> {
         FileExt::unlock(&self.file)
     }

@@ -1,9 +1,11 @@
-//! The log of a daemon: lines on standard error, at a level that can be changed while it runs.
+//! The log of a daemon: lines on standard error, at a level that can be changed while the daemon runs.
 //!
-//! A line begins with the spans it was written in (`unit`, `hook`, `commit`, `request`) and their fields, so that the
-//! lines about one hook can be found in the logs of the agent and the controller. The level is the content of a file:
-//! `debug`, or a default and levels of modules, such as `info,agent=debug`. Without the file it is `info`. The program
-//! calls [`Level::read`] whenever the file may have changed.
+//! A line begins with the spans it was written in (`unit`, `hook`, `commit`, `request`) and their fields, so
+//! that the lines about one hook can be found in the logs of the agent and of the controller. The level is the
+//! content of a file: `debug`, or a default with levels of modules, such as `info,agent=debug`. Without the
+//! file the level is `info`.
+//!
+//! The program calls [`Level::read`] whenever the file may have changed.
 
 use crate::file::ignore_not_found;
 use std::path::Path;
@@ -34,8 +36,8 @@ pub fn start() -> Level {
 }
 
 impl Level {
-    /// Applies the level in `file`. Returns whether the file has changed since it was last read. A level that cannot be
-    /// understood is reported in the log, and changes nothing.
+    /// Applies the level in `file`. Returns whether the file has changed since it was last read. A level that
+    /// cannot be parsed is logged as a warning and changes nothing.
     pub fn read(&self, file: &Path) -> bool {
         let text = match ignore_not_found(std::fs::read_to_string(file)) {
             Ok(text) => text.unwrap_or_default(),
@@ -46,11 +48,16 @@ impl Level {
         }
         match parse(&text) {
             Some(targets) => {
-                // fails only when the log has ended
+                // this fails only after the subscriber was dropped
                 let _ = self.filter.reload(targets);
                 tracing::info!("the log level is now {:?}", text.trim());
             }
-            None => tracing::warn!("{} holds no log level: {:?}", file.display(), text.trim()),
+            None => tracing::warn!(
+                "ignored invalid log level {:?} in {}: expected a level (error, warn, info, debug, trace), or for \
+                 example info,agent=debug",
+                text.trim(),
+                file.display()
+            ),
         }
         true
     }
@@ -59,7 +66,7 @@ impl Level {
 fn parse(text: &str) -> Option<Targets> {
     match text.trim() {
         "" => Some(Targets::new().with_default(LevelFilter::INFO)),
-        // a word that is no level would be taken for a module, and all others would be silent
+        // `Targets` parses an unknown word as a module name, which would disable all other modules
         text if text.split(',').any(|part| part.trim().parse::<LevelFilter>().is_ok()) => text.parse().ok(),
         _ => None,
     }
@@ -71,7 +78,7 @@ mod tests {
     use tracing::Level as Severity;
 
     #[test]
-    fn a_level_applies_to_all_modules_or_to_those_that_are_named() {
+    fn a_level_applies_to_all_modules_or_to_the_listed_ones() {
         let at =
             |text: &str, target: &str| parse(text).expect("a level").would_enable(target, &Severity::DEBUG);
         assert!(!at("", "agent::unit_agent"));

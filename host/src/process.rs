@@ -1,7 +1,10 @@
-//! Processes that are named beyond the life of their parent, by pid and start time (security S36).
+//! Processes that are identified by pid and start time, so that they can be named after their parent has ended
+//! (security S36).
 //!
-//! A pid is reused, the pair is not: a signal never reaches a process that was given the pid later. A pid file holds
-//! the pair as `PID STARTTIME`.
+//! The kernel reuses a pid, but not the pair of pid and start time: a signal never reaches a process that
+//! received the pid later. A pid file holds the pair as `PID STARTTIME`.
+//!
+//! Used by the agents for hooks and shims, and by the `cli` supervisor for its daemons.
 
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill, killpg};
@@ -16,18 +19,22 @@ use std::str::FromStr;
 /// One process, for its whole life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Process {
+    /// The process id; it is reused after the process has ended.
     pub pid: i32,
     /// Field 22 of `/proc/PID/stat`: clock ticks since boot.
     pub start: u64,
 }
 
-/// What `/proc/PID/stat` tells about a process.
+/// The fields of `/proc/PID/stat` that Pintle uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stat {
     /// The process has ended and its parent has not waited for it yet.
     pub ended: bool,
+    /// The pid of the parent process.
     pub parent: i32,
+    /// The process group; 0 for the threads of the kernel.
     pub group: i32,
+    /// The session.
     pub session: i32,
     /// Clock ticks since boot.
     pub start: u64,
@@ -48,7 +55,7 @@ impl FromStr for Process {
 }
 
 impl Process {
-    /// The process that has this pid now, also when it has ended and was not waited for.
+    /// The process that has this pid now. It may have ended without its parent having waited for it.
     pub fn of(pid: i32) -> Option<Process> {
         Stat::of(pid).map(|stat| Process { pid, start: stat.start })
     }
@@ -59,7 +66,7 @@ impl Process {
         Process::of(pid).expect("this process is in /proc")
     }
 
-    /// The process that a pid file names, whether it still runs or not. None if the file is absent or damaged.
+    /// The process that a pid file names, whether or not it still runs. None if the file is absent or damaged.
     pub fn read(path: &Path) -> Option<Process> {
         fs::read_to_string(path).ok()?.parse().ok()
     }
@@ -94,13 +101,14 @@ impl Process {
             .collect()
     }
 
-    /// The running processes that were started at this tick or later, without the kernel's own, which have no group.
+    /// The running processes that were started at this tick or later. The threads of the kernel, which have no
+    /// process group, are not included.
     pub fn started_since(start: u64) -> Vec<Process> {
         let later = |(_, stat): &(Process, Stat)| stat.start >= start && stat.group != 0;
         Process::all().into_iter().filter(later).map(|(process, _)| process).collect()
     }
 
-    /// What `/proc` tells about this process; none when it has ended.
+    /// The state of this process in `/proc`. None if it has ended.
     pub fn stat(&self) -> Option<Stat> {
         Stat::of(self.pid).filter(|stat| !stat.ended && stat.start == self.start)
     }
@@ -110,20 +118,21 @@ impl Process {
         self.stat().is_some()
     }
 
-    /// A variable of the environment that the process was started with; none if it is unset or not readable.
+    /// A variable of the environment that the process was started with. None if it is unset or not readable.
     pub fn variable(&self, name: &str) -> Option<Vec<u8>> {
         let all = fs::read(format!("/proc/{}/environ", self.pid)).ok()?;
         let mut each = all.split(|byte| *byte == 0);
-        each.find_map(|one| Some(one.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?.to_vec()))
+        each.find_map(|entry| Some(entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?.to_vec()))
     }
 
-    /// Whether the environment is empty: the process was given none, or is being replaced by its program (exec).
+    /// Whether the environment is empty: the process was started without one, or it is being replaced by its
+    /// program (exec) at this moment.
     pub fn has_no_environment(&self) -> bool {
         fs::read(format!("/proc/{}/environ", self.pid)).is_ok_and(|all| all.is_empty())
     }
 
-    /// Sends a signal, unless the process has ended. Process 1 and the pids of groups (0 and below) are refused with
-    /// `EPERM`: a pid file that names one of these is damaged.
+    /// Sends a signal, unless the process has ended. A pid of 1 or below is refused with `EPERM`: pid 1 must
+    /// not be signalled, pids of 0 and below mean groups, and a pid file that names one of these is damaged.
     pub fn signal(&self, signal: Signal) -> nix::Result<()> {
         if !self.is_alive() {
             return Ok(());
@@ -141,7 +150,7 @@ impl Process {
     }
 }
 
-/// A process that ended in the meantime needs no signal.
+/// A process that has ended in the meantime needs no signal: this is not an error.
 fn ignore_ended(result: nix::Result<()>) -> nix::Result<()> {
     if result == Err(Errno::ESRCH) { Ok(()) } else { result }
 }

@@ -2,7 +2,7 @@
 
 use crate::store::sqlite::{STATEMENTS, newest_revision};
 use crate::store::{CHANGES_KEPT, Position};
-use host::lock::Held;
+use host::lock::LockHeld;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior};
 use state::documents::draft::Revision;
 use state::terms::names::Uuid;
@@ -94,7 +94,7 @@ impl Drop for Lock {
 fn lock(folder: &Path) -> Result<Lock, OpenError> {
     match host::lock::Lock::take(&folder.join("store.lock"), &format!("process {}", std::process::id())) {
         Ok(Ok(lock)) => Ok(Lock(lock)),
-        Ok(Err(Held(holder))) => {
+        Ok(Err(LockHeld(holder))) => {
             let holder = if holder.is_empty() { "another process".to_owned() } else { holder };
             Err(OpenError::InUse { folder: folder.to_owned(), holder })
         }
