@@ -20,7 +20,7 @@ impl Explainer<'_> {
         let mut causes = self.blockers(EntityId::Machine(id));
         causes.extend(self.machine_agent(id));
         if causes.iter().all(|cause| cause.last_error.is_none()) {
-            causes.extend(waiting::provisioning(self.reader, self.model, (id, name), false));
+            causes.extend(waiting::provisioning(self.reader, self.model, id, name, false));
         }
         if life == Life::Dying {
             let stranded = waiting::stranded(self.reader, self.model, id);
@@ -73,7 +73,7 @@ impl Explainer<'_> {
             MachineAgent::Lost => silent(Silence::Lost),
             MachineAgent::Failed => {
                 let starts = life == Life::Alive;
-                waiting::provisioning(self.reader, self.model, (id, &doc.name), starts)
+                waiting::provisioning(self.reader, self.model, id, &doc.name, starts)
             }
             // nothing starts it any more
             MachineAgent::Pending if life != Life::Alive => None,

@@ -1,4 +1,6 @@
-//! Documents of actions, and the index of those that are not finished.
+//! Documents of actions, and the index of the actions that are not finished.
+//!
+//! `operations::action` writes them; the unit's view shows the unfinished ones to its agent.
 
 use crate::documents::draft::Key;
 use crate::documents::key::{Kind, Model};
@@ -8,30 +10,45 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
+/// One action (a task) of one unit. It is kept after it has finished, until it is pruned.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ActionDoc {
+    /// The number of the task, unique in the model.
     pub id: u64,
+    /// The unit that runs it.
     pub unit: Uuid,
+    /// The name of the unit, which outlives the unit itself.
     pub unit_name: UnitName,
+    /// The name of the action in the charm.
     pub name: String,
+    /// The parameters, with the defaults of the charm inserted.
     pub params: BTreeMap<String, Value>,
+    /// The progress of the action.
     pub status: ActionStatus,
+    /// The message of `action-fail`, or why the action could not run; empty if there is none.
     pub message: String,
+    /// What the action set with `action-set`, and `return-code`, `stdout` and `stderr` of its process.
     pub results: BTreeMap<String, Value>,
+    /// The lines of `action-log`, each with its time in milliseconds.
     pub log: Vec<(i64, String)>,
+    /// When the action was queued.
     pub enqueued_ms: i64,
+    /// When the agent started it; none if it has not started.
     pub started_ms: Option<i64>,
+    /// When it finished; none if it has not finished.
     pub completed_ms: Option<i64>,
 }
 
 impl Model {
+    /// The action of this number.
     pub fn action(&self, id: u64) -> Key<ActionDoc> {
         self.other(Kind::Action, format_args!("{id:010}"))
     }
-    /// Actions of a unit that are not finished; true = its agent has begun it.
+    /// Index of the unfinished actions of a unit; true if the agent has started the action.
     pub fn action_of(&self, unit: Uuid, id: u64) -> Key<bool> {
         self.other(Kind::ActionOf, format_args!("{unit}/{id:010}"))
     }
+    /// The prefix of [`Self::action_of`] for one unit.
     pub fn actions_of(&self, unit: Uuid) -> String {
         self.below(Kind::ActionOf, &[unit])
     }

@@ -1,4 +1,8 @@
-//! Documents of applications: the application, its charm, settings and leader, and who belongs to it.
+//! Documents of applications: the application, its charm, its settings, its leader, and the indexes of its
+//! units and relations.
+//!
+//! Life, charm and settings are separate documents, so that changing one conflicts with no change of another
+//! (design 5).
 
 use crate::charm::Charm;
 use crate::documents::draft::Key;
@@ -10,78 +14,101 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// An application. Nothing in it changes after the application was deployed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ApplicationDoc {
+    /// The name of the application.
     pub name: String,
+    /// Whether its charm is a subordinate charm.
     pub subordinate: bool,
+    /// When it was deployed.
     pub created_ms: i64,
 }
 
-/// The charm an application runs. A separate key, so that a refresh touches nothing else.
+/// The charm of an application. It is a separate document, so that a refresh touches nothing else.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CharmDoc {
+    /// The digest of the charm archive.
     pub sha256: String,
+    /// The name of the charm.
     pub name: String,
-    /// `local:web-3`.
+    /// The charm URL: `local:web-3`.
     pub url: String,
+    /// The revision of the charm in this model, from 0.
     pub revision: u32,
-    /// `--force-units`: replace the charm even while a hook is in error (spec A.6).
+    /// Whether the refresh was made with `--force-units`, which replaces the charm even while a hook is in
+    /// error (spec A.6).
     pub forced: bool,
 }
 
-/// A charm archive that was uploaded: what it declares.
+/// An uploaded charm archive.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ArchiveDoc {
+    /// What the charm declares.
     pub charm: Arc<Charm>,
+    /// The size of the archive.
     pub bytes: u64,
 }
 
-/// Who leads an application; a new holder is a new generation. No times in it (design 13).
+/// The leader of an application. A new holder starts a new generation. The document contains no times (design
+/// 13).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GrantDoc {
+    /// The unit that leads.
     pub holder: Uuid,
+    /// The name of that unit.
     pub holder_name: UnitName,
+    /// Incremented when the leadership moves to another unit.
     pub generation: u64,
 }
 
 impl Model {
-    /// Under [`GLOBAL`].
+    /// An uploaded charm archive, by its digest. Under [`GLOBAL`](crate::documents::key::GLOBAL).
     pub fn archive(&self, sha256: &str) -> Key<ArchiveDoc> {
         self.named(Kind::Archive, sha256)
     }
+    /// The application.
     pub fn application(&self, id: Uuid) -> Key<ApplicationDoc> {
         self.key(Kind::Application, &[id])
     }
+    /// The application's own life: Alive or Dying.
     pub fn application_life(&self, id: Uuid) -> Key<Life> {
         self.key(Kind::ApplicationLife, &[id])
     }
+    /// The charm of the application.
     pub fn application_charm(&self, id: Uuid) -> Key<CharmDoc> {
         self.key(Kind::ApplicationCharm, &[id])
     }
-    /// What the user set; defaults belong to the charm.
+    /// The settings that the user set. The defaults belong to the charm.
     pub fn application_config(&self, id: Uuid) -> Key<BTreeMap<String, Value>> {
         self.key(Kind::ApplicationConfig, &[id])
     }
+    /// The application of this name.
     pub fn application_name(&self, name: &str) -> Key<Uuid> {
         self.named(Kind::ApplicationName, name)
     }
+    /// The leader of the application; absent until a unit has been elected.
     pub fn leader(&self, application: Uuid) -> Key<GrantDoc> {
         self.key(Kind::Leader, &[application])
     }
+    /// Index of the units of an application.
     pub fn unit_of(&self, application: Uuid, unit: Uuid) -> Key<()> {
         self.key(Kind::UnitOf, &[application, unit])
     }
+    /// The prefix of [`Self::unit_of`] for one application.
     pub fn units_of(&self, application: Uuid) -> String {
         self.below(Kind::UnitOf, &[application])
     }
-    /// A destroyed application with more relations than one transaction removes: the last relation looked at
-    /// (design 5, "sideways").
+    /// For a destroyed application with more relations than one transaction can remove: the last relation that
+    /// was processed (design 5, "sideways").
     pub fn reap(&self, application: Uuid) -> Key<String> {
         self.key(Kind::Reap, &[application])
     }
+    /// Index of the relations of an application.
     pub fn relation_of(&self, application: Uuid, relation: Uuid) -> Key<()> {
         self.key(Kind::RelationOf, &[application, relation])
     }
+    /// The prefix of [`Self::relation_of`] for one application.
     pub fn relations_of(&self, application: Uuid) -> String {
         self.below(Kind::RelationOf, &[application])
     }

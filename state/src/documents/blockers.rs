@@ -1,8 +1,9 @@
-//! What an entity waits for that is being removed, from the documents alone (design 5, I26, scenario 176).
+//! Blockers: what an entity that is being removed waits for, computed from the documents alone (design 5, I26,
+//! scenario 176).
 //!
-//! Returns causes; never writes, and never tells more than the documents do: since when a duty waits that no document
-//! dates is added by the controller, which knows when documents were committed. Called by transitions for their
-//! refusals, by the controller's `why`, and by dry runs.
+//! The functions return causes and never write. They contain no facts that are not in a document: the
+//! controller adds since when an undated duty waits, because it stores when documents were committed. Called by
+//! transitions for their refusals, by the controller's `why`, and by dry runs.
 
 use crate::documents::effective_life::{self, Documents};
 use crate::documents::keys::{Model, UnitDoc};
@@ -10,50 +11,56 @@ use crate::terms::cause::{Actor, Cause, Duty, Entity, RelationName};
 use crate::terms::life::Life;
 use crate::terms::names::{EndpointName, Uuid};
 
-/// Blockers that people are told of; of more, they need only know that there are more.
+/// The most blockers that are shown to people; beyond them, only the fact that there are more.
 pub const BLOCKERS_MAX: usize = 20;
-/// Blockers looked for: one that is not told says that there are more.
-const LOOKED_FOR: usize = BLOCKERS_MAX + 1;
+/// The most blockers that are searched for. One more than is shown proves that there are more.
+const SEARCHED_MAX: usize = BLOCKERS_MAX + 1;
 
 /// An entity by its uuid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntityId {
+    /// A unit.
     Unit(Uuid),
+    /// An application.
     Application(Uuid),
+    /// A relation.
     Relation(Uuid),
+    /// A machine.
     Machine(Uuid),
 }
 
-/// What an entity that is Dying or Dead waits for; empty for one that is Alive or gone. Beyond [`BLOCKERS_MAX`] there
-/// is one more at most.
+/// What an entity that is Dying or Dead waits for. Empty for an entity that is Alive or removed. Returns at
+/// most [`BLOCKERS_MAX`] + 1 causes.
 pub fn blockers(documents: &mut impl Documents, model: Model, entity: EntityId) -> Vec<Cause> {
     let mut found = match entity {
-        EntityId::Unit(id) => of_unit(documents, model, id),
-        EntityId::Application(id) => of_application(documents, model, id),
+        EntityId::Unit(id) => unit_blockers(documents, model, id),
+        EntityId::Application(id) => application_blockers(documents, model, id),
         EntityId::Relation(id) => match effective_life::relation_life(documents, model, id) {
-            Some(Life::Dying | Life::Dead) => members(documents, model, &[id], &[]),
+            Some(Life::Dying | Life::Dead) => scope_blockers(documents, model, &[id], &[]),
             Some(Life::Alive) | None => Vec::new(),
         },
-        EntityId::Machine(id) => of_machine(documents, model, id),
+        EntityId::Machine(id) => machine_blockers(documents, model, id),
     };
-    found.truncate(LOOKED_FOR);
+    found.truncate(SEARCHED_MAX);
     found
 }
 
-/// An obstacle that only a person removes.
+/// An obstacle that only a person can remove.
 pub(crate) fn by_hand(entity: Entity) -> Cause {
     Cause::new(entity, Duty::Remove, Actor::Operator)
 }
 
-/// Who has yet to leave a relation that is suspended, and goes on when it is resumed.
+/// The units that have yet to leave the scope of a suspended relation; empty if none is in scope. Unlike a
+/// Dying relation, this one continues when it is resumed.
 pub fn suspended_relation_blockers(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Cause> {
     if !documents.any(&model.scopes(id)) {
         return Vec::new();
     }
-    members(documents, model, &[id], &[])
+    scope_blockers(documents, model, &[id], &[])
 }
 
-/// Relations that use the capacity of an endpoint: a person removes one that is Alive, another goes once it is left.
+/// The relations that use the capacity of an endpoint. A person has to remove those that are Alive; the others
+/// are removed as soon as their units have left them.
 pub(crate) fn of_capacity(
     documents: &mut impl Documents,
     model: Model,
@@ -61,23 +68,24 @@ pub(crate) fn of_capacity(
     relations: &[Uuid],
 ) -> Vec<Cause> {
     let mut found = Vec::new();
-    for id in relations.iter().take(LOOKED_FOR) {
-        let going = blockers(documents, model, EntityId::Relation(*id));
-        if !going.is_empty() {
-            found.extend(going);
+    for id in relations.iter().take(SEARCHED_MAX) {
+        let pending = blockers(documents, model, EntityId::Relation(*id));
+        if !pending.is_empty() {
+            found.extend(pending);
         } else if let Some(doc) = documents.document(&model.relation(*id)) {
             let duty = Duty::FreeCapacity { endpoint: endpoint.clone() };
             let entity = Entity::Relation(doc.name());
             found.push(Cause::new(entity, duty, Actor::Operator).since(doc.created_ms));
         }
     }
-    found.truncate(LOOKED_FOR);
+    found.truncate(SEARCHED_MAX);
     found
 }
 
-/// A Dead unit waits for its machine agent, a Dying one for its subordinates, and for its own agent unless that one
-/// waits for these alone. When its life ended is no document's to say.
-fn of_unit(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Cause> {
+/// The blockers of a unit. A Dead unit waits for its machine agent. A Dying unit waits for its subordinates
+/// and, unless the subordinates are all that is left, for its own agent. No document contains the time at which
+/// the life changed.
+fn unit_blockers(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Cause> {
     let Some(doc) = documents.document(&model.unit(id)) else {
         return Vec::new();
     };
@@ -88,14 +96,14 @@ fn of_unit(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Cause>
         }
         Life::Dying => {}
     }
-    let subordinates = documents.ids(&model.subordinates(id), LOOKED_FOR);
+    let subordinates = documents.ids(&model.subordinates(id), SEARCHED_MAX);
     if !subordinates.is_empty() {
         let mut found = Vec::new();
         for unit in subordinates {
-            found.extend(of_unit(documents, model, unit));
+            found.extend(unit_blockers(documents, model, unit));
         }
-        if ends_itself(documents, model, id) {
-            found.push(own(documents, model, (id, &doc)));
+        if has_hooks_left(documents, model, id) {
+            found.push(agent_blocker(documents, model, id, &doc));
         }
         return found;
     }
@@ -103,46 +111,47 @@ fn of_unit(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Cause>
     if !attached {
         return vec![by_machine_agent(documents, model, &doc, Duty::RemoveUnstarted)];
     }
-    vec![own(documents, model, (id, &doc))]
+    vec![agent_blocker(documents, model, id, &doc)]
 }
 
-/// A duty towards a unit that the agent of its machine has.
+/// A duty concerning a unit that the agent of its machine has to fulfil.
 fn by_machine_agent(documents: &mut impl Documents, model: Model, doc: &UnitDoc, duty: Duty) -> Cause {
     let machine = documents.document(&model.machine(doc.machine)).map(|machine| machine.name);
     Cause::new(Entity::Unit(doc.name.clone()), duty, Actor::MachineAgent(machine.unwrap_or_default()))
 }
 
-/// The unit has hooks to run before it waits for its subordinates: it rests in a failure, is in scopes, or has not run
-/// its last hook (spec E.3).
-fn ends_itself(documents: &mut impl Documents, model: Model, id: Uuid) -> bool {
+/// Whether the unit has hooks to run before it waits for its subordinates: it is in error, is in scopes, or has
+/// not run its last hook (spec E.3).
+fn has_hooks_left(documents: &mut impl Documents, model: Model, id: Uuid) -> bool {
     let replica = documents.document(&model.replica(id));
-    let owes = replica.is_some_and(|replica| {
+    let has_hooks = replica.is_some_and(|replica| {
         replica.local.episode().is_some() || replica.local.installed && !replica.local.removed
     });
-    owes || !to_leave(documents, model, id).is_empty()
+    has_hooks || !relations_to_leave(documents, model, id).is_empty()
 }
 
-/// What the unit's agent has yet to do before it may report that the unit is dead.
-fn own(documents: &mut impl Documents, model: Model, (id, doc): (Uuid, &UnitDoc)) -> Cause {
-    let relations = to_leave(documents, model, id);
-    by_unit_agent(documents, model, (id, doc), Duty::Terminate { relations })
+/// What the unit's agent has to do before it may report that the unit is dead.
+fn agent_blocker(documents: &mut impl Documents, model: Model, id: Uuid, doc: &UnitDoc) -> Cause {
+    let relations = relations_to_leave(documents, model, id);
+    by_unit_agent(documents, model, id, doc, Duty::Terminate { relations })
 }
 
-/// The relations whose scopes the unit's agent leaves; those of peers it leaves with its death.
-fn to_leave(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<RelationName> {
+/// The relations whose scopes the unit's agent has to leave. The scopes of peer relations are left with the
+/// death of the unit.
+fn relations_to_leave(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<RelationName> {
     let mut scopes = Vec::new();
-    for relation in documents.ids(&model.scopes_of(id), LOOKED_FOR) {
+    for relation in documents.ids(&model.scopes_of(id), SEARCHED_MAX) {
         let doc = documents.document(&model.relation(relation));
         scopes.extend(doc.filter(|doc| !doc.is_peer()).map(|doc| doc.name()));
     }
     scopes
 }
 
-/// A duty of a unit's agent, with the failure that agent is in.
+/// A duty of a unit's agent, with the error episode that the agent is in.
 fn by_unit_agent(
     documents: &mut impl Documents,
     model: Model,
-    (id, doc): (Uuid, &UnitDoc),
+    id: Uuid, doc: &UnitDoc,
     duty: Duty,
 ) -> Cause {
     let replica = documents.document(&model.replica(id));
@@ -152,54 +161,55 @@ fn by_unit_agent(
     Cause::of_unit_agent(&doc.name, duty).since(since_ms).last_error(last_error)
 }
 
-/// A Dying application waits for its units, and for those of others in the scopes of its relations.
-fn of_application(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Cause> {
+/// A Dying application waits for its units, and for units of other applications in the scopes of its relations.
+fn application_blockers(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Cause> {
     let life = documents.document(&model.application_life(id));
     if life.is_none_or(|life| life == Life::Alive) {
         return Vec::new();
     }
-    let units = documents.ids(&model.units_of(id), LOOKED_FOR);
+    let units = documents.ids(&model.units_of(id), SEARCHED_MAX);
     let mut found = Vec::new();
     for unit in &units {
-        found.extend(of_unit(documents, model, *unit));
+        found.extend(unit_blockers(documents, model, *unit));
     }
-    let relations = documents.ids(&model.relations_of(id), LOOKED_FOR);
-    found.extend(members(documents, model, &relations, &units));
+    let relations = documents.ids(&model.relations_of(id), SEARCHED_MAX);
+    found.extend(scope_blockers(documents, model, &relations, &units));
     found
 }
 
-/// The units in these relations' scopes, which have to leave them, one cause for each unit; `told` are units whose
-/// duties are told already. Nobody in scope: the janitor deletes the relation.
-fn members(documents: &mut impl Documents, model: Model, relations: &[Uuid], told: &[Uuid]) -> Vec<Cause> {
-    let mut stay: Vec<(Uuid, UnitDoc, Vec<RelationName>)> = Vec::new();
+/// One cause for each unit that has to leave the scopes of these relations. `listed` are units whose duties are
+/// listed already. A relation without members waits for the janitor, which deletes it.
+fn scope_blockers(documents: &mut impl Documents, model: Model, relations: &[Uuid], listed: &[Uuid]) -> Vec<Cause> {
+    let mut remaining: Vec<(Uuid, UnitDoc, Vec<RelationName>)> = Vec::new();
     let mut found = Vec::new();
     for id in relations {
         let Some(relation) = documents.document(&model.relation(*id)) else {
             continue;
         };
-        let present = documents.ids(&model.scopes(*id), LOOKED_FOR);
+        let present = documents.ids(&model.scopes(*id), SEARCHED_MAX);
         if present.is_empty() {
             let entity = Entity::Relation(relation.name());
             found.push(Cause::new(entity, Duty::DeleteRelation, Actor::Janitor));
         }
-        for unit in present.into_iter().filter(|unit| !told.contains(unit)) {
-            match stay.iter_mut().find(|(id, ..)| *id == unit) {
+        for unit in present.into_iter().filter(|unit| !listed.contains(unit)) {
+            match remaining.iter_mut().find(|(id, ..)| *id == unit) {
                 Some((_, _, scopes)) => scopes.push(relation.name()),
                 None => {
                     let doc = documents.document(&model.unit(unit));
-                    stay.extend(doc.map(|doc| (unit, doc, vec![relation.name()])));
+                    remaining.extend(doc.map(|doc| (unit, doc, vec![relation.name()])));
                 }
             }
         }
     }
-    for (unit, doc, relations) in stay {
-        found.push(by_unit_agent(documents, model, (unit, &doc), Duty::LeaveScopes { relations }));
+    for (unit, doc, relations) in remaining {
+        found.push(by_unit_agent(documents, model, unit, &doc, Duty::LeaveScopes { relations }));
     }
     found
 }
 
-/// A Dying machine waits for its units, then for its agent; a Dead one for whoever takes its instance away.
-fn of_machine(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Cause> {
+/// A Dying machine waits for its units, then for its agent. A Dead machine waits for the removal of its
+/// instance: by its own agent if the instance is kept or manually provisioned, otherwise by the provisioner.
+fn machine_blockers(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Cause> {
     let Some(machine) = documents.document(&model.machine(id)) else {
         return Vec::new();
     };
@@ -208,9 +218,9 @@ fn of_machine(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Cau
         Some(Life::Dying) => false,
         Some(Life::Dead) => true,
     };
-    let units = documents.ids(&model.machine_units(id), LOOKED_FOR);
+    let units = documents.ids(&model.machine_units(id), SEARCHED_MAX);
     if !units.is_empty() {
-        return units.into_iter().flat_map(|unit| of_unit(documents, model, unit)).collect();
+        return units.into_iter().flat_map(|unit| unit_blockers(documents, model, unit)).collect();
     }
     let agent = Actor::MachineAgent(machine.name.clone());
     let has_agent = documents.document(&model.machine_instance(id)).is_some();
@@ -225,8 +235,8 @@ fn of_machine(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Cau
     };
     let entity = Entity::Machine(machine.name);
     vec![match documents.document(&model.machine_provisioning_error(id)) {
-        Some(trouble) => {
-            Cause::new(entity, duty, Actor::Provisioner).since(trouble.since_ms).last_error(trouble.message)
+        Some(error) => {
+            Cause::new(entity, duty, Actor::Provisioner).since(error.since_ms).last_error(error.message)
         }
         None => Cause::new(entity, duty, actor),
     }]

@@ -1,5 +1,11 @@
-//! A draft: reads are recorded and become the precondition, writes are collected. Nobody writes assertions by hand
-//! (design 5).
+//! Drafts: transactions under construction.
+//!
+//! A draft records every read of a transition as a precondition of the transaction, and collects its writes. No
+//! transition writes a precondition by hand, so none can be forgotten (design 5). The store applies the
+//! finished [`Txn`] only if every precondition still holds; otherwise the caller reads again and retries.
+//!
+//! This module also contains the typed [`Key`] of a document and the [`Reader`] that every store engine
+//! implements.
 
 use crate::documents::json_text::{Document, Text};
 use serde::Serialize;
@@ -7,28 +13,33 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Counts commits of one store, from 1. A document's revision is that of the commit that last wrote it.
+/// The number of a commit of one store, from 1. The revision of a document is that of the commit that last
+/// wrote it.
 pub type Revision = u64;
 
-/// Reads, writes and bytes of one transaction: what etcd takes by default (128 operations, 1.5 MiB), with room for
-/// the engine's own keys.
+/// The most reads of one transaction. etcd accepts 128 operations and 1.5 MiB by default; these bounds leave
+/// room for the engine's own keys.
 pub const READS_MAX: usize = 100;
+/// The most writes of one transaction.
 pub const WRITES_MAX: usize = 100;
+/// The most bytes that one transaction writes, keys and documents together: 1 MiB.
 pub const BYTES_MAX: usize = 1 << 20;
-/// Entries of one page; a page is recorded as single reads, so two pages fit into one transaction.
+/// The most entries of one page. A page is recorded as single reads: two full pages (80 reads) fit into one
+/// transaction.
 pub const PAGE_MAX: usize = 40;
 
-/// The place of one document, with its type. The text begins with the model's uuid.
+/// The key of one document, with the type of that document. The text begins with the model's uuid.
 pub struct Key<T> {
     text: String,
     document: PhantomData<fn() -> T>,
 }
 
 impl<T> Key<T> {
-    /// `text` is complete: `<model>/<kind>/<parts>`.
+    /// The key with this text, which must be complete: `<model>/<kind>/<parts>`.
     pub fn new(text: String) -> Key<T> {
         Key { text, document: PhantomData }
     }
+    /// The text of the key.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -46,29 +57,34 @@ impl<T> fmt::Display for Key<T> {
     }
 }
 
-/// One stored document as a reader shows it.
+/// One document as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredDocument {
+    /// The text of its key.
     pub key: String,
+    /// The revision at which it was last written.
     pub revision: Revision,
+    /// The document as JSON.
     pub value: Text,
 }
 
-/// All documents as of one revision. Engines implement it; `Draft` and the views read through it.
+/// A snapshot of all documents at one revision. Store engines implement it; drafts and views read through it.
 pub trait Reader {
-    /// The revision everything read here is of.
+    /// The revision of the snapshot.
     fn revision(&self) -> Revision;
+    /// The document with this key.
     fn get(&self, key: &str) -> Option<StoredDocument>;
     /// The first `limit` documents whose key begins with `prefix` and is greater than `after`, in key order.
     fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<StoredDocument>;
 }
 
-/// Reads one document outside a transaction (views, status).
+/// Reads one document outside a transaction, for views and status.
 pub fn read<T: Document>(reader: &dyn Reader, key: &Key<T>) -> Option<T> {
     reader.get(key.text()).map(|stored| parse(&stored))
 }
 
-/// Reads all documents below `prefix`, in key order: key and document. For views and status, never in a transition.
+/// Reads all documents below `prefix`, in key order, with their keys. For views and status; a transition must
+/// never call it, because the number of documents has no bound.
 pub fn read_all<T: Document>(reader: &dyn Reader, prefix: &str) -> Vec<(String, T)> {
     let stored = reader.scan(prefix, "", usize::MAX);
     stored
@@ -87,36 +103,40 @@ fn parse<T: Document>(stored: &StoredDocument) -> T {
         .unwrap_or_else(|e| panic!("stored documents are what this program wrote: {}: {e}", stored.key))
 }
 
-/// A range of keys that was read as a whole: exactly `keys` lie in it.
+/// A range of keys that was read as a whole: exactly `keys` exist in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Page {
+    /// The prefix of all keys in the range.
     pub prefix: String,
-    /// Exclusive lower end.
+    /// The exclusive lower end of the range.
     pub after: String,
-    /// Inclusive upper end; none = to the end of the prefix.
+    /// The inclusive upper end; none if the range reaches to the end of the prefix.
     pub until: Option<String>,
+    /// The keys in the range.
     pub keys: Vec<String>,
 }
 
-/// A change to the model as plain data: what must be unchanged, what is written.
+/// A transaction as plain data: what must be unchanged, and what is written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Txn {
-    /// Documents read: key and revision, 0 = absent.
+    /// The documents that were read: key and revision, 0 if the document was absent.
     pub keys: BTreeMap<String, Revision>,
-    /// Witnesses of "somebody is": these keys exist, at whatever revision.
+    /// The witnesses of "any": these keys exist, at whatever revision.
     pub exist: BTreeSet<String>,
-    /// "Nobody else is": no key below the prefix but these.
+    /// The absences ("none except"): below the prefix, no key exists but these.
     pub none: BTreeMap<String, BTreeSet<String>>,
+    /// The ranges that were read as a whole.
     pub pages: Vec<Page>,
-    /// New documents; none removes.
+    /// The new documents by key; none deletes the document.
     pub writes: BTreeMap<String, Option<Text>>,
 }
 
-/// A precondition of a transaction that no longer holds: which key or set. The caller reads again and retries.
+/// A precondition that no longer holds: the key or the prefix. The caller reads again and retries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict(pub String);
 
-/// A transaction past its bound. A bug of the transition, or input that its caller should have bounded.
+/// A transaction that exceeds a bound: a bug of the transition, or input that the caller should have bounded.
+/// The text names the bound.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TooLarge(pub String);
 
@@ -127,7 +147,7 @@ impl fmt::Display for TooLarge {
 }
 
 impl Txn {
-    /// Evaluates the recorded preconditions against the newest documents.
+    /// Evaluates the preconditions against the newest documents.
     pub fn check(&self, reader: &dyn Reader) -> Result<(), Conflict> {
         for (key, revision) in &self.keys {
             if reader.get(key).map_or(0, |stored| stored.revision) != *revision {
@@ -156,18 +176,22 @@ impl Txn {
     }
 }
 
-/// A change being made. Reads go to the reader, or to what the draft itself wrote.
+/// A transaction under construction. Reads return what the draft itself wrote, otherwise what the reader
+/// contains.
 pub struct Draft<'r> {
     reader: &'r dyn Reader,
     txn: Txn,
 }
 
 impl<'r> Draft<'r> {
+    /// An empty draft over the snapshot of `reader`.
     pub fn new(reader: &'r dyn Reader) -> Draft<'r> {
         Draft { reader, txn: Txn::default() }
     }
 
-    /// Reads one document; its revision (or absence) becomes part of the precondition.
+    /// Reads one document. Its revision, or its absence, becomes a precondition.
+    ///
+    /// Panics if the stored document is not of type `T`.
     pub fn get<T: Document>(&mut self, key: &Key<T>) -> Option<T> {
         if let Some(written) = self.txn.writes.get(key.text()) {
             let value = written.as_ref()?;
@@ -178,18 +202,21 @@ impl<'r> Draft<'r> {
         stored.map(|s| parse(&s))
     }
 
-    /// Reads without recording, what is committed alone: only for what cannot change unless something recorded changes in
-    /// the same commit, or may change only so that the answer stays allowed.
+    /// Reads one committed document without recording a precondition. Allowed only for what cannot change
+    /// unless something that was recorded changes in the same commit, or whose change leaves the decision
+    /// allowed.
     pub fn get_untracked<T: Document>(&self, key: &Key<T>) -> Option<T> {
         read(self.reader, key)
     }
 
-    /// The keys below `prefix`, read in the same way.
+    /// The first `limit` committed keys below `prefix`, without recording a precondition (see
+    /// [`Self::get_untracked`]).
     pub fn keys_untracked(&self, prefix: &str, limit: usize) -> Vec<String> {
         self.reader.scan(prefix, "", limit).into_iter().map(|stored| stored.key).collect()
     }
 
-    /// The revision of a document as read; 0 = absent or written in this draft.
+    /// The revision of a document, which becomes a precondition; 0 if it is absent or was written in this
+    /// draft.
     pub fn revision_of<T: Document>(&mut self, key: &Key<T>) -> Revision {
         if self.txn.writes.contains_key(key.text()) {
             return 0;
@@ -199,25 +226,26 @@ impl<'r> Draft<'r> {
         revision
     }
 
-    /// Writes one document. Unconditional by itself; what makes it safe is what was read.
+    /// Writes one document. The write itself is unconditional; the reads make it safe.
     pub fn put<T: Document + Serialize>(&mut self, key: &Key<T>, document: &T) {
         self.txn.writes.insert(key.text().to_owned(), Some(Text::of(document)));
     }
 
-    /// Writes a document that never changes once it is there; one that is there already is left alone. Nothing is
-    /// recorded: whoever came first wrote the same.
+    /// Writes a document that never changes after it was created. If it exists already it is left alone. No
+    /// precondition is recorded, because a concurrent creator writes the same content.
     pub fn put_once<T: Document + Serialize>(&mut self, key: &Key<T>, document: &T) {
         if self.reader.get(key.text()).is_none() {
             self.put(key, document);
         }
     }
 
+    /// Deletes one document.
     pub fn remove<T>(&mut self, key: &Key<T>) {
         self.txn.writes.insert(key.text().to_owned(), None);
     }
 
-    /// Some key below `prefix` other than `except`, or none. Records exactly what the answer rests on: the one
-    /// witness, or that nobody else is there.
+    /// Any key below `prefix` that is not in `except`, or none. Records exactly what the answer depends on: one
+    /// witness, or the absence of all other keys.
     pub fn first(&mut self, prefix: &str, except: &[&str]) -> Option<String> {
         let removed =
             self.txn.writes.iter().filter(|(key, value)| value.is_none() && key.starts_with(prefix));
@@ -238,8 +266,8 @@ impl<'r> Draft<'r> {
                 Some(witness.key)
             }
             None => {
-                // Both this answer and an earlier one for the same prefix must keep holding: nobody outside of
-                // what both excepted.
+                // This answer and an earlier one for the same prefix must both continue to hold: no key exists
+                // but those that both excepted.
                 let none = self.txn.none.entry(prefix.to_owned()).or_insert_with(|| excepted.clone());
                 none.retain(|key| excepted.contains(key));
                 None
@@ -247,8 +275,9 @@ impl<'r> Draft<'r> {
         }
     }
 
-    /// Up to `limit` (at least 1, at most [`PAGE_MAX`]) documents below `prefix` after `after`, committed ones only: a page is
-    /// read before its members are written. The page as a whole becomes part of the precondition.
+    /// Up to `limit` (at least 1, at most [`PAGE_MAX`]) documents below `prefix` after `after`. It contains
+    /// committed documents only: a page is read before its members are written. The page as a whole becomes a
+    /// precondition.
     pub fn page<T: Document>(&mut self, prefix: &str, after: &str, limit: usize) -> Vec<(String, T)> {
         let limit = limit.clamp(1, PAGE_MAX);
         let present = self.reader.scan(prefix, after, limit);
@@ -267,15 +296,15 @@ impl<'r> Draft<'r> {
             .collect()
     }
 
-    /// The keys of such a page.
+    /// The keys of such a page ([`Self::page`]).
     pub fn page_keys(&mut self, prefix: &str, after: &str, limit: usize) -> Vec<String> {
         self.page::<serde_json::Value>(prefix, after, limit).into_iter().map(|(key, _)| key).collect()
     }
 
-    /// The finished transaction, within its bounds.
+    /// The finished transaction, or an error if it exceeds a bound.
     pub fn finish(self) -> Result<Txn, TooLarge> {
         let txn = self.txn;
-        // "Nobody else is" costs one range between each two excepted keys, a page one beside its keys.
+        // An absence costs one range between each two excepted keys. A page costs one range beside its keys.
         let ranges: usize = txn.none.values().map(|except| except.len() + 1).sum();
         let reads = txn.keys.len() + txn.exist.len() + ranges + txn.pages.len();
         let bytes: usize = txn.writes.iter().map(|(k, v)| k.len() + v.as_ref().map_or(0, |v| v.len())).sum();
@@ -296,7 +325,7 @@ impl<'r> Draft<'r> {
 mod tests {
     use crate::documents::draft::*;
 
-    /// Documents of a test: key, revision; the value is the revision as JSON.
+    /// The documents of a test: key and revision. The value is the revision as JSON.
     struct Documents(BTreeMap<&'static str, Revision>);
 
     impl Reader for Documents {
@@ -313,16 +342,16 @@ mod tests {
         }
     }
 
-    fn documents(of: &[(&'static str, Revision)]) -> Documents {
-        Documents(of.iter().copied().collect())
+    fn documents(entries: &[(&'static str, Revision)]) -> Documents {
+        Documents(entries.iter().copied().collect())
     }
 
     fn key(text: &str) -> Key<u64> {
         Key::new(text.to_owned())
     }
 
-    fn set(of: &[&str]) -> BTreeSet<String> {
-        of.iter().map(|key| key.to_string()).collect()
+    fn set(keys: &[&str]) -> BTreeSet<String> {
+        keys.iter().map(|key| key.to_string()).collect()
     }
 
     #[test]
@@ -355,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn somebody_is_recorded_as_one_witness() {
+    fn a_found_key_is_recorded_as_one_witness() {
         let documents = documents(&[("m/x/a", 1), ("m/x/b", 2), ("m/x/c", 3)]);
         let mut draft = Draft::new(&documents);
         assert_eq!(draft.first("m/x/", &["m/x/a"]), Some("m/x/b".to_owned()));
@@ -365,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_else_is_counts_what_the_draft_removed_and_wrote() {
+    fn an_absence_considers_what_the_draft_removed_and_wrote() {
         let documents = documents(&[("m/x/a", 1), ("m/x/b", 2)]);
         let mut draft = Draft::new(&documents);
         draft.remove(&key("m/x/a"));
@@ -378,9 +407,9 @@ mod tests {
     }
 
     #[test]
-    fn two_answers_of_nobody_hold_together() {
-        // 1. The draft learns that nobody but a is there; 2. then that nobody but a and b is there.
-        // 3. Meanwhile b appears: the first answer no longer holds.
+    fn two_absences_of_one_prefix_both_remain_preconditions() {
+        // 1. The draft reads that no key but a exists. 2. It reads that no key but a and b exists.
+        // 3. Meanwhile b is created: the first answer no longer holds.
         let before = documents(&[("m/x/a", 1)]);
         let mut draft = Draft::new(&before);
         assert_eq!(draft.first("m/x/", &["m/x/a"]), None);
@@ -388,7 +417,7 @@ mod tests {
         let txn = draft.finish().expect("small");
         assert_eq!(txn.check(&before), Ok(()));
         assert_eq!(txn.check(&documents(&[("m/x/a", 1), ("m/x/b", 2)])), Err(Conflict("m/x/".to_owned())));
-        assert_eq!(txn.check(&documents(&[])), Ok(()), "fewer are still nobody else");
+        assert_eq!(txn.check(&documents(&[])), Ok(()), "fewer keys are still no other key");
     }
 
     #[test]
@@ -404,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_of_none_still_reads_one() {
+    fn a_page_with_limit_zero_reads_one_document() {
         let documents = documents(&[("m/x/a", 1)]);
         let mut draft = Draft::new(&documents);
         assert_eq!(draft.page::<u64>("m/x/", "", 0).len(), 1);
@@ -412,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn transactions_past_a_bound_are_refused_and_at_the_bound_taken() {
+    fn transactions_beyond_a_bound_are_rejected_and_at_the_bound_accepted() {
         let nothing = documents(&[]);
         let write = |count: usize, bytes: usize| {
             let mut draft = Draft::new(&nothing);

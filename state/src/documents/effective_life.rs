@@ -1,5 +1,8 @@
-//! Life downwards is derived, never written: an application of 100,000 units is destroyed by one document (design 5).
-//! What is derived is at most Dying; Dead is only ever an entity's own.
+//! Effective life: the life of an entity, derived from its own life and the lives above it.
+//!
+//! A life is never propagated by writing: one document destroys an application of 100,000 units (design 5). A
+//! derived life is at most Dying; Dead is always an entity's own life. Transitions and views call these
+//! functions and must get the same result, so both read through [`Documents`].
 
 use crate::documents::draft::{Draft, Key, Reader, read};
 use crate::documents::json_text::Document;
@@ -8,15 +11,16 @@ use crate::terms::life::Life;
 use crate::terms::names::Uuid;
 use serde_json::Value;
 
-/// Reads of a draft (recorded) or of a reader (views): what is derived must come out the same.
+/// Reads of a draft (recorded) or of a reader (for views). Both must derive the same life.
 pub trait Documents {
+    /// Reads one document.
     fn document<T: Document>(&mut self, key: &Key<T>) -> Option<T>;
     /// Up to `limit` committed keys below `prefix`, in order.
     fn keys(&mut self, prefix: &str, limit: usize) -> Vec<String>;
-    /// Some key is below `prefix`.
+    /// Whether any key exists below `prefix`.
     fn any(&mut self, prefix: &str) -> bool;
 
-    /// The entities an index names: the last part of each key.
+    /// The entities that an index contains: the last part of each key.
     fn ids(&mut self, prefix: &str, limit: usize) -> Vec<Uuid> {
         self.keys(prefix, limit).iter().filter_map(|key| last_id(key)).collect()
     }
@@ -46,33 +50,34 @@ impl Documents for &dyn Reader {
     }
 }
 
-fn derived(life: Option<Life>) -> Life {
+/// What the life of a superior contributes: at most Dying. A superior that does not exist counts as Dying.
+fn at_most_dying(life: Option<Life>) -> Life {
     life.unwrap_or(Life::Dying).min(Life::Dying)
 }
 
-/// The furthest of the unit's own, its application's, its principal's and its machine's life; none when there is no
-/// such unit (spec E.8#3, #4; I23). A subordinate is Dying too when the line of relations it came with has ended (spec
-/// A.12; scenarios 121, 122).
+/// The effective life of a unit: the most advanced of its own life and those of its application, its principal
+/// and its machine. None if the unit does not exist (spec E.8#3, #4; I23). A subordinate is also Dying once the
+/// last relation of its subordinate link was removed (spec A.12; scenarios 121, 122).
 pub fn unit_life(documents: &mut impl Documents, model: Model, id: Uuid) -> Option<Life> {
     let unit = documents.document(&model.unit(id))?;
     Some(unit_life_of(documents, model, id, &unit))
 }
 
-/// The same for a unit whose document was read already.
+/// [`unit_life`] of a unit whose document was read already.
 pub fn unit_life_of(documents: &mut impl Documents, model: Model, id: Uuid, unit: &UnitDoc) -> Life {
     let own = documents.document(&model.unit_life(id)).unwrap_or(Life::Dying);
-    let mut life = own.most_advanced(derived(documents.document(&model.application_life(unit.application))));
-    life = life.most_advanced(derived(documents.document(&model.machine_life(unit.machine))));
+    let mut life = own.most_advanced(at_most_dying(documents.document(&model.application_life(unit.application))));
+    life = life.most_advanced(at_most_dying(documents.document(&model.machine_life(unit.machine))));
     match unit.principal.zip(unit.subordinate_link) {
         Some((principal, subordinate_link)) => {
-            life.most_advanced(life_under(documents, model, principal, &subordinate_link))
+            life.most_advanced(life_from_principal(documents, model, principal, &subordinate_link))
         }
         None => life,
     }
 }
 
-/// What a principal lets its subordinate be.
-fn life_under(
+/// The life that a principal and its relations impose on a subordinate.
+fn life_from_principal(
     documents: &mut impl Documents,
     model: Model,
     principal: Uuid,
@@ -81,17 +86,18 @@ fn life_under(
     let related =
         if documents.any(&model.relations_of_link(subordinate_link)) { Life::Alive } else { Life::Dying };
     related
-        .most_advanced(derived(documents.document(&model.unit_life(principal))))
-        .most_advanced(derived(documents.document(&model.application_life(subordinate_link.principal))))
+        .most_advanced(at_most_dying(documents.document(&model.unit_life(principal))))
+        .most_advanced(at_most_dying(documents.document(&model.application_life(subordinate_link.principal))))
 }
 
-/// The furthest of the relation's own life and its applications'; none when there is no such relation.
+/// The effective life of a relation: the most advanced of its own life and those of its applications. None if
+/// the relation does not exist.
 pub fn relation_life(documents: &mut impl Documents, model: Model, id: Uuid) -> Option<Life> {
     let relation = documents.document(&model.relation(id))?;
     Some(relation_life_of(documents, model, id, &relation))
 }
 
-/// The same for a relation whose document was read already.
+/// [`relation_life`] of a relation whose document was read already.
 pub fn relation_life_of(
     documents: &mut impl Documents,
     model: Model,
@@ -100,7 +106,7 @@ pub fn relation_life_of(
 ) -> Life {
     let mut life = documents.document(&model.relation_life(id)).unwrap_or(Life::Dying);
     for side in &relation.sides {
-        life = life.most_advanced(derived(documents.document(&model.application_life(side.application))));
+        life = life.most_advanced(at_most_dying(documents.document(&model.application_life(side.application))));
     }
     life
 }

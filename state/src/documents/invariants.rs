@@ -1,5 +1,8 @@
-//! What must hold of any set of documents, after any commit (spec/invariants.md I13, I14, I18 to I23). Used by the
-//! tests, the simulator and `controller check`: each violation is one line for people.
+//! Invariants that the documents of a model satisfy after every commit (spec/invariants.md I13, I14, I18 to
+//! I23).
+//!
+//! The module reads a whole model and never writes. Called by the tests, the simulator and `controller check`:
+//! each violation is one line for people.
 
 use crate::charm::Scope;
 use crate::documents::draft::{Key, Reader, read, read_all};
@@ -13,7 +16,7 @@ use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
 use std::collections::BTreeSet;
 
-/// Every promise that one model's documents break; empty when all is well.
+/// The invariants that the documents of one model violate, one line each; empty if all hold.
 pub fn violations(reader: &dyn Reader, model: Model) -> Vec<String> {
     let mut check = Check { reader, model, found: Vec::new() };
     check.machines();
@@ -44,7 +47,7 @@ impl Check<'_> {
         documents.into_iter().filter_map(|(key, doc)| last_id(&key).map(|id| (key, id, doc))).collect()
     }
 
-    /// Their keys alone.
+    /// The keys of all documents of one kind, with the last id of each.
     fn keys(&self, kind: Kind) -> Vec<(String, Uuid)> {
         let stored = self.reader.scan(&self.model.all(kind), "", usize::MAX);
         stored.into_iter().filter_map(|s| last_id(&s.key).map(|id| (s.key, id))).collect()
@@ -54,55 +57,58 @@ impl Check<'_> {
         read(self.reader, key)
     }
 
-    fn there(&self, kind: Kind, id: Uuid) -> bool {
+    /// Whether the document of `kind` with this id exists.
+    fn exists(&self, kind: Kind, id: Uuid) -> bool {
         let mut key = self.model.all(kind);
         id.append_to(&mut key);
         self.reader.get(&key).is_some()
     }
 
-    fn some(&self, prefix: &str) -> bool {
+    /// Whether any key exists below `prefix`.
+    fn has_any(&self, prefix: &str) -> bool {
         !self.reader.scan(prefix, "", 1).is_empty()
     }
 
-    fn hold(&mut self, holds: bool, what: impl FnOnce() -> String) {
+    /// Records a violation unless `holds`.
+    fn require(&mut self, holds: bool, what: impl FnOnce() -> String) {
         if !holds {
             self.found.push(what());
         }
     }
 
-    /// The document of `key` must be `expected`.
-    fn points<T: Document + PartialEq>(&mut self, key: &Key<T>, expected: &T) {
-        let there = self.get(key).is_some_and(|value| value == *expected);
-        self.hold(there, || format!("I22: {key} does not name what it should"));
+    /// Records a violation unless the document of `key` is `expected`.
+    fn require_document<T: Document + PartialEq>(&mut self, key: &Key<T>, expected: &T) {
+        let exists = self.get(key).is_some_and(|value| value == *expected);
+        self.require(exists, || format!("I22: {key} does not contain the expected id"));
     }
 
     fn machines(&mut self) {
         for (_, id, doc) in self.all::<MachineDoc>(Kind::Machine) {
-            self.points(&self.model.machine_name(&doc.name), &id);
+            self.require_document(&self.model.machine_name(&doc.name), &id);
             let life = self.get(&self.model.machine_life(id));
-            self.hold(life.is_some(), || format!("I22: machine {} has no life", doc.name));
-            let empty = !self.some(&self.model.machine_units(id));
-            self.hold(life != Some(Life::Dead) || empty, || {
-                format!("I20: machine {} is Dead with units assigned", doc.name)
+            self.require(life.is_some(), || format!("I22: machine {} has no life", doc.name));
+            let empty = !self.has_any(&self.model.machine_units(id));
+            self.require(life != Some(Life::Dead) || empty, || {
+                format!("I20: machine {} is Dead but has units assigned", doc.name)
             });
         }
     }
 
     fn applications(&mut self) {
         for (_, id, doc) in self.all::<ApplicationDoc>(Kind::Application) {
-            self.points(&self.model.application_name(&doc.name), &id);
+            self.require_document(&self.model.application_name(&doc.name), &id);
             let life = self.get(&self.model.application_life(id));
             let seen = matches!(life, Some(Life::Alive | Life::Dying));
-            self.hold(seen, || {
-                format!("application {} is {life:?}: Alive or Dying is all it can be", doc.name)
+            self.require(seen, || {
+                format!("application {} is {life:?}, expected Alive or Dying", doc.name)
             });
-            let held = self.some(&self.model.units_of(id)) || self.some(&self.model.relations_of(id));
-            self.hold(life != Some(Life::Dying) || held, || {
-                format!("I19: application {} is Dying and nothing refers to it", doc.name)
+            let held = self.has_any(&self.model.units_of(id)) || self.has_any(&self.model.relations_of(id));
+            self.require(life != Some(Life::Dying) || held, || {
+                format!("I19: application {} is Dying but nothing refers to it", doc.name)
             });
             let charm = self.get(&self.model.application_charm(id));
             let archive = charm.and_then(|charm| self.get(&GLOBAL.archive(&charm.sha256)));
-            self.hold(archive.is_some(), || format!("I22: application {} has no charm", doc.name));
+            self.require(archive.is_some(), || format!("I22: application {} has no charm", doc.name));
         }
     }
 
@@ -110,44 +116,45 @@ impl Check<'_> {
         for (_, id, doc) in self.all::<UnitDoc>(Kind::Unit) {
             let model = self.model;
             let name = doc.name.clone();
-            self.points(&model.unit_name(&name), &id);
-            self.points(&model.unit_of(doc.application, id), &());
-            self.points(&model.machine_unit(doc.machine, id), &());
+            self.require_document(&model.unit_name(&name), &id);
+            self.require_document(&model.unit_of(doc.application, id), &());
+            self.require_document(&model.machine_unit(doc.machine, id), &());
             let application = self.get(&model.application(doc.application));
             let named = application.is_some_and(|application| application.name == name.application);
-            self.hold(named, || format!("I22: unit {name} has no application of its name"));
+            self.require(named, || format!("I22: unit {name} does not belong to the application of its name"));
             let machine = self.get(&model.machine(doc.machine)).is_some();
-            self.hold(machine, || format!("I22: unit {name} has no machine"));
+            self.require(machine, || format!("I22: unit {name} has no machine"));
             if let Some(principal) = doc.principal {
                 self.subordinate(principal, id, &doc);
             }
             let statuses = self.get(&model.unit_status(id)).and(self.get(&model.agent_status(id)));
-            self.hold(statuses.is_some(), || format!("unit {name} lacks a status"));
+            self.require(statuses.is_some(), || format!("unit {name} has no status"));
             let life = self.get(&model.unit_life(id));
-            self.hold(life.is_some(), || format!("I22: unit {name} has no life"));
-            let held = self.some(&model.scopes_of(id)) || self.some(&model.subordinates(id));
-            self.hold(life != Some(Life::Dead) || !held, || {
-                format!("I20: unit {name} is Dead in a scope or with subordinates")
+            self.require(life.is_some(), || format!("I22: unit {name} has no life"));
+            let held = self.has_any(&model.scopes_of(id)) || self.has_any(&model.subordinates(id));
+            self.require(life != Some(Life::Dead) || !held, || {
+                format!("I20: unit {name} is Dead but is in a scope or has subordinates")
             });
         }
     }
 
-    /// Beside its principal, of another application, at most one of its own, and never Alive without it.
+    /// A subordinate is on the machine of its principal, is the only unit of its application there, and is
+    /// never Alive without its principal.
     fn subordinate(&mut self, principal: Uuid, id: Uuid, doc: &UnitDoc) {
         let (model, name) = (self.model, &doc.name);
-        self.points(&model.subordinate(principal, doc.application, id), &());
+        self.require_document(&model.subordinate(principal, doc.application, id), &());
         let Some(above) = self.get(&model.unit(principal)) else {
             self.found.push(format!("I22: unit {name} has no principal"));
             return;
         };
-        let of_its_own = above.principal.is_none() && above.machine == doc.machine;
-        self.hold(of_its_own, || format!("I22: unit {name} is not beside a principal"));
+        let beside_principal = above.principal.is_none() && above.machine == doc.machine;
+        self.require(beside_principal, || format!("I22: unit {name} is not on the machine of a principal unit"));
         let others = self.reader.scan(&model.subordinates_of(principal, doc.application), "", 2).len();
-        self.hold(others == 1, || format!("unit {} has {others} units like {name}", above.name));
-        let [own, its] =
+        self.require(others == 1, || format!("unit {} has {others} subordinates of the application of {name}", above.name));
+        let [own_alive, principal_alive] =
             [(id, doc), (principal, &above)].map(|(id, doc)| self.effective_life(id, doc) == Life::Alive);
-        self.hold(its || !own, || {
-            format!("I23: unit {name} is alive and its principal {} is not", above.name)
+        self.require(principal_alive || !own_alive, || {
+            format!("I23: unit {name} is Alive but its principal {} is not", above.name)
         });
         let ends = [doc.application, above.application];
         let related =
@@ -156,8 +163,8 @@ impl Check<'_> {
                 let container = relation.scope == Scope::Container && life == Some(Life::Alive);
                 container && ends.iter().all(|end| relation.end_of(*end).is_some())
             });
-        self.hold(related || !own, || {
-            format!("I23: unit {name} is alive and no relation to {} is", above.name.application)
+        self.require(related || !own_alive, || {
+            format!("I23: unit {name} is Alive but no relation to {} is", above.name.application)
         });
     }
 
@@ -169,26 +176,26 @@ impl Check<'_> {
         for (_, id, doc) in self.all::<RelationDoc>(Kind::Relation) {
             let model = self.model;
             let ends = doc.key_text();
-            self.points(&model.relation_key(&ends), &id);
+            self.require_document(&model.relation_key(&ends), &id);
             let own = self.get(&model.relation_life(id));
             let seen = matches!(own, Some(Life::Alive | Life::Dying));
-            self.hold(seen, || format!("relation {ends} is {own:?}: Alive or Dying is all it can be"));
+            self.require(seen, || format!("relation {ends} is {own:?}, expected Alive or Dying"));
             for side in &doc.sides {
-                self.points(&model.relation_of(side.application, id), &());
+                self.require_document(&model.relation_of(side.application, id), &());
                 let application = self.get(&model.application(side.application)).is_some();
-                self.hold(application, || format!("I22: relation {ends} lacks an application"));
+                self.require(application, || format!("I22: relation {ends} has an end without application"));
                 let bag = self.get(&model.bag(id, side.application)).is_some();
-                self.hold(bag, || format!("relation {ends} lacks the bag of {}", side.application_name));
+                self.require(bag, || format!("relation {ends} has no bag for application {}", side.application_name));
             }
             if let Some(subordinate_link) = &doc.subordinate_link {
                 let alive = own == Some(Life::Alive);
                 let index = self.get(&model.container(subordinate_link, id)).is_some();
-                self.hold(alive == index, || format!("I22: relation {ends} is {own:?}, its index otherwise"));
+                self.require(alive == index, || format!("I22: relation {ends} is {own:?}, which contradicts the index of subordinate links"));
             }
             let life = effective_life::relation_life_of(&mut { self.reader }, model, id, &doc);
-            let in_bites = doc.sides.iter().any(|side| self.get(&model.reap(side.application)).is_some());
-            let held = life == Life::Alive || in_bites || self.some(&model.scopes(id));
-            self.hold(held, || format!("I18: relation {ends} is {life} and nobody is in its scope"));
+            let in_batches = doc.sides.iter().any(|side| self.get(&model.reap(side.application)).is_some());
+            let held = life == Life::Alive || in_batches || self.has_any(&model.scopes(id));
+            self.require(held, || format!("I18: relation {ends} is {life} but no unit is in its scope"));
         }
     }
 
@@ -196,50 +203,50 @@ impl Check<'_> {
         let model = self.model;
         for (key, unit, entry) in self.all::<ScopeDoc>(Kind::Scope) {
             let [relation, container, _] = ids(&key)[..] else {
-                self.found.push(format!("{key} is no scope"));
+                self.found.push(format!("{key} is not the key of a scope"));
                 continue;
             };
-            self.points(&model.scope_of(unit, relation), &());
+            self.require_document(&model.scope_of(unit, relation), &());
             let doc = self.get(&model.unit(unit));
             let same = |doc: &UnitDoc| doc.name == entry.unit && doc.application == entry.application;
-            self.hold(doc.as_ref().is_some_and(same), || {
-                format!("I22: {} is in a scope and not there", entry.unit)
+            self.require(doc.as_ref().is_some_and(same), || {
+                format!("I22: {} is in a scope but does not exist", entry.unit)
             });
             let related = self.get(&model.relation(relation));
             let part = related.as_ref().zip(doc.as_ref());
             let part =
                 part.is_none_or(|(related, doc)| crate::lifecycle::relation::includes_unit(related, doc));
-            self.hold(part, || {
-                format!("I22: {} is in the scope of a relation it has no part in", entry.unit)
+            self.require(part, || {
+                format!("I22: {} is in the scope of a relation to which it does not belong", entry.unit)
             });
             let own = doc.zip(related).map(|(doc, related)| match (related.scope, doc.principal) {
                 (Scope::Global, _) => Uuid(0),
                 (Scope::Container, principal) => principal.unwrap_or(unit),
             });
-            self.hold(own.is_none_or(|own| own == container), || {
-                format!("I31: {} is in another's container", entry.unit)
+            self.require(own.is_none_or(|own| own == container), || {
+                format!("I31: {} is in the container of another principal", entry.unit)
             });
             let bag = self.get(&model.bag(relation, unit));
             let settled = bag
                 .is_some_and(|bag| bag.counter >= entry.incarnation && bag.owner == entry.unit.to_string());
-            self.hold(settled, || format!("I13: {} is in a scope without its settings", entry.unit));
+            self.require(settled, || format!("I13: {} is in a scope without a settings bag", entry.unit));
         }
         let of = |key: &str| ids(key).first().copied().unwrap_or_default();
-        let there: BTreeSet<(Uuid, Uuid)> =
+        let exists: BTreeSet<(Uuid, Uuid)> =
             self.keys(Kind::Scope).iter().map(|(key, unit)| (*unit, of(key))).collect();
         for (key, relation) in self.keys(Kind::ScopeOf) {
-            let scope = there.contains(&(of(&key), relation));
-            self.hold(scope, || format!("I22: {key} names no scope"));
+            let scope = exists.contains(&(of(&key), relation));
+            self.require(scope, || format!("I22: {key} refers to no scope"));
         }
         for (key, _) in self.keys(Kind::Bag) {
             let relation = of(&key);
             let held = self.get(&model.relation(relation)).is_some();
             let leftover = self.get(&model.cleanup(relation)).is_some();
-            self.hold(held || leftover, || format!("I14: {key} belongs to no relation and no cleanup"));
+            self.require(held || leftover, || format!("I14: {key} belongs to no relation and no cleanup"));
         }
     }
 
-    /// Every index entry and every name stands for something that is there.
+    /// Every index entry and every name refers to an existing document.
     fn indexes(&mut self) {
         let model = self.model;
         for (index, kind) in [
@@ -257,8 +264,8 @@ impl Check<'_> {
             (Kind::RelationLife, Kind::Relation),
         ] {
             for (key, id) in self.keys(index) {
-                let there = self.there(kind, id);
-                self.hold(there, || format!("I22: {key} names no {kind}"));
+                let exists = self.exists(kind, id);
+                self.require(exists, || format!("I22: {key} refers to no {kind}"));
             }
         }
         for (names, kind) in [
@@ -268,18 +275,18 @@ impl Check<'_> {
             (Kind::RelationKey, Kind::Relation),
         ] {
             for (key, id) in read_all::<Uuid>(self.reader, &model.all(names)) {
-                let there = self.there(kind, id);
-                self.hold(there, || format!("I26: {key} names no {kind}"));
+                let exists = self.exists(kind, id);
+                self.require(exists, || format!("I26: {key} refers to no {kind}"));
             }
         }
         for (key, id) in self.keys(Kind::Tombstone) {
-            let risen = [Kind::Unit, Kind::Machine, Kind::Application, Kind::Relation];
-            let risen = risen.iter().any(|kind| self.there(*kind, id));
-            self.hold(!risen, || format!("I17: {key}: what was removed is there"));
+            let recreated = [Kind::Unit, Kind::Machine, Kind::Application, Kind::Relation];
+            let recreated = recreated.iter().any(|kind| self.exists(*kind, id));
+            self.require(!recreated, || format!("I17: {key}: the removed entity exists"));
         }
     }
 
-    /// What belongs to a unit or an application goes with it.
+    /// The documents of a unit or an application are deleted with it.
     fn owned(&mut self) {
         let model = self.model;
         let of_units = [
@@ -296,32 +303,32 @@ impl Check<'_> {
         let owned = of_units.map(|kind| (kind, Kind::Unit)).into_iter();
         for (kind, owner) in owned.chain(of_applications.map(|kind| (kind, Kind::Application))) {
             for (key, id) in self.keys(kind) {
-                let there = self.there(owner, id);
-                self.hold(there, || format!("I22: {key} belongs to nobody"));
+                let exists = self.exists(owner, id);
+                self.require(exists, || format!("I22: {key} belongs to no existing entity"));
             }
         }
         for (_, application, grant) in self.all::<GrantDoc>(Kind::Leader) {
             let holder = self.get(&model.unit(grant.holder));
             let own = holder.is_some_and(|unit| unit.application == application);
             let dead = self.get(&model.unit_life(grant.holder)) == Some(Life::Dead);
-            self.hold(own && !dead, || format!("{} leads and cannot", grant.holder_name));
+            self.require(own && !dead, || format!("{} is the leader but is Dead or of another application", grant.holder_name));
         }
         for (key, id, open) in self.all::<OpenPortsDoc>(Kind::PortsOn) {
             let same = self.get(&model.ports(id)).is_some_and(|ports| ports == open.ports);
-            self.hold(same, || format!("I22: {key} is not what the unit has open"));
+            self.require(same, || format!("I22: {key} differs from the open ports of the unit"));
         }
         for (key, _) in read_all::<bool>(self.reader, &model.all(Kind::ActionOf)) {
             let action = last_number(&key).and_then(|id| self.get(&model.action(id)));
             let waits =
                 action.is_some_and(|doc: ActionDoc| ids(&key) == [doc.unit] && doc.completed_ms.is_none());
-            self.hold(waits, || format!("I22: {key} names no action that waits"));
+            self.require(waits, || format!("I22: {key} refers to no unfinished action"));
         }
         for (_, id, doc) in self.all::<UnitDoc>(Kind::Unit) {
             let replica = self.get(&model.replica(id));
             let same =
                 replica.is_none_or(|replica| replica.local.unit == id && replica.local.outbox.is_empty());
             let name: &UnitName = &doc.name;
-            self.hold(same, || format!("the replica of {name} is not its own, or has unsent records"));
+            self.require(same, || format!("the replica of {name} belongs to another unit, or contains unsent records"));
         }
     }
 }

@@ -1,5 +1,7 @@
-//! The JSON of one stored document. It is shared, and read into its type once however often it is asked for: a
-//! transition and the views after it look at the same few documents again and again.
+//! The JSON text of one stored document.
+//!
+//! Clones share the text and the value that was parsed from it, so that a document is parsed once however often
+//! it is read: a transition and the views after it read the same few documents repeatedly.
 
 use serde::de::DeserializeOwned;
 use serde::{Serialize, Serializer};
@@ -8,30 +10,32 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
-/// What a stored document can be read into.
+/// A type that can be stored as a document.
 pub trait Document: DeserializeOwned + Clone + Send + Sync + 'static {}
 
 impl<T: DeserializeOwned + Clone + Send + Sync + 'static> Document for T {}
 
 struct Shared {
     json: Box<str>,
-    /// The first type it was read into: nearly always its only one.
+    /// The value of the first type as which the text was parsed; nearly always the only type.
     parsed: OnceLock<Box<dyn Any + Send + Sync>>,
 }
 
-/// A document's JSON. Clones share it, and what it was read into.
+/// The JSON text of a document. Clones share the text and its parsed value.
 #[derive(Clone)]
 pub struct Text(Arc<Shared>);
 
 impl Text {
-    /// The JSON of a document, which is read into its type already.
+    /// The text of `document`, with the parsed value set already.
+    ///
+    /// Panics if the document cannot be written as JSON.
     pub fn of<T: Document + Serialize>(document: &T) -> Text {
         let text = Text::from(serde_json::to_string(document).expect("documents are plain data"));
         text.0.parsed.set(Box::new(document.clone())).ok();
         text
     }
 
-    /// The document.
+    /// The document. Fails if the text is not JSON of type `T`.
     pub fn parse<T: Document>(&self) -> serde_json::Result<T> {
         if let Some(parsed) = self.0.parsed.get().and_then(|parsed| parsed.downcast_ref::<T>()) {
             return Ok(parsed.clone());

@@ -1,8 +1,9 @@
-//! A key of a document: how it is made, and how it is taken apart.
+//! Keys of documents: how a key is composed and parsed.
 //!
-//! A key is `<model>/<kind>/<ids or a name>`. It begins with the model's uuid; what belongs to no model lies under the
-//! nil uuid. Life, config, settings and status are separate keys (design 5). The methods of [`Model`] that make a key are
-//! beside the document that it names, in `documents`; [`Parts`] is the only code that reads one.
+//! A key is `<model>/<kind>/<ids or a name>`. It begins with the model's uuid; documents that belong to no
+//! model are stored under the nil uuid. Life, settings and status are separate keys (design 5). The methods of
+//! [`Model`] that compose a key are beside the document that it names, in `documents`; [`Parts`] is the only
+//! code that parses one.
 
 use crate::documents::draft::Key;
 use crate::terms::names::Uuid;
@@ -10,75 +11,127 @@ use crate::terms::words::words;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// One model's keys. `Model(Uuid(0))` holds what belongs to no model: models, tokens, charms.
+/// The keys of one model. `Model(Uuid(0))` contains what belongs to no model: models, tokens, charm archives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Model(pub Uuid);
 
-/// Where documents of no model lie.
+/// The model under which documents of no model are stored.
 pub const GLOBAL: Model = Model(Uuid(0));
 
-/// Most keys fit: a kind and three uuids, 37 bytes each.
+/// The initial capacity of a key. Most keys fit: a kind (at most 18 bytes) and three uuids of 37 bytes each
+/// (111).
 const KEY_LENGTH: usize = 128;
 
 words! {
-    /// What kind of document a key names: the part after the model.
+    /// The kind of document that a key names: the part after the model.
     Kind {
+        /// The model.
         Model = "model",
+        /// The settings of the model.
         ModelConfig = "model-config",
+        /// The life of the model.
         ModelLife = "model-life",
+        /// The progress of the model's destruction.
         ModelDestruction = "model-destruction",
+        /// Index: the name of a model.
         ModelName = "model-name",
+        /// Whose a token is, by its digest.
         Token = "token",
+        /// Index: the digest of an entity's token.
         TokenOf = "token-of",
+        /// A charm archive.
         Archive = "archive",
+        /// The next number of a sequence.
         Sequence = "sequence",
+        /// The tombstone of a removed entity.
         Tombstone = "tombstone",
+        /// A machine.
         Machine = "machine",
+        /// The life of a machine.
         MachineLife = "machine-life",
+        /// The instance of a machine.
         MachineInstance = "machine-instance",
+        /// The provisioning error of a machine.
         MachineTrouble = "machine-trouble",
+        /// Index: the name of a machine.
         MachineName = "machine-name",
+        /// Index: a unit of a machine.
         UnitOn = "unit-on",
+        /// Index: the open ports of a unit of a machine.
         PortsOn = "ports-on",
+        /// An application.
         Application = "application",
+        /// The life of an application.
         ApplicationLife = "application-life",
+        /// The charm of an application.
         ApplicationCharm = "application-charm",
+        /// The settings of an application.
         ApplicationConfig = "application-config",
+        /// The status that the leader set for an application.
         ApplicationStatus = "application-status",
+        /// Index: the name of an application.
         ApplicationName = "application-name",
+        /// The leader of an application.
         Leader = "leader",
+        /// Index: a unit of an application.
         UnitOf = "unit-of",
+        /// The progress of removing the relations of an application.
         Reap = "reap",
+        /// Index: a relation of an application.
         RelationOf = "relation-of",
+        /// A unit.
         Unit = "unit",
+        /// The life of a unit.
         UnitLife = "unit-life",
+        /// Index: a subordinate of a unit.
         Subordinate = "subordinate",
+        /// Index: a relation of a subordinate link.
         Container = "container",
+        /// The workload status of a unit.
         UnitStatus = "unit-status",
+        /// The agent status of a unit.
         AgentStatus = "agent-status",
+        /// The workload version of a unit.
         WorkloadVersion = "workload-version",
+        /// The session of a unit's agent.
         Session = "session",
+        /// The replica of a unit's state.
         Replica = "replica",
+        /// A request to resolve the error of a unit.
         Resolved = "resolved",
+        /// The open ports of a unit.
         Ports = "ports",
+        /// A relation.
         Relation = "relation",
+        /// The life of a relation.
         RelationLife = "relation-life",
+        /// The suspension of a relation.
         RelationSuspended = "relation-suspended",
+        /// Index: the endpoints of a relation.
         RelationKey = "relation-key",
+        /// A unit in the scope of a relation.
         Scope = "scope",
+        /// Index: a scope that a unit is in.
         ScopeOf = "scope-of",
+        /// A settings bag.
         Bag = "bag",
+        /// Leftovers that the janitor deletes.
         Cleanup = "cleanup",
+        /// The forced removal of an entity.
         Forced = "forced",
+        /// Index: an unfinished action of a unit.
         ActionOf = "action-of",
+        /// A line of the debug log.
         Log = "log",
+        /// Index: the name of a unit.
         UnitName = "unit-name",
+        /// An action.
         Action = "action",
     }
 }
 
 impl Model {
-    /// `<model>/<kind>/<id>/...`, without the detour over a formatter: keys are made all the time.
+    /// `<model>/<kind>/<id>/...`, composed without a formatter because keys are composed very often.
     fn text(&self, kind: Kind, ids: &[Uuid]) -> String {
         let mut text = String::with_capacity(KEY_LENGTH);
         self.0.append_to(&mut text);
@@ -91,19 +144,22 @@ impl Model {
         text
     }
 
+    /// The key of a document that ids identify.
     pub(crate) fn key<T>(&self, kind: Kind, ids: &[Uuid]) -> Key<T> {
         Key::new(self.text(kind, ids))
     }
 
+    /// The key of a document that a name identifies.
     pub(crate) fn named<T>(&self, kind: Kind, name: &str) -> Key<T> {
         Key::new(self.all(kind) + name)
     }
 
+    /// The key of a document whose last part is neither only ids nor a name.
     pub(crate) fn other<T>(&self, kind: Kind, rest: fmt::Arguments<'_>) -> Key<T> {
         Key::new(format!("{}/{kind}/{rest}", self.0))
     }
 
-    /// The prefix of the keys that go on after these ids.
+    /// The prefix of the keys that continue after these ids.
     pub(crate) fn below(&self, kind: Kind, ids: &[Uuid]) -> String {
         self.text(kind, ids) + "/"
     }
@@ -114,41 +170,42 @@ impl Model {
     }
 }
 
-/// A key taken apart.
+/// The parts of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parts<'k> {
     /// The model's uuid.
     pub model: &'k str,
+    /// The kind of document.
     pub kind: Kind,
-    /// What follows the kind: ids, a number or a name; empty where the kind is the whole key.
+    /// What follows the kind: ids, a number or a name; empty if the key ends with the kind.
     pub rest: &'k str,
 }
 
 impl<'k> Parts<'k> {
-    /// None for what is no key.
+    /// Parses a key; none if `key` is not a key.
     pub fn of(key: &'k str) -> Option<Parts<'k>> {
         let (model, rest) = key.split_once('/')?;
         let (kind, rest) = rest.split_once('/').unwrap_or((rest, ""));
         Some(Parts { model, kind: kind.parse().ok()?, rest })
     }
 
-    /// The ids that follow the kind, up to the first part that is none.
+    /// The ids that follow the kind, up to the first part that is not a uuid.
     pub fn ids(&self) -> Vec<Uuid> {
         self.rest.split('/').map_while(|part| part.parse().ok()).collect()
     }
 
-    /// The number that the key ends with: of an action.
+    /// The number at the end of the key, as in the key of an action.
     pub fn number(&self) -> Option<u64> {
         last_number(self.rest)
     }
 }
 
-/// The last part of a key, when it is a uuid.
+/// The last part of a key, if it is a uuid.
 pub fn last_id(key: &str) -> Option<Uuid> {
     key.rsplit('/').next()?.parse().ok()
 }
 
-/// The last part of a key, when it is a number: of an action.
+/// The last part of a key, if it is a number, as in the key of an action.
 pub fn last_number(key: &str) -> Option<u64> {
     key.rsplit('/').next()?.parse().ok()
 }

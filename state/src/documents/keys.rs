@@ -1,5 +1,6 @@
-//! All documents and their keys, to import from one place. The documents are in `documents`, one file per noun; what all
-//! keys have in common is in `key`.
+//! Re-exports of all documents and their keys, to import from one place.
+//!
+//! The documents are in `documents`, one file per noun; what all keys have in common is in `key`.
 
 pub use crate::documents::action::*;
 pub use crate::documents::application::*;

@@ -1,26 +1,34 @@
-//! Lines of the debug log.
+//! Documents of the debug log: one per line.
+//!
+//! Agents report log lines; the janitor deletes the oldest.
 
 use crate::documents::draft::Key;
 use crate::documents::key::{Kind, Model};
 use crate::terms::names::Uuid;
 use serde::{Deserialize, Serialize};
 
+/// One line of the debug log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LogDoc {
+    /// When the agent wrote the line.
     pub at_ms: i64,
+    /// TRACE, DEBUG, INFO, WARNING or ERROR.
     pub level: String,
-    /// `unit.web/0.juju-log`.
+    /// The module: `unit.web/0.juju-log`.
     pub module: String,
-    /// `unit-web-0`.
+    /// The tag of the entity: `unit-web-0`.
     pub entity: String,
+    /// The text of the line.
     pub text: String,
 }
 
 impl Model {
-    /// `hook` and `call` number the line within its unit, so that a line sent twice is stored once.
+    /// One log line. `hook` and `call` number the line within its unit, so that a line that is sent twice is
+    /// stored once.
     pub fn log(&self, unit: Uuid, hook: u64, call: u32) -> Key<LogDoc> {
         self.other(Kind::Log, format_args!("{unit}/{hook:010}/{call:06}"))
     }
+    /// The prefix of all log lines of the model.
     pub fn logs(&self) -> String {
         self.below(Kind::Log, &[])
     }

@@ -1,4 +1,5 @@
-//! Documents of machines: the machine, its instance, what keeps its provider from it, and what is on it.
+//! Documents of machines: the machine, its instance, its provisioning error, and the indexes of its units and
+//! open ports.
 
 use crate::documents::draft::Key;
 use crate::documents::key::{Kind, Model};
@@ -7,84 +8,98 @@ use crate::terms::names::{UnitName, Uuid};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// A machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MachineDoc {
-    /// What people see: `0`.
+    /// The name of the machine: `0`.
     pub name: String,
-    /// Address of the machine's units: 127.0.n.1 for the local provider.
+    /// The address of the units on the machine: 127.0.n.1 for the local provider.
     pub address: String,
+    /// When the machine was added.
     pub created_ms: i64,
-    /// A person brings it; no provider makes it.
+    /// Whether the machine is manually provisioned: no provider creates its instance.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub manual: bool,
-    /// Its instance stays when it goes (`remove-machine --keep-instance`).
+    /// Whether the instance is kept when the machine is removed (`remove-machine --keep-instance`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub kept: bool,
-    /// Of one that is Dead and kept: its agent has taken itself away, or is waited for no more.
+    /// For a Dead machine whose instance is kept: whether its agent has been uninstalled, or is no longer
+    /// expected to be.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub left: bool,
 }
 
-/// What runs as a machine.
+/// The instance of a machine: what runs it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InstanceDoc {
     /// `local`, `nspawn` or `manual`.
     pub provider: String,
-    /// Recorded before the instance is made, so that it is made once.
+    /// The nonce of the instance. It is stored before the instance is created, so that the instance is created
+    /// once.
     pub nonce: Uuid,
-    /// The provider's name for it; none until it is there.
+    /// The provider's name for the instance; none until the instance exists.
     pub id: Option<String>,
 }
 
-/// What keeps a machine's provider from making or taking it.
+/// Why the provider cannot create or delete the instance of a machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProvisioningErrorDoc {
+    /// The error of the provider.
     pub message: String,
-    /// In a row.
+    /// The number of failures in a row.
     pub failures: u32,
-    /// When the first of these was.
+    /// When the first of these failures happened.
     pub since_ms: i64,
-    /// When the last one was.
+    /// When the last failure happened.
     pub last_ms: i64,
-    /// When it is tried again.
+    /// When the provider tries again.
     pub retry_ms: i64,
 }
 
-/// The open ports of one unit, with its name for messages.
+/// The open ports of one unit, with the name of the unit for messages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenPortsDoc {
+    /// The name of the unit.
     pub unit: UnitName,
+    /// The open ranges in their text form, by endpoint (or `*`).
     pub ports: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Model {
+    /// The machine.
     pub fn machine(&self, id: Uuid) -> Key<MachineDoc> {
         self.key(Kind::Machine, &[id])
     }
+    /// The life of the machine.
     pub fn machine_life(&self, id: Uuid) -> Key<Life> {
         self.key(Kind::MachineLife, &[id])
     }
+    /// The instance of the machine; absent until its creation begins.
     pub fn machine_instance(&self, id: Uuid) -> Key<InstanceDoc> {
         self.key(Kind::MachineInstance, &[id])
     }
+    /// The provisioning error of the machine; absent unless the last attempt failed.
     pub fn machine_provisioning_error(&self, id: Uuid) -> Key<ProvisioningErrorDoc> {
         self.key(Kind::MachineTrouble, &[id])
     }
+    /// The machine of this name.
     pub fn machine_name(&self, name: &str) -> Key<Uuid> {
         self.named(Kind::MachineName, name)
     }
-    /// A machine's units, principals and subordinates.
+    /// Index of the units of a machine, principals and subordinates.
     pub fn machine_unit(&self, machine: Uuid, unit: Uuid) -> Key<()> {
         self.key(Kind::UnitOn, &[machine, unit])
     }
+    /// The prefix of [`Self::machine_unit`] for one machine.
     pub fn machine_units(&self, machine: Uuid) -> String {
         self.below(Kind::UnitOn, &[machine])
     }
-    /// What one unit of a machine has open, by endpoint; only units with open ports are here, so that a conflict is
-    /// found in one page.
+    /// The open ports of one unit of a machine. Only units with open ports have an entry, so that one page is
+    /// enough to find a conflict.
     pub fn machine_port(&self, machine: Uuid, unit: Uuid) -> Key<OpenPortsDoc> {
         self.key(Kind::PortsOn, &[machine, unit])
     }
+    /// The prefix of [`Self::machine_port`] for one machine.
     pub fn machine_ports_prefix(&self, machine: Uuid) -> String {
         self.below(Kind::PortsOn, &[machine])
     }

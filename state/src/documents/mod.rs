@@ -1,9 +1,9 @@
 //! The documents of the store, and how transitions read and write them (design 5).
 //!
-//! `draft` records every read of a transition as its precondition; `keys` names every document and its type, with one
-//! file per noun; `effective_life` derives lives downwards; `blockers` tells what an entity waits for; `refusal` is the
-//! answer of a transition that may not happen. Nothing here decides about the model: that is `lifecycle` and
-//! `operations`.
+//! `draft` records every read of a transition as its precondition; `keys` names every document and its type,
+//! with one file per noun; `effective_life` derives lives from those above; `blockers` and `waiting` compute
+//! what an entity waits for; `invariants` checks a whole model; `refusal` is the answer of a transition that is
+//! not allowed. Nothing here changes the model: that is `lifecycle` and `operations`.
 
 pub mod action;
 pub mod application;

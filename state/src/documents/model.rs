@@ -1,4 +1,4 @@
-//! Documents of a model as a whole: its name, its settings, its life, its destruction, its sequences.
+//! Documents of a model as a whole: its name, settings, life, destruction and sequences.
 
 use crate::documents::draft::Key;
 use crate::documents::key::{Kind, Model};
@@ -8,47 +8,54 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
+/// A model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelDoc {
+    /// The name of the model.
     pub name: String,
+    /// When the model was created.
     pub created_ms: i64,
 }
 
-/// How far a model is on its way out (see `destruction`).
+/// The progress of the destruction of a model (see `lifecycle`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DestructionDoc {
+    /// When the destruction was requested.
     pub since_ms: i64,
-    /// When force was asked for; none = it was not.
+    /// When force was requested; none if it was not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forced_ms: Option<i64>,
-    /// With force: nobody is waited for.
+    /// Whether force begins without a grace period (`--no-wait`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub no_wait: bool,
-    /// The last application or machine that was destroyed with it.
+    /// The last application or machine that was destroyed with the model; empty if none was.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub after: String,
 }
 
 impl Model {
+    /// The model.
     pub fn model(&self) -> Key<ModelDoc> {
         self.key(Kind::Model, &[])
     }
+    /// The settings that the user set for the model.
     pub fn model_config(&self) -> Key<BTreeMap<String, Value>> {
         self.key(Kind::ModelConfig, &[])
     }
+    /// The life of the model.
     pub fn model_life(&self) -> Key<Life> {
         self.key(Kind::ModelLife, &[])
     }
-    /// There while the model is being destroyed.
+    /// The destruction of the model; absent unless the model is being destroyed.
     pub fn model_destruction(&self) -> Key<DestructionDoc> {
         self.key(Kind::ModelDestruction, &[])
     }
-    /// Under [`GLOBAL`]: a model's name -> its uuid.
+    /// The uuid of the model of this name. Under [`GLOBAL`](crate::documents::key::GLOBAL).
     pub fn model_name(&self, name: &str) -> Key<Uuid> {
         self.named(Kind::ModelName, name)
     }
-    /// Next number of a sequence: `machine`, `relation`, `action`, `unit/<application name>`. Kept after removal:
-    /// numbers are never reused.
+    /// The next number of a sequence: `machine`, `relation`, `action`, `unit/<application name>`. It is kept
+    /// after the removal of the entities, because numbers are never reused.
     pub fn sequence(&self, name: &str) -> Key<u64> {
         self.named(Kind::Sequence, name)
     }

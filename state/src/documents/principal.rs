@@ -1,48 +1,66 @@
-//! Who may call the controller: tokens, stored under their hash. They belong to no model.
+//! Documents of the principals that may call the controller: their tokens, stored under a digest. They belong
+//! to no model.
 
 use crate::documents::draft::Key;
 use crate::documents::key::{Kind, Model};
 use crate::terms::names::Uuid;
 use serde::{Deserialize, Serialize};
 
-/// Whose a token is. Stored under the token's hash, never under the token.
+/// Whose a token is. The document is stored under the digest of the token; the token itself is never stored.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum TokenHolder {
+    /// A person.
     User {
+        /// The name of the user.
         name: String,
+        /// What the user may do.
         role: UserRole,
     },
+    /// The agent of a machine.
     Machine {
+        /// The machine's model.
         model: Model,
+        /// The machine.
         machine: Uuid,
     },
+    /// The agent of a unit.
     Unit {
+        /// The unit's model.
         model: Model,
+        /// The unit.
         unit: Uuid,
     },
-    /// Who may introduce a machine that a person brings, once, and not later than this.
+    /// An enrolment token: it enrols one manually provisioned machine, once, until it expires.
     EnrollingMachine {
+        /// The machine's model.
         model: Model,
+        /// The machine.
         machine: Uuid,
+        /// When the token expires, in milliseconds of the wall clock.
         expires_ms: i64,
     },
 }
 
+/// What a user may do. Each role includes the roles before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum UserRole {
+    /// Read models.
     Read,
+    /// Change models.
     Write,
+    /// Create and destroy models; provision machines.
     Admin,
 }
 
 impl Model {
-    /// Under [`GLOBAL`].
+    /// Whose the token with this digest is. Under [`GLOBAL`](crate::documents::key::GLOBAL).
     pub fn token(&self, sha256: &str) -> Key<TokenHolder> {
         self.named(Kind::Token, sha256)
     }
-    /// Under [`GLOBAL`]: which token a unit or machine has, to revoke it: entity -> hash.
+    /// The digest of the token of a unit or a machine, with which the token is revoked. Under
+    /// [`GLOBAL`](crate::documents::key::GLOBAL).
     pub fn token_of(&self, entity: Uuid) -> Key<String> {
         self.key(Kind::TokenOf, &[entity])
     }

@@ -1,4 +1,4 @@
-//! Documents of relations: the relation, its scopes and its settings bags, and the order of container relations.
+//! Documents of relations: the relation, its scopes, its settings bags, and the index of subordinate links.
 
 use crate::charm::{Role, Scope};
 use crate::documents::draft::Key;
@@ -9,77 +9,95 @@ use crate::terms::names::{RelationNumber, UnitName, Uuid};
 use crate::terms::settings::Bag;
 use serde::{Deserialize, Serialize};
 
-/// One side of a relation. A peer relation has one.
+/// One end of a relation. A peer relation has one end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RelationEndDoc {
+    /// The application.
     pub application: Uuid,
+    /// The name of the application.
     pub application_name: String,
+    /// The name of the endpoint in its charm.
     pub endpoint: String,
+    /// The role of the endpoint.
     pub role: Role,
+    /// The interface of the endpoint.
     pub interface: String,
-    /// The provider side of `juju-info`: scope is entered, no hook runs.
+    /// Whether it is the provider end of `juju-info`: its units enter the scope but run no hooks.
     pub implicit: bool,
 }
 
+/// A relation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RelationDoc {
+    /// The number that charms see, unique in the model.
     pub number: RelationNumber,
+    /// Its two ends, or the one end of a peer relation.
     pub sides: Vec<RelationEndDoc>,
+    /// Global, or container if one of the endpoints has container scope.
     pub scope: Scope,
-    /// Units of one end come with units of the other.
+    /// Present if units of one end are subordinates of units of the other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subordinate_link: Option<SubordinateLink>,
+    /// When the relation was added.
     pub created_ms: i64,
 }
 
-/// A relation of container scope between a subordinate application and one that is none.
+/// The link that a relation of container scope makes between a subordinate application and a principal
+/// application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubordinateLink {
+    /// The subordinate application.
     pub subordinate: Uuid,
+    /// The principal application.
     pub principal: Uuid,
-    /// The number of the first of an unbroken line of Alive relations between the two. Once the line has ended its
-    /// subordinates are Dying for good, whatever is added after it (I17).
+    /// The number of the first relation of an unbroken sequence of Alive relations between the two
+    /// applications. Once the last relation of the sequence is removed, its subordinates remain Dying, even if
+    /// another relation is added later (I17).
     pub line: RelationNumber,
 }
 
-/// The line that a key of [`Model::container`] stands for.
+/// The sequence ([`SubordinateLink::line`]) that a key of [`Model::container`] contains.
 pub(crate) fn line_of(key: &str) -> Option<RelationNumber> {
     let mut parts = Parts::of(key).filter(|parts| parts.kind == Kind::Container)?.rest.split('/');
     parts.nth(2)?.parse().ok()
 }
 
-/// A relation that was suspended.
+/// The suspension of a relation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SuspendedDoc {
-    /// Why, as the person said it.
+    /// The reason that the person gave; may be empty.
     pub message: String,
+    /// When the relation was suspended.
     pub since_ms: i64,
 }
 
 impl RelationDoc {
+    /// Whether it is a peer relation.
     pub fn is_peer(&self) -> bool {
         self.sides.len() == 1
     }
+    /// The end of `application`, if the relation has one.
     pub fn end_of(&self, application: Uuid) -> Option<&RelationEndDoc> {
         self.sides.iter().find(|side| side.application == application)
     }
-    /// The side whose units `application`'s units observe; of a peer relation, its own.
+    /// The end whose units the units of `application` observe. For a peer relation, its only end.
     pub fn other_end(&self, application: Uuid) -> &RelationEndDoc {
         let other = self.sides.iter().find(|side| side.application != application);
         other.unwrap_or(&self.sides[0])
     }
-    /// `mysql:server web:db`, ends in text order; `web:ring` for a peer. What makes two relations the same one.
+    /// `mysql:server web:db`, ends in text order; `web:ring` for a peer relation. Two relations with the same
+    /// text are the same relation.
     pub fn key_text(&self) -> String {
         key_text(self.sides.iter().map(|side| (&*side.application_name, &*side.endpoint)))
     }
 
-    /// Its number and its ends.
+    /// The number and the ends of the relation.
     pub fn name(&self) -> RelationName {
         RelationName { number: self.number, ends: self.key_text() }
     }
 }
 
-/// Of applications and their endpoints, see [`RelationDoc::key_text`].
+/// [`RelationDoc::key_text`] from pairs of application and endpoint.
 pub(crate) fn key_text<'a>(ends: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     let ends = ends.into_iter().map(|(application, endpoint)| format!("{application}:{endpoint}"));
     let mut ends: Vec<String> = ends.collect();
@@ -87,24 +105,30 @@ pub(crate) fn key_text<'a>(ends: impl IntoIterator<Item = (&'a str, &'a str)>) -
     ends.join(" ")
 }
 
-/// A unit in scope. The incarnation is new at every entry: a unit that left and came back is another member
-/// (spec A.11).
+/// A unit in the scope of a relation. Each entry gets a new incarnation: a unit that left and returned is a
+/// different member (spec A.11).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ScopeDoc {
+    /// The name of the unit.
     pub unit: UnitName,
+    /// The unit's application.
     pub application: Uuid,
+    /// The incarnation of the membership.
     pub incarnation: u64,
 }
 
-/// A settings bag. `counter` grows with each effective write.
+/// A settings bag.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BagDoc {
-    /// Unit or application name, for readers.
+    /// The name of the unit or application that owns the bag, for people who read the store.
     pub owner: String,
-    /// Of a unit in a container relation: in whose container it is (or was) in scope; nil of all others.
+    /// For a unit in a container relation: the principal in whose container it is or was in scope. Nil for all
+    /// other bags.
     #[serde(default, skip_serializing_if = "is_nil")]
     pub container: Uuid,
+    /// Incremented by each effective write.
     pub counter: u64,
+    /// The content.
     pub values: Bag,
 }
 
@@ -113,54 +137,62 @@ fn is_nil(id: &Uuid) -> bool {
 }
 
 impl Model {
+    /// The relation.
     pub fn relation(&self, id: Uuid) -> Key<RelationDoc> {
         self.key(Kind::Relation, &[id])
     }
+    /// The relation's own life: Alive or Dying.
     pub fn relation_life(&self, id: Uuid) -> Key<Life> {
         self.key(Kind::RelationLife, &[id])
     }
-    /// There while the relation is suspended.
+    /// The suspension of the relation; absent unless it is suspended.
     pub fn relation_suspended(&self, id: Uuid) -> Key<SuspendedDoc> {
         self.key(Kind::RelationSuspended, &[id])
     }
-    /// [`RelationDoc::key_text`] -> the relation.
+    /// The relation with this [`RelationDoc::key_text`].
     pub fn relation_key(&self, ends: &str) -> Key<Uuid> {
         self.named(Kind::RelationKey, ends)
     }
-    /// The relations between a subordinate application and its principals' that are Alive themselves, by their line.
+    /// Index of the relations of a subordinate link whose own life is Alive.
     pub fn container(&self, subordinate_link: &SubordinateLink, relation: Uuid) -> Key<()> {
         let SubordinateLink { subordinate, principal, line } = subordinate_link;
         self.other(Kind::Container, format_args!("{subordinate}/{principal}/{line}/{relation}"))
     }
+    /// The prefix of [`Self::container`] for two applications, over all sequences.
     pub fn containers(&self, subordinate: Uuid, principal: Uuid) -> String {
         self.below(Kind::Container, &[subordinate, principal])
     }
+    /// The prefix of [`Self::container`] for one subordinate link.
     pub fn relations_of_link(&self, subordinate_link: &SubordinateLink) -> String {
         let SubordinateLink { subordinate, principal, line } = subordinate_link;
         self.below(Kind::Container, &[*subordinate, *principal]) + &format!("{line}/")
     }
-    /// `container` is the principal's uuid in a container relation, nil in a global one.
+    /// A unit in the scope of a relation. `container` is the uuid of the principal in a container relation, nil
+    /// in a global one.
     pub fn scope(&self, relation: Uuid, container: Uuid, unit: Uuid) -> Key<ScopeDoc> {
         self.key(Kind::Scope, &[relation, container, unit])
     }
+    /// The prefix of [`Self::scope`] for one relation.
     pub fn scopes(&self, relation: Uuid) -> String {
         self.below(Kind::Scope, &[relation])
     }
-    /// Of a container relation: who is in one principal's container.
+    /// The prefix of [`Self::scope`] for the container of one principal in a container relation.
     pub fn scopes_in(&self, relation: Uuid, container: Uuid) -> String {
         self.below(Kind::Scope, &[relation, container])
     }
-    /// Which scopes a unit is in: found without reading every relation.
+    /// Index of the scopes that a unit is in, so that they are found without reading every relation.
     pub fn scope_of(&self, unit: Uuid, relation: Uuid) -> Key<()> {
         self.key(Kind::ScopeOf, &[unit, relation])
     }
+    /// The prefix of [`Self::scope_of`] for one unit.
     pub fn scopes_of(&self, unit: Uuid) -> String {
         self.below(Kind::ScopeOf, &[unit])
     }
-    /// `owner` is a unit's or an application's uuid.
+    /// The settings bag of `owner`, the uuid of a unit or an application.
     pub fn bag(&self, relation: Uuid, owner: Uuid) -> Key<BagDoc> {
         self.key(Kind::Bag, &[relation, owner])
     }
+    /// The prefix of [`Self::bag`] for one relation.
     pub fn bags(&self, relation: Uuid) -> String {
         self.below(Kind::Bag, &[relation])
     }

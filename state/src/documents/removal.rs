@@ -1,25 +1,28 @@
-//! What removals leave: tombstones, leftovers for the janitor, and what is to go by force.
+//! Documents of removals: tombstones, leftovers for the janitor, and forced removals.
 
 use crate::documents::draft::Key;
 use crate::documents::key::{Kind, Model};
 use crate::terms::names::Uuid;
 use serde::{Deserialize, Serialize};
 
-/// An entity that is removed by force (see `force`).
+/// The forced removal of an entity (see `lifecycle::force`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForcedDoc {
+    /// The kind of entity.
     pub kind: ForcedKind,
-    /// When it was asked for, or found Dying.
+    /// When force was requested, or when the teardown budget found the entity Dying.
     pub since_ms: i64,
-    /// From then on the controller acts in place of the entity's agent.
+    /// From this time on, the controller acts in place of the entity's agent.
     pub due_ms: i64,
-    /// Nor does it wait for the machine agent.
+    /// Whether the removal does not wait for the machine agent either (`--no-wait`).
     pub no_wait: bool,
+    /// What started the forced removal.
     pub by: ForcedBy,
-    /// Of an application or a machine: how far what belongs to it was forced with it.
+    /// For an application or a machine: the last dependent entity to which force was applied; empty if there
+    /// was none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub after: String,
-    /// Of the wait that goes on: how much of it the controller has seen pass, as far as it wrote that down.
+    /// How much of the grace period the controller has measured so far, as of the last checkpoint.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub waited_ms: i64,
 }
@@ -28,44 +31,53 @@ fn is_zero(ms: &i64) -> bool {
     *ms == 0
 }
 
+/// The kind of entity that is removed by force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ForcedKind {
+    /// A unit.
     Unit,
+    /// An application.
     Application,
+    /// A relation.
     Relation,
+    /// A machine.
     Machine,
 }
 
-/// What made an entity forced.
+/// What started a forced removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ForcedBy {
-    /// A removal with `--force`, of the entity or of what it belongs to.
+    /// A removal with `--force`, of the entity or of an entity that contains it.
     Operator,
     /// The model's `teardown-budget`.
     Budget,
 }
 
-/// A removed entity leaves one, so that its agent learns of the removal from positive evidence (design 7).
+/// What remains of a removed entity, so that its agent learns of the removal from positive evidence (design 7).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TombstoneDoc {
+    /// The kind of entity.
     pub kind: String,
+    /// The name that the entity had.
     pub name: String,
 }
 
 impl Model {
+    /// The tombstone of a removed entity.
     pub fn tombstone(&self, id: Uuid) -> Key<TombstoneDoc> {
         self.key(Kind::Tombstone, &[id])
     }
-    /// Leftovers of a removed relation or unit, for the janitor: the prefix to clear.
+    /// Leftovers of a removed relation or unit, which the janitor deletes: the prefixes to clear.
     pub fn cleanup(&self, id: Uuid) -> Key<Vec<String>> {
         self.key(Kind::Cleanup, &[id])
     }
+    /// The prefix of all [`Self::cleanup`] documents.
     pub fn cleanups(&self) -> String {
         self.below(Kind::Cleanup, &[])
     }
-    /// There while the entity is to go by force.
+    /// The forced removal of an entity; absent unless it is being removed by force.
     pub fn forced(&self, id: Uuid) -> Key<ForcedDoc> {
         self.key(Kind::Forced, &[id])
     }

@@ -1,9 +1,9 @@
-//! Numbers that are never used twice.
+//! Sequences: numbers that are never used twice.
 
 use crate::documents::draft::Draft;
 use crate::documents::keys::Model;
 
-/// The next number of a sequence, from 0.
+/// Returns the next number of a sequence, from 0, and advances the sequence.
 pub fn take(draft: &mut Draft, model: Model, name: &str) -> u64 {
     let key = model.sequence(name);
     let number = draft.get(&key).unwrap_or(0);
@@ -11,7 +11,8 @@ pub fn take(draft: &mut Draft, model: Model, name: &str) -> u64 {
     number
 }
 
-/// The next number is `number` or more: a restored store counts on from what it has forgotten.
+/// Ensures that the next number is at least `number`. After a restore, agents report numbers that the restored
+/// store no longer contains; those must not be used again.
 pub fn advance_to(draft: &mut Draft, model: Model, name: &str, number: u64) {
     let key = model.sequence(name);
     if draft.get(&key).unwrap_or(0) < number {

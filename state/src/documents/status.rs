@@ -1,4 +1,4 @@
-//! Statuses that charms and agents set.
+//! Documents of the statuses that charms and agents set.
 
 use crate::documents::draft::Key;
 use crate::documents::key::{Kind, Model};
@@ -7,27 +7,33 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// A status a charm or an agent set. `number` orders the sends of one unit, so that a late one never wins
-/// (design 4).
+/// A status that a charm or an agent has set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StatusDoc {
+    /// The status word, for example `active` or `executing`.
     pub status: String,
+    /// The message; may be empty.
     pub message: String,
+    /// Additional data, for example the relation of a failed hook.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub data: BTreeMap<String, Value>,
+    /// When the status was set.
     pub since_ms: i64,
+    /// Orders the reports of one unit (run and position within the run), so that a report that arrives late
+    /// never replaces a newer one (design 4).
     pub number: (u64, u32),
 }
 
 impl Model {
-    /// Workload status, set by the charm.
+    /// The workload status of a unit, which its charm sets.
     pub fn unit_status(&self, id: Uuid) -> Key<StatusDoc> {
         self.key(Kind::UnitStatus, &[id])
     }
-    /// Agent status: allocating, executing, idle, error.
+    /// The agent status of a unit: allocating, executing, idle, error.
     pub fn agent_status(&self, id: Uuid) -> Key<StatusDoc> {
         self.key(Kind::AgentStatus, &[id])
     }
+    /// The status of an application, which the leader sets.
     pub fn application_status(&self, id: Uuid) -> Key<StatusDoc> {
         self.key(Kind::ApplicationStatus, &[id])
     }

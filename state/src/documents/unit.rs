@@ -1,4 +1,4 @@
-//! Documents of units: the unit, its session, and what the controller knows of its agent's memory.
+//! Documents of units: the unit, the session of its agent, the replica of its state, and its open ports.
 
 use crate::documents::draft::Key;
 use crate::documents::key::{Kind, Model};
@@ -9,95 +9,125 @@ use crate::unit::local::Local;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// A unit. Nothing in it changes after the unit was added, except the subordinate link.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct UnitDoc {
+    /// The name of the unit.
     pub name: UnitName,
+    /// Its application.
     pub application: Uuid,
+    /// The machine it is assigned to.
     pub machine: Uuid,
+    /// For a subordinate: its principal unit.
     pub principal: Option<Uuid>,
-    /// Of a subordinate: that of the relation it came with.
+    /// For a subordinate: the link of the relation that created it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subordinate_link: Option<SubordinateLink>,
+    /// When the unit was added.
     pub created_ms: i64,
 }
 
-/// Who speaks for a unit: raised by compare-and-set at every attach (design 6).
+/// The session of the agent that acts for a unit. Each attach increments the epoch by compare-and-set (design
+/// 6).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SessionDoc {
+    /// The number of the session; an agent with an older epoch is fenced.
     pub epoch: u64,
+    /// The nonce of the attach that was granted this epoch.
     pub nonce: Uuid,
-    /// Nonces of agents that came with an empty folder, newest last: one that comes again late is no newcomer.
+    /// Nonces of agents that attached with empty state, newest last. An agent whose attach request arrives a
+    /// second time, late, is not taken for a new one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub newcomers: Vec<Uuid>,
-    /// None: no agent has attached; the session exists because the unit is removed by force.
+    /// When the session was granted; none if no agent has attached and the session exists because the unit is
+    /// removed by force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub granted: Option<SessionOrigin>,
-    /// Relations, since a restore, that the unit takes itself to be in and could not be let into, or is in without the
-    /// subordinate it had brought. To it they are shown suspended, so that it leaves, and enters as soon as it can.
+    /// Relations that the unit's state contains, but that it could not re-enter after a restore, or that it is
+    /// in without the subordinate it had. The view shows them as suspended, so that the unit leaves them, and
+    /// enters them again as soon as possible.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub pending_reentry: BTreeSet<Uuid>,
 }
 
-/// When a session was granted: an epoch is one of its history, and its nonce is good until its first record.
+/// The point at which a session was granted. An epoch belongs to one store generation; the nonce is valid until
+/// the first record of the session.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SessionOrigin {
+    /// The store generation that granted it.
     pub store_generation: Uuid,
-    /// Of the last record applied by then.
+    /// The sequence number of the last record that was applied before.
     pub sequence: u64,
 }
 
-/// What the controller knows of a unit's own memory: the last record applied, its digest, the answer given, and
-/// `Local` as of it (design 4), without the bags the unit wrote: those are documents of their own.
+/// The controller's replica of a unit's state as of the last record that was applied (design 4). Bags that the
+/// unit wrote are not part of it; they are documents of their own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReplicaDoc {
+    /// The sequence number of that record.
     pub sequence: u64,
+    /// The digest of that record.
     pub digest: String,
+    /// Why the conditional writes of that record were refused; none if they were applied.
     pub refusal: Option<String>,
-    /// Writes of that record that had nothing left to apply to, and why.
+    /// The writes of that record whose target no longer existed, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dropped: Vec<String>,
+    /// The unit's state.
     pub local: Local,
 }
 
+/// A request to resolve the error of a unit (`pintle resolved`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ResolvedDoc {
+    /// The error episode that it resolves; the request does not apply to a later one.
     pub episode: u64,
+    /// Whether to run the failed hook again instead of skipping it.
     pub retry: bool,
 }
 
 impl Model {
+    /// The unit.
     pub fn unit(&self, id: Uuid) -> Key<UnitDoc> {
         self.key(Kind::Unit, &[id])
     }
+    /// The unit's own life.
     pub fn unit_life(&self, id: Uuid) -> Key<Life> {
         self.key(Kind::UnitLife, &[id])
     }
+    /// The unit of this name.
     pub fn unit_name(&self, name: &UnitName) -> Key<Uuid> {
         self.other(Kind::UnitName, format_args!("{name}"))
     }
-    /// A principal's subordinates: one of each application at most.
+    /// Index of the subordinates of a principal: at most one of each application.
     pub fn subordinate(&self, principal: Uuid, application: Uuid, unit: Uuid) -> Key<()> {
         self.key(Kind::Subordinate, &[principal, application, unit])
     }
+    /// The prefix of [`Self::subordinate`] for one principal.
     pub fn subordinates(&self, principal: Uuid) -> String {
         self.below(Kind::Subordinate, &[principal])
     }
+    /// The prefix of [`Self::subordinate`] for one principal and one subordinate application.
     pub fn subordinates_of(&self, principal: Uuid, application: Uuid) -> String {
         self.below(Kind::Subordinate, &[principal, application])
     }
+    /// The workload version, which `application-version-set` sets.
     pub fn workload_version(&self, id: Uuid) -> Key<String> {
         self.key(Kind::WorkloadVersion, &[id])
     }
+    /// The session of the unit's agent; absent if no agent has attached.
     pub fn session(&self, unit: Uuid) -> Key<SessionDoc> {
         self.key(Kind::Session, &[unit])
     }
+    /// The replica of the unit's state.
     pub fn replica(&self, unit: Uuid) -> Key<ReplicaDoc> {
         self.key(Kind::Replica, &[unit])
     }
+    /// The request to resolve the unit's error; absent if there is none.
     pub fn resolved(&self, unit: Uuid) -> Key<ResolvedDoc> {
         self.key(Kind::Resolved, &[unit])
     }
-    /// endpoint (or `*`) -> ranges in their text form (`80/tcp`).
+    /// The open ports: endpoint (or `*`) to ranges in their text form (`80/tcp`).
     pub fn ports(&self, unit: Uuid) -> Key<BTreeMap<String, BTreeSet<String>>> {
         self.key(Kind::Ports, &[unit])
     }

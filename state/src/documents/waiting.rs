@@ -1,7 +1,8 @@
-//! What entities wait for beside their removal, as far as documents tell.
+//! What entities wait for, other than for their own removal.
 //!
-//! `blockers` explains what is being removed; this module explains what stays, or what keeps a provider from its work.
-//! Nothing is written. Called by the controller's `why`, which adds what only presence and clocks tell.
+//! `blockers` explains entities that are being removed; this module explains entities that remain, and failures
+//! of the provider. The functions read documents and never write. Called by the controller's `why`, which adds
+//! what only presence and clocks show.
 
 use crate::documents::draft::{Reader, read, read_all};
 use crate::documents::effective_life;
@@ -21,7 +22,7 @@ pub fn suspended(reader: &dyn Reader, model: Model, id: Uuid) -> Option<Cause> {
     (life == Life::Alive).then_some(cause)
 }
 
-/// A subordinate application without units waits for a principal with units that it is integrated with.
+/// A subordinate application without units waits to be integrated with a principal application that has units.
 pub fn without_principal(reader: &dyn Reader, model: Model, application: Uuid, name: &str) -> Option<Cause> {
     let relations = read_all::<()>(reader, &model.relations_of(application));
     let alive = |id: &Uuid| effective_life::relation_life(&mut { reader }, model, *id) == Some(Life::Alive);
@@ -40,22 +41,25 @@ pub fn without_principal(reader: &dyn Reader, model: Model, application: Uuid, n
     Some(Cause::new(Entity::Application(name.to_owned()), duty, Actor::Operator))
 }
 
-/// A machine waits for its provider, which failed. `starts`: its instance has to run.
+/// A machine whose provider has failed waits for the provider. `starts`: whether its instance has to be
+/// started.
 pub fn provisioning(
     reader: &dyn Reader,
     model: Model,
-    (id, name): (Uuid, &str),
+    id: Uuid,
+    name: &str,
     starts: bool,
 ) -> Option<Cause> {
-    let trouble = read(reader, &model.machine_provisioning_error(id))?;
-    let retry_ms = trouble.retry_ms;
+    let error = read(reader, &model.machine_provisioning_error(id))?;
+    let retry_ms = error.retry_ms;
     let duty = if starts { Duty::StartInstance { retry_ms } } else { Duty::TendInstance { retry_ms } };
     let cause = Cause::new(Entity::Machine(name.to_owned()), duty, Actor::Provisioner);
-    Some(cause.since(trouble.since_ms).last_error(trouble.message))
+    Some(cause.since(error.since_ms).last_error(error.message))
 }
 
-/// Units that have lived end by their own agents. A Dying machine that has no instance for these gets one
-/// (`machine::provision`); a manually provisioned one comes back by its owner alone, or not at all.
+/// A machine without an instance whose units have run hooks: the units can be removed only by their own agents.
+/// A Dying machine gets a new instance for them (`machine::provision`); a manually provisioned machine returns
+/// only if its owner returns it.
 pub fn stranded(reader: &dyn Reader, model: Model, id: Uuid) -> Option<Cause> {
     let doc = read(reader, &model.machine(id))?;
     let instance = read(reader, &model.machine_instance(id));
@@ -70,7 +74,8 @@ pub fn stranded(reader: &dyn Reader, model: Model, id: Uuid) -> Option<Cause> {
     Some(Cause::new(Entity::Machine(doc.name), duty, actor))
 }
 
-/// A manually provisioned machine that was not enrolled yet waits for its owner. The token is not kept, only its digest.
+/// A manually provisioned machine that has not enrolled waits for its owner. The token is not stored, only its
+/// digest.
 pub fn enrolment(reader: &dyn Reader, model: Model, id: Uuid) -> Option<Cause> {
     let doc = read(reader, &model.machine(id))?;
     let holder = read(reader, &GLOBAL.token_of(id)).and_then(|hash| read(reader, &GLOBAL.token(&hash)));
@@ -82,7 +87,7 @@ pub fn enrolment(reader: &dyn Reader, model: Model, id: Uuid) -> Option<Cause> {
     Some(cause.since(doc.created_ms))
 }
 
-/// Who starts the agent of a machine again, and where it runs.
+/// Who restarts the agent of a machine, and what the agent runs on.
 pub fn host(reader: &dyn Reader, model: Model, id: Uuid, doc: &MachineDoc) -> (Actor, Host) {
     let instance = read(reader, &model.machine_instance(id));
     match instance.map(|instance| instance.provider).as_deref() {
@@ -92,12 +97,13 @@ pub fn host(reader: &dyn Reader, model: Model, id: Uuid, doc: &MachineDoc) -> (A
     }
 }
 
-/// A model that is being destroyed waits until these are gone.
+/// A model that is being destroyed waits until these applications and machines have been removed.
 pub fn destruction(
     reader: &dyn Reader,
     model: Model,
     name: &str,
-    (applications, machines): (Count, Count),
+    applications: Count,
+    machines: Count,
 ) -> Option<Cause> {
     let doc = read(reader, &model.model_destruction())?;
     let force = match (doc.forced_ms, doc.no_wait) {
