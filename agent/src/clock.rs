@@ -1,27 +1,30 @@
-//! Real time and real chance.
+//! The clocks and the randomness of the host: the implementation of `ports::Clock` for real agents.
+//!
+//! Time since boot decides everything that an agent does; the wall clock is shown to people only.
 
 use crate::ports::Clock;
 use nix::time::{ClockId, clock_gettime};
 use state::terms::names::Uuid;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The machine's clocks and entropy.
+/// The host's clocks and randomness.
 #[derive(Debug)]
 pub struct HostClock {
     boot: String,
 }
 
 impl HostClock {
-    /// `boot` identity: the kernel's boot id and the start time of process 1, so that a container that was
-    /// restarted counts as rebooted; a file in the machine's folder may override it (juju-reboot of a local
-    /// machine restarts the agents with a new one, design 16).
+    /// Reads the identity of this boot. It consists of the kernel's boot id and the start time of process 1, so
+    /// that a restarted container counts as rebooted. The file `override_file` in the machine's folder
+    /// overrides it: `juju-reboot` of a local machine restarts the agents with a new identity (design 16).
     pub fn new(override_file: &std::path::Path) -> HostClock {
-        let given = std::fs::read_to_string(override_file).ok();
-        HostClock { boot: given.map_or_else(kernel_boot, |text| text.trim().to_owned()) }
+        let stored = std::fs::read_to_string(override_file).ok();
+        HostClock { boot: stored.map_or_else(kernel_boot, |text| text.trim().to_owned()) }
     }
 }
 
-/// The boot in which this process runs, whatever a local machine calls it: kernel's boot id and start of process 1.
+/// The boot of the host, from the kernel's boot id and the start time of process 1, without the override of a
+/// local machine.
 pub fn kernel_boot() -> String {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let first = host::process::Process::of(1).map_or(0, |process| process.start);
@@ -29,11 +32,11 @@ pub fn kernel_boot() -> String {
 }
 
 /// 128 random bits from the kernel.
-pub fn fresh_uuid() -> Uuid {
+pub fn random_uuid() -> Uuid {
     Uuid(host::random::bits())
 }
 
-/// Milliseconds since boot, while asleep too.
+/// Milliseconds since boot, including the time that the host was suspended.
 pub fn since_boot_ms() -> u64 {
     let now = clock_gettime(ClockId::CLOCK_BOOTTIME).expect("every kernel has this clock");
     let (seconds, nanoseconds) = (now.tv_sec(), now.tv_nsec());
@@ -41,7 +44,7 @@ pub fn since_boot_ms() -> u64 {
         + u64::try_from(nanoseconds).expect("time since boot is positive") / 1_000_000
 }
 
-/// Wall clock in milliseconds; 0 before 1970.
+/// The wall clock in milliseconds since 1970; 0 if it is set to an earlier time.
 pub fn wall_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
@@ -58,11 +61,11 @@ impl Clock for HostClock {
         wall_ms()
     }
     async fn sleep_until(&self, until_ms: u64) {
-        // a millisecond more: the timer may fire within the one it is due in
-        let left = until_ms.saturating_sub(since_boot_ms()) + 1;
-        tokio::time::sleep(Duration::from_millis(left)).await;
+        // one millisecond more, because the timer may fire within the millisecond before
+        let remaining_ms = until_ms.saturating_sub(since_boot_ms()) + 1;
+        tokio::time::sleep(Duration::from_millis(remaining_ms)).await;
     }
-    fn fresh(&self) -> Uuid {
-        fresh_uuid()
+    fn random_uuid(&self) -> Uuid {
+        random_uuid()
     }
 }

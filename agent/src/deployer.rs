@@ -1,12 +1,14 @@
-//! The units of this machine: their folders, the start and the end of their agents. Every step may be cut off by a
-//! crash and done again (spec F.2).
+//! The folders of the units on this machine, and the start and stop of the agents in them.
 //!
-//! A unit is deployed here when its folder holds an `agent.yaml`; it is being recalled when it holds `recalling`.
+//! Every operation may be interrupted by a crash at any point and is then repeated (spec F.2). A unit is
+//! deployed here if its folder holds an `agent.yaml`; it is being recalled if the folder holds `recalling`.
+//!
+//! `unit_supervisor` calls this module for the machine agent.
 
-use crate::config::{Config, FILE, Kind};
-use crate::folder::{self, Folder};
+use crate::config::{AgentConfig, FILE, AgentKind};
+use crate::folder::{self, UnitFolder};
 use crate::hook_process::{end_leftovers, socket_dir};
-use crate::service::{self, Ended, ServiceManager};
+use crate::service::{self, AgentExit, ServiceManager};
 use anyhow::{Context, Result, bail};
 use host::file::{ignore_not_found, write_atomic, write_atomic_unsynced};
 use state::terms::names::{UnitName, Uuid};
@@ -15,206 +17,222 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// The file that the unit agent of a folder locks.
 pub const AGENT_LOCK: &str = "agent.lock";
-/// The unit's agent has said that it is finished: it is not started again.
+/// The file that a finished unit agent writes: the agent is not started again.
 pub const FINISHED: &str = "finished";
-/// Folders of units, by their tags.
-const AGENTS: &str = "agents";
+/// The folder of the units' folders, which are named by the units' tags.
+const AGENTS_DIR: &str = "agents";
+/// The file that marks a unit which is being recalled.
 pub const RECALLING: &str = "recalling";
-/// Folders of units that the controller does not know, and whose name another one has. No agent runs for them.
-const UNKNOWN: &str = "unknown";
-/// Folders of units that are gone, until they are removed.
-const REMOVED: &str = "removed";
+/// The folder of quarantined units: the controller has no record of them, and another unit has their name. No
+/// agent runs for them.
+const QUARANTINE_DIR: &str = "unknown";
+/// The folder of removed units, until they are deleted.
+const REMOVED_DIR: &str = "removed";
+/// The file that stores that the controller has accepted the unit's token.
 const TOKEN_SET: &str = "token-set";
-/// What a hook left running is killed at once; what then takes longer hangs in a system call, and may for ever. The
-/// machine's other units do not wait for it.
-const LEFTOVERS_TAKE: Duration = Duration::from_secs(10);
+/// The time limit for ending what a hook left running. It is killed at once; what takes longer hangs in a
+/// system call, possibly for ever, and must not delay the machine's other units.
+const LEFTOVERS_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The folders under `<machine>/agents`.
+/// The units' folders under `<machine>/agents`.
 #[derive(Clone, Debug)]
 pub struct Deployer {
     machine: PathBuf,
-    config: Config,
+    config: AgentConfig,
     services: ServiceManager,
 }
 
 impl Deployer {
-    pub fn new(machine: PathBuf, config: Config, services: ServiceManager) -> Deployer {
+    /// A deployer for the machine with this folder and configuration.
+    pub fn new(machine: PathBuf, config: AgentConfig, services: ServiceManager) -> Deployer {
         Deployer { machine, config, services }
     }
 
-    pub fn folder(&self, name: &UnitName) -> Folder {
-        Folder::new(self.machine.join(AGENTS).join(name.tag()))
+    /// The folder of the unit of this name, whether or not it exists.
+    pub fn folder(&self, name: &UnitName) -> UnitFolder {
+        UnitFolder::new(self.machine.join(AGENTS_DIR).join(name.tag()))
     }
 
-    /// Units deployed here, with their folders. A folder by any other name than its unit's is a copy somebody made,
-    /// and is not run.
-    pub fn deployed(&self) -> BTreeMap<Uuid, Folder> {
-        let entries = fs::read_dir(self.machine.join(AGENTS)).into_iter().flatten().flatten();
-        let folders = entries.map(|entry| Folder::new(entry.path()));
-        let unit_of = |folder: Folder| {
-            let config = Config::read(folder.root()).ok()?;
+    /// The units that are deployed here, with their folders. A folder whose name is not that of its unit is a
+    /// copy, and is not run.
+    pub fn deployed(&self) -> BTreeMap<Uuid, UnitFolder> {
+        let entries = fs::read_dir(self.machine.join(AGENTS_DIR)).into_iter().flatten().flatten();
+        let folders = entries.map(|entry| UnitFolder::new(entry.path()));
+        let unit_of = |folder: UnitFolder| {
+            let config = AgentConfig::read(folder.root()).ok()?;
             let name: UnitName = config.name.parse().ok()?;
             (name.tag() == folder.tag()).then_some((config.uuid, folder))
         };
         folders.filter_map(unit_of).collect()
     }
 
-    /// Makes the folder, or takes back the one that was set aside; answers the token to be set, which is on disk
-    /// first. `machine` is what people call this machine.
+    /// Creates the unit's folder, or restores the quarantined one, and returns its configuration. Its token is
+    /// on disk before it is sent to the controller. A quarantined folder must be restored because it has the
+    /// unit's memory:
     ///
-    /// 1. web/0 has outcomes to tell; the controller is restored from a wrong copy, and another web/0 takes its name.
-    /// 2. The right copy is restored: the first one is assigned here again. What it remembers is in the folder that
-    ///    was set aside; a new one beside it would run its hooks again.
-    pub fn prepare(&self, unit: Uuid, name: &UnitName) -> Result<Config> {
+    /// 1. web/0 has outcomes to send. The controller is restored from a wrong backup, and another web/0 is
+    ///    created.
+    /// 2. The right backup is restored, and the first web/0 is assigned here again. In a new folder it would
+    ///    run its hooks a second time.
+    pub fn prepare(&self, unit: Uuid, name: &UnitName) -> Result<AgentConfig> {
         let folder = self.folder(name);
         if folder.root().exists() && !folder.file(FILE).exists() {
-            // no unit's: what a crash left of an older holder of the name
-            self.put_out_of_the_way(&folder)?;
+            // this folder is what a crash left of an earlier unit of this name
+            self.move_to_removed(&folder)?;
         }
-        let aside = self.aside(&folder, unit);
-        if !folder.root().exists() && aside.exists() {
-            folder::private_dir(&self.machine.join(AGENTS))?;
-            fs::rename(&aside, folder.root()).with_context(|| aside.display().to_string())?;
-            self.lead(&folder)?;
+        let quarantined = self.quarantine_path(&folder, unit);
+        if !folder.root().exists() && quarantined.exists() {
+            folder::private_dir(&self.machine.join(AGENTS_DIR))?;
+            fs::rename(&quarantined, folder.root())
+                .with_context(|| format!("cannot move {}", quarantined.display()))?;
+            self.update_controllers(&folder)?;
         }
-        folder::private_dir(folder.root()).with_context(|| folder.root().display().to_string())?;
-        if let Ok(known) = Config::read(folder.root())
+        folder::private_dir(folder.root()).with_context(|| format!("cannot create {}", folder.root().display()))?;
+        if let Ok(known) = AgentConfig::read(folder.root())
             && known.uuid == unit
         {
             return Ok(known);
         }
-        // what is noted is that a controller has the token of an earlier configuration, which cannot be read any more
+        // the file refers to the token of an earlier configuration, which cannot be read any more
         ignore_not_found(fs::remove_file(folder.file(TOKEN_SET)))?;
         let token = host::random::token();
-        let config = Config {
-            kind: Kind::Unit,
+        let config = AgentConfig {
+            kind: AgentKind::Unit,
             uuid: unit,
             name: name.to_string(),
             token,
             machine: self.config.name.clone(),
             ..self.config.clone()
         };
-        write_atomic(&folder.file(FILE), config.text().as_bytes())?;
+        write_atomic(&folder.file(FILE), config.to_yaml().as_bytes())?;
         Ok(config)
     }
 
-    /// The unit finds the controller where its machine does: the controller may have moved, or have another CA. Its
-    /// agent sees the change and starts again.
-    pub fn lead(&self, folder: &Folder) -> Result<()> {
-        let known = Config::read(folder.root())?;
-        let led = Config {
+    /// Writes the machine's controllers and CA into the unit's configuration: the controller may have moved or
+    /// have another CA. The unit agent detects the change and restarts.
+    pub fn update_controllers(&self, folder: &UnitFolder) -> Result<()> {
+        let known = AgentConfig::read(folder.root())?;
+        let updated = AgentConfig {
             controllers: self.config.controllers.clone(),
             server_name: self.config.server_name.clone(),
             ca: self.config.ca.clone(),
             ..known.clone()
         };
-        if led != known {
-            write_atomic(&folder.file(FILE), led.text().as_bytes())?;
+        if updated != known {
+            write_atomic(&folder.file(FILE), updated.to_yaml().as_bytes())?;
             service::reread_files(folder);
         }
         Ok(())
     }
 
-    pub fn is_token_noted(&self, folder: &Folder) -> bool {
+    /// Whether the folder stores that the controller has accepted the unit's token.
+    pub fn is_token_noted(&self, folder: &UnitFolder) -> bool {
         folder.file(TOKEN_SET).exists()
     }
 
-    pub fn note_token_set(&self, folder: &Folder) -> Result<()> {
+    /// Stores that the controller has accepted the unit's token.
+    pub fn note_token_set(&self, folder: &UnitFolder) -> Result<()> {
         Ok(write_atomic_unsynced(&folder.file(TOKEN_SET), b"")?)
     }
 
     /// See [`Deployments::is_finished`](crate::ports::Deployments::is_finished).
-    pub fn is_finished(&self, folder: &Folder) -> bool {
-        !self.may_run(folder) || is_empty(folder)
+    pub fn is_finished(&self, folder: &UnitFolder) -> bool {
+        !self.may_run(folder) || is_unused(folder)
     }
 
-    /// The unit's agent has not said that it is finished, and nobody takes the folder away.
-    pub fn may_run(&self, folder: &Folder) -> bool {
+    /// Whether the unit agent may run: it has not finished, and the unit is not being recalled.
+    pub fn may_run(&self, folder: &UnitFolder) -> bool {
         !folder.file(FINISHED).exists() && !folder.file(RECALLING).exists()
     }
 
-    /// 1. A unit's recall was begun: the controller, restored from a wrong copy, said that it was removed. 2. The right
-    ///    copy is restored, and the unit is to run here.
-    pub fn cancel_recall(&self, folder: &Folder) -> Result<()> {
+    /// Cancels a recall:
+    /// 1. The controller is restored from a wrong backup, in which a unit is removed, so its recall is started.
+    /// 2. The right backup is restored, and the unit is assigned here again.
+    pub fn cancel_recall(&self, folder: &UnitFolder) -> Result<()> {
         ignore_not_found(fs::remove_file(folder.file(RECALLING)))?;
         Ok(())
     }
 
-    /// Begins the agent; what is answered is over when the agent is.
-    pub fn start(&self, folder: &Folder) -> Result<Ended> {
+    /// Starts the unit agent. The returned future completes when the agent has ended.
+    pub fn start(&self, folder: &UnitFolder) -> Result<AgentExit> {
         self.services.start(folder)
     }
 
-    /// Ends the agent and what is left of its hooks. From here on it is not started again.
-    pub async fn stop(&self, folder: &Folder) -> Result<()> {
+    /// Stops the unit agent and kills the remaining processes of its hooks. The agent is not started again.
+    ///
+    /// # Errors
+    /// If a process does not end within 10 s.
+    pub async fn stop(&self, folder: &UnitFolder) -> Result<()> {
         write_atomic_unsynced(&folder.file(RECALLING), b"")?;
-        self.end(folder).await
+        self.stop_processes(folder).await
     }
 
-    async fn end(&self, folder: &Folder) -> Result<()> {
-        self.services.end(folder).await?;
-        for run in runs(folder) {
-            if tokio::time::timeout(LEFTOVERS_TAKE, end_leftovers(&run)).await.is_err() {
-                bail!("{}: a killed hook does not end", run.display());
+    async fn stop_processes(&self, folder: &UnitFolder) -> Result<()> {
+        self.services.stop(folder).await?;
+        for run in unfinished_runs(folder) {
+            if tokio::time::timeout(LEFTOVERS_TIMEOUT, end_leftovers(&run)).await.is_err() {
+                bail!("cannot stop {}: a killed hook does not end", run.display());
             }
         }
         Ok(())
     }
 
-    /// Ends the agent, and takes the folder, whole, from the unit's name; answers where it is.
-    pub async fn set_aside(&self, folder: &Folder, unit: Uuid) -> Result<PathBuf> {
-        self.end(folder).await?;
-        folder::private_dir(&self.machine.join(UNKNOWN))?;
-        let kept = self.aside(folder, unit);
-        fs::rename(folder.root(), &kept)?;
-        Ok(kept)
+    /// Stops the unit agent and moves the folder away from the unit's name. Returns the new path.
+    pub async fn quarantine(&self, folder: &UnitFolder, unit: Uuid) -> Result<PathBuf> {
+        self.stop_processes(folder).await?;
+        folder::private_dir(&self.machine.join(QUARANTINE_DIR))?;
+        let path = self.quarantine_path(folder, unit);
+        fs::rename(folder.root(), &path)?;
+        Ok(path)
     }
 
-    fn aside(&self, folder: &Folder, unit: Uuid) -> PathBuf {
-        self.machine.join(UNKNOWN).join(format!("{}-{unit}", folder.tag()))
+    fn quarantine_path(&self, folder: &UnitFolder, unit: Uuid) -> PathBuf {
+        self.machine.join(QUARANTINE_DIR).join(format!("{}-{unit}", folder.tag()))
     }
 
-    /// Deletes everything of the unit.
-    pub fn forget(&self, folder: &Folder) -> Result<()> {
+    /// Deletes the folder, the tool links and the socket of the unit.
+    pub fn delete(&self, folder: &UnitFolder) -> Result<()> {
         if let Ok(sockets) = socket_dir(folder) {
             ignore_not_found(fs::remove_dir_all(sockets))?;
         }
         ignore_not_found(fs::remove_dir_all(folder.tools()))?;
-        self.put_out_of_the_way(folder)?;
+        self.move_to_removed(folder)?;
         Ok(())
     }
 
-    /// One rename takes the folder from its name, whole; a crash after it leaves what the next start removes.
-    fn put_out_of_the_way(&self, folder: &Folder) -> Result<()> {
-        let aside =
-            self.machine.join(REMOVED).join(format!("{}-{}", folder.tag(), crate::clock::fresh_uuid()));
-        fs::create_dir_all(self.machine.join(REMOVED))?;
-        fs::rename(folder.root(), &aside)?;
-        Ok(fs::remove_dir_all(aside)?)
+    /// Renames the folder before it is deleted, so that the unit's name never refers to a part of it. After a
+    /// crash the next start deletes the rest.
+    fn move_to_removed(&self, folder: &UnitFolder) -> Result<()> {
+        let removed =
+            self.machine.join(REMOVED_DIR).join(format!("{}-{}", folder.tag(), crate::clock::random_uuid()));
+        fs::create_dir_all(self.machine.join(REMOVED_DIR))?;
+        fs::rename(folder.root(), &removed)?;
+        Ok(fs::remove_dir_all(removed)?)
     }
 
-    /// Removes what an earlier agent took out of the way and could not remove.
-    pub fn sweep(&self) {
-        if let Err(error) = ignore_not_found(fs::remove_dir_all(self.machine.join(REMOVED))) {
-            tracing::warn!("{}: {error}", self.machine.join(REMOVED).display());
+    /// Deletes folders that an earlier agent renamed and did not delete.
+    pub fn delete_removed(&self) {
+        if let Err(error) = ignore_not_found(fs::remove_dir_all(self.machine.join(REMOVED_DIR))) {
+            tracing::warn!("cannot delete {}: {error}", self.machine.join(REMOVED_DIR).display());
         }
     }
 }
 
-/// Whether the folder holds nothing but the unit's identity: no agent has been started in it.
-fn is_empty(folder: &Folder) -> bool {
-    let own = |entry: &fs::DirEntry| {
+/// Whether the folder holds only the unit's configuration: no agent has been started in it.
+fn is_unused(folder: &UnitFolder) -> bool {
+    let is_configuration = |entry: &fs::DirEntry| {
         let name = entry.file_name();
         name == FILE || name == RECALLING || host::file::is_temporary(&name)
     };
     let entries =
         fs::read_dir(folder.root()).and_then(|entries| entries.collect::<std::io::Result<Vec<_>>>());
-    entries.is_ok_and(|entries| entries.iter().all(own))
+    entries.is_ok_and(|entries| entries.iter().all(is_configuration))
 }
 
-/// Run folders that may still have a process: those with a pid and without an outcome.
-fn runs(folder: &Folder) -> Vec<PathBuf> {
+/// The run folders that may still have a process: those with a pid file and without an outcome.
+fn unfinished_runs(folder: &UnitFolder) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder.root().join("hooks")).into_iter().flatten().flatten();
     let unfinished =
         |path: &Path| path.join(crate::shim::SHIM_PID).exists() && !path.join(crate::shim::OUTCOME).exists();

@@ -1,11 +1,13 @@
-//! How a machine that a person brings comes in: an invitation is exchanged for a token of its own
+//! The enrolment of a manually provisioned machine: an enrolment token is exchanged for the machine's own token
 //! (spec/security.md S19).
 //!
-//! The machine's own token is on disk, in a file of its own, before the controller hears of it: an exchange whose
-//! answer was lost is finished by giving the same command again. The folder becomes the machine's when it is accepted;
-//! until then another invitation may take it.
+//! The machine's own token is stored, in a file of its own, before the controller receives it. If the reply of
+//! the exchange is lost, the same command completes the enrolment. The folder belongs to the machine only once
+//! the controller has accepted it; until then another enrolment token may use it.
+//!
+//! Called by `pintle-agent enrol`.
 
-use crate::config::{Config, FILE, Kind};
+use crate::config::{AgentConfig, FILE, AgentKind};
 use crate::folder;
 use anyhow::{Context, Result, anyhow, bail};
 use api::error::ErrorCode;
@@ -14,85 +16,100 @@ use host::file::write_atomic;
 use std::net::UdpSocket;
 use std::path::Path;
 
-/// The configuration to be, until the controller has accepted it.
+/// The configuration until the controller has accepted the machine.
 const PENDING: &str = "enrolling.yaml";
 
-/// What the command says, and what it is given to read: the token and the CA, which no command line holds.
+/// The arguments of `pintle-agent enrol`, and what it reads from stdin.
 #[derive(Clone)]
-pub struct Invitation {
+pub struct EnrolmentRequest {
+    /// The address of the controller as `host:port`.
     pub controller: String,
+    /// The name in the controller's certificate.
     pub server_name: String,
+    /// The id of the model.
     pub model: String,
+    /// The id of the machine.
     pub machine: String,
+    /// The name of the machine, such as `0`.
     pub name: String,
-    /// The token, a line end, the CA as PEM.
-    pub read: String,
+    /// The enrolment token, a line end, and the CA as PEM. They are read from stdin, because other users can
+    /// read a command line.
+    pub secrets: String,
 }
 
-/// Makes `data` this machine's folder.
-pub async fn enrol(data: &Path, invitation: Invitation) -> Result<()> {
+/// Enrols this host as the machine of the request, with `data` as its folder. It may be repeated after any
+/// error.
+///
+/// # Errors
+/// If the folder belongs to another machine, or the controller is unreachable or refuses the token.
+pub async fn enrol(data: &Path, request: EnrolmentRequest) -> Result<()> {
     let (token, ca) =
-        invitation.read.split_once('\n').context("nothing to read: a token and a CA belong there")?;
-    let invited = Config {
-        kind: Kind::Machine,
-        uuid: invitation.machine.parse().ok().context("the machine's id is no uuid")?,
-        name: invitation.name,
-        model: invitation.model.parse().ok().context("the model's id is no uuid")?,
-        controllers: vec![invitation.controller],
-        server_name: invitation.server_name,
+        request.secrets.split_once('\n').context(
+            "cannot read the enrolment token and the CA from stdin\nhint: pintle add-machine manual prints the \
+             whole command",
+        )?;
+    let requested = AgentConfig {
+        kind: AgentKind::Machine,
+        uuid: request.machine.parse().ok().context("invalid machine id: expected a UUID")?,
+        name: request.name,
+        model: request.model.parse().ok().context("invalid model id: expected a UUID")?,
+        controllers: vec![request.controller],
+        server_name: request.server_name,
         ca: ca.to_owned(),
         token: token.trim().to_owned(),
         machine: String::new(),
     };
-    // what an earlier machine left of itself when it was removed and died on the way; its agent may not be through
+    // an earlier machine may have crashed while it was uninstalled, and its agent may still be running
     let _lock = crate::uninstall::clear_dead(data)?;
-    let own = own(data, &invited)?;
+    let enrolled = enrolled_config(data, &requested)?;
     folder::private_dir(data).with_context(|| data.display().to_string())?;
-    write_atomic(&data.join(PENDING), own.text().as_bytes())?;
-    let address = own_address(&own.controllers[0])?;
-    match invited.client()?.handle(Enrol { token: own.token.clone(), address }).await {
+    write_atomic(&data.join(PENDING), enrolled.to_yaml().as_bytes())?;
+    let address = own_address(&enrolled.controllers[0])?;
+    match requested.client()?.handle(Enrol { token: enrolled.token.clone(), address }).await {
         Ok(()) => {}
-        // an earlier exchange took effect and used the invitation up
+        // the token may have been used by an earlier attempt of this machine whose reply was lost
         Err(error) if error.code == ErrorCode::Unauthorised => {
-            match own.client()?.handle(ReportPresence).await {
+            match enrolled.client()?.handle(ReportPresence).await {
                 Err(error) if error.code == ErrorCode::Unauthorised => {
                     bail!(
-                        "this invitation was used, has expired, or was never made: pintle add-machine manual"
+                        "the enrolment token is invalid, has expired or was used\nhint: create a new one with: pintle \
+                         add-machine manual"
                     )
                 }
-                here => here.map_err(|error| anyhow!("{}", error.message))?,
+                answer => answer.map_err(|error| anyhow!("{}", error.message))?,
             }
         }
         Err(error) => bail!("{}", error.message),
     }
-    write_atomic(&data.join(FILE), own.text().as_bytes())?;
+    write_atomic(&data.join(FILE), enrolled.to_yaml().as_bytes())?;
     std::fs::remove_file(data.join(PENDING))?;
     Ok(())
 }
 
-/// The machine's configuration to be. Where the controller is, this invitation says; a token of this machine that is
-/// in the folder may be known there already.
-fn own(data: &Path, invited: &Config) -> Result<Config> {
-    let known = match Config::read(data) {
-        Ok(known) if known.uuid != invited.uuid => {
+/// The configuration of the enrolled machine. The controller's address is that of the request. A token that
+/// this machine has in the folder is kept, because the controller may have accepted it already.
+fn enrolled_config(data: &Path, requested: &AgentConfig) -> Result<AgentConfig> {
+    let known = match AgentConfig::read(data) {
+        Ok(known) if known.uuid != requested.uuid => {
             let (data, name) = (data.display(), known.name);
             bail!(
-                "{data} is the folder of machine {name} ({}): pintle remove-machine {name}, and let its agent end",
+                "cannot enrol: {data} is the folder of machine {name} ({})\nhint: pintle remove-machine {name}, then \
+                 wait until its agent has ended",
                 known.uuid
             );
         }
         Ok(known) => Some(known),
-        Err(_) if data.join(FILE).exists() => bail!("{} cannot be read", data.join(FILE).display()),
-        Err(_) => Config::from(&data.join(PENDING)).ok().filter(|begun| begun.uuid == invited.uuid),
+        Err(_) if data.join(FILE).exists() => bail!("cannot read {}", data.join(FILE).display()),
+        Err(_) => AgentConfig::read_file(&data.join(PENDING)).ok().filter(|pending| pending.uuid == requested.uuid),
     };
     let token = known.map_or_else(host::random::token, |known| known.token);
-    Ok(Config { token, ..invited.clone() })
+    Ok(AgentConfig { token, ..requested.clone() })
 }
 
-/// The address from which this machine reaches its controller. Nothing is sent.
+/// The address of this machine on the route to its controller. No packet is sent.
 fn own_address(controller: &str) -> Result<String> {
     let socket = UdpSocket::bind(if controller.starts_with('[') { "[::]:0" } else { "0.0.0.0:0" })?;
-    socket.connect(controller).with_context(|| format!("no way leads to {controller}"))?;
+    socket.connect(controller).with_context(|| format!("cannot find a route to {controller}"))?;
     Ok(socket.local_addr()?.ip().to_string())
 }
 
@@ -102,10 +119,10 @@ mod tests {
     use state::terms::names::Uuid;
 
     #[tokio::test]
-    async fn a_machine_invited_again_keeps_its_token_and_goes_where_the_invitation_says() {
+    async fn a_machine_that_enrols_again_keeps_its_token_and_uses_the_new_controller_address() {
         let dir = tempfile::tempdir().expect("a folder");
-        let known = Config {
-            kind: Kind::Machine,
+        let known = AgentConfig {
+            kind: AgentKind::Machine,
             uuid: "00000000-0000-4000-8000-000000000005".parse().expect("a uuid"),
             name: "0".to_owned(),
             model: "00000000-0000-4000-8000-000000000007".parse().expect("a uuid"),
@@ -115,71 +132,71 @@ mod tests {
             token: "cd".repeat(32),
             machine: String::new(),
         };
-        write_atomic(&dir.path().join(FILE), known.text().as_bytes()).expect("written");
-        let again = Invitation {
+        write_atomic(&dir.path().join(FILE), knenrolled.to_yaml().as_bytes()).expect("written");
+        let again = EnrolmentRequest {
             controller: "127.0.0.1:2".to_owned(),
             server_name: "now".to_owned(),
             model: known.model.to_string(),
             machine: known.uuid.to_string(),
             name: "0".to_owned(),
-            read: format!("{}\nthe CA now", "ab".repeat(32)),
+            secrets: format!("{}\nthe CA now", "ab".repeat(32)),
         };
         enrol(dir.path(), again.clone()).await.expect_err("there is no controller");
-        assert_eq!(Config::read(dir.path()).expect("it is there"), known, "not accepted: nothing is changed");
-        let moved = Config {
+        assert_eq!(AgentConfig::read(dir.path()).expect("it is there"), known, "not accepted: nothing is changed");
+        let moved = AgentConfig {
             controllers: vec!["127.0.0.1:2".to_owned()],
             server_name: "now".to_owned(),
             ca: "the CA now".to_owned(),
             ..known
         };
-        assert_eq!(own(dir.path(), &moved).expect("the same machine"), moved);
+        assert_eq!(enrolled_config(dir.path(), &moved).expect("the same machine"), moved);
     }
 
     #[tokio::test]
-    async fn an_invitation_that_came_to_nothing_is_given_again_or_makes_way_for_another() {
+    async fn a_failed_enrolment_can_be_repeated_or_replaced_by_another() {
         let dir = tempfile::tempdir().expect("a folder");
-        let invitation = |machine: u128, port: u16| Invitation {
+        let request = |machine: u128, port: u16| EnrolmentRequest {
             controller: format!("127.0.0.1:{port}"),
             server_name: "x".to_owned(),
             model: Uuid(1).to_string(),
             machine: Uuid(machine).to_string(),
             name: "0".to_owned(),
-            read: "token\nno CA".to_owned(),
+            secrets: "token\nno CA".to_owned(),
         };
-        let pending = || Config::from(&dir.path().join(PENDING)).expect("it is kept");
-        enrol(dir.path(), invitation(7, 1)).await.expect_err("nobody listens there");
-        assert!(Config::read(dir.path()).is_err(), "no machine's folder yet");
+        let pending = || AgentConfig::read_file(&dir.path().join(PENDING)).expect("it is kept");
+        enrol(dir.path(), request(7, 1)).await.expect_err("nobody listens there");
+        assert!(AgentConfig::read(dir.path()).is_err(), "no machine's folder yet");
         let first = pending();
-        enrol(dir.path(), invitation(7, 2)).await.expect_err("nor there");
-        assert_eq!(pending(), Config { controllers: vec!["127.0.0.1:2".to_owned()], ..first.clone() });
-        let error = enrol(dir.path(), invitation(8, 1)).await.expect_err("nobody listens there");
-        assert!(!error.to_string().contains("folder of machine"), "{error}");
+        enrol(dir.path(), request(7, 2)).await.expect_err("nor there");
+        assert_eq!(pending(), AgentConfig { controllers: vec!["127.0.0.1:2".to_owned()], ..first.clone() });
+        let error = enrol(dir.path(), request(8, 1)).await.expect_err("nobody listens there");
+        assert!(!error.to_string().contains("the folder of machine"), "{error}");
         assert_eq!(pending().uuid, Uuid(8));
         assert_ne!(pending().token, first.token);
     }
 
     #[tokio::test]
-    async fn the_folder_of_a_machine_that_was_removed_is_replaced() {
+    async fn enrolment_replaces_the_folder_of_a_removed_machine() {
         let place = tempfile::tempdir().unwrap();
         let data = place.path().join("pintle");
         folder::private_dir(&data).unwrap();
         crate::uninstall::note_dead(&data).unwrap();
-        let invitation = Invitation {
+        let request = EnrolmentRequest {
             controller: "127.0.0.1:1".to_owned(),
             server_name: "x".to_owned(),
             model: Uuid(1).to_string(),
             machine: Uuid(7).to_string(),
             name: "0".to_owned(),
-            read: "token\nno CA".to_owned(),
+            secrets: "token\nno CA".to_owned(),
         };
         let lock = data.join(crate::uninstall::LOCK);
         let agent = host::lock::Lock::take(&lock, "pid 1").unwrap().expect("it is free");
         let error =
-            enrol(&data, invitation.clone()).await.expect_err("it would delete the new machine's folder");
-        assert!(error.to_string().contains("the earlier machine's agent is still ending"), "{error}");
+            enrol(&data, request.clone()).await.expect_err("the agent would delete the new machine's folder");
+        assert!(error.to_string().contains("the agent of the earlier machine is still ending"), "{error}");
         drop(agent);
-        enrol(&data, invitation).await.expect_err("nobody listens there");
+        enrol(&data, request).await.expect_err("nobody listens there");
         assert!(!crate::uninstall::is_dead(&data), "its agent is to run");
-        assert_eq!(Config::from(&data.join(PENDING)).unwrap().uuid, Uuid(7));
+        assert_eq!(AgentConfig::read_file(&data.join(PENDING)).unwrap().uuid, Uuid(7));
     }
 }

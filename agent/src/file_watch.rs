@@ -1,8 +1,9 @@
-//! Tells when a file of a folder may have changed: at once where inotify is to be had, else at the next poll.
+//! A watch on one file: it completes when the file may have changed, at once where inotify is available, else
+//! at the next poll.
 //!
-//! A change is a hint only; the caller reads the file again and compares. The machine agent is the one process of a
-//! machine that uses inotify, since a user has few instances (128 by default): it sends SIGHUP to the unit agents, which
-//! poll besides. Without inotify everything still works, up to [`POLL`] later.
+//! A change is only a hint: the caller reads the file again and compares. The machine agent is the only process
+//! of a machine that uses inotify, because a user may create few inotify instances (128 by default). It sends
+//! SIGHUP to the unit agents, which also poll. Without inotify everything works, up to [`POLL`] later.
 
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use std::path::Path;
@@ -10,13 +11,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// How often files are read again without a hint: seldom enough to cost nothing, soon enough for a person who waits.
+/// How often files are read without a notification: rarely enough to cost nothing, and soon enough for a
+/// waiting operator.
 pub const POLL: Duration = Duration::from_secs(5);
 
-/// Watches one file until it is dropped.
+/// A watch on one file, until it is dropped.
 pub struct FileWatch {
     changed: Arc<Notify>,
-    /// None where inotify is not to be had.
+    /// None if inotify is not available.
     watcher: Option<RecommendedWatcher>,
 }
 
@@ -26,12 +28,12 @@ impl FileWatch {
         let changed = Arc::new(Notify::new());
         let watcher = watch(folder, name, Arc::clone(&changed));
         if let Err(error) = &watcher {
-            tracing::info!("changes of {}/{name} are noticed after {POLL:?}: {error}", folder.display());
+            tracing::info!("cannot use inotify for {}/{name}; polling every {POLL:?}: {error}", folder.display());
         }
         FileWatch { changed, watcher: watcher.ok() }
     }
 
-    /// Whether changes are noticed at once.
+    /// Whether changes are detected at once.
     pub fn has_inotify(&self) -> bool {
         self.watcher.is_some()
     }
@@ -43,9 +45,9 @@ impl FileWatch {
 }
 
 fn watch(folder: &Path, name: &'static str, changed: Arc<Notify>) -> notify::Result<RecommendedWatcher> {
-    // the folder, not the file: a file that is replaced is another one, and may be absent at first
+    // the folder is watched, because the file is replaced by another file and may be absent at first
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-        // an error may hide a change; reading is an event too, and is none
+        // an error may hide a change; read accesses are events, too, and are ignored
         let relevant = event.map_or(true, |event| {
             !event.kind.is_access() && event.paths.iter().any(|path| path.ends_with(name))
         });
@@ -63,7 +65,7 @@ mod tests {
     use tokio::time::Instant;
 
     #[tokio::test]
-    async fn a_change_is_noticed_at_once() {
+    async fn a_change_is_detected_at_once() {
         let folder = tempfile::tempdir().expect("a folder");
         let watch = FileWatch::new(folder.path(), "level");
         assert!(watch.has_inotify());

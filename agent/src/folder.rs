@@ -1,8 +1,9 @@
-//! The folder of one unit on disk: the names of what is in it, and the file operations of the journal.
+//! The folder of one unit on disk: the paths in it, and the file operations of the journal and of the view
+//! cache.
 //!
-//! Files are replaced as a whole ([`host::file`]). The journal's file is appended to, and synced.
+//! Files are replaced as a whole ([`host::file`]), except the journal, which is appended to and synced.
 
-use crate::journal::Files;
+use crate::journal::FolderFiles;
 use crate::ports::DiskError;
 use host::file::{ignore_not_found, sync_folder, write_atomic, write_atomic_unsynced};
 use std::fmt;
@@ -11,29 +12,33 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Exit code of an agent that ends because its disk failed (sysexits' EX_IOERR).
+/// The exit code of an agent whose disk failed (EX_IOERR of sysexits).
 pub const EXIT_DISK: u8 = 74;
 
-/// `<data>/agents/unit-web-0`; told as `unit-web-0`.
+/// The folder of a unit, `<data>/agents/unit-web-0`. It is displayed as `unit-web-0`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Folder {
+pub struct UnitFolder {
     root: PathBuf,
 }
 
-impl Folder {
-    pub fn new(root: PathBuf) -> Folder {
-        Folder { root }
+impl UnitFolder {
+    /// The folder at this path.
+    pub fn new(root: PathBuf) -> UnitFolder {
+        UnitFolder { root }
     }
+    /// Its path.
     pub fn root(&self) -> &Path {
         &self.root
     }
+    /// The path of a file in it.
     pub fn file(&self, name: &str) -> PathBuf {
         self.root.join(name)
     }
+    /// The folder of the charm.
     pub fn charm(&self) -> PathBuf {
         self.root.join("charm")
     }
-    /// The machine's folder: two up.
+    /// The machine's folder, two levels above.
     pub fn machine(&self) -> PathBuf {
         let up = self.root.parent().and_then(Path::parent);
         up.map_or_else(|| self.root.clone(), Path::to_path_buf)
@@ -42,22 +47,26 @@ impl Folder {
     pub fn tag(&self) -> String {
         self.root.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
     }
+    /// The folder of the links to the hook tools.
     pub fn tools(&self) -> PathBuf {
         self.machine().join("tools").join(self.tag())
     }
-    /// `hooks/000041`.
+    /// The folder of a run, such as `hooks/000041`.
     pub fn run(&self, number: u64) -> PathBuf {
         self.root.join("hooks").join(format!("{number:06}"))
     }
 }
 
-impl fmt::Display for Folder {
+impl fmt::Display for UnitFolder {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.write_str(&self.tag())
     }
 }
 
-/// Makes a folder that only its user enters; an existing one of another user is refused.
+/// Creates a folder that only its user may enter, with the folders above it.
+///
+/// # Errors
+/// If the folder exists and belongs to another user, or is not a folder.
 pub fn private_dir(path: &Path) -> io::Result<()> {
     match fs::DirBuilder::new().recursive(true).mode(0o700).create(path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
@@ -65,20 +74,20 @@ pub fn private_dir(path: &Path) -> io::Result<()> {
     }
     let found = fs::symlink_metadata(path)?;
     if !found.is_dir() || found.uid() != nix::unistd::geteuid().as_raw() {
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "is not a folder of this user"));
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is not a folder of this user"));
     }
     fs::set_permissions(path, fs::Permissions::from_mode(0o700))
 }
 
-impl Folder {
-    fn failed(&self, name: &str, error: io::Error) -> DiskError {
+impl UnitFolder {
+    fn disk_error(&self, name: &str, error: io::Error) -> DiskError {
         DiskError(format!("{}: {error}", self.file(name).display()))
     }
 }
 
-impl Files for Folder {
+impl FolderFiles for UnitFolder {
     async fn read(&self, name: &str) -> Result<Option<Vec<u8>>, DiskError> {
-        ignore_not_found(fs::read(self.file(name))).map_err(|error| self.failed(name, error))
+        ignore_not_found(fs::read(self.file(name))).map_err(|error| self.disk_error(name, error))
     }
 
     async fn append(&self, name: &str, bytes: &[u8]) -> Result<(), DiskError> {
@@ -87,29 +96,29 @@ impl Files for Folder {
             file.write_all(bytes)?;
             file.sync_data()
         };
-        append().map_err(|error| self.failed(name, error))
+        append().map_err(|error| self.disk_error(name, error))
     }
 
     async fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), DiskError> {
-        write_atomic(&self.file(name), bytes).map_err(|error| self.failed(name, error))
+        write_atomic(&self.file(name), bytes).map_err(|error| self.disk_error(name, error))
     }
 
     async fn cache(&self, name: &str, bytes: Option<&[u8]>) {
         let path = self.file(name);
-        let kept = match bytes {
+        let written = match bytes {
             Some(bytes) => private_dir(path.parent().unwrap_or(&self.root))
                 .and_then(|()| write_atomic_unsynced(&path, bytes)),
             None => fs::remove_file(&path),
         };
-        if let Err(error) = kept {
-            tracing::warn!("the view is not kept: {}: {error}", path.display());
+        if let Err(error) = written {
+            tracing::warn!("cannot cache the view: {}: {error}", path.display());
         }
     }
 
-    async fn set_aside(&self, name: &str) -> Result<String, DiskError> {
-        let free = (1..).map(|n| format!("{name}.corrupt-{n}")).find(|aside| !self.file(aside).exists());
-        let aside = free.expect("numbers do not end");
-        let rename = fs::rename(self.file(name), self.file(&aside)).and_then(|()| sync_folder(&self.root));
-        rename.map(|()| aside).map_err(|error| self.failed(name, error))
+    async fn quarantine(&self, name: &str) -> Result<String, DiskError> {
+        let unused = (1..).map(|n| format!("{name}.corrupt-{n}")).find(|new_name| !self.file(new_name).exists());
+        let new_name = unused.expect("some number is unused");
+        let rename = fs::rename(self.file(name), self.file(&new_name)).and_then(|()| sync_folder(&self.root));
+        rename.map(|()| new_name).map_err(|error| self.disk_error(name, error))
     }
 }

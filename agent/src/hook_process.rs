@@ -1,6 +1,10 @@
-//! The charm on this machine: its folder, its hooks behind their shims, their tool calls. Implements
-//! `ports::Charms`. A run whose agent died is taken over in [`adoption`]; what of a run must not go on is ended in
-//! [`leftovers`].
+//! The charm on this machine: its folder, its hooks behind their shims, and the tool calls of these hooks.
+//!
+//! Implements [`Charms`] for real agents. Hooks run under a hook lock that the shim inherits, so a hook never
+//! runs beside its own repetition, even if the agent dies.
+//!
+//! [`reattach`] continues a run whose agent died; [`leftovers`] kills the processes of a run that must not
+//! continue.
 
 mod leftovers;
 mod reattach;
@@ -12,16 +16,16 @@ pub use leftovers::end_leftovers;
 use leftovers::stop_for_reboot;
 
 use crate::clock::kernel_boot;
-use crate::folder::{self, Folder};
-use crate::ports::{Charms, Ending, HookHost};
+use crate::folder::{self, UnitFolder};
+use crate::ports::{Charms, HookResult, HookHost};
 use crate::reboot;
 use crate::shim;
 use crate::tool_calls::{CallsFile, HookSession};
-use crate::tool_socket::{Answer, Call, Gate};
+use crate::tool_socket::{ToolAnswer, ToolCall, Gate};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use serde::{Deserialize, Serialize};
 use state::charm::Charm;
-use state::unit::dispatch::{CharmFiles, Dispatch, Entry, dispatch, knows};
+use state::unit::dispatch::{CharmFiles, Dispatch, PathKind, declares, dispatch};
 use state::unit::environment::{MachineFacts, environment};
 use state::unit::hook::{ActionWrites, HookContext, Level, ReportContent};
 use state::unit::local::Run;
@@ -40,65 +44,70 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Mutex, mpsc, watch};
 
-/// Run folders kept of one unit; older ones go (invariant: the folder is bounded).
+/// The number of run folders that are kept for a unit; older ones are deleted, because the unit's folder must
+/// be bounded.
 const RUNS_KEPT: u64 = 200;
-/// How often an adopted process, which is no child of ours, is looked at.
-const ADOPTED_LOOK: Duration = Duration::from_millis(20);
-/// Between tries of the machine's hook lock.
-const LOCK_LOOK_FIRST_MS: u64 = 2;
-const LOCK_LOOK_MAX_MS: u64 = 50;
+/// How often a re-attached process is polled: it is not a child of this process.
+const REATTACHED_POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// The delay between attempts to acquire the hook lock.
+const LOCK_POLL_FIRST_MS: u64 = 2;
+const LOCK_POLL_MAX_MS: u64 = 50;
 
-/// Of what a hook printed on stderr, its last lines are in its record: half of what that holds.
+/// The number of last lines of a hook's stderr in its record: half of the reports that a record may hold.
 const OUTPUT_LINES_MAX: usize = state::unit::record::SAID_MAX / 2;
-/// Of what an action printed, its end is kept as a result: two of them leave a record's 1 MiB to the rest.
+/// The size of the end of an action's output that is kept as a result: two streams leave most of a record's 1
+/// MiB to the rest.
 const RESULT_BYTES_MAX: usize = 64 << 10;
 
+/// Stores what the installed charm declares.
 const DECLARED: &str = "charm.json";
+/// Stores the [`RunFile`] in the folder of a run.
 const CONTEXT: &str = "context.yaml";
 
-/// The charm of one unit.
+/// The charm of one unit, on this host.
 pub struct HostCharms {
-    folder: Folder,
-    around: MachineFacts,
-    calls: Mutex<mpsc::Receiver<Call>>,
+    folder: UnitFolder,
+    host_environment: MachineFacts,
+    calls: Mutex<mpsc::Receiver<ToolCall>>,
     gate: watch::Sender<Gate>,
     declared: RefCell<Option<Arc<Charm>>>,
-    /// The hook lock while it is held, for the shim to inherit.
+    /// The hook lock while it is held; the shim inherits it.
     lock: RefCell<Weak<Lock>>,
 }
 
+/// `charm.json`: what the installed charm declares, and the digest of its archive.
 #[derive(Serialize, Deserialize)]
-struct Declared {
+struct DeclaredFile {
     sha256: String,
     charm: Charm,
 }
 
-/// `context.yaml`: what a successor needs to answer this run's tools. The context's id is a secret: only its
-/// digest is kept.
+/// `context.yaml`: what a later agent needs to answer the tools of this run. The id of the context is a secret,
+/// so only its digest is stored.
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct RunFile {
     operation: String,
     cause: String,
     position: Option<state::terms::position::Position>,
     context_digest: String,
-    /// The boot it began in. After another one nothing unsynced is certain: an outcome may be there whose calls
-    /// are not.
+    /// The boot in which the run started. After another boot no unsynced file is reliable: the outcome may
+    /// exist while the calls are lost.
     boot: String,
     context: HookContext,
 }
 
 impl HostCharms {
-    /// `gate` is that of the socket `calls` come from.
+    /// `calls` are received from the tool socket, and `gate` opens and closes this socket.
     pub fn new(
-        folder: Folder,
-        around: MachineFacts,
-        calls: mpsc::Receiver<Call>,
+        folder: UnitFolder,
+        host_environment: MachineFacts,
+        calls: mpsc::Receiver<ToolCall>,
         gate: watch::Sender<Gate>,
     ) -> HostCharms {
         let declared = read_declared(&folder);
         HostCharms {
             folder,
-            around,
+            host_environment,
             calls: Mutex::new(calls),
             gate,
             declared: RefCell::new(declared),
@@ -106,31 +115,31 @@ impl HostCharms {
         }
     }
 
-    fn charm_file(&self, name: &str) -> Entry {
+    fn charm_file(&self, name: &str) -> PathKind {
         match fs::metadata(self.folder.charm().join(name)) {
-            Err(_) => Entry::Absent,
-            Ok(found) if found.is_dir() => Entry::Directory,
-            Ok(found) if found.permissions().mode() & 0o111 != 0 => Entry::Executable,
-            Ok(_) => Entry::NotExecutable,
+            Err(_) => PathKind::Absent,
+            Ok(found) if found.is_dir() => PathKind::Directory,
+            Ok(found) if found.permissions().mode() & 0o111 != 0 => PathKind::Executable,
+            Ok(_) => PathKind::NotExecutable,
         }
     }
 
     fn program(&self, path: &str) -> Dispatch {
-        let metadata = self.folder.charm().join("metadata.yaml").is_file();
+        let has_metadata = self.folder.charm().join("metadata.yaml").is_file();
         dispatch(
-            CharmFiles { metadata, dispatch: self.charm_file("dispatch"), own: self.charm_file(path) },
+            CharmFiles { has_metadata, dispatch: self.charm_file("dispatch"), specific: self.charm_file(path) },
             path,
         )
     }
 
-    /// Writes down what a successor needs, then starts the shim.
+    /// Stores what a later agent needs, then starts the shim.
     fn start(&self, run: &Run, context: &HookContext, program: &str) -> io::Result<tokio::process::Child> {
         let at = self.folder.run(run.number);
         if at.exists() {
             fs::remove_dir_all(&at)?;
         }
         folder::private_dir(&at)?;
-        let mut kept = Kept {
+        let mut run_file = RunFile {
             operation: run.operation.to_string(),
             cause: run.cause.clone(),
             position: run.position,
@@ -138,9 +147,9 @@ impl HostCharms {
             boot: kernel_boot(),
             context: context.clone(),
         };
-        kept.context.id.clear();
-        // JSON is YAML; one value a line is for people
-        let text = serde_json::to_string_pretty(&kept).expect("contexts are plain data");
+        run_file.context.id.clear();
+        // JSON is valid YAML; one value per line is readable
+        let text = serde_json::to_string_pretty(&run_file).expect("contexts are plain data");
         write_atomic_unsynced(&at.join(CONTEXT), text.as_bytes())?;
         let lock = self.lock.borrow().upgrade().expect("hooks run under the machine's hook lock");
         let mut command = Command::new(crate::program::path());
@@ -149,67 +158,68 @@ impl HostCharms {
             .arg(&at)
             .arg(self.folder.charm().join(program))
             .env_clear()
-            .envs(environment(context, &self.around))
+            .envs(environment(context, &self.host_environment))
             .current_dir(self.folder.charm())
-            .stdin(Stdio::from(lock.copy()?))
+            .stdin(Stdio::from(lock.duplicate()?))
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .process_group(0);
         tokio::process::Command::from(command).spawn()
     }
 
-    /// Answers tools until `over` is: the process ended.
+    /// Answers tool calls until `process_end` completes or a reboot is requested.
     async fn serve_tools(
         &self,
-        conversation: &mut HookSession<'_>,
-        outward: &impl HookHost,
-        over: impl Future<Output = ()>,
+        session: &mut HookSession<'_>,
+        hook_host: &impl HookHost,
+        process_end: impl Future<Output = ()>,
     ) {
-        let mut over = std::pin::pin!(over);
+        let mut process_end = std::pin::pin!(process_end);
         let mut calls = self.calls.lock().await;
         self.gate.send_replace(Gate::Open);
-        'hook: while !conversation.ends_boot() {
+        'hook: while !session.requests_reboot() {
             tokio::select! {
                 biased;
-                () = &mut over => break,
+                () = &mut process_end => break,
                 Some(call) = calls.recv() => {
                     let answer = loop {
-                        let asked = match conversation.answer(&call.frame) {
+                        let request = match session.answer(&call.frame) {
                             Ok(answer) => break answer,
-                            Err(asked) => asked,
+                            Err(request) => request,
                         };
                         tokio::select! {
                             biased;
-                            () = &mut over => break 'hook,
-                            bag = outward.bag(&asked) => conversation.take_bag(&asked, bag),
+                            () = &mut process_end => break 'hook,
+                            bag = hook_host.fetch_bag(&request) => session.insert_bag(&request, bag),
                         }
                     };
-                    // a caller that is gone meanwhile calls again with the same id, or never
+                    // a client that has disconnected calls again with the same id, or never
                     call.answer.send(answer).ok();
                 }
             }
         }
         self.gate.send_replace(Gate::Closed);
-        // calls that raced with the end are wholly refused (invariant I33)
+        // calls that raced with the end are refused as a whole (invariant I33)
         while let Ok(call) = calls.try_recv() {
-            call.answer.send(Answer::closed()).ok();
+            call.answer.send(ToolAnswer::closed()).ok();
         }
     }
 
-    fn ending(&self, run: &Run, conversation: HookSession) -> Ending {
+    fn finish(&self, run: &Run, session: HookSession) -> HookResult {
         let at = self.folder.run(run.number);
         let exit = read_outcome(&at).unwrap_or(Exit::Interrupted);
-        let ends_boot = conversation.ends_boot();
-        let (mut writes, mut said) = conversation.close();
+        let requests_reboot = session.requests_reboot();
+        let (mut writes, mut reports) = session.close();
         if matches!(run.operation, Operation::Action { .. }) {
             add_results(&at, &exit, &mut writes.action);
         }
-        // what it printed before it was interrupted is printed again; one that asked for its end did not fail, and stands
-        if exit != Exit::Interrupted || ends_boot {
-            said.extend(output_lines(&at, run, said.last().map_or(0, |last| last.call)));
+        // An interrupted hook prints its output again when it is repeated. A hook that requested its end by a
+        // reboot did not fail: its output is final.
+        if exit != Exit::Interrupted || requests_reboot {
+            reports.extend(output_lines(&at, run, reports.last().map_or(0, |last| last.call)));
         }
         self.delete_old_runs(run.number);
-        Ending { exit, writes, said }
+        HookResult { exit, writes, reports }
     }
 
     fn delete_old_runs(&self, number: u64) {
@@ -217,15 +227,15 @@ impl HostCharms {
         for entry in entries {
             let old = entry.file_name().to_str().and_then(|name| name.parse::<u64>().ok());
             if old.is_some_and(|old| old + RUNS_KEPT <= number) {
-                // what is not removed now is removed after the next run
+                // a folder that cannot be deleted now is deleted after the next run
                 fs::remove_dir_all(entry.path()).ok();
             }
         }
     }
 }
 
-/// What the agent adds to an action's results (spec/hook-tools.md 2.7): how its program ended, and what it printed,
-/// byte for byte.
+/// Adds to an action's results (spec/hook-tools.md 2.7) the exit code of its program and its output, byte for
+/// byte.
 fn add_results(at: &Path, exit: &Exit, action: &mut ActionWrites) {
     let Exit::Code(code) = exit else { return };
     action.results.insert("return-code".into(), (*code).into());
@@ -233,7 +243,7 @@ fn add_results(at: &Path, exit: &Exit, action: &mut ActionWrites) {
         let mut printed = fs::read(at.join(stream)).unwrap_or_default();
         let is_text = std::str::from_utf8(&printed).is_ok();
         let over = printed.len().saturating_sub(RESULT_BYTES_MAX);
-        // a character is not cut in half
+        // does not split a character
         let start = (over..printed.len()).find(|at| !is_text || printed[*at] & 0xc0 != 0x80).unwrap_or(over);
         printed.drain(..start);
         if printed.is_empty() {
@@ -250,8 +260,8 @@ fn add_results(at: &Path, exit: &Exit, action: &mut ActionWrites) {
     }
 }
 
-/// What the charm printed, as log lines: stderr as warnings (spec/hook-tools.md 5.6). stdout is DEBUG, below what
-/// is stored; it stays in `output.log`.
+/// The output of the charm as log lines: stderr as warnings (spec/hook-tools.md 5.6). stdout has level DEBUG,
+/// which is not stored; it is in `output.log` only.
 fn output_lines(at: &Path, run: &Run, last_call: u32) -> Vec<Said> {
     let text = fs::read(at.join(shim::OUTPUT)).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
@@ -260,7 +270,7 @@ fn output_lines(at: &Path, run: &Run, last_call: u32) -> Vec<Said> {
     let left_out = lines.len().saturating_sub(OUTPUT_LINES_MAX);
     lines.drain(..left_out);
     let more = (left_out > 0).then(|| {
-        format!("{left_out} lines before these are left out: they are in hooks/{:06}/output.log", run.number)
+        format!("{left_out} earlier lines are omitted; they are in hooks/{:06}/output.log", run.number)
     });
     let line = |(text, call): (String, u32)| Said {
         call,
@@ -270,8 +280,8 @@ fn output_lines(at: &Path, run: &Run, last_call: u32) -> Vec<Said> {
     more.into_iter().chain(lines.into_iter().map(str::to_owned)).zip(last_call + 1..).map(line).collect()
 }
 
-fn read_declared(folder: &Folder) -> Option<Arc<Charm>> {
-    let declared: Declared = serde_json::from_slice(&fs::read(folder.file(DECLARED)).ok()?).ok()?;
+fn read_declared(folder: &UnitFolder) -> Option<Arc<Charm>> {
+    let declared: DeclaredFile = serde_json::from_slice(&fs::read(folder.file(DECLARED)).ok()?).ok()?;
     Some(Arc::new(declared.charm))
 }
 
@@ -293,7 +303,7 @@ impl Charms for HostCharms {
         let folder = if parallel { self.folder.root().to_path_buf() } else { self.folder.machine() };
         let path = folder.join(reboot::HOOK_LOCK);
         let holder = format!("{} (pid {})", self.folder.tag(), std::process::id());
-        let mut backoff = Backoff::new(LOCK_LOOK_FIRST_MS, LOCK_LOOK_MAX_MS);
+        let mut backoff = Backoff::new(LOCK_POLL_FIRST_MS, LOCK_POLL_MAX_MS);
         loop {
             match Lock::take(&path, &holder) {
                 Ok(Ok(lock)) => {
@@ -310,12 +320,12 @@ impl Charms for HostCharms {
     }
 
     fn declared(&self) -> Option<Arc<Charm>> {
-        // a charm that somebody deleted is fetched again
+        // a charm whose folder was deleted is fetched again
         self.declared.borrow().clone().filter(|_| self.folder.charm().is_dir())
     }
 
     async fn is_deployed(&self, charm: &CharmRef) -> bool {
-        let known: Option<Declared> =
+        let known: Option<DeclaredFile> =
             fs::read(self.folder.file(DECLARED)).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
         let same = known.is_some_and(|known| known.sha256 == charm.sha256);
         same && charms::verify(&self.folder.charm()).is_some_and(|differing| differing.is_empty())
@@ -325,9 +335,9 @@ impl Charms for HostCharms {
         if archive.is_empty() {
             return Ok(());
         }
-        // before the first byte is interpreted (S21)
+        // checked before the first byte is interpreted (S21)
         if host::digest::sha256(&archive) != charm.sha256 {
-            return Err(format!("the archive of {} is damaged: its digest is another one", charm.url));
+            return Err(format!("charm download corrupted: the archive of {} has another SHA-256 than expected ({})", charm.url, charm.sha256));
         }
         let options = charms::ReadOptions { cache: self.folder.file("cache"), force: true };
         let read = charms::read::read_archive(&charm.url, archive, &options);
@@ -337,19 +347,20 @@ impl Charms for HostCharms {
         let installed = installed.map_err(|error| error.to_string())?;
         for name in installed.renamed_files {
             tracing::warn!(
-                "the charm's own {name} made way for the new revision's: kept as {name}.juju-orig"
+                "{name} in the charm folder was replaced by the file of the new revision; the old file was moved to \
+                 {name}.juju-orig"
             );
         }
-        let declared = Declared { sha256: charm.sha256.clone(), charm: source.charm };
+        let declared = DeclaredFile { sha256: charm.sha256.clone(), charm: source.charm };
         let text = serde_json::to_vec(&declared).expect("declarations are plain data");
         write_atomic(&self.folder.file(DECLARED), &text).map_err(|error| error.to_string())?;
         *self.declared.borrow_mut() = Some(Arc::new(declared.charm));
         Ok(())
     }
 
-    async fn run(&self, run: &Run, context: HookContext, outward: &impl HookHost) -> Ending {
-        let nothing = |exit| Ending { exit, writes: Default::default(), said: Vec::new() };
-        if self.declared().is_some_and(|charm| !knows(&charm, &context.cause)) {
+    async fn run(&self, run: &Run, context: HookContext, hook_host: &impl HookHost) -> HookResult {
+        let nothing = |exit| HookResult { exit, writes: Default::default(), reports: Vec::new() };
+        if self.declared().is_some_and(|charm| !declares(&charm, &context.cause)) {
             return nothing(Exit::Missing);
         }
         let path = context.cause.dispatch_path().expect("hooks and actions have a path");
@@ -361,9 +372,9 @@ impl Charms for HostCharms {
         let mut shim = loop {
             match self.start(run, &context, &program) {
                 Ok(shim) => break shim,
-                // no failure of the charm's
+                // a full disk is not a failure of the charm
                 Err(error) if is_disk_full(&error) => {
-                    tracing::error!("{} cannot be started: {error}; free some space", run.operation);
+                    tracing::error!("cannot start {}: {error}; retrying until there is free disk space", run.operation);
                     tokio::time::sleep(shim::DISK_FULL_RETRY).await;
                 }
                 Err(error) => return nothing(Exit::Refused(format!("cannot start the hook: {error}"))),
@@ -371,42 +382,46 @@ impl Charms for HostCharms {
         };
         let at = self.folder.run(run.number);
         let digest = host::digest::sha256(context.id.as_bytes());
-        let (said, leads) = (|said: &Said| outward.said(said), || outward.leads());
-        let mut conversation = HookSession::new(context, digest, CallsFile::open(&at), &said, &leads);
-        self.serve_tools(&mut conversation, outward, async {
-            // how the shim ended says nothing: its record does
+        let (on_report, is_leader) = (|report: &Said| hook_host.report(report), || hook_host.is_leader());
+        let mut session = HookSession::new(context, digest, CallsFile::open(&at), &on_report, &is_leader);
+        self.serve_tools(&mut session, hook_host, async {
+            // the exit status of the shim is irrelevant: its outcome file counts
             shim.wait().await.ok();
         })
         .await;
-        if conversation.ends_boot() {
+        if session.requests_reboot() {
             tokio::join!(stop_for_reboot(&at), shim.wait()).1.ok();
         }
         if read_outcome(&at).is_none() {
-            tracing::warn!("the shim of run {} died", run.number);
+            tracing::warn!("the shim of run {} ended without an outcome", run.number);
             end_leftovers(&at).await;
         }
-        self.ending(run, conversation)
+        self.finish(run, session)
     }
 
-    async fn adopt(&self, run: &Run, outward: &impl HookHost) -> Option<Ending> {
-        let ending = self.reattach(run, outward).await;
+    async fn reattach(&self, run: &Run, hook_host: &impl HookHost) -> Option<HookResult> {
+        let result = self.resume_run(run, hook_host).await;
         self.gate.send_replace(Gate::Closed);
-        ending
+        result
     }
 
     async fn reboot(&self, boot: &str) {
-        if let Err(error) = reboot::ask(&self.folder.machine(), boot) {
-            tracing::error!("the machine cannot be told to reboot: {error}");
+        if let Err(error) = reboot::request(&self.folder.machine(), boot) {
+            tracing::error!("cannot request a reboot of the machine: {error}");
         }
     }
 }
 
-fn read_kept(at: &Path) -> Option<Kept> {
+fn read_run_file(at: &Path) -> Option<RunFile> {
     serde_json::from_slice(&fs::read(at.join(CONTEXT)).ok()?).ok()
 }
 
-/// The folder of this unit's socket: short, private, reached by the link `run` (socket paths stay below 108 bytes).
-pub fn socket_dir(folder: &Folder) -> io::Result<PathBuf> {
+/// The folder of this unit's tool socket, which the link `run` in the unit's folder refers to. Its path is
+/// short because a socket's path must be below 108 bytes.
+///
+/// # Errors
+/// If the folder belongs to another user.
+pub fn socket_dir(folder: &UnitFolder) -> io::Result<PathBuf> {
     let base = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|base| base.is_dir());
     let base =
         base.unwrap_or_else(|| PathBuf::from("/tmp")).join(format!("pintle-{}", nix::unistd::geteuid()));

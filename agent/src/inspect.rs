@@ -1,8 +1,10 @@
-//! For people, from the local files alone: what a unit remembers, and what `next` says of it now and why. Needs no
-//! controller and touches nothing.
+//! The output of `pintle-agent show` and `pintle-agent why`: what a unit's folder stores, and what its agent
+//! would do next and why.
+//!
+//! Reads local files only: needs no controller and changes nothing, so it can be used beside a running agent.
 
 use crate::deployer::{FINISHED, RECALLING};
-use crate::folder::Folder;
+use crate::folder::UnitFolder;
 use crate::journal;
 use crate::service;
 use crate::view_cache::ViewCache;
@@ -16,29 +18,32 @@ use state::unit::local::{Local, Step};
 use state::unit::resolve::{self, Act, Now};
 use std::path::{Path, PathBuf};
 
-async fn read(dir: &Path) -> Result<(Folder, Local)> {
-    let folder = Folder::new(dir.to_path_buf());
-    let local = journal::peek(&folder).await?;
+async fn read(dir: &Path) -> Result<(UnitFolder, Local)> {
+    let folder = UnitFolder::new(dir.to_path_buf());
+    let local = journal::read_only_load(&folder).await?;
     let local =
-        local.with_context(|| format!("{} holds no unit's memory that can be read", dir.display()))?;
+        local.with_context(|| format!("cannot read the memory of a unit in {}", dir.display()))?;
     Ok((folder, local))
 }
 
-/// The unit's memory, state and journal together, as YAML.
+/// The memory of the unit in the folder `dir`, state and journal combined, as YAML.
+///
+/// # Errors
+/// If there is no memory that can be read.
 pub async fn show(dir: &Path) -> Result<String> {
     let (_, local) = read(dir).await?;
     let head = json!({ "unit": local.name, "workflow": local.workflow().to_string() });
     Ok(format!("{}{}", yaml::to_string(&head)?, yaml::to_string(&local)?))
 }
 
-/// Why the agent of a unit does not run.
-fn absence(folder: &Folder, name: &UnitName, client: Result<PathBuf>) -> Vec<Cause> {
+/// The causes why the unit agent does not run. `client` is the program behind the hook tools.
+fn missing_agent_causes(folder: &UnitFolder, name: &UnitName, client: Result<PathBuf>) -> Vec<Cause> {
     let entity = Entity::Unit(name.clone());
     let missing = client.err().map(|error| {
         Cause::new(entity.clone(), Duty::InstallHookTools, Actor::Operator).last_error(error.to_string())
     });
-    let ends = [FINISHED, RECALLING].iter().any(|mark| folder.file(mark).exists());
-    let absent = (!ends).then(|| {
+    let is_ending = [FINISHED, RECALLING].iter().any(|mark| folder.file(mark).exists());
+    let not_running = (!is_ending).then(|| {
         let log = std::fs::read(folder.file("agent.log")).unwrap_or_default();
         let log = String::from_utf8_lossy(&log);
         let last = log.lines().rfind(|line| !line.trim().is_empty());
@@ -46,17 +51,21 @@ fn absence(folder: &Folder, name: &UnitName, client: Result<PathBuf>) -> Vec<Cau
         let duty = Duty::StartUnitAgent { machine: None };
         Cause::new(entity, duty, Actor::OwnMachineAgent).last_error(last)
     });
-    missing.into_iter().chain(absent).collect()
+    missing.into_iter().chain(not_running).collect()
 }
 
-/// Two lines for each cause: its sentence and its hint.
+/// Two lines for each cause: the sentence and the hint.
 fn text(causes: &[Cause], now: &Now) -> String {
     let times = Times { now_ms: now.wall_ms, time_of_day: None };
-    let lines = |one| format!("{}\n  hint: {}\n", sentence(one, &times), hint(one, &times));
+    let lines = |cause| format!("{}\n  hint: {}\n", sentence(cause, &times), hint(cause, &times));
     causes.iter().map(lines).collect()
 }
 
-/// What the unit waits for, or what it would do next. `client`: the program behind the hook tools.
+/// What the unit in the folder `dir` waits for, or what its agent would do next. `client` is the program behind
+/// the hook tools.
+///
+/// # Errors
+/// If there is no memory that can be read.
 pub async fn why(dir: &Path, client: Result<PathBuf>) -> Result<String> {
     let (folder, local) = read(dir).await?;
     let view = ViewCache::load(&folder).await;
@@ -71,36 +80,36 @@ pub async fn why(dir: &Path, client: Result<PathBuf>) -> Result<String> {
         ..Now::hypothetical()
     };
     let name = &local.name;
-    let runs = service::running(&folder).is_some();
-    // what was begun and whose agent lives is running: only without one it was interrupted
-    if let (true, Step::Started(run)) = (runs, &local.step) {
-        return Ok(format!("{name}: runs {} (run {}): {}\n", run.operation, run.number, run.cause));
+    let is_running = service::running(&folder).is_some();
+    // a started run is running if the agent is alive; without an agent it was interrupted
+    if let (true, Step::Started(run)) = (is_running, &local.step) {
+        return Ok(format!("{name}: running {} (run {}): {}\n", run.operation, run.number, run.cause));
     }
-    let absence = if runs { Vec::new() } else { absence(&folder, name, client) };
-    if view.is_none() && !absence.is_empty() {
-        return Ok(text(&absence, &now));
+    let agent_causes = if is_running { Vec::new() } else { missing_agent_causes(&folder, name, client) };
+    if view.is_none() && !agent_causes.is_empty() {
+        return Ok(text(&agent_causes, &now));
     }
     let machine = view.as_ref().map(|view| view.unit.machine.as_str());
     let next: String = match resolve::next(&local, view.as_ref(), &now).act {
-        Act::Wait(wait) if wait.causes.is_empty() => format!("{name}: waits for nothing\n"),
+        Act::Wait(wait) if wait.causes.is_empty() => format!("{name}: idle, waits for nothing\n"),
         Act::Wait(wait) => text(&wait.causes, &now),
-        Act::Start(run) => format!("{name}: next is {}: {}\n", run.operation, run.cause),
-        Act::RecordOutcome(record) => format!("{name}: next is {}\n", record.operation),
-        Act::Reattach(run) => format!("{name}: {} was begun by an agent that is gone\n", run.operation),
-        Act::PersistEvent(event) => format!("{name}: next is to note {event:?}\n"),
-        Act::AcquireHookLock => format!("{name}: next is a hook, once the machine's hook lock is free\n"),
-        Act::FetchBag(asked) => text(&[resolve::fetching(name, &asked)], &now),
+        Act::Start(run) => format!("{name}: next operation: {}: {}\n", run.operation, run.cause),
+        Act::RecordOutcome(record) => format!("{name}: next operation: {}\n", record.operation),
+        Act::Reattach(run) => format!("{name}: {} was started by an agent that has ended\n", run.operation),
+        Act::PersistEvent(event) => format!("{name}: next: store the event {event:?}\n"),
+        Act::AcquireHookLock => format!("{name}: next: a hook, once the hook lock is free\n"),
+        Act::FetchBag(request) => text(&[resolve::fetching(name, &request)], &now),
         Act::Reboot => text(&[resolve::rebooting(name, machine)], &now),
-        Act::Finish => format!("{name}: is finished\n"),
+        Act::Finish => format!("{name}: finished\n"),
     };
-    Ok(text(&absence, &now) + &next)
+    Ok(text(&agent_causes, &now) + &next)
 }
 
 #[cfg(test)]
 mod tests {
     use crate::inspect::*;
     use crate::journal::Journal;
-    use crate::ports::Memory;
+    use crate::ports::UnitMemory;
     use crate::service::AGENT_PID;
     use host::process::Process;
     use state::terms::names::Uuid;
@@ -109,9 +118,9 @@ mod tests {
     use std::sync::Arc;
 
     #[tokio::test]
-    async fn a_hook_that_was_begun_runs_as_long_as_its_agent_lives() {
+    async fn a_started_hook_is_running_only_while_its_agent_is_alive() {
         let dir = tempfile::tempdir().expect("a folder");
-        let folder = Folder::new(dir.path().to_path_buf());
+        let folder = UnitFolder::new(dir.path().to_path_buf());
         let mut local = Local::new(Uuid(7), UnitName::new("web", 0));
         let journal = Journal::begin(folder.clone(), 0, &local, true).await.expect("it is written");
         let (operation, cause) = (Operation::Hook(Hook::Install), "the charm is deployed".to_owned());
@@ -120,22 +129,22 @@ mod tests {
         journal.append(&[Event::Started(run)], &Arc::new(local)).await.expect("it is appended");
         let (client, none) = (dir.path().join("pintle-hook"), Err(anyhow::anyhow!("it is missing")));
         let why = async |client| why(dir.path(), client).await.expect("readable");
-        let runs = "web/0: runs hook install (run 1): the charm is deployed\n";
+        let expected = "web/0: running hook install (run 1): the charm is deployed\n";
 
-        std::fs::write(folder.file("agent.log"), "it begins\nERROR the disk is full\n").expect("written");
-        let said = why(Ok(client.clone())).await;
+        std::fs::write(folder.file("agent.log"), "started\nERROR the disk is full\n").expect("written");
+        let output = why(Ok(client.clone())).await;
         assert_eq!(
-            said.lines().count(),
+            output.lines().count(),
             2,
-            "the controller is not asked for what only an agent could be shown"
+            "without a view and an agent, only the absent agent is reported"
         );
-        assert!(said.contains("start the unit agent") && said.contains("ERROR the disk is full"), "{said}");
+        assert!(output.contains("start the unit agent") && output.contains("ERROR the disk is full"), "{output}");
         let missing = why(none).await;
         assert_eq!(missing.lines().count(), 4);
         assert!(
             missing.starts_with("unit web/0 waits for the operator") && missing.contains("it is missing")
         );
         Process::this().write(&folder.file(AGENT_PID)).expect("written");
-        assert_eq!(why(Ok(client)).await, runs);
+        assert_eq!(why(Ok(client)).await, expected);
     }
 }

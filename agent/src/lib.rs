@@ -1,9 +1,18 @@
-//! What is done on a machine: the unit agent and the machine agent. This crate never decides what is next; it asks
-//! `state` and does it.
+//! The agents of a machine: the unit agent, which runs one unit's hooks, and the machine agent, which deploys
+//! units.
 //!
-//! Reading order: `ports` (all the loops ask of the world), `uniter` (the unit loop), `machiner` (the machine loop);
-//! then the world: `journal`, `view_cache`, `folder`, `file_watch` (local files), `hook_process`, `shim`, `tool_socket` (hooks), `clock`,
-//! `tended`, `deployer`, `service` (who keeps agents running), `sd_notify`, `enrolment` and `retirement` (begin and end of a machine), `report` (for people).
+//! The crate performs actions and never chooses them: `state::unit::resolve::next` and
+//! `state::machine::plan::plan` decide, and the loops here execute. The loops reach the outside only through
+//! `ports` and through the requests of `api`, so that the simulator can run them.
+//!
+//! Reading order:
+//! * the interface to the outside: `ports`;
+//! * the loops: `unit_agent`, `machine_agent`;
+//! * local files: `folder`, `journal`, `view_cache`, `config`, `file_watch`, `clock`;
+//! * hooks: `hook_process`, `shim`, `tool_socket`, `tool_calls`;
+//! * how unit agents are kept running: `unit_supervisor`, `deployer`, `service`, `sd_notify`, `reboot`;
+//! * the start and the end of a machine: `enrolment`, `uninstall`;
+//! * output for the operator: `inspect`, `outage`.
 
 pub mod clock;
 pub mod config;

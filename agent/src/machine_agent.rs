@@ -1,7 +1,12 @@
-//! The machine loop: watch what is assigned, plan, execute. Unit agents are processes of their own: this one may end
-//! and start again beside them without touching them.
+//! The machine agent's loop: it watches the units assigned to this machine, plans, and executes the plan.
+//!
+//! Unit agents are separate processes: the machine agent may end and restart without affecting them.
+//! `state::machine::plan` decides what is done. Deployed units keep running while the controller is
+//! unreachable.
+//!
+//! Started by `pintle-agent machine`, and by the simulator.
 
-use crate::outage::{Call, Outage};
+use crate::outage::{Channel, Outage};
 use crate::ports::{Clock, Deployments};
 use anyhow::Result;
 use api::error::{ApiError, ErrorCode};
@@ -10,7 +15,7 @@ use api::{
     ReportPresence, ReportUninstalled, SetUnitToken, Stream, UnitFate, Watch, WatchMachine,
 };
 use host::backoff::Backoff;
-use state::machine::plan::{Evidence, Step, evidence, is_leaving, plan};
+use state::machine::plan::{Evidence, DeployStep, evidence, is_dying_and_empty, plan};
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 use state::views::view;
@@ -18,71 +23,73 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 
-/// Between two tries to reach the controller, doubled to the most while it does not answer; and before something is
-/// tried again that did not work.
+/// The delay before the next attempt to reach the controller, or to repeat a step that failed: doubled up to 5
+/// s.
 const RETRY_FIRST_MS: u64 = 200;
 const RETRY_MAX_MS: u64 = 5_000;
 const BACKOFF: Backoff = Backoff::new(RETRY_FIRST_MS, RETRY_MAX_MS);
 
-/// How the loop ended.
+/// Why the machine agent ends.
 #[derive(Debug)]
-pub enum End {
-    /// The machine is Dead, or was removed: this agent is never started again.
+pub enum MachineAgentEnd {
+    /// The machine is Dead or was removed: its agent is never started again.
     Dead,
 }
 
-/// The controller could not be asked, or asks to be asked again.
-fn is_passing(error: &anyhow::Error) -> bool {
+/// Whether the controller was unreachable, or requests a later attempt.
+fn is_temporary(error: &anyhow::Error) -> bool {
     error.downcast_ref::<ApiError>().is_some_and(ApiError::is_passing)
 }
 
-/// The machine agent.
-pub struct Machiner<A, D, C> {
+/// The agent of one machine. See the module.
+pub struct MachineAgent<A, D, C> {
     api: A,
     deployments: D,
     clock: C,
-    /// Units whose removal the controller refused.
-    lived: RefCell<BTreeSet<Uuid>>,
-    /// Units whose token the controller was told in this watch. 1. A unit's token is set, and that is noted in its
-    /// folder. 2. The controller is restored from a copy that has the unit and not its token. 3. The unit's agent is
-    /// let in nowhere, and nobody else knows the token. The restore ended the watch.
-    introduced: RefCell<BTreeSet<Uuid>>,
-    /// What does not work, as it was told.
-    troubles: RefCell<BTreeMap<Step, String>>,
+    /// Units whose removal the controller refused for good.
+    refused_removals: RefCell<BTreeSet<Uuid>>,
+    /// Units whose token was sent to the controller during this watch. It is sent again in each watch:
+    /// 1. A unit's token is set, and its folder stores that.
+    /// 2. The controller is restored from a backup that has the unit and not its token.
+    /// 3. The unit's agent is refused, and no other process has the token. The restore ended the watch.
+    units_with_token: RefCell<BTreeSet<Uuid>>,
+    /// The last logged error of each step that fails.
+    logged_errors: RefCell<BTreeMap<DeployStep, String>>,
 }
 
-impl<A: MachineAgentRequests, D: Deployments, C: Clock> Machiner<A, D, C> {
-    pub fn new(api: A, deployments: D, clock: C) -> Machiner<A, D, C> {
-        let (lived, introduced, troubles) = Default::default();
-        Machiner { api, deployments, clock, lived, introduced, troubles }
+impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
+    /// An agent that has not started yet.
+    pub fn new(api: A, deployments: D, clock: C) -> MachineAgent<A, D, C> {
+        let (refused_removals, units_with_token, logged_errors) = Default::default();
+        MachineAgent { api, deployments, clock, refused_removals, units_with_token, logged_errors }
     }
 
-    /// Tends this machine's units until the machine is Dead. The units that are deployed run whether the controller
-    /// answers or not.
-    pub async fn run(&self) -> End {
+    /// Runs this machine's units until the machine is Dead. Deployed units run whether or not the controller is
+    /// reachable.
+    pub async fn run(&self) -> MachineAgentEnd {
         let mut backoff = BACKOFF;
         let mut outage = Outage::default();
         loop {
-            self.tend(None).await;
+            self.apply_plan(None).await;
             let error = match self.api.watch(WatchMachine).await {
                 Ok(watch) => {
                     backoff.reset();
-                    if let Some(told) = outage.ended(Call::Watch, self.clock.since_boot_ms()) {
-                        tracing::info!("{told}");
+                    if let Some(line) = outage.ended(Channel::Watch, self.clock.since_boot_ms()) {
+                        tracing::info!("{line}");
                     }
-                    match self.follow(watch).await {
+                    match self.run_watch(watch).await {
                         Ok(end) => return end,
                         Err(error) => error,
                     }
                 }
                 Err(error) => error,
             };
-            // its own token says so: it was removed by force while it was away
+            // the machine was removed by force while its agent was not connected
             if error.code == ErrorCode::Removed {
-                return End::Dead;
+                return MachineAgentEnd::Dead;
             }
-            if let Some(told) = outage.failed(Call::Watch, &error, self.clock.since_boot_ms()) {
-                tracing::warn!("{told}");
+            if let Some(line) = outage.failed(Channel::Watch, &error, self.clock.since_boot_ms()) {
+                tracing::warn!("{line}");
             }
             tokio::select! {
                 biased;
@@ -93,14 +100,14 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> Machiner<A, D, C> {
         }
     }
 
-    /// Of a machine that is Dead: takes away what it brought, and tells the controller (`retirement`, steps 2 and 3).
-    pub async fn leave(&self) -> Result<()> {
+    /// Uninstalls the units of a Dead machine, and reports that to the controller (`uninstall`, steps 2 and 3).
+    pub async fn uninstall_units(&self) -> Result<()> {
         for (unit, folder) in self.deployments.deployed() {
             self.deployments.stop(&folder).await?;
-            self.deployments.forget(unit, &folder).await?;
+            self.deployments.delete(unit, &folder).await?;
         }
         while let Err(error) = self.api.handle(ReportUninstalled).await {
-            // its record, and its token with it, went before
+            // the record of the machine is removed already, and its token with it
             if matches!(error.code, ErrorCode::Unauthorised | ErrorCode::NotFound | ErrorCode::Removed) {
                 break;
             }
@@ -114,163 +121,166 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> Machiner<A, D, C> {
         self.clock.sleep_until(self.clock.since_boot_ms() + ms).await;
     }
 
-    /// What is done about the units may take long: presence is told beside it.
-    async fn follow(&self, watch: <A as Watch<WatchMachine>>::Stream) -> Result<End, ApiError> {
+    /// Applying the plan may take long: heartbeats are sent concurrently.
+    async fn run_watch(&self, watch: <A as Watch<WatchMachine>>::Stream) -> Result<MachineAgentEnd, ApiError> {
         tokio::select! {
             biased;
-            never = self.keep_here() => match never {},
-            end = self.attend(watch) => end,
+            never = self.send_heartbeats() => match never {},
+            end = self.serve_watch(watch) => end,
         }
     }
 
-    async fn attend(&self, mut watch: <A as Watch<WatchMachine>>::Stream) -> Result<End, ApiError> {
-        self.introduced.borrow_mut().clear();
+    async fn serve_watch(&self, mut watch: <A as Watch<WatchMachine>>::Stream) -> Result<MachineAgentEnd, ApiError> {
+        self.units_with_token.borrow_mut().clear();
         let (mut view, mut backoff) = (None, BACKOFF);
         loop {
-            // not done yet, for whatever reason: looked at again
-            let again = self.tend(view.as_ref()).await;
-            if !again {
+            // a step failed: the plan is applied again after a delay
+            let is_incomplete = self.apply_plan(view.as_ref()).await;
+            if !is_incomplete {
                 backoff.reset();
             }
             if let Some(view) = &view
                 && self.is_dead(view).await?
             {
-                return Ok(End::Dead);
+                return Ok(MachineAgentEnd::Dead);
             }
             tokio::select! {
                 biased;
-                shown = watch.next() => match shown? {
+                event = watch.next() => match event? {
                     MachineWatchEvent::View(newest) => view = Some(newest),
                     MachineWatchEvent::Heartbeat(_) => {}
                 },
                 () = self.deployments.changed() => {}
-                () = self.sleep(backoff.delay_ms()), if again => backoff.increase(),
+                () = self.sleep(backoff.delay_ms()), if is_incomplete => backoff.increase(),
             }
         }
     }
 
-    /// Beside the watch, so that neither waits for the other on a connection that is dead: said at every heartbeat, so
-    /// that the controller calls this agent late when three of them did not come.
-    async fn keep_here(&self) -> Infallible {
+    /// Sends heartbeats, concurrently with the watch, so that neither waits for the other on a dead connection.
+    /// The controller reports this agent as lost after three missing heartbeats.
+    async fn send_heartbeats(&self) -> Infallible {
         loop {
             let next_ms = self.clock.since_boot_ms() + api::HEARTBEAT_MS;
-            // one that is lost is made good by the next; an outage ends the watch
+            // a lost heartbeat does no harm: the next one follows, and an outage ends the watch
             self.api.handle(ReportPresence).await.ok();
             self.clock.sleep_until(next_ms).await;
         }
     }
 
-    /// A Dying machine without units says that it is Dead (spec E.5).
+    /// Reports a Dying machine without units as Dead (spec E.5). Returns whether the machine is Dead and has no
+    /// units.
     async fn is_dead(&self, view: &MachineView) -> Result<bool, ApiError> {
         let empty = view.units.is_empty() && self.deployments.deployed().is_empty();
         if view.life == Life::Dying && empty {
             self.api.handle(ReportMachineDead).await?;
         }
-        // a machine that was forced may be Dead before what ran on it was recalled
+        // a machine that was removed by force may be Dead before its units were recalled
         Ok(view.life == Life::Dead && self.deployments.deployed().is_empty())
     }
 
-    /// Executes the plan; true when something is left to be done again.
-    async fn tend(&self, view: Option<&MachineView>) -> bool {
+    /// Executes the plan. Returns true if a step failed and must be repeated.
+    async fn apply_plan(&self, view: Option<&MachineView>) -> bool {
         let deployed = self.deployments.deployed();
-        self.introduced.borrow_mut().retain(|unit| deployed.contains_key(unit));
+        self.units_with_token.borrow_mut().retain(|unit| deployed.contains_key(unit));
         let assigned = view.map(|view| view.units.iter().map(|(uuid, unit)| (*uuid, unit.life)).collect());
         let assigned: BTreeMap<Uuid, Life> = assigned.unwrap_or_default();
-        let lived = self.lived.borrow().iter().map(|unit| (*unit, Evidence::WasAttached)).collect();
-        let mut found: BTreeMap<Uuid, Evidence> = lived;
+        let refused = self.refused_removals.borrow().iter().map(|unit| (*unit, Evidence::WasAttached)).collect();
+        let mut found: BTreeMap<Uuid, Evidence> = refused;
         if let Some(shown) = view {
-            let leaving = is_leaving(shown.life, shown.units.len());
+            let is_machine_leaving = is_dying_and_empty(shown.life, shown.units.len());
             for (unit, folder) in deployed.iter().filter(|(unit, _)| !assigned.contains_key(unit)) {
-                let told = self.api.handle(UnitFate { unit: *unit }).await.ok().map(|fate| match fate {
+                let line = self.api.handle(UnitFate { unit: *unit }).await.ok().map(|fate| match fate {
                     Fate::Known(life) => view::Fate::Known(life),
                     Fate::Tombstone => view::Fate::Tombstone,
                     Fate::Unknown => view::Fate::Unknown,
                 });
                 let finished = self.deployments.is_finished(folder);
-                let in_the_way = leaving || self.is_wanted(shown, folder);
-                found.insert(*unit, evidence(told, finished, in_the_way));
+                let is_name_needed = is_machine_leaving || self.is_name_assigned(shown, folder);
+                found.insert(*unit, evidence(line, finished, is_name_needed));
             }
         }
-        let mut left = false;
+        let mut is_incomplete = false;
         let keys: BTreeSet<Uuid> = deployed.keys().copied().collect();
         let steps = plan(&assigned, &keys, &found);
         if view.is_some() {
-            self.troubles.borrow_mut().retain(|step, _| steps.contains(step));
+            self.logged_errors.borrow_mut().retain(|step, _| steps.contains(step));
         }
         for step in steps {
-            let trouble = self.execute(step, view, &deployed).await.err().map(|error| format!("{error:#}"));
-            left |= trouble.is_some();
-            self.tell(step, trouble);
+            let failure = self.execute(step, view, &deployed).await.err().map(|error| format!("{error:#}"));
+            is_incomplete |= failure.is_some();
+            self.log_once(step, failure);
         }
-        left
+        is_incomplete
     }
 
-    /// Each trouble once, until it is another or over: what does not work is planned again and again.
-    fn tell(&self, step: Step, trouble: Option<String>) {
-        let mut troubles = self.troubles.borrow_mut();
-        let known = match &trouble {
-            Some(text) => troubles.insert(step, text.clone()),
-            None => troubles.remove(&step),
+    /// Logs the error of a step once, until it changes or the step succeeds, because a step that fails is
+    /// planned again and again.
+    fn log_once(&self, step: DeployStep, failure: Option<String>) {
+        let mut logged_errors = self.logged_errors.borrow_mut();
+        let known = match &failure {
+            Some(text) => logged_errors.insert(step, text.clone()),
+            None => logged_errors.remove(&step),
         };
-        if let Some(text) = trouble.filter(|text| known.as_ref() != Some(text)) {
+        if let Some(text) = failure.filter(|text| known.as_ref() != Some(text)) {
             tracing::warn!("{step:?}: {text}");
         }
     }
 
-    /// Another unit that is assigned here is to have this folder.
-    fn is_wanted(&self, view: &MachineView, folder: &D::Folder) -> bool {
+    /// Whether another unit that is assigned here needs this folder.
+    fn is_name_assigned(&self, view: &MachineView, folder: &D::Folder) -> bool {
         view.units.values().any(|unit| self.deployments.folder(&unit.name) == *folder)
     }
 
     async fn execute(
         &self,
-        step: Step,
+        step: DeployStep,
         view: Option<&MachineView>,
         deployed: &BTreeMap<Uuid, D::Folder>,
     ) -> Result<()> {
         match step {
-            Step::Deploy(unit) => self.deploy(unit, view).await,
-            Step::Keep(unit) => {
+            DeployStep::Deploy(unit) => self.deploy(unit, view).await,
+            DeployStep::EnsureRunning(unit) => {
                 let folder = &deployed[&unit];
                 let assigned = view.is_some_and(|view| view.units.contains_key(&unit));
                 let token = self.deployments.token(folder)?;
                 if !token.is_acknowledged {
-                    self.introduce(unit, folder, &token.text).await?;
+                    self.set_token(unit, folder, &token.text).await?;
                 }
-                self.deployments.keep(unit, folder, assigned)?;
-                // it runs, whether the controller takes its token again or not
-                if assigned && !self.introduced.borrow().contains(&unit) {
+                self.deployments.ensure_running(unit, folder, assigned)?;
+                // the agent runs whether or not the controller accepts its token again
+                if assigned && !self.units_with_token.borrow().contains(&unit) {
                     self.api.handle(SetUnitToken { unit, token: token.text }).await?;
-                    self.introduced.borrow_mut().insert(unit);
+                    self.units_with_token.borrow_mut().insert(unit);
                 }
                 Ok(())
             }
-            Step::Recall(unit) => {
+            DeployStep::Recall(unit) => {
                 let folder = &deployed[&unit];
                 self.deployments.stop(folder).await?;
-                // the controller is told before the folder goes: a crash in between recalls again; of a unit that is
-                // not assigned here it has nothing to remove, and would not take our word
+                // The removal is reported before the folder is deleted: after a crash in between, the unit is
+                // recalled again. For a unit that is not assigned here the controller has nothing to remove and
+                // would refuse the report.
                 if view.is_some_and(|view| view.units.contains_key(&unit)) {
-                    self.removed(unit).await?;
+                    self.report_removed(unit).await?;
                 }
-                self.deployments.forget(unit, folder).await?;
-                self.lived.borrow_mut().remove(&unit);
+                self.deployments.delete(unit, folder).await?;
+                self.refused_removals.borrow_mut().remove(&unit);
                 tracing::info!("recalled {folder}");
                 Ok(())
             }
-            Step::SetAside(unit) => {
+            DeployStep::Quarantine(unit) => {
                 let folder = &deployed[&unit];
-                let kept = self.deployments.set_aside(unit, folder).await?;
+                let path = self.deployments.quarantine(unit, folder).await?;
                 tracing::warn!(
-                    "{folder} of unit {unit}, which the controller does not know, is kept as {kept}: delete it if \
-                     nobody needs it"
+                    "the controller has no record of unit {unit}: its folder {folder} was moved to {path}; delete it \
+                     if it is not needed"
                 );
                 Ok(())
             }
-            Step::Remove(unit) => {
-                let removed = self.removed(unit).await;
-                if removed.as_ref().is_err_and(|error| !is_passing(error)) {
-                    self.lived.borrow_mut().insert(unit);
+            DeployStep::ReportRemoved(unit) => {
+                let removed = self.report_removed(unit).await;
+                if removed.as_ref().is_err_and(|error| !is_temporary(error)) {
+                    self.refused_removals.borrow_mut().insert(unit);
                 }
                 removed
             }
@@ -279,26 +289,26 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> Machiner<A, D, C> {
 
     async fn deploy(&self, unit: Uuid, view: Option<&MachineView>) -> Result<()> {
         let assigned = view.and_then(|view| view.units.get(&unit));
-        let name = &assigned.expect("units are deployed when they are assigned").name;
+        let name = &assigned.expect("only assigned units are deployed").name;
         let folder = self.deployments.folder(name);
-        // looked at anew: what made room went in this round
+        // read again: a step of this plan may have freed the name
         let deployed = self.deployments.deployed();
-        if deployed.iter().any(|(other, its)| *other != unit && *its == folder) {
-            // the name's older holder could not be recalled, or set aside, or nothing is known against it
-            anyhow::bail!("{folder} is still another unit's folder");
+        if deployed.iter().any(|(other, used)| *other != unit && *used == folder) {
+            // the earlier unit of this name was not recalled or quarantined, or there is no evidence against it
+            anyhow::bail!("cannot deploy {name}: {folder} still belongs to another unit");
         }
         let token = self.deployments.prepare(unit, name).await?;
-        self.introduce(unit, &folder, &token).await?;
-        self.deployments.keep(unit, &folder, true)
+        self.set_token(unit, &folder, &token).await?;
+        self.deployments.ensure_running(unit, &folder, true)
     }
 
-    async fn introduce(&self, unit: Uuid, folder: &D::Folder, token: &str) -> Result<()> {
+    async fn set_token(&self, unit: Uuid, folder: &D::Folder, token: &str) -> Result<()> {
         self.api.handle(SetUnitToken { unit, token: token.to_owned() }).await?;
-        self.introduced.borrow_mut().insert(unit);
+        self.units_with_token.borrow_mut().insert(unit);
         self.deployments.note_token_set(folder).await
     }
 
-    async fn removed(&self, unit: Uuid) -> Result<()> {
+    async fn report_removed(&self, unit: Uuid) -> Result<()> {
         match self.api.handle(RemoveDeadUnit { unit }).await {
             Err(error) if matches!(error.code, ErrorCode::Removed | ErrorCode::NotFound) => Ok(()),
             other => Ok(other?),

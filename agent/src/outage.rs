@@ -1,32 +1,40 @@
-//! An outage of the controller, as an agent's log tells it: each cause once, and at the end how long it took.
+//! Log lines about an outage of the controller: each cause once, and at the end how long the outage lasted.
+//!
+//! Used by the loops of the unit agent and of the machine agent. The number of lines in one outage is bounded,
+//! because a controller that is unreachable for days must not fill the disk.
 
 use api::error::ApiError;
 
-/// Causes told in one outage: a few ways in which a connection fails. Their words may hold numbers and differ.
+/// The number of causes that are logged in one outage. A connection fails in few ways, but the texts may
+/// contain numbers and differ.
 const CAUSES_MAX: usize = 8;
 
-/// What did not work. Each ends its own outage only: a stream goes on while a full store takes no record.
+/// The kind of request that failed. An outage ends when a request of the same kind succeeds: the watch works
+/// while a full store accepts no record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Call {
+pub enum Channel {
+    /// The watch of the view.
     #[default]
     Watch,
+    /// Sending records and reports.
     Send,
+    /// Fetching bags.
     Fetch,
 }
 
-/// The outage under way, if there is one.
+/// The current outage, if there is one.
 #[derive(Debug, Default)]
 pub struct Outage {
-    call: Call,
+    channel: Channel,
     since_ms: u64,
     causes: Vec<String>,
 }
 
 impl Outage {
-    /// A call failed; the line for the log if it says something new.
-    pub fn failed(&mut self, call: Call, error: &ApiError, now_ms: u64) -> Option<String> {
+    /// Notes a failed request. Returns a line for the log if the cause is new.
+    pub fn failed(&mut self, channel: Channel, error: &ApiError, now_ms: u64) -> Option<String> {
         if self.causes.is_empty() {
-            self.call = call;
+            self.channel = channel;
             self.since_ms = now_ms;
         }
         let cause = error.to_string().lines().map(str::trim).collect::<Vec<_>>().join("; ");
@@ -34,12 +42,12 @@ impl Outage {
             return None;
         }
         self.causes.push(cause.clone());
-        Some(format!("{cause}; tried again until it works"))
+        Some(format!("{cause}; retrying"))
     }
 
-    /// A call was answered; the line for the log if that ends an outage.
-    pub fn ended(&mut self, call: Call, now_ms: u64) -> Option<String> {
-        if self.causes.is_empty() || call != self.call {
+    /// Notes a successful request. Returns a line for the log if it ends the outage.
+    pub fn ended(&mut self, channel: Channel, now_ms: u64) -> Option<String> {
+        if self.causes.is_empty() || channel != self.channel {
             return None;
         }
         self.causes.clear();
@@ -54,33 +62,33 @@ mod tests {
     use api::error::ErrorCode;
 
     #[test]
-    fn a_cause_is_told_once_an_outage_and_its_end_with_its_length() {
+    fn each_cause_is_logged_once_and_the_end_with_the_duration() {
         let mut outage = Outage::default();
-        assert_eq!(outage.ended(Call::Watch, 5), None);
+        assert_eq!(outage.ended(Channel::Watch, 5), None);
         let refused = ApiError::new(ErrorCode::Unreachable, "refused");
         let other = ApiError::new(ErrorCode::Unreachable, "another CA").hint("look");
         assert_eq!(
-            outage.failed(Call::Send, &refused, 1000).as_deref(),
-            Some("refused; tried again until it works")
+            outage.failed(Channel::Send, &refused, 1000).as_deref(),
+            Some("refused; retrying")
         );
-        assert_eq!(outage.failed(Call::Watch, &refused, 2000), None);
-        let told = outage.failed(Call::Send, &other, 3000);
-        assert_eq!(told.as_deref(), Some("another CA; look; tried again until it works"));
-        assert_eq!(outage.failed(Call::Send, &refused, 4000), None);
-        assert_eq!(outage.ended(Call::Watch, 4100), None, "what is sent still fails");
-        let end = outage.ended(Call::Send, 4250);
+        assert_eq!(outage.failed(Channel::Watch, &refused, 2000), None);
+        let line = outage.failed(Channel::Send, &other, 3000);
+        assert_eq!(line.as_deref(), Some("another CA; look; retrying"));
+        assert_eq!(outage.failed(Channel::Send, &refused, 4000), None);
+        assert_eq!(outage.ended(Channel::Watch, 4100), None, "sending still fails");
+        let end = outage.ended(Channel::Send, 4250);
         assert_eq!(end.as_deref(), Some("the controller answers again, after 3.2 s"));
-        assert!(outage.failed(Call::Send, &refused, 5000).is_some());
+        assert!(outage.failed(Channel::Send, &refused, 5000).is_some());
     }
 
     #[test]
-    fn an_outage_with_ever_new_words_does_not_fill_the_log() {
+    fn an_outage_with_ever_changing_texts_does_not_fill_the_log() {
         let mut outage = Outage::default();
-        let told = (0..100u64)
+        let lines = (0..100u64)
             .filter_map(|n| {
-                outage.failed(Call::Watch, &ApiError::new(ErrorCode::Unreachable, n.to_string()), n)
+                outage.failed(Channel::Watch, &ApiError::new(ErrorCode::Unreachable, n.to_string()), n)
             })
             .count();
-        assert_eq!(told, CAUSES_MAX);
+        assert_eq!(lines, CAUSES_MAX);
     }
 }

@@ -1,5 +1,8 @@
-//! All that the unit loop and the machine loop ask of the world, beside the controller (`api::UnitAgentRequests`,
-//! `api::MachineAgentRequests`). The simulator implements these and nothing else.
+//! The interfaces through which the unit agent's loop and the machine agent's loop reach the host: disk, charm,
+//! clock and deployments.
+//!
+//! The controller is the other interface (`api::UnitAgentRequests`, `api::MachineAgentRequests`). The simulator
+//! implements these traits, and nothing else of this crate.
 
 use state::charm::Charm;
 use state::terms::names::{UnitName, Uuid};
@@ -15,105 +18,123 @@ use std::fmt::Display;
 use std::future::Future;
 use std::sync::Arc;
 
-/// The disk failed under a write: nothing after it is certain. The agent dies and restarts from what is there.
+/// A write to the disk failed. The content after it is unknown: the agent ends and restarts from what is on
+/// disk.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct DiskError(pub String);
 
-/// The unit's durable memory.
-pub trait Memory {
-    /// Appends the events as one record and syncs it. Events are durable when this returns, in order.
-    /// `after` is the memory with the events applied, for when the journal is folded.
+/// The durable memory of a unit.
+pub trait UnitMemory {
+    /// Appends the events as one document and syncs it: when this returns, the events are durable, in order.
+    /// `after` is the memory with the events applied; it is stored if the journal is compacted.
     fn append(&self, events: &[Event], after: &Arc<Local>) -> impl Future<Output = Result<(), DiskError>>;
-    /// Keeps the last view as a cache: not synced, may be lost.
-    fn keep_view(&self, view: &Arc<Snapshot>) -> impl Future<Output = ()>;
+    /// Stores the current view as a cache: it is not synced and may be lost.
+    fn cache_view(&self, view: &Arc<Snapshot>) -> impl Future<Output = ()>;
 }
 
-/// A hook process that ended, with all it wrote and said.
+/// The result of a run: how it ended, what it wrote and what it reported.
 #[derive(Clone, Debug)]
-pub struct Ending {
+pub struct HookResult {
+    /// How the program ended.
     pub exit: Exit,
+    /// What the hook's tools wrote.
     pub writes: Writes,
-    pub said: Vec<Said>,
+    /// What the hook reported: log lines, statuses and output.
+    pub reports: Vec<Said>,
 }
 
-/// What a running hook's tools ask of the agent.
+/// The requests of a running hook's tools to the agent.
 pub trait HookHost {
-    /// This was said: others are to know it at once.
-    fn said(&self, said: &Said);
-    /// The unit leads for at least 30 s more.
-    fn leads(&self) -> bool;
-    /// A bag that did not come along; none: it is gone. Waits for the controller a bounded time; the error is for the
-    /// charm.
-    fn bag(&self, asked: &BagRequest) -> impl Future<Output = Result<Option<Bag>, String>>;
+    /// Forwards a report, which is sent to the controller before the hook ends.
+    fn report(&self, said: &Said);
+    /// Whether the unit leads for at least 30 s more.
+    fn is_leader(&self) -> bool;
+    /// Fetches a bag that is omitted from the view. `None` if the bag no longer exists. Waits a bounded time
+    /// for the controller.
+    ///
+    /// # Errors
+    /// A message for the charm.
+    fn fetch_bag(&self, asked: &BagRequest) -> impl Future<Output = Result<Option<Bag>, String>>;
 }
 
-/// The charm's folder and its processes.
+/// The charm of a unit: its folder and its processes.
 pub trait Charms {
-    /// Held around a run, one at a time per machine, or, if `parallel`, per unit. Dropping it releases it, unless a hook's process still holds
-    /// it.
+    /// The hook lock, which is held during a run: one run at a time per machine, or per unit if `parallel`.
+    /// Dropping it releases the lock, unless a hook's process still holds it.
     type Lock;
+    /// Waits until the hook lock is acquired.
     fn lock(&self, parallel: bool) -> impl Future<Output = Self::Lock>;
-    /// What the deployed charm declares; none before the first deployment.
+    /// The declarations of the installed charm. None before the first installation, or if the folder was
+    /// deleted.
     fn declared(&self) -> Option<Arc<Charm>>;
-    /// Makes this charm the deployed one: verified, complete, or not at all. The error is for people.
+    /// Verifies the archive and installs the charm, completely or not at all.
+    ///
+    /// # Errors
+    /// A message for the operator.
     fn deploy(&self, charm: &CharmRef, archive: Vec<u8>) -> impl Future<Output = Result<(), String>>;
-    /// True when the archive need not be fetched: this charm is deployed already.
+    /// Whether this charm is installed and undamaged, so that its archive need not be fetched.
     fn is_deployed(&self, charm: &CharmRef) -> impl Future<Output = bool>;
-    /// Runs the charm's program for `run` and answers its tool calls from `context`.
-    fn run(&self, run: &Run, context: HookContext, outward: &impl HookHost) -> impl Future<Output = Ending>;
-    /// Takes over a run that an earlier agent began: waits for its process if it lives, else finds its outcome.
-    /// None: neither is there (any process of it is dead by then); run it again.
-    fn adopt(&self, run: &Run, outward: &impl HookHost) -> impl Future<Output = Option<Ending>>;
-    /// Has the machine's agent end this boot; it does so when it can.
+    /// Runs the charm's program for `run`, and answers its tool calls from `context`.
+    fn run(&self, run: &Run, context: HookContext, hook_host: &impl HookHost) -> impl Future<Output = HookResult>;
+    /// Continues a run that an earlier agent started: waits for its process if it is alive, else reads its
+    /// outcome. `None` if neither exists; all processes of the run are dead then, and it must be repeated.
+    fn reattach(&self, run: &Run, hook_host: &impl HookHost) -> impl Future<Output = Option<HookResult>>;
+    /// Requests that the machine agent ends this boot. The request is executed later.
     fn reboot(&self, boot: &str) -> impl Future<Output = ()>;
 }
 
-/// Time and chance.
+/// Clocks and randomness.
 pub trait Clock {
-    /// Identity of this boot.
+    /// The identity of this boot.
     fn boot(&self) -> String;
-    /// Milliseconds since boot; goes on while the machine sleeps.
+    /// Milliseconds since boot, including the time that the machine was suspended.
     fn since_boot_ms(&self) -> u64;
-    /// Wall clock in milliseconds, for people only.
+    /// The wall clock in milliseconds since 1970, to be shown to people only.
     fn wall_ms(&self) -> i64;
+    /// Waits until this many milliseconds since boot.
     fn sleep_until(&self, since_boot_ms: u64) -> impl Future<Output = ()>;
     /// 128 random bits.
-    fn fresh(&self) -> Uuid;
+    fn random_uuid(&self) -> Uuid;
 }
 
-/// What a unit's agent proves itself with.
+/// The token with which a unit agent authenticates.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Token {
+pub struct UnitToken {
+    /// The token itself.
     pub text: String,
-    /// The unit's folder says that a controller was told it.
+    /// Whether a controller has accepted the token, according to the unit's folder.
     pub is_acknowledged: bool,
 }
 
-/// The units' folders on a machine and the agents in them (spec F.2). The machine agent may die within each of these;
-/// the next one does it again.
+/// The units' folders on a machine and the agents in them (spec F.2). The machine agent may crash within each
+/// of these operations; its next start repeats the operation.
 pub trait Deployments {
-    /// A unit's folder, which is told from others by the unit's name.
+    /// A unit's folder; it is named after the unit.
     type Folder: Clone + PartialEq + Display;
+    /// The folder of the unit of this name, whether or not it exists.
     fn folder(&self, name: &UnitName) -> Self::Folder;
-    /// Units deployed here.
+    /// The units that are deployed here, with their folders.
     fn deployed(&self) -> BTreeMap<Uuid, Self::Folder>;
-    /// The unit's agent has said so, and the controller agreed; or it was being recalled, for a reason that held; or no
-    /// agent has begun in it.
+    /// Whether the folder may be deleted: its agent has finished with the agreement of the controller, or the
+    /// unit is being recalled, or no agent has run in the folder.
     fn is_finished(&self, folder: &Self::Folder) -> bool;
-    /// Makes the folder, or takes back the one that was set aside; answers the token to be set, which is on disk.
+    /// Creates the folder, or restores the quarantined one. Returns the token that the controller must accept,
+    /// which is on disk.
     fn prepare(&self, unit: Uuid, name: &UnitName) -> impl Future<Output = anyhow::Result<String>>;
-    fn token(&self, folder: &Self::Folder) -> anyhow::Result<Token>;
+    /// The token in the folder.
+    fn token(&self, folder: &Self::Folder) -> anyhow::Result<UnitToken>;
+    /// Stores that the controller has accepted the token.
     fn note_token_set(&self, folder: &Self::Folder) -> impl Future<Output = anyhow::Result<()>>;
-    /// Sees that the unit's agent runs, after its back-off, unless it has finished. `assigned`: the controller says that
-    /// it is to run here, whatever it said before: a recall that was begun is called off.
-    fn keep(&self, unit: Uuid, folder: &Self::Folder, assigned: bool) -> anyhow::Result<()>;
-    /// Ends the agent and what is left of its hooks. From here on it is not started again.
+    /// Starts the unit agent, after its back-off, unless it runs or has finished. `assigned` means that the
+    /// controller has assigned the unit to this machine: a recall that was started is cancelled.
+    fn ensure_running(&self, unit: Uuid, folder: &Self::Folder, assigned: bool) -> anyhow::Result<()>;
+    /// Stops the agent and kills the remaining processes of its hooks. The agent is not started again.
     fn stop(&self, folder: &Self::Folder) -> impl Future<Output = anyhow::Result<()>>;
-    /// Deletes everything of the unit.
-    fn forget(&self, unit: Uuid, folder: &Self::Folder) -> impl Future<Output = anyhow::Result<()>>;
-    /// Ends the agent, and takes the folder, whole, from the unit's name; answers where it is, for people.
-    fn set_aside(&self, unit: Uuid, folder: &Self::Folder) -> impl Future<Output = anyhow::Result<String>>;
-    /// A unit's agent ended, or may be started again.
+    /// Deletes the folder and everything else of the unit.
+    fn delete(&self, unit: Uuid, folder: &Self::Folder) -> impl Future<Output = anyhow::Result<()>>;
+    /// Stops the agent and moves the folder away from the unit's name. Returns the new path, for the log.
+    fn quarantine(&self, unit: Uuid, folder: &Self::Folder) -> impl Future<Output = anyhow::Result<String>>;
+    /// Completes when a unit agent has ended or may be started again.
     fn changed(&self) -> impl Future<Output = ()>;
 }

@@ -1,4 +1,4 @@
-//! Where the installed programs are: `pintle-agent`, which starts itself again as a shim or as a unit agent, and
+//! The paths of the installed programs: `pintle-agent`, which starts itself as a shim or as a unit agent, and
 //! `pintle-hook`.
 
 use std::path::{Path, PathBuf};
@@ -6,9 +6,9 @@ use std::sync::OnceLock;
 
 static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
 
-/// Stores this program's path before an upgrade renames a new program over it: what is started from then on is the
-/// new program.
-pub fn remember() {
+/// Determines this program's path at its start. An upgrade renames a new program over this path, so that
+/// programs started afterwards are the new one.
+pub fn store_path() {
     path();
 }
 
@@ -17,11 +17,14 @@ pub fn path() -> &'static Path {
     PROGRAM.get_or_init(|| std::env::current_exe().expect("a process knows its program"))
 }
 
-/// The program behind every hook tool's name. It is installed in the folder of this program.
+/// The path of `pintle-hook`, the program behind every hook tool, which is installed beside this program.
+///
+/// # Errors
+/// If it is missing.
 pub fn hook_client() -> anyhow::Result<PathBuf> {
     let client = path().with_file_name("pintle-hook");
     if !client.is_file() {
-        anyhow::bail!("{} is missing: it belongs beside pintle-agent", client.display());
+        anyhow::bail!("cannot start: {} is missing\nhint: install pintle-hook beside pintle-agent", client.display());
     }
     Ok(client)
 }

@@ -1,13 +1,18 @@
-//! The end of a boot that a hook asked for (`juju-reboot`, spec A.10). A unit's agent leaves the request, which names
-//! the boot that is to end, in the machine's folder; the machine's agent carries it out once no hook runs.
+//! The reboot of a machine that a hook requested (`juju-reboot`, spec A.10).
 //!
-//! First the request is written. The machine's hook lock is taken and kept: nothing begins any more. Then systemd
-//! reboots the machine; where it does not keep the agents (a local machine, which is a folder of this host, or a person's
-//! own without systemd) the host is none of ours to reboot: the machine gets another boot identity, and its unit agents
-//! are ended, to be started again in the new boot. A request that names an earlier boot is done, and removed.
-//! Cut off anywhere, the machine agent's next start goes on from there.
+//! A unit agent writes the request, with the identity of the boot that is to end, into the machine's folder.
+//! The machine agent executes it once no hook runs:
+//!
+//! 1. It takes the hook locks of the machine and keeps them, so that no hook starts any more.
+//! 2. Under systemd it reboots the host.
+//! 3. Without systemd (a local machine, or a manually provisioned one that does not use systemd) it must not
+//!    reboot the host: it stores a new boot identity for the machine and stops the unit agents, which are
+//!    started again in the new boot.
+//!
+//! A request that names an earlier boot is complete and is removed. If any step is interrupted, the next start
+//! of the machine agent resumes.
 
-use crate::clock::{HostClock, fresh_uuid, kernel_boot};
+use crate::clock::{HostClock, random_uuid, kernel_boot};
 use crate::deployer::Deployer;
 use crate::ports::Clock;
 use crate::service::{self, ServiceManager};
@@ -20,70 +25,72 @@ use std::future;
 use std::path::Path;
 use std::time::Duration;
 
-/// The boot identity of a local machine that was rebooted.
+/// The file with the boot identity of a local machine that was rebooted.
 pub const BOOT_FILE: &str = "boot";
-const REQUEST: &str = "reboot";
-/// Of a machine, and of a unit's folder: held while a hook runs.
+/// The file that requests a reboot; it names the boot that is to end.
+const REQUEST_FILE: &str = "reboot";
+/// The hook lock in the folder of a machine or of a unit: it is held while a hook runs.
 pub const HOOK_LOCK: &str = "hook.lock";
-/// Between two looks for a request, and for the hook lock.
-const LOOK: Duration = Duration::from_millis(500);
+/// The interval between two polls of the request and of the hook lock.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Has this boot of the machine ended.
-pub fn ask(machine: &Path, boot: &str) -> std::io::Result<()> {
-    write_atomic_unsynced(&machine.join(REQUEST), boot.as_bytes())
+/// Requests that this boot of the machine ends.
+pub fn request(machine: &Path, boot: &str) -> std::io::Result<()> {
+    write_atomic_unsynced(&machine.join(REQUEST_FILE), boot.as_bytes())
 }
 
-fn asked(machine: &Path) -> Result<Option<String>> {
-    Ok(ignore_not_found(fs::read_to_string(machine.join(REQUEST)))?)
+fn requested_boot(machine: &Path) -> Result<Option<String>> {
+    Ok(ignore_not_found(fs::read_to_string(machine.join(REQUEST_FILE)))?)
 }
 
-/// What an earlier machine agent began and did not finish: units' agents may be left from an earlier boot.
-pub async fn conclude(machine: &Path, deployer: &Deployer) -> Result<()> {
-    let Some(boot) = asked(machine)? else { return Ok(()) };
+/// Finishes a reboot that an earlier machine agent started: stops unit agents that remain from the earlier
+/// boot, and removes the request.
+pub async fn finish_interrupted(machine: &Path, deployer: &Deployer) -> Result<()> {
+    let Some(boot) = requested_boot(machine)? else { return Ok(()) };
     if boot == this_boot(machine) {
         return Ok(());
     }
     for folder in deployer.deployed().values() {
-        service::children::end(folder).await;
+        service::children::stop(folder).await;
     }
-    Ok(fs::remove_file(machine.join(REQUEST))?)
+    Ok(fs::remove_file(machine.join(REQUEST_FILE))?)
 }
 
-/// Ends this boot when it is asked for, as often as it is asked for.
+/// Ends this boot whenever it is requested. Never returns without an error.
 pub async fn execute(machine: &Path, deployer: &Deployer, services: ServiceManager) -> Result<Infallible> {
     loop {
-        while asked(machine)? != Some(this_boot(machine)) {
-            tokio::time::sleep(LOOK).await;
+        while requested_boot(machine)? != Some(this_boot(machine)) {
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
-        // hooks that run side by side hold the lock of their own folder only
+        // hooks that run in parallel hold the lock of their own unit only
         let folders = deployer.deployed().into_values().map(|folder| folder.file(HOOK_LOCK));
-        let mut kept = Vec::new();
+        let mut held = Vec::new();
         for lock in [machine.join(HOOK_LOCK)].into_iter().chain(folders) {
-            kept.push(taken(&lock).await?);
+            held.push(acquire_lock(&lock).await?);
         }
-        let what = match services {
-            ServiceManager::Systemd => "this boot ends",
-            ServiceManager::Children => "the host is not rebooted, its agents begin a new boot",
+        let action = match services {
+            ServiceManager::Systemd => "rebooting the host",
+            ServiceManager::Children => "restarting the agents with a new boot identity, without rebooting the host",
         };
-        tracing::info!("a hook asked for a reboot: {what}");
+        tracing::info!("a hook requested a reboot: {action}");
         if services == ServiceManager::Systemd {
             let status = tokio::process::Command::new("systemctl").arg("reboot").status().await?;
             match status.success() {
                 true => future::pending().await,
-                false => bail!("systemctl reboot: {status}"),
+                false => bail!("cannot reboot the host: systemctl reboot: {status}"),
             }
         }
-        let next = format!("{}-{}", kernel_boot(), fresh_uuid());
+        let next = format!("{}-{}", kernel_boot(), random_uuid());
         write_atomic(&machine.join(BOOT_FILE), next.as_bytes())?;
-        conclude(machine, deployer).await?;
+        finish_interrupted(machine, deployer).await?;
     }
 }
 
-async fn taken(lock: &Path) -> Result<Lock> {
+async fn acquire_lock(lock: &Path) -> Result<Lock> {
     loop {
         match Lock::take(lock, "reboot")? {
             Ok(lock) => return Ok(lock),
-            Err(_) => tokio::time::sleep(LOOK).await,
+            Err(_) => tokio::time::sleep(POLL_INTERVAL).await,
         }
     }
 }

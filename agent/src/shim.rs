@@ -1,8 +1,11 @@
-//! The hook's shim: a process of its own between the agent and the hook, so that the agent may be restarted or
-//! upgraded under a running hook (design 12). The hook is its one child; it is over when that process is over, not
-//! when its pipes close. The shim's stdin is the machine's hook lock: the kernel frees it when the shim ends.
+//! The shim: a process between the agent and a hook, so that the agent can be restarted or upgraded while the
+//! hook runs (design 12).
 //!
-//! The environment and working directory it was started with are the hook's; it adds nothing.
+//! The hook is the shim's only child. The run is over when the hook's process has ended, not when its pipes are
+//! closed. The shim's stdin is the hook lock: the kernel releases it when the shim ends. The shim passes its
+//! own environment and working directory to the hook unchanged.
+//!
+//! Started by `hook_process` as `pintle-agent shim`.
 
 use host::file::{is_disk_full, write_atomic_unsynced};
 use host::process::Process;
@@ -15,38 +18,43 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
+/// The pid file of the shim, in the folder of the run.
 pub const SHIM_PID: &str = "shim.pid";
+/// The pid file of the hook.
 pub const HOOK_PID: &str = "hook.pid";
+/// The file of the hook's output.
 pub const OUTPUT: &str = "output.log";
-/// `exit 0`, `signal 9`, or `refused <why>`; there when the hook is over.
+/// The file of the outcome: `exit 0`, `signal 9`, or `refused <why>`. It exists once the hook has ended.
 pub const OUTCOME: &str = "outcome";
 
-/// Longer lines are cut into pieces (spec/hook-tools.md 5.6).
+/// The length of a line of output; longer lines are split (spec/hook-tools.md 5.6).
 pub const LINE_BYTES_MAX: usize = 4096;
-/// Of one run's output that is kept; the rest is read and counted, so that the hook is never blocked (I39).
+/// The amount of one run's output that is kept. The rest is read and counted, so that the hook never blocks
+/// (I39).
 pub const OUTPUT_BYTES_MAX: usize = 4 << 20;
-/// Set in the environment of an action: what it prints is a result, and kept as it is besides.
-const ACTION: &str = "JUJU_ACTION_UUID";
-/// Of each of an action's streams that is kept as it is; a result is its end.
+/// Set in the environment of an action, whose output is also a result and is therefore kept unmodified as well.
+const ACTION_VARIABLE: &str = "JUJU_ACTION_UUID";
+/// The amount of each stream of an action that is kept unmodified; the result is its end.
 pub const STREAM_BYTES_MAX: u64 = OUTPUT_BYTES_MAX as u64;
-/// How long output is still read after the hook's process has ended: children may hold the pipe for ever.
-const DRAIN: Duration = Duration::from_millis(100);
-/// Between two looks whether a full disk has room again.
+/// How long output is read after the hook's process has ended, because its children may keep the pipe open for
+/// ever.
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(100);
+/// The interval between two attempts to write to a full disk.
 pub const DISK_FULL_RETRY: Duration = Duration::from_millis(500);
 
-/// Runs `program` and records how it ended in `run`, the folder of the run.
+/// Runs `program` as a hook and stores its outcome in `run`, the folder of the run.
 pub fn run(run: &Path, program: &Path) -> io::Result<()> {
     Process::this().write(&run.join(SHIM_PID))?;
     let outcome = match supervise(run, program) {
         Ok(outcome) => outcome,
         Err(error) => format!("refused fork/exec {}: {error}", program.display()),
     };
-    // without its outcome a hook that has ended would be taken for interrupted and run again, so on a full disk the
-    // shim waits for room, with the hook lock it holds
+    // Without an outcome, a hook that has ended would be repeated. If the disk is full the shim therefore waits
+    // for space, and keeps the hook lock.
     loop {
         match write_atomic_unsynced(&run.join(OUTCOME), outcome.as_bytes()) {
             Err(error) if is_disk_full(&error) => std::thread::sleep(DISK_FULL_RETRY),
-            put => return put,
+            written => return written,
         }
     }
 }
@@ -59,11 +67,11 @@ fn supervise(run: &Path, program: &Path) -> io::Result<String> {
         .process_group(0)
         .spawn()?;
     let pid = child.id().try_into().expect("pids are positive i32s");
-    let noted = Process::of(pid).map_or(Ok(()), |process| process.write(&run.join(HOOK_PID)));
-    let log = match noted.and_then(|()| Log::open(run)) {
+    let recorded = Process::of(pid).map_or(Ok(()), |process| process.write(&run.join(HOOK_PID)));
+    let log = match recorded.and_then(|()| Log::open(run)) {
         Ok(log) => Arc::new(Mutex::new(log)),
         Err(error) => {
-            // a hook nobody can find again must not go on: it would run beside its own repetition
+            // a hook without a pid file is killed, because it would run beside its own repetition
             Process { pid, start: 0 }.signal_group(nix::sys::signal::Signal::SIGKILL).ok();
             child.wait()?;
             return Err(error);
@@ -71,27 +79,27 @@ fn supervise(run: &Path, program: &Path) -> io::Result<String> {
     };
     let (done, readers) = mpsc::channel();
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let whole = |stream| std::env::var_os(ACTION).and_then(|_| File::create(run.join(stream)).ok());
-    read_lines("stdout", stdout.expect("stdout is piped"), whole("stdout"), &log, done.clone());
-    read_lines("stderr", stderr.expect("stderr is piped"), whole("stderr"), &log, done);
+    let unmodified = |stream| std::env::var_os(ACTION_VARIABLE).and_then(|_| File::create(run.join(stream)).ok());
+    read_lines("stdout", stdout.expect("stdout is piped"), unmodified("stdout"), &log, done.clone());
+    read_lines("stderr", stderr.expect("stderr is piped"), unmodified("stderr"), &log, done);
     let status = child.wait()?;
-    // both readers, or as long as we wait for those that never end
-    if readers.recv_timeout(DRAIN).is_ok() {
-        readers.recv_timeout(DRAIN).ok();
+    // waits for both readers, for a limited time
+    if readers.recv_timeout(DRAIN_TIMEOUT).is_ok() {
+        readers.recv_timeout(DRAIN_TIMEOUT).ok();
     }
-    // a full disk costs the note, never the hook
+    // a full disk loses the last line of the log, but does not fail the hook
     log.lock().expect("readers do not panic").finish().ok();
     Ok(match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit {code}"),
         (None, Some(signal)) => format!("signal {signal}"),
-        (None, None) => "refused the process ended in no known way".to_owned(),
+        (None, None) => "refused the process ended with an unknown status".to_owned(),
     })
 }
 
 fn read_lines(
     stream: &'static str,
     pipe: impl Read + Send + 'static,
-    mut whole: Option<File>,
+    mut unmodified: Option<File>,
     log: &Arc<Mutex<Log>>,
     done: mpsc::Sender<()>,
 ) {
@@ -105,19 +113,19 @@ fn read_lines(
             if !matches!(read, Ok(1..)) {
                 break;
             }
-            if let Some(file) = &mut whole {
-                // a full disk costs the output, never the hook
+            if let Some(file) = &mut unmodified {
+                // a full disk loses output, but does not fail the hook
                 let room = file.metadata().is_ok_and(|found| found.len() < STREAM_BYTES_MAX);
-                whole.take_if(|file| !room || file.write_all(&line).is_err());
+                unmodified.take_if(|file| !room || file.write_all(&line).is_err());
             }
             log.lock().expect("readers do not panic").line(stream, &line);
         }
-        // nobody listens any more when the hook's end was not waited for
+        // the receiver is dropped if the readers were not waited for
         done.send(()).ok();
     });
 }
 
-/// `output.log`: one line per line, headed by its stream.
+/// `output.log`: each line of output with the name of its stream in front.
 struct Log {
     file: File,
     bytes: usize,
@@ -133,27 +141,27 @@ impl Log {
 
     fn line(&mut self, stream: &str, line: &[u8]) {
         let text = line.strip_suffix(b"\n").unwrap_or(line);
-        let mut whole = format!("{stream}: ").into_bytes();
-        // bytes that a terminal or a reader of lines could take for something else are shown, not written
-        whole.extend(String::from_utf8_lossy(text).chars().flat_map(visible).collect::<String>().bytes());
-        whole.push(b'\n');
-        // a full disk costs the output, never the hook
-        if self.bytes + whole.len() > OUTPUT_BYTES_MAX || self.file.write_all(&whole).is_err() {
+        let mut entry = format!("{stream}: ").into_bytes();
+        // bytes that a terminal or a reader of lines could interpret are escaped
+        entry.extend(String::from_utf8_lossy(text).chars().flat_map(escaped).collect::<String>().bytes());
+        entry.push(b'\n');
+        // a full disk loses output, but does not fail the hook
+        if self.bytes + entry.len() > OUTPUT_BYTES_MAX || self.file.write_all(&entry).is_err() {
             self.dropped += line.len();
             return;
         }
-        self.bytes += whole.len();
+        self.bytes += entry.len();
     }
 
     fn finish(&mut self) -> io::Result<()> {
         if self.dropped > 0 {
-            writeln!(self.file, "stderr: {} more bytes of output were not kept", self.dropped)?;
+            writeln!(self.file, "stderr: {} more bytes of output were discarded", self.dropped)?;
         }
         Ok(())
     }
 }
 
-/// A character as it is shown; control characters but the tab are escaped (security S42).
-fn visible(c: char) -> Vec<char> {
+/// Escapes control characters except the tab (security S42).
+fn escaped(c: char) -> Vec<char> {
     if c.is_control() && c != '\t' { c.escape_unicode().collect() } else { vec![c] }
 }

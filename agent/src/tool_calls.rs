@@ -1,7 +1,11 @@
-//! One hook's conversation with its tools: each call is answered once, from the hook's context, and written down
-//! before it is answered, so that a successor of this agent goes on where it was (design 12).
+//! The tool calls of one hook: each call is answered from the hook's context, exactly once.
+//!
+//! A call is appended to `calls.yaml` before it is answered, so that an agent that re-attaches to the hook
+//! continues from the same context (design 12). A repeated call with the same id receives the same answer.
+//!
+//! Called by `hook_process` with the calls that `tool_socket` accepts.
 
-use crate::tool_socket::Answer;
+use crate::tool_socket::ToolAnswer;
 use commands::{CallOutcome, Inputs, Need, ToolReply};
 use hook_client::RequestFrame;
 use serde::{Deserialize, Serialize};
@@ -16,99 +20,104 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// A file a tool names is read up to this; as much as its stdin may hold.
+/// The size limit of a file that a tool reads: the same as that of its stdin.
 const FILE_BYTES_MAX: u64 = 16 << 20;
-/// What one hook says and is remembered until it ends; more is in `calls.yaml` only.
-const SAID_MAX: usize = 2_000;
-/// The model's default level: lines below it are not stored (spec/clients.md 3.6).
+/// The number of reports of one hook that are kept until it ends; more are in `calls.yaml` only.
+const REPORTS_REMEMBERED_MAX: usize = 2_000;
+/// The default level of a model: lines below it are not stored (spec/clients.md 3.6).
 const LEVEL_STORED: Level = Level::Info;
 
-/// What a tool exits with that could not do its work.
-const FAILED: u8 = 1;
+/// The exit code of a tool that failed.
+const EXIT_FAILED: u8 = 1;
 
+/// The file of the calls, in the folder of the run.
 const CALLS: &str = "calls.yaml";
 
-/// Bytes as people read them where they are text.
+/// Bytes that are stored as text if they are valid UTF-8, so that they are readable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
-enum Bytes {
+enum TextOrBytes {
     Text(String),
     Raw { bytes: Vec<u8> },
 }
 
-impl Bytes {
-    fn of(bytes: &[u8]) -> Bytes {
+impl TextOrBytes {
+    fn of(bytes: &[u8]) -> TextOrBytes {
         match std::str::from_utf8(bytes) {
-            Ok(text) => Bytes::Text(text.to_owned()),
-            Err(_) => Bytes::Raw { bytes: bytes.to_vec() },
+            Ok(text) => TextOrBytes::Text(text.to_owned()),
+            Err(_) => TextOrBytes::Raw { bytes: bytes.to_vec() },
         }
     }
     fn as_slice(&self) -> &[u8] {
         match self {
-            Bytes::Text(text) => text.as_bytes(),
-            Bytes::Raw { bytes } => bytes,
+            TextOrBytes::Text(text) => text.as_bytes(),
+            TextOrBytes::Raw { bytes } => bytes,
         }
     }
 }
 
-/// One answered call, as `calls.yaml` keeps it: what went in, so that the buffer can be rebuilt, and what came out.
+/// One answered call in `calls.yaml`: the inputs, so that the context can be rebuilt, and the answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Kept {
+pub struct AnsweredCall {
     call: u32,
     id: String,
     at_ms: i64,
     tool: String,
-    args: Vec<Bytes>,
-    cwd: Bytes,
-    /// The unit led when it was asked.
+    args: Vec<TextOrBytes>,
+    cwd: TextOrBytes,
+    /// Whether the unit led when the call was answered.
     leads: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    stdin: Option<Bytes>,
+    stdin: Option<TextOrBytes>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    files: BTreeMap<String, Result<Bytes, String>>,
+    files: BTreeMap<String, Result<TextOrBytes, String>>,
     code: u8,
-    stdout: Bytes,
-    stderr: Bytes,
+    stdout: TextOrBytes,
+    stderr: TextOrBytes,
 }
 
-/// A bag that a tool wanted and that did not come along, as `calls.yaml` keeps it: every later read in this hook finds
-/// the same, whichever agent answers.
+/// A bag that was omitted from the view and that a tool has read, as `calls.yaml` stores it: every later read
+/// in this hook returns the same values, whichever agent answers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Fetched {
+pub struct FetchedBagLine {
     at_ms: i64,
     fetched: BagRequest,
-    /// None: it was gone.
+    /// None if the bag no longer existed.
     values: Option<Bag>,
 }
 
 /// One line of `calls.yaml`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Line {
-    Call(Kept),
-    Bag(Fetched),
+pub enum CallsLine {
+    /// An answered call.
+    Call(AnsweredCall),
+    /// A fetched bag.
+    Bag(FetchedBagLine),
 }
 
-/// `calls.yaml` of one run, appended to and never synced: it outlives the agent, not the machine.
+/// `calls.yaml` of one run. It is appended to and never synced, because it must outlive the agent but not the
+/// boot.
 #[derive(Debug)]
 pub struct CallsFile(Option<File>);
 
 impl CallsFile {
+    /// Opens the file in the folder of a run. If that fails, every call is refused.
     pub fn open(run: &Path) -> CallsFile {
         let open = || {
             let path = run.join(CALLS);
             let file = OpenOptions::new().append(true).create(true).mode(0o600).open(&path)?;
-            // half a line of an agent that died was never answered, and would swallow the next one
+            // an incomplete last line was never answered, and would corrupt the next line
             let bytes = fs::read(path)?;
             file.set_len(whole_lines(&bytes) as u64)?;
             Ok(file)
         };
-        CallsFile(open().inspect_err(|error: &io::Error| tracing::error!("{CALLS}: {error}")).ok())
+        CallsFile(open().inspect_err(|error: &io::Error| tracing::error!("cannot open {CALLS}: {error}")).ok())
     }
 
-    /// The whole calls of an earlier agent; a torn last line was never answered. None: a line before the last cannot be
-    /// read, so what the hook was told is not known.
-    pub fn read(run: &Path) -> Option<Vec<Line>> {
+    /// The calls that an earlier agent answered, without an incomplete last line. None if a line cannot be
+    /// read, so that the answers which the hook has received are unknown.
+    pub fn read(run: &Path) -> Option<Vec<CallsLine>> {
         let bytes = fs::read(run.join(CALLS)).unwrap_or_default();
         let lines = bytes[..whole_lines(&bytes)].split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         lines.map(|line| serde_json::from_slice(line.strip_prefix(b"- ")?).ok()).collect()
@@ -116,10 +125,10 @@ impl CallsFile {
 
     fn append(&mut self, line: &impl Serialize) -> io::Result<()> {
         let line = serde_json::to_string(line).expect("calls are plain data");
-        let file = self.0.as_mut().ok_or_else(|| io::Error::other("the file cannot be opened"))?;
+        let file = self.0.as_mut().ok_or_else(|| io::Error::other("the file is not open"))?;
         let length = file.metadata()?.len();
         let written = file.write_all(format!("- {line}\n").as_bytes());
-        // half a line would swallow the next one; if it cannot be cut off, no later call is taken either
+        // an incomplete line would corrupt the next one; if it cannot be removed, all later calls are refused
         if written.is_err() && file.set_len(length).is_err() {
             self.0 = None;
         }
@@ -127,24 +136,24 @@ impl CallsFile {
     }
 }
 
-/// The length of the lines that have their end.
+/// The length of the complete lines.
 fn whole_lines(bytes: &[u8]) -> usize {
     bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1)
 }
 
-/// The running hook, from its tools' side.
+/// The session of one running hook with its tools.
 pub struct HookSession<'a> {
     context: HookContext,
     context_digest: String,
     calls: CallsFile,
-    answered: BTreeMap<String, (u8, Bytes, Bytes)>,
-    said: Vec<Said>,
+    answered: BTreeMap<String, (u8, TextOrBytes, TextOrBytes)>,
+    reports: Vec<Said>,
     last_call: u32,
-    /// What is said is numbered by itself: one call may say two things.
-    last_said: u32,
-    tell: &'a dyn Fn(&Said),
-    leads: &'a dyn Fn() -> bool,
-    /// Why the bag that the next call wants cannot be had.
+    /// The number of the last report. Reports have their own numbers, because one call may make two reports.
+    last_report: u32,
+    on_report: &'a dyn Fn(&Said),
+    is_leader: &'a dyn Fn() -> bool,
+    /// Why the bag that the next call needs cannot be fetched.
     fetch_error: Option<String>,
 }
 
@@ -153,120 +162,126 @@ impl<'a> HookSession<'a> {
         context: HookContext,
         context_digest: String,
         calls: CallsFile,
-        tell: &'a dyn Fn(&Said),
-        leads: &'a dyn Fn() -> bool,
+        on_report: &'a dyn Fn(&Said),
+        is_leader: &'a dyn Fn() -> bool,
     ) -> HookSession<'a> {
-        let (answered, said) = (BTreeMap::new(), Vec::new());
+        let (answered, reports) = (BTreeMap::new(), Vec::new());
         HookSession {
             context,
             context_digest,
             calls,
             answered,
-            said,
+            reports,
             last_call: 0,
-            last_said: 0,
-            tell,
-            leads,
+            last_report: 0,
+            on_report,
+            is_leader,
             fetch_error: None,
         }
     }
 
-    /// The hook asked for a reboot at once: it is ended, wherever it is.
-    pub fn ends_boot(&self) -> bool {
+    /// Whether the hook requested an immediate reboot: the hook is killed then.
+    pub fn requests_reboot(&self) -> bool {
         self.context.writes.reboot == Some(Reboot::Now)
     }
 
-    /// Everything the hook wrote and said. Nothing can be added any more (invariant I33).
+    /// Ends the session, and returns what the hook wrote and reported. No later call can change it (invariant
+    /// I33).
     pub fn close(self) -> (Writes, Vec<Said>) {
-        (self.context.writes, self.said)
+        (self.context.writes, self.reports)
     }
 
-    /// Rebuilds the buffer from the calls of an earlier agent. False: a call answers otherwise now, so what the
-    /// hook was told is not what would be kept.
-    pub fn replay(&mut self, lines: &[Line]) -> bool {
+    /// Repeats the calls of an earlier agent to rebuild the context. Returns false if a call is answered
+    /// differently now, so that the context would not match the answers which the hook has received.
+    pub fn replay(&mut self, lines: &[CallsLine]) -> bool {
         lines.iter().all(|line| {
-            let kept = match line {
-                Line::Call(kept) => kept,
-                Line::Bag(Fetched { fetched, values, .. }) => {
-                    self.context.take_bag(fetched, values.clone());
+            let answered = match line {
+                CallsLine::Call(answered) => answered,
+                CallsLine::Bag(FetchedBagLine { fetched, values, .. }) => {
+                    self.context.insert_bag(fetched, values.clone());
                     return true;
                 }
             };
-            self.context.restrict_leadership(kept.leads);
-            let args: Vec<Vec<u8>> = kept.args.iter().map(|arg| arg.as_slice().to_vec()).collect();
-            let bytes = |kept: &Bytes| kept.as_slice().to_vec();
-            let files = kept.files.iter();
+            self.context.restrict_leadership(answered.leads);
+            let args: Vec<Vec<u8>> = answered.args.iter().map(|arg| arg.as_slice().to_vec()).collect();
+            let bytes = |stored: &TextOrBytes| stored.as_slice().to_vec();
+            let files = answered.files.iter();
             let inputs = Inputs {
-                stdin: kept.stdin.as_ref().map(bytes),
+                stdin: answered.stdin.as_ref().map(bytes),
                 files: files
                     .map(|(path, found)| (path.clone(), found.as_ref().map(bytes).map_err(Clone::clone)))
                     .collect(),
             };
-            let reply = match commands::call(&mut self.context, &kept.tool, &args, &inputs) {
+            let reply = match commands::call(&mut self.context, &answered.tool, &args, &inputs) {
                 CallOutcome::Reply(reply) => reply,
-                // no line has the bag: it could not be had, and the call failed
-                CallOutcome::Need(Need::Bag(_)) => ToolReply { code: FAILED, ..ToolReply::default() },
+                // the file has no such bag: it could not be fetched, and the call failed
+                CallOutcome::Need(Need::Bag(_)) => ToolReply { code: EXIT_FAILED, ..ToolReply::default() },
                 CallOutcome::Need(Need::Stdin | Need::File(_)) => return false,
             };
-            self.last_call = kept.call;
-            self.answered.insert(kept.id.clone(), (kept.code, kept.stdout.clone(), kept.stderr.clone()));
-            self.remember(kept.at_ms, reply.reports);
-            // a file the tool could not write made its answer a failure; that is not the context's doing
-            let same_code = reply.code == kept.code || reply.output_file.is_some();
-            same_code && reply.stdout == kept.stdout.as_slice()
+            self.last_call = answered.call;
+            self.answered.insert(answered.id.clone(), (answered.code, answered.stdout.clone(), answered.stderr.clone()));
+            self.add_reports(answered.at_ms, reply.reports);
+            // An output file that could not be written made the answer a failure, which is independent of the
+            // context.
+            let same_code = reply.code == answered.code || reply.output_file.is_some();
+            same_code && reply.stdout == answered.stdout.as_slice()
         })
     }
 
-    /// Takes the bag that a call wanted, or why it cannot be had; written down before anything is read from it.
-    pub fn take_bag(&mut self, asked: &BagRequest, answered: Result<Option<Bag>, String>) {
-        let kept = answered.and_then(|values| {
-            let kept = Fetched { at_ms: crate::clock::wall_ms(), fetched: asked.clone(), values };
-            match self.calls.append(&kept) {
-                Ok(()) => Ok(kept.values),
-                Err(error) => Err(format!("{} cannot be written down: {error}", asked.owner)),
+    /// Adds the bag that a call needs, or the reason why it cannot be fetched. The bag is stored before
+    /// anything is read from it.
+    pub fn insert_bag(&mut self, request: &BagRequest, fetched: Result<Option<Bag>, String>) {
+        let stored = fetched.and_then(|values| {
+            let line = FetchedBagLine { at_ms: crate::clock::wall_ms(), fetched: request.clone(), values };
+            match self.calls.append(&line) {
+                Ok(()) => Ok(line.values),
+                Err(error) => Err(format!("cannot store the settings of {}: {error}", request.owner)),
             }
         });
-        match kept {
-            Ok(values) => self.context.take_bag(asked, values),
+        match stored {
+            Ok(values) => self.context.insert_bag(request, values),
             Err(why) => self.fetch_error = Some(why),
         }
     }
 
-    /// Answers one call: the same id, the same answer; written down before it is given. Err: the bag it wants is to be
-    /// taken first, then it is to be asked again.
-    pub fn answer(&mut self, frame: &[u8]) -> Result<Answer, BagRequest> {
+    /// Answers one call. A repeated id receives the same answer. The call is stored before it is answered.
+    ///
+    /// # Errors
+    /// The bag that the call needs: the caller fetches it, passes it to [`HookSession::insert_bag`], and calls
+    /// again.
+    pub fn answer(&mut self, frame: &[u8]) -> Result<ToolAnswer, BagRequest> {
         let Ok(request) = RequestFrame::decode(frame) else {
-            return Ok(Answer::bad_request("malformed request"));
+            return Ok(ToolAnswer::bad_request("malformed request"));
         };
-        // never says which context is open (CVE-2024-6984)
+        // the answer does not reveal which context is open (CVE-2024-6984)
         if host::digest::sha256(request.call.context_id) != self.context_digest {
-            return Ok(Answer::closed());
+            return Ok(ToolAnswer::closed());
         }
         let id = format!("{:032x}", u128::from_be_bytes(request.call.call_id));
         if let Some((code, stdout, stderr)) = self.answered.get(&id) {
             let (stdout, stderr) = (stdout.as_slice().to_vec(), stderr.as_slice().to_vec());
-            return Ok(Answer::Done { code: *code, stdout, stderr });
+            return Ok(ToolAnswer::Done { code: *code, stdout, stderr });
         }
         let cwd = PathBuf::from(std::ffi::OsStr::from_bytes(request.call.cwd));
         if !cwd.is_absolute() {
-            return Ok(Answer::bad_request("Dir is not absolute"));
+            return Ok(ToolAnswer::bad_request("Dir is not absolute"));
         }
         let tool = String::from_utf8_lossy(request.call.tool).into_owned();
         let args: Vec<Vec<u8>> = request.args.clone().map(<[u8]>::to_vec).collect();
-        let leads = (self.leads)();
+        let leads = (self.is_leader)();
         self.context.restrict_leadership(leads);
         let before = self.context.writes.clone();
         let mut inputs = Inputs { stdin: request.stdin.map(<[u8]>::to_vec), ..Inputs::default() };
         let reply = loop {
             match commands::call(&mut self.context, &tool, &args, &inputs) {
                 CallOutcome::Reply(reply) => break reply,
-                CallOutcome::Need(Need::Stdin) if inputs.stdin.is_none() => return Ok(Answer::NeedStdin),
+                CallOutcome::Need(Need::Stdin) if inputs.stdin.is_none() => return Ok(ToolAnswer::NeedStdin),
                 CallOutcome::Need(Need::Stdin) => {
-                    return Ok(Answer::bad_request("stdin is asked for twice"));
+                    return Ok(ToolAnswer::bad_request("stdin is requested twice"));
                 }
-                CallOutcome::Need(Need::Bag(asked)) => match self.fetch_error.take() {
-                    Some(why) => break ToolReply::error(FAILED, &why),
-                    None => return Err(asked),
+                CallOutcome::Need(Need::Bag(bag_request)) => match self.fetch_error.take() {
+                    Some(why) => break ToolReply::error(EXIT_FAILED, &why),
+                    None => return Err(bag_request),
                 },
                 CallOutcome::Need(Need::File(path)) => {
                     let found = read_file(&cwd.join(expand(&path)), &path);
@@ -278,54 +293,54 @@ impl<'a> HookSession<'a> {
         if let Some((path, bytes)) = &reply.output_file
             && let Err(error) = write_file(&cwd.join(expand(path)), bytes)
         {
-            (code, stderr) = (1, format!("ERROR open {path}: {}\n", words(&error)).into_bytes());
+            (code, stderr) = (1, format!("ERROR open {path}: {}\n", go_error_text(&error)).into_bytes());
         }
-        let kept = Kept {
+        let call = AnsweredCall {
             call: self.last_call + 1,
             id: id.clone(),
             at_ms: crate::clock::wall_ms(),
             tool,
-            args: args.iter().map(|arg| Bytes::of(arg)).collect(),
-            cwd: Bytes::of(request.call.cwd),
+            args: args.iter().map(|arg| TextOrBytes::of(arg)).collect(),
+            cwd: TextOrBytes::of(request.call.cwd),
             leads,
-            stdin: inputs.stdin.as_deref().map(Bytes::of),
-            files: inputs.files.iter().map(|(p, f)| (p.clone(), f.clone().map(|b| Bytes::of(&b)))).collect(),
+            stdin: inputs.stdin.as_deref().map(TextOrBytes::of),
+            files: inputs.files.iter().map(|(p, f)| (p.clone(), f.clone().map(|b| TextOrBytes::of(&b)))).collect(),
             code,
-            stdout: Bytes::of(&reply.stdout),
-            stderr: Bytes::of(&stderr),
+            stdout: TextOrBytes::of(&reply.stdout),
+            stderr: TextOrBytes::of(&stderr),
         };
-        if let Err(error) = self.calls.append(&kept) {
-            // what was not written down is not done: a successor could not know of it
+        if let Err(error) = self.calls.append(&call) {
+            // a call that is not stored must have no effect, because a later agent could not repeat it
             self.context.writes = before;
-            tracing::error!("{CALLS}: {error}");
-            let stderr = format!("ERROR the call cannot be written down: {error}\n").into_bytes();
-            return Ok(Answer::Done { code: FAILED, stdout: Vec::new(), stderr });
+            tracing::error!("cannot append to {CALLS}: {error}");
+            let stderr = format!("ERROR cannot store the call: {error}\n").into_bytes();
+            return Ok(ToolAnswer::Done { code: EXIT_FAILED, stdout: Vec::new(), stderr });
         }
-        self.last_call = kept.call;
-        self.answered.insert(id, (code, kept.stdout, kept.stderr));
-        self.remember(kept.at_ms, reply.reports);
-        Ok(Answer::Done { code, stdout: reply.stdout, stderr })
+        self.last_call = call.call;
+        self.answered.insert(id, (code, call.stdout, call.stderr));
+        self.add_reports(call.at_ms, reply.reports);
+        Ok(ToolAnswer::Done { code, stdout: reply.stdout, stderr })
     }
 
-    fn remember(&mut self, at_ms: i64, immediate: Vec<ReportContent>) {
-        let stored = immediate
+    fn add_reports(&mut self, at_ms: i64, contents: Vec<ReportContent>) {
+        let stored = contents
             .into_iter()
             .filter(|what| !matches!(what, ReportContent::Log { level, .. } if *level < LEVEL_STORED));
         for what in stored {
-            self.last_said += 1;
-            let said = Said { call: self.last_said, at_ms, what: what.truncated() };
-            (self.tell)(&said);
-            if self.said.len() == SAID_MAX {
-                // the oldest line makes way, never a status
-                let oldest = self.said.iter().position(|said| said.what.is_log_line()).unwrap_or(0);
-                self.said.remove(oldest);
+            self.last_report += 1;
+            let report = Said { call: self.last_report, at_ms, what: what.truncated() };
+            (self.on_report)(&report);
+            if self.reports.len() == REPORTS_REMEMBERED_MAX {
+                // the oldest log line is dropped; a status is not
+                let oldest = self.reports.iter().position(|report| report.what.is_log_line()).unwrap_or(0);
+                self.reports.remove(oldest);
             }
-            self.said.push(said);
+            self.reports.push(report);
         }
     }
 }
 
-/// `~/` is the agent's user's home, as the charm's would be.
+/// Expands `~/` to the home of the agent's user, which is the charm's user.
 fn expand(path: &str) -> PathBuf {
     match (path.strip_prefix("~/"), std::env::var_os("HOME")) {
         (Some(rest), Some(home)) => Path::new(&home).join(rest),
@@ -333,8 +348,8 @@ fn expand(path: &str) -> PathBuf {
     }
 }
 
-/// The words Go's os package has for an error, which charms know.
-fn words(error: &io::Error) -> String {
+/// The text of Go's os package for an error, which charms match.
+fn go_error_text(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "no such file or directory".to_owned(),
         io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
@@ -343,28 +358,28 @@ fn words(error: &io::Error) -> String {
     }
 }
 
-/// Opens a file and nothing else: a pipe would hold up the agent, and with it the unit.
-fn plain_file(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+/// Opens a regular file. Anything else is refused, because a pipe would block the agent.
+fn open_regular_file(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     let file = options.custom_flags(nix::fcntl::OFlag::O_NONBLOCK.bits()).open(path)?;
     match file.metadata()?.is_file() {
         true => Ok(file),
-        false => Err(io::Error::other("is not a file")),
+        false => Err(io::Error::other("not a regular file")),
     }
 }
 
 fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = plain_file(OpenOptions::new().write(true).create(true).truncate(true).mode(0o644), path)?;
+    let mut file = open_regular_file(OpenOptions::new().write(true).create(true).truncate(true).mode(0o644), path)?;
     file.write_all(bytes)
 }
 
-fn read_file(path: &Path, named: &str) -> Result<Vec<u8>, String> {
+fn read_file(path: &Path, shown_path: &str) -> Result<Vec<u8>, String> {
     let read = || {
         let mut bytes = Vec::new();
-        plain_file(OpenOptions::new().read(true), path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+        open_regular_file(OpenOptions::new().read(true), path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
         match bytes.len() as u64 > FILE_BYTES_MAX {
             true => Err(io::Error::other("file too large")),
             false => Ok(bytes),
         }
     };
-    read().map_err(|error: io::Error| format!("open {named}: {}", words(&error)))
+    read().map_err(|error: io::Error| format!("open {shown_path}: {}", go_error_text(&error)))
 }

@@ -1,5 +1,8 @@
-//! The socket hook tools call: accept, check the peer, read one frame at a time, pass it to the running hook, reply.
-//! Slow or broken callers cost only themselves; calls reach the hook one at a time, in order of arrival.
+//! The Unix socket of the hook tools: it accepts connections, checks the peer, reads frames, and passes each
+//! call to the running hook's session.
+//!
+//! A slow or broken client delays only itself. Calls reach the session one at a time, in order of arrival. Only
+//! root and the agent's own user are served (invariant I32).
 
 use hook_client::{HEADER_BYTES, ReplyFrame, RequestFrame, frame_length};
 use host::file::ignore_not_found;
@@ -11,84 +14,88 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
-/// Connections served at once; more wait to be accepted (security S6).
+/// The number of connections that are served at the same time; more wait to be accepted (security S6).
 const CONNECTIONS_MAX: usize = 128;
-/// A frame, once begun, arrives within this.
-const FRAME_TIME_MAX: Duration = Duration::from_secs(5);
+/// The time limit for receiving a frame after its first byte.
+const FRAME_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// One call that waits for its answer: the request frame, whole and decodable.
+/// A call that waits for its answer.
 #[derive(Debug)]
-pub struct Call {
+pub struct ToolCall {
+    /// The whole request frame; it can be decoded.
     pub frame: Vec<u8>,
-    pub answer: oneshot::Sender<Answer>,
+    /// Receives the answer.
+    pub answer: oneshot::Sender<ToolAnswer>,
 }
 
-/// What the tool prints and exits with; or that its stdin is wanted.
+/// The answer to a tool.
 #[derive(Debug)]
-pub enum Answer {
+pub enum ToolAnswer {
+    /// What the tool prints and its exit code.
     Done { code: u8, stdout: Vec<u8>, stderr: Vec<u8> },
+    /// The tool must send its stdin.
     NeedStdin,
 }
 
-impl Answer {
-    /// What a tool gets that calls when no hook runs.
-    pub fn closed() -> Answer {
-        Answer::bad_request("this context is closed")
+impl ToolAnswer {
+    /// The answer to a call while no hook runs.
+    pub fn closed() -> ToolAnswer {
+        ToolAnswer::bad_request("this context is closed")
     }
 
-    /// Refused before any tool ran (spec/hook-tools.md 1.2).
-    pub fn bad_request(why: &str) -> Answer {
+    /// The answer to a request that is refused before a tool runs (spec/hook-tools.md 1.2).
+    pub fn bad_request(why: &str) -> ToolAnswer {
         let stderr = format!("ERROR bad request: {why}\n").into_bytes();
-        Answer::Done { code: 1, stdout: Vec::new(), stderr }
+        ToolAnswer::Done { code: 1, stdout: Vec::new(), stderr }
     }
 }
 
-/// What happens to a call that arrives now.
+/// How a call is handled that arrives now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gate {
-    /// A hook of an earlier agent may still run: wait until that is known.
+    /// A hook of an earlier agent may still run: the call waits until that is decided.
     Undecided,
-    /// A hook runs: its conversation answers.
+    /// A hook runs: its session answers the call.
     Open,
-    /// No hook runs: refused.
+    /// No hook runs: the call is refused.
     Closed,
 }
 
-/// Listens at `path`, which is free afterwards whatever was there, and passes calls on as long as the gate is open.
-/// Must be called within a runtime; ends with it.
-pub fn listen(path: &Path, gate: watch::Receiver<Gate>) -> io::Result<mpsc::Receiver<Call>> {
+/// Listens at `path`, replacing an existing socket, and passes calls to the returned channel while the gate is
+/// open. Must be called within a tokio runtime, and ends with it.
+pub fn listen(path: &Path, gate: watch::Receiver<Gate>) -> io::Result<mpsc::Receiver<ToolCall>> {
     ignore_not_found(std::fs::remove_file(path))?;
     let listener = UnixListener::bind(path)?;
-    // one call waits while one is answered: callers queue at the socket, not here
+    // one call waits while another one is answered; further calls wait at the socket
     let (calls, receiver) = mpsc::channel(1);
     tokio::spawn(accept(listener, calls, gate));
     Ok(receiver)
 }
 
-async fn accept(listener: UnixListener, calls: mpsc::Sender<Call>, gate: watch::Receiver<Gate>) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+async fn accept(listener: UnixListener, calls: mpsc::Sender<ToolCall>, gate: watch::Receiver<Gate>) {
+    let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
-        let place = Arc::clone(&places).acquire_owned().await.expect("the semaphore is never closed");
+        let permit = Arc::clone(&permits).acquire_owned().await.expect("the semaphore is never closed");
         match listener.accept().await {
             Ok((stream, _)) => {
                 let (calls, gate) = (calls.clone(), gate.clone());
                 tokio::spawn(async move {
                     if let Err(error) = serve(stream, calls, gate).await {
-                        tracing::debug!("a tool's connection: {error}");
+                        tracing::debug!("the connection of a hook tool failed: {error}");
                     }
-                    drop(place);
+                    drop(permit);
                 });
             }
-            // out of descriptors, or the caller is gone: others may still be served
+            // out of file descriptors, or the client has disconnected: other clients can still be served
             Err(error) => {
-                tracing::warn!("cannot accept a tool's connection: {error}");
+                tracing::warn!("cannot accept the connection of a hook tool: {error}");
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }
     }
 }
 
-/// Only root and the user the hooks run as are answered (invariant I32).
+/// Whether the peer is root or the user that runs the hooks (invariant I32).
 fn is_trusted(stream: &UnixStream) -> io::Result<bool> {
     let uid = stream.peer_cred()?.uid();
     Ok(uid == 0 || uid == nix::unistd::geteuid().as_raw())
@@ -96,7 +103,7 @@ fn is_trusted(stream: &UnixStream) -> io::Result<bool> {
 
 async fn serve(
     mut stream: UnixStream,
-    calls: mpsc::Sender<Call>,
+    calls: mpsc::Sender<ToolCall>,
     mut gate: watch::Receiver<Gate>,
 ) -> io::Result<()> {
     if !is_trusted(&stream)? {
@@ -107,43 +114,44 @@ async fn serve(
             Ok(Some(frame)) => frame,
             Ok(None) => return Ok(()),
             Err(error) => {
-                // a connection closed without an answer means "call again": this caller is not to
-                let refusal = encode(&Answer::bad_request("malformed request"));
+                // a client whose connection is closed without an answer would call again, so it is refused
+                let refusal = encode(&ToolAnswer::bad_request("malformed request"));
                 stream.write_all(&refusal).await?;
                 return Err(error);
             }
         };
         let decided = gate.wait_for(|gate| *gate != Gate::Undecided).await.map(|gate| *gate);
         let reply = if RequestFrame::decode(&frame).is_err() {
-            Answer::bad_request("malformed request")
+            ToolAnswer::bad_request("malformed request")
         } else if matches!(decided, Ok(Gate::Open)) {
             let (answer, answered) = oneshot::channel();
-            // A call that still queues when the hook ends is refused, not kept for the next hook:
-            // 1. the conversation closes the gate, then answers what the channel holds;
-            // 2. that makes room for a caller that waited for it; the gate, asked first, turns it away.
+            // A call that is still queued when the hook ends is refused, and does not reach the next hook:
+            // 1. The session closes the gate, then answers the calls in the channel.
+            // 2. This makes room in the channel for a waiting client. The gate is checked first and refuses
+            //    that call.
             let sent = tokio::select! {
                 biased;
                 _ = gate.wait_for(|gate| *gate == Gate::Closed) => None,
-                sent = calls.send(Call { frame, answer }) => Some(sent),
+                sent = calls.send(ToolCall { frame, answer }) => Some(sent),
             };
             match sent {
-                None => Answer::closed(),
+                None => ToolAnswer::closed(),
                 Some(Err(_)) => return Ok(()),
-                // dropped unanswered: the agent is ending, the tool calls the next one
+                // dropped without an answer: the agent is ending, and the tool calls the next agent
                 Some(Ok(())) => match answered.await {
                     Ok(reply) => reply,
                     Err(_) => return Ok(()),
                 },
             }
         } else {
-            Answer::closed()
+            ToolAnswer::closed()
         };
         stream.write_all(&encode(&reply)).await?;
     }
 }
 
-/// One frame; none when the caller has closed. It may begin at any time (after `NeedStdin` the caller reads its stdin
-/// first); once begun it must go on.
+/// Reads one frame. None if the client has closed the connection. The first byte may arrive at any time,
+/// because after `NeedStdin` the client reads its stdin first; the rest must follow within the time limit.
 async fn read_frame(stream: &mut UnixStream) -> io::Result<Option<Vec<u8>>> {
     let mut header = [0; HEADER_BYTES];
     if stream.read(&mut header[..1]).await? == 0 {
@@ -153,19 +161,19 @@ async fn read_frame(stream: &mut UnixStream) -> io::Result<Option<Vec<u8>>> {
         stream.read_exact(&mut header[1..]).await?;
         let length = frame_length(&header).map_err(|refused| io::Error::other(refused.to_string()))?;
         let mut frame = header.to_vec();
-        // grows as bytes arrive: a header alone reserves nothing
+        // the buffer grows as bytes arrive: a header alone reserves nothing
         let body = length - HEADER_BYTES;
         stream.take(body as u64).read_to_end(&mut frame).await?;
-        if frame.len() == length { Ok(frame) } else { Err(io::Error::other("cut short")) }
+        if frame.len() == length { Ok(frame) } else { Err(io::Error::other("the frame is incomplete")) }
     };
-    let timed = tokio::time::timeout(FRAME_TIME_MAX, rest).await;
-    timed.map_err(|_| io::Error::other("too slow"))?.map(Some)
+    let timed = tokio::time::timeout(FRAME_TIMEOUT, rest).await;
+    timed.map_err(|_| io::Error::other("the frame did not arrive in time"))?.map(Some)
 }
 
-fn encode(answer: &Answer) -> Vec<u8> {
+fn encode(answer: &ToolAnswer) -> Vec<u8> {
     let reply = match answer {
-        Answer::Done { code, stdout, stderr } => ReplyFrame::Done { code: *code, stdout, stderr },
-        Answer::NeedStdin => ReplyFrame::NeedStdin,
+        ToolAnswer::Done { code, stdout, stderr } => ReplyFrame::Done { code: *code, stdout, stderr },
+        ToolAnswer::NeedStdin => ReplyFrame::NeedStdin,
     };
     let too_large = ReplyFrame::Done { code: 1, stdout: b"", stderr: b"ERROR the answer is too large\n" };
     let reply = if reply.encoded_length().is_ok() { reply } else { too_large };

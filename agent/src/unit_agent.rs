@@ -1,7 +1,11 @@
-//! The unit loop. Small loops over one shared memory: doing (save, act, save; here), `sending` (attach, then the
-//! outbox in order), `watching` (take the view, claim leadership). None of them decides: `state::unit::resolve::next` does.
+//! The unit agent's loops over one shared memory: the action loop (here), the sender, the watcher and the claim
+//! loop.
 //!
-//! Everything here is polled by one task; nothing is spawned, so a crash is the drop of one future.
+//! No loop decides what is done: `state::unit::resolve::next` does. The action loop saves a decision before it
+//! executes it. One task polls everything and nothing is spawned, so a crash is equivalent to dropping one
+//! future.
+//!
+//! Started by `pintle-agent unit`, and by the simulator.
 
 mod fetch;
 mod lease;
@@ -9,7 +13,7 @@ mod sender;
 mod watcher;
 
 use crate::outage::Outage;
-use crate::ports::{Charms, Clock, DiskError, Ending, Memory};
+use crate::ports::{Charms, Clock, DiskError, HookResult, UnitMemory};
 use api::{FetchArchive, UnitAgentRequests};
 use host::backoff::Backoff;
 use lease::{ClockReading, Lease};
@@ -31,92 +35,105 @@ use std::sync::Arc;
 use tokio::sync::{Mutex, Notify};
 use tracing::Instrument;
 
-/// Waits between tries of a link that is down: 0.2 s doubled to 5 s.
+/// The delay before the next attempt while the controller is unreachable: from 0.2 s, doubled up to 5 s.
 const LINK_RETRY_FIRST_MS: u64 = 200;
 const LINK_RETRY_MAX_MS: u64 = 5_000;
 const LINK_BACKOFF: Backoff = Backoff::new(LINK_RETRY_FIRST_MS, LINK_RETRY_MAX_MS);
 
-/// A machine that was told to reboot and has not is told again.
-const REBOOT_ASKED_EVERY_MS: u64 = 30_000;
+/// The reboot is requested again if the machine has not rebooted within this time.
+const REBOOT_REQUEST_INTERVAL_MS: u64 = 30_000;
 
-/// Why the agent ends.
+/// Why the unit agent ends.
 #[derive(Debug)]
-pub enum End {
-    /// The unit is finished; this agent is never started again.
+pub enum UnitAgentEnd {
+    /// The unit is finished: its agent is never started again.
     Finished,
-    /// A newer agent serves the unit: this one is a copy. The text says where the live one is.
+    /// A newer agent serves the unit, so this folder is a copy. The text describes the newer agent.
     Copy(String),
-    /// Folder and controller went separate ways.
+    /// The records of the folder and of the controller have diverged.
     Forked(String),
-    /// The controller is not where it was: start again, so that disk and replica are compared.
+    /// The store of the controller has changed generation: the agent restarts to compare its disk with the
+    /// replica.
     Reattach(String),
-    /// The disk failed: die, restart from what is there.
+    /// The disk failed: the agent restarts from what is on disk.
     Disk(DiskError),
 }
 
+/// The run in progress, as it is reported to the controller.
 #[derive(Clone, Debug)]
-struct Executing {
+struct ReportedRun {
     run: u64,
     activity: Activity,
     since_ms: u64,
 }
 
-/// Facts of this process, lost with it.
+/// Facts that only this process needs; they are lost when it ends.
 #[derive(Debug, Default)]
 struct ProcessFacts {
     view: Option<Arc<Snapshot>>,
     epoch: Option<u64>,
-    /// Where the store was when this session was opened. What the memory rests on was there: an older view, kept
-    /// from before, would show as gone what has come since.
+    /// The position of the store when this session was opened. The memory may depend on anything up to it: in
+    /// an older, cached view everything newer would look deleted.
     attached_at: Option<Position>,
-    /// When the controller last showed where it is.
-    heard_ms: Option<u64>,
+    /// When the last message of the watch was received.
+    last_contact_ms: Option<u64>,
     outage: Outage,
     lease: Option<Lease>,
-    claimed: bool,
+    /// Whether a claim was answered, so that it is known whether this unit leads.
+    is_leader_known: bool,
+    /// Whether the started run was found to have neither a process nor an outcome.
     orphan_missing: bool,
     last_end_ms: u64,
     agent_start_ms: u64,
-    executing: Option<Executing>,
+    /// The run in progress.
+    executing: Option<ReportedRun>,
     /// Since when attaching is refused because another session is open.
     other_session_ms: Option<u64>,
-    unsaid: PendingReports,
+    /// What the run in progress has reported and the controller has not acknowledged.
+    pending_reports: PendingReports,
+    /// The activity that the controller last acknowledged.
     executing_shown: Option<Activity>,
-    /// The link was away since: a controller that has started anew knows nothing of it.
+    /// The link was down since the activity was sent: a restarted controller does not have it, so it is sent
+    /// again.
     resend_executing: bool,
 }
 
-/// One unit agent.
-pub struct Uniter<M, A, H, C> {
+/// The agent of one unit. See the module.
+pub struct UnitAgent<M, A, H, C> {
     memory: M,
     api: A,
     charms: H,
     clock: C,
-    /// Memory is set from what was saved: written under `disk`, read anywhere.
+    /// The unit's memory: changed only after the change is on disk, with `disk` locked; read at any time.
     local: RefCell<Arc<Local>>,
-    /// Acknowledgements not yet on disk: folded into the next append.
+    /// Acknowledgements that are not on disk yet: the next append includes them.
     acknowledged: RefCell<Vec<Event>>,
+    /// Serialises appends to the journal.
     disk: Mutex<()>,
-    /// Counts what was saved.
+    /// The number of appends so far.
     saves: Cell<u64>,
     facts: RefCell<ProcessFacts>,
-    /// Something that `next` looks at has changed.
-    doing: Notify,
-    sending: Notify,
-    /// A session was opened, a view came, leadership is free.
-    shown: Notify,
-    explained: RefCell<Vec<Cause>>,
+    /// An input of `next` has changed.
+    act_changed: Notify,
+    /// There may be something to send.
+    send_changed: Notify,
+    /// A session was opened or a view was received.
+    view_changed: Notify,
+    /// Why the unit waits, as of the last decision.
+    wait_reasons: RefCell<Vec<Cause>>,
+    /// Whether this agent holds the hook lock.
     hook_lock: Cell<bool>,
 }
 
-impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
-    /// `view` is the cached one, of an earlier process.
-    pub fn new(world: (M, A, H, C), local: Local, view: Option<Arc<Snapshot>>) -> Self {
-        let (memory, api, charms, clock) = world;
+impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H, C> {
+    /// `ports` are the memory, the controller, the charm and the clock. `view` is the view that an earlier
+    /// process cached.
+    pub fn new(ports: (M, A, H, C), local: Local, view: Option<Arc<Snapshot>>) -> Self {
+        let (memory, api, charms, clock) = ports;
         let start = clock.since_boot_ms();
         let facts =
             ProcessFacts { view, last_end_ms: start, agent_start_ms: start, ..ProcessFacts::default() };
-        Uniter {
+        UnitAgent {
             memory,
             api,
             charms,
@@ -126,45 +143,45 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
             disk: Mutex::new(()),
             saves: Cell::new(0),
             facts: RefCell::new(facts),
-            doing: Notify::new(),
-            sending: Notify::new(),
-            shown: Notify::new(),
-            explained: RefCell::default(),
+            act_changed: Notify::new(),
+            send_changed: Notify::new(),
+            view_changed: Notify::new(),
+            wait_reasons: RefCell::default(),
             hook_lock: Cell::new(false),
         }
     }
 
-    /// Runs until the unit is finished or this agent may not go on.
-    pub async fn run(&self) -> End {
-        let (doing, sending) = (pin!(self.keep_doing()), pin!(self.send_loop()));
+    /// Runs until the unit is finished or this agent must end.
+    pub async fn run(&self) -> UnitAgentEnd {
+        let (acting, sending) = (pin!(self.run_actions()), pin!(self.send_loop()));
         let (watching, claiming) = (pin!(self.watch_loop()), pin!(self.claim_loop()));
-        // first come, first ended: none of the four ends while the unit goes on
+        // the first loop that ends determines the result: none of them ends while the unit goes on
         tokio::select! {
             biased;
             end = sending => end,
-            end = doing => end,
+            end = acting => end,
             end = watching => end,
             end = claiming => end,
         }
     }
 
-    /// What the unit waits for, as of the last decision.
-    pub fn explained(&self) -> Vec<Cause> {
-        self.explained.borrow().clone()
+    /// The causes that the unit waits for, as of the last decision. Empty if it waits for nothing.
+    pub fn wait_reasons(&self) -> Vec<Cause> {
+        self.wait_reasons.borrow().clone()
     }
 
-    /// A look at the memory, for the simulator's checks and for reports.
-    pub fn with_local<T>(&self, look: impl FnOnce(&Arc<Local>) -> T) -> T {
-        look(&self.local.borrow())
+    /// Calls `read` with the unit's memory, for the simulator's checks and for reports.
+    pub fn with_local<T>(&self, read: impl FnOnce(&Arc<Local>) -> T) -> T {
+        read(&self.local.borrow())
     }
 
-    /// A look at what the controller last showed, for the simulator's checks.
-    pub fn with_view<T>(&self, look: impl FnOnce(Option<&Arc<Snapshot>>) -> T) -> T {
-        look(self.facts.borrow().view.as_ref())
+    /// Calls `read` with the current view, for the simulator's checks.
+    pub fn with_view<T>(&self, read: impl FnOnce(Option<&Arc<Snapshot>>) -> T) -> T {
+        read(self.facts.borrow().view.as_ref())
     }
 
     fn now(&self) -> Now {
-        let lost = context::charm_to_fetch(&self.local.borrow(), self.charms.declared().as_deref()).is_some();
+        let charm_lost = context::charm_to_fetch(&self.local.borrow(), self.charms.declared().as_deref()).is_some();
         let facts = self.facts.borrow();
         let since_boot_ms = self.clock.since_boot_ms();
         Now {
@@ -176,13 +193,13 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
             orphan_missing: facts.orphan_missing,
             attached: facts.epoch.is_some(),
             link_age_ms: facts
-                .heard_ms
+                .last_contact_ms
                 .filter(|_| facts.is_current())
-                .map(|heard| since_boot_ms.saturating_sub(heard)),
+                .map(|last_contact_ms| since_boot_ms.saturating_sub(last_contact_ms)),
             leads: facts.leads(self.clocks_now()),
-            claimed: facts.claimed,
+            claimed: facts.is_leader_known,
             idle_ms: since_boot_ms.saturating_sub(facts.last_end_ms),
-            charm_lost: lost,
+            charm_lost,
         }
     }
 
@@ -190,7 +207,8 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
         self.save_with(|_| events).await
     }
 
-    /// Saves what `decide` makes of the memory, then takes it into memory. Two never interleave.
+    /// Saves the events that `decide` derives from the memory, then applies them to the memory. Calls never
+    /// interleave.
     async fn save_with(&self, decide: impl FnOnce(&Local) -> Vec<Event>) -> Result<(), DiskError> {
         let _order = self.disk.lock().await;
         let mut after = self.local.borrow().clone();
@@ -205,15 +223,18 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
         self.memory.append(&all, &after).await?;
         *self.local.borrow_mut() = after;
         self.saves.set(self.saves.get() + 1);
-        self.doing.notify_one();
-        self.sending.notify_one();
+        self.act_changed.notify_one();
+        self.send_changed.notify_one();
         Ok(())
     }
 
-    /// Saves what was decided when so much had been saved; false: the memory is another one now, decide anew.
-    /// 1. `next` decides to begin run 4. 2. The disk is busy: a session that was opened takes the replica, in which run
-    ///    6 has ended. 3. Run 4 is none of this memory's.
-    async fn save_decided(&self, saves: u64, event: Event) -> Result<bool, DiskError> {
+    /// Saves an event that was decided when the counter `saves` had this value. Returns false, and saves
+    /// nothing, if the memory has changed since, so that the caller decides again:
+    /// 1. `next` decides to start run 4.
+    /// 2. The disk is busy. A session that is opened meanwhile replaces the memory by the replica, in which run
+    ///    6 has finished.
+    /// 3. Run 4 does not belong to this memory.
+    async fn save_if_unchanged(&self, saves: u64, event: Event) -> Result<bool, DiskError> {
         let mut stands = false;
         let decide = |_: &Local| {
             stands = self.saves.get() == saves;
@@ -223,62 +244,62 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
         Ok(stands)
     }
 
-    async fn keep_doing(&self) -> End {
-        match self.do_next_for_ever().await {
+    async fn run_actions(&self) -> UnitAgentEnd {
+        match self.act_loop().await {
             Ok(end) => end,
-            Err(failed) => End::Disk(failed),
+            Err(failed) => UnitAgentEnd::Disk(failed),
         }
     }
 
-    async fn do_next_for_ever(&self) -> Result<End, DiskError> {
+    async fn act_loop(&self) -> Result<UnitAgentEnd, DiskError> {
         let (mut lock, mut backoff) = (None, LINK_BACKOFF);
         loop {
             let (now, saves) = (self.now(), self.saves.get());
             let act = resolve::next(&self.local.borrow(), self.facts.borrow().view.as_deref(), &now).act;
             match act {
-                Act::Finish => return Ok(End::Finished),
-                Act::Reattach(run) => self.adopt(&run).instrument(hook_span(&run)).await?,
+                Act::Finish => return Ok(UnitAgentEnd::Finished),
+                Act::Reattach(run) => self.reattach(&run).instrument(hook_span(&run)).await?,
                 Act::AcquireHookLock => {
                     let parallel = self.facts.borrow().view.as_ref().is_some_and(|view| view.model.parallel);
-                    let (taken, changed) = (pin!(self.charms.lock(parallel)), pin!(self.doing.notified()));
-                    lock = tokio::select! { biased; taken = taken => Some(taken), () = changed => None };
+                    let (locked, changed) = (pin!(self.charms.lock(parallel)), pin!(self.act_changed.notified()));
+                    lock = tokio::select! { biased; held = locked => Some(held), () = changed => None };
                     self.hook_lock.set(lock.is_some());
                     continue;
                 }
-                Act::FetchBag(asked) => {
+                Act::FetchBag(request) => {
                     self.release(&mut lock);
-                    *self.explained.borrow_mut() = vec![resolve::fetching(&self.local.borrow().name, &asked)];
-                    self.fetch(asked, &mut backoff).await;
+                    *self.wait_reasons.borrow_mut() = vec![resolve::fetching(&self.local.borrow().name, &request)];
+                    self.fetch(request, &mut backoff).await;
                     continue;
                 }
                 Act::Start(run) => {
-                    if self.save_decided(saves, Event::Started(run.clone())).await? {
-                        self.perform(&run).instrument(hook_span(&run)).await?;
+                    if self.save_if_unchanged(saves, Event::Started(run.clone())).await? {
+                        self.run_operation(&run).instrument(hook_span(&run)).await?;
                     }
                 }
                 Act::RecordOutcome(record) => {
-                    if self.save_decided(saves, Event::Finished(record)).await? {
-                        self.ended();
+                    if self.save_if_unchanged(saves, Event::Finished(record)).await? {
+                        self.clear_executing();
                     }
                 }
                 Act::PersistEvent(event) => {
-                    self.save_decided(saves, event).await?;
+                    self.save_if_unchanged(saves, event).await?;
                 }
                 Act::Reboot => {
                     self.release(&mut lock);
                     self.charms.reboot(&now.boot).await;
-                    *self.explained.borrow_mut() = vec![resolve::rebooting(&self.local.borrow().name, None)];
-                    self.until_changed(Some(now.since_boot_ms + REBOOT_ASKED_EVERY_MS)).await;
+                    *self.wait_reasons.borrow_mut() = vec![resolve::rebooting(&self.local.borrow().name, None)];
+                    self.until_changed(Some(now.since_boot_ms + REBOOT_REQUEST_INTERVAL_MS)).await;
                     continue;
                 }
                 Act::Wait(wait) => {
                     self.release(&mut lock);
-                    *self.explained.borrow_mut() = wait.causes;
+                    *self.wait_reasons.borrow_mut() = wait.causes;
                     self.until_changed(wait.until_ms).await;
                     continue;
                 }
             }
-            // the outcome is durable: others may run their hooks before ours is sent (design 12)
+            // the outcome is durable: other units may run their hooks before this outcome is sent (design 12)
             self.release(&mut lock);
         }
     }
@@ -289,7 +310,7 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
     }
 
     async fn until_changed(&self, until_ms: Option<u64>) {
-        let changed = pin!(self.doing.notified());
+        let changed = pin!(self.act_changed.notified());
         match until_ms {
             None => changed.await,
             Some(until_ms) => {
@@ -299,8 +320,8 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
         }
     }
 
-    /// Does what was written down as begun.
-    async fn perform(&self, run: &Run) -> Result<(), DiskError> {
+    /// Performs the operation of a run that was saved as started, and saves its outcome.
+    async fn run_operation(&self, run: &Run) -> Result<(), DiskError> {
         tracing::debug!("started");
         self.facts.borrow_mut().orphan_missing = false;
         match &run.operation {
@@ -309,7 +330,7 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
                     Ok(()) => Exit::Code(0),
                     Err(reason) => Exit::Refused(reason),
                 };
-                self.end(run, Ending { exit, writes: Writes::default(), said: Vec::new() }).await
+                self.save_outcome(run, HookResult { exit, writes: Writes::default(), reports: Vec::new() }).await
             }
             Operation::Hook(_)
             | Operation::Action { .. }
@@ -317,100 +338,102 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
             | Operation::LeaveScope { .. }
             | Operation::Resync
             | Operation::SetDead => {
-                let ending = self.run_charm(run).await;
-                self.end(run, ending).await
+                let result = self.run_charm(run).await;
+                self.save_outcome(run, result).await
             }
         }
     }
 
-    async fn run_charm(&self, run: &Run) -> Ending {
-        let without = |exit| Ending { exit, writes: Writes::default(), said: Vec::new() };
+    async fn run_charm(&self, run: &Run) -> HookResult {
+        let without = |exit| HookResult { exit, writes: Writes::default(), reports: Vec::new() };
         let refused = |reason: &str| without(Exit::Refused(reason.to_owned()));
-        let missing =
+        let lost_charm =
             context::charm_to_fetch(&self.local.borrow(), self.charms.declared().as_deref()).cloned();
-        if let Some(charm) = missing
+        if let Some(charm) = lost_charm
             && let Err(why) = self.deploy(&charm).await
         {
             return refused(&why);
         }
         let Some(declared) = self.charms.declared() else { return refused("charm missing from disk") };
-        let secret = format!("{:032x}", self.clock.fresh().0);
+        let secret = format!("{:032x}", self.clock.random_uuid().0);
         let built = {
             let (local, leads) = (self.local.borrow(), self.is_leader());
             let facts = self.facts.borrow();
-            let given = ContextInput { declared: &declared, secret: &secret, leads };
-            // 1. A hook is begun on a view that was kept. 2. The agent attaches, to another history, and the view is
-            // dropped. That is no failure of the charm's: a hook is begun again on what comes.
+            let input = ContextInput { declared: &declared, secret: &secret, is_leader };
+            // 1. A hook is started with a cached view.
+            // 2. The agent attaches to a store of another generation, and the view is dropped.
+            // This is not a failure of the charm: the hook is started again with the new view.
             let Some(view) = facts.view.as_deref() else {
                 return match &run.operation {
-                    Operation::Action { .. } => refused("the controller was restored as it began"),
+                    Operation::Action { .. } => refused("the controller was restored while the action started"),
                     _ => without(Exit::Interrupted),
                 };
             };
-            context::build(&local, view, run, &given)
+            context::build(&local, view, run, &input)
         };
-        let Some(context) = built else { return refused("the relation is not known") };
-        self.executing(run);
+        let Some(context) = built else { return refused("the relation is not in the unit's view") };
+        self.set_executing(run);
         self.charms.run(run, context, self).await
     }
 
-    async fn adopt(&self, run: &Run) -> Result<(), DiskError> {
-        self.executing(run);
-        let ending = match run.operation.runs_charm() {
-            true => self.charms.adopt(run, self).await,
+    async fn reattach(&self, run: &Run) -> Result<(), DiskError> {
+        self.set_executing(run);
+        let result = match run.operation.runs_charm() {
+            true => self.charms.reattach(run, self).await,
             false => None,
         };
-        match ending {
-            Some(ending) => self.end(run, ending).await,
+        match result {
+            Some(result) => self.save_outcome(run, result).await,
             None => {
                 self.facts.borrow_mut().orphan_missing = true;
-                self.ended();
+                self.clear_executing();
                 Ok(())
             }
         }
     }
 
-    /// Writes the outcome down, with all its effects, as one record.
-    async fn end(&self, run: &Run, ending: Ending) -> Result<(), DiskError> {
+    /// Saves the outcome and all its effects as one record.
+    async fn save_outcome(&self, run: &Run, result: HookResult) -> Result<(), DiskError> {
         let now = self.now();
         self.save_with(|local| {
-            let begun = matches!(&local.step, Step::Started(begun) if begun.number == run.number);
-            if !begun {
-                // the replica that was taken meanwhile holds this run's outcome already
+            let is_started = matches!(&local.step, Step::Started(started) if started.number == run.number);
+            if !is_started {
+                // the memory was replaced by a replica that already has the outcome of this run
                 return Vec::new();
             }
-            let (facts, writes) = (self.facts.borrow(), &ending.writes);
-            let ended = Ended { run, exit: ending.exit, writes, said: ending.said, unsaid: &facts.unsaid };
+            let (facts, writes) = (self.facts.borrow(), &result.writes);
+            let ended = Ended { run, exit: result.exit, writes, said: result.reports, unsaid: &facts.pending_reports };
             outcome::events(local, facts.view.as_deref(), &now, ended)
         })
         .await?;
         let sequence = self.local.borrow().outbox.last().map(|record| record.sequence);
         tracing::debug!(sequence, "finished");
-        // a run without an outcome was interrupted: `next` sees it begun and gone, and begins it again
+        // a run without an outcome was interrupted: `next` finds it started and its process missing, and starts
+        // it again
         self.facts.borrow_mut().orphan_missing = true;
-        self.ended();
+        self.clear_executing();
         Ok(())
     }
 
-    fn executing(&self, run: &Run) {
+    fn set_executing(&self, run: &Run) {
         let mut facts = self.facts.borrow_mut();
         let (activity, since_ms) = (Activity::from(&run.operation), self.clock.since_boot_ms());
-        facts.executing = Some(Executing { run: run.number, activity, since_ms });
-        facts.unsaid = PendingReports::default();
-        self.sending.notify_one();
+        facts.executing = Some(ReportedRun { run: run.number, activity, since_ms });
+        facts.pending_reports = PendingReports::default();
+        self.send_changed.notify_one();
     }
 
-    fn ended(&self) {
+    fn clear_executing(&self) {
         let mut facts = self.facts.borrow_mut();
         facts.executing = None;
-        facts.unsaid = PendingReports::default();
+        facts.pending_reports = PendingReports::default();
         facts.last_end_ms = self.clock.since_boot_ms();
-        self.sending.notify_one();
+        self.send_changed.notify_one();
     }
 
-    fn say(&self, said: &Said) {
-        self.facts.borrow_mut().unsaid.say(said);
-        self.sending.notify_one();
+    fn queue_report(&self, said: &Said) {
+        self.facts.borrow_mut().pending_reports.push(said);
+        self.send_changed.notify_one();
     }
 
     fn is_leader(&self) -> bool {
@@ -421,7 +444,8 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
         ClockReading { since_boot_ms: self.clock.since_boot_ms(), wall_ms: self.clock.wall_ms() }
     }
 
-    /// Fetches until the controller answers: an outage is no failure of the charm.
+    /// Fetches and installs the charm. Retries until the controller answers, because an outage is not a failure
+    /// of the charm.
     async fn deploy(&self, charm: &state::unit::operation::CharmRef) -> Result<(), String> {
         if self.charms.is_deployed(charm).await {
             return self.charms.deploy(charm, Vec::new()).await;
@@ -443,17 +467,18 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
     }
 }
 
-/// In what the log tells of one run: the controller's log has its record's sequence, which `finished` shows.
+/// The log span of one run. The message `finished` has the sequence of the run's record, which the log of the
+/// controller has too.
 fn hook_span(run: &Run) -> tracing::Span {
     tracing::info_span!("hook", operation = %run.operation, run = run.number)
 }
 
 impl ProcessFacts {
     fn leads(&self, now: ClockReading) -> Option<u64> {
-        self.lease.filter(|lease| lease.holds(now)).map(|lease| lease.generation)
+        self.lease.filter(|lease| lease.is_valid(now)).map(|lease| lease.generation)
     }
 
-    /// The view is no older than what the memory may rest on.
+    /// Whether the view is at least as new as what the memory may depend on.
     fn is_current(&self) -> bool {
         match (&self.view, self.attached_at) {
             (Some(view), Some(at)) => {
@@ -463,7 +488,8 @@ impl ProcessFacts {
         }
     }
 
-    /// Nobody leads: worth asking before the next renewal. Not while the own grant is on its way into the view.
+    /// Whether no unit leads, so that a claim before the next renewal is useful. None while this unit holds a
+    /// lease that is not in the view yet.
     fn leadership_is_free(&self) -> Option<()> {
         let free = self.view.as_ref().is_some_and(|view| view.leader.is_none());
         (free && self.lease.is_none()).then_some(())

@@ -1,12 +1,13 @@
-//! The units of this machine as its agent tends them: their folders, and the agents in them, which are started again
-//! when they end. Unit agents are processes of their own: the machine agent may end and start again beside them
-//! without touching them.
+//! Supervises the unit agents of this machine: starts them and restarts them, with back-off, when they end.
+//!
+//! Unit agents are separate processes: the machine agent may end and restart without affecting them. Implements
+//! `ports::Deployments` for the machine agent, on top of `deployer`.
 
-use crate::config::Config;
+use crate::config::AgentConfig;
 use crate::deployer::Deployer;
-use crate::folder::Folder;
-use crate::ports::{Deployments, Token};
-use crate::service::{self, Ended};
+use crate::folder::UnitFolder;
+use crate::ports::{Deployments, UnitToken};
+use crate::service::{self, AgentExit};
 use anyhow::Result;
 use host::backoff::Backoff;
 use state::terms::names::{UnitName, Uuid};
@@ -16,53 +17,55 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
-/// A unit agent that dies is started again after this, doubled to the most while it keeps dying young.
+/// The delay before a unit agent that ended is started again: doubled up to 30 s while the agent keeps ending
+/// soon after its start.
 const RESTART_BACKOFF: Backoff = Backoff::new(200, 30_000);
-/// An agent that lived this long did not die young.
-const GREW_UP: Duration = Duration::from_secs(60);
+/// An agent that ran longer than this resets the back-off.
+const BACKOFF_RESET: Duration = Duration::from_secs(60);
 
-/// A unit agent's starts, for the back-off.
+/// The last start of a unit agent, for the back-off.
 #[derive(Clone, Copy, Debug)]
 struct Starts {
     started: Instant,
     backoff: Backoff,
 }
 
-/// The folders under `<machine>/agents`, and who runs in them.
+/// The unit agents in the folders under `<machine>/agents`.
 #[derive(Debug)]
-pub struct Tended {
+pub struct UnitSupervisor {
     deployer: Deployer,
     starts: RefCell<BTreeMap<Uuid, Starts>>,
-    /// A unit agent ended, or may be started again.
+    /// A unit agent has ended, or its back-off has expired.
     changed: Arc<Notify>,
 }
 
-impl Tended {
-    pub fn new(deployer: Deployer) -> Tended {
-        Tended { deployer, starts: RefCell::default(), changed: Arc::default() }
+impl UnitSupervisor {
+    /// A supervisor that has not started any agent yet.
+    pub fn new(deployer: Deployer) -> UnitSupervisor {
+        UnitSupervisor { deployer, starts: RefCell::default(), changed: Arc::default() }
     }
 
-    fn notify_after(&self, over: Ended) {
+    fn notify_when(&self, exit: AgentExit) {
         let changed = Arc::clone(&self.changed);
         tokio::spawn(async move {
-            over.await;
+            exit.await;
             changed.notify_one();
         });
     }
 }
 
-impl Deployments for Tended {
-    type Folder = Folder;
+impl Deployments for UnitSupervisor {
+    type Folder = UnitFolder;
 
-    fn folder(&self, name: &UnitName) -> Folder {
+    fn folder(&self, name: &UnitName) -> UnitFolder {
         self.deployer.folder(name)
     }
 
-    fn deployed(&self) -> BTreeMap<Uuid, Folder> {
+    fn deployed(&self) -> BTreeMap<Uuid, UnitFolder> {
         self.deployer.deployed()
     }
 
-    fn is_finished(&self, folder: &Folder) -> bool {
+    fn is_finished(&self, folder: &UnitFolder) -> bool {
         self.deployer.is_finished(folder)
     }
 
@@ -70,17 +73,17 @@ impl Deployments for Tended {
         Ok(self.deployer.prepare(unit, name)?.token)
     }
 
-    fn token(&self, folder: &Folder) -> Result<Token> {
-        let text = Config::read(folder.root())?.token;
-        Ok(Token { text, is_acknowledged: self.deployer.is_token_noted(folder) })
+    fn token(&self, folder: &UnitFolder) -> Result<UnitToken> {
+        let text = AgentConfig::read(folder.root())?.token;
+        Ok(UnitToken { text, is_acknowledged: self.deployer.is_token_noted(folder) })
     }
 
-    async fn note_token_set(&self, folder: &Folder) -> Result<()> {
+    async fn note_token_set(&self, folder: &UnitFolder) -> Result<()> {
         self.deployer.note_token_set(folder)
     }
 
-    fn keep(&self, unit: Uuid, folder: &Folder, assigned: bool) -> Result<()> {
-        self.deployer.lead(folder)?;
+    fn ensure_running(&self, unit: Uuid, folder: &UnitFolder, assigned: bool) -> Result<()> {
+        self.deployer.update_controllers(folder)?;
         if assigned {
             self.deployer.cancel_recall(folder)?;
         }
@@ -91,8 +94,8 @@ impl Deployments for Tended {
         let known = all.get(&unit).copied();
         if let Some(process) = service::running(folder) {
             if known.is_none() {
-                // started by an earlier machine agent: watched, not touched
-                self.notify_after(Box::pin(service::ended(process)));
+                // an earlier machine agent started it: it is watched, not restarted
+                self.notify_when(Box::pin(service::wait_for_exit(process)));
                 all.insert(unit, Starts { started: Instant::now(), backoff: RESTART_BACKOFF });
             }
             return Ok(());
@@ -101,35 +104,35 @@ impl Deployments for Tended {
         if let Some(known) = known {
             let (elapsed, delay) = (known.started.elapsed(), Duration::from_millis(known.backoff.delay_ms()));
             if elapsed < delay {
-                self.notify_after(Box::pin(tokio::time::sleep(delay - elapsed)));
+                self.notify_when(Box::pin(tokio::time::sleep(delay - elapsed)));
                 return Ok(());
             }
-            if elapsed <= GREW_UP {
+            if elapsed <= BACKOFF_RESET {
                 backoff = known.backoff;
                 backoff.increase();
             }
         }
-        let over = self.deployer.start(folder)?;
+        let exit = self.deployer.start(folder)?;
         tracing::info!("started the agent of {folder}");
         all.insert(unit, Starts { started: Instant::now(), backoff });
-        self.notify_after(over);
+        self.notify_when(exit);
         Ok(())
     }
 
-    async fn stop(&self, folder: &Folder) -> Result<()> {
+    async fn stop(&self, folder: &UnitFolder) -> Result<()> {
         self.deployer.stop(folder).await
     }
 
-    async fn forget(&self, unit: Uuid, folder: &Folder) -> Result<()> {
-        self.deployer.forget(folder)?;
+    async fn delete(&self, unit: Uuid, folder: &UnitFolder) -> Result<()> {
+        self.deployer.delete(folder)?;
         self.starts.borrow_mut().remove(&unit);
         Ok(())
     }
 
-    async fn set_aside(&self, unit: Uuid, folder: &Folder) -> Result<String> {
-        let kept = self.deployer.set_aside(folder, unit).await?;
+    async fn quarantine(&self, unit: Uuid, folder: &UnitFolder) -> Result<String> {
+        let path = self.deployer.quarantine(folder, unit).await?;
         self.starts.borrow_mut().remove(&unit);
-        Ok(kept.display().to_string())
+        Ok(path.display().to_string())
     }
 
     async fn changed(&self) {

@@ -1,19 +1,24 @@
-//! The folder `view/`: what the controller last showed, one file a relation, for a start without the controller and
-//! for people. A cache: never synced, so any of its files may be old, cut or gone. `unit.yaml` names the checksum of
-//! every other file; what does not fit together is no view.
+//! The folder `view/`: a cache of the last view received from the controller, with one file for each relation.
+//!
+//! An agent starts from it while the controller is unreachable. It is never synced, so any file may be old,
+//! truncated or absent. `unit.yaml` holds the checksum of every other file; if the files do not match, there is
+//! no cached view.
+//!
+//! Written by `journal` (`UnitMemory::cache_view`).
 
-use crate::journal::{Files, checksum};
+use crate::journal::{FolderFiles, checksum};
 use serde::{Deserialize, Serialize};
 use state::terms::names::RelationNumber;
 use state::unit::snapshot::{RelationView, Snapshot};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-/// All of the view but its relations.
+/// The file that holds everything of the view except its relations.
 pub const HEAD: &str = "view/unit.yaml";
 
+/// The content of `view/unit.yaml`.
 #[derive(Serialize, Deserialize)]
-struct Head {
+struct ViewHead {
     /// Checksum of each relation's file.
     relations: BTreeMap<RelationNumber, String>,
     view: Snapshot,
@@ -23,10 +28,10 @@ fn name(relation: RelationNumber) -> String {
     format!("view/relation-{relation}.yaml")
 }
 
-/// The checksum, and the file: a line with it, then the text.
-fn encode(what: &impl Serialize) -> (String, Vec<u8>) {
-    // JSON is YAML; one value a line is for people
-    let body = serde_json::to_string_pretty(what).expect("views are plain data");
+/// Returns the checksum and the file: a line with the checksum, then the text.
+fn encode(value: &impl Serialize) -> (String, Vec<u8>) {
+    // JSON is valid YAML; one value per line is readable
+    let body = serde_json::to_string_pretty(value).expect("views are plain data");
     let sum = checksum(body.as_bytes());
     let file = format!("# checksum {sum}\n{body}\n").into_bytes();
     (sum, file)
@@ -39,22 +44,23 @@ fn decode<T: for<'a> Deserialize<'a>>(file: &[u8]) -> Option<(String, T)> {
     Some((sum.to_owned(), serde_json::from_str(body).ok()?))
 }
 
-async fn read_head<F: Files>(files: &F) -> Option<Head> {
+async fn read_head<F: FolderFiles>(files: &F) -> Option<ViewHead> {
     Some(decode(&files.read(HEAD).await.ok()??)?.1)
 }
 
-/// What is in the folder, as far as this process put it there.
+/// The state of the folder, as far as this process has written it.
 #[derive(Default)]
 pub struct ViewCache {
-    /// Checksum of each relation's file; none = not looked at yet.
-    kept: RefCell<Option<BTreeMap<RelationNumber, String>>>,
+    /// The checksum of each relation's file. None if the folder has not been read yet.
+    checksums: RefCell<Option<BTreeMap<RelationNumber, String>>>,
 }
 
 impl ViewCache {
-    /// Writes what differs from what is there; the head last, so that a crash leaves no mixture that fits together.
-    pub async fn keep<F: Files>(&self, files: &F, view: &Snapshot) {
-        let before = match self.kept.take() {
-            Some(kept) => kept,
+    /// Writes the files that have changed. `unit.yaml` is written last, so that no crash leaves a mixture of
+    /// views whose checksums match.
+    pub async fn keep<F: FolderFiles>(&self, files: &F, view: &Snapshot) {
+        let before = match self.checksums.take() {
+            Some(checksums) => checksums,
             None => read_head(files).await.map_or_else(BTreeMap::new, |head| head.relations),
         };
         let mut relations = BTreeMap::new();
@@ -66,21 +72,21 @@ impl ViewCache {
             relations.insert(*relation, sum);
         }
         let view = Snapshot { relations: BTreeMap::new(), ..view.clone() };
-        let head = Head { relations, view };
+        let head = ViewHead { relations, view };
         files.cache(HEAD, Some(&encode(&head).1)).await;
-        for gone in before.keys().filter(|relation| !head.relations.contains_key(relation)) {
-            files.cache(&name(*gone), None).await;
+        for removed in before.keys().filter(|relation| !head.relations.contains_key(relation)) {
+            files.cache(&name(*removed), None).await;
         }
-        self.kept.replace(Some(head.relations));
+        self.checksums.replace(Some(head.relations));
     }
 
-    /// The cached view; none when there is none that can be trusted.
-    pub async fn load<F: Files>(files: &F) -> Option<Snapshot> {
+    /// The cached view. None if there is no complete and undamaged one.
+    pub async fn load<F: FolderFiles>(files: &F) -> Option<Snapshot> {
         let head = read_head(files).await?;
         let mut view = head.view;
-        for (relation, kept) in head.relations {
+        for (relation, expected) in head.relations {
             let (sum, shown) = decode::<RelationView>(&files.read(&name(relation)).await.ok()??)?;
-            (sum == kept).then_some(())?;
+            (sum == expected).then_some(())?;
             view.relations.insert(relation, shown);
         }
         Some(view)

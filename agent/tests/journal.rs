@@ -1,7 +1,7 @@
 //! The unit's memory under damage: every byte of both files flipped, and both files cut at every byte.
 
-use agent::journal::{self, Files, Found, JOURNAL, Journal, STATE};
-use agent::ports::{DiskError, Memory};
+use agent::journal::{self, FolderFiles, Loaded, JOURNAL, Journal, STATE};
+use agent::ports::{DiskError, UnitMemory};
 use state::terms::names::{UnitName, Uuid};
 use state::unit::local::{Event, Local, Run};
 use state::unit::operation::{CharmRef, Hook, Operation};
@@ -14,9 +14,9 @@ use std::task::{Context, Poll, Waker};
 
 /// A folder in memory; never waits.
 #[derive(Clone, Default)]
-struct Folder(RefCell<BTreeMap<String, Vec<u8>>>);
+struct UnitFolder(RefCell<BTreeMap<String, Vec<u8>>>);
 
-impl Files for &Folder {
+impl FolderFiles for &UnitFolder {
     async fn read(&self, name: &str) -> Result<Option<Vec<u8>>, DiskError> {
         Ok(self.0.borrow().get(name).cloned())
     }
@@ -34,7 +34,7 @@ impl Files for &Folder {
             None => self.0.borrow_mut().remove(name),
         };
     }
-    async fn set_aside(&self, name: &str) -> Result<String, DiskError> {
+    async fn quarantine(&self, name: &str) -> Result<String, DiskError> {
         let bytes = self.0.borrow_mut().remove(name).expect("what is set aside was there");
         let aside = format!("{name}.corrupt-1");
         self.0.borrow_mut().insert(aside.clone(), bytes);
@@ -50,8 +50,8 @@ fn now<T>(future: impl Future<Output = T>) -> T {
 }
 
 /// A small unit's files after a few appends, and its memory after each.
-fn story() -> (Folder, Vec<Local>) {
-    let folder = Folder::default();
+fn story() -> (UnitFolder, Vec<Local>) {
+    let folder = UnitFolder::default();
     let mut local = Local::new(Uuid(7), UnitName::new("web", 0));
     let journal = now(Journal::begin(&folder, 0, &local, true)).expect("it is written");
     let mut memories = vec![local.clone()];
@@ -91,23 +91,23 @@ fn story() -> (Folder, Vec<Local>) {
 
 /// What a start makes of damaged files: one of the memories there were, named if it is not the last; or lost, named and
 /// kept. Never a fresh unit, never a memory that never was. True: lost.
-fn judge(damaged: &Folder, memories: &[Local], silent: bool, what: &str) -> bool {
+fn judge(damaged: &UnitFolder, memories: &[Local], silent: bool, what: &str) -> bool {
     match now(journal::load(&damaged)).unwrap_or_else(|failed| panic!("{what}: {failed}")) {
-        Found::Memory { local, notes, .. } => {
+        Loaded::Memory { local, notes, .. } => {
             assert!(memories.contains(&local), "{what}: a memory that never was");
             let said = silent || !notes.is_empty();
             assert!(memories.last() == Some(&*local) || said, "{what}: not said");
             let again = now(journal::load(&damaged)).unwrap_or_else(|failed| panic!("{what}: {failed}"));
-            let Found::Memory { local: second, notes, .. } = again else { panic!("{what}: {again:?}") };
+            let Loaded::Memory { local: second, notes, .. } = again else { panic!("{what}: {again:?}") };
             assert!(*second == *local && notes.is_empty(), "{what}: a second start finds it in order");
             false
         }
-        Found::Lost { notes } => {
+        Loaded::Corrupt { notes } => {
             assert!(!notes.is_empty(), "{what}: not said");
             assert!(damaged.0.borrow().keys().any(|name| name.contains("corrupt")), "{what}: not kept");
             true
         }
-        found @ (Found::Nothing | Found::OtherFormat { .. }) => panic!("{what}: {found:?}"),
+        found @ (Loaded::Nothing | Loaded::OtherFormat { .. }) => panic!("{what}: {found:?}"),
     }
 }
 
@@ -115,7 +115,7 @@ fn judge(damaged: &Folder, memories: &[Local], silent: bool, what: &str) -> bool
 fn undamaged_files_are_read_back_whole() {
     let (folder, memories) = story();
     let found = now(journal::load(&&folder)).expect("they are read");
-    let Found::Memory { local, notes, .. } = found else { panic!("{found:?}") };
+    let Loaded::Memory { local, notes, .. } = found else { panic!("{found:?}") };
     assert_eq!(Some(&*local), memories.last());
     assert!(notes.is_empty(), "{notes:?}");
 }
@@ -166,7 +166,7 @@ fn a_folder_of_another_format_is_refused_and_not_changed() {
         folder.0.borrow_mut().insert(STATE.to_owned(), format!("# checksum {sum}\n{body}").into_bytes());
         let before = folder.0.borrow().clone();
         let found = now(journal::load(&&folder)).expect("they are read");
-        assert!(matches!(found, Found::OtherFormat { format: found } if found == format), "{found:?}");
+        assert!(matches!(found, Loaded::OtherFormat { format: found } if found == format), "{found:?}");
         assert_eq!(*folder.0.borrow(), before, "nothing was changed");
     }
 }

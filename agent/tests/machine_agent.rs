@@ -1,11 +1,11 @@
 //! The machine agent's loop, by tokio's own clock.
 
-use agent::config::{Config, Kind};
+use agent::config::{AgentConfig, AgentKind};
 use agent::deployer::Deployer;
-use agent::machine_agent::{End, Machiner};
+use agent::machine_agent::{MachineAgentEnd, MachineAgent};
 use agent::ports::{Clock, Deployments};
 use agent::service::ServiceManager;
-use agent::unit_supervisor::Tended;
+use agent::unit_supervisor::UnitSupervisor;
 use api::HEARTBEAT_MS;
 use api::error::{ApiError, ErrorCode};
 use api::{
@@ -140,8 +140,8 @@ impl Handle<ReportMachineDead> for Quiet {
     }
 }
 
-fn config(kind: Kind, uuid: Uuid, name: &str) -> Config {
-    Config {
+fn config(kind: AgentKind, uuid: Uuid, name: &str) -> AgentConfig {
+    AgentConfig {
         kind,
         uuid,
         name: name.to_owned(),
@@ -181,15 +181,15 @@ impl Clock for Paused {
     async fn sleep_until(&self, since_boot_ms: u64) {
         tokio::time::sleep_until(self.0 + Duration::from_millis(since_boot_ms)).await;
     }
-    fn fresh(&self) -> Uuid {
+    fn random_uuid(&self) -> Uuid {
         unreachable!("a machine agent makes no uuids")
     }
 }
 
-fn machiner(folder: &Path, controller: &Quiet) -> Machiner<Quiet, Tended, Paused> {
-    let config = config(Kind::Machine, Uuid(1), "0");
+fn machiner(folder: &Path, controller: &Quiet) -> MachineAgent<Quiet, UnitSupervisor, Paused> {
+    let config = config(AgentKind::Machine, Uuid(1), "0");
     let deployer = Deployer::new(folder.to_path_buf(), config, ServiceManager::Children);
-    Machiner::new(controller.clone(), Tended::new(deployer), Paused(Instant::now()))
+    MachineAgent::new(controller.clone(), UnitSupervisor::new(deployer), Paused(Instant::now()))
 }
 
 #[tokio::test(start_paused = true)]
@@ -223,7 +223,7 @@ async fn a_units_token_is_told_once_in_each_watch() {
     let (name, unit) = (UnitName::new("web", 0), Uuid(6));
     let deployer = Deployer::new(
         machine.path().to_path_buf(),
-        config(Kind::Machine, Uuid(1), "0"),
+        config(AgentKind::Machine, Uuid(1), "0"),
         ServiceManager::Children,
     );
     let token = deployer.prepare(unit, &name).expect("it is made").token;
@@ -248,7 +248,7 @@ fn a_token_that_is_made_anew_is_not_noted() {
     let (name, unit) = (UnitName::new("web", 0), Uuid(6));
     let deployer = Deployer::new(
         machine.path().to_path_buf(),
-        config(Kind::Machine, Uuid(1), "0"),
+        config(AgentKind::Machine, Uuid(1), "0"),
         ServiceManager::Children,
     );
     let before = deployer.prepare(unit, &name).expect("it is made").token;
@@ -269,7 +269,7 @@ async fn a_machine_that_is_removed_does_not_wait_for_a_unit_that_nobody_knows() 
     let (name, unknown) = (UnitName::new("web", 0), Uuid(6));
     let deployer = Deployer::new(
         machine.path().to_path_buf(),
-        config(Kind::Machine, Uuid(1), "0"),
+        config(AgentKind::Machine, Uuid(1), "0"),
         ServiceManager::Children,
     );
     deployer.prepare(unknown, &name).expect("it is made");
@@ -291,7 +291,7 @@ async fn a_unit_gets_its_folder_from_an_unknown_one_of_the_same_name_whose_files
     let (name, unknown, known) = (UnitName::new("web", 0), Uuid(6), Uuid(5));
     let folder = machine.path().join("agents").join(name.tag());
     fs::create_dir_all(&folder).expect("it is the test's");
-    let identity = config(Kind::Unit, unknown, "web/0").text();
+    let identity = config(AgentKind::Unit, unknown, "web/0").to_yaml();
     write_atomic_unsynced(&folder.join("agent.yaml"), identity.as_bytes()).expect("written");
     fs::write(folder.join("state.yaml"), "what it remembers").expect("written");
     let units = BTreeMap::from([(known, Assigned { name, life: Life::Alive })]);
@@ -299,7 +299,7 @@ async fn a_unit_gets_its_folder_from_an_unknown_one_of_the_same_name_whose_files
     let agent = machiner(machine.path(), &controller);
     // less than what is left over waits
     assert!(tokio::time::timeout(Duration::from_millis(100), agent.run()).await.is_err(), "it goes on");
-    assert_eq!(Config::read(&folder).expect("it was deployed, in one round").uuid, known);
+    assert_eq!(AgentConfig::read(&folder).expect("it was deployed, in one round").uuid, known);
     let kept = machine.path().join("unknown").join(format!("unit-web-0-{unknown}"));
     assert_eq!(fs::read_to_string(kept.join("state.yaml")).expect("it is kept"), "what it remembers");
 }
@@ -312,7 +312,7 @@ async fn a_folder_in_which_no_agent_has_begun_makes_way_and_is_not_kept() {
     let (name, unknown, known) = (UnitName::new("web", 0), Uuid(6), Uuid(5));
     let deployer = Deployer::new(
         machine.path().to_path_buf(),
-        config(Kind::Machine, Uuid(1), "0"),
+        config(AgentKind::Machine, Uuid(1), "0"),
         ServiceManager::Children,
     );
     deployer.prepare(unknown, &name).expect("it is made");
@@ -320,7 +320,7 @@ async fn a_folder_in_which_no_agent_has_begun_makes_way_and_is_not_kept() {
     let controller = Quiet { shows: Some(view(units)), ..Quiet::default() };
     let agent = machiner(machine.path(), &controller);
     assert!(tokio::time::timeout(Duration::from_millis(100), agent.run()).await.is_err(), "it goes on");
-    assert_eq!(Config::read(deployer.folder(&name).root()).expect("it was deployed").uuid, known);
+    assert_eq!(AgentConfig::read(deployer.folder(&name).root()).expect("it was deployed").uuid, known);
     assert!(!machine.path().join("unknown").exists());
 }
 
@@ -332,18 +332,18 @@ async fn a_recall_is_called_off_for_a_unit_that_is_assigned_again() {
     let (name, unit) = (UnitName::new("web", 0), Uuid(6));
     let deployer = Deployer::new(
         machine.path().to_path_buf(),
-        config(Kind::Machine, Uuid(1), "0"),
+        config(AgentKind::Machine, Uuid(1), "0"),
         ServiceManager::Children,
     );
     deployer.prepare(unit, &name).expect("it is made");
     let folder = deployer.folder(&name);
     deployer.note_token_set(&folder).expect("written");
     deployer.stop(&folder).await.expect("nothing runs");
-    let tended = Tended::new(deployer.clone());
-    tended.keep(unit, &folder, false).expect("nothing is to be done");
+    let tended = UnitSupervisor::new(deployer.clone());
+    tended.ensure_running(unit, &folder, false).expect("nothing is to be done");
     assert!(!deployer.may_run(&folder), "nobody says that it is to run here");
     // what is started here is no agent, and ends at once
-    tended.keep(unit, &folder, true).expect("it may run");
+    tended.ensure_running(unit, &folder, true).expect("it may run");
     assert!(deployer.may_run(&folder));
     deployer.stop(&folder).await.expect("it ends");
 }
@@ -356,17 +356,17 @@ async fn a_unit_whose_folder_was_set_aside_takes_it_back_however_often() {
     let (name, first, second) = (UnitName::new("web", 0), Uuid(6), Uuid(5));
     let deployer = Deployer::new(
         machine.path().to_path_buf(),
-        config(Kind::Machine, Uuid(1), "0"),
+        config(AgentKind::Machine, Uuid(1), "0"),
         ServiceManager::Children,
     );
     let folder = deployer.folder(&name);
     let token = deployer.prepare(first, &name).expect("it is deployed").token;
     fs::write(folder.file("state.yaml"), "what it remembers").expect("written");
     for round in 1..=2 {
-        deployer.set_aside(&folder, first).await.expect("it makes room");
+        deployer.quarantine(&folder, first).await.expect("it makes room");
         deployer.prepare(second, &name).expect("there is room");
         assert!(!folder.file("state.yaml").exists(), "round {round}: nothing of the first");
-        deployer.set_aside(&folder, second).await.expect("it makes room");
+        deployer.quarantine(&folder, second).await.expect("it makes room");
         assert_eq!(deployer.prepare(first, &name).expect("there is room").token, token, "round {round}");
         let memory = fs::read_to_string(folder.file("state.yaml")).expect("its own folder");
         assert_eq!(memory, "what it remembers", "round {round}");
@@ -378,12 +378,12 @@ async fn a_unit_whose_folder_was_set_aside_takes_it_back_however_often() {
 async fn a_folder_that_is_taken_back_finds_the_controller_where_its_machine_does() {
     let machine = tempfile::tempdir().expect("a folder");
     let (name, unit) = (UnitName::new("web", 0), Uuid(6));
-    let own = config(Kind::Machine, Uuid(1), "0");
-    let deployer = |own: Config| Deployer::new(machine.path().to_path_buf(), own, ServiceManager::Children);
+    let own = config(AgentKind::Machine, Uuid(1), "0");
+    let deployer = |own: AgentConfig| Deployer::new(machine.path().to_path_buf(), own, ServiceManager::Children);
     let before = deployer(own.clone());
     let token = before.prepare(unit, &name).expect("it is deployed").token;
-    before.set_aside(&before.folder(&name), unit).await.expect("it makes room");
-    let after = deployer(Config { ca: "another".to_owned(), ..own });
+    before.quarantine(&before.folder(&name), unit).await.expect("it makes room");
+    let after = deployer(AgentConfig { ca: "another".to_owned(), ..own });
     let known = after.prepare(unit, &name).expect("it is taken back");
     assert_eq!((known.ca.as_str(), known.token), ("another", token));
 }
@@ -393,12 +393,12 @@ async fn a_machine_that_was_removed_while_it_was_away_ends_for_good_with_its_uni
     let machine = tempfile::tempdir().expect("a folder");
     let folder = machine.path().join("agents/unit-web-0");
     fs::create_dir_all(&folder).expect("it is the test's");
-    let identity = config(Kind::Unit, Uuid(6), "web/0").text();
+    let identity = config(AgentKind::Unit, Uuid(6), "web/0").to_yaml();
     write_atomic_unsynced(&folder.join("agent.yaml"), identity.as_bytes()).expect("written");
     let controller = Quiet { removed: true, ..Quiet::default() };
     let agent = machiner(machine.path(), &controller);
     let hour = Duration::from_secs(3600);
-    let End::Dead = tokio::time::timeout(hour, agent.run()).await.expect("it does not try for ever");
-    tokio::time::timeout(hour, agent.leave()).await.expect("nobody is left to be told").expect("it can");
+    let MachineAgentEnd::Dead = tokio::time::timeout(hour, agent.run()).await.expect("it does not try for ever");
+    tokio::time::timeout(hour, agent.uninstall_units()).await.expect("nobody is left to be told").expect("it can");
     assert!(!folder.exists());
 }

@@ -4,7 +4,7 @@
 mod support;
 
 use agent::tool_calls::{CallsFile, HookSession};
-use agent::tool_socket::Answer;
+use agent::tool_socket::ToolAnswer;
 use hook_client::{CallHeader, encode_request};
 use state::terms::life::Life;
 use state::terms::names::{UnitName, Uuid};
@@ -32,9 +32,9 @@ fn context() -> HookContext {
         members: BTreeSet::from([UnitName::new("db", 0)]),
         unit_bags: BTreeMap::new(),
         application_bags: BTreeMap::new(),
-        withheld: OmittedBags {
+        omitted: OmittedBags {
             relation: Uuid(9),
-            at: Position { store_generation: Uuid(5), revision: 7 },
+            position: Position { store_generation: Uuid(5), revision: 7 },
             bags: BTreeSet::from([Owner::Unit(UnitName::new("db", 0))]),
             ..OmittedBags::default()
         },
@@ -70,12 +70,12 @@ fn bag(host: &str) -> Option<Bag> {
     Some(Bag::from([("host".to_owned(), host.to_owned())]))
 }
 
-fn printed(answer: Result<Answer, BagRequest>) -> (u8, String, String) {
+fn printed(answer: Result<ToolAnswer, BagRequest>) -> (u8, String, String) {
     match answer.expect("no bag is wanted") {
-        Answer::Done { code, stdout, stderr } => {
+        ToolAnswer::Done { code, stdout, stderr } => {
             (code, String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
         }
-        Answer::NeedStdin => panic!("relation-get reads no stdin"),
+        ToolAnswer::NeedStdin => panic!("relation-get reads no stdin"),
     }
 }
 
@@ -88,8 +88,8 @@ fn a_bag_is_wanted_once_in_a_hook_also_by_the_agent_after_this_one() {
     let run = tempfile::tempdir().unwrap();
     let mut first = conversation(run.path());
     let asked = first.answer(&frame(1)).expect_err("it did not come along");
-    assert_eq!((asked.relation, asked.at.revision), (Uuid(9), 7));
-    first.take_bag(&asked, Ok(bag("a")));
+    assert_eq!((asked.relation, asked.position.revision), (Uuid(9), 7));
+    first.insert_bag(&asked, Ok(bag("a")));
     assert_eq!(printed(first.answer(&frame(1))), ok("a\n"));
     assert_eq!(printed(first.answer(&frame(2))), ok("a\n"));
 
@@ -104,7 +104,7 @@ fn a_bag_that_was_taken_and_not_yet_read_is_not_asked_for_again() {
     let run = tempfile::tempdir().unwrap();
     let mut first = conversation(run.path());
     let asked = first.answer(&frame(1)).expect_err("it did not come along");
-    first.take_bag(&asked, Ok(bag("a")));
+    first.insert_bag(&asked, Ok(bag("a")));
 
     let mut second = conversation(run.path());
     assert!(second.replay(&CallsFile::read(run.path()).expect("whole lines")));
@@ -116,7 +116,7 @@ fn a_bag_that_cannot_be_had_fails_that_call_only() {
     let run = tempfile::tempdir().unwrap();
     let mut first = conversation(run.path());
     let asked = first.answer(&frame(1)).expect_err("it did not come along");
-    first.take_bag(&asked, Err("cannot read settings for unit \"db/0\": no answer".to_owned()));
+    first.insert_bag(&asked, Err("cannot read settings for unit \"db/0\": no answer".to_owned()));
     let refused = (1, String::new(), "ERROR cannot read settings for unit \"db/0\": no answer\n".to_owned());
     assert_eq!(printed(first.answer(&frame(1))), refused);
 
@@ -124,6 +124,6 @@ fn a_bag_that_cannot_be_had_fails_that_call_only() {
     assert!(second.replay(&CallsFile::read(run.path()).expect("whole lines")), "it is the same hook");
     assert_eq!(printed(second.answer(&frame(1))), refused, "the same call");
     let asked = second.answer(&frame(2)).expect_err("a later call asks again");
-    second.take_bag(&asked, Ok(bag("a")));
+    second.insert_bag(&asked, Ok(bag("a")));
     assert_eq!(printed(second.answer(&frame(2))), ok("a\n"));
 }

@@ -3,15 +3,15 @@
 mod support;
 
 use agent::clock::kernel_boot;
-use agent::config::{Config, FILE, Kind};
+use agent::config::{AgentConfig, FILE, AgentKind};
 use agent::deployer::Deployer;
-use agent::folder::Folder;
+use agent::folder::UnitFolder;
 use agent::hook_process::{HostCharms, end_leftovers};
 use agent::ports::{Charms, HookHost};
 use agent::service::ServiceManager;
 use agent::shim::{HOOK_PID, OUTCOME, OUTPUT, OUTPUT_BYTES_MAX, SHIM_PID};
 use agent::tool_calls::{CallsFile, HookSession};
-use agent::tool_socket::{Answer, Gate, listen};
+use agent::tool_socket::{ToolAnswer, Gate, listen};
 use hook_client::{CallHeader, HEADER_BYTES, ReplyFrame, encode_request, frame_length};
 use host::file::write_atomic_unsynced;
 use host::process::Process;
@@ -110,7 +110,7 @@ async fn a_group_that_took_the_number_of_an_ended_hook_is_left_alone() {
     leader.wait().unwrap();
 }
 
-fn adopter(unit: &Path) -> HostCharms {
+fn charms_of(unit: &Path) -> HostCharms {
     let around = MachineFacts {
         charm_dir: String::new(),
         tools_dir: String::new(),
@@ -124,20 +124,20 @@ fn adopter(unit: &Path) -> HostCharms {
         kubernetes: Vec::new(),
     };
     let (_, calls) = mpsc::channel(1);
-    HostCharms::new(Folder::new(unit.to_path_buf()), around, calls, watch::channel(Gate::Undecided).0)
+    HostCharms::new(UnitFolder::new(unit.to_path_buf()), around, calls, watch::channel(Gate::Undecided).0)
 }
 
 /// An agent whose hook has ended already: nothing is asked.
 struct Nobody;
 
 impl HookHost for Nobody {
-    fn said(&self, said: &Said) {
+    fn report(&self, said: &Said) {
         panic!("{said:?}")
     }
-    fn leads(&self) -> bool {
+    fn is_leader(&self) -> bool {
         false
     }
-    async fn bag(&self, asked: &BagRequest) -> Result<Option<Bag>, String> {
+    async fn fetch_bag(&self, asked: &BagRequest) -> Result<Option<Bag>, String> {
         panic!("{asked:?}")
     }
 }
@@ -151,9 +151,9 @@ async fn an_outcome_of_this_boot_is_taken_and_one_of_another_boot_is_not() {
         fs::write(at.join(SHIM_PID), "1 1").unwrap();
         fs::write(at.join(OUTCOME), "exit 0").unwrap();
 
-        let ending = adopter(unit.path()).adopt(&run, &Nobody).await;
+        let result = charms_of(unit.path()).reattach(&run, &Nobody).await;
 
-        assert_eq!(ending.map(|ending| ending.exit), taken, "boot {boot}");
+        assert_eq!(result.map(|result| result.exit), taken, "boot {boot}");
     }
 }
 
@@ -172,9 +172,9 @@ async fn an_action_that_the_deployed_charm_lacks_is_missing_whatever_its_dispatc
     let operation = Operation::Action { id: 7, name: "backup".into() };
     let run = Run { operation, ..begun(&unit.path().join("hooks/000001"), &kernel_boot()) };
 
-    let ending = adopter(unit.path()).run(&run, context, &Nobody).await;
+    let result = charms_of(unit.path()).run(&run, context, &Nobody).await;
 
-    assert_eq!(ending.exit, Exit::Missing);
+    assert_eq!(result.exit, Exit::Missing);
 }
 
 /// Calls a tool and answers what it prints on stderr.
@@ -218,9 +218,9 @@ async fn calls_that_queue_when_the_hook_ends_are_refused_and_do_not_wait_for_the
         tokio::task::yield_now().await;
     }
     gate.send_replace(Gate::Closed);
-    first.answer.send(Answer::closed()).unwrap();
+    first.answer.send(ToolAnswer::closed()).unwrap();
     while let Ok(call) = calls.try_recv() {
-        call.answer.send(Answer::closed()).unwrap();
+        call.answer.send(ToolAnswer::closed()).unwrap();
     }
     for caller in callers {
         let heard = tokio::time::timeout(std::time::Duration::from_secs(20), caller).await;
@@ -241,7 +241,7 @@ fn half_a_line_of_an_agent_that_died_does_not_swallow_the_next_call() {
 #[test]
 fn a_copy_beside_a_units_folder_is_no_unit() {
     let machine = tempfile::tempdir().unwrap();
-    let config = |kind, name: &str| Config {
+    let config = |kind, name: &str| AgentConfig {
         kind,
         uuid: Uuid(7),
         name: name.into(),
@@ -253,13 +253,13 @@ fn a_copy_beside_a_units_folder_is_no_unit() {
         ca: String::new(),
     };
     let deployer =
-        Deployer::new(machine.path().to_path_buf(), config(Kind::Machine, "0"), ServiceManager::Children);
+        Deployer::new(machine.path().to_path_buf(), config(AgentKind::Machine, "0"), ServiceManager::Children);
     for folder in ["unit-web-0", "unit-web-0.bak", "unit-web-0.away"] {
         let folder = machine.path().join("agents").join(folder);
         fs::create_dir_all(&folder).unwrap();
-        write_atomic_unsynced(&folder.join(FILE), config(Kind::Unit, "web/0").text().as_bytes()).unwrap();
+        write_atomic_unsynced(&folder.join(FILE), config(AgentKind::Unit, "web/0").to_yaml().as_bytes()).unwrap();
     }
-    let deployed: Vec<String> = deployer.deployed().values().map(Folder::tag).collect();
+    let deployed: Vec<String> = deployer.deployed().values().map(UnitFolder::tag).collect();
     assert_eq!(deployed, ["unit-web-0"]);
 }
 
@@ -279,7 +279,7 @@ fn a_tool_that_could_not_write_its_output_file_answers_a_successor_the_same() {
         let digest = host::digest::sha256(CONTEXT_ID.as_bytes());
         HookSession::new(context(), digest, CallsFile::open(run.path()), &|_| {}, &|| false)
     };
-    let Ok(Answer::Done { code, .. }) = talk().answer(&frame[..length]) else { panic!("it reads no stdin") };
+    let Ok(ToolAnswer::Done { code, .. }) = talk().answer(&frame[..length]) else { panic!("it reads no stdin") };
     assert_eq!(code, 1, "the folder is not there");
 
     let kept = CallsFile::read(run.path()).expect("whole lines");
@@ -293,7 +293,7 @@ fn a_charm_that_somebody_deleted_is_not_there() {
     let declared = serde_json::json!({ "sha256": "", "charm": state::charm::Charm::default() });
     fs::write(unit.path().join("charm.json"), declared.to_string()).unwrap();
     fs::create_dir(unit.path().join("charm")).unwrap();
-    let charms = adopter(unit.path());
+    let charms = charms_of(unit.path());
     assert!(charms.declared().is_some());
     fs::remove_dir(unit.path().join("charm")).unwrap();
     assert!(charms.declared().is_none(), "it is fetched again");
@@ -308,8 +308,8 @@ async fn an_archive_with_another_digest_is_refused_before_it_is_looked_into() {
         revision: 0,
         endpoints: Default::default(),
     };
-    let refused = adopter(unit.path()).deploy(&charm, b"another archive".to_vec()).await.unwrap_err();
-    assert_eq!(refused, "the archive of local:web-0 is damaged: its digest is another one");
+    let refused = charms_of(unit.path()).deploy(&charm, b"another archive".to_vec()).await.unwrap_err();
+    assert!(refused.starts_with("charm download corrupted: the archive of local:web-0"), "{refused}");
     assert_eq!(fs::read_dir(unit.path()).unwrap().count(), 0, "nothing is left");
 }
 
@@ -329,7 +329,7 @@ fn a_unit_that_does_not_lead_is_refused_its_applications_settings_and_its_hook_g
         members: Default::default(),
         unit_bags: Default::default(),
         application_bags: Default::default(),
-        withheld: Default::default(),
+        omitted: Default::default(),
     };
     let context = HookContext { relations: [(1, relation)].into(), leader: false, ..context() };
     let digest = host::digest::sha256(CONTEXT_ID.as_bytes());
@@ -341,7 +341,7 @@ fn a_unit_that_does_not_lead_is_refused_its_applications_settings_and_its_hook_g
         let args: Vec<&[u8]> = args.iter().map(|word| word.as_bytes()).collect();
         let length = encode_request(&mut frame, &call, args.iter().copied()).unwrap();
         match talk.answer(&frame[..length]) {
-            Ok(Answer::Done { code, stderr, .. }) => (code, String::from_utf8(stderr).unwrap()),
+            Ok(ToolAnswer::Done { code, stderr, .. }) => (code, String::from_utf8(stderr).unwrap()),
             _ => panic!("it reads no stdin and no bag of others"),
         }
     };
@@ -393,7 +393,7 @@ fn a_hook_that_prints_ten_megabytes_on_each_stream_ends_and_a_bounded_part_is_ke
     let output = fs::read_to_string(run.path().join(OUTPUT)).unwrap();
     let told = output.lines().last().unwrap();
     assert!(output.len() <= OUTPUT_BYTES_MAX + told.len() + 1, "{} bytes", output.len());
-    assert!(told.starts_with("stderr: ") && told.ends_with(" more bytes of output were not kept"), "{told}");
+    assert!(told.starts_with("stderr: ") && told.ends_with(" more bytes of output were discarded"), "{told}");
 }
 
 #[test]
@@ -406,7 +406,7 @@ fn two_things_that_one_call_says_have_a_number_each() {
     let length = encode_request(&mut frame, &call, args.iter().copied()).unwrap();
     let digest = host::digest::sha256(CONTEXT_ID.as_bytes());
     let mut talk = HookSession::new(context(), digest, CallsFile::open(run.path()), &|_| {}, &|| false);
-    let Ok(Answer::Done { code: 0, .. }) = talk.answer(&frame[..length]) else { panic!("it is answered") };
+    let Ok(ToolAnswer::Done { code: 0, .. }) = talk.answer(&frame[..length]) else { panic!("it is answered") };
     let (_, said) = talk.close();
     assert_eq!(said.iter().map(|said| said.call).collect::<Vec<_>>(), [1, 2], "{said:?}");
 }
@@ -421,13 +421,13 @@ async fn of_what_a_hook_prints_the_log_has_the_end_and_says_how_much_it_has_not(
     let printed: String = (1..=100).map(|n| format!("stderr: line {n}\n")).collect();
     fs::write(at.join(OUTPUT), printed).unwrap();
 
-    let ending = adopter(unit.path()).adopt(&run, &Nobody).await.expect("it ended");
+    let result = charms_of(unit.path()).reattach(&run, &Nobody).await.expect("it ended");
 
-    let lines = ending.said.iter().map(|said| match &said.what {
+    let lines = result.reports.iter().map(|said| match &said.what {
         ReportContent::Output { text, .. } => (said.call, text.as_str()),
         other => panic!("{other:?}"),
     });
     let lines: Vec<(u32, &str)> = lines.collect();
-    assert_eq!(lines[0], (1, "70 lines before these are left out: they are in hooks/000001/output.log"));
+    assert_eq!(lines[0], (1, "70 earlier lines are omitted; they are in hooks/000001/output.log"));
     assert_eq!((lines[1], lines[30], lines.len()), ((2, "line 71"), (31, "line 100"), 31));
 }

@@ -1,7 +1,7 @@
 //! What would harm this host: each test runs again in namespaces of its own, where it is process 1 and root, and what it
 //! mounts and kills is nobody else's.
 
-use agent::config::{Config, FILE, Kind};
+use agent::config::{AgentConfig, FILE, AgentKind};
 use agent::deployer::Deployer;
 use agent::service::{ServiceManager, systemd};
 use agent::shim::SHIM_PID;
@@ -57,7 +57,7 @@ fn a_hook_that_cannot_be_killed_does_not_stop_the_machines_agent() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
         runtime.expect("a runtime").block_on(async {
             let machine = tempfile::tempdir().expect("a folder");
-            let own = config(Kind::Machine, "0");
+            let own = config(AgentKind::Machine, "0");
             let deployer = Deployer::new(machine.path().to_path_buf(), own, ServiceManager::Children);
             let name = UnitName::new("web", 0);
             deployer.prepare(Uuid(6), &name).expect("it is made");
@@ -74,8 +74,8 @@ fn a_hook_that_cannot_be_killed_does_not_stop_the_machines_agent() {
     });
 }
 
-fn config(kind: Kind, name: &str) -> Config {
-    Config {
+fn config(kind: AgentKind, name: &str) -> AgentConfig {
+    AgentConfig {
         kind,
         uuid: Uuid(6),
         name: name.to_owned(),
@@ -116,8 +116,8 @@ fn dead_machine(place: &Path) -> PathBuf {
     let data = place.join("pintle");
     let unit = data.join("agents/unit-web-0");
     fs::create_dir_all(&unit).expect("made");
-    write_atomic_unsynced(&data.join(FILE), config(Kind::Machine, "0").text().as_bytes()).expect("written");
-    write_atomic_unsynced(&unit.join(FILE), config(Kind::Unit, "web/0").text().as_bytes()).expect("written");
+    write_atomic_unsynced(&data.join(FILE), config(AgentKind::Machine, "0").to_yaml().as_bytes()).expect("written");
+    write_atomic_unsynced(&unit.join(FILE), config(AgentKind::Unit, "web/0").to_yaml().as_bytes()).expect("written");
     uninstall::note_dead(&data).expect("written");
     data
 }

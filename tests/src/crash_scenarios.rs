@@ -1,8 +1,8 @@
 //! The stories of the crash disk: what is done to a unit's folder, and what must be true of whatever a crash leaves.
 
-use agent::folder::Folder;
-use agent::journal::{self, Found, Journal};
-use agent::ports::Memory;
+use agent::folder::UnitFolder;
+use agent::journal::{self, Loaded, Journal};
+use agent::ports::UnitMemory;
 use charms::folder::FileEntry;
 use state::terms::names::{UnitName, Uuid};
 use state::unit::local::{Event, Local, Run};
@@ -71,7 +71,7 @@ pub fn memories() -> Vec<(Option<Event>, Local)> {
 
 /// The whole story on an empty folder.
 pub fn begin(folder: &Path) {
-    let folder = Folder::new(folder.to_path_buf());
+    let folder = UnitFolder::new(folder.to_path_buf());
     let all = memories();
     let journal = now(Journal::begin(folder, 0, &all[0].1, true)).expect("it is written");
     println!("0");
@@ -84,18 +84,18 @@ pub fn begin(folder: &Path) {
 
 /// A start: what is there is read and put in order.
 pub fn recover(folder: &Path) {
-    now(journal::load(&Folder::new(folder.to_path_buf()))).expect("it is read");
+    now(journal::load(&UnitFolder::new(folder.to_path_buf()))).expect("it is read");
 }
 
 /// Which memory a start finds: none before the first was said to be there.
 pub fn found(folder: &Path) -> Option<usize> {
-    match now(journal::load(&Folder::new(folder.to_path_buf()))).expect("it is read") {
-        Found::Nothing => None,
-        Found::Memory { local, .. } => {
+    match now(journal::load(&UnitFolder::new(folder.to_path_buf()))).expect("it is read") {
+        Loaded::Nothing => None,
+        Loaded::Memory { local, .. } => {
             let at = memories().iter().position(|(_, memory)| *memory == *local);
             Some(at.expect("a memory that was"))
         }
-        found @ (Found::Lost { .. } | Found::OtherFormat { .. }) => {
+        found @ (Loaded::Corrupt { .. } | Loaded::OtherFormat { .. }) => {
             panic!("a crash is no corruption: {found:?}")
         }
     }

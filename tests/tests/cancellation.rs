@@ -363,7 +363,7 @@ async fn story(awaits: u64) -> (bool, Vec<Vec<String>>) {
 
 /// Operations without a program count nothing.
 fn is_hook(operation: &str) -> bool {
-    !["deploy", "enter", "leave", "restate"].iter().any(|kind| operation.starts_with(kind))
+    !["deploy", "enter", "leave", "resync"].iter().any(|kind| operation.starts_with(kind))
 }
 
 fn run_story(awaits: u64) -> (bool, Vec<Vec<String>>) {

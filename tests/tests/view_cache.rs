@@ -1,6 +1,6 @@
 //! The cached view under damage: whatever is cut, flipped, old or gone, a start finds a view that was, or none.
 
-use agent::journal::Files;
+use agent::journal::FolderFiles;
 use agent::view_cache::{HEAD, ViewCache};
 use state::unit::snapshot::Snapshot;
 use std::future::Future;
@@ -9,7 +9,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use tests::cases::view;
 
-type Folder = agent::folder::Folder;
+type Folder = agent::folder::UnitFolder;
 
 fn now<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {

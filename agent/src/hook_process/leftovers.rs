@@ -1,96 +1,105 @@
-//! The end of a run's processes, and of nobody else's.
+//! Kills the remaining processes of a run, and no others.
+//!
+//! A process belongs to a run if it is the recorded shim or hook, or if its environment has the id of the run's
+//! hook context. A process group number alone proves nothing, because the kernel reuses it.
+//!
+//! Called before a run is repeated, and when a unit is stopped.
 
-use super::{ADOPTED_LOOK, read_kept, read_outcome};
+use super::{REATTACHED_POLL_INTERVAL, read_run_file, read_outcome};
 use crate::shim;
 use host::process::Process;
 use nix::sys::signal::Signal;
 use std::path::Path;
 
-/// Looks at a shim whose hook was killed, 20 ms apart: 1 s, five times what it waits for the rest of the output.
-const SHIM_LOOKS: u32 = 50;
-/// Looks at a killed leftover, 20 ms apart, after which it is told that it is still there: every 10 s.
-const KILL_LOOKS_TOLD: u32 = 500;
+/// Polls of a shim whose hook was killed, 20 ms apart: 1 s, five times what the shim waits for the remaining
+/// output.
+const SHIM_POLLS_MAX: u32 = 50;
+/// Polls of killed processes, 20 ms apart, after which a warning is logged: every 10 s.
+const KILL_POLLS_PER_WARNING: u32 = 500;
 
-/// An exec takes microseconds, on a stopped or starved machine longer; a process that was given no environment shows
-/// none for ever, and is left alone after so many looks: 2 s.
-const EXEC_LOOKS: u32 = 100;
+/// An exec takes microseconds, and longer on a stopped or overloaded machine. A process without an environment
+/// looks the same for ever, so it is ignored after 100 polls: 2 s.
+const EXEC_POLLS_MAX: u32 = 100;
 
-/// Before a run is repeated its recorded processes and the hook's process group must be dead (design 12). What the
-/// hook left running in other sessions is the charm's and lives on.
+/// Kills the recorded processes of a run and the hook's process group, and waits until they have ended. This
+/// must be done before the run is repeated (design 12). Processes that the hook started in other sessions
+/// belong to the charm and continue.
 pub async fn end_leftovers(at: &Path) {
     let shim = Process::read(&at.join(shim::SHIM_PID));
     if let Some(shim) = shim {
         kill(&shim);
     }
-    let context_digest = read_kept(at).map(|kept| kept.context_digest);
-    for looks in 1u32.. {
-        if looks.is_multiple_of(KILL_LOOKS_TOLD) {
-            tracing::error!("{}: a killed hook does not end: waiting for it", at.display());
+    let context_digest = read_run_file(at).map(|run_file| run_file.context_digest);
+    for polls in 1u32.. {
+        if polls.is_multiple_of(KILL_POLLS_PER_WARNING) {
+            tracing::error!("{}: waiting for a killed hook that does not end", at.display());
         }
-        // before the pid file is read: a dying shim may still write it
+        // checked before the pid file is read, because a dying shim may still write it
         let shim_ended = !shim.is_some_and(|shim| shim.is_alive());
         let group = match (Process::read(&at.join(shim::HOOK_PID)), shim) {
-            (Some(hook), _) => Group::of(hook, context_digest.as_deref()),
-            (None, Some(shim)) => Group::unnamed(shim, context_digest.as_deref()),
-            (None, None) => Group::Ended,
+            (Some(hook), _) => HookGroup::of_hook(hook, context_digest.as_deref()),
+            (None, Some(shim)) => HookGroup::without_pid(shim, context_digest.as_deref()),
+            (None, None) => HookGroup::Ended,
         };
         match &group {
-            Group::Running(members) => members.iter().for_each(kill),
-            Group::Unknown if looks < EXEC_LOOKS => {}
-            Group::Unknown | Group::Ended if shim_ended => return,
-            Group::Unknown | Group::Ended => {}
+            HookGroup::Running(members) => members.iter().for_each(kill),
+            HookGroup::Unknown if polls < EXEC_POLLS_MAX => {}
+            HookGroup::Unknown | HookGroup::Ended if shim_ended => return,
+            HookGroup::Unknown | HookGroup::Ended => {}
         }
-        tokio::time::sleep(ADOPTED_LOOK).await;
+        tokio::time::sleep(REATTACHED_POLL_INTERVAL).await;
     }
 }
 
-/// Ends a hook that asked for a reboot at once. Its shim is left alone until it has written down what the hook printed,
-/// which stands.
+/// Kills a hook that requested a reboot at once. Its shim continues until it has stored the hook's output,
+/// which is final.
 pub(super) async fn stop_for_reboot(at: &Path) {
-    let context_digest = read_kept(at).map(|kept| kept.context_digest);
-    for _ in 0..SHIM_LOOKS {
+    let context_digest = read_run_file(at).map(|run_file| run_file.context_digest);
+    for _ in 0..SHIM_POLLS_MAX {
         let hook = Process::read(&at.join(shim::HOOK_PID));
         if read_outcome(at).is_some() || hook.is_none() {
             break;
         }
-        if let Some(Group::Running(members)) = hook.map(|hook| Group::of(hook, context_digest.as_deref())) {
+        if let Some(HookGroup::Running(members)) = hook.map(|hook| HookGroup::of_hook(hook, context_digest.as_deref())) {
             members.iter().for_each(kill);
         }
-        tokio::time::sleep(ADOPTED_LOOK).await;
+        tokio::time::sleep(REATTACHED_POLL_INTERVAL).await;
     }
     end_leftovers(at).await;
 }
 
-/// The process group that a hook led. After the leader's end its number may lead another group some day: that one
-/// does not know the id of this run's context, and is none of ours.
-enum Group {
+/// The process group that a hook led. After the hook has ended, the kernel may reuse its number for another
+/// group: that group does not have the id of this run's context and is not touched.
+enum HookGroup {
+    /// The processes of the run.
     Running(Vec<Process>),
-    /// Nobody of ours was seen in it, and the environment of one is empty: while a process is replaced by its
-    /// program (exec) the kernel shows it so.
+    /// No process of the run was found, but the environment of one process is empty, as the kernel shows it
+    /// while a process is replaced by its program (exec).
     Unknown,
+    /// No process of the run is left.
     Ended,
 }
 
-impl Group {
-    fn of(hook: Process, context_digest: Option<&str>) -> Group {
+impl HookGroup {
+    fn of_hook(hook: Process, context_digest: Option<&str>) -> HookGroup {
         let members = Process::in_group(hook.pid);
-        if members.iter().any(|process| *process == hook || knows(process, context_digest)) {
-            return Group::Running(members);
+        if members.iter().any(|process| *process == hook || has_context(process, context_digest)) {
+            return HookGroup::Running(members);
         }
-        Group::of_others(&members)
+        HookGroup::from_others(&members)
     }
 
-    /// Of a shim that may have died when its hook was started and not yet written down: whoever has begun since and
-    /// knows the id of this run's context.
-    fn unnamed(shim: Process, context_digest: Option<&str>) -> Group {
-        let (ours, others): (Vec<Process>, Vec<Process>) = Process::started_since(shim.start)
+    /// For a shim that may have died between starting its hook and writing the pid file: the processes that
+    /// were started since then and have the id of this run's context.
+    fn without_pid(shim: Process, context_digest: Option<&str>) -> HookGroup {
+        let (members, others): (Vec<Process>, Vec<Process>) = Process::started_since(shim.start)
             .into_iter()
-            .partition(|process| knows(process, context_digest));
-        if ours.is_empty() { Group::of_others(&others) } else { Group::Running(ours) }
+            .partition(|process| has_context(process, context_digest));
+        if members.is_empty() { HookGroup::from_others(&others) } else { HookGroup::Running(members) }
     }
 
-    fn of_others(others: &[Process]) -> Group {
-        if others.iter().any(Process::has_no_environment) { Group::Unknown } else { Group::Ended }
+    fn from_others(others: &[Process]) -> HookGroup {
+        if others.iter().any(Process::has_no_environment) { HookGroup::Unknown } else { HookGroup::Ended }
     }
 }
 
@@ -100,7 +109,7 @@ fn kill(process: &Process) {
     }
 }
 
-fn knows(process: &Process, context_digest: Option<&str>) -> bool {
+fn has_context(process: &Process, context_digest: Option<&str>) -> bool {
     let id = process.variable("JUJU_CONTEXT_ID").map(|id| host::digest::sha256(&id));
     id.is_some() && id.as_deref() == context_digest
 }

@@ -1,9 +1,14 @@
-//! A run that was found begun: an agent that is gone started it, and its shim goes on without one (design 12).
+//! Continues a run that an earlier agent started and whose shim may still be running (design 12).
+//!
+//! The result is the one the earlier agent would have stored: the recorded tool calls are replayed first. If
+//! they cannot be replayed exactly, the run is killed and repeated.
+//!
+//! Called by the unit agent through `Charms::reattach`.
 
 use crate::clock::kernel_boot;
 use crate::hook_process::leftovers::{end_leftovers, stop_for_reboot};
-use crate::hook_process::{ADOPTED_LOOK, HostCharms, read_kept, read_outcome};
-use crate::ports::{Charms, Ending, HookHost};
+use crate::hook_process::{REATTACHED_POLL_INTERVAL, HostCharms, read_run_file, read_outcome};
+use crate::ports::{Charms, HookResult, HookHost};
 use crate::shim;
 use crate::tool_calls::{CallsFile, HookSession};
 use host::lock::Lock;
@@ -13,14 +18,18 @@ use state::unit::record::Said;
 use std::rc::Rc;
 
 impl HostCharms {
-    pub(super) async fn reattach(&self, run: &Run, outward: &impl HookHost) -> Option<Ending> {
+    /// See [`Charms::reattach`](crate::ports::Charms::reattach).
+    pub(super) async fn resume_run(&self, run: &Run, hook_host: &impl HookHost) -> Option<HookResult> {
         let at = self.folder.run(run.number);
-        // A shim holds the machine's hook lock from before it is known here until it ends:
-        // 1. the shim was started and the agent died before anything was written: only the lock tells;
-        // 2. so without a trace of it, the lock is taken, and looked again: nothing then means there is none.
-        let mut kept = read_kept(&at);
-        if kept.as_ref().is_some_and(|kept| kept.boot != kernel_boot()) {
-            // nothing of it runs, and of its unsynced files the power cut may have kept the outcome alone
+        // A shim holds the hook lock from before its pid file exists until it ends:
+        // 1. The shim was started, and the agent died before the shim wrote a file: only the lock shows the
+        //    shim.
+        // 2. Therefore, without a pid file, the lock is acquired, and the files are read again: if there is
+        //    still nothing, there is no shim.
+        let mut run_file = read_run_file(&at);
+        if run_file.as_ref().is_some_and(|run_file| run_file.boot != kernel_boot()) {
+            // after another boot no process of it runs, and a power failure may have preserved only the outcome
+            // of its unsynced files
             return None;
         }
         let mut lock = None;
@@ -40,43 +49,43 @@ impl HostCharms {
             if lock.is_some() {
                 return None;
             }
-            // the shim may hold the lock and not have said yet that it is there: its tools wait for us
+            // the shim may hold the lock and not have written its pid file; its tools wait for this agent
             tokio::select! {
-                taken = self.both_locks() => lock = Some(taken),
-                () = tokio::time::sleep(ADOPTED_LOOK) => {}
+                locks = self.both_locks() => lock = Some(locks),
+                () = tokio::time::sleep(REATTACHED_POLL_INTERVAL) => {}
             }
         }
         drop(lock);
-        let Some(kept) = kept.take().or_else(|| read_kept(&at)) else {
-            // its context cannot be read: its tools cannot be answered and its writes are not known
+        let Some(run_file) = run_file.take().or_else(|| read_run_file(&at)) else {
+            // without its context the tools cannot be answered, and the hook's writes are unknown
             end_leftovers(&at).await;
             return None;
         };
-        let (said, leads) = (|said: &Said| outward.said(said), || outward.leads());
-        let mut conversation =
-            HookSession::new(kept.context, kept.context_digest, CallsFile::open(&at), &said, &leads);
-        if !CallsFile::read(&at).is_some_and(|calls| conversation.replay(&calls)) {
+        let (on_report, is_leader) = (|report: &Said| hook_host.report(report), || hook_host.is_leader());
+        let mut session =
+            HookSession::new(run_file.context, run_file.context_digest, CallsFile::open(&at), &on_report, &is_leader);
+        if !CallsFile::read(&at).is_some_and(|calls| session.replay(&calls)) {
             end_leftovers(&at).await;
             return None;
         }
         let shim = Process::read(&at.join(shim::SHIM_PID));
-        self.serve_tools(&mut conversation, outward, async {
+        self.serve_tools(&mut session, hook_host, async {
             while read_outcome(&at).is_none() && shim.is_some_and(|shim| shim.is_alive()) {
-                tokio::time::sleep(ADOPTED_LOOK).await;
+                tokio::time::sleep(REATTACHED_POLL_INTERVAL).await;
             }
         })
         .await;
-        // ended by us or by a crash: asked for or not, what it asked for last stands
-        let ends_boot = conversation.ends_boot();
-        if ends_boot {
+        // whether this agent or a crash ended the hook: the reboot that it requested last is final
+        let requests_reboot = session.requests_reboot();
+        if requests_reboot {
             stop_for_reboot(&at).await;
         } else if read_outcome(&at).is_none() {
             end_leftovers(&at).await;
         }
-        (ends_boot || read_outcome(&at).is_some()).then(|| self.ending(run, conversation))
+        (requests_reboot || read_outcome(&at).is_some()).then(|| self.finish(run, session))
     }
 
-    /// The machine's and the unit's own: whichever a shim of ours may hold, by the model's setting when it began.
+    /// Both hook locks: a shim holds one of them, depending on the model's setting when the run started.
     async fn both_locks(&self) -> (Rc<Lock>, Rc<Lock>) {
         (self.lock(false).await, self.lock(true).await)
     }

@@ -1,7 +1,9 @@
-//! Unit agents as child processes of the machine agent, in process groups of their own.
+//! Unit agents as child processes of the machine agent, each in its own process group.
+//!
+//! A child is not killed when the machine agent ends. `unit_supervisor` restarts a child that ends.
 
-use super::{Ended, running};
-use crate::folder::{EXIT_DISK, Folder};
+use super::{AgentExit, running};
+use crate::folder::{EXIT_DISK, UnitFolder};
 use anyhow::Result;
 use host::process::Process;
 use nix::sys::signal::Signal;
@@ -11,13 +13,15 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// An agent's log begins anew beyond this, keeping one older.
+/// The size beyond which an agent's log is rotated. One older log is kept.
 const LOG_BYTES_MAX: u64 = 10 << 20;
-/// An agent that is told to end has this long: 5 s, half of it before it is killed.
-const END_LOOK: Duration = Duration::from_millis(20);
-const END_LOOKS_MAX: u32 = 250;
+/// An agent that receives SIGTERM has 2.5 s to end. Then it is killed, and 2.5 s later it is given up: 250
+/// polls, 20 ms apart.
+const STOP_POLL_INTERVAL: Duration = Duration::from_millis(20);
+const STOP_POLLS_MAX: u32 = 250;
 
-pub fn start(folder: &Folder) -> Result<Ended> {
+/// Starts the unit agent of a folder. The returned future completes when it has ended.
+pub fn start(folder: &UnitFolder) -> Result<AgentExit> {
     let log = folder.file("agent.log");
     if fs::metadata(&log).is_ok_and(|found| found.len() > LOG_BYTES_MAX) {
         fs::rename(&log, folder.file("agent.log.1"))?;
@@ -35,25 +39,26 @@ pub fn start(folder: &Folder) -> Result<Ended> {
         .process_group(0);
     let (mut child, tag) = (tokio::process::Command::from(command).spawn()?, folder.tag());
     Ok(Box::pin(async move {
-        // reaped here; how it ended is in its log, unless there was no room for that
+        // The child is reaped here. Its log has the reason for its end, unless the disk was full.
         let status = child.wait().await;
         if status.is_ok_and(|status| status.code() == Some(EXIT_DISK.into())) {
-            tracing::error!("the agent of {tag} ended: its disk failed or is full; it is started again");
+            tracing::error!("the agent of {tag} ended because its disk failed or is full; restarting it");
         }
     }))
 }
 
-pub async fn end(folder: &Folder) {
+/// Stops the unit agent of a folder, if it runs.
+pub async fn stop(folder: &UnitFolder) {
     let Some(agent) = running(folder) else { return };
     signal(agent, Signal::SIGTERM);
-    for look in 0..END_LOOKS_MAX {
+    for poll in 0..STOP_POLLS_MAX {
         if !agent.is_alive() {
             break;
         }
-        if look == END_LOOKS_MAX / 2 {
+        if poll == STOP_POLLS_MAX / 2 {
             signal(agent, Signal::SIGKILL);
         }
-        tokio::time::sleep(END_LOOK).await;
+        tokio::time::sleep(STOP_POLL_INTERVAL).await;
     }
 }
 

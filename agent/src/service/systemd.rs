@@ -1,11 +1,13 @@
-//! The agents as services of systemd: `pintle-machine.service`, and for each unit an instance of the template
-//! `pintle-unit@.service`, named after its folder.
+//! The agents as systemd services: `pintle-machine.service`, and for each unit an instance of the template
+//! `pintle-unit@.service`, named after the unit's folder.
 //!
-//! The template lies in /run: the machine agent writes it at each start, so that it is always this program's, and
-//! nothing of it is left after a reboot. Only `pintle-machine.service` is started by the boot.
+//! The template is in /run: the machine agent writes it at each start, so that it always refers to the running
+//! program, and a reboot removes it. Only `pintle-machine.service` is started at boot.
+//!
+//! Called by `deployer`, `uninstall` and `pintle-agent install`.
 
-use super::{ADOPTED_LOOK, Ended, ended, running};
-use crate::folder::Folder;
+use super::{REATTACHED_POLL_INTERVAL, AgentExit, running, wait_for_exit};
+use crate::folder::UnitFolder;
 use anyhow::{Context, Result, bail};
 use host::file::{ignore_not_found, write_atomic, write_atomic_unsynced};
 use std::fs;
@@ -15,33 +17,35 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 use tokio::process::Command;
 
+/// The service of the machine agent.
 pub const MACHINE: &str = "pintle-machine.service";
 const TEMPLATE: &str = "pintle-unit@.service";
-/// Systemd runs here as process 1 (sd_booted(3)).
+/// Exists if systemd runs as process 1 (sd_booted(3)).
 const BOOTED: &str = "/run/systemd/system";
-/// Units that an administrator, or a package, installed for good.
+/// The folder of unit files that an administrator or a package installs.
 const INSTALLED: &str = "etc/systemd/system";
 const WANTED: &str = "etc/systemd/system/multi-user.target.wants";
 
-/// systemctl waits for a job: an agent that must be killed takes its 10 s.
-const SYSTEMCTL_TAKES: Duration = Duration::from_secs(60);
-/// Looks for an agent that systemd starts: 10 s, longer than its first back-offs.
-const COME_UP_LOOKS: u32 = 20;
+/// The time limit of systemctl, which waits for its job: stopping an agent that must be killed takes 10 s.
+const SYSTEMCTL_TIMEOUT: Duration = Duration::from_secs(60);
+/// Polls, 500 ms apart, for an agent that systemd starts: 10 s, longer than its first back-off delays.
+const START_POLLS_MAX: u32 = 20;
 
-/// Systemd is in charge here, and we may give it orders.
+/// Whether systemd manages this host and this process may use it.
 pub fn is_running_system() -> bool {
     Path::new(BOOTED).is_dir() && nix::unistd::geteuid().is_root()
 }
 
-/// The instance of the template that runs a unit's agent.
-fn service(folder: &Folder) -> String {
+/// The name of the service of a unit agent.
+fn service(folder: &UnitFolder) -> String {
     TEMPLATE.replace('@', &format!("@{}", folder.tag()))
 }
 
-/// What a service of ours is, besides its program. A hook goes on when its agent ends (`KillMode=process`): its shim
-/// writes the outcome, which the next agent finds. The watchdog's time is three times the longest that an agent works
-/// without a pause: the 60 s in which it unpacks the largest charm. Where systemd is older than 254 there are no
-/// steps, and it tries once a second. The sockets of hook tools lie in /run, not in /tmp.
+/// The settings of all services of Pintle, except for the program. A hook continues when its agent is stopped
+/// (`KillMode=process`): its shim stores the outcome, which the next agent reads. The watchdog interval is
+/// three times the longest time that an agent works without a pause, the 60 s in which it unpacks the largest
+/// charm. systemd before 254 ignores the steps of the restart delay and restarts once a second. The sockets of
+/// hook tools are in /run, not in /tmp.
 const SERVICE: &str = "Type=notify
 WatchdogSec=180
 Restart=on-failure
@@ -55,12 +59,13 @@ OOMPolicy=continue
 Environment=XDG_RUNTIME_DIR=/run
 ";
 
-/// Exit 15 is that of an agent which was told to end, or has read that its configuration changed.
-fn template(program: &Path, data: &Path) -> String {
+/// The template of the unit agents' services. An agent exits with 15 when it was signalled or its configuration
+/// changed.
+fn unit_template(program: &Path, data: &Path) -> String {
     let (program, data) = (program.display(), data.display());
     format!(
         "[Unit]
-Description=Pintle: agent of %i
+Description=Pintle unit agent %i
 ConditionPathExists={data}/agents/%i/agent.yaml
 ConditionPathExists=!{data}/agents/%i/finished
 ConditionPathExists=!{data}/agents/%i/recalling
@@ -73,11 +78,12 @@ RestartForceExitStatus=15
     )
 }
 
-fn machine(program: &Path, data: &Path) -> String {
+/// The service of the machine agent.
+fn machine_unit_file(program: &Path, data: &Path) -> String {
     let (program, data) = (program.display(), data.display());
     format!(
         "[Unit]
-Description=Pintle: agent of this machine
+Description=Pintle machine agent
 After=network-online.target
 Wants=network-online.target
 ConditionPathExists={data}/agent.yaml
@@ -92,12 +98,12 @@ WantedBy=multi-user.target
     )
 }
 
-/// What is left to do of a machine that died, whatever of its folder is there.
-fn removal(program: &Path, data: &Path) -> String {
+/// The service that finishes the removal of a Dead machine, whatever is left of its folder.
+fn removal_unit_file(program: &Path, data: &Path) -> String {
     let (program, data) = (program.display(), data.display());
     format!(
         "[Unit]
-Description=Pintle: takes away what is left of a removed machine
+Description=Pintle: uninstall a removed machine
 
 [Service]
 Type=oneshot
@@ -106,69 +112,72 @@ ExecStart={program} uninstall --data {data}
     )
 }
 
-/// Paths stand in unit files as they are: only such as need no quotes.
+/// Paths are written into unit files without quoting, so only plain ones are accepted.
 fn require_plain(path: &Path) -> Result<()> {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-".contains(byte);
     if path.is_absolute() && path.as_os_str().as_encoded_bytes().iter().all(plain) {
         return Ok(());
     }
-    bail!("{} cannot be a service's path: use letters, digits and /._- only", path.display())
+    bail!("invalid path of a service {:?}: use an absolute path of letters, digits and /._-", path.display())
 }
 
-/// Makes `pintle-machine.service` of the system that lies below `root`, begun at each boot.
+/// Installs `pintle-machine.service` into the system below `root`, to be started at each boot.
+///
+/// # Errors
+/// If a path has characters that a unit file would interpret.
 pub fn install(root: &Path, program: &Path, data: &Path) -> Result<()> {
     require_plain(program)?;
     require_plain(data)?;
     let (file, wanted) = (root.join(INSTALLED).join(MACHINE), root.join(WANTED));
     fs::create_dir_all(&wanted).with_context(|| wanted.display().to_string())?;
-    write_atomic(&file, machine(program, data).as_bytes())?;
+    write_atomic(&file, machine_unit_file(program, data).as_bytes())?;
     match std::os::unix::fs::symlink(Path::new("/").join(INSTALLED).join(MACHINE), wanted.join(MACHINE)) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error.into()),
         Ok(()) | Err(_) => Ok(()),
     }
 }
 
-/// From the next boot on the service only goes on with the removal of the machine. Until then it is what it was: if its
-/// agent dies now, it is started again.
+/// Replaces the service by one that only resumes the removal of the machine. This takes effect at the next
+/// boot: until then systemd restarts the old service if the agent ends.
 pub fn replace_with_removal(root: &Path, program: &Path, data: &Path) -> Result<()> {
     require_plain(program)?;
     require_plain(data)?;
     let file = root.join(INSTALLED).join(MACHINE);
-    write_atomic(&file, removal(program, data).as_bytes()).with_context(|| file.display().to_string())
+    write_atomic(&file, removal_unit_file(program, data).as_bytes()).with_context(|| file.display().to_string())
 }
 
-/// Whether it was turned into that; `data` is a path of the file, and need not be there.
+/// Whether the service was replaced by [`replace_with_removal`] for the folder `data`, which need not exist.
 pub fn is_removal(root: &Path, data: &Path) -> bool {
     let text = fs::read_to_string(root.join(INSTALLED).join(MACHINE)).unwrap_or_default();
     let end = format!(" uninstall --data {}", data.display());
     text.lines().any(|line| line.starts_with("ExecStart=") && line.ends_with(&end))
 }
 
-/// Starts what was installed into the system that runs here.
-pub async fn begin() -> Result<()> {
+/// Starts the installed service of the machine agent.
+pub async fn start_installed() -> Result<()> {
     systemctl(&["daemon-reload"]).await?;
     systemctl(&["restart", MACHINE]).await
 }
 
-/// Ends the machine's agent, if there is a service of it that runs.
-pub async fn halt() -> Result<()> {
-    ask(&["stop", MACHINE]).await.map(drop)
+/// Stops the service of the machine agent, if it runs.
+pub async fn stop_machine() -> Result<()> {
+    run_systemctl(&["stop", MACHINE]).await.map(drop)
 }
 
-/// Sees that the template is this program's.
+/// Writes the template of the unit agents' services, if it differs.
 pub async fn prepare(data: &Path) -> Result<()> {
     let program = crate::program::path();
     require_plain(program)?;
     require_plain(data)?;
-    let (place, text) = (Path::new(BOOTED).join(TEMPLATE), template(program, data));
-    if fs::read_to_string(&place).ok().as_ref() != Some(&text) {
-        write_atomic_unsynced(&place, text.as_bytes())?;
+    let (file, text) = (Path::new(BOOTED).join(TEMPLATE), unit_template(program, data));
+    if fs::read_to_string(&file).ok().as_ref() != Some(&text) {
+        write_atomic_unsynced(&file, text.as_bytes())?;
         systemctl(&["daemon-reload"]).await?;
     }
     Ok(())
 }
 
-/// Takes our unit files away; the service that asks runs on until it ends by itself.
+/// Deletes the unit files. The calling service continues until it ends.
 pub async fn uninstall() -> Result<()> {
     let installed = Path::new("/").join(INSTALLED);
     let wanted = Path::new("/").join(WANTED);
@@ -178,70 +187,72 @@ pub async fn uninstall() -> Result<()> {
     systemctl(&["daemon-reload"]).await
 }
 
-/// Systemd starts it, and starts it again whenever it fails: then it is left to systemd's own back-off.
-pub(super) fn start(folder: &Folder) -> Ended {
+/// Starts a unit agent. systemd restarts it when it fails: until then, nothing is done if it waits for its next
+/// start.
+pub(super) fn start(folder: &UnitFolder) -> AgentExit {
     let (service, folder) = (service(folder), folder.clone());
     Box::pin(async move {
-        if !is_under_way(&service).await
+        if !is_active(&service).await
             && let Err(error) = systemctl(&["start", "--no-block", &service]).await
         {
             tracing::warn!("{error:#}");
             return;
         }
-        for _ in 0..COME_UP_LOOKS {
+        for _ in 0..START_POLLS_MAX {
             if let Some(agent) = running(&folder) {
-                return ended(agent).await;
+                return wait_for_exit(agent).await;
             }
-            tokio::time::sleep(ADOPTED_LOOK).await;
+            tokio::time::sleep(REATTACHED_POLL_INTERVAL).await;
         }
     })
 }
 
-pub(super) async fn end(folder: &Folder) -> Result<()> {
+/// Stops a unit agent.
+pub(super) async fn stop(folder: &UnitFolder) -> Result<()> {
     let service = service(folder);
     systemctl(&["stop", &service]).await?;
-    // one that failed is remembered until then; one that did not is not known any more
-    ask(&["reset-failed", &service]).await.map(drop)
+    // systemd keeps a failed service until this; for another one the command fails, which is ignored
+    run_systemctl(&["reset-failed", &service]).await.map(drop)
 }
 
-/// Running, or waiting for its next start.
-async fn is_under_way(service: &str) -> bool {
-    let shown = ask(&["show", "--property=ActiveState", "--value", service]).await;
+/// Whether the service runs or waits for its next start.
+async fn is_active(service: &str) -> bool {
+    let shown = run_systemctl(&["show", "--property=ActiveState", "--value", service]).await;
     shown.is_ok_and(|(_, state)| matches!(state.trim(), "active" | "activating" | "reloading"))
 }
 
 async fn systemctl(args: &[&str]) -> Result<()> {
-    let (status, said) = ask(args).await?;
+    let (status, output) = run_systemctl(args).await?;
     if !status.success() {
-        bail!("systemctl {}: {status}: {}", args.join(" "), said.trim());
+        bail!("systemctl {}: {status}: {}", args.join(" "), output.trim());
     }
     Ok(())
 }
 
-async fn ask(args: &[&str]) -> Result<(ExitStatus, String)> {
+async fn run_systemctl(args: &[&str]) -> Result<(ExitStatus, String)> {
     let mut command = Command::new("systemctl");
-    let asked = command.args(args).stdin(Stdio::null()).kill_on_drop(true).output();
+    let running = command.args(args).stdin(Stdio::null()).kill_on_drop(true).output();
     let output =
-        tokio::time::timeout(SYSTEMCTL_TAKES, asked).await.context("systemctl does not answer")??;
-    let said = [output.stdout, output.stderr].concat();
-    Ok((output.status, String::from_utf8_lossy(&said).into_owned()))
+        tokio::time::timeout(SYSTEMCTL_TIMEOUT, running).await.context("systemctl did not finish within 60 s")??;
+    let text = [output.stdout, output.stderr].concat();
+    Ok((output.status, String::from_utf8_lossy(&text).into_owned()))
 }
 
-/// What is mounted in a folder, the innermost first.
+/// The mount points below a folder, the innermost first.
 pub fn mounts_in(folder: &Path) -> Vec<PathBuf> {
     let text = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    let places =
-        text.lines().filter_map(|line| line.split(' ').nth(1)).map(|place| PathBuf::from(unescaped(place)));
-    let mut places: Vec<PathBuf> =
-        places.filter(|place| place.starts_with(folder) && place != folder).collect();
-    places.reverse();
-    places
+    let mounts =
+        text.lines().filter_map(|line| line.split(' ').nth(1)).map(|mount| PathBuf::from(unescaped(mount)));
+    let mut mounts: Vec<PathBuf> =
+        mounts.filter(|mount| mount.starts_with(folder) && mount != folder).collect();
+    mounts.reverse();
+    mounts
 }
 
-/// The kernel writes a space, a tab, a line end and a backslash as three octal digits.
+/// Decodes /proc/self/mounts, where a space, a tab, a line end and a backslash are three octal digits.
 fn unescaped(text: &str) -> String {
     let known = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
-    known.iter().fold(text.to_owned(), |text, (code, character)| text.replace(code, character))
+    known.iter().fold(text.to_owned(), |text, (code, character)| text.remount(code, character))
 }
 
 #[cfg(test)]
@@ -249,15 +260,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_is_installed_into_a_system_that_is_not_running() {
+    fn the_service_is_installed_into_a_system_that_is_not_running() {
         let root = tempfile::tempdir().unwrap();
         for _twice in 0..2 {
             let program = Path::new("/usr/local/lib/pintle/pintle-agent");
             install(root.path(), program, Path::new("/var/lib/pintle")).unwrap();
         }
         let text = fs::read_to_string(root.path().join("etc/systemd/system/pintle-machine.service")).unwrap();
-        let begin = "ExecStart=/usr/local/lib/pintle/pintle-agent machine --data /var/lib/pintle --systemd\n";
-        assert!(text.contains(begin), "{text}");
+        let start = "ExecStart=/usr/local/lib/pintle/pintle-agent machine --data /var/lib/pintle --systemd\n";
+        assert!(text.contains(start), "{text}");
         let link = root.path().join("etc/systemd/system/multi-user.target.wants/pintle-machine.service");
         assert_eq!(
             fs::read_link(link).unwrap().display().to_string(),
@@ -267,7 +278,7 @@ mod tests {
 
     #[test]
     fn a_hook_survives_its_agent_and_a_finished_unit_is_not_started() {
-        let text = template(Path::new("/opt/pintle-agent"), Path::new("/var/lib/pintle"));
+        let text = unit_template(Path::new("/opt/pintle-agent"), Path::new("/var/lib/pintle"));
         for line in [
             "Type=notify",
             "KillMode=process",
@@ -278,12 +289,12 @@ mod tests {
             "ConditionPathExists=!/var/lib/pintle/agents/%i/finished",
             "ConditionPathExists=!/var/lib/pintle/agents/%i/recalling",
         ] {
-            assert!(text.lines().any(|one| one == line), "{line} is missing in\n{text}");
+            assert!(text.lines().any(|found| found == line), "{line} is missing in\n{text}");
         }
     }
 
     #[test]
-    fn the_service_of_a_dead_machine_is_turned_into_its_removal_and_that_of_the_next_one_into_a_machine() {
+    fn the_service_of_a_dead_machine_is_replaced_by_its_removal_until_the_next_machine_is_installed() {
         let root = tempfile::tempdir().unwrap();
         let (program, data) = (Path::new("/opt/pintle-agent"), Path::new("/var/lib/pintle"));
         assert!(!is_removal(root.path(), data), "there is no service");
@@ -293,7 +304,7 @@ mod tests {
         assert!(is_removal(root.path(), data));
         assert!(!is_removal(root.path(), Path::new("/var/lib/other")));
         let link = root.path().join(WANTED).join(MACHINE);
-        assert!(fs::symlink_metadata(link).unwrap().is_symlink(), "it is begun at each boot");
+        assert!(fs::symlink_metadata(link).unwrap().is_symlink(), "it is started at each boot");
         let text = fs::read_to_string(root.path().join(INSTALLED).join(MACHINE)).unwrap();
         assert!(!text.contains("ConditionPathExists"), "whatever is left of the folder\n{text}");
         install(root.path(), program, data).unwrap();
@@ -301,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_a_unit_file_would_read_otherwise_is_refused() {
+    fn a_path_that_a_unit_file_would_interpret_is_refused() {
         let root = tempfile::tempdir().unwrap();
         for data in ["/var/lib/%h", "/var/lib/a b", "/var/lib/a\nExecStart=/bin/sh", "relative"] {
             assert!(install(root.path(), Path::new("/opt/pintle-agent"), Path::new(data)).is_err(), "{data}");

@@ -1,9 +1,11 @@
-//! Bags that did not come along with the view (design 9): before a hook that is about one, and when a tool first reads
-//! another.
+//! Fetches bags that are omitted from the view (design 9): before a hook that concerns one, and when a tool
+//! first reads another one.
+//!
+//! Also implements [`HookHost`], the requests of a running hook's tools to the agent.
 
-use crate::outage::Call;
-use crate::ports::{Charms, Clock, HookHost, Memory};
-use crate::unit_agent::{LINK_BACKOFF, Uniter};
+use crate::outage::Channel;
+use crate::ports::{Charms, Clock, HookHost, UnitMemory};
+use crate::unit_agent::{LINK_BACKOFF, UnitAgent};
 use api::UnitAgentRequests;
 use host::backoff::Backoff;
 use state::terms::settings::Bag;
@@ -12,27 +14,27 @@ use state::unit::snapshot::BagRequest;
 use std::pin::pin;
 use std::sync::Arc;
 
-/// A tool waits this long for a bag: as long as relation hooks begin on a view that is not renewed. A controller that
-/// restarts answers again within a few seconds.
-const TOOL_WAITS_MS: u64 = state::unit::resolve::LINK_AGE_MAX_MS;
+/// How long a tool waits for a bag: as long as relation hooks are started with a view that is not renewed. A
+/// controller that restarts answers again within a few seconds.
+const TOOL_FETCH_TIMEOUT_MS: u64 = state::unit::resolve::LINK_AGE_MAX_MS;
 
-impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
-    /// Asks once. What does not come, or is not what the view shows, is asked for again later, or when something has
-    /// changed: `next` decides.
-    pub(crate) async fn fetch(&self, asked: BagRequest, backoff: &mut Backoff) {
-        let kept = match self.api.handle(asked.clone()).await {
+impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H, C> {
+    /// Sends one request. If the bag is not received, or does not match the view, it is requested again after a
+    /// delay or a change, as `next` decides.
+    pub(crate) async fn fetch(&self, request: BagRequest, backoff: &mut Backoff) {
+        let is_kept = match self.api.handle(request.clone()).await {
             Ok(bag) => {
-                self.works(Call::Fetch);
+                self.note_success(Channel::Fetch);
                 let mut facts = self.facts.borrow_mut();
                 bag.zip(facts.view.as_mut())
-                    .is_some_and(|(bag, view)| Arc::make_mut(view).keep_fetched(asked, bag))
+                    .is_some_and(|(bag, view)| Arc::make_mut(view).keep_fetched(request, bag))
             }
             Err(error) => {
-                self.fails(Call::Fetch, &error);
+                self.note_failure(Channel::Fetch, &error);
                 false
             }
         };
-        if kept {
+        if is_kept {
             backoff.reset();
             return;
         }
@@ -40,10 +42,10 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
         backoff.increase();
     }
 
-    async fn until_answered(&self, asked: &BagRequest) -> Result<Option<Bag>, String> {
+    async fn until_answered(&self, request: &BagRequest) -> Result<Option<Bag>, String> {
         let mut backoff = LINK_BACKOFF;
         loop {
-            match self.api.handle(asked.clone()).await {
+            match self.api.handle(request.clone()).await {
                 Ok(bag) => return Ok(bag.and_then(|bag| bag.values)),
                 Err(error) if error.is_passing() => self.pause(&mut backoff).await,
                 Err(error) => return Err(error.message),
@@ -52,23 +54,23 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
     }
 }
 
-impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> HookHost for Uniter<M, A, H, C> {
-    fn said(&self, said: &Said) {
-        self.say(said);
+impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> HookHost for UnitAgent<M, A, H, C> {
+    fn report(&self, report: &Said) {
+        self.queue_report(report);
     }
 
-    fn leads(&self) -> bool {
+    fn is_leader(&self) -> bool {
         self.is_leader()
     }
 
-    async fn bag(&self, asked: &BagRequest) -> Result<Option<Bag>, String> {
-        let late = pin!(self.clock.sleep_until(self.clock.since_boot_ms() + TOOL_WAITS_MS));
-        let answered = pin!(self.until_answered(asked));
+    async fn fetch_bag(&self, request: &BagRequest) -> Result<Option<Bag>, String> {
+        let late = pin!(self.clock.sleep_until(self.clock.since_boot_ms() + TOOL_FETCH_TIMEOUT_MS));
+        let answer = pin!(self.until_answered(request));
         let answer = tokio::select! {
             biased;
-            answer = answered => answer,
-            () = late => Err(format!("the controller did not answer for {} s", TOOL_WAITS_MS / 1000)),
+            answer = answer => answer,
+            () = late => Err(format!("the controller did not answer for {} s", TOOL_FETCH_TIMEOUT_MS / 1000)),
         };
-        answer.map_err(|why| format!("cannot read settings for {}: {why}", asked.owner))
+        answer.map_err(|why| format!("cannot read settings for {}: {why}", request.owner))
     }
 }

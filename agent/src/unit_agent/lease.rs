@@ -1,11 +1,14 @@
-//! Leadership as one process of the agent holds it, on two clocks (design 13). Pure.
+//! Leadership as one agent process holds it, measured on two clocks (design 13).
+//!
+//! A lease is valid only while it is guaranteed for 30 s more and both clocks agree. No I/O: the claim loop
+//! renews the lease.
 
-/// `is-leader` promises this much.
-const PROMISE_MS: u64 = 30_000;
-/// Wall and boot clock may part this far: a leap second, and what a clock daemon slews in a term (500 ppm of 60 s is
-/// 30 ms). Further, and one of them stood still or was set: a machine that was paused may have lost the term with
-/// nothing to show for it but the wall clock that was corrected.
-const PARTED_MS: u64 = 2_000;
+/// `is-leader` guarantees leadership for this long.
+const GUARANTEED_MS: u64 = 30_000;
+/// The wall clock and the boot clock may differ by this much since the claim: a leap second, and the adjustment
+/// of a clock daemon within a term (500 ppm of 60 s is 30 ms). If they differ by more, one of them stood still
+/// or was set: a machine that was paused may have lost the term, and only its corrected wall clock shows it.
+const CLOCK_DIVERGENCE_MAX_MS: u64 = 2_000;
 
 /// One moment on both clocks.
 #[derive(Clone, Copy, Debug)]
@@ -14,7 +17,7 @@ pub(crate) struct ClockReading {
     pub wall_ms: i64,
 }
 
-/// Held leadership, counted from when its claim was sent.
+/// A granted lease, measured from when its claim was sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lease {
     pub generation: u64,
@@ -23,12 +26,12 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    /// It holds for as long as is promised, and its time is known.
-    pub fn holds(&self, now: ClockReading) -> bool {
+    /// Whether leadership is guaranteed for 30 s from `now`, and the clocks agree.
+    pub fn is_valid(&self, now: ClockReading) -> bool {
         let elapsed_ms = now.since_boot_ms.saturating_sub(self.sent.since_boot_ms);
-        let by_wall_ms = i128::from(now.wall_ms) - i128::from(self.sent.wall_ms);
-        let parted_ms = (by_wall_ms - i128::from(elapsed_ms)).unsigned_abs();
-        elapsed_ms + PROMISE_MS <= self.term_ms && parted_ms <= u128::from(PARTED_MS)
+        let elapsed_by_wall_ms = i128::from(now.wall_ms) - i128::from(self.sent.wall_ms);
+        let divergence_ms = (elapsed_by_wall_ms - i128::from(elapsed_ms)).unsigned_abs();
+        elapsed_ms + GUARANTEED_MS <= self.term_ms && divergence_ms <= u128::from(CLOCK_DIVERGENCE_MAX_MS)
     }
 }
 
@@ -42,7 +45,7 @@ mod tests {
         term_ms: 60_000,
     };
 
-    /// So long after the claim was sent, by either clock.
+    /// The reading this long after the claim was sent, by each clock.
     fn after(boot_ms: u64, wall_ms: i64) -> ClockReading {
         ClockReading {
             since_boot_ms: LEASE.sent.since_boot_ms + boot_ms,
@@ -52,17 +55,17 @@ mod tests {
 
     #[test]
     fn leadership_holds_while_thirty_seconds_of_its_term_are_left() {
-        assert!(LEASE.holds(after(0, 0)));
-        assert!(LEASE.holds(after(30_000, 30_000)));
-        assert!(!LEASE.holds(after(30_001, 30_001)));
+        assert!(LEASE.is_valid(after(0, 0)));
+        assert!(LEASE.is_valid(after(30_000, 30_000)));
+        assert!(!LEASE.is_valid(after(30_001, 30_001)));
     }
 
     #[test]
-    fn leadership_is_void_when_the_clocks_part() {
-        assert!(LEASE.holds(after(10_000, 11_000)), "a leap second");
-        assert!(LEASE.holds(after(10_000, 9_000)));
-        assert!(!LEASE.holds(after(10_000, 600_000)), "the machine was paused, and its wall clock corrected");
-        assert!(!LEASE.holds(after(10_000, -600_000)), "set back: nobody knows which one is right");
-        assert!(!LEASE.holds(after(10_000, i64::MAX)) && !LEASE.holds(after(10_000, i64::MIN)));
+    fn leadership_is_void_when_the_clocks_diverge() {
+        assert!(LEASE.is_valid(after(10_000, 11_000)), "a leap second");
+        assert!(LEASE.is_valid(after(10_000, 9_000)));
+        assert!(!LEASE.is_valid(after(10_000, 600_000)), "the machine was paused, and its wall clock corrected");
+        assert!(!LEASE.is_valid(after(10_000, -600_000)), "the wall clock was set back: either clock may be wrong");
+        assert!(!LEASE.is_valid(after(10_000, i64::MAX)) && !LEASE.is_valid(after(10_000, i64::MIN)));
     }
 }

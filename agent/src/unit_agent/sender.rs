@@ -1,8 +1,11 @@
-//! The sending loop: attach, then the outbox in order, and early what a long hook says.
+//! The sender loop: it attaches to the controller, then sends the records of the outbox in order.
+//!
+//! Reports of a hook that runs for a while are also sent early, before the hook's record. A record is
+//! acknowledged before the next one is sent.
 
-use crate::outage::Call;
-use crate::ports::{Charms, Clock, Memory};
-use crate::unit_agent::{DiskError, End, LINK_BACKOFF, Uniter};
+use crate::outage::Channel;
+use crate::ports::{Charms, Clock, UnitMemory};
+use crate::unit_agent::{DiskError, UnitAgentEnd, LINK_BACKOFF, UnitAgent};
 use api::error::{ApiError, ErrorCode};
 use api::{Attach, Commit, Report, UnitAgentRequests};
 use state::restore::reconciliation::{Reconciliation, Session, agree};
@@ -14,18 +17,20 @@ use std::pin::pin;
 use std::sync::Arc;
 use tracing::Instrument;
 
-/// What a hook says, and that it runs, is sent early only if it runs longer than this: a short hook's record says
-/// it all, without a second round trip in its way.
-const EARLY_MS: u64 = 100;
-/// A record the controller can never take is a mistake of ours, which another version of either may not make: people
-/// are shown it meanwhile, and hooks go on as without a link.
+/// Reports of a hook, and that it runs, are sent before its record only if it runs longer than this. A short
+/// hook's record contains everything and needs no second round trip.
+const EARLY_REPORT_AFTER_MS: u64 = 100;
+/// The delay after the controller refused a record as invalid. This is a defect of the agent or of the
+/// controller, which another version may not have: status shows it meanwhile, and hooks continue as if the
+/// controller was unreachable.
 const REFUSED_RETRY_MS: u64 = 60_000;
-/// Another agent's session that is still open after this long is no leftover of a crash: the watch of a dead one
-/// is given up after `WATCH_SILENCE_MS`, and a third again.
+/// A session of another agent that is still open after this time is not the remainder of a crash: the
+/// controller closes the watch of a dead agent after `WATCH_SILENCE_MS`, and this is a third longer.
 const OTHER_SESSION_MS: u64 = 20_000;
 
-impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
-    pub(crate) async fn send_loop(&self) -> End {
+impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H, C> {
+    /// Attaches, then sends records and reports in order, until the agent must end.
+    pub(crate) async fn send_loop(&self) -> UnitAgentEnd {
         let mut backoff = LINK_BACKOFF;
         loop {
             let send = {
@@ -34,17 +39,17 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
             };
             let sent = match send {
                 Send::Attach => self.attach().await,
-                Send::UnrecordedReport(run) => self.tell(run).await,
+                Send::UnrecordedReport(run) => self.send_unrecorded(run).await,
                 Send::Commit(sequence) => self.commit(sequence).await,
                 Send::Nothing => match self.report() {
-                    Early::Now(report) => self.send_report(report).await,
-                    Early::Later(at_ms) => {
+                    EarlyReport::Now(report) => self.send_report(report).await,
+                    EarlyReport::Later(at_ms) => {
                         let timer = pin!(self.clock.sleep_until(at_ms));
-                        tokio::select! { biased; () = self.sending.notified() => {}, () = timer => {} }
+                        tokio::select! { biased; () = self.send_changed.notified() => {}, () = timer => {} }
                         continue;
                     }
-                    Early::Nothing => {
-                        self.sending.notified().await;
+                    EarlyReport::Nothing => {
+                        self.send_changed.notified().await;
                         continue;
                     }
                 },
@@ -52,22 +57,23 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
             match sent {
                 Ok(()) => {
                     backoff.reset();
-                    self.works(Call::Send);
+                    self.note_success(Channel::Send);
                 }
                 Err(SendError::End(end)) => return end,
                 Err(SendError::Link(error)) => {
-                    self.fails(Call::Send, &error);
+                    self.note_failure(Channel::Send, &error);
                     self.pause(&mut backoff).await;
                 }
                 Err(SendError::Refused(error)) => {
-                    self.fails(Call::Send, &error);
+                    self.note_failure(Channel::Send, &error);
                     self.clock.sleep_until(self.clock.since_boot_ms() + REFUSED_RETRY_MS).await;
                 }
             }
         }
     }
 
-    /// Opens the session: the nonce is on disk before it is sent, and nothing runs before disk and replica agree.
+    /// Opens the session. The nonce is on disk before it is sent, and no hook runs before the disk and the
+    /// replica agree.
     async fn attach(&self) -> Result<(), SendError> {
         let (nonce, epoch, store_generation) = {
             let local = self.local.borrow();
@@ -76,7 +82,7 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
         let nonce = match nonce {
             Some(nonce) => nonce,
             None => {
-                let nonce = self.clock.fresh();
+                let nonce = self.clock.random_uuid();
                 self.save(vec![Event::Attaching { nonce }]).await?;
                 nonce
             }
@@ -106,35 +112,35 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
         .await?;
         if let Some(sequence) = forked {
             let what = format!("record {sequence} of this folder is not the one the controller has");
-            return Err(SendError::End(End::Forked(what)));
+            return Err(SendError::End(UnitAgentEnd::Forked(what)));
         }
         let mut facts = self.facts.borrow_mut();
         facts.epoch = Some(answer.epoch);
         facts.attached_at =
             Some(Position { store_generation: answer.store_generation, revision: answer.revision });
-        // a view of another history says nothing about this one
+        // a view of another store generation is not valid for this one
         facts.view.take_if(|view| view.position.store_generation != answer.store_generation);
         drop(facts);
-        self.doing.notify_one();
-        self.shown.notify_waiters();
+        self.act_changed.notify_one();
+        self.view_changed.notify_waiters();
         Ok(())
     }
 
-    /// Another session of this unit is open: a leftover of the agent before this one, for as long as the
-    /// controller needs to see it closed; after that, another agent that lives.
+    /// Another session of this unit is open: the session of the previous agent for as long as the controller
+    /// needs to detect that it is closed, and after that, the session of another live agent.
     fn other_session(&self, error: ApiError) -> SendError {
         let now = self.clock.since_boot_ms();
         let since = *self.facts.borrow_mut().other_session_ms.get_or_insert(now);
         if now - since < OTHER_SESSION_MS {
             SendError::Link(error)
         } else {
-            SendError::End(End::Copy(error.message))
+            SendError::End(UnitAgentEnd::Copy(error.message))
         }
     }
 
     async fn commit(&self, sequence: u64) -> Result<(), SendError> {
-        let found = self.local.borrow().outbox.iter().find(|record| record.sequence == sequence).cloned();
-        let (Some(record), Some(epoch)) = (found, self.epoch()) else { return Ok(()) };
+        let record = self.local.borrow().outbox.iter().find(|record| record.sequence == sequence).cloned();
+        let (Some(record), Some(epoch)) = (record, self.epoch()) else { return Ok(()) };
         let conditional = record.is_conditional();
         let operation = record.operation.clone();
         let span = tracing::debug_span!("commit", sequence, operation = %operation, run = record.run);
@@ -163,25 +169,26 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
         Ok(())
     }
 
-    /// It rides on the next append; what it is about, sent again after a crash, is answered the same.
+    /// Applies an acknowledgement, which the next append stores. After a crash before that, the record is sent
+    /// again and receives the same answer.
     async fn acknowledge(&self, answered: Event) {
         let _order = self.disk.lock().await;
         Arc::make_mut(&mut self.local.borrow_mut()).apply(&answered);
         self.acknowledged.borrow_mut().push(answered);
-        self.doing.notify_one();
+        self.act_changed.notify_one();
     }
 
-    /// Tells what a run said that has no record.
-    async fn tell(&self, run: u64) -> Result<(), SendError> {
-        let found = self.local.borrow().unheard.iter().find(|unheard| unheard.run == run).cloned();
+    /// Sends the reports of a run that has no record.
+    async fn send_unrecorded(&self, run: u64) -> Result<(), SendError> {
+        let report = self.local.borrow().unheard.iter().find(|unheard| unheard.run == run).cloned();
         let (Some(unheard), Some(epoch)) = (found, self.epoch()) else { return Ok(()) };
         let report = Report { epoch, run, said: unheard.said, executing: None, executing_for_ms: 0 };
         match self.api.handle(report).await {
-            // refused once, refused for ever; the records wait behind it
+            // a refused report is refused again, and the records wait behind it
             Err(error) if error.code == ErrorCode::Invalid => {
-                tracing::warn!("what run {run} said is lost: {}", error.message);
+                tracing::warn!("the reports of run {run} are lost: {}", error.message);
             }
-            told => told?,
+            answer => answer?,
         }
         self.facts.borrow_mut().executing_shown = None;
         self.acknowledge(Event::ReportAcknowledged { run }).await;
@@ -192,80 +199,82 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
         self.facts.borrow().epoch
     }
 
-    /// What the running hook said, and that it runs.
-    fn report(&self) -> Early {
+    /// The report of the running hook that is due now or later.
+    fn report(&self) -> EarlyReport {
         let facts = self.facts.borrow();
-        let Some(epoch) = facts.epoch else { return Early::Nothing };
+        let Some(epoch) = facts.epoch else { return EarlyReport::Nothing };
         let activity = facts.executing.as_ref().map(|executing| executing.activity.clone());
         let is_shown = activity == facts.executing_shown && !(activity.is_some() && facts.resend_executing);
-        if facts.unsaid.is_empty() && is_shown {
-            return Early::Nothing;
+        if facts.pending_reports.is_empty() && is_shown {
+            return EarlyReport::Nothing;
         }
-        let due = facts.executing.as_ref().map_or(0, |executing| executing.since_ms + EARLY_MS);
+        let due = facts.executing.as_ref().map_or(0, |executing| executing.since_ms + EARLY_REPORT_AFTER_MS);
         if due > self.clock.since_boot_ms() {
-            return Early::Later(due);
+            return EarlyReport::Later(due);
         }
         let run = facts.executing.as_ref().map_or(0, |executing| executing.run);
         let timer_started_ms = facts.executing.as_ref().map_or(0, |executing| executing.since_ms);
         let executing_for_ms = self.clock.since_boot_ms().saturating_sub(timer_started_ms);
-        let said = facts.unsaid.report();
-        Early::Now(Report { epoch, run, said, executing: activity, executing_for_ms })
+        let said = facts.pending_reports.next_batch();
+        EarlyReport::Now(Report { epoch, run, said, executing: activity, executing_for_ms })
     }
 
     async fn send_report(&self, report: Report) -> Result<(), SendError> {
         let (run, activity) = (report.run, report.executing.clone());
         let last = report.said.last().map(|said| said.call);
         let again = std::mem::take(&mut self.facts.borrow_mut().resend_executing);
-        let told = self.api.handle(report).await;
+        let answer = self.api.handle(report).await;
         let mut facts = self.facts.borrow_mut();
-        facts.resend_executing |= again && told.is_err();
-        told?;
+        facts.resend_executing |= again && answer.is_err();
+        answer?;
         facts.executing_shown = activity;
         if facts.executing.as_ref().is_some_and(|executing| executing.run == run)
             && let Some(last) = last
         {
-            facts.unsaid.acknowledged(last);
+            facts.pending_reports.acknowledge(last);
         }
         Ok(())
     }
 
-    pub(crate) fn works(&self, call: Call) {
+    pub(crate) fn note_success(&self, channel: Channel) {
         let now = self.clock.since_boot_ms();
-        if let Some(told) = self.facts.borrow_mut().outage.ended(call, now) {
-            tracing::info!("{told}");
+        if let Some(line) = self.facts.borrow_mut().outage.ended(channel, now) {
+            tracing::info!("{line}");
         }
     }
 
-    pub(crate) fn fails(&self, call: Call, error: &ApiError) {
+    pub(crate) fn note_failure(&self, channel: Channel, error: &ApiError) {
         let now = self.clock.since_boot_ms();
-        if let Some(told) = self.facts.borrow_mut().outage.failed(call, error, now) {
-            tracing::warn!("{told}");
+        if let Some(line) = self.facts.borrow_mut().outage.failed(channel, error, now) {
+            tracing::warn!("{line}");
         }
     }
 }
 
-enum Early {
+/// A report that is sent before the record of its run.
+enum EarlyReport {
     Now(Report),
     Later(u64),
     Nothing,
 }
 
-/// What an error means to this loop.
+/// How a loop reacts to an error.
 pub(crate) enum SendError {
-    /// Try again later.
+    /// The request is retried later.
     Link(ApiError),
-    /// The same again will be refused again.
+    /// The same request would be refused again.
     Refused(ApiError),
-    End(End),
+    /// The agent ends.
+    End(UnitAgentEnd),
 }
 
 impl From<ApiError> for SendError {
     fn from(error: ApiError) -> SendError {
         match error.code {
-            ErrorCode::Fenced => SendError::End(End::Copy(error.message)),
-            ErrorCode::Forked => SendError::End(End::Forked(error.message)),
-            ErrorCode::Removed => SendError::End(End::Finished),
-            ErrorCode::Gap => SendError::End(End::Reattach(error.message)),
+            ErrorCode::Fenced => SendError::End(UnitAgentEnd::Copy(error.message)),
+            ErrorCode::Forked => SendError::End(UnitAgentEnd::Forked(error.message)),
+            ErrorCode::Removed => SendError::End(UnitAgentEnd::Finished),
+            ErrorCode::Gap => SendError::End(UnitAgentEnd::Reattach(error.message)),
             ErrorCode::Unreachable
             | ErrorCode::Unavailable
             | ErrorCode::Invalid
@@ -282,6 +291,6 @@ impl From<ApiError> for SendError {
 
 impl From<DiskError> for SendError {
     fn from(failed: DiskError) -> SendError {
-        SendError::End(End::Disk(failed))
+        SendError::End(UnitAgentEnd::Disk(failed))
     }
 }

@@ -1,10 +1,12 @@
-//! The watching loop takes the view; the claiming loop asks for leadership and renews it.
+//! The watch loop, which applies deltas to the view, and the claim loop, which claims and renews leadership.
+//!
+//! The view is never applied across store generations: after a restore the agent attaches again first.
 
-use crate::outage::Call;
-use crate::ports::{Charms, Clock, Memory};
+use crate::outage::Channel;
+use crate::ports::{Charms, Clock, UnitMemory};
 use crate::unit_agent::lease::Lease;
 use crate::unit_agent::sender::SendError;
-use crate::unit_agent::{End, LINK_BACKOFF, LINK_RETRY_FIRST_MS, LINK_RETRY_MAX_MS, ProcessFacts, Uniter};
+use crate::unit_agent::{UnitAgentEnd, LINK_BACKOFF, LINK_RETRY_FIRST_MS, LINK_RETRY_MAX_MS, ProcessFacts, UnitAgent};
 use api::error::{ApiError, ErrorCode};
 use api::{Claim, Shown, Stream, UnitAgentRequests, Watch, WatchUnit};
 use state::terms::position::Position;
@@ -15,39 +17,40 @@ use std::sync::Arc;
 /// Leadership is renewed this often (design 13).
 const RENEW_MS: u64 = 15_000;
 
-impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
-    pub(crate) async fn watch_loop(&self) -> End {
+impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H, C> {
+    /// Watches the unit's view and applies its deltas, until the agent must end.
+    pub(crate) async fn watch_loop(&self) -> UnitAgentEnd {
         let mut backoff = LINK_BACKOFF;
         loop {
-            let epoch = self.until_shown(|facts| facts.epoch).await;
+            let epoch = self.wait_for_fact(|facts| facts.epoch).await;
             let from = self.facts.borrow().view.as_ref().map(|view| view.position);
             let error = match self.api.watch(WatchUnit { epoch, from }).await {
                 Ok(watch) => {
                     backoff.reset();
-                    self.works(Call::Watch);
+                    self.note_success(Channel::Watch);
                     self.facts.borrow_mut().resend_executing = true;
-                    self.sending.notify_one();
+                    self.send_changed.notify_one();
                     self.watch(watch).await
                 }
                 Err(error) => error,
             };
             match SendError::from(error) {
                 SendError::End(end) => return end,
-                SendError::Link(error) | SendError::Refused(error) => self.fails(Call::Watch, &error),
+                SendError::Link(error) | SendError::Refused(error) => self.note_failure(Channel::Watch, &error),
             }
             self.pause(&mut backoff).await;
         }
     }
 
-    /// Waits until `found` finds something among this process's facts.
-    async fn until_shown<T>(&self, found: impl Fn(&ProcessFacts) -> Option<T>) -> T {
+    /// Waits until `found` returns a value for the facts of this process.
+    async fn wait_for_fact<T>(&self, found: impl Fn(&ProcessFacts) -> Option<T>) -> T {
         loop {
-            let mut shown = pin!(self.shown.notified());
-            shown.as_mut().enable();
+            let mut changed = pin!(self.view_changed.notified());
+            changed.as_mut().enable();
             if let Some(found) = found(&self.facts.borrow()) {
                 return found;
             }
-            shown.await;
+            changed.await;
         }
     }
 
@@ -55,33 +58,34 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
         loop {
             match watch.next().await {
                 Ok(Shown::Delta(delta)) => {
-                    self.heard();
-                    if let Err(error) = self.take(delta).await {
+                    self.note_contact();
+                    if let Err(error) = self.apply_delta(delta).await {
                         return error;
                     }
                 }
                 Ok(Shown::Heartbeat(position)) => {
-                    self.heard();
-                    self.reach(position);
+                    self.note_contact();
+                    self.advance_position(position);
                 }
                 Err(error) => return error,
             }
-            self.doing.notify_one();
+            self.act_changed.notify_one();
         }
     }
 
-    fn heard(&self) {
+    fn note_contact(&self) {
         let now = self.clock.since_boot_ms();
         let mut facts = self.facts.borrow_mut();
-        facts.heard_ms = Some(now);
+        facts.last_contact_ms = Some(now);
     }
 
-    async fn take(&self, delta: Delta) -> Result<(), ApiError> {
+    async fn apply_delta(&self, delta: Delta) -> Result<(), ApiError> {
         if Some(delta.position.store_generation) != self.local.borrow().store_generation {
-            // the controller was restored from an older copy: disk and replica are compared at a new attach only
-            return Err(ApiError::new(ErrorCode::Gap, "the controller goes on in another history"));
+            // the controller was restored from a backup: the disk and the replica are compared at the next
+            // attach only
+            return Err(ApiError::new(ErrorCode::Gap, "the store of the controller has changed generation"));
         }
-        let taken = {
+        let applied = {
             let mut facts = self.facts.borrow_mut();
             match facts.view.as_mut() {
                 _ if delta.full => {
@@ -96,44 +100,43 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
                     }
                 }
                 Some(_) | None => {
-                    return Err(ApiError::new(ErrorCode::Compacted, "a delta without its view"));
+                    return Err(ApiError::new(ErrorCode::Compacted, "received a delta without the view that it is based on"));
                 }
             }
             facts.view.clone()
         };
-        if let Some(view) = taken {
+        if let Some(view) = applied {
             self.facts.borrow_mut().drop_moved_lease(&view);
-            self.memory.keep_view(&view).await;
+            self.memory.cache_view(&view).await;
         }
-        self.shown.notify_waiters();
+        self.view_changed.notify_waiters();
         Ok(())
     }
 
-    fn reach(&self, position: Position) {
+    fn advance_position(&self, position: Position) {
         let mut facts = self.facts.borrow_mut();
         if let Some(view) =
             facts.view.as_mut().filter(|view| view.position.store_generation == position.store_generation)
         {
-            let known = view.position.revision;
-            if known < position.revision {
+            if view.position.revision < position.revision {
                 Arc::make_mut(view).position = position;
             }
         }
     }
 
-    /// Leadership is asked for, and renewed, as long as the unit is alive or leaving (spec D.4).
-    pub(crate) async fn claim_loop(&self) -> End {
+    /// Claims leadership, and renews it, as long as the unit is Alive or Dying (spec D.4).
+    pub(crate) async fn claim_loop(&self) -> UnitAgentEnd {
         loop {
-            let epoch = self.until_shown(|facts| facts.view.as_ref().and(facts.epoch)).await;
+            let epoch = self.wait_for_fact(|facts| facts.view.as_ref().and(facts.epoch)).await;
             let sent = self.clocks_now();
             let again_ms = match self.api.handle(Claim { epoch, release: false }).await {
                 Ok(claimed) => {
                     let lease = Lease { generation: claimed.generation, sent, term_ms: claimed.term_ms };
                     let mut facts = self.facts.borrow_mut();
                     facts.lease = claimed.granted.then_some(lease);
-                    facts.claimed = true;
+                    facts.is_leader_known = true;
                     drop(facts);
-                    self.doing.notify_one();
+                    self.act_changed.notify_one();
                     sent.since_boot_ms + RENEW_MS
                 }
                 Err(error) => match SendError::from(error) {
@@ -145,10 +148,10 @@ impl<M: Memory, A: UnitAgentRequests, H: Charms, C: Clock> Uniter<M, A, H, C> {
                     }
                 },
             };
-            // a view that still shows nobody leading lags behind a claim that was refused
+            // a view without a leader may be older than the claim that was refused
             self.clock.sleep_until(self.clock.since_boot_ms() + LINK_RETRY_FIRST_MS).await;
             let timer = pin!(self.clock.sleep_until(again_ms));
-            let free = pin!(self.until_shown(ProcessFacts::leadership_is_free));
+            let free = pin!(self.wait_for_fact(ProcessFacts::leadership_is_free));
             tokio::select! { biased; () = timer => {}, () = free => {} }
         }
     }

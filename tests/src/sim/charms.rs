@@ -1,12 +1,15 @@
-//! Charms as seeded scripts over the real tools. A hook is a process of its own: it outlives its agent or dies with
-//! it, holds the machine's hook lock, and is adopted by the next agent from the calls that were written down.
+//! Simulated charms: the hook processes of one unit and the charm's folder.
+//!
+//! A hook runs a seeded script over the production hook tools. It is a process of its own: it either outlives its
+//! agent or dies with it, holds the machine's hook lock, and is re-attached by the next agent from the recorded
+//! tool calls.
 
 use crate::sim::checks::Fact;
-use crate::sim::disk::Place;
+use crate::sim::disk::FolderLocation;
 use crate::sim::mutants::Mutant;
 use crate::sim::script;
 use crate::sim::world::{Command, World};
-use agent::ports::{Charms, Ending, HookHost};
+use agent::ports::{Charms, HookResult, HookHost};
 use commands::{CallOutcome, Inputs, Need, ToolReply};
 use hook_client::reconnect::WAIT_MAX_MS;
 use state::charm::Charm;
@@ -24,7 +27,7 @@ use tokio::sync::{Notify, OwnedMutexGuard};
 
 /// One tool call as the agent wrote it down.
 #[derive(Clone)]
-struct Kept {
+struct RecordedCall {
     tool: String,
     args: Vec<String>,
     leads: bool,
@@ -32,7 +35,7 @@ struct Kept {
 }
 
 #[derive(Default)]
-struct Talk {
+struct ToolExchange {
     /// The call that waits for its answer, and how many there were before.
     asked: Option<(usize, String, Vec<String>)>,
     calls: usize,
@@ -46,36 +49,36 @@ struct Talk {
 }
 
 /// A hook's process.
-pub struct Process {
+pub struct HookProcess {
     world: World,
     pub folder: Uuid,
     pub run: u64,
-    talk: Mutex<Talk>,
+    exchange: Mutex<ToolExchange>,
     changed: Notify,
 }
 
-impl Process {
-    fn talk(&self) -> MutexGuard<'_, Talk> {
-        self.talk.lock().expect("one thread")
+impl HookProcess {
+    fn exchange(&self) -> MutexGuard<'_, ToolExchange> {
+        self.exchange.lock().expect("one thread")
     }
 
     /// Calls a tool. None: killed, or no agent answered for as long as a tool tries.
     pub async fn call(&self, tool: &str, args: &[&str]) -> Option<ToolReply> {
         {
-            let mut talk = self.talk();
+            let mut exchange = self.exchange();
             let args = args.iter().map(|arg| arg.to_string()).collect();
-            talk.asked = Some((talk.calls, tool.to_owned(), args));
-            talk.calls += 1;
+            exchange.asked = Some((exchange.calls, tool.to_owned(), args));
+            exchange.calls += 1;
         }
         self.changed.notify_waiters();
         loop {
             let changed = self.changed.notified();
             {
-                let mut talk = self.talk();
-                if talk.killed {
+                let mut exchange = self.exchange();
+                if exchange.killed {
                     return None;
                 }
-                if let Some(answer) = talk.answer.take() {
+                if let Some(answer) = exchange.answer.take() {
                     return Some(answer);
                 }
             }
@@ -83,7 +86,7 @@ impl Process {
             tokio::select! {
                 biased;
                 () = changed => {}
-                () = tried => if self.talk().serving == 0 {
+                () = tried => if self.exchange().serving == 0 {
                     return None;
                 }
             }
@@ -91,20 +94,20 @@ impl Process {
     }
 
     pub fn is_killed(&self) -> bool {
-        self.talk().killed
+        self.exchange().killed
     }
 
     fn is_alive(&self) -> bool {
-        let talk = self.talk();
-        talk.exit.is_none() && !talk.killed
+        let exchange = self.exchange();
+        exchange.exit.is_none() && !exchange.killed
     }
 
     /// `keeps_lock`: a planted fault; the lock is taken for ever.
     fn kill(&self, keeps_lock: bool) {
-        let mut talk = self.talk();
-        talk.killed = true;
-        let lock = talk.lock.take();
-        drop(talk);
+        let mut exchange = self.exchange();
+        exchange.killed = true;
+        let lock = exchange.lock.take();
+        drop(exchange);
         if keeps_lock {
             std::mem::forget(lock);
         }
@@ -116,9 +119,9 @@ impl Process {
 struct State {
     charm: Option<(String, Arc<Charm>)>,
     lock: Weak<OwnedMutexGuard<()>>,
-    process: Option<Arc<Process>>,
+    process: Option<Arc<HookProcess>>,
     context: Option<HookContext>,
-    calls: Vec<Kept>,
+    calls: Vec<RecordedCall>,
     /// Every hook fails.
     fails: bool,
 }
@@ -127,19 +130,19 @@ struct State {
 #[derive(Clone)]
 pub struct SimCharms {
     world: World,
-    at: Place,
+    at: FolderLocation,
     state: Arc<Mutex<State>>,
 }
 
 impl SimCharms {
-    pub fn new(world: World, at: Place) -> SimCharms {
+    pub fn new(world: World, at: FolderLocation) -> SimCharms {
         SimCharms { world, at, state: Arc::default() }
     }
 
     /// The same charm in another folder; what runs is not copied.
     pub fn copy(&self, folder: Uuid) -> SimCharms {
         let state = State { charm: self.state().charm.clone(), ..State::default() };
-        let at = Place { folder, ..self.at.clone() };
+        let at = FolderLocation { folder, ..self.at.clone() };
         SimCharms { world: self.world.clone(), at, state: Arc::new(Mutex::new(state)) }
     }
 
@@ -149,7 +152,7 @@ impl SimCharms {
     }
 
     /// The folder is gone, and what ran in it.
-    pub fn lose(&self) {
+    pub fn delete(&self) {
         self.kill_process();
         *self.state() = State::default();
     }
@@ -168,34 +171,34 @@ impl SimCharms {
     }
 
     pub fn kill_with_agent(&self) {
-        if self.world.strikes(self.world.mix().process_dies) {
+        if self.world.draws_fault(self.world.mix().process_dies) {
             self.kill_process();
         }
     }
 
     /// What was fetched is written down where a successor finds it, then used.
-    fn pin(&self, context: &mut HookContext, asked: &BagRequest, values: Option<Bag>) {
+    fn store_fetched(&self, context: &mut HookContext, asked: &BagRequest, values: Option<Bag>) {
         if let Some(kept) = &mut self.state().context {
-            kept.take_bag(asked, values.clone());
+            kept.insert_bag(asked, values.clone());
         }
-        context.take_bag(asked, values);
+        context.insert_bag(asked, values);
     }
 
     /// Answers the process until it ends.
     async fn serve(
         &self,
-        process: Arc<Process>,
+        process: Arc<HookProcess>,
         mut context: HookContext,
         mut said: Vec<Said>,
-        outward: &impl HookHost,
-    ) -> Ending {
-        let _serving = Serving::new(&process);
+        hook_host: &impl HookHost,
+    ) -> HookResult {
+        let _serving = ServingGuard::new(&process);
         let mut fetched: Vec<BagRequest> = Vec::new();
         loop {
             let changed = process.changed.notified();
             let (asked, exit) = {
-                let talk = process.talk();
-                (talk.asked.clone(), talk.exit.clone().or(talk.killed.then_some(Exit::Signal(9))))
+                let exchange = process.exchange();
+                (exchange.asked.clone(), exchange.exit.clone().or(exchange.killed.then_some(Exit::Signal(9))))
             };
             if let Some(exit) = exit {
                 let exit = match exit {
@@ -204,7 +207,7 @@ impl SimCharms {
                     Exit::Code(_) if self.world.mix().has(Mutant::FailedHookPublishes) => Exit::Code(0),
                     exit => exit,
                 };
-                return Ending { exit, writes: context.writes, said };
+                return HookResult { exit, writes: context.writes, reports: said };
             }
             if context.writes.reboot == Some(Reboot::Now) {
                 self.kill_process();
@@ -219,7 +222,7 @@ impl SimCharms {
                 // answered by an agent that died before its answer arrived
                 Some(kept) => kept.reply,
                 None => {
-                    let leads = outward.leads();
+                    let leads = hook_host.is_leader();
                     if leads {
                         self.world.note(Fact::LeadershipPromised { unit: self.at.unit });
                     }
@@ -228,23 +231,23 @@ impl SimCharms {
                             Ok(reply) => break reply,
                             Err(asked) => asked,
                         };
-                        match outward.bag(&asked).await {
-                            Ok(values) => self.pin(&mut context, &asked, values),
+                        match hook_host.fetch_bag(&asked).await {
+                            Ok(values) => self.store_fetched(&mut context, &asked, values),
                             Err(why) => break ToolReply::error(1, &why),
                         }
                         fetched.push(asked);
                     };
                     let said = remember(&self.world, number, &reply, &mut said);
-                    said.iter().for_each(|said| outward.said(said));
+                    said.iter().for_each(|said| hook_host.report(said));
                     if self.world.mix().has(Mutant::FetchesAgain) {
                         for relation in context.relations.values_mut() {
                             let again =
-                                fetched.iter().filter(|asked| asked.relation == relation.withheld.relation);
-                            relation.withheld.bags.extend(again.map(|asked| asked.owner.clone()));
-                            relation.withheld.at = Position::default();
+                                fetched.iter().filter(|asked| asked.relation == relation.omitted.relation);
+                            relation.omitted.bags.extend(again.map(|asked| asked.owner.clone()));
+                            relation.omitted.position = Position::default();
                         }
                     }
-                    self.state().calls.push(Kept { tool, args, leads, reply: reply.clone() });
+                    self.state().calls.push(RecordedCall { tool, args, leads, reply: reply.clone() });
                     if self.world.mix().has(Mutant::ContextMoves) {
                         let bags =
                             context.relations.values_mut().flat_map(|relation| relation.unit_bags.iter_mut());
@@ -255,11 +258,11 @@ impl SimCharms {
                 }
             };
             self.world.pause().await;
-            let mut talk = process.talk();
-            if talk.asked.as_ref().is_some_and(|(asked, ..)| *asked == number) {
-                talk.asked = None;
-                talk.answer = Some(reply);
-                drop(talk);
+            let mut exchange = process.exchange();
+            if exchange.asked.as_ref().is_some_and(|(asked, ..)| *asked == number) {
+                exchange.asked = None;
+                exchange.answer = Some(reply);
+                drop(exchange);
                 process.changed.notify_waiters();
             }
         }
@@ -267,18 +270,18 @@ impl SimCharms {
 }
 
 /// An agent answers a process, as long as this is.
-struct Serving<'p>(&'p Process);
+struct ServingGuard<'p>(&'p HookProcess);
 
-impl Serving<'_> {
-    fn new(process: &Process) -> Serving<'_> {
-        process.talk().serving += 1;
-        Serving(process)
+impl ServingGuard<'_> {
+    fn new(process: &HookProcess) -> ServingGuard<'_> {
+        process.exchange().serving += 1;
+        ServingGuard(process)
     }
 }
 
-impl Drop for Serving<'_> {
+impl Drop for ServingGuard<'_> {
     fn drop(&mut self) {
-        self.0.talk().serving -= 1;
+        self.0.exchange().serving -= 1;
     }
 }
 
@@ -340,19 +343,19 @@ impl Charms for SimCharms {
         self.state().charm.as_ref().is_some_and(|(sha256, _)| *sha256 == charm.sha256)
     }
 
-    async fn run(&self, run: &Run, context: HookContext, outward: &impl HookHost) -> Ending {
+    async fn run(&self, run: &Run, context: HookContext, hook_host: &impl HookHost) -> HookResult {
         self.world.pause().await;
-        self.world.tell(|| {
+        self.world.trace(|| {
             format!("{}: hook {}: {} (run {})", self.at.name, context.cause.hook(), run.operation, run.number)
         });
         if script::is_missing(&context) {
-            return Ending { exit: Exit::Missing, writes: Default::default(), said: Vec::new() };
+            return HookResult { exit: Exit::Missing, writes: Default::default(), reports: Vec::new() };
         }
-        let process = Arc::new(Process {
+        let process = Arc::new(HookProcess {
             world: self.world.clone(),
             folder: self.at.folder,
             run: run.number,
-            talk: Mutex::default(),
+            exchange: Mutex::default(),
             changed: Notify::new(),
         });
         let (lock, fails) = {
@@ -368,10 +371,10 @@ impl Charms for SimCharms {
             run: run.number,
             locked: lock.is_some(),
         });
-        process.talk().lock = lock.filter(|_| inherits);
+        process.exchange().lock = lock.filter(|_| inherits);
         let (world, of, cause) = (self.world.clone(), process.clone(), context.clone());
         let folder = self.at.folder;
-        self.world.release(async move {
+        self.world.spawn_process(async move {
             let (exit, counted) = match fails {
                 true => (Exit::Code(1), None),
                 false => script::run(&world, &of, &cause).await,
@@ -380,18 +383,18 @@ impl Charms for SimCharms {
                 let run = of.run;
                 world.note(Fact::HookEnded { folder, run });
                 world.note(Fact::HookExited { folder, run, ok: exit == Exit::Code(0), counted });
-                let mut talk = of.talk();
-                talk.exit = Some(exit);
-                let lock = talk.lock.take();
-                drop(talk);
+                let mut exchange = of.exchange();
+                exchange.exit = Some(exit);
+                let lock = exchange.lock.take();
+                drop(exchange);
                 drop(lock);
                 of.changed.notify_waiters();
             }
         });
-        self.serve(process, context, Vec::new(), outward).await
+        self.serve(process, context, Vec::new(), hook_host).await
     }
 
-    async fn adopt(&self, run: &Run, outward: &impl HookHost) -> Option<Ending> {
+    async fn reattach(&self, run: &Run, hook_host: &impl HookHost) -> Option<HookResult> {
         self.world.pause().await;
         let (process, context, calls) = {
             let state = self.state();
@@ -401,7 +404,7 @@ impl Charms for SimCharms {
             return None;
         }
         let process = process.filter(|process| process.run == run.number)?;
-        if process.is_killed() || (!process.is_alive() && self.world.strikes(300)) {
+        if process.is_killed() || (!process.is_alive() && self.world.draws_fault(300)) {
             return None; // dead, and its exit was not written down
         }
         let (mut context, mut all) = (context?, Vec::new());
@@ -409,10 +412,10 @@ impl Charms for SimCharms {
             // what it wanted and did not get made it fail
             call(&mut context, kept.leads, &kept.tool, &kept.args).ok();
             let said = remember(&self.world, number, &kept.reply, &mut all);
-            said.iter().for_each(|said| outward.said(said));
+            said.iter().for_each(|said| hook_host.report(said));
         }
-        self.world.tell(|| format!("{}: adopts run {}", self.at.name, run.number));
-        Some(self.serve(process, context, all, outward).await)
+        self.world.trace(|| format!("{}: adopts run {}", self.at.name, run.number));
+        Some(self.serve(process, context, all, hook_host).await)
     }
 
     async fn reboot(&self, _boot: &str) {

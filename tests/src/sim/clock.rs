@@ -1,4 +1,4 @@
-//! The agent's clock: virtual, since the boot of its machine.
+//! Clock of an agent: virtual time since the boot of its machine, and the virtual wall clock.
 
 use crate::sim::machine::Machine;
 use crate::sim::mutants::Mutant;
@@ -35,7 +35,7 @@ impl Clock for SimClock {
             self.machine.booted_ms().saturating_add(since_boot_ms).saturating_add_signed(-self.skew_ms());
         self.world.sleep_until(at_ms.max(self.world.now_ms() + 1)).await;
     }
-    fn fresh(&self) -> Uuid {
-        Uuid(self.world.bits())
+    fn random_uuid(&self) -> Uuid {
+        Uuid(self.world.random_u128())
     }
 }

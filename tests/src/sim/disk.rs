@@ -1,12 +1,15 @@
-//! What one folder of a unit remembers. Two forms: typed (events are durable when `append` has returned; what was cut
-//! off may or may not be there) and bytes (the production journal over files whose unsynced tail is torn by a crash).
+//! Folder of one unit: what its agent stores and what survives a crash.
+//!
+//! A disk has two forms. The typed form stores events; an event is durable once `append` has returned, and an event
+//! that was in flight at a crash may be there or not. The byte form runs the production journal over files; a crash
+//! tears the part that was not synced.
 
 use crate::sim::checks::Fact;
 use crate::sim::machine::Machine;
 use crate::sim::mutants::Mutant;
 use crate::sim::world::World;
-use agent::journal::{self, Files, Found, Journal};
-use agent::ports::{DiskError, Memory};
+use agent::journal::{self, FolderFiles, Loaded, Journal};
+use agent::ports::{DiskError, UnitMemory};
 use state::terms::names::{UnitName, Uuid};
 use state::unit::local::{Event, Local, Step};
 use state::unit::operation::Operation;
@@ -27,25 +30,25 @@ enum Unsynced {
 #[derive(Clone, Default)]
 struct State {
     /// All that was acknowledged, folded.
-    known: Option<Arc<Local>>,
+    acknowledged: Option<Arc<Local>>,
     /// Being written, and the memory after it; a crash decides whether it was.
-    trying: Option<(Arc<[Event]>, Arc<Local>)>,
+    in_flight: Option<(Arc<[Event]>, Arc<Local>)>,
     view: Option<Arc<Snapshot>>,
     /// The view as it was kept before that one: a cache is not synced.
     older_view: Option<Arc<Snapshot>>,
     files: BTreeMap<String, Vec<u8>>,
     unsynced: Option<Unsynced>,
     /// Hooks have run here: a folder without memory is not a new one.
-    used: bool,
-    /// Its content was harmed: the next agent takes what it finds for the whole.
-    harmed: bool,
+    has_run_hooks: bool,
+    /// Its content was is_damaged: the next agent takes what it finds for the whole.
+    is_damaged: bool,
     /// A planted fault: what the newest replaced file held before.
     replaced: Option<(String, Option<Vec<u8>>)>,
 }
 
 /// Where a folder is and whose.
 #[derive(Clone)]
-pub struct Place {
+pub struct FolderLocation {
     pub folder: Uuid,
     pub unit: Uuid,
     pub name: UnitName,
@@ -56,12 +59,12 @@ pub struct Place {
 #[derive(Clone)]
 pub struct Disk {
     world: World,
-    at: Place,
+    at: FolderLocation,
     state: Arc<Mutex<State>>,
 }
 
 impl Disk {
-    pub fn new(world: World, at: Place) -> Disk {
+    pub fn new(world: World, at: FolderLocation) -> Disk {
         world.note(Fact::JournalStarted {
             folder: at.folder,
             local: Box::new(Local::new(at.unit, at.name.clone())),
@@ -71,7 +74,7 @@ impl Disk {
 
     /// The same content in another folder: what `cp -a`, or a cloned machine, makes.
     pub fn copy(&self, folder: Uuid) -> Disk {
-        let at = Place { folder, ..self.at.clone() };
+        let at = FolderLocation { folder, ..self.at.clone() };
         let mut state = self.state().clone();
         // what was synced and not yet told is in the copy too
         state.unsynced = None;
@@ -101,8 +104,8 @@ impl Disk {
     }
 
     /// Everything is gone.
-    pub fn lose(&self) {
-        *self.state() = State { harmed: true, ..State::default() };
+    pub fn delete_all(&self) {
+        *self.state() = State { is_damaged: true, ..State::default() };
     }
 
     /// Some byte of some file is another one.
@@ -112,7 +115,7 @@ impl Disk {
         let Some(bytes) = state.files.values_mut().nth(at).filter(|bytes| !bytes.is_empty()) else { return };
         let at = self.world.below(bytes.len() as u64) as usize;
         bytes[at] ^= 1 << self.world.below(8);
-        state.harmed = true;
+        state.is_damaged = true;
     }
 
     fn full(&self) -> Result<(), DiskError> {
@@ -125,17 +128,17 @@ impl Disk {
     /// What an agent finds when it starts.
     pub async fn open(&self) -> Result<(SimMemory, Local, Option<Arc<Snapshot>>), DiskError> {
         self.world.pause().await;
-        let (memory, mut local, view) = if self.world.mix().bytes > 0 {
+        let (memory, mut local, view) = if self.world.mix().byte_disk > 0 {
             self.open_bytes().await?
         } else {
             self.full()?;
             let (local, view) = self.open_typed();
             (SimMemory::Typed(self.clone()), local, view)
         };
-        self.state().known = Some(Arc::new(local.clone()));
-        let harmed = std::mem::take(&mut self.state().harmed);
+        self.state().acknowledged = Some(Arc::new(local.clone()));
+        let is_damaged = std::mem::take(&mut self.state().is_damaged);
         let (folder, found) = (self.at.folder, Box::new(local.clone()));
-        self.world.note(if harmed {
+        self.world.note(if is_damaged {
             Fact::JournalStarted { folder, local: found }
         } else {
             Fact::Loaded { folder, local: found }
@@ -175,17 +178,17 @@ impl Disk {
     /// A folder without memory: a new unit, or one whose files are gone.
     fn fresh(&self) -> Local {
         let mut local = Local::new(self.at.unit, self.at.name.clone());
-        local.lost = self.state().used;
+        local.lost = self.state().has_run_hooks;
         local
     }
 
     fn open_typed(&self) -> (Local, Option<Arc<Snapshot>>) {
         let survived = self.world.chance_of(500);
-        let (known, trying, view) = {
+        let (acknowledged, in_flight, view) = {
             let mut state = self.state();
-            (state.known.take(), state.trying.take().filter(|_| survived), state.view.clone())
+            (state.acknowledged.take(), state.in_flight.take().filter(|_| survived), state.view.clone())
         };
-        match trying {
+        match in_flight {
             Some((events, after)) => {
                 // the planted fault has said so already
                 if !self.world.mix().has(Mutant::AcknowledgesBeforeSync) {
@@ -193,7 +196,7 @@ impl Disk {
                 }
                 (Arc::unwrap_or_clone(after), view)
             }
-            None => (known.map_or_else(|| self.fresh(), Arc::unwrap_or_clone), view),
+            None => (acknowledged.map_or_else(|| self.fresh(), Arc::unwrap_or_clone), view),
         }
     }
 
@@ -201,19 +204,19 @@ impl Disk {
         self.settle_unsynced();
         let found = journal::load(self).await?;
         let (local, index, fresh) = match found {
-            Found::Nothing => (self.fresh(), 0, true),
-            Found::Memory { local, index, .. } => (*local, index, false),
-            Found::Lost { notes } => {
-                if !self.state().harmed {
+            Loaded::Nothing => (self.fresh(), 0, true),
+            Loaded::Memory { local, index, .. } => (*local, index, false),
+            Loaded::Corrupt { notes } => {
+                if !self.state().is_damaged {
                     let what = format!("{}: files lost: {notes:?}", self.at.name);
-                    self.world.note(Fact::InvariantViolated("durable", what));
+                    self.world.note(Fact::InvariantViolated("durable-events", what));
                 }
                 (self.fresh(), 0, true)
             }
-            Found::OtherFormat { .. } => return Err(DiskError("files of another format".to_owned())),
+            Loaded::OtherFormat { .. } => return Err(DiskError("files of another format".to_owned())),
         };
-        let trying = self.state().trying.take();
-        if let Some((events, after)) = trying
+        let in_flight = self.state().in_flight.take();
+        if let Some((events, after)) = in_flight
             && *after == local
         {
             self.world.note(Fact::Recorded { folder: self.at.folder, of: self.at.unit, events });
@@ -247,7 +250,7 @@ impl Disk {
         self.full()?;
         self.state().unsynced = Some(unsynced.clone());
         self.world.pause().await;
-        if self.world.strikes(self.world.mix().sync_fails) {
+        if self.world.draws_fault(self.world.mix().sync_fails) {
             return Err(DiskError("the sync failed".to_owned()));
         }
         let mut state = self.state();
@@ -268,9 +271,9 @@ impl Disk {
 
     fn acknowledge(&self, events: Arc<[Event]>, after: Arc<Local>) {
         let mut state = self.state();
-        state.trying = None;
-        state.known = Some(after);
-        state.used |= events.iter().any(|event| matches!(event, Event::Started(_)));
+        state.in_flight = None;
+        state.acknowledged = Some(after);
+        state.has_run_hooks |= events.iter().any(|event| matches!(event, Event::Started(_)));
         drop(state);
         self.world.note(Fact::Recorded { folder: self.at.folder, of: self.at.unit, events });
     }
@@ -279,9 +282,9 @@ impl Disk {
         let mix = self.world.mix();
         let events: Arc<[Event]> = events.into();
         if mix.has(Mutant::AcknowledgesBeforeSync) {
-            let synced = self.state().trying.replace((events.clone(), after.clone()));
+            let synced = self.state().in_flight.replace((events.clone(), after.clone()));
             if let Some((_, after)) = synced {
-                self.state().known = Some(after);
+                self.state().acknowledged = Some(after);
             }
             self.world.note(Fact::Recorded { folder: self.at.folder, of: self.at.unit, events });
             self.world.pause().await;
@@ -292,12 +295,12 @@ impl Disk {
         if mix.has(Mutant::SavesInTwoSteps) {
             self.save_half(&events);
         } else {
-            self.state().trying = Some((events.clone(), after.clone()));
+            self.state().in_flight = Some((events.clone(), after.clone()));
         }
         self.world.pause().await;
-        if self.world.strikes(mix.sync_fails) {
+        if self.world.draws_fault(mix.sync_fails) {
             if mix.has(Mutant::FailedSyncIsAccepted) {
-                self.state().trying = None;
+                self.state().in_flight = None;
                 let (folder, of) = (self.at.folder, self.at.unit);
                 self.world.note(Fact::Recorded { folder, of, events });
                 return Ok(());
@@ -321,20 +324,20 @@ impl Disk {
         };
         let half: Vec<Event> = events.iter().map(half).collect();
         let mut state = self.state();
-        let known = state.known.as_deref().cloned();
-        let mut after = known.unwrap_or_else(|| Local::new(self.at.unit, self.at.name.clone()));
+        let acknowledged = state.acknowledged.as_deref().cloned();
+        let mut after = acknowledged.unwrap_or_else(|| Local::new(self.at.unit, self.at.name.clone()));
         half.iter().for_each(|event| after.apply(event));
-        state.trying = Some((half.into(), Arc::new(after)));
+        state.in_flight = Some((half.into(), Arc::new(after)));
     }
 }
 
-impl Files for Disk {
+impl FolderFiles for Disk {
     fn journal_bytes_max(&self) -> usize {
         JOURNAL_BYTES_MAX
     }
     async fn read(&self, name: &str) -> Result<Option<Vec<u8>>, DiskError> {
         self.world.pause().await;
-        if self.world.mix().has(Mutant::UnreadableIsEmpty) && self.world.strikes(50) {
+        if self.world.mix().has(Mutant::UnreadableIsEmpty) && self.world.draws_fault(50) {
             return Ok(None);
         }
         Ok(self.state().files.get(name).cloned())
@@ -353,7 +356,7 @@ impl Files for Disk {
             None => state.files.remove(name),
         };
     }
-    async fn set_aside(&self, name: &str) -> Result<String, DiskError> {
+    async fn quarantine(&self, name: &str) -> Result<String, DiskError> {
         self.world.pause().await;
         let mut state = self.state();
         let aside = format!("{name}.{}", state.files.len());
@@ -369,13 +372,13 @@ pub enum SimMemory {
     Bytes(Disk, Journal<Disk>),
 }
 
-impl Memory for SimMemory {
+impl UnitMemory for SimMemory {
     async fn append(&self, events: &[Event], after: &Arc<Local>) -> Result<(), DiskError> {
         match self {
             SimMemory::Typed(disk) => disk.append_typed(events, after).await,
             SimMemory::Bytes(disk, journal) => {
                 let shared: Arc<[Event]> = events.into();
-                disk.state().trying = Some((shared.clone(), after.clone()));
+                disk.state().in_flight = Some((shared.clone(), after.clone()));
                 journal.append(events, after).await?;
                 disk.acknowledge(shared, after.clone());
                 disk.world.pause().await;
@@ -384,14 +387,14 @@ impl Memory for SimMemory {
         }
     }
 
-    async fn keep_view(&self, view: &Arc<Snapshot>) {
+    async fn cache_view(&self, view: &Arc<Snapshot>) {
         match self {
             SimMemory::Typed(disk) => {
                 disk.world.pause().await;
                 let mut state = disk.state();
                 state.older_view = state.view.replace(view.clone());
             }
-            SimMemory::Bytes(_, journal) => journal.keep_view(view).await,
+            SimMemory::Bytes(_, journal) => journal.cache_view(view).await,
         }
     }
 }

@@ -1,14 +1,18 @@
-//! Who runs where: machines with their agents, the folders of units, and in each folder at most one unit agent.
+//! Agents and folders: the machines with their agents, the folders of the units, and at most one unit agent per
+//! folder.
+//!
+//! The fleet starts agents, restarts them after they end, and applies to them what faults and machine agents
+//! request.
 
 use crate::sim::charms::SimCharms;
 use crate::sim::checks::{Agent, Fact};
 use crate::sim::clock::SimClock;
-use crate::sim::disk::{Disk, Place, SimMemory};
+use crate::sim::disk::{Disk, FolderLocation, SimMemory};
 use crate::sim::machine::{self, Machine};
-use crate::sim::network::{Link, Wire};
+use crate::sim::network::{Link, SimNetwork};
 use crate::sim::operator::MODEL;
 use crate::sim::world::{StepResult, TaskId, Tasks, World};
-use agent::unit_agent::{self, Uniter};
+use agent::unit_agent::{self, UnitAgent};
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::keys::{Kind, Model, UnitDoc};
 use state::terms::names::{UnitName, Uuid};
@@ -20,22 +24,22 @@ use std::rc::Rc;
 const RESTART_MS: u64 = 200;
 const RESTART_SPREAD_MS: u64 = 1_000;
 
-type Process = Uniter<SimMemory, Link, SimCharms, SimClock>;
+type UnitAgent = UnitAgent<SimMemory, Link, SimCharms, SimClock>;
 
 /// A folder of a unit, and its agent.
 pub struct Folder {
-    pub at: Place,
+    pub at: FolderLocation,
     disk: Disk,
     charms: SimCharms,
     /// Its agent's task; none = not running.
     task: Option<TaskId>,
     /// The agent itself, once its memory is read.
-    agent: Rc<RefCell<Option<Rc<Process>>>>,
-    ended: Rc<RefCell<Option<unit_agent::End>>>,
-    /// It ended for good: it finished, or it is a copy.
-    finished: bool,
-    /// It was set aside: no agent runs in it.
-    aside: bool,
+    agent: Rc<RefCell<Option<Rc<UnitAgent>>>>,
+    ended: Rc<RefCell<Option<unit_agent::UnitAgentEnd>>>,
+    /// It ended for good: it has_finished, or it is a copy.
+    has_finished: bool,
+    /// It was set is_quarantined: no agent runs in it.
+    is_quarantined: bool,
     /// Not started again before.
     start_ms: u64,
 }
@@ -43,14 +47,14 @@ pub struct Folder {
 /// All of them.
 pub struct AgentFleet {
     world: World,
-    wire: Wire,
+    network: SimNetwork,
     machines: BTreeMap<Uuid, (Machine, TaskId)>,
     folders: BTreeMap<Uuid, Folder>,
     by_task: BTreeMap<TaskId, Uuid>,
     /// Units and machines whose agent is not started again until it is released.
-    held: BTreeSet<Uuid>,
+    stopped_agents: BTreeSet<Uuid>,
     /// Units of whom a folder was lost, corrupted or copied: only their agents may have to be made anew by a person.
-    harmed: BTreeSet<Uuid>,
+    damaged_units: BTreeSet<Uuid>,
     /// Nobody is frozen for longer than until then.
     pub frozen_ms: u64,
     /// Applications that ever had a unit deployed.
@@ -60,16 +64,16 @@ pub struct AgentFleet {
 }
 
 impl AgentFleet {
-    pub fn new(world: World, wire: Wire) -> AgentFleet {
-        let (machines, folders, by_task, held, harmed, applications) = Default::default();
+    pub fn new(world: World, network: SimNetwork) -> AgentFleet {
+        let (machines, folders, by_task, stopped_agents, damaged_units, applications) = Default::default();
         AgentFleet {
             world,
-            wire,
+            network,
             machines,
             folders,
             by_task,
-            held,
-            harmed,
+            stopped_agents,
+            damaged_units,
             frozen_ms: 0,
             applications,
             units: 0,
@@ -98,25 +102,25 @@ impl AgentFleet {
         self.machines.values().find(|(_, of)| *of == task).map(|(machine, _)| machine.clone())
     }
 
-    fn agents(&self) -> impl Iterator<Item = (&Folder, Rc<Process>)> {
+    fn agents(&self) -> impl Iterator<Item = (&Folder, Rc<UnitAgent>)> {
         self.folders.values().filter_map(|folder| Some((folder, folder.agent.borrow().clone()?)))
     }
 
     /// Somebody rests in an error.
     pub fn has_failed_unit(&self) -> bool {
-        !self.failing().is_empty()
+        !self.failed_units().is_empty()
     }
 
     /// Units that rest in an error.
-    pub fn failing(&self) -> Vec<UnitName> {
-        let failing = self.agents().filter(|(_, agent)| agent.with_local(|local| local.episode().is_some()));
-        failing.map(|(folder, _)| folder.at.name.clone()).collect()
+    pub fn failed_units(&self) -> Vec<UnitName> {
+        let failed_units = self.agents().filter(|(_, agent)| agent.with_local(|local| local.episode().is_some()));
+        failed_units.map(|(folder, _)| folder.at.name.clone()).collect()
     }
 
     /// The agents of units that the store knows.
-    pub fn living(&self, reader: &dyn Reader) -> Vec<Agent> {
+    pub fn running_agents(&self, reader: &dyn Reader) -> Vec<Agent> {
         let known = |folder: &Folder| read(reader, &Model(MODEL).unit(folder.at.unit)).is_some();
-        let living = self.agents().filter(|(folder, _)| known(folder)).map(|(folder, agent)| Agent {
+        let running_agents = self.agents().filter(|(folder, _)| known(folder)).map(|(folder, agent)| Agent {
             unit: folder.at.unit,
             folder: folder.at.folder,
             name: folder.at.name.clone(),
@@ -124,9 +128,9 @@ impl AgentFleet {
             token: folder.at.machine.token_of(folder.at.unit),
             local: agent.with_local(Clone::clone),
             view: agent.with_view(|view| view.cloned()),
-            waits: agent.explained(),
+            waits: agent.wait_reasons(),
         });
-        living.collect()
+        running_agents.collect()
     }
 
     /// A machine boots: a new one, or one that had ended.
@@ -150,23 +154,23 @@ impl AgentFleet {
         let id = machine.id;
         if let Some((_, task)) = self.machines.remove(&id) {
             tasks.drop_task(task);
-            if self.held.contains(&id) {
+            if self.stopped_agents.contains(&id) {
                 self.machines.insert(id, (machine, task));
                 return;
             }
         }
-        let tend = machine::tend(self.world.clone(), self.wire.clone(), Model(MODEL), machine.clone());
+        let tend = machine::tend(self.world.clone(), self.network.clone(), Model(MODEL), machine.clone());
         let task = tasks.start("machine agents", tend);
         self.machines.insert(id, (machine, task));
     }
 
     /// The machine is no more: its agent, every folder in it and whoever runs there.
-    pub fn take_away(&mut self, tasks: &mut Tasks, id: Uuid) {
+    pub fn terminate_machine(&mut self, tasks: &mut Tasks, id: Uuid) {
         let Some((_, task)) = self.machines.remove(&id) else { return };
-        self.world.tell(|| format!("machine {id}: is no more"));
+        self.world.trace(|| format!("machine {id}: is no more"));
         tasks.drop_task(task);
         for folder in self.folders_on(id) {
-            self.harmed.extend(self.folders.get(&folder).map(|folder| folder.at.unit));
+            self.damaged_units.extend(self.folders.get(&folder).map(|folder| folder.at.unit));
             self.recall(tasks, folder);
         }
     }
@@ -179,11 +183,11 @@ impl AgentFleet {
     /// Makes the folder of a unit, unless it is there: a person may have made it before the machine's agent could.
     pub fn deploy(&mut self, tasks: &mut Tasks, machine: Uuid, unit: Uuid, name: UnitName) {
         if let Some(folder) = self.folders.get_mut(&unit) {
-            folder.aside = false;
+            folder.is_quarantined = false;
             return self.start(tasks, unit);
         }
         let Some((machine, _)) = self.machines.get(&machine) else { return };
-        let at = Place { folder: unit, unit, name, machine: machine.clone() };
+        let at = FolderLocation { folder: unit, unit, name, machine: machine.clone() };
         let disk = Disk::new(self.world.clone(), at.clone());
         let charms = SimCharms::new(self.world.clone(), at.clone());
         self.applications.insert(at.name.application.clone());
@@ -192,11 +196,11 @@ impl AgentFleet {
         self.start(tasks, unit);
     }
 
-    fn insert(&mut self, at: Place, disk: Disk, charms: SimCharms) {
+    fn insert(&mut self, at: FolderLocation, disk: Disk, charms: SimCharms) {
         let (agent, ended) = Default::default();
-        let (folder, finished, start_ms) = (at.folder, false, 0);
-        let aside = false;
-        let folder_here = Folder { at, disk, charms, task: None, agent, ended, finished, aside, start_ms };
+        let (folder, has_finished, start_ms) = (at.folder, false, 0);
+        let is_quarantined = false;
+        let folder_here = Folder { at, disk, charms, task: None, agent, ended, has_finished, is_quarantined, start_ms };
         self.folders.insert(folder, folder_here);
     }
 
@@ -209,23 +213,23 @@ impl AgentFleet {
         {
             return false;
         }
-        let copy = Uuid(self.world.bits());
-        let at = Place { folder: copy, ..folder.at.clone() };
+        let copy = Uuid(self.world.random_u128());
+        let at = FolderLocation { folder: copy, ..folder.at.clone() };
         let (disk, charms) = (folder.disk.copy(copy), folder.charms.copy(copy));
-        self.harmed.insert(unit);
+        self.damaged_units.insert(unit);
         self.world.note(Fact::Copied { folder: id, copy });
-        self.world.tell(|| format!("{}: its folder is copied, and an agent started on the copy", at.name));
+        self.world.trace(|| format!("{}: its folder is copied, and an agent started on the copy", at.name));
         self.insert(at, disk, charms);
         self.start(tasks, copy);
         true
     }
 
-    pub fn set_aside(&mut self, tasks: &mut Tasks, unit: Uuid) {
+    pub fn quarantine(&mut self, tasks: &mut Tasks, unit: Uuid) {
         self.crash(tasks, unit);
         let Some(folder) = self.folders.get_mut(&unit) else { return };
-        self.world.tell(|| format!("{}: its folder is set aside", folder.at.name));
+        self.world.trace(|| format!("{}: its folder is set is_quarantined", folder.at.name));
         folder.charms.kill_process();
-        folder.aside = true;
+        folder.is_quarantined = true;
     }
 
     pub fn recall(&mut self, tasks: &mut Tasks, unit: Uuid) {
@@ -249,15 +253,15 @@ impl AgentFleet {
         if self.stop(tasks, &mut folder) {
             folder.charms.kill_with_agent();
             folder.start_ms = self.world.now_ms() + RESTART_MS + self.world.below(RESTART_SPREAD_MS);
-            self.world.tell(|| format!("{}: its agent dies", folder.at.name));
+            self.world.trace(|| format!("{}: its agent dies", folder.at.name));
             wake_at(&self.world, tasks, folder.start_ms);
         }
         self.folders.insert(id, folder);
     }
 
     /// The agent of this unit, or of this machine, dies and does not come back before it is released.
-    pub fn hold(&mut self, tasks: &mut Tasks, id: Uuid) {
-        self.held.insert(id);
+    pub fn stop_until_released(&mut self, tasks: &mut Tasks, id: Uuid) {
+        self.stopped_agents.insert(id);
         for folder in self.folders_of(id) {
             self.crash(tasks, folder);
         }
@@ -267,7 +271,7 @@ impl AgentFleet {
     }
 
     pub fn release(&mut self, tasks: &mut Tasks, id: Uuid) {
-        self.held.remove(&id);
+        self.stopped_agents.remove(&id);
         for folder in self.folders_of(id) {
             self.start(tasks, folder);
         }
@@ -292,22 +296,22 @@ impl AgentFleet {
     }
 
     /// The folder is gone; its next agent begins with nothing.
-    pub fn lose(&mut self, tasks: &mut Tasks, id: Uuid) {
+    pub fn lose_folder(&mut self, tasks: &mut Tasks, id: Uuid) {
         self.crash(tasks, id);
         let Some(folder) = self.folders.get_mut(&id) else { return };
-        self.harmed.insert(folder.at.unit);
-        self.world.tell(|| format!("{}: its folder is lost", folder.at.name));
-        folder.charms.lose();
-        folder.disk.lose();
-        folder.finished = false;
+        self.damaged_units.insert(folder.at.unit);
+        self.world.trace(|| format!("{}: its folder is lost", folder.at.name));
+        folder.charms.delete();
+        folder.disk.delete_all();
+        folder.has_finished = false;
         folder.at.machine.finish(folder.at.unit, false);
     }
 
     pub fn corrupt(&mut self, tasks: &mut Tasks, id: Uuid) {
         self.crash(tasks, id);
         let folder = &self.folders[&id];
-        self.harmed.insert(folder.at.unit);
-        self.world.tell(|| format!("{}: a byte of its files is another one", folder.at.name));
+        self.damaged_units.insert(folder.at.unit);
+        self.world.trace(|| format!("{}: a byte of its files is another one", folder.at.name));
         folder.charms.kill_process();
         folder.disk.corrupt();
     }
@@ -324,7 +328,7 @@ impl AgentFleet {
         if machine.is_off() {
             return;
         }
-        self.world.tell(|| format!("machine {}: reboots", machine.id));
+        self.world.trace(|| format!("machine {}: reboots", machine.id));
         self.cut_power(tasks, machine);
         machine.reboot(self.world.now_ms());
         self.start_machine(tasks, machine.clone());
@@ -346,7 +350,7 @@ impl AgentFleet {
 
     /// What a person repairs: folders of units that nobody serves any more, and those whose memory is lost, are made
     /// anew (design 6, 11). After a restore also what the store no longer knows, and what only the store knows. False:
-    /// there is nothing to repair. Where no folder was harmed and no store put back, nobody's agent ends while the unit
+    /// there is nothing to repair. Where no folder was damaged_units and no store put back, nobody's agent ends while the unit
     /// is there: people need not repair what the product broke.
     pub fn repair(&mut self, tasks: &mut Tasks, reader: &dyn Reader, restored: bool) -> bool {
         let known = |unit: Uuid| read(reader, &Model(MODEL).unit(unit)).is_some();
@@ -356,9 +360,9 @@ impl AgentFleet {
             folder.agent.borrow().as_ref().is_some_and(|agent| agent.with_local(|local| local.lost))
         };
         let broken = self.folders.values().filter(|folder| {
-            // a copy may be the one that serves, and lose its memory
+            // a copy may be the one that serves, and lose_folder its memory
             let own = folder.at.folder == folder.at.unit;
-            known(folder.at.unit) && (lost(folder) || (own && folder.finished && !served(folder.at.unit)))
+            known(folder.at.unit) && (lost(folder) || (own && folder.has_finished && !served(folder.at.unit)))
         });
         let broken: Vec<Uuid> = broken.map(|folder| folder.at.folder).collect();
         let unknown = self.folders.values().filter(|folder| restored && !known(folder.at.unit));
@@ -376,13 +380,13 @@ impl AgentFleet {
             self.deploy(tasks, doc.machine, *unit, doc.name.clone());
         }
         for id in &broken {
-            let Place { unit, name, .. } = &self.folders[id].at;
-            if !restored && !self.harmed.contains(unit) {
+            let FolderLocation { unit, name, .. } = &self.folders[id].at;
+            if !restored && !self.damaged_units.contains(unit) {
                 let what =
                     format!("{name}: its agent has ended, or lost its memory, and nothing was done to it");
-                self.world.note(Fact::InvariantViolated("settled", what));
+                self.world.note(Fact::InvariantViolated("converged", what));
             }
-            self.lose(tasks, *id);
+            self.lose_folder(tasks, *id);
             self.start(tasks, *id);
         }
         for id in &unknown {
@@ -416,28 +420,28 @@ impl AgentFleet {
         let Some(folder) = self.folders.get_mut(&id) else { return };
         let not_yet = folder.start_ms > self.world.now_ms() || folder.at.machine.is_off();
         if folder.task.is_some()
-            || folder.finished
-            || folder.aside
+            || folder.has_finished
+            || folder.is_quarantined
             || not_yet
-            || self.held.contains(&folder.at.unit)
+            || self.stopped_agents.contains(&folder.at.unit)
         {
             return;
         }
         let (world, machine, unit) = (self.world.clone(), folder.at.machine.clone(), folder.at.unit);
         let (disk, charms) = (folder.disk.clone(), folder.charms.clone());
-        let link = Link::new(self.wire.clone(), Model(MODEL), unit, id);
+        let link = Link::new(self.network.clone(), Model(MODEL), unit, id);
         let (agent, ended) = (folder.agent.clone(), folder.ended.clone());
-        self.world.tell(|| format!("{}: its agent starts", folder.at.name));
+        self.world.trace(|| format!("{}: its agent starts", folder.at.name));
         let task = tasks.start("unit agents", async move {
             let end = match disk.open().await {
                 Ok((memory, local, view)) => {
                     let clock = SimClock { world, machine };
                     let view = view.filter(|view| view.unit.uuid == unit);
-                    let uniter = Rc::new(Uniter::new((memory, link, charms, clock), local, view));
+                    let uniter = Rc::new(UnitAgent::new((memory, link, charms, clock), local, view));
                     *agent.borrow_mut() = Some(uniter.clone());
                     uniter.run().await
                 }
-                Err(failed) => unit_agent::End::Disk(failed),
+                Err(failed) => unit_agent::UnitAgentEnd::Disk(failed),
             };
             *ended.borrow_mut() = Some(end);
         });
@@ -453,7 +457,7 @@ impl AgentFleet {
             return;
         }
         let now_ms = self.world.now_ms();
-        let due = |folder: &&Folder| folder.task.is_none() && !folder.finished && folder.start_ms <= now_ms;
+        let due = |folder: &&Folder| folder.task.is_none() && !folder.has_finished && folder.start_ms <= now_ms;
         let due: Vec<Uuid> = self.folders.values().filter(due).map(|folder| folder.at.folder).collect();
         due.into_iter().for_each(|id| self.start(tasks, id));
     }
@@ -463,15 +467,15 @@ impl AgentFleet {
         folder.task = None;
         folder.agent.borrow_mut().take();
         let end = folder.ended.borrow_mut().take().expect("an agent that ended says how");
-        self.world.tell(|| format!("{}: its agent ends: {end:?}", folder.at.name));
-        if matches!(end, unit_agent::End::Finished) && folder.at.folder == folder.at.unit {
+        self.world.trace(|| format!("{}: its agent ends: {end:?}", folder.at.name));
+        if matches!(end, unit_agent::UnitAgentEnd::Finished) && folder.at.folder == folder.at.unit {
             folder.at.machine.finish(folder.at.unit, true);
         }
         match end {
-            unit_agent::End::Finished | unit_agent::End::Copy(_) | unit_agent::End::Forked(_) => {
-                folder.finished = true
+            unit_agent::UnitAgentEnd::Finished | unit_agent::UnitAgentEnd::Copy(_) | unit_agent::UnitAgentEnd::Forked(_) => {
+                folder.has_finished = true
             }
-            unit_agent::End::Disk(_) | unit_agent::End::Reattach(_) => {
+            unit_agent::UnitAgentEnd::Disk(_) | unit_agent::UnitAgentEnd::Reattach(_) => {
                 folder.start_ms = self.world.now_ms() + RESTART_MS + self.world.below(RESTART_SPREAD_MS);
                 wake_at(&self.world, tasks, folder.start_ms);
             }

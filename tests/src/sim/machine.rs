@@ -1,18 +1,20 @@
-//! Machines: the hook lock, the boot and the units' folders of each, and its agent, which is the production one.
+//! Machines: hook lock, boot, unit folders and machine agent of each.
+//!
+//! The machine agent is the production one. What is stored on a machine outlives its agent.
 
 use crate::sim::clock::SimClock;
-use crate::sim::network::Wire;
+use crate::sim::network::SimNetwork;
 use crate::sim::network::machines::MachineLink;
 use crate::sim::world::{Command, World};
-use agent::machine_agent::{End, Machiner};
-use agent::ports::{Deployments, Token};
+use agent::machine_agent::{MachineAgentEnd, MachineAgent};
+use agent::ports::{Deployments, UnitToken};
 use state::documents::keys::{Model, TokenHolder, UserRole};
 use state::terms::names::{UnitName, Uuid};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// What a machine agent keeps of a unit beside the unit's own files.
-struct Deployed {
+struct DeployedUnit {
     unit: Uuid,
     token: String,
     token_set: bool,
@@ -32,9 +34,9 @@ struct State {
     /// Its disk is full until then.
     full_ms: u64,
     /// Folders of unit agents that are here, by what they are named after.
-    deployed: BTreeMap<UnitName, Deployed>,
-    /// Those that were set aside.
-    aside: BTreeMap<Uuid, Deployed>,
+    deployed: BTreeMap<UnitName, DeployedUnit>,
+    /// Those that were set quarantined.
+    quarantined: BTreeMap<Uuid, DeployedUnit>,
     /// Its agent has noted that it is Dead.
     dead: bool,
 }
@@ -56,7 +58,7 @@ impl Machine {
             booted_ms: now_ms,
             full_ms: 0,
             deployed: BTreeMap::new(),
-            aside: BTreeMap::new(),
+            quarantined: BTreeMap::new(),
             dead: false,
         };
         Machine { id, state: Arc::new(Mutex::new(state)) }
@@ -107,7 +109,7 @@ impl Machine {
     pub fn forget(&self, unit: Uuid) {
         let mut state = self.state();
         state.deployed.retain(|_, deployed| deployed.unit != unit);
-        state.aside.remove(&unit);
+        state.quarantined.remove(&unit);
     }
 
     /// The token of a unit that is here, once its agent may run.
@@ -135,18 +137,18 @@ impl Machine {
 }
 
 /// The machine agent: tends units until the machine is Dead, and then takes away what it brought.
-pub async fn tend(world: World, wire: Wire, model: Model, machine: Machine) {
-    let link = MachineLink::new(wire, model, machine.id);
+pub async fn run_machine_agent(world: World, network: SimNetwork, model: Model, machine: Machine) {
+    let link = MachineLink::new(network, model, machine.id);
     let clock = SimClock { world: world.clone(), machine: machine.clone() };
     let deployments = Folders { world: world.clone(), machine: machine.clone() };
-    let agent = Machiner::new(link, deployments, clock);
+    let agent = MachineAgent::new(link, deployments, clock);
     if !machine.state().dead {
-        let End::Dead = agent.run().await;
+        let MachineAgentEnd::Dead = agent.run().await;
         world.pause().await;
         machine.state().dead = true;
     }
     world.pause().await;
-    agent.leave().await.expect("nothing fails here but the network");
+    agent.uninstall_units().await.expect("nothing fails here but the network");
 }
 
 /// The folders of a machine's units. What is done to an agent is the fleet's to do, once the poll is over.
@@ -174,7 +176,7 @@ impl Deployments for Folders {
     }
 
     fn is_finished(&self, name: &UnitName) -> bool {
-        let begun = |one: &Deployed| one.token_set && !one.finished && !one.recalling;
+        let begun = |one: &DeployedUnit| one.token_set && !one.finished && !one.recalling;
         self.machine.state().deployed.get(name).is_some_and(|one| !begun(one))
     }
 
@@ -182,15 +184,15 @@ impl Deployments for Folders {
         self.world.pause().await;
         let token = {
             let mut state = self.machine.state();
-            let aside = state.aside.remove(&unit);
-            let made = || Deployed {
+            let quarantined = state.quarantined.remove(&unit);
+            let made = || DeployedUnit {
                 unit,
-                token: format!("{:032x}{:032x}", self.world.bits(), self.world.bits()),
+                token: format!("{:032x}{:032x}", self.world.random_u128(), self.world.random_u128()),
                 token_set: false,
                 finished: false,
                 recalling: false,
             };
-            let deployed = state.deployed.entry(name.clone()).or_insert_with(|| aside.unwrap_or_else(made));
+            let deployed = state.deployed.entry(name.clone()).or_insert_with(|| quarantined.unwrap_or_else(made));
             assert_eq!(deployed.unit, unit, "{name}'s folder is another unit's");
             deployed.token.clone()
         };
@@ -198,10 +200,10 @@ impl Deployments for Folders {
         Ok(token)
     }
 
-    fn token(&self, name: &UnitName) -> anyhow::Result<Token> {
+    fn token(&self, name: &UnitName) -> anyhow::Result<UnitToken> {
         let state = self.machine.state();
         let deployed = state.deployed.get(name).ok_or_else(|| anyhow::anyhow!("{name}'s folder is gone"))?;
-        Ok(Token { text: deployed.token.clone(), is_acknowledged: deployed.token_set })
+        Ok(UnitToken { text: deployed.token.clone(), is_acknowledged: deployed.token_set })
     }
 
     async fn note_token_set(&self, name: &UnitName) -> anyhow::Result<()> {
@@ -210,12 +212,12 @@ impl Deployments for Folders {
         Ok(())
     }
 
-    fn keep(&self, unit: Uuid, name: &UnitName, assigned: bool) -> anyhow::Result<()> {
+    fn ensure_running(&self, unit: Uuid, name: &UnitName, assigned: bool) -> anyhow::Result<()> {
         if assigned {
             self.machine.state().deployed.get_mut(name).into_iter().for_each(|one| one.recalling = false);
         }
         if !self.is_finished(name) {
-            self.world.command(Command::Keep { machine: self.machine.id, unit, name: name.clone() });
+            self.world.command(Command::EnsureRunning { machine: self.machine.id, unit, name: name.clone() });
         }
         Ok(())
     }
@@ -229,18 +231,18 @@ impl Deployments for Folders {
         Ok(())
     }
 
-    async fn forget(&self, unit: Uuid, _: &UnitName) -> anyhow::Result<()> {
+    async fn delete(&self, unit: Uuid, _: &UnitName) -> anyhow::Result<()> {
         self.world.pause().await;
         self.machine.forget(unit);
         Ok(())
     }
 
-    async fn set_aside(&self, unit: Uuid, name: &UnitName) -> anyhow::Result<String> {
-        self.world.command(Command::SetAside(unit));
+    async fn quarantine(&self, unit: Uuid, name: &UnitName) -> anyhow::Result<String> {
+        self.world.command(Command::Quarantine(unit));
         self.world.pause().await;
         let mut state = self.machine.state();
         let deployed = state.deployed.remove(name).filter(|deployed| deployed.unit == unit);
-        deployed.into_iter().for_each(|deployed| drop(state.aside.insert(unit, deployed)));
+        deployed.into_iter().for_each(|deployed| drop(state.quarantined.insert(unit, deployed)));
         Ok(format!("unknown/{name}"))
     }
 

@@ -3,9 +3,9 @@
 use crate::named::{Named, types};
 use crate::samples::{self, Samples};
 use crate::values::Maker;
-use agent::config::Config;
-use agent::folder::Folder;
-use agent::journal::{self, Found};
+use agent::config::AgentConfig;
+use agent::folder::UnitFolder;
+use agent::journal::{self, Loaded};
 use agent::view_cache::ViewCache;
 use state::unit::hook::ReportContent;
 use state::unit::local::Event;
@@ -21,9 +21,9 @@ const EVENTS: &str = "events.yaml";
 
 types! { made_events, loads_events: Operation ReportContent Outcome Event }
 
-fn folder() -> (TempDir, Folder) {
+fn folder() -> (TempDir, UnitFolder) {
     let dir = TempDir::with_prefix("pintle-test-").expect("there is room for a test");
-    let folder = Folder::new(dir.path().to_owned());
+    let folder = UnitFolder::new(dir.path().to_owned());
     (dir, folder)
 }
 
@@ -39,17 +39,17 @@ pub fn make() -> Samples {
     let mut made = samples::read(dir.path());
     let events = charms::yaml::to_string(&made_events(&mut maker)).expect("events are plain data");
     made.insert(EVENTS.to_owned(), events);
-    made.insert(CONFIG.to_owned(), maker.values::<Config>()[0].text());
+    made.insert(CONFIG.to_owned(), maker.values::<AgentConfig>()[0].to_yaml());
     made
 }
 
 pub fn load(kept: &Samples) {
     loads_events(&charms::yaml::from_str::<Named>(&kept[EVENTS]).expect("samples by name"));
-    let _: Config = charms::yaml::from_str(&kept[CONFIG]).expect("it is an agent's configuration");
+    let _: AgentConfig = charms::yaml::from_str(&kept[CONFIG]).expect("it is an agent's configuration");
     let (dir, folder) = folder();
     samples::write(dir.path(), kept);
     let found = wait(journal::load(&folder)).expect("the files are read");
-    let Found::Memory { local, notes, .. } = found else { panic!("{found:?}") };
+    let Loaded::Memory { local, notes, .. } = found else { panic!("{found:?}") };
     assert!(notes.is_empty() && local.installed, "{notes:?} {local:?}");
     assert!(wait(ViewCache::load(&folder)).is_some(), "the view is whole");
 }

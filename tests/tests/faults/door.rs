@@ -1,6 +1,6 @@
 //! The controller's HTTPS, called by hand: for callers that no program of Pintle is.
 
-use agent::config::Config;
+use agent::config::AgentConfig;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -64,8 +64,8 @@ pub fn client_file(data: &Path) -> Value {
 }
 
 /// Changes an agent's `agent.yaml`; answers what it was.
-pub fn reconfigure(folder: &Path, change: impl FnOnce(&mut Config)) -> Config {
-    let before = Config::read(folder).expect("an agent's folder");
+pub fn reconfigure(folder: &Path, change: impl FnOnce(&mut AgentConfig)) -> AgentConfig {
+    let before = AgentConfig::read(folder).expect("an agent's folder");
     let mut after = before.clone();
     change(&mut after);
     fs::write(folder.join(agent::config::FILE), after.text()).expect("it is ours");

@@ -3,7 +3,7 @@
 //! closes the connection instead of answering.
 
 use crate::door::{caller, reconfigure};
-use agent::config::Config;
+use agent::config::AgentConfig;
 use axum::body::{Body, to_bytes};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::collections::{BTreeMap, BTreeSet};
@@ -159,7 +159,7 @@ pub fn lead_agents_to(host: &Host, address: &str) {
 }
 
 /// Changes what a machine's agent knows of its controller; answers what that was.
-pub fn lead_agent(host: &Host, machine: &Path, change: impl FnOnce(&mut Config)) -> Config {
+pub fn lead_agent(host: &Host, machine: &Path, change: impl FnOnce(&mut AgentConfig)) -> AgentConfig {
     let known = reconfigure(machine, change);
     // read at its start
     let pid = machine.join("machine.pid");

@@ -2,7 +2,7 @@
 
 use crate::door::{Door, client_file, reconfigure, unit_routes};
 use crate::proxy::lead_agent;
-use agent::config::Config;
+use agent::config::AgentConfig;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -59,7 +59,7 @@ fn a_controller_of_another_ca_is_refused_by_the_agents_which_come_back() {
     let stranger = client_file(&other.dir);
     let machine = folder(&scene, "db/0").parent().and_then(Path::parent).expect("two up").to_path_buf();
     // where the controller is said to be, another one answers
-    let known = lead_agent(&scene, &machine, |config: &mut Config| {
+    let known = lead_agent(&scene, &machine, |config: &mut AgentConfig| {
         config.controllers = vec![stranger["controller"].as_str().expect("text").to_owned()];
     });
     let words = "is not the controller that was expected";
@@ -77,9 +77,9 @@ fn a_token_opens_no_other_units_door() {
     deploy(&scene, "web", &[]);
     until_ran(&scene, "web/0", &STARTED);
     let door = Door::of(&scene);
-    let config = |unit| Config::read(&folder(&scene, unit)).expect("an agent's folder");
+    let config = |unit| AgentConfig::read(&folder(&scene, unit)).expect("an agent's folder");
     let (db, web) = (config("db/0"), config("web/0"));
-    let machine = Config::read(&folder(&scene, "web/0").join("../..")).expect("an agent's folder");
+    let machine = AgentConfig::read(&folder(&scene, "web/0").join("../..")).expect("an agent's folder");
     let pid = scene.agent_pid("web/0");
     let refused = |who: &str, token: Option<&str>, path: &str, body| {
         let (status, answer) = door.post_json(token, path, &body);
@@ -112,7 +112,7 @@ fn an_agent_with_another_units_token_says_so_and_goes_on_with_its_own() {
     deploy(&scene, "web", &[]);
     until_ran(&scene, "web/0", &STARTED);
     let (db, web) = (folder(&scene, "db/0"), folder(&scene, "web/0"));
-    let token = Config::read(&web).expect("an agent's folder").token;
+    let token = AgentConfig::read(&web).expect("an agent's folder").token;
     let own = reconfigure(&db, |config| config.token = token);
     told_once(&scene, &db.join("agent.log"), "not authorised: this token may not do that");
     scene.ok(&["config", "db", "say=meanwhile"]);
