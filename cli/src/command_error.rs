@@ -1,43 +1,50 @@
-//! Why a command ends without having done what it was told: what is said, and with which exit code.
+//! The error of a command: message, hint and exit code.
+//!
+//! Every command returns `Result<(), CommandError>`; `main` prints the error on stderr. An error of the controller is
+//! converted here, with its blockers as lines of the message.
 
 use crate::render::cause;
 use crate::terminal;
 use crate::times::now_ms;
 use api::error::{ApiError, ErrorCode};
 
-/// Exit code of a command that could not be understood.
+/// Exit code of a command line that cannot be parsed.
 pub const USAGE: u8 = 2;
 
-/// An error for the person: `ERROR message`, the hint indented below it (style 1.10).
+/// An error for the operator: printed as `ERROR message` with the hint indented below it (style 1.10).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct CommandError {
+    /// What failed and why; may have several lines.
     pub message: String,
+    /// A command to run or a change to make.
     pub hint: Option<String>,
     /// The exit code.
     pub code: u8,
-    /// What the controller answered, where it was its refusal.
-    pub refusal: Option<ErrorCode>,
-    /// Why nothing answers at the controller's address, where that is the failure.
+    /// The controller's error code, if the controller rejected the request.
+    pub api_code: Option<ErrorCode>,
+    /// Why the controller cannot be reached, if that is the error.
     pub unreachable: Option<String>,
 }
 
-impl Failure {
-    pub fn new(message: impl Into<String>) -> Failure {
-        Failure { message: message.into(), hint: None, code: 1, refusal: None, unreachable: None }
+impl CommandError {
+    /// An error with exit code 1 and no hint.
+    pub fn new(message: impl Into<String>) -> CommandError {
+        CommandError { message: message.into(), hint: None, code: 1, api_code: None, unreachable: None }
     }
 
-    /// The command line itself is wrong.
-    pub fn usage(message: impl Into<String>) -> Failure {
-        Failure { code: USAGE, ..Failure::new(message) }
+    /// An error in the command line, with exit code 2.
+    pub fn usage(message: impl Into<String>) -> CommandError {
+        CommandError { code: USAGE, ..CommandError::new(message) }
     }
 
-    pub fn hint(mut self, hint: impl Into<String>) -> Failure {
+    /// The same error with this hint.
+    pub fn hint(mut self, hint: impl Into<String>) -> CommandError {
         self.hint = Some(hint.into());
         self
     }
 
-    /// `ERROR message` with further lines and the hint indented to the message's column. What charms wrote may be
-    /// in it, so it is made safe to print.
+    /// The text for stderr: `ERROR message`, with further lines and the hint indented to the column of the message.
+    /// The message may contain text of charms, so control characters are escaped.
     pub fn text(&self) -> String {
         const PREFIX: &str = "ERROR ";
         let indent = " ".repeat(PREFIX.len());
@@ -47,15 +54,15 @@ impl Failure {
     }
 }
 
-impl From<ApiError> for Failure {
-    fn from(error: ApiError) -> Failure {
-        let (blockers, common) = cause::of_refusal(&error.blockers, now_ms());
+impl From<ApiError> for CommandError {
+    fn from(error: ApiError) -> CommandError {
+        let (blockers, common) = cause::refusal_lines(&error.blockers, now_ms());
         let message = std::iter::once(error.message).chain(blockers).collect::<Vec<_>>().join("\n");
-        Failure {
+        CommandError {
             message,
             hint: error.hint.or(common),
             code: 1,
-            refusal: Some(error.code),
+            api_code: Some(error.code),
             unreachable: error.unreachable,
         }
     }
@@ -66,8 +73,8 @@ mod tests {
     use crate::command_error::*;
 
     #[test]
-    fn the_hint_stands_under_the_message() {
-        let failure = Failure::new("cannot remove machine 3: unit web/0 is assigned to it");
+    fn the_hint_is_printed_below_the_message() {
+        let failure = CommandError::new("cannot remove machine 3: unit web/0 is assigned to it");
         assert_eq!(
             failure.hint("remove the unit first, or use --force").text(),
             "ERROR cannot remove machine 3: unit web/0 is assigned to it\n      \
@@ -76,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_cannot_move_the_cursor() {
-        assert_eq!(Failure::new("bad \u{1b}[2J name").text(), "ERROR bad \\u{1b}[2J name\n");
+    fn an_error_message_cannot_move_the_cursor() {
+        assert_eq!(CommandError::new("bad \u{1b}[2J name").text(), "ERROR bad \\u{1b}[2J name\n");
     }
 }

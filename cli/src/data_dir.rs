@@ -1,12 +1,14 @@
-//! The data folder of one local controller: where it is, and the names of the files in it that are the command's and
-//! the supervisor's.
+//! The data folder of one local controller: its location, and the paths of the files in it.
+//!
+//! Only the files of the client and the supervisor are listed here; the controller's store and the machine agents' data
+//! have their own modules. The folder must be accessible to its owner only.
 
-use crate::command_error::Failure;
+use crate::command_error::CommandError;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Nobody else may read what is in the folder (spec/security.md S32).
+/// The folder is private to its owner (spec/security.md S32).
 const FOLDER_MODE: u32 = 0o700;
 
 /// A data folder, by its absolute path.
@@ -14,84 +16,95 @@ const FOLDER_MODE: u32 = 0o700;
 pub struct DataDir(PathBuf);
 
 impl DataDir {
-    /// `--data` or $PINTLE_DATA, else `pintle` among the user's data: $XDG_DATA_HOME or ~/.local/share.
-    pub fn choose(given: Option<&Path>) -> Result<DataDir, Failure> {
+    /// Returns the folder of `--data` or $PINTLE_DATA; by default `pintle` in $XDG_DATA_HOME or ~/.local/share.
+    pub fn choose(given: Option<&Path>) -> Result<DataDir, CommandError> {
         let path = match given {
             Some(path) => path.to_owned(),
             None => default_path(|name| std::env::var_os(name).map(PathBuf::from))
-                .ok_or_else(|| Failure::new("no data folder: HOME is not set").hint("say --data DIR"))?,
+                .ok_or_else(|| {
+                    CommandError::new("cannot choose a data folder: HOME is not set").hint("use --data DIR")
+                })?,
         };
         let path = std::path::absolute(&path)
-            .map_err(|error| Failure::new(format!("cannot use data folder {}: {error}", path.display())))?;
+            .map_err(|error| CommandError::new(format!("cannot use data folder {}: {error}", path.display())))?;
         Ok(DataDir(path))
     }
 
+    /// The absolute path of the folder.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// How people reach the controller and are trusted by it ([`api::ClientFile`]).
+    /// Address, certificate and token with which the operator's commands connect to the controller
+    /// ([`api::ClientFile`]).
     pub fn client_file(&self) -> PathBuf {
         self.0.join("client.yaml")
     }
 
-    /// The model that was the current one before: `switch -` goes back to it.
+    /// The name of the previously selected model, for `switch -`.
     pub fn previous_model(&self) -> PathBuf {
         self.0.join("previous-model")
     }
 
-    /// What `up` was told.
+    /// The stored settings of `up`.
     pub fn settings(&self) -> PathBuf {
         self.0.join("up.yaml")
     }
 
-    /// Held by the supervisor while it lives; names it.
+    /// The lock file that the supervisor holds while it runs; contains its process ID.
     pub fn supervisor_lock(&self) -> PathBuf {
         self.0.join("supervisor.pid")
     }
 
+    /// The process ID of the controller.
     pub fn controller_pid(&self) -> PathBuf {
         self.0.join("controller.pid")
     }
 
+    /// The log file of the controller or the supervisor.
     pub fn log(&self, name: &str) -> PathBuf {
         self.0.join("log").join(format!("{name}.log"))
     }
 
-    /// One folder a machine, by uuid: the machine agent's data.
+    /// One folder per machine, named by its UUID: the data of the machine agent.
     pub fn machines(&self) -> PathBuf {
         self.0.join("machines")
     }
 
-    /// Folders of machines that are gone and whose instances were kept: their users', and nothing of Pintle's.
-    pub fn kept(&self) -> PathBuf {
+    /// Folders of removed machines whose instances were kept (`--keep-instance`). Pintle no longer manages them.
+    pub fn kept_instances(&self) -> PathBuf {
         self.0.join("kept")
     }
 
-    /// One file a model: the last write of the person's commands to it.
+    /// One file per model with the revision of the operator's last write to it.
     pub fn last_writes(&self) -> PathBuf {
         self.0.join("writes")
     }
 
-    /// Installed Python packages of charms, kept from one deploy to the next.
+    /// Installed Python packages of charms, kept between deployments.
     pub fn charm_cache(&self) -> PathBuf {
         self.0.join("cache")
     }
 
-    /// Makes the folder, for its owner only. One that belongs to somebody else, or that others may write, is refused.
-    pub fn create(&self) -> Result<(), Failure> {
+    /// Creates the folder, accessible to its owner only.
+    ///
+    /// # Errors
+    /// If the folder belongs to another user, or other users can write to it.
+    pub fn create(&self) -> Result<(), CommandError> {
         let name = self.0.display();
-        let broken = |error: io::Error| Failure::new(format!("cannot make data folder {name}: {error}"));
+        let broken = |error: io::Error| CommandError::new(format!("cannot create data folder {name}: {error}"));
         make_private(&self.0).map_err(broken)?;
         let found = self.0.metadata().map_err(broken)?;
         if found.uid() != nix::unistd::geteuid().as_raw() {
             return Err(
-                Failure::new(format!("data folder {name} belongs to another user")).hint("say --data DIR")
+                CommandError::new(format!("cannot use data folder {name}: it belongs to another user"))
+                    .hint("use --data DIR")
             );
         }
         if found.permissions().mode() & 0o022 != 0 {
-            let help = format!("chmod go-w {name}, or say --data DIR");
-            return Err(Failure::new(format!("data folder {name} may be written by others")).hint(help));
+            let help = format!("chmod go-w {name}, or use --data DIR");
+            let text = format!("cannot use data folder {name}: other users can write to it");
+            return Err(CommandError::new(text).hint(help));
         }
         make_private(&self.0.join("log")).and_then(|()| make_private(&self.machines())).map_err(broken)
     }
@@ -102,7 +115,7 @@ fn make_private(path: &Path) -> io::Result<()> {
 }
 
 fn default_path(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
-    // As the XDG specification says: a relative path there is ignored.
+    // The XDG Base Directory Specification requires that a relative path is ignored.
     let data = variable("XDG_DATA_HOME").filter(|path| path.is_absolute());
     let data = data.or_else(|| Some(variable("HOME")?.join(".local/share")))?;
     Some(data.join("pintle"))
@@ -113,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_default_folder_lies_among_the_users_data() {
+    fn the_default_folder_is_in_the_data_folder_of_the_user() {
         let of = |xdg: Option<&str>| {
             default_path(|name| match name {
                 "HOME" => Some("/home/ann".into()),
@@ -127,13 +140,13 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_others_may_write_is_refused() {
+    fn a_folder_that_other_users_can_write_to_is_rejected() {
         let outer = tempfile::tempdir().expect("a folder");
         let dir = DataDir::choose(Some(&outer.path().join("data"))).expect("a path");
         dir.create().expect("made");
         assert_eq!(dir.path().metadata().expect("there").permissions().mode() & 0o777, 0o700);
         std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o722)).expect("own folder");
         let failure = dir.create().expect_err("writable by others");
-        assert!(failure.message.ends_with("may be written by others"), "{failure:?}");
+        assert!(failure.message.ends_with("other users can write to it"), "{failure:?}");
     }
 }

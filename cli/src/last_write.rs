@@ -1,24 +1,29 @@
-//! The caller's last write to each model, so that `status` can let the agents catch up with it before it answers
-//! (spec/clients.md 2.3). One small file a model: commands are processes, and this is all that they tell each other.
+//! The revision of the caller's last write to each model.
+//!
+//! `status` waits until the agents have applied this revision before it prints (spec/clients.md 2.3). Each command is a
+//! process of its own, so the revision is stored in one small file per model in the data folder. A file that cannot be
+//! read or written is not an error: `status` then prints at once.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
+/// Storage of the last writes.
 pub enum LastWrites {
-    /// One file a model. That it cannot be written or read is no reason to fail: `status` then answers at once.
+    /// One file per model in this folder.
     Folder(PathBuf),
     /// For tests.
     Memory(Mutex<BTreeMap<String, u64>>),
 }
 
 impl LastWrites {
+    /// A storage in memory, for tests.
     pub fn memory() -> LastWrites {
         LastWrites::Memory(Mutex::default())
     }
 
-    /// The controller answered that the write is in its store at this revision.
+    /// Stores the revision that the controller returned for a write to `model`.
     pub fn remember(&self, model: &str, revision: u64) {
         match self {
             LastWrites::Folder(folder) => {
@@ -31,17 +36,17 @@ impl LastWrites {
         }
     }
 
-    /// The revision that nobody is known to have caught up with yet.
-    pub fn of(&self, model: &str) -> Option<u64> {
+    /// The revision of the last write to `model`, unless all agents are known to have applied it.
+    pub fn get(&self, model: &str) -> Option<u64> {
         match self {
             LastWrites::Folder(folder) => fs::read_to_string(folder.join(model)).ok()?.parse().ok(),
             LastWrites::Memory(all) => all.lock().expect("no holder panics").get(model).copied(),
         }
     }
 
-    /// Everybody has caught up with `revision`. A newer write of another command stays.
+    /// Deletes `revision` because all agents have applied it. A newer revision, of another command, is kept.
     pub fn forget(&self, model: &str, revision: u64) {
-        if self.of(model) != Some(revision) {
+        if self.get(model) != Some(revision) {
             return;
         }
         match self {
@@ -61,15 +66,15 @@ mod tests {
     fn the_newest_write_of_a_model_is_kept_until_it_is_forgotten() {
         let outer = tempfile::tempdir().expect("a folder");
         for writes in [LastWrites::memory(), LastWrites::Folder(outer.path().join("writes"))] {
-            assert_eq!(writes.of("dev"), None);
+            assert_eq!(writes.get("dev"), None);
             writes.forget("dev", 3);
             writes.remember("dev", 3);
             writes.remember("other", 4);
             writes.remember("dev", 17);
             writes.forget("dev", 3);
-            assert_eq!((writes.of("dev"), writes.of("other")), (Some(17), Some(4)));
+            assert_eq!((writes.get("dev"), writes.get("other")), (Some(17), Some(4)));
             writes.forget("dev", 17);
-            assert_eq!((writes.of("dev"), writes.of("other")), (None, Some(4)));
+            assert_eq!((writes.get("dev"), writes.get("other")), (None, Some(4)));
         }
     }
 }

@@ -1,8 +1,10 @@
-//! The person's command: Juju's verbs and flags, plus `up`, `down` and `why`. It sees the controller's HTTPS API and
-//! the files of its data folder, nothing else (design 16).
+//! The command-line client `pintle`: Juju's commands and flags, plus `up`, `down` and `why`.
 //!
-//! Reading order: `arguments` (the verbs), `session` (whom a command talks to), `commands` (one file a verb),
-//! `render` (tables, JSON, YAML), `supervisor` (what `up` starts and `down` stops).
+//! The client accesses the controller through its HTTPS API, and the files of its data folder; nothing else
+//! (design 16). It never reads the controller's store.
+//!
+//! Reading order: `arguments` (command line), `session` (controller and model of a command), `commands` (one file per
+//! command), `render` (tables, JSON, YAML), `supervisor` (the processes that `up` starts and `down` stops).
 
 pub mod arguments;
 pub mod command_error;

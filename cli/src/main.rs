@@ -1,11 +1,13 @@
-//! `pintle`, also under the name `juju`: parse, dispatch, exit code.
+//! The executable `pintle`, also installed as `juju`.
+//!
+//! Parses the command line, runs the command, and reports an error on stderr with its exit code.
 
 use cli::arguments::Arguments;
 use cli::commands;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    match Arguments::of_process().and_then(commands::dispatch) {
+    match Arguments::from_process().and_then(commands::dispatch) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprint!("{}", failure.text());

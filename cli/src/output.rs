@@ -1,13 +1,17 @@
-//! Where a command's words go: results to stdout (or the file of `-o`), remarks to stderr.
+//! The output of a command: results go to stdout (or the file of `-o`), remarks and warnings to stderr.
+//!
+//! Clients parse stdout, so nothing but results may be printed there. Commands print only through [`Output`].
 
-use crate::command_error::Failure;
+use crate::command_error::CommandError;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Mutex;
 
-/// Output of one command. Results that went to a closed pipe are not an error: whoever reads has read enough.
+/// Output of one command. A closed pipe on stdout is not an error: the reader (for example `head`) needs no more.
 pub enum Output {
+    /// The streams of this process.
     Process {
+        /// The file of `-o`, which receives the result instead of stdout.
         file: Option<PathBuf>,
     },
     /// For tests: (stdout, stderr).
@@ -15,50 +19,51 @@ pub enum Output {
 }
 
 impl Output {
+    /// An output that stores what is printed, for tests.
     pub fn memory() -> Output {
         Output::Memory(Mutex::default())
     }
 
-    /// What was said into [`Output::memory`].
-    pub fn said(&self) -> (String, String) {
+    /// What was printed to [`Output::memory`]: (stdout, stderr).
+    pub fn printed(&self) -> (String, String) {
         match self {
             Output::Process { .. } => Default::default(),
-            Output::Memory(said) => said.lock().expect("no writer panics").clone(),
+            Output::Memory(printed) => printed.lock().expect("no writer panics").clone(),
         }
     }
 
-    /// A result, for stdout.
-    pub fn say(&self, text: &str) -> Result<(), Failure> {
+    /// Prints a result on stdout.
+    pub fn print(&self, text: &str) -> Result<(), CommandError> {
         match self {
             Output::Process { file: Some(file) } => std::fs::write(file, text)
-                .map_err(|error| Failure::new(format!("cannot write {}: {error}", file.display()))),
+                .map_err(|error| CommandError::new(format!("cannot write {}: {error}", file.display()))),
             Output::Process { file: None } => {
                 let mut stdout = io::stdout().lock();
                 match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
                     Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
-                    Err(error) => Err(Failure::new(format!("cannot write the output: {error}"))),
+                    Err(error) => Err(CommandError::new(format!("cannot write the output: {error}"))),
                     Ok(()) => Ok(()),
                 }
             }
-            Output::Memory(said) => {
-                said.lock().expect("no writer panics").0.push_str(text);
+            Output::Memory(printed) => {
+                printed.lock().expect("no writer panics").0.push_str(text);
                 Ok(())
             }
         }
     }
 
-    /// A remark, for stderr. That nobody reads it is no reason to fail.
-    pub fn note(&self, text: &str) {
+    /// Prints a remark on stderr. Write errors are ignored, because a remark is not part of the result.
+    pub fn print_remark(&self, text: &str) {
         match self {
             Output::Process { .. } => drop(io::stderr().lock().write_all(text.as_bytes())),
-            Output::Memory(said) => said.lock().expect("no writer panics").1.push_str(text),
+            Output::Memory(printed) => printed.lock().expect("no writer panics").1.push_str(text),
         }
     }
 
-    /// `WARNING text` for each.
+    /// Prints `WARNING text` on stderr for each warning.
     pub fn warn(&self, warnings: &[String]) {
         for warning in warnings {
-            self.note(&format!("WARNING {}\n", crate::terminal::safe_line(warning)));
+            self.print_remark(&format!("WARNING {}\n", crate::terminal::safe_line(warning)));
         }
     }
 }

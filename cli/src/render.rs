@@ -1,4 +1,7 @@
-//! How results look: tables, JSON and YAML, and the order people expect.
+//! Rendering of results: tables, JSON and YAML, and natural order of names.
+//!
+//! One submodule per document. Their layouts are prescribed by spec/clients.md 2.4 and 3.3 to 3.7, because clients parse
+//! them.
 
 pub mod application_config;
 pub mod cause;
@@ -9,23 +12,26 @@ pub mod status_table;
 pub mod task;
 pub mod unit;
 
-use crate::command_error::Failure;
+use crate::command_error::CommandError;
 use crate::terminal;
 use serde_json::{Map, Value};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 /// Blanks between columns.
-const GAP: usize = 2;
+const COLUMN_GAP: usize = 2;
 
-/// A table whose first row is the headings; columns are padded by two blanks, `right` names the right-aligned ones.
-/// Cells may hold what charms wrote: each is made one safe line. Lines end without blanks.
+/// A table whose first row is the headings. Columns are separated by two blanks, lines have no trailing blanks. Cells
+/// may contain text of charms, so each is escaped to one safe line.
 pub struct Table<'a> {
+    /// Indices of the right-aligned columns.
     pub right: &'a [usize],
+    /// All rows, headings first.
     pub rows: Vec<Vec<String>>,
 }
 
 impl Table<'_> {
+    /// The table as text.
     pub fn text(&self) -> String {
         let rows: Vec<Vec<String>> =
             self.rows.iter().map(|row| row.iter().map(|cell| terminal::safe_line(cell)).collect()).collect();
@@ -42,7 +48,7 @@ impl Table<'_> {
                 let padding = " ".repeat(width - cell.chars().count());
                 let (before, after) =
                     if self.right.contains(&at) { (padding.as_str(), "") } else { ("", padding.as_str()) };
-                line += &format!("{before}{cell}{after}{}", " ".repeat(GAP));
+                line += &format!("{before}{cell}{after}{}", " ".repeat(COLUMN_GAP));
             }
             text += line.trim_end();
             text.push('\n');
@@ -51,7 +57,7 @@ impl Table<'_> {
     }
 }
 
-/// A row of a table.
+/// Builds a row of a table.
 pub fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
     cells.iter().map(|cell| cell.to_string()).collect()
 }
@@ -61,53 +67,53 @@ pub fn json(value: &Value) -> String {
     format!("{value}\n")
 }
 
-/// YAML that every reader reads back as `value`: strings that look like something else are quoted.
-pub fn yaml(value: &Value) -> Result<String, Failure> {
+/// YAML that every parser reads back as `value`: strings that look like another type are quoted.
+pub fn yaml(value: &Value) -> Result<String, CommandError> {
     let options = serde_yaml::ser_options! { prefer_block_scalars: false };
     let mut text = String::new();
     serde_yaml::to_fmt_writer_with_options(&mut text, value, options)
-        .map_err(|error| Failure::new(format!("cannot write YAML: {error}")))?;
+        .map_err(|error| CommandError::new(format!("cannot write YAML: {error}")))?;
     if !text.ends_with('\n') {
         text.push('\n');
     }
     Ok(text)
 }
 
-/// JSON or YAML, by the word given to `--format`.
-pub fn structured(value: &Value, format: Format) -> Result<String, Failure> {
+/// JSON or YAML, as selected with `--format`.
+pub fn structured(value: &Value, format: StructuredFormat) -> Result<String, CommandError> {
     match format {
-        Format::Json => Ok(json(value)),
-        Format::Yaml => yaml(value),
+        StructuredFormat::Json => Ok(json(value)),
+        StructuredFormat::Yaml => yaml(value),
     }
 }
 
-/// The structured formats.
+/// The structured formats of `--format`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Format {
+pub enum StructuredFormat {
     Json,
     Yaml,
 }
 
-/// Numbers inside names order as numbers: `a/2` before `a/10`.
+/// Compares names so that numbers in them order by value: `a/2` before `a/10`.
 pub fn compare_natural(a: &str, b: &str) -> Ordering {
     pieces(a).cmp(&pieces(b)).then_with(|| a.cmp(b))
 }
 
-/// A map's entries with its names in natural order.
+/// The entries of a map, with their names in natural order.
 pub fn natural_entries<V>(map: &BTreeMap<String, V>) -> Vec<(&String, &V)> {
     let mut entries: Vec<_> = map.iter().collect();
     entries.sort_by(|(a, _), (b, _)| compare_natural(a, b));
     entries
 }
 
-/// A text that is left out where there is none.
+/// Inserts a text, unless it is empty: clients require that a missing value is omitted.
 pub fn put_text(map: &mut Map<String, Value>, key: &str, text: &str) {
     if !text.is_empty() {
         map.insert(key.to_owned(), text.into());
     }
 }
 
-/// Runs of digits as (0, their value), runs of other characters as (1, themselves): digits first, as in ASCII.
+/// Splits a text into digits, as (0, value), and other characters, as (1, text): digits order first, as in ASCII.
 fn pieces(text: &str) -> Vec<(u8, u128, &str)> {
     let mut pieces = Vec::new();
     let mut rest = text;
@@ -130,7 +136,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn numbers_in_names_order_as_numbers() {
+    fn numbers_in_names_order_by_value() {
         let mut names = vec!["a/10", "b/0", "a/2", "a", "10", "9"];
         names.sort_by(|a, b| compare_natural(a, b));
         assert_eq!(names, ["9", "10", "a", "a/2", "a/10", "b/0"]);
@@ -144,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn yaml_quotes_what_would_read_as_something_else() {
+    fn yaml_quotes_strings_that_look_like_another_type() {
         let text = yaml(&json!({"a": "yes", "b": "1.10", "c": true, "d": ""})).expect("plain data");
         let back: Value = serde_yaml::from_str(&text).expect("our own YAML");
         assert_eq!(back, json!({"a": "yes", "b": "1.10", "c": true, "d": ""}), "{text}");

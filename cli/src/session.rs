@@ -1,7 +1,10 @@
-//! Whom a command talks to: the controller of its data folder, in one model, with its output.
+//! The session of a command: the controller of its data folder, the model, and the output.
+//!
+//! `dispatch` opens one session per command that needs a controller. The client file, which holds the operator's token,
+//! is read here; a client file that other users can read is rejected.
 
 use crate::arguments::GlobalArguments;
-use crate::command_error::Failure;
+use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
 use crate::last_write::LastWrites;
 use crate::output::Output;
@@ -11,119 +14,122 @@ use host::file::ignore_not_found;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-/// What every command that asks the controller is given. Tests put another `api` in.
-pub struct Session<A> {
-    /// The controller, in `model`.
+/// What every command that contacts the controller receives. Tests use another `api`.
+pub struct CommandSession<A> {
+    /// The controller's API, bound to `model`.
     pub api: A,
-    /// Name or uuid of the model; empty = the current one was destroyed, and none was chosen.
+    /// Name or UUID of the model; empty if the current model was destroyed and no other one was selected.
     pub model: String,
+    /// Where results and remarks are printed.
     pub output: Output,
+    /// The caller's last write to each model.
     pub writes: LastWrites,
-    /// Where Python packages of charms are kept between deploys.
+    /// Cache of the Python packages of charms, kept between deployments.
     pub charm_cache: PathBuf,
 }
 
-impl Session<Client> {
-    /// By the client file of the chosen data folder. Nothing is sent yet.
-    pub fn open(everywhere: &GlobalArguments) -> Result<Session<Client>, Failure> {
-        let dir = DataDir::choose(everywhere.data.as_deref())?;
+impl CommandSession<Client> {
+    /// Opens the session described by the client file of the data folder. Nothing is sent yet.
+    pub fn open(global: &GlobalArguments) -> Result<CommandSession<Client>, CommandError> {
+        let dir = DataDir::choose(global.data.as_deref())?;
         let file = read_client_file(&dir)?.ok_or_else(|| no_client_file(&dir))?;
         let api = client(&file)?;
-        let model = match everywhere.model.as_deref() {
+        let model = match global.model.as_deref() {
             Some(name) => model_name(name)?.to_owned(),
             None => file.model,
         };
         let api = api.in_model(&model);
-        let output = Output::Process { file: everywhere.output.clone() };
+        let output = Output::Process { file: global.output.clone() };
         let writes = LastWrites::Folder(dir.last_writes());
-        Ok(Session { api, model, output, writes, charm_cache: dir.charm_cache() })
+        Ok(CommandSession { api, model, output, writes, charm_cache: dir.charm_cache() })
     }
 }
 
-impl<A> Session<A> {
-    /// Refuses where no model is meant.
-    pub fn require_model(&self) -> Result<(), Failure> {
+impl<A> CommandSession<A> {
+    /// Returns an error if no model is selected.
+    pub fn require_model(&self) -> Result<(), CommandError> {
         match self.model.is_empty() {
-            true => Err(Failure::new("no model in focus")
-                .hint("pintle switch MODEL, or -m MODEL; see: pintle models")),
+            true => Err(CommandError::new("no model in focus")
+                .hint("select one with: pintle switch MODEL, or use -m MODEL; see: pintle models")),
             false => Ok(()),
         }
     }
 
-    /// A write to this model was answered: the next `status` lets the agents catch up with it.
+    /// Stores the revision of a completed write to this model: the next `status` waits until agents have applied it.
     pub fn note_write(&self, revision: u64) {
         self.writes.remember(&self.model, revision);
     }
 }
 
-pub fn client(file: &ClientFile) -> Result<Client, Failure> {
+/// A client for the controller and the user of the client file.
+pub fn client(file: &ClientFile) -> Result<Client, CommandError> {
     Ok(Client::user(&Controller::from(file))?)
 }
 
-/// The client file; none when there is none yet. One that others may read is refused: its token may be known to
-/// them (spec/security.md S27).
-pub fn read_client_file(dir: &DataDir) -> Result<Option<ClientFile>, Failure> {
+/// Reads the client file; `None` if it does not exist. A client file that other users can read is rejected, because
+/// its token may be compromised (spec/security.md S27).
+pub fn read_client_file(dir: &DataDir) -> Result<Option<ClientFile>, CommandError> {
     let path = dir.client_file();
     let name = path.display();
     let text = ignore_not_found(std::fs::read_to_string(&path))
-        .map_err(|error| Failure::new(format!("cannot read {name}: {error}")))?;
+        .map_err(|error| CommandError::new(format!("cannot read {name}: {error}")))?;
     let Some(text) = text else { return Ok(None) };
     let mode = path.metadata().map(|found| found.permissions().mode()).unwrap_or_default();
     if mode & 0o077 != 0 {
         let help = format!("it holds a token: chmod 600 {name}");
-        return Err(Failure::new(format!("{name} may be read by others")).hint(help));
+        return Err(CommandError::new(format!("cannot use {name}: other users can read it")).hint(help));
     }
     let options = serde_yaml::options! { with_snippet: false }; // a snippet could show the token
     serde_yaml::from_str_with_options(&text, options)
         .map(Some)
-        .map_err(|error| Failure::new(format!("cannot understand {name}: {error}")))
+        .map_err(|error| CommandError::new(format!("cannot parse {name}: {error}")))
 }
 
-/// A data folder without a client file: nothing was started there, or somebody took the file away.
-pub fn no_client_file(dir: &DataDir) -> Failure {
+/// The error for a data folder without a client file: no controller was started there, or the file was deleted.
+pub fn no_client_file(dir: &DataDir) -> CommandError {
     if crate::supervisor::lock::holder(dir).is_none() {
-        return no_controller(dir, "it was never started");
+        return no_controller(dir, "the controller was never started");
     }
     let text = format!("{} is missing", dir.client_file().display());
-    Failure::new(text).hint("pintle down, then pintle up, writes it again")
+    CommandError::new(text).hint("to write it again: pintle down, then pintle up")
 }
 
-/// The one line for a controller that is not there.
-pub fn no_controller(dir: &DataDir, why: &str) -> Failure {
+/// The error for a controller that cannot be reached; `why` is the reason.
+pub fn no_controller(dir: &DataDir, why: &str) -> CommandError {
     if crate::supervisor::lock::holder(dir).is_some() {
         let text = format!("the controller of {} does not answer: {why}", dir.path().display());
-        return Failure::new(text).hint(
-            "one that ended is started again: try once more; one that hangs: pintle down, then pintle up",
+        return CommandError::new(text).hint(
+            "a controller that exited is restarted: try again; if it does not respond: pintle down, then pintle up",
         );
     }
-    Failure::new(format!(
+    CommandError::new(format!(
         "no controller is running for {}: {why}; start it with: pintle up",
         dir.path().display()
     ))
 }
 
-/// A failure to reach the controller in the words of [`no_controller`]; all others as they are.
-pub fn explain(failure: Failure, dir: &DataDir) -> Failure {
+/// Replaces the error of an unreachable controller by [`no_controller`]; returns other errors unchanged.
+pub fn explain(failure: CommandError, dir: &DataDir) -> CommandError {
     match &failure.unreachable {
         Some(why) => no_controller(dir, &why.to_lowercase()),
         None => failure,
     }
 }
 
-/// The name of the controller that a data folder has, and of the user who owns its models.
-const CONTROLLER: &str = "here";
-const OWNER: &str = "admin";
+/// The name of the controller of every data folder, and of the user who owns its models.
+const CONTROLLER_NAME: &str = "here";
+const OWNER_NAME: &str = "admin";
 
-/// The bare name in `controller:user/name`. Refused: another controller, or another's model, than there is here.
-pub fn model_name(text: &str) -> Result<&str, Failure> {
-    let (controller, model) = text.split_once(':').unwrap_or((CONTROLLER, text));
-    let (owner, name) = model.split_once('/').unwrap_or((OWNER, model));
-    if controller != CONTROLLER {
-        let hint = format!("this data folder has one controller, {CONTROLLER}; --data chooses another");
-        return Err(Failure::new(format!("controller {controller:?} not found")).hint(hint));
+/// Returns `name` of `controller:user/name`. Another controller or another user is an error.
+pub fn model_name(text: &str) -> Result<&str, CommandError> {
+    let (controller, model) = text.split_once(':').unwrap_or((CONTROLLER_NAME, text));
+    let (owner, name) = model.split_once('/').unwrap_or((OWNER_NAME, model));
+    if controller != CONTROLLER_NAME {
+        let hint = format!("this data folder has one controller, {CONTROLLER_NAME}; to select another data folder: --data DIR");
+        return Err(CommandError::new(format!("controller {controller:?} not found")).hint(hint));
     }
-    if owner != OWNER || name.is_empty() || name.contains('/') {
-        return Err(Failure::new(format!("model {model:?} not found")).hint("see: pintle models"));
+    if owner != OWNER_NAME || name.is_empty() || name.contains('/') {
+        return Err(CommandError::new(format!("model {model:?} not found")).hint("see: pintle models"));
     }
     Ok(name)
 }
@@ -134,7 +140,7 @@ mod tests {
     use api::error::{ApiError, ErrorCode};
 
     #[test]
-    fn a_model_may_name_its_controller_and_owner() {
+    fn a_model_name_may_include_its_controller_and_owner() {
         for text in ["dev", "admin/dev", "here:dev", "here:admin/dev"] {
             assert_eq!(model_name(text), Ok("dev"), "{text}");
         }
@@ -150,19 +156,19 @@ mod tests {
     }
 
     #[test]
-    fn a_controller_that_is_not_there_is_one_plain_line() {
+    fn an_unreachable_controller_is_reported_in_one_line() {
         let dir = DataDir::choose(Some(std::path::Path::new("/data"))).expect("a path");
-        let refused = Failure::from(ApiError::unreachable("127.0.0.1:1", "connection refused"));
+        let refused = CommandError::from(ApiError::unreachable("127.0.0.1:1", "connection refused"));
         assert_eq!(
             explain(refused, &dir).message,
             "no controller is running for /data: connection refused; start it with: pintle up"
         );
-        let unknown = Failure::from(ApiError::new(ErrorCode::NotFound, "application web is not there: no"));
+        let unknown = CommandError::from(ApiError::new(ErrorCode::NotFound, "application web is not there: no"));
         assert_eq!(explain(unknown.clone(), &dir), unknown);
     }
 
     #[test]
-    fn a_client_file_that_others_may_read_is_refused() {
+    fn a_client_file_that_other_users_can_read_is_rejected() {
         let outer = tempfile::tempdir().expect("a folder");
         let dir = DataDir::choose(Some(outer.path())).expect("a path");
         assert_eq!(read_client_file(&dir), Ok(None));
@@ -174,7 +180,7 @@ mod tests {
         };
         chmod(0o644);
         let failure = read_client_file(&dir).expect_err("readable by others");
-        assert!(failure.message.ends_with("client.yaml may be read by others"), "{failure:?}");
+        assert!(failure.message.ends_with("client.yaml: other users can read it"), "{failure:?}");
         chmod(0o600);
         assert_eq!(read_client_file(&dir).expect("private").expect("there").model, "dev");
     }

@@ -1,7 +1,9 @@
-//! Text that others wrote, made safe for a terminal (spec/security.md S31): it can neither move the cursor nor
-//! reorder what is read, and what was there stays visible.
+//! Escaping of untrusted text for a terminal (spec/security.md S31).
+//!
+//! Text of charms and of the controller can neither move the cursor nor reorder what is displayed; escaped characters
+//! stay visible. Every table, error and log line passes through this module.
 
-/// One line: control and direction characters become their escapes, line breaks and tabs a blank.
+/// Returns one safe line: control and direction characters are escaped, line breaks and tabs become a blank.
 pub fn safe_line(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
@@ -14,7 +16,7 @@ pub fn safe_line(text: &str) -> String {
     safe
 }
 
-/// Several lines: as [`safe_line`], but line breaks and tabs stay.
+/// Returns safe text: like [`safe_line`], but line breaks and tabs are kept.
 pub fn safe_text(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
@@ -27,8 +29,8 @@ pub fn safe_text(text: &str) -> String {
     safe
 }
 
-/// Control characters (C0, DEL, C1), line and paragraph separators, and everything that changes the direction of
-/// text or is there without being seen.
+/// Whether a character is a control character (C0, DEL, C1), a line or paragraph separator, a direction mark or
+/// invisible.
 fn is_unsafe(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
@@ -50,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_of_all_languages_stay() {
+    fn letters_of_all_languages_are_kept() {
         assert_eq!(safe_line("größe 大 мир"), "größe 大 мир");
     }
 }

@@ -1,4 +1,6 @@
-//! Times as people and clients read them, and durations as they type them.
+//! Formats of times in output (spec/clients.md 3.3, 3.6), and durations in flags.
+//!
+//! Clients parse these formats, so they match Juju's exactly.
 
 pub use api::ago;
 use jiff::Timestamp;
@@ -11,11 +13,12 @@ pub fn now_ms() -> i64 {
     i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// The zone times are shown in: the person's, or UTC with `--utc`.
+/// The time zone of displayed times: the host's, or UTC with `--utc`.
 #[derive(Clone)]
 pub struct Zone(TimeZone);
 
 impl Zone {
+    /// UTC, or the time zone of this host.
     pub fn new(utc: bool) -> Zone {
         Zone(if utc { TimeZone::UTC } else { TimeZone::system() })
     }
@@ -28,17 +31,17 @@ impl Zone {
         time.strftime(format).to_string().replace('@', &offset)
     }
 
-    /// `24 Feb 2025 12:03:17+13:00`, in status' json and yaml.
+    /// `24 Feb 2025 12:03:17+13:00`, in the JSON and YAML of `status`.
     pub fn since(&self, ms: i64) -> String {
         self.format(ms, "%d %b %Y %H:%M:%S@")
     }
 
-    /// `10:00:09Z`, in status' head.
+    /// `10:00:09Z`, in the head of `status`.
     pub fn time_of_day(&self, ms: i64) -> String {
         self.format(ms, "%H:%M:%S@")
     }
 
-    /// `10:00:05`, in debug-log; with the date and milliseconds where asked for.
+    /// `10:00:05`, in `debug-log`; optionally with the date and milliseconds.
     pub fn log_time(&self, ms: i64, date: bool, millis: bool) -> String {
         let day = if date { self.format(ms, "%Y-%m-%d ") } else { String::new() };
         let fraction = if millis { format!(".{:03}", ms.rem_euclid(1000)) } else { String::new() };
@@ -51,14 +54,14 @@ impl Zone {
     }
 }
 
-/// `2026-11-03 10:00:10 +0000 UTC`, in tasks.
+/// `2026-11-03 10:00:10 +0000 UTC`, in the document of a task.
 pub fn task_time(ms: i64) -> String {
     Zone::new(true).format(ms, "%Y-%m-%d %H:%M:%S +0000 UTC")
 }
 
-/// A duration as Go writes them: `30s`, `1.5s`, `1h30m`, `500ms`.
+/// Parses a duration in Go's format: `30s`, `1.5s`, `1h30m`, `500ms`.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    let bad = || format!("{text:?} is not a duration (like 30s or 1h30m)");
+    let bad = || format!("invalid duration {text:?}: expected a number and a unit, for example 30s or 1h30m");
     let (mut rest, mut total) = (text, 0.0);
     while !rest.is_empty() {
         let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(bad)?;
@@ -86,7 +89,7 @@ mod tests {
     const MS: i64 = 20_760 * 86_400_000 + 36_009_250;
 
     #[test]
-    fn times_read_as_the_spec_shows_them() {
+    fn times_have_the_formats_of_the_spec() {
         let zone = Zone::new(true);
         assert_eq!(zone.since(MS), "03 Nov 2026 10:00:09Z");
         assert_eq!(zone.time_of_day(MS), "10:00:09Z");
@@ -98,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_parse_as_go_writes_them() {
+    fn durations_in_the_format_of_go_are_parsed() {
         for (text, ms) in
             [("30s", 30_000), ("1.5s", 1_500), ("1h30m", 5_400_000), ("500ms", 500), ("10m", 600_000)]
         {

@@ -81,7 +81,7 @@ fn every_line_of_the_clients_is_understood() {
 fn flags_reach_their_verb() {
     let arguments =
         parse("deploy --model here:admin/m ./c web --config a=1 -n 3 --to 0,1").expect("understood");
-    assert_eq!(arguments.everywhere.model.as_deref(), Some("here:admin/m"));
+    assert_eq!(arguments.global.model.as_deref(), Some("here:admin/m"));
     let Verb::Deploy(deploy) = arguments.verb else { panic!("deploy") };
     assert_eq!(
         (deploy.charm.as_str(), deploy.application.as_deref(), deploy.num_units),

@@ -85,13 +85,13 @@ fn a_unit_is_shown_as_the_spec_shows_it() {
             "related-units": { "teller/0": { "in-scope": true, "data": { "request": "[]" } } },
         }],
     });
-    assert_eq!(unit::document(&sample_unit(), &unit::Parts::default()), expected);
+    assert_eq!(unit::document(&sample_unit(), &unit::ShowUnitFilter::default()), expected);
 
-    let parts = unit::Parts { application_only: true, ..Default::default() };
-    let alone = &unit::document(&sample_unit(), &parts)["relation-info"][0];
+    let filter = unit::ShowUnitFilter { application_only: true, ..Default::default() };
+    let alone = &unit::document(&sample_unit(), &filter)["relation-info"][0];
     assert_eq!((alone.get("local-unit"), alone.get("related-units")), (None, None));
-    let parts = unit::Parts { endpoint: Some("other".to_owned()), ..Default::default() };
-    assert_eq!(unit::document(&sample_unit(), &parts).get("relation-info"), None);
+    let filter = unit::ShowUnitFilter { endpoint: Some("other".to_owned()), ..Default::default() };
+    assert_eq!(unit::document(&sample_unit(), &filter).get("relation-info"), None);
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn an_option_without_a_value_has_no_value_key() {
 
 #[test]
 fn a_task_is_shown_as_the_spec_shows_it() {
-    let at = "1970-01-01 10:00:09 +0000 UTC";
+    let session = "1970-01-01 10:00:09 +0000 UTC";
     let expected = json!({
         "id": "7",
         "status": "completed",

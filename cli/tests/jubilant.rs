@@ -30,7 +30,7 @@ fn jubilant_understands_every_document() {
     let documents = json!({
         "status": status_json::document(&sample(), &zone),
         "status of an empty model": status_json::document(&bare, &zone),
-        "show-unit": named(&name, unit::document(&sample_unit(), &unit::Parts::default())),
+        "show-unit": named(&name, unit::document(&sample_unit(), &unit::ShowUnitFilter::default())),
         "config": application_config::document(&sample_config()),
         "show-model": named("dev", show_model::document(&sample_model(), &sample())),
         "run": named(&name, task::document(&sample_task())),

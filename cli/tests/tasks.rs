@@ -4,35 +4,35 @@ mod common;
 
 use clap::Parser;
 use cli::arguments::Arguments;
-use cli::command_error::Failure;
+use cli::command_error::CommandError;
 use cli::commands::Verb;
 use cli::commands::{constraints, destroy_model, operations, run, show_task, status, switch};
 use cli::data_dir::DataDir;
 use cli::last_write::LastWrites;
 use cli::output::Output;
-use cli::session::Session;
-use common::fake::{Fake, Scoped};
+use cli::session::CommandSession;
+use common::fake::{FakeController, FakeClient};
 use common::sample_task;
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
 
-fn session(api: Fake) -> Session<Scoped> {
-    let api = Scoped::new(api, "dev");
+fn session_with(api: FakeController) -> CommandSession<FakeClient> {
+    let api = FakeClient::new(api, "dev");
     let (output, writes) = (Output::memory(), LastWrites::memory());
-    Session { api, model: "dev".to_owned(), output, writes, charm_cache: "unused".into() }
+    CommandSession { api, model: "dev".to_owned(), output, writes, charm_cache: "unused".into() }
 }
 
-async fn does(words: &[&str], at: &Session<Scoped>, dir: Option<&DataDir>) -> Result<(), Failure> {
+async fn run_command(words: &[&str], session: &CommandSession<FakeClient>, dir: Option<&DataDir>) -> Result<(), CommandError> {
     match Arguments::try_parse_from(["juju"].iter().chain(words)).expect("understood").verb {
-        Verb::Run(args) => run::run(&args, at).await,
-        Verb::ShowTask(args) => show_task::run(&args, at).await,
-        Verb::Operations(args) => operations::list(&args, at).await,
-        Verb::ShowOperation(args) => operations::show(&args, at).await,
-        Verb::Status(args) => status::run(&args, at).await,
-        Verb::SetModelConstraints(args) => constraints::set(&args, at),
-        Verb::ModelConstraints(args) => constraints::show(&args, at),
-        Verb::DestroyModel(args) => destroy_model::run(&args, at, dir.expect("a folder")).await,
-        Verb::Switch(args) => switch::run(&args, at, dir.expect("a folder")).await,
+        Verb::Run(args) => run::run(&args, session).await,
+        Verb::ShowTask(args) => show_task::run(&args, session).await,
+        Verb::Operations(args) => operations::list(&args, session).await,
+        Verb::ShowOperation(args) => operations::show(&args, session).await,
+        Verb::Status(args) => status::run(&args, session).await,
+        Verb::SetModelConstraints(args) => constraints::set(&args, session),
+        Verb::ModelConstraints(args) => constraints::show(&args, session),
+        Verb::DestroyModel(args) => destroy_model::run(&args, session, dir.expect("a folder")).await,
+        Verb::Switch(args) => switch::run(&args, session, dir.expect("a folder")).await,
         verb => panic!("{verb:?} is not tried here"),
     }
 }
@@ -40,11 +40,11 @@ async fn does(words: &[&str], at: &Session<Scoped>, dir: Option<&DataDir>) -> Re
 #[tokio::test(flavor = "current_thread")]
 async fn a_task_in_the_background_is_told_by_number_and_shown_afterwards() {
     let units = vec!["ledger/0".to_owned()];
-    let at = session(Fake { units, task: Some(sample_task()), ..Fake::default() });
-    does(&["run", "ledger/0", "post", "--background"], &at, None).await.expect("scheduled");
-    assert_eq!(at.output.said().1, "Scheduled task 7\nCheck its state with: pintle show-task 7\n");
-    does(&["show-task", "7", "--format", "json"], &at, None).await.expect("shown");
-    let task: Value = serde_json::from_str(&at.output.said().0).expect("JSON");
+    let session = session_with(FakeController { units, task: Some(sample_task()), ..FakeController::default() });
+    run_command(&["run", "ledger/0", "post", "--background"], &session, None).await.expect("scheduled");
+    assert_eq!(session.output.printed().1, "Scheduled task 7\nCheck its state with: pintle show-task 7\n");
+    run_command(&["show-task", "7", "--format", "json"], &session, None).await.expect("shown");
+    let task: Value = serde_json::from_str(&session.output.printed().0).expect("JSON");
     // The task of spec/clients.md 2.4.
     assert_eq!(
         (&task["id"], &task["status"], &task["unit"]),
@@ -55,64 +55,64 @@ async fn a_task_in_the_background_is_told_by_number_and_shown_afterwards() {
 
 #[tokio::test(flavor = "current_thread")]
 async fn a_task_that_goes_on_is_shown_as_it_is_or_waited_for() {
-    let at = session(Fake::default());
-    does(&["show-task", "7", "--format", "json"], &at, None).await.expect("shown");
-    let task: Value = serde_json::from_str(&at.output.said().0).expect("JSON");
+    let session = session_with(FakeController::default());
+    run_command(&["show-task", "7", "--format", "json"], &session, None).await.expect("shown");
+    let task: Value = serde_json::from_str(&session.output.printed().0).expect("JSON");
     assert_eq!(task["status"], "running");
-    let failure = does(&["show-task", "7", "--wait", "20ms"], &at, None).await.expect_err("it never ends");
+    let failure = run_command(&["show-task", "7", "--wait", "20ms"], &session, None).await.expect_err("it never ends");
     assert!(failure.message.contains("timed out"), "{failure:?}");
 }
 
 #[tokio::test(flavor = "current_thread")]
 async fn what_is_not_there_is_called_what_it_was_asked_for() {
     let refuses = [("999".to_owned(), "action 999 not found".to_owned())].into();
-    let at = session(Fake { refuses, ..Fake::default() });
+    let session = session_with(FakeController { refuses, ..FakeController::default() });
     for (verb, told) in [("show-operation", "operation 999 not found"), ("show-task", "task 999 not found")] {
-        let failure = does(&[verb, "999"], &at, None).await.expect_err("it is unknown");
+        let failure = run_command(&[verb, "999"], &session, None).await.expect_err("it is unknown");
         assert_eq!((failure.message.as_str(), failure.code), (told, 1));
     }
 }
 
 #[tokio::test(flavor = "current_thread")]
 async fn operations_are_a_table_that_can_be_narrowed() {
-    let at = session(Fake { task: Some(sample_task()), ..Fake::default() });
-    does(&["operations", "--utc"], &at, None).await.expect("listed");
+    let session = session_with(FakeController { task: Some(sample_task()), ..FakeController::default() });
+    run_command(&["operations", "--utc"], &session, None).await.expect("listed");
     let expected = "\
 Id  Status     Started               Finished              Task IDs  Summary
 7   completed  1970-01-01T10:00:09Z  1970-01-01T10:00:09Z  7         post run on ledger/0
 ";
-    assert_eq!(at.output.said().0, expected);
+    assert_eq!(session.output.printed().0, expected);
     for other in [["--apps", "web"], ["--units", "ledger/1"], ["--actions", "x"], ["--status", "failed"]] {
-        let at = session(Fake { task: Some(sample_task()), ..Fake::default() });
-        does(&["operations", other[0], other[1]], &at, None).await.expect("listed");
-        assert_eq!(at.output.said().0.lines().count(), 1, "{other:?}");
+        let session = session_with(FakeController { task: Some(sample_task()), ..FakeController::default() });
+        run_command(&["operations", other[0], other[1]], &session, None).await.expect("listed");
+        assert_eq!(session.output.printed().0.lines().count(), 1, "{other:?}");
     }
-    let at = session(Fake { task: Some(sample_task()), ..Fake::default() });
-    does(&["show-operation", "7", "--format", "json"], &at, None).await.expect("shown");
-    let operation: Value = serde_json::from_str(&at.output.said().0).expect("JSON");
+    let session = session_with(FakeController { task: Some(sample_task()), ..FakeController::default() });
+    run_command(&["show-operation", "7", "--format", "json"], &session, None).await.expect("shown");
+    let operation: Value = serde_json::from_str(&session.output.printed().0).expect("JSON");
     assert_eq!(operation["tasks"]["7"]["results"]["balance"], "30");
 }
 
 #[tokio::test(flavor = "current_thread")]
 async fn a_filter_that_matches_nothing_says_so_and_is_no_error() {
-    let at = session(Fake::default());
-    assert_eq!(does(&["status", "nosuch"], &at, None).await, Ok(()));
-    let (stdout, stderr) = at.output.said();
+    let session = session_with(FakeController::default());
+    assert_eq!(run_command(&["status", "nosuch"], &session, None).await, Ok(()));
+    let (stdout, stderr) = session.output.printed();
     assert!(stdout.starts_with("Model  Controller") && stdout.lines().count() == 2, "{stdout}");
     assert_eq!(stderr, "Nothing matched specified filter.\n");
 }
 
 #[tokio::test(flavor = "current_thread")]
 async fn the_architecture_of_this_host_is_a_constraint_like_the_truth() {
-    let at = session(Fake::default());
-    does(&["model-constraints", "--format", "json"], &at, None).await.expect("shown");
-    let shown: Value = serde_json::from_str(&at.output.said().0).expect("JSON");
+    let session = session_with(FakeController::default());
+    run_command(&["model-constraints", "--format", "json"], &session, None).await.expect("shown");
+    let shown: Value = serde_json::from_str(&session.output.printed().0).expect("JSON");
     let own = format!("arch={}", shown["arch"].as_str().expect("a name"));
-    assert_eq!(does(&["set-model-constraints", &own], &at, None).await, Ok(()));
-    assert_eq!(at.output.said().1, "");
-    assert_eq!(does(&["set-model-constraints", "mem=8G"], &at, None).await, Ok(()));
-    assert_eq!(at.output.said().1, "WARNING constraint \"mem\" has no effect: every machine is this host\n");
-    assert_eq!(does(&["set-model-constraints", "arch=vax"], &at, None).await.expect_err("none here").code, 1);
+    assert_eq!(run_command(&["set-model-constraints", &own], &session, None).await, Ok(()));
+    assert_eq!(session.output.printed().1, "");
+    assert_eq!(run_command(&["set-model-constraints", "mem=8G"], &session, None).await, Ok(()));
+    assert_eq!(session.output.printed().1, "WARNING constraint \"mem\" has no effect: every machine runs on this host\n");
+    assert_eq!(run_command(&["set-model-constraints", "arch=vax"], &session, None).await.expect_err("none here").code, 1);
 }
 
 /// A data folder in which this model is the current one.
@@ -133,43 +133,43 @@ fn current(dir: &DataDir) -> Option<String> {
 async fn a_model_that_was_destroyed_is_no_longer_the_current_one() {
     for (before, after) in [("dev", "model: \"\""), ("other", "model: other")] {
         let (_outer, dir) = current_model(before);
-        let at = session(Fake { looks: 2.into(), ..Fake::default() });
-        does(&["destroy-model", "dev", "--no-prompt"], &at, Some(&dir)).await.expect("it goes");
+        let session = session_with(FakeController { looks: 2.into(), ..FakeController::default() });
+        run_command(&["destroy-model", "dev", "--no-prompt"], &session, Some(&dir)).await.expect("it goes");
         assert_eq!(current(&dir).as_deref(), Some(after));
     }
     let (_outer, dir) = current_model("dev");
-    let at = session(Fake::default());
+    let session = session_with(FakeController::default());
     let words = ["destroy-model", "dev", "--no-prompt", "--timeout", "1ms"];
-    does(&words, &at, Some(&dir)).await.expect_err("it is still there");
+    run_command(&words, &session, Some(&dir)).await.expect_err("it is still there");
     assert_eq!(current(&dir).as_deref(), Some("model: dev"), "people look at what holds it");
 }
 
 #[tokio::test(flavor = "current_thread")]
 async fn where_no_model_is_current_a_command_says_so() {
     let (_outer, dir) = current_model("''");
-    let at = Session { model: String::new(), ..session(Fake::default()) };
-    let none = "ERROR no model in focus\n      pintle switch MODEL, or -m MODEL; see: pintle models\n";
-    let failure = does(&["switch"], &at, Some(&dir)).await.expect_err("there is none");
+    let session = CommandSession { model: String::new(), ..session_with(FakeController::default()) };
+    let none = "ERROR no model in focus\n      select one with: pintle switch MODEL, or use -m MODEL; see: pintle models\n";
+    let failure = run_command(&["switch"], &session, Some(&dir)).await.expect_err("there is none");
     assert_eq!(failure.text(), none);
-    does(&["switch", "dev"], &at, Some(&dir)).await.expect("chosen");
+    run_command(&["switch", "dev"], &session, Some(&dir)).await.expect("chosen");
     assert_eq!(current(&dir).as_deref(), Some("model: dev"));
-    does(&["switch", "-"], &at, Some(&dir)).await.expect_err("there was none before");
+    run_command(&["switch", "-"], &session, Some(&dir)).await.expect_err("there was none before");
 }
 
 #[tokio::test(flavor = "current_thread")]
 async fn switch_changes_the_current_model_and_goes_back() {
     let (_outer, dir) = current_model("old");
     let current = || current(&dir);
-    let at = session(Fake::default());
-    does(&["switch"], &at, Some(&dir)).await.expect("shown");
-    assert_eq!(at.output.said().0, "here:admin/dev\n");
-    does(&["switch", "here:admin/dev"], &at, Some(&dir)).await.expect("switched");
-    assert_eq!(at.output.said().1, "here:admin/old -> here:admin/dev\n");
+    let session = session_with(FakeController::default());
+    run_command(&["switch"], &session, Some(&dir)).await.expect("shown");
+    assert_eq!(session.output.printed().0, "here:admin/dev\n");
+    run_command(&["switch", "here:admin/dev"], &session, Some(&dir)).await.expect("switched");
+    assert_eq!(session.output.printed().1, "here:admin/old -> here:admin/dev\n");
     assert_eq!(current().as_deref(), Some("model: dev"));
     // The controller of this test has one model, dev.
-    assert!(does(&["switch", "-"], &at, Some(&dir)).await.expect_err("gone").message.contains("\"old\""));
+    assert!(run_command(&["switch", "-"], &session, Some(&dir)).await.expect_err("gone").message.contains("\"old\""));
     assert!(
-        does(&["switch", "nosuch"], &at, Some(&dir)).await.expect_err("unknown").message.contains("nosuch")
+        run_command(&["switch", "nosuch"], &session, Some(&dir)).await.expect_err("unknown").message.contains("nosuch")
     );
     assert_eq!(current().as_deref(), Some("model: dev"));
 }

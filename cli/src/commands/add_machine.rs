@@ -1,17 +1,21 @@
-//! `add-machine [-n N] [manual]`.
+//! `add-machine [-n N] [manual]`: adds machines that the provider starts, or a manually provisioned machine.
+//!
+//! For a manually provisioned machine it prints the command with which the operator enrols it. The enrolment token
+//! appears on stdout only, never in a log.
 
-use crate::command_error::Failure;
+use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
-use crate::session::{Session, read_client_file};
-use crate::supervisor::settings::Settings;
+use crate::session::{CommandSession, read_client_file};
+use crate::supervisor::settings::UpSettings;
 use api::{AddMachines, CreateEnrolmentToken, UserPort};
 use clap::Args;
 
+/// Arguments of `add-machine`.
 #[derive(Debug, Args)]
-pub struct AddMachine {
-    /// `manual` for a machine of your own: answers the command to run on it
+pub struct AddMachineArgs {
+    /// `manual` to enrol a manually provisioned machine: prints the command to run on it
     pub target: Option<String>,
-    /// How many
+    /// Number of machines
     #[arg(short = 'n', default_value_t = 1)]
     pub count: u32,
     #[arg(long, hide = true)]
@@ -20,44 +24,45 @@ pub struct AddMachine {
     pub constraints: Option<String>,
 }
 
-pub async fn run<A: UserPort>(args: &AddMachine, at: &Session<A>, dir: &DataDir) -> Result<(), Failure> {
+pub async fn run<A: UserPort>(args: &AddMachineArgs, session: &CommandSession<A>, dir: &DataDir) -> Result<(), CommandError> {
     let manual = match args.target.as_deref() {
         None => false,
         Some("manual") => true,
         Some(other) => {
-            let text = format!("{other:?} is no kind of machine");
-            return Err(Failure::usage(text).hint("say nothing, or manual"));
+            let text = format!("invalid machine type {other:?}: expected manual or nothing");
+            return Err(CommandError::usage(text).hint("pintle add-machine, or pintle add-machine manual"));
         }
     };
-    let added = at.api.handle(AddMachines { count: args.count, manual }).await?;
-    at.note_write(added.revision);
+    let added = session.api.handle(AddMachines { count: args.count, manual }).await?;
+    session.note_write(added.revision);
     for name in &added.names {
-        at.output.note(&format!("created machine {name}\n"));
+        session.output.print_remark(&format!("created machine {name}\n"));
         if manual {
-            at.output.say(&invitation(at, dir, name).await?)?;
+            session.output.print(&enrolment_command(session, dir, name).await?)?;
         }
     }
     Ok(())
 }
 
-/// What a person pastes on their machine.
-pub async fn invitation<A: UserPort>(at: &Session<A>, dir: &DataDir, name: &str) -> Result<String, Failure> {
-    let file = read_client_file(dir)?.ok_or_else(|| Failure::new("no controller yet"))?;
+/// The command that the operator runs on the machine to enrol it.
+pub async fn enrolment_command<A: UserPort>(session: &CommandSession<A>, dir: &DataDir, name: &str) -> Result<String, CommandError> {
+    let file = read_client_file(dir)?.ok_or_else(|| CommandError::new("the client file does not exist yet"))?;
     let port = file.controller.rsplit(':').next().unwrap_or_default();
-    let controller = match Settings::read(dir)?.listen {
+    let controller = match UpSettings::read(dir)?.listen {
         Some(address) => std::net::SocketAddr::new(address, port.parse().unwrap_or_default()).to_string(),
         None => {
-            let text = "the controller listens on 127.0.0.1 only: a machine elsewhere does not reach it; to change that: \
-                        pintle down, pintle up --listen ADDRESS";
-            at.output.warn(&[text.to_owned()]);
+            let text = "the controller listens on 127.0.0.1 only: machines on other hosts cannot reach it; to change \
+                        that: pintle down, then pintle up --listen ADDRESS";
+            session.output.warn(&[text.to_owned()]);
             file.controller.clone()
         }
     };
-    let invitation = at.api.handle(CreateEnrolmentToken { machine: name.to_owned() }).await?;
-    let (ca, token) = (file.ca.replace('\n', "\\n"), invitation.token);
+    let enrolment = session.api.handle(CreateEnrolmentToken { machine: name.to_owned() }).await?;
+    let (ca, token) = (file.ca.replace('\n', "\\n"), enrolment.token);
     Ok(format!(
-        "run this on the machine as root, within 15 minutes; pintle-agent and pintle-hook must be there, in one folder:\n\
+        "Run this command on the machine as root within 15 minutes. Install pintle-agent and pintle-hook there first, in \
+         one folder.\n\
          printf '{token}\\n{ca}' | pintle-agent enrol {controller} {} {} {} {name}\n",
-        file.server_name, invitation.model, invitation.machine
+        file.server_name, enrolment.model, enrolment.machine
     ))
 }

@@ -1,21 +1,24 @@
-//! `add-model NAME`.
+//! `add-model NAME`: creates a model and makes it the current one, unless `--no-switch` is given.
 
-use crate::command_error::Failure;
+use crate::command_error::CommandError;
 use crate::commands::{settings, switch};
 use crate::data_dir::DataDir;
-use crate::session::{Session, model_name};
+use crate::session::{CommandSession, model_name};
 use api::{CreateModel, UserPort};
 use clap::Args;
 
+/// Arguments of `add-model`.
 #[derive(Debug, Args)]
-pub struct AddModel {
+pub struct AddModelArgs {
+    /// Name of the new model
     pub name: String,
-    /// No meaning here
+    /// Cloud and region of Juju; ignored
     #[arg(hide = true)]
     pub cloud: Option<String>,
     /// Keep the current model
     #[arg(long)]
     pub no_switch: bool,
+    /// A model setting, key=value or key=@FILE, or a YAML file of settings; may be repeated
     #[arg(long, value_name = "KEY=VALUE|FILE")]
     pub config: Vec<String>,
     #[arg(short, long, hide = true)]
@@ -26,11 +29,11 @@ pub struct AddModel {
     pub owner: Option<String>,
 }
 
-pub async fn run<A: UserPort>(args: &AddModel, at: &Session<A>, dir: &DataDir) -> Result<(), Failure> {
+pub async fn run<A: UserPort>(args: &AddModelArgs, session: &CommandSession<A>, dir: &DataDir) -> Result<(), CommandError> {
     let config = settings::from_flags(&args.config, None)?;
     let name = model_name(&args.name)?.to_owned();
-    let model = at.api.handle(CreateModel { name, config }).await?;
-    at.output.note(&format!("Added '{}' model on local/local for user 'admin'\n", model.name));
+    let model = session.api.handle(CreateModel { name, config }).await?;
+    session.output.print_remark(&format!("Added '{}' model on local/local for user 'admin'\n", model.name));
     if !args.no_switch {
         switch::choose(dir, &model.name)?;
     }

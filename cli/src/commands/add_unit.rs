@@ -1,31 +1,34 @@
-//! `add-unit APP`.
+//! `add-unit APP`: adds units to an application.
 
-use crate::command_error::Failure;
-use crate::session::Session;
+use crate::command_error::CommandError;
+use crate::session::CommandSession;
 use api::{AddUnits, UserPort};
 use clap::Args;
 
+/// Arguments of `add-unit`.
 #[derive(Debug, Args)]
-pub struct AddUnit {
+pub struct AddUnitArgs {
+    /// Name of the application
     pub application: String,
+    /// Number of units
     #[arg(short = 'n', long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub num_units: u32,
-    /// Machines to use, like 0 or 0,1; each further unit gets one of its own
+    /// Machines to use, for example 0 or 0,1; each further unit gets a new machine
     #[arg(long, value_delimiter = ',', value_name = "MACHINE")]
     pub to: Vec<String>,
     #[arg(long, hide = true)]
     pub attach_storage: Vec<String>,
 }
 
-pub async fn run<A: UserPort>(args: &AddUnit, at: &Session<A>) -> Result<(), Failure> {
+pub async fn run<A: UserPort>(args: &AddUnitArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
     let add = |units, to| AddUnits { application: args.application.clone(), units, to };
     let placed: Vec<&String> = args.to.iter().take(args.num_units as usize).collect();
     for &place in &placed {
-        at.note_write(at.api.handle(add(1, Some(place.clone()))).await?.revision);
+        session.note_write(session.api.handle(add(1, Some(place.clone()))).await?.revision);
     }
     let rest = args.num_units - placed.len() as u32;
     if rest > 0 {
-        at.note_write(at.api.handle(add(rest, None)).await?.revision);
+        session.note_write(session.api.handle(add(rest, None)).await?.revision);
     }
     Ok(())
 }

@@ -1,29 +1,34 @@
-//! `config APP [key] [key=value…]`.
+//! `config APP [key] [key=value…]`: shows or changes the settings of an application (spec/clients.md 3.2).
+//!
+//! Changes and resets of one command are sent as one request, so that agents never see half of them.
 
-use crate::command_error::Failure;
+use crate::command_error::CommandError;
 use crate::commands::settings;
-use crate::render::{self, Format, application_config};
-use crate::session::Session;
+use crate::render::{self, StructuredFormat, application_config};
+use crate::session::CommandSession;
 use api::{ConfigChange, Configure, GetConfig, UserPort};
 use clap::Args;
 use std::path::PathBuf;
 
+/// Arguments of `config`.
 #[derive(Debug, Args)]
-pub struct Config {
+pub struct ConfigArgs {
+    /// Name of the application
     pub application: String,
     /// A key to show, or key=value (key=@FILE) to set
     pub words: Vec<String>,
-    /// Back to the default; comma-separated
+    /// Keys to reset to their defaults; comma-separated
     #[arg(long)]
     pub reset: Vec<String>,
     /// A YAML file of settings
     #[arg(long)]
     pub file: Option<PathBuf>,
+    /// Output format
     #[arg(long, value_enum, default_value = "yaml")]
-    pub format: Format,
+    pub format: StructuredFormat,
 }
 
-pub async fn run<A: UserPort>(args: &Config, at: &Session<A>) -> Result<(), Failure> {
+pub async fn run<A: UserPort>(args: &ConfigArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
     let (set, keys): (Vec<&String>, Vec<&String>) = args.words.iter().partition(|word| word.contains('='));
     let mut change = ConfigChange { set: Default::default(), reset: settings::reset_words(&args.reset) };
     if let Some(file) = &args.file {
@@ -31,28 +36,28 @@ pub async fn run<A: UserPort>(args: &Config, at: &Session<A>) -> Result<(), Fail
     }
     change.set.extend(settings::pairs(set)?);
     if change == ConfigChange::default() {
-        return show(args, keys, at).await;
+        return show(args, keys, session).await;
     }
     if let Some(key) = keys.first() {
-        return Err(Failure::usage(format!("cannot show {key:?} and change settings at once")));
+        return Err(CommandError::usage(format!("cannot show {key:?} and change settings in one command")));
     }
-    let changed = at.api.handle(Configure { application: args.application.to_owned(), change }).await?;
-    at.note_write(changed.revision);
-    at.output.warn(&changed.warnings);
+    let changed = session.api.handle(Configure { application: args.application.to_owned(), change }).await?;
+    session.note_write(changed.revision);
+    session.output.warn(&changed.warnings);
     Ok(())
 }
 
-async fn show<A: UserPort>(args: &Config, keys: Vec<&String>, at: &Session<A>) -> Result<(), Failure> {
-    let config = at.api.handle(GetConfig { application: args.application.to_owned() }).await?;
+async fn show<A: UserPort>(args: &ConfigArgs, keys: Vec<&String>, session: &CommandSession<A>) -> Result<(), CommandError> {
+    let config = session.api.handle(GetConfig { application: args.application.to_owned() }).await?;
     match keys[..] {
-        [] => at.output.say(&render::structured(&application_config::document(&config), args.format)?),
+        [] => session.output.print(&render::structured(&application_config::document(&config), args.format)?),
         [key] => {
             let setting = config.settings.get(key).ok_or_else(|| {
-                Failure::new(format!("key {key:?} not found in {:?} application config", args.application))
+                CommandError::new(format!("key {key:?} not found in {:?} application config", args.application))
             })?;
-            let value = setting.value.as_ref().map(application_config::bare);
-            at.output.say(&value.unwrap_or_else(|| "\n".to_owned()))
+            let value = setting.value.as_ref().map(application_config::unquoted);
+            session.output.print(&value.unwrap_or_else(|| "\n".to_owned()))
         }
-        _ => Err(Failure::usage("can only show a single key, or all of them")),
+        _ => Err(CommandError::usage("cannot show several keys: give one key, or none to show all")),
     }
 }

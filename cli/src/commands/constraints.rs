@@ -1,46 +1,51 @@
-//! `set-model-constraints` and `model-constraints`: every machine is this host, so nothing can be asked of it but what
-//! it is (spec/clients.md 2.2, 2.6: test suites say its own architecture first thing).
+//! `set-model-constraints` and `model-constraints`.
+//!
+//! Every machine runs on this host, so the only constraint that can be satisfied is the architecture of this host.
+//! Test suites set it before anything else (spec/clients.md 2.2, 2.6).
 
-use crate::command_error::Failure;
+use crate::command_error::CommandError;
 use crate::commands::settings;
-use crate::render::{self, Format};
-use crate::session::Session;
+use crate::render::{self, StructuredFormat};
+use crate::session::CommandSession;
 use clap::Args;
 use serde_json::json;
 
+/// Arguments of `set-model-constraints`.
 #[derive(Debug, Args)]
-pub struct SetModelConstraints {
-    /// key=value
+pub struct SetModelConstraintsArgs {
+    /// Constraints as key=value; only arch is enforced
     pub constraints: Vec<String>,
 }
 
+/// Arguments of `model-constraints`.
 #[derive(Debug, Args)]
-pub struct ModelConstraints {
+pub struct ModelConstraintsArgs {
+    /// Output format
     #[arg(long, value_enum)]
-    pub format: Option<Format>,
+    pub format: Option<StructuredFormat>,
 }
 
-/// Another architecture could never be had; what is only not enforced is said.
-pub fn set<A>(args: &SetModelConstraints, at: &Session<A>) -> Result<(), Failure> {
+/// Rejects another architecture than this host's, and warns about constraints that have no effect.
+pub fn set<A>(args: &SetModelConstraintsArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
     let mut wanted = settings::pairs(&args.constraints)?;
     if let Some(arch) = wanted.remove("arch").filter(|arch| arch != host_arch()) {
-        let text = format!("no machine of architecture {arch:?} can be had: this host is {}", host_arch());
-        return Err(Failure::new(text));
+        let text = format!("cannot use constraint arch={arch}: this host is {}", host_arch());
+        return Err(CommandError::new(text));
     }
-    let warning = |key: &String| format!("constraint {key:?} has no effect: every machine is this host");
-    at.output.warn(&wanted.keys().map(warning).collect::<Vec<_>>());
+    let warning = |key: &String| format!("constraint {key:?} has no effect: every machine runs on this host");
+    session.output.warn(&wanted.keys().map(warning).collect::<Vec<_>>());
     Ok(())
 }
 
-/// What holds of every machine here.
-pub fn show<A>(args: &ModelConstraints, at: &Session<A>) -> Result<(), Failure> {
+/// Prints the architecture of this host.
+pub fn show<A>(args: &ModelConstraintsArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
     match args.format {
-        None => at.output.say(&format!("arch={}\n", host_arch())),
-        Some(format) => at.output.say(&render::structured(&json!({ "arch": host_arch() }), format)?),
+        None => session.output.print(&format!("arch={}\n", host_arch())),
+        Some(format) => session.output.print(&render::structured(&json!({ "arch": host_arch() }), format)?),
     }
 }
 
-/// This host's architecture, by the name Juju and Debian have for it.
+/// The architecture of this host, by its name in Juju and Debian.
 fn host_arch() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",

@@ -1,53 +1,64 @@
-//! `debug-log` (spec/clients.md 3.6).
+//! `debug-log`: prints log lines of units and machines, and follows the log (spec/clients.md 3.6).
+//!
+//! On a terminal the log is followed by default. Elsewhere the command prints the whole log and ends, because clients
+//! read its output to the end.
 
-use crate::command_error::Failure;
-use crate::render::log_line::{Style, text};
-use crate::session::Session;
+use crate::command_error::CommandError;
+use crate::render::log_line::{LogLineStyle, text};
+use crate::session::CommandSession;
 use crate::times::Zone;
 use api::{LogPage, LogQuery, UserPort};
 use clap::Args;
 use std::io::IsTerminal;
 
-/// Old lines shown before following.
+/// Number of old lines that are shown before following, by default.
 const LINES_BEFORE: u32 = 10;
+/// The levels, lowest first.
 const LEVELS: [&str; 5] = ["TRACE", "DEBUG", "INFO", "WARNING", "ERROR"];
 
+/// Arguments of `debug-log`.
 #[derive(Debug, Default, Args)]
-pub struct DebugLog {
-    /// From the first line on
+pub struct DebugLogArgs {
+    /// Start at the first line
     #[arg(long)]
     pub replay: bool,
-    /// Follow
+    /// Follow the log: wait for new lines
     #[arg(long, conflicts_with = "no_tail")]
     pub tail: bool,
-    /// End when everything was shown
+    /// Do not follow the log
     #[arg(long, alias = "notail")]
     pub no_tail: bool,
-    /// How many old lines before following
+    /// Number of old lines to show before following
     #[arg(short = 'n', long)]
     pub lines: Option<u32>,
-    /// Only the newest so many lines, then end; 0 = no limit
+    /// Show this number of the newest lines and exit; 0 = no limit
     #[arg(long)]
     pub limit: Option<u32>,
-    /// Least level: TRACE, DEBUG, INFO, WARNING or ERROR
+    /// Lowest level to show: TRACE, DEBUG, INFO, WARNING or ERROR
     #[arg(short, long, value_parser = level)]
     pub level: Option<String>,
-    /// Only this entity: web/0, unit-web-*, machine-0, or an application
+    /// Show only this entity: web/0, unit-web-*, machine-0, or an application; may be repeated
     #[arg(short, long)]
     pub include: Vec<String>,
+    /// Do not show this entity; may be repeated
     #[arg(short = 'x', long)]
     pub exclude: Vec<String>,
-    /// Only modules that begin with this
+    /// Show only modules that start with this prefix; may be repeated
     #[arg(long)]
     pub include_module: Vec<String>,
+    /// Do not show modules that start with this prefix; may be repeated
     #[arg(long)]
     pub exclude_module: Vec<String>,
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
-    pub format: Format,
+    pub format: LogFormat,
+    /// Show dates
     #[arg(long)]
     pub date: bool,
+    /// Show milliseconds
     #[arg(long)]
     pub ms: bool,
+    /// Show times in UTC
     #[arg(long)]
     pub utc: bool,
     #[arg(long, hide = true)]
@@ -67,9 +78,11 @@ pub struct DebugLog {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Format {
+pub enum LogFormat {
+    /// One line of text per log line
     #[default]
     Text,
+    /// One JSON object per log line
     Json,
 }
 
@@ -82,30 +95,31 @@ fn level(text: &str) -> Result<String, String> {
     }
 }
 
-/// Where to begin (none = at the first line) and whether to follow.
-fn extent(args: &DebugLog, terminal: bool) -> (Option<u32>, bool) {
+/// The number of newest lines to start with (`None`: start at the first line), and whether to follow.
+fn extent(args: &DebugLogArgs, terminal: bool) -> (Option<u32>, bool) {
     let limit = args.limit.filter(|limit| *limit > 0);
     let follow = limit.is_none() && (args.tail || (terminal && !args.no_tail && args.limit.is_none()));
     let newest = match (limit, args.lines) {
         (Some(limit), _) => Some(limit),
         (None, _) if args.replay => None,
         (None, Some(lines)) => Some(lines),
-        // Nobody follows and no number was given: everything (clients write --limit 0 and mean all).
+        // Without following and without a number, everything is shown: clients use --limit 0 for the whole log.
         (None, None) => (follow || (terminal && args.limit.is_none())).then_some(LINES_BEFORE),
     };
     (newest, follow)
 }
 
-pub async fn run<A: UserPort>(args: &DebugLog, at: &Session<A>) -> Result<(), Failure> {
+/// Prints the log, page by page.
+pub async fn run<A: UserPort>(args: &DebugLogArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
     if !args.include_label.is_empty() {
-        at.output.warn(&["no line has a label here: --include-label matches none".to_owned()]);
+        session.output.warn(&["log lines have no labels: --include-label matches no line".to_owned()]);
         return Ok(());
     }
-    let style = Style {
+    let style = LogLineStyle {
         zone: Zone::new(args.utc),
         date: args.date,
         millis: args.ms,
-        json: args.format == Format::Json,
+        json: args.format == LogFormat::Json,
     };
     let (newest, follow) = extent(args, std::io::stdout().is_terminal());
     let mut query = LogQuery {
@@ -118,8 +132,8 @@ pub async fn run<A: UserPort>(args: &DebugLog, at: &Session<A>) -> Result<(), Fa
         ..LogQuery::default()
     };
     loop {
-        let LogPage { lines, cursor, more } = at.api.handle(query.clone()).await?;
-        at.output.say(&lines.iter().map(|line| text(line, &style)).collect::<String>())?;
+        let LogPage { lines, cursor, more } = session.api.handle(query.clone()).await?;
+        session.output.print(&lines.iter().map(|line| text(line, &style)).collect::<String>())?;
         if !more && !follow {
             return Ok(());
         }
@@ -132,15 +146,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn how_much_is_shown_depends_on_who_looks() {
-        let all = || DebugLog::default();
-        assert_eq!(extent(&all(), false), (None, false));
-        assert_eq!(extent(&all(), true), (Some(10), true));
-        assert_eq!(extent(&DebugLog { limit: Some(0), ..all() }, false), (None, false));
-        assert_eq!(extent(&DebugLog { limit: Some(5), ..all() }, true), (Some(5), false));
-        assert_eq!(extent(&DebugLog { replay: true, no_tail: true, ..all() }, true), (None, false));
-        assert_eq!(extent(&DebugLog { replay: true, ..all() }, true), (None, true));
-        assert_eq!(extent(&DebugLog { tail: true, ..all() }, false), (Some(10), true));
-        assert_eq!(extent(&DebugLog { lines: Some(3), tail: true, ..all() }, false), (Some(3), true));
+    fn the_default_extent_depends_on_whether_stdout_is_a_terminal() {
+        let defaults = || DebugLogArgs::default();
+        assert_eq!(extent(&defaults(), false), (None, false));
+        assert_eq!(extent(&defaults(), true), (Some(10), true));
+        assert_eq!(extent(&DebugLogArgs { limit: Some(0), ..defaults() }, false), (None, false));
+        assert_eq!(extent(&DebugLogArgs { limit: Some(5), ..defaults() }, true), (Some(5), false));
+        assert_eq!(extent(&DebugLogArgs { replay: true, no_tail: true, ..defaults() }, true), (None, false));
+        assert_eq!(extent(&DebugLogArgs { replay: true, ..defaults() }, true), (None, true));
+        assert_eq!(extent(&DebugLogArgs { tail: true, ..defaults() }, false), (Some(10), true));
+        assert_eq!(extent(&DebugLogArgs { lines: Some(3), tail: true, ..defaults() }, false), (Some(3), true));
     }
 }

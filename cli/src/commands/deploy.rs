@@ -1,36 +1,41 @@
-//! `deploy CHARM [APP]`.
+//! `deploy CHARM [APP]`: uploads a charm and deploys it as an application.
+//!
+//! The first unit, and all units without a machine of `--to`, are part of the deploy request. Each further machine of
+//! `--to` is a request of its own.
 
-use crate::command_error::Failure;
+use crate::command_error::CommandError;
 use crate::commands::{charm_source, settings};
-use crate::session::Session;
+use crate::session::CommandSession;
 use api::{AddUnits, UserPort};
 use clap::Args;
 
+/// Arguments of `deploy`.
 #[derive(Debug, Args)]
-pub struct Deploy {
+pub struct DeployArgs {
     /// Path of a charm folder or a .charm file
     pub charm: String,
-    /// Name of the application; the charm's name if not given
+    /// Name of the application; by default the name of the charm
     pub application: Option<String>,
     /// A setting, key=value or key=@FILE, or a YAML file of settings; may be repeated
     #[arg(long, value_name = "KEY=VALUE|FILE")]
     pub config: Vec<String>,
+    /// Number of units
     #[arg(short = 'n', long, default_value_t = 1)]
     pub num_units: u32,
-    /// Machines to use, like 0 or 0,1; each further unit gets one of its own
+    /// Machines to use, for example 0 or 0,1; each further unit gets a new machine
     #[arg(long, value_delimiter = ',', value_name = "MACHINE")]
     pub to: Vec<String>,
-    /// Deploy although the charm was packed for something else
+    /// Deploy even if the charm is packed for another base or architecture
     #[arg(long)]
     pub force: bool,
-    /// Only say what would be deployed
+    /// Show what would be deployed, and change nothing
     #[arg(long)]
     pub dry_run: bool,
     #[command(flatten)]
     pub ignored: IgnoredArgs,
 }
 
-/// What Juju's `deploy` takes and has no meaning here.
+/// Flags of Juju's `deploy` that are accepted and have no effect.
 #[derive(Debug, Default, Args)]
 pub struct IgnoredArgs {
     #[arg(long, hide = true)]
@@ -60,7 +65,7 @@ pub struct IgnoredArgs {
 }
 
 impl IgnoredArgs {
-    /// The ones whose absence a charm could notice.
+    /// Warnings about the ignored flags that could change the behaviour of a charm.
     fn warnings(&self) -> Vec<String> {
         let given = [
             ("--attach-storage", !self.attach_storage.is_empty()),
@@ -77,19 +82,19 @@ impl IgnoredArgs {
     }
 }
 
-pub async fn run<A: UserPort>(args: &Deploy, at: &Session<A>) -> Result<(), Failure> {
-    at.output.warn(&args.ignored.warnings());
-    let source = charm_source::load(&args.charm, args.force, at)?;
+pub async fn run<A: UserPort>(args: &DeployArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
+    session.output.warn(&args.ignored.warnings());
+    let source = charm_source::load(&args.charm, args.force, session)?;
     let charm = source.charm.name.clone();
     let application = args.application.as_deref().unwrap_or(&charm).to_owned();
     let config = settings::from_flags(&args.config, Some(&application))?;
     if args.dry_run {
-        at.output.note(&format!("Would deploy \"{application}\" from local charm \"{charm}\"\n"));
+        session.output.print_remark(&format!("Would deploy \"{application}\" from local charm \"{charm}\"\n"));
         return Ok(());
     }
     let subordinate = source.charm.subordinate;
-    let sha256 = charm_source::bring(source, at).await?.sha256;
-    // One place names one unit; the units without a named place come with the first.
+    let sha256 = charm_source::upload(source, session).await?.sha256;
+    // Each machine of --to gets one unit. Units without a machine are added together with the first unit.
     let further = args.to.iter().skip(1).take(args.num_units.saturating_sub(1) as usize);
     let further: Vec<&String> = if subordinate { Vec::new() } else { further.collect() };
     let units = args.num_units - further.len() as u32;
@@ -100,13 +105,13 @@ pub async fn run<A: UserPort>(args: &Deploy, at: &Session<A>) -> Result<(), Fail
         to: args.to.first().cloned(),
         config,
     };
-    let deployed = at.api.handle(deploy).await?;
-    at.note_write(deployed.revision);
+    let deployed = session.api.handle(deploy).await?;
+    session.note_write(deployed.revision);
     let located = format!("local charm \"{charm}\", revision {}", deployed.charm_revision);
-    at.output.note(&format!("Located {located}\nDeploying \"{application}\" from {located}\n"));
+    session.output.print_remark(&format!("Located {located}\nDeploying \"{application}\" from {located}\n"));
     for place in further {
         let add = AddUnits { application: application.clone(), units: 1, to: Some(place.clone()) };
-        at.note_write(at.api.handle(add).await?.revision);
+        session.note_write(session.api.handle(add).await?.revision);
     }
     Ok(())
 }

@@ -1,10 +1,12 @@
-//! `destroy-model NAME`: asks, and waits until the model is gone.
+//! `destroy-model NAME`: asks for confirmation, destroys the model, and waits until it is removed.
+//!
+//! After confirmation the model is addressed by its UUID: a new model of the same name is never affected.
 
-use crate::arguments::Removal;
-use crate::command_error::Failure;
+use crate::arguments::RemovalArguments;
+use crate::command_error::CommandError;
 use crate::commands::{removal, switch};
 use crate::data_dir::DataDir;
-use crate::session::{Session, model_name};
+use crate::session::{CommandSession, model_name};
 use crate::times::{self, Zone, now_ms};
 use api::error::ErrorCode;
 use api::{DRY_RUN_TARGETS_MAX, DryRunRemoval, Force, Forecast, GetStatus, RemovalTarget, Status, UserPort};
@@ -13,119 +15,122 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
+/// Arguments of `destroy-model`.
 #[derive(Debug, Args)]
-pub struct DestroyModel {
+pub struct DestroyModelArgs {
+    /// Name of the model
     pub name: String,
     #[command(flatten)]
-    pub removal: Removal,
+    pub removal: RemovalArguments,
     #[arg(long, hide = true)]
     pub release_storage: bool,
-    /// Wait no longer than this until it is gone; its removal goes on
+    /// Longest time to wait until the model is removed; its removal then continues in the background
     #[arg(short, long, value_parser = times::duration, value_name = "DURATION")]
     pub timeout: Option<Duration>,
 }
 
-/// Between two looks at what is left.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Interval between two requests for the status of the model.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-pub async fn run<A: UserPort>(args: &DestroyModel, at: &Session<A>, dir: &DataDir) -> Result<(), Failure> {
-    let force = args.removal.force.chosen()?;
+pub async fn run<A: UserPort>(args: &DestroyModelArgs, session: &CommandSession<A>, dir: &DataDir) -> Result<(), CommandError> {
+    let force = args.removal.force.mode()?;
     let name = model_name(&args.name)?;
     if args.removal.dry_run {
-        let status = at.api.in_model(name).handle(GetStatus).await?;
-        let rest = Rest::of(&status);
+        let status = session.api.in_model(name).handle(GetStatus).await?;
+        let removed_last = RemovedLast::of(&status);
         let is_part = status.applications.len() > DRY_RUN_TARGETS_MAX;
         let removed = status.applications.into_keys().map(RemovalTarget::Application);
-        let mut forecast = at
+        let mut forecast = session
             .api
             .in_model(name)
             .handle(DryRunRemoval { removed: removed.take(DRY_RUN_TARGETS_MAX).collect(), force })
             .await?;
         forecast.more |= is_part;
-        rest_gone(&mut forecast, &rest, force);
+        add_removed_last(&mut forecast, &removed_last, force);
         let now = (now_ms(), &Zone::new(false));
-        return at.output.say(&crate::render::dry_run::text(&forecast, force, now));
+        return session.output.print(&crate::render::dry_run::text(&forecast, force, now));
     }
-    // The one that is meant now, whatever is made under its name while it goes.
-    let status = at.api.in_model(name).handle(GetStatus).await?;
-    let things = [vec![format!("model {}", status.model.name)], contents(&status)].concat();
-    if !removal::agreed(&things, &args.removal, &at.output)? {
+    // From here on the model is addressed by UUID: another model may be created under its name.
+    let status = session.api.in_model(name).handle(GetStatus).await?;
+    let entities = [vec![format!("model {}", status.model.name)], contents(&status)].concat();
+    if !removal::ask(&entities, &args.removal, &session.output)? {
         return Ok(());
     }
     let uuid = status.model.uuid.to_string();
-    let changed = at.api.in_model(&uuid).handle(api::DestroyModel { force }).await?;
-    at.output.warn(&changed.warnings);
-    gone(&uuid, &status.model.name, args.timeout, at).await?;
-    switch::leave(dir, &status.model.name)
+    let changed = session.api.in_model(&uuid).handle(api::DestroyModel { force }).await?;
+    session.output.warn(&changed.warnings);
+    wait_until_removed(&uuid, &status.model.name, args.timeout, session).await?;
+    switch::clear_current(dir, &status.model.name)
 }
 
-/// What goes last: the model, and its machines, each with the units that are on it.
-struct Rest {
+/// What is removed last: the model, and its machines, each with the units on it.
+struct RemovedLast {
     model: String,
     machines: BTreeMap<String, Vec<String>>,
 }
 
-impl Rest {
-    fn of(status: &Status) -> Rest {
+impl RemovedLast {
+    fn of(status: &Status) -> RemovedLast {
         let machines = status.machines.keys().map(|name| (name.clone(), Vec::new()));
         let mut machines: BTreeMap<String, Vec<String>> = machines.collect();
         for (name, unit) in status.applications.values().flat_map(|application| &application.units) {
             machines.entry(unit.machine.clone()).or_default().push(format!("unit {name}"));
         }
-        Rest { model: format!("model {}", status.model.name), machines }
+        RemovedLast { model: format!("model {}", status.model.name), machines }
     }
 }
 
-/// Foretold with the applications, unless something stays. A machine that would be left without a unit is so already.
-fn rest_gone(forecast: &mut Forecast, rest: &Rest, force: Force) {
+/// Adds the machines whose units are all removed, and the model if nothing remains in it. Machines that the dry run
+/// already lists are not added again.
+fn add_removed_last(forecast: &mut Forecast, removed_last: &RemovedLast, force: Force) {
     let all: BTreeSet<&String> = forecast.gone.iter().chain(&forecast.at_once).collect();
-    let goes = |units: &Vec<String>| units.iter().all(|unit| all.contains(unit));
-    let machines = rest.machines.iter().filter(|(_, units)| goes(units));
+    let are_removed = |units: &Vec<String>| units.iter().all(|unit| all.contains(unit));
+    let machines = removed_last.machines.iter().filter(|(_, units)| are_removed(units));
     let machines: Vec<String> = machines.map(|(name, _)| format!("machine {name}")).collect();
     let machines: Vec<String> = machines.into_iter().filter(|machine| !all.contains(machine)).collect();
-    let whole = force != Force::No || forecast.blocked.is_empty() && rest.machines.values().all(goes);
+    let whole = force != Force::No || forecast.blocked.is_empty() && removed_last.machines.values().all(are_removed);
     forecast.gone.extend(machines);
-    forecast.gone.extend(whole.then(|| rest.model.clone()));
+    forecast.gone.extend(whole.then(|| removed_last.model.clone()));
 }
 
-/// What goes with the model.
+/// The applications and machines that are removed with the model.
 fn contents(status: &Status) -> Vec<String> {
     let applications = status.applications.keys().map(|name| format!("application {name}"));
     applications.chain(status.machines.keys().map(|name| format!("machine {name}"))).collect()
 }
 
-/// Waits until the model is gone, and says what is left in it whenever that is less.
-async fn gone<A: UserPort>(
+/// Waits until the model is removed. Prints what remains in it whenever that changes.
+async fn wait_until_removed<A: UserPort>(
     uuid: &str,
     name: &str,
     timeout: Option<Duration>,
-    at: &Session<A>,
-) -> Result<(), Failure> {
-    let begun = Instant::now();
-    let mut said = String::new();
+    session: &CommandSession<A>,
+) -> Result<(), CommandError> {
+    let started = Instant::now();
+    let mut printed = String::new();
     loop {
-        let left = match at.api.in_model(uuid).handle(GetStatus).await {
-            Ok(status) => left(&status),
+        let remaining = match session.api.in_model(uuid).handle(GetStatus).await {
+            Ok(status) => remaining_text(&status),
             Err(error) if error.code == ErrorCode::NotFound => {
-                at.output.note(&format!("Model {name} destroyed\n"));
+                session.output.print_remark(&format!("Model {name} destroyed\n"));
                 return Ok(());
             }
             Err(error) => return Err(error.into()),
         };
-        if left != said {
-            at.output.note(&format!("Waiting for model {name} to be removed{left}\n"));
-            said = left;
+        if remaining != printed {
+            session.output.print_remark(&format!("Waiting for model {name} to be removed{remaining}\n"));
+            printed = remaining;
         }
-        if timeout.is_some_and(|timeout| begun.elapsed() >= timeout) {
-            let failure = Failure::new(format!("model {name} is still being removed{said}"));
-            return Err(failure.hint(format!("what holds it: pintle why model -m {name}")));
+        if timeout.is_some_and(|timeout| started.elapsed() >= timeout) {
+            let failure = CommandError::new(format!("model {name} is still being removed{printed}"));
+            return Err(failure.hint(format!("to see what it waits for: pintle why model -m {name}")));
         }
-        sleep(LOOK_EVERY).await;
+        sleep(POLL_INTERVAL).await;
     }
 }
 
 /// `, 2 applications, 3 machines`.
-fn left(status: &Status) -> String {
+fn remaining_text(status: &Status) -> String {
     let units: usize = status.applications.values().map(|application| application.units.len()).sum();
     let counts =
         [(status.applications.len(), "application"), (units, "unit"), (status.machines.len(), "machine")];

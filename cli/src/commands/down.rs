@@ -1,27 +1,30 @@
-//! `down`: ends every process of a data folder. Its state stays.
+//! `down`: stops every process of a data folder. The state is kept.
+//!
+//! Works also if the supervisor was killed: processes and containers are found by their pid files.
 
-use crate::command_error::Failure;
+use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
 use crate::output::Output;
 use crate::supervisor::provider::nspawn;
 use crate::supervisor::stop;
 use clap::Args;
 
+/// Arguments of `down`.
 #[derive(Debug, Args)]
-pub struct Down {}
+pub struct DownArgs {}
 
-pub async fn run(dir: &DataDir, output: &Output) -> Result<(), Failure> {
+pub async fn run(dir: &DataDir, output: &Output) -> Result<(), CommandError> {
     let name = dir.path().display();
-    let stopped = stop::everything(dir).await;
-    // should the supervisor have been killed before
-    let machines = nspawn::halt_all(dir).await?;
+    let stopped = stop::stop_all(dir).await;
+    // The supervisor stops its containers itself, unless it was killed.
+    let machines = nspawn::stop_all_containers(dir).await?;
     if let Some(process) = stopped.left.first() {
         return Err(
-            Failure::new(format!("process {} does not end", process.pid)).hint("run pintle down again")
+            CommandError::new(format!("cannot stop process {}: it does not exit", process.pid)).hint("run pintle down again")
         );
     }
     if stopped.ended + machines == 0 {
-        return output.say(&format!("nothing is running for {name}\n"));
+        return output.print(&format!("Nothing is running for {name}.\n"));
     }
-    output.say(&format!("stopped; the state stays in {name}, and pintle up goes on from there\n"))
+    output.print(&format!("Stopped. State is kept in {name}; run \"pintle up\" to resume.\n"))
 }

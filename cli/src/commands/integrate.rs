@@ -1,23 +1,24 @@
-//! `integrate A[:endpoint] B[:endpoint]`.
+//! `integrate A[:endpoint] B[:endpoint]`: relates two applications.
 
-use crate::command_error::Failure;
-use crate::session::Session;
+use crate::command_error::CommandError;
+use crate::session::CommandSession;
 use api::{Ends, UserPort};
 use clap::Args;
 
+/// Arguments of `integrate`.
 #[derive(Debug, Args)]
-pub struct Integrate {
-    /// application or application:endpoint
+pub struct IntegrateArgs {
+    /// Application, or application:endpoint
     pub a: String,
-    /// application or application:endpoint
+    /// Application, or application:endpoint
     pub b: String,
-    /// Networks of a cross-model relation: no meaning here
+    /// Networks of a cross-model relation; ignored
     #[arg(long, hide = true)]
     pub via: Option<String>,
 }
 
-pub async fn run<A: UserPort>(args: &Integrate, at: &Session<A>) -> Result<(), Failure> {
+pub async fn run<A: UserPort>(args: &IntegrateArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
     let ends = Ends { a: args.a.clone(), b: args.b.clone() };
-    at.note_write(at.api.handle(api::Integrate(ends)).await?.revision);
+    session.note_write(session.api.handle(api::Integrate(ends)).await?.revision);
     Ok(())
 }

@@ -1,30 +1,32 @@
-//! `machines`.
+//! `machines`: lists the machines of the model.
 
-use crate::command_error::Failure;
-use crate::render::{self, Format, status_json, status_table};
-use crate::session::Session;
+use crate::command_error::CommandError;
+use crate::render::{self, StructuredFormat, status_json, status_table};
+use crate::session::CommandSession;
 use crate::times::Zone;
 use api::{GetStatus, UserPort};
 use clap::Args;
 use serde_json::json;
 
+/// Arguments of `machines`.
 #[derive(Debug, Args)]
-pub struct Machines {
+pub struct MachinesArgs {
+    /// Output format; by default a table
     #[arg(long, value_enum)]
-    pub format: Option<Format>,
-    /// Times in UTC
+    pub format: Option<StructuredFormat>,
+    /// Show times in UTC
     #[arg(long)]
     pub utc: bool,
 }
 
-pub async fn run<A: UserPort>(args: &Machines, at: &Session<A>) -> Result<(), Failure> {
-    let status = at.api.handle(GetStatus).await?;
+pub async fn run<A: UserPort>(args: &MachinesArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
+    let status = session.api.handle(GetStatus).await?;
     match args.format {
         Some(format) => {
             let machines = status_json::machines(&status, &Zone::new(args.utc));
             let document = json!({ "model": status.model.name, "machines": machines });
-            at.output.say(&render::structured(&document, format)?)
+            session.output.print(&render::structured(&document, format)?)
         }
-        None => at.output.say(&status_table::machines(&status)),
+        None => session.output.print(&status_table::machines(&status)),
     }
 }

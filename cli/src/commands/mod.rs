@@ -1,6 +1,7 @@
-//! The list of all commands: the module, the arguments and the call of each. One file per command.
+//! The list of all commands: module, help text and call of each. One file per command.
 //!
-//! A new command is added here and in a file of its own, nowhere else.
+//! A new command is added here and in a file of its own, nowhere else. `dispatch` is called by `main`; it opens the
+//! session for the commands that need a controller.
 
 pub mod add_machine;
 pub mod add_model;
@@ -40,95 +41,98 @@ pub mod version;
 pub mod why;
 
 use crate::arguments::{Arguments, GlobalArguments};
-use crate::command_error::Failure;
+use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
 use crate::output::Output;
-use crate::session::{Session, explain};
+use crate::session::{CommandSession, explain};
 use clap::{CommandFactory, Subcommand};
 
+/// The commands, with the help text that the operator reads.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Start a controller and its machines, in the background
-    Up(up::Up),
-    /// Stop everything that `up` started; the state stays
-    Down(down::Down),
-    /// Deploy a charm from its folder or .charm file
-    Deploy(deploy::Deploy),
+    /// Start a controller and its machines in the background
+    Up(up::UpArgs),
+    /// Stop the controller and its machines; their state is kept
+    Down(down::DownArgs),
+    /// Deploy a charm from a folder or a .charm file
+    Deploy(deploy::DeployArgs),
     /// Add units to an application
-    AddUnit(add_unit::AddUnit),
-    /// Relate two applications
+    AddUnit(add_unit::AddUnitArgs),
+    /// Integrate two applications
     #[command(visible_alias = "relate")]
-    Integrate(integrate::Integrate),
-    /// Show or change an application's settings
-    Config(config::Config),
-    /// Show the model: applications, units, machines
-    Status(status::Status),
-    /// Show a unit and the data of its relations
-    ShowUnit(show_unit::ShowUnit),
-    /// Show what units logged
-    DebugLog(debug_log::DebugLog),
-    /// Run a failed hook again, or count it as done
+    Integrate(integrate::IntegrateArgs),
+    /// Show or change the settings of an application
+    Config(config::ConfigArgs),
+    /// Show the applications, units and machines of the model
+    Status(status::StatusArgs),
+    /// Show a unit and its relation data
+    ShowUnit(show_unit::ShowUnitArgs),
+    /// Show the log messages of units and machines
+    DebugLog(debug_log::DebugLogArgs),
+    /// Run a failed hook again, or mark it as resolved without running it
     #[command(visible_alias = "resolve")]
-    Resolved(resolved::Resolved),
-    /// Replace an application's charm
+    Resolved(resolved::ResolvedArgs),
+    /// Upgrade the charm of an application
     #[command(visible_alias = "upgrade-charm")]
-    Refresh(refresh::Refresh),
-    /// Run an action of a charm on units
-    Run(run::Run),
+    Refresh(refresh::RefreshArgs),
+    /// Run an action on units
+    Run(run::RunArgs),
     /// Remove units
-    RemoveUnit(remove_unit::RemoveUnit),
+    RemoveUnit(remove_unit::RemoveUnitArgs),
     /// Remove a relation
-    RemoveRelation(remove_relation::RemoveRelation),
-    /// Suspend relations: their units leave them until they are resumed
-    SuspendRelation(suspend_relation::SuspendRelation),
-    /// Resume relations that were suspended
-    ResumeRelation(suspend_relation::ResumeRelation),
-    /// Remove applications with all their units
-    RemoveApplication(remove_application::RemoveApplication),
-    /// Add machines, or let one of your own in
-    AddMachine(add_machine::AddMachine),
+    RemoveRelation(remove_relation::RemoveRelationArgs),
+    /// Suspend relations: their units leave the relation until it is resumed
+    SuspendRelation(suspend_relation::SuspendRelationArgs),
+    /// Resume suspended relations
+    ResumeRelation(suspend_relation::ResumeRelationArgs),
+    /// Remove applications and all their units
+    RemoveApplication(remove_application::RemoveApplicationArgs),
+    /// Add machines, or enrol a manually provisioned machine
+    AddMachine(add_machine::AddMachineArgs),
     /// Remove machines
-    RemoveMachine(remove_machine::RemoveMachine),
+    RemoveMachine(remove_machine::RemoveMachineArgs),
     /// Show the machines
     #[command(visible_alias = "list-machines")]
-    Machines(machines::Machines),
+    Machines(machines::MachinesArgs),
     /// Show a machine
-    ShowMachine(show_machine::ShowMachine),
-    /// Try again now what a machine's provider failed at
-    RetryProvisioning(retry_provisioning::RetryProvisioning),
-    /// Tell what a unit, application, relation, machine or the model waits for, and who owes it
-    Why(why::Why),
+    ShowMachine(show_machine::ShowMachineArgs),
+    /// Retry the provisioning of machines now
+    RetryProvisioning(retry_provisioning::RetryProvisioningArgs),
+    /// Explain what a unit, application, relation, machine or the model waits for, and who must act
+    Why(why::WhyArgs),
     /// Show the version
-    Version(version::Version),
+    Version(version::VersionArgs),
     /// List the models
-    Models(models::Models),
+    Models(models::ModelsArgs),
     /// Create a model
-    AddModel(add_model::AddModel),
-    /// Describe a model
-    ShowModel(show_model::ShowModel),
-    /// Remove a model and all that is in it
-    DestroyModel(destroy_model::DestroyModel),
-    /// Show or change a model's settings
-    ModelConfig(model_config::ModelConfig),
-    /// Show or change the model that commands without -m mean
-    Switch(switch::Switch),
-    /// List the actions that were run
-    Operations(operations::Operations),
-    /// Show one operation
-    ShowOperation(operations::ShowOperation),
-    /// Show one action's state and results
-    ShowTask(show_task::ShowTask),
-    /// Say what machines must be like: here, what this host is
-    SetModelConstraints(constraints::SetModelConstraints),
-    /// Show what machines are like
-    ModelConstraints(constraints::ModelConstraints),
+    AddModel(add_model::AddModelArgs),
+    /// Show a model
+    ShowModel(show_model::ShowModelArgs),
+    /// Remove a model with its applications, units and machines
+    DestroyModel(destroy_model::DestroyModelArgs),
+    /// Show or change the settings of a model
+    ModelConfig(model_config::ModelConfigArgs),
+    /// Show or change the current model, which commands without -m use
+    Switch(switch::SwitchArgs),
+    /// List the operations: actions that were run
+    Operations(operations::OperationsArgs),
+    /// Show an operation
+    ShowOperation(operations::ShowOperationArgs),
+    /// Show the status and the results of a task
+    ShowTask(show_task::ShowTaskArgs),
+    /// Set the constraints of machines; only the architecture of this host is accepted
+    SetModelConstraints(constraints::SetModelConstraintsArgs),
+    /// Show the constraints of machines
+    ModelConstraints(constraints::ModelConstraintsArgs),
+    /// Run the supervisor process of `up`
     #[command(hide = true)]
-    Supervise(supervise::Supervise),
+    Supervise(supervise::SuperviseArgs),
+    /// Any other word, with its arguments
     #[command(external_subcommand)]
     External(Vec<String>),
 }
 
-/// Verbs of Juju that are not offered: answered with one plain sentence (spec/clients.md 3.2).
+/// Commands of Juju that are not supported: rejected with `not offered here` (spec/clients.md 3.2).
 pub const NOT_OFFERED: [&str; 72] = [
     "actions",
     "add-cloud",
@@ -204,27 +208,27 @@ pub const NOT_OFFERED: [&str; 72] = [
     "wait-for",
 ];
 
-/// Does what the command line says.
-pub fn dispatch(arguments: Arguments) -> Result<(), Failure> {
+/// Runs the command of the command line.
+pub fn dispatch(arguments: Arguments) -> Result<(), CommandError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::new(format!("cannot start: {error}")))?;
-    let Arguments { everywhere, verb } = arguments;
-    runtime.block_on(alone(&everywhere, verb))
+    let runtime = runtime.map_err(|error| CommandError::new(format!("cannot start the runtime: {error}")))?;
+    let Arguments { global, verb } = arguments;
+    runtime.block_on(without_controller(&global, verb))
 }
 
-/// The verbs that need no controller; all others go on to [`with_controller`].
-async fn alone(everywhere: &GlobalArguments, verb: Verb) -> Result<(), Failure> {
-    let output = Output::Process { file: everywhere.output.clone() };
+/// Runs the commands that need no controller, and passes all others to [`with_controller`].
+async fn without_controller(global: &GlobalArguments, verb: Verb) -> Result<(), CommandError> {
+    let output = Output::Process { file: global.output.clone() };
     match verb {
-        Verb::External(words) => Err(other(&words)),
+        Verb::External(words) => Err(unknown_verb(&words)),
         Verb::Version(args) => version::run(&args, &output),
-        Verb::Up(args) => up::run(&args, &DataDir::choose(everywhere.data.as_deref())?, &output).await,
-        Verb::Down(_) => down::run(&DataDir::choose(everywhere.data.as_deref())?, &output).await,
-        Verb::Supervise(_) => supervise::run(&DataDir::choose(everywhere.data.as_deref())?).await,
+        Verb::Up(args) => up::run(&args, &DataDir::choose(global.data.as_deref())?, &output).await,
+        Verb::Down(_) => down::run(&DataDir::choose(global.data.as_deref())?, &output).await,
+        Verb::Supervise(_) => supervise::run(&DataDir::choose(global.data.as_deref())?).await,
         verb => {
-            let dir = DataDir::choose(everywhere.data.as_deref())?;
-            let session = Session::open(everywhere)?;
-            if !names_its_model(&verb) {
+            let dir = DataDir::choose(global.data.as_deref())?;
+            let session = CommandSession::open(global)?;
+            if !needs_no_current_model(&verb) {
                 session.require_model()?;
             }
             with_controller(&session, &dir, verb).await.map_err(|failure| explain(failure, &dir))
@@ -233,10 +237,10 @@ async fn alone(everywhere: &GlobalArguments, verb: Verb) -> Result<(), Failure> 
 }
 
 async fn with_controller(
-    session: &Session<api::client::Client>,
+    session: &CommandSession<api::client::Client>,
     dir: &DataDir,
     verb: Verb,
-) -> Result<(), Failure> {
+) -> Result<(), CommandError> {
     match verb {
         Verb::Deploy(args) => deploy::run(&args, session).await,
         Verb::AddUnit(args) => add_unit::run(&args, session).await,
@@ -276,26 +280,27 @@ async fn with_controller(
     }
 }
 
-/// The verb needs no current model.
-fn names_its_model(verb: &Verb) -> bool {
+/// Whether the command works without a current model.
+fn needs_no_current_model(verb: &Verb) -> bool {
     matches!(verb, Verb::Models(_) | Verb::AddModel(_) | Verb::DestroyModel(_) | Verb::Switch(_))
         || matches!(verb, Verb::ShowModel(show) if show.name.is_some())
 }
 
-/// A word that is this much like a verb, by Jaro and Winkler, may be meant for it.
-const ALIKE: f64 = 0.85;
+/// Jaro-Winkler similarity from which a command is suggested for a mistyped word.
+const SIMILARITY_MIN: f64 = 0.85;
 
-/// A verb that is Juju's but not ours, or nobody's.
-fn other(words: &[String]) -> Failure {
+/// The error for a word that is not a command: either a command of Juju that is not supported, or unknown.
+fn unknown_verb(words: &[String]) -> CommandError {
     let verb = words.first().map_or("", String::as_str);
     if NOT_OFFERED.contains(&verb) {
-        return Failure::new(format!("not offered here: {verb}"));
+        return CommandError::new(format!("not offered here: {verb}"));
     }
     let known = Arguments::command();
-    let alike = |name: &str| strsim::jaro_winkler(name, verb);
+    let similarity = |name: &str| strsim::jaro_winkler(name, verb);
     let visible = known.get_subcommands().filter(|known| !known.is_hide_set()).map(clap::Command::get_name);
-    let nearest = visible.max_by(|a, b| alike(a).total_cmp(&alike(b))).filter(|name| alike(name) >= ALIKE);
-    Failure::usage(format!("unrecognized command: {verb}")).hint(match nearest {
+    let nearest = visible.max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
+    let nearest = nearest.filter(|name| similarity(name) >= SIMILARITY_MIN);
+    CommandError::usage(format!("unrecognized command: {verb}")).hint(match nearest {
         Some(name) => format!("did you mean: pintle {name}"),
         None => "see: pintle help".to_owned(),
     })
@@ -306,19 +311,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_that_would_do_nothing_are_refused() {
-        let taken = |words: &str| {
+    fn values_without_effect_are_rejected() {
+        let is_accepted = |words: &str| {
             use clap::Parser;
             Arguments::try_parse_from(words.split(' ')).is_ok()
         };
-        assert!(taken("pintle add-unit web -n 1") && !taken("pintle add-unit web -n 0"));
-        assert!(taken("pintle operations --status failed,running"));
-        assert!(!taken("pintle operations --status failed,lost"));
+        assert!(is_accepted("pintle add-unit web -n 1") && !is_accepted("pintle add-unit web -n 0"));
+        assert!(is_accepted("pintle operations --status failed,running"));
+        assert!(!is_accepted("pintle operations --status failed,lost"));
     }
 
     #[test]
-    fn a_verb_that_was_mistyped_is_named() {
-        let hint = |verb: &str| other(&[verb.to_owned()]).text();
+    fn the_nearest_command_is_suggested_for_a_mistyped_one() {
+        let hint = |verb: &str| unknown_verb(&[verb.to_owned()]).text();
         for (mistyped, meant) in [("stauts", "status"), ("remove-untis", "remove-unit"), ("deply", "deploy")]
         {
             assert!(
@@ -331,9 +336,9 @@ mod tests {
     }
 
     #[test]
-    fn a_verb_of_juju_that_is_not_offered_is_named() {
-        let failure = other(&["bootstrap".to_owned(), "x".to_owned()]);
+    fn an_unsupported_command_of_juju_is_reported_by_name() {
+        let failure = unknown_verb(&["bootstrap".to_owned(), "x".to_owned()]);
         assert_eq!((failure.text().as_str(), failure.code), ("ERROR not offered here: bootstrap\n", 1));
-        assert_eq!(other(&["frobnicate".to_owned()]).code, 2);
+        assert_eq!(unknown_verb(&["frobnicate".to_owned()]).code, 2);
     }
 }

@@ -1,44 +1,46 @@
-//! `model-config [key] [key=value…]`.
+//! `model-config [key] [key=value…]`: shows or changes the settings of the model (spec/clients.md 3.2).
 
-use crate::command_error::Failure;
+use crate::command_error::CommandError;
 use crate::commands::settings;
-use crate::render::{self, Format, Table, application_config::bare, row};
-use crate::session::Session;
+use crate::render::{self, StructuredFormat, Table, application_config::unquoted, row};
+use crate::session::CommandSession;
 use api::{ConfigChange, ConfigureModel, GetModelConfig, UserPort};
 use clap::Args;
 use serde_json::{Map, json};
 
+/// Arguments of `model-config`.
 #[derive(Debug, Args)]
-pub struct ModelConfig {
+pub struct ModelConfigArgs {
     /// A key to show, or key=value to set
     pub words: Vec<String>,
-    /// Back to the default; comma-separated
+    /// Keys to reset to their defaults; comma-separated
     #[arg(long)]
     pub reset: Vec<String>,
+    /// Output format; by default a table
     #[arg(long, value_enum)]
-    pub format: Option<Format>,
+    pub format: Option<StructuredFormat>,
 }
 
-pub async fn run<A: UserPort>(args: &ModelConfig, at: &Session<A>) -> Result<(), Failure> {
+pub async fn run<A: UserPort>(args: &ModelConfigArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
     let (set, keys): (Vec<&String>, Vec<&String>) = args.words.iter().partition(|word| word.contains('='));
     match &keys[..] {
         [] => {}
         [_] if keys.len() == args.words.len() && args.reset.is_empty() => {}
-        [key] => return Err(Failure::usage(format!("cannot show {key:?} and change settings at once"))),
-        _ => return Err(Failure::usage("can only show a single key, or all of them")),
+        [key] => return Err(CommandError::usage(format!("cannot show {key:?} and change settings in one command"))),
+        _ => return Err(CommandError::usage("cannot show several keys: give one key, or none to show all")),
     }
     let change = ConfigChange { set: settings::pairs(set)?, reset: settings::reset_words(&args.reset) };
     if change != ConfigChange::default() {
-        let changed = at.api.handle(ConfigureModel { change }).await?;
-        at.note_write(changed.revision);
-        at.output.warn(&changed.warnings);
+        let changed = session.api.handle(ConfigureModel { change }).await?;
+        session.note_write(changed.revision);
+        session.output.warn(&changed.warnings);
         return Ok(());
     }
-    let all = at.api.handle(GetModelConfig).await?;
+    let all = session.api.handle(GetModelConfig).await?;
     if let Some(key) = keys.first() {
         let setting =
-            all.get(*key).ok_or_else(|| Failure::new(format!("key {key:?} not found in this model")))?;
-        return at.output.say(&bare(&setting.value));
+            all.get(*key).ok_or_else(|| CommandError::new(format!("key {key:?} not found in this model")))?;
+        return session.output.print(&unquoted(&setting.value));
     }
     if let Some(format) = args.format {
         let all: Map<_, _> = all
@@ -47,11 +49,11 @@ pub async fn run<A: UserPort>(args: &ModelConfig, at: &Session<A>) -> Result<(),
                 (key.clone(), json!({ "Value": setting.value, "Source": setting.source.as_str() }))
             })
             .collect();
-        return at.output.say(&render::structured(&all.into(), format)?);
+        return session.output.print(&render::structured(&all.into(), format)?);
     }
     let mut rows = vec![row(["Attribute", "From", "Value"])];
     for (key, setting) in &all {
-        rows.push(row([key, setting.source.as_str(), bare(&setting.value).trim_end()]));
+        rows.push(row([key, setting.source.as_str(), unquoted(&setting.value).trim_end()]));
     }
-    at.output.say(&Table { right: &[], rows }.text())
+    session.output.print(&Table { right: &[], rows }.text())
 }

@@ -1,24 +1,26 @@
-//! `models`.
+//! `models`: lists the models of the controller; `*` marks the current one.
 
-use crate::command_error::Failure;
-use crate::render::{self, Format, Table, row};
-use crate::session::Session;
+use crate::command_error::CommandError;
+use crate::render::{self, StructuredFormat, Table, row};
+use crate::session::CommandSession;
 use api::{ListModels, UserPort};
 use clap::Args;
 use serde_json::json;
 
+/// Arguments of `models`.
 #[derive(Debug, Args)]
-pub struct Models {
+pub struct ModelsArgs {
+    /// Output format; by default a table
     #[arg(long, value_enum)]
-    pub format: Option<Format>,
+    pub format: Option<StructuredFormat>,
     #[arg(long, hide = true)]
     pub all: bool,
     #[arg(long, hide = true)]
     pub exact_time: bool,
 }
 
-pub async fn run<A: UserPort>(args: &Models, at: &Session<A>) -> Result<(), Failure> {
-    let mut models = at.api.handle(ListModels).await?;
+pub async fn run<A: UserPort>(args: &ModelsArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
+    let mut models = session.api.handle(ListModels).await?;
     models.sort_by(|a, b| render::compare_natural(&a.name, &b.name));
     let status = |life: state::terms::life::Life| {
         if life.is_alive() { "available" } else { "destroying" }
@@ -35,14 +37,14 @@ pub async fn run<A: UserPort>(args: &Models, at: &Session<A>) -> Result<(), Fail
             })
         });
         let list: Vec<_> = list.collect();
-        return at
+        return session
             .output
-            .say(&render::structured(&json!({ "models": list, "current-model": at.model }), format)?);
+            .print(&render::structured(&json!({ "models": list, "current-model": session.model }), format)?);
     }
     let mut rows = vec![row(["Model", "Cloud/Region", "Type", "Status"])];
     for model in &models {
-        let current = if model.name == at.model { "*" } else { "" };
+        let current = if model.name == session.model { "*" } else { "" };
         rows.push(row([&format!("{}{current}", model.name), "local/local", "iaas", status(model.life)]));
     }
-    at.output.say(&Table { right: &[], rows }.text())
+    session.output.print(&Table { right: &[], rows }.text())
 }

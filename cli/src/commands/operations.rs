@@ -1,8 +1,10 @@
-//! `operations` and `show-operation N`: what was run. An operation here is one task and has its number.
+//! `operations` and `show-operation N`: the actions that were run.
+//!
+//! In Pintle each operation has exactly one task, and both have the same number.
 
-use crate::command_error::Failure;
-use crate::render::{self, Format, Table, row, task};
-use crate::session::Session;
+use crate::command_error::CommandError;
+use crate::render::{self, StructuredFormat, Table, row, task};
+use crate::session::CommandSession;
 use crate::times::Zone;
 use api::{ActionInfo, GetAction, ListActions, UserPort};
 use clap::Args;
@@ -10,46 +12,52 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::{Map, Value, json};
 use state::terms::status::ActionStatus;
 
-/// Operations shown where nothing else is said, as in Juju.
+/// Default of `--limit`, as in Juju.
 const LIMIT: usize = 50;
 
+/// Arguments of `operations`.
 #[derive(Debug, Args)]
-pub struct Operations {
-    /// Only on units of these applications; comma-separated
+pub struct OperationsArgs {
+    /// Show only operations on units of these applications; comma-separated
     #[arg(long, value_delimiter = ',')]
     pub apps: Vec<String>,
-    /// Only on these units
+    /// Show only operations on these units; comma-separated
     #[arg(long, value_delimiter = ',')]
     pub units: Vec<String>,
-    /// Only these actions
+    /// Show only these actions; comma-separated
     #[arg(long, value_delimiter = ',')]
     pub actions: Vec<String>,
-    /// Only in these states
+    /// Show only operations with these statuses; comma-separated
     #[arg(long, value_delimiter = ',', value_parser = status_words())]
     pub status: Vec<ActionStatus>,
-    /// How many; the newest ones
+    /// Number of the newest operations to show
     #[arg(long, default_value_t = LIMIT)]
     pub limit: usize,
+    /// Output format; by default a table
     #[arg(long, value_enum)]
-    pub format: Option<Format>,
+    pub format: Option<StructuredFormat>,
+    /// Show times in UTC
     #[arg(long)]
     pub utc: bool,
 }
 
+/// Arguments of `show-operation`.
 #[derive(Debug, Args)]
-pub struct ShowOperation {
+pub struct ShowOperationArgs {
+    /// Number of the operation
     pub id: u64,
+    /// Output format
     #[arg(long, value_enum, default_value = "yaml")]
-    pub format: Format,
+    pub format: StructuredFormat,
 }
 
-/// A status by its word.
+/// Parses the name of a status.
 fn status_words() -> impl TypedValueParser<Value = ActionStatus> {
     PossibleValuesParser::new(ActionStatus::WORDS).try_map(|word| word.parse())
 }
 
-pub async fn list<A: UserPort>(args: &Operations, at: &Session<A>) -> Result<(), Failure> {
-    let mut all = at.api.handle(ListActions).await?;
+pub async fn list<A: UserPort>(args: &OperationsArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
+    let mut all = session.api.handle(ListActions).await?;
     let any = |words: &[String], text: &str| words.is_empty() || words.iter().any(|word| word == text);
     all.retain(|one| {
         any(&args.apps, &one.unit.application)
@@ -63,7 +71,7 @@ pub async fn list<A: UserPort>(args: &Operations, at: &Session<A>) -> Result<(),
             .iter()
             .map(|one| (one.id.to_string(), document(one, |task| json!({ "unit": task.unit }))))
             .collect();
-        return at.output.say(&render::structured(&operations.into(), format)?);
+        return session.output.print(&render::structured(&operations.into(), format)?);
     }
     let zone = Zone::new(args.utc);
     let time = |ms: Option<i64>| ms.map_or(String::new(), |ms| zone.iso(ms));
@@ -79,13 +87,13 @@ pub async fn list<A: UserPort>(args: &Operations, at: &Session<A>) -> Result<(),
             &summary(one),
         ]));
     }
-    at.output.say(&Table { right: &[], rows }.text())
+    session.output.print(&Table { right: &[], rows }.text())
 }
 
-pub async fn show<A: UserPort>(args: &ShowOperation, at: &Session<A>) -> Result<(), Failure> {
-    let one = at.api.handle(GetAction { id: args.id }).await;
-    let one = one.map_err(|error| task::unknown(error, "operation", args.id))?;
-    at.output.say(&render::structured(&document(&one, task::document), args.format)?)
+pub async fn show<A: UserPort>(args: &ShowOperationArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
+    let one = session.api.handle(GetAction { id: args.id }).await;
+    let one = one.map_err(|error| task::unknown_task_error(error, "operation", args.id))?;
+    session.output.print(&render::structured(&document(&one, task::document), args.format)?)
 }
 
 fn summary(one: &ActionInfo) -> String {

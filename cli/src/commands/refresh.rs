@@ -1,13 +1,15 @@
-//! `refresh APP --path CHARM`.
+//! `refresh APP --path CHARM`: upgrades an application to another revision of its charm.
 
-use crate::command_error::Failure;
+use crate::command_error::CommandError;
 use crate::commands::{charm_source, settings};
-use crate::session::Session;
+use crate::session::CommandSession;
 use api::UserPort;
 use clap::Args;
 
+/// Arguments of `refresh`.
 #[derive(Debug, Args)]
-pub struct Refresh {
+pub struct RefreshArgs {
+    /// Name of the application
     pub application: String,
     /// Path of a charm folder or a .charm file
     #[arg(long, visible_alias = "switch", value_name = "CHARM")]
@@ -15,10 +17,10 @@ pub struct Refresh {
     /// A setting, key=value or key=@FILE, or a YAML file of settings; may be repeated
     #[arg(long, value_name = "KEY=VALUE|FILE")]
     pub config: Vec<String>,
-    /// Take a charm that was packed for something else
+    /// Upgrade even if the charm is packed for another base or architecture
     #[arg(long)]
     pub force: bool,
-    /// Replace the charm of units in error too
+    /// Also upgrade units in error state
     #[arg(long)]
     pub force_units: bool,
     #[arg(long, hide = true)]
@@ -41,19 +43,19 @@ pub struct Refresh {
     pub trust: bool,
 }
 
-pub async fn run<A: UserPort>(args: &Refresh, at: &Session<A>) -> Result<(), Failure> {
+pub async fn run<A: UserPort>(args: &RefreshArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
     let path = args.path.as_deref().ok_or_else(|| {
-        let text = format!("cannot refresh {}: there is no charm store here", args.application);
-        Failure::new(text).hint("name the new charm: --path DIR-OR-FILE")
+        let text = format!("cannot refresh {}: charm stores are not supported", args.application);
+        CommandError::new(text).hint("give the path of the new charm: --path DIR-OR-FILE")
     })?;
-    let source = charm_source::load(path, args.force, at)?;
+    let source = charm_source::load(path, args.force, session)?;
     let config = settings::from_flags(&args.config, Some(&args.application))?;
-    let sha256 = charm_source::bring(source, at).await?.sha256;
+    let sha256 = charm_source::upload(source, session).await?.sha256;
     let refresh =
         api::Refresh { application: args.application.clone(), sha256, forced: args.force_units, config };
-    let refreshed = at.api.handle(refresh).await?;
-    at.note_write(refreshed.revision);
-    at.output.warn(&refreshed.warnings);
-    at.output.note(&format!("Added charm \"{}\" to the model\n", refreshed.charm_url));
+    let refreshed = session.api.handle(refresh).await?;
+    session.note_write(refreshed.revision);
+    session.output.warn(&refreshed.warnings);
+    session.output.print_remark(&format!("Added charm \"{}\" to the model\n", refreshed.charm_url));
     Ok(())
 }

@@ -1,118 +1,126 @@
-//! What removals have in common: saying what goes, asking, going on after a refusal.
+//! Shared steps of the commands that remove something: dry run, confirmation, report and combined error.
+//!
+//! A removal that the controller rejects does not stop the removals after it: each is tried and reported.
 
-use crate::arguments::Removal;
-use crate::command_error::Failure;
+use crate::arguments::RemovalArguments;
+use crate::command_error::CommandError;
 use crate::output::Output;
 use crate::render;
-use crate::session::Session;
+use crate::session::CommandSession;
 use crate::times::{Zone, now_ms};
 use api::error::ApiError;
 use api::{Changed, DRY_RUN_TARGETS_MAX, DryRunRemoval, Force, RemovalTarget, UserPort};
 use std::io::BufRead;
 
-/// What the flags say before anything goes. `--dry-run`: it is only told. Without `--no-prompt` a person is asked, and
-/// told what else goes; refused like the removal itself. None: nothing is to be removed.
-pub async fn begin<A: UserPort>(
-    things: &[String],
+/// Handles the flags that apply before a removal. With `--dry-run` it only prints the dry run. Without `--no-prompt` it
+/// lists everything that would be removed and asks for confirmation.
+///
+/// Returns the force mode of the removal, or `None` if nothing is to be removed.
+///
+/// # Errors
+/// The same as the removal itself, and an error if the operator does not confirm.
+pub async fn confirm<A: UserPort>(
+    entities: &[String],
     removed: Vec<RemovalTarget>,
-    flags: &Removal,
-    at: &Session<A>,
-) -> Result<Option<Force>, Failure> {
-    let force = flags.force.chosen()?;
+    flags: &RemovalArguments,
+    session: &CommandSession<A>,
+) -> Result<Option<Force>, CommandError> {
+    let force = flags.force.mode()?;
     if flags.dry_run {
-        dry_run(removed, force, at).await?;
+        dry_run(removed, force, session).await?;
         return Ok(None);
     }
-    let mut all = things.to_vec();
+    let mut all = entities.to_vec();
     if !flags.no_prompt {
-        all.extend(along(things, removed, force, at).await?);
+        all.extend(also_removed(entities, removed, force, session).await?);
     }
-    agreed(&all, flags, &at.output).map(|agreed| agreed.then_some(force))
+    ask(&all, flags, &session.output).map(|agreed| agreed.then_some(force))
 }
 
-/// What goes along with `things`. One thing that cannot be removed is refused at once; of several each is tried.
-async fn along<A: UserPort>(
-    things: &[String],
+/// What goes along with `entities`. One entity that cannot be removed is refused at once; of several each is tried.
+async fn also_removed<A: UserPort>(
+    entities: &[String],
     mut removed: Vec<RemovalTarget>,
     force: Force,
-    at: &Session<A>,
-) -> Result<Vec<String>, Failure> {
+    session: &CommandSession<A>,
+) -> Result<Vec<String>, CommandError> {
     let is_part = removed.len() > DRY_RUN_TARGETS_MAX;
     removed.truncate(DRY_RUN_TARGETS_MAX);
-    let forecast = match at.api.handle(DryRunRemoval { removed, force }).await {
+    let forecast = match session.api.handle(DryRunRemoval { removed, force }).await {
         Ok(forecast) => forecast,
-        Err(error) if things.len() == 1 => return Err(error.into()),
-        Err(_) => return Ok(vec!["what goes along with them".to_owned()]),
+        Err(error) if entities.len() == 1 => return Err(error.into()),
+        Err(_) => return Ok(vec!["everything that is removed with them".to_owned()]),
     };
     let mut more = Vec::new();
     for name in [forecast.at_once, forecast.dying, forecast.gone].concat() {
-        if !things.contains(&name) && !more.contains(&name) {
+        if !entities.contains(&name) && !more.contains(&name) {
             more.push(name);
         }
     }
     if is_part || forecast.more {
-        more.push("what goes along with the rest".to_owned());
+        more.push("everything that is removed with the others".to_owned());
     }
     Ok(more)
 }
 
-/// Says what will go, and asks, unless `--no-prompt`: what is read is the answer, at a terminal or not.
-pub fn agreed(things: &[String], flags: &Removal, output: &Output) -> Result<bool, Failure> {
-    for thing in things {
-        output.note(&format!("will remove {thing}\n"));
+/// Lists what will be removed and, unless `--no-prompt` is given, reads the confirmation from stdin, whether or not
+/// stdin is a terminal. Returns an error if the answer is not yes.
+pub fn ask(entities: &[String], flags: &RemovalArguments, output: &Output) -> Result<bool, CommandError> {
+    for entity in entities {
+        output.print_remark(&format!("will remove {entity}\n"));
     }
     if flags.no_prompt {
         return Ok(true);
     }
-    output.note("\nContinue [y/N]? ");
+    output.print_remark("\nContinue [y/N]? ");
     let mut answer = String::new();
     let read = std::io::stdin().lock().read_line(&mut answer);
-    let read = read.map_err(|error| Failure::new(format!("cannot read the answer: {error}")))?;
+    let read = read.map_err(|error| CommandError::new(format!("cannot read the answer: {error}")))?;
     if matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
         return Ok(true);
     }
-    let aborted = Failure::new("aborted: nothing was removed");
-    Err(if read == 0 { aborted.hint("nobody answered: --no-prompt does not ask") } else { aborted })
+    let aborted = CommandError::new("aborted: nothing was removed");
+    Err(if read == 0 { aborted.hint("stdin is empty; to skip the confirmation: --no-prompt") } else { aborted })
 }
 
-/// Says what removing all these together would come to; refused like the removal itself.
+/// Prints what removing all these entities together would change. Rejected like the removal itself.
 pub async fn dry_run<A: UserPort>(
     removed: Vec<RemovalTarget>,
     force: Force,
-    at: &Session<A>,
-) -> Result<(), Failure> {
-    let forecast = at.api.handle(DryRunRemoval { removed, force }).await?;
-    at.output.say(&render::dry_run::text(&forecast, force, (now_ms(), &Zone::new(false))))
+    session: &CommandSession<A>,
+) -> Result<(), CommandError> {
+    let forecast = session.api.handle(DryRunRemoval { removed, force }).await?;
+    session.output.print(&render::dry_run::text(&forecast, force, (now_ms(), &Zone::new(false))))
 }
 
-/// What became of one removal, before the next is tried: one that is refused does not hide what was done.
-pub fn told<A>(
-    at: &Session<A>,
-    thing: &str,
+/// Reports the result of one removal before the next is tried. Returns the error of a rejected removal.
+pub fn report<A>(
+    session: &CommandSession<A>,
+    entity: &str,
     force: Force,
     answer: Result<Changed, ApiError>,
-) -> Option<Failure> {
+) -> Option<CommandError> {
     match answer {
         Ok(changed) => {
-            at.note_write(changed.revision);
-            at.output.warn(&changed.warnings);
+            session.note_write(changed.revision);
+            session.output.warn(&changed.warnings);
             let how = match force {
                 Force::No => "",
-                Force::AfterWait => ": by force, in a minute",
-                Force::AtOnce => ": by force, now",
+                Force::AfterWait => " (by force after a minute)",
+                Force::AtOnce => " (by force now)",
             };
-            at.output.note(&format!("removing {thing}{how}\n"));
+            session.output.print_remark(&format!("removing {entity}{how}\n"));
             None
         }
         Err(error) => {
-            at.output.note(&format!("not removing {thing}\n"));
-            Some(Failure::from(error))
+            session.output.print_remark(&format!("not removing {entity}\n"));
+            Some(CommandError::from(error))
         }
     }
 }
 
-/// All refusals as one failure; none if there were none.
-pub fn combine(failures: Vec<Failure>) -> Result<(), Failure> {
+/// Combines all errors into one; `Ok` if there are none.
+pub fn combine(failures: Vec<CommandError>) -> Result<(), CommandError> {
     let mut failures = failures.into_iter();
     let Some(mut first) = failures.next() else {
         return Ok(());

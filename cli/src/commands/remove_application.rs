@@ -1,31 +1,33 @@
-//! `remove-application APP…`.
+//! `remove-application APP…`: removes applications with all their units.
 
-use crate::arguments::Removal;
-use crate::command_error::Failure;
+use crate::arguments::RemovalArguments;
+use crate::command_error::CommandError;
 use crate::commands::removal;
-use crate::session::Session;
+use crate::session::CommandSession;
 use api::{RemovalTarget, UserPort};
 use clap::Args;
 
+/// Arguments of `remove-application`.
 #[derive(Debug, Args)]
-pub struct RemoveApplication {
+pub struct RemoveApplicationArgs {
+    /// Names of applications
     #[arg(required = true)]
     pub applications: Vec<String>,
     #[command(flatten)]
-    pub removal: Removal,
+    pub removal: RemovalArguments,
 }
 
-pub async fn run<A: UserPort>(args: &RemoveApplication, at: &Session<A>) -> Result<(), Failure> {
-    let things: Vec<String> = args.applications.iter().map(|name| format!("application {name}")).collect();
+pub async fn run<A: UserPort>(args: &RemoveApplicationArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
+    let entities: Vec<String> = args.applications.iter().map(|name| format!("application {name}")).collect();
     let removed = args.applications.iter().cloned().map(RemovalTarget::Application).collect();
-    let Some(force) = removal::begin(&things, removed, &args.removal, at).await? else {
+    let Some(force) = removal::confirm(&entities, removed, &args.removal, session).await? else {
         return Ok(());
     };
     let mut failures = Vec::new();
-    for (application, thing) in args.applications.iter().zip(&things) {
+    for (application, entity) in args.applications.iter().zip(&entities) {
         let answer =
-            at.api.handle(api::RemoveApplication { application: application.to_owned(), force }).await;
-        failures.extend(removal::told(at, thing, force, answer));
+            session.api.handle(api::RemoveApplication { application: application.to_owned(), force }).await;
+        failures.extend(removal::report(session, entity, force, answer));
     }
     removal::combine(failures)
 }

@@ -1,32 +1,34 @@
-//! `remove-machine MACHINE…`.
+//! `remove-machine MACHINE…`: removes machines, and their instances unless `--keep-instance` is given.
 
-use crate::arguments::Removal;
-use crate::command_error::Failure;
+use crate::arguments::RemovalArguments;
+use crate::command_error::CommandError;
 use crate::commands::removal;
-use crate::session::Session;
+use crate::session::CommandSession;
 use api::{RemovalTarget, UserPort};
 use clap::Args;
 
+/// Arguments of `remove-machine`.
 #[derive(Debug, Args)]
-pub struct RemoveMachine {
+pub struct RemoveMachineArgs {
+    /// Names of machines, for example 0
     #[arg(required = true)]
     pub machines: Vec<String>,
-    /// The machine's instance stays, without its agent, and is yours to take away
+    /// Keep the instance without its agent; you must delete it yourself
     #[arg(long)]
     pub keep_instance: bool,
     #[command(flatten)]
-    pub removal: Removal,
+    pub removal: RemovalArguments,
 }
 
-pub async fn run<A: UserPort>(args: &RemoveMachine, at: &Session<A>) -> Result<(), Failure> {
-    let things: Vec<String> = args.machines.iter().map(|machine| format!("machine {machine}")).collect();
+pub async fn run<A: UserPort>(args: &RemoveMachineArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
+    let entities: Vec<String> = args.machines.iter().map(|machine| format!("machine {machine}")).collect();
     let removed = args.machines.iter().cloned().map(RemovalTarget::Machine).collect();
-    let Some(force) = removal::begin(&things, removed, &args.removal, at).await? else {
+    let Some(force) = removal::confirm(&entities, removed, &args.removal, session).await? else {
         return Ok(());
     };
     let mut failures = Vec::new();
-    for (machine, thing) in args.machines.iter().zip(&things) {
-        let answer = at
+    for (machine, entity) in args.machines.iter().zip(&entities) {
+        let answer = session
             .api
             .handle(api::RemoveMachine {
                 machine: machine.to_owned(),
@@ -34,7 +36,7 @@ pub async fn run<A: UserPort>(args: &RemoveMachine, at: &Session<A>) -> Result<(
                 keep_instance: args.keep_instance,
             })
             .await;
-        failures.extend(removal::told(at, thing, force, answer));
+        failures.extend(removal::report(session, entity, force, answer));
     }
     removal::combine(failures)
 }

@@ -1,40 +1,42 @@
-//! `remove-relation A[:endpoint] B[:endpoint]`, or by number.
+//! `remove-relation A[:endpoint] B[:endpoint]`, or `remove-relation NUMBER`: removes a relation.
 
 use crate::arguments::ForceArguments;
-use crate::command_error::Failure;
+use crate::command_error::CommandError;
 use crate::commands::removal;
-use crate::session::Session;
+use crate::session::CommandSession;
 use api::{Ends, RelationChoice, RemovalTarget, UserPort};
 use clap::Args;
 
+/// Arguments of `remove-relation`.
 #[derive(Debug, Args)]
-pub struct RemoveRelation {
-    /// Its two ends, application or application:endpoint, or its number
+pub struct RemoveRelationArgs {
+    /// The two ends of the relation, each application or application:endpoint, or its number
     #[arg(required = true, num_args = 1..=2)]
     pub ends: Vec<String>,
     #[command(flatten)]
     pub force: ForceArguments,
-    /// Only say what would go
+    /// Show what would be removed, and change nothing
     #[arg(long)]
     pub dry_run: bool,
     #[arg(long, hide = true)]
     pub no_prompt: bool,
 }
 
-pub async fn run<A: UserPort>(args: &RemoveRelation, at: &Session<A>) -> Result<(), Failure> {
-    let force = args.force.chosen()?;
+pub async fn run<A: UserPort>(args: &RemoveRelationArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
+    let force = args.force.mode()?;
     let choice = match &args.ends[..] {
         [number] => RelationChoice::Number(number.parse().map_err(|_| {
-            Failure::usage(format!("{number:?} is not the number of a relation")).hint("or name its two ends")
+            let text = format!("invalid relation {number:?}: expected the number of a relation, or its two ends");
+            CommandError::usage(text).hint("see: pintle status --relations")
         })?),
         [a, b] => RelationChoice::Ends(Ends { a: a.clone(), b: b.clone() }),
-        _ => return Err(Failure::usage("a relation has two ends")),
+        _ => return Err(CommandError::usage("expected the two ends of a relation, or its number")),
     };
     if args.dry_run {
-        return removal::dry_run(vec![RemovalTarget::Relation(choice)], force, at).await;
+        return removal::dry_run(vec![RemovalTarget::Relation(choice)], force, session).await;
     }
-    let changed = at.api.handle(api::RemoveRelation { relation: choice, force }).await?;
-    at.note_write(changed.revision);
-    at.output.warn(&changed.warnings);
+    let changed = session.api.handle(api::RemoveRelation { relation: choice, force }).await?;
+    session.note_write(changed.revision);
+    session.output.warn(&changed.warnings);
     Ok(())
 }

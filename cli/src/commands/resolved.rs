@@ -1,33 +1,35 @@
-//! `resolved UNIT…`.
+//! `resolved UNIT…`: lets units in error state continue, by default by running the failed hook again.
 
-use crate::command_error::Failure;
-use crate::session::Session;
+use crate::command_error::CommandError;
+use crate::session::CommandSession;
 use api::{GetStatus, ResolvedRequest, UserPort};
 use clap::Args;
 
+/// Arguments of `resolved`.
 #[derive(Debug, Args)]
-pub struct Resolved {
+pub struct ResolvedArgs {
+    /// Names of units
     #[arg(required_unless_present = "all")]
     pub units: Vec<String>,
-    /// All units in error
+    /// Resolve all units in error state
     #[arg(long, conflicts_with = "units")]
     pub all: bool,
-    /// Count the hook as done instead of running it again
+    /// Do not run the failed hook again
     #[arg(long)]
     pub no_retry: bool,
 }
 
-pub async fn run<A: UserPort>(args: &Resolved, at: &Session<A>) -> Result<(), Failure> {
+pub async fn run<A: UserPort>(args: &ResolvedArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
     let mut units = args.units.clone();
     if args.all {
-        let status = at.api.handle(GetStatus).await?;
+        let status = session.api.handle(GetStatus).await?;
         let all = status.applications.into_values().flat_map(|app| app.units);
         let failed = all.filter(|(_, unit)| unit.workload.current == "error");
         units = failed.map(|(name, _)| name.to_string()).collect();
     }
     for unit in units {
-        at.note_write(
-            at.api.handle(ResolvedRequest { unit: unit.to_owned(), retry: !args.no_retry }).await?.revision,
+        session.note_write(
+            session.api.handle(ResolvedRequest { unit: unit.to_owned(), retry: !args.no_retry }).await?.revision,
         );
     }
     Ok(())

@@ -1,8 +1,11 @@
-//! `run UNIT… ACTION [key=value…]` (spec/clients.md 2.5, 3.7).
+//! `run UNIT… ACTION [key=value…]`: runs an action on units and prints the results (spec/clients.md 2.5, 3.7).
+//!
+//! Exit codes and error texts are prescribed: clients distinguish an unknown unit (exit code 0, no output) from an
+//! unknown action and from a failed task by them.
 
-use crate::command_error::Failure;
+use crate::command_error::CommandError;
 use crate::render::{self, task};
-use crate::session::Session;
+use crate::session::CommandSession;
 use crate::terminal::safe_line;
 use crate::times::{self, Zone};
 use api::error::ErrorCode;
@@ -14,26 +17,28 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long results are waited for where nothing else is said.
-const WAIT: Duration = Duration::from_secs(60);
+/// Default of `--wait`, as in Juju.
+const WAIT_DEFAULT: Duration = Duration::from_secs(60);
 
+/// Arguments of `run`.
 #[derive(Debug, Args)]
-pub struct Run {
+pub struct RunArgs {
     /// Units (web/0, web/leader), the action, and its parameters as key=value
     #[arg(required = true)]
     pub words: Vec<String>,
+    /// Output format
     #[arg(long, value_enum, default_value = "plain")]
-    pub format: Format,
-    /// How long to wait for the results
+    pub format: RunFormat,
+    /// Longest time to wait for the results; by default 60s
     #[arg(long, value_parser = times::duration, value_name = "DURATION")]
     pub wait: Option<Duration>,
-    /// A YAML file of parameters; those on the command line win
+    /// A YAML file of parameters; parameters on the command line take precedence
     #[arg(long, value_name = "FILE")]
     pub params: Option<PathBuf>,
-    /// Take parameters as text, not as YAML
+    /// Parse parameters as text, not as YAML
     #[arg(long)]
     pub string_args: bool,
-    /// Do not wait
+    /// Do not wait for the results
     #[arg(long, conflicts_with = "wait")]
     pub background: bool,
     #[arg(long, hide = true)]
@@ -45,38 +50,41 @@ pub struct Run {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Format {
+pub enum RunFormat {
+    /// The results as YAML, without the return code
     Plain,
+    /// JSON
     Json,
+    /// YAML
     Yaml,
 }
 
-/// The command line, understood.
+/// The parsed words of the command line.
 #[derive(Debug, PartialEq)]
-struct Wish {
+struct ActionRequest {
     units: Vec<String>,
     action: String,
     params: BTreeMap<String, Value>,
 }
 
-pub async fn run<A: UserPort>(args: &Run, at: &Session<A>) -> Result<(), Failure> {
-    let wish = understand(args)?;
+pub async fn run<A: UserPort>(args: &RunArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
+    let request = parse_words(args)?;
     let mut tasks = Vec::new();
-    for unit in &wish.units {
-        let run = api::Run { unit: unit.clone(), action: wish.action.clone(), params: wish.params.clone() };
-        match at.api.handle(run).await {
+    for unit in &request.units {
+        let run = api::Run { unit: unit.clone(), action: request.action.clone(), params: request.params.clone() };
+        match session.api.handle(run).await {
             Ok(task) => {
-                at.note_write(task.revision);
+                session.note_write(task.revision);
                 tasks.push(task);
             }
-            // Clients know an unknown unit by exit code 0 with nothing on stdout.
+            // Clients recognise an unknown unit by exit code 0 with nothing on stdout.
             Err(error) if error.code == ErrorCode::NotFound => {
-                // where the model itself is unknown, that is an error as everywhere
-                let models = at.api.handle(ListModels).await?;
-                if !models.iter().any(|model| model.name == at.model || model.uuid.to_string() == at.model) {
+                // An unknown model is an error, as in every command.
+                let models = session.api.handle(ListModels).await?;
+                if !models.iter().any(|model| model.name == session.model || model.uuid.to_string() == session.model) {
                     return Err(error.into());
                 }
-                at.output.note(&format!(
+                session.output.print_remark(&format!(
                     "Operation failed to schedule any tasks:\n{}\n",
                     safe_line(&error.message)
                 ));
@@ -89,73 +97,77 @@ pub async fn run<A: UserPort>(args: &Run, at: &Session<A>) -> Result<(), Failure
     }
     if args.background {
         let ids: Vec<String> = tasks.iter().map(|task| task.id.to_string()).collect();
-        at.output.note(&format!(
+        session.output.print_remark(&format!(
             "Scheduled task {}\nCheck its state with: pintle show-task {}\n",
             ids.join(", "),
             ids[0]
         ));
         return Ok(());
     }
-    let limit = args.wait.unwrap_or(WAIT);
-    let done = tokio::time::timeout(limit, results(&tasks, args, at)).await.map_err(|_| {
+    let limit = args.wait.unwrap_or(WAIT_DEFAULT);
+    let done = tokio::time::timeout(limit, results(&tasks, args, session)).await.map_err(|_| {
         let units: Vec<String> = tasks.iter().map(|task| format!("unit {}", task.unit)).collect();
         let text = format!("timed out waiting for results from: {}", units.join(", "));
-        Failure::new(text).hint(format!("the task goes on: pintle show-task {} --wait 5m", tasks[0].id))
+        CommandError::new(text).hint(format!("the task keeps running; to wait for it: pintle show-task {} --wait 5m", tasks[0].id))
     })??;
-    print(&done, args, at)?;
+    print(&done, args, session)?;
     task::failure(&done).map_or(Ok(()), Err)
 }
 
-/// Units come first, then the action, then pairs.
-fn understand(args: &Run) -> Result<Wish, Failure> {
+/// Parses the words: units, then the action, then key=value pairs.
+fn parse_words(args: &RunArgs) -> Result<ActionRequest, CommandError> {
     let is_unit = |word: &&String| {
         word.parse::<UnitName>().is_ok() || word.split_once('/').is_some_and(|(_, unit)| unit == "leader")
     };
     let units: Vec<String> = args.words.iter().take_while(is_unit).cloned().collect();
     if units.is_empty() {
-        let text = format!("{:?} is not a unit (like web/0 or web/leader)", args.words[0]);
-        return Err(Failure::usage(text));
+        let text = format!(
+            "invalid unit name {:?}: expected APPLICATION/NUMBER or APPLICATION/leader, for example web/0",
+            args.words[0]
+        );
+        return Err(CommandError::usage(text));
     }
     let applications = |unit: &String| unit.split('/').next().map(str::to_owned);
     if units.iter().any(|unit| applications(unit) != applications(&units[0])) {
-        return Err(Failure::usage("all units of one run must be of one application"));
+        return Err(CommandError::usage("cannot run an action on units of different applications"));
     }
     let mut rest = args.words[units.len()..].iter();
-    let action = rest.next().ok_or_else(|| Failure::usage("no action named"))?.clone();
-    let mut params = args.params.as_deref().map_or(Ok(BTreeMap::new()), params_of_file)?;
+    let action = rest.next().ok_or_else(|| CommandError::usage("the name of the action is missing: expected UNIT ACTION [KEY=VALUE...]"))?.clone();
+    let mut params = args.params.as_deref().map_or(Ok(BTreeMap::new()), params_from_file)?;
     for word in rest {
         let (key, value) = word
             .split_once('=')
-            .ok_or_else(|| Failure::usage(format!("expected key=value, got {word:?}")))?;
-        put(&mut params, key, parse(value, args.string_args)?)?;
+            .ok_or_else(|| CommandError::usage(format!("expected key=value, got {word:?}")))?;
+        insert_nested(&mut params, key, parse(value, args.string_args)?)?;
     }
-    Ok(Wish { units, action, params })
+    Ok(ActionRequest { units, action, params })
 }
 
-fn params_of_file(file: &Path) -> Result<BTreeMap<String, Value>, Failure> {
-    let bad = |why: String| Failure::new(format!("cannot use parameters of {}: {why}", file.display()));
+fn params_from_file(file: &Path) -> Result<BTreeMap<String, Value>, CommandError> {
+    let bad = |why: String| CommandError::new(format!("cannot read parameters from {}: {why}", file.display()));
     let text = std::fs::read_to_string(file).map_err(|error| bad(error.to_string()))?;
     serde_yaml::from_str(&text).map_err(|error| bad(error.to_string()))
 }
 
-fn parse(text: &str, as_text: bool) -> Result<Value, Failure> {
+fn parse(text: &str, as_text: bool) -> Result<Value, CommandError> {
     if as_text || text.is_empty() {
         return Ok(text.into());
     }
     serde_yaml::from_str(text)
-        .map_err(|_| Failure::usage(format!("{text:?} is not YAML")).hint("or say --string-args"))
+        .map_err(|_| CommandError::usage(format!("cannot parse {text:?} as YAML")).hint("to use it as text: --string-args"))
 }
 
-/// Sets `a.b.c`, making the maps between. Keys are lower case letters, digits and inner dashes.
-fn put(params: &mut BTreeMap<String, Value>, key: &str, value: Value) -> Result<(), Failure> {
+/// Sets the parameter `a.b.c`, and creates the maps `a` and `a.b` if necessary. Each part of a key consists of
+/// lower-case letters, digits and inner hyphens.
+fn insert_nested(params: &mut BTreeMap<String, Value>, key: &str, value: Value) -> Result<(), CommandError> {
     let good = |part: &str| {
         let plain = part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
         plain && !part.is_empty() && !part.starts_with('-') && !part.ends_with('-')
     };
     if !key.split('.').all(good) {
         let text =
-            format!("{key:?} is not a key: lower case letters, digits and inner dashes, nested by dots");
-        return Err(Failure::usage(text));
+            format!("invalid parameter key {key:?}: use lower-case letters, digits and inner hyphens; dots for nesting");
+        return Err(CommandError::usage(text));
     }
     let (first, inner) = key.split_once('.').map_or((key, None), |(first, inner)| (first, Some(inner)));
     let Some(inner) = inner else {
@@ -166,66 +178,67 @@ fn put(params: &mut BTreeMap<String, Value>, key: &str, value: Value) -> Result<
         Some(Value::Object(map)) => map.into_iter().collect(),
         _ => BTreeMap::new(),
     };
-    put(&mut below, inner, value)?;
+    insert_nested(&mut below, inner, value)?;
     params.insert(first.to_owned(), Value::Object(below.into_iter().collect()));
     Ok(())
 }
 
-/// Waits until all tasks are done.
+/// Waits until all tasks are completed; with the plain format it prints their log lines as they arrive.
 async fn results<A: UserPort>(
     tasks: &[RunActionResponse],
-    args: &Run,
-    at: &Session<A>,
-) -> Result<Vec<ActionInfo>, Failure> {
-    let plain = args.format == Format::Plain;
+    args: &RunArgs,
+    session: &CommandSession<A>,
+) -> Result<Vec<ActionInfo>, CommandError> {
+    let plain = args.format == RunFormat::Plain;
     let zone = Zone::new(args.utc);
     let mut done = Vec::new();
     for enqueued in tasks {
         if plain {
-            at.output.note(&format!("Waiting for task {}...\n", enqueued.id));
+            session.output.print_remark(&format!("Waiting for task {}...\n", enqueued.id));
         }
         let mut shown = 0;
-        let told = |task: &ActionInfo| {
+        let print_log = |task: &ActionInfo| {
             for (ms, line) in task.log.iter().skip(shown).filter(|_| plain) {
-                at.output.note(&format!("{} {}\n", zone.log_time(*ms, false, false), safe_line(line)));
+                session.output.print_remark(&format!("{} {}\n", zone.log_time(*ms, false, false), safe_line(line)));
             }
             shown = task.log.len();
         };
-        done.push(finished(enqueued.id, at, told).await?);
+        done.push(wait_for_task(enqueued.id, session, print_log).await?);
     }
     Ok(done)
 }
 
-/// The task once it is done. Looks again whenever the controller's store has moved on, and tells what it sees.
-pub async fn finished<A: UserPort>(
+/// Waits until the task is completed and returns it. Requests the task again after every change of the controller's
+/// store, and calls `observe` with each answer.
+pub async fn wait_for_task<A: UserPort>(
     id: u64,
-    at: &Session<A>,
-    mut tell: impl FnMut(&ActionInfo),
-) -> Result<ActionInfo, Failure> {
+    session: &CommandSession<A>,
+    mut observe: impl FnMut(&ActionInfo),
+) -> Result<ActionInfo, CommandError> {
     let mut after = None;
     loop {
-        after = Some(at.api.handle(WaitForChange { after }).await?);
-        let task = at.api.handle(GetAction { id }).await?;
-        tell(&task);
+        after = Some(session.api.handle(WaitForChange { after }).await?);
+        let task = session.api.handle(GetAction { id }).await?;
+        observe(&task);
         if task.status.is_final() {
             return Ok(task);
         }
     }
 }
 
-fn print<A>(tasks: &[ActionInfo], args: &Run, at: &Session<A>) -> Result<(), Failure> {
+fn print<A>(tasks: &[ActionInfo], args: &RunArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
     let format = match args.format {
-        Format::Plain => {
+        RunFormat::Plain => {
             for task in tasks {
                 let heading = if tasks.len() > 1 { format!("{}:\n", task.unit) } else { String::new() };
-                at.output.say(&format!("{heading}{}", task::plain(task)?))?;
+                session.output.print(&format!("{heading}{}", task::plain(task)?))?;
             }
             return Ok(());
         }
-        Format::Json => render::Format::Json,
-        Format::Yaml => render::Format::Yaml,
+        RunFormat::Json => render::StructuredFormat::Json,
+        RunFormat::Yaml => render::StructuredFormat::Yaml,
     };
     let all: Map<String, Value> =
         tasks.iter().map(|task| (task.unit.to_string(), task::document(task))).collect();
-    at.output.say(&render::structured(&all.into(), format)?)
+    session.output.print(&render::structured(&all.into(), format)?)
 }

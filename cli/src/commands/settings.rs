@@ -1,16 +1,19 @@
-//! Settings on a command line: `key=value`, `key=@file`, and YAML files.
+//! Parsing of settings on a command line: `key=value`, `key=@file`, and YAML files.
+//!
+//! Used by `config`, `model-config`, `deploy`, `refresh` and `add-model`. Values stay text: the controller converts them
+//! to the types that the charm declares.
 
-use crate::command_error::Failure;
+use crate::command_error::CommandError;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Splits `key=value`; of `key=@file` the value is the file's text.
-pub fn pair(text: &str) -> Result<(String, String), Failure> {
+/// Splits `key=value`. The value of `key=@file` is the content of the file.
+pub fn pair(text: &str) -> Result<(String, String), CommandError> {
     let (key, value) = text
         .split_once('=')
         .filter(|(key, _)| !key.is_empty())
-        .ok_or_else(|| Failure::usage(format!("expected key=value, got {text:?}")))?;
+        .ok_or_else(|| CommandError::usage(format!("expected key=value, got {text:?}")))?;
     let value = match value.strip_prefix('@') {
         Some(file) => read(Path::new(file))?,
         None => value.to_owned(),
@@ -18,13 +21,13 @@ pub fn pair(text: &str) -> Result<(String, String), Failure> {
     Ok((key.to_owned(), value))
 }
 
-/// All pairs; a key given twice has its last value.
-pub fn pairs<'a>(texts: impl IntoIterator<Item = &'a String>) -> Result<BTreeMap<String, String>, Failure> {
+/// Parses all pairs. If a key occurs twice, the last value is used.
+pub fn pairs<'a>(texts: impl IntoIterator<Item = &'a String>) -> Result<BTreeMap<String, String>, CommandError> {
     texts.into_iter().map(|text| pair(text)).collect()
 }
 
-/// `--config`: each is `key=value` or a YAML file for [`from_file`]. Later ones win.
-pub fn from_flags(flags: &[String], application: Option<&str>) -> Result<BTreeMap<String, String>, Failure> {
+/// Parses the values of `--config`: each is `key=value` or a YAML file for [`from_file`]. Later values take precedence.
+pub fn from_flags(flags: &[String], application: Option<&str>) -> Result<BTreeMap<String, String>, CommandError> {
     let mut all = BTreeMap::new();
     for flag in flags {
         if flag.contains('=') {
@@ -36,14 +39,14 @@ pub fn from_flags(flags: &[String], application: Option<&str>) -> Result<BTreeMa
     Ok(all)
 }
 
-/// A YAML file of settings, either plain or below the application's name. What `config APP` prints is read back: of
-/// a `settings` map the values that a user set.
-pub fn from_file(file: &Path, application: Option<&str>) -> Result<BTreeMap<String, String>, Failure> {
-    let bad = |why: String| Failure::new(format!("cannot use settings of {}: {why}", file.display()));
+/// Reads a YAML file of settings, either at the top level or below the name of the application. The output of
+/// `config APP` is also accepted: of its `settings` map the values that a user set are read.
+pub fn from_file(file: &Path, application: Option<&str>) -> Result<BTreeMap<String, String>, CommandError> {
+    let bad = |why: String| CommandError::new(format!("cannot read settings from {}: {why}", file.display()));
     let parsed: Value = serde_yaml::from_str(&read(file)?).map_err(|error| bad(error.to_string()))?;
     let mut map = match parsed {
         Value::Object(map) => map,
-        _ => return Err(bad("it is not a map".to_owned())),
+        _ => return Err(bad("expected a map".to_owned())),
     };
     if let Some(Value::Object(settings)) = map.get("settings") {
         let user =
@@ -62,15 +65,15 @@ pub fn from_file(file: &Path, application: Option<&str>) -> Result<BTreeMap<Stri
         .collect()
 }
 
-/// The words of `--reset a,b`.
+/// The keys of `--reset a,b`.
 pub fn reset_words(flags: &[String]) -> Vec<String> {
     let words = flags.iter().flat_map(|flag| flag.split(',')).map(str::trim);
     words.filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }
 
-fn read(file: &Path) -> Result<String, Failure> {
+fn read(file: &Path) -> Result<String, CommandError> {
     std::fs::read_to_string(file)
-        .map_err(|error| Failure::new(format!("cannot read {}: {error}", file.display())))
+        .map_err(|error| CommandError::new(format!("cannot read {}: {error}", file.display())))
 }
 
 #[cfg(test)]
@@ -78,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_come_from_pairs_and_files() {
+    fn settings_are_read_from_pairs_and_files() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("some.yaml");
         std::fs::write(&file, "web:\n  port: 80\n  title: 'on'\n  debug: true\n").expect("written");
@@ -105,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn reset_takes_lists_and_repeats() {
+    fn reset_accepts_lists_and_repeated_flags() {
         assert_eq!(reset_words(&["a,b".to_owned(), "c".to_owned()]), ["a", "b", "c"]);
     }
 }

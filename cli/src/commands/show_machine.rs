@@ -1,36 +1,39 @@
-//! `show-machine MACHINE…`.
+//! `show-machine MACHINE…`: shows machines with their UUIDs, which name their data folders.
 
-use crate::command_error::Failure;
-use crate::render::{self, Format, status_json};
-use crate::session::Session;
+use crate::command_error::CommandError;
+use crate::render::{self, StructuredFormat, status_json};
+use crate::session::CommandSession;
 use crate::times::Zone;
 use api::{GetStatus, UserPort};
 use clap::Args;
 use serde_json::json;
 
+/// Arguments of `show-machine`.
 #[derive(Debug, Args)]
-pub struct ShowMachine {
+pub struct ShowMachineArgs {
+    /// Names of machines, for example 0
     #[arg(required = true)]
     pub machines: Vec<String>,
+    /// Output format
     #[arg(long, value_enum, default_value = "yaml")]
-    pub format: Format,
-    /// Times in UTC
+    pub format: StructuredFormat,
+    /// Show times in UTC
     #[arg(long)]
     pub utc: bool,
 }
 
-pub async fn run<A: UserPort>(args: &ShowMachine, at: &Session<A>) -> Result<(), Failure> {
-    let status = at.api.handle(GetStatus).await?;
+pub async fn run<A: UserPort>(args: &ShowMachineArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
+    let status = session.api.handle(GetStatus).await?;
     if let Some(unknown) = args.machines.iter().find(|name| !status.machines.contains_key(*name)) {
-        return Err(Failure::new(format!("machine {unknown} not found")));
+        return Err(CommandError::new(format!("machine {unknown} not found")));
     }
     let mut machines = status_json::machines(&status, &Zone::new(args.utc));
     machines.retain(|name, _| args.machines.contains(name));
     for (name, machine) in &mut machines {
-        // names its folder
+        // The data folder of a machine is named by its UUID.
         let uuid = status.machines.get(name).map(|machine| machine.uuid.to_string());
         machine["uuid"] = json!(uuid);
     }
     let document = json!({ "model": status.model.name, "machines": machines });
-    at.output.say(&render::structured(&document, args.format)?)
+    session.output.print(&render::structured(&document, args.format)?)
 }

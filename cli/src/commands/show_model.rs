@@ -1,31 +1,34 @@
-//! `show-model [NAME]`.
+//! `show-model [NAME]`: shows a model, by default the current one (spec/clients.md 2.4).
 
-use crate::command_error::Failure;
-use crate::render::{self, Format};
-use crate::session::{Session, model_name};
+use crate::command_error::CommandError;
+use crate::render::{self, StructuredFormat};
+use crate::session::{CommandSession, model_name};
 use api::{GetStatus, ListModels, ModelInfo, Status, UserPort};
 use clap::Args;
 use serde_json::{Map, Value, json};
 
+/// Arguments of `show-model`.
 #[derive(Debug, Args)]
-pub struct ShowModel {
+pub struct ShowModelArgs {
+    /// Name of the model; by default the current one
     pub name: Option<String>,
+    /// Output format
     #[arg(long, value_enum, default_value = "yaml")]
-    pub format: Format,
+    pub format: StructuredFormat,
 }
 
-pub async fn run<A: UserPort>(args: &ShowModel, at: &Session<A>) -> Result<(), Failure> {
-    let name = args.name.as_deref().map_or(Ok(at.model.as_str()), model_name)?;
-    let models = at.api.handle(ListModels).await?;
+pub async fn run<A: UserPort>(args: &ShowModelArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
+    let name = args.name.as_deref().map_or(Ok(session.model.as_str()), model_name)?;
+    let models = session.api.handle(ListModels).await?;
     let found = models.iter().find(|model| model.name == name || model.uuid.to_string() == name);
     let model =
-        found.ok_or_else(|| Failure::new(format!("model {name:?} not found")).hint("see: pintle models"))?;
-    let status = at.api.in_model(&model.uuid.to_string()).handle(GetStatus).await?;
+        found.ok_or_else(|| CommandError::new(format!("model {name:?} not found")).hint("see: pintle models"))?;
+    let status = session.api.in_model(&model.uuid.to_string()).handle(GetStatus).await?;
     let all = Map::from_iter([(model.name.clone(), document(model, &status))]);
-    at.output.say(&render::structured(&all.into(), args.format)?)
+    session.output.print(&render::structured(&all.into(), args.format)?)
 }
 
-/// What stands below the model's name (spec/clients.md 2.4 "show-model").
+/// The document below the name of the model (spec/clients.md 2.4 "show-model").
 pub fn document(model: &ModelInfo, status: &Status) -> Value {
     let current = if model.life.is_alive() { "available" } else { "destroying" };
     json!({

@@ -1,37 +1,39 @@
-//! `show-task N`: one action's state and results, as `run` would have answered (spec/clients.md 3.2).
+//! `show-task N`: shows the status and the results of a task in the format of `run` (spec/clients.md 3.2).
 
-use crate::command_error::Failure;
-use crate::commands::run::finished;
-use crate::render::{self, Format, task};
-use crate::session::Session;
+use crate::command_error::CommandError;
+use crate::commands::run::wait_for_task;
+use crate::render::{self, StructuredFormat, task};
+use crate::session::CommandSession;
 use crate::times;
 use api::{GetAction, UserPort};
 use clap::Args;
 use std::time::Duration;
 
+/// Arguments of `show-task`.
 #[derive(Debug, Args)]
-pub struct ShowTask {
-    /// The number that `run` told
+pub struct ShowTaskArgs {
+    /// Number of the task, as printed by run
     pub id: u64,
+    /// Output format
     #[arg(long, value_enum, default_value = "yaml")]
-    pub format: Format,
-    /// Wait for its results, so long
+    pub format: StructuredFormat,
+    /// Longest time to wait for the results; without it, show the current state
     #[arg(long, value_parser = times::duration, value_name = "DURATION")]
     pub wait: Option<Duration>,
     #[arg(long, hide = true)]
     pub utc: bool,
 }
 
-pub async fn run<A: UserPort>(args: &ShowTask, at: &Session<A>) -> Result<(), Failure> {
+pub async fn run<A: UserPort>(args: &ShowTaskArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
     let task = match args.wait {
         None => {
-            let task = at.api.handle(GetAction { id: args.id }).await;
-            task.map_err(|error| task::unknown(error, "task", args.id))?
+            let task = session.api.handle(GetAction { id: args.id }).await;
+            task.map_err(|error| task::unknown_task_error(error, "task", args.id))?
         }
         Some(limit) => {
-            let timed_out = |_| Failure::new(format!("timed out waiting for results of task {}", args.id));
-            tokio::time::timeout(limit, finished(args.id, at, |_| ())).await.map_err(timed_out)??
+            let timed_out = |_| CommandError::new(format!("timed out waiting for results of task {}", args.id));
+            tokio::time::timeout(limit, wait_for_task(args.id, session, |_| ())).await.map_err(timed_out)??
         }
     };
-    at.output.say(&render::structured(&task::document(&task), args.format)?)
+    session.output.print(&render::structured(&task::document(&task), args.format)?)
 }

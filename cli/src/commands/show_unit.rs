@@ -1,40 +1,43 @@
-//! `show-unit UNIT…`.
+//! `show-unit UNIT…`: shows units and their relation data (spec/clients.md 3.5).
 
-use crate::command_error::Failure;
-use crate::render::unit::{Parts, document};
-use crate::render::{self, Format};
-use crate::session::Session;
+use crate::command_error::CommandError;
+use crate::render::unit::{ShowUnitFilter, document};
+use crate::render::{self, StructuredFormat};
+use crate::session::CommandSession;
 use api::UserPort;
 use clap::Args;
 use serde_json::Map;
 
+/// Arguments of `show-unit`.
 #[derive(Debug, Args)]
-pub struct ShowUnit {
+pub struct ShowUnitArgs {
+    /// Names of units
     #[arg(required = true)]
     pub units: Vec<String>,
+    /// Output format
     #[arg(long, value_enum, default_value = "yaml")]
-    pub format: Format,
-    /// Only the applications' data, not the units'
+    pub format: StructuredFormat,
+    /// Show only application data, no unit data
     #[arg(long)]
     pub app: bool,
-    /// Only relations of this endpoint
+    /// Show only relations of this endpoint
     #[arg(long)]
     pub endpoint: Option<String>,
-    /// Only data of this related unit
+    /// Show only data of this related unit
     #[arg(long)]
     pub related_unit: Option<String>,
 }
 
-pub async fn run<A: UserPort>(args: &ShowUnit, at: &Session<A>) -> Result<(), Failure> {
-    let parts = Parts {
+pub async fn run<A: UserPort>(args: &ShowUnitArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
+    let filter = ShowUnitFilter {
         endpoint: args.endpoint.clone(),
         related_unit: args.related_unit.clone(),
         application_only: args.app,
     };
     let mut units = Map::new();
     for unit in &args.units {
-        let unit = at.api.handle(api::ShowUnit { unit: unit.to_owned() }).await?;
-        units.insert(unit.name.to_string(), document(&unit, &parts));
+        let unit = session.api.handle(api::ShowUnit { unit: unit.to_owned() }).await?;
+        units.insert(unit.name.to_string(), document(&unit, &filter));
     }
-    at.output.say(&render::structured(&units.into(), args.format)?)
+    session.output.print(&render::structured(&units.into(), args.format)?)
 }

@@ -1,9 +1,12 @@
-//! `status [FILTER…]`.
+//! `status [FILTER…]`: shows the model as tables, JSON or YAML (spec/clients.md 2.3, 3.3).
+//!
+//! After a write of the caller, `status` waits until the agents have applied it, for at most 2 s. A client that waits
+//! for a state therefore never sees the state before its own write.
 
-use crate::command_error::Failure;
+use crate::command_error::CommandError;
 use crate::output::Output;
 use crate::render::{self, status_json, status_table};
-use crate::session::Session;
+use crate::session::CommandSession;
 use crate::times::{self, Zone};
 use api::{GetStatus, UnitStatus, UserPort};
 use clap::Args;
@@ -12,19 +15,21 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
+/// Arguments of `status`.
 #[derive(Debug, Args)]
-pub struct Status {
-    /// Applications, units, machines or status words; * stands for anything
+pub struct StatusArgs {
+    /// Applications, units, machines or status words to show; * matches any text
     pub filters: Vec<String>,
+    /// Output format
     #[arg(long, value_enum, default_value = "tabular")]
-    pub format: Format,
-    /// Show relations too
+    pub format: StatusFormat,
+    /// Also show relations
     #[arg(long, visible_alias = "integrations")]
     pub relations: bool,
-    /// Show again, this often, until interrupted
+    /// Show the status again at this interval until interrupted
     #[arg(long, value_parser = times::duration, value_name = "DURATION")]
     pub watch: Option<Duration>,
-    /// Times in UTC
+    /// Show times in UTC
     #[arg(long)]
     pub utc: bool,
     #[arg(long, hide = true)]
@@ -33,91 +38,93 @@ pub struct Status {
     pub color: bool,
     #[arg(long, hide = true)]
     pub no_color: bool,
-    /// Answer at once: do not let the agents catch up with your last change first
-    #[arg(long)]
+    /// Show the status at once; do not wait until agents have applied your last change
+    #[arg(long, visible_alias = "no-settle")]
     pub no_wait_for_agents: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Format {
+pub enum StatusFormat {
+    /// Tables
     Tabular,
+    /// JSON
     Json,
+    /// YAML
     Yaml,
 }
 
 /// Clears the terminal and puts the cursor at its top.
 const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
 
-/// How long one `status` lets the agents catch up with the caller's last write.
-const SETTLE_MAX: Duration = Duration::from_secs(2);
-/// Between two looks: half of what the shortest hook of a Python charm takes.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Longest time that `status` waits until the agents have applied the caller's last write.
+const CATCH_UP_MAX: Duration = Duration::from_secs(2);
+/// Interval between two requests: half of the shortest hook of a Python charm, which takes 100 ms.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-pub async fn run<A: UserPort>(args: &Status, at: &Session<A>) -> Result<(), Failure> {
+pub async fn run<A: UserPort>(args: &StatusArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
     let Some(every) = args.watch else {
-        return show(args, at).await;
+        return show(args, session).await;
     };
     loop {
-        at.output.say(CLEAR)?;
-        show(args, at).await?;
+        session.output.print(CLEAR)?;
+        show(args, session).await?;
         sleep(every).await;
     }
 }
 
-async fn show<A: UserPort>(args: &Status, at: &Session<A>) -> Result<(), Failure> {
-    let mut status = settled(args, at).await?;
+async fn show<A: UserPort>(args: &StatusArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
+    let mut status = caught_up_status(args, session).await?;
     filter(&mut status, &args.filters);
-    print(&status, args, &at.output)?;
+    print(&status, args, &session.output)?;
     if !args.filters.is_empty() && status.applications.is_empty() && status.machines.is_empty() {
         let plural = if args.filters.len() == 1 { "" } else { "s" };
-        at.output.note(&format!("Nothing matched specified filter{plural}.\n"));
+        session.output.print_remark(&format!("Nothing matched specified filter{plural}.\n"));
     }
     Ok(())
 }
 
-/// The status once every agent has acted on the caller's last write, on what followed from it too, so that a program
-/// that waits for a state never sees the one before its own write (spec/clients.md 2.3). Waiting ends early when a
-/// unit fails, and in any case after [`SETTLE_MAX`].
-async fn settled<A: UserPort>(args: &Status, at: &Session<A>) -> Result<api::Status, Failure> {
-    let mut status = at.api.handle(GetStatus).await?;
-    let Some(revision) = at.writes.of(&at.model).filter(|_| !args.no_wait_for_agents) else {
+/// Returns the status once every agent has applied the caller's last write and everything that followed from it
+/// (spec/clients.md 2.3). Waiting ends early if a unit fails, and in any case after [`CATCH_UP_MAX`].
+async fn caught_up_status<A: UserPort>(args: &StatusArgs, session: &CommandSession<A>) -> Result<api::Status, CommandError> {
+    let mut status = session.api.handle(GetStatus).await?;
+    let Some(revision) = session.writes.get(&session.model).filter(|_| !args.no_wait_for_agents) else {
         return Ok(status);
     };
-    let end = Instant::now() + SETTLE_MAX;
+    let end = Instant::now() + CATCH_UP_MAX;
     loop {
         let mut units = status.applications.values().flat_map(|app| app.units.values());
-        // The controller says `idle` only of a unit that has nothing to do at this revision.
+        // The controller reports `idle` only for a unit that has no pending work at this revision.
         if !units.clone().any(|unit| unit.agent.current == "executing") {
-            at.writes.forget(&at.model, revision);
+            session.writes.forget(&session.model, revision);
             return Ok(status);
         }
         let failed = units.any(|unit| unit.workload.current == "error" && unit.agent.current == "idle");
         if failed || Instant::now() >= end {
             return Ok(status);
         }
-        sleep(LOOK_EVERY).await;
-        status = at.api.handle(GetStatus).await?;
+        sleep(POLL_INTERVAL).await;
+        status = session.api.handle(GetStatus).await?;
     }
 }
 
-fn print(status: &api::Status, args: &Status, output: &Output) -> Result<(), Failure> {
+fn print(status: &api::Status, args: &StatusArgs, output: &Output) -> Result<(), CommandError> {
     let zone = Zone::new(args.utc);
     let format = match args.format {
-        Format::Tabular => {
-            output.say(&status_table::page(status, &zone, args.relations))?;
+        StatusFormat::Tabular => {
+            output.print(&status_table::page(status, &zone, args.relations))?;
             if let Some(remark) = status_table::remark(status).filter(|_| args.filters.is_empty()) {
-                output.note(&remark);
+                output.print_remark(&remark);
             }
             return Ok(());
         }
-        Format::Json => render::Format::Json,
-        Format::Yaml => render::Format::Yaml,
+        StatusFormat::Json => render::StructuredFormat::Json,
+        StatusFormat::Yaml => render::StructuredFormat::Yaml,
     };
-    output.say(&render::structured(&status_json::document(status, &zone), format)?)
+    output.print(&render::structured(&status_json::document(status, &zone), format)?)
 }
 
-/// Keeps the applications and units that any filter means, the principals of their subordinates, and the machines
-/// that these are on or that a filter names.
+/// Keeps the applications and units that match any filter, the principals of matching subordinates, and the machines
+/// that host them or match a filter.
 pub fn filter(status: &mut api::Status, filters: &[String]) {
     if filters.is_empty() {
         return;
@@ -146,7 +153,7 @@ pub fn filter(status: &mut api::Status, filters: &[String]) {
     status.relations.retain(|one| one.ends.iter().any(|end| kept.contains_key(&end.application)));
 }
 
-/// `*` in `pattern` stands for any text.
+/// Whether `text` matches `pattern`, in which `*` matches any text.
 pub fn matches(pattern: &str, text: &str) -> bool {
     let Some((before, after)) = pattern.split_once('*') else {
         return pattern == text;
@@ -162,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_star_stands_for_any_text() {
+    fn a_star_matches_any_text() {
         for (pattern, text) in
             [("web", "web"), ("web/*", "web/10"), ("*", ""), ("*b/*", "web/0"), ("a*c", "abc")]
         {

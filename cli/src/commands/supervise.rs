@@ -1,44 +1,48 @@
-//! `supervise`: the process behind `up`. Internal.
+//! `supervise`: the supervisor process of a data folder. Hidden: started by `up` only.
+//!
+//! Starts the controller and the machines of the configured provider, restarts the controller if it exits, and stops
+//! everything on SIGTERM. It holds the lock of the data folder while it runs.
 
-use crate::command_error::Failure;
+use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
 use crate::supervisor::daemon::{Program, SupervisedProcess};
-use crate::supervisor::machines::Machines;
+use crate::supervisor::machines::MachineSupervisor;
 use crate::supervisor::provider::local::Local;
 use crate::supervisor::provider::nspawn::{self, Nspawn};
-use crate::supervisor::provider::{Chosen, Kind};
-use crate::supervisor::settings::Settings;
+use crate::supervisor::provider::{AnyProvider, ProviderKind};
+use crate::supervisor::settings::UpSettings;
 use crate::supervisor::{lock, stop};
 use clap::Args;
 use std::path::PathBuf;
 use tokio::signal::unix::{SignalKind, signal};
 
+/// Arguments of `supervise`.
 #[derive(Debug, Args)]
-pub struct Supervise {}
+pub struct SuperviseArgs {}
 
-/// Runs until SIGTERM, then ends all it started.
-pub async fn run(dir: &DataDir) -> Result<(), Failure> {
-    // A session of its own: the terminal's signals and its end do not reach it. Refused only to a group's leader,
-    // which is detached already.
+/// Runs until SIGTERM or SIGINT, then stops everything that it started.
+pub async fn run(dir: &DataDir) -> Result<(), CommandError> {
+    // A new session detaches the supervisor from the signals and the hang-up of the terminal. setsid fails only for a
+    // process group leader, which is detached already.
     let _ = nix::unistd::setsid();
-    let broken = |error: std::io::Error| Failure::new(format!("cannot catch signals: {error}"));
+    let broken = |error: std::io::Error| CommandError::new(format!("cannot catch signals: {error}"));
     let mut end = signal(SignalKind::terminate()).map_err(broken)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(broken)?;
-    let _held = lock::hold(dir)?;
+    let _held = lock::acquire(dir)?;
     let (controller, agent) = (program("pintle-controller")?, program("pintle-agent")?);
-    // every unit's agent needs it, beside its own program
+    // Unit agents require pintle-hook in the folder of their own program.
     program("pintle-hook")?;
 
-    // Left by a supervisor that was killed; two controllers on one store would be refused.
+    // A killed supervisor leaves its controller running, and a store accepts only one controller.
     stop::stop_orphans(dir).await;
-    let settings = Settings::read(dir)?;
+    let settings = UpSettings::read(dir)?;
     let (provider, gateway) = match settings.provider {
-        Kind::Local => (Chosen::Local(Local::new(dir.clone(), agent)), None),
-        Kind::Nspawn => {
+        ProviderKind::Local => (AnyProvider::Local(Local::new(dir.clone(), agent)), None),
+        ProviderKind::Nspawn => {
             let base = settings.base.unwrap_or_else(|| nspawn::default_base(dir));
             let nspawn = Nspawn::open(dir.clone(), agent, base)?;
             let gateway = nspawn.gateway();
-            (Chosen::Nspawn(nspawn), Some(gateway))
+            (AnyProvider::Nspawn(nspawn), Some(gateway))
         }
     };
     let mut arguments = vec!["--data".to_owned(), dir.path().display().to_string()];
@@ -51,31 +55,32 @@ pub async fn run(dir: &DataDir) -> Result<(), Failure> {
         log: dir.log("controller"),
         pid_file: Some(dir.controller_pid()),
     });
-    let mut machines = Machines::new(dir.clone(), provider, gateway);
+    let mut machines = MachineSupervisor::new(dir.clone(), provider, gateway);
     tokio::select! {
         _ = end.recv() => {}
         _ = interrupt.recv() => {}
         () = machines.follow() => {}
     }
     let agents = machines.release();
-    let halted = nspawn::halt_all(dir).await;
-    // The controller is released but goes on until the agents have ended: it is found by its pid file.
+    let halted = nspawn::stop_all_containers(dir).await;
+    // The controller is no longer restarted but runs until the agents have exited; `stop_children` finds it by its pid
+    // file.
     controller.release();
-    let left = stop::below(dir, agents).await.left;
+    let left = stop::stop_children(dir, agents).await.left;
     match left.first() {
         None => halted.map(drop),
-        Some(process) => Err(Failure::new(format!("process {} does not end", process.pid))),
+        Some(process) => Err(CommandError::new(format!("cannot stop process {}: it does not exit", process.pid))),
     }
 }
 
-/// A program of Pintle: beside this one.
-fn program(name: &str) -> Result<PathBuf, Failure> {
+/// The path of another executable of Pintle, which must be in the same folder as this one.
+fn program(name: &str) -> Result<PathBuf, CommandError> {
     let own = std::env::current_exe()
-        .map_err(|error| Failure::new(format!("cannot find this program: {error}")))?;
+        .map_err(|error| CommandError::new(format!("cannot find this program: {error}")))?;
     let path = own.with_file_name(name);
     if path.exists() {
         return Ok(path);
     }
-    Err(Failure::new(format!("{} is missing", path.display()))
-        .hint("all programs of Pintle lie in one folder"))
+    Err(CommandError::new(format!("{} is missing", path.display()))
+        .hint("install all executables of Pintle in one folder"))
 }

@@ -1,35 +1,39 @@
-//! `suspend-relation RELATION...` and `resume-relation RELATION...`: by number, as `show-unit` and `why` show them, or by
-//! the ends of one relation.
+//! `suspend-relation RELATION...` and `resume-relation RELATION...`.
+//!
+//! Relations are selected by number, as `show-unit` and `why` print them, or one relation by its ends.
 
-use crate::command_error::Failure;
-use crate::session::Session;
+use crate::command_error::CommandError;
+use crate::session::CommandSession;
 use api::{GetStatus, RelationEnd, RelationStatus, UserPort};
 use clap::Args;
 use state::terms::names::RelationNumber;
 
+/// Arguments of `suspend-relation`.
 #[derive(Debug, Args)]
-pub struct SuspendRelation {
-    /// Numbers of relations, with spaces or commas between; or one or two ends of one: application or
+pub struct SuspendRelationArgs {
+    /// Numbers of relations, separated by spaces or commas; or one or two ends of a relation, each application or
     /// application:endpoint
     #[arg(required = true, value_delimiter = ',', value_name = "RELATION")]
     pub relations: Vec<String>,
-    /// Why, for whoever reads the status
+    /// Reason, shown in the status
     #[arg(long, default_value = "")]
     pub message: String,
 }
 
+/// Arguments of `resume-relation`.
 #[derive(Debug, Args)]
-pub struct ResumeRelation {
-    /// Numbers of relations, with spaces or commas between; or one or two ends of one: application or
+pub struct ResumeRelationArgs {
+    /// Numbers of relations, separated by spaces or commas; or one or two ends of a relation, each application or
     /// application:endpoint
     #[arg(required = true, value_delimiter = ',', value_name = "RELATION")]
     pub relations: Vec<String>,
 }
 
-pub async fn suspend<A: UserPort>(args: &SuspendRelation, at: &Session<A>) -> Result<(), Failure> {
-    for relation in numbers(&args.relations, at).await? {
-        at.note_write(
-            at.api
+/// Suspends the relations, one request each.
+pub async fn suspend<A: UserPort>(args: &SuspendRelationArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
+    for relation in numbers(&args.relations, session).await? {
+        session.note_write(
+            session.api
                 .handle(api::SuspendRelation { relation, message: args.message.to_owned() })
                 .await?
                 .revision,
@@ -38,40 +42,41 @@ pub async fn suspend<A: UserPort>(args: &SuspendRelation, at: &Session<A>) -> Re
     Ok(())
 }
 
-pub async fn resume<A: UserPort>(args: &ResumeRelation, at: &Session<A>) -> Result<(), Failure> {
-    for relation in numbers(&args.relations, at).await? {
-        at.note_write(at.api.handle(api::ResumeRelation { relation }).await?.revision);
+/// Resumes the relations, one request each.
+pub async fn resume<A: UserPort>(args: &ResumeRelationArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
+    for relation in numbers(&args.relations, session).await? {
+        session.note_write(session.api.handle(api::ResumeRelation { relation }).await?.revision);
     }
     Ok(())
 }
 
-/// The relations that these words name.
-async fn numbers<A: UserPort>(words: &[String], at: &Session<A>) -> Result<Vec<RelationNumber>, Failure> {
+/// The numbers of the relations that the words select.
+async fn numbers<A: UserPort>(words: &[String], session: &CommandSession<A>) -> Result<Vec<RelationNumber>, CommandError> {
     if let Ok(numbers) = words.iter().map(|word| word.parse()).collect() {
         return Ok(numbers);
     }
     if words.len() > 2 {
-        return Err(Failure::usage("these are no numbers, and a relation has two ends"));
+        return Err(CommandError::usage("expected relation numbers, or at most two ends of one relation"));
     }
-    let all = at.api.handle(GetStatus).await?.relations;
+    let all = session.api.handle(GetStatus).await?.relations;
     let mut named: Vec<&RelationStatus> =
         all.iter().filter(|relation| is_between(&relation.ends, words)).collect();
     named.sort_by_key(|relation| relation.number);
     let words = words.join(" and ");
     match named[..] {
         [] => {
-            Err(Failure::new(format!("no relation is between {words}")).hint("see pintle status --relations"))
+            Err(CommandError::new(format!("no relation between {words}")).hint("see: pintle status --relations"))
         }
         [one] => Ok(vec![one.number]),
         _ => {
             let several: Vec<String> = named.into_iter().map(text).collect();
             let message = format!("{words} is in several relations: {}", several.join(", "));
-            Err(Failure::new(message).hint("say its number, or both of its ends"))
+            Err(CommandError::new(message).hint("give the number of the relation, or both of its ends"))
         }
     }
 }
 
-/// Each word names an end of its own.
+/// Whether each word names a different end of the relation.
 fn is_between(ends: &[RelationEnd], words: &[String]) -> bool {
     let names = |word: &String, end: &RelationEnd| *word == end.application || *word == named(end);
     match (words, ends) {

@@ -1,58 +1,63 @@
-//! `switch [NAME]`: which model commands without `-m` mean.
+//! `switch [NAME]`: shows or changes the current model, which commands without `-m` use.
+//!
+//! The current model is stored in the client file, the previous one in a file beside it. `add-model` and
+//! `destroy-model` change the current model through this module.
 
-use crate::command_error::Failure;
+use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
-use crate::session::{Session, model_name, read_client_file};
+use crate::session::{CommandSession, model_name, read_client_file};
 use api::{ClientFile, ListModels, UserPort};
 use clap::Args;
 use host::file::write_atomic;
 
-/// In the client file: there is no current model.
-const NONE: &str = "";
+/// Value in the client file if there is no current model.
+const NO_MODEL: &str = "";
 
+/// Arguments of `switch`.
 #[derive(Debug, Args)]
-pub struct Switch {
-    /// The model to work in from now on; - is the one before; none shows the current one
+pub struct SwitchArgs {
+    /// The new current model; - selects the previous one; without a name, show the current one
     pub name: Option<String>,
 }
 
-pub async fn run<A: UserPort>(args: &Switch, at: &Session<A>, dir: &DataDir) -> Result<(), Failure> {
+pub async fn run<A: UserPort>(args: &SwitchArgs, session: &CommandSession<A>, dir: &DataDir) -> Result<(), CommandError> {
     let Some(name) = &args.name else {
-        at.require_model()?;
-        return at.output.say(&format!("here:admin/{}\n", at.model));
+        session.require_model()?;
+        return session.output.print(&format!("here:admin/{}\n", session.model));
     };
     let name = match name.as_str() {
         "-" => std::fs::read_to_string(dir.previous_model())
             .ok()
-            .filter(|name| name != NONE)
-            .ok_or_else(|| Failure::new("there is no model to go back to: you have not switched yet"))?,
+            .filter(|name| name != NO_MODEL)
+            .ok_or_else(|| CommandError::new("cannot switch back: no previous model"))?,
         name => model_name(name)?.to_owned(),
     };
-    let models = at.api.handle(ListModels).await?;
+    let models = session.api.handle(ListModels).await?;
     if !models.iter().any(|model| model.name == name) {
-        return Err(Failure::new(format!("model {name:?} not found")).hint("see: pintle models"));
+        return Err(CommandError::new(format!("model {name:?} not found")).hint("see: pintle models"));
     }
     let before = choose(dir, &name)?;
-    at.output.note(&format!("here:admin/{before} -> here:admin/{name}\n"));
+    session.output.print_remark(&format!("here:admin/{before} -> here:admin/{name}\n"));
     Ok(())
 }
 
-/// `name` was destroyed: if it was the current model, there is none until a person chooses one, as in Juju.
-pub fn leave(dir: &DataDir, name: &str) -> Result<(), Failure> {
+/// Clears the current model if it is `name`, which was destroyed. As in Juju, there is then no current model until the
+/// operator selects one.
+pub fn clear_current(dir: &DataDir, name: &str) -> Result<(), CommandError> {
     if read_client_file(dir)?.is_some_and(|file| file.model == name) {
-        choose(dir, NONE)?;
+        choose(dir, NO_MODEL)?;
     }
     Ok(())
 }
 
-/// Makes `name` the current model; the answer is the one that was.
-pub fn choose(dir: &DataDir, name: &str) -> Result<String, Failure> {
+/// Makes `name` the current model, and returns the previous one.
+pub fn choose(dir: &DataDir, name: &str) -> Result<String, CommandError> {
     let Some(file) = read_client_file(dir)? else { return Ok(String::new()) };
     let before = file.model.clone();
     let text = serde_yaml::to_string(&ClientFile { model: name.to_owned(), ..file }).expect("plain data");
     for (path, text) in [(dir.previous_model(), &before), (dir.client_file(), &text)] {
         write_atomic(&path, text.as_bytes())
-            .map_err(|error| Failure::new(format!("cannot write {}: {error}", path.display())))?;
+            .map_err(|error| CommandError::new(format!("cannot write {}: {error}", path.display())))?;
     }
     Ok(before)
 }

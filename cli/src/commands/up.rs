@@ -1,12 +1,15 @@
-//! `up`: a controller and its machines, in the background.
+//! `up`: starts a controller and its machines in the background.
+//!
+//! It stores its settings, starts the detached supervisor process, and waits until the controller answers. If the
+//! controller does not answer, everything that this command started is stopped again. Running `up` twice is harmless.
 
-use crate::command_error::Failure;
+use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
 use crate::output::Output;
 use crate::session::{client, no_client_file, read_client_file};
 use crate::supervisor::daemon::open_log;
-use crate::supervisor::provider::{Kind, nspawn};
-use crate::supervisor::settings::Settings;
+use crate::supervisor::provider::{ProviderKind, nspawn};
+use crate::supervisor::settings::UpSettings;
 use crate::supervisor::{lock, stop};
 use api::error::ErrorCode;
 use api::{ClientFile, GetAbout, Handle};
@@ -18,113 +21,120 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
-/// A first start makes keys and a store, in well under a second; a busy machine is given this long.
-const START_TAKES: Duration = Duration::from_secs(60);
-/// A controller that was up already has written the client file long ago; one that another `up` is starting makes its
-/// keys and its store first.
-const FILE_TAKES: Duration = Duration::from_secs(10);
-const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// How much of a log is shown when a start failed.
+/// Longest time until the controller answers. The first start creates keys and a store, which takes less than 1 s; the
+/// rest is reserve for a busy host.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+/// Longest time until a running controller has written the client file. A controller that another `up` is starting
+/// creates its keys and its store first.
+const CLIENT_FILE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Interval between two requests to a controller that is starting.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// Number of log lines in the error of a failed start.
 const LOG_LINES: usize = 5;
 
+/// Arguments of `up`. The settings are stored and used by the next `up`.
 #[derive(Debug, Args)]
-pub struct Up {
-    /// What machines are made as; remembered
+pub struct UpArgs {
+    /// Provider of machines; stored for the next start
     #[arg(long, value_enum)]
-    pub provider: Option<Kind>,
-    /// Where the base system of nspawn's machines is, or is to be made; remembered
+    pub provider: Option<ProviderKind>,
+    /// Folder of the base system of nspawn machines, created if it does not exist; stored for the next start
     #[arg(long, value_name = "DIR")]
     pub base: Option<PathBuf>,
-    /// Where the controller listens beside 127.0.0.1, for machines of your own; remembered
+    /// Address, in addition to 127.0.0.1, on which the controller listens for manually provisioned machines; stored for
+    /// the next start
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<IpAddr>,
 }
 
-pub async fn run(args: &Up, dir: &DataDir, output: &Output) -> Result<(), Failure> {
+pub async fn run(args: &UpArgs, dir: &DataDir, output: &Output) -> Result<(), CommandError> {
     dir.create()?;
-    let already = lock::holder(dir).is_some();
-    settle(args, dir, already, output)?;
-    let mut supervisor = match already {
+    let is_running = lock::holder(dir).is_some();
+    store_settings(args, dir, is_running, output)?;
+    let mut supervisor = match is_running {
         true => None,
         false => {
-            port_is_free(dir)?;
+            check_port_free(dir)?;
             Some(detach(dir)?)
         }
     };
-    let file = match answering(dir, &mut supervisor).await {
+    let file = match wait_for_controller(dir, &mut supervisor).await {
         Ok(file) => file,
         Err(failure) => {
-            // what this command started and does not answer is not left behind
+            // A controller that does not answer must not be left running.
             if supervisor.is_some() {
-                stop::everything(dir).await;
+                stop::stop_all(dir).await;
             }
             return Err(failure);
         }
     };
-    let state = if already { "already up" } else { "up" };
+    let state = if is_running { "already up" } else { "up" };
     let default = DataDir::choose(std::env::var_os("PINTLE_DATA").as_deref().map(std::path::Path::new))?;
     let data = if *dir == default { String::new() } else { format!(" --data {}", dir.path().display()) };
     let model = if file.model.is_empty() { "none (pintle switch MODEL)" } else { &file.model };
-    output.say(&format!(
+    output.print(&format!(
         "{state}: controller {}, model {model}, data in {}\nnext: pintle{data} deploy CHARM-FOLDER\n",
         file.controller,
         dir.path().display()
     ))
 }
 
-/// Remembers what is new in the arguments, and sees that what it needs is there.
-fn settle(args: &Up, dir: &DataDir, already: bool, output: &Output) -> Result<(), Failure> {
-    let before = Settings::read(dir)?;
+/// Stores the settings of the arguments after checking that they can be used on this host.
+fn store_settings(args: &UpArgs, dir: &DataDir, is_running: bool, output: &Output) -> Result<(), CommandError> {
+    let before = UpSettings::read(dir)?;
     let base = args.base.as_ref().map(std::path::absolute).transpose();
-    let base = base.map_err(|error| Failure::new(format!("cannot use this base: {error}")))?;
-    let settings = Settings {
+    let base = base.map_err(|error| CommandError::new(format!("cannot use this base folder: {error}")))?;
+    let settings = UpSettings {
         provider: args.provider.unwrap_or(before.provider),
         base: base.or_else(|| before.base.clone()),
         listen: args.listen.or(before.listen),
     };
-    if settings != before && already {
+    if settings != before && is_running {
         let name = dir.path().display();
-        return Err(Failure::new(format!("{name} is up with other settings")).hint("pintle down first"));
+        return Err(CommandError::new(format!("cannot change settings: {name} is running")).hint("pintle down, then pintle up"));
     }
     if settings.provider != before.provider && dir.client_file().exists() {
-        let text = format!("the machines here are made by provider {}", before.provider.name());
-        return Err(Failure::new(text).hint("say --data DIR for a folder of its own"));
+        let text = format!(
+            "cannot change the provider: the machines of this data folder use provider {}",
+            before.provider.name()
+        );
+        return Err(CommandError::new(text).hint("to use another data folder: --data DIR"));
     }
-    if args.base.is_some() && settings.provider != Kind::Nspawn {
-        return Err(Failure::usage("--base is only for --provider nspawn"));
+    if args.base.is_some() && settings.provider != ProviderKind::Nspawn {
+        return Err(CommandError::usage("--base requires --provider nspawn"));
     }
     if let Some(address) = args.listen {
-        listens_at(address)?;
+        check_listen_address(address)?;
     }
-    if settings.provider == Kind::Nspawn && !already {
+    if settings.provider == ProviderKind::Nspawn && !is_running {
         nspawn::require()?;
         let base = settings.base.clone().unwrap_or_else(|| nspawn::default_base(dir));
         if !base.is_dir() {
-            output.note("making the base system of machines, once: about two minutes\n");
+            output.print_remark("Creating the base system of machines. This is done once and takes about two minutes.\n");
             nspawn::make_base(&base)?;
         }
     }
     if settings == before { Ok(()) } else { settings.write(dir) }
 }
 
-/// Refuses an address that no controller could listen at, before it is remembered.
-fn listens_at(address: IpAddr) -> Result<(), Failure> {
+/// Rejects an address that the controller cannot listen on, before it is stored.
+fn check_listen_address(address: IpAddr) -> Result<(), CommandError> {
     if address.is_unspecified() || address.is_loopback() {
-        let text = format!("cannot listen at {address}: machines of your own need one address of this host");
-        return Err(Failure::usage(text).hint("see: ip address"));
+        let text = format!("cannot listen on {address}: other machines cannot reach this address");
+        return Err(CommandError::usage(text).hint("use an address of this host; see: ip address"));
     }
     match std::net::TcpListener::bind((address, 0)) {
         Ok(_) => Ok(()),
         Err(error) => {
-            let text = format!("cannot listen at {address}: {error}");
-            Err(Failure::new(text).hint("it is to be an address of this host: ip address"))
+            let text = format!("cannot listen on {address}: {error}");
+            Err(CommandError::new(text).hint("use an address of this host; see: ip address"))
         }
     }
 }
 
-/// The controller comes back where it was: there agents and people look for it. One that an ended supervisor left is
-/// there still, and makes way.
-fn port_is_free(dir: &DataDir) -> Result<(), Failure> {
+/// Checks that the controller can listen on its stored address, which agents and commands use. A controller that a
+/// killed supervisor left running may still use it: the new supervisor stops that controller.
+fn check_port_free(dir: &DataDir) -> Result<(), CommandError> {
     let Some(address) = read_client_file(dir)?.map(|file| file.controller) else { return Ok(()) };
     if Process::read_alive(&dir.controller_pid()).is_some() {
         return Ok(());
@@ -134,16 +144,16 @@ fn port_is_free(dir: &DataDir) -> Result<(), Failure> {
             let text =
                 format!("cannot start: the controller's address {address} is in use by another program");
             let port = address.rsplit(':').next().unwrap_or_default();
-            Err(Failure::new(text).hint(format!("end that program first: ss -ltnp sport = :{port}")))
+            Err(CommandError::new(text).hint(format!("stop that program first; to find it: ss -ltnp sport = :{port}")))
         }
-        // anything else is the controller's to find and to say
+        // The controller reports any other error.
         Ok(_) | Err(_) => Ok(()),
     }
 }
 
-/// Starts the supervisor; it goes into a session of its own first thing.
-fn detach(dir: &DataDir) -> Result<Child, Failure> {
-    let broken = |error: std::io::Error| Failure::new(format!("cannot start the supervisor: {error}"));
+/// Starts the supervisor process, which detaches itself by starting a new session.
+fn detach(dir: &DataDir) -> Result<Child, CommandError> {
+    let broken = |error: std::io::Error| CommandError::new(format!("cannot start the supervisor: {error}"));
     let log = open_log(&dir.log("supervisor")).map_err(broken)?;
     Command::new(std::env::current_exe().map_err(broken)?)
         .arg("supervise")
@@ -157,47 +167,48 @@ fn detach(dir: &DataDir) -> Result<Child, Failure> {
         .map_err(broken)
 }
 
-/// Waits until the controller that this folder's supervisor started answers.
-async fn answering(dir: &DataDir, supervisor: &mut Option<Child>) -> Result<ClientFile, Failure> {
-    let end = Instant::now() + START_TAKES;
-    let mut runs_since = None;
-    let mut why = Failure::new("the controller does not answer");
+/// Waits until the controller that the supervisor of this folder started answers, and returns its client file.
+async fn wait_for_controller(dir: &DataDir, supervisor: &mut Option<Child>) -> Result<ClientFile, CommandError> {
+    let end = Instant::now() + START_TIMEOUT;
+    let mut running_since = None;
+    let mut last_error = CommandError::new("the controller does not answer");
     while Instant::now() < end {
         if let Some(Ok(Some(status))) = supervisor.as_mut().map(Child::try_wait) {
-            // Another `up` was faster: its supervisor is as good.
+            // If another `up` started a supervisor first, this command waits for that one.
             if lock::holder(dir).is_none() {
-                let text = format!("the supervisor ended ({status}):\n{}", tail(dir, "supervisor"));
-                return Err(Failure::new(text).hint(format!("see {}", dir.log("supervisor").display())));
+                let text = format!("the supervisor exited ({status}):\n{}", tail(dir, "supervisor"));
+                return Err(CommandError::new(text).hint(format!("see {}", dir.log("supervisor").display())));
             }
             *supervisor = None;
         }
-        if own_controller(dir) {
-            let since = *runs_since.get_or_insert_with(Instant::now);
-            match ask(dir).await {
+        if is_own_controller(dir) {
+            let since = *running_since.get_or_insert_with(Instant::now);
+            match request_about(dir).await {
                 Ok(Some(file)) => return Ok(file),
-                Ok(None) if supervisor.is_none() && since.elapsed() > FILE_TAKES => {
+                Ok(None) if supervisor.is_none() && since.elapsed() > CLIENT_FILE_TIMEOUT => {
                     return Err(no_client_file(dir));
                 }
                 Ok(None) => {}
-                Err(failure) if failure.refusal == Some(ErrorCode::Unauthorised) => return Err(failure),
-                Err(failure) => why = failure,
+                Err(failure) if failure.api_code == Some(ErrorCode::Unauthorised) => return Err(failure),
+                Err(failure) => last_error = failure,
             }
         }
-        sleep(LOOK_EVERY).await;
+        sleep(POLL_INTERVAL).await;
     }
     let log = dir.log("controller");
-    why.message += &format!("\n{}", tail(dir, "controller"));
-    Err(why.hint(format!("see {}", log.display())))
+    last_error.message += &format!("\n{}", tail(dir, "controller"));
+    Err(last_error.hint(format!("see {}", log.display())))
 }
 
-/// The controller that runs is this supervisor's, not one that a killed supervisor left.
-fn own_controller(dir: &DataDir) -> bool {
+/// Whether the running controller is a child of the current supervisor, not one that a killed supervisor left.
+fn is_own_controller(dir: &DataDir) -> bool {
     let controller = Process::read_alive(&dir.controller_pid()).and_then(|process| process.stat());
     let supervisor = lock::holder(dir);
     controller.zip(supervisor).is_some_and(|(controller, supervisor)| controller.parent == supervisor.pid)
 }
 
-async fn ask(dir: &DataDir) -> Result<Option<ClientFile>, Failure> {
+/// Reads the client file and sends one request to the controller. `None` if there is no client file yet.
+async fn request_about(dir: &DataDir) -> Result<Option<ClientFile>, CommandError> {
     let Some(file) = read_client_file(dir)? else {
         return Ok(None);
     };
@@ -205,6 +216,7 @@ async fn ask(dir: &DataDir) -> Result<Option<ClientFile>, Failure> {
     Ok(Some(file))
 }
 
+/// The last lines of a log.
 fn tail(dir: &DataDir, log: &str) -> String {
     let text = std::fs::read_to_string(dir.log(log)).unwrap_or_default();
     let lines: Vec<&str> = text.lines().collect();

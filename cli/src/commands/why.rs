@@ -1,8 +1,11 @@
-//! `why UNIT|APP|RELATION`: what an entity waits for, who must act, since when, and what helps.
+//! `why UNIT|APP|RELATION|MACHINE|MODEL`: explains what an entity waits for, who must act, since when, and which command
+//! helps.
+//!
+//! Several entities are explained in one call. An unknown entity is reported after the others have been printed.
 
-use crate::command_error::Failure;
-use crate::render::{self, Format};
-use crate::session::Session;
+use crate::command_error::CommandError;
+use crate::render::{self, StructuredFormat};
+use crate::session::CommandSession;
 use crate::terminal::safe_line;
 use crate::times::{Zone, now_ms};
 use api::error::ErrorCode;
@@ -10,50 +13,53 @@ use api::{GetWhy, UserPort};
 use clap::Args;
 use serde_json::Value;
 
+/// Arguments of `why`.
 #[derive(Debug, Args)]
-pub struct Why {
+pub struct WhyArgs {
     /// Units (web/0), applications (web), machines (machine/0), relations (relation/3, or their ends: web:db db:server)
     #[arg(required = true)]
     pub entities: Vec<String>,
+    /// Output format; by default text
     #[arg(long, value_enum)]
-    pub format: Option<Format>,
+    pub format: Option<StructuredFormat>,
+    /// Show times in UTC
     #[arg(long)]
     pub utc: bool,
 }
 
-pub async fn run<A: UserPort>(args: &Why, at: &Session<A>) -> Result<(), Failure> {
+pub async fn run<A: UserPort>(args: &WhyArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
     let (mut all, mut refused) = (Vec::new(), None);
     for entity in entities(&args.entities) {
-        match at.api.handle(GetWhy { entity: entity.to_owned() }).await {
+        match session.api.handle(GetWhy { entity: entity.to_owned() }).await {
             Ok(why) => all.push(why),
-            // one that is not known does not keep the others from being told
+            // An unknown entity must not suppress the explanations of the others.
             Err(error) if error.code != ErrorCode::Unreachable => {
-                let lines = |known: Failure| format!("{}\n{}", known.message, error.message);
+                let lines = |known: CommandError| format!("{}\n{}", known.message, error.message);
                 let message = refused.take().map_or_else(|| error.message.clone(), lines);
-                refused = Some(Failure { message, ..error.into() });
+                refused = Some(CommandError { message, ..error.into() });
             }
             Err(error) => return Err(error.into()),
         }
     }
     if !all.is_empty() {
-        tell(&all, args, at)?;
+        print(&all, args, session)?;
     }
     refused.map_or(Ok(()), Err)
 }
 
-fn tell<A>(all: &[api::Why], args: &Why, at: &Session<A>) -> Result<(), Failure> {
+fn print<A>(all: &[api::Why], args: &WhyArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
     if let Some(format) = args.format {
-        // One entity is itself, several are a list.
+        // One entity is printed as an object, several as a list.
         let mut values: Vec<Value> = all.iter().map(|why| structured(why, now_ms())).collect();
         let value = if values.len() == 1 { values.remove(0) } else { Value::Array(values) };
-        return at.output.say(&render::structured(&value, format)?);
+        return session.output.print(&render::structured(&value, format)?);
     }
     let (now, zone) = (now_ms(), Zone::new(args.utc));
-    at.output.say(&all.iter().map(|why| text(why, now, &zone)).collect::<String>())
+    session.output.print(&all.iter().map(|why| text(why, now, &zone)).collect::<String>())
 }
 
-/// Words to entities: a kind takes its name along (`machine 0`), and two words of which one names an endpoint are the
-/// ends of a relation.
+/// Groups the words into entities: a kind and the name after it are one entity (`machine 0`), and two words of which one
+/// contains an endpoint are the two ends of a relation.
 fn entities(words: &[String]) -> Vec<String> {
     let (mut words, mut all) = (words, Vec::new());
     while let [first, rest @ ..] = words {
@@ -69,7 +75,7 @@ fn entities(words: &[String]) -> Vec<String> {
     all
 }
 
-/// The entity in one line, then two lines for each cause.
+/// The text for one entity: a line for the entity, then two lines for each cause.
 pub fn text(why: &api::Why, now_ms: i64, zone: &Zone) -> String {
     let doing = if why.now.is_empty() { String::new() } else { format!(", {}", why.now) };
     let mut text = safe_line(&format!("{}: {}{doing}", why.entity, why.life)) + "\n";
@@ -126,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn several_entities_may_be_named_in_every_form() {
+    fn several_entities_are_accepted_in_every_form() {
         let of = |line: &str| {
             let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
             entities(&words).join(", ")
@@ -138,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_wait_for_is_said() {
+    fn an_entity_without_causes_waits_for_nothing() {
         let entity = Entity::Unit(UnitName::new("web", 0));
         let why = api::Why { entity, life: Life::Alive, now: "idle".to_owned(), causes: vec![], more: false };
         assert_eq!(text(&why, 0, &Zone::new(true)), "unit web/0: alive, idle\n  waits for nothing\n");

@@ -27,7 +27,7 @@ fn setting(option: &Setting) -> Value {
         (Some(_), false) => "default",
     };
     let mut map = Map::new();
-    map.insert("type".into(), option.kind.word().into());
+    map.insert("type".into(), option.kind.name().into());
     map.insert("description".into(), option.description.clone().into());
     map.insert("source".into(), source.into());
     if let Some(value) = &option.value {
@@ -40,7 +40,7 @@ fn setting(option: &Setting) -> Value {
 }
 
 /// A single value as it stands: text without quotes.
-pub fn bare(value: &Value) -> String {
+pub fn unquoted(value: &Value) -> String {
     match value {
         Value::String(text) => format!("{text}\n"),
         other => format!("{other}\n"),

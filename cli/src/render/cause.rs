@@ -10,22 +10,22 @@ use state::terms::cause::Cause;
 const BLOCKERS_MAX: usize = state::documents::blockers::BLOCKERS_MAX;
 
 /// Two lines, the hint indented below its sentence. Charms may have written a part of them: both are safe to print.
-pub fn lines(one: &Cause, now_ms: i64, zone: &Zone) -> String {
+pub fn lines(cause: &Cause, now_ms: i64, zone: &Zone) -> String {
     let time_of_day = |ms| zone.time_of_day(ms);
     let times = Times { now_ms, time_of_day: Some(&time_of_day) };
-    let (sentence, hint) = (cause::sentence(one, &times), cause::hint(one, &times));
+    let (sentence, hint) = (cause::sentence(cause, &times), cause::hint(cause, &times));
     format!("  {}\n    hint: {}\n", safe_line(&sentence), safe_line(&hint))
 }
 
 /// The blockers of a refusal, as lines of its message, and the hint that all of them share. Without such a hint each
 /// has its own below it.
-pub fn of_refusal(blockers: &[Cause], now_ms: i64) -> (Vec<String>, Option<String>) {
+pub fn refusal_lines(blockers: &[Cause], now_ms: i64) -> (Vec<String>, Option<String>) {
     let times = Times { now_ms, time_of_day: None };
-    let hints: Vec<String> = blockers.iter().map(|one| cause::hint(one, &times)).collect();
+    let hints: Vec<String> = blockers.iter().map(|cause| cause::hint(cause, &times)).collect();
     let common = hints.first().filter(|first| hints.iter().all(|hint| hint == *first));
     let mut lines = Vec::new();
-    for (one, hint) in blockers.iter().zip(&hints).take(BLOCKERS_MAX) {
-        lines.push(cause::sentence(one, &times));
+    for (cause, hint) in blockers.iter().zip(&hints).take(BLOCKERS_MAX) {
+        lines.push(cause::sentence(cause, &times));
         if common.is_none() {
             lines.push(format!("  hint: {hint}"));
         }
@@ -37,11 +37,11 @@ pub fn of_refusal(blockers: &[Cause], now_ms: i64) -> (Vec<String>, Option<Strin
 }
 
 /// For `--format`: the fields of a cause, with its sentence and its hint.
-pub fn structured(one: &Cause, now_ms: i64) -> Value {
+pub fn structured(cause: &Cause, now_ms: i64) -> Value {
     let times = Times { now_ms, time_of_day: None };
-    let mut value = serde_json::to_value(one).expect("plain data");
-    value["message"] = json!(cause::sentence(one, &times));
-    value["hint"] = json!(cause::hint(one, &times));
+    let mut value = serde_json::to_value(cause).expect("plain data");
+    value["message"] = json!(cause::sentence(cause, &times));
+    value["hint"] = json!(cause::hint(cause, &times));
     value
 }
 
@@ -57,16 +57,16 @@ mod tests {
 
     #[test]
     fn one_hint_for_all_blockers_is_the_hint_of_the_refusal() {
-        let (lines, hint) = of_refusal(&[removed_by_hand(0)], 0);
+        let (lines, hint) = refusal_lines(&[removed_by_hand(0)], 0);
         assert_eq!((lines.len(), hint.as_deref()), (1, Some("pintle remove-unit web/0")));
-        let (lines, hint) = of_refusal(&[removed_by_hand(0), removed_by_hand(1)], 0);
+        let (lines, hint) = refusal_lines(&[removed_by_hand(0), removed_by_hand(1)], 0);
         assert_eq!((lines[3].as_str(), hint), ("  hint: pintle remove-unit web/1", None));
     }
 
     #[test]
     fn no_more_than_20_blockers_are_printed() {
         let many: Vec<Cause> = (0..21).map(removed_by_hand).collect();
-        let (lines, _) = of_refusal(&many, 0);
+        let (lines, _) = refusal_lines(&many, 0);
         assert_eq!((lines.len(), lines[40].as_str()), (41, "and more"));
     }
 }

@@ -7,7 +7,7 @@ use api::LogLine;
 
 /// How lines look.
 #[derive(Clone)]
-pub struct Style {
+pub struct LogLineStyle {
     pub zone: Zone,
     pub date: bool,
     pub millis: bool,
@@ -16,7 +16,7 @@ pub struct Style {
 }
 
 /// `unit-ledger-0: 10:00:05 INFO unit.ledger/0.juju-log ledger:1: text`.
-pub fn text(line: &LogLine, style: &Style) -> String {
+pub fn text(line: &LogLine, style: &LogLineStyle) -> String {
     if style.json {
         return json(&serde_json::json!({
             "timestamp": style.zone.iso(line.at_ms),
@@ -46,7 +46,7 @@ mod tests {
             entity: "unit-ledger-0".to_owned(),
             text: "ledger:1: text\u{1b}[2J".to_owned(),
         };
-        let style = Style { zone: Zone::new(true), date: false, millis: false, json: false };
+        let style = LogLineStyle { zone: Zone::new(true), date: false, millis: false, json: false };
         assert_eq!(
             text(&line, &style),
             "unit-ledger-0: 10:00:05 INFO unit.ledger/0.juju-log ledger:1: text\\u{1b}[2J\n"

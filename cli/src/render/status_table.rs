@@ -54,7 +54,7 @@ fn applications(status: &Status) -> String {
     let mut rows = vec![row(headings)];
     for (name, app) in natural_entries(&status.applications) {
         let exposed = if app.exposed { "yes" } else { "no" };
-        let (version, scale) = (cut(&app.workload_version), scale(app));
+        let (version, scale) = (truncate(&app.workload_version), scale(app));
         let (revision, message) = (app.charm_revision.to_string(), &app.status.message);
         let current = &app.status.current;
         rows.push(row([name, &version, current, &scale, &app.charm_name, "", &revision, exposed, message]));
@@ -70,7 +70,7 @@ fn scale(app: &ApplicationStatus) -> String {
 }
 
 /// The first characters and dots, where a version is too long.
-fn cut(version: &str) -> String {
+fn truncate(version: &str) -> String {
     if version.chars().count() <= VERSION_WIDTH {
         return version.to_owned();
     }
@@ -200,8 +200,8 @@ mod tests {
 
     #[test]
     fn a_long_version_is_cut_at_fifteen() {
-        assert_eq!(cut("123456789012345"), "123456789012345");
-        assert_eq!(cut("1234567890123456"), "123456789012...");
+        assert_eq!(truncate("123456789012345"), "123456789012345");
+        assert_eq!(truncate("1234567890123456"), "123456789012...");
     }
 
     #[test]

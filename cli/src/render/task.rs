@@ -1,6 +1,6 @@
 //! Tasks: what `run` answers (spec/clients.md 2.4, 2.5, 3.7).
 
-use crate::command_error::Failure;
+use crate::command_error::CommandError;
 use crate::render::yaml;
 use crate::terminal;
 use crate::times::task_time;
@@ -40,7 +40,7 @@ pub fn timing(task: &ActionInfo) -> Map<String, Value> {
 }
 
 /// The results without the return code, as YAML; for a failed task the reason first.
-pub fn plain(task: &ActionInfo) -> Result<String, Failure> {
+pub fn plain(task: &ActionInfo) -> Result<String, CommandError> {
     let mut text = String::new();
     if task.status == ActionStatus::Failed {
         text = format!("Action id {} failed: {}\n", task.id, terminal::safe_line(&task.message));
@@ -54,17 +54,17 @@ pub fn plain(task: &ActionInfo) -> Result<String, Failure> {
 }
 
 /// A refusal in the word of the verb that asked: to the controller all of them are actions.
-pub fn unknown(error: ApiError, kind: &str, id: u64) -> Failure {
+pub fn unknown_task_error(error: ApiError, kind: &str, id: u64) -> CommandError {
     let message = match error.code == ErrorCode::NotFound && error.message == format!("action {id} not found")
     {
         true => format!("{kind} {id} not found"),
         false => error.message.clone(),
     };
-    Failure { message, ..error.into() }
+    CommandError { message, ..error.into() }
 }
 
 /// How its process ended, if not with 0: killed, or stopped with its agent, it has no return code at all.
-fn bad_end(task: &ActionInfo) -> Option<String> {
+fn failure_text(task: &ActionInfo) -> Option<String> {
     match task.results.get("return-code").and_then(Value::as_i64) {
         Some(0) => None,
         Some(code) => Some(format!("return code {code}")),
@@ -73,9 +73,9 @@ fn bad_end(task: &ActionInfo) -> Option<String> {
 }
 
 /// The error of `run` when processes failed; none = all ended with 0, even where `action-fail` was called.
-pub fn failure(tasks: &[ActionInfo]) -> Option<Failure> {
+pub fn failure(tasks: &[ActionInfo]) -> Option<CommandError> {
     let bad: Vec<(&ActionInfo, String)> =
-        tasks.iter().filter_map(|task| Some((task, bad_end(task)?))).collect();
+        tasks.iter().filter_map(|task| Some((task, failure_text(task)?))).collect();
     let heading = match bad.len() {
         0 => return None,
         1 => "the following task failed:",
@@ -85,5 +85,5 @@ pub fn failure(tasks: &[ActionInfo]) -> Option<Failure> {
         bad.iter().map(|(task, end)| format!(" - id \"{}\" with {end}", task.id)).collect();
     let help =
         format!("see what it did: pintle show-task {}, pintle debug-log -i {}", bad[0].0.id, bad[0].0.unit);
-    Some(Failure::new(format!("{heading}\n{}", lines.join("\n"))).hint(help))
+    Some(CommandError::new(format!("{heading}\n{}", lines.join("\n"))).hint(help))
 }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 /// Which relations, and how much of them.
 #[derive(Clone, Debug, Default)]
-pub struct Parts {
+pub struct ShowUnitFilter {
     /// Only this endpoint's.
     pub endpoint: Option<String>,
     /// Only this related unit.
@@ -16,11 +16,11 @@ pub struct Parts {
 }
 
 /// What stands below the unit's name.
-pub fn document(unit: &UnitInfo, parts: &Parts) -> Value {
+pub fn document(unit: &UnitInfo, filter: &ShowUnitFilter) -> Value {
     let relations = unit.relations.iter();
     let wanted =
-        relations.filter(|one| parts.endpoint.as_ref().is_none_or(|endpoint| *endpoint == one.endpoint));
-    let relations: Vec<Value> = wanted.map(|one| relation(one, parts)).collect();
+        relations.filter(|one| filter.endpoint.as_ref().is_none_or(|endpoint| *endpoint == one.endpoint));
+    let relations: Vec<Value> = wanted.map(|one| relation(one, filter)).collect();
     let mut map = Map::new();
     put_text(&mut map, "workload-version", &unit.workload_version);
     put_text(&mut map, "machine", &unit.machine);
@@ -35,16 +35,16 @@ pub fn document(unit: &UnitInfo, parts: &Parts) -> Value {
     map.into()
 }
 
-fn relation(relation: &UnitRelation, parts: &Parts) -> Value {
+fn relation(relation: &UnitRelation, filter: &ShowUnitFilter) -> Value {
     let mut map = Map::new();
     map.insert("relation-id".into(), relation.number.into());
     map.insert("endpoint".into(), relation.endpoint.clone().into());
     map.insert("related-endpoint".into(), relation.related_endpoint.clone().into());
     map.insert("application-data".into(), json!(relation.application_data));
-    if !parts.application_only {
+    if !filter.application_only {
         map.insert("local-unit".into(), member(&relation.local_unit));
         let units = relation.related_units.iter().map(|(name, unit)| (name.to_string(), member(unit)));
-        let wanted = |name: &str| parts.related_unit.as_ref().is_none_or(|unit| unit == name);
+        let wanted = |name: &str| filter.related_unit.as_ref().is_none_or(|unit| unit == name);
         let related: Map<String, Value> = units.filter(|(name, _)| wanted(name)).collect();
         if !related.is_empty() {
             map.insert("related-units".into(), related.into());

@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 /// 100 ms doubled 8 times is 25.6 s: from then on an attempt every 30 s.
 const BACKOFF: Backoff = Backoff::new(100, 30_000);
 /// A program that ran this long has recovered: the next delay is the first again.
-const RECOVERED: Duration = Duration::from_secs(60);
+const BACKOFF_RESET_AFTER: Duration = Duration::from_secs(60);
 
 /// What to start, and where its words go.
 #[derive(Clone, Debug)]
@@ -49,8 +49,8 @@ impl SupervisedProcess {
 async fn keep_running(program: Program, current: Arc<Mutex<Option<Process>>>) {
     let mut backoff = BACKOFF;
     loop {
-        let begun = Instant::now();
-        let why = match start(&program) {
+        let started = Instant::now();
+        let reason = match start(&program) {
             Err(error) => format!("cannot be started: {error}"),
             Ok(mut child) => {
                 let process = child.id().and_then(|pid| Process::of(pid as i32));
@@ -65,11 +65,11 @@ async fn keep_running(program: Program, current: Arc<Mutex<Option<Process>>>) {
                 ended.map_or_else(|error| error.to_string(), |status| status.to_string())
             }
         };
-        if begun.elapsed() >= RECOVERED {
+        if started.elapsed() >= BACKOFF_RESET_AFTER {
             backoff.reset();
         }
         let delay = Duration::from_millis(backoff.delay_ms());
-        eprintln!("{}: {why}; again in {delay:?}, see {}", program.path.display(), program.log.display());
+        eprintln!("{}: {reason}; again in {delay:?}, see {}", program.path.display(), program.log.display());
         tokio::time::sleep(delay).await;
         backoff.increase();
     }

@@ -1,6 +1,6 @@
 //! One supervisor for a data folder: a kernel lock on a file that names its holder.
 
-use crate::command_error::Failure;
+use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
 use host::lock::Lock;
 use host::process::Process;
@@ -11,13 +11,13 @@ pub fn holder(dir: &DataDir) -> Option<Process> {
 }
 
 /// Takes the lock for this process, until it is dropped. Refused while another process holds it.
-pub fn hold(dir: &DataDir) -> Result<Lock, Failure> {
+pub fn acquire(dir: &DataDir) -> Result<Lock, CommandError> {
     let path = dir.supervisor_lock();
-    let failed = |error: std::io::Error| Failure::new(format!("cannot lock {}: {error}", path.display()));
+    let failed = |error: std::io::Error| CommandError::new(format!("cannot lock {}: {error}", path.display()));
     Lock::take(&path, &format!("{}\n", Process::this())).map_err(failed)?.map_err(|_| {
         let who =
             holder(dir).map_or("another process".to_owned(), |holder| format!("process {}", holder.pid));
-        Failure::new(format!("{} is supervised by {who}", dir.path().display()))
+        CommandError::new(format!("{} is supervised by {who}", dir.path().display()))
     })
 }
 
@@ -30,11 +30,11 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let dir = DataDir::choose(Some(folder.path())).expect("a path");
         assert_eq!(holder(&dir), None);
-        let held = hold(&dir).expect("free");
-        let failure = hold(&dir).expect_err("held");
+        let held = acquire(&dir).expect("free");
+        let failure = acquire(&dir).expect_err("held");
         let expected = format!("is supervised by process {}", std::process::id());
         assert!(failure.message.ends_with(&expected), "{failure:?}");
         drop(held);
-        hold(&dir).expect("free again");
+        acquire(&dir).expect("free again");
     }
 }

@@ -1,11 +1,11 @@
 //! The machines of a data folder: the provisioner's loop with this host's time and the chosen provider, begun again
 //! whenever it fails.
 
-use crate::command_error::Failure;
+use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
 use crate::session::{client, read_client_file};
-use crate::supervisor::provider::Chosen;
-use crate::supervisor::provisioner::{Outside, Provisioner};
+use crate::supervisor::provider::AnyProvider;
+use crate::supervisor::provisioner::{ProvisionerEnvironment, Provisioner};
 use api::ClientFile;
 use host::process::Process;
 use state::terms::names::Uuid;
@@ -17,16 +17,16 @@ use tokio::time::sleep;
 const RETRY_PAUSE: Duration = Duration::from_millis(250);
 
 /// The machines of one data folder.
-pub struct Machines {
+pub struct MachineSupervisor {
     dir: DataDir,
-    provisioner: Provisioner<Chosen, Host>,
+    provisioner: Provisioner<AnyProvider, ProvisionerHost>,
     /// The controller's address as machines reach it; none = as people do.
     controller: Option<String>,
 }
 
-impl Machines {
-    pub fn new(dir: DataDir, provider: Chosen, controller: Option<String>) -> Machines {
-        Machines { dir, provisioner: Provisioner { provider, outside: Host }, controller }
+impl MachineSupervisor {
+    pub fn new(dir: DataDir, provider: AnyProvider, controller: Option<String>) -> MachineSupervisor {
+        MachineSupervisor { dir, provisioner: Provisioner { provider, environment: ProvisionerHost }, controller }
     }
 
     /// Follows the controller for ever.
@@ -43,8 +43,8 @@ impl Machines {
         }
     }
 
-    async fn follow_once(&mut self) -> Result<Infallible, Failure> {
-        let file = read_client_file(&self.dir)?.ok_or_else(|| Failure::new("no controller yet"))?;
+    async fn follow_once(&mut self) -> Result<Infallible, CommandError> {
+        let file = read_client_file(&self.dir)?.ok_or_else(|| CommandError::new("no controller yet"))?;
         let client = client(&file)?;
         let port = file.controller.rsplit(':').next().unwrap_or_default();
         let controller = self.controller.as_ref().map(|host| format!("{host}:{port}"));
@@ -59,9 +59,9 @@ impl Machines {
 }
 
 /// This host's.
-struct Host;
+struct ProvisionerHost;
 
-impl Outside for Host {
+impl ProvisionerEnvironment for ProvisionerHost {
     fn wall_ms(&self) -> i64 {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
@@ -69,10 +69,10 @@ impl Outside for Host {
     async fn sleep(&self, pause: Duration) {
         sleep(pause).await;
     }
-    fn fresh(&self) -> Uuid {
+    fn random_uuid(&self) -> Uuid {
         Uuid(host::random::bits())
     }
-    fn say(&self, line: &str) {
+    fn log(&self, line: &str) {
         eprintln!("{line}");
     }
 }

@@ -1,7 +1,7 @@
 //! The network of the machines that have one of their own: a bridge of this data folder, whose first address is this
 //! host's, and translation of addresses for what lies beyond. `network.yaml` remembers it.
 
-use crate::command_error::Failure;
+use crate::command_error::CommandError;
 use crate::supervisor::tools;
 use host::file::write_atomic;
 use serde::{Deserialize, Serialize};
@@ -26,26 +26,26 @@ pub struct Network {
 
 impl Network {
     /// What the folder remembers, or a network that is free on this host.
-    pub fn open(folder: &Path) -> Result<Network, Failure> {
+    pub fn open(folder: &Path) -> Result<Network, CommandError> {
         let place = folder.join(FILE);
         if let Ok(text) = std::fs::read_to_string(&place) {
             return serde_yaml::from_str(&text)
-                .map_err(|error| Failure::new(format!("{} is damaged: {error}", place.display())));
+                .map_err(|error| CommandError::new(format!("{} is damaged: {error}", place.display())));
         }
         let network = Network::choose()?;
         network.save(folder)?;
         Ok(network)
     }
 
-    fn save(&self, folder: &Path) -> Result<(), Failure> {
+    fn save(&self, folder: &Path) -> Result<(), CommandError> {
         let text = serde_yaml::to_string(self).expect("plain data");
         let place = folder.join(FILE);
         write_atomic(&place, text.as_bytes())
-            .map_err(|error| Failure::new(format!("cannot write {}: {error}", place.display())))
+            .map_err(|error| CommandError::new(format!("cannot write {}: {error}", place.display())))
     }
 
     /// A random /20 of 10.0.0.0/8, of whose /16 this host knows nothing.
-    fn choose() -> Result<Network, Failure> {
+    fn choose() -> Result<Network, CommandError> {
         let known = tools::run("ip", &["-4", "route", "show", "table", "all"])?;
         for _ in 0..TRIES {
             let random = host::random::bits().to_be_bytes();
@@ -56,7 +56,7 @@ impl Network {
                 return Ok(Network { bridge, gateway });
             }
         }
-        Err(Failure::new("no part of 10.0.0.0/8 is free on this host for the machines' network"))
+        Err(CommandError::new("no part of 10.0.0.0/8 is free on this host for the machines' network"))
     }
 
     /// As an interface is given it: `10.1.16.2/20`.
@@ -65,15 +65,15 @@ impl Network {
     }
 
     /// The lowest address that is not taken.
-    pub fn free(&self, taken: &BTreeSet<Ipv4Addr>) -> Result<Ipv4Addr, Failure> {
+    pub fn lowest_free_address(&self, taken: &BTreeSet<Ipv4Addr>) -> Result<Ipv4Addr, CommandError> {
         let first = u32::from(self.gateway);
         let last = first | (u32::MAX >> PREFIX);
         let free = (first + 1..last).map(Ipv4Addr::from).find(|address| !taken.contains(address));
-        free.ok_or_else(|| Failure::new(format!("all addresses of {} are taken", self.bridge)))
+        free.ok_or_else(|| CommandError::new(format!("all addresses of {} are taken", self.bridge)))
     }
 
     /// Makes it so; what is there already stays.
-    pub fn begin(&self) -> Result<(), Failure> {
+    pub fn create(&self) -> Result<(), CommandError> {
         if !self.is_there() {
             tools::run("ip", &["link", "add", &self.bridge, "type", "bridge"])?;
         }
@@ -90,7 +90,7 @@ impl Network {
              ip saddr {network} ip daddr != {network} masquerade\n  }}\n}}\n"
         );
         tools::run_with_input("nft", &["-f", "-"], &rules)?;
-        let broken = |error: std::io::Error| Failure::new(format!("cannot write {FORWARDING}: {error}"));
+        let broken = |error: std::io::Error| CommandError::new(format!("cannot write {FORWARDING}: {error}"));
         // never switched back: in the meantime others of this host may have come to need it
         if std::fs::read_to_string(FORWARDING).map_err(broken)?.trim() == "0" {
             std::fs::write(FORWARDING, "1").map_err(broken)?;
@@ -103,7 +103,7 @@ impl Network {
     }
 
     /// Takes it away, if it is there.
-    pub fn end(folder: &Path) -> Result<(), Failure> {
+    pub fn delete(folder: &Path) -> Result<(), CommandError> {
         if !folder.join(FILE).exists() {
             return Ok(());
         }
@@ -127,9 +127,9 @@ mod tests {
         let gateway = Ipv4Addr::new(10, 9, 16, 1);
         let network = Network { bridge: "pintle-x".to_owned(), gateway };
         let taken: BTreeSet<Ipv4Addr> = [2, 4].map(|last| Ipv4Addr::new(10, 9, 16, last)).into();
-        assert_eq!(network.free(&BTreeSet::new()), Ok(Ipv4Addr::new(10, 9, 16, 2)));
-        assert_eq!(network.free(&taken), Ok(Ipv4Addr::new(10, 9, 16, 3)));
+        assert_eq!(network.lowest_free_address(&BTreeSet::new()), Ok(Ipv4Addr::new(10, 9, 16, 2)));
+        assert_eq!(network.lowest_free_address(&taken), Ok(Ipv4Addr::new(10, 9, 16, 3)));
         let all = (u32::from(gateway)..=u32::from(Ipv4Addr::new(10, 9, 31, 254))).map(Ipv4Addr::from);
-        assert!(network.free(&all.collect()).is_err(), "10.9.31.255 is everybody's");
+        assert!(network.lowest_free_address(&all.collect()).is_err(), "10.9.31.255 is everybody's");
     }
 }

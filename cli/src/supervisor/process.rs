@@ -10,9 +10,9 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 /// How often it is looked whether a process has gone.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// How long the kernel may take to end a process that was killed; longer means it hangs in a system call.
-const KILL_TAKES: Duration = Duration::from_secs(5);
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The living processes that see this folder of the host as their root, or a root that is laid over it: what is left
 /// in a container when the process that made it was killed.
@@ -69,9 +69,9 @@ fn hook_members(shim: Process, living: &BTreeMap<Process, Stat>) -> BTreeSet<Pro
 /// Asks processes to end, and ends those that have not after `grace`. Answers the ones that are still there.
 pub async fn stop(processes: &[Process], grace: Duration) -> Vec<Process> {
     signal(processes, Signal::SIGTERM);
-    let left = gone_within(processes, grace).await;
+    let left = wait_for_exit(processes, grace).await;
     signal(&left, Signal::SIGKILL);
-    gone_within(&left, KILL_TAKES).await
+    wait_for_exit(&left, KILL_TIMEOUT).await
 }
 
 /// What cannot be signalled is still there after its grace, and is reported then.
@@ -82,14 +82,14 @@ fn signal(processes: &[Process], signal: Signal) {
 }
 
 /// Waits for processes to go; answers those that have not.
-async fn gone_within(processes: &[Process], bound: Duration) -> Vec<Process> {
+async fn wait_for_exit(processes: &[Process], bound: Duration) -> Vec<Process> {
     let end = Instant::now() + bound;
     loop {
         let left: Vec<Process> = processes.iter().copied().filter(Process::is_alive).collect();
         if left.is_empty() || Instant::now() >= end {
             return left;
         }
-        sleep(LOOK_EVERY).await;
+        sleep(POLL_INTERVAL).await;
     }
 }
 

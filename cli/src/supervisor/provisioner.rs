@@ -2,14 +2,14 @@
 //! (`state::machine::provision`) and done. A step that fails is said to the controller, which says when it is tried
 //! again; a round that is cut off by a crash is simply the next one's work. The simulator runs this loop too.
 
-use crate::command_error::Failure;
-use crate::supervisor::provider::{Provider, Wish};
+use crate::command_error::CommandError;
+use crate::supervisor::provider::{Provider, InstanceSpec};
 use api::error::ErrorCode;
 use api::{
     ClientFile, Fate, GetModelConfig, ListMachines, ListModels, MachineFate, MachineInfo, ModelInfo,
     ProvisionerPort, ProvisioningReport, RemoveDeadMachine, ReportInstance, SetMachineToken, WaitForChange,
 };
-use state::machine::provision::{self, DesiredMachine, Found, HarvestMode, Owner, Step, plan};
+use state::machine::provision::{self, DesiredMachine, ListedInstance, HarvestMode, InstanceOwner, ProvisionStep, plan};
 use state::terms::names::Uuid;
 use state::terms::position::Position;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,40 +17,40 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 /// The store moves with every hook that commits; machines come and go seldom. Ten looks a second are enough.
-const ROUND_PAUSE: Duration = Duration::from_millis(100);
+const ROUND_INTERVAL: Duration = Duration::from_millis(100);
 /// While there is no model: a new one waits so long for its first machine, and nine questions in ten are not asked.
 const NO_MODEL_PAUSE: Duration = Duration::from_secs(1);
 /// Instances that no machine wants are looked at again at least so often.
-const LOOK_EVERY: Duration = Duration::from_secs(60);
+const LIST_INTERVAL_MAX: Duration = Duration::from_secs(60);
 
 /// Time, chance and words.
-pub trait Outside {
+pub trait ProvisionerEnvironment {
     /// The wall clock in milliseconds.
     fn wall_ms(&self) -> i64;
     fn sleep(&self, pause: Duration) -> impl Future<Output = ()>;
-    fn fresh(&self) -> Uuid;
+    fn random_uuid(&self) -> Uuid;
     /// A line for the log.
-    fn say(&self, line: &str);
+    fn log(&self, line: &str);
 }
 
 /// The loop over one provider. It remembers nothing that it needs after a crash.
 pub struct Provisioner<P, O> {
     pub provider: P,
-    pub outside: O,
+    pub environment: O,
 }
 
-impl<P: Provider, O: Outside> Provisioner<P, O> {
+impl<P: Provider, O: ProvisionerEnvironment> Provisioner<P, O> {
     /// Follows the controller until that fails. `file`: how machines find and trust it.
     pub async fn follow(
         &mut self,
         client: &impl ProvisionerPort,
         file: &ClientFile,
-    ) -> Result<Infallible, Failure> {
-        let (mut after, mut look): (Option<Position>, _) = (None, LOOK_EVERY);
+    ) -> Result<Infallible, CommandError> {
+        let (mut after, mut until_next_list): (Option<Position>, _) = (None, LIST_INTERVAL_MAX);
         loop {
             let models = client.handle(ListModels).await?;
             let Some(model) = models.first().map(|model| model.uuid.to_string()) else {
-                self.outside.sleep(NO_MODEL_PAUSE).await;
+                self.environment.sleep(NO_MODEL_PAUSE).await;
                 continue;
             };
             let in_model = client.in_model(&model);
@@ -58,15 +58,15 @@ impl<P: Provider, O: Outside> Provisioner<P, O> {
             tokio::select! {
                 biased;
                 position = in_model.handle(WaitForChange { after }) => after = Some(position?),
-                () = self.provider.news() => {}
-                () = self.outside.sleep(look) => {}
+                () = self.provider.wait_for_change() => {}
+                () = self.environment.sleep(until_next_list) => {}
             }
-            look = LOOK_EVERY;
+            until_next_list = LIST_INTERVAL_MAX;
             for model in client.handle(ListModels).await? {
                 let client = client.in_model(&model.uuid.to_string());
-                look = look.min(self.round(&client, file, &model).await?);
+                until_next_list = until_next_list.min(self.round(&client, file, &model).await?);
             }
-            self.outside.sleep(ROUND_PAUSE).await;
+            self.environment.sleep(ROUND_INTERVAL).await;
         }
     }
 
@@ -76,10 +76,10 @@ impl<P: Provider, O: Outside> Provisioner<P, O> {
         client: &impl ProvisionerPort,
         file: &ClientFile,
         model: &ModelInfo,
-    ) -> Result<Duration, Failure> {
+    ) -> Result<Duration, CommandError> {
         let machines = match client.handle(ListMachines).await {
             // the model was destroyed since it was listed: it had no machine
-            Err(error) if error.code == ErrorCode::NotFound => return Ok(LOOK_EVERY),
+            Err(error) if error.code == ErrorCode::NotFound => return Ok(LIST_INTERVAL_MAX),
             machines => machines?,
         };
         let machines: BTreeMap<Uuid, MachineInfo> =
@@ -87,8 +87,8 @@ impl<P: Provider, O: Outside> Provisioner<P, O> {
         let mut wanted: BTreeMap<Uuid, DesiredMachine> =
             machines.iter().map(|(id, one)| (*id, wanted(one))).collect();
         let (mut found, mut harvest) = (BTreeMap::new(), HarvestMode::default());
-        let now_ms = self.outside.wall_ms();
-        for (id, nonce) in self.provider.found(model.uuid)? {
+        let now_ms = self.environment.wall_ms();
+        for (id, nonce) in self.provider.list(model.uuid)? {
             let nonce = match nonce {
                 Ok(nonce) => nonce,
                 // nothing is done with what may be there; the other machines go on
@@ -101,18 +101,18 @@ impl<P: Provider, O: Outside> Provisioner<P, O> {
                     continue;
                 }
             };
-            let mut fate = provision::Fate::Unknown;
+            let mut unclaimed = provision::UnclaimedKind::Unknown;
             if !machines.contains_key(&id) {
                 let config = client.handle(GetModelConfig).await?;
                 let mode = config.get("provisioner-harvest-mode").and_then(|mode| mode.value.as_str());
                 harvest = mode.and_then(HarvestMode::parse).unwrap_or_default();
                 if client.handle(MachineFate { machine: id }).await? == Fate::Tombstone {
-                    fate = provision::Fate::Removed;
+                    unclaimed = provision::UnclaimedKind::Removed;
                 }
             }
-            found.insert(id, Found { nonce, fate });
+            found.insert(id, ListedInstance { nonce, unclaimed });
         }
-        let mut look = LOOK_EVERY;
+        let mut until_next_list = LIST_INTERVAL_MAX;
         let mut failed = BTreeSet::new();
         for step in plan(&wanted, &found, harvest, now_ms) {
             // an instance that could not be taken away keeps its record
@@ -123,7 +123,7 @@ impl<P: Provider, O: Outside> Provisioner<P, O> {
             let done = self.execute(client, (file, model), (&machines, known), step).await;
             match done {
                 Ok(None) => {}
-                Ok(Some(again)) => look = look.min(again),
+                Ok(Some(again)) => until_next_list = until_next_list.min(again),
                 Err(failure) => {
                     failed.insert(step.machine());
                     self.report_failure(client, step.machine(), failure.message).await?;
@@ -132,7 +132,7 @@ impl<P: Provider, O: Outside> Provisioner<P, O> {
         }
         let due = machines.values().filter_map(|machine| machine.retry_ms).filter(|due| *due > now_ms).min();
         let due = due.and_then(|due| u64::try_from(due - now_ms).ok()).map(Duration::from_millis);
-        Ok(due.map_or(look, |due| look.min(due)))
+        Ok(due.map_or(until_next_list, |due| until_next_list.min(due)))
     }
 
     /// What could not be done of a machine is its trouble.
@@ -141,8 +141,8 @@ impl<P: Provider, O: Outside> Provisioner<P, O> {
         client: &impl ProvisionerPort,
         id: Uuid,
         message: String,
-    ) -> Result<(), Failure> {
-        self.outside.say(&format!("machine {id}: {message}"));
+    ) -> Result<(), CommandError> {
+        self.environment.log(&format!("machine {id}: {message}"));
         let what = ProvisioningReport::Failed { message };
         match client.handle(ReportInstance { machine: id, what }).await {
             // what is harvested has no record: it is tried again in the next round
@@ -158,31 +158,31 @@ impl<P: Provider, O: Outside> Provisioner<P, O> {
         client: &impl ProvisionerPort,
         (file, model): (&ClientFile, &ModelInfo),
         (machines, found): (&BTreeMap<Uuid, MachineInfo>, Option<Uuid>),
-        step: Step,
-    ) -> Result<Option<Duration>, Failure> {
+        step: ProvisionStep,
+    ) -> Result<Option<Duration>, CommandError> {
         let id = step.machine();
         let report = |what| client.handle(ReportInstance { machine: id, what });
         let set_token = |token: &str| client.handle(SetMachineToken { machine: id, token: token.to_owned() });
         match step {
             // one that runs and is not recorded, or at another address, or with a trouble that is over: the controller
             // was restored from an older copy
-            Step::Start(_) | Step::Keep(_)
-                if self.provider.runs_at(id).is_some_and(|at| is_recorded(&machines[&id], &at)) => {}
-            Step::Start(_) | Step::Keep(_) => {
+            ProvisionStep::Start(_) | ProvisionStep::EnsureRunning(_)
+                if self.provider.running_address(id).is_some_and(|at| is_recorded(&machines[&id], &at)) => {}
+            ProvisionStep::Start(_) | ProvisionStep::EnsureRunning(_) => {
                 let machine = &machines[&id];
                 let nonce = match machine.nonce {
                     Some(nonce) => nonce,
                     None => {
                         let provider = self.provider.name().to_owned();
-                        let nonce = found.unwrap_or_else(|| self.outside.fresh());
+                        let nonce = found.unwrap_or_else(|| self.environment.random_uuid());
                         let intended = ProvisioningReport::Starting { provider, nonce };
                         report(intended).await?
                     }
                 };
-                let wish = Wish { machine, model, nonce, client: file };
+                let spec = InstanceSpec { machine, model, nonce, client: file };
                 // a folder made anew is none of whatever ran in the one that was lost
-                let runs = self.provider.runs_at(id).is_some();
-                let made = self.provider.make(&wish)?;
+                let runs = self.provider.running_address(id).is_some();
+                let made = self.provider.create(&spec)?;
                 set_token(&made.token).await?;
                 let (instance_id, address) = (made.instance_id, made.address.clone());
                 let started = ProvisioningReport::Started { instance_id, address };
@@ -194,26 +194,26 @@ impl<P: Provider, O: Outside> Provisioner<P, O> {
                     // nothing more would be done, and the machine never let in (cargo sim 54009244, 54024423).
                     set_token(&made.token).await?;
                 }
-                let again = if runs { None } else { self.provider.start(&wish).await? };
+                let again = if runs { None } else { self.provider.start(&spec).await? };
                 if machine.retry_ms.is_some() && again.is_none() {
                     report(started).await?;
                     set_token(&made.token).await?;
                 }
                 if !runs && again.is_none() {
-                    self.outside.say(&format!("machine {} ({id}): started", machine.name));
+                    self.environment.log(&format!("machine {} ({id}): started", machine.name));
                 }
                 return Ok(again);
             }
-            Step::Stop(_) => {
-                self.provider.take_away(id).await?;
-                self.outside.say(&format!("machine {id}: taken away"));
+            ProvisionStep::Terminate(_) => {
+                self.provider.terminate(id).await?;
+                self.environment.log(&format!("machine {id}: taken away"));
             }
-            Step::HandOver(_) => {
+            ProvisionStep::HandOver(_) => {
                 self.provider.hand_over(id).await?;
-                self.outside.say(&format!("machine {id}: its instance is its user's"));
+                self.environment.log(&format!("machine {id}: its instance is its user's"));
             }
-            Step::SetDead(_) => drop(report(ProvisioningReport::Absent).await?),
-            Step::Remove(_) => client.handle(RemoveDeadMachine { machine: id }).await?,
+            ProvisionStep::SetDead(_) => drop(report(ProvisioningReport::Absent).await?),
+            ProvisionStep::Remove(_) => client.handle(RemoveDeadMachine { machine: id }).await?,
         }
         Ok(None)
     }
@@ -227,14 +227,14 @@ fn is_recorded(machine: &MachineInfo, address: &str) -> bool {
 fn wanted(machine: &MachineInfo) -> DesiredMachine {
     DesiredMachine {
         life: machine.life,
-        owner: if machine.manual { Owner::Person } else { Owner::Own },
+        owner: if machine.manual { InstanceOwner::Manual } else { InstanceOwner::Provisioner },
         nonce: machine.nonce,
-        started: machine.instance_id.is_some(),
-        kept: machine.kept,
-        left: machine.left,
-        occupied: machine.occupied,
-        lived: machine.lived,
-        retry_ms: machine.retry_ms,
+        has_instance: machine.instance_id.is_some(),
+        keep_instance: machine.kept,
+        agent_gone: machine.left,
+        has_units: machine.occupied,
+        has_attached_unit: machine.lived,
+        retry_at_ms: machine.retry_ms,
     }
 }
 
@@ -242,7 +242,7 @@ fn wanted(machine: &MachineInfo) -> DesiredMachine {
 mod tests {
     use super::*;
     use crate::supervisor::provider::InstanceList;
-    use crate::supervisor::provider::Made;
+    use crate::supervisor::provider::CreatedInstance;
     use api::error::ApiError;
     use api::{Handle, InModel, Request};
     use state::terms::life::Life;
@@ -251,22 +251,22 @@ mod tests {
 
     /// A controller with one machine that lists one round and is then gone; notes what it is told.
     #[derive(Clone)]
-    struct One {
+    struct OneMachineController {
         machine: MachineInfo,
         told: Arc<Mutex<Vec<ProvisioningReport>>>,
         /// It has the machine's token. Restored just before a start is recorded, it has not.
         knows_token: Arc<AtomicBool>,
     }
 
-    impl InModel for One {
-        fn in_model(&self, _: &str) -> One {
+    impl InModel for OneMachineController {
+        fn in_model(&self, _: &str) -> OneMachineController {
             self.clone()
         }
     }
 
     macro_rules! answers {
         ($($request:ident: |$one:ident, $asked:pat_param| $answer:expr;)*) => {$(
-            impl Handle<$request> for One {
+            impl Handle<$request> for OneMachineController {
                 async fn handle(&self, $asked: $request) -> Result<<$request as Request>::Answer, ApiError> {
                     let $one = self;
                     $answer
@@ -311,50 +311,50 @@ mod tests {
         fn name(&self) -> &'static str {
             "running"
         }
-        fn found(&self, _: Uuid) -> Result<InstanceList, Failure> {
+        fn list(&self, _: Uuid) -> Result<InstanceList, CommandError> {
             let nonce = match self.readable {
                 true => Ok(Uuid(70)),
-                false => Err(Failure::new("cannot read it")),
+                false => Err(CommandError::new("cannot read it")),
             };
             Ok(if self.lost { InstanceList::new() } else { InstanceList::from([(Uuid(7), nonce)]) })
         }
-        fn runs_at(&self, _: Uuid) -> Option<String> {
+        fn running_address(&self, _: Uuid) -> Option<String> {
             (!self.lost).then(|| "127.0.0.1".to_owned())
         }
-        fn make(&mut self, _: &Wish<'_>) -> Result<Made, Failure> {
+        fn create(&mut self, _: &InstanceSpec<'_>) -> Result<CreatedInstance, CommandError> {
             let text = |text: &str| text.to_owned();
-            Ok(Made { instance_id: text("running-0"), address: text("127.0.0.1"), token: text("t") })
+            Ok(CreatedInstance { instance_id: text("running-0"), address: text("127.0.0.1"), token: text("t") })
         }
-        async fn start(&mut self, _: &Wish<'_>) -> Result<Option<Duration>, Failure> {
+        async fn start(&mut self, _: &InstanceSpec<'_>) -> Result<Option<Duration>, CommandError> {
             assert!(self.lost, "it runs");
             Ok(None)
         }
-        async fn take_away(&mut self, _: Uuid) -> Result<(), Failure> {
+        async fn terminate(&mut self, _: Uuid) -> Result<(), CommandError> {
             panic!("it is wanted")
         }
-        async fn hand_over(&mut self, _: Uuid) -> Result<(), Failure> {
+        async fn hand_over(&mut self, _: Uuid) -> Result<(), CommandError> {
             panic!("it is wanted")
         }
-        async fn news(&self) {
+        async fn wait_for_change(&self) {
             std::future::pending().await
         }
     }
 
-    struct Still;
+    struct FrozenEnvironment;
 
-    impl Outside for Still {
+    impl ProvisionerEnvironment for FrozenEnvironment {
         fn wall_ms(&self) -> i64 {
             1_000_000
         }
         async fn sleep(&self, pause: Duration) {
-            if pause > ROUND_PAUSE {
+            if pause > ROUND_INTERVAL {
                 std::future::pending().await
             }
         }
-        fn fresh(&self) -> Uuid {
+        fn random_uuid(&self) -> Uuid {
             Uuid(71)
         }
-        fn say(&self, _: &str) {}
+        fn log(&self, _: &str) {}
     }
 
     async fn told(instance_id: Option<&str>, retry_ms: Option<i64>) -> Vec<ProvisioningReport> {
@@ -385,8 +385,8 @@ mod tests {
         let (controller, server_name, ca, user) = (text(), text(), text(), text());
         let file = ClientFile { controller, server_name, ca, user, token: text(), model: text() };
         let knows_token = Arc::new(AtomicBool::new(true));
-        let client = One { machine, told: Arc::default(), knows_token };
-        let mut provisioner = Provisioner { provider, outside: Still };
+        let client = OneMachineController { machine, told: Arc::default(), knows_token };
+        let mut provisioner = Provisioner { provider, environment: FrozenEnvironment };
         let Err(_) = provisioner.follow(&client, &file).await;
         assert!(client.knows_token.load(Ordering::Relaxed), "a machine whose start is recorded is let in");
         client.told.lock().expect("no holder panics").clone()

@@ -19,12 +19,12 @@ const SUPERVISOR_GRACE: Duration = Duration::from_secs(40);
 
 /// What was found and ended, and what did not end.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Stopped {
+pub struct StopResult {
     pub ended: usize,
     pub left: Vec<Process>,
 }
 
-impl Stopped {
+impl StopResult {
     async fn stop(&mut self, processes: BTreeSet<Process>, grace: Duration) {
         let processes: Vec<Process> = processes.into_iter().collect();
         let left = process::stop(&processes, grace).await;
@@ -34,20 +34,20 @@ impl Stopped {
 }
 
 /// Ends the supervisor and all that it started. Also after the supervisor was killed.
-pub async fn everything(dir: &DataDir) -> Stopped {
+pub async fn stop_all(dir: &DataDir) -> StopResult {
     let supervisor = Process::read_alive(&dir.supervisor_lock());
     // Looked at before it goes, for what it started and had not written down.
     let started: Vec<Process> = supervisor.map(children).unwrap_or_default();
-    let mut stopped = Stopped::default();
+    let mut stopped = StopResult::default();
     stopped.stop(supervisor.into_iter().collect(), SUPERVISOR_GRACE).await;
-    let below = below(dir, started).await;
-    Stopped { ended: stopped.ended + below.ended, left: [stopped.left, below.left].concat() }
+    let stop_children = stop_children(dir, started).await;
+    StopResult { ended: stopped.ended + stop_children.ended, left: [stopped.left, stop_children.left].concat() }
 }
 
 /// Ends machine agents, unit agents, hooks and the controller; `started` are children of the supervisor, which
 /// starts nothing any more.
-pub async fn below(dir: &DataDir, started: Vec<Process>) -> Stopped {
-    let mut stopped = Stopped::default();
+pub async fn stop_children(dir: &DataDir, started: Vec<Process>) -> StopResult {
+    let mut stopped = StopResult::default();
     let controller = Process::read_alive(&dir.controller_pid());
     let machines: Vec<PathBuf> = folders(&dir.machines());
     let agents = machines.iter().filter_map(|machine| Process::read_alive(&machine.join("machine.pid")));
@@ -59,8 +59,8 @@ pub async fn below(dir: &DataDir, started: Vec<Process>) -> Stopped {
 }
 
 /// Ends all of one machine; `agent` is what is known of its agent besides the pid file.
-pub async fn machine(folder: &Path, agent: Option<Process>) -> Stopped {
-    let mut stopped = Stopped::default();
+pub async fn stop_machine(folder: &Path, agent: Option<Process>) -> StopResult {
+    let mut stopped = StopResult::default();
     let named = Process::read_alive(&folder.join("machine.pid"));
     stopped.stop(agent.into_iter().chain(named).collect(), AGENT_GRACE).await;
     stop_units(&[folder.to_owned()], &mut stopped).await;
@@ -68,8 +68,8 @@ pub async fn machine(folder: &Path, agent: Option<Process>) -> Stopped {
 }
 
 /// Ends the controller and the machine agents that an earlier supervisor left when it was killed. Unit agents go on.
-pub async fn stop_orphans(dir: &DataDir) -> Stopped {
-    let mut stopped = Stopped::default();
+pub async fn stop_orphans(dir: &DataDir) -> StopResult {
+    let mut stopped = StopResult::default();
     let agents = folders(&dir.machines()).into_iter().map(|machine| machine.join("machine.pid"));
     let all = agents.chain([dir.controller_pid()]).filter_map(|file| Process::read_alive(&file));
     stopped.stop(all.collect(), CONTROLLER_GRACE).await;
@@ -77,7 +77,7 @@ pub async fn stop_orphans(dir: &DataDir) -> Stopped {
 }
 
 /// Unit agents first, then what their hooks run.
-async fn stop_units(machines: &[PathBuf], stopped: &mut Stopped) {
+async fn stop_units(machines: &[PathBuf], stopped: &mut StopResult) {
     let units: Vec<PathBuf> = machines.iter().flat_map(|machine| folders(&machine.join("agents"))).collect();
     let agents = units.iter().filter_map(|unit| Process::read_alive(&unit.join("agent.pid")));
     stopped.stop(agents.collect(), AGENT_GRACE).await;
@@ -131,12 +131,12 @@ mod tests {
         fs::create_dir_all(unit.join("hooks/000002")).expect("made");
         fs::write(unit.join("hooks/000002/shim.pid"), stale.to_string()).expect("written");
 
-        assert_eq!(everything(&dir).await, Stopped { ended: 4, left: vec![] });
+        assert_eq!(stop_all(&dir).await, StopResult { ended: 4, left: vec![] });
         for child in &mut named_ones {
             child.wait().expect("its parent");
         }
         assert!(process.is_alive());
-        assert_eq!(everything(&dir).await, Stopped::default());
+        assert_eq!(stop_all(&dir).await, StopResult::default());
         other.kill().and_then(|()| other.wait()).expect("its parent");
     }
 
@@ -147,7 +147,7 @@ mod tests {
         let machine = dir.machines().join("m");
         let mut agent = named(&machine.join("machine.pid"), "exec sleep 1000");
         let mut unit = named(&machine.join("agents/unit-web-0/agent.pid"), "exec sleep 1000");
-        assert_eq!(stop_orphans(&dir).await, Stopped { ended: 1, left: vec![] });
+        assert_eq!(stop_orphans(&dir).await, StopResult { ended: 1, left: vec![] });
         agent.wait().expect("its parent");
         assert!(Process::of(unit.id() as i32).is_some_and(|unit| unit.is_alive()));
         unit.kill().and_then(|()| unit.wait()).expect("its parent");

@@ -1,4 +1,4 @@
-//! A controller that answers what a test told it to, and writes down what it was asked.
+//! A controller that answers what a test told it to, and writes down what it was requests.
 
 use api::error::{ApiError, ErrorCode};
 use api::list;
@@ -14,9 +14,9 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex};
 
 #[derive(Default)]
-pub struct Fake {
+pub struct FakeController {
     /// Calls in order, as `verb arguments`.
-    pub asked: Mutex<Vec<String>>,
+    pub requests: Mutex<Vec<String>>,
     /// Units that `run` knows.
     pub units: Vec<String>,
     /// What an action ends as; none = it never ends.
@@ -33,49 +33,49 @@ pub struct Fake {
     pub refuses: BTreeMap<String, String>,
 }
 
-impl Fake {
-    fn note(&self, text: String) {
-        self.asked.lock().expect("no holder panics").push(text);
+impl FakeController {
+    fn record(&self, text: String) {
+        self.requests.lock().expect("no holder panics").push(text);
     }
 
-    fn known(&self, name: &str) -> Result<(), ApiError> {
+    fn require_known(&self, name: &str) -> Result<(), ApiError> {
         let refusal = self.refuses.get(name).map(|text| ApiError::new(ErrorCode::NotFound, text));
         refusal.map_or(Ok(()), Err)
     }
 
-    pub fn asked(&self) -> Vec<String> {
-        self.asked.lock().expect("no holder panics").clone()
+    pub fn requests(&self) -> Vec<String> {
+        self.requests.lock().expect("no holder panics").clone()
     }
 }
 
 /// The fake, in one model.
 #[derive(Clone)]
-pub struct Scoped {
-    fake: Arc<Fake>,
+pub struct FakeClient {
+    fake: Arc<FakeController>,
     model: String,
 }
 
-impl Scoped {
-    pub fn new(fake: Fake, model: &str) -> Scoped {
-        Scoped { fake: Arc::new(fake), model: model.to_owned() }
+impl FakeClient {
+    pub fn new(fake: FakeController, model: &str) -> FakeClient {
+        FakeClient { fake: Arc::new(fake), model: model.to_owned() }
     }
 }
 
-impl Deref for Scoped {
-    type Target = Fake;
+impl Deref for FakeClient {
+    type Target = FakeController;
 
-    fn deref(&self) -> &Fake {
+    fn deref(&self) -> &FakeController {
         &self.fake
     }
 }
 
-impl InModel for Scoped {
-    fn in_model(&self, model: &str) -> Scoped {
-        Scoped { fake: self.fake.clone(), model: model.to_owned() }
+impl InModel for FakeClient {
+    fn in_model(&self, model: &str) -> FakeClient {
+        FakeClient { fake: self.fake.clone(), model: model.to_owned() }
     }
 }
 
-impl<R: Request> Handle<R> for Scoped {
+impl<R: Request> Handle<R> for FakeClient {
     async fn handle(&self, request: R) -> Result<R::Answer, ApiError> {
         let entry =
             list::all().into_iter().find(|entry| entry.route == R::ROUTE).expect("every request is listed");
@@ -101,14 +101,14 @@ fn changed() -> Changed {
     Changed { revision: 1, warnings: vec![] }
 }
 
-impl Scoped {
+impl FakeClient {
     fn answer(&self, request: &str, body: Vec<u8>) -> Result<Vec<u8>, ApiError> {
         match request {
             "ListModels" => json(vec![super::sample_model()]),
             "DestroyModel" => {
                 let DestroyModel { force } = parsed(&body);
-                self.known(&self.model)?;
-                self.note(format!("destroy {} {force:?}", self.model));
+                self.require_known(&self.model)?;
+                self.record(format!("destroy {} {force:?}", self.model));
                 json(changed())
             }
             "FindArchive" => {
@@ -117,14 +117,14 @@ impl Scoped {
                 json(self.has_archive.then_some(uploaded))
             }
             "UploadArchive" => {
-                self.note("upload".to_owned());
+                self.record("upload".to_owned());
                 let sha256 = host::digest::sha256(&body);
                 json(ArchiveInfo { sha256, bytes: 1, charm: Default::default() })
             }
             "Deploy" => {
                 let Deploy { application, units, to, config, .. } = parsed(&body);
                 let application = application.unwrap_or_default();
-                self.note(format!("deploy {application} units={units} to={to:?} config={config:?}"));
+                self.record(format!("deploy {application} units={units} to={to:?} config={config:?}"));
                 json(Deployed {
                     application,
                     charm_url: "local:web-3".to_owned(),
@@ -135,13 +135,13 @@ impl Scoped {
             }
             "AddUnits" => {
                 let add: AddUnits = parsed(&body);
-                self.note(format!("add {} units={} to={:?}", add.application, add.units, add.to));
+                self.record(format!("add {} units={} to={:?}", add.application, add.units, add.to));
                 json(AddUnitsResponse { units: vec![], revision: 1 })
             }
             "GetConfig" => json(super::sample_config()),
             "Configure" => {
                 let Configure { application, change } = parsed(&body);
-                self.note(format!(
+                self.record(format!(
                     "configure {} {application} {:?} {:?}",
                     self.model, change.set, change.reset
                 ));
@@ -151,7 +151,7 @@ impl Scoped {
             "ShowUnit" => json(super::sample_unit()),
             "LogQuery" => {
                 let query: LogQuery = parsed(&body);
-                self.note(format!(
+                self.record(format!(
                     "log after={:?} newest={:?} wait={}",
                     query.after, query.newest, query.wait
                 ));
@@ -159,14 +159,14 @@ impl Scoped {
             }
             "GetWhy" => {
                 let GetWhy { entity } = parsed(&body);
-                self.known(&entity)?;
+                self.require_known(&entity)?;
                 let (entity, now) = (Entity::Application(entity), "idle".to_owned());
                 json(Why { entity, life: Default::default(), now, causes: vec![], more: false })
             }
             "Run" => json(self.run(parsed(&body))?),
             "GetAction" => {
                 let GetAction { id } = parsed(&body);
-                self.known(&id.to_string())?;
+                self.require_known(&id.to_string())?;
                 json(match &self.task {
                     Some(task) => task.clone(),
                     None => ActionInfo { status: ActionStatus::Running, ..super::sample_task() },
@@ -175,26 +175,26 @@ impl Scoped {
             "ListActions" => json(self.task.iter().cloned().collect::<Vec<_>>()),
             "DryRunRemoval" => {
                 let DryRunRemoval { removed, .. } = parsed(&body);
-                self.note(format!("forecast {removed:?}"));
+                self.record(format!("forecast {removed:?}"));
                 if let [RemovalTarget::Unit(unit)] = &removed[..] {
-                    self.known(unit)?;
+                    self.require_known(unit)?;
                 }
                 json(Forecast { dying: vec!["unit web/9".to_owned()], ..Forecast::default() })
             }
             "RemoveUnit" => {
                 let RemoveUnit { unit, force } = parsed(&body);
-                self.note(format!("remove {unit} force={force:?}"));
-                self.known(&unit)?;
+                self.record(format!("remove {unit} force={force:?}"));
+                self.require_known(&unit)?;
                 json(changed())
             }
             "SuspendRelation" => {
                 let SuspendRelation { relation, message } = parsed(&body);
-                self.note(format!("suspend {relation} {message:?}"));
+                self.record(format!("suspend {relation} {message:?}"));
                 json(changed())
             }
             "ResumeRelation" => {
                 let ResumeRelation { relation } = parsed(&body);
-                self.note(format!("resume {relation}"));
+                self.record(format!("resume {relation}"));
                 json(changed())
             }
             "WaitForChange" => json(Position::default()),
@@ -203,7 +203,7 @@ impl Scoped {
     }
 
     fn status(&self) -> Result<Status, ApiError> {
-        self.note("status".to_owned());
+        self.record("status".to_owned());
         let mut looks = self.looks.lock().expect("no holder panics");
         match *looks {
             0 => {}
@@ -219,7 +219,7 @@ impl Scoped {
     }
 
     fn run(&self, run: Run) -> Result<RunActionResponse, ApiError> {
-        self.note(format!("run {} {} {:?}", run.unit, run.action, run.params));
+        self.record(format!("run {} {} {:?}", run.unit, run.action, run.params));
         if !self.units.contains(&run.unit) {
             return Err(ApiError::new(ErrorCode::NotFound, format!("unit {:?} not found", run.unit)));
         }

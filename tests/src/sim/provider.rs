@@ -1,21 +1,21 @@
-//! The provider of the simulation, and the production provisioner over it. Instances have numbers, and tags that say
-//! for which machine of which model they were made and under which nonce. Some were there before: of another
-//! controller, and of an earlier one of this model.
+//! Simulated provider of instances, and the production provisioner that uses it.
 //!
-//! What a provider may do: fail with a reason, fail and have done it all the same, list late what was just made or
-//! taken away. It never makes two instances under one nonce: that is what nonces are for.
+//! Instances have numbers and tags: model, machine and nonce. Two exist from the start: one of another controller,
+//! and one of an earlier controller of this model. The provider may fail with a reason, fail after it has acted, or
+//! list late what was created or terminated. It never creates two instances under one nonce: that is what nonces
+//! are for.
 
 use crate::sim::checks::{Fact, InstanceEvent};
 use crate::sim::machine::admin;
 use crate::sim::mutants::Mutant;
-use crate::sim::network::{SimSession, Wire};
+use crate::sim::network::{SimSession, SimNetwork};
 use crate::sim::operator::MODEL;
 use crate::sim::world::{Command, World};
 use api::error::{ApiError, ErrorCode};
 use api::{ClientFile, Handle, InModel, Request};
-use cli::command_error::Failure;
-use cli::supervisor::provider::{InstanceList, Made, Provider, Wish};
-use cli::supervisor::provisioner::{Outside, Provisioner};
+use cli::command_error::CommandError;
+use cli::supervisor::provider::{InstanceList, CreatedInstance, Provider, InstanceSpec};
+use cli::supervisor::provisioner::{ProvisionerEnvironment, Provisioner};
 use state::terms::names::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
@@ -56,7 +56,7 @@ impl SimCloud {
     pub fn new(world: World) -> SimCloud {
         let cloud = SimCloud { world, instances: Arc::default(), ended: Arc::default() };
         for model in [FOREIGN, MODEL] {
-            let (machine, nonce) = (Uuid(cloud.world.bits()), Uuid(cloud.world.bits()));
+            let (machine, nonce) = (Uuid(cloud.world.random_u128()), Uuid(cloud.world.random_u128()));
             cloud.create(model, machine, nonce, InstanceEvent::WasThere);
         }
         cloud
@@ -72,20 +72,20 @@ impl SimCloud {
         let made_ms = self.world.now_ms();
         instances.insert(number, Instance { model, machine, nonce, runs: false, made_ms, taken_ms: None });
         drop(instances);
-        self.world.tell(|| format!("provider: instance {number} is made for machine {machine}"));
+        self.world.trace(|| format!("provider: instance {number} is made for machine {machine}"));
         self.world.note(Fact::Instance { number, model, machine, nonce, what });
     }
 
     /// Every call may fail, with a reason.
-    fn fails(&self, what: &str) -> Result<(), Failure> {
-        match self.world.strikes(self.world.mix().provider_fails) {
-            true => Err(Failure::new(format!("{what} ({} ms)", self.world.now_ms()))),
+    fn draw_failure(&self, what: &str) -> Result<(), CommandError> {
+        match self.world.draws_fault(self.world.mix().provider_fails) {
+            true => Err(CommandError::new(format!("{what} ({} ms)", self.world.now_ms()))),
             false => Ok(()),
         }
     }
 
     /// Ends all instances of a machine, with what is in them; or they are no more the simulated system's.
-    fn take(&self, machine: Uuid, what: InstanceEvent) {
+    fn end_instances(&self, machine: Uuid, what: InstanceEvent) {
         let (world, mut instances) = (&self.world, self.instances());
         for (number, one) in instances.iter_mut() {
             if one.machine != machine || one.taken_ms.is_some() {
@@ -93,9 +93,9 @@ impl SimCloud {
             }
             (one.runs, one.taken_ms) = (false, Some(world.now_ms()));
             let (number, model, nonce, what) = (*number, one.model, one.nonce, what.clone());
-            world.tell(|| format!("provider: instance {number} of machine {machine}: {what:?}"));
+            world.trace(|| format!("provider: instance {number} of machine {machine}: {what:?}"));
             world.note(Fact::Instance { number, model, machine, nonce, what });
-            world.command(Command::TakeAway(machine));
+            world.command(Command::TerminateMachine(machine));
         }
     }
 
@@ -121,7 +121,7 @@ impl SimCloud {
         (one.runs, one.taken_ms) = (false, Some(self.world.now_ms()));
         let (number, model, nonce, what) = (*number, one.model, one.nonce, InstanceEvent::Lost);
         drop(instances);
-        self.world.tell(|| format!("provider: instance {number} of machine {machine} is lost"));
+        self.world.trace(|| format!("provider: instance {number} of machine {machine} is lost"));
         self.world.note(Fact::Instance { number, model, machine, nonce, what });
         self.ended.notify_one();
         true
@@ -136,7 +136,7 @@ impl SimCloud {
         {
             return false;
         }
-        self.create(MODEL, machine, Uuid(self.world.bits()), InstanceEvent::WasThere);
+        self.create(MODEL, machine, Uuid(self.world.random_u128()), InstanceEvent::WasThere);
         true
     }
 
@@ -161,10 +161,10 @@ impl Provider for SimProvider {
         "simulated"
     }
 
-    fn found(&self, model: Uuid) -> Result<InstanceList, Failure> {
+    fn list(&self, model: Uuid) -> Result<InstanceList, CommandError> {
         let world = &self.cloud.world;
-        self.cloud.fails("cannot list the instances")?;
-        let late_ms = if world.strikes(world.mix().stale_listing) { world.below(LATE_MS) } else { 0 };
+        self.cloud.draw_failure("cannot list the instances")?;
+        let late_ms = if world.draws_fault(world.mix().stale_listing) { world.below(LATE_MS) } else { 0 };
         let at_ms = world.now_ms() - late_ms;
         let instances = self.cloud.instances();
         let listed = instances.values().filter(|one| {
@@ -173,22 +173,22 @@ impl Provider for SimProvider {
         Ok(listed.map(|one| (one.machine, Ok(one.nonce))).collect())
     }
 
-    fn runs_at(&self, machine: Uuid) -> Option<String> {
+    fn running_address(&self, machine: Uuid) -> Option<String> {
         let instances = self.cloud.instances();
         let mut running = instances.iter().filter(|(_, one)| one.machine == machine && one.runs);
         let (number, _) = running.next().filter(|_| self.tended.contains(&machine))?;
         Some(address(*number))
     }
 
-    fn make(&mut self, wish: &Wish<'_>) -> Result<Made, Failure> {
+    fn create(&mut self, spec: &InstanceSpec<'_>) -> Result<CreatedInstance, CommandError> {
         let (world, cloud) = (&self.cloud.world, &self.cloud);
-        let (model, machine, nonce) = (wish.model.uuid, wish.machine.uuid, wish.nonce);
-        let failed = |failure: Failure| {
+        let (model, machine, nonce) = (spec.model.uuid, spec.machine.uuid, spec.nonce);
+        let failed = |failure: CommandError| {
             let what = InstanceEvent::Failed(failure.message.clone());
             world.note(Fact::Instance { number: 0, model, machine, nonce, what });
             failure
         };
-        cloud.fails("no instance is free").map_err(failed)?;
+        cloud.draw_failure("no instance is free").map_err(failed)?;
         let same = |one: &Instance| one.machine == machine && one.nonce == nonce && one.taken_ms.is_none();
         let there = || {
             let instances = cloud.instances();
@@ -196,19 +196,19 @@ impl Provider for SimProvider {
         };
         if there().is_none() || world.mix().has(Mutant::NonceIsNotUnique) {
             cloud.create(model, machine, nonce, InstanceEvent::Made);
-            cloud.fails("the provider gave no answer").map_err(failed)?;
+            cloud.draw_failure("the provider gave no answer").map_err(failed)?;
         }
         let address = address(there().expect("it is made"));
-        Ok(Made { instance_id: format!("simulated-{}", wish.machine.name), address, token: token(machine) })
+        Ok(CreatedInstance { instance_id: format!("simulated-{}", spec.machine.name), address, token: token(machine) })
     }
 
-    async fn start(&mut self, wish: &Wish<'_>) -> Result<Option<Duration>, Failure> {
-        let (world, machine) = (&self.cloud.world, wish.machine.uuid);
+    async fn start(&mut self, spec: &InstanceSpec<'_>) -> Result<Option<Duration>, CommandError> {
+        let (world, machine) = (&self.cloud.world, spec.machine.uuid);
         world.pause().await;
         let mut instances = self.cloud.instances();
         let there = instances.iter_mut().find(|(_, one)| one.machine == machine && one.taken_ms.is_none());
         let Some((number, instance)) = there else {
-            return Err(Failure::new("there is no such instance"));
+            return Err(CommandError::new("there is no such instance"));
         };
         if !instance.runs {
             instance.runs = true;
@@ -219,27 +219,27 @@ impl Provider for SimProvider {
         Ok(None)
     }
 
-    async fn take_away(&mut self, machine: Uuid) -> Result<(), Failure> {
+    async fn terminate(&mut self, machine: Uuid) -> Result<(), CommandError> {
         let (world, cloud) = (&self.cloud.world, &self.cloud);
         world.pause().await;
-        cloud.fails("the instance does not end")?;
+        cloud.draw_failure("the instance does not end")?;
         self.tended.remove(&machine);
-        cloud.take(machine, InstanceEvent::Taken);
+        cloud.end_instances(machine, InstanceEvent::Taken);
         world.pause().await;
-        cloud.fails("the provider gave no answer")
+        cloud.draw_failure("the provider gave no answer")
     }
 
-    async fn hand_over(&mut self, machine: Uuid) -> Result<(), Failure> {
+    async fn hand_over(&mut self, machine: Uuid) -> Result<(), CommandError> {
         let (world, cloud) = (&self.cloud.world, &self.cloud);
         world.pause().await;
-        cloud.fails("the instance is not let go")?;
+        cloud.draw_failure("the instance is not let go")?;
         self.tended.remove(&machine);
-        cloud.take(machine, InstanceEvent::HandedOver);
+        cloud.end_instances(machine, InstanceEvent::HandedOver);
         world.pause().await;
-        cloud.fails("the provider gave no answer")
+        cloud.draw_failure("the provider gave no answer")
     }
 
-    async fn news(&self) {
+    async fn wait_for_change(&self) {
         self.cloud.ended.notified().await;
     }
 }
@@ -256,49 +256,49 @@ pub fn token(machine: Uuid) -> String {
 
 struct SimHost(World);
 
-impl Outside for SimHost {
+impl ProvisionerEnvironment for SimHost {
     fn wall_ms(&self) -> i64 {
         self.0.wall_ms()
     }
     async fn sleep(&self, pause: Duration) {
         self.0.sleep(u64::try_from(pause.as_millis()).unwrap_or(u64::MAX)).await;
     }
-    fn fresh(&self) -> Uuid {
-        Uuid(self.0.bits())
+    fn random_uuid(&self) -> Uuid {
+        Uuid(self.0.random_u128())
     }
-    fn say(&self, line: &str) {
-        self.0.tell(|| format!("provisioner: {line}"));
+    fn log(&self, line: &str) {
+        self.0.trace(|| format!("provisioner: {line}"));
     }
 }
 
 /// The supervisor's way to the controller: what it asks is lost like what people ask, and broken off when the
 /// controller dies.
 #[derive(Clone)]
-struct Line {
+struct ProvisionerLink {
     world: World,
-    wire: Wire,
+    network: SimNetwork,
     model: String,
 }
 
-impl InModel for Line {
-    fn in_model(&self, model: &str) -> Line {
-        Line { model: model.to_owned(), ..self.clone() }
+impl InModel for ProvisionerLink {
+    fn in_model(&self, model: &str) -> ProvisionerLink {
+        ProvisionerLink { model: model.to_owned(), ..self.clone() }
     }
 }
 
-impl<R: Request + Clone> Handle<R> for Line
+impl<R: Request + Clone> Handle<R> for ProvisionerLink
 where
     SimSession: Handle<R>,
 {
     async fn handle(&self, request: R) -> Result<R::Answer, ApiError> {
         let unreachable = || Err(ApiError::new(ErrorCode::Unreachable, "the connection broke"));
         self.world.pause().await;
-        let ask = |session: SimSession| {
+        let call = |session: SimSession| {
             let request = request.clone();
             async move { session.in_model(&self.model).handle(request).await }
         };
         let answer = {
-            let (restarted, asked) = (pin!(self.wire.restarted()), pin!(self.wire.ask(ask, admin())));
+            let (restarted, asked) = (pin!(self.network.restarted()), pin!(self.network.request(call, admin())));
             tokio::select! {
                 biased;
                 () = restarted => None,
@@ -311,7 +311,7 @@ where
 }
 
 /// The supervisor of the machines. It begins a moment after the one before it died.
-pub async fn run_provisioner(world: World, wire: Wire, cloud: SimCloud) {
+pub async fn run_provisioner(world: World, network: SimNetwork, cloud: SimCloud) {
     world.note(Fact::ProvisionerStarted);
     world.sleep(world.below(RESTART_MS)).await;
     let text = String::new;
@@ -324,11 +324,11 @@ pub async fn run_provisioner(world: World, wire: Wire, cloud: SimCloud) {
         model: text(),
     };
     let provider = SimProvider { cloud, tended: BTreeSet::new() };
-    let mut provisioner = Provisioner { provider, outside: SimHost(world.clone()) };
-    let line = Line { world: world.clone(), wire, model: String::new() };
+    let mut provisioner = Provisioner { provider, environment: SimHost(world.clone()) };
+    let link = ProvisionerLink { world: world.clone(), network, model: String::new() };
     loop {
-        let Err(failure) = provisioner.follow(&line, &file).await;
-        world.tell(|| format!("provisioner: {}", failure.message));
+        let Err(failure) = provisioner.follow(&link, &file).await;
+        world.trace(|| format!("provisioner: {}", failure.message));
         world.note(Fact::ProvisionerStarted);
         world.sleep(RETRY_MS).await;
     }

@@ -4,10 +4,10 @@ use crate::named::{Named, loads, types};
 use crate::samples::Samples;
 use crate::values::Maker;
 use api::client_file::ClientFile;
-use cli::supervisor::agent_file::AgentConfigFile;
+use cli::supervisor::agent_file::AgentConfigFile as AgentFile;
 use cli::supervisor::network::Network;
 use cli::supervisor::provider::Instance;
-use cli::supervisor::settings::Settings;
+use cli::supervisor::settings::UpSettings as Settings;
 use serde_json::Value;
 use state::documents::keys::*;
 use state::terms::life::Life;
@@ -30,7 +30,7 @@ types! { made_documents, loads_documents:
     Life
 }
 
-types! { made_files, loads_files: ClientFile AgentConfigFile Instance Network Settings }
+types! { made_files, loads_files: ClientFile AgentFile Instance Network Settings }
 
 /// The kind is a tag among the fields, which no reader asks for.
 fn principals() -> Vec<Value> {

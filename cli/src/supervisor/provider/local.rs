@@ -2,10 +2,10 @@
 //! device (design 16).
 
 use super::{
-    Instance, InstanceList, Made, Wish, address, hand_over, listed, machine_folders, make_folder,
+    Instance, InstanceList, CreatedInstance, InstanceSpec, address, hand_over, instance_for_list, machine_folders, make_folder,
     remove_folder,
 };
-use crate::command_error::Failure;
+use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
 use crate::supervisor::agent_file;
 use crate::supervisor::daemon::{Program, SupervisedProcess};
@@ -29,10 +29,10 @@ impl Local {
         Local { dir, agent, running: BTreeMap::new() }
     }
 
-    pub(super) fn found(&self, model: Uuid) -> io::Result<InstanceList> {
+    pub(super) fn list(&self, model: Uuid) -> io::Result<InstanceList> {
         let mut found = InstanceList::new();
         for (id, folder) in machine_folders(&self.dir.machines())? {
-            match listed(&folder) {
+            match instance_for_list(&folder) {
                 Ok(Some(instance)) if instance.model == model => drop(found.insert(id, Ok(instance.nonce))),
                 Err(failure) => drop(found.insert(id, Err(failure))),
                 Ok(_) => {}
@@ -42,35 +42,35 @@ impl Local {
     }
 
     /// Its agent is cared for. Without its folder it runs for nobody: the machine is made again.
-    pub(super) fn runs_at(&self, machine: Uuid) -> Option<String> {
+    pub(super) fn running_address(&self, machine: Uuid) -> Option<String> {
         self.running.get(&machine).and_then(|_| address(&self.folder(machine)))
     }
 
-    pub(super) fn make(&mut self, wish: &Wish<'_>) -> Result<Made, Failure> {
-        let (machine, folder) = (wish.machine, self.folder(wish.machine.uuid));
+    pub(super) fn create(&mut self, spec: &InstanceSpec<'_>) -> Result<CreatedInstance, CommandError> {
+        let (machine, folder) = (spec.machine, self.folder(spec.machine.uuid));
         let write = || {
             make_folder(&folder)?;
             let instance =
-                Instance { model: wish.model.uuid, nonce: wish.nonce, address: machine.address.clone() };
+                Instance { model: spec.model.uuid, nonce: spec.nonce, address: machine.address.clone() };
             if Instance::read(&folder)?.as_ref() != Some(&instance) {
                 instance.write(&folder)?;
             }
-            agent_file::write(&folder, machine, wish.model.uuid, wish.client)
+            agent_file::write(&folder, machine, spec.model.uuid, spec.client)
         };
         let token = write().map_err(|error: io::Error| {
-            Failure::new(format!("cannot write {}: {error}", folder.display()))
+            CommandError::new(format!("cannot write {}: {error}", folder.display()))
         })?;
         let instance_id = format!("local-{}", machine.name);
-        Ok(Made { instance_id, address: machine.address.clone(), token })
+        Ok(CreatedInstance { instance_id, address: machine.address.clone(), token })
     }
 
-    pub(super) async fn start(&mut self, machine: Uuid) -> Result<(), Failure> {
+    pub(super) async fn start(&mut self, machine: Uuid) -> Result<(), CommandError> {
         let folder = self.folder(machine);
         // of an instance that was lost: it would go on in a folder that nobody finds
         if let Some(agent) = self.running.remove(&machine).and_then(SupervisedProcess::release)
             && let Some(left) = process::stop(&[agent], stop::AGENT_GRACE).await.first()
         {
-            return Err(Failure::new(format!("process {} does not end", left.pid)));
+            return Err(CommandError::new(format!("process {} does not end", left.pid)));
         }
         let program = Program {
             path: self.agent.clone(),
@@ -82,23 +82,23 @@ impl Local {
         Ok(())
     }
 
-    pub(super) async fn take_away(&mut self, machine: Uuid) -> Result<(), Failure> {
+    pub(super) async fn terminate(&mut self, machine: Uuid) -> Result<(), CommandError> {
         let folder = self.folder(machine);
         let agent = self.running.remove(&machine).and_then(SupervisedProcess::release);
-        let stopped = stop::machine(&folder, agent).await;
+        let stopped = stop::stop_machine(&folder, agent).await;
         if let Some(left) = stopped.left.first() {
-            return Err(Failure::new(format!("process {} does not end", left.pid)));
+            return Err(CommandError::new(format!("process {} does not end", left.pid)));
         }
         remove_folder(&folder)
-            .map_err(|error| Failure::new(format!("cannot remove {}: {error}", folder.display())))
+            .map_err(|error| CommandError::new(format!("cannot remove {}: {error}", folder.display())))
     }
 
     /// Its agent has taken itself away; what is left of its process ends.
-    pub(super) async fn hand_over(&mut self, machine: Uuid) -> Result<(), Failure> {
+    pub(super) async fn hand_over(&mut self, machine: Uuid) -> Result<(), CommandError> {
         let agent = self.running.remove(&machine).and_then(SupervisedProcess::release);
-        let stopped = stop::machine(&self.folder(machine), agent).await;
+        let stopped = stop::stop_machine(&self.folder(machine), agent).await;
         match stopped.left.first() {
-            Some(left) => Err(Failure::new(format!("process {} does not end", left.pid))),
+            Some(left) => Err(CommandError::new(format!("process {} does not end", left.pid))),
             None => hand_over(&self.dir, machine),
         }
     }
@@ -162,19 +162,19 @@ mod tests {
         let text = String::new;
         let (controller, server_name, ca, user) = (text(), text(), text(), text());
         let client = ClientFile { controller, server_name, ca, user, token: text(), model: text() };
-        let wish = Wish { machine: &machine, model: &model, nonce: Uuid(70), client: &client };
+        let spec = InstanceSpec { machine: &machine, model: &model, nonce: Uuid(70), client: &client };
 
         let mut local = Local::new(dir.clone(), program);
-        local.make(&wish).expect("made");
+        local.create(&spec).expect("made");
         local.start(Uuid(7)).await.expect("started");
         let first = newest(&pids, None).await;
-        assert_eq!(local.runs_at(Uuid(7)).as_deref(), Some("127.0.0.1"));
+        assert_eq!(local.running_address(Uuid(7)).as_deref(), Some("127.0.0.1"));
         fs::remove_dir_all(dir.machines().join(Uuid(7).to_string())).expect("it is there");
-        assert_eq!(local.runs_at(Uuid(7)), None);
-        local.make(&wish).expect("made");
+        assert_eq!(local.running_address(Uuid(7)), None);
+        local.create(&spec).expect("made");
         local.start(Uuid(7)).await.expect("started");
         let second = newest(&pids, Some(first)).await;
-        assert!(local.runs_at(Uuid(7)).is_some());
+        assert!(local.running_address(Uuid(7)).is_some());
         assert!(!first.is_alive(), "it would go on beside the new one");
         assert_eq!(process::stop(&local.release(), Duration::ZERO).await, []);
         assert!(!second.is_alive());

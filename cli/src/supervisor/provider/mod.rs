@@ -6,7 +6,7 @@
 pub mod local;
 pub mod nspawn;
 
-use crate::command_error::Failure;
+use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
 use crate::supervisor::agent_file::AgentConfigFile;
 use api::{ClientFile, MachineInfo, ModelInfo};
@@ -24,7 +24,7 @@ use std::time::Duration;
 /// Which provider makes the machines that no person brings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum ProviderKind {
     /// Folders and processes on this host
     #[default]
     Local,
@@ -32,17 +32,17 @@ pub enum Kind {
     Nspawn,
 }
 
-impl Kind {
+impl ProviderKind {
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Local => "local",
-            Kind::Nspawn => "nspawn",
+            ProviderKind::Local => "local",
+            ProviderKind::Nspawn => "nspawn",
         }
     }
 }
 
 /// Instances of one machine that are kept: one, and one more for each restore of the controller.
-const KEPT_MAX: u32 = 100;
+const HANDED_OVER_MAX: u32 = 100;
 
 /// `instance.yaml`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,7 +72,7 @@ impl Instance {
 }
 
 /// What a machine is made for and from.
-pub struct Wish<'a> {
+pub struct InstanceSpec<'a> {
     pub machine: &'a MachineInfo,
     pub model: &'a ModelInfo,
     pub nonce: Uuid,
@@ -81,7 +81,7 @@ pub struct Wish<'a> {
 }
 
 /// What became of it.
-pub struct Made {
+pub struct CreatedInstance {
     pub instance_id: String,
     pub address: String,
     /// Of its agent; on disk already.
@@ -89,7 +89,7 @@ pub struct Made {
 }
 
 /// By machine, the nonce of its instance, or why that is not known.
-pub type InstanceList = BTreeMap<Uuid, Result<Uuid, Failure>>;
+pub type InstanceList = BTreeMap<Uuid, Result<Uuid, CommandError>>;
 
 /// What the provisioner's loop asks of a provider.
 pub trait Provider {
@@ -98,93 +98,93 @@ pub trait Provider {
     /// The instances of a model, each by its machine with the nonce it was made under. What cannot be listed is an
     /// error: that nothing is listed means that nothing is there. So is one of them, of whichever model, that cannot
     /// be read.
-    fn found(&self, model: Uuid) -> Result<InstanceList, Failure>;
+    fn list(&self, model: Uuid) -> Result<InstanceList, CommandError>;
     /// The address of a machine that runs, as far as this provider has seen to it.
-    fn runs_at(&self, machine: Uuid) -> Option<String>;
+    fn running_address(&self, machine: Uuid) -> Option<String>;
     /// Makes the instance, or what is not done of it.
-    fn make(&mut self, wish: &Wish<'_>) -> Result<Made, Failure>;
+    fn create(&mut self, spec: &InstanceSpec<'_>) -> Result<CreatedInstance, CommandError>;
     /// Starts what was made. None: it has just ended, and is started again after this pause.
-    fn start(&mut self, wish: &Wish<'_>) -> impl Future<Output = Result<Option<Duration>, Failure>>;
+    fn start(&mut self, spec: &InstanceSpec<'_>) -> impl Future<Output = Result<Option<Duration>, CommandError>>;
     /// Ends it, and takes it away with all that is in it. What is not there is no failure.
-    fn take_away(&mut self, machine: Uuid) -> impl Future<Output = Result<(), Failure>>;
+    fn terminate(&mut self, machine: Uuid) -> impl Future<Output = Result<(), CommandError>>;
     /// Leaves it to its user: it is not found any more, and nothing is done with it. What is not there is no failure.
-    fn hand_over(&mut self, machine: Uuid) -> impl Future<Output = Result<(), Failure>>;
+    fn hand_over(&mut self, machine: Uuid) -> impl Future<Output = Result<(), CommandError>>;
     /// Over when a machine may have ended that is to run.
-    fn news(&self) -> impl Future<Output = ()>;
+    fn wait_for_change(&self) -> impl Future<Output = ()>;
 }
 
 /// The provider of a data folder.
-pub enum Chosen {
+pub enum AnyProvider {
     Local(local::Local),
     Nspawn(nspawn::Nspawn),
 }
 
-impl Provider for Chosen {
+impl Provider for AnyProvider {
     fn name(&self) -> &'static str {
         match self {
-            Chosen::Local(_) => Kind::Local.name(),
-            Chosen::Nspawn(_) => Kind::Nspawn.name(),
+            AnyProvider::Local(_) => ProviderKind::Local.name(),
+            AnyProvider::Nspawn(_) => ProviderKind::Nspawn.name(),
         }
     }
 
-    fn found(&self, model: Uuid) -> Result<InstanceList, Failure> {
+    fn list(&self, model: Uuid) -> Result<InstanceList, CommandError> {
         match self {
-            Chosen::Local(local) => local.found(model),
-            Chosen::Nspawn(nspawn) => nspawn.found(model),
+            AnyProvider::Local(local) => local.list(model),
+            AnyProvider::Nspawn(nspawn) => nspawn.list(model),
         }
-        .map_err(|error| Failure::new(format!("cannot list the machines: {error}")))
+        .map_err(|error| CommandError::new(format!("cannot list the machines: {error}")))
     }
 
-    fn runs_at(&self, machine: Uuid) -> Option<String> {
+    fn running_address(&self, machine: Uuid) -> Option<String> {
         match self {
-            Chosen::Local(local) => local.runs_at(machine),
-            Chosen::Nspawn(nspawn) => nspawn.runs_at(machine),
+            AnyProvider::Local(local) => local.running_address(machine),
+            AnyProvider::Nspawn(nspawn) => nspawn.running_address(machine),
         }
     }
 
-    fn make(&mut self, wish: &Wish<'_>) -> Result<Made, Failure> {
+    fn create(&mut self, spec: &InstanceSpec<'_>) -> Result<CreatedInstance, CommandError> {
         match self {
-            Chosen::Local(local) => local.make(wish),
-            Chosen::Nspawn(nspawn) => nspawn.make(wish),
+            AnyProvider::Local(local) => local.create(spec),
+            AnyProvider::Nspawn(nspawn) => nspawn.create(spec),
         }
     }
 
-    async fn start(&mut self, wish: &Wish<'_>) -> Result<Option<Duration>, Failure> {
+    async fn start(&mut self, spec: &InstanceSpec<'_>) -> Result<Option<Duration>, CommandError> {
         match self {
-            Chosen::Local(local) => local.start(wish.machine.uuid).await.map(|()| None),
-            Chosen::Nspawn(nspawn) => nspawn.start(wish).await,
+            AnyProvider::Local(local) => local.start(spec.machine.uuid).await.map(|()| None),
+            AnyProvider::Nspawn(nspawn) => nspawn.start(spec).await,
         }
     }
 
-    async fn take_away(&mut self, machine: Uuid) -> Result<(), Failure> {
+    async fn terminate(&mut self, machine: Uuid) -> Result<(), CommandError> {
         match self {
-            Chosen::Local(local) => local.take_away(machine).await,
-            Chosen::Nspawn(nspawn) => nspawn.take_away(machine).await,
+            AnyProvider::Local(local) => local.terminate(machine).await,
+            AnyProvider::Nspawn(nspawn) => nspawn.terminate(machine).await,
         }
     }
 
-    async fn hand_over(&mut self, machine: Uuid) -> Result<(), Failure> {
+    async fn hand_over(&mut self, machine: Uuid) -> Result<(), CommandError> {
         match self {
-            Chosen::Local(local) => local.hand_over(machine).await,
-            Chosen::Nspawn(nspawn) => nspawn.hand_over(machine),
+            AnyProvider::Local(local) => local.hand_over(machine).await,
+            AnyProvider::Nspawn(nspawn) => nspawn.hand_over(machine),
         }
     }
 
-    async fn news(&self) {
+    async fn wait_for_change(&self) {
         match self {
             // its agents are started again by what started them
-            Chosen::Local(_) => std::future::pending().await,
-            Chosen::Nspawn(nspawn) => nspawn.news().await,
+            AnyProvider::Local(_) => std::future::pending().await,
+            AnyProvider::Nspawn(nspawn) => nspawn.wait_for_change().await,
         }
     }
 }
 
-impl Chosen {
+impl AnyProvider {
     /// Starts nothing any more. Answers the children that go on, which the caller stops.
     pub fn release(self) -> Vec<Process> {
         match self {
-            Chosen::Local(local) => local.release(),
-            Chosen::Nspawn(_) => Vec::new(),
+            AnyProvider::Local(local) => local.release(),
+            AnyProvider::Nspawn(_) => Vec::new(),
         }
     }
 }
@@ -196,23 +196,23 @@ fn make_folder(folder: &Path) -> io::Result<()> {
 
 /// Moves a machine's folder to where no provider looks, with whatever runs in it. Its name there is free: a machine that
 /// a restored controller knows again is made anew, and may be kept again.
-fn hand_over(dir: &DataDir, machine: Uuid) -> Result<(), Failure> {
+fn hand_over(dir: &DataDir, machine: Uuid) -> Result<(), CommandError> {
     let folder = dir.machines().join(machine.to_string());
     let moved = || {
         if !folder.try_exists()? {
             return Ok(());
         }
-        make_folder(&dir.kept())?;
-        let names = (0..KEPT_MAX).map(|again| match again {
+        make_folder(&dir.kept_instances())?;
+        let names = (0..HANDED_OVER_MAX).map(|again| match again {
             0 => machine.to_string(),
             _ => format!("{machine}.{again}"),
         });
-        let free = names.map(|name| dir.kept().join(name)).find(|place| !place.exists());
+        let free = names.map(|name| dir.kept_instances().join(name)).find(|place| !place.exists());
         let place =
-            free.ok_or_else(|| io::Error::other(format!("{} is full of it", dir.kept().display())))?;
+            free.ok_or_else(|| io::Error::other(format!("{} is full of it", dir.kept_instances().display())))?;
         std::fs::rename(&folder, place)
     };
-    moved().map_err(|error: io::Error| Failure::new(format!("cannot move {}: {error}", folder.display())))
+    moved().map_err(|error: io::Error| CommandError::new(format!("cannot move {}: {error}", folder.display())))
 }
 
 /// Takes a machine's folder away. What says that an instance is there goes last: one whose removal was cut off is found
@@ -233,12 +233,12 @@ fn remove_in_order(
     mut names: Vec<OsString>,
     mut remove: impl FnMut(&Path) -> io::Result<()>,
 ) -> io::Result<()> {
-    names.sort_by_key(|name| removed_last(name));
+    names.sort_by_key(|name| removal_order(name));
     names.iter().try_for_each(|name| remove(&folder.join(name)))
 }
 
 /// The greater, the later.
-fn removed_last(name: &OsStr) -> u8 {
+fn removal_order(name: &OsStr) -> u8 {
     match name.to_str() {
         Some(Instance::FILE) => 2,
         Some(AgentConfigFile::NAME) => 1,
@@ -247,9 +247,9 @@ fn removed_last(name: &OsStr) -> u8 {
 }
 
 /// The instance in a machine's folder, for a listing.
-fn listed(folder: &Path) -> Result<Option<Instance>, Failure> {
+fn instance_for_list(folder: &Path) -> Result<Option<Instance>, CommandError> {
     let unread =
-        |error| Failure::new(format!("cannot read {}/{}: {error}", folder.display(), Instance::FILE));
+        |error| CommandError::new(format!("cannot read {}/{}: {error}", folder.display(), Instance::FILE));
     Instance::read(folder).map_err(unread)
 }
 
@@ -324,7 +324,7 @@ mod tests {
             assert_eq!(hand_over(&dir, Uuid(7)), Ok(()));
             assert_eq!(hand_over(&dir, Uuid(7)), Ok(()), "it was done before a crash");
             assert_eq!(machine_folders(&dir.machines()).expect("listed"), []);
-            assert!(dir.kept().join(name).is_dir());
+            assert!(dir.kept_instances().join(name).is_dir());
         }
     }
 

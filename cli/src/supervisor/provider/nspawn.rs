@@ -19,10 +19,10 @@
 //! root to a file of this host.
 
 use super::{
-    Instance, InstanceList, Made, Wish, address, folders, hand_over, listed, machine_folders, make_folder,
+    Instance, InstanceList, CreatedInstance, InstanceSpec, address, folders, hand_over, instance_for_list, machine_folders, make_folder,
     remove_folder,
 };
-use crate::command_error::Failure;
+use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
 use crate::supervisor::daemon::open_log;
 use crate::supervisor::network::Network;
@@ -48,22 +48,22 @@ use tokio::sync::Notify;
 const PROGRAMS: &str = "/usr/local/lib/pintle";
 /// The agent's folder in a machine.
 const DATA: &str = "/var/lib/pintle";
-/// Where the machine sees [`CONFIG`].
-const CONFIG_SEEN: &str = "/etc/pintle";
+/// Where the machine sees [`CONFIG_DIR`].
+const CONFIG_IN_MACHINE: &str = "/etc/pintle";
 /// The folder, beside the machine's root, of the copy of `agent.yaml` that the machine sees.
-const CONFIG: &str = "agent";
+const CONFIG_DIR: &str = "agent";
 /// There once the machine is ready for its first boot.
-const FURNISHED: &str = "furnished";
+const READY_FILE: &str = "furnished";
 /// A container that was rebooted from inside ends with this (systemd-nspawn(1), "Exit status").
 const EXIT_REBOOTED: i32 = 133;
 /// A machine that is shut down stops its services; one that takes longer is killed.
 const STOP_GRACE: Duration = Duration::from_secs(20);
 /// A container that cannot be started ends at once; one that still runs then has begun to boot.
-const START_LOOK: Duration = Duration::from_millis(300);
+const START_CHECK_AFTER: Duration = Duration::from_millis(300);
 /// A machine that ends sooner than this is not started again before it.
-const YOUNG: Duration = Duration::from_secs(5);
+const RESTART_INTERVAL_MIN: Duration = Duration::from_secs(5);
 /// How often a container that an earlier supervisor started is looked at.
-const ADOPTED_LOOK: Duration = Duration::from_millis(300);
+const REATTACHED_POLL_INTERVAL: Duration = Duration::from_millis(300);
 
 /// Writes `PID STARTTIME` of what becomes the container's process, so that it is found whenever its starter dies.
 const LAUNCH: &str = r#"
@@ -84,8 +84,8 @@ const SUITE: &str = "bookworm";
 
 /// What has been started, and how it ended last.
 #[derive(Clone, Copy, Debug)]
-struct Life {
-    begun: Instant,
+struct ContainerProcess {
+    started: Instant,
     rebooted: bool,
 }
 
@@ -95,16 +95,16 @@ pub struct Nspawn {
     agent: PathBuf,
     base: PathBuf,
     network: Network,
-    lives: Arc<Mutex<BTreeMap<Uuid, Life>>>,
+    containers: Arc<Mutex<BTreeMap<Uuid, ContainerProcess>>>,
     /// Containers whose end is waited for.
-    tended: BTreeSet<Uuid>,
+    watched: BTreeSet<Uuid>,
     ended: Arc<Notify>,
 }
 
 /// What is needed on this host; refused with what is missing.
-pub fn require() -> Result<(), Failure> {
+pub fn require() -> Result<(), CommandError> {
     if !nix::unistd::geteuid().is_root() {
-        return Err(Failure::new("provider nspawn makes containers: it needs root"));
+        return Err(CommandError::new("provider nspawn makes containers: it needs root"));
     }
     tools::require(&[
         ("debootstrap", "debootstrap"),
@@ -115,14 +115,14 @@ pub fn require() -> Result<(), Failure> {
 }
 
 /// Makes the base system at `base`, once: some two minutes. It has its name when it is whole.
-pub fn make_base(base: &Path) -> Result<(), Failure> {
-    let broken = |error: io::Error| Failure::new(format!("cannot make {}: {error}", base.display()));
-    let name = base.file_name().ok_or_else(|| Failure::new(format!("{} names no folder", base.display())))?;
+pub fn make_base(base: &Path) -> Result<(), CommandError> {
+    let broken = |error: io::Error| CommandError::new(format!("cannot make {}: {error}", base.display()));
+    let name = base.file_name().ok_or_else(|| CommandError::new(format!("{} names no folder", base.display())))?;
     let parent = base.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
     fs::create_dir_all(parent).map_err(broken)?;
     // a name that is nobody else's: what an earlier try left there is removed
-    let beside = plain(parent)?.join(format!(".{}.pintle-new", name.to_string_lossy()));
-    require_plain(&beside)?;
+    let beside = mount_path(parent)?.join(format!(".{}.pintle-new", name.to_string_lossy()));
+    require_mount_path(&beside)?;
     if beside.exists() {
         unmount_below(&beside)?;
         fs::remove_dir_all(&beside).map_err(broken)?;
@@ -140,24 +140,24 @@ pub fn make_base(base: &Path) -> Result<(), Failure> {
 
 impl Nspawn {
     /// Begins the network and puts the programs in place.
-    pub fn open(dir: DataDir, agent: PathBuf, base: PathBuf) -> Result<Nspawn, Failure> {
+    pub fn open(dir: DataDir, agent: PathBuf, base: PathBuf) -> Result<Nspawn, CommandError> {
         let own = own_folder(&dir);
-        let broken = |error: io::Error| Failure::new(format!("cannot write {}: {error}", own.display()));
+        let broken = |error: io::Error| CommandError::new(format!("cannot write {}: {error}", own.display()));
         make_folder(&own).map_err(broken)?;
-        let (dir, base) = (DataDir::choose(Some(&plain(dir.path())?))?, plain(&base)?);
+        let (dir, base) = (DataDir::choose(Some(&mount_path(dir.path())?))?, mount_path(&base)?);
         let own = own_folder(&dir);
         let programs = own.join("programs");
         fs::create_dir_all(&programs).map_err(broken)?;
         for name in ["pintle-agent", "pintle-hook"] {
             let (from, beside) = (agent.with_file_name(name), programs.join(format!(".{name}")));
             fs::copy(&from, &beside)
-                .map_err(|error| Failure::new(format!("cannot copy {}: {error}", from.display())))?;
+                .map_err(|error| CommandError::new(format!("cannot copy {}: {error}", from.display())))?;
             fs::rename(beside, programs.join(name)).map_err(broken)?;
         }
         let network = Network::open(&own)?;
-        network.begin()?;
-        let (lives, ended) = (Arc::default(), Arc::new(Notify::new()));
-        Ok(Nspawn { dir, agent, base, network, lives, tended: BTreeSet::new(), ended })
+        network.create()?;
+        let (containers, ended) = (Arc::default(), Arc::new(Notify::new()));
+        Ok(Nspawn { dir, agent, base, network, containers, watched: BTreeSet::new(), ended })
     }
 
     /// This host as the machines see it.
@@ -165,10 +165,10 @@ impl Nspawn {
         self.network.gateway.to_string()
     }
 
-    pub(super) fn found(&self, model: Uuid) -> io::Result<InstanceList> {
+    pub(super) fn list(&self, model: Uuid) -> io::Result<InstanceList> {
         let mut found = InstanceList::new();
         for (id, folder) in machine_folders(&self.dir.machines())? {
-            match listed(&folder) {
+            match instance_for_list(&folder) {
                 Ok(Some(instance)) if instance.model == model => drop(found.insert(id, Ok(instance.nonce))),
                 Err(failure) => drop(found.insert(id, Err(failure))),
                 Ok(_) => {}
@@ -180,7 +180,7 @@ impl Nspawn {
     /// Addresses that are taken, in all models and by what was handed over.
     fn addresses(&self) -> io::Result<BTreeSet<Ipv4Addr>> {
         let mut addresses = BTreeSet::new();
-        for place in [self.dir.machines(), self.dir.kept()] {
+        for place in [self.dir.machines(), self.dir.kept_instances()] {
             for folder in folders(&place)? {
                 let instance = Instance::read(&folder)?;
                 addresses.extend(instance.and_then(|instance| instance.address.parse::<Ipv4Addr>().ok()));
@@ -189,45 +189,45 @@ impl Nspawn {
         Ok(addresses)
     }
 
-    pub(super) fn runs_at(&self, machine: Uuid) -> Option<String> {
+    pub(super) fn running_address(&self, machine: Uuid) -> Option<String> {
         let folder = self.folder(machine);
-        let runs = self.tended.contains(&machine) && container(&folder).is_some();
+        let runs = self.watched.contains(&machine) && running_container(&folder).is_some();
         if runs { address(&folder) } else { None }
     }
 
-    pub(super) fn make(&mut self, wish: &Wish<'_>) -> Result<Made, Failure> {
-        let folder = self.folder(wish.machine.uuid);
-        let broken = |error: io::Error| Failure::new(format!("cannot make {}: {error}", folder.display()));
+    pub(super) fn create(&mut self, spec: &InstanceSpec<'_>) -> Result<CreatedInstance, CommandError> {
+        let folder = self.folder(spec.machine.uuid);
+        let broken = |error: io::Error| CommandError::new(format!("cannot make {}: {error}", folder.display()));
         make_folder(&folder).map_err(broken)?;
         let instance = match Instance::read(&folder).map_err(broken)? {
             Some(instance) => instance,
             None => {
-                let address = self.network.free(&self.addresses().map_err(broken)?)?.to_string();
-                let instance = Instance { model: wish.model.uuid, nonce: wish.nonce, address };
+                let address = self.network.lowest_free_address(&self.addresses().map_err(broken)?)?.to_string();
+                let instance = Instance { model: spec.model.uuid, nonce: spec.nonce, address };
                 instance.write(&folder).map_err(broken)?;
                 instance
             }
         };
-        let token = agent_file::write(&folder, wish.machine, wish.model.uuid, wish.client).map_err(broken)?;
-        publish(&folder).map_err(broken)?;
+        let token = agent_file::write(&folder, spec.machine, spec.model.uuid, spec.client).map_err(broken)?;
+        copy_agent_config(&folder).map_err(broken)?;
         self.mount(&folder)?;
-        let name = hostname(wish);
-        if !folder.join(FURNISHED).exists() {
-            self.furnish(&folder.join("root"), &name, &instance.address)?;
-            write_atomic(&folder.join(FURNISHED), b"").map_err(broken)?;
+        let name = hostname(spec);
+        if !folder.join(READY_FILE).exists() {
+            self.prepare_root(&folder.join("root"), &name, &instance.address)?;
+            write_atomic(&folder.join(READY_FILE), b"").map_err(broken)?;
         }
-        Ok(Made { instance_id: format!("nspawn-{name}"), address: instance.address, token })
+        Ok(CreatedInstance { instance_id: format!("nspawn-{name}"), address: instance.address, token })
     }
 
     /// The root as the machine will see it.
-    fn mount(&self, folder: &Path) -> Result<(), Failure> {
+    fn mount(&self, folder: &Path) -> Result<(), CommandError> {
         let root = folder.join("root");
         if is_mounted(&root) || root.join("etc").is_dir() {
             return Ok(());
         }
         let make = |name: &str| fs::create_dir_all(folder.join(name)).map(|()| folder.join(name));
         let made = make("root").and_then(|_| Ok((make("upper")?, make("work")?)));
-        let broken = |error: io::Error| Failure::new(format!("cannot make {}: {error}", root.display()));
+        let broken = |error: io::Error| CommandError::new(format!("cannot make {}: {error}", root.display()));
         let (upper, work) = made.map_err(broken)?;
         let options = format!(
             "lowerdir={},upperdir={},workdir={}",
@@ -249,8 +249,8 @@ impl Nspawn {
     }
 
     /// What a machine that has never booted has beside the base: its files, and its agent.
-    fn furnish(&self, root: &Path, name: &str, address: &str) -> Result<(), Failure> {
-        let broken = |error: io::Error| Failure::new(format!("cannot furnish {}: {error}", root.display()));
+    fn prepare_root(&self, root: &Path, name: &str, address: &str) -> Result<(), CommandError> {
+        let broken = |error: io::Error| CommandError::new(format!("cannot furnish {}: {error}", root.display()));
         self.write_files(root, name, address).map_err(broken)?;
         let (root, program) = (root.display().to_string(), format!("{PROGRAMS}/pintle-agent"));
         let install = ["install", "--data", DATA, "--root", &root, "--program", &program];
@@ -273,24 +273,24 @@ impl Nspawn {
         link("/lib/systemd/system/systemd-networkd.service", &wanted)?;
         let data = root.join(DATA.trim_start_matches('/'));
         make_folder(&data)?;
-        link(&format!("{CONFIG_SEEN}/agent.yaml"), &data.join("agent.yaml"))
+        link(&format!("{CONFIG_IN_MACHINE}/agent.yaml"), &data.join("agent.yaml"))
     }
 
-    pub(super) async fn start(&mut self, wish: &Wish<'_>) -> Result<Option<Duration>, Failure> {
-        let machine = wish.machine.uuid;
+    pub(super) async fn start(&mut self, spec: &InstanceSpec<'_>) -> Result<Option<Duration>, CommandError> {
+        let machine = spec.machine.uuid;
         let folder = self.folder(machine);
-        if let Some(running) = container(&folder) {
-            self.adopt(machine, running);
+        if let Some(running) = running_container(&folder) {
+            self.watch_running(machine, running);
             return Ok(None);
         }
-        if let Some(life) = self.lives().get(&machine)
-            && !life.rebooted
-            && life.begun.elapsed() < YOUNG
+        if let Some(process) = self.containers().get(&machine)
+            && !process.rebooted
+            && process.started.elapsed() < RESTART_INTERVAL_MIN
         {
-            return Ok(Some(YOUNG - life.begun.elapsed()));
+            return Ok(Some(RESTART_INTERVAL_MIN - process.started.elapsed()));
         }
         end_living_in(&folder).await?;
-        let broken = |error: io::Error| Failure::new(format!("cannot start its container: {error}"));
+        let broken = |error: io::Error| CommandError::new(format!("cannot start its container: {error}"));
         let console = folder.join("console.log");
         fs::remove_file(&console).ok();
         let log = open_log(&console).map_err(broken)?;
@@ -310,27 +310,27 @@ impl Nspawn {
             .arg(format!("--network-bridge={}", self.network.bridge))
             .arg(format!("--resolv-conf={host_resolver}"))
             .arg(format!("--bind-ro={}:{PROGRAMS}", own_folder(&self.dir).join("programs").display()))
-            .arg(format!("--bind-ro={}:{CONFIG_SEEN}", folder.join(CONFIG).display()))
-            .arg(format!("--hostname={}", hostname(wish)))
+            .arg(format!("--bind-ro={}:{CONFIG_IN_MACHINE}", folder.join(CONFIG_DIR).display()))
+            .arg(format!("--hostname={}", hostname(spec)))
             .stdin(Stdio::null())
             .stdout(log.try_clone().map_err(broken)?)
             .stderr(log)
             .process_group(0);
         let mut child = tokio::process::Command::from(command).spawn().map_err(broken)?;
-        self.lives().insert(machine, Life { begun: Instant::now(), rebooted: false });
-        if let Ok(ended) = tokio::time::timeout(START_LOOK, child.wait()).await {
+        self.containers().insert(machine, ContainerProcess { started: Instant::now(), rebooted: false });
+        if let Ok(ended) = tokio::time::timeout(START_CHECK_AFTER, child.wait()).await {
             let said = fs::read_to_string(&console).unwrap_or_default();
             let last = said.trim().lines().last().unwrap_or("it said nothing").to_owned();
             let status = ended.map_err(broken)?;
-            return Err(Failure::new(format!("its container ended at once: {status}: {last}")));
+            return Err(CommandError::new(format!("its container ended at once: {status}: {last}")));
         }
-        self.tended.insert(machine);
-        let (lives, ended) = (self.lives.clone(), self.ended.clone());
+        self.watched.insert(machine);
+        let (containers, ended) = (self.containers.clone(), self.ended.clone());
         tokio::spawn(async move {
             let status = child.wait().await;
             let rebooted = status.is_ok_and(|status| status.code() == Some(EXIT_REBOOTED));
-            if let Some(life) = lives.lock().expect("no holder panics").get_mut(&machine) {
-                life.rebooted = rebooted;
+            if let Some(process) = containers.lock().expect("no holder panics").get_mut(&machine) {
+                process.rebooted = rebooted;
             }
             ended.notify_one();
         });
@@ -338,40 +338,40 @@ impl Nspawn {
     }
 
     /// Started by an earlier supervisor.
-    fn adopt(&mut self, machine: Uuid, running: Process) {
-        if self.tended.insert(machine) {
+    fn watch_running(&mut self, machine: Uuid, running: Process) {
+        if self.watched.insert(machine) {
             let ended = self.ended.clone();
             tokio::spawn(async move {
                 while running.is_alive() {
-                    tokio::time::sleep(ADOPTED_LOOK).await;
+                    tokio::time::sleep(REATTACHED_POLL_INTERVAL).await;
                 }
                 ended.notify_one();
             });
         }
     }
 
-    pub(super) async fn take_away(&mut self, machine: Uuid) -> Result<(), Failure> {
-        self.tended.remove(&machine);
-        self.lives().remove(&machine);
+    pub(super) async fn terminate(&mut self, machine: Uuid) -> Result<(), CommandError> {
+        self.watched.remove(&machine);
+        self.containers().remove(&machine);
         let folder = self.folder(machine);
-        halt(&folder).await?;
+        stop_container(&folder).await?;
         remove_folder(&folder)
-            .map_err(|error| Failure::new(format!("cannot remove {}: {error}", folder.display())))
+            .map_err(|error| CommandError::new(format!("cannot remove {}: {error}", folder.display())))
     }
 
     /// Its container goes on.
-    pub(super) fn hand_over(&mut self, machine: Uuid) -> Result<(), Failure> {
-        self.tended.remove(&machine);
-        self.lives().remove(&machine);
+    pub(super) fn hand_over(&mut self, machine: Uuid) -> Result<(), CommandError> {
+        self.watched.remove(&machine);
+        self.containers().remove(&machine);
         hand_over(&self.dir, machine)
     }
 
-    pub(super) async fn news(&self) {
+    pub(super) async fn wait_for_change(&self) {
         self.ended.notified().await;
     }
 
-    fn lives(&self) -> std::sync::MutexGuard<'_, BTreeMap<Uuid, Life>> {
-        self.lives.lock().expect("no holder panics")
+    fn containers(&self) -> std::sync::MutexGuard<'_, BTreeMap<Uuid, ContainerProcess>> {
+        self.containers.lock().expect("no holder panics")
     }
 
     fn folder(&self, machine: Uuid) -> PathBuf {
@@ -379,16 +379,16 @@ impl Nspawn {
     }
 }
 
-fn hostname(wish: &Wish<'_>) -> String {
-    format!("{}-{}", wish.model.name, wish.machine.name)
+fn hostname(spec: &InstanceSpec<'_>) -> String {
+    format!("{}-{}", spec.model.name, spec.machine.name)
 }
 
 /// Gives the machine its copy of `agent.yaml`. Root in the machine can write into that folder: nothing in it is read
 /// here, nor followed.
-fn publish(folder: &Path) -> io::Result<()> {
+fn copy_agent_config(folder: &Path) -> io::Result<()> {
     let text = fs::read_to_string(folder.join("agent.yaml"))?;
-    make_folder(&folder.join(CONFIG))?;
-    write_atomic(&folder.join(CONFIG).join("agent.yaml"), text.as_bytes())
+    make_folder(&folder.join(CONFIG_DIR))?;
+    write_atomic(&folder.join(CONFIG_DIR).join("agent.yaml"), text.as_bytes())
 }
 
 /// Writes a file that all may read, in place of what the base has there.
@@ -417,7 +417,7 @@ pub fn default_base(dir: &DataDir) -> PathBuf {
 }
 
 /// The process of the container of a machine's folder.
-fn container(folder: &Path) -> Option<Process> {
+fn running_container(folder: &Path) -> Option<Process> {
     Process::read_alive(&folder.join("nspawn.pid"))
 }
 
@@ -425,78 +425,78 @@ fn is_mounted(root: &Path) -> bool {
     mounts().iter().any(|place| place == root)
 }
 
-/// The innermost last. Places with blanks are written otherwise there: [`plain`] lets none in.
+/// The innermost last. Places with blanks are written otherwise there: [`mount_path`] lets none in.
 fn mounts() -> Vec<PathBuf> {
     let text = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     text.lines().filter_map(|line| line.split(' ').nth(1)).map(PathBuf::from).collect()
 }
 
-fn unmount_below(folder: &Path) -> Result<(), Failure> {
+fn unmount_below(folder: &Path) -> Result<(), CommandError> {
     for place in mounts().iter().rev().filter(|place| place.starts_with(folder)) {
         umount(place)
-            .map_err(|error| Failure::new(format!("cannot unmount {}: {error}", place.display())))?;
+            .map_err(|error| CommandError::new(format!("cannot unmount {}: {error}", place.display())))?;
     }
     Ok(())
 }
 
 /// A folder by the name that the kernel lists mounts by.
-fn plain(folder: &Path) -> Result<PathBuf, Failure> {
+fn mount_path(folder: &Path) -> Result<PathBuf, CommandError> {
     let place = folder
         .canonicalize()
-        .map_err(|error| Failure::new(format!("cannot enter {}: {error}", folder.display())))?;
-    require_plain(&place).map(|()| place)
+        .map_err(|error| CommandError::new(format!("cannot enter {}: {error}", folder.display())))?;
+    require_mount_path(&place).map(|()| place)
 }
 
 /// In the options of a mount and of systemd-nspawn, and in the list of mounts, these stand for something else.
-fn require_plain(place: &Path) -> Result<(), Failure> {
+fn require_mount_path(place: &Path) -> Result<(), CommandError> {
     let special = |byte: &u8| byte.is_ascii_whitespace() || b":,\\".contains(byte);
     if place.as_os_str().as_encoded_bytes().iter().any(special) {
         let message = format!("provider nspawn cannot use {}", place.display());
-        return Err(Failure::new(message).hint("choose a path without blanks, ':', ',' and '\\'"));
+        return Err(CommandError::new(message).hint("choose a path without blanks, ':', ',' and '\\'"));
     }
     Ok(())
 }
 
 /// A container outlives the death of systemd-nspawn by a signal: then what lives in it is ended here.
-async fn end_living_in(folder: &Path) -> Result<(), Failure> {
+async fn end_living_in(folder: &Path) -> Result<(), CommandError> {
     let left = process::stop(&process::living_in(folder), Duration::ZERO).await;
     match left.first() {
         None => Ok(()),
-        Some(left) => Err(Failure::new(format!("process {} in the container does not end", left.pid))),
+        Some(left) => Err(CommandError::new(format!("process {} in the container does not end", left.pid))),
     }
 }
 
 /// Shuts one machine down and unmounts its root.
-async fn halt(folder: &Path) -> Result<(), Failure> {
-    if let Some(running) = container(folder) {
+async fn stop_container(folder: &Path) -> Result<(), CommandError> {
+    if let Some(running) = running_container(folder) {
         // systemd-nspawn passes it on as the wish to power off
         let left = process::stop(&[running], STOP_GRACE).await;
         if let Some(left) = left.first() {
-            return Err(Failure::new(format!("container process {} does not end", left.pid)));
+            return Err(CommandError::new(format!("container process {} does not end", left.pid)));
         }
     }
     end_living_in(folder).await?;
     let root = folder.join("root");
     if is_mounted(&root) {
-        umount(&root).map_err(|error| Failure::new(format!("cannot unmount {}: {error}", root.display())))?;
+        umount(&root).map_err(|error| CommandError::new(format!("cannot unmount {}: {error}", root.display())))?;
     }
     Ok(())
 }
 
 /// Shuts all machines of a data folder down, with those that were handed over, and ends their network. Answers how many
 /// ran.
-pub async fn halt_all(dir: &DataDir) -> Result<usize, Failure> {
+pub async fn stop_all_containers(dir: &DataDir) -> Result<usize, CommandError> {
     let mut ran = 0;
-    for place in [dir.machines(), dir.kept()] {
+    for place in [dir.machines(), dir.kept_instances()] {
         // another provider's data folder may have any name
         let place = place.canonicalize().unwrap_or(place);
         let listed = folders(&place);
-        for folder in listed.map_err(|error| Failure::new(format!("cannot list the machines: {error}")))? {
-            ran += usize::from(container(&folder).is_some());
-            halt(&folder).await?;
+        for folder in listed.map_err(|error| CommandError::new(format!("cannot list the machines: {error}")))? {
+            ran += usize::from(running_container(&folder).is_some());
+            stop_container(&folder).await?;
         }
     }
-    Network::end(&own_folder(dir))?;
+    Network::delete(&own_folder(dir))?;
     Ok(ran)
 }
 
@@ -510,11 +510,11 @@ mod tests {
         let real = folder.path().canonicalize().expect("it is there").join("real");
         fs::create_dir(&real).expect("made");
         symlink(&real, folder.path().join("link")).expect("made");
-        assert_eq!(plain(&folder.path().join("link")), Ok(real.clone()));
+        assert_eq!(mount_path(&folder.path().join("link")), Ok(real.clone()));
         for name in ["a b", "a:b", "a,b", "a\\b", "a\nb"] {
             let place = real.join(name);
             fs::create_dir(&place).expect("made");
-            assert!(plain(&place).is_err(), "{name:?}");
+            assert!(mount_path(&place).is_err(), "{name:?}");
         }
     }
 }
