@@ -33,9 +33,9 @@ pub fn read(file: &Value, charm: &mut Charm, checker: &mut Checker, notes: &mut 
             // Charms write an empty string for "no default", whatever the type.
             (Some(kind), Some(Value::String(text))) if text.is_empty() && kind != OptionType::String => None,
             (Some(option_type), Some(default)) => {
-                let coerced = option_type.accept(default);
+                let coerced = option_type.coerce(default);
                 if coerced.is_none() {
-                    let text = format!("expected {}, got {}", option_type.word(), describe(default));
+                    let text = format!("expected {}, got {}", option_type.name(), describe(default));
                     checker.add(&join(&place, "default"), text);
                 }
                 coerced

@@ -1,7 +1,7 @@
 //! Tests of the sample charms: they can be installed, and declare what the demo and the end-to-end tests use.
 
 use charms::{ReadOptions, install, read};
-use state::charm::{Role, Side, endpoints};
+use state::charm::{Role, IntegrateEnd, endpoints};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -48,8 +48,8 @@ fn every_shell_sample_can_be_installed_and_its_programs_parse() {
 #[test]
 fn the_pair_can_be_related_without_naming_endpoints() {
     let (web, db) = (sample("pair-web").charm, sample("pair-db").charm);
-    let web = Side { application: "web", charm: &web, endpoint: None };
-    let db = Side { application: "db", charm: &db, endpoint: None };
+    let web = IntegrateEnd { application: "web", charm: &web, endpoint: None };
+    let db = IntegrateEnd { application: "db", charm: &db, endpoint: None };
     let found = endpoints::infer(web, db).expect("one pair fits");
     assert_eq!((found.left.name.as_str(), found.right.name.as_str()), ("db", "db"));
     assert_eq!((found.left.role, found.right.role), (Role::Requirer, Role::Provider));

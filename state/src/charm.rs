@@ -1,8 +1,8 @@
-//! What a charm declares, from its parsed metadata: plain data, and the questions the controller asks of it.
-//! Reading and checking the files is the crate `charms`; here everything is already known to be well formed.
+//! What a charm declares, as plain data, and the decisions that depend on it alone.
 //!
-//! `options`: configuration values. `endpoints`: which endpoints two charms can be related by. `params`: what an
-//! action accepts.
+//! The crate `charms` parses and checks the files of a charm; a [`Charm`] is already known to be well formed.
+//! `options`: configuration values. `endpoints`: the endpoints by which two applications can be related.
+//! `params`: the parameters that an action accepts.
 
 pub mod endpoints;
 pub mod options;
@@ -12,43 +12,51 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use endpoints::{EndpointPair, NoMatch, Side};
+pub use endpoints::{EndpointPair, IntegrateEnd, NoMatch};
 
-/// The endpoint every charm provides without declaring it, and its interface (spec/clients.md 4.3).
+/// The name and the interface of the endpoint that every charm provides without declaring it (spec/clients.md
+/// 4.3).
 pub const JUJU_INFO: &str = "juju-info";
 
 /// One revision of a charm, as its files declare it (spec/clients.md 4.3 to 4.6).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub struct Charm {
+    /// The name of the charm.
     pub name: String,
+    /// One line that describes the charm.
     pub summary: String,
+    /// The description of the charm.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// Its units live on the machines of other applications' units.
+    /// Whether it is a subordinate charm, whose units run on the machines of principal units.
     #[serde(skip_serializing_if = "is_false")]
     pub subordinate: bool,
     /// The declared endpoints of all three roles; the implicit `juju-info` is not among them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub endpoints: BTreeMap<String, Endpoint>,
+    /// The configuration options, by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub config: BTreeMap<String, ConfigOption>,
+    /// The actions, by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub actions: BTreeMap<String, Action>,
+    /// The storage, by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub storage: BTreeMap<String, Storage>,
+    /// The resources, by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub resources: BTreeMap<String, Resource>,
     /// Network bindings beyond the endpoints.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub extra_bindings: BTreeSet<String>,
-    /// Workload containers: such a charm needs Kubernetes and is refused on a machine.
+    /// The workload containers. A charm that declares any needs Kubernetes and is rejected on a machine.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub containers: BTreeSet<String>,
-    /// What the charm was packed for, best first; empty when it does not say.
+    /// The bases for which the charm was packed, preferred one first; empty if the charm does not declare any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub bases: Vec<Base>,
-    /// First line of the file `version`, shown as charm-version.
+    /// The first line of the file `version`, which the status shows as charm-version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
 }
@@ -57,36 +65,44 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// Which end of a relation an endpoint is.
+/// The role of an endpoint in a relation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
+    /// It provides the interface.
     Provider,
+    /// It requires the interface.
     Requirer,
+    /// It relates the units of one application to each other.
     Peer,
 }
 
-/// Whom a unit meets over a relation: everyone of the other side, or only those in its own container (the machine
-/// of a principal and its subordinates).
+/// Which units of the other end a unit of a relation observes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
+    /// All of them.
     #[default]
     Global,
+    /// Those in its own container only: the machine of a principal and its subordinates.
     Container,
 }
 
-/// One place where a relation can be attached.
+/// A named end point of a charm to which relations can be attached.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Endpoint {
+    /// The name of the endpoint.
     pub name: String,
+    /// The role.
     pub role: Role,
+    /// The interface; both ends of a relation have the same one.
     pub interface: String,
+    /// The scope that the charm declares. A relation has container scope if either end declares it.
     pub scope: Scope,
-    /// Most relations it takes; none = no limit.
+    /// The most relations that the endpoint accepts; none if there is no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
-    /// The charm works without it. Informative.
+    /// Whether the charm works without a relation on this endpoint. Informative.
     #[serde(default, skip_serializing_if = "is_false")]
     pub optional: bool,
 }
@@ -95,23 +111,29 @@ pub struct Endpoint {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OptionType {
+    /// Text.
     #[default]
     String,
+    /// A 64-bit signed integer.
     Int,
+    /// A floating-point number.
     Float,
+    /// True or false.
     Boolean,
-    /// The URI of a secret.
+    /// The URI of a secret: `secret:...`.
     Secret,
 }
 
 /// One option of config.yaml (spec/clients.md 4.4).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ConfigOption {
+    /// The type of its values.
     #[serde(rename = "type")]
     pub kind: OptionType,
-    /// A string, integer, float or boolean of the option's type; none = no value until somebody sets one.
+    /// The default, a value of the option's type; none if the option has no value until a user sets one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<Value>,
+    /// The description of the option.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
 }
@@ -120,23 +142,27 @@ pub struct ConfigOption {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub struct Action {
+    /// The description of the action.
     pub description: String,
-    /// May run beside other actions and hooks of its unit.
+    /// Whether it may run while other actions and hooks of its unit run.
     #[serde(skip_serializing_if = "is_false")]
     pub parallel: bool,
+    /// The execution group, which the charm declares; may be empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub execution_group: String,
-    /// A JSON schema of type object, as given: `properties`, `required`, `additionalProperties` and what else the
-    /// charm wrote.
+    /// The JSON schema of the parameters, of type object, as the charm declares it: `properties`, `required`,
+    /// `additionalProperties` and other keys.
     pub schema: Value,
 }
 
-/// What a storage is to the charm.
+/// How a charm uses a storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StorageType {
+    /// As a mounted filesystem.
     #[default]
     Filesystem,
+    /// As a block device.
     Block,
 }
 
@@ -144,23 +170,28 @@ pub enum StorageType {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub struct Storage {
+    /// The type of the storage.
     #[serde(rename = "type")]
     pub kind: StorageType,
+    /// The description of the storage.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
+    /// Whether all units of the application share it.
     #[serde(skip_serializing_if = "is_false")]
     pub shared: bool,
+    /// Whether it is mounted read-only.
     #[serde(skip_serializing_if = "is_false")]
     pub read_only: bool,
-    /// Where a filesystem is mounted; none = the agent chooses.
+    /// Where a filesystem is mounted; none if the agent chooses the location.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub location: Option<String>,
-    /// Fewest and most instances of one unit; most none = no bound.
+    /// The fewest instances of one unit.
     pub count_min: u32,
+    /// The most instances of one unit; none if there is no bound.
     pub count_max: Option<u32>,
-    /// Smallest size of one instance in MiB; 0 = any.
+    /// The smallest size of one instance in MiB; 0 for any size.
     pub minimum_size_mib: u64,
-    /// Its content need not survive the unit's machine.
+    /// Whether its content may be lost with the unit's machine.
     #[serde(skip_serializing_if = "is_false")]
     pub transient: bool,
 }
@@ -182,55 +213,62 @@ impl Default for Storage {
     }
 }
 
-/// What kind of thing a resource is.
+/// The type of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ResourceType {
+    /// A file.
     #[default]
     File,
+    /// An OCI image.
     OciImage,
 }
 
 /// One resource of metadata.yaml.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resource {
+    /// The type of the resource.
     #[serde(rename = "type")]
     pub kind: ResourceType,
-    /// The name `resource-get` gives the file; empty for images.
+    /// The name that `resource-get` gives to the file; empty for images.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub filename: String,
+    /// The description of the resource.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
 }
 
-/// An operating system release a charm was packed for: `ubuntu`, `24.04`.
+/// An operating system release for which a charm was packed: `ubuntu`, `24.04`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Base {
+    /// The operating system: `ubuntu`.
     pub name: String,
+    /// The release: `24.04`.
     pub channel: String,
+    /// The architectures; empty for any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub architectures: Vec<String>,
 }
 
 impl Charm {
-    /// The endpoint of this name, `juju-info` included.
+    /// The endpoint of this name, including the implicit `juju-info`.
     pub fn endpoint(&self, name: &str) -> Option<Endpoint> {
         self.endpoints.get(name).cloned().or_else(|| (name == JUJU_INFO).then(juju_info))
     }
 
-    /// All names a network may be asked for (network-get): endpoints, extra bindings and `juju-info`.
+    /// All names for which `network-get` can be called: endpoints, extra bindings and `juju-info`.
     pub fn bindings(&self) -> BTreeSet<String> {
         let names = self.endpoints.keys().chain(&self.extra_bindings).cloned();
         names.chain([JUJU_INFO.to_owned()]).collect()
     }
 
-    /// The first base the charm was packed for; none when it does not say, then the host's is used.
+    /// The preferred base of the charm; none if the charm does not declare any.
     pub fn base(&self) -> Option<&Base> {
         self.bases.first()
     }
 }
 
-/// The endpoint every charm provides.
+/// The implicit endpoint of every charm.
 fn juju_info() -> Endpoint {
     Endpoint {
         name: JUJU_INFO.to_owned(),
@@ -256,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_charm_survives_being_stored() {
+    fn a_stored_charm_is_read_back_unchanged() {
         let charm = Charm {
             name: "web".to_owned(),
             storage: BTreeMap::from([("data".to_owned(), Storage { count_max: None, ..Storage::default() })]),

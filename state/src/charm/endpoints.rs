@@ -1,36 +1,50 @@
-//! By which endpoints two applications can be related: the choice behind `integrate`.
+//! Selects the endpoints by which two applications are related: the decision behind `integrate`.
 
 use super::{Charm, Endpoint, JUJU_INFO, Role, Scope, juju_info};
 use std::fmt;
 
-/// One of the two applications named in `integrate`: `web`, or `web:db`.
+/// One of the two applications that `integrate` names: `web`, or `web:db`.
 #[derive(Clone, Copy, Debug)]
-pub struct Side<'a> {
+pub struct IntegrateEnd<'a> {
+    /// The name of the application.
     pub application: &'a str,
+    /// Its charm.
     pub charm: &'a Charm,
     /// The endpoint, if the user named one.
     pub endpoint: Option<&'a str>,
 }
 
-/// Two endpoints that fit, in the order of the two sides.
+/// Two endpoints that can be related, in the order of the two applications.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndpointPair {
+    /// The endpoint of the first application.
     pub left: Endpoint,
+    /// The endpoint of the second application.
     pub right: Endpoint,
-    /// Container if either end says so.
+    /// Container if either endpoint declares it.
     pub scope: Scope,
 }
 
-/// Why no pair of endpoints was found; its text is for the user.
+/// Why no pair of endpoints was selected. Its text is for the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoMatch {
     /// The user named an endpoint that the charm does not have.
-    Unknown { application: String, endpoint: String },
-    /// Nothing fits. Holds what each side has to offer.
-    Nothing { left: Vec<String>, right: Vec<String> },
-    /// More than one pair fits: the user must choose. Each pair as `web:db db:db`.
+    Unknown {
+        /// The application.
+        application: String,
+        /// The endpoint that it does not have.
+        endpoint: String,
+    },
+    /// No pair can be related.
+    Nothing {
+        /// The candidate endpoints of the first application.
+        left: Vec<String>,
+        /// The candidate endpoints of the second application.
+        right: Vec<String>,
+    },
+    /// More than one pair can be related, so the user must choose. Each pair is `web:db` and `db:db`.
     Ambiguous(Vec<(String, String)>),
-    /// The only pairs are of container scope, and neither application is a subordinate.
+    /// The only pairs have container scope, and neither application is a subordinate.
     NoSubordinate,
 }
 
@@ -65,13 +79,15 @@ fn join(endpoints: &[String]) -> String {
     format!("[{}]", endpoints.join(", "))
 }
 
-/// The one pair of endpoints by which the two sides can be related. Pairs with the implicit `juju-info` count only
-/// when there is no other; peers relate only to themselves and are never chosen.
-pub fn infer(left: Side, right: Side) -> Result<EndpointPair, NoMatch> {
-    let (lefts, rights) = (offered(left)?, offered(right)?);
-    let mut pairs = fitting(&lefts, &rights);
+/// The one pair of endpoints by which the two applications can be related. Pairs with the implicit `juju-info`
+/// count only if there is no other pair. Peer endpoints are never selected, because they relate an application
+/// only to itself.
+pub fn infer(left: IntegrateEnd, right: IntegrateEnd) -> Result<EndpointPair, NoMatch> {
+    let (lefts, rights) = (candidate_endpoints(left)?, candidate_endpoints(right)?);
+    let mut pairs = pairs_between(&lefts, &rights);
     if pairs.is_empty() {
-        let names = |side: Side, ends: &[Endpoint]| ends.iter().map(|e| named(side, e)).collect();
+        let names =
+            |side: IntegrateEnd, ends: &[Endpoint]| ends.iter().map(|e| qualified_name(side, e)).collect();
         return Err(NoMatch::Nothing { left: names(left, &lefts), right: names(right, &rights) });
     }
     if !left.charm.subordinate && !right.charm.subordinate {
@@ -80,7 +96,7 @@ pub fn infer(left: Side, right: Side) -> Result<EndpointPair, NoMatch> {
             return Err(NoMatch::NoSubordinate);
         }
     }
-    // A subordinate may call the endpoint by which it requires it juju-info too: that one was declared.
+    // The declared endpoint of a subordinate that requires juju-info may have the same name; it is not implicit.
     let provided = |end: &Endpoint| end.name == JUJU_INFO && end.role == Role::Provider;
     let implicit = |pair: &EndpointPair| provided(&pair.left) || provided(&pair.right);
     if pairs.iter().any(|pair| !implicit(pair)) {
@@ -89,26 +105,31 @@ pub fn infer(left: Side, right: Side) -> Result<EndpointPair, NoMatch> {
     match <[EndpointPair; 1]>::try_from(pairs) {
         Ok([only]) => Ok(only),
         Err(pairs) => {
-            let pair = |m: &EndpointPair| (named(left, &m.left), named(right, &m.right));
+            let pair = |m: &EndpointPair| (qualified_name(left, &m.left), qualified_name(right, &m.right));
             Err(NoMatch::Ambiguous(pairs.iter().map(pair).collect()))
         }
     }
 }
 
-/// All pairs by which the two sides may be related already: also those that were not chosen.
-pub fn all(left: Side, right: Side) -> Result<Vec<EndpointPair>, NoMatch> {
-    Ok(fitting(&offered(left)?, &offered(right)?))
+/// All pairs by which the two applications can be related, including those that [`infer`] would not select.
+pub fn compatible_pairs(left: IntegrateEnd, right: IntegrateEnd) -> Result<Vec<EndpointPair>, NoMatch> {
+    Ok(pairs_between(&candidate_endpoints(left)?, &candidate_endpoints(right)?))
 }
 
-fn fitting(lefts: &[Endpoint], rights: &[Endpoint]) -> Vec<EndpointPair> {
+/// All pairs of two lists of endpoints that can be related.
+fn pairs_between(lefts: &[Endpoint], rights: &[Endpoint]) -> Vec<EndpointPair> {
     let pair = |a: &Endpoint, b: &Endpoint| {
-        fit(a, b).then(|| EndpointPair { left: a.clone(), right: b.clone(), scope: a.scope.max(b.scope) })
+        are_compatible(a, b).then(|| EndpointPair {
+            left: a.clone(),
+            right: b.clone(),
+            scope: a.scope.max(b.scope),
+        })
     };
     lefts.iter().flat_map(|a| rights.iter().filter_map(move |b| pair(a, b))).collect()
 }
 
-/// The endpoints a side offers: the one the user named, or all of them.
-fn offered(side: Side) -> Result<Vec<Endpoint>, NoMatch> {
+/// The candidates of one application: the endpoint that the user named, or all of them.
+fn candidate_endpoints(side: IntegrateEnd) -> Result<Vec<Endpoint>, NoMatch> {
     match side.endpoint {
         Some(name) => side.charm.endpoint(name).map(|endpoint| vec![endpoint]).ok_or_else(|| {
             NoMatch::Unknown { application: side.application.to_owned(), endpoint: name.to_owned() }
@@ -117,11 +138,13 @@ fn offered(side: Side) -> Result<Vec<Endpoint>, NoMatch> {
     }
 }
 
-fn named(side: Side, endpoint: &Endpoint) -> String {
+/// `web:db`.
+fn qualified_name(side: IntegrateEnd, endpoint: &Endpoint) -> String {
     format!("{}:{}", side.application, endpoint.name)
 }
 
-fn fit(a: &Endpoint, b: &Endpoint) -> bool {
+/// Whether two endpoints can be related: opposite roles, same interface.
+fn are_compatible(a: &Endpoint, b: &Endpoint) -> bool {
     let opposite =
         matches!((a.role, b.role), (Role::Provider, Role::Requirer) | (Role::Requirer, Role::Provider));
     opposite && a.interface == b.interface
@@ -139,8 +162,8 @@ mod tests {
         Charm { subordinate, endpoints: endpoints.iter().map(endpoint).collect(), ..Charm::default() }
     }
 
-    fn side<'a>(application: &'a str, charm: &'a Charm, endpoint: Option<&'a str>) -> Side<'a> {
-        Side { application, charm, endpoint }
+    fn side<'a>(application: &'a str, charm: &'a Charm, endpoint: Option<&'a str>) -> IntegrateEnd<'a> {
+        IntegrateEnd { application, charm, endpoint }
     }
 
     fn names(found: Result<EndpointPair, NoMatch>) -> Result<(String, String, Scope), String> {
@@ -151,7 +174,7 @@ mod tests {
     use Scope::{Container, Global};
 
     #[test]
-    fn the_only_pair_that_fits_is_chosen_in_either_order() {
+    fn the_only_compatible_pair_is_selected_in_either_order() {
         let db = charm(false, &[("db", Provider, "pair", Global), ("ring", Peer, "pair", Global)]);
         let web = charm(false, &[("store", Requirer, "pair", Global), ("site", Provider, "http", Global)]);
         let (db, web) = (side("db", &db, None), side("web", &web, None));
@@ -160,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_one_pair_is_for_the_user_to_choose() {
+    fn more_than_one_pair_is_an_ambiguity_for_the_user() {
         let db = charm(false, &[("db", Provider, "pair", Global), ("admin", Provider, "pair", Global)]);
         let web = charm(false, &[("store", Requirer, "pair", Global)]);
         let message = r#"ambiguous relation: could be "web:store db:admin" or "web:store db:db""#;
@@ -180,14 +203,14 @@ mod tests {
     }
 
     #[test]
-    fn two_peers_or_two_providers_do_not_fit() {
+    fn two_peers_or_two_providers_are_not_compatible() {
         let a = charm(false, &[("ring", Peer, "gossip", Global), ("site", Provider, "http", Global)]);
         let found = infer(side("a", &a, None), side("b", &a, None));
         assert!(matches!(found, Err(NoMatch::Nothing { .. })), "{found:?}");
     }
 
     #[test]
-    fn juju_info_counts_only_when_nothing_else_fits() {
+    fn juju_info_is_selected_only_if_no_other_pair_is_compatible() {
         let info = ("host", Requirer, "juju-info", Container);
         let sub = charm(true, &[info, ("logs", Requirer, "logs", Container)]);
         let plain = charm(false, &[]);

@@ -1,20 +1,22 @@
-//! Configuration values: from a person's text to a value of the declared type, and the values a charm sees.
+//! Configuration values: parsing a user's text into a value of the declared type, and the values that a charm
+//! sees.
+//!
 //! Values are strings, integers, floats and booleans, never anything else (spec/clients.md 4.4).
 
 use super::{Charm, ConfigOption, OptionType};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// What somebody set, by option. The charm's defaults are not in it: they belong to the charm revision
-/// (spec/charms.md, lesson 7).
+/// The values that a user has set, by option. The charm's defaults are not included: they belong to the charm
+/// revision (spec/charms.md, lesson 7).
 pub type Settings = BTreeMap<String, Value>;
 
-/// A wish to change settings: a new value, or none to go back to the charm's default.
-pub type Change = BTreeMap<String, Option<Value>>;
+/// A change of settings: the new value of an option, or none to return to the charm's default.
+pub type SettingsChange = BTreeMap<String, Option<Value>>;
 
 impl OptionType {
-    /// The word for this type in config.yaml and in refusals.
-    pub fn word(self) -> &'static str {
+    /// The name of this type in config.yaml and in error messages.
+    pub fn name(self) -> &'static str {
         match self {
             OptionType::String => "string",
             OptionType::Int => "int",
@@ -24,8 +26,8 @@ impl OptionType {
         }
     }
 
-    /// `value` as this type holds it, or none if it is of another type. An integer is accepted for a float.
-    pub fn accept(self, value: &Value) -> Option<Value> {
+    /// Converts `value` to this type; none if it is of another type. An integer is accepted for a float.
+    pub fn coerce(self, value: &Value) -> Option<Value> {
         let fits = match (self, value) {
             (OptionType::String, Value::String(_)) | (OptionType::Boolean, Value::Bool(_)) => true,
             (OptionType::Int, Value::Number(number)) => number.is_i64(),
@@ -37,17 +39,17 @@ impl OptionType {
     }
 }
 
-/// The value of option `name` written as `text` on a command line. `Ok(None)` = unset: an empty text means that for
-/// every type but string. The error is for the user.
+/// Parses the value of option `name` from `text` of a command line. `Ok(None)` unsets the option: an empty text
+/// means that for every type except string. The error is for the user.
 pub fn parse_config_value(name: &str, option: &ConfigOption, text: &str) -> Result<Option<Value>, String> {
     if text.is_empty() && option.kind != OptionType::String {
         return Ok(None);
     }
     let value = match option.kind {
-        OptionType::String | OptionType::Secret => option.kind.accept(&Value::from(text)),
+        OptionType::String | OptionType::Secret => option.kind.coerce(&Value::from(text)),
         OptionType::Int => text.parse::<i64>().ok().map(Value::from),
         OptionType::Float => text.parse::<f64>().ok().filter(|number| number.is_finite()).map(Value::from),
-        // The words Go's strconv.ParseBool takes, since people type what Juju took.
+        // The words that Go's strconv.ParseBool accepts, because Juju accepts them.
         OptionType::Boolean => match text {
             "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(Value::from(true)),
             "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(Value::from(false)),
@@ -58,52 +60,56 @@ pub fn parse_config_value(name: &str, option: &ConfigOption, text: &str) -> Resu
 }
 
 fn expected(name: &str, kind: OptionType, got: &str) -> String {
-    format!("option {name:?} expected {}, got {got}", kind.word())
+    format!("option {name:?} expected {}, got {got}", kind.name())
 }
 
 fn unknown(name: &str) -> String {
     format!("unknown option {name:?}")
 }
 
-/// What `pintle config APP a=1 b=2` asks for. Several options set together are one change: with any bad one, nothing
-/// is changed and all that is wrong is said.
-pub fn parse_change(charm: &Charm, texts: &BTreeMap<String, String>) -> Result<Change, Vec<String>> {
+/// The change that `pintle config APP a=1 b=2` requests. Several options are one change: if any is invalid,
+/// nothing is changed and the error lists every problem.
+pub fn parse_change(charm: &Charm, texts: &BTreeMap<String, String>) -> Result<SettingsChange, Vec<String>> {
     collect(texts.iter().map(|(name, text)| {
         let option = charm.config.get(name).ok_or_else(|| unknown(name))?;
         Ok((name.clone(), parse_config_value(name, option, text)?))
     }))
 }
 
-/// The same for values that already have a type (`--config FILE`, the API). Null and, for any type but string, the
-/// empty string unset.
-pub fn check_change(charm: &Charm, values: &BTreeMap<String, Value>) -> Result<Change, Vec<String>> {
+/// The same for values that already have a type (`--config FILE`, the API). Null and, for any type except
+/// string, the empty string unset the option.
+pub fn check_change(charm: &Charm, values: &BTreeMap<String, Value>) -> Result<SettingsChange, Vec<String>> {
     collect(values.iter().map(|(name, value)| {
         let option = charm.config.get(name).ok_or_else(|| unknown(name))?;
         let unset = value.is_null() || (option.kind != OptionType::String && value == "");
         let value = match unset {
             true => None,
             false => Some(
-                option.kind.accept(value).ok_or_else(|| expected(name, option.kind, &value.to_string()))?,
+                option.kind.coerce(value).ok_or_else(|| expected(name, option.kind, &value.to_string()))?,
             ),
         };
         Ok((name.clone(), value))
     }))
 }
 
-/// The names of `pintle config APP --reset a,b`, as a change.
-pub fn reset_change<'a>(charm: &Charm, names: impl Iterator<Item = &'a str>) -> Result<Change, Vec<String>> {
+/// The change that `pintle config APP --reset a,b` requests.
+pub fn reset_change<'a>(
+    charm: &Charm,
+    names: impl Iterator<Item = &'a str>,
+) -> Result<SettingsChange, Vec<String>> {
     collect(names.map(|name| match charm.config.contains_key(name) {
         true => Ok((name.to_owned(), None)),
         false => Err(unknown(name)),
     }))
 }
 
+/// The whole change, or every problem in it.
 fn collect(
     each: impl Iterator<Item = Result<(String, Option<Value>), String>>,
-) -> Result<Change, Vec<String>> {
-    let (mut change, mut wrong) = (Change::new(), Vec::new());
-    for one in each {
-        match one {
+) -> Result<SettingsChange, Vec<String>> {
+    let (mut change, mut wrong) = (SettingsChange::new(), Vec::new());
+    for item in each {
+        match item {
             Ok((name, value)) => drop(change.insert(name, value)),
             Err(message) => wrong.push(message),
         }
@@ -111,8 +117,8 @@ fn collect(
     if wrong.is_empty() { Ok(change) } else { Err(wrong) }
 }
 
-/// Makes `change` so in `settings`.
-pub fn apply_change(settings: &mut Settings, change: &Change) {
+/// Applies `change` to `settings`.
+pub fn apply_change(settings: &mut Settings, change: &SettingsChange) {
     for (name, value) in change {
         match value {
             Some(value) => drop(settings.insert(name.clone(), value.clone())),
@@ -121,17 +127,18 @@ pub fn apply_change(settings: &mut Settings, change: &Change) {
     }
 }
 
-/// What `config-get` shows: the settings over the charm's defaults. An option without either is absent.
-pub fn effective(charm: &Charm, settings: &Settings) -> Settings {
+/// The values that `config-get` prints: the settings over the charm's defaults. An option with neither is
+/// absent.
+pub fn with_defaults(charm: &Charm, settings: &Settings) -> Settings {
     let value =
         |name: &String, option: &ConfigOption| settings.get(name).or(option.default.as_ref()).cloned();
     charm.config.iter().filter_map(|(name, option)| Some((name.clone(), value(name, option)?))).collect()
 }
 
-/// The settings that stay when the application is refreshed to `charm`: those whose option still exists with a type
-/// that accepts the value (spec/charms.md, lesson 7).
-pub fn kept(charm: &Charm, settings: &Settings) -> Settings {
-    let keep = |name: &String, value: &Value| charm.config.get(name)?.kind.accept(value);
+/// The settings that remain valid after a refresh to `charm`: those whose option still exists with the same
+/// type.
+pub fn retain_compatible(charm: &Charm, settings: &Settings) -> Settings {
+    let keep = |name: &String, value: &Value| charm.config.get(name)?.kind.coerce(value);
     settings.iter().filter_map(|(name, value)| Some((name.clone(), keep(name, value)?))).collect()
 }
 
@@ -182,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_wrong_with_a_change_is_said() {
+    fn all_errors_of_a_change_are_reported_together() {
         let change =
             texts(&[("port", "x"), ("colour", "red"), ("debug", "yes"), ("key", "plain"), ("name", "ok")]);
         let wrong = [
@@ -198,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_text_unsets_all_but_strings() {
+    fn an_empty_text_unsets_every_type_except_string() {
         let change =
             parse_change(&charm(), &texts(&[("name", ""), ("port", ""), ("debug", ""), ("key", "")]));
         let mut settings =
@@ -208,11 +215,11 @@ mod tests {
     }
 
     #[test]
-    fn settings_lie_over_the_charms_defaults_and_valueless_options_are_absent() {
+    fn settings_override_the_charms_defaults_and_options_without_value_are_absent() {
         let settings = Settings::from([("port".to_owned(), json!(8080))]);
         let expected = [("debug", json!(false)), ("name", json!("none")), ("port", json!(8080))];
         let expected = expected.map(|(name, value)| (name.to_owned(), value));
-        assert_eq!(effective(&charm(), &settings), Settings::from(expected));
+        assert_eq!(with_defaults(&charm(), &settings), Settings::from(expected));
     }
 
     #[test]
@@ -222,15 +229,18 @@ mod tests {
         next.config.insert("port".to_owned(), option(OptionType::String, json!("http")));
         let settings = [("name", json!("a")), ("port", json!(81)), ("debug", json!(true))];
         let settings = Settings::from(settings.map(|(name, value)| (name.to_owned(), value)));
-        assert_eq!(kept(&next, &settings), Settings::from([("debug".to_owned(), json!(true))]));
-        assert_eq!(effective(&next, &kept(&next, &settings)).get("port"), Some(&json!("http")));
+        assert_eq!(retain_compatible(&next, &settings), Settings::from([("debug".to_owned(), json!(true))]));
+        assert_eq!(
+            with_defaults(&next, &retain_compatible(&next, &settings)).get("port"),
+            Some(&json!("http"))
+        );
     }
 
     #[test]
     fn only_known_options_can_be_reset() {
         assert_eq!(
             reset_change(&charm(), ["port"].into_iter()),
-            Ok(Change::from([("port".to_owned(), None)]))
+            Ok(SettingsChange::from([("port".to_owned(), None)]))
         );
         assert_eq!(reset_change(&charm(), ["x"].into_iter()), Err(vec![r#"unknown option "x""#.to_owned()]));
     }

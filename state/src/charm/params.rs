@@ -1,19 +1,21 @@
-//! What an action accepts. Checked in the controller before the action is queued, with defaults inserted, so that
-//! the action itself only ever sees complete parameters (spec/clients.md 4.5).
+//! Validates the parameters of an action.
 //!
-//! The subset of JSON schema that charms use: type, properties, required, additionalProperties, items, enum,
-//! minimum, maximum, exclusiveMinimum, exclusiveMaximum, minLength, maxLength, minItems, maxItems, anyOf, oneOf.
-//! `pattern` and `format` are not evaluated: a pure core without a regular expression engine; the action still sees
-//! the value.
+//! The controller checks them before it queues the action and inserts the defaults, so that the action always
+//! receives complete parameters (spec/clients.md 4.5).
+//!
+//! Supported is the subset of JSON schema that charms use: type, properties, required, additionalProperties,
+//! items, enum, minimum, maximum, exclusiveMinimum, exclusiveMaximum, minLength, maxLength, minItems, maxItems,
+//! anyOf, oneOf. `pattern` and `format` are not evaluated, because this crate has no regular expression engine;
+//! the action still receives the value.
 
 use super::Action;
 use serde_json::{Map, Value};
 
-/// Deepest nesting of a schema that is followed; the reader of actions.yaml stops at the same depth.
+/// The deepest nesting of a schema that is evaluated; the parser of actions.yaml has the same limit.
 const DEPTH_MAX: u32 = 64;
 
-/// The parameters the action will see: `given` with the schema's defaults inserted. The error names every place that
-/// is wrong and is for the user.
+/// The parameters that the action receives: `given` with the defaults of the schema inserted. The error names
+/// every invalid parameter and is for the user.
 pub fn validate(action: &Action, given: &Map<String, Value>) -> Result<Map<String, Value>, String> {
     let mut value = Value::Object(given.clone());
     insert_defaults(&action.schema, &mut value, DEPTH_MAX);
@@ -42,41 +44,43 @@ fn insert_defaults(schema: &Value, value: &mut Value, depth: u32) {
     }
 }
 
-fn check(schema: &Value, value: &Value, place: &str, wrong: &mut Vec<String>, depth: u32) {
-    let mut say = |text: String| wrong.push(format!("{place} : {text}, given {value}"));
+fn check(schema: &Value, value: &Value, path: &str, wrong: &mut Vec<String>, depth: u32) {
+    let mut report = |text: String| wrong.push(format!("{path} : {text}, given {value}"));
     if depth == 0 {
-        return say("is nested too deeply".to_owned());
+        return report("is nested too deeply".to_owned());
     }
     if let Some(types) = schema.get("type").filter(|types| !has_type(types, value)) {
         let one = types.as_str().map(str::to_owned);
         let word = one.unwrap_or_else(|| types.to_string());
-        return say(format!("must be of type {word}"));
+        return report(format!("must be of type {word}"));
     }
-    if let Some(Value::Array(choices)) = schema.get("enum").filter(|choices| !contains(choices, value)) {
+    if let Some(Value::Array(choices)) =
+        schema.get("enum").filter(|choices| !is_allowed_value(choices, value))
+    {
         let choices: Vec<String> = choices.iter().map(Value::to_string).collect();
-        say(format!("must match one of the enum values [{}]", choices.join(", ")));
+        report(format!("must match one of the enum values [{}]", choices.join(", ")));
     }
     for text in out_of_bounds(schema, value) {
-        say(text);
+        report(text);
     }
     for (key, exactly_one) in [("anyOf", false), ("oneOf", true)] {
         let Some(Value::Array(choices)) = schema.get(key) else {
             continue;
         };
-        let fitting = choices.iter().filter(|choice| fits(choice, value, depth)).count();
-        if fitting == 0 || (exactly_one && fitting > 1) {
+        let valid = choices.iter().filter(|choice| is_valid(choice, value, depth)).count();
+        if valid == 0 || (exactly_one && valid > 1) {
             let how_many = if exactly_one { "one and only one" } else { "at least one" };
-            say(format!("must validate {how_many} schema ({key})"));
+            report(format!("must validate {how_many} schema ({key})"));
         }
     }
     match value {
-        Value::Object(object) => check_object(schema, object, place, wrong, depth),
+        Value::Object(object) => check_object(schema, object, path, wrong, depth),
         Value::Array(items) => {
             let Some(each) = schema.get("items").filter(|each| each.is_object()) else {
                 return;
             };
             for (index, item) in items.iter().enumerate() {
-                check(each, item, &format!("{place}.{index}"), wrong, depth - 1);
+                check(each, item, &format!("{path}.{index}"), wrong, depth - 1);
             }
         }
         _ => {}
@@ -86,7 +90,7 @@ fn check(schema: &Value, value: &Value, place: &str, wrong: &mut Vec<String>, de
 fn check_object(
     schema: &Value,
     object: &Map<String, Value>,
-    place: &str,
+    path: &str,
     wrong: &mut Vec<String>,
     depth: u32,
 ) {
@@ -95,38 +99,39 @@ fn check_object(
         schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
     {
         if !object.contains_key(name) {
-            wrong.push(format!("{place} : {name:?} property is missing and required, given {given}"));
+            wrong.push(format!("{path} : {name:?} property is missing and required, given {given}"));
         }
     }
     let properties = schema.get("properties").and_then(Value::as_object);
     for (name, value) in object {
         match (properties.and_then(|all| all.get(name)), schema.get("additionalProperties")) {
-            (Some(property), _) => check(property, value, &format!("{place}.{name}"), wrong, depth - 1),
+            (Some(property), _) => check(property, value, &format!("{path}.{name}"), wrong, depth - 1),
             (None, Some(Value::Bool(false))) => {
-                wrong.push(format!("{place} : additional property {name:?} is not allowed, given {given}"));
+                wrong.push(format!("{path} : additional property {name:?} is not allowed, given {given}"));
             }
             (None, Some(Value::Object(other))) => {
                 let other = Value::Object(other.clone());
-                check(&other, value, &format!("{place}.{name}"), wrong, depth - 1);
+                check(&other, value, &format!("{path}.{name}"), wrong, depth - 1);
             }
             (None, _) => {}
         }
     }
 }
 
-fn fits(schema: &Value, value: &Value, depth: u32) -> bool {
+/// Whether `value` satisfies `schema`.
+fn is_valid(schema: &Value, value: &Value, depth: u32) -> bool {
     let mut wrong = Vec::new();
     check(schema, value, "", &mut wrong, depth - 1);
     wrong.is_empty()
 }
 
-/// Whether `value` is of the named type, or of one of them.
+/// Whether `value` is of the type, or of one of the types.
 fn has_type(types: &Value, value: &Value) -> bool {
     match types {
-        Value::Array(several) => several.iter().any(|one| has_type(one, value)),
+        Value::Array(several) => several.iter().any(|each| has_type(each, value)),
         Value::String(word) => match word.as_str() {
             "string" => value.is_string(),
-            // 1.0 is an integer to JSON schema.
+            // 1.0 is an integer in JSON schema.
             "integer" => value.as_f64().is_some_and(|number| number.fract() == 0.0),
             "number" => value.is_number(),
             "boolean" => value.is_boolean(),
@@ -139,11 +144,12 @@ fn has_type(types: &Value, value: &Value) -> bool {
     }
 }
 
-fn contains(choices: &Value, value: &Value) -> bool {
+/// Whether `value` is in the `enum` of a schema.
+fn is_allowed_value(choices: &Value, value: &Value) -> bool {
     choices.as_array().is_none_or(|choices| choices.contains(value))
 }
 
-/// What the numeric and length bounds of `schema` say against `value`.
+/// The numeric and length bounds of `schema` that `value` violates.
 fn out_of_bounds(schema: &Value, value: &Value) -> Vec<String> {
     let mut wrong = Vec::new();
     let bound = |key: &str| schema.get(key).and_then(Value::as_f64);
@@ -220,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn the_place_and_the_value_are_named() {
+    fn errors_name_the_path_and_the_value() {
         let message = r#"validation failed: (root).amount : must be of type integer, given "x""#;
         assert_eq!(run(schema(), json!({"mode": "fast", "amount": "x"})), Err(message.to_owned()));
         let message = r#"validation failed: (root).target.port : must be of type integer, given "http""#;
@@ -231,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_wrong_is_said_at_once() {
+    fn all_errors_are_reported_together() {
         let message = run(schema(), json!({"amount": 0, "target": 1})).expect_err("three mistakes");
         for part in [
             r#"(root) : "mode" property is missing and required"#,
@@ -243,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_hold_at_their_edges() {
+    fn bounds_are_inclusive_unless_exclusive() {
         let between = |schema: Value, value: Value| {
             run(json!({"properties": {"x": schema}}), json!({"x": value})).is_ok()
         };
@@ -259,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_parameters_pass_unless_the_charm_forbids_them() {
+    fn unknown_parameters_are_accepted_unless_the_charm_forbids_them() {
         assert!(run(json!({"properties": {}}), json!({"extra": 1})).is_ok());
         let closed = json!({"properties": {}, "additionalProperties": false});
         let message =
@@ -270,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn choices_between_schemas_are_counted() {
+    fn one_of_requires_exactly_one_valid_schema_and_any_of_at_least_one() {
         let either = json!([{"type": "string"}, {"type": "integer"}]);
         let one_of = |value: Value| run(json!({"properties": {"x": {"oneOf": either}}}), json!({"x": value}));
         assert!(one_of(json!("a")).is_ok());

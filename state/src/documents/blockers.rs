@@ -148,12 +148,7 @@ fn relations_to_leave(documents: &mut impl Documents, model: Model, id: Uuid) ->
 }
 
 /// A duty of a unit's agent, with the error episode that the agent is in.
-fn by_unit_agent(
-    documents: &mut impl Documents,
-    model: Model,
-    id: Uuid, doc: &UnitDoc,
-    duty: Duty,
-) -> Cause {
+fn by_unit_agent(documents: &mut impl Documents, model: Model, id: Uuid, doc: &UnitDoc, duty: Duty) -> Cause {
     let replica = documents.document(&model.replica(id));
     let episode = replica.as_ref().and_then(|replica| replica.local.episode());
     let last_error = episode.map(|episode| format!("{}: {}", episode.operation, episode.reason));
@@ -179,7 +174,12 @@ fn application_blockers(documents: &mut impl Documents, model: Model, id: Uuid) 
 
 /// One cause for each unit that has to leave the scopes of these relations. `listed` are units whose duties are
 /// listed already. A relation without members waits for the janitor, which deletes it.
-fn scope_blockers(documents: &mut impl Documents, model: Model, relations: &[Uuid], listed: &[Uuid]) -> Vec<Cause> {
+fn scope_blockers(
+    documents: &mut impl Documents,
+    model: Model,
+    relations: &[Uuid],
+    listed: &[Uuid],
+) -> Vec<Cause> {
     let mut remaining: Vec<(Uuid, UnitDoc, Vec<RelationName>)> = Vec::new();
     let mut found = Vec::new();
     for id in relations {

@@ -66,7 +66,8 @@ pub fn unit_life(documents: &mut impl Documents, model: Model, id: Uuid) -> Opti
 /// [`unit_life`] of a unit whose document was read already.
 pub fn unit_life_of(documents: &mut impl Documents, model: Model, id: Uuid, unit: &UnitDoc) -> Life {
     let own = documents.document(&model.unit_life(id)).unwrap_or(Life::Dying);
-    let mut life = own.most_advanced(at_most_dying(documents.document(&model.application_life(unit.application))));
+    let mut life =
+        own.most_advanced(at_most_dying(documents.document(&model.application_life(unit.application))));
     life = life.most_advanced(at_most_dying(documents.document(&model.machine_life(unit.machine))));
     match unit.principal.zip(unit.subordinate_link) {
         Some((principal, subordinate_link)) => {
@@ -106,7 +107,8 @@ pub fn relation_life_of(
 ) -> Life {
     let mut life = documents.document(&model.relation_life(id)).unwrap_or(Life::Dying);
     for side in &relation.sides {
-        life = life.most_advanced(at_most_dying(documents.document(&model.application_life(side.application))));
+        life =
+            life.most_advanced(at_most_dying(documents.document(&model.application_life(side.application))));
     }
     life
 }

@@ -99,9 +99,7 @@ impl Check<'_> {
             self.require_document(&self.model.application_name(&doc.name), &id);
             let life = self.get(&self.model.application_life(id));
             let seen = matches!(life, Some(Life::Alive | Life::Dying));
-            self.require(seen, || {
-                format!("application {} is {life:?}, expected Alive or Dying", doc.name)
-            });
+            self.require(seen, || format!("application {} is {life:?}, expected Alive or Dying", doc.name));
             let held = self.has_any(&self.model.units_of(id)) || self.has_any(&self.model.relations_of(id));
             self.require(life != Some(Life::Dying) || held, || {
                 format!("I19: application {} is Dying but nothing refers to it", doc.name)
@@ -121,7 +119,9 @@ impl Check<'_> {
             self.require_document(&model.machine_unit(doc.machine, id), &());
             let application = self.get(&model.application(doc.application));
             let named = application.is_some_and(|application| application.name == name.application);
-            self.require(named, || format!("I22: unit {name} does not belong to the application of its name"));
+            self.require(named, || {
+                format!("I22: unit {name} does not belong to the application of its name")
+            });
             let machine = self.get(&model.machine(doc.machine)).is_some();
             self.require(machine, || format!("I22: unit {name} has no machine"));
             if let Some(principal) = doc.principal {
@@ -148,9 +148,13 @@ impl Check<'_> {
             return;
         };
         let beside_principal = above.principal.is_none() && above.machine == doc.machine;
-        self.require(beside_principal, || format!("I22: unit {name} is not on the machine of a principal unit"));
+        self.require(beside_principal, || {
+            format!("I22: unit {name} is not on the machine of a principal unit")
+        });
         let others = self.reader.scan(&model.subordinates_of(principal, doc.application), "", 2).len();
-        self.require(others == 1, || format!("unit {} has {others} subordinates of the application of {name}", above.name));
+        self.require(others == 1, || {
+            format!("unit {} has {others} subordinates of the application of {name}", above.name)
+        });
         let [own_alive, principal_alive] =
             [(id, doc), (principal, &above)].map(|(id, doc)| self.effective_life(id, doc) == Life::Alive);
         self.require(principal_alive || !own_alive, || {
@@ -185,12 +189,18 @@ impl Check<'_> {
                 let application = self.get(&model.application(side.application)).is_some();
                 self.require(application, || format!("I22: relation {ends} has an end without application"));
                 let bag = self.get(&model.bag(id, side.application)).is_some();
-                self.require(bag, || format!("relation {ends} has no bag for application {}", side.application_name));
+                self.require(bag, || {
+                    format!("relation {ends} has no bag for application {}", side.application_name)
+                });
             }
             if let Some(subordinate_link) = &doc.subordinate_link {
                 let alive = own == Some(Life::Alive);
                 let index = self.get(&model.container(subordinate_link, id)).is_some();
-                self.require(alive == index, || format!("I22: relation {ends} is {own:?}, which contradicts the index of subordinate links"));
+                self.require(alive == index, || {
+                    format!(
+                        "I22: relation {ends} is {own:?}, which contradicts the index of subordinate links"
+                    )
+                });
             }
             let life = effective_life::relation_life_of(&mut { self.reader }, model, id, &doc);
             let in_batches = doc.sides.iter().any(|side| self.get(&model.reap(side.application)).is_some());
@@ -311,7 +321,9 @@ impl Check<'_> {
             let holder = self.get(&model.unit(grant.holder));
             let own = holder.is_some_and(|unit| unit.application == application);
             let dead = self.get(&model.unit_life(grant.holder)) == Some(Life::Dead);
-            self.require(own && !dead, || format!("{} is the leader but is Dead or of another application", grant.holder_name));
+            self.require(own && !dead, || {
+                format!("{} is the leader but is Dead or of another application", grant.holder_name)
+            });
         }
         for (key, id, open) in self.all::<OpenPortsDoc>(Kind::PortsOn) {
             let same = self.get(&model.ports(id)).is_some_and(|ports| ports == open.ports);
@@ -328,7 +340,9 @@ impl Check<'_> {
             let same =
                 replica.is_none_or(|replica| replica.local.unit == id && replica.local.outbox.is_empty());
             let name: &UnitName = &doc.name;
-            self.require(same, || format!("the replica of {name} belongs to another unit, or contains unsent records"));
+            self.require(same, || {
+                format!("the replica of {name} belongs to another unit, or contains unsent records")
+            });
         }
     }
 }

@@ -43,13 +43,7 @@ pub fn without_principal(reader: &dyn Reader, model: Model, application: Uuid, n
 
 /// A machine whose provider has failed waits for the provider. `starts`: whether its instance has to be
 /// started.
-pub fn provisioning(
-    reader: &dyn Reader,
-    model: Model,
-    id: Uuid,
-    name: &str,
-    starts: bool,
-) -> Option<Cause> {
+pub fn provisioning(reader: &dyn Reader, model: Model, id: Uuid, name: &str, starts: bool) -> Option<Cause> {
     let error = read(reader, &model.machine_provisioning_error(id))?;
     let retry_ms = error.retry_ms;
     let duty = if starts { Duty::StartInstance { retry_ms } } else { Duty::TendInstance { retry_ms } };

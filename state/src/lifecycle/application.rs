@@ -1,5 +1,9 @@
-//! Applications: deployed from a charm archive, configured, refreshed, destroyed by one document (spec E.4, seed
-//! 001). They are never seen Dead: Dying or gone.
+//! Applications: deployed from a charm archive, configured, refreshed and destroyed (spec E.4, seed 001).
+//!
+//! Destroying an application writes one document, its life; the lives of its units and relations are derived
+//! from it. An application is never visible as Dead: it is Dying until its last unit and relation are removed,
+//! and removed in the same transaction as the last of them. Called by the operator handlers, by the janitor and
+//! by the other lifecycle modules.
 
 use crate::charm::options::{self, Settings};
 use crate::charm::{Charm, Role};
@@ -18,51 +22,56 @@ use crate::terms::names::{UnitName, Uuid, is_application_name};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Relations looked at when their application is destroyed. Each may go (9 writes), and take a Dying application at its
-/// other end along (10 writes): 4 × 19 and the application's own 10 stay below 100; the janitor does the rest in such
-/// bites.
-const RELATIONS_AT_ONCE: usize = 4;
+/// Relations that are examined in one batch when their application is destroyed. Each may be removed (9
+/// writes), and with it a Dying application at its other end (10 writes): 4 × 19 and the application's own 10
+/// stay below 100. The janitor examines the rest in batches of the same size.
+const RELATIONS_PER_BATCH: usize = 4;
 
-/// Writes of a deploy beside its units and peers: eight documents and four sequences.
+/// Writes of a deployment without its units and peer relations: eight documents and four sequences.
 const DEPLOY_WRITES: usize = 12;
-/// Writes of one unit with a machine of its own.
+/// Writes of one unit together with a new machine.
 const UNIT_WRITES: usize = 10;
 /// Writes of one peer relation.
 const PEER_WRITES: usize = 5;
 
-/// A wish to deploy.
+/// A request to deploy an application.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Deploy {
     /// The application's name.
     pub name: String,
-    /// The archive, registered before.
+    /// The SHA-256 digest of the charm archive, which must be registered ([`register_archive`]).
     pub sha256: String,
+    /// The number of units; ignored for a subordinate charm.
     pub units: u32,
-    /// A machine for all of them; none = one each of their own.
+    /// The name of the machine for all units; none creates one machine per unit.
     pub to: Option<String>,
-    /// Options as a person writes them.
+    /// Configuration options in their textual form.
     pub config: BTreeMap<String, String>,
+    /// The current time.
     pub now_ms: i64,
 }
 
-/// A deployed application.
+/// The result of [`deploy`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deployed {
+    /// The new application.
     pub application: Uuid,
+    /// The charm URL, `local:NAME-REVISION`.
     pub url: String,
-    /// Of the charm.
+    /// The revision of the charm.
     pub revision: u32,
+    /// The units that were added in this transaction.
     pub units: Vec<(Uuid, UnitName)>,
-    /// Units that did not fit this transaction: the caller adds them one by one.
+    /// The number of units that did not fit into this transaction; the caller adds them one by one.
     pub units_remaining: u32,
 }
 
-/// Makes an uploaded archive known by its digest. What a digest declares never changes.
+/// Registers an uploaded archive by its digest. What a digest declares never changes.
 pub fn register_archive(draft: &mut Draft, sha256: &str, charm: Charm, bytes: u64) {
     draft.put_once(&GLOBAL.archive(sha256), &ArchiveDoc { charm: Arc::new(charm), bytes });
 }
 
-/// The application people call `name`.
+/// The application named `name`.
 pub fn find(documents: &mut impl Documents, model: Model, name: &str) -> Result<Uuid, Refusal> {
     let found = documents.document(&model.application_name(name));
     found.ok_or_else(|| Refusal::not_found("application", format!("{name:?}")))
@@ -75,7 +84,8 @@ pub fn charm_of(documents: &mut impl Documents, model: Model, id: Uuid) -> Optio
     Some((charm, archive.charm))
 }
 
-/// Refuses, as `cannot <act> <name>`, what would newly refer to an application that is not Alive (I21).
+/// Returns the application, or refuses with `cannot <act> <name>` if it is not Alive: nothing new may refer to
+/// an application that is being removed (I21).
 pub(crate) fn require_alive(
     draft: &mut Draft,
     model: Model,
@@ -91,53 +101,55 @@ pub(crate) fn require_alive(
     Err(Refusal::new(Code::NotAlive, message).blockers(model, blockers))
 }
 
-/// A new application with its peer relations and first units, in one transaction (spec E.1). Its name must be free:
-/// also of a Dying one, whose blockers the refusal names (I26; against scenario 177). Subordinates get no units here.
+/// Creates an application with its peer relations and first units in one transaction (spec E.1).
+///
+/// The name must be free. The name of a Dying application is not free; the refusal lists what that application
+/// waits for (I26; against scenario 177). A subordinate gets no units here.
 pub fn deploy(
     draft: &mut Draft,
     model: Model,
-    wish: &Deploy,
+    request: &Deploy,
     ids: &mut dyn FnMut() -> Uuid,
 ) -> Result<Deployed, Refusal> {
     crate::lifecycle::model::require_alive(draft, model)?;
-    require_free(draft, model, &wish.name)?;
-    let charm = archive(draft, &wish.sha256)?;
-    let peers = require_few_peers(&charm)?;
-    if charm.subordinate && wish.to.is_some() {
-        let message = format!("cannot place {}: it is a subordinate", wish.name);
+    require_name_free(draft, model, &request.name)?;
+    let charm = archive(draft, &request.sha256)?;
+    let peers = require_peers_within_limit(&charm)?;
+    if charm.subordinate && request.to.is_some() {
+        let message = format!("cannot place {}: it is a subordinate", request.name);
         return Err(Refusal::new(Code::Invalid, message).hint("deploy it without --to and integrate it"));
     }
     let mut settings = Settings::new();
-    change_settings(&charm, &mut settings, &wish.config, &[])?;
+    change_settings(&charm, &mut settings, &request.config, &[])?;
 
     let application = ids();
     let doc =
-        ApplicationDoc { name: wish.name.clone(), subordinate: charm.subordinate, created_ms: wish.now_ms };
+        ApplicationDoc { name: request.name.clone(), subordinate: charm.subordinate, created_ms: request.now_ms };
     draft.put(&model.application(application), &doc);
     draft.put(&model.application_life(application), &Life::Alive);
-    draft.put(&model.application_name(&wish.name), &application);
+    draft.put(&model.application_name(&request.name), &application);
     draft.put(&model.application_config(application), &settings);
-    let charm_doc = charm_doc(draft, model, &wish.name, &wish.sha256, &charm);
+    let charm_doc = charm_doc(draft, model, &request.name, &request.sha256, &charm);
     draft.put(&model.application_charm(application), &charm_doc);
-    relation::add_peers(draft, model, (application, &wish.name), &charm, (wish.now_ms, ids));
+    relation::add_peers(draft, model, (application, &request.name), &charm, (request.now_ms, ids));
 
-    let wanted = if charm.subordinate { 0 } else { wish.units };
+    let requested = if charm.subordinate { 0 } else { request.units };
     let room = (WRITES_MAX - DEPLOY_WRITES - PEER_WRITES * peers) / UNIT_WRITES;
-    let now = wanted.min(u32::try_from(room).expect("a small number"));
+    let now = requested.min(u32::try_from(room).expect("a small number"));
     let mut units = Vec::new();
     for _ in 0..now {
-        units.push(unit::add(draft, model, application, wish.to.as_deref(), wish.now_ms, ids)?);
+        units.push(unit::add(draft, model, application, request.to.as_deref(), request.now_ms, ids)?);
     }
     Ok(Deployed {
         application,
         url: charm_doc.url,
         revision: charm_doc.revision,
         units,
-        units_remaining: wanted - now,
+        units_remaining: requested - now,
     })
 }
 
-fn require_free(draft: &mut Draft, model: Model, name: &str) -> Result<(), Refusal> {
+fn require_name_free(draft: &mut Draft, model: Model, name: &str) -> Result<(), Refusal> {
     if !is_application_name(name) {
         let message = format!("invalid application name {name:?}");
         return Err(Refusal::new(Code::Invalid, message)
@@ -165,8 +177,9 @@ fn archive(draft: &mut Draft, sha256: &str) -> Result<Arc<Charm>, Refusal> {
     Ok(charm)
 }
 
-/// How many peer relations the charm brings, which a unit can leave in one transaction.
-fn require_few_peers(charm: &Charm) -> Result<usize, Refusal> {
+/// The number of peer relations that the charm declares; refused if a unit could not leave them all in one
+/// transaction.
+fn require_peers_within_limit(charm: &Charm) -> Result<usize, Refusal> {
     let peers = charm.endpoints.values().filter(|endpoint| endpoint.role == Role::Peer).count();
     if peers > relation::PEERS_MAX {
         let message =
@@ -188,7 +201,7 @@ fn charm_doc(draft: &mut Draft, model: Model, name: &str, sha256: &str, charm: &
     }
 }
 
-/// Parses and applies options, all or nothing; everything wrong is said at once.
+/// Parses and applies options, all or none; the refusal lists all invalid options.
 fn change_settings(
     charm: &Charm,
     settings: &mut Settings,
@@ -210,8 +223,8 @@ fn change_settings(
     }
 }
 
-/// The user's config: sets and resets options together, by the types the charm declares. A change that changes
-/// nothing writes nothing.
+/// The user's `config`: sets and resets options together, coerced to the types that the charm declares. Nothing
+/// is written if no value changes.
 pub fn configure(
     draft: &mut Draft,
     model: Model,
@@ -229,19 +242,21 @@ pub fn configure(
     Ok(())
 }
 
-/// The user's refresh: another charm for an Alive application (spec A.6). Refused if an endpoint vanishes that a
-/// relation stands on. Options that vanished or changed type are dropped (spec/charms.md, lesson 7), new peer
-/// relations made. `forced`: units in error take it too. `ids` names the new peer relations.
+/// The user's `refresh`: changes the charm of an Alive application (spec A.6).
+///
+/// Refused if the new charm lacks an endpoint that a relation uses. Options that the new charm lacks, or
+/// declares with another type, are dropped (spec/charms.md, lesson 7); new peer relations are created, with
+/// identifiers from `ids`. With `forced`, units in error take the new charm, too.
 pub fn refresh(
     draft: &mut Draft,
     model: Model,
     id: Uuid,
-    wish: &Refresh,
+    request: &Refresh,
     ids: &mut dyn FnMut() -> Uuid,
 ) -> Result<CharmDoc, Refusal> {
     let doc = require_alive(draft, model, id, "refresh")?;
     let (current, before) = charm_of(draft, model, id).expect("an application has a charm (I22)");
-    let charm = archive(draft, &wish.sha256)?;
+    let charm = archive(draft, &request.sha256)?;
     if charm.name != before.name {
         let message =
             format!("cannot refresh {}: it runs charm {}, not {}", doc.name, before.name, charm.name);
@@ -252,36 +267,41 @@ pub fn refresh(
             format!("cannot refresh {}: a charm cannot become or cease to be a subordinate", doc.name);
         return Err(Refusal::new(Code::Invalid, message));
     }
-    require_few_peers(&charm)?; // those it had are among them: each is an endpoint that a relation stands on
+    // the existing peer relations are counted, too: require_endpoints keeps their endpoints
+    require_peers_within_limit(&charm)?;
     require_endpoints(draft, model, (id, &doc), &before, &charm)?;
     let had = draft.get(&model.application_config(id)).unwrap_or_default();
-    let mut settings = options::kept(&charm, &had);
-    change_settings(&charm, &mut settings, &wish.config, &[])?;
+    let mut settings = options::retain_compatible(&charm, &had);
+    change_settings(&charm, &mut settings, &request.config, &[])?;
     if settings != had {
         draft.put(&model.application_config(id), &settings);
     }
-    let mut next = match current.sha256 == wish.sha256 {
+    let mut next = match current.sha256 == request.sha256 {
         true => current.clone(),
-        false => charm_doc(draft, model, &doc.name, &wish.sha256, &charm),
+        false => charm_doc(draft, model, &doc.name, &request.sha256, &charm),
     };
-    next.forced = wish.forced;
+    next.forced = request.forced;
     if next != current {
         draft.put(&model.application_charm(id), &next);
     }
-    relation::add_peers(draft, model, (id, &doc.name), &charm, (wish.now_ms, ids));
+    relation::add_peers(draft, model, (id, &doc.name), &charm, (request.now_ms, ids));
     Ok(next)
 }
 
-/// A wish to refresh.
+/// A request to refresh an application.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Refresh {
+    /// The SHA-256 digest of the charm archive, which must be registered ([`register_archive`]).
     pub sha256: String,
+    /// Whether units in error take the new charm, too.
     pub forced: bool,
+    /// Configuration options to set with the new charm, in their textual form.
     pub config: BTreeMap<String, String>,
+    /// The current time.
     pub now_ms: i64,
 }
 
-/// Refuses a charm that lacks, or declares otherwise, an endpoint that a relation stands on.
+/// Refuses a charm that lacks an endpoint that a relation uses, or declares it differently.
 fn require_endpoints(
     draft: &mut Draft,
     model: Model,
@@ -315,9 +335,11 @@ fn require_endpoints(
     Ok(())
 }
 
-/// The user's remove-application (spec E.4, scenarios 162, 164). One document: the life of units and relations is
-/// derived from it. Relations with nobody in scope go at once, and so does the application when nothing refers to
-/// it. A second time changes nothing.
+/// The user's `remove-application` (spec E.4, scenarios 162, 164).
+///
+/// Writes one document: the lives of units and relations are derived from the application's. Relations with an
+/// empty scope are removed in this transaction, and so is the application if nothing refers to it then.
+/// Repeating the request changes nothing.
 pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<Destroyed, Refusal> {
     let Some(doc) = draft.get(&model.application(id)) else {
         return match draft.get(&model.tombstone(id)) {
@@ -327,38 +349,38 @@ pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<Destroyed, R
     };
     if draft.get(&model.application_life(id)) == Some(Life::Alive) {
         draft.put(&model.application_life(id), &Life::Dying);
-        reap_relations(draft, model, id, "");
-        reap(draft, model, id);
+        remove_dying_relations(draft, model, id, "");
+        remove_if_unreferenced(draft, model, id);
     }
     let left = draft.get(&model.application_name(&doc.name)) == Some(id);
     Ok(if left { Destroyed::Dying } else { Destroyed::Removed })
 }
 
-/// One bite of a destroyed application's relations, from where the last one ended; for the janitor, on every
-/// document below `reap/`.
+/// Examines the next batch of a destroyed application's relations. The janitor calls this for every document
+/// below `reap/`, which holds the position of the last batch.
 pub fn remove_next_batch(draft: &mut Draft, model: Model, id: Uuid) {
     let Some(after) = draft.get(&model.reap(id)) else {
         return;
     };
     draft.remove(&model.reap(id));
-    reap_relations(draft, model, id, &after);
-    reap(draft, model, id);
+    remove_dying_relations(draft, model, id, &after);
+    remove_if_unreferenced(draft, model, id);
 }
 
-fn reap_relations(draft: &mut Draft, model: Model, id: Uuid, after: &str) {
-    let page = draft.page::<()>(&model.relations_of(id), after, RELATIONS_AT_ONCE);
-    if let (RELATIONS_AT_ONCE, Some((last, ()))) = (page.len(), page.last()) {
+fn remove_dying_relations(draft: &mut Draft, model: Model, id: Uuid, after: &str) {
+    let page = draft.page::<()>(&model.relations_of(id), after, RELATIONS_PER_BATCH);
+    if let (RELATIONS_PER_BATCH, Some((last, ()))) = (page.len(), page.last()) {
         draft.put(&model.reap(id), last);
     }
     for (key, ()) in page {
         let relation = crate::documents::keys::last_id(&key).expect("an index ends with an id");
-        relation::reap(draft, model, relation);
+        relation::remove_if_empty(draft, model, relation);
     }
 }
 
-/// Removes a Dying application that nothing refers to any more (I19). Whoever removes its last unit or relation
-/// calls this in the same transaction (spec E.8#11).
-pub(crate) fn reap(draft: &mut Draft, model: Model, id: Uuid) {
+/// Removes a Dying application that nothing refers to any more (I19). Every transition that removes a unit or a
+/// relation calls this in the same transaction (spec E.8#11).
+pub(crate) fn remove_if_unreferenced(draft: &mut Draft, model: Model, id: Uuid) {
     let dying = draft.get(&model.application_life(id)).is_some_and(|life| life != Life::Alive);
     let held = dying
         && (draft.first(&model.units_of(id), &[]).is_some()

@@ -1,7 +1,7 @@
 //! Relations: added between endpoints that fit, entered and left by units, gone with the last one out (spec E.2,
 //! A.12; seeds 000 and 001). They are never seen Dead: Dying or gone.
 
-use crate::charm::{Charm, Endpoint, JUJU_INFO, NoMatch, Role, Scope, Side, endpoints};
+use crate::charm::{Charm, Endpoint, JUJU_INFO, NoMatch, Role, Scope, IntegrateEnd, endpoints};
 use crate::documents::blockers::{self, EntityId};
 use crate::documents::draft::Draft;
 use crate::documents::effective_life;
@@ -91,8 +91,8 @@ pub fn add(
     Ok(create(draft, model, id, doc))
 }
 
-fn as_side(end: &End) -> Side<'_> {
-    Side { application: &end.application, charm: &end.charm, endpoint: end.endpoint.as_deref() }
+fn as_side(end: &End) -> IntegrateEnd<'_> {
+    IntegrateEnd { application: &end.application, charm: &end.charm, endpoint: end.endpoint.as_deref() }
 }
 
 fn side_doc(end: &End, endpoint: &Endpoint) -> RelationEndDoc {
@@ -246,9 +246,9 @@ pub fn find(draft: &mut Draft, model: Model, left: &str, right: &str) -> Result<
         let peer = a_endpoint.filter(|_| a_endpoint == b_endpoint);
         peer.map(|endpoint| format!("{a}:{endpoint}")).into_iter().collect()
     } else {
-        let left = Side { application: a, charm: &charm, endpoint: a_endpoint };
-        let right = Side { application: b, charm: &other_charm, endpoint: b_endpoint };
-        let pairs = endpoints::all(left, right).unwrap_or_default();
+        let left = IntegrateEnd { application: a, charm: &charm, endpoint: a_endpoint };
+        let right = IntegrateEnd { application: b, charm: &other_charm, endpoint: b_endpoint };
+        let pairs = endpoints::compatible_pairs(left, right).unwrap_or_default();
         pairs.iter().map(|pair| key_text([(a, &*pair.left.name), (b, &*pair.right.name)])).collect()
     };
     if keys.len() > KEYS_MAX {
@@ -491,6 +491,6 @@ fn remove(draft: &mut Draft, model: Model, id: Uuid, doc: &RelationDoc) {
         draft.remove(&model.relation_of(side.application, id));
     }
     for side in &doc.sides {
-        application::reap(draft, model, side.application);
+        application::remove_if_unreferenced(draft, model, side.application);
     }
 }

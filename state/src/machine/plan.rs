@@ -1,40 +1,52 @@
-//! The deployer's whole decision table (spec F.2, with absence never taken for death, design 7).
+//! The decision table of the deployer, the part of the machine agent that starts and stops unit agents (spec
+//! F.2).
+//!
+//! [`plan`] compares the units that are assigned to the machine with the units that are deployed on it. A unit
+//! that is missing from the assignment is never taken for dead without evidence (design 7). The machine agent
+//! executes the steps and plans again after every change.
 
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
 use crate::views::view::Fate;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the controller says of a unit that is deployed here but not assigned here.
+/// What is known about a unit that is deployed on this machine but not assigned to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evidence {
-    /// A tombstone of this uuid in a known history.
+    /// The controller has a tombstone of this uuid, in a store generation that this agent has seen.
     Removed,
-    /// The unit's own folder says that it is finished, which the controller had agreed to: a store restored from a
-    /// copy older than the unit knows nothing of it. Or no agent ever began in it: the store was restored before the
-    /// controller heard of it (cargo sim 307 at a51c64d).
+    /// The state in the unit's folder is final, which the controller had accepted before it was restored from a
+    /// backup that is older than the unit. Or no agent ever started in the folder: the store was restored
+    /// before the controller received the unit (cargo sim 307 at a51c64d).
     Finished,
-    /// The controller, asked, does not know it, and it stands in the way: another unit that is assigned here has its
-    /// name, or the machine waits for nothing else to go.
+    /// The controller reports that the uuid is unknown, and the unit blocks something: another unit that is
+    /// assigned to the machine has its name, or the machine waits only for this unit.
     Displaced,
-    /// The controller refused its removal: it has lived, and must end properly.
+    /// The controller refused to remove the unit because its agent has attached before: the agent must run the
+    /// last hooks.
     WasAttached,
-    /// Not found, not authorised, assigned elsewhere: no evidence.
+    /// No evidence: the unit was not found, the request was not authorised, or the unit is assigned to another
+    /// machine.
     None,
 }
 
-/// Nothing that the controller knows of is to run on a machine that goes away. 1. web/0 is deployed on machine 0. 2. The
-/// controller is restored from a copy that knows nothing of web/0. 3. Machine 0 is removed. It would be Dying for ever:
-/// nobody ends a unit that nobody knows. Set aside, it is taken back if the right copy is restored in time.
-pub fn is_leaving(life: Life, assigned: usize) -> bool {
+/// Whether the machine is being removed and no unit that the controller has stored is to run on it.
+///
+/// 1. web/0 is deployed on machine 0.
+/// 2. The controller is restored from a backup that does not contain web/0.
+/// 3. Machine 0 is removed. It would remain Dying for ever, because nobody can remove a unit that the
+///    controller does not know.
+///
+/// The unit is therefore quarantined. If a newer backup is restored in time, the unit is deployed again.
+pub fn is_dying_and_empty(life: Life, assigned: usize) -> bool {
     life != Life::Alive && assigned == 0
 }
 
-/// What is to be believed of a unit that is deployed here but not assigned here: the controller's word that it was
-/// removed before the folder's own, and that before its standing in the way. `told` is the controller's answer, if it
-/// gave one; without it nothing is.
-pub fn evidence(told: Option<Fate>, finished: bool, in_the_way: bool) -> Evidence {
-    match (told, finished, in_the_way) {
+/// Weighs the evidence about a unit that is deployed on this machine but not assigned to it. A tombstone counts
+/// more than the final state of the folder, which counts more than being in the way. `existence` is the answer
+/// of the controller; without an answer there is no evidence.
+pub fn evidence(existence: Option<Fate>, finished: bool, in_the_way: bool) -> Evidence {
+    match (existence, finished, in_the_way) {
         (Some(Fate::Tombstone), _, _) => Evidence::Removed,
         (Some(Fate::Known(_) | Fate::Unknown), true, _) => Evidence::Finished,
         (Some(Fate::Unknown), false, true) => Evidence::Displaced,
@@ -42,37 +54,41 @@ pub fn evidence(told: Option<Fate>, finished: bool, in_the_way: bool) -> Evidenc
     }
 }
 
-/// One thing to do; each may be repeated, and any may be cut off by a crash and done again.
+/// One thing to do. Every step is idempotent: a crash may interrupt it, and the next plan contains it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Step {
-    /// Make the folder, give it a token, start the agent.
+pub enum DeployStep {
+    /// Create the folder, store a token in it, start the agent.
     Deploy(Uuid),
-    /// See that its agent runs.
-    Keep(Uuid),
-    /// Stop the agent, forget the folder.
+    /// Check that the agent runs, and start it if it does not.
+    EnsureRunning(Uuid),
+    /// Stop the agent and delete the folder.
     Recall(Uuid),
-    /// Tell the controller that nothing of the unit is here.
-    Remove(Uuid),
-    /// Stop the agent, keep the folder under another name. 1. web/0 is deployed. 2. The controller is restored from an
-    /// older copy, and knows nothing of it. 3. It makes another web/0, to run here. Nothing says that the first is
-    /// dead, so nothing of it is deleted; nor may it keep the other one out for ever, or a machine from going
-    /// ([`is_leaving`]).
-    SetAside(Uuid),
+    /// Report to the controller that nothing of the unit is left on this machine.
+    ReportRemoved(Uuid),
+    /// Stop the agent and keep the folder under another name.
+    ///
+    /// 1. web/0 is deployed.
+    /// 2. The controller is restored from an older backup that does not contain it.
+    /// 3. A user adds another web/0, which is assigned to this machine.
+    ///
+    /// There is no proof that the first unit is dead, so its data is kept. But it must not block the new unit
+    /// for ever, nor the removal of a machine ([`is_dying_and_empty`]).
+    Quarantine(Uuid),
 }
 
-/// What to do about the difference, in order of uuids; what makes room comes first, so that a unit is deployed in the
-/// round in which another one leaves its name.
+/// The steps from what is deployed to what is assigned, in order of uuids. Steps that free a name come first,
+/// so that a new unit of that name is deployed in the same round.
 pub fn plan(
     assigned: &BTreeMap<Uuid, Life>,
     deployed: &BTreeSet<Uuid>,
     evidence: &BTreeMap<Uuid, Evidence>,
-) -> Vec<Step> {
+) -> Vec<DeployStep> {
     let both: BTreeSet<Uuid> = assigned.keys().chain(deployed).copied().collect();
     let steps = both.into_iter().flat_map(|unit| step(unit, assigned.get(&unit), deployed, evidence));
-    let (mut room, rest): (Vec<Step>, Vec<Step>) =
-        steps.partition(|step| matches!(step, Step::SetAside(_) | Step::Recall(_)));
-    room.extend(rest);
-    room
+    let (mut first, rest): (Vec<DeployStep>, Vec<DeployStep>) =
+        steps.partition(|step| matches!(step, DeployStep::Quarantine(_) | DeployStep::Recall(_)));
+    first.extend(rest);
+    first
 }
 
 fn step(
@@ -80,23 +96,24 @@ fn step(
     life: Option<&Life>,
     deployed: &BTreeSet<Uuid>,
     evidence: &BTreeMap<Uuid, Evidence>,
-) -> Vec<Step> {
+) -> Vec<DeployStep> {
     match (deployed.contains(&unit), life) {
-        (false, Some(Life::Alive)) => vec![Step::Deploy(unit)],
-        // no agent is started only to die; a unit that lived and whose folder is gone takes the replica and ends
+        (false, Some(Life::Alive)) => vec![DeployStep::Deploy(unit)],
+        // No agent is started only to be removed. A unit that had attached and whose folder was lost is the
+        // exception: its agent fetches the replica and runs the last hooks.
         (false, Some(Life::Dying | Life::Dead)) => match evidence.get(&unit) {
-            Some(Evidence::WasAttached) => vec![Step::Deploy(unit)],
+            Some(Evidence::WasAttached) => vec![DeployStep::Deploy(unit)],
             Some(Evidence::Removed | Evidence::Finished | Evidence::Displaced | Evidence::None) | None => {
-                vec![Step::Remove(unit)]
+                vec![DeployStep::ReportRemoved(unit)]
             }
         },
         (false, None) => vec![],
-        (true, Some(Life::Alive | Life::Dying)) => vec![Step::Keep(unit)],
-        (true, Some(Life::Dead)) => vec![Step::Recall(unit), Step::Remove(unit)],
+        (true, Some(Life::Alive | Life::Dying)) => vec![DeployStep::EnsureRunning(unit)],
+        (true, Some(Life::Dead)) => vec![DeployStep::Recall(unit), DeployStep::ReportRemoved(unit)],
         (true, None) => match evidence.get(&unit).unwrap_or(&Evidence::None) {
-            Evidence::Removed | Evidence::Finished => vec![Step::Recall(unit)],
-            Evidence::Displaced => vec![Step::SetAside(unit)],
-            Evidence::WasAttached | Evidence::None => vec![Step::Keep(unit)],
+            Evidence::Removed | Evidence::Finished => vec![DeployStep::Recall(unit)],
+            Evidence::Displaced => vec![DeployStep::Quarantine(unit)],
+            Evidence::WasAttached | Evidence::None => vec![DeployStep::EnsureRunning(unit)],
         },
     }
 }
@@ -105,7 +122,7 @@ fn step(
 mod tests {
     use super::*;
 
-    fn planned(deployed: bool, life: Option<Life>, evidence: Evidence) -> Vec<Step> {
+    fn plan_one(deployed: bool, life: Option<Life>, evidence: Evidence) -> Vec<DeployStep> {
         let unit = Uuid(7);
         plan(
             &life.map(|life| (unit, life)).into_iter().collect(),
@@ -116,50 +133,50 @@ mod tests {
 
     #[test]
     fn the_table_is_that_of_the_spec() {
-        use Step::{Deploy, Keep, Recall, Remove};
+        use DeployStep::{Deploy, EnsureRunning, Recall, ReportRemoved};
         let unit = Uuid(7);
         let rows = [
             (false, Some(Life::Alive), vec![Deploy(unit)]),
-            (false, Some(Life::Dying), vec![Remove(unit)]),
-            (false, Some(Life::Dead), vec![Remove(unit)]),
+            (false, Some(Life::Dying), vec![ReportRemoved(unit)]),
+            (false, Some(Life::Dead), vec![ReportRemoved(unit)]),
             (false, None, vec![]),
-            (true, Some(Life::Alive), vec![Keep(unit)]),
-            (true, Some(Life::Dying), vec![Keep(unit)]),
-            (true, Some(Life::Dead), vec![Recall(unit), Remove(unit)]),
+            (true, Some(Life::Alive), vec![EnsureRunning(unit)]),
+            (true, Some(Life::Dying), vec![EnsureRunning(unit)]),
+            (true, Some(Life::Dead), vec![Recall(unit), ReportRemoved(unit)]),
         ];
         for (deployed, life, steps) in rows {
-            assert_eq!(planned(deployed, life, Evidence::None), steps, "{deployed} {life:?}");
+            assert_eq!(plan_one(deployed, life, Evidence::None), steps, "{deployed} {life:?}");
         }
     }
 
     #[test]
-    fn a_dying_unit_that_lived_and_lost_its_folder_is_deployed_to_end_properly() {
-        assert_eq!(planned(false, Some(Life::Dying), Evidence::WasAttached), [Step::Deploy(Uuid(7))]);
-        assert_eq!(planned(false, Some(Life::Dying), Evidence::None), [Step::Remove(Uuid(7))]);
-        assert_eq!(planned(false, None, Evidence::WasAttached), []);
+    fn a_dying_unit_that_had_attached_and_lost_its_folder_is_deployed_to_run_its_last_hooks() {
+        assert_eq!(plan_one(false, Some(Life::Dying), Evidence::WasAttached), [DeployStep::Deploy(Uuid(7))]);
+        assert_eq!(plan_one(false, Some(Life::Dying), Evidence::None), [DeployStep::ReportRemoved(Uuid(7))]);
+        assert_eq!(plan_one(false, None, Evidence::WasAttached), []);
     }
 
     #[test]
-    fn an_unknown_folder_makes_room_for_another_unit_of_its_name() {
+    fn an_unknown_unit_is_quarantined_before_another_unit_of_its_name_is_deployed() {
         let assigned = BTreeMap::from([(Uuid(6), Life::Alive)]);
         let evidence = BTreeMap::from([(Uuid(7), Evidence::Displaced)]);
         let steps = plan(&assigned, &BTreeSet::from([Uuid(7)]), &evidence);
-        assert_eq!(steps, [Step::SetAside(Uuid(7)), Step::Deploy(Uuid(6))]);
+        assert_eq!(steps, [DeployStep::Quarantine(Uuid(7)), DeployStep::Deploy(Uuid(6))]);
         let evidence = BTreeMap::from([(Uuid(7), Evidence::Removed)]);
         let steps = plan(&assigned, &BTreeSet::from([Uuid(7)]), &evidence);
-        assert_eq!(steps, [Step::Recall(Uuid(7)), Step::Deploy(Uuid(6))]);
+        assert_eq!(steps, [DeployStep::Recall(Uuid(7)), DeployStep::Deploy(Uuid(6))]);
     }
 
     #[test]
-    fn only_a_machine_that_goes_away_with_no_unit_assigned_waits_for_what_nobody_knows() {
+    fn only_a_dying_or_dead_machine_without_assigned_units_is_dying_and_empty() {
         let rows = [(Life::Alive, [false, false]), (Life::Dying, [true, false]), (Life::Dead, [true, false])];
         for (life, leaving) in rows {
-            assert_eq!([0, 1].map(|assigned| is_leaving(life, assigned)), leaving, "{life:?}");
+            assert_eq!([0, 1].map(|assigned| is_dying_and_empty(life, assigned)), leaving, "{life:?}");
         }
     }
 
     #[test]
-    fn a_tombstone_counts_before_the_units_own_word_and_that_before_its_standing_in_the_way() {
+    fn a_tombstone_outweighs_final_state_which_outweighs_a_name_conflict() {
         let unknown = |finished, wanted| evidence(Some(Fate::Unknown), finished, wanted);
         assert_eq!(evidence(Some(Fate::Tombstone), true, true), Evidence::Removed);
         assert_eq!(unknown(true, true), Evidence::Finished);
@@ -167,19 +184,27 @@ mod tests {
         assert_eq!(unknown(false, false), Evidence::None);
         let elsewhere = Some(Fate::Known(Life::Alive));
         assert_eq!(evidence(elsewhere, true, true), Evidence::Finished);
-        assert_eq!(evidence(elsewhere, false, true), Evidence::None, "known, so it goes the usual way");
-        assert_eq!(evidence(None, true, true), Evidence::None, "the controller was not asked");
+        assert_eq!(
+            evidence(elsewhere, false, true),
+            Evidence::None,
+            "a unit that the controller knows is removed normally"
+        );
+        assert_eq!(evidence(None, true, true), Evidence::None, "the controller did not answer");
     }
 
     #[test]
     fn absence_is_not_death() {
-        assert_eq!(planned(true, None, Evidence::None), [Step::Keep(Uuid(7))]);
-        assert_eq!(planned(true, None, Evidence::Removed), [Step::Recall(Uuid(7))]);
-        assert_eq!(planned(true, None, Evidence::Finished), [Step::Recall(Uuid(7))], "its own word");
+        assert_eq!(plan_one(true, None, Evidence::None), [DeployStep::EnsureRunning(Uuid(7))]);
+        assert_eq!(plan_one(true, None, Evidence::Removed), [DeployStep::Recall(Uuid(7))]);
         assert_eq!(
-            planned(true, Some(Life::Alive), Evidence::Finished),
-            [Step::Keep(Uuid(7))],
-            "a person decides"
+            plan_one(true, None, Evidence::Finished),
+            [DeployStep::Recall(Uuid(7))],
+            "the state in its folder is final"
+        );
+        assert_eq!(
+            plan_one(true, Some(Life::Alive), Evidence::Finished),
+            [DeployStep::EnsureRunning(Uuid(7))],
+            "an assigned unit is never recalled"
         );
     }
 }

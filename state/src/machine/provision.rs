@@ -1,78 +1,87 @@
-//! What a provider does about the machines of a model (spec F.3): a plan from what the controller wants and what the
-//! provider has. Executed again from the start after any crash, it starts a machine once and leaves nothing behind.
+//! Plans what a provisioner does about the machines of a model (spec F.3).
 //!
-//! How a machine is started once, though the provisioner dies in between (scenario 183):
-//! 1. A nonce is recorded for the machine. One that is recorded already stays.
-//! 2. The provider makes the instance under that nonce; one that is there under it is finished, not made again.
-//! 3. What was made is recorded. A crash before that: the next plan finds the instance, and records it.
+//! [`plan`] compares the machines that the controller has with the instances that the provider lists. Executed
+//! again from the start after any crash, it creates one instance per machine and leaks none.
+//!
+//! How exactly one instance is created although the provisioner may crash at any point (scenario 183):
+//! 1. A nonce is stored for the machine. A nonce that is stored already remains.
+//! 2. The provider creates the instance under that nonce. If an instance with the nonce exists, the provider
+//!    completes it instead of creating another one.
+//! 3. The instance is recorded. If the provisioner crashes before that, the next plan finds the instance and
+//!    records it.
 
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
 use std::collections::BTreeMap;
 
-/// Who makes instances, and takes them away.
+/// Who creates and terminates the instance of a machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Owner {
-    /// This provisioner.
+pub enum InstanceOwner {
+    /// The provisioner.
     #[default]
-    Own,
-    /// A person, who brought the machine: its agent takes itself away, and says so.
-    Person,
+    Provisioner,
+    /// A person, who provisioned the machine manually: its agent uninstalls itself and reports that.
+    Manual,
 }
 
-/// A machine as the controller has it.
+/// A machine as the controller has stored it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DesiredMachine {
+    /// The life of the machine.
     pub life: Life,
-    pub owner: Owner,
-    /// The nonce of the instance that is to be, or was, started.
+    /// Who creates and terminates the instance.
+    pub owner: InstanceOwner,
+    /// The nonce under which the instance is or was created; none if no creation was recorded.
     pub nonce: Option<Uuid>,
-    /// An instance was recorded.
-    pub started: bool,
-    /// That one stays when the machine goes.
-    pub kept: bool,
-    /// Nobody waits for the agent on it any more.
-    pub left: bool,
-    /// Units are assigned to it.
-    pub occupied: bool,
-    /// One of them has lived: it ends only where there is an agent for it.
-    pub lived: bool,
-    /// Something failed: not tried again before this time.
-    pub retry_ms: Option<i64>,
+    /// Whether an instance was recorded.
+    pub has_instance: bool,
+    /// Whether the instance is kept when the machine is removed (`--keep-instance`).
+    pub keep_instance: bool,
+    /// Whether the machine agent has been uninstalled, or is no longer expected to be.
+    pub agent_gone: bool,
+    /// Whether units are assigned to the machine.
+    pub has_units: bool,
+    /// Whether the agent of one of these units has attached before: that unit can be removed only by an agent
+    /// that runs its last hooks.
+    pub has_attached_unit: bool,
+    /// After a failure: nothing is tried before this time, in milliseconds of the wall clock.
+    pub retry_at_ms: Option<i64>,
 }
 
-/// An instance that the provider has, by its machine.
+/// An instance that the provider lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found {
-    /// The nonce it was made under.
+pub struct ListedInstance {
+    /// The nonce under which it was created.
     pub nonce: Uuid,
-    /// What the controller knows of its machine, when that is not among those wanted.
-    pub fate: Fate,
+    /// Whether its machine was removed or is unknown, if its machine is not in the model.
+    pub unclaimed: UnclaimedKind,
 }
 
-/// What is known of the machine of an instance that is not wanted.
+/// Why no machine of the model claims an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
-    /// It was removed, in a known history.
+pub enum UnclaimedKind {
+    /// The machine was removed, in a known store generation.
     Removed,
-    /// Nothing is known of it.
+    /// The controller has no record of the machine.
     Unknown,
 }
 
-/// Which instances that no machine wants are taken away.
+/// Which instances without a machine are terminated: the model setting `provisioner-harvest-mode`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HarvestMode {
+    /// None of them.
     None,
-    /// Those nothing is known of.
+    /// Those whose machine is unknown.
     Unknown,
-    /// Those of machines that were removed: absence alone is not death.
+    /// Those whose machine was removed. The absence of a machine alone is not proof of its removal.
     #[default]
     Destroyed,
+    /// All of them.
     All,
 }
 
 impl HarvestMode {
-    /// As the model setting names it.
+    /// Parses the value of the model setting; none if it is not a harvest mode.
     pub fn parse(text: &str) -> Option<HarvestMode> {
         match text {
             "none" => Some(HarvestMode::None),
@@ -83,106 +92,120 @@ impl HarvestMode {
         }
     }
 
-    fn takes(self, fate: Fate) -> bool {
-        match fate {
-            Fate::Removed => matches!(self, HarvestMode::Destroyed | HarvestMode::All),
-            Fate::Unknown => matches!(self, HarvestMode::Unknown | HarvestMode::All),
+    /// Whether an instance of this kind is terminated.
+    fn includes(self, unclaimed: UnclaimedKind) -> bool {
+        match unclaimed {
+            UnclaimedKind::Removed => matches!(self, HarvestMode::Destroyed | HarvestMode::All),
+            UnclaimedKind::Unknown => matches!(self, HarvestMode::Unknown | HarvestMode::All),
         }
     }
 }
 
-/// One thing to do; each may be repeated, and any may be cut off by a crash and done again.
+/// One thing to do. Every step is idempotent: a crash may interrupt it, and the next plan contains it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Step {
-    /// Record a nonce if there is none, make the instance, record it.
+pub enum ProvisionStep {
+    /// Store a nonce if there is none, create the instance, record it.
     Start(Uuid),
-    /// The instance is there: see that it is recorded, and that it runs.
-    Keep(Uuid),
-    /// Take the instance away, with all that is in it.
-    Stop(Uuid),
-    /// The instance is its user's from here on: it is not found any more.
+    /// The instance exists: check that it is recorded and that it runs.
+    EnsureRunning(Uuid),
+    /// Terminate the instance and delete its content.
+    Terminate(Uuid),
+    /// Release the instance to its user: from now on the provider does not list it.
     HandOver(Uuid),
-    /// No instance was made and none will be: say that the machine is Dead.
+    /// No instance was created and none will be: report that the machine is Dead.
     SetDead(Uuid),
     /// Remove the record of a Dead machine that has no instance.
     Remove(Uuid),
 }
 
-impl Step {
-    /// Whom it is about.
+impl ProvisionStep {
+    /// The machine that the step concerns.
     pub fn machine(self) -> Uuid {
         match self {
-            Step::Start(id) | Step::Keep(id) | Step::Stop(id) => id,
-            Step::HandOver(id) | Step::SetDead(id) | Step::Remove(id) => id,
+            ProvisionStep::Start(id) | ProvisionStep::EnsureRunning(id) | ProvisionStep::Terminate(id) => id,
+            ProvisionStep::HandOver(id) | ProvisionStep::SetDead(id) | ProvisionStep::Remove(id) => id,
         }
     }
 }
 
-/// What to do, in order of uuids. A machine whose last step failed waits for its time.
+/// The steps to take, in order of uuids. A machine whose last step failed has no steps until its retry is due.
 pub fn plan(
     wanted: &BTreeMap<Uuid, DesiredMachine>,
-    found: &BTreeMap<Uuid, Found>,
+    found: &BTreeMap<Uuid, ListedInstance>,
     harvest: HarvestMode,
     now_ms: i64,
-) -> Vec<Step> {
+) -> Vec<ProvisionStep> {
     let mut steps = Vec::new();
     for (id, machine) in wanted {
-        if machine.retry_ms.is_none_or(|retry_ms| is_due(retry_ms, now_ms)) {
+        if machine.retry_at_ms.is_none_or(|retry_ms| is_due(retry_ms, now_ms)) {
             steps.extend(step(*id, machine, found.get(id)));
         }
     }
-    let nobodys = found.iter().filter(|(id, one)| !wanted.contains_key(id) && harvest.takes(one.fate));
-    steps.extend(nobodys.map(|(id, _)| Step::Stop(*id)));
+    let unclaimed = found
+        .iter()
+        .filter(|(id, instance)| !wanted.contains_key(id) && harvest.includes(instance.unclaimed));
+    steps.extend(unclaimed.map(|(id, _)| ProvisionStep::Terminate(*id)));
     steps
 }
 
-/// The time has come, or the clock was put back: no step waits longer than the longest pause.
+/// Whether the retry is due. If the clock was set back, a retry that is further away than the longest delay is
+/// due as well.
 fn is_due(retry_ms: i64, now_ms: i64) -> bool {
     retry_ms <= now_ms || retry_ms > now_ms.saturating_add(RETRY_MAX_MS)
 }
 
-fn step(id: Uuid, machine: &DesiredMachine, found: Option<&Found>) -> Vec<Step> {
-    if machine.owner == Owner::Person {
-        return match (machine.life, machine.started) {
-            (Life::Dying, false) => vec![Step::SetDead(id)],
-            (Life::Dead, false) => vec![Step::Remove(id)],
-            // its agent takes itself away, and the record goes with that
+fn step(id: Uuid, machine: &DesiredMachine, found: Option<&ListedInstance>) -> Vec<ProvisionStep> {
+    if machine.owner == InstanceOwner::Manual {
+        return match (machine.life, machine.has_instance) {
+            (Life::Dying, false) => vec![ProvisionStep::SetDead(id)],
+            (Life::Dead, false) => vec![ProvisionStep::Remove(id)],
+            // Its agent uninstalls itself, and the controller removes the record with that report.
             (Life::Alive, _) | (Life::Dying | Life::Dead, true) => vec![],
         };
     }
-    // Another recorded nonce is evidence; that none is recorded is not: a restored store may not know of the start.
-    let other = found.is_some_and(|found| machine.nonce.is_some_and(|recorded| found.nonce != recorded));
+    // A different recorded nonce proves that the instance is foreign. A missing nonce does not: a restored store may
+    // lack the record of the start.
+    let is_foreign = found.is_some_and(|found| machine.nonce.is_some_and(|recorded| found.nonce != recorded));
     match (machine.life, found) {
-        // one that another controller's history started under this machine's name: it goes first
-        (Life::Alive | Life::Dying, Some(_)) if other => vec![Step::Stop(id)],
-        // no start was recorded, and none will be: it has nothing to end on it (scenario 184)
-        (Life::Dying, Some(_)) if machine.nonce.is_none() && !machine.occupied => vec![Step::Stop(id)],
-        (Life::Alive, None) => vec![Step::Start(id)],
-        (Life::Alive | Life::Dying, Some(_)) => vec![Step::Keep(id)],
-        // An instance that was lost: its units come to their end on another, out of what the controller knows of them.
-        // That it was started may be forgotten: 1. it is, and its unit attaches, before the start is recorded. 2. The
-        // store is restored to then. 3. The instance is another one's, and goes (cargo sim 51234511).
-        (Life::Dying, None) if machine.occupied && (machine.started || machine.lived) => {
-            vec![Step::Start(id)]
+        // Another store generation started the instance under this machine's name: it is terminated first.
+        (Life::Alive | Life::Dying, Some(_)) if is_foreign => vec![ProvisionStep::Terminate(id)],
+        // No start was recorded and none will be: no unit needs the instance (scenario 184).
+        (Life::Dying, Some(_)) if machine.nonce.is_none() && !machine.has_units => {
+            vec![ProvisionStep::Terminate(id)]
         }
-        (Life::Dying, None) => vec![Step::SetDead(id)],
-        // It runs until its agent has taken itself away and said so. The record stays until it is handed over: an
-        // instance whose machine is gone is harvested. So is one that is not listed yet (cargo sim 57006733).
-        (Life::Dead, Some(_)) if machine.kept && !other && !machine.left => vec![Step::Keep(id)],
-        (Life::Dead, _) if machine.kept && !other => vec![Step::HandOver(id), Step::Remove(id)],
-        (Life::Dead, None) if machine.nonce.is_none() => vec![Step::Remove(id)],
-        // One that is not listed goes too: 1. an instance is made, which the provider lists seconds later only. 2. The
-        // machine is Dead by then, and the model with it: nobody would look again (cargo sim 51023754).
-        (Life::Dead, _) => vec![Step::Stop(id), Step::Remove(id)],
+        (Life::Alive, None) => vec![ProvisionStep::Start(id)],
+        (Life::Alive | Life::Dying, Some(_)) => vec![ProvisionStep::EnsureRunning(id)],
+        // The instance was lost: its units run their last hooks on a new one, from the replicas of their state. The
+        // record of the start may be missing: 1. The instance starts and its unit attaches before the start is
+        // recorded. 2. The store is restored to that moment. 3. The instance belongs to another generation and is
+        // terminated (cargo sim 51234511).
+        (Life::Dying, None) if machine.has_units && (machine.has_instance || machine.has_attached_unit) => {
+            vec![ProvisionStep::Start(id)]
+        }
+        (Life::Dying, None) => vec![ProvisionStep::SetDead(id)],
+        // The instance runs until its agent has uninstalled itself and reported that. The record remains until the
+        // instance is handed over, because an instance without a machine is harvested. The same holds for an instance
+        // that is not listed yet (cargo sim 57006733).
+        (Life::Dead, Some(_)) if machine.keep_instance && !is_foreign && !machine.agent_gone => {
+            vec![ProvisionStep::EnsureRunning(id)]
+        }
+        (Life::Dead, _) if machine.keep_instance && !is_foreign => {
+            vec![ProvisionStep::HandOver(id), ProvisionStep::Remove(id)]
+        }
+        (Life::Dead, None) if machine.nonce.is_none() => vec![ProvisionStep::Remove(id)],
+        // An instance that is not listed is terminated as well: 1. An instance is created, which the provider lists
+        // only seconds later. 2. By then the machine is Dead and its model is removed: nothing would list the instances
+        // again (cargo sim 51023754).
+        (Life::Dead, _) => vec![ProvisionStep::Terminate(id), ProvisionStep::Remove(id)],
     }
 }
 
-/// Between the first failure and the next try.
+/// The delay between the first failure and the first retry.
 const RETRY_FIRST_MS: i64 = 5_000;
-/// 5 s doubled six times is 320 s: from then on a try every 5 minutes.
+/// The longest delay. 5 s doubled six times is 320 s: from then on there is a retry every 5 minutes.
 const RETRY_MAX_MS: i64 = 300_000;
 
-/// How long after its n-th failure in a row a step is tried again; n begins at 1.
+/// The delay before the retry after the n-th failure in a row; n begins at 1.
 pub fn retry_after_ms(failures: u32) -> i64 {
     let doubled = RETRY_FIRST_MS.saturating_mul(1 << failures.saturating_sub(1).min(16));
     doubled.min(RETRY_MAX_MS)
@@ -191,7 +214,7 @@ pub fn retry_after_ms(failures: u32) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Step::{HandOver, Keep, Remove, SetDead, Start, Stop};
+    use ProvisionStep::{EnsureRunning, HandOver, Remove, SetDead, Start, Terminate};
 
     const ID: Uuid = Uuid(7);
     const NONCE: Uuid = Uuid(70);
@@ -199,144 +222,160 @@ mod tests {
     fn machine(life: Life) -> DesiredMachine {
         DesiredMachine {
             life,
-            owner: Owner::Own,
+            owner: InstanceOwner::Provisioner,
             nonce: None,
-            started: false,
-            kept: false,
-            left: false,
-            occupied: false,
-            lived: false,
-            retry_ms: None,
+            has_instance: false,
+            keep_instance: false,
+            agent_gone: false,
+            has_units: false,
+            has_attached_unit: false,
+            retry_at_ms: None,
         }
     }
 
-    fn instance(nonce: Uuid) -> Found {
-        Found { nonce, fate: Fate::Unknown }
+    fn instance(nonce: Uuid) -> ListedInstance {
+        ListedInstance { nonce, unclaimed: UnclaimedKind::Unknown }
     }
 
-    fn planned(machine: DesiredMachine, found: Option<Found>) -> Vec<Step> {
+    fn plan_one(machine: DesiredMachine, found: Option<ListedInstance>) -> Vec<ProvisionStep> {
         let found = found.map(|found| (ID, found)).into_iter().collect();
         plan(&BTreeMap::from([(ID, machine)]), &found, HarvestMode::default(), 0)
     }
 
     #[test]
-    fn scenario_183_a_machine_is_started_once_wherever_its_provisioner_dies() {
+    fn scenario_183_one_instance_is_created_wherever_the_provisioner_crashes() {
         let mut wanted = machine(Life::Alive);
-        assert_eq!(planned(wanted, None), [Start(ID)]);
-        wanted.nonce = Some(NONCE); // died after it was recorded
-        assert_eq!(planned(wanted, None), [Start(ID)]);
-        // died after the instance was made, then after it was recorded
-        assert_eq!(planned(wanted, Some(instance(NONCE))), [Keep(ID)]);
-        wanted.started = true;
-        assert_eq!(planned(wanted, Some(instance(NONCE))), [Keep(ID)]);
+        assert_eq!(plan_one(wanted, None), [Start(ID)]);
+        wanted.nonce = Some(NONCE); // crashed after the nonce was recorded
+        assert_eq!(plan_one(wanted, None), [Start(ID)]);
+        // crashed after the instance was created, then after it was recorded
+        assert_eq!(plan_one(wanted, Some(instance(NONCE))), [EnsureRunning(ID)]);
+        wanted.has_instance = true;
+        assert_eq!(plan_one(wanted, Some(instance(NONCE))), [EnsureRunning(ID)]);
     }
 
     #[test]
     fn scenario_184_a_dying_machine_without_instance_is_dead_and_removed_and_never_started() {
         for nonce in [None, Some(NONCE)] {
-            assert_eq!(planned(DesiredMachine { nonce, ..machine(Life::Dying) }, None), [SetDead(ID)]);
+            assert_eq!(plan_one(DesiredMachine { nonce, ..machine(Life::Dying) }, None), [SetDead(ID)]);
         }
-        assert_eq!(planned(machine(Life::Dead), None), [Remove(ID)]);
+        assert_eq!(plan_one(machine(Life::Dead), None), [Remove(ID)]);
     }
 
     #[test]
-    fn an_instance_that_may_have_been_made_goes_before_the_record_though_it_is_not_listed() {
+    fn an_instance_that_may_exist_is_terminated_before_the_record_is_removed_although_it_is_not_listed() {
         let wanted = DesiredMachine { nonce: Some(NONCE), ..machine(Life::Dead) };
-        assert_eq!(planned(wanted, None), [Stop(ID), Remove(ID)]);
+        assert_eq!(plan_one(wanted, None), [Terminate(ID), Remove(ID)]);
     }
 
     #[test]
     fn a_kept_instance_is_handed_over_once_its_agent_is_gone() {
-        let wanted = |life| DesiredMachine { nonce: Some(NONCE), started: true, kept: true, ..machine(life) };
+        let wanted = |life| DesiredMachine {
+            nonce: Some(NONCE),
+            has_instance: true,
+            keep_instance: true,
+            ..machine(life)
+        };
         let found = Some(instance(NONCE));
         for life in [Life::Alive, Life::Dying, Life::Dead] {
             assert_eq!(
-                planned(wanted(life), found),
-                [Keep(ID)],
-                "its agent has its end before it, or to say"
+                plan_one(wanted(life), found),
+                [EnsureRunning(ID)],
+                "its agent is not uninstalled yet, or has not reported it"
             );
         }
-        let left = DesiredMachine { left: true, ..wanted(Life::Dead) };
-        assert_eq!(planned(left, found), [HandOver(ID), Remove(ID)]);
+        let left = DesiredMachine { agent_gone: true, ..wanted(Life::Dead) };
+        assert_eq!(plan_one(left, found), [HandOver(ID), Remove(ID)]);
         for unlisted in [left, wanted(Life::Dead)] {
-            assert_eq!(planned(unlisted, None), [HandOver(ID), Remove(ID)], "lost, or not listed yet");
+            assert_eq!(plan_one(unlisted, None), [HandOver(ID), Remove(ID)], "lost, or not listed yet");
         }
         let others = Some(instance(Uuid(71)));
-        assert_eq!(planned(left, others), [Stop(ID), Remove(ID)], "not the one that is kept");
+        assert_eq!(plan_one(left, others), [Terminate(ID), Remove(ID)], "not the instance that is kept");
     }
 
     #[test]
-    fn an_unrecorded_instance_of_a_dying_machine_goes_unless_units_are_to_end_on_it() {
+    fn an_unrecorded_instance_of_a_dying_machine_is_terminated_unless_units_need_it() {
         let dying = machine(Life::Dying);
-        assert_eq!(planned(dying, Some(instance(NONCE))), [Stop(ID)]);
-        assert_eq!(planned(DesiredMachine { occupied: true, ..dying }, Some(instance(NONCE))), [Keep(ID)]);
+        assert_eq!(plan_one(dying, Some(instance(NONCE))), [Terminate(ID)]);
+        assert_eq!(
+            plan_one(DesiredMachine { has_units: true, ..dying }, Some(instance(NONCE))),
+            [EnsureRunning(ID)]
+        );
     }
 
     #[test]
-    fn a_dying_machine_whose_instance_was_lost_gets_another_for_its_units_to_end_on() {
-        let lost =
-            DesiredMachine { nonce: Some(NONCE), started: true, occupied: true, ..machine(Life::Dying) };
-        assert_eq!(planned(lost, None), [Start(ID)]);
-        assert_eq!(planned(DesiredMachine { occupied: false, ..lost }, None), [SetDead(ID)]);
-        let forgotten = DesiredMachine { started: false, ..lost };
-        assert_eq!(planned(forgotten, None), [SetDead(ID)], "nobody has lived there");
-        assert_eq!(planned(DesiredMachine { lived: true, ..forgotten }, None), [Start(ID)]);
+    fn a_dying_machine_whose_instance_was_lost_gets_another_for_the_last_hooks_of_its_units() {
+        let lost = DesiredMachine {
+            nonce: Some(NONCE),
+            has_instance: true,
+            has_units: true,
+            ..machine(Life::Dying)
+        };
+        assert_eq!(plan_one(lost, None), [Start(ID)]);
+        assert_eq!(plan_one(DesiredMachine { has_units: false, ..lost }, None), [SetDead(ID)]);
+        let forgotten = DesiredMachine { has_instance: false, ..lost };
+        assert_eq!(plan_one(forgotten, None), [SetDead(ID)], "no unit has attached there");
+        assert_eq!(plan_one(DesiredMachine { has_attached_unit: true, ..forgotten }, None), [Start(ID)]);
     }
 
     #[test]
-    fn a_dead_machines_instance_goes_before_its_record() {
-        let wanted = DesiredMachine { nonce: Some(NONCE), started: true, ..machine(Life::Dead) };
-        assert_eq!(planned(wanted, Some(instance(NONCE))), [Stop(ID), Remove(ID)]);
+    fn the_instance_of_a_dead_machine_is_terminated_before_its_record_is_removed() {
+        let wanted = DesiredMachine { nonce: Some(NONCE), has_instance: true, ..machine(Life::Dead) };
+        assert_eq!(plan_one(wanted, Some(instance(NONCE))), [Terminate(ID), Remove(ID)]);
     }
 
     #[test]
-    fn an_instance_of_another_start_makes_way() {
+    fn an_instance_with_another_nonce_is_terminated_first() {
         let wanted = DesiredMachine { nonce: Some(NONCE), ..machine(Life::Alive) };
-        assert_eq!(planned(wanted, Some(instance(Uuid(71)))), [Stop(ID)]);
+        assert_eq!(plan_one(wanted, Some(instance(Uuid(71)))), [Terminate(ID)]);
     }
 
     #[test]
-    fn an_instance_is_kept_that_a_store_without_its_nonce_finds() {
-        // the controller was restored from a copy that is older than the start
+    fn an_instance_is_kept_if_the_store_has_no_nonce() {
+        // the controller was restored from a backup that is older than the start
         for life in [Life::Alive, Life::Dying] {
-            let wanted = DesiredMachine { occupied: true, ..machine(life) };
-            assert_eq!(planned(wanted, Some(instance(NONCE))), [Keep(ID)], "{life:?}");
+            let wanted = DesiredMachine { has_units: true, ..machine(life) };
+            assert_eq!(plan_one(wanted, Some(instance(NONCE))), [EnsureRunning(ID)], "{life:?}");
         }
     }
 
     #[test]
-    fn instances_that_no_machine_wants_are_taken_by_the_harvest_mode() {
+    fn the_harvest_mode_selects_which_unclaimed_instances_are_terminated() {
         let found = BTreeMap::from([
-            (Uuid(1), Found { nonce: NONCE, fate: Fate::Removed }),
-            (Uuid(2), Found { nonce: NONCE, fate: Fate::Unknown }),
+            (Uuid(1), ListedInstance { nonce: NONCE, unclaimed: UnclaimedKind::Removed }),
+            (Uuid(2), ListedInstance { nonce: NONCE, unclaimed: UnclaimedKind::Unknown }),
         ]);
-        let taken = |mode: &str| plan(&BTreeMap::new(), &found, HarvestMode::parse(mode).unwrap(), 0);
-        assert_eq!(taken("none"), []);
-        assert_eq!(taken("destroyed"), [Stop(Uuid(1))]);
-        assert_eq!(taken("unknown"), [Stop(Uuid(2))]);
-        assert_eq!(taken("all"), [Stop(Uuid(1)), Stop(Uuid(2))]);
+        let terminated = |mode: &str| plan(&BTreeMap::new(), &found, HarvestMode::parse(mode).unwrap(), 0);
+        assert_eq!(terminated("none"), []);
+        assert_eq!(terminated("destroyed"), [Terminate(Uuid(1))]);
+        assert_eq!(terminated("unknown"), [Terminate(Uuid(2))]);
+        assert_eq!(terminated("all"), [Terminate(Uuid(1)), Terminate(Uuid(2))]);
         assert_eq!(HarvestMode::default(), HarvestMode::Destroyed);
         assert_eq!(HarvestMode::parse("some"), None);
     }
 
     #[test]
-    fn a_machine_that_a_person_brought_ends_by_its_own_agent() {
-        let brought = |life, started| DesiredMachine { owner: Owner::Person, started, ..machine(life) };
-        assert_eq!(planned(brought(Life::Alive, false), None), []);
-        assert_eq!(planned(brought(Life::Dying, true), None), []);
-        assert_eq!(planned(brought(Life::Dead, true), None), []);
-        assert_eq!(planned(brought(Life::Dying, false), None), [SetDead(ID)], "nobody ever came");
-        assert_eq!(planned(brought(Life::Dead, false), None), [Remove(ID)]);
+    fn a_manually_provisioned_machine_is_removed_by_its_own_agent() {
+        let manual = |life, started| DesiredMachine {
+            owner: InstanceOwner::Manual,
+            has_instance: started,
+            ..machine(life)
+        };
+        assert_eq!(plan_one(manual(Life::Alive, false), None), []);
+        assert_eq!(plan_one(manual(Life::Dying, true), None), []);
+        assert_eq!(plan_one(manual(Life::Dead, true), None), []);
+        assert_eq!(plan_one(manual(Life::Dying, false), None), [SetDead(ID)], "the machine never enrolled");
+        assert_eq!(plan_one(manual(Life::Dead, false), None), [Remove(ID)]);
     }
 
     #[test]
-    fn what_failed_waits_for_its_time() {
-        let wanted = DesiredMachine { retry_ms: Some(1_000), ..machine(Life::Alive) };
+    fn a_failed_step_waits_until_its_retry_is_due() {
+        let wanted = DesiredMachine { retry_at_ms: Some(1_000), ..machine(Life::Alive) };
         let at = |now_ms| plan(&BTreeMap::from([(ID, wanted)]), &BTreeMap::new(), HarvestMode::None, now_ms);
         assert_eq!(at(999), []);
         assert_eq!(at(1_000), [Start(ID)]);
-        assert_eq!(at(1_000 - 300_000), [], "the longest pause");
-        assert_eq!(at(1_000 - 300_001), [Start(ID)], "the clock was put back");
+        assert_eq!(at(1_000 - 300_000), [], "the longest delay");
+        assert_eq!(at(1_000 - 300_001), [Start(ID)], "the clock was set back");
         let pauses: Vec<i64> = (1..=8).map(|failures| retry_after_ms(failures) / 1_000).collect();
         assert_eq!(pauses, [5, 10, 20, 40, 80, 160, 300, 300]);
         assert_eq!(retry_after_ms(u32::MAX), 300_000);

@@ -1,5 +1,8 @@
-//! What one hook is given: built once, from memory and view, when the hook was decided. Nothing in it moves while the
-//! hook runs (invariant I5).
+//! Builds the context of a hook from the agent's stored state and its view.
+//!
+//! The agent builds the context once, when it has decided to run the hook; nothing in it changes while the hook runs
+//! (invariant I5). Data of other units is read from the view; data of this unit is read from its stored state, which is
+//! ahead of the view.
 
 use super::hook::{
     Action, Address, Cause, Counterpart, Device, Goal, GoalState, HookContext, Model, Network, Relation,
@@ -18,25 +21,25 @@ use crate::unit::snapshot::{BagRequest, RelationView, Snapshot};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the context needs beside memory and view.
+/// The inputs of a context besides the stored state and the view.
 #[derive(Clone, Debug)]
 pub struct ContextInput<'a> {
-    /// What the deployed charm declares, read from its folder.
+    /// The declaration of the deployed charm, read from its folder.
     pub declared: &'a Charm,
-    /// 128 random bits in hex: the secret part of the context id.
+    /// The secret part of the context id: 128 random bits in hex.
     pub secret: &'a str,
-    /// The unit leads for at least 30 s more.
-    pub leads: bool,
+    /// Whether the unit is the leader for at least another 30 s.
+    pub is_leader: bool,
 }
 
-/// The charm that must be fetched before anything of it runs: memory knows it and the disk does not have it. A folder
-/// that was lost and took the replica is so.
+/// Returns the charm that must be downloaded before a program of it can run: it is part of the stored state, and the
+/// charm's folder is missing. This happens if the unit's folder was lost and its state was restored from the replica.
 pub fn charm_to_fetch<'a>(local: &'a Local, declared: Option<&Charm>) -> Option<&'a CharmRef> {
     local.charm.as_ref().filter(|_| declared.is_none())
 }
 
-/// The withheld bag that is to be fetched before this operation begins: the one a relation hook is about (design 9).
-/// Its version is what the hook's record will say was delivered.
+/// Returns the request for an omitted bag that must be fetched before this operation starts: the bag of a relation hook's
+/// remote unit or application (design 9). The hook's record reports the version of this bag as delivered.
 pub fn bag_to_fetch(local: &Local, view: &Snapshot, operation: &Operation) -> Option<BagRequest> {
     let Operation::Hook(Hook::Relation { relation, event, .. }) = operation else { return None };
     let owner = match event {
@@ -46,30 +49,30 @@ pub fn bag_to_fetch(local: &Local, view: &Snapshot, operation: &Operation) -> Op
         RelationEvent::ApplicationChanged { application, .. } => Owner::Application(application.clone()),
         RelationEvent::Created | RelationEvent::Broken => return None,
     };
-    let mine = local.relations.get(relation)?;
-    let shown = view.relations.get(relation).filter(|shown| shown.head.uuid == mine.uuid)?;
-    let withheld = shown.bag(&owner).is_some() && view.values(*relation, &owner).is_none();
-    withheld.then_some(BagRequest { relation: mine.uuid, owner, at: view.position })
+    let known = local.relations.get(relation)?;
+    let shown = view.relations.get(relation).filter(|shown| shown.head.uuid == known.uuid)?;
+    let is_omitted = shown.bag(&owner).is_some() && view.values(*relation, &owner).is_none();
+    is_omitted.then_some(BagRequest { relation: known.uuid, owner, position: view.position })
 }
 
-/// The context of `run`. None when `run` runs nothing of the charm.
-pub fn build(local: &Local, view: &Snapshot, run: &Run, given: &ContextInput) -> Option<HookContext> {
+/// Builds the context of `run`. Returns `None` if the operation does not execute a program of the charm.
+pub fn build(local: &Local, view: &Snapshot, run: &Run, input: &ContextInput) -> Option<HookContext> {
     let (cause, middle) = cause(local, view, &run.operation)?;
     let about = cause.counterpart().cloned();
-    // only relations whose scope was entered: a write in another one would be accepted here and dropped later
+    // only relations whose scope the unit has entered: a write in another one would be accepted here and dropped later
     let numbers: BTreeSet<_> = local.relations.keys().copied().collect();
-    let of = |number| relation(local, view, number, &run.operation);
-    let relations: BTreeMap<_, _> = numbers.into_iter().filter_map(|n| Some((n, of(n)?))).collect();
+    let build_relation = |number| relation(local, view, number, &run.operation);
+    let relations: BTreeMap<_, _> = numbers.into_iter().filter_map(|n| Some((n, build_relation(n)?))).collect();
     debug_assert!(about.is_none_or(|about| relations.contains_key(&about.relation)));
-    let settings = options::effective(given.declared, &view.config);
-    let config = given.declared.config.keys();
+    let settings = options::with_defaults(input.declared, &view.config);
+    let config = input.declared.config.keys();
     let config =
         config.map(|name| (name.clone(), settings.get(name).cloned().unwrap_or(Value::Null))).collect();
     let address = Some(view.unit.address.clone()).filter(|address| !address.is_empty());
     Some(HookContext {
         unit: local.name.clone(),
         principal: view.unit.principal.clone(),
-        id: format!("{}-{middle}-{}", local.name, given.secret),
+        id: format!("{}-{middle}-{}", local.name, input.secret),
         cause,
         model: Model {
             name: view.model.name.clone(),
@@ -77,14 +80,14 @@ pub fn build(local: &Local, view: &Snapshot, run: &Run, given: &ContextInput) ->
             kubernetes: false,
             proxies: view.model.proxies.clone(),
         },
-        leader: given.leads,
+        leader: input.is_leader,
         relations,
         config,
         charm_state: local.charm_state.clone(),
         statuses: statuses(local, view),
         opened_ports: local.ports.clone(),
         machine_ports: view.machine_ports.clone(),
-        networks: networks(given.declared, &view.unit.address),
+        networks: networks(input.declared, &view.unit.address),
         private_address: address.clone(),
         public_address: address,
         goal_state: goal_state(view),
@@ -96,14 +99,14 @@ fn cause(local: &Local, view: &Snapshot, operation: &Operation) -> Option<(Cause
     match operation {
         Operation::Hook(Hook::Relation { relation, event, .. }) => {
             let Operation::Hook(hook) = operation else { unreachable!("matched above") };
-            let place = &local.relations.get(relation)?.place;
+            let local_endpoint = &local.relations.get(relation)?.local_endpoint;
             let application = match event {
                 RelationEvent::ApplicationChanged { application, .. } => application.clone(),
                 RelationEvent::Created
                 | RelationEvent::Joined { .. }
                 | RelationEvent::Changed { .. }
                 | RelationEvent::Departed { .. }
-                | RelationEvent::Broken => place.remote_application.clone(),
+                | RelationEvent::Broken => local_endpoint.remote_application.clone(),
             };
             let departing = match event {
                 RelationEvent::Departed { departing, .. } => Some(departing.clone()),
@@ -135,17 +138,19 @@ fn cause(local: &Local, view: &Snapshot, operation: &Operation) -> Option<(Cause
     }
 }
 
-/// A relation as the hook sees it: the members it was told of, and the hook's own effect on them (spec C.1).
+/// Builds a relation as the hook reads it: the members that the charm has observed, with the hook's own effect on them
+/// (spec C.1).
 fn relation(
     local: &Local,
     view: &Snapshot,
     number: RelationNumber,
     operation: &Operation,
 ) -> Option<Relation> {
-    let mine = local.relations.get(&number);
-    let shown = view.relations.get(&number).filter(|shown| mine.is_none_or(|m| m.uuid == shown.head.uuid));
+    let known = local.relations.get(&number);
+    let is_same = |shown: &&RelationView| known.is_none_or(|known| known.uuid == shown.head.uuid);
+    let shown = view.relations.get(&number).filter(is_same);
     let mut members: BTreeSet<UnitName> =
-        mine.map(|mine| mine.members.keys().cloned().collect()).unwrap_or_default();
+        known.map(|known| known.members.keys().cloned().collect()).unwrap_or_default();
     let mut broken = false;
     if let Operation::Hook(Hook::Relation { relation, event, .. }) = operation
         && *relation == number
@@ -159,9 +164,9 @@ fn relation(
             | RelationEvent::ApplicationChanged { .. } => {}
         }
     }
-    let (endpoint, interface, peer, remote_application) = match (mine, shown) {
-        (Some(RelationLocal { place, .. }), _) => {
-            (&place.endpoint, &place.interface, place.peer, &place.remote_application)
+    let (endpoint, interface, peer, remote_application) = match (known, shown) {
+        (Some(RelationLocal { local_endpoint, .. }), _) => {
+            (&local_endpoint.endpoint, &local_endpoint.interface, local_endpoint.peer, &local_endpoint.remote_application)
         }
         (None, Some(RelationView { head, .. })) => {
             (&head.endpoint, &head.interface, head.peer, &head.remote_application)
@@ -169,11 +174,11 @@ fn relation(
         (None, None) => return None,
     };
     let life = shown.map_or(Life::Dying, |shown| shown.head.life);
-    let ours = format!("{}:{endpoint}", local.name.application);
-    let theirs = shown.map(|shown| format!("{}:{}", remote_application, shown.head.remote_endpoint));
-    let mut ends: Vec<String> = [Some(ours), theirs.filter(|_| !peer)].into_iter().flatten().collect();
+    let own_end = format!("{}:{endpoint}", local.name.application);
+    let remote_end = shown.map(|shown| format!("{}:{}", remote_application, shown.head.remote_endpoint));
+    let mut ends: Vec<String> = [Some(own_end), remote_end.filter(|_| !peer)].into_iter().flatten().collect();
     ends.sort();
-    let Bags { units: unit_bags, applications: application_bags, withheld } =
+    let Bags { units: unit_bags, applications: application_bags, omitted } =
         bags(local, view, number, shown);
     Some(Relation {
         endpoint: endpoint.clone(),
@@ -182,26 +187,27 @@ fn relation(
         key: ends.join(" "),
         remote_application: remote_application.clone(),
         remote_model: view.model.uuid,
-        // in its broken hook a relation is no longer listed, whatever the view says
+        // in its broken hook a relation is not listed any more, even if the view still has it Alive
         life: if broken { life.most_advanced(Life::Dying) } else { life },
         suspended: shown.is_some_and(|shown| shown.head.suspended),
         members,
         unit_bags,
         application_bags,
-        withheld,
+        omitted,
     })
 }
 
 struct Bags {
     units: BTreeMap<UnitName, Bag>,
     applications: BTreeMap<String, Bag>,
-    withheld: OmittedBags,
+    omitted: OmittedBags,
 }
 
-/// What others wrote comes from the view; what this unit wrote, from its own memory, which is ahead of the view.
+/// Collects the bags of a relation: those of others from the view, this unit's own from its stored state, which is ahead
+/// of the view.
 fn bags(local: &Local, view: &Snapshot, number: RelationNumber, shown: Option<&RelationView>) -> Bags {
     let (mut units, mut applications) = (BTreeMap::new(), BTreeMap::new());
-    let mut withheld = OmittedBags::default();
+    let mut omitted = OmittedBags::default();
     for (owner, _) in shown.iter().flat_map(|shown| &shown.bags) {
         match (owner, view.values(number, owner)) {
             (Owner::Unit(unit), _) if *unit == local.name => {}
@@ -209,30 +215,30 @@ fn bags(local: &Local, view: &Snapshot, number: RelationNumber, shown: Option<&R
             (Owner::Application(name), Some(values)) => {
                 drop(applications.insert(name.clone(), values.clone()))
             }
-            (_, None) => drop(withheld.bags.insert(owner.clone())),
+            (_, None) => drop(omitted.bags.insert(owner.clone())),
         }
     }
-    if let Some(shown) = shown.filter(|_| !withheld.bags.is_empty()) {
-        (withheld.relation, withheld.at) = (shown.head.uuid, view.position);
+    if let Some(shown) = shown.filter(|_| !omitted.bags.is_empty()) {
+        (omitted.relation, omitted.position) = (shown.head.uuid, view.position);
     }
-    if let Some(mine) = local.relations.get(&number) {
-        units.insert(local.name.clone(), mine.bag.clone());
-        if let Some((written, change)) = &mine.application_written
-            && view.position.revision < *written
+    if let Some(known) = local.relations.get(&number) {
+        units.insert(local.name.clone(), known.bag.clone());
+        if let Some((revision, change)) = &known.pending_application_writes
+            && view.position.revision < *revision
         {
             let application = &local.name.application;
-            if withheld.bags.contains(&Owner::Application(application.clone())) {
-                withheld.application_written = change.clone();
+            if omitted.bags.contains(&Owner::Application(application.clone())) {
+                omitted.pending_application_writes = change.clone();
             } else {
                 settings::apply(applications.entry(application.clone()).or_default(), change);
             }
         }
     }
-    Bags { units, applications, withheld }
+    Bags { units, applications, omitted }
 }
 
 fn statuses(local: &Local, view: &Snapshot) -> Statuses {
-    let words = |doc: &StatusDoc| Status {
+    let status = |doc: &StatusDoc| Status {
         status: doc.status.clone(),
         message: doc.message.clone(),
         data: doc.data.clone(),
@@ -242,21 +248,21 @@ fn statuses(local: &Local, view: &Snapshot) -> Statuses {
         .statuses
         .iter()
         .filter(|(unit, _)| unit.application == local.name.application)
-        .map(|(unit, doc)| (unit.clone(), words(doc)))
+        .map(|(unit, doc)| (unit.clone(), status(doc)))
         .collect();
-    let said = local.status.as_ref();
-    let said = said.map(|(status, message)| Status {
+    // this unit's own status is newer in its stored state than in the view
+    let own = local.status.as_ref().map(|(status, message)| Status {
         status: status.clone(),
         message: message.clone(),
         ..Status::default()
     });
-    let unit = said.or_else(|| units.get(&local.name).cloned()).unwrap_or_else(unknown);
+    let unit = own.or_else(|| units.get(&local.name).cloned()).unwrap_or_else(unknown);
     units.insert(local.name.clone(), unit.clone());
-    let application = view.application_status.as_ref().map(words).unwrap_or_else(unknown);
+    let application = view.application_status.as_ref().map(status).unwrap_or_else(unknown);
     Statuses { unit, application, units }
 }
 
-/// Every binding has the machine's one address.
+/// Returns the networks by binding. Every binding has the only address of the machine.
 fn networks(declared: &Charm, address: &str) -> BTreeMap<String, Network> {
     if address.is_empty() {
         return BTreeMap::new();
@@ -274,7 +280,7 @@ fn networks(declared: &Charm, address: &str) -> BTreeMap<String, Network> {
 
 fn goal_state(view: &Snapshot) -> GoalState {
     let goal = |doc: &StatusDoc| Goal { status: doc.status.clone(), since: utc(doc.since_ms) };
-    let of = |application: &str| {
+    let goals_of = |application: &str| {
         let units = view.statuses.iter().filter(move |(unit, _)| unit.application == application);
         units.map(|(unit, doc)| (unit.to_string(), goal(doc))).collect::<BTreeMap<_, _>>()
     };
@@ -282,24 +288,27 @@ fn goal_state(view: &Snapshot) -> GoalState {
     for relation in view.relations.values().filter(|relation| !relation.head.implicit) {
         let goals = relations.entry(relation.head.endpoint.clone()).or_default();
         let application = &relation.head.remote_application;
-        let own = |unit: &String| match relation.head.scope {
+        let is_listed = |unit: &String| match relation.head.scope {
             Scope::Global => *unit != view.unit.name.to_string(),
-            // of a container relation: the units beside this one
+            // in a container relation, only the units of this unit's own group: its subordinates or its principal
             Scope::Container => {
-                let beside = view.unit.subordinates.iter().chain(&view.unit.principal);
-                beside.chain(relation.members.keys()).any(|other| *unit == other.to_string())
+                let group = view.unit.subordinates.iter().chain(&view.unit.principal);
+                group.chain(relation.members.keys()).any(|other| *unit == other.to_string())
             }
         };
-        goals.extend(of(application).into_iter().filter(|(unit, _)| own(unit)));
+        goals.extend(goals_of(application).into_iter().filter(|(unit, _)| is_listed(unit)));
         if !relation.head.peer {
             let since = goals.values().map(|goal| goal.since.clone()).min().unwrap_or_else(|| utc(0));
             goals.insert(application.clone(), Goal { status: "joined".into(), since });
         }
     }
-    GoalState { units: of(&view.unit.name.application), relations }
+    GoalState { units: goals_of(&view.unit.name.application), relations }
 }
 
-/// `2006-01-02 15:04:05Z`. The calendar of the days since 1970, by 400-year cycles that begin in March.
+/// Formats milliseconds since 1970 as `2006-01-02 15:04:05Z`.
+///
+/// The calculation shifts the days so that the 400-year cycles of the calendar start on the first of March, which makes
+/// the leap day the last day of a year.
 pub fn utc(ms: i64) -> String {
     let seconds = ms.div_euclid(1000);
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
@@ -318,7 +327,7 @@ mod tests {
     use super::utc;
 
     #[test]
-    fn times_are_printed_in_utc() {
+    fn a_time_is_formatted_in_utc() {
         assert_eq!(utc(0), "1970-01-01 00:00:00Z");
         assert_eq!(utc(951_827_696_000), "2000-02-29 12:34:56Z");
         assert_eq!(utc(1_735_689_599_999), "2024-12-31 23:59:59Z");
