@@ -1,37 +1,40 @@
-//! Who may send which request (S13): each request type declares its caller. Who calls is the session's principal,
-//! never something in a body (S14).
+//! Authorisation: which principal may send which request (S13).
 //!
-//! A caller without a token, with an unknown one, or with one that may not do this gets the same answer, whether what
-//! was asked about exists or not (S15).
+//! Each request type declares its caller. The principal is always taken from the session's token, never from a
+//! request body (S14). A caller without a token, with an unknown token, or with an insufficient token always gets the
+//! same error, so that the error does not reveal whether an entity exists (S15).
+//!
+//! `server` calls it before it reads a body, `session` before each handler, and the agents' handlers to find the
+//! calling unit or machine.
 
 use api::error::{ApiError, ErrorCode};
 use api::request::Caller;
 use state::documents::keys::{Model, TokenHolder, UserRole};
 use state::terms::names::Uuid;
 
-/// The one answer to everybody who may not.
+/// The error for every caller that is not authorised. It is the same for all of them (S15).
 pub fn unauthorised() -> ApiError {
     ApiError::new(ErrorCode::Unauthorised, "not authorised: this token may not do that")
-        .hint("check that the token is of this controller, of this agent, and of a sufficient role")
+        .hint("use a token that this controller issued to this agent or user, with a sufficient role")
 }
 
-/// This principal may send requests of this caller.
+/// Checks that the principal may send requests that declare this caller.
 pub fn check(principal: &TokenHolder, caller: Caller) -> Result<(), ApiError> {
-    let least = |role: UserRole| matches!(principal, TokenHolder::User { role: own, .. } if *own >= role);
-    let may = match caller {
+    let has_role = |role: UserRole| matches!(principal, TokenHolder::User { role: own, .. } if *own >= role);
+    let is_allowed = match caller {
         Caller::UnitAgent => matches!(principal, TokenHolder::Unit { .. }),
         Caller::MachineAgent => matches!(principal, TokenHolder::Machine { .. }),
         Caller::Enrolment => matches!(principal, TokenHolder::EnrollingMachine { .. }),
-        Caller::Reader => least(UserRole::Read),
-        Caller::Writer => least(UserRole::Write),
-        Caller::Admin => least(UserRole::Admin),
+        Caller::Reader => has_role(UserRole::Read),
+        Caller::Writer => has_role(UserRole::Write),
+        Caller::Admin => has_role(UserRole::Admin),
     };
-    if may { Ok(()) } else { Err(unauthorised()) }
+    if is_allowed { Ok(()) } else { Err(unauthorised()) }
 }
 
-/// The agent the path names is the one that calls.
+/// Checks that the agent named in the request's path is the caller.
 pub fn check_agent(principal: &TokenHolder, model: Uuid, agent: Uuid) -> Result<(), ApiError> {
-    let own = match principal {
+    let is_caller = match principal {
         TokenHolder::Unit { model: own, unit } => (*own, *unit) == (Model(model), agent),
         TokenHolder::Machine { model: own, machine }
         | TokenHolder::EnrollingMachine { model: own, machine, .. } => {
@@ -39,10 +42,10 @@ pub fn check_agent(principal: &TokenHolder, model: Uuid, agent: Uuid) -> Result<
         }
         TokenHolder::User { .. } => false,
     };
-    if own { Ok(()) } else { Err(unauthorised()) }
+    if is_caller { Ok(()) } else { Err(unauthorised()) }
 }
 
-/// The unit that calls.
+/// Returns the calling unit and its model; an error if the caller is not a unit agent.
 pub fn unit(principal: &TokenHolder) -> Result<(Model, Uuid), ApiError> {
     match principal {
         TokenHolder::Unit { model, unit } => Ok((*model, *unit)),
@@ -52,7 +55,7 @@ pub fn unit(principal: &TokenHolder) -> Result<(Model, Uuid), ApiError> {
     }
 }
 
-/// The machine that calls.
+/// Returns the calling machine and its model; an error if the caller is not a machine agent.
 pub fn machine(principal: &TokenHolder) -> Result<(Model, Uuid), ApiError> {
     match principal {
         TokenHolder::Machine { model, machine } => Ok((*model, *machine)),
@@ -62,7 +65,7 @@ pub fn machine(principal: &TokenHolder) -> Result<(Model, Uuid), ApiError> {
     }
 }
 
-/// The machine that enrols, in time (S19). A token that has expired authorises nobody.
+/// Returns the machine that enrols and its model (S19); an error if the enrolment token has expired.
 pub fn enrolling(principal: &TokenHolder, now_ms: i64) -> Result<(Model, Uuid), ApiError> {
     match principal {
         TokenHolder::EnrollingMachine { model, machine, expires_ms } if now_ms < *expires_ms => {

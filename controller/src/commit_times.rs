@@ -1,36 +1,37 @@
-//! When each revision of the store was committed.
+//! The wall-clock time at which each revision of the store was committed.
 //!
-//! The store keeps revisions, people ask for times. StoredArchive in memory only: of commits of an earlier process, only "before
-//! this one started" is known. Noted by `session` at each commit, asked by `pending_since`.
+//! Documents carry revisions, but users need times. The times are kept in memory only: for a commit of an earlier
+//! process, the known time is the start of this process. `session` records each commit; `pending_since` reads.
 
 use state::documents::draft::Revision;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-/// StoredArchive at once: some 100 KiB. What [`thin`] leaves is fewer than ln(a year / 1 ms) × [`EXACTNESS`] = 1,600.
+/// Times kept in memory: some 100 KiB. [`prune`] keeps fewer than ln(a year / 1 ms) × [`AGE_FRACTION`] = 1,600.
 const TIMES_MAX: usize = 4_096;
-/// A time may be told too late by this part of its age.
-const EXACTNESS: i64 = 64;
+/// A reported time may be later than the true time by at most one part in this many of its age.
+const AGE_FRACTION: i64 = 64;
 
 /// The commit times of revisions.
 pub struct CommitTimes(Mutex<BTreeMap<Revision, i64>>);
 
 impl CommitTimes {
-    /// The store was at this revision when the controller started.
+    /// `newest` is the store's revision when the controller started.
     pub fn new(newest: Revision, now_ms: i64) -> CommitTimes {
         CommitTimes(Mutex::new(BTreeMap::from([(newest, now_ms)])))
     }
 
-    /// A commit was answered.
+    /// Records the time of a commit. A revision that is already recorded keeps its first time.
     pub fn note(&self, revision: Revision, now_ms: i64) {
         let mut times = self.times();
         times.entry(revision).or_insert(now_ms);
         if times.len() > TIMES_MAX {
-            thin(&mut times, now_ms);
+            prune(&mut times, now_ms);
         }
     }
 
-    /// When it was committed: at this time or, if it is not known exactly, before.
+    /// Returns the commit time of a revision, in milliseconds since the epoch. If the exact time is not kept, the
+    /// result is a later time. None if the revision has not been recorded yet.
     pub fn time(&self, revision: Revision) -> Option<i64> {
         self.times().range(revision..).next().map(|(_, time)| *time)
     }
@@ -40,12 +41,12 @@ impl CommitTimes {
     }
 }
 
-/// Forgets the revisions after which another came so soon that its time does as well.
-fn thin(times: &mut BTreeMap<Revision, i64>, now_ms: i64) {
+/// Removes each revision that was followed by another so soon that the later time is exact enough.
+fn prune(times: &mut BTreeMap<Revision, i64>, now_ms: i64) {
     let mut kept = BTreeMap::new();
     let mut next: Option<i64> = None;
     for (revision, time) in std::mem::take(times).into_iter().rev() {
-        if next.is_none_or(|next| next - time > (now_ms - time) / EXACTNESS) {
+        if next.is_none_or(|next| next - time > (now_ms - time) / AGE_FRACTION) {
             kept.insert(revision, time);
             next = Some(time);
         }
@@ -59,20 +60,20 @@ mod tests {
 
     #[test]
     fn a_time_is_exact_while_there_is_room_and_then_late_by_a_small_part_of_its_age() {
-        let written = CommitTimes::new(5, 1_000);
-        assert_eq!(written.time(3), Some(1_000), "before the start: by then it was there");
-        written.note(6, 2_000);
-        written.note(6, 9_000);
-        assert_eq!((written.time(6), written.time(7)), (Some(2_000), None), "only the first answer counts");
+        let times = CommitTimes::new(5, 1_000);
+        assert_eq!(times.time(3), Some(1_000), "a commit before the start has the time of the start");
+        times.note(6, 2_000);
+        times.note(6, 9_000);
+        assert_eq!((times.time(6), times.time(7)), (Some(2_000), None), "the first recorded time is kept");
         // a commit every 10 s for two days
         let time = |revision: Revision| revision as i64 * 10_000;
         let newest = 2 * 8_640;
-        (7..=newest).for_each(|revision| written.note(revision, time(revision)));
-        assert!(written.times().len() <= TIMES_MAX);
+        (7..=newest).for_each(|revision| times.note(revision, time(revision)));
+        assert!(times.times().len() <= TIMES_MAX);
         for revision in 7..=newest {
-            let (told, age) = (written.time(revision).expect("it was noted"), time(newest - revision));
-            let late = told - time(revision);
-            assert!((0..=age / 20).contains(&late), "{revision}, {age} ms old, is told {late} ms too late");
+            let (reported, age) = (times.time(revision).expect("it was recorded"), time(newest - revision));
+            let late = reported - time(revision);
+            assert!((0..=age / 20).contains(&late), "{revision}, {age} ms old, is reported {late} ms too late");
         }
     }
 }

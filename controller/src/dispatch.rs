@@ -1,4 +1,7 @@
-//! From the bytes of a request to its handler, and from the answer to bytes again: generic over the request types.
+//! Dispatch of requests: parses the body of a request, calls its handler, and serialises the response.
+//!
+//! Generic over the request types: [`services`] visits `api::list`, so that no request type can be left out. `server`
+//! registers one route for each service.
 
 use crate::environment::Environment;
 use crate::session::Session;
@@ -16,19 +19,22 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// What goes back.
+/// The response of a handler.
 pub enum HandlerReply {
+    /// One serialised document.
     Single(Content, Vec<u8>),
+    /// A stream of JSON lines.
     Lines(Body),
 }
 
 type Answer = Pin<Box<dyn Future<Output = Result<HandlerReply, ApiError>> + Send>>;
 
-/// One request type and what answers it.
+/// One request type and its handler.
 pub struct Service<S, O> {
+    /// The request type: its name, route and caller.
     pub entry: Entry,
-    /// Parses the body, calls the handler and serialises the answer. The handler's session checks the caller; the
-    /// server has checked it before it read the body.
+    /// Parses the body, calls the handler and serialises the response. The session checks the caller once more,
+    /// although the server has checked it before it read the body.
     pub answer: fn(Session<S, O>, Vec<u8>) -> Answer,
 }
 
@@ -40,7 +46,7 @@ impl<S, O> Clone for Service<S, O> {
 
 impl<S, O> Copy for Service<S, O> {}
 
-/// All request types with what answers them.
+/// Returns one service for each request type.
 pub fn services<S: Store, O: Environment>() -> Vec<Service<S, O>> {
     let mut services = ServiceList(Vec::new());
     list::visit::<Session<S, O>>(&mut services);
@@ -83,7 +89,7 @@ impl<S: Store, O: Environment> Visitor<Session<S, O>> for ServiceList<S, O> {
 fn parse_body<M: Message>(method: Method, body: Vec<u8>) -> Result<M, ApiError> {
     let body = if method == Method::Get { b"null".to_vec() } else { body };
     M::from_bytes(body)
-        .map_err(|e| ApiError::new(ErrorCode::Invalid, format!("the request is not understood: {e}")))
+        .map_err(|e| ApiError::new(ErrorCode::Invalid, format!("invalid request body: {e}")))
 }
 
 type NextLine<W> = Pin<Box<dyn Future<Output = (W, Vec<u8>, bool)> + Send>>;
@@ -100,8 +106,8 @@ fn next_line<R: WatchRequest, W: Stream<Item = R::Item> + Send + 'static>(mut st
     })
 }
 
-/// A stream as a body. The connection pulls: the next line is made when the one before is written, so a slow reader
-/// has nothing queued for it.
+/// A stream as a response body. The connection polls it: the next line is produced when the previous one has been
+/// written, so nothing is queued for a slow reader.
 struct LineBody<R, W> {
     next: Option<NextLine<W>>,
     request: PhantomData<fn() -> R>,

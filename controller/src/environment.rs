@@ -1,5 +1,7 @@
-//! All that the handlers ask of the world beside the store: clocks, randomness, one timer, charm archives. The
-//! simulator has its own (design 14).
+//! The environment port: everything that the handlers need besides the store.
+//!
+//! It provides clocks, randomness, one timer and the charm archives. Handlers must use nothing else of the host, so
+//! that the simulator can replace it (design 14). `host` implements it for the real controller.
 
 use api::error::ApiError;
 use state::charm::Charm;
@@ -7,60 +9,67 @@ use state::terms::names::Uuid;
 use state::views::inline_settings;
 use std::future::Future;
 
-/// A charm archive that is kept.
+/// A charm archive that was stored.
 pub struct StoredArchive {
+    /// The digest of the archive, in hexadecimal. It is also the archive's file name.
     pub sha256: String,
+    /// The size of the archive.
     pub bytes: u64,
+    /// The charm that the archive contains.
     pub charm: Charm,
 }
 
+/// Clocks, randomness, a timer and the charm archives.
 pub trait Environment: Send + Sync + 'static {
-    /// Wall clock in milliseconds since the epoch: for people only, nothing is decided on it.
+    /// Returns the wall clock, in milliseconds since the epoch. It is for display only: no decision depends on it.
     fn wall_ms(&self) -> i64;
-    /// Milliseconds on a clock that never steps.
+    /// Returns milliseconds of a clock that is never set.
     fn monotonic_ms(&self) -> u64;
-    /// 128 fresh random bits.
+    /// Returns 128 new random bits.
     fn random(&self) -> u128;
+    /// Waits until the monotonic clock has reached this time.
     fn sleep_until(&self, monotonic_ms: u64) -> impl Future<Output = ()> + Send;
-    /// Reads a charm archive and keeps it under its digest; when this answers it is durable. An error names every
-    /// problem of the charm, one a line, and nothing was kept.
+    /// Reads a charm archive and stores it under its digest. The archive is durable when this returns. An error
+    /// lists every problem of the charm, one per line, and nothing is stored.
     fn store_archive(&self, bytes: Vec<u8>) -> impl Future<Output = Result<StoredArchive, ApiError>> + Send;
-    /// The archive of this digest; none = it is not there or is damaged.
+    /// Returns the archive of this digest; none if it is absent or damaged.
     fn archive(&self, sha256: &str) -> impl Future<Output = Option<Vec<u8>>> + Send;
-    /// Bytes of settings that come along with a unit's view (design 9). The simulator's are fewer.
+    /// The bytes of settings that a unit's view contains; more are fetched on demand (design 9). The simulator uses
+    /// a smaller bound.
     fn inline_settings_bytes_max(&self) -> usize {
         inline_settings::BYTES_MAX
     }
-    /// The store is broken: nothing may be answered any more (design 15). Ends the process.
+    /// Ends the process because the store is broken: no request may be answered any more (design 15).
     fn store_broken(&self, why: &str);
 }
 
-/// A random uuid (version 4).
+/// Returns a random uuid (version 4).
 pub fn random_uuid(environment: &impl Environment) -> Uuid {
     version_4(environment.random())
 }
 
-/// Uuids for one transition: its retries find the same ones.
+/// The uuids for one transition. Each retry of the transition receives the same ones.
 #[derive(Clone, Copy)]
 pub struct Uuids(u128);
 
 impl Uuids {
+    /// Draws the seed of the uuids.
     pub fn new(environment: &impl Environment) -> Uuids {
         Uuids(environment.random())
     }
 
-    /// The supply, from its beginning.
+    /// Returns a generator that starts with the first uuid.
     pub fn supply(self) -> impl FnMut() -> Uuid {
         let mut next = self.0;
         move || {
-            // An odd step far from any power of two: neighbours differ in all places people look at.
+            // An odd step far from any power of two: consecutive uuids differ in many digits and are easy to tell apart.
             next = next.wrapping_add(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
             version_4(next)
         }
     }
 }
 
-/// Random bits as a uuid of version 4.
+/// Converts random bits to a uuid of version 4.
 pub fn version_4(bits: u128) -> Uuid {
     Uuid(bits & !(0xf << 76) & !(0x3 << 62) | 0x4 << 76 | 0x2 << 62)
 }

@@ -1,13 +1,15 @@
 //! How long each entity that is removed by force has waited (I43).
 //!
-//! The janitor counts it, and `why` tells what is left. Counted is only time that passes while a controller runs:
+//! The janitor advances the timers, and `why` shows the remaining time. A timer counts only time during which a
+//! controller runs, never the wall clock:
 //!
-//! 1. A unit is Dying, on a budget of a day; the controller ends, its host's clock is wrong by a year, and is set.
-//! 2. The controller starts. By the wall clock the day is long over.
-//! 3. The unit's agent, which could say nothing meanwhile, comes back to find that the controller acts in its place.
+//! 1. A unit is Dying with a teardown budget of a day. The controller stops while its host's clock is wrong by a
+//!    year, and the clock is corrected.
+//! 2. The controller starts. By the wall clock the day has passed long ago.
+//! 3. The unit's agent, which could not report meanwhile, reconnects, but the controller already acts in its place.
 //!
-//! So the wall clock is not asked. What an earlier process saw pass is written down, of a minute at each sweep, of a long
-//! wait an eighth at a time; the rest of it is waited for again.
+//! Elapsed time is therefore stored as checkpoints: at each sweep for a wait of a minute, after each eighth of a long
+//! wait. After a restart only the time since the last checkpoint is waited for again.
 
 use state::documents::keys::{ForcedDoc, Model};
 use state::operations::force::{self, ForceTimer};
@@ -15,18 +17,19 @@ use state::terms::names::Uuid;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-/// The timers of all entities that a janitor has looked at, by model and entity. In memory only.
+/// The timers of all entities that the janitor has visited, by model and entity. In memory only.
 #[derive(Default)]
 pub struct ForceTimers(Mutex<BTreeMap<(Uuid, Uuid), Timer>>);
 
-/// One entity's wait, since a janitor of this process first saw it.
+/// The wait of one entity, since the janitor of this process first visited it.
 struct Timer {
-    /// When the wait had begun.
+    /// The start of the wait, as stored. It identifies the wait.
     timer_started_ms: i64,
+    /// The monotonic time of the first visit.
     monotonic_ms: u64,
-    /// How much of it had passed then.
+    /// The time that had elapsed at the first visit.
     waited_ms: i64,
-    /// How much of it is stored.
+    /// The elapsed time of the last checkpoint.
     stored_ms: i64,
 }
 
@@ -38,45 +41,46 @@ impl Timer {
 }
 
 impl ForceTimers {
-    /// How long the entity has waited, for the janitor: it counts from here on.
+    /// Returns how long the entity has waited, in milliseconds. The first call starts the timer.
     pub fn count(&self, (model, id): (Model, Uuid), forced: &ForcedDoc, monotonic_ms: u64) -> i64 {
         let (timer_started_ms, waited_ms) = (force::timer_started_ms(forced), forced.waited_ms);
         let first = || Timer { timer_started_ms, monotonic_ms, waited_ms, stored_ms: waited_ms };
         let mut all = self.all();
-        let seen = all.entry((model.0, id)).or_insert_with(first);
-        if seen.timer_started_ms != timer_started_ms {
-            *seen = first();
+        let timer = all.entry((model.0, id)).or_insert_with(first);
+        if timer.timer_started_ms != timer_started_ms {
+            *timer = first();
         }
-        seen.waited_ms(monotonic_ms)
+        timer.waited_ms(monotonic_ms)
     }
 
-    /// Whether that is to be stored now.
-    pub fn is_to_be_stored(&self, (model, id): (Model, Uuid), forced: &ForcedDoc, waited_ms: i64) -> bool {
+    /// Whether a checkpoint is due.
+    pub fn needs_checkpoint(&self, (model, id): (Model, Uuid), forced: &ForcedDoc, waited_ms: i64) -> bool {
         let every_ms = force::checkpoint_interval_ms(forced);
-        self.all().get(&(model.0, id)).is_some_and(|seen| waited_ms - seen.stored_ms >= every_ms)
+        self.all().get(&(model.0, id)).is_some_and(|timer| waited_ms - timer.stored_ms >= every_ms)
     }
 
-    /// These are stored.
-    pub fn stored(&self, model: Model, waits: &[ForceTimer]) {
+    /// Notes that these checkpoints have been stored.
+    pub fn set_checkpoints(&self, model: Model, checkpoints: &[ForceTimer]) {
         let mut all = self.all();
-        for wait in waits {
-            if let Some(seen) = all.get_mut(&(model.0, wait.id)) {
-                seen.stored_ms = wait.waited_ms;
+        for checkpoint in checkpoints {
+            if let Some(timer) = all.get_mut(&(model.0, checkpoint.id)) {
+                timer.stored_ms = checkpoint.waited_ms;
             }
         }
     }
 
-    /// How much of the wait is left.
+    /// Returns the remaining time of the wait, in milliseconds; negative if it is overdue.
     pub fn remaining_ms(&self, (model, id): (Model, Uuid), forced: &ForcedDoc, monotonic_ms: u64) -> i64 {
         let all = self.all();
-        let seen =
-            all.get(&(model.0, id)).filter(|seen| seen.timer_started_ms == force::timer_started_ms(forced));
-        let waited_ms = seen.map_or(forced.waited_ms, |seen| seen.waited_ms(monotonic_ms));
+        let timer =
+            all.get(&(model.0, id)).filter(|timer| timer.timer_started_ms == force::timer_started_ms(forced));
+        let waited_ms = timer.map_or(forced.waited_ms, |timer| timer.waited_ms(monotonic_ms));
         forced.due_ms.saturating_sub(force::timer_started_ms(forced)).saturating_sub(waited_ms)
     }
 
-    pub fn retain(&self, keeps: impl Fn(Model, Uuid) -> bool) {
-        self.all().retain(|(model, id), _| keeps(Model(*model), *id));
+    /// Removes the timers for which `is_kept` is false.
+    pub fn retain(&self, is_kept: impl Fn(Model, Uuid) -> bool) {
+        self.all().retain(|(model, id), _| is_kept(Model(*model), *id));
     }
 
     fn all(&self) -> std::sync::MutexGuard<'_, BTreeMap<(Uuid, Uuid), Timer>> {

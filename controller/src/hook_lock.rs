@@ -1,5 +1,7 @@
-//! Who holds a machine's hook lock, and who waits for it (spec/uniter.md B.5): of a machine whose hooks run one at a
-//! time, the unit that runs one holds it, and those that have one to run wait.
+//! The holder of a machine's hook lock and the units that wait for it (spec/uniter.md B.5).
+//!
+//! The lock itself is a file on the machine. The controller infers the holder: on a machine whose hooks run one at a
+//! time, the unit that runs a hook holds the lock, and the units with a pending hook wait. `why` shows the result.
 
 use crate::presence::{ExecutingRun, PresenceSnapshot};
 use crate::status::next_act;
@@ -8,7 +10,7 @@ use state::documents::keys::{Model, last_id};
 use state::terms::names::{UnitName, Uuid};
 use state::unit::resolve::Act;
 
-/// The unit that holds it, and what it runs; nobody where hooks run side by side.
+/// Returns the unit that holds the lock and its current run; none if the model runs hooks in parallel.
 pub fn holder<'a>(
     reader: &dyn Reader,
     model: Model,
@@ -21,7 +23,7 @@ pub fn holder<'a>(
         .find_map(|unit| Some((read(reader, &model.unit(unit))?.name, presence.executing(unit)?)))
 }
 
-/// The units that have a hook to run and do not run it, while another does.
+/// Returns the units whose pending hook waits for another unit's run.
 pub fn waiters(
     reader: &dyn Reader,
     model: Model,
@@ -31,18 +33,18 @@ pub fn waiters(
     if holder(reader, model, presence, machine).is_none() {
         return Vec::new();
     }
-    let waits = |unit: &Uuid| {
+    let is_waiting = |unit: &Uuid| {
         let hook = match next_act(reader, model, *unit) {
             Some(Act::Start(run)) => run.operation.runs_charm(),
             Some(_) | None => false,
         };
         hook && presence.executing(*unit).is_none() && !presence.is_lost(*unit)
     };
-    let waiting = units(reader, model, machine).into_iter().filter(waits);
+    let waiting = units(reader, model, machine).into_iter().filter(is_waiting);
     waiting.filter_map(|unit| Some(read(reader, &model.unit(unit))?.name)).collect()
 }
 
-/// The units of a machine; none where they do not share a lock.
+/// Returns the units of a machine that share its lock; none if the model runs hooks in parallel.
 fn units(reader: &dyn Reader, model: Model, machine: Uuid) -> Vec<Uuid> {
     let config = read(reader, &model.model_config()).unwrap_or_default();
     if config.get("parallel").and_then(serde_json::Value::as_bool) == Some(true) {

@@ -1,7 +1,7 @@
-//! The real outside: this host's clocks and randomness, and charm archives by digest in a folder.
+//! The environment of the real controller: this host's clocks and randomness, and a folder of charm archives.
 //!
-//! An archive is written beside its place, synced and renamed: under a digest's name there is the whole archive or
-//! nothing, and it is checked again when it is read.
+//! The file name of an archive is its digest. An archive is written to a temporary file, synced and renamed, so a
+//! file is either complete or absent. Its digest is verified again on each read.
 
 use crate::environment::{StoredArchive, Environment};
 use api::error::{ApiError, ErrorCode};
@@ -13,16 +13,17 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::Instant;
 
-/// What a broken store ends the process with: `EX_SOFTWARE` of sysexits.h.
+/// The exit status after a broken store: `EX_SOFTWARE` of sysexits.h.
 const EXIT_BROKEN: i32 = 70;
 
+/// This host's clocks, randomness and folder of archives.
 pub struct HostEnvironment {
     started: Instant,
     archives: PathBuf,
 }
 
 impl HostEnvironment {
-    /// Keeps archives in `archives`, which is created.
+    /// Creates the folder `archives` if it does not exist. The monotonic clock starts at 0.
     pub fn new(archives: PathBuf) -> io::Result<HostEnvironment> {
         fs::create_dir_all(&archives)?;
         Ok(HostEnvironment { started: Instant::now(), archives })
@@ -50,15 +51,16 @@ impl Environment for HostEnvironment {
     async fn store_archive(&self, bytes: Vec<u8>) -> Result<StoredArchive, ApiError> {
         let archives = self.archives.clone();
         blocking(move || {
-            // What is checked here must not depend on this host: the charm runs on the machines.
+            // The validation must not depend on this host, since the charm runs on the machines.
             let options = charms::ReadOptions { cache: archives.clone(), force: true };
             let source = charms::read::read_archive("the archive", bytes, &options).map_err(|problems| {
                 let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
                 ApiError::new(ErrorCode::Invalid, lines.join("\n"))
             })?;
             write_atomic(&archives.join(&source.sha256), &source.archive).map_err(|e| {
-                let text = format!("the charm archive could not be kept: {e}");
-                ApiError::new(ErrorCode::Unavailable, text).hint("free some space and deploy again")
+                let text = format!("cannot store the charm archive: {e}");
+                ApiError::new(ErrorCode::Unavailable, text)
+                    .hint("free disk space on the controller's host, then deploy again")
             })?;
             Ok(StoredArchive { bytes: source.archive.len() as u64, sha256: source.sha256, charm: source.charm })
         })
@@ -66,13 +68,13 @@ impl Environment for HostEnvironment {
     }
 
     async fn archive(&self, digest: &str) -> Option<Vec<u8>> {
-        let (place, expected) = (self.archives.join(digest), digest.to_owned());
-        let bytes = blocking(move || fs::read(place)).await.ok()?;
+        let (file, expected) = (self.archives.join(digest), digest.to_owned());
+        let bytes = blocking(move || fs::read(file)).await.ok()?;
         (sha256(&bytes) == expected).then_some(bytes)
     }
 
     fn store_broken(&self, why: &str) {
-        tracing::error!("{why}; ending, to start again from what is on disk");
+        tracing::error!("{why}; exiting: a restarted controller continues from the state on disk");
         std::process::exit(EXIT_BROKEN);
     }
 }

@@ -1,15 +1,14 @@
-//! What a controller finds in, or first puts into, its data folder: identity, CA and certificate, the archives'
-//! and the store's places, the first user's file.
+//! The controller's data folder: identity, CA and certificates, store, archives, and the first user's client file.
 //!
 //! ```text
-//! DIR/client.yaml              how a person's command finds and trusts this controller (0600)
+//! DIR/client.yaml              the first user's configuration: address, CA and token (0600)
 //! DIR/controller/              0700
-//!   identity.yaml              uuid, address; kept, so that a restarted controller is found again
+//!   identity.yaml              uuid and address; stored so that clients find a restarted controller
 //!   ca.pem ca-key.pem server.pem server-key.pem
 //!   store/ archives/
 //! ```
-//! Everything is done again at each start and changes nothing that is there: a start that was cut short is finished
-//! by the next.
+//! Every step is idempotent and runs at each start. Existing files are never replaced, so the next start completes a
+//! start that was interrupted. `main` opens the folder before it listens.
 
 use crate::environment::{self, Environment};
 use crate::session::Controller;
@@ -38,7 +37,7 @@ const FIRST_MODEL: &str = "dev";
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct ControllerIdentity {
     controller: Uuid,
-    /// None until it first listened.
+    /// None until the controller has listened for the first time.
     address: Option<SocketAddr>,
 }
 
@@ -46,24 +45,28 @@ struct ControllerIdentity {
 pub struct Installation {
     folder: PathBuf,
     identity: ControllerIdentity,
-    /// PEM: the CA, and the server's certificate and key.
+    /// The CA's certificate (PEM).
     pub ca: String,
+    /// The server's certificate (PEM).
     pub certificate: String,
+    /// The server's private key (PEM).
     pub key: String,
 }
 
 impl Installation {
-    /// Opens a data folder, or makes one of it.
+    /// Opens a data folder; creates whatever is missing in it. An error if another user may read the folder or if a
+    /// file is damaged.
     pub fn open(data: &Path) -> Result<Installation> {
-        let own = data.join("controller");
+        let folder = data.join("controller");
         let make = |folder: &Path| fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-        make(&own).with_context(|| format!("cannot create {}", own.display()))?;
-        let open = fs::metadata(&own)?.permissions().mode() & 0o077;
+        make(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+        let open = fs::metadata(&folder)?.permissions().mode() & 0o077;
         if open != 0 {
-            bail!("{} is open to other users; its mode must be 0700", own.display());
+            let path = folder.display();
+            bail!("cannot use {path}: other users can access it\nhint: chmod 700 {path}");
         }
-        make(&own.join("store"))?;
-        let identity = own.join("identity.yaml");
+        make(&folder.join("store"))?;
+        let identity = folder.join("identity.yaml");
         let identity = match read_optional(&identity)? {
             Some(text) => {
                 serde_yaml::from_str(&text).with_context(|| format!("{} is damaged", identity.display()))?
@@ -75,50 +78,53 @@ impl Installation {
                 fresh
             }
         };
-        let (ca, ca_key) = certificate_pair(&own, "ca", || new_ca(identity.controller))?;
-        let (certificate, key) = certificate_pair(&own, "server", || new_certificate(identity.controller, &ca_key))?;
+        let (ca, ca_key) = certificate_pair(&folder, "ca", || new_ca(identity.controller))?;
+        let (certificate, key) = certificate_pair(&folder, "server", || new_certificate(identity.controller, &ca_key))?;
         Ok(Installation { folder: data.to_owned(), identity, ca, certificate, key })
     }
 
+    /// The controller's uuid.
     pub fn controller(&self) -> Uuid {
         self.identity.controller
     }
 
+    /// The folder of the charm archives.
     pub fn archives(&self) -> PathBuf {
         self.folder.join("controller/archives")
     }
 
+    /// The folder of the store.
     pub fn store(&self) -> PathBuf {
         self.folder.join("controller/store")
     }
 
-    /// Where it listened last.
+    /// The address on which the controller listened last.
     pub fn address(&self) -> Option<SocketAddr> {
         self.identity.address
     }
 
-    /// Remembers where it listens.
+    /// Stores the address on which the controller listens.
     pub fn store_address(&mut self, address: SocketAddr) -> Result<()> {
         if self.identity.address != Some(address) {
             self.identity.address = Some(address);
-            let place = self.folder.join("controller/identity.yaml");
-            write_atomic(&place, yaml(&self.identity).as_bytes())?;
+            let file = self.folder.join("controller/identity.yaml");
+            write_atomic(&file, yaml(&self.identity).as_bytes())?;
         }
         Ok(())
     }
 
-    /// The first model and user, and the user's file. The file is written first: a token that is lost on the way is
-    /// nobody's.
+    /// Creates the first model, the first user and the user's client file. The file is written before the token is
+    /// stored: if the controller dies in between, no stored token is unknown to the user.
     pub async fn create_first_user<S: Store, O: Environment>(&self, controller: &Controller<S, O>) -> Result<()> {
-        let place = self.folder.join("client.yaml");
-        let before: Option<ClientFile> = match read_optional(&place)? {
+        let path = self.folder.join("client.yaml");
+        let before: Option<ClientFile> = match read_optional(&path)? {
             Some(text) => {
-                Some(serde_yaml::from_str(&text).with_context(|| format!("{} is damaged", place.display()))?)
+                Some(serde_yaml::from_str(&text).with_context(|| format!("{} is damaged", path.display()))?)
             }
             None => None,
         };
         let file = ClientFile {
-            controller: self.identity.address.context("it listens before it is announced")?.to_string(),
+            controller: self.identity.address.context("the controller does not listen yet")?.to_string(),
             server_name: self.identity.controller.to_string(),
             ca: self.ca.clone(),
             user: FIRST_USER.to_owned(),
@@ -128,7 +134,7 @@ impl Installation {
             model: before.as_ref().map_or_else(|| FIRST_MODEL.to_owned(), |f| f.model.clone()),
         };
         if before.as_ref() != Some(&file) {
-            write_atomic(&place, yaml(&file).as_bytes())?;
+            write_atomic(&path, yaml(&file).as_bytes())?;
         }
         let (now_ms, model) = (controller.environment.wall_ms(), environment::random_uuid(&controller.environment));
         let token = file.token;
@@ -145,7 +151,7 @@ impl Installation {
     }
 }
 
-/// Users have no documents of their own yet: what names them in `token-of`.
+/// Returns the uuid that identifies a user in `token-of`. Users have no documents of their own.
 pub fn user_id(name: &str) -> Uuid {
     let hash = sha256(format!("user {name}").as_bytes());
     Uuid(u128::from_str_radix(&hash[..32], 16).expect("hex"))
@@ -155,13 +161,14 @@ fn yaml(document: &impl Serialize) -> String {
     serde_yaml::to_string(document).expect("plain data")
 }
 
-fn read_optional(place: &Path) -> Result<Option<String>> {
-    ignore_not_found(fs::read_to_string(place)).with_context(|| format!("cannot read {}", place.display()))
+fn read_optional(file: &Path) -> Result<Option<String>> {
+    ignore_not_found(fs::read_to_string(file)).with_context(|| format!("cannot read {}", file.display()))
 }
 
-/// The certificate and key of this name, PEM. The key is written first: a certificate is there only with its key.
-fn certificate_pair(own: &Path, name: &str, make: impl FnOnce() -> Result<(String, String)>) -> Result<(String, String)> {
-    let (certificate, key) = (own.join(format!("{name}.pem")), own.join(format!("{name}-key.pem")));
+/// Returns the certificate and key of this name (PEM); makes them if they do not exist. The key is written first, so
+/// that a certificate never exists without its key.
+fn certificate_pair(folder: &Path, name: &str, make: impl FnOnce() -> Result<(String, String)>) -> Result<(String, String)> {
+    let (certificate, key) = (folder.join(format!("{name}.pem")), folder.join(format!("{name}-key.pem")));
     if let Some(text) = read_optional(&certificate)? {
         let key = read_optional(&key)?.with_context(|| format!("{} is missing", key.display()))?;
         return Ok((text, key));
@@ -172,7 +179,8 @@ fn certificate_pair(own: &Path, name: &str, make: impl FnOnce() -> Result<(Strin
     Ok(made)
 }
 
-/// What the CA's certificate says; the same each time, so that an issuer is made from the key alone.
+/// Returns the parameters of the CA's certificate. They are always the same, so that the issuer can be rebuilt from
+/// the key alone.
 fn ca_params(controller: Uuid) -> CertificateParams {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -186,7 +194,7 @@ fn new_ca(controller: Uuid) -> Result<(String, String)> {
     Ok((ca_params(controller).self_signed(&key)?.pem(), key.serialize_pem()))
 }
 
-/// The server's certificate: its name is the controller's uuid, whatever its address is.
+/// Makes the server's certificate. Its name is the controller's uuid, so it stays valid when the address changes.
 fn new_certificate(controller: Uuid, ca_key: &str) -> Result<(String, String)> {
     let issuer = Issuer::new(ca_params(controller), KeyPair::from_pem(ca_key)?);
     let mut params = CertificateParams::new(vec![controller.to_string()])?;

@@ -1,6 +1,10 @@
-//! What removals leave behind, cleared in bounded bites; what is removed by force, in bites too (design 6); and the
-//! bounds on what a model keeps of its log and of actions that have ended (design 5).
-//! Tombstones stay.
+//! The janitor: background work of the controller, in batches of bounded size.
+//!
+//! It deletes the documents that removals left behind, executes forced removals and the destruction of models
+//! (design 6), and enforces the limits on log lines and completed actions (design 5). It never deletes tombstones. A
+//! batch that fails does not stop the others; the next sweep repeats it.
+//!
+//! `main` runs one sweep every [`SWEEP_INTERVAL_MS`], and one at once when a request notifies it.
 
 use crate::environment::Environment;
 use crate::session::Controller;
@@ -17,40 +21,41 @@ use state::terms::life::Life;
 use state::terms::names::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Log lines a model keeps: some 200 bytes each, 4 MiB, a few days of a quiet model.
+/// Log lines kept per model: some 200 bytes each, 4 MiB, a few days of a quiet model.
 pub const LOG_LINES_MAX: usize = 20_000;
-/// Actions that have ended and that a model keeps: some 1 KiB each where they log little, 1 MiB.
+/// Completed actions kept per model: some 1 KiB each if they log little, 1 MiB.
 pub const ACTIONS_MAX: usize = 1_000;
-/// Log lines one sweep looks at: 200 KiB; a full log is gone through in 20 sweeps, some 200 s.
+/// Log lines read by one sweep: 200 KiB. A full log takes 20 sweeps, some 200 s.
 pub const LOG_LINES_PER_SWEEP: usize = 1_000;
-/// Actions one sweep looks at: their logs may be 256 KiB each.
+/// Actions read by one sweep: their logs may be 256 KiB each.
 const ACTIONS_PER_SWEEP: usize = PAGE_MAX;
-/// What one round over a log finds to remove at most: some 100 bytes of key each, 400 KiB.
+/// Keys that one scan collects at most: some 100 bytes each, 400 KiB.
 const EXPIRED_MAX: usize = 4_000;
-/// Forced entities one sweep looks at, some 200 bytes each; of more, the next sweep goes on.
+/// Forced entities read by one sweep: some 200 bytes each. The next sweep continues after them.
 const FORCED_PER_SWEEP: usize = 1_000;
-/// Units one sweep asks for whether they are Dying, where a model has a teardown budget: a handful of reads each.
+/// Units whose life one sweep reads in a model with a teardown budget: a handful of reads each.
 const UNITS_PER_SWEEP: usize = 200;
-/// Agents one sweep asks of whether their unit or machine is there: two reads each in a model.
+/// Agents for which one sweep looks up the unit or machine: two reads in each model.
 const AGENTS_PER_SWEEP: usize = 200;
-/// Between two sweeps; leftovers disturb nobody.
+/// The pause between two sweeps. Leftovers have no effect on the model, so they need not be deleted sooner.
 pub const SWEEP_INTERVAL_MS: u64 = 10_000;
 
-/// How far the sweeps are. Lost with the process, they begin anew.
+/// The progress of the sweeps. It is in memory only: after a restart the scans start again.
 #[derive(Default)]
 pub struct Janitor {
     logs: BTreeMap<Uuid, ExpiryScan>,
     actions: BTreeMap<Uuid, ExpiryScan>,
-    /// The last forced entity looked at.
+    /// By model: the key of the last forced entity that was read.
     forced: BTreeMap<Uuid, String>,
-    /// The last unit looked at.
+    /// By model: the key of the last unit that was read.
     units: BTreeMap<Uuid, String>,
-    /// The last agent looked at.
+    /// The last agent that was looked up.
     agent: Option<Uuid>,
 }
 
 impl Janitor {
-    /// One sweep over all models: of each leftover one bite, of each log one. True = there is more to do now.
+    /// Runs one sweep over all models: one batch of each leftover and of each log. Returns true if there is more to do
+    /// now. An error means that the store accepts no writes at the moment.
     pub async fn sweep<S: Store, O: Environment>(
         &mut self,
         controller: &Controller<S, O>,
@@ -63,7 +68,7 @@ impl Janitor {
         self.units.retain(|id, _| known.contains(id));
         controller.force_timers.retain(|model, _| known.contains(&model.0));
         forget_agents(controller, &mut self.agent).await;
-        // what is left of models that are gone
+        // leftovers of removed models
         let mut more = cleanup_batch(controller, GLOBAL).await?;
         for id in known {
             let model = Model(id);
@@ -87,7 +92,7 @@ impl Janitor {
                         remove.iter().for_each(|key| draft.remove(&Key::<Value>::new(key.clone())));
                         Ok(())
                     };
-                    log_and_skip(("old lines or actions of model", id), controller.run(transition).await)?;
+                    log_and_skip("delete old log lines or actions of model", id, controller.run(transition).await)?;
                 }
                 scan.expired.drain(..batch.len());
                 more |= scan.needs_next_round || !scan.expired.is_empty();
@@ -99,28 +104,30 @@ impl Janitor {
     }
 }
 
-/// Nobody is present for a unit or a machine that is gone. What goes by force is in no handler's hands; and where one
-/// forgets, a call of the agent that is still under way may note it again.
+/// Removes the presence of agents whose unit or machine no longer exists. The handlers cannot do it alone: no handler
+/// sees a forced removal, and a request of the agent that is still in progress may record its presence again.
 async fn forget_agents<S: Store, O: Environment>(controller: &Controller<S, O>, after: &mut Option<Uuid>) {
-    // listed before the documents are read: whoever is added meanwhile is not listed, or there
+    // The agents are listed before the documents are read: an agent that is added in between is either not listed or
+    // its document exists.
     let agents = controller.presence.after(*after, AGENTS_PER_SWEEP);
     *after = agents.last().copied().filter(|_| agents.len() == AGENTS_PER_SWEEP);
     let gone = controller.read(move |reader| {
         let models = read_all::<Uuid>(reader, &GLOBAL.all(Kind::ModelName));
         let models: Vec<Model> = models.into_iter().map(|(_, id)| Model(id)).collect();
-        let is_there = |agent: Uuid| {
+        let exists = |agent: Uuid| {
             let is_in = |model: &Model| {
                 reader.get(model.unit(agent).text()).is_some()
                     || reader.get(model.machine(agent).text()).is_some()
             };
             models.iter().any(is_in)
         };
-        agents.into_iter().filter(|agent| !is_there(*agent)).collect::<Vec<_>>()
+        agents.into_iter().filter(|agent| !exists(*agent)).collect::<Vec<_>>()
     });
     gone.await.into_iter().for_each(|agent| controller.presence.forget(agent));
 }
 
-/// A bite of a model that is being destroyed; true = there is more to do now. One that fails keeps nobody else.
+/// Runs one batch of the destruction of a model. Returns true if there is more to do now. A failure is logged and does
+/// not stop the sweep.
 async fn destroy_model_batch<S: Store, O: Environment>(
     controller: &Controller<S, O>,
     model: Model,
@@ -129,13 +136,13 @@ async fn destroy_model_batch<S: Store, O: Environment>(
         Ok(committed) => Ok(committed.answer),
         Err(error) if error.is_passing() => Err(error),
         Err(error) => {
-            tracing::warn!("destroyed model {}: {error}", model.0);
+            tracing::warn!("cannot continue the destruction of model {}: {error}", model.0);
             Ok(false)
         }
     }
 }
 
-/// A bite of what removals left behind; true = there is more.
+/// Deletes one batch of what each removal left behind. Returns true if there is more to do now.
 async fn cleanup_batch<S: Store, O: Environment>(controller: &Controller<S, O>, model: Model) -> Result<bool, ApiError> {
     let (left, destroyed) = controller
         .read(move |reader| {
@@ -148,7 +155,7 @@ async fn cleanup_batch<S: Store, O: Environment>(controller: &Controller<S, O>, 
     let mut more = false;
     for id in left {
         let applied = controller.run(move |draft| Ok(cleanup::clean_batch(draft, model, id))).await;
-        more |= log_and_skip(("leftovers of", id), applied)?.is_some_and(|applied| applied.answer);
+        more |= log_and_skip("delete what is left of entity", id, applied)?.is_some_and(|applied| applied.answer);
     }
     for id in destroyed {
         let transition = move |draft: &mut Draft<'_>| {
@@ -156,31 +163,34 @@ async fn cleanup_batch<S: Store, O: Environment>(controller: &Controller<S, O>, 
             Ok(())
         };
         let removed = controller.run(transition).await;
-        more |= log_and_skip(("relations of application", id), removed)?.is_some();
+        more |= log_and_skip("remove the relations of application", id, removed)?.is_some();
     }
     Ok(more)
 }
 
-/// What fails is left to the next sweep, and keeps nobody else. While nothing can be written at all, the sweep ends.
-fn log_and_skip<T>((what, id): (&str, Uuid), done: Result<T, ApiError>) -> Result<Option<T>, ApiError> {
+/// Logs a failed batch and returns none, so that the sweep continues; the next sweep repeats the batch. `task` and
+/// `id` complete the sentence "cannot ..". Returns the error if the store accepts no writes at the moment.
+fn log_and_skip<T>(task: &str, id: Uuid, done: Result<T, ApiError>) -> Result<Option<T>, ApiError> {
     match done {
         Ok(done) => Ok(Some(done)),
         Err(error) if error.is_passing() => Err(error),
         Err(error) => {
-            tracing::warn!("{what} {id}: {error}");
+            tracing::warn!("cannot {task} {id}: {error}");
             Ok(None)
         }
     }
 }
 
-/// The next `limit` keys below a prefix, from where the last look ended; at the end it begins anew.
+/// Reads the next `limit` documents below a prefix and advances `after`. After the last page, `after` is empty and the
+/// next call starts again.
 fn next_page(reader: &dyn Reader, prefix: &str, after: &mut String, limit: usize) -> Vec<StoredDocument> {
     let page = reader.scan(prefix, after, limit);
     *after = page.last().filter(|_| page.len() == limit).map_or(String::new(), |last| last.key.clone());
     page
 }
 
-/// A bite of each forced entity, the one that has been due for longest first; true = there is more to do now.
+/// Advances the timers of forced entities and runs one batch of each, the longest overdue first. Returns true if there
+/// is more to do now.
 async fn force_batches<S: Store, O: Environment>(
     controller: &Controller<S, O>,
     model: Model,
@@ -212,31 +222,31 @@ async fn force_batches<S: Store, O: Environment>(
         let timer_started_ms = force::timer_started_ms(&forced);
         let passed_ms = timer_started_ms.saturating_add(waited_ms);
         let is_due = force::is_due(&forced, passed_ms);
-        // another wait may begin now: people read when, in the time of the wall clock
+        // A follow-up wait may start now. Its start time is shown to users, so it must not be before the wall clock.
         let now_ms = if is_due { passed_ms.max(environment.wall_ms()) } else { passed_ms };
         due.push((id, now_ms));
-        if !is_due && controller.force_timers.is_to_be_stored((model, id), &forced, waited_ms) {
+        if !is_due && controller.force_timers.needs_checkpoint((model, id), &forced, waited_ms) {
             checkpoints.push(ForceTimer { id, timer_started_ms, waited_ms });
         }
     }
-    for some in checkpoints.chunks(force::CHECKPOINTS_PER_TRANSACTION) {
-        let waits = some.to_vec();
+    for chunk in checkpoints.chunks(force::CHECKPOINTS_PER_TRANSACTION) {
+        let waits = chunk.to_vec();
         let transition = move |draft: &mut Draft<'_>| {
             force::waited(draft, model, &waits);
             Ok(())
         };
-        if log_and_skip(("waits in model", model.0), controller.run(transition).await)?.is_some() {
-            controller.force_timers.stored(model, some);
+        if log_and_skip("store the force timers of model", model.0, controller.run(transition).await)?.is_some() {
+            controller.force_timers.set_checkpoints(model, chunk);
         }
     }
     for (id, now_ms) in due {
         let applied = controller.run(move |draft| force::bite(draft, model, id, now_ms)).await;
-        more |= log_and_skip(("forced entity", id), applied)?.is_some_and(|applied| applied.answer);
+        more |= log_and_skip("force the removal of entity", id, applied)?.is_some_and(|applied| applied.answer);
     }
     Ok(more)
 }
 
-/// Units that are Dying are on the model's teardown budget, if it has one.
+/// Starts the force timer of each Dying unit, if the model has a teardown budget.
 async fn start_budget_timers<S: Store, O: Environment>(
     controller: &Controller<S, O>,
     model: Model,
@@ -264,26 +274,27 @@ async fn start_budget_timers<S: Store, O: Environment>(
             force::start_budget_timer(draft, model, id, budget_ms, now_ms);
             Ok(())
         };
-        log_and_skip(("the teardown budget of unit", id), controller.run(transition).await)?;
+        log_and_skip("start the teardown budget of unit", id, controller.run(transition).await)?;
     }
     Ok(())
 }
 
-/// One way through all documents of a kind, a few at each sweep: how many there are, and which are the oldest.
+/// One pass through all documents of a kind, one page per sweep. It counts them and collects the oldest ones.
 #[derive(Default)]
 struct ExpiryScan {
-    /// The last key looked at.
+    /// The last key that was read.
     after: String,
     count: usize,
     oldest: BTreeSet<(u64, String)>,
-    /// Of the last whole round: the oldest ones beyond the bound, to be removed before the next round begins.
+    /// Result of the last complete pass: the oldest documents beyond the limit. They are deleted before the next pass
+    /// starts.
     expired: Vec<String>,
-    /// The last round found more than it could keep in mind: the next one is not put off.
+    /// The last pass found more than [`EXPIRED_MAX`] documents: the next pass starts at once.
     needs_next_round: bool,
 }
 
 impl ExpiryScan {
-    /// Looks at the next `limit` documents of those that `counts`; `keep` of them are kept.
+    /// Reads the next `limit` documents. Those for which `counts` is true are subject to the bound `keep`.
     fn advance(
         &mut self,
         reader: &dyn Reader,
@@ -315,7 +326,7 @@ impl ExpiryScan {
     }
 }
 
-/// What has not ended is kept, however old.
+/// Whether an action is completed. Only completed actions are subject to the limit.
 fn has_ended(stored: &StoredDocument) -> bool {
     let action: ActionDoc = stored.value.parse().expect("stored documents are what this program wrote");
     action.status.is_final()
@@ -326,10 +337,10 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// `lines` documents, the last of them the oldest; notes the most that was read at once.
+    /// A reader of `lines` documents; the last one is the oldest. Records the size of the largest page.
     struct Lines {
         lines: usize,
-        most: Cell<usize>,
+        page_max: Cell<usize>,
     }
 
     impl Reader for Lines {
@@ -347,31 +358,31 @@ mod tests {
             };
             let read: Vec<StoredDocument> =
                 (0..self.lines).map(line).filter(|line| line.key.as_str() > after).take(limit).collect();
-            self.most.set(self.most.get().max(read.len()));
+            self.page_max.set(self.page_max.get().max(read.len()));
             read
         }
     }
 
     #[test]
-    fn a_round_reads_a_few_lines_at_once_and_finds_the_oldest_beyond_the_bound() {
-        let lines = Lines { lines: 2_500, most: Cell::new(0) };
+    fn a_scan_reads_one_page_per_sweep_and_finds_the_oldest_documents_beyond_the_limit() {
+        let lines = Lines { lines: 2_500, page_max: Cell::new(0) };
         let mut scan = ExpiryScan::default();
         for _ in 0..25 {
             scan.advance(&lines, "l/", (2_000, 100), |_| true);
-            assert_eq!(scan.expired.len(), 0, "nothing is known before the end");
+            assert_eq!(scan.expired.len(), 0, "the result is unknown before the end of the pass");
         }
         scan.advance(&lines, "l/", (2_000, 100), |_| true);
         assert_eq!(scan.expired.len(), 500);
         assert_eq!((scan.expired[0].as_str(), scan.expired[499].as_str()), ("l/002499", "l/002000"));
         assert!(!scan.needs_next_round);
         scan.advance(&lines, "l/", (2_000, 100), |_| true);
-        assert_eq!(scan.count, 0, "what was found is removed before anything is counted again");
-        assert_eq!(lines.most.get(), 100);
+        assert_eq!(scan.count, 0, "expired documents are deleted before the next pass starts");
+        assert_eq!(lines.page_max.get(), 100);
     }
 
     #[test]
-    fn more_than_a_round_keeps_in_mind_is_found_by_the_next() {
-        let lines = Lines { lines: EXPIRED_MAX + 20, most: Cell::new(0) };
+    fn a_scan_that_finds_too_many_expired_documents_needs_another_round() {
+        let lines = Lines { lines: EXPIRED_MAX + 20, page_max: Cell::new(0) };
         let mut scan = ExpiryScan::default();
         for _ in 0..=lines.lines / 1_000 {
             scan.advance(&lines, "l/", (10, 1_000), |_| true);

@@ -1,9 +1,10 @@
-//! What is done at the centre: the handlers of the API over the store port, and the server in front of them.
+//! The controller: the handlers of the API on top of the store port, and the HTTPS server in front of them.
 //!
-//! Reading order: `session` (who calls, and how a transition is run for it), `handlers` (one file per noun), `watches`;
-//! then what they use: `authority`, `leases`, `presence`, `status`, `why` (with `pending_since` and `commit_times`),
-//! `log`, `janitor` (with `force_timers`), `tokens`. All of these run without a runtime, so that the simulator drives
-//! them (design 14). `host`, `installation`, `server` and `dispatch` are the real thing.
+//! Reading order: `session` (the authenticated caller, and how its transitions run), `handlers` (one file per noun),
+//! `watches`; then the modules they use: `authority`, `leases`, `presence`, `status`, `why` (with `pending_since` and
+//! `commit_times`), `log`, `janitor` (with `force_timers`), `tokens`. All of these run without an async runtime, so
+//! that the simulator can drive them (design 14). Only `host`, `installation`, `server`, `dispatch` and
+//! `store::sqlite` depend on the real host.
 
 pub mod authority;
 mod commit_times;

@@ -1,7 +1,8 @@
-//! debug-log: pages over the log lines of a model, in the order in which they were stored.
+//! debug-log: pages of the log lines of a model, in the order in which they were stored.
 //!
-//! A line's place is the revision of its document and its key; a cursor is such a place. What is new after a cursor
-//! comes from the change log; only the first page, or one after a very long pause, reads all lines.
+//! The position of a line is the revision and the key of its document. A cursor is a position as text. The lines after
+//! a cursor are read from the change log; only the first page, or a page after a very long pause, reads all lines.
+//! Called by the handler of `LogQuery`.
 
 use crate::environment::Environment;
 use crate::session::{Controller, store_position};
@@ -11,11 +12,11 @@ use api::{LOG_PAGE_LINES, LONG_POLL_MS, LogLine, LogPage, LogQuery};
 use state::documents::draft::Reader;
 use state::documents::keys::{LogDoc, Model};
 
-/// Revisions read at once from the change log while following.
+/// Revisions per read of the change log while a client follows the log.
 const REVISIONS_PER_READ: usize = 256;
-/// Comes after every key.
+/// Sorts after every key.
 const KEY_MAX: &str = "\u{7f}";
-/// The levels, least first.
+/// The log levels in ascending order.
 const LEVELS: [&str; 6] = ["TRACE", "DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"];
 
 type LogPosition = (u64, String);
@@ -33,10 +34,10 @@ fn parse_cursor(cursor: &str) -> Result<LogPosition, ApiError> {
     let parsed =
         cursor.split_once(':').and_then(|(revision, key)| Some((revision.parse().ok()?, key.to_owned())));
     parsed
-        .ok_or_else(|| ApiError::new(ErrorCode::Invalid, format!("{cursor:?} is not a cursor of debug-log")))
+        .ok_or_else(|| ApiError::new(ErrorCode::Invalid, format!("invalid debug-log cursor {cursor:?}")))
 }
 
-/// One page.
+/// Returns one page. If the query waits, the call blocks for at most [`LONG_POLL_MS`] until a matching line is stored.
 pub(crate) async fn page<S: Store, O: Environment>(
     controller: &Controller<S, O>,
     model: Model,
@@ -78,7 +79,7 @@ fn to_page(mut found: Vec<LogEntry>, end: &LogPosition) -> LogPage {
     LogPage { lines: found.into_iter().map(line).collect(), cursor, more }
 }
 
-/// All lines, and the place after them.
+/// Reads all lines. Returns them with the position after the last one.
 async fn all_lines<S: Store, O: Environment>(controller: &Controller<S, O>, model: Model) -> (Vec<LogEntry>, LogPosition) {
     let read = controller.read(move |reader: &dyn Reader| {
         let lines = reader.scan(&model.logs(), "", usize::MAX).into_iter().map(|stored| LogEntry {
@@ -92,14 +93,14 @@ async fn all_lines<S: Store, O: Environment>(controller: &Controller<S, O>, mode
     (lines, end)
 }
 
-/// The lines after a place, and the place after them.
+/// Reads the lines after a position. Returns them with the position after the last one.
 async fn lines_after<S: Store, O: Environment>(
     controller: &Controller<S, O>,
     model: Model,
     after: &LogPosition,
 ) -> (Vec<LogEntry>, LogPosition) {
     let (prefix, mut lines) = (model.logs(), Vec::new());
-    // The revision of the cursor itself may hold lines after it.
+    // The revision of the cursor may contain further lines after the cursor.
     let mut at = after.0.saturating_sub(1);
     loop {
         let position = store_position(controller.position(at));
@@ -112,10 +113,10 @@ async fn lines_after<S: Store, O: Environment>(
         at = last;
         for changes in changes {
             for entry in changes.entries.iter().filter(|entry| entry.key.starts_with(&prefix)) {
-                let place = (changes.revision, entry.key.clone());
-                if let (Some(value), true) = (&entry.value, place > *after) {
+                let position = (changes.revision, entry.key.clone());
+                if let (Some(value), true) = (&entry.value, position > *after) {
                     let doc = value.parse().expect("log documents are what transitions wrote");
-                    lines.push(LogEntry { position: place, doc });
+                    lines.push(LogEntry { position, doc });
                 }
             }
         }
@@ -128,7 +129,7 @@ fn least_level(level: Option<&str>) -> Result<usize, ApiError> {
     let Some(level) = level else { return Ok(0) };
     let found = LEVELS.iter().position(|known| known.eq_ignore_ascii_case(level));
     found.ok_or_else(|| {
-        let text = format!("level {level:?} is not one of TRACE, DEBUG, INFO, WARNING, ERROR");
+        let text = format!("invalid log level {level:?}: use TRACE, DEBUG, INFO, WARNING or ERROR");
         ApiError::new(ErrorCode::Invalid, text)
     })
 }
@@ -144,22 +145,23 @@ fn matches(query: &LogQuery, least: usize, line: &LogDoc) -> bool {
         && !query.exclude_module.iter().any(module)
 }
 
-/// `unit-web-0` is meant by itself, by `web/0`, by `unit-web-*` and by the application `web`.
+/// Whether a filter selects an entity. `unit-web-0` is selected by `unit-web-0`, `web/0`, `unit-web-*` and the
+/// application name `web`.
 fn is_entity(entity: &str, wanted: &str) -> bool {
-    if let Some(begin) = wanted.strip_suffix('*') {
-        return entity.starts_with(begin);
+    if let Some(prefix) = wanted.strip_suffix('*') {
+        return entity.starts_with(prefix);
     }
-    let of_application = || {
+    let in_application = || {
         let number =
             entity.strip_prefix("unit-").and_then(|rest| rest.strip_prefix(wanted)?.strip_prefix('-'));
         number.is_some_and(|number| number.bytes().all(|b| b.is_ascii_digit()))
     };
     entity == wanted
         || wanted.split_once('/').is_some_and(|(name, number)| entity == format!("unit-{name}-{number}"))
-        || of_application()
+        || in_application()
 }
 
-/// A module is meant by its own name and by any of the parts it begins with.
+/// Whether a filter selects a module: by its full name or by its leading parts.
 fn is_module(module: &str, wanted: &str) -> bool {
     module.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
@@ -169,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entities_are_named_in_four_ways() {
+    fn a_unit_is_selected_by_tag_name_wildcard_and_application() {
         for wanted in ["unit-web-0", "web/0", "unit-web-*", "web"] {
             assert!(is_entity("unit-web-0", wanted), "{wanted}");
         }
@@ -180,16 +182,16 @@ mod tests {
     }
 
     #[test]
-    fn modules_are_meant_by_what_they_begin_with() {
+    fn a_module_is_selected_by_its_leading_parts() {
         assert!(is_module("unit.web/0.juju-log", "unit"));
         assert!(is_module("unit.web/0.juju-log", "unit.web/0"));
         assert!(!is_module("unit.web/0.juju-log", "unit.web"));
     }
 
     #[test]
-    fn a_cursor_is_read_back_as_it_was_given() {
-        let there = (41, "m/log/u/0000000001/000002".to_owned());
-        assert_eq!(parse_cursor(&cursor(&there)), Ok(there));
+    fn a_parsed_cursor_equals_the_position_it_was_made_of() {
+        let position = (41, "m/log/u/0000000001/000002".to_owned());
+        assert_eq!(parse_cursor(&cursor(&position)), Ok(position));
         assert!(parse_cursor("latest").is_err());
     }
 }

@@ -1,4 +1,6 @@
-//! The controller's program: arguments, logging, run.
+//! The program `pintle-controller`: parses the arguments, opens the data folder, and serves until it is stopped.
+//!
+//! It exits on SIGTERM and SIGINT, and with an error when the store is broken. SIGHUP makes it read the log level again.
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
@@ -24,13 +26,13 @@ struct Arguments {
     /// The data folder
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
-    /// Where to listen; port 0 is the port of the last run, or any
+    /// The address to listen on; port 0 selects the port of the last run, or a free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0")]
     listen: SocketAddr,
-    /// Another address to listen on, at the same port; may be repeated
+    /// An additional address to listen on, with the same port; may be repeated
     #[arg(long, value_name = "ADDRESS")]
     also: Vec<IpAddr>,
-    /// The store is a restored backup: agents are to report again what the backup lacks
+    /// The store was restored from a backup: agents report again what the backup lacks
     #[arg(long)]
     restored: bool,
 }
@@ -63,7 +65,7 @@ async fn run(arguments: Arguments, level: Level) -> Result<()> {
     installation.store_address(listener.local_addr()?)?;
     installation.create_first_user(&controller).await?;
     let acceptor = server::acceptor(&installation.certificate, &installation.key)?;
-    // before anybody is told that it serves, and may end it
+    // The handlers are installed before the log line below, because a reader of that line may send a signal.
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     tracing::info!(address = %listener.local_addr()?, controller = %installation.controller(), "serving");
     listeners.push(listener);
@@ -81,22 +83,22 @@ async fn run(arguments: Arguments, level: Level) -> Result<()> {
     };
     tokio::select! {
         () = server::serve(controller, listeners, acceptor, stop) => Ok(()),
-        why = store.broken() => bail!("the store is broken: {why}; ending, to start again from what is on disk"),
+        why = store.broken() => bail!("the store is broken: {why}; exiting: a restarted controller continues from the state on disk"),
     }
 }
 
-/// Applies the log level whenever its file has changed: when told to (SIGHUP), and every few seconds.
-async fn follow_log_level(file: PathBuf, level: Level, mut told: Signal) {
+/// Applies the log level of the file, on SIGHUP and every few seconds.
+async fn follow_log_level(file: PathBuf, level: Level, mut hangup: Signal) {
     loop {
         level.read(&file);
-        tokio::time::timeout(LOG_LEVEL_POLL, told.recv()).await.ok();
+        tokio::time::timeout(LOG_LEVEL_POLL, hangup.recv()).await.ok();
     }
 }
 
 async fn sweep(controller: Arc<Controller<Sqlite, HostEnvironment>>) {
     let mut janitor = janitor::Janitor::default();
     loop {
-        // What could not be cleared now is found again by the next sweep.
+        // An error is not handled here: the next sweep repeats what failed.
         if !matches!(janitor.sweep(&controller).await, Ok(true)) {
             let next = controller.environment.monotonic_ms() + janitor::SWEEP_INTERVAL_MS;
             controller.wait_for_sweep(next).await;

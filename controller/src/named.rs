@@ -1,4 +1,6 @@
-//! Finds the entity that a user names: a model, a unit (`web/0`, `web/leader`), or whatever is to be removed.
+//! Looks up entities by the names that users give: models, units (`web/0`, `web/leader`) and removal targets.
+//!
+//! Each function returns a refusal if the name is invalid or the entity does not exist. Called by the user handlers.
 
 use crate::status;
 use api::{RelationChoice, RemovalTarget};
@@ -9,29 +11,29 @@ use state::documents::refusal::{Code, Refusal};
 use state::lifecycle::{application, machine, relation, unit};
 use state::terms::names::{UnitName, Uuid};
 
-/// The model of this name or uuid.
+/// Returns the model of this name or uuid.
 pub(crate) fn find_model(reader: &dyn Reader, text: &str) -> Result<Model, Refusal> {
     let named = read(reader, &GLOBAL.model_name(text)).or_else(|| text.parse().ok());
     named.map(Model).filter(|model| reader.get(model.model().text()).is_some()).ok_or_else(|| {
-        Refusal::not_found("model", format!("{text:?}")).hint("pintle models shows all of them")
+        Refusal::not_found("model", format!("{text:?}")).hint("list the models with: pintle models")
     })
 }
 
-/// The unit that `web/0` or `web/leader` means.
+/// Returns the unit that `web/0` or `web/leader` names.
 pub(crate) fn find_unit(reader: &dyn Reader, model: Model, text: &str) -> Result<(Uuid, UnitName), Refusal> {
     let mut documents = reader;
     if let Some(name) = text.strip_suffix("/leader") {
         let id = application::find(&mut documents, model, name)?;
         return match read(reader, &model.leader(id)) {
             Some(grant) => Ok((grant.holder, grant.holder_name)),
-            None => Err(Refusal::new(Code::NotFound, format!("application {name:?} has no leader now"))),
+            None => Err(Refusal::new(Code::NotFound, format!("application {name:?} has no leader at the moment"))),
         };
     }
     let name: UnitName = text.parse().map_err(|e| Refusal::new(Code::Invalid, format!("{e}")))?;
     Ok((unit::find(&mut documents, model, &name)?, name))
 }
 
-/// What a user wants to be removed.
+/// Returns the entity that a removal request names.
 pub(crate) fn entity(
     reader: &dyn Reader,
     model: Model,

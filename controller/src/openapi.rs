@@ -1,4 +1,6 @@
-//! The OpenAPI document, from the list of requests: it cannot leave one out.
+//! The OpenAPI document of the API, generated from the list of requests, so that no request can be missing from it.
+//!
+//! Served by the handler of `GetOpenApi`.
 
 use api::error::ApiError;
 use api::list;
@@ -6,7 +8,7 @@ use api::request::{Caller, Content, Entry, Message, Method, ResponseBody};
 use api::schema::Types;
 use serde_json::{Map, Value, json};
 
-/// The document, version 3.1.
+/// Returns the document (OpenAPI 3.1).
 pub fn document() -> Value {
     let (mut paths, types) = (Map::new(), Types::default());
     let failure = json!({"application/json": {"schema": ApiError::schema(&types)}});
@@ -26,7 +28,7 @@ pub fn document() -> Value {
     })
 }
 
-/// The key of an entry's operation below its path.
+/// Returns the key of a request's operation below its path.
 pub fn method(entry: &Entry) -> &'static str {
     match entry.route.method {
         Method::Get => "get",

@@ -1,7 +1,8 @@
-//! Since when a duty is pending: since the commit of the document that caused it, else since the unit's last work ended.
+//! Computes since when an operation or a blocker is pending: since the commit of the document that caused it, or else
+//! since the end of the unit's last run.
 //!
-//! Documents have no times; `commit_times` keeps those of revisions. Called by `why`, by dry runs, and for the blockers of
-//! refusals.
+//! Documents have no times; `commit_times` has the times of revisions. Called by `why`, by dry runs, and for the
+//! blockers in refusals.
 
 use crate::commit_times::CommitTimes;
 use crate::named::find_unit;
@@ -15,23 +16,28 @@ use state::terms::life::Life;
 use state::terms::names::Uuid;
 use state::unit::operation::{Hook, Operation, RelationEvent};
 
-/// The documents and the times of one moment.
+/// The documents and the commit times at one moment.
 pub struct PendingSince<'a> {
+    /// The documents.
     pub reader: &'a dyn Reader,
+    /// The model of all entities.
     pub model: Model,
+    /// The times of the documents' revisions.
     pub commit_times: &'a CommitTimes,
+    /// The wall clock.
     pub now_ms: i64,
 }
 
 impl PendingSince<'_> {
-    /// Since when this operation of the unit is pending, by the wall clock. None: no commit that causes it is known.
+    /// Returns since when this operation of the unit is pending, by the wall clock; none if no commit that caused it is
+    /// found.
     pub fn since_ms(&self, id: Uuid, doc: &UnitDoc, operation: &Operation) -> Option<i64> {
         let change = self.document_time_ms(&self.model.resolved(id)).or_else(|| self.cause_time_ms(id, doc, operation));
-        // what was there before the unit is pending since the unit was created
+        // a cause that is older than the unit counts since the unit was created
         change.or_else(|| self.last_run_ms(id)).map(|since_ms| since_ms.max(doc.created_ms))
     }
 
-    /// Since when a unit, or a machine with None, is to go.
+    /// Returns since when a unit, or the machine if `unit` is none, is being removed.
     fn removal_since_ms(&self, unit: Option<(Uuid, &UnitDoc)>, machine: Uuid) -> Option<i64> {
         let model = self.model;
         let mut lives = vec![model.machine_life(machine)];
@@ -42,7 +48,7 @@ impl PendingSince<'_> {
         self.life_ended_ms(&lives)
     }
 
-    /// The same for a unit or a machine by its name.
+    /// Returns the same for a unit or a machine given by name.
     fn removal_since_ms_by_name(&self, entity: &Entity) -> Option<i64> {
         let (reader, model) = (self.reader, self.model);
         match entity {
@@ -58,7 +64,7 @@ impl PendingSince<'_> {
         }
     }
 
-    /// A cause that no document dates waits since its entity is being removed, or since its relation is to be left.
+    /// Completes a cause without a time: it waits since its entity is being removed, or since its relation must be left.
     pub fn with_since(&self, cause: Cause) -> Cause {
         let since_ms = cause
             .since_ms
@@ -67,7 +73,7 @@ impl PendingSince<'_> {
         cause.since(since_ms)
     }
 
-    /// Since when the first relation that this is about is to be left.
+    /// Returns since when the first relation of the cause must be left.
     fn leave_since_ms(&self, cause: &Cause) -> Option<i64> {
         let relation = match (&cause.duty, &cause.entity) {
             (Duty::LeaveScopes { relations } | Duty::Terminate { relations }, _) => relations.first()?,
@@ -83,7 +89,7 @@ impl PendingSince<'_> {
         Some(self.commit_time_ms(self.reader.get(key.text())?.revision))
     }
 
-    /// A revision that is not noted yet was committed just now.
+    /// Returns the time of a revision. A revision that is not recorded yet was committed just now.
     fn commit_time_ms(&self, revision: Revision) -> i64 {
         self.commit_times.time(revision).unwrap_or(self.now_ms)
     }
@@ -92,7 +98,7 @@ impl PendingSince<'_> {
         self.document_time_ms(&self.model.replica(id))
     }
 
-    /// None: the work follows what the unit did last.
+    /// Returns the time of the change that caused the operation; none if it follows from the unit's previous run.
     fn cause_time_ms(&self, id: Uuid, doc: &UnitDoc, operation: &Operation) -> Option<i64> {
         let (model, application) = (self.model, doc.application);
         match operation {
@@ -121,7 +127,7 @@ impl PendingSince<'_> {
         }
     }
 
-    /// Since when the unit is on its way out.
+    /// Returns since when the unit, its application or its machine is being removed.
     fn dying_since_ms(&self, id: Uuid, doc: &UnitDoc) -> Option<i64> {
         let model = self.model;
         let application = model.application_life(doc.application);
@@ -152,7 +158,7 @@ impl PendingSince<'_> {
         }
     }
 
-    /// Whose bag it is, by name: of a unit that is gone too, while the relation is there.
+    /// Returns the owner of a bag by its name. It also finds a removed unit while the relation exists.
     fn bag_owner(&self, relation: Uuid, name: &str) -> Option<Uuid> {
         let bags = read_all::<BagDoc>(self.reader, &self.model.bags(relation));
         bags.into_iter().find(|(_, bag)| bag.owner == name).and_then(|(key, _)| last_id(&key))
@@ -165,7 +171,7 @@ impl PendingSince<'_> {
         self.life_ended_ms(&lives)
     }
 
-    /// When the first of these lives that is over ended.
+    /// Returns when the first of these entities ceased to be Alive.
     fn life_ended_ms(&self, lives: &[Key<Life>]) -> Option<i64> {
         let over = lives.iter().filter(|key| read(self.reader, *key).is_some_and(|life| life != Life::Alive));
         over.filter_map(|key| self.document_time_ms(key)).min()

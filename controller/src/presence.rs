@@ -1,6 +1,8 @@
-//! Who is there: an agent that asks for something all the time (spec/uniter.md F.4). A unit's claims leadership every
-//! 15 s, a machine's says that it is here every 5 s; an open stream alone says nothing. In memory only; after a start
-//! of the controller everybody has the full time to come back.
+//! The presence of agents: when each was last heard of, and what it runs (spec/uniter.md F.4).
+//!
+//! Every request of an agent counts as a heartbeat: a unit agent claims leadership every 15 s, a machine agent reports
+//! every 5 s. An open stream is not a sign of life. The presence is in memory only: after a start of the controller
+//! every agent has the full time to report.
 
 use state::terms::names::Uuid;
 use state::unit::activity::Activity;
@@ -8,36 +10,41 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Arc, Mutex};
 
-/// An agent of a machine that was silent for longer is late: three of its signs of life did not come.
+/// A machine agent that was silent for longer is late: three heartbeats are missing.
 pub const LATE_AFTER_MS: u64 = 3 * api::HEARTBEAT_MS;
-/// An agent that was silent for longer is shown as lost: four times of being late.
+/// An agent that was silent for longer is shown as lost: four times the limit for late.
 pub const LOST_AFTER_MS: u64 = 4 * LATE_AFTER_MS;
 
-/// An agent of a unit that was silent for longer is late: its claim, due every 15 s, is a heartbeat overdue.
+/// A unit agent that was silent for longer is late: its claim, due every 15 s, is overdue by one heartbeat.
 pub const UNIT_LATE_AFTER_MS: u64 = LATE_AFTER_MS + api::HEARTBEAT_MS;
 
+/// The presence of one agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AgentPresence {
-    /// Monotonic.
+    /// The time of the last heartbeat, on the monotonic clock.
     pub last_ms: u64,
-    /// It has reported itself.
+    /// Whether the agent itself has sent a request since the controller started.
     pub reported: bool,
+    /// The run that the agent executes now.
     pub executing: Option<ExecutingRun>,
     /// The newest run whose record was applied.
     pub last_applied_run: u64,
-    /// Streams it has open.
+    /// The number of open streams of the agent.
     pub streams: u32,
 }
 
-/// What an agent runs.
+/// The run that an agent executes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExecutingRun {
+    /// The number of the run.
     pub run: u64,
+    /// The hook, action or other operation.
     pub activity: Activity,
-    /// When it began, by the controller's wall clock.
+    /// The start of the run, by the controller's wall clock.
     pub since_ms: i64,
 }
 
+/// The presence of all agents.
 pub struct Presence {
     started_ms: u64,
     seen: Mutex<BTreeMap<Uuid, AgentPresence>>,
@@ -52,22 +59,25 @@ pub struct PresenceSnapshot {
 }
 
 impl Presence {
+    /// `started_ms` is the start of the controller, on the monotonic clock.
     pub fn new(started_ms: u64) -> Presence {
         Presence { started_ms, seen: Mutex::default() }
     }
 
+    /// Records that the agent has sent a request.
     pub fn heartbeat(&self, agent: Uuid, now_ms: u64) {
         let mut all = self.seen();
         let seen = all.entry(agent).or_default();
         (seen.last_ms, seen.reported) = (now_ms, true);
     }
 
-    /// It is being started: from here on it has the full time to come.
+    /// Records that the agent is being started: from now on it has the full time to report.
     pub fn expect(&self, agent: Uuid, now_ms: u64) {
         self.seen().entry(agent).or_default().last_ms = now_ms;
     }
 
-    /// What the agent says it runs. Said late, or twice, of a run whose record was applied meanwhile: nothing.
+    /// Records the run that the agent reports. A report that is late or repeated has no effect if the record of its run
+    /// has been applied already.
     pub fn set_executing(&self, agent: Uuid, executing: Option<ExecutingRun>, now_ms: u64) {
         let mut all = self.seen();
         let seen = all.entry(agent).or_default();
@@ -75,8 +85,8 @@ impl Presence {
         (seen.last_ms, seen.reported, seen.executing) = (now_ms, true, executing);
     }
 
-    /// The record of a run was applied, so nothing of it is executing any more, whatever was said before. Its agent
-    /// may have begun and told of the next run already: that one stays.
+    /// Records that the record of a run was applied: the run is no longer executing. If the agent has already reported
+    /// its next run, that one is kept.
     pub fn clear_executing(&self, agent: Uuid, run: u64) {
         let mut all = self.seen();
         let seen = all.entry(agent).or_default();
@@ -84,28 +94,29 @@ impl Presence {
         seen.executing.take_if(|executing| executing.run <= run);
     }
 
-    /// A stream of this agent was opened; it lasts until the answer is dropped.
+    /// Counts an open stream of this agent until the guard is dropped.
     pub fn stream(self: &Arc<Self>, agent: Uuid) -> StreamGuard {
         self.seen().entry(agent).or_default().streams += 1;
         StreamGuard { presence: Arc::clone(self), agent }
     }
 
-    /// Some agent takes this unit's stream right now.
+    /// Whether some agent has an open stream of this unit.
     pub fn is_streaming(&self, agent: Uuid) -> bool {
         self.seen().get(&agent).is_some_and(|seen| seen.streams > 0)
     }
 
+    /// Removes the presence of an agent.
     pub fn forget(&self, agent: Uuid) {
         self.seen().remove(&agent);
     }
 
-    /// The next agents after this one, in order.
+    /// Returns the next agents after this one, in the order of their uuids.
     pub fn after(&self, agent: Option<Uuid>, limit: usize) -> Vec<Uuid> {
         let from = agent.map_or(Bound::Unbounded, Bound::Excluded);
         self.seen().range((from, Bound::Unbounded)).take(limit).map(|(agent, _)| *agent).collect()
     }
 
-    /// At this moment, by the monotonic and by the wall clock.
+    /// Copies the presence of all agents. `now_ms` is the monotonic clock, `wall_ms` the wall clock.
     pub fn snapshot(&self, now_ms: u64, wall_ms: i64) -> PresenceSnapshot {
         PresenceSnapshot { now_ms, wall_ms, started_ms: self.started_ms, seen: self.seen().clone() }
     }
@@ -115,7 +126,7 @@ impl Presence {
     }
 }
 
-/// One open stream of an agent.
+/// One open stream of an agent. Dropping it ends the count.
 pub struct StreamGuard {
     presence: Arc<Presence>,
     agent: Uuid,
@@ -130,6 +141,7 @@ impl Drop for StreamGuard {
 }
 
 impl PresenceSnapshot {
+    /// The time of the snapshot, on the monotonic clock.
     pub fn monotonic_ms(&self) -> u64 {
         self.now_ms
     }
@@ -139,31 +151,33 @@ impl PresenceSnapshot {
         self.now_ms.saturating_sub(last_ms)
     }
 
-    /// When it was last heard of, by the wall clock; when the controller started if it was not since.
+    /// Returns the time of the last heartbeat, by the wall clock. Without a heartbeat since the controller started, it
+    /// is the time of that start.
     pub fn last_heartbeat_ms(&self, agent: Uuid) -> i64 {
         self.wall_ms - i64::try_from(self.silence_ms(agent)).unwrap_or(self.wall_ms)
     }
 
-    /// It has reported itself since the controller started.
+    /// Whether the agent has sent a request since the controller started.
     pub fn has_reported(&self, agent: Uuid) -> bool {
         self.seen.get(&agent).is_some_and(|seen| seen.reported)
     }
 
-    /// Silent for longer than [`LATE_AFTER_MS`].
+    /// Whether a machine agent was silent for longer than [`LATE_AFTER_MS`].
     pub fn is_late(&self, agent: Uuid) -> bool {
         self.silence_ms(agent) > LATE_AFTER_MS
     }
 
-    /// For how long, if this unit's agent was silent for longer than [`UNIT_LATE_AFTER_MS`].
+    /// Returns how long a unit agent was silent, if that is longer than [`UNIT_LATE_AFTER_MS`].
     pub fn unit_overdue_ms(&self, agent: Uuid) -> Option<u64> {
         Some(self.silence_ms(agent)).filter(|silence_ms| *silence_ms > UNIT_LATE_AFTER_MS)
     }
 
-    /// Silent for longer than [`LOST_AFTER_MS`].
+    /// Whether an agent was silent for longer than [`LOST_AFTER_MS`].
     pub fn is_lost(&self, agent: Uuid) -> bool {
         self.silence_ms(agent) > LOST_AFTER_MS
     }
 
+    /// Returns the run that an agent executes.
     pub fn executing(&self, agent: Uuid) -> Option<&ExecutingRun> {
         self.seen.get(&agent)?.executing.as_ref()
     }
@@ -175,7 +189,7 @@ mod tests {
     use state::unit::hook_name::HookName;
 
     #[test]
-    fn an_agent_is_late_after_fifteen_silent_seconds_and_lost_after_sixty_and_never_before() {
+    fn an_agent_is_late_after_fifteen_silent_seconds_and_lost_after_sixty() {
         let presence = Presence::new(1_000);
         let (here, never) = (Uuid(1), Uuid(2));
         presence.heartbeat(here, 30_000);
@@ -191,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_whose_record_was_applied_is_over_and_the_next_one_is_not() {
+    fn applying_a_record_ends_its_run_and_keeps_the_next_one() {
         let presence = Presence::new(0);
         let (agent, activity) = (Uuid(1), Activity::hook(HookName::ConfigChanged));
         let executing = |run| Some(ExecutingRun { run, activity: activity.clone(), since_ms: 5 });
@@ -204,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_that_comes_after_its_record_says_nothing() {
+    fn a_report_after_the_record_of_its_run_has_no_effect() {
         let presence = Presence::new(0);
         let (agent, activity) = (Uuid(1), Activity::hook(HookName::Remove));
         let executing = |run| Some(ExecutingRun { run, activity: activity.clone(), since_ms: 5 });

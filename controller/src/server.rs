@@ -1,7 +1,7 @@
-//! HTTPS in front of the handlers: authentication before, error mapping after, bounds around.
+//! The HTTPS server in front of the handlers: authentication, limits, and the mapping of results to HTTP.
 //!
-//! The accept loop is our own: TLS 1.3 only, few connections that have not shown a token yet, and those not for long
-//! (S18). Nothing is read from a body before its sender may call the route.
+//! The accept loop is our own: it allows TLS 1.3 only, and few unauthenticated connections for a short time (S18). No
+//! byte of a request body is read before the caller is authorised for the route. Called by `main`.
 
 use crate::authority;
 use crate::dispatch::{HandlerReply, Service, services};
@@ -34,27 +34,29 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tracing::Instrument;
 
-/// Connections that have not shown a valid token yet; more wait in the kernel (S18).
+/// Connections that have not presented a valid token yet; further ones wait in the kernel (S18).
 const UNAUTHENTICATED_MAX: usize = 64;
+/// The limit for a TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 /// From the handshake to the end of the first authenticated request's head.
 const AUTHENTICATION_TIMEOUT: Duration = Duration::from_secs(10);
-/// An idle connection; clients give theirs up sooner.
+/// The limit for an idle connection; clients close theirs sooner.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
-/// A record is at most 1 MiB of writes and 60 lines of log (design 5); JSON may double it.
+/// A record is at most 1 MiB of writes and 60 log lines (design 5); JSON may double it.
 const BODY_BYTES_MAX: usize = 4 << 20;
 /// 4 MiB at 70 KiB/s.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 /// 512 MiB at 1 MiB/s.
 const UPLOAD_TIMEOUT: Duration = Duration::from_secs(512);
-/// Archives in memory at once: two of 512 MiB.
+/// Uploads in memory at the same time: two of 512 MiB.
 const UPLOADS_MAX: usize = 2;
-/// What is under way when the process is told to stop may end; streams never would.
+/// The time that requests in progress have to finish when the process stops. Streams would never finish.
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);
-/// A peer that acknowledges nothing for so long is gone: an agent gives the stream up after the same time.
+/// A connection whose peer acknowledges nothing for this long is closed. An agent abandons its stream after the same
+/// time.
 const TCP_USER_TIMEOUT_MS: u32 = api::WATCH_SILENCE_MS as u32;
 
-/// The TLS side: one certificate, TLS 1.3 only. An error says what is wrong with the PEM texts.
+/// Returns the TLS acceptor for a certificate and key (PEM), for TLS 1.3 only. An error if a PEM text is invalid.
 pub fn acceptor(certificate: &str, key: &str) -> anyhow::Result<TlsAcceptor> {
     let chain = CertificateDer::pem_slice_iter(certificate.as_bytes()).collect::<Result<Vec<_>, _>>()?;
     let key = PrivateKeyDer::from_pem_slice(key.as_bytes())?;
@@ -66,7 +68,7 @@ pub fn acceptor(certificate: &str, key: &str) -> anyhow::Result<TlsAcceptor> {
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// A connection's place among the unauthenticated ones, until it shows a token.
+/// The permit of an unauthenticated connection; released when the connection presents a valid token.
 #[derive(Clone)]
 struct Unauthenticated(Arc<(Mutex<Option<OwnedSemaphorePermit>>, tokio::sync::Notify)>);
 
@@ -78,7 +80,7 @@ impl Unauthenticated {
     }
 }
 
-/// The next connection, wherever it comes in.
+/// Accepts the next connection of any listener.
 async fn accept(listeners: &[TcpListener]) -> std::io::Result<(TcpStream, std::net::SocketAddr)> {
     std::future::poll_fn(|context| {
         let ready = |listener: &TcpListener| match listener.poll_accept(context) {
@@ -90,7 +92,7 @@ async fn accept(listeners: &[TcpListener]) -> std::io::Result<(TcpStream, std::n
     .await
 }
 
-/// Serves until `stop`, then lets what is under way end.
+/// Serves until `stop` resolves, then waits at most [`STOP_TIMEOUT`] for the requests in progress.
 pub async fn serve<S: Store, O: Environment>(
     controller: Arc<Controller<S, O>>,
     listeners: Vec<TcpListener>,
@@ -119,7 +121,7 @@ pub async fn serve<S: Store, O: Environment>(
                         connection(stream, acceptor, router, unauthenticated, stopped).await;
                     });
                 }
-                // Out of descriptors: the next may be freed any moment, and a hot loop helps nobody.
+                // The process is out of file descriptors: the pause avoids a busy loop until one is closed.
                 Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
             },
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
@@ -137,7 +139,7 @@ async fn connection(
     unauthenticated: Unauthenticated,
     stopped: impl Future<Output = ()>,
 ) {
-    // Both fail only on a connection that is closed already.
+    // Both calls fail only on a connection that is closed already.
     let _ = stream.set_nodelay(true);
     let _ = nix::sys::socket::setsockopt(
         &stream,
@@ -146,9 +148,9 @@ async fn connection(
     );
     let Ok(Ok(tls)) = tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await else { return };
     let inner = TowerToHyperService::new(router);
-    let known = unauthenticated.clone();
+    let permit = unauthenticated.clone();
     let service = hyper::service::service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
-        request.extensions_mut().insert(known.clone());
+        request.extensions_mut().insert(permit.clone());
         hyper::service::Service::call(&inner, request)
     });
     let mut http = hyper::server::conn::http1::Builder::new();
@@ -163,7 +165,7 @@ async fn connection(
         _ = &mut serving => return,
         () = stopped => serving.as_mut().graceful_shutdown(),
     }
-    let _ = serving.await; // the stop's own timeout ends what does not end
+    let _ = serving.await; // bounded by STOP_TIMEOUT in `serve`
 }
 
 /// One route for each request type.
@@ -186,26 +188,26 @@ fn router<S: Store, O: Environment>(controller: Arc<Controller<S, O>>) -> Router
     let unknown = move |request: Request| {
         let controller = controller.clone();
         async move {
-            let known = session(&controller, request.headers(), request.extensions()).await;
-            respond(known.and_then(|_| Err(no_route(request.uri().path()))))
+            let session = session(&controller, request.headers(), request.extensions()).await;
+            respond(session.and_then(|_| Err(no_route(request.uri().path()))))
         }
     };
     router.method_not_allowed_fallback(unknown.clone()).fallback(unknown)
 }
 
-/// Why nothing is served at this path: it is of another protocol version, or not a route.
+/// Returns the error for an unknown path: another protocol version, or no such route.
 fn no_route(path: &str) -> ApiError {
     let version = path.split('/').nth(1).filter(|part| {
         part.strip_prefix('v').is_some_and(|number| number.parse::<u32>().is_ok()) && *part != API_VERSION
     });
     let Some(version) = version else {
-        return ApiError::new(ErrorCode::NotFound, "there is no such route");
+        return ApiError::new(ErrorCode::NotFound, format!("no such route: {path}"));
     };
     let text = format!("cannot serve protocol version {version}: this controller uses {API_VERSION}");
     ApiError::new(ErrorCode::NotFound, text).hint("use a program and a controller of the same version")
 }
 
-/// Whose request it is; releases the connection's place among the unauthenticated ones.
+/// Authenticates a request and releases the permit of its connection.
 async fn session<S: Store, O: Environment>(
     controller: &Arc<Controller<S, O>>,
     headers: &HeaderMap,
@@ -220,7 +222,7 @@ async fn session<S: Store, O: Environment>(
     Ok(session)
 }
 
-/// Authorises the caller, then reads the body and has it answered.
+/// Authorises the caller, then reads the body and calls the handler.
 async fn handle_request<S: Store, O: Environment>(
     controller: Arc<Controller<S, O>>,
     service: Service<S, O>,
@@ -256,14 +258,14 @@ async fn body(entry: &Entry, body: Body) -> Result<Bytes, ApiError> {
     match tokio::time::timeout(timeout, to_bytes(body, bytes_max)).await {
         Ok(Ok(bytes)) => Ok(bytes),
         Ok(Err(_)) => {
-            let text = format!("the request was cut short or is larger than {bytes_max} bytes");
+            let text = format!("cannot read the request body: it is incomplete or larger than {bytes_max} bytes");
             Err(ApiError::new(ErrorCode::Invalid, text))
         }
-        Err(_) => Err(ApiError::new(ErrorCode::Invalid, "the request did not arrive in time")),
+        Err(_) => Err(ApiError::new(ErrorCode::Invalid, "cannot read the request body: timed out")),
     }
 }
 
-/// The one mapping of results to HTTP.
+/// Maps the result of a handler to an HTTP response.
 fn respond(result: Result<HandlerReply, ApiError>) -> Response {
     let (status, kind, body) = match result {
         Ok(HandlerReply::Single(Content::Json, json)) => (StatusCode::OK, "application/json", Body::from(json)),

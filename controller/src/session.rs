@@ -1,4 +1,8 @@
-//! The controller and a caller's session with it.
+//! The controller process and the sessions of its authenticated callers.
+//!
+//! [`Controller`] owns the store, the environment and all state that is kept in memory only; it runs transitions and
+//! converts their failures to errors of the API. A [`Session`] handles the requests of one caller; each request is
+//! authorised before its handler runs (S13). `server` opens sessions by token; the simulator opens them directly.
 
 use crate::authority::{self, unauthorised};
 use crate::commit_times::CommitTimes;
@@ -22,27 +26,32 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-/// One controller process: the store, the outside, and what is kept in memory only.
+/// One controller process: the store, the environment, and the state that is kept in memory only.
 pub struct Controller<S, O> {
+    /// The store of all models.
     pub store: S,
+    /// Clocks, randomness and charm archives.
     pub environment: O,
-    /// Its uuid: the name in its certificate.
+    /// The controller's uuid, which is the name in its certificate.
     pub id: Uuid,
+    /// The presence of all agents.
     pub presence: Arc<Presence>,
     pub(crate) commit_times: Arc<CommitTimes>,
     pub(crate) force_timers: Arc<ForceTimers>,
     pub(crate) leases: tokio::sync::Mutex<Leases>,
-    /// There is something for the janitor to do now.
+    /// Wakes the janitor before its next regular sweep.
     pub(crate) sweep: tokio::sync::Notify,
 }
 
-/// One authenticated caller: handles every request that this caller may send.
+/// The session of one authenticated caller. It handles every request that the caller may send.
 pub struct Session<S, O> {
+    /// The controller that handles the requests.
     pub controller: Arc<Controller<S, O>>,
+    /// The authenticated caller.
     pub principal: TokenHolder,
-    /// Name or uuid of the model that a user's requests are about; it need not exist.
+    /// The name or uuid of the model that a user's requests refer to. The model need not exist.
     pub(crate) model: String,
-    /// The hash of the token that let the caller in; none where none was needed.
+    /// The hash of the caller's token; none if the session was opened without a token.
     pub(crate) token_sha256: Option<String>,
 }
 
@@ -58,6 +67,7 @@ impl<S, O> Clone for Session<S, O> {
 }
 
 impl<S: Store, O: Environment> Controller<S, O> {
+    /// Starts a controller on a store. All agents have the full time to report, and all leadership terms start again.
     pub fn new(store: S, environment: O, id: Uuid) -> Arc<Controller<S, O>> {
         let now_ms = environment.monotonic_ms();
         let leases = tokio::sync::Mutex::new(Leases::new(now_ms));
@@ -67,23 +77,24 @@ impl<S: Store, O: Environment> Controller<S, O> {
         Arc::new(Controller { store, environment, id, presence, commit_times, force_timers, leases, sweep })
     }
 
-    /// The session of whoever holds this token.
+    /// Opens the session of the holder of this token. An error if the token is unknown.
     pub async fn session(self: &Arc<Self>, token: &str) -> Result<Session<S, O>, ApiError> {
         if !tokens::is_token(token) {
             return Err(unauthorised());
         }
         let sha256 = host::digest::sha256(token.as_bytes());
-        let asked = sha256.clone();
-        let principal = self.store.read(move |reader| tokens::holder(reader, &asked)).await?;
+        let hash = sha256.clone();
+        let principal = self.store.read(move |reader| tokens::holder(reader, &hash)).await?;
         Ok(Session { token_sha256: Some(sha256), ..self.session_for(principal) })
     }
 
-    /// A session of a principal that needs no token: the controller's own, and the simulator's.
+    /// Opens a session without a token: for the controller itself and the simulator.
     pub fn session_for(self: &Arc<Self>, principal: TokenHolder) -> Session<S, O> {
         Session { controller: self.clone(), principal, model: String::new(), token_sha256: None }
     }
 
-    /// Runs a transition; whatever kept it from being committed becomes the caller's error.
+    /// Runs a transition. If it is not committed, the reason is returned as an error of the API. If the store is
+    /// broken, the process ends.
     pub async fn run<A, F>(&self, transition: F) -> Result<store::Committed<A>, ApiError>
     where
         A: Send + 'static,
@@ -97,7 +108,7 @@ impl<S: Store, O: Environment> Controller<S, O> {
             Err(RunError::Refused(refusal)) => Err(self.refusal_error(refusal).await),
             Err(RunError::TooLarge(why)) => Err(ApiError::new(ErrorCode::Invalid, why.to_string())),
             Err(RunError::Busy(_)) => {
-                let text = "many others change the same thing at this moment; try again";
+                let text = "cannot commit the change: too many concurrent changes of the same entity; try again";
                 Err(ApiError::new(ErrorCode::Unavailable, text))
             }
             Err(RunError::Failed(StoreError::Full)) => {
@@ -110,35 +121,37 @@ impl<S: Store, O: Environment> Controller<S, O> {
         }
     }
 
-    /// A refusal as it is sent. Since when its blockers wait is not in the documents that a transition reads.
+    /// Converts a refusal to an error of the API. Adds since when each blocker waits, which a transition cannot compute:
+    /// documents have no times.
     pub(crate) async fn refusal_error(&self, mut refusal: Refusal) -> ApiError {
         let now_ms = self.environment.wall_ms();
         if let Some(model) = refusal.model.as_deref().copied().filter(|_| !refusal.blockers.is_empty()) {
             let (commit_times, blockers) = (self.commit_times.clone(), std::mem::take(&mut refusal.blockers));
-            let dated = self.read(move |reader| {
+            let completed = self.read(move |reader| {
                 let pending_since = PendingSince { reader, model, commit_times: &commit_times, now_ms };
-                blockers.into_iter().map(|one| pending_since.with_since(one)).collect()
+                blockers.into_iter().map(|blocker| pending_since.with_since(blocker)).collect()
             });
-            refusal.blockers = dated.await;
+            refusal.blockers = completed.await;
         }
         to_api_error(refusal)
     }
 
-    /// A machine's record is gone. It may have been the last of what holds a model that is being destroyed.
-    pub(crate) async fn machine_removed(&self, model: Model, machine: Uuid) {
+    /// Cleans up after a machine was removed. Wakes the janitor if the model is being destroyed: this machine may have
+    /// been the last entity that blocked it.
+    pub(crate) async fn finish_machine_removal(&self, model: Model, machine: Uuid) {
         self.presence.forget(machine);
-        let ending = self.read(move |reader| reader.get(model.model_destruction().text()).is_some()).await;
-        if ending {
+        let destroyed = self.read(move |reader| reader.get(model.model_destruction().text()).is_some()).await;
+        if destroyed {
             self.sweep.notify_one();
         }
     }
 
-    /// Who is there at this moment.
+    /// Copies the presence of all agents at this moment.
     pub(crate) fn presence_snapshot(&self) -> PresenceSnapshot {
         self.presence.snapshot(self.environment.monotonic_ms(), self.environment.wall_ms())
     }
 
-    /// Reads documents of the newest revision.
+    /// Reads documents of the newest revision. It never waits for a writer.
     pub async fn read<T, F>(&self, view: F) -> T
     where
         T: Send + 'static,
@@ -147,31 +160,34 @@ impl<S: Store, O: Environment> Controller<S, O> {
         self.store.read(view).await
     }
 
+    /// Returns the position of a revision in the current store generation.
     pub fn position(&self, revision: u64) -> Position {
         Position { store_generation: self.store.store_generation(), revision }
     }
 
-    /// ForceTimers until it is `until_ms`, or a person is waiting for the janitor.
+    /// Waits until a request has notified the janitor, at most until `until_ms` on the monotonic clock.
     pub async fn wait_for_sweep(&self, until_ms: u64) {
-        let (mut asked, mut late) = (pin!(self.sweep.notified()), pin!(self.environment.sleep_until(until_ms)));
+        let mut notified = pin!(self.sweep.notified());
+        let mut timeout = pin!(self.environment.sleep_until(until_ms));
         std::future::poll_fn(move |context| {
-            if asked.as_mut().poll(context).is_ready() {
+            if notified.as_mut().poll(context).is_ready() {
                 return Poll::Ready(());
             }
-            late.as_mut().poll(context)
+            timeout.as_mut().poll(context)
         })
         .await;
     }
 
-    /// ForceTimers until the store is past `revision` or it is `until_ms`; true in the first case.
+    /// Waits until the store has a revision after `revision`, at most until `until_ms` on the monotonic clock. Returns
+    /// false on a timeout.
     pub async fn wait_past_until(&self, revision: u64, until_ms: u64) -> bool {
         let mut past = pin!(self.store.wait_past(revision));
-        let mut late = pin!(self.environment.sleep_until(until_ms));
+        let mut timeout = pin!(self.environment.sleep_until(until_ms));
         std::future::poll_fn(move |context| {
             if past.as_mut().poll(context).is_ready() {
                 return Poll::Ready(true);
             }
-            late.as_mut().poll(context).map(|()| false)
+            timeout.as_mut().poll(context).map(|()| false)
         })
         .await
     }
@@ -183,8 +199,8 @@ impl<S: Store, O: Environment> InModel for Session<S, O> {
     }
 }
 
-/// A session whose principal may send the request that is being handled. The handlers are implemented on it, one per
-/// request type (`handlers`).
+/// A session whose principal is authorised for the current request. The handlers are implemented on this type, one per
+/// request type (`handlers`), so that none can run without authorisation.
 pub struct Authorised<S, O>(Session<S, O>);
 
 impl<S, O> Deref for Authorised<S, O> {
@@ -217,12 +233,12 @@ where
     }
 }
 
-/// A position as the store's port has it.
+/// Converts a position of the protocol to a position of the store port.
 pub(crate) fn store_position(position: Position) -> store::Position {
     store::Position { store_generation: position.store_generation, revision: position.revision }
 }
 
-/// A refusal as it is sent.
+/// Maps a refusal to an error of the API.
 fn to_api_error(refusal: Refusal) -> ApiError {
     let (code, expected) = match refusal.code {
         Code::NotFound => (ErrorCode::NotFound, None),

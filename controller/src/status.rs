@@ -1,4 +1,7 @@
-//! What people see of a model, from its documents and from who is there (spec/clients.md 2.4, 3.4; uniter.md F.5).
+//! The status of a model and its entities, computed from the documents and the presence of the agents.
+//!
+//! The names and texts of statuses are those that clients of Juju match (spec/clients.md 2.4, 3.4; uniter.md F.5).
+//! Nothing is stored: every request computes the status anew. Called by the handlers and by `why`.
 
 use crate::presence::PresenceSnapshot;
 use api::*;
@@ -22,12 +25,12 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Workload statuses, worst first (spec/clients.md 3.4).
 const WORST_FIRST: [&str; 7] =
     ["error", "blocked", "maintenance", "waiting", "active", "terminated", "unknown"];
-/// What the units of the local provider run on, as far as a charm does not say: a name clients can parse.
+/// The base of units whose charm declares none, and of machines, in a form that clients can parse.
 const BASE: (&str, &str) = ("ubuntu", "24.04");
-/// Of an agent that is lost, in the words clients know.
+/// Juju's message for an agent that is lost.
 const LOST_MESSAGE: &str = "agent is not communicating with the controller";
 
-/// The whole model.
+/// Returns the status of the whole model. Panics if the model does not exist.
 pub fn model_status(
     reader: &dyn Reader,
     model: Model,
@@ -90,23 +93,27 @@ fn relations(reader: &dyn Reader, model: Model) -> Vec<(Uuid, RelationDoc)> {
     all
 }
 
-/// The relation of this number.
+/// Returns the relation with this number.
 pub fn relation_of_number(reader: &dyn Reader, model: Model, number: RelationNumber) -> Option<Uuid> {
     relations(reader, model).into_iter().find(|(_, doc)| doc.number == number).map(|(id, _)| id)
 }
 
-/// How a machine's agent is.
+/// The state of a machine's agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MachineAgent {
-    /// Not introduced yet: it has no token.
+    /// The agent has not been started yet: it has no token.
     Pending,
-    /// Its provider failed, and nothing was heard of it since.
+    /// The provider failed, and the agent has not reported since.
     Failed,
+    /// The agent reports regularly.
     Present,
+    /// The agent has been silent for longer than [`crate::presence::LATE_AFTER_MS`].
     Late,
+    /// The agent has been silent for longer than [`crate::presence::LOST_AFTER_MS`].
     Lost,
 }
 
+/// Returns the state of a machine's agent.
 pub fn machine_agent(
     reader: &dyn Reader,
     model: Model,
@@ -115,7 +122,8 @@ pub fn machine_agent(
 ) -> MachineAgent {
     let holder = read(reader, &GLOBAL.token_of(id)).and_then(|hash| read(reader, &GLOBAL.token(&hash)));
     let error = read(reader, &model.machine_provisioning_error(id));
-    // a machine is introduced before it is started: that it was heard of then says nothing
+    // A machine gets its token before its instance is started. The heartbeat of that moment does not prove that the
+    // agent runs.
     if error.is_some_and(|error| presence.last_heartbeat_ms(id) <= error.last_ms) {
         MachineAgent::Failed
     } else if !matches!(holder, Some(TokenHolder::Machine { .. })) {
@@ -147,7 +155,7 @@ fn machine_status(
         (Life::Alive | Life::Dying, MachineAgent::Failed) => (info("down", "", failed), "pending"),
         (Life::Alive | Life::Dying, MachineAgent::Lost) => (info("down", LOST_MESSAGE, silent), "running"),
         (Life::Alive | Life::Dying, MachineAgent::Late) => {
-            (info("started", "agent is late: nothing is heard of it", silent), "running")
+            (info("started", "agent is late: it has not reported since", silent), "running")
         }
         (Life::Alive | Life::Dying, MachineAgent::Present) => (info("started", "", created), "running"),
     };
@@ -222,7 +230,7 @@ fn application_status(
     }
 }
 
-/// The worst workload status of the units with its unit's message; the first of equals.
+/// Returns the worst workload status of the units, with the message of its unit; of equal statuses the first.
 fn worst<'a>(units: impl Iterator<Item = &'a UnitStatus>, created_ms: i64) -> StatusInfo {
     let rank = |status: &StatusInfo| {
         WORST_FIRST.iter().position(|known| *known == status.current).unwrap_or(WORST_FIRST.len())
@@ -267,8 +275,8 @@ fn ports(reader: &dyn Reader, model: Model, unit: Uuid) -> Vec<String> {
     ports
 }
 
-/// What a unit's workload does, in the words clients know as long as nobody has said anything of it (spec C.4): what
-/// is waited for (scenario 178).
+/// Returns the workload status of a unit. Until a hook has set one, it is Juju's message for what the unit waits for
+/// (spec C.4, scenario 178).
 fn workload_status(
     reader: &dyn Reader,
     model: Model,
@@ -277,22 +285,24 @@ fn workload_status(
     doc: &UnitDoc,
 ) -> StatusInfo {
     let status = read(reader, &model.unit_status(id)).unwrap_or_default();
-    let unsaid = status.number == (0, 0);
+    let is_initial = status.number == (0, 0);
     let shown = status_info(status);
-    if unsaid && reader.get(model.session(id).text()).is_some() {
+    if is_initial && reader.get(model.session(id).text()).is_some() {
         StatusInfo { message: "agent initialising".to_owned(), ..shown }
-    } else if unsaid && machine_agent(reader, model, presence, doc.machine) == MachineAgent::Present {
+    } else if is_initial && machine_agent(reader, model, presence, doc.machine) == MachineAgent::Present {
         StatusInfo { message: "installing agent".to_owned(), ..shown }
     } else {
         shown
     }
 }
 
-/// What status shows of a unit.
+/// The statuses of a unit.
 pub struct UnitStatuses {
+    /// The workload status.
     pub workload: StatusInfo,
+    /// The agent status.
     pub agent: StatusInfo,
-    /// What the agent is doing, or is about to do.
+    /// The run that the agent executes or will start next.
     pub activity: Option<Activity>,
 }
 
@@ -307,8 +317,8 @@ impl UnitStatuses {
     }
 }
 
-/// Workload and agent status of a unit. An agent's error is shown as the workload's (F.5); a silent agent says
-/// nothing more about either.
+/// Returns the workload and agent status of a unit. An error of the agent is shown as the workload status (F.5). If the
+/// agent is lost, both statuses are unknown, except where the last reported one remains true.
 pub fn statuses(
     reader: &dyn Reader,
     model: Model,
@@ -318,7 +328,7 @@ pub fn statuses(
 ) -> UnitStatuses {
     let workload = workload_status(reader, model, presence, id, doc);
     let agent = read(reader, &model.agent_status(id)).map(status_info).unwrap_or_default();
-    // units that are lost with their machine refer to it (F.4)
+    // the message of a unit that is lost together with its machine names the machine (F.4)
     let lost_with = || {
         let is_lost = machine_agent(reader, model, presence, doc.machine) == MachineAgent::Lost;
         let machine = is_lost.then(|| read(reader, &model.machine(doc.machine))).flatten()?;
@@ -343,7 +353,7 @@ pub fn statuses(
                 (message, LOST_MESSAGE.to_owned(), Some(presence.last_heartbeat_ms(id)))
             }
         };
-        // what needs a person, or is over, stays true (scenario 185)
+        // An error that an operator must resolve and a terminated workload remain true (scenario 185).
         let workload = match workload.current.as_str() {
             _ if failed => agent,
             "terminated" => workload,
@@ -362,7 +372,7 @@ pub fn statuses(
         Some(Act::Start(run)) => {
             UnitStatuses::executing(workload, Activity::from(&run.operation), agent.since_ms)
         }
-        // attached, and nothing finished yet: its charm is on the way
+        // attached, but no run has completed yet: the agent downloads the charm
         None => UnitStatuses::new(workload, info("allocating", "", agent.since_ms)),
         Some(Act::Reboot) => UnitStatuses::new(workload, info("rebooting", "", agent.since_ms)),
         Some(Act::Wait(_) | Act::Finish) => UnitStatuses::new(workload, info("idle", "", agent.since_ms)),
@@ -376,14 +386,15 @@ pub fn statuses(
     }
 }
 
-/// What the unit's agent would do next if it had seen all of the model by now: the agent's own decision, asked with
-/// the replica. A unit is idle only if that is to wait. None: nothing is known of the unit's memory yet.
+/// Returns what the unit's agent would do next if it had received every change of the model. This is the agent's own
+/// decision function, applied to the replica of its state. A unit is idle only if the result is to wait. None if the
+/// controller has no replica yet.
 pub fn next_act(reader: &dyn Reader, model: Model, id: Uuid) -> Option<Act> {
     let local = read(reader, &model.replica(id))?.local;
     let view = view::full(reader, model, id)?;
     let mut delta = view.delta;
     delta.position.store_generation = local.store_generation.unwrap_or_default();
-    let snapshot = Snapshot::from_full(delta).expect("the controller's own view is whole");
+    let snapshot = Snapshot::from_full(delta).expect("the controller computes full views");
     let leader = snapshot.leader.as_ref().filter(|grant| grant.holder == local.name);
     let now = Now { leads: leader.map(|grant| grant.generation), ..Now::hypothetical() };
     Some(next(&local, Some(&snapshot), &now).act)
@@ -424,7 +435,7 @@ fn relation_status(reader: &dyn Reader, model: Model, id: Uuid, doc: &RelationDo
     }
 }
 
-/// One unit with the data of its relations.
+/// Returns one unit with the data of its relations. Panics if the unit does not exist.
 pub fn unit_info(reader: &dyn Reader, model: Model, id: Uuid) -> UnitInfo {
     let doc = read(reader, &model.unit(id)).expect("the caller has found the unit");
     let machine = read(reader, &model.machine(doc.machine));
@@ -438,7 +449,7 @@ pub fn unit_info(reader: &dyn Reader, model: Model, id: Uuid) -> UnitInfo {
         })
         .collect();
     relations.sort_by_key(|relation| relation.number);
-    // What the unit runs; until it has deployed anything, what it is to run.
+    // The charm that the unit runs; until it has deployed one, the charm of its application.
     let deployed = read(reader, &model.replica(id)).and_then(|replica| Some(replica.local.charm?.url));
     let wanted = read(reader, &model.application_charm(doc.application)).map(|charm| charm.url);
     UnitInfo {

@@ -1,5 +1,6 @@
-//! Tokens: 256 random bits, known to their holder only; the store has them by hash, so whoever reads the store can
-//! be nobody (S12).
+//! Bearer tokens: 256 random bits, stored as a hash only, so that a reader of the store cannot impersonate anyone (S12).
+//!
+//! The document `token` maps a hash to its principal; `token-of` maps an entity to the hash of its current token.
 
 use crate::authority::unauthorised;
 use crate::environment::Environment;
@@ -9,17 +10,19 @@ use state::documents::draft::{Draft, Reader, read};
 use state::documents::keys::{GLOBAL, TokenHolder};
 use state::terms::names::Uuid;
 
-/// The form a token has: 64 digits of lower case hex.
+/// Whether a text has the form of a token: 64 lower-case hexadecimal digits.
 pub fn is_token(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
 }
 
+/// Returns a new random token.
 pub fn random_token(environment: &impl Environment) -> String {
     format!("{:032x}{:032x}", environment.random(), environment.random())
 }
 
-/// Whose the token of this hash is. A lookup of its hash: its time says nothing about any other token. A machine that
-/// was removed while it was away is let in nowhere, and told why: its agent is to tear down what it has.
+/// Returns the principal of the token with this hash. Tokens are looked up by hash, so the response time reveals nothing
+/// about other tokens. The agent of a removed machine receives [`ErrorCode::Removed`] instead of the usual error: it
+/// must then uninstall itself.
 pub fn holder(reader: &dyn Reader, hash: &str) -> Result<TokenHolder, ApiError> {
     let principal = read(reader, &GLOBAL.token(hash)).ok_or_else(unauthorised)?;
     if let TokenHolder::Machine { model, machine } = principal
@@ -34,7 +37,7 @@ pub fn holder(reader: &dyn Reader, hash: &str) -> Result<TokenHolder, ApiError> 
     Ok(principal)
 }
 
-/// Gives `entity` this token and takes the one it had. The same again changes nothing.
+/// Stores the token of `entity` and revokes its previous one. Idempotent.
 pub fn set(draft: &mut Draft, entity: Uuid, principal: &TokenHolder, token: &str) {
     let hash = sha256(token.as_bytes());
     let before = draft.get(&GLOBAL.token_of(entity));
@@ -53,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_64_digits_of_lower_case_hex() {
+    fn a_token_is_64_lower_case_hexadecimal_digits() {
         assert!(is_token(&"0123456789abcdef".repeat(4)));
         assert!(!is_token(&"0123456789abcdeF".repeat(4)));
         assert!(!is_token("0123456789abcdef"));

@@ -1,8 +1,10 @@
-//! Streams to agents (design 9): the whole view first, then one delta per revision that concerns the agent, from any
-//! position on that the change log still reaches. Any doubt means a whole view.
+//! The watch streams of agents (design 9).
 //!
-//! A watch holds no queue: it asks the store for what came after its position when its reader asks it, so a slow
-//! reader costs nothing and loses nothing.
+//! A stream starts with the full view, followed by one delta per revision that concerns the agent. An agent can resume
+//! from any position that is still in the change log. In every doubtful case the stream sends a full view again.
+//!
+//! A stream has no queue: it reads the changes after its position when the connection polls it. A slow reader costs no
+//! memory and misses nothing. Opened by the handlers of `WatchUnit` and `WatchMachine`.
 
 use crate::authority::unauthorised;
 use crate::environment::Environment;
@@ -20,24 +22,27 @@ use state::views::view;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Revisions looked at in one go: a reader that is behind catches up in a few reads, and holds some 32 × 4 KiB.
+/// Revisions per read of the change log: a reader that is behind catches up in a few reads of some 32 × 4 KiB.
 const REVISIONS_PER_READ: usize = 32;
 
-/// A position that advances with the store, and a heartbeat while it does not.
+/// A position that follows the store, with a heartbeat while nothing changes.
 struct Cursor<S, O> {
     controller: Arc<Controller<S, O>>,
     agent: Uuid,
     position: Position,
     heartbeat_ms: u64,
-    /// The reader knows that it is where the store is. One that resumes is told so once, at once: until then it
-    /// cannot tell an old view from a quiet store.
+    /// Whether the reader has received its position. A reader that resumes receives a heartbeat at once: until then it
+    /// cannot distinguish an outdated view from a store without changes.
     is_position_sent: bool,
 }
 
+/// What a cursor has found.
 enum CursorEvent {
-    /// Revisions after the position, which is now the last of them.
+    /// The next revisions after the position.
     Revisions(Vec<CommitChanges>),
+    /// A heartbeat is due.
     Heartbeat,
+    /// The change log no longer reaches the position: a full view is needed.
     Compacted,
 }
 
@@ -47,15 +52,15 @@ impl<S: Store, O: Environment> Cursor<S, O> {
         Cursor { controller, agent, position, heartbeat_ms, is_position_sent: true }
     }
 
-    /// Something is about to be sent. That the reader takes it is no sign of its life: a stopped process leaves its
-    /// stream open, and the kernel takes it instead.
+    /// Postpones the next heartbeat because something is being sent. That it is received proves nothing about the agent:
+    /// a stopped process leaves its stream open, and the kernel receives the data.
     fn note_sent(&mut self) {
         self.heartbeat_ms = self.controller.environment.monotonic_ms() + api::HEARTBEAT_MS;
     }
 
     async fn next(&mut self) -> CursorEvent {
         loop {
-            // most wake-ups find nothing new for long: the store is asked only when there is
+            // Most calls find nothing new, so the store is read only after its newest revision has changed.
             let store = &self.controller.store;
             if self.position == self.controller.position(store.newest()) {
                 if !std::mem::replace(&mut self.is_position_sent, true) {
@@ -76,16 +81,16 @@ impl<S: Store, O: Environment> Cursor<S, O> {
     }
 }
 
-/// One unit's stream.
+/// The stream of one unit agent.
 pub struct UnitStream<S, O> {
     cursor: Cursor<S, O>,
     model: Model,
     epoch: u64,
-    /// What was shown up to the cursor's position; none = a whole view is next.
+    /// The content sent up to the cursor's position; none if a full view is to be sent next.
     shown: Option<Arc<view::Shown>>,
     ahead: VecDeque<CommitChanges>,
     removed: bool,
-    /// Open as long as this is.
+    /// Counts the stream in the agent's presence.
     _stream: StreamGuard,
 }
 
@@ -120,7 +125,7 @@ impl<S: Store, O: Environment> UnitStream<S, O> {
         self.cursor.agent
     }
 
-    /// The session of this epoch is still the unit's newest.
+    /// Checks that the unit exists and that no newer agent has attached.
     async fn check_epoch(&self) -> Result<(), ApiError> {
         let (model, unit, epoch) = (self.model, self.unit(), self.epoch);
         let found = self.cursor.controller.read(move |reader| {
@@ -131,15 +136,16 @@ impl<S: Store, O: Environment> UnitStream<S, O> {
             view::Fate::Tombstone => Err(removed()),
             view::Fate::Unknown => Err(unauthorised()),
             view::Fate::Known(_) if newest < epoch => {
-                // the store was restored from an older copy, see `state::operations::session`
-                let text =
-                    format!("epoch {epoch} was not granted here (the newest is {newest}): attach again");
+                // the store was restored from a backup, see `state::operations::session`
+                let text = format!(
+                    "cannot continue with epoch {epoch}: this store has granted only {newest}; attach again"
+                );
                 Err(ApiError::new(ErrorCode::Gap, text))
             }
             view::Fate::Known(_) if newest != epoch || epoch == 0 => {
                 let text =
-                    format!("a newer agent of this unit has attached (epoch {newest}, this one is {epoch})");
-                Err(ApiError::new(ErrorCode::Fenced, text).hint("this agent is a copy; stop it"))
+                    format!("a newer agent of this unit has attached (epoch {newest}, this agent has {epoch})");
+                Err(ApiError::new(ErrorCode::Fenced, text).hint("stop this agent: it runs in a copy of the unit's folder"))
             }
             view::Fate::Known(_) => Ok(()),
         }
@@ -162,8 +168,8 @@ impl<S: Store, O: Environment> UnitStream<S, O> {
         Ok(view.delta)
     }
 
-    /// What one revision changed for this unit; none = nothing, or the log does not reach there any more and a whole
-    /// view is next.
+    /// Returns what one revision changed for this unit. None if it changed nothing, or if the log no longer contains the
+    /// revision and a full view must be sent.
     async fn delta(&mut self, changed: CommitChanges) -> Result<Option<Delta>, ApiError> {
         let position =
             Position { store_generation: self.cursor.position.store_generation, revision: changed.revision };
@@ -171,7 +177,7 @@ impl<S: Store, O: Environment> UnitStream<S, O> {
         if changed.keys().any(|key| key == session.text()) {
             self.check_epoch().await?;
         }
-        let shown = self.shown.clone().expect("deltas follow a whole view");
+        let shown = self.shown.clone().expect("deltas follow a full view");
         let Some(touched) = view::touched(&shown, changed.keys()) else {
             self.cursor.position = position;
             return Ok(None);
@@ -182,7 +188,7 @@ impl<S: Store, O: Environment> UnitStream<S, O> {
             .store
             .read_at(store_position(position), move |reader| view::delta(reader, &shown, &touched));
         let Ok(changes) = changes.await else {
-            // the log lost this revision while its reader lagged: what was to follow it is of no use either
+            // The log dropped this revision while the reader lagged, so the revisions after it are useless as well.
             self.shown = None;
             self.ahead.clear();
             return Ok(None);
@@ -241,16 +247,16 @@ impl<S: Store, O: Environment> api::Stream for UnitStream<S, O> {
     }
 }
 
-/// One machine's stream.
+/// The stream of one machine agent.
 pub struct MachineStream<S, O> {
     cursor: Cursor<S, O>,
     model: Model,
     shown: Option<MachineView>,
-    /// There may be news. StoredArchive here, since a call for the next view may be dropped while it reads.
+    /// Whether the view may have changed. It is a field because a call of `next` may be dropped while it reads.
     must_read: bool,
 }
 
-/// Kinds of documents that a machine's view is made of.
+/// The kinds of documents from which a machine's view is computed.
 const MACHINE_VIEW_KINDS: [Kind; 7] = [
     Kind::Machine,
     Kind::MachineLife,
@@ -271,7 +277,7 @@ impl<S: Store, O: Environment> MachineStream<S, O> {
         MachineStream { cursor, model, shown: None, must_read: true }
     }
 
-    /// The view if it is another than what was shown; none for the position's sake.
+    /// Returns the view if it differs from the last one sent; a new position alone is no difference.
     async fn changed_view(&mut self) -> Result<Option<MachineView>, ApiError> {
         let (model, machine) = (self.model, self.cursor.agent);
         let (revision, seen) = self
@@ -280,8 +286,8 @@ impl<S: Store, O: Environment> MachineStream<S, O> {
             .read(move |reader| (reader.revision(), view::machine(reader, model, machine)))
             .await;
         self.cursor.position = self.cursor.controller.position(revision);
-        let gone = || ApiError::new(ErrorCode::Removed, "the machine was removed");
-        let seen = seen.ok_or_else(gone)?;
+        let removed = || ApiError::new(ErrorCode::Removed, "the machine was removed");
+        let seen = seen.ok_or_else(removed)?;
         let assigned =
             |(id, unit): (Uuid, view::Assigned)| (id, Assigned { name: unit.name, life: unit.life });
         let view = MachineView {
@@ -292,12 +298,12 @@ impl<S: Store, O: Environment> MachineStream<S, O> {
             life: seen.life,
             units: seen.units.into_iter().map(assigned).collect(),
         };
-        let known = self
+        let is_unchanged = self
             .shown
             .as_ref()
             .is_some_and(|shown| MachineView { position: shown.position, ..view.clone() } == *shown);
         self.shown = Some(view.clone());
-        Ok((!known).then_some(view))
+        Ok((!is_unchanged).then_some(view))
     }
 }
 

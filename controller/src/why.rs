@@ -1,9 +1,10 @@
 //! `pintle why`: what an entity waits for.
 //!
-//! Computed when it is asked for, from the functions that decide (design 1, 5): the model's blockers, and the unit
-//! agent's own `next` on what the controller knows of its state. Added here is what no document tells: which agents are
-//! present, what they run, since when a duty waits, and how long force still waits. One file for each kind of entity.
-//! Called by the operator's handlers, for `why` and for dry runs.
+//! The answer is computed on request by the functions that make the decisions (design 1, 5): the model's blockers, and
+//! the unit agent's `next` applied to the replica of its state. This module adds what documents do not contain: which
+//! agents are present, what they run, since when a duty is pending, and how long forced removals still wait.
+//!
+//! One file per kind of entity. Called by the handlers of `GetWhy` and of dry runs.
 
 mod application;
 mod machine;
@@ -29,10 +30,10 @@ use state::terms::cause::{Actor, Cause, Duty, Entity, retain_first};
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 
-/// Causes of one answer; of more, people need only know the first.
+/// Causes in one answer. Users act on the first ones; the answer states that there are more.
 const CAUSES_MAX: usize = 20;
 
-/// Everything that explains an entity: documents, presence and times, all of one moment.
+/// Everything needed to explain an entity: documents, presence and times at one moment.
 pub(crate) struct Explainer<'a> {
     pub(crate) reader: &'a dyn Reader,
     pub(crate) model: Model,
@@ -43,7 +44,7 @@ pub(crate) struct Explainer<'a> {
 }
 
 impl Explainer<'_> {
-    /// The answer for an entity as people name it: `web/0`, `web`, `3`, `machine 0`, `machine/0`, `relation 3`,
+    /// Explains the entity of this name: `web/0`, `web`, `3`, `machine 0`, `machine/0`, `relation 3`,
     /// `web:db db:server`. At most [`CAUSES_MAX`] causes.
     pub(crate) fn explain(&self, entity: &str) -> Result<Why, Refusal> {
         let mut why = self.entity(entity.trim())?;
@@ -70,7 +71,7 @@ impl Explainer<'_> {
             None => {}
         }
         if let Some((kind, number)) = text.split_once('/') {
-            // An application may have that name too: a unit is meant first.
+            // An application may be called "machine" or "relation": its units take precedence.
             let unit = find_unit(self.reader, self.model, text);
             return match (unit, kind) {
                 (Ok((id, _)), _) => self.unit(id),
@@ -85,13 +86,13 @@ impl Explainer<'_> {
         if !text.bytes().all(|b| b.is_ascii_digit()) {
             return self.application(text);
         }
-        // A number is a machine or a relation; the one that waits for something is meant.
+        // A number may name a machine and a relation: the one that waits for something takes precedence.
         match (self.machine(text), self.relation_by_number(text)) {
             (Ok(machine), Ok(relation)) if machine.causes.is_empty() => Ok(relation),
             (Ok(machine), _) => Ok(machine),
             (Err(_), Ok(relation)) => Ok(relation),
             (Err(_), Err(_)) => {
-                Err(Refusal::new(Code::NotFound, format!("no machine or relation is called {text}")))
+                Err(Refusal::new(Code::NotFound, format!("no machine or relation {text}")))
             }
         }
     }
@@ -101,13 +102,13 @@ impl Explainer<'_> {
         self.relation(id.ok_or_else(|| Refusal::not_found("relation", number))?)
     }
 
-    /// What the documents tell of its removal, with the time of each.
+    /// Returns the blockers of the entity's removal, with the time of each.
     fn blockers(&self, entity: EntityId) -> Vec<Cause> {
         let all = blockers(&mut { self.reader }, self.model, entity).into_iter();
-        all.map(|one| self.pending_since().with_since(one)).collect()
+        all.map(|blocker| self.pending_since().with_since(blocker)).collect()
     }
 
-    /// What a unit or a machine waits for whose agent was present and is silent now.
+    /// Returns the cause for a unit or machine whose agent was present and is silent now.
     pub(crate) fn silent_agent(&self, entity: EntityId) -> Option<Cause> {
         match entity {
             EntityId::Unit(id) => self.silent_unit_agent(id, &read(self.reader, &self.model.unit(id))?),
@@ -116,20 +117,20 @@ impl Explainer<'_> {
         }
     }
 
-    /// When the controller starts to act in place of the entity's agents, if it is to.
+    /// Returns when the controller starts to act in place of the entity's agents, if it is removed by force.
     fn forced(&self, id: Uuid, entity: Entity) -> Option<Cause> {
         let forced = read(self.reader, &self.model.forced(id)).or_else(|| self.budget_timer(id))?;
         let remaining_ms = self.force_timers.remaining_ms((self.model, id), &forced, self.presence.monotonic_ms());
-        let has_begun = forced.no_wait || remaining_ms <= 0;
+        let has_started = forced.no_wait || remaining_ms <= 0;
         let start_budget_timer = match forced.by {
             ForcedBy::Operator => false,
             ForcedBy::Budget => true,
         };
-        let duty = Duty::ForceRemoval { start_budget_timer, wait_left_ms: (!has_begun).then_some(remaining_ms) };
+        let duty = Duty::ForceRemoval { start_budget_timer, wait_left_ms: (!has_started).then_some(remaining_ms) };
         Some(Cause::new(entity, duty, Actor::Janitor).since(forced.since_ms))
     }
 
-    /// The force timer of a Dying unit that the janitor has not visited yet.
+    /// Returns the force timer of a Dying unit that the janitor has not visited yet.
     fn budget_timer(&self, id: Uuid) -> Option<ForcedDoc> {
         let config = read(self.reader, &self.model.model_config())?;
         let budget_ms = models::teardown_budget_ms(&config)?;
@@ -143,7 +144,7 @@ impl Explainer<'_> {
     }
 }
 
-/// There are more causes than an answer holds: no more are looked for.
+/// Removes duplicates. Returns whether there are more causes than an answer contains, so that the search can stop.
 fn is_full(causes: &mut Vec<Cause>) -> bool {
     retain_first(causes);
     causes.len() > CAUSES_MAX

@@ -350,7 +350,7 @@ async fn a_body_beyond_its_bound_and_one_that_is_no_message_are_refused_in_one_l
     let token = served.user_token(1, UserRole::Admin).await;
     let (status, answer) = served.raw("POST", "/v1/models/dev/deploy", Some(&token), "{\"sha256\": 1}").await;
     assert_eq!(status, 400);
-    assert!(answer.contains("the request is not understood"), "{answer}");
+    assert!(answer.contains("invalid request body"), "{answer}");
     let large = "x".repeat(5 << 20);
     let deploy = Deploy {
         application: Some(large),

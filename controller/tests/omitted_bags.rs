@@ -28,11 +28,11 @@ fn bytes(delta: &Delta) -> usize {
     serde_json::to_vec(delta).expect("plain data").len()
 }
 
-fn asked((_, relation): (u32, Uuid), owner: Owner, at: Position) -> BagRequest {
-    BagRequest { relation, owner, at }
+fn asked((_, relation): (u32, Uuid), owner: Owner, position: Position) -> BagRequest {
+    BagRequest { relation, owner, position }
 }
 
-fn withheld(view: &Snapshot, relation: u32) -> Vec<Owner> {
+fn omitted(view: &Snapshot, relation: u32) -> Vec<Owner> {
     let bags = view.relations[&relation].bags.iter();
     bags.filter(|(_, bag)| bag.values.is_none()).map(|(owner, _)| owner.clone()).collect()
 }
@@ -63,9 +63,9 @@ async fn a_view_is_bounded_however_large_the_settings_and_the_rest_is_fetched() 
     let mut whole = Snapshot::from_full(whole).expect("whole");
     whole.position = view.position;
     assert_eq!(view, whole, "deltas add up to the whole view");
-    let withheld = withheld(&view, relation.0);
-    assert!(!withheld.is_empty() && withheld.len() < 3, "{withheld:?}");
-    for owner in withheld {
+    let omitted = omitted(&view, relation.0);
+    assert!(!omitted.is_empty() && omitted.len() < 3, "{omitted:?}");
+    for owner in omitted {
         let bag = web.api.handle(asked(relation, owner.clone(), view.position)).await.expect("answered");
         let bag = bag.expect("it is there");
         assert_eq!(bag.values.as_ref().map(|values| values["key"].len()), Some(LARGE));
@@ -140,7 +140,7 @@ async fn settings_within_the_bound_come_along_whole() {
     db.enter(relation, "server", "web").await;
     let mut watch = web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("it may watch");
     assert_eq!(
-        withheld(&Snapshot::from_full(delta(&mut watch).await).expect("whole"), relation.0),
+        omitted(&Snapshot::from_full(delta(&mut watch).await).expect("whole"), relation.0),
         Vec::<Owner>::new()
     );
     let record = db.setting(relation.0, "key", &"x".repeat(LARGE));

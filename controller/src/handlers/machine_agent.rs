@@ -94,7 +94,7 @@ impl<S: Store, O: Environment> Handle<ReportUninstalled> for Authorised<S, O> {
     async fn handle(&self, _: ReportUninstalled) -> Result<(), ApiError> {
         let (model, machine) = self.machine()?;
         self.controller.run(move |draft| instance::gone(draft, model, machine)).await?;
-        self.controller.machine_removed(model, machine).await;
+        self.controller.finish_machine_removal(model, machine).await;
         Ok(())
     }
 }

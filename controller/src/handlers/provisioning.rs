@@ -111,7 +111,7 @@ impl<S: Store, O: Environment> Handle<RemoveDeadMachine> for Authorised<S, O> {
     async fn handle(&self, RemoveDeadMachine { machine }: RemoveDeadMachine) -> Result<(), ApiError> {
         let model = self.model().await?;
         self.controller.run(move |draft| machine::remove(draft, model, machine)).await?;
-        self.controller.machine_removed(model, machine).await;
+        self.controller.finish_machine_removal(model, machine).await;
         Ok(())
     }
 }

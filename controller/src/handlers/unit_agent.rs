@@ -210,7 +210,7 @@ impl<S: Store, O: Environment> Handle<Claim> for Authorised<S, O> {
 impl<S: Store, O: Environment> Handle<BagRequest> for Authorised<S, O> {
     async fn handle(&self, request: BagRequest) -> Result<Option<BagView>, ApiError> {
         let (model, unit) = self.unit()?;
-        let (at, then) = (store_position(asked.at), asked.clone());
+        let (at, then) = (store_position(asked.position), asked.clone());
         let store = &self.controller.store;
         let earlier = store.read_at(at, move |reader| view::bag(reader, model, unit, &then)).await;
         match earlier {

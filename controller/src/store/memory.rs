@@ -1,9 +1,10 @@
-//! The simulator's engine: an ordered map and its change log, in memory. Between a transition's reads and its commit
-//! others may commit, and it checks *only* what the draft recorded (design 14): a read that is not recorded shows as
-//! a lost update.
+//! The in-memory engine for tests and the simulator: an ordered map with its change log.
 //!
-//! Every call gives way at least once, before or after it takes effect, and needs no runtime: to crash a caller is
-//! to drop its future.
+//! Other transactions may commit between a transition's reads and its commit, and a commit validates *only* the reads
+//! that the draft recorded (design 14). A read that is not recorded therefore appears as a lost update.
+//!
+//! Every call yields at least once, before or after it takes effect, and needs no async runtime. The simulator crashes
+//! a caller by dropping its future.
 
 use super::{
     ApplyError, CHANGES_KEPT, DocumentChange, CommitChanges, Committed, Compacted, EarlierReader, Position, RETRIES_MAX,
@@ -18,14 +19,14 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Poll;
 use tokio::sync::watch;
 
-/// One commit in the log: what it changed and what had been there.
+/// One commit in the log: its changes and the previous documents.
 #[derive(Clone)]
 struct Commit {
     changes: CommitChanges,
     undo: Vec<Undo>,
 }
 
-/// The documents as of one revision; a clone shares them until either changes.
+/// The documents at one revision. Clones share the map until one of them changes it.
 #[derive(Clone, Default)]
 struct Documents {
     revision: Revision,
@@ -56,7 +57,7 @@ struct Contents {
     documents: Documents,
     log: VecDeque<Commit>,
     changes_kept: u64,
-    /// Transactions in the order of their commits, if they are recorded.
+    /// The transactions in commit order; none if they are not recorded.
     recorded: Option<Vec<(Revision, Txn)>>,
 }
 
@@ -71,29 +72,29 @@ struct Shared {
 pub struct MemoryStore(Arc<Shared>);
 
 impl MemoryStore {
-    /// An empty store.
+    /// Makes an empty store.
     pub fn new(store_generation: Uuid) -> MemoryStore {
         MemoryStore::with_changes_kept(store_generation, CHANGES_KEPT)
     }
 
-    /// An empty store whose log keeps this many revisions.
+    /// Makes an empty store whose change log keeps this many revisions.
     pub fn with_changes_kept(store_generation: Uuid, changes_kept: u64) -> MemoryStore {
         let (documents, log) = (Documents::default(), VecDeque::new());
         MemoryStore::with_contents(store_generation, Contents { documents, log, changes_kept, recorded: None })
     }
 
-    /// A copy of all contents that from here on has a history of its own: what a controller restored from a copy
-    /// has. Neither sees what the other does later.
+    /// Copies all contents to a new store with its own generation, like a controller that is restored from a backup.
+    /// The two stores are independent afterwards.
     pub fn fork(&self, store_generation: Uuid) -> MemoryStore {
         MemoryStore::with_contents(store_generation, self.contents().clone())
     }
 
-    /// From now on keeps every transaction that commits, for [`replay`].
+    /// Starts to record every committed transaction, for [`replay`].
     pub fn record(&self) {
         self.contents().recorded.get_or_insert_default();
     }
 
-    /// The transactions committed since [`MemoryStore::record`], with their revisions.
+    /// Returns the transactions committed since [`MemoryStore::record`], with their revisions.
     pub fn recorded(&self) -> Vec<(Revision, Txn)> {
         self.contents().recorded.clone().unwrap_or_default()
     }
@@ -107,7 +108,7 @@ impl MemoryStore {
         self.0.contents.lock().expect("no caller panics while it holds the contents")
     }
 
-    /// Looks at the newest documents without giving way: for the simulator's checks.
+    /// Reads the newest documents without yielding: for the checks of the simulator.
     pub fn read_now<T>(&self, view: impl FnOnce(&dyn Reader) -> T) -> T {
         view(&self.documents())
     }
@@ -156,7 +157,7 @@ impl Contents {
         Ok(revision)
     }
 
-    /// The commits after a revision, if the log still has all of them.
+    /// Returns the commits after a revision, if the log still contains all of them.
     fn commits_after(&self, revision: Revision) -> Result<impl Iterator<Item = &Commit>, Compacted> {
         let newest = self.documents.revision;
         let oldest = newest - self.log.len() as u64;
@@ -168,7 +169,7 @@ impl Contents {
     }
 }
 
-/// Gives way once.
+/// Yields to the other tasks once.
 fn yield_once() -> impl Future<Output = ()> + Send {
     let mut has_yielded = false;
     std::future::poll_fn(move |context| {
@@ -233,7 +234,7 @@ impl Store for MemoryStore {
                 };
                 (decided, documents.revision)
             };
-            yield_once().await; // others commit here
+            yield_once().await; // other transactions may commit here
             let (answer, txn) = decided?;
             if txn.writes.is_empty() {
                 return Ok(Committed { answer, revision: read });
@@ -272,8 +273,8 @@ impl Store for MemoryStore {
     }
 }
 
-/// The serialisability check (design 8): the transactions, one after the other into an empty store, each find
-/// exactly what they recorded as read. Answers the first that does not.
+/// The serialisability check (design 8): applies the transactions one after the other to an empty store. Each must find
+/// exactly the documents that it recorded as read. Returns the first one that does not, with its conflict.
 pub fn replay(recorded: &[(Revision, Txn)]) -> Result<(), (Revision, Conflict)> {
     let mut contents =
         Contents { documents: Documents::default(), log: VecDeque::new(), changes_kept: 1, recorded: None };

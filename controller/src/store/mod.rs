@@ -1,12 +1,14 @@
 //! The store port (design 8): JSON documents under keys, each with the revision of the commit that last wrote it.
 //!
-//! * Transitions run against the newest documents; what they read is checked again when they commit, so committed
-//!   transactions are strictly serialisable and revisions strictly increase (I45).
-//! * Every commit is one revision and appears as one entry of a bounded change log, in order, with deletions. Who
-//!   asks for more than the log holds, or for another history, is told so and reads everything again (I46).
-//! * Answers and refusals leave after everything they rest on is synced.
+//! * Transitions run against the newest documents. Their reads are validated at commit, so committed transactions are
+//!   strictly serialisable and revisions strictly increase (I45).
+//! * Every commit is one revision and one entry of a bounded change log, in order and including deletions. A reader
+//!   whose position is not in the log, or belongs to another store generation, gets [`Compacted`] and must read all
+//!   documents again (I46).
+//! * Results and refusals are returned only after everything they depend on is synced.
 //!
-//! A transition never waits, has no clock and no side effect: an engine may run it more than once.
+//! A transition never waits, reads no clock and has no side effects, because an engine may run it more than once.
+//! Engines: `sqlite` for the real controller, `memory` for tests and the simulator.
 
 pub mod memory;
 pub mod sqlite;
@@ -19,57 +21,62 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 
-/// How often one transition is run again because others changed what it had read. Each conflict means that somebody
-/// else got through, so this is how many others may overtake one request: a hundred at once on the same document.
+/// Retries of one transition after conflicts. Each conflict means that another transaction committed, so this is the
+/// number of concurrent writers of one document that a request tolerates.
 pub const RETRIES_MAX: usize = 100;
 
-/// Revisions the change log keeps. A hook's commit writes some four documents of 1 KiB, and the log has each twice
-/// (new and previous): 10,000 × 4 × 2 KiB = 80 MiB. At 50 commits a second it covers 200 s, several times the pause of an
-/// agent that reconnects.
+/// Revisions in the change log. The commit of a hook writes some four documents of 1 KiB, and the log contains each twice
+/// (new and previous): 10,000 × 4 × 2 KiB = 80 MiB. At 50 commits per second the log covers 200 s, several times the
+/// pause of an agent that reconnects.
 pub const CHANGES_KEPT: u64 = 10_000;
 
-/// One document as a commit left it; no value: removed.
+/// The change of one document by a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DocumentChange {
+    /// The document's key.
     pub key: String,
+    /// The new value; none if the document was deleted.
     pub value: Option<Text>,
 }
 
-/// All that one commit changed, in key order. Never empty.
+/// All changes of one commit, in key order. Never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommitChanges {
+    /// The revision of the commit.
     pub revision: Revision,
+    /// One entry per document.
     pub entries: Arc<[DocumentChange]>,
 }
 
 impl CommitChanges {
-    /// The keys of the documents it wrote or removed.
+    /// Returns the keys of the documents that the commit wrote or deleted.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.entries.iter().map(|entry| entry.key.as_str())
     }
 }
 
-/// The log does not reach from the position asked for to now: it is too old, of another history, or in the future.
-/// The reader starts over with everything.
+/// The change log cannot continue from the requested position: the position is too old, in the future, or of another
+/// store generation. The reader must read all documents again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compacted;
 
-/// What a transition answered.
+/// The result of a transition that was committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Committed<A> {
+    /// The value that the transition returned.
     pub answer: A,
-    /// The commit's revision; if nothing was written, the revision that was read.
+    /// The revision of the commit; if the transition wrote nothing, the revision that it read.
     pub revision: Revision,
 }
 
-/// Why nothing was committed for reasons outside of the transaction.
+/// A failure of the store itself, independent of the transaction.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// Nothing changed; the same request works once there is space.
-    #[error("the disk of the store is full: nothing was changed; free some space and try again")]
+    /// Nothing was changed. The same request succeeds once there is space.
+    #[error("cannot write to the store: the disk is full; nothing was changed. Free some space and try again")]
     Full,
-    /// Whether the change was made is unknown. The store answers nothing else from now on: the process is to end
-    /// and start again from what is on disk.
+    /// It is unknown whether the change was made. The store rejects all further requests: the process must exit and
+    /// restart from the state on disk.
     #[error("the store is broken: {0}")]
     Broken(String),
 }
@@ -77,82 +84,88 @@ pub enum StoreError {
 /// Why [`Store::run`] committed nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunError<R> {
-    /// The transition said no; it was right as of a synced revision.
+    /// The transition refused, based on a synced revision.
     Refused(R),
+    /// The transaction exceeds a size limit.
     TooLarge(TooLarge),
-    /// Overtaken [`RETRIES_MAX`] times; the last conflict. To be tried again later, never shown as a refusal.
+    /// [`RETRIES_MAX`] attempts conflicted with other transactions; the last conflict. The request may be repeated; it
+    /// must not be shown as a refusal.
     Busy(Conflict),
+    /// The store failed.
     Failed(StoreError),
 }
 
 /// Why [`Store::apply`] committed nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ApplyError {
+    /// A precondition of the transaction does not hold.
     Conflict(Conflict),
+    /// The store failed.
     Failed(StoreError),
 }
 
-/// An engine. Clones are handles to the same store.
+/// A store engine. Clones are handles to the same store.
 pub trait Store: Clone + Send + Sync + 'static {
-    /// Names the one line of commits that this store continues; fixed while it is open.
+    /// Returns the store generation: the id of the line of commits that this store continues. A restored backup starts a
+    /// new one. It is constant while the store is open.
     fn store_generation(&self) -> Uuid;
 
-    /// The newest synced revision; 0 before the first commit.
+    /// Returns the newest synced revision; 0 before the first commit.
     fn newest(&self) -> Revision;
 
-    /// Shows all documents as of one revision, the newest when the call is served.
+    /// Calls `view` with a consistent snapshot of the newest revision.
     fn read<T, F>(&self, view: F) -> impl Future<Output = T> + Send
     where
         T: Send + 'static,
         F: FnOnce(&dyn Reader) -> T + Send + 'static;
 
-    /// Shows all documents as of an older revision, as far back as the change log reaches.
+    /// Calls `view` with a consistent snapshot of an older revision, if the change log still reaches it.
     fn read_at<T, F>(&self, at: Position, view: F) -> impl Future<Output = Result<T, Compacted>> + Send
     where
         T: Send + 'static,
         F: FnOnce(&dyn Reader) -> T + Send + 'static;
 
-    /// Runs a transition against the newest documents and commits what it wrote, if what it read still holds; else
-    /// runs it again. A refusal commits nothing, nor does a transition that writes nothing. A dropped call may still
-    /// take effect.
+    /// Runs a transition against the newest documents and commits its writes. If another transaction has changed what it
+    /// read, the transition runs again. A refusal commits nothing. A call that is dropped may still take effect.
     fn run<A, R, F>(&self, transition: F) -> impl Future<Output = Result<Committed<A>, RunError<R>>> + Send
     where
         A: Send + 'static,
         R: Send + 'static,
         F: Fn(&mut Draft<'_>) -> Result<A, R> + Send + Sync + 'static;
 
-    /// Commits a finished transaction if its preconditions hold now. A removal of what is absent is no change; a
-    /// transaction without change commits nothing and answers the newest revision.
+    /// Commits a finished transaction if its preconditions hold. Deleting an absent document is no change. A transaction
+    /// without changes commits nothing and returns the newest revision.
     fn apply(&self, txn: Txn) -> impl Future<Output = Result<Revision, ApplyError>> + Send;
 
-    /// The commits after a position, oldest first, at most `limit` of them.
+    /// Returns the commits after a position, oldest first, at most `limit`.
     fn changes_after(
         &self,
         after: Position,
         limit: usize,
     ) -> impl Future<Output = Result<Vec<CommitChanges>, Compacted>> + Send;
 
-    /// ForceTimers until the newest revision is greater; answers the newest. Never skips: what is already newer is enough.
+    /// Waits until the newest revision is greater than `revision`, and returns the newest. Returns at once if it already
+    /// is greater.
     fn wait_past(&self, revision: Revision) -> impl Future<Output = Revision> + Send;
 }
 
-/// What one commit did to a document: for the change log.
+/// The previous state of a document that a commit changed.
 #[derive(Clone, Debug)]
 struct Undo {
     key: String,
     before: Option<StoredDocument>,
 }
 
-/// The documents as of an older revision: the newest, with what changed since taken back.
+/// The documents at an older revision: the newest documents with all later changes undone.
 struct EarlierReader<'r> {
     newest: &'r dyn Reader,
     revision: Revision,
-    /// What each key changed since then held at that revision.
+    /// By key: the documents that were changed since that revision, as they were at that revision.
     before: BTreeMap<String, Option<StoredDocument>>,
 }
 
 impl<'r> EarlierReader<'r> {
-    /// `undo`: everything done since `revision`, oldest first.
+    /// `undo` contains every change since `revision`, oldest first.
     fn new(
         newest: &'r dyn Reader,
         revision: Revision,
@@ -160,7 +173,7 @@ impl<'r> EarlierReader<'r> {
     ) -> EarlierReader<'r> {
         let mut before = BTreeMap::new();
         for Undo { key, before: held } in undo {
-            before.entry(key).or_insert(held); // the first change since then has what was there at that time
+            before.entry(key).or_insert(held); // the first change after `revision` has the value at `revision`
         }
         EarlierReader { newest, revision, before }
     }
@@ -176,7 +189,7 @@ impl Reader for EarlierReader<'_> {
     }
 
     fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<StoredDocument> {
-        // At most `before` of the newest documents are to be left out, so this many always suffice.
+        // At most `before.len()` of the newest documents are excluded, so this many are always sufficient.
         let newest = self.newest.scan(prefix, after, limit.saturating_add(self.before.len()));
         let kept = newest.into_iter().filter(|stored| !self.before.contains_key(&stored.key));
         let held = self.before.range(scan_start(prefix, after)..).take_while(|(key, _)| key.starts_with(prefix));
@@ -188,7 +201,7 @@ impl Reader for EarlierReader<'_> {
     }
 }
 
-/// Where a scan begins: at `after`, itself to be left out, unless the prefix begins later.
+/// Returns the key at which a scan starts: `after` (excluded by the caller), or the prefix if it sorts later.
 fn scan_start(prefix: &str, after: &str) -> String {
     prefix.max(after).to_owned()
 }

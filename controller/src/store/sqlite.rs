@@ -1,16 +1,15 @@
-//! The embedded engine (design 8): SQLite in WAL mode, every commit synced.
+//! The SQLite engine of the store (design 8): WAL mode, every commit synced.
 //!
-//! One thread owns the only connection that writes. It takes the requests that are waiting, runs their transitions
-//! one after the other in one SQLite transaction, commits once, and then answers all of them: a refusal too may rest
-//! on what the request before it wrote. A transition writes nothing before it has decided, so a refusal leaves
-//! nothing to undo, and under a single writer a transition never conflicts. Reads have connections of their own and
-//! see committed, synced documents.
+//! One thread owns the only writing connection. It takes all waiting requests, runs their transitions one after the
+//! other in one SQLite transaction, commits once, and then replies to all of them, since even a refusal may depend on
+//! the writes of an earlier request. A transition decides before it writes, so a refusal leaves nothing to undo; with a
+//! single writer, transitions never conflict. Reads use their own connections and see only synced documents.
 //!
-//! A commit that fails for any reason but a full disk leaves it unknown what is on disk: the engine answers nothing
-//! else from then on ([`Sqlite::broken`]), and the process is to end.
+//! After a failed commit the state on disk is unknown, unless the disk is full. The engine then rejects all further
+//! requests ([`Sqlite::broken`]), and the process must exit.
 //!
-//! Beside the database lie `store.lock` (who has it open) and `store_generation.yaml` (how far this history had come), which
-//! tells a database that was restored from an older copy.
+//! The folder also contains `store.lock` (the process that has the store open) and `history.yaml` (the store generation
+//! and a revision that it has reached). The latter detects a database that was restored from a backup.
 
 mod open;
 mod writer;
@@ -32,12 +31,12 @@ use std::thread::JoinHandle;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use writer::{ApplyRequest, QUEUE_MAX, WriteRequest, TransitionRequest, Writer};
 
-/// Connections for reading: twice the cores of a small machine; more only wait for each other.
+/// Reading connections: twice the cores of a small machine; more would only wait for each other.
 const READERS: usize = 4;
-/// The statements below, with room.
+/// Cached statements per connection: more than the statements below.
 const STATEMENTS: usize = 32;
 
-/// A store in a folder. Dropping the last handle closes it: waits for what was handed in, then lets go of the lock.
+/// A store in a folder. Dropping the last handle closes it: it waits for the pending requests, then releases the lock.
 #[derive(Clone)]
 pub struct Sqlite(Arc<Shared>);
 
@@ -54,19 +53,19 @@ struct Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         self.requests = None;
-        // The writer then closes the last connection, which leaves one file without a WAL beside it.
+        // The writer then closes the last connection, which merges the WAL into the database file.
         if let Ok(mut idle) = self.readers.idle.lock() {
             idle.clear();
         }
         // A transition that owns the last handle is dropped by the writer, which cannot wait for itself.
         if let Some(writer) = self.writer.take().filter(|w| w.thread().id() != std::thread::current().id()) {
-            let _ = writer.join(); // it panicked: its callers have been told
+            let _ = writer.join(); // an error is a panic, which its callers have already received
         }
     }
 }
 
 impl Sqlite {
-    /// Opens the store in an existing folder, or begins one there.
+    /// Opens the store in an existing folder; creates the database if there is none.
     pub fn open(folder: &Path, options: Options) -> Result<Sqlite, OpenError> {
         let OpenStore { lock, file, connection, sidecar, store_generation, newest } =
             open::open(folder, &options)?;
@@ -92,19 +91,19 @@ impl Sqlite {
         Ok(Sqlite(Arc::new(Shared { store_generation, requests, writer, readers, newest, broken })))
     }
 
-    /// ForceTimers until the engine is broken; says why. The process is to end then.
+    /// Waits until the engine is broken and returns the reason. The process must then exit.
     pub async fn broken(&self) -> String {
         let mut broken = self.0.broken.subscribe();
         let why = broken.wait_for(Option::is_some).await.expect("self keeps the sender");
         why.clone().unwrap_or_default()
     }
 
-    /// Hands a request in and waits for its answer.
+    /// Sends a request to the writer and waits for its reply.
     async fn send<T>(&self, request: Box<dyn WriteRequest>, answer: oneshot::Receiver<T>) -> Result<T, StoreError> {
         let requests = self.0.requests.as_ref().expect("the store is open while there is a handle");
-        let gone = || StoreError::Broken("its writer is gone".to_owned());
-        requests.send(request).await.map_err(|_| gone())?;
-        answer.await.map_err(|_| gone())
+        let stopped = || StoreError::Broken("the writer thread has stopped".to_owned());
+        requests.send(request).await.map_err(|_| stopped())?;
+        answer.await.map_err(|_| stopped())
     }
 
     fn contains_position(&self, position: Position) -> bool {
@@ -112,22 +111,22 @@ impl Sqlite {
     }
 }
 
-/// The newest revision. Every commit has a row in the log, and the newest are never removed from it.
+/// Reads the newest revision. Every commit has a row in the log, and the newest rows are never pruned.
 fn newest_revision(connection: &Connection) -> rusqlite::Result<Revision> {
     let mut newest = connection.prepare_cached("SELECT max(revision) FROM changes")?;
     let newest: Option<i64> = newest.query_row([], |row| row.get(0))?;
     Ok(newest.unwrap_or(0) as u64)
 }
 
-/// The oldest revision in the log.
+/// Reads the oldest revision in the log.
 fn oldest_revision(connection: &Connection) -> rusqlite::Result<Option<Revision>> {
     let mut oldest = connection.prepare_cached("SELECT min(revision) FROM changes")?;
     let oldest: Option<i64> = oldest.query_row([], |row| row.get(0))?;
     Ok(oldest.map(|oldest| oldest as u64))
 }
 
-/// The documents one connection sees. A disk that cannot be read ends the program (design 15): there is no answer
-/// that a transition could go on with.
+/// The documents that one connection sees. It panics if the disk cannot be read (design 15), because a transition cannot
+/// continue without the document.
 struct ConnectionReader<'c> {
     connection: &'c Connection,
     revision: Revision,
@@ -159,7 +158,7 @@ fn stored(row: &Row<'_>) -> rusqlite::Result<StoredDocument> {
     Ok(StoredDocument { key: row.get(0)?, revision: revision as u64, value: row.get::<_, String>(2)?.into() })
 }
 
-/// The connections for reading, lent to one read at a time.
+/// The pool of reading connections.
 struct Readers {
     idle: Arc<Mutex<Vec<Connection>>>,
     free: Arc<Semaphore>,
@@ -176,7 +175,7 @@ impl Readers {
         Ok(Readers { idle: Arc::new(Mutex::new(idle)), free: Arc::new(Semaphore::new(READERS)) })
     }
 
-    /// Runs a read within one read transaction, on a thread that may block. A dropped call runs to its end there.
+    /// Runs a read in one read transaction, on a thread that may block. If the call is dropped, the read still completes.
     async fn view<T, F>(&self, view: F) -> T
     where
         T: Send + 'static,
@@ -186,12 +185,12 @@ impl Readers {
         let idle = self.idle.clone();
         let work = move || {
             let lock = || idle.lock().expect("no one panics with the idle connections");
-            // 1. A read waits for a thread. 2. The controller ends: the call is dropped, and with the last handle the
-            // connections. 3. The read gets its thread: nobody waits for it.
+            // 1. A read waits for a thread. 2. The controller stops: the call is dropped, and the last handle closes the
+            // connections. 3. The read gets its thread; its result is no longer needed.
             let connection = lock().pop()?;
             let transaction = Transaction::new_unchecked(&connection, TransactionBehavior::Deferred);
             let transaction = transaction.expect(READABLE);
-            let revision = newest_revision(&transaction).expect(READABLE); // from here on the snapshot stands
+            let revision = newest_revision(&transaction).expect(READABLE); // this read fixes the snapshot
             let answer = view(&ConnectionReader { connection: &transaction, revision });
             drop(transaction);
             lock().push(connection);
@@ -203,13 +202,13 @@ impl Readers {
     }
 }
 
-/// Whether the log has every commit after a revision, of those that lie before the newest.
+/// Whether the log contains every commit after a revision that is not newer than the newest.
 fn covers(newest: &ConnectionReader<'_>, revision: Revision) -> rusqlite::Result<bool> {
     let oldest = oldest_revision(newest.connection)?;
     Ok(revision <= newest.revision && oldest.is_none_or(|oldest| revision + 1 >= oldest))
 }
 
-/// Everything done after a revision, oldest first.
+/// Reads the previous documents of all changes after a revision, oldest first.
 fn undo_since(connection: &Connection, revision: Revision) -> rusqlite::Result<Vec<Undo>> {
     let mut undo = connection.prepare_cached(
         "SELECT key, revision_before, value_before FROM changes WHERE revision > ?1 ORDER BY revision",
@@ -229,13 +228,13 @@ fn undo_since(connection: &Connection, revision: Revision) -> rusqlite::Result<V
     rows.collect()
 }
 
-/// The commits after a revision, oldest first, at most `limit`.
+/// Reads the commits after a revision, oldest first, at most `limit`.
 fn changes_since(
     connection: &Connection,
     revision: Revision,
     limit: usize,
 ) -> rusqlite::Result<Vec<CommitChanges>> {
-    // Revisions have no holes, so the last one wanted is known.
+    // Revisions have no gaps, so the last requested one is known.
     let last = revision.saturating_add(limit as u64).min(i64::MAX as u64);
     let mut select = connection.prepare_cached(
         "SELECT revision, key, value FROM changes WHERE revision > ?1 AND revision <= ?2 ORDER BY revision, key",

@@ -1,4 +1,4 @@
-//! What an application waits for: its own blockers, or what its units wait for.
+//! Explains an application: its own blockers, followed by the causes of its units.
 
 use super::{Explainer, is_full};
 use api::Why;
@@ -22,7 +22,7 @@ impl Explainer<'_> {
             if life == Life::Alive {
                 causes.extend(self.unit(unit)?.causes);
             } else {
-                // the blockers tell all but when force starts, which each unit has for itself
+                // the blockers contain everything except the force timer, which each unit has for itself
                 let doc = read(self.reader, &self.model.unit(unit));
                 causes.extend(doc.and_then(|doc| self.forced(unit, Entity::Unit(doc.name))));
             }

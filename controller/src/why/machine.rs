@@ -1,4 +1,4 @@
-//! What a machine waits for: its blockers, its provider, and whoever starts its agent again.
+//! Explains a machine: its blockers, its provider, and the actor that must start its agent.
 
 use super::Explainer;
 use crate::hook_lock;
@@ -24,17 +24,18 @@ impl Explainer<'_> {
         }
         if life == Life::Dying {
             let stranded = waiting::stranded(self.reader, self.model, id);
-            causes.extend(stranded.map(|one| self.pending_since().with_since(one)));
+            causes.extend(stranded.map(|cause| self.pending_since().with_since(cause)));
         }
-        // the provider alone removes a Dead machine, unless its instance stays (cargo sim 58)
-        let stays = || read(self.reader, &self.model.machine(id)).is_some_and(|doc| doc.manual || doc.kept);
+        // Only the provider removes a Dead machine, unless its instance is kept (cargo sim 58).
+        let is_instance_kept = || read(self.reader, &self.model.machine(id)).is_some_and(|doc| doc.manual || doc.kept);
         let entity = Entity::Machine(name.to_owned());
         let forced = self.forced(id, entity.clone());
-        causes.extend(forced.filter(|_| life != Life::Dead || stays()));
+        causes.extend(forced.filter(|_| life != Life::Dead || is_instance_kept()));
         Ok(Why { entity, life, now: self.machine_now(id), causes, more: false })
     }
 
-    /// `2 units, hook lock held by web/0 (running action backup), waited for by web/1`.
+    /// Returns the machine's state as text: `2 units, hook lock held by web/0 (running action backup), waited for by
+    /// web/1`.
     fn machine_now(&self, id: Uuid) -> String {
         let units = read_all::<()>(self.reader, &self.model.machine_units(id)).len();
         let mut now = format!("{units} units");
@@ -49,14 +50,14 @@ impl Explainer<'_> {
         now
     }
 
-    /// What a machine waits for whose agent was present and is silent now.
+    /// Returns the cause for a machine whose agent was present and is silent now.
     pub(super) fn silent_machine_agent(&self, id: Uuid) -> Option<Cause> {
         let agent = status::machine_agent(self.reader, self.model, self.presence, id);
         let is_silent = matches!(agent, MachineAgent::Late | MachineAgent::Lost);
         self.machine_agent(id).filter(|_| is_silent)
     }
 
-    /// What a machine that is not Dead waits for while its agent does not report.
+    /// Returns the cause for a machine whose agent does not report; none if the machine is Dead.
     pub(super) fn machine_agent(&self, id: Uuid) -> Option<Cause> {
         let doc = read(self.reader, &self.model.machine(id))?;
         let life = read(self.reader, &self.model.machine_life(id)).filter(|life| *life != Life::Dead)?;
@@ -75,7 +76,7 @@ impl Explainer<'_> {
                 let starts = life == Life::Alive;
                 waiting::provisioning(self.reader, self.model, id, &doc.name, starts)
             }
-            // nothing starts it any more
+            // the agent of a machine that is being removed is no longer started
             MachineAgent::Pending if life != Life::Alive => None,
             MachineAgent::Pending if doc.manual => waiting::enrolment(self.reader, self.model, id),
             MachineAgent::Pending => {

@@ -1,4 +1,4 @@
-//! What a whole model waits for: everything in it that is being removed, then what keeps the rest from its work.
+//! Explains a whole model: the blockers of all removals in it, followed by the errors and silent agents of the rest.
 
 use super::{Explainer, is_full};
 use crate::status::{self, MachineAgent};
@@ -12,22 +12,22 @@ use state::terms::cause::{Cause, Count, Entity};
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 
-/// Entities of each kind that are explained: some 10 reads each.
+/// Entities of each kind that are examined: some 10 reads each.
 const ENTITIES_MAX: usize = 1_000;
 
 impl Explainer<'_> {
     pub(super) fn whole_model(&self) -> Result<Why, Refusal> {
-        let gone = || Refusal::not_found("model", self.model.0);
-        let doc = read(self.reader, &self.model.model()).ok_or_else(gone)?;
+        let not_found = || Refusal::not_found("model", self.model.0);
+        let doc = read(self.reader, &self.model.model()).ok_or_else(not_found)?;
         let ids = |kind: Kind| -> Vec<Uuid> {
-            let some = self.reader.scan(&self.model.all(kind), "", ENTITIES_MAX);
-            some.iter().filter_map(|stored| last_id(&stored.key)).collect()
+            let page = self.reader.scan(&self.model.all(kind), "", ENTITIES_MAX);
+            page.iter().filter_map(|stored| last_id(&stored.key)).collect()
         };
         let (applications, machines) = (ids(Kind::Application), ids(Kind::Machine));
         let (units, relations) = (ids(Kind::Unit), ids(Kind::Relation));
-        let count = |some: &[Uuid]| Count { number: some.len(), more: some.len() == ENTITIES_MAX };
-        let left = (count(&applications), count(&machines));
-        let now = format!("{} applications, {} machines", left.0, left.1);
+        let count = |ids: &[Uuid]| Count { number: ids.len(), more: ids.len() == ENTITIES_MAX };
+        let remaining = (count(&applications), count(&machines));
+        let now = format!("{} applications, {} machines", remaining.0, remaining.1);
         let all = applications.into_iter().map(EntityId::Application);
         let all = all.chain(units.iter().copied().map(EntityId::Unit));
         let all = all.chain(relations.iter().copied().map(EntityId::Relation));
@@ -54,8 +54,8 @@ impl Explainer<'_> {
         Ok(Why { entity: Entity::Model(doc.name), life, now, causes, more: false })
     }
 
-    /// What a unit that stays waits for, if its agent is in error or silent. A unit that is silent together with its
-    /// machine is omitted: the machine is named (F.4).
+    /// Returns the causes of an Alive unit whose agent is in error or silent. A unit that is silent together with its
+    /// machine is omitted, because the machine's own cause is listed (F.4).
     fn stalled_unit(&self, id: Uuid) -> Vec<Cause> {
         let Some(doc) = read(self.reader, &self.model.unit(id)) else { return Vec::new() };
         let attached = self.reader.get(self.model.session(id).text()).is_some();
@@ -64,8 +64,8 @@ impl Explainer<'_> {
         let silent = !attached || self.presence.unit_overdue_ms(id).is_some();
         let alive = effective_life::unit_life_of(&mut { self.reader }, self.model, id, &doc) == Life::Alive;
         let agent = || status::machine_agent(self.reader, self.model, self.presence, doc.machine);
-        let is_silent_itself = || silent && agent() != MachineAgent::Lost;
-        if !alive || !failed && !is_silent_itself() {
+        let is_only_unit_silent = || silent && agent() != MachineAgent::Lost;
+        if !alive || !failed && !is_only_unit_silent() {
             return Vec::new();
         }
         self.unit(id).map_or(Vec::new(), |why| why.causes)

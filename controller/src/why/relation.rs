@@ -1,4 +1,5 @@
-//! What a relation waits for: a Dying one for its members to leave, another for the units of its applications to enter.
+//! Explains a relation: a Dying relation waits for its members to leave, an Alive one for the units of its applications
+//! to enter.
 
 use super::{Explainer, is_full};
 use api::Why;
@@ -14,14 +15,14 @@ use state::terms::names::Uuid;
 
 impl Explainer<'_> {
     pub(super) fn relation(&self, id: Uuid) -> Result<Why, Refusal> {
-        let gone = || Refusal::not_found("relation", id);
-        let doc = read(self.reader, &self.model.relation(id)).ok_or_else(gone)?;
+        let not_found = || Refusal::not_found("relation", id);
+        let doc = read(self.reader, &self.model.relation(id)).ok_or_else(not_found)?;
         let life = effective_life::relation_life_of(&mut { self.reader }, self.model, id, &doc);
         let mut causes = self.blockers(EntityId::Relation(id));
         let present = read_all::<ScopeDoc>(self.reader, &self.model.scopes(id));
         if let Some(suspended) = waiting::suspended(self.reader, self.model, id) {
-            let leaving = blockers::suspended_relation_blockers(&mut { self.reader }, self.model, id);
-            causes.extend(leaving.into_iter().map(|one| self.pending_since().with_since(one)));
+            let departing = blockers::suspended_relation_blockers(&mut { self.reader }, self.model, id);
+            causes.extend(departing.into_iter().map(|cause| self.pending_since().with_since(cause)));
             causes.push(suspended);
         } else if life == Life::Alive {
             let present: Vec<Uuid> = present.iter().filter_map(|(key, _)| last_id(key)).collect();
@@ -33,7 +34,7 @@ impl Explainer<'_> {
         Ok(Why { entity, life, now, causes, more: false })
     }
 
-    /// Each unit that has yet to enter, followed by the first thing that it waits for itself.
+    /// Adds each unit that must still enter the scope, followed by the first cause of that unit.
     fn entering(&self, doc: &RelationDoc, present: &[Uuid], causes: &mut Vec<Cause>) -> Result<(), Refusal> {
         let units = doc.sides.iter().map(|side| self.model.units_of(side.application));
         for (key, ()) in units.flat_map(|index| read_all::<()>(self.reader, &index)) {

@@ -1,4 +1,4 @@
-//! What a unit waits for: its agent, the hook that runs, and what its agent would do next.
+//! Explains a unit: its agent, the hook that runs, and the next operation of its agent.
 
 use super::Explainer;
 use crate::hook_lock;
@@ -34,19 +34,20 @@ impl Explainer<'_> {
         if !attached && life == Life::Alive {
             causes.push(self.unattached(&doc, &machine));
         }
-        // nothing else of the unit can go on before this has ended, whatever its life
+        // the unit does nothing else before its current run has finished, whatever its life
         match self.presence.executing(id).filter(|_| attached && !self.presence.is_lost(id)) {
             Some(running) => causes.push(self.finishing(&doc, &machine, running)),
             None => causes.extend(self.next(id, &doc, (&agent, is_silent))),
         }
-        // what the agent would do is more exact than what the documents tell of the unit itself
+        // the agent's next operation is more precise than the blockers of the unit itself
         let blockers = self.blockers(EntityId::Unit(id)).into_iter();
-        let blockers: Vec<Cause> = blockers.filter(|one| causes.is_empty() || one.entity != entity).collect();
+        let blockers: Vec<Cause> =
+            blockers.filter(|blocker| causes.is_empty() || blocker.entity != entity).collect();
         causes.splice(0..0, blockers);
         if life == Life::Alive {
             causes.extend(self.suspended_relations(&doc));
         }
-        // the root of all else, where the unit waits for the agent of its machine
+        // if the unit waits for its machine's agent, the machine's cause is the root cause and is listed first
         let lost = attached && life != Life::Dead && self.presence.is_lost(id);
         let by_machine = Actor::MachineAgent(machine);
         if lost || causes.iter().any(|cause| cause.actor == by_machine) {
@@ -64,7 +65,8 @@ impl Explainer<'_> {
         self.reader.get(self.model.session(id).text()).is_some()
     }
 
-    /// What a unit waits for whose agent was present and is silent now. The agent of a Dead unit is not to come back.
+    /// Returns the cause for a unit whose agent was present and is silent now; none for a Dead unit, whose agent is not
+    /// expected to report again.
     pub(super) fn silent_unit_agent(&self, id: Uuid, doc: &UnitDoc) -> Option<Cause> {
         self.presence.unit_overdue_ms(id)?;
         let life = effective_life::unit_life_of(&mut { self.reader }, self.model, id, doc);
@@ -77,7 +79,7 @@ impl Explainer<'_> {
         Some(cause.since(self.presence.last_heartbeat_ms(id)))
     }
 
-    /// What a unit waits for whose agent has never attached.
+    /// Returns the cause for a unit whose agent has never attached.
     fn unattached(&self, doc: &UnitDoc, machine: &str) -> Cause {
         let machine = machine.to_owned();
         let cause = match self.machine_agent(doc.machine) {
@@ -100,22 +102,22 @@ impl Explainer<'_> {
         Cause::new(Entity::Unit(doc.name.clone()), duty, Actor::Charm).since(running.since_ms)
     }
 
-    /// What the unit's agent would do next, or what it waits for itself.
+    /// Returns the causes for the next operation of the unit's agent, or for what the agent waits for.
     fn next(&self, id: Uuid, doc: &UnitDoc, (agent, silent): (&StatusInfo, bool)) -> Vec<Cause> {
-        let one = |cause: Cause| vec![cause];
+        let single = |cause: Cause| vec![cause];
         match status::next_act(self.reader, self.model, id) {
             Some(Act::Wait(wait)) => {
-                let dated = |cause: Cause| {
+                let with_since = |cause: Cause| {
                     let since_ms = cause.since_ms.or(agent.since_ms);
                     cause.since(since_ms)
                 };
-                wait.causes.into_iter().map(dated).collect()
+                wait.causes.into_iter().map(with_since).collect()
             }
-            Some(Act::Start(run)) => one(self.starting(id, doc, run, silent)),
-            Some(Act::FetchBag(asked)) => one(fetching(&doc.name, &asked).since(agent.since_ms)),
+            Some(Act::Start(run)) => single(self.starting(id, doc, run, silent)),
+            Some(Act::FetchBag(request)) => single(fetching(&doc.name, &request).since(agent.since_ms)),
             Some(Act::Reboot) => {
                 let machine = self.machine_name(doc);
-                one(rebooting(&doc.name, Some(&machine)).since(agent.since_ms))
+                single(rebooting(&doc.name, Some(&machine)).since(agent.since_ms))
             }
             Some(
                 Act::Finish
@@ -128,7 +130,7 @@ impl Explainer<'_> {
         }
     }
 
-    /// A run that is next waits for the hook lock, or for the agent alone.
+    /// Returns the cause for a pending run: it waits for the hook lock, or only for the agent.
     fn starting(&self, id: Uuid, doc: &UnitDoc, run: Run, silent: bool) -> Cause {
         let activity = Activity::from(&run.operation);
         let holder = hook_lock::holder(self.reader, self.model, self.presence, doc.machine);
@@ -154,7 +156,7 @@ impl Explainer<'_> {
     }
 }
 
-/// What the unit does now, in words.
+/// Returns the unit's current status as text.
 fn now(workload: StatusInfo, agent: StatusInfo) -> String {
     if workload.current == "error" {
         return workload.message;

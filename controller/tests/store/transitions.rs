@@ -22,7 +22,7 @@ use state::unit::activity::Activity;
 use state::unit::hook::{Level, ReportContent};
 use state::unit::hook_name::HookName;
 use state::unit::local::{Event, Local};
-use state::unit::operation::{CharmRef, Hook, Operation, Place};
+use state::unit::operation::{CharmRef, Hook, Operation, LocalEndpoint};
 use state::unit::record::{Outcome, Record, Said};
 use state::unit::writes::{BagWrites, Writes};
 use std::collections::{BTreeMap, BTreeSet};
@@ -302,7 +302,7 @@ async fn live<S: Store>(story: &mut Story<'_, S>) {
     let unit = local.unit;
     story.done(&mut local, Operation::InstallCharm(charm_ref("w2"))).await;
     story.done(&mut local, Operation::Hook(Hook::Install)).await;
-    let place = Place {
+    let local_endpoint = LocalEndpoint {
         endpoint: "db".into(),
         interface: "sql".into(),
         peer: false,
@@ -312,7 +312,7 @@ async fn live<S: Store>(story: &mut Story<'_, S>) {
     let number =
         story.store.read(|reader| read(reader, &MODEL.relation(Uuid(50)))).await.expect("it is there").number;
     let settings = BTreeMap::from([("private-address".to_owned(), "127.0.0.1".to_owned())]);
-    story.done(&mut local, Operation::EnterScope { relation: number, uuid: Uuid(50), place, settings }).await;
+    story.done(&mut local, Operation::EnterScope { relation: number, uuid: Uuid(50), local_endpoint, settings }).await;
     story
         .call("leadership::claim", move |draft| leadership::claim(draft, MODEL, unit, false).map(drop))
         .await;

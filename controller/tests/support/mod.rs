@@ -21,7 +21,7 @@ use state::lifecycle::application::register_archive;
 use state::terms::names::{RelationNumber, UnitName, Uuid};
 use state::terms::position::Position;
 use state::terms::settings::Bag;
-use state::unit::operation::{Hook, Operation, Place};
+use state::unit::operation::{Hook, Operation, LocalEndpoint};
 use state::unit::record::{Outcome, Record};
 use state::unit::snapshot::Delta;
 use state::unit::writes::{BagWrites, Writes};
@@ -252,7 +252,7 @@ impl<A: UnitAgentRequests> Agent<A> {
     }
 
     pub fn entering(&self, (relation, uuid): (RelationNumber, Uuid), own: &str, remote: &str) -> Operation {
-        let place = Place {
+        let local_endpoint = LocalEndpoint {
             endpoint: own.to_owned(),
             interface: "sql".to_owned(),
             peer: false,
@@ -260,7 +260,7 @@ impl<A: UnitAgentRequests> Agent<A> {
             remote_application: remote.to_owned(),
         };
         let settings = Bag::from([("address".to_owned(), "127.0.0.1".to_owned())]);
-        Operation::EnterScope { relation, uuid, place, settings }
+        Operation::EnterScope { relation, uuid, local_endpoint, settings }
     }
 
     /// A record that sets one key of the unit's own bag.

@@ -1,4 +1,7 @@
-//! Opening a store's folder: the lock, the tables, and which history goes on there.
+//! Opens a store's folder: takes the lock, creates the tables, and determines the store generation.
+//!
+//! A store is changed only after its version was checked: a database of another version is left untouched. Called by
+//! [`super::Sqlite::open`].
 
 use crate::store::sqlite::{STATEMENTS, newest_revision};
 use crate::store::{CHANGES_KEPT, Position};
@@ -10,8 +13,8 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-/// The version of the tables below and of the documents in them, in SQLite's `user_version`. A store of another
-/// version is not opened (ARCHITECTURE.md, Compatibility).
+/// The version of the tables and of their documents, stored as SQLite's `user_version`. A store of another version is
+/// not opened (ARCHITECTURE.md, Compatibility).
 pub const VERSION: i64 = 1;
 const TABLES: &str = "
     CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -23,40 +26,45 @@ const TABLES: &str = "
         PRIMARY KEY (revision, key)) WITHOUT ROWID;
     PRAGMA user_version = 1;";
 
-/// How a store is opened.
+/// The options for opening a store.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The id of the history that begins if the store is new or was restored. Made by the entropy port.
+    /// The store generation to use if the store is new or was restored: a random uuid.
     pub new_generation: Uuid,
-    /// The operator says that this is a restored copy: begins a new history even if nothing shows it.
+    /// The operator states that the store was restored from a backup: a new generation starts even if this cannot be
+    /// detected.
     pub restored: bool,
-    /// Revisions the change log keeps, at least 1.
+    /// The number of revisions in the change log, at least 1.
     pub changes_kept: u64,
-    /// Size limit in SQLite pages of 4 KiB; none: the disk is the limit.
+    /// The maximum size in SQLite pages of 4 KiB; none if only the disk is the limit.
     pub pages_max: Option<u32>,
 }
 
 impl Options {
+    /// The default options.
     pub fn new(new_generation: Uuid) -> Options {
         Options { new_generation, restored: false, changes_kept: CHANGES_KEPT, pages_max: None }
     }
 }
 
-/// Why a store was not opened. It was left as it is.
+/// Why a store was not opened. Its contents were not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    #[error("the store in {} is in use by {holder}", folder.display())]
+    /// Another process has the store open.
+    #[error("cannot open the store in {}: it is in use by {holder}", folder.display())]
     InUse { folder: PathBuf, holder: String },
+    /// The store was written by another version of the controller.
     #[error(
         "cannot open {}: its store version is {found}, and this controller uses version {VERSION}; nothing was changed\n\
          hint: run the controller of the version that wrote it", file.display()
     )]
     OtherVersion { file: PathBuf, found: i64 },
+    /// The folder or the database cannot be used.
     #[error("cannot open the store in {}: {why}", folder.display())]
     Failed { folder: PathBuf, why: String },
 }
 
-/// A store's folder, locked and ready.
+/// A store's folder that is locked and ready for use.
 pub(super) struct OpenStore {
     pub lock: Lock,
     pub file: PathBuf,
@@ -81,16 +89,16 @@ pub(super) fn open(folder: &Path, options: &Options) -> Result<OpenStore, OpenEr
     Ok(OpenStore { lock, file, connection, sidecar, store_generation, newest })
 }
 
-/// The lock on `store.lock`.
+/// The lock on `store.lock`, released on drop.
 pub(super) struct Lock(host::lock::Lock);
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        let _ = self.0.release(); // the end of the process releases it as well
+        let _ = self.0.release(); // on failure, the exit of the process releases it
     }
 }
 
-/// Takes the lock and writes this process into the file.
+/// Takes the lock and writes the id of this process into the file.
 fn lock(folder: &Path) -> Result<Lock, OpenError> {
     match host::lock::Lock::take(&folder.join("store.lock"), &format!("process {}", std::process::id())) {
         Ok(Ok(lock)) => Ok(Lock(lock)),
@@ -102,8 +110,8 @@ fn lock(folder: &Path) -> Result<Lock, OpenError> {
     }
 }
 
-/// The version of an existing database if it is not ours; writes nothing of its own. Version 0 is a database whose
-/// tables were not made yet.
+/// Returns the version of an existing database if it differs from [`VERSION`], without changing it. Version 0 is a
+/// database without tables.
 fn other_version(file: &Path) -> rusqlite::Result<Option<i64>> {
     if !file.exists() {
         return Ok(None);
@@ -113,7 +121,7 @@ fn other_version(file: &Path) -> rusqlite::Result<Option<i64>> {
         connection.query_row("PRAGMA user_version", [], |row| row.get(0))
     };
     let version = match version(OpenFlags::SQLITE_OPEN_READ_ONLY) {
-        // a start that died while it made the database: what it left is undone by whoever may write
+        // A process died while it created the database: only a connection that may write can roll that back.
         Err(error) if error.sqlite_error_code() == Some(ErrorCode::ReadOnly) => {
             version(OpenFlags::SQLITE_OPEN_READ_WRITE)?
         }
@@ -139,22 +147,22 @@ fn connect(file: &Path, options: &Options) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// The history this store continues, and how far it has come. A new one begins if the store is new, if the operator
-/// says it was restored, or if `store_generation.yaml` knows a later revision or another history than the database.
+/// Returns the store generation and the newest revision. A new generation starts if the store is new, if the operator
+/// states that it was restored, or if `history.yaml` has a later revision or another generation than the database.
 fn resolve_generation(
     connection: &Connection,
     folder: &Path,
     options: &Options,
 ) -> Result<(Uuid, Revision), Box<dyn std::error::Error>> {
     let newest = newest_revision(connection)?;
-    let known: Option<String> = connection
+    let stored: Option<String> = connection
         .query_row("SELECT value FROM meta WHERE name = 'history'", [], |row| row.get(0))
         .optional()?;
-    let known = known.map(|text| text.parse::<Uuid>().map_err(|e| e.to_string())).transpose()?;
-    let seen = GenerationFile::load(folder);
-    let continued = known.filter(|known| {
+    let stored = stored.map(|text| text.parse::<Uuid>().map_err(|e| e.to_string())).transpose()?;
+    let file = GenerationFile::load(folder);
+    let continued = stored.filter(|stored| {
         !options.restored
-            && seen.is_none_or(|seen| seen.store_generation == *known && seen.revision <= newest)
+            && file.is_none_or(|file| file.store_generation == *stored && file.revision <= newest)
     });
     if let Some(store_generation) = continued {
         return Ok((store_generation, newest));
@@ -165,15 +173,15 @@ fn resolve_generation(
     Ok((store_generation, newest))
 }
 
-/// `store_generation.yaml`: the history and a revision it is known to have reached. Never synced after its creation: one that
-/// lags behind only notices less.
+/// The file `history.yaml`: the store generation and a revision that it has reached. It is synced only when it is
+/// created: if the file lags behind, it may fail to detect a restored backup, but it never reports one falsely.
 pub(super) struct GenerationFile {
     file: File,
     store_generation: Uuid,
 }
 
 impl GenerationFile {
-    /// What the last process left. Unreadable is as good as absent.
+    /// Reads the file that the previous process left; none if it is absent or unreadable.
     fn load(folder: &Path) -> Option<Position> {
         let text = std::fs::read_to_string(folder.join("history.yaml")).ok()?;
         let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
@@ -181,14 +189,14 @@ impl GenerationFile {
         Some(Position { store_generation, revision: field("revision:")?.parse().ok()? })
     }
 
-    /// Replaces the file whole and synced, together with the database's own entry in the folder.
+    /// Replaces the file atomically and syncs the folder, which also makes the database's directory entry durable.
     fn create(folder: &Path, store_generation: Uuid, revision: Revision) -> std::io::Result<GenerationFile> {
         let path = folder.join("history.yaml");
         host::file::write_atomic(&path, text(store_generation, revision).as_bytes())?;
         Ok(GenerationFile { file: OpenOptions::new().write(true).open(path)?, store_generation })
     }
 
-    /// Writes in place: the text always has the same length.
+    /// Records a revision. The file is overwritten in place, since its text always has the same length.
     pub(super) fn note(&self, revision: Revision) -> std::io::Result<()> {
         self.file.write_all_at(text(self.store_generation, revision).as_bytes(), 0)
     }
@@ -196,7 +204,7 @@ impl GenerationFile {
 
 fn text(generation: Uuid, revision: Revision) -> String {
     format!(
-        "# A database that is behind this was restored from an older copy.\n\
+        "# A database with an older revision than this was restored from a backup.\n\
          history: {generation}\nrevision: {revision:<20}\n"
     )
 }

@@ -1,4 +1,7 @@
-//! The one thread that writes: requests in, batches committed, answers out after the sync.
+//! The writer thread: receives requests, commits them in batches, and replies after the sync.
+//!
+//! It owns the only writing connection. It must never reply before the commit that a result depends on is synced.
+//! Started by [`super::Sqlite::open`].
 
 use super::super::{ApplyError, Committed, StoreError, RunError};
 use super::ConnectionReader;
@@ -8,20 +11,19 @@ use state::documents::draft::{Draft, Reader, Revision, Txn};
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
 
-/// Requests of one commit. At 20 to 50 µs each, a full batch keeps the first waiting for 3 ms, about as long as a
-/// sync.
+/// Requests per commit. At 20 to 50 µs each, a full batch delays its first request by 3 ms, about as long as a sync.
 const BATCH_MAX: usize = 64;
-/// Requests that wait for the writer: sixteen batches. Beyond, callers wait before they hand theirs in.
+/// Requests in the writer's queue: sixteen batches. Further callers wait before they can enqueue a request.
 pub(super) const QUEUE_MAX: usize = 16 * BATCH_MAX;
-/// Old revisions removed from the log by one commit: twice what a full batch adds, so that a lowered bound is
-/// reached.
+/// Revisions that one commit prunes from the log: twice what a full batch adds, so that a lowered limit is reached.
 const PRUNED_PER_COMMIT: u64 = 2 * BATCH_MAX as u64;
-/// What the writer is asked for.
+
+/// A request to the writer.
 pub(super) trait WriteRequest: Send {
-    /// Reads the newest documents, those of this batch included; answers what to write.
+    /// Decides what to write, based on the newest documents including those of this batch. None if nothing is written.
     fn decide(&mut self, newest: &dyn Reader) -> Option<Txn>;
-    /// Called once, after the sync: `Ok` has the revision of the commit, or the one read if there is nothing to
-    /// write.
+    /// Replies to the caller. Called once, after the sync: `Ok` has the revision of the commit, or the revision that was
+    /// read if nothing was written.
     fn answer(self: Box<Self>, synced: Result<Revision, StoreError>);
 }
 
@@ -58,7 +60,7 @@ where
             let decided = decided.expect("what is synced was decided");
             decided.map(|answer| Committed { answer, revision })
         });
-        let _ = reply.send(answer); // the caller may be gone
+        let _ = reply.send(answer); // an error means that the call was dropped
     }
 }
 
@@ -84,9 +86,9 @@ impl WriteRequest for ApplyRequest {
 pub(super) struct Writer {
     pub connection: Connection,
     pub sidecar: GenerationFile,
-    /// Dropped after the connection: the next process finds everything written.
+    /// Dropped after the connection, so that the next process finds all writes.
     pub _lock: Lock,
-    /// The oldest revision in the log; the newest and one if it is empty.
+    /// The oldest revision in the log; newest + 1 if the log is empty.
     pub oldest: Revision,
     pub changes_kept: u64,
     pub newest: Arc<watch::Sender<Revision>>,
@@ -116,7 +118,7 @@ impl Writer {
         }
     }
 
-    /// One transaction, one sync. Answers each request's revision.
+    /// Commits a batch in one transaction with one sync. Returns the revision of each request.
     fn commit(&mut self, batch: &mut [Box<dyn WriteRequest>]) -> rusqlite::Result<Vec<Revision>> {
         let before = *self.newest.borrow();
         let mut newest = before;
@@ -143,11 +145,11 @@ impl Writer {
         Ok(revisions)
     }
 
-    /// Everything is synced: shows it and answers.
+    /// Publishes the newest revision after the sync and replies to all requests.
     fn publish(&self, batch: Vec<Box<dyn WriteRequest>>, revisions: &[Revision]) {
         let newest = *revisions.last().expect("a batch has at least one request");
         if *self.newest.borrow() != newest {
-            let _ = self.sidecar.note(newest); // one that lags behind only notices less
+            let _ = self.sidecar.note(newest); // a file that lags behind is allowed, see GenerationFile
             self.newest.send_replace(newest);
         }
         for (request, revision) in batch.into_iter().zip(revisions) {
@@ -155,7 +157,8 @@ impl Writer {
         }
     }
 
-    /// The transaction was rolled back. Only of a full disk is it certain that nothing else happened.
+    /// Classifies the error of a commit that was rolled back. Only after a full disk is it certain that nothing was
+    /// written.
     fn fail(&self, error: &rusqlite::Error) -> StoreError {
         if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull) {
             return StoreError::Full;
@@ -167,7 +170,7 @@ impl Writer {
     }
 }
 
-/// Writes documents and log of one revision; false if nothing changes.
+/// Writes the documents and the log entries of one revision. Returns false if nothing changes.
 fn write(transaction: &Transaction<'_>, txn: &Txn, revision: Revision) -> rusqlite::Result<bool> {
     let mut get = transaction.prepare_cached("SELECT revision, value FROM documents WHERE key = ?1")?;
     let mut put = transaction.prepare_cached("INSERT OR REPLACE INTO documents VALUES (?1, ?2, ?3)")?;
