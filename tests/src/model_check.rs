@@ -133,7 +133,7 @@ impl Documents {
                 }
             }
             for id in self.ids(Kind::Cleanup) {
-                self.run(|draft| Ok(cleanup::bite(draft, MODEL, id))).expect("nothing is refused");
+                self.run(|draft| Ok(cleanup::clean_batch(draft, MODEL, id))).expect("nothing is refused");
             }
             for id in self.ids(Kind::Application) {
                 let units = self.scan(&MODEL.units_of(id), "", usize::MAX);

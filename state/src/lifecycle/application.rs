@@ -124,7 +124,11 @@ pub fn deploy(
 
     let application = ids();
     let doc =
-        ApplicationDoc { name: request.name.clone(), subordinate: charm.subordinate, created_ms: request.now_ms };
+        ApplicationDoc {
+            name: request.name.clone(),
+            subordinate: charm.subordinate,
+            created_ms: request.now_ms,
+        };
     draft.put(&model.application(application), &doc);
     draft.put(&model.application_life(application), &Life::Alive);
     draft.put(&model.application_name(&request.name), &application);
@@ -153,7 +157,7 @@ fn require_name_free(draft: &mut Draft, model: Model, name: &str) -> Result<(), 
     if !is_application_name(name) {
         let message = format!("invalid application name {name:?}");
         return Err(Refusal::new(Code::Invalid, message)
-            .hint("lower case letters, digits and dashes; begins with a letter; no part is only digits"));
+            .hint("use lower-case letters, digits and inner hyphens; begin with a letter; no part may be only digits"));
     }
     let Some(holder) = draft.get(&model.application_name(name)) else {
         return Ok(());

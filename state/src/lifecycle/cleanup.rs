@@ -1,12 +1,16 @@
-//! What a removal leaves for later, in bounded bites (design 5, "sideways"; I14). Nothing refers to it any more.
+//! The cleanup of documents that a removal leaves behind (design 5, "sideways"; I14).
+//!
+//! A removed relation or model may leave more documents than one transaction can delete, for example settings
+//! bags. The removal stores a cleanup document with their key prefixes instead, and the janitor deletes what is
+//! below them in batches. Nothing refers to these documents any more.
 
 use crate::documents::draft::{Draft, Key, PAGE_MAX};
 use crate::documents::keys::Model;
 use crate::terms::names::Uuid;
 use serde_json::Value;
 
-/// One bite of one cleanup document; true while there is more to do.
-pub fn bite(draft: &mut Draft, model: Model, id: Uuid) -> bool {
+/// Deletes the next batch of one cleanup document, at most one page. Returns whether more remains.
+pub fn clean_batch(draft: &mut Draft, model: Model, id: Uuid) -> bool {
     let key = model.cleanup(id);
     let Some(mut prefixes) = draft.get(&key) else {
         return false;

@@ -1,5 +1,9 @@
-//! Machines: added with the unit that needs one, Dying when the last unit is gone, Dead by their own agent (spec
-//! E.5, seed 001).
+//! Machines: added for a unit or by a user, Dying when the last unit is removed, set Dead by their own agent,
+//! removed by the provisioner (spec E.5, seed 001).
+//!
+//! A machine with an Alive unit is never destroyed without force, and a machine with any unit is never Dead
+//! (I20). Called by the operator handlers, the machine agent's handlers, the provisioner's handlers, and by the
+//! unit lifecycle.
 
 use crate::documents::blockers::{self, EntityId, by_hand};
 use crate::documents::draft::{Draft, Reader, read, read_all};
@@ -12,21 +16,22 @@ use crate::terms::cause::Entity;
 use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
 
-/// Units of one machine, subordinates too. One page of a transaction holds them, beside the 60 reads of the largest
-/// hook's commit; and 4 reads of each (place, unit, its life, its application's) fit beside the machine's own.
+/// The maximum number of units on one machine, subordinates included. One page of a transaction holds them,
+/// beside the 60 reads of the largest hook's commit; and 4 reads of each unit (assignment, unit, its life, its
+/// application's life) fit beside the machine's own.
 pub const UNITS_MAX: usize = 24;
 
-/// The addresses of 127.0.0.0/8 that [`address`] gives out. All models have them in common; after the last comes the
-/// first again, whose machine is most likely long gone.
+/// The number of addresses of 127.0.0.0/8 that [`address`] returns. All models share them. After the last
+/// address the first is used again; its machine was most likely removed long ago.
 const ADDRESSES: u64 = 250 * 256;
 
-/// A new machine; the answer is its name. The model must be Alive (spec E.1).
+/// Creates a machine and returns its name. The model must be Alive (spec E.1).
 pub fn add(draft: &mut Draft, model: Model, id: Uuid, now_ms: i64) -> Result<String, Refusal> {
     crate::lifecycle::model::require_alive(draft, model)?;
     let number = sequence::take(draft, model, "machine");
-    let place = sequence::take(draft, GLOBAL, "address") % ADDRESSES;
+    let index = sequence::take(draft, GLOBAL, "address") % ADDRESSES;
     let name = number.to_string();
-    let address = address(place);
+    let address = address(index);
     let doc = MachineDoc { name: name.clone(), address, created_ms: now_ms, ..MachineDoc::default() };
     draft.put(&model.machine(id), &doc);
     draft.put(&model.machine_life(id), &Life::Alive);
@@ -34,7 +39,7 @@ pub fn add(draft: &mut Draft, model: Model, id: Uuid, now_ms: i64) -> Result<Str
     Ok(name)
 }
 
-/// A new machine that a person brings: it has no address until it comes.
+/// Creates a manually provisioned machine and returns its name. Its address is empty until it enrols.
 pub fn add_manual(draft: &mut Draft, model: Model, id: Uuid, now_ms: i64) -> Result<String, Refusal> {
     let name = add(draft, model, id, now_ms)?;
     let doc = draft.get(&model.machine(id)).expect("it was just added");
@@ -42,8 +47,8 @@ pub fn add_manual(draft: &mut Draft, model: Model, id: Uuid, now_ms: i64) -> Res
     Ok(name)
 }
 
-/// Loopback address of the n-th machine of the local provider: 127.0.n.1; beyond 254, where that form ends, a form
-/// whose second part is never 0, so that no two machines meet.
+/// The loopback address of the n-th machine of the local provider: 127.0.n.1 up to 254; above that a form whose
+/// second part is never 0, so that no two machines have the same address.
 fn address(number: u64) -> String {
     match number {
         0..=254 => format!("127.0.{number}.1"),
@@ -51,12 +56,13 @@ fn address(number: u64) -> String {
     }
 }
 
-/// The machine people call `name`.
+/// The machine named `name`.
 pub fn find(documents: &mut impl Documents, model: Model, name: &str) -> Result<Uuid, Refusal> {
     documents.document(&model.machine_name(name)).ok_or_else(|| Refusal::not_found("machine", name))
 }
 
-/// Refuses unless another unit may be assigned to the machine (I21; scenario 172).
+/// Refuses if no further unit may be assigned to the machine: it is not Alive or it is full (I21; scenario
+/// 172).
 pub fn require_capacity(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
     let machine = draft.get(&model.machine(id)).ok_or_else(|| Refusal::not_found("machine", id))?;
     if draft.get(&model.machine_life(id)) != Some(Life::Alive) {
@@ -71,28 +77,28 @@ pub fn require_capacity(draft: &mut Draft, model: Model, id: Uuid) -> Result<(),
     Ok(())
 }
 
-/// The machine takes no more units.
+/// Whether the machine has [`UNITS_MAX`] units.
 pub(crate) fn is_full(documents: &mut impl Documents, model: Model, id: Uuid) -> bool {
     documents.keys(&model.machine_units(id), UNITS_MAX).len() >= UNITS_MAX
 }
 
-/// The user's remove-machine: Dying, unless a unit on it is Alive (spec E.5 rows 1 and 2; scenarios 169, 170). A
-/// second time changes nothing.
+/// The user's `remove-machine`: sets the machine Dying, unless a unit on it is Alive (spec E.5 rows 1 and 2;
+/// scenarios 169, 170). Repeating the request changes nothing.
 pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
     let Some(machine) = draft.get(&model.machine(id)) else {
-        return gone(draft, model, id);
+        return ok_if_removed(draft, model, id);
     };
     if draft.get(&model.machine_life(id)) != Some(Life::Alive) {
         return Ok(());
     }
     let mut alive = Vec::new();
     for unit in draft.ids(&model.machine_units(id), UNITS_MAX) {
-        // one that goes by itself costs two reads of a transaction's hundred
+        // a unit with a Dying or Dead life of its own needs two of the transaction's hundred reads only
         if draft.get(&model.unit_life(unit)) != Some(Life::Alive) {
             continue;
         }
         let doc = draft.get(&model.unit(unit)).expect("an index names what exists (I22)");
-        // a subordinate is no more alive than its principal, which is here too
+        // a subordinate is at most as alive as its principal, which is on this machine, too
         if doc.principal.is_none() && effective_life::unit_life_of(draft, model, unit, &doc) == Life::Alive {
             alive.push(doc.name);
         }
@@ -109,8 +115,9 @@ pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal>
     Ok(())
 }
 
-/// With the user's remove-machine, before it: when the machine goes, its instance stays and is the user's. One that is
-/// Dead is being taken away already. A machine that a person brought stays in any case.
+/// The user's `remove-machine --keep-instance`, called before [`destroy`]: the provider must not terminate the
+/// machine's instance. Refused for a Dead machine, whose instance is being terminated already. Changes nothing
+/// for a manually provisioned machine, which is never terminated.
 pub fn keep_instance(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
     let machine = draft.get(&model.machine(id)).ok_or_else(|| Refusal::not_found("machine", id))?;
     if machine.kept || machine.manual {
@@ -123,7 +130,8 @@ pub fn keep_instance(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Re
     if draft.get(&model.machine_life(id)) == Some(Life::Dead) {
         return refuse("it is being taken away");
     }
-    // what was recorded goes with the machine's document only, which was read: a machine full of units leaves no read
+    // Read untracked, because a full machine leaves no read of the transaction's hundred: the instance document
+    // is removed only together with the machine's document, which this transaction has read.
     if draft.get_untracked(&model.machine_instance(id)).is_none_or(|instance| instance.id.is_none()) {
         return refuse("it has none yet");
     }
@@ -131,10 +139,11 @@ pub fn keep_instance(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Re
     Ok(())
 }
 
-/// The machine agent says that it has finished: no unit is assigned any more (I20).
+/// Sets the machine Dead when its agent reports that it has finished. Refused while units are assigned to it
+/// (I20). Repeating the request changes nothing.
 pub fn set_dead(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
     let Some(machine) = draft.get(&model.machine(id)) else {
-        return gone(draft, model, id);
+        return ok_if_removed(draft, model, id);
     };
     match draft.get(&model.machine_life(id)) {
         Some(Life::Dead) => return Ok(()),
@@ -152,8 +161,9 @@ pub fn set_dead(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal
     Ok(())
 }
 
-/// The machine's units that end without an agent, since no instance is there for one: Dying, and never attached. Each
-/// is [`unit::remove`](crate::lifecycle::unit::remove)d in a transaction of its own; then the machine can be Dead.
+/// The units that can be removed without an agent, because the machine has no instance that could run one: they
+/// are Dying and were never attached. The caller removes each with
+/// [`unit::remove`](crate::lifecycle::unit::remove) in a transaction of its own; then the machine can be Dead.
 pub fn units_without_instance(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Uuid> {
     if documents.document(&model.machine_life(id)) != Some(Life::Dying) {
         return Vec::new();
@@ -163,53 +173,55 @@ pub fn units_without_instance(documents: &mut impl Documents, model: Model, id: 
     units
 }
 
-/// A unit that is assigned to this machine has lived: it is removed only once its agent has brought it to its end, or
-/// force has begun to act in that one's place.
+/// Whether an agent has attached for any unit of this machine. Such a unit is removed only after its agent has
+/// finished, or after a forced removal has started to act for that agent.
 pub fn has_attached_unit(reader: &dyn Reader, model: Model, id: Uuid) -> bool {
     let units = read_all::<()>(reader, &model.machine_units(id)).into_iter();
     let mut units = units.filter_map(|(key, ())| last_id(&key));
     units.any(|unit| read(reader, &model.session(unit)).is_some_and(|session| !force::is_fenced(&session)))
 }
 
-/// Dead -> removed: what the provisioner does once the machine is released; its name is not used again (spec E.5).
+/// Removes a Dead machine; the provisioner calls this once the instance is released (spec E.5). The name is not
+/// used again.
 pub fn remove(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
     let Some(machine) = draft.get(&model.machine(id)) else {
-        return gone(draft, model, id);
+        return ok_if_removed(draft, model, id);
     };
     if draft.get(&model.machine_life(id)) != Some(Life::Dead) {
         let message = format!("cannot remove machine {}: it is not dead", machine.name);
         let blockers = blockers::blockers(draft, model, EntityId::Machine(id));
         return Err(Refusal::new(Code::Busy, message).blockers(model, blockers));
     }
-    // its agent may be in what was handed over without having heard of it
+    // the agent may still run on the kept instance without having received the removal
     match machine.kept && !machine.left {
         true => token::retire(draft, id),
         false => token::revoke(draft, id),
     }
-    forget(draft, model, id, machine.name);
+    remove_documents(draft, model, id, machine.name);
     Ok(())
 }
 
-/// The same for a Dead machine whose agent did not come to hear of it. When it comes, its token is good for one thing:
-/// to be told that the machine was removed. An invitation that nobody used is good for nothing.
+/// Removes a Dead machine whose agent did not learn of the removal. If the agent returns, its token permits one
+/// thing: to receive that the machine was removed. An enrolment token that was never used is revoked.
 pub(crate) fn remove_without_agent(draft: &mut Draft, model: Model, id: Uuid, name: String) {
     match draft.get(&model.machine_instance(id)) {
         Some(_) => token::retire(draft, id),
         None => token::revoke(draft, id),
     }
-    forget(draft, model, id, name);
+    remove_documents(draft, model, id, name);
 }
 
-/// Nobody waits for the agent of a Dead machine whose instance is kept any more: what is left is its provider's, to hand
-/// over and to remove. An agent that is `absent` learns of it by its token, as in [`remove_without_agent`].
-pub(crate) fn leave(draft: &mut Draft, model: Model, id: Uuid, machine: MachineDoc, absent: bool) {
+/// Stops waiting for the agent of a Dead machine whose instance is kept; the provisioner then releases the
+/// instance and removes the machine. If the agent is `absent`, its token permits only to receive the removal,
+/// as in [`remove_without_agent`].
+pub(crate) fn mark_agent_gone(draft: &mut Draft, model: Model, id: Uuid, machine: MachineDoc, absent: bool) {
     if absent {
         token::retire(draft, id);
     }
     draft.put(&model.machine(id), &MachineDoc { left: true, ..machine });
 }
 
-fn forget(draft: &mut Draft, model: Model, id: Uuid, name: String) {
+fn remove_documents(draft: &mut Draft, model: Model, id: Uuid, name: String) {
     draft.remove(&model.machine(id));
     draft.remove(&model.machine_life(id));
     draft.remove(&model.machine_instance(id));
@@ -218,23 +230,24 @@ fn forget(draft: &mut Draft, model: Model, id: Uuid, name: String) {
     draft.put(&model.tombstone(id), &TombstoneDoc { kind: "machine".to_owned(), name });
 }
 
-/// A machine of a model that is being destroyed: its units are Dying already, and it is, too.
-pub(crate) fn retire(draft: &mut Draft, model: Model, id: Uuid) {
+/// Sets a machine Dying whose model is being destroyed. Its units are Dying already.
+pub(crate) fn set_dying(draft: &mut Draft, model: Model, id: Uuid) {
     if draft.get(&model.machine_life(id)) == Some(Life::Alive) {
         draft.put(&model.machine_life(id), &Life::Dying);
     }
 }
 
-/// The machine whose last unit is being removed becomes Dying in that transaction (spec E.3 last row; scenario 171).
-pub(crate) fn release(draft: &mut Draft, model: Model, id: Uuid) {
+/// Sets the machine Dying if it has no units any more; called in the transaction that removes a unit (spec E.3
+/// last row; scenario 171).
+pub(crate) fn destroy_if_empty(draft: &mut Draft, model: Model, id: Uuid) {
     let alive = draft.get(&model.machine_life(id)) == Some(Life::Alive);
     if alive && draft.first(&model.machine_units(id), &[]).is_none() {
         draft.put(&model.machine_life(id), &Life::Dying);
     }
 }
 
-/// Ends well for what was removed before (I26).
-fn gone(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
+/// Succeeds for a machine that was removed before (I26).
+fn ok_if_removed(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
     match draft.get(&model.tombstone(id)) {
         Some(_) => Ok(()),
         None => Err(Refusal::not_found("machine", id)),
@@ -247,7 +260,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn no_two_machines_have_one_address() {
+    fn no_two_machines_have_the_same_address() {
         let all: BTreeSet<String> = (0..ADDRESSES).map(address).collect();
         assert_eq!(all.len() as u64, ADDRESSES);
         assert_eq!(address(0), "127.0.0.1");

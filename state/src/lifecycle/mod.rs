@@ -1,7 +1,9 @@
-//! The lifecycles of models, machines, applications, units and relations: added, destroyed, Dead, removed (spec E).
+//! The lifecycles of models, machines, applications, units and relations: added, destroyed, Dead, removed (spec
+//! E).
 //!
-//! Each function is a transition over a [`Draft`](crate::documents::draft::Draft). Applications, units, relations and
-//! machines remove each other, so these four files import each other; no other files of this crate do.
+//! Each public function is a transition over a [`Draft`](crate::documents::draft::Draft). The removal of one
+//! entity can remove others in the same transaction, so the modules of applications, units, relations and
+//! machines import each other; no other modules of this crate do.
 
 pub mod application;
 pub mod cleanup;

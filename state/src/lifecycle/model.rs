@@ -1,4 +1,7 @@
-//! The model itself: its name, and the settings that apply to all of it.
+//! The model: its name, its configuration, and the view of it that agents receive.
+//!
+//! A model that is not Alive accepts no new application, unit, machine or relation ([`require_alive`]). Its
+//! destruction is in [`crate::operations::destruction`].
 
 use crate::documents::draft::Draft;
 use crate::documents::effective_life::Documents;
@@ -12,17 +15,17 @@ use crate::unit::snapshot::ModelView;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// `update-status-hook-interval` when nobody set it: 5 minutes (spec A.17).
-const UPDATE_STATUS_INTERVAL: &str = "5m";
-/// `provisioner-harvest-mode` when nobody set it (spec F.3).
-const HARVEST: &str = "destroyed";
-/// `max-hook-retries` when nobody set it (spec/uniter.md, "Decisions").
-const HOOK_RETRIES: u32 = 10;
+/// The default of `update-status-hook-interval`: 5 minutes (spec A.17).
+const UPDATE_STATUS_INTERVAL_DEFAULT: &str = "5m";
+/// The default of `provisioner-harvest-mode` (spec F.3).
+const HARVEST_MODE_DEFAULT: &str = "destroyed";
+/// The default of `max-hook-retries` (spec/uniter.md, "Decisions").
+const HOOK_RETRIES_DEFAULT: u32 = 10;
 
-/// `teardown-budget` when nobody set it: a unit may be Dying for ever (spec A.7: opt-in).
-const NO_BUDGET: &str = "off";
+/// The default of `teardown-budget`: a unit may be Dying without limit (spec A.7: opt-in).
+const TEARDOWN_BUDGET_DEFAULT: &str = "off";
 
-/// A new model. Its name must be free.
+/// Creates a model. Its name must be valid and free.
 pub fn create(draft: &mut Draft, id: Uuid, name: &str, now_ms: i64) -> Result<(), Refusal> {
     if !is_application_name(name) {
         let message = format!("invalid model name {name:?}");
@@ -45,23 +48,23 @@ pub fn create(draft: &mut Draft, id: Uuid, name: &str, now_ms: i64) -> Result<()
     Ok(())
 }
 
-/// The defaults of the settings this version knows.
+/// The default values of all settings that this version supports.
 pub fn defaults() -> BTreeMap<String, Value> {
     let mut defaults = BTreeMap::from([
         ("automatically-retry-hooks".to_owned(), Value::from(true)),
         ("logging-config".to_owned(), Value::from("<root>=INFO")),
-        ("max-hook-retries".to_owned(), Value::from(HOOK_RETRIES)),
+        ("max-hook-retries".to_owned(), Value::from(HOOK_RETRIES_DEFAULT)),
         ("parallel".to_owned(), Value::from(false)),
-        ("provisioner-harvest-mode".to_owned(), Value::from(HARVEST)),
-        ("teardown-budget".to_owned(), Value::from(NO_BUDGET)),
-        ("update-status-hook-interval".to_owned(), Value::from(UPDATE_STATUS_INTERVAL)),
+        ("provisioner-harvest-mode".to_owned(), Value::from(HARVEST_MODE_DEFAULT)),
+        ("teardown-budget".to_owned(), Value::from(TEARDOWN_BUDGET_DEFAULT)),
+        ("update-status-hook-interval".to_owned(), Value::from(UPDATE_STATUS_INTERVAL_DEFAULT)),
     ]);
     defaults.extend(Proxies::SETTINGS.map(|name| (name.to_owned(), Value::from(""))));
     defaults
 }
 
-/// Sets and resets settings, all or nothing. A key this version does not know is kept as text and does nothing
-/// (spec/clients.md 3.9): the names of those are the answer, for a warning.
+/// Sets and resets settings, all or none. A key that this version does not support is stored as text and has no
+/// effect (spec/clients.md 3.9); the returned names are those keys, for a warning.
 pub fn configure(
     draft: &mut Draft,
     model: Model,
@@ -86,7 +89,7 @@ pub fn configure(
     Ok(unknown)
 }
 
-/// The value of a setting written as text.
+/// Parses the textual value of a setting.
 fn setting(name: &str, text: &str) -> Result<Value, String> {
     let bad = |expected: &str| format!("option {name:?} expected {expected}, got {text:?}");
     match name {
@@ -107,7 +110,7 @@ fn setting(name: &str, text: &str) -> Result<Value, String> {
             Some(_) => Ok(Value::from(text)),
             None => Err(bad("a duration like 5m, or 0 for never")),
         },
-        "teardown-budget" if text == NO_BUDGET => Ok(Value::from(text)),
+        "teardown-budget" if text == TEARDOWN_BUDGET_DEFAULT => Ok(Value::from(text)),
         "teardown-budget" => match interval_ms(text) {
             Some(_) => Ok(Value::from(text)),
             None => Err(bad("a duration like 10m, or off")),
@@ -116,15 +119,16 @@ fn setting(name: &str, text: &str) -> Result<Value, String> {
     }
 }
 
-/// How long a unit of a model with these settings may be Dying before it is removed by force; none = for ever.
+/// The time after which a Dying unit of a model with this configuration is removed by force; none if there is
+/// no limit.
 pub fn teardown_budget_ms(config: &BTreeMap<String, Value>) -> Option<i64> {
     let set = config.get("teardown-budget").and_then(Value::as_str);
     let budget = set.and_then(interval_ms)?;
     i64::try_from(budget).ok().filter(|budget| *budget > 0)
 }
 
-/// A duration as Go writes it (`1h2m3.5s`, `250ms`) in milliseconds; `0` and `never` are 0. None when it is not one,
-/// or is below a millisecond but not 0.
+/// Parses a duration in the format of Go (`1h2m3.5s`, `250ms`) into milliseconds; `0` and `never` are 0. None
+/// if the text is no duration, or a positive one below a millisecond.
 fn interval_ms(text: &str) -> Option<u64> {
     if text == "0" || text == "never" {
         return Some(0);
@@ -152,20 +156,20 @@ fn interval_ms(text: &str) -> Option<u64> {
     (parts > 0 && (ms > 0 || total_ns == 0.0)).then_some(ms)
 }
 
-/// What a unit agent needs of the model; none when there is no such model.
+/// The part of the model that unit agents receive; none if the model does not exist.
 pub fn view(documents: &mut impl Documents, model: Model) -> Option<ModelView> {
     let doc = documents.document(&model.model())?;
     let config = documents.document(&model.model_config()).unwrap_or_default();
     let interval = config.get("update-status-hook-interval").and_then(Value::as_str);
     let retries = match config.get("max-hook-retries") {
-        None => Some(HOOK_RETRIES),
+        None => Some(HOOK_RETRIES_DEFAULT),
         Some(count) => count.as_u64().map(|count| u32::try_from(count).unwrap_or(u32::MAX)),
     };
     let automatic = config.get("automatically-retry-hooks").and_then(Value::as_bool).unwrap_or(true);
     Some(ModelView {
         uuid: model.0,
         name: doc.name,
-        update_status_ms: interval_ms(interval.unwrap_or(UPDATE_STATUS_INTERVAL))
+        update_status_ms: interval_ms(interval.unwrap_or(UPDATE_STATUS_INTERVAL_DEFAULT))
             .expect("only durations are stored"),
         hook_retries_max: if automatic { retries } else { Some(0) },
         proxies: Proxies::of(&config),
@@ -173,7 +177,7 @@ pub fn view(documents: &mut impl Documents, model: Model) -> Option<ModelView> {
     })
 }
 
-/// Refuses when nothing new may come into the model.
+/// Refuses if the model is not Alive, or does not exist.
 pub fn require_alive(draft: &mut Draft, model: Model) -> Result<(), Refusal> {
     match draft.get(&model.model_life()) {
         Some(Life::Alive) => Ok(()),
@@ -192,7 +196,7 @@ mod tests {
     use crate::lifecycle::model::*;
 
     #[test]
-    fn durations_are_read_as_go_writes_them() {
+    fn durations_are_parsed_in_the_format_of_go() {
         for (text, ms) in [
             ("5m", Some(300_000)),
             ("10s", Some(10_000)),

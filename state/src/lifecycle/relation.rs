@@ -1,5 +1,9 @@
-//! Relations: added between endpoints that fit, entered and left by units, gone with the last one out (spec E.2,
-//! A.12; seeds 000 and 001). They are never seen Dead: Dying or gone.
+//! Relations: added between two compatible endpoints, entered and left by units, removed with the last unit
+//! that leaves (spec E.2, A.12; seeds 000 and 001).
+//!
+//! A relation is never visible as Dead: it is Dying until its scope is empty, and removed in the same
+//! transaction as the last unit in it (I18). Called by the operator handlers, by the commit of unit records and
+//! by forced removal.
 
 use crate::charm::{Charm, Endpoint, JUJU_INFO, NoMatch, Role, Scope, IntegrateEnd, endpoints};
 use crate::documents::blockers::{self, EntityId};
@@ -19,17 +23,20 @@ use crate::terms::names::{EndpointName, RelationNumber, Uuid, is_application_nam
 use crate::terms::settings::Bag;
 use std::sync::Arc;
 
-/// Peer endpoints of one charm: a unit leaves them all in one transaction, at most 8 writes each when it is the last
-/// one out, and they are all made in the deploy's or the refresh's.
+/// The maximum number of peer endpoints of one charm. A unit leaves all of its peer relations in one
+/// transaction, with at most 8 writes each if it is the last one out; a deployment or refresh creates all of
+/// them in one transaction.
 pub const PEERS_MAX: usize = 8;
 
-/// Pairs of endpoints that a relation is looked for by: a read each, beside some 10 and the 30 of its removal.
-const KEYS_MAX: usize = 40;
-/// Relations of one application that are looked at for those that hold a place of an endpoint: some 10 us each, 10 ms.
-const RELATIONS_MAX: usize = 1_000;
+/// The maximum number of endpoint pairs that [`find`] looks up: one read each, beside some 10 others and the 30
+/// of the removal.
+const ENDPOINT_PAIRS_MAX: usize = 40;
+/// The maximum number of relations of one application that are scanned to count those of one endpoint: some 10
+/// us each, 10 ms in all.
+const RELATIONS_SCANNED_MAX: usize = 1_000;
 
-/// One end as a person writes it: `web`, or `web:db`.
-struct End {
+/// One end of a requested relation, written as `web` or `web:db`.
+struct RequestedEnd {
     id: Uuid,
     application: String,
     endpoint: Option<String>,
@@ -48,16 +55,18 @@ fn split(text: &str) -> Result<(&str, Option<&str>), Refusal> {
     Ok((name, endpoint))
 }
 
-fn end(draft: &mut Draft, model: Model, text: &str) -> Result<End, Refusal> {
+fn end(draft: &mut Draft, model: Model, text: &str) -> Result<RequestedEnd, Refusal> {
     let (name, endpoint) = split(text)?;
     let id = application::find(draft, model, name)?;
     application::require_alive(draft, model, id, "integrate")?;
     let (_, charm) = application::charm_of(draft, model, id).expect("an application has a charm (I22)");
-    Ok(End { id, application: name.to_owned(), endpoint: endpoint.map(str::to_owned), charm })
+    Ok(RequestedEnd { id, application: name.to_owned(), endpoint: endpoint.map(str::to_owned), charm })
 }
 
-/// The user's integrate (spec E.1 add relation): both applications Alive, one pair of endpoints that fits, no such
-/// relation yet, limits kept.
+/// The user's `integrate` (spec E.1 add relation).
+///
+/// Requires that both applications are Alive, that exactly one pair of their endpoints is compatible, that the
+/// relation does not exist yet, and that the limits of both endpoints permit another relation.
 pub fn add(
     draft: &mut Draft,
     model: Model,
@@ -71,8 +80,8 @@ pub fn add(
         let message = format!("cannot integrate {} with itself", left.application);
         return Err(Refusal::new(Code::Invalid, message));
     }
-    let found = endpoints::infer(as_side(&left), as_side(&right)).map_err(no_match)?;
-    let sides = [(&left, &found.left), (&right, &found.right)].map(|(end, endpoint)| side_doc(end, endpoint));
+    let found = endpoints::infer(integrate_end(&left), integrate_end(&right)).map_err(no_match)?;
+    let sides = [(&left, &found.left), (&right, &found.right)].map(|(end, endpoint)| end_doc(end, endpoint));
     let subordinate_link = subordinate_link(found.scope, &left, &right);
     let doc = RelationDoc {
         number: 0,
@@ -83,7 +92,7 @@ pub fn add(
     };
     let ends = doc.key_text();
     if let Some(holder) = draft.get(&model.relation_key(&ends)) {
-        return Err(exists(draft, model, holder, &ends));
+        return Err(already_exists(draft, model, holder, &ends));
     }
     for (end, endpoint) in [(&left, &found.left), (&right, &found.right)] {
         require_below_limit(draft, model, end, endpoint)?;
@@ -91,11 +100,11 @@ pub fn add(
     Ok(create(draft, model, id, doc))
 }
 
-fn as_side(end: &End) -> IntegrateEnd<'_> {
+fn integrate_end(end: &RequestedEnd) -> IntegrateEnd<'_> {
     IntegrateEnd { application: &end.application, charm: &end.charm, endpoint: end.endpoint.as_deref() }
 }
 
-fn side_doc(end: &End, endpoint: &Endpoint) -> RelationEndDoc {
+fn end_doc(end: &RequestedEnd, endpoint: &Endpoint) -> RelationEndDoc {
     let declared = end.charm.endpoints.contains_key(&endpoint.name);
     RelationEndDoc {
         application: end.id,
@@ -107,8 +116,9 @@ fn side_doc(end: &End, endpoint: &Endpoint) -> RelationEndDoc {
     }
 }
 
-/// Between two subordinates of one principal nobody comes with the other: both are there already.
-fn subordinate_link(scope: Scope, left: &End, right: &End) -> Option<SubordinateLink> {
+/// The subordinate link of a container relation between a subordinate and a principal. There is none between
+/// two subordinates: both are on the machine already.
+fn subordinate_link(scope: Scope, left: &RequestedEnd, right: &RequestedEnd) -> Option<SubordinateLink> {
     let (subordinate, principal) = match (scope, left.charm.subordinate, right.charm.subordinate) {
         (Scope::Container, true, false) => (left.id, right.id),
         (Scope::Container, false, true) => (right.id, left.id),
@@ -117,8 +127,8 @@ fn subordinate_link(scope: Scope, left: &End, right: &End) -> Option<Subordinate
     Some(SubordinateLink { subordinate, principal, line: 0 })
 }
 
-/// In whose container a unit is in scope: in a container relation its principal's, or its own; in a global one there
-/// is none, and the uuid is nil.
+/// The container in which a unit is in scope: for a container relation its principal, or the unit itself if it
+/// has none; for a global relation the nil UUID.
 pub fn container(scope: Scope, unit: Uuid, doc: &UnitDoc) -> Uuid {
     match scope {
         Scope::Global => Uuid(0),
@@ -126,8 +136,8 @@ pub fn container(scope: Scope, unit: Uuid, doc: &UnitDoc) -> Uuid {
     }
 }
 
-/// The relation is one of this unit's: of those that bring units of its application, a subordinate has a part only in
-/// its own principal's application's.
+/// Whether a unit takes part in a relation. A subordinate takes part in relations that create units of its
+/// application only if the principal application is its own principal's.
 pub fn includes_unit(relation: &RelationDoc, unit: &UnitDoc) -> bool {
     let principals =
         relation.subordinate_link.zip(unit.subordinate_link).map(|(its, own)| (its.principal, own.principal));
@@ -143,7 +153,7 @@ fn no_match(reason: NoMatch) -> Refusal {
     Refusal::new(code, reason.to_string())
 }
 
-fn exists(draft: &mut Draft, model: Model, holder: Uuid, ends: &str) -> Refusal {
+fn already_exists(draft: &mut Draft, model: Model, holder: Uuid, ends: &str) -> Refusal {
     if effective_life::relation_life(draft, model, holder) == Some(Life::Alive) {
         return Refusal::new(Code::AlreadyExists, format!("relation {ends} already exists"));
     }
@@ -155,19 +165,19 @@ fn exists(draft: &mut Draft, model: Model, holder: Uuid, ends: &str) -> Refusal 
 fn require_below_limit(
     draft: &mut Draft,
     model: Model,
-    end: &End,
+    end: &RequestedEnd,
     endpoint: &Endpoint,
 ) -> Result<(), Refusal> {
     let Some(limit) = endpoint.limit else {
         return Ok(());
     };
-    // Not recorded, since a transaction reads less than an application may have relations: who makes another one counts
-    // the model's relations too ([`create`]), and so is in nobody's way unseen.
-    let relations = draft.keys_untracked(&model.relations_of(end.id), RELATIONS_MAX);
-    let place = EndpointName { application: end.application.clone(), endpoint: endpoint.name.clone() };
-    if relations.len() == RELATIONS_MAX {
+    // Read untracked, because an application may have more relations than a transaction may read. Each new
+    // relation also takes a number of the model in [`create`], so two concurrent requests still conflict.
+    let relations = draft.keys_untracked(&model.relations_of(end.id), RELATIONS_SCANNED_MAX);
+    let endpoint_name = EndpointName { application: end.application.clone(), endpoint: endpoint.name.clone() };
+    if relations.len() == RELATIONS_SCANNED_MAX {
         let message =
-            format!("endpoint {place} has a limit, and {} too many relations to count", end.application);
+            format!("endpoint {endpoint_name} has a limit, and {} too many relations to count", end.application);
         return Err(Refusal::new(Code::Invalid, message));
     }
     let holds = |id: &Uuid| {
@@ -178,12 +188,13 @@ fn require_below_limit(
     if holders.len() < limit as usize {
         return Ok(());
     }
-    let message = format!("endpoint {place} takes at most {limit} relations");
-    let blockers = blockers::of_capacity(draft, model, &place, &holders);
+    let message = format!("endpoint {endpoint_name} takes at most {limit} relations");
+    let blockers = blockers::of_capacity(draft, model, &endpoint_name, &holders);
     Err(Refusal::new(Code::Busy, message).blockers(model, blockers))
 }
 
-/// The peer relations of an application that do not exist yet: made with it, and at a refresh that brings more.
+/// Creates the peer relations of an application that do not exist yet: all of them at its deployment, the new
+/// ones at a refresh.
 pub(crate) fn add_peers(
     draft: &mut Draft,
     model: Model,
@@ -209,12 +220,12 @@ pub(crate) fn add_peers(
     }
 }
 
-/// Numbers the relation and writes it, with its applications' empty bags.
+/// Assigns a number to the relation and stores it, with empty bags for its applications.
 fn create(draft: &mut Draft, model: Model, id: Uuid, mut doc: RelationDoc) -> RelationDoc {
     let number = sequence::take(draft, model, "relation");
     doc.number = RelationNumber::try_from(number).expect("fewer than 2^32 relations in a model's life");
     if let Some(subordinate_link) = &mut doc.subordinate_link {
-        subordinate_link.line = line(draft, model, subordinate_link).unwrap_or(doc.number);
+        subordinate_link.line = current_link(draft, model, subordinate_link).unwrap_or(doc.number);
         draft.put(&model.container(subordinate_link, id), &());
     }
     draft.put(&model.relation(id), &doc);
@@ -228,15 +239,16 @@ fn create(draft: &mut Draft, model: Model, id: Uuid, mut doc: RelationDoc) -> Re
     doc
 }
 
-/// The line of relations that a new one between the two continues; none = it begins one.
-fn line(draft: &mut Draft, model: Model, subordinate_link: &SubordinateLink) -> Option<RelationNumber> {
+/// The first relation of the unbroken sequence of subordinate links between two applications that a new
+/// relation continues; none if the relation starts a new sequence.
+fn current_link(draft: &mut Draft, model: Model, subordinate_link: &SubordinateLink) -> Option<RelationNumber> {
     let alive =
         draft.first(&model.containers(subordinate_link.subordinate, subordinate_link.principal), &[])?;
     Some(line_of(&alive).expect("a line is a relation's number"))
 }
 
-/// The one relation between two ends that a person names (remove-relation). Peers are named only by naming their
-/// endpoint twice: `remove-relation web web` means none of them.
+/// The relation between two ends that a user names, for example in `remove-relation`. A peer relation is named
+/// by its endpoint given twice; `remove-relation web web` matches none.
 pub fn find(draft: &mut Draft, model: Model, left: &str, right: &str) -> Result<Uuid, Refusal> {
     let ((a, a_endpoint), (b, b_endpoint)) = (split(left)?, split(right)?);
     let (id, other) = (application::find(draft, model, a)?, application::find(draft, model, b)?);
@@ -251,7 +263,7 @@ pub fn find(draft: &mut Draft, model: Model, left: &str, right: &str) -> Result<
         let pairs = endpoints::compatible_pairs(left, right).unwrap_or_default();
         pairs.iter().map(|pair| key_text([(a, &*pair.left.name), (b, &*pair.right.name)])).collect()
     };
-    if keys.len() > KEYS_MAX {
+    if keys.len() > ENDPOINT_PAIRS_MAX {
         let message = format!("{left:?} {right:?} may be one of many relations");
         return Err(Refusal::new(Code::Ambiguous, message).hint("name the endpoints"));
     }
@@ -267,8 +279,9 @@ pub fn find(draft: &mut Draft, model: Model, left: &str, right: &str) -> Result<
     }
 }
 
-/// The user's remove-relation (spec E.2; scenarios 160, 161, 175): gone at once when nobody is in scope, else Dying.
-/// A second time changes nothing. Peer relations go with their application only.
+/// The user's `remove-relation` (spec E.2; scenarios 160, 161, 175): removes the relation if its scope is
+/// empty, else sets it Dying. Repeating the request changes nothing. A peer relation is removed only together
+/// with its application.
 pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<Destroyed, Refusal> {
     let Some(doc) = draft.get(&model.relation(id)) else {
         return match draft.get(&model.tombstone(id)) {
@@ -278,7 +291,7 @@ pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<Destroyed, R
     };
     if doc.is_peer() {
         let message = format!("cannot remove peer relation {}", doc.key_text());
-        return Err(Refusal::new(Code::Forbidden, message).hint("it goes with its application"));
+        return Err(Refusal::new(Code::Forbidden, message).hint("it is removed with its application"));
     }
     if draft.first(&model.scopes(id), &[]).is_none() {
         remove(draft, model, id, &doc);
@@ -286,20 +299,22 @@ pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<Destroyed, R
     }
     if draft.get(&model.relation_life(id)) == Some(Life::Alive) {
         draft.put(&model.relation_life(id), &Life::Dying);
-        unbind(draft, model, id, &doc);
+        end_subordinate_link(draft, model, id, &doc);
     }
     Ok(Destroyed::Dying)
 }
 
-/// The relation is no longer Alive: no subordinate lives by it (scenario 121).
-fn unbind(draft: &mut Draft, model: Model, id: Uuid, doc: &RelationDoc) {
+/// Deletes the subordinate link of a relation that is no longer Alive, so that no subordinate depends on it
+/// (scenario 121).
+fn end_subordinate_link(draft: &mut Draft, model: Model, id: Uuid, doc: &RelationDoc) {
     if let Some(subordinate_link) = &doc.subordinate_link {
         draft.remove(&model.container(subordinate_link, id));
     }
 }
 
-/// The user's suspend-relation (spec A.12, scenario 102): the units of both sides leave, and nobody enters, until it is
-/// resumed. Again with other words: these are shown from then on. Peer relations cannot be suspended.
+/// The user's `suspend-relation` (spec A.12, scenario 102): the units of both ends leave, and none enters until
+/// the relation is resumed. Repeating the request with another message replaces the message. A peer relation
+/// cannot be suspended.
 pub fn suspend(draft: &mut Draft, model: Model, id: Uuid, message: &str, now_ms: i64) -> Result<(), Refusal> {
     let before = suspension(draft, model, id, "suspend")?;
     let since_ms = before.as_ref().map_or(now_ms, |before| before.since_ms);
@@ -310,7 +325,8 @@ pub fn suspend(draft: &mut Draft, model: Model, id: Uuid, message: &str, now_ms:
     Ok(())
 }
 
-/// The user's resume-relation: all of them enter again, as if it were new. One that is not suspended: no change.
+/// The user's `resume-relation`: all units enter again, as if the relation were new. Changes nothing for a
+/// relation that is not suspended.
 pub fn resume(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
     if suspension(draft, model, id, "resume")?.is_some() {
         draft.remove(&model.relation_suspended(id));
@@ -318,13 +334,14 @@ pub fn resume(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> 
     Ok(())
 }
 
-/// Whether a relation that may be suspended and resumed is.
+/// The suspension of a relation, if it is suspended; refused for a relation that cannot be suspended or
+/// resumed.
 fn suspension(draft: &mut Draft, model: Model, id: Uuid, act: &str) -> Result<Option<SuspendedDoc>, Refusal> {
     let doc = draft.get(&model.relation(id)).ok_or_else(|| Refusal::not_found("relation", id))?;
     let ends = doc.key_text();
     if doc.is_peer() {
         let message = format!("cannot {act} peer relation {ends}");
-        return Err(Refusal::new(Code::Forbidden, message).hint("it is there as long as its application is"));
+        return Err(Refusal::new(Code::Forbidden, message).hint("a peer relation exists as long as its application"));
     }
     if effective_life::relation_life_of(draft, model, id, &doc) != Life::Alive {
         let blockers = blockers::blockers(draft, model, EntityId::Relation(id));
@@ -334,10 +351,13 @@ fn suspension(draft: &mut Draft, model: Model, id: Uuid, act: &str) -> Result<Op
     Ok(draft.get(&model.relation_suspended(id)))
 }
 
-/// A unit announces itself, with its initial settings in the same transaction (spec A.12, I13). Unit and relation
-/// must be Alive (I21, scenario 174) and the relation not suspended; in scope already, it stays (spec E.8#15) with
-/// these settings: its agent is their only author. Each entry is another incarnation, numbered by the bag's counter,
-/// which grows with it. With a principal comes its subordinate, whose uuid is one of `ids`.
+/// Adds a unit to the scope of a relation, with its initial settings in the same transaction (spec A.12, I13).
+///
+/// The unit and the relation must be Alive (I21, scenario 174) and the relation must not be suspended. A unit
+/// that is in scope already stays in it (spec E.8#15), and its settings are replaced: its agent is their only
+/// author. Each entry is another incarnation, numbered by the bag's counter, which increases with it. If the
+/// relation links a subordinate and the unit is the principal, the subordinate unit is created, with a UUID
+/// from the second part of `given`; the first part is the current time.
 pub fn enter_scope(
     draft: &mut Draft,
     model: Model,
@@ -349,9 +369,13 @@ pub fn enter_scope(
     enter(draft, model, (unit, false), id, settings, given)
 }
 
-/// What a unit that restates was in. Suspended or not: 1. a unit is in scope, and the store is restored from before
-/// that; 2. the relation is suspended, the unit restates, and the relation is resumed. The unit, which saw nothing of
-/// it, takes itself to be in (cargo sim 64000922). If it is still suspended, the unit sees so, and leaves.
+/// Adds a unit that resynchronises to the scope of a relation it was in, even if the relation is suspended:
+///
+/// 1. A unit is in scope, and the store is restored from a backup made before it entered.
+/// 2. The relation is suspended, the unit resynchronises, and the relation is resumed.
+/// 3. The unit observed none of this and considers itself in scope (cargo sim 64000922).
+///
+/// If the relation is still suspended, the unit observes that and leaves.
 pub(crate) fn reenter_scope(
     draft: &mut Draft,
     model: Model,
@@ -366,7 +390,7 @@ pub(crate) fn reenter_scope(
 fn enter(
     draft: &mut Draft,
     model: Model,
-    (unit, again): (Uuid, bool),
+    (unit, is_resync): (Uuid, bool),
     id: Uuid,
     settings: &Bag,
     given: (i64, &mut dyn FnMut() -> Uuid),
@@ -382,10 +406,10 @@ fn enter(
     if draft.get(&scope).is_some() {
         if let Some(subordinate_link) = relation
             .subordinate_link
-            .filter(|subordinate_link| again && subordinate_link.principal == doc.application)
+            .filter(|subordinate_link| is_resync && subordinate_link.principal == doc.application)
         {
-            let beside = draft.first(&model.subordinates_of(unit, subordinate_link.subordinate), &[]);
-            let life = beside.and_then(|key| draft.get(&model.unit_life(last_id(&key)?)));
+            let existing = draft.first(&model.subordinates_of(unit, subordinate_link.subordinate), &[]);
+            let life = existing.and_then(|key| draft.get(&model.unit_life(last_id(&key)?)));
             if life != Some(Life::Alive) {
                 session::pending_reentry(draft, model, unit, |all| {
                     all.insert(id);
@@ -412,7 +436,7 @@ fn enter(
     if life != Life::Alive {
         return refuse(format!("the relation is {life}"));
     }
-    if !again && draft.get(&model.relation_suspended(id)).is_some() {
+    if !is_resync && draft.get(&model.relation_suspended(id)).is_some() {
         return refuse("the relation is suspended".to_owned());
     }
     if let Some(subordinate_link) =
@@ -421,10 +445,12 @@ fn enter(
         let added =
             crate::lifecycle::unit::add_subordinate(draft, model, (unit, &doc), &subordinate_link, given);
         if let Err(refusal) = added {
-            // 1. A unit enters and brings a subordinate, and the store is restored from when the one before that was
-            // still going. 2. The unit restates, and no second one can come. 3. It takes itself to be in, and would
-            // hear nothing of the relation any more (cargo sim 66064694).
-            if again {
+            // 1. A unit enters with a subordinate, and the store is restored from a backup in which the
+            //    previous subordinate was still Dying.
+            // 2. The unit resynchronises, and a second subordinate cannot be created.
+            // 3. Without this mark the unit would consider itself in scope and receive no event of the relation
+            //    any more (cargo sim 66064694).
+            if is_resync {
                 session::pending_reentry(draft, model, unit, |all| {
                     all.insert(id);
                 });
@@ -442,9 +468,11 @@ fn enter(
     Ok(())
 }
 
-/// A unit has left (spec A.12, E.2). Its settings stay until the relation is removed (I14). The last one out of a
-/// Dying relation removes it, and with it a Dying application that only this relation held (scenarios 161, 163).
-/// Not in scope: no change, but that one who was shut out may come in again.
+/// Removes a unit from the scope of a relation (spec A.12, E.2).
+///
+/// Its settings stay until the relation is removed (I14). The last unit that leaves a Dying relation removes
+/// it, and with it a Dying application that only this relation kept (scenarios 161, 163). For a unit that is
+/// not in scope only its pending re-entry is deleted.
 pub fn leave_scope(draft: &mut Draft, model: Model, unit: Uuid, id: Uuid) {
     if draft.get(&model.scope_of(unit, id)).is_none() {
         return session::pending_reentry(draft, model, unit, |all| {
@@ -461,11 +489,11 @@ pub fn leave_scope(draft: &mut Draft, model: Model, unit: Uuid, id: Uuid) {
     }
     draft.remove(&model.scope(id, container(relation.scope, unit, &doc), unit));
     draft.remove(&model.scope_of(unit, id));
-    reap(draft, model, id);
+    remove_if_empty(draft, model, id);
 }
 
-/// Removes a Dying relation that nobody is in the scope of (I18).
-pub(crate) fn reap(draft: &mut Draft, model: Model, id: Uuid) {
+/// Removes a Dying relation whose scope is empty (I18).
+pub(crate) fn remove_if_empty(draft: &mut Draft, model: Model, id: Uuid) {
     let Some(doc) = draft.get(&model.relation(id)) else {
         return;
     };
@@ -475,13 +503,13 @@ pub(crate) fn reap(draft: &mut Draft, model: Model, id: Uuid) {
     }
 }
 
-/// The relation is gone; its bags are left to the janitor, and nothing refers to them. A Dying application that it
-/// held goes too.
+/// Removes a relation, and a Dying application that only this relation kept. The bags, to which nothing refers
+/// any more, are left to the janitor.
 fn remove(draft: &mut Draft, model: Model, id: Uuid, doc: &RelationDoc) {
     draft.remove(&model.relation(id));
     draft.remove(&model.relation_life(id));
     draft.remove(&model.relation_key(&doc.key_text()));
-    unbind(draft, model, id, doc);
+    end_subordinate_link(draft, model, id, doc);
     if !doc.is_peer() {
         draft.remove(&model.relation_suspended(id));
     }

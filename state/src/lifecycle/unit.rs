@@ -1,5 +1,9 @@
-//! Units: added to an application and a machine, destroyed by a person, Dead by their own agent, removed by the
-//! machine agent (spec E.3, seed 001).
+//! Units: added to an application and a machine, destroyed by a user, set Dead by their own agent, removed by
+//! the machine agent (spec E.3, seed 001).
+//!
+//! A unit name is never used again, a unit that is in a scope or has subordinates is never Dead (I20), and
+//! removing a unit removes or advances everything that only waited for it in the same transaction. Called by
+//! the operator handlers, the agents' handlers, the commit of records and forced removal.
 
 use crate::documents::blockers::{self, EntityId};
 use crate::documents::draft::Draft;
@@ -15,22 +19,22 @@ use crate::operations::{action, leadership, session};
 use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
 
-/// What a removal came to.
+/// The result of a request to destroy a unit, relation or application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Destroyed {
-    /// Nothing held it: it is gone.
+    /// Nothing referred to the entity; it is removed.
     Removed,
-    /// On its way; the blockers say what it waits for.
+    /// The entity is Dying; its blockers state what it waits for.
     Dying,
 }
 
-/// The unit people call `name`.
+/// The unit named `name`.
 pub fn find(documents: &mut impl Documents, model: Model, name: &UnitName) -> Result<Uuid, Refusal> {
     documents.document(&model.unit_name(name)).ok_or_else(|| Refusal::not_found("unit", name))
 }
 
-/// A new unit of an Alive application, on machine `to` or on one of its own; its number is never used again (spec
-/// E.1 add unit, assign unit; I21).
+/// Adds a unit to an Alive application, on machine `to` or on a new machine; returns its UUID and name, which
+/// is never used again (spec E.1 add unit, assign unit; I21). Refused for a subordinate application.
 pub fn add(
     draft: &mut Draft,
     model: Model,
@@ -43,7 +47,7 @@ pub fn add(
     let owner = application::require_alive(draft, model, application, "add a unit to")?;
     if owner.subordinate {
         let message = format!("cannot add a unit to {}: it is a subordinate application", owner.name);
-        let hint = "its units come with the units it is integrated with";
+        let hint = "integrate it with a principal application: each principal unit gets a subordinate";
         return Err(Refusal::new(Code::Forbidden, message).hint(hint));
     }
     let machine = match to {
@@ -71,7 +75,7 @@ pub fn add(
     Ok((id, name))
 }
 
-/// The name of an application's next unit; its number is never used again.
+/// Takes the next unit number of an application, which is never used again.
 fn next_name(draft: &mut Draft, model: Model, application: &str) -> UnitName {
     let number = sequence::take(draft, model, &format!("unit/{application}"));
     let number = u32::try_from(number).expect("an application has fewer than 2^32 units in its life");
@@ -97,9 +101,11 @@ fn create(draft: &mut Draft, model: Model, id: Uuid, doc: &UnitDoc) {
     draft.put(&model.unit_status(id), &status("waiting", "waiting for machine"));
 }
 
-/// A unit that enters a container relation as principal gets its subordinate (spec A.12, E.1; scenario 118): on the
-/// same machine, one of an application at most. One that is there and not Alive refuses (scenario 125), and so does a
-/// machine without room; the agent sees both in its view, and asks again when they have changed.
+/// Creates the subordinate of a principal that enters a container relation (spec A.12, E.1; scenario 118): on
+/// the same machine, and at most one of each subordinate application.
+///
+/// An existing subordinate that is not Alive refuses (scenario 125), and so does a full machine. The agent
+/// receives both conditions in its view and enters again when they have changed.
 pub(crate) fn add_subordinate(
     draft: &mut Draft,
     model: Model,
@@ -132,12 +138,15 @@ pub(crate) fn add_subordinate(
     Ok(())
 }
 
-/// The user's remove-unit (spec E.3). A unit whose agent never attached has done nothing that anybody could have
-/// seen: it goes at once, and a deployer that had begun recalls it on its tombstone (scenarios 165, 166). Any other
-/// becomes Dying, and its agent does the rest. A second time changes nothing.
+/// The user's `remove-unit` (spec E.3).
+///
+/// A unit whose agent never attached has had no visible effect: it is removed in this transaction, and a
+/// machine agent that has started to deploy it recalls it because of its tombstone (scenarios 165, 166). Any
+/// other unit becomes Dying, and its agent does the rest. Repeating the request changes nothing. Refused for a
+/// subordinate.
 pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<Destroyed, Refusal> {
     let Some(doc) = draft.get(&model.unit(id)) else {
-        return gone(draft, model, id).map(|()| Destroyed::Removed);
+        return ok_if_removed(draft, model, id).map(|()| Destroyed::Removed);
     };
     if doc.principal.is_some() {
         let message = format!("cannot remove unit {}: it is a subordinate", doc.name);
@@ -148,7 +157,7 @@ pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<Destroyed, R
     if draft.get(&model.unit_life(id)) != Some(Life::Alive) {
         return Ok(Destroyed::Dying);
     }
-    if never_attached(draft, model, id) {
+    if has_never_attached(draft, model, id) {
         remove_documents(draft, model, id, &doc);
         return Ok(Destroyed::Removed);
     }
@@ -156,12 +165,16 @@ pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<Destroyed, R
     Ok(Destroyed::Dying)
 }
 
-/// Relations of one line: a subordinate and its principal have one or two between them.
-const LINE_LOOKED_AT: usize = 4;
+/// The maximum number of relations that are read for one subordinate link: a subordinate and its principal have
+/// one or two between them.
+const LINK_RELATIONS_MAX: usize = 4;
 
-/// The unit's agent has run stop or remove, and the store was restored from a copy that does not know why: the unit
-/// is Dying again, and takes its subordinates along (sim 6002145, 6005423: they waited for each other for ever). The
-/// principal of a subordinate that ends so enters the relation anew, and brings another (sim 67001406).
+/// Sets a unit Dying whose agent has run `stop` or `remove`, in a store that was restored from a backup made
+/// before its removal was requested.
+///
+/// Its subordinates become Dying with it (sim 6002145, 6005423: they waited for each other without end). If the
+/// unit is a subordinate, its principal enters the relation again, which creates another subordinate (sim
+/// 67001406).
 pub(crate) fn resume_teardown(draft: &mut Draft, model: Model, id: Uuid) {
     if draft.get(&model.unit_life(id)) != Some(Life::Alive) {
         return;
@@ -172,7 +185,7 @@ pub(crate) fn resume_teardown(draft: &mut Draft, model: Model, id: Uuid) {
     else {
         return;
     };
-    let related = draft.ids(&model.relations_of_link(&subordinate_link), LINE_LOOKED_AT);
+    let related = draft.ids(&model.relations_of_link(&subordinate_link), LINK_RELATIONS_MAX);
     let entered = related.into_iter().find(|id| draft.get(&model.scope_of(principal, *id)).is_some());
     if let Some(relation) = entered {
         session::pending_reentry(draft, model, principal, |all| {
@@ -181,20 +194,22 @@ pub(crate) fn resume_teardown(draft: &mut Draft, model: Model, id: Uuid) {
     }
 }
 
-/// No agent has ever spoken for it, so it is in no scope and has no subordinates; both are asked all the same, so
-/// that nobody enters one while the unit is being removed.
-fn never_attached(draft: &mut Draft, model: Model, id: Uuid) -> bool {
+/// Whether no agent has ever attached for the unit. Such a unit is in no scope and has no subordinates; both
+/// indexes are read all the same, so that a concurrent entry conflicts with the removal of the unit.
+fn has_never_attached(draft: &mut Draft, model: Model, id: Uuid) -> bool {
     draft.get(&model.session(id)).is_none()
         && draft.get(&model.replica(id)).is_none()
         && draft.first(&model.scopes_of(id), &[]).is_none()
         && draft.first(&model.subordinates(id), &[]).is_none()
 }
 
-/// The unit's agent says that it has finished (spec E.3 "ensure dead", E.8#9; I20): no scope but those of peer
-/// relations, which end here, and no subordinates. Leadership is released. A second time changes nothing.
+/// Sets a unit Dead when its agent reports that it has finished (spec E.3 "ensure dead", E.8#9; I20).
+///
+/// The unit must be Dying, without subordinates, and in no scope but those of peer relations, which it leaves
+/// here. Leadership is released. Repeating the request changes nothing.
 pub fn set_dead(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
     let Some(doc) = draft.get(&model.unit(id)) else {
-        return gone(draft, model, id);
+        return ok_if_removed(draft, model, id);
     };
     match (draft.get(&model.unit_life(id)), effective_life::unit_life_of(draft, model, id, &doc)) {
         (Some(Life::Dead), _) => return Ok(()),
@@ -229,18 +244,19 @@ pub fn set_dead(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal
     Ok(())
 }
 
-/// Dead -> removed, by the machine agent once it has recalled the unit (spec E.3 last row, F.2). A Dying unit whose
-/// agent never attached goes too: no agent is started just to die. The name is free, the machine becomes Dying when
-/// this was its last unit, a Dying application goes with its last referrer, all in this transaction. A second time
-/// changes nothing (I26).
+/// Removes a Dead unit; the machine agent calls this once it has recalled the unit (spec E.3 last row, F.2).
+///
+/// A Dying unit whose agent never attached is removed, too: no agent is started only to finish. In the same
+/// transaction the name becomes free, the machine becomes Dying if this was its last unit, and a Dying
+/// application is removed if nothing else refers to it. Repeating the request changes nothing (I26).
 pub fn remove(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
     let Some(doc) = draft.get(&model.unit(id)) else {
-        return gone(draft, model, id);
+        return ok_if_removed(draft, model, id);
     };
     let dead = draft.get(&model.unit_life(id)) == Some(Life::Dead);
     let dying = effective_life::unit_life_of(draft, model, id, &doc) != Life::Alive;
-    let never_begun = dying && never_attached(draft, model, id);
-    if !dead && !never_begun {
+    let never_started = dying && has_never_attached(draft, model, id);
+    if !dead && !never_started {
         let blockers = blockers::blockers(draft, model, EntityId::Unit(id));
         let message = format!("cannot remove unit {}: it is not dead", doc.name);
         return Err(Refusal::new(Code::Busy, message).blockers(model, blockers));
@@ -270,11 +286,12 @@ fn remove_documents(draft: &mut Draft, model: Model, id: Uuid, doc: &UnitDoc) {
         draft.remove(&model.subordinate(principal, doc.application, id));
     }
     draft.put(&model.tombstone(id), &TombstoneDoc { kind: "unit".to_owned(), name: doc.name.to_string() });
-    machine::release(draft, model, doc.machine);
-    application::reap(draft, model, doc.application);
+    machine::destroy_if_empty(draft, model, doc.machine);
+    application::remove_if_unreferenced(draft, model, doc.application);
 }
 
-/// The user's resolved: marks the failure the unit rests in, and only that one (spec A.8, design 2).
+/// The user's `resolved`: marks the failure that the unit is in, and only that one (spec A.8, design 2).
+/// `retry`: the hook is run again; otherwise it is skipped.
 pub fn resolved(draft: &mut Draft, model: Model, id: Uuid, retry: bool) -> Result<(), Refusal> {
     let doc = draft.get(&model.unit(id)).ok_or_else(|| Refusal::not_found("unit", id))?;
     let replica = draft.get(&model.replica(id));
@@ -289,8 +306,8 @@ pub fn resolved(draft: &mut Draft, model: Model, id: Uuid, retry: bool) -> Resul
     Ok(())
 }
 
-/// Ends well for what was removed before.
-fn gone(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
+/// Succeeds for a unit that was removed before.
+fn ok_if_removed(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
     match draft.get(&model.tombstone(id)) {
         Some(_) => Ok(()),
         None => Err(Refusal::not_found("unit", id)),

@@ -98,7 +98,7 @@ fn end_machine(draft: &mut Draft, model: Model, id: Uuid, force: Option<Force>) 
     match force {
         Some(force) => force::machine(draft, model, id, force),
         None => {
-            machine::retire(draft, model, id);
+            machine::set_dying(draft, model, id);
             Ok(())
         }
     }

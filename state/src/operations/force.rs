@@ -342,7 +342,7 @@ fn dead_machine(
         return Ok(false);
     }
     match machine.kept {
-        true => machine::leave(draft, model, id, machine, true),
+        true => machine::mark_agent_gone(draft, model, id, machine, true),
         false => machine::remove_without_agent(draft, model, id, machine.name),
     }
     draft.remove(&model.forced(id));

@@ -190,7 +190,7 @@ fn is_over(draft: &mut Draft, model: Model, unit: Uuid, run: u64) -> bool {
 fn leave_out_bags(local: &mut Local) {
     for relation in local.relations.values_mut() {
         relation.bag.clear();
-        relation.application_written = None;
+        relation.pending_application_writes = None;
     }
 }
 
@@ -213,7 +213,7 @@ fn in_order(stored: &ReplicaDoc, record: &Record) -> Result<(), Refusal> {
     }
     // 1. A unit's folder is copied, both go on apart while the controller is away. 2. The store is restored. 3. The one
     // attaches and sends; the other, whose unsent records have the next numbers, attaches.
-    if given == expected && !record.follows(&stored.digest) {
+    if given == expected && !record.is_successor_of(&stored.digest) {
         let message =
             format!("record {given} does not follow the record {} that was applied", stored.sequence);
         return Err(Refusal::new(Code::Forked, message).hint("two agents have written for this unit"));

@@ -147,7 +147,7 @@ pub fn gone(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
         return machine::remove(draft, model, id);
     }
     if machine.kept && !machine.left && draft.get(&model.machine_life(id)) == Some(Life::Dead) {
-        machine::leave(draft, model, id, machine, false);
+        machine::mark_agent_gone(draft, model, id, machine, false);
     }
     Ok(())
 }

@@ -217,7 +217,7 @@ pub(crate) fn failure(episode: &Episode, local: &Local) -> (String, BTreeMap<Str
             data.insert("remote-unit".to_owned(), Value::from(remote.to_string()));
         }
         if let Some(known) = local.relations.get(relation) {
-            let application = known.place.remote_application.as_str();
+            let application = known.local_endpoint.remote_application.as_str();
             data.insert("remote-application".to_owned(), Value::from(application));
         }
     }

@@ -138,7 +138,7 @@ fn i24_survivors_see_what_a_graceful_removal_shows() {
     let mut by_force = graceful.copy();
     let mut shown = Vec::new();
     let numbers: Vec<_> =
-        web.local.relations.iter().filter(|(_, r)| !r.place.peer).map(|(n, _)| *n).collect();
+        web.local.relations.iter().filter(|(_, r)| !r.local_endpoint.peer).map(|(n, _)| *n).collect();
     for number in numbers {
         web.broken(&mut graceful, number);
         shown.extend(news(&graceful, db.unit));
@@ -485,7 +485,7 @@ fn a_bag_lost_with_its_folder_and_its_relation_is_found_in_a_restored_store() {
         world.run(|draft, _| force::relation(draft, MODEL, id, AT_ONCE)).expect("it may be forced");
         sweep(&mut world, NOW);
         assert!(world.gone(id));
-        while world.run(|draft, _| Ok(cleanup::bite(draft, MODEL, id))).expect("no refusal") {}
+        while world.run(|draft, _| Ok(cleanup::clean_batch(draft, MODEL, id))).expect("no refusal") {}
 
         let mut web = Agent::attach(&mut world, "web/0");
         assert_eq!(web.local.relations[&number].bag, Bag::new(), "gone with its relation");

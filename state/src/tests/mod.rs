@@ -29,7 +29,7 @@ use crate::terms::names::{RelationNumber, UnitName, Uuid};
 use crate::terms::position::Position;
 use crate::terms::settings::Bag;
 use crate::unit::local::{Event, Local};
-use crate::unit::operation::{CharmRef, ConfigDigest, Hook, Operation, Place, RelationEvent};
+use crate::unit::operation::{CharmRef, ConfigDigest, Hook, Operation, LocalEndpoint, RelationEvent};
 use crate::unit::record::{Outcome, Record};
 use crate::unit::snapshot::{Change, Delta, Snapshot};
 use crate::views::inline_settings::BYTES_MAX;
@@ -328,7 +328,7 @@ impl Agent {
         let doc = read(world.reader(), &MODEL.relation(id)).expect("the relation is there");
         let unit = read(world.reader(), &MODEL.unit(self.unit)).expect("the unit is there");
         let own = doc.end_of(unit.application).expect("a side").clone();
-        let place = Place {
+        let local_endpoint = LocalEndpoint {
             endpoint: own.endpoint,
             interface: own.interface,
             peer: doc.is_peer(),
@@ -336,7 +336,7 @@ impl Agent {
             remote_application: doc.other_end(unit.application).application_name.clone(),
         };
         let settings = Bag::from([("private-address".to_owned(), "127.0.0.1".to_owned())]);
-        self.done(world, Operation::EnterScope { relation: doc.number, uuid: id, place, settings })
+        self.done(world, Operation::EnterScope { relation: doc.number, uuid: id, local_endpoint, settings })
     }
 
     /// What an implicit endpoint's scope is left by: no hook.
@@ -352,7 +352,7 @@ impl Agent {
     }
 
     pub fn relation_hook(&self, relation: RelationNumber, event: RelationEvent) -> Operation {
-        let endpoint = self.local.relations[&relation].place.endpoint.clone();
+        let endpoint = self.local.relations[&relation].local_endpoint.endpoint.clone();
         Operation::Hook(Hook::Relation { relation, endpoint, event })
     }
 
@@ -364,7 +364,7 @@ impl Agent {
     /// Everything a Dying unit's agent does, and then the machine agent.
     pub fn finish(&mut self, world: &mut World) {
         let numbers: Vec<_> =
-            self.local.relations.iter().filter(|(_, r)| !r.place.peer).map(|(n, _)| *n).collect();
+            self.local.relations.iter().filter(|(_, r)| !r.local_endpoint.peer).map(|(n, _)| *n).collect();
         for number in numbers {
             self.broken(world, number);
         }

@@ -126,7 +126,7 @@ fn call(world: &mut World, dice: &mut Dice) -> Result<(), Refusal> {
         }
         15 => {
             let id = pick(world, dice, Kind::Cleanup)?;
-            world.run(|draft, _| Ok(cleanup::bite(draft, MODEL, id)))?;
+            world.run(|draft, _| Ok(cleanup::clean_batch(draft, MODEL, id)))?;
         }
         16 | 17 => {
             let (unit, id) = (pick(world, dice, Kind::Unit)?, pick(world, dice, Kind::Relation)?);
@@ -188,7 +188,7 @@ fn act(world: &mut World, dice: &mut Dice, agent: &mut Agent) -> bool {
         }
         2 => dice.pick(&known).is_some_and(|number| {
             // A peer relation never breaks.
-            let peer = agent.local.relations[&number].place.peer;
+            let peer = agent.local.relations[&number].local_endpoint.peer;
             !peer && agent.broken(world, number).dropped.is_empty()
         }),
         3 | 4 => dice.pick(&known).is_some_and(|number| {

@@ -302,7 +302,7 @@ fn bags_of_a_removed_relation_go_in_bites() {
     }
     assert!(world.gone(id));
     let mut bites = 0;
-    while world.run(|draft, _| Ok(cleanup::bite(draft, MODEL, id))).expect("no refusal") {
+    while world.run(|draft, _| Ok(cleanup::clean_batch(draft, MODEL, id))).expect("no refusal") {
         bites += 1;
         assert!(bites < 10, "it ends");
     }

@@ -59,7 +59,7 @@ fn scenario_118_a_principal_that_enters_brings_its_subordinate() {
     assert!(read_all::<()>(world.reader(), &MODEL.units_of(app)).is_empty(), "a deploy brings no units");
     let id = world.integrate("web", "logging").expect("they fit");
     let mut agent = started(&mut world, "web/0");
-    assert!(head(&world, agent.unit, id).implicit && head(&world, agent.unit, id).brings);
+    assert!(head(&world, agent.unit, id).implicit && head(&world, agent.unit, id).creates_subordinate);
     agent.enter(&mut world, id);
     let unit = world.unit("logging/0");
     let (doc, principal) = (document(&world, unit), document(&world, agent.unit));
@@ -201,7 +201,7 @@ fn scenario_121_the_last_container_relation_takes_the_subordinate_along() {
     assert_eq!(destroy(&mut world, id), Destroyed::Dying);
     assert_eq!(world.life(logging.unit), Some(Life::Dying));
     assert_eq!(world.life(web.unit), Some(Life::Alive));
-    assert_eq!(shown(&world, web.unit).unit.leaving, [UnitName::new("logging", 0)].into());
+    assert_eq!(shown(&world, web.unit).unit.departing_subordinates, [UnitName::new("logging", 0)].into());
     web.leave(&mut world, id);
     logging.finish(&mut world);
     assert!(world.gone(id) && world.gone(logging.unit));
@@ -272,7 +272,7 @@ fn scenario_125_a_new_relation_does_not_bring_an_old_subordinate_back() {
     assert_eq!(committed.refusal.as_deref(), Some(text));
     assert!(read(world.reader(), &MODEL.scope_of(web.unit, new)).is_none());
     logging.finish(&mut world);
-    assert!(shown(&world, web.unit).unit.leaving.is_empty());
+    assert!(shown(&world, web.unit).unit.departing_subordinates.is_empty());
     assert_eq!(web.enter(&mut world, new), Committed::default());
     assert_eq!(world.life(world.unit("logging/1")), Some(Life::Alive));
 }

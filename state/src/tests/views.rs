@@ -31,7 +31,7 @@ fn one_settings_write_is_one_change_for_each_who_sees_it() {
     let change = Change::Bag {
         relation: number,
         owner: Owner::Unit("web/0".parse().expect("a name")),
-        bag: Some(BagView::whole(bag.counter, bag.values)),
+        bag: Some(BagView::with_values(bag.counter, bag.values)),
     };
     let expected = vec![change];
     assert_eq!(world.sent[&db.unit], expected);
@@ -234,7 +234,7 @@ fn one_bag_is_read_by_exactly_the_units_that_are_shown_it() {
     world.run(|draft, ids| unit::add(draft, MODEL, app, None, 1, ids)).expect("alive");
     let number = world.number(id);
     write(&mut world, &mut web, number, "secret");
-    let asked = |owner| BagRequest { relation: id, owner, at: Position::default() };
+    let asked = |owner| BagRequest { relation: id, owner, position: Position::default() };
     let of_web = asked(Owner::Unit("web/0".parse().expect("a name")));
     let counter = read(world.reader(), &MODEL.bag(id, web.unit)).expect("its bag").counter;
     for (reader, sees) in [("db/0", true), ("web/0", true), ("web/1", false), ("plain/0", false)]
@@ -256,7 +256,7 @@ fn the_bag_of_a_unit_that_was_removed_is_read_until_its_relation_is() {
     world.run(|draft, _| unit::destroy(draft, MODEL, web.unit)).expect("alive");
     web.finish(&mut world);
     assert!(world.gone(web.unit));
-    let asked = BagRequest { relation: id, owner, at: Position::default() };
+    let asked = BagRequest { relation: id, owner, position: Position::default() };
     let bag = view::bag(world.reader(), MODEL, db.unit, &asked).expect("it stays (I14)");
     assert_eq!(bag.values.expect("whole")["private-address"], "127.0.0.1");
 }

@@ -11,7 +11,7 @@ use crate::operations::{force, hook_commit};
 use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
 use crate::unit::activity::Activity;
-use crate::unit::dry_run::{SimulatedStep, ahead};
+use crate::unit::dry_run::{SimulatedStep, simulate_next};
 use crate::unit::operation::Operation;
 use crate::unit::record::Record;
 use crate::unit::snapshot::Snapshot;
@@ -239,7 +239,7 @@ fn decided(reader: &dyn Reader, model: Model, id: Uuid) -> Option<(u64, Record)>
     let view = Snapshot::from_full(shown.delta).expect("a whole view");
     // the controller keeps no history's name: that of the view is the unit's
     replica.local.store_generation = Some(view.position.store_generation);
-    match ahead(&mut replica.local, &view) {
+    match simulate_next(&mut replica.local, &view) {
         SimulatedStep::Performs(record) => Some((session.epoch, *record)),
         SimulatedStep::Waits(_) | SimulatedStep::Finished => None,
     }
