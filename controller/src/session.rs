@@ -112,7 +112,8 @@ impl<S: Store, O: Environment> Controller<S, O> {
                 Err(ApiError::new(ErrorCode::Unavailable, text))
             }
             Err(RunError::Failed(StoreError::Full)) => {
-                Err(ApiError::new(ErrorCode::Unavailable, StoreError::Full.to_string()))
+                Err(ApiError::new(ErrorCode::Unavailable, StoreError::Full.to_string())
+                    .hint("free disk space on the controller's host, then try again"))
             }
             Err(RunError::Failed(broken @ StoreError::Broken(_))) => {
                 self.environment.store_broken(&broken.to_string());

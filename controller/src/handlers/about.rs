@@ -1,4 +1,4 @@
-//! Requests about the controller itself.
+//! Handlers of requests about the controller itself: its versions and its API document.
 
 use crate::environment::Environment;
 use crate::openapi;

@@ -1,4 +1,4 @@
-//! Actions: queueing them and reading their state.
+//! Handlers of actions: they enqueue actions and read their state. The unit agents run them.
 
 use crate::environment::Environment;
 use crate::named::find_unit;
@@ -36,7 +36,7 @@ impl<S: Store, O: Environment> Handle<Run> for Authorised<S, O> {
         let transition = move |draft: &mut Draft<'_>| {
             action::enqueue(draft, model, id, &run.action, &params, now_ms).map_err(|refusal| {
                 match refusal.code {
-                    // The unit is there: what was not found is the action, which is bad input to `run`.
+                    // The unit exists, so the action was not found: that is invalid input of `run`.
                     Code::NotFound => Refusal { code: Code::Invalid, ..refusal },
                     _ => refusal,
                 }

@@ -1,4 +1,7 @@
-//! Applications: deploying, refreshing, configuring and removing them.
+//! Handlers of applications: deploy, refresh, configure and remove.
+//!
+//! A deployment of many units is more than one transaction: the application and its first units are created together,
+//! the other units one by one. A failure in between leaves the units that were added so far.
 
 use crate::environment::{Environment, Uuids};
 use crate::handlers::changed;
@@ -21,12 +24,12 @@ impl<S: Store, O: Environment> Handle<Deploy> for Authorised<S, O> {
     async fn handle(&self, deploy: Deploy) -> Result<Deployed, ApiError> {
         let model = self.model().await?;
         if deploy.units > ADDED_PER_REQUEST_MAX {
-            return Err(too_many_units());
+            return Err(too_many_units(deploy.units));
         }
         let (now_ms, ids) = (self.controller.environment.wall_ms(), Uuids::new(&self.controller.environment));
         let (to, units) = (deploy.to.clone(), deploy.units);
-        // `to` is for the first unit; the others are added on machines of their own.
-        let at_once = if to.is_some() { units.min(1) } else { units };
+        // `to` applies to the first unit only; the others get new machines.
+        let initial_units = if to.is_some() { units.min(1) } else { units };
         let transition = move |draft: &mut Draft<'_>| {
             let archive = draft.get(&GLOBAL.archive(&deploy.sha256));
             let archive = archive.ok_or_else(|| Refusal::not_found("charm archive", &deploy.sha256))?;
@@ -34,7 +37,7 @@ impl<S: Store, O: Environment> Handle<Deploy> for Authorised<S, O> {
             let spec = application::Deploy {
                 name: name.clone(),
                 sha256: deploy.sha256.clone(),
-                units: at_once,
+                units: initial_units,
                 to: to.clone(),
                 config: deploy.config.clone(),
                 now_ms,
@@ -53,7 +56,7 @@ impl<S: Store, O: Environment> Handle<Deploy> for Authorised<S, O> {
         };
         if !subordinate {
             let more = self
-                .add_units(model, done.application, done.units_remaining + (units - at_once), None)
+                .add_units(model, done.application, done.units_remaining + (units - initial_units), None)
                 .await?;
             deployed.revision = deployed.revision.max(more.revision);
             deployed.units.extend(more.units);

@@ -1,4 +1,4 @@
-//! Charm archives.
+//! Handlers of charm archives: find and upload. An archive is registered in the store only after it is durable on disk.
 
 use crate::environment::Environment;
 use crate::session::Authorised;
@@ -15,18 +15,18 @@ impl<S: Store, O: Environment> Handle<FindArchive> for Authorised<S, O> {
         let sha256 = find.sha256;
         let key = GLOBAL.archive(&sha256);
         let Some(doc) = self.controller.read(move |reader| read(reader, &key)).await else { return Ok(None) };
-        let whole = self.controller.environment.archive(&sha256).await.is_some();
-        Ok(whole.then(|| ArchiveInfo { sha256, bytes: doc.bytes, charm: Charm::clone(&doc.charm) }))
+        let is_intact = self.controller.environment.archive(&sha256).await.is_some();
+        Ok(is_intact.then(|| ArchiveInfo { sha256, bytes: doc.bytes, charm: Charm::clone(&doc.charm) }))
     }
 }
 
 impl<S: Store, O: Environment> Handle<UploadArchive> for Authorised<S, O> {
     async fn handle(&self, upload: UploadArchive) -> Result<ArchiveInfo, ApiError> {
-        let kept = self.controller.environment.store_archive(upload.0).await?;
-        let uploaded = ArchiveInfo { sha256: kept.sha256, bytes: kept.bytes, charm: kept.charm };
-        let register = uploaded.clone();
+        let stored = self.controller.environment.store_archive(upload.0).await?;
+        let uploaded = ArchiveInfo { sha256: stored.sha256, bytes: stored.bytes, charm: stored.charm };
+        let info = uploaded.clone();
         let transition = move |draft: &mut Draft<'_>| {
-            application::register_archive(draft, &register.sha256, register.charm.clone(), register.bytes);
+            application::register_archive(draft, &info.sha256, info.charm.clone(), info.bytes);
             Ok(())
         };
         self.controller.run(transition).await?;

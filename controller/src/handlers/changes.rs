@@ -1,4 +1,4 @@
-//! Waiting for the next change of the store.
+//! The handler of the long poll for the next change of the store.
 
 use crate::environment::Environment;
 use crate::session::Authorised;

@@ -1,4 +1,4 @@
-//! Pages of log lines.
+//! The handler of debug-log: pages of log lines, computed in [`crate::log`].
 
 use crate::environment::Environment;
 use crate::log;

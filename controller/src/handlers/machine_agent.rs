@@ -1,4 +1,7 @@
-//! What a machine agent asks. The machine is the session's; a unit it names must be on that machine.
+//! Handlers of the requests of machine agents.
+//!
+//! The machine is always the one of the session (S14). A unit that a request names must be assigned to that machine; for
+//! other units the responses are the same as for units that do not exist (S15). Every request counts as a heartbeat.
 
 use crate::authority::{self, unauthorised};
 use crate::environment::Environment;
@@ -18,6 +21,7 @@ use state::operations::instance;
 use state::terms::names::Uuid;
 
 impl<S: Store, O: Environment> Authorised<S, O> {
+    /// Returns the calling machine and records its heartbeat.
     fn machine(&self) -> Result<(Model, Uuid), ApiError> {
         let (model, machine) = authority::machine(&self.principal)?;
         self.controller.presence.heartbeat(machine, self.controller.environment.monotonic_ms());
@@ -25,7 +29,7 @@ impl<S: Store, O: Environment> Authorised<S, O> {
     }
 }
 
-/// What is known of a unit, as far as its machine is asked: of another machine's units nothing is (S15).
+/// Returns whether a unit exists, from the point of view of a machine: units of other machines are unknown (S15).
 fn fate(reader: &dyn Reader, model: Model, machine: Uuid, unit: Uuid) -> Fate {
     match read(reader, &model.unit(unit)) {
         Some(doc) if doc.machine == machine => {
@@ -49,7 +53,7 @@ impl<S: Store, O: Environment> Handle<SetUnitToken> for Authorised<S, O> {
         let (model, machine) = self.machine()?;
         let SetUnitToken { unit, token } = set;
         if !tokens::is_token(&token) {
-            return Err(ApiError::new(ErrorCode::Invalid, "a token is 64 digits of lower case hex"));
+            return Err(ApiError::new(ErrorCode::Invalid, "invalid token: expected 64 lower-case hexadecimal digits"));
         }
         let set = self.controller.run(move |draft| {
             if draft.get(&model.unit(unit)).is_none_or(|doc| doc.machine != machine) {
@@ -105,15 +109,15 @@ impl<S: Store, O: Environment> Handle<Enrol> for Authorised<S, O> {
         let (model, machine) = authority::enrolling(&self.principal, now_ms)?;
         let Enrol { token, address } = enrol;
         if !tokens::is_token(&token) {
-            return Err(ApiError::new(ErrorCode::Invalid, "a token is 64 digits of lower case hex"));
+            return Err(ApiError::new(ErrorCode::Invalid, "invalid token: expected 64 lower-case hexadecimal digits"));
         }
         if address.parse::<std::net::IpAddr>().is_err() {
-            return Err(ApiError::new(ErrorCode::Invalid, "a machine's address is an IP address"));
+            return Err(ApiError::new(ErrorCode::Invalid, format!("invalid machine address {address:?}: expected an IP address")));
         }
         let sha256 = host::digest::sha256(token.as_bytes());
-        let invitation = self.token_sha256.clone().ok_or_else(unauthorised)?;
+        let enrolment_sha256 = self.token_sha256.clone().ok_or_else(unauthorised)?;
         let enrol = move |draft: &mut Draft<'_>| {
-            instance::enrol(draft, model, machine, &invitation, (&sha256, &address))
+            instance::enrol(draft, model, machine, &enrolment_sha256, (&sha256, &address))
         };
         self.controller.run(enrol).await?;
         self.controller.presence.heartbeat(machine, self.controller.environment.monotonic_ms());

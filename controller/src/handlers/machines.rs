@@ -1,4 +1,4 @@
-//! Machines, as users ask for them.
+//! Handlers of machines for users: add, remove, retry provisioning, and create enrolment tokens.
 
 use crate::environment::{self, Environment};
 use crate::handlers::changed;
@@ -20,7 +20,7 @@ impl<S: Store, O: Environment> Handle<AddMachines> for Authorised<S, O> {
     async fn handle(&self, add: AddMachines) -> Result<AddedMachines, ApiError> {
         let model = self.model().await?;
         if add.count > ADDED_PER_REQUEST_MAX {
-            return Err(ApiError::new(ErrorCode::Invalid, format!("at most {ADDED_PER_REQUEST_MAX} machines at once")));
+            return Err(ApiError::new(ErrorCode::Invalid, format!("cannot add {} machines: at most {ADDED_PER_REQUEST_MAX} per request", add.count)));
         }
         let mut added = AddedMachines { names: Vec::new(), revision: 0 };
         for _ in 0..add.count {

@@ -1,7 +1,8 @@
-//! What the controller answers: one file per noun, one implementation of `Handle` per request type (`api`).
+//! The request handlers: one file per noun, one implementation of `Handle` per request type of `api`.
 //!
-//! The caller of each may send it: `Session` checks that before it calls a handler. Writes are the transitions of
-//! `state::model`; what is only read is put together in `status`, `why` and `log`.
+//! Handlers are implemented on [`Authorised`], so the caller is authorised before a handler runs. Every write is a
+//! transition of `state`; the handlers contain no rules of their own. Larger read-only responses are computed in
+//! `status`, `why` and `log`.
 
 mod about;
 mod actions;
@@ -35,21 +36,21 @@ fn changed(revision: u64) -> Changed {
 }
 
 impl<S: Store, O: Environment> Authorised<S, O> {
-    /// Reads something of the model that the request is about.
+    /// Reads documents of the model that the request refers to. An error if the model does not exist.
     async fn view<T, F>(&self, view: F) -> Result<T, ApiError>
     where
         T: Send + 'static,
         F: FnOnce(&dyn Reader, Model) -> Result<T, Refusal> + Send + 'static,
     {
         let model = self.model.clone();
-        let read = self.controller.read(move |reader| view(reader, find_model(reader, &model)?)).await;
-        match read {
-            Ok(seen) => Ok(seen),
+        let result = self.controller.read(move |reader| view(reader, find_model(reader, &model)?)).await;
+        match result {
+            Ok(value) => Ok(value),
             Err(refusal) => Err(self.controller.refusal_error(refusal).await),
         }
     }
 
-    /// The model that the request is about.
+    /// Returns the model that the request refers to. An error if it does not exist.
     async fn model(&self) -> Result<Model, ApiError> {
         self.view(|_, model| Ok(model)).await
     }

@@ -1,4 +1,4 @@
-//! Models and their settings.
+//! Handlers of models and their configuration.
 
 use crate::environment::{self, Environment};
 use crate::handlers::changed;
@@ -61,7 +61,7 @@ impl<S: Store, O: Environment> Handle<DestroyModel> for Authorised<S, O> {
         let force = force_request(destroy.force, now_ms);
         let transition = move |draft: &mut Draft<'_>| destruction::destroy(draft, model, force, now_ms);
         let committed = self.controller.run(transition).await?;
-        // what it does is done in bites
+        // the janitor executes the destruction in batches
         self.controller.sweep.notify_one();
         Ok(changed(committed.revision))
     }
@@ -71,9 +71,9 @@ impl<S: Store, O: Environment> Handle<GetModelConfig> for Authorised<S, O> {
     async fn handle(&self, _: GetModelConfig) -> Result<BTreeMap<String, ModelSetting>, ApiError> {
         let settings = self.view(|reader, model| {
             let set = read(reader, &model.model_config()).unwrap_or_default();
-            let named = |source: SettingSource| move |(name, value)| (name, ModelSetting { value, source });
-            let defaults = model::defaults().into_iter().map(named(SettingSource::Default));
-            Ok(defaults.chain(set.into_iter().map(named(SettingSource::Model))).collect())
+            let from = |source: SettingSource| move |(name, value)| (name, ModelSetting { value, source });
+            let defaults = model::defaults().into_iter().map(from(SettingSource::Default));
+            Ok(defaults.chain(set.into_iter().map(from(SettingSource::Model))).collect())
         });
         settings.await
     }
@@ -86,7 +86,7 @@ impl<S: Store, O: Environment> Handle<ConfigureModel> for Authorised<S, O> {
         let transition =
             move |draft: &mut Draft<'_>| model::configure(draft, model, &change.set, &change.reset);
         let committed = self.controller.run(transition).await?;
-        let warning = |name: String| format!("key {name:?} is not known here: kept, without effect");
+        let warning = |name: String| format!("unknown model setting {name:?}: stored, but has no effect");
         Ok(Changed {
             revision: committed.revision,
             warnings: committed.answer.into_iter().map(warning).collect(),

@@ -1,4 +1,7 @@
-//! What the provisioner asks and reports.
+//! Handlers of the provisioner's requests and reports.
+//!
+//! The provisioner runs outside of the controller. It lists the machines of a model, creates and terminates their
+//! instances, and reports the results here (design 8).
 
 use crate::environment::Environment;
 use crate::session::Authorised;
@@ -38,7 +41,7 @@ impl<S: Store, O: Environment> Handle<ListMachines> for Authorised<S, O> {
                     nonce: instance.as_ref().map(|instance| instance.nonce),
                     instance_id: instance.and_then(|instance| instance.id),
                     retry_ms: read(reader, &model.machine_provisioning_error(uuid))
-                        .map(|trouble| trouble.retry_ms),
+                        .map(|error| error.retry_ms),
                 })
             };
             Ok(all.into_iter().filter_map(machine).collect())
@@ -94,7 +97,7 @@ impl<S: Store, O: Environment> Handle<SetMachineToken> for Authorised<S, O> {
         let model = self.model().await?;
         let SetMachineToken { machine, token } = set;
         if !tokens::is_token(&token) {
-            return Err(ApiError::new(ErrorCode::Invalid, "a token is 64 digits of lower case hex"));
+            return Err(ApiError::new(ErrorCode::Invalid, "invalid token: expected 64 lower-case hexadecimal digits"));
         }
         let transition = move |draft: &mut Draft<'_>| {
             draft.get(&model.machine(machine)).ok_or_else(|| Refusal::not_found("machine", machine))?;

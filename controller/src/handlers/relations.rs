@@ -1,4 +1,4 @@
-//! Relations between applications.
+//! Handlers of relations: integrate, remove, suspend and resume.
 
 use crate::environment::{self, Environment};
 use crate::handlers::changed;
@@ -19,7 +19,7 @@ use state::operations::force;
 use state::terms::names::{RelationNumber, Uuid};
 
 impl<S: Store, O: Environment> Authorised<S, O> {
-    /// The relation of this number.
+    /// Returns the relation with this number. An error if it does not exist.
     async fn relation(&self, model: Model, number: RelationNumber) -> Result<Uuid, ApiError> {
         let found = self.controller.read(move |reader| status::relation_of_number(reader, model, number));
         match found.await {
@@ -47,14 +47,14 @@ impl<S: Store, O: Environment> Handle<RemoveRelation> for Authorised<S, O> {
         let RemoveRelation { relation, force } = removal;
         let model = self.model().await?;
         let force = force_request(force, self.controller.environment.wall_ms());
-        let numbered = match &relation {
+        let found = match &relation {
             RelationChoice::Ends(_) => None,
             RelationChoice::Number(number) => Some(self.relation(model, *number).await?),
         };
         let transition = move |draft: &mut Draft<'_>| {
-            let id = match (&relation, numbered) {
+            let id = match (&relation, found) {
                 (RelationChoice::Ends(ends), _) => relation::find(draft, model, &ends.a, &ends.b)?,
-                (RelationChoice::Number(_), id) => id.expect("it was looked up before"),
+                (RelationChoice::Number(_), id) => id.expect("it was found above"),
             };
             match force {
                 Some(force) => force::relation(draft, model, id, force).map(drop),

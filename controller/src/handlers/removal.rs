@@ -1,4 +1,4 @@
-//! What removals have in common: force, the janitor, and the simulation of a removal.
+//! The common part of all removals: force, waking the janitor, and the dry run of a removal.
 
 use crate::environment::Environment;
 use crate::handlers::changed;
@@ -14,7 +14,7 @@ use state::documents::refusal::Refusal;
 use state::lifecycle::model;
 use state::operations::{dry_run, force};
 
-/// When force is to begin; none = never.
+/// Converts the force mode of a request; none if the removal is not forced.
 pub(super) fn force_request(force: Force, now_ms: i64) -> Option<force::Force> {
     match force {
         Force::No => None,
@@ -24,7 +24,8 @@ pub(super) fn force_request(force: Force, now_ms: i64) -> Option<force::Force> {
 }
 
 impl<S: Store, O: Environment> Authorised<S, O> {
-    /// Removes something. What goes by force and without waiting is begun at once; a teardown budget, from now on.
+    /// Runs a removal. Wakes the janitor if the removal is forced without waiting, or if the model has a teardown budget,
+    /// so that the budget's timer starts now.
     pub(super) async fn remove<F>(
         &self,
         model: Model,
@@ -46,34 +47,34 @@ impl<S: Store, O: Environment> Authorised<S, O> {
 
 impl<S: Store, O: Environment> Handle<DryRunRemoval> for Authorised<S, O> {
     async fn handle(&self, removal: DryRunRemoval) -> Result<Forecast, ApiError> {
-        let DryRunRemoval { removed, force } = removal;
-        if removed.len() > DRY_RUN_TARGETS_MAX {
-            let message =
-                format!("{} removals: at most {DRY_RUN_TARGETS_MAX} are foretold at once", removed.len());
-            return Err(ApiError::new(ErrorCode::Invalid, message).hint("ask for fewer of them"));
+        let DryRunRemoval { removed: targets, force } = removal;
+        if targets.len() > DRY_RUN_TARGETS_MAX {
+            let count = targets.len();
+            let message = format!("cannot simulate {count} removals: at most {DRY_RUN_TARGETS_MAX} per request");
+            return Err(ApiError::new(ErrorCode::Invalid, message).hint("name fewer entities"));
         }
         let now_ms = self.controller.environment.wall_ms();
         let (force, times) = (force_request(force, now_ms), self.controller.commit_times.clone());
         let (presence, timers) = (self.controller.presence_snapshot(), self.controller.force_timers.clone());
         let forecast = self.view(move |reader, model| {
-            let entities = removed.iter().map(|one| named::entity(reader, model, one));
+            let entities = targets.iter().map(|target| named::entity(reader, model, target));
             let entities = entities.collect::<Result<Vec<_>, _>>()?;
             let (presence, commit_times, force_timers) = (&presence, &*times, &*timers);
             let explainer = Explainer { reader, model, presence, commit_times, force_timers, now_ms };
             let reports = dry_run::AgentReports {
-                silent: &|one| explainer.silent_agent(one).is_some(),
+                silent: &|entity| explainer.silent_agent(entity).is_some(),
                 running: &|id| presence.executing(id).map(|running| running.activity.clone()),
             };
             let forecast = dry_run::forecast(reader, model, (&entities, force), &reports)?;
-            let foretold = |(unit, hook)| ExpectedHook { unit, hook };
+            let expected_hook = |(unit, hook)| ExpectedHook { unit, hook };
             let pending_since = explainer.pending_since();
-            let silent = forecast.silent.into_iter().filter_map(|one| explainer.silent_agent(one));
-            let blocked = forecast.blocked.into_iter().map(|one| pending_since.with_since(one));
+            let silent = forecast.silent.into_iter().filter_map(|entity| explainer.silent_agent(entity));
+            let blocked = forecast.blocked.into_iter().map(|cause| pending_since.with_since(cause));
             Ok(Forecast {
                 at_once: forecast.at_once,
                 dying: forecast.dying,
-                hooks: forecast.hooks.into_iter().map(foretold).collect(),
-                left_out: forecast.left_out.into_iter().map(foretold).collect(),
+                hooks: forecast.hooks.into_iter().map(expected_hook).collect(),
+                left_out: forecast.left_out.into_iter().map(expected_hook).collect(),
                 gone: forecast.gone,
                 blocked: silent.chain(blocked).collect(),
                 more: forecast.more,

@@ -1,4 +1,4 @@
-//! The status of a model.
+//! The handler of the model's status, computed in [`crate::status`].
 
 use crate::environment::Environment;
 use crate::session::Authorised;

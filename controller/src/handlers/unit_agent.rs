@@ -1,4 +1,7 @@
-//! What a unit agent asks. The unit is the session's; its epoch is checked inside each transition (S16).
+//! Handlers of the requests of unit agents.
+//!
+//! The unit is always the one of the session (S14). Each transition checks the epoch of the agent's session, so that a
+//! superseded agent cannot write (S16). Every request counts as a heartbeat.
 
 use crate::authority;
 use crate::environment::{Environment, Uuids};
@@ -23,20 +26,20 @@ use state::unit::snapshot::{BagRequest, BagView};
 use state::views::view;
 use tracing::Instrument;
 
-/// How late a refused entry is answered, so that an agent whose view does not show yet why it is refused asks once a
-/// second, not at once again. An agent is refused where it lost a race, and waits this long once.
+/// The delay of the response to a refused scope entry. An entry is refused after a lost race, and the agent's view may
+/// not show the reason yet; without the delay the agent would repeat the request immediately.
 pub const REFUSED_ENTRY_DELAY_MS: u64 = 1_000;
 
 impl<S: Store, O: Environment> Authorised<S, O> {
-    /// The unit that calls; it is there.
+    /// Returns the calling unit and records its heartbeat.
     fn unit(&self) -> Result<(Model, Uuid), ApiError> {
         let (model, unit) = authority::unit(&self.principal)?;
         self.controller.presence.heartbeat(unit, self.controller.environment.monotonic_ms());
         Ok((model, unit))
     }
 
-    /// An agent whose stream is open lives: another one may not take its unit over. What is left of a dead agent's
-    /// stream is closed within its silence, so the newcomer asks again until then (design 6).
+    /// Refuses a second agent of the unit while the first one is connected. The stream of an agent that died is closed
+    /// after a timeout; a new agent repeats its request until then (design 6).
     async fn refuse_second_agent(&self, model: Model, unit: Uuid, nonce: Uuid) -> Result<(), ApiError> {
         if !self.controller.presence.is_streaming(unit) {
             return Ok(());
@@ -45,11 +48,12 @@ impl<S: Store, O: Environment> Authorised<S, O> {
         if session.is_some_and(|session| session.nonce == nonce) {
             return Ok(());
         }
-        let message = "another agent serves this unit and is connected now";
+        let message = "cannot attach: another agent of this unit is connected";
         Err(ApiError::new(ErrorCode::Blocked, message)
-            .hint("one of the two runs in a copy of the unit's folder"))
+            .hint("stop the agent that runs in a copy of the unit's folder"))
     }
 
+    /// Applies a record, preceded by the batches of its resync if it has one.
     async fn apply(
         &self,
         (model, unit): (Model, Uuid),
@@ -67,7 +71,8 @@ impl<S: Store, O: Environment> Authorised<S, O> {
         Ok(Committed { revision: committed.revision, refusal: answer.refusal, dropped })
     }
 
-    /// What comes before a record that restates; of any other, nothing. Answers what was dropped.
+    /// Applies all batches of a resync record except the last, which is part of the record's own transaction. Does
+    /// nothing for other records. Returns the writes that were dropped.
     async fn resync(
         &self,
         (model, unit): (Model, Uuid),
@@ -75,22 +80,22 @@ impl<S: Store, O: Environment> Authorised<S, O> {
         record: &Record,
     ) -> Result<Vec<String>, ApiError> {
         let mut next = record.memory.as_ref().map(|_| resync::ResyncProgress::default());
-        let mut all = Vec::new();
-        while let Some(bite) = next {
+        let mut all_dropped = Vec::new();
+        while let Some(progress) = next {
             let (record, ids) = (record.clone(), Uuids::new(&self.controller.environment));
             let transition = move |draft: &mut Draft<'_>| {
-                resync::bite(draft, model, (unit, epoch), &record, &bite, &mut ids.supply())
+                resync::bite(draft, model, (unit, epoch), &record, &progress, &mut ids.supply())
             };
             let (after, dropped) = self.controller.run(transition).await?.answer;
-            all.extend(dropped);
+            all_dropped.extend(dropped);
             next = after;
         }
-        Ok(all)
+        Ok(all_dropped)
     }
 }
 
-/// A unit reads archives of its own application's charm (I31): any revision, since a refresh may overtake it; and the
-/// one it has, which another charm may have replaced.
+/// Whether a unit may read an archive (I31): any revision of its application's charm, since a refresh may overtake the
+/// unit, and the archive that the unit runs, even if the application has switched to another charm.
 fn may_read_archive(reader: &dyn Reader, model: Model, unit: Uuid, sha256: &str) -> bool {
     let own = read(reader, &model.replica(unit)).and_then(|replica| replica.local.charm);
     if own.is_some_and(|own| own.sha256 == sha256) {
@@ -102,9 +107,9 @@ fn may_read_archive(reader: &dyn Reader, model: Model, unit: Uuid, sha256: &str)
     wanted.zip(archive).is_some_and(|(wanted, archive)| wanted.name == archive.charm.name)
 }
 
-/// Said alike of what is not there and of what is none of the caller's (S15).
+/// The error for an archive that does not exist and for one that the caller may not read: they are the same (S15).
 fn no_archive(sha256: &str) -> ApiError {
-    ApiError::new(ErrorCode::NotFound, format!("there is no charm archive {sha256}"))
+    ApiError::new(ErrorCode::NotFound, format!("charm archive {sha256} not found"))
 }
 
 impl<S: Store, O: Environment> Handle<Attach> for Authorised<S, O> {
@@ -180,7 +185,7 @@ impl<S: Store, O: Environment> Handle<Claim> for Authorised<S, O> {
     async fn handle(&self, claim: Claim) -> Result<ClaimResponse, ApiError> {
         let (model, unit) = self.unit()?;
         let Claim { epoch, release } = claim;
-        // Held until the transaction is answered: see the story in `leases`.
+        // The lock is held until the transaction is committed: see the race described in `leases`.
         let mut leases = self.controller.leases.lock().await;
         let now_ms = self.controller.environment.monotonic_ms();
         let application = self.controller.read(move |reader| read(reader, &model.unit(unit)));
@@ -210,13 +215,13 @@ impl<S: Store, O: Environment> Handle<Claim> for Authorised<S, O> {
 impl<S: Store, O: Environment> Handle<BagRequest> for Authorised<S, O> {
     async fn handle(&self, request: BagRequest) -> Result<Option<BagView>, ApiError> {
         let (model, unit) = self.unit()?;
-        let (at, then) = (store_position(asked.position), asked.clone());
+        let (at, earlier) = (store_position(request.position), request.clone());
         let store = &self.controller.store;
-        let earlier = store.read_at(at, move |reader| view::bag(reader, model, unit, &then)).await;
-        match earlier {
+        let bag = store.read_at(at, move |reader| view::bag(reader, model, unit, &earlier)).await;
+        match bag {
             Ok(bag) => Ok(bag),
-            // the log does not reach there any more: as it is now
-            Err(Compacted) => Ok(store.read(move |reader| view::bag(reader, model, unit, &asked)).await),
+            // The change log no longer reaches that position: the newest state is returned.
+            Err(Compacted) => Ok(store.read(move |reader| view::bag(reader, model, unit, &request)).await),
         }
     }
 }
@@ -243,7 +248,7 @@ impl<S: Store, O: Environment> Watch<WatchUnit> for Authorised<S, O> {
 }
 
 impl<S: Store, O: Environment> crate::Controller<S, O> {
-    /// A registered archive. Only a digest that is a document's is looked for in the folder.
+    /// Returns a registered archive. The folder is read only for digests that are registered in the store.
     async fn archive(&self, sha256: &str) -> Result<Vec<u8>, ApiError> {
         let key = GLOBAL.archive(sha256);
         let registered = self.read(move |reader| reader.get(key.text()).is_some()).await;
@@ -251,13 +256,13 @@ impl<S: Store, O: Environment> crate::Controller<S, O> {
             return Err(no_archive(sha256));
         }
         self.environment.archive(sha256).await.ok_or_else(|| {
-            let text = format!("the controller has lost or damaged the charm archive {sha256}");
+            let text = format!("cannot read charm archive {sha256}: it is missing or damaged on the controller");
             ApiError::new(ErrorCode::Unavailable, text)
-                .hint("deploy or refresh from the same charm again: it is kept anew")
+                .hint("deploy or refresh from the same charm again to upload a new copy")
         })
     }
 
-    /// The session of the unit itself: for the simulator and tests.
+    /// Opens the session of a unit without a token: for the simulator and tests.
     pub fn unit_session(self: &std::sync::Arc<Self>, model: Model, unit: Uuid) -> crate::Session<S, O> {
         self.session_for(TokenHolder::Unit { model, unit })
     }

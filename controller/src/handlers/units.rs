@@ -1,4 +1,4 @@
-//! Units: adding, showing, resolving and removing them.
+//! Handlers of units: add, show, mark as resolved, and remove.
 
 use crate::environment::{Environment, Uuids};
 use crate::handlers::changed;
@@ -16,15 +16,16 @@ use state::lifecycle::{application, unit};
 use state::operations::force;
 use state::terms::names::{UnitName, Uuid};
 
-/// Units or machines that one request may add: a transaction each.
+/// Units or machines that one request may add; each is a transaction.
 pub(super) const ADDED_PER_REQUEST_MAX: u32 = 1000;
 
-pub(super) fn too_many_units() -> ApiError {
-    ApiError::new(ErrorCode::Invalid, format!("at most {ADDED_PER_REQUEST_MAX} units at once"))
+pub(super) fn too_many_units(count: u32) -> ApiError {
+    let text = format!("cannot add {count} units: at most {ADDED_PER_REQUEST_MAX} per request");
+    ApiError::new(ErrorCode::Invalid, text)
 }
 
 impl<S: Store, O: Environment> Authorised<S, O> {
-    /// Units one after the other, each in its own transaction; the first on machine `to`.
+    /// Adds units one after the other, each in its own transaction; the first one on machine `to`.
     pub(super) async fn add_units(
         &self,
         model: Model,
@@ -50,7 +51,7 @@ impl<S: Store, O: Environment> Authorised<S, O> {
 impl<S: Store, O: Environment> Handle<AddUnits> for Authorised<S, O> {
     async fn handle(&self, add: AddUnits) -> Result<AddUnitsResponse, ApiError> {
         if add.units > ADDED_PER_REQUEST_MAX {
-            return Err(too_many_units());
+            return Err(too_many_units(add.units));
         }
         let name = add.application;
         let found = self.view(move |reader, model| {

@@ -1,4 +1,4 @@
-//! What an entity waits for.
+//! The handler of `pintle why`, computed in [`crate::why`].
 
 use crate::environment::Environment;
 use crate::session::Authorised;

@@ -73,7 +73,7 @@ pub struct Committed<A> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
     /// Nothing was changed. The same request succeeds once there is space.
-    #[error("cannot write to the store: the disk is full; nothing was changed. Free some space and try again")]
+    #[error("cannot write to the store: the disk is full; nothing was changed")]
     Full,
     /// It is unknown whether the change was made. The store rejects all further requests: the process must exit and
     /// restart from the state on disk.

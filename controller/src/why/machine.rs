@@ -73,8 +73,8 @@ impl Explainer<'_> {
             MachineAgent::Late => silent(Silence::Late),
             MachineAgent::Lost => silent(Silence::Lost),
             MachineAgent::Failed => {
-                let starts = life == Life::Alive;
-                waiting::provisioning(self.reader, self.model, id, &doc.name, starts)
+                let is_alive = life == Life::Alive;
+                waiting::provisioning(self.reader, self.model, id, &doc.name, is_alive)
             }
             // the agent of a machine that is being removed is no longer started
             MachineAgent::Pending if life != Life::Alive => None,

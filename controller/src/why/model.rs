@@ -33,7 +33,7 @@ impl Explainer<'_> {
         let all = all.chain(relations.iter().copied().map(EntityId::Relation));
         let all = all.chain(machines.iter().copied().map(EntityId::Machine));
         let mut causes = Vec::new();
-        causes.extend(waiting::destruction(self.reader, self.model, &doc.name, left.0, left.1));
+        causes.extend(waiting::destruction(self.reader, self.model, &doc.name, remaining.0, remaining.1));
         for entity in all {
             causes.extend(self.blockers(entity));
             if is_full(&mut causes) {

@@ -145,7 +145,7 @@ fn a_controller_on_a_full_disk_refuses_and_takes_what_was_kept_when_there_is_roo
             });
             assert_eq!((said.code, said.stdout.as_str()), (1, ""), "{said:?}");
             let expected =
-                "ERROR the disk of the store is full: nothing was changed; free some space and try again";
+                "ERROR cannot write to the store: the disk is full; nothing was changed";
             assert_eq!(said.stderr.lines().next(), Some(expected));
             scene.ok(&["status"]);
             free(&folder);
