@@ -38,7 +38,7 @@ pub enum MachineAgentEnd {
 
 /// Whether the controller was unreachable, or requests a later attempt.
 fn is_temporary(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<ApiError>().is_some_and(ApiError::is_passing)
+    error.downcast_ref::<ApiError>().is_some_and(ApiError::is_transient)
 }
 
 /// The agent of one machine. See the module.

@@ -26,7 +26,7 @@ use state::unit::local::{Event, Local, Run, Step};
 use state::unit::operation::Operation;
 use state::unit::outcome::{self, Ended, Exit};
 use state::unit::pending_reports::PendingReports;
-use state::unit::record::Said;
+use state::unit::record::RunReport;
 use state::unit::resolve::{self, Act, Now};
 use state::unit::snapshot::Snapshot;
 use std::cell::{Cell, RefCell};
@@ -181,7 +181,7 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
     }
 
     fn now(&self) -> Now {
-        let charm_lost = context::charm_to_fetch(&self.local.borrow(), self.charms.declared().as_deref()).is_some();
+        let is_charm_missing = context::charm_to_fetch(&self.local.borrow(), self.charms.declared().as_deref()).is_some();
         let facts = self.facts.borrow();
         let since_boot_ms = self.clock.since_boot_ms();
         Now {
@@ -189,17 +189,17 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
             since_boot_ms,
             agent_start_ms: facts.agent_start_ms,
             wall_ms: self.clock.wall_ms(),
-            hook_lock: self.hook_lock.get(),
+            holds_hook_lock: self.hook_lock.get(),
             orphan_missing: facts.orphan_missing,
             attached: facts.epoch.is_some(),
             link_age_ms: facts
                 .last_contact_ms
                 .filter(|_| facts.is_current())
                 .map(|last_contact_ms| since_boot_ms.saturating_sub(last_contact_ms)),
-            leads: facts.leads(self.clocks_now()),
-            claimed: facts.is_leader_known,
+            leader_generation: facts.leads(self.clocks_now()),
+            is_leader_known: facts.is_leader_known,
             idle_ms: since_boot_ms.saturating_sub(facts.last_end_ms),
-            charm_lost,
+            is_charm_missing,
         }
     }
 
@@ -357,7 +357,7 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
         let Some(declared) = self.charms.declared() else { return refused("charm missing from disk") };
         let secret = format!("{:032x}", self.clock.random_uuid().0);
         let built = {
-            let (local, leads) = (self.local.borrow(), self.is_leader());
+            let (local, is_leader) = (self.local.borrow(), self.is_leader());
             let facts = self.facts.borrow();
             let input = ContextInput { declared: &declared, secret: &secret, is_leader };
             // 1. A hook is started with a cached view.
@@ -431,7 +431,7 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
         self.send_changed.notify_one();
     }
 
-    fn queue_report(&self, said: &Said) {
+    fn queue_report(&self, said: &RunReport) {
         self.facts.borrow_mut().pending_reports.push(said);
         self.send_changed.notify_one();
     }
@@ -455,7 +455,7 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
             let sha256 = charm.sha256.clone();
             match self.api.handle(FetchArchive { sha256 }).await {
                 Ok(archive) => return self.charms.deploy(charm, archive.0).await,
-                Err(error) if error.is_passing() => self.pause(&mut backoff).await,
+                Err(error) if error.is_transient() => self.pause(&mut backoff).await,
                 Err(error) => return Err(error.message),
             }
         }

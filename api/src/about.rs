@@ -10,21 +10,23 @@ requests! { AboutRequests {
     GetOpenApi = get "/v1/openapi.json", Reader => Value;
 } }
 
-/// What answers: versions, controller and store generation.
+/// Returns the versions of the controller, its uuid and its store generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetAbout;
 
-/// The OpenAPI document of all requests.
+/// Returns the OpenAPI document of all requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetOpenApi;
 
-/// What answers.
+/// Information about the controller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct About {
-    /// Pintle's own version.
+    /// The version of Pintle.
     pub version: String,
-    /// What charms and clients are told: [`crate::JUJU_VERSION`].
+    /// The Juju version that charms and clients see: [`crate::JUJU_VERSION`].
     pub juju_version: String,
+    /// The uuid of the controller.
     pub controller: Uuid,
+    /// The generation of its store; a restored backup starts a new one.
     pub store_generation: Uuid,
 }

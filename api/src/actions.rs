@@ -1,4 +1,4 @@
-//! Actions: queueing them and reading their state.
+//! Requests about actions: queueing them and reading their progress.
 
 use crate::request::requests;
 use serde::{Deserialize, Serialize};
@@ -13,55 +13,68 @@ requests! { ActionRequests {
     ListActions = get "/v1/models/{model}/actions", Reader => Vec<ActionInfo>;
 } }
 
-/// An action's state.
+/// Returns one action. `NotFound` if it does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetAction {
+    /// The number of the task.
     pub id: u64,
 }
 
-/// All actions that are kept, oldest first, without their results and log.
+/// Returns all actions that are stored, oldest first, without their results and logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListActions;
 
-/// Queues an action. `NotFound` when the unit is unknown; `Invalid` with the words `(not found)` when its charm has no
-/// such action.
+/// Queues an action. `NotFound` if the unit does not exist; `Invalid` with the words `(not found)` if its charm
+/// has no such action.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// `web/0` or `web/leader`.
     pub unit: String,
+    /// The name of the action.
     pub action: String,
+    /// The parameters, without the defaults of the charm.
     #[serde(default)]
     pub params: BTreeMap<String, Value>,
 }
 
+/// The queued action.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunActionResponse {
-    /// Of the task; also its operation's.
+    /// The number of the task, which is also the number of its operation.
     pub id: u64,
-    /// The unit itself, where `run` named a leader.
+    /// The unit that runs it, also if `web/leader` was requested.
     pub unit: UnitName,
+    /// The revision of the store that contains the change.
     pub revision: u64,
 }
 
-/// A task, under way or done (spec/clients.md 2.4 "task").
+/// A task: an action that is queued, running or finished (spec/clients.md 2.4 "task").
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ActionInfo {
+    /// The number of the task.
     pub id: u64,
+    /// The unit that runs it.
     pub unit: UnitName,
+    /// The name of the action.
     pub action: String,
+    /// The progress.
     pub status: ActionStatus,
-    /// What `action-fail` said, or why it could not run.
+    /// The message of `action-fail`, or why the action could not run.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// As the action set them: dotted keys nested, values strings. `return-code` (a number) once its process ended;
-    /// `stdout` and `stderr` when they are not empty.
+    /// The results as the action set them: dotted keys are nested, values are strings. `return-code` (a number)
+    /// once the process has ended; `stdout` and `stderr` if they are not empty.
     #[serde(default)]
     pub results: BTreeMap<String, Value>,
+    /// The lines of `action-log`, each with its time in milliseconds.
     #[serde(default)]
     pub log: Vec<(i64, String)>,
+    /// When it was queued.
     pub enqueued_ms: i64,
+    /// When the agent started it.
     #[serde(default)]
     pub started_ms: Option<i64>,
+    /// When it finished.
     #[serde(default)]
     pub completed_ms: Option<i64>,
 }

@@ -1,4 +1,4 @@
-//! Applications: deploying, refreshing, configuring and removing them.
+//! Requests about applications: deploying, refreshing, configuring and removing them.
 
 use crate::changes::Changed;
 use crate::removal::Force;
@@ -17,32 +17,40 @@ requests! { ApplicationRequests {
     RemoveApplication = post "/v1/models/{model}/remove-application", Writer => Changed;
 } }
 
-/// An application's settings.
+/// Returns the settings of an application.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetConfig {
+    /// The application.
     pub application: String,
 }
 
-/// Changes an application's settings.
+/// Changes the settings of an application.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Configure {
+    /// The application.
     pub application: String,
+    /// The change.
     pub change: ConfigChange,
 }
 
 /// Destroys an application with all its units.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemoveApplication {
+    /// The application.
     pub application: String,
+    /// Whether it is removed by force.
     #[serde(default)]
     pub force: Force,
 }
 
-/// A change of settings, all or nothing. Values are as typed; the controller parses them by type.
+/// A change of settings, applied as a whole or not at all. Values are texts; the controller parses them by the
+/// type of the option.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfigChange {
+    /// The new values, by option.
     #[serde(default)]
     pub set: BTreeMap<String, String>,
+    /// The options that return to their default.
     #[serde(default)]
     pub reset: Vec<String>,
 }
@@ -50,67 +58,86 @@ pub struct ConfigChange {
 /// Deploys an application.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deploy {
-    /// None = the charm's name.
+    /// The name of the application; none for the name of the charm.
     pub application: Option<String>,
-    /// Of an uploaded archive; `NotFound` when it is not there (any more).
+    /// The digest of an uploaded charm archive; `NotFound` if the controller does not have it, or no longer.
     pub sha256: String,
-    /// Ignored for a subordinate charm, which has no units of its own.
+    /// The number of units. Ignored for a subordinate charm, whose units are created with those of principals.
     pub units: u32,
-    /// Name of the machine for the first unit; none = each unit on a new one.
+    /// The name of the machine for the first unit; none to add a machine for each unit.
     pub to: Option<String>,
+    /// The initial settings.
     #[serde(default)]
     pub config: BTreeMap<String, String>,
 }
 
+/// The deployed application.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deployed {
+    /// The name of the application.
     pub application: String,
-    /// `local:web-0`.
+    /// The charm URL: `local:web-0`.
     pub charm_url: String,
+    /// The revision of the charm in this model.
     pub charm_revision: u32,
+    /// The new units.
     pub units: Vec<UnitName>,
+    /// The revision of the store that contains the change.
     pub revision: u64,
 }
 
 /// One option of an application.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Setting {
+    /// The type of the option.
     #[serde(rename = "type")]
     pub kind: OptionType,
+    /// The description of the option.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// In force now: what the user set, else the default; none = unset.
+    /// The value in effect: that of the user, otherwise the default; none if the option is unset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<Value>,
+    /// The default of the charm.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<Value>,
-    /// The value in force was set by a user.
+    /// Whether a user set the value in effect.
     pub user: bool,
 }
 
+/// The settings of an application.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ApplicationConfig {
+    /// The application.
     pub application: String,
-    /// Name of its charm.
+    /// The name of its charm.
     pub charm: String,
+    /// All options of the charm, by name.
     pub settings: BTreeMap<String, Setting>,
 }
 
-/// Changes an application's charm.
+/// Changes the charm of an application.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refresh {
+    /// The application.
     pub application: String,
+    /// The digest of the new charm archive.
     pub sha256: String,
-    /// `--force-units`: replace the charm even while a hook is in error.
+    /// Whether the charm is replaced even while a hook is in error (`--force-units`).
     pub forced: bool,
+    /// Settings that are changed together with the charm.
     #[serde(default)]
     pub config: BTreeMap<String, String>,
 }
 
+/// The refreshed application.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefreshResponse {
+    /// The new charm URL.
     pub charm_url: String,
+    /// The revision of the store that contains the change.
     pub revision: u64,
+    /// Warnings for the user, for example about settings that the new charm does not have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }

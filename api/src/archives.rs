@@ -1,4 +1,4 @@
-//! Charm archives.
+//! Requests about charm archives: finding and uploading them.
 
 use crate::request::requests;
 use crate::request::{Content, Message};
@@ -12,13 +12,14 @@ requests! { ArchiveRequests {
     UploadArchive = post "/v1/archives", Writer => ArchiveInfo;
 } }
 
-/// The archive of this digest; none = the controller does not hold it whole.
+/// Returns the archive of this digest; none if the controller does not have it completely.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FindArchive {
+    /// The SHA-256 digest of the archive, in hexadecimal.
     pub sha256: String,
 }
 
-/// Checks and keeps a charm archive. `Invalid` names all problems of the charm, one a line.
+/// Checks and stores a charm archive. `Invalid` lists all problems of the charm, one per line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UploadArchive(pub Vec<u8>);
 
@@ -47,13 +48,16 @@ macro_rules! bytes {
 }
 bytes! { UploadArchive Archive }
 
-/// Largest charm archive.
+/// The largest charm archive: 512 MiB.
 pub const ARCHIVE_BYTES_MAX: usize = 512 << 20;
 
-/// A charm archive the controller holds.
+/// A charm archive that the controller has stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ArchiveInfo {
+    /// The SHA-256 digest of the archive, in hexadecimal.
     pub sha256: String,
+    /// Its size.
     pub bytes: u64,
+    /// What the charm declares.
     pub charm: Charm,
 }

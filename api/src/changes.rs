@@ -1,4 +1,4 @@
-//! Answers to writes, and waiting for the next one.
+//! The response to writes, and the long poll for the next change of the store.
 
 use crate::request::requests;
 use serde::{Deserialize, Serialize};
@@ -8,22 +8,26 @@ requests! { ChangeRequests {
     WaitForChange = post "/v1/models/{model}/changes", Reader => Position;
 } }
 
-/// Waits until the store has gone past `after`, or [`LONG_POLL_MS`], and answers the position it is at.
-/// Answers at once when `after` is none or of another history. The position is the store's: the model only decides
-/// who may ask.
+/// Waits until the store has changed after `after`, at most [`LONG_POLL_MS`], and returns its position. Returns
+/// immediately if `after` is none or of another store generation. The position is that of the whole store; the
+/// model only determines who may send the request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitForChange {
+    /// The last position that the caller has seen.
     #[serde(default)]
     pub after: Option<Position>,
 }
 
-/// Longest a `changes` or a waiting `debug_log` call is held before it answers without news.
+/// The longest time for which a `changes` request or a waiting `debug-log` request is held before it is
+/// answered without news.
 pub const LONG_POLL_MS: u64 = 25_000;
 
-/// A write that was done (or had been done before): where it stands in the history, and what is worth a warning.
+/// The response to a write. A write that had been applied before gives the same response.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changed {
+    /// The revision of the store that contains the change.
     pub revision: u64,
+    /// Warnings for the user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }

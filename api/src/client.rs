@@ -1,6 +1,8 @@
-//! The HTTPS client: sends every request, with a pinned CA. One connection pool per client; HTTP/1.1 only.
+//! The HTTPS client that sends every request, with a pinned CA.
 //!
-//! Whatever keeps an answer from coming is `Unreachable`, with one plain line that names the controller's address.
+//! It has one connection pool per client and uses HTTP/1.1 only. Every failure to get a response is
+//! `Unreachable`, with one line that names the controller's address. It implements the port of `request`, so
+//! the commands and the agents use it without depending on it.
 
 use crate::changes::LONG_POLL_MS;
 use crate::client_file::ClientFile;
@@ -18,32 +20,35 @@ use std::marker::PhantomData;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
-/// The controller is on this machine or a few hops away: 5 s is many retransmissions.
+/// The controller is on this machine or a few network hops away: 5 s allow for many retransmissions.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// A call that answers at once takes milliseconds; a long poll takes its 25 s. What takes longer is lost.
+/// A request that is answered immediately takes milliseconds; a long poll takes up to 25 s. A request without a
+/// response 15 s after that is lost.
 const CALL_TIMEOUT: Duration = Duration::from_millis(LONG_POLL_MS + 15_000);
-/// An agent's connection that says nothing for this long while it is waited for is dead: no call of an agent is a long
-/// poll, and a watch has its heartbeats.
-const AGENT_SILENCE: Duration = Duration::from_millis(crate::WATCH_SILENCE_MS);
-/// 512 MiB at 1 MiB/s.
+/// An agent's connection that is silent for this long while a response is due is dead: no request of an agent
+/// is a long poll, and a watch sends heartbeats.
+const AGENT_READ_TIMEOUT: Duration = Duration::from_millis(crate::WATCH_SILENCE_MS);
+/// The time to transfer a charm archive: 512 MiB at 1 MiB/s.
 const TRANSFER_TIMEOUT: Duration = Duration::from_secs(512);
-/// Shorter than the server's patience with an idle connection, so that it is not closed under a request.
+/// How long an idle connection is kept. It is shorter than the idle timeout of the server, so that the server
+/// does not close a connection on which a request is being sent.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Longest line of a stream, a full view: the settings that come along (design 9); the charm's declarations, the
-/// configuration and each action that waits, a document each; and 8 MiB of heads, members, versions and statuses, 400
-/// bytes for each of 20,000 related units.
+/// The longest line of a stream is a full view. It contains the inline settings (design 9); one document each
+/// for the charm's declarations, the configuration and every queued action; and 8 MiB of relation heads,
+/// members, versions and statuses, which is 400 bytes for each of 20,000 related units.
 const LINE_BYTES_MAX: usize =
     inline_settings::BYTES_MAX + (2 + action::QUEUED_MAX) * draft::BYTES_MAX + (8 << 20);
 
-/// Where a controller is and how to know it.
+/// The address of a controller, and how to authenticate it.
 #[derive(Clone, Debug)]
 pub struct Controller {
-    /// `127.0.0.1:17070`.
+    /// Host and port: `127.0.0.1:17070`.
     pub address: String,
-    /// The name in its certificate: its uuid.
+    /// The name in its certificate, which is its uuid.
     pub server_name: String,
-    /// The only CA that is trusted, PEM.
+    /// The only trusted CA, as PEM.
     pub ca: String,
+    /// The token of the caller.
     pub token: String,
 }
 
@@ -58,26 +63,28 @@ impl From<&ClientFile> for Controller {
     }
 }
 
-/// A caller of the controller. Clones share the connections.
+/// A client of one controller. Clones share the connection pool.
 #[derive(Clone)]
 pub struct Client {
     http: reqwest::Client,
     address: String,
     base: String,
     authorization: String,
-    /// Name or uuid of the model that requests are about; empty for requests that are about none.
+    /// The name or uuid of the model that requests concern; empty for requests that concern none.
     model: String,
-    /// The agent that calls; none = a user.
+    /// The agent that sends the requests; none for a user.
     agent: Option<Uuid>,
 }
 
 impl Client {
-    /// For a user or the supervisor, in no model yet. An error tells what is wrong with `controller`'s fields.
+    /// A client for a user or the supervisor, without a model. Fails with `Invalid` if a field of `controller`
+    /// cannot be parsed.
     pub fn user(controller: &Controller) -> Result<Client, ApiError> {
         Client::new(controller, String::new(), None)
     }
 
-    /// For the agent of a machine or a unit.
+    /// A client for the agent of a machine or a unit. Fails with `Invalid` if a field of `controller` cannot be
+    /// parsed.
     pub fn agent(controller: &Controller, model: Uuid, agent: Uuid) -> Result<Client, ApiError> {
         Client::new(controller, model.to_string(), Some(agent))
     }
@@ -88,10 +95,10 @@ impl Client {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let address: SocketAddr =
             controller.address.to_socket_addrs().ok().and_then(|mut all| all.next()).ok_or_else(|| {
-                invalid(format!("{:?} is not the address of a controller", controller.address))
+                invalid(format!("invalid controller address {:?}: expected HOST:PORT", controller.address))
             })?;
         let ca = reqwest::Certificate::from_pem_bundle(controller.ca.as_bytes())
-            .map_err(|e| invalid(format!("the controller's CA is not readable: {e}")))?;
+            .map_err(|e| invalid(format!("cannot read the controller's CA certificate: {e}")))?;
         let mut http = reqwest::Client::builder()
             .tls_certs_only(ca)
             .tls_version_min(reqwest::tls::Version::TLS_1_3)
@@ -103,7 +110,7 @@ impl Client {
             .pool_idle_timeout(IDLE_TIMEOUT)
             .resolve(&controller.server_name, address);
         if agent.is_some() {
-            http = http.read_timeout(AGENT_SILENCE);
+            http = http.read_timeout(AGENT_READ_TIMEOUT);
         }
         let unusable = |e| invalid(format!("the controller's CA is not usable: {}", root_of(&e)));
         let http = http.build().map_err(unusable)?;
@@ -146,7 +153,7 @@ impl Client {
         let status = response.status();
         let body = response.bytes().await.map_err(|e| self.unreachable(&e))?;
         Err(serde_json::from_slice(&body).unwrap_or_else(|_| {
-            let text = format!("controller {} answered {status} without saying why", self.address);
+            let text = format!("controller {} responded with {status} and no error message", self.address);
             ApiError::new(ErrorCode::Unavailable, text)
         }))
     }
@@ -158,24 +165,22 @@ impl Client {
     }
 
     fn unreachable(&self, error: &reqwest::Error) -> ApiError {
-        let why = if error.is_timeout() { "no answer in time".to_owned() } else { root_of(error) };
+        let why = if error.is_timeout() { "timed out".to_owned() } else { root_of(error) };
         if why.contains("certificate") {
-            let text =
-                format!("what answers at {} is not the controller that was expected: {why}", self.address);
+            let text = format!("the server at {} is not the expected controller: {why}", self.address);
             return ApiError::new(ErrorCode::Unreachable, text)
-                .hint("the file that names the controller may belong to another installation");
+                .hint("check that the client file belongs to this controller; another installation may have written it");
         }
         ApiError::unreachable(&self.address, why)
     }
 
     fn invalid_response(&self, why: &str) -> ApiError {
-        let text =
-            format!("controller {} answered something this program does not understand: {why}", self.address);
-        ApiError::new(ErrorCode::Broken, text).hint("use a program and a controller of the same version")
+        let text = format!("cannot parse the response of controller {}: {why}", self.address);
+        ApiError::new(ErrorCode::Broken, text).hint("use a client and a controller of the same version")
     }
 }
 
-/// The innermost cause in plain words: `connection refused`.
+/// The innermost cause as plain text: `connection refused`.
 fn root_of(error: &(dyn Error + 'static)) -> String {
     let mut root = error;
     while let Some(source) = root.source() {
@@ -188,22 +193,22 @@ fn root_of(error: &(dyn Error + 'static)) -> String {
     }
 }
 
-/// One part of a path: whatever a user typed stays one part.
+/// Percent-encodes one part of a path, so that the input of a user remains one part.
 fn encoded(part: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     let encode = |byte: u8| if plain(byte) { (byte as char).to_string() } else { format!("%{byte:02X}") };
     part.bytes().map(encode).collect()
 }
 
-/// A stream of lines under way.
+/// An open stream of JSON lines.
 pub struct Lines<T> {
     response: reqwest::Response,
     client: Client,
-    /// Received and not yet taken.
+    /// Bytes that were received and not returned yet.
     buffer: Vec<u8>,
-    /// Bytes at the buffer's begin that hold no line end.
+    /// The number of bytes at the start of the buffer that contain no line end.
     searched: usize,
-    of: PhantomData<fn() -> T>,
+    item: PhantomData<fn() -> T>,
 }
 
 impl<T: DeserializeOwned + Send + Sync> Stream for Lines<T> {
@@ -223,7 +228,7 @@ impl<T: DeserializeOwned + Send + Sync> Stream for Lines<T> {
             }
             self.searched = self.buffer.len();
             if self.searched > LINE_BYTES_MAX {
-                return Err(self.client.invalid_response("a line without end"));
+                return Err(self.client.invalid_response("a line is too long"));
             }
             match self.response.chunk().await {
                 Ok(Some(chunk)) => self.buffer.extend_from_slice(&chunk),
@@ -250,9 +255,9 @@ impl<R: WatchRequest> Watch<R> for Client {
     type Stream = Lines<R::Item>;
 
     async fn watch(&self, request: R) -> Result<Lines<R::Item>, ApiError> {
-        // goes on as long as it is not silent
+        // A watch has no total timeout: it ends when it is silent.
         let response = self.send(R::ROUTE, request, None).await?;
-        Ok(Lines { response, client: self.clone(), buffer: Vec::new(), searched: 0, of: PhantomData })
+        Ok(Lines { response, client: self.clone(), buffer: Vec::new(), searched: 0, item: PhantomData })
     }
 }
 

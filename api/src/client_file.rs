@@ -1,18 +1,22 @@
-//! The file through which the command-line client finds and trusts its controller.
+//! The client file: the address of the controller and the credentials of the command-line client.
 
 use serde::{Deserialize, Serialize};
 
-/// The 0600 file through which a person's command finds and trusts its controller: YAML in `DIR/client.yaml`.
+/// The content of `DIR/client.yaml`, a YAML file of mode 0600 with which the commands of a user find and trust
+/// their controller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientFile {
-    /// `127.0.0.1:17070`.
+    /// Host and port: `127.0.0.1:17070`.
     pub controller: String,
-    /// The name in the controller's certificate: its uuid.
+    /// The name in the controller's certificate, which is its uuid.
     pub server_name: String,
-    /// The only CA that is trusted, PEM.
+    /// The only trusted CA, as PEM.
     pub ca: String,
+    /// The name of the user.
     pub user: String,
+    /// The token of the user.
     pub token: String,
-    /// Name of the model that commands without `-m` mean; empty = none: it was destroyed.
+    /// The name of the current model, which commands without `-m` use; empty if there is none, because it was
+    /// destroyed.
     pub model: String,
 }

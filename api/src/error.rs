@@ -1,79 +1,89 @@
-//! The one error of the wire: a code for programs, a message and a hint for people, and its one mapping to HTTP.
+//! The error of every request: a code for programs, a message and a hint for people, and its HTTP status.
 
 use serde::{Deserialize, Serialize};
 use state::terms::cause::Cause;
 use std::fmt;
 
-/// What programs decide on. Text is for people and may change; codes may not.
+/// The reason of an error, on which programs decide. Messages may change; codes may not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ErrorCode {
-    /// The message could not be sent or no answer came: retried by loops. Made by the client end.
+    /// The request could not be sent, or no response arrived. Loops retry it. Created by the client.
     Unreachable,
-    /// Busy or conflicting for now; retried by loops.
+    /// The controller is busy, or the request conflicted with others. Loops retry it.
     Unavailable,
-    /// Bad input.
+    /// The input is invalid.
     Invalid,
+    /// The entity does not exist.
     NotFound,
+    /// The name is taken.
     AlreadyExists,
-    /// The entity or what it hangs on is Dying or gone.
+    /// The entity, or one that it depends on, is Dying, Dead or removed.
     NotAlive,
-    /// Allowed later: something has to happen first; see the blockers.
+    /// The request is not allowed yet: see the blockers for what has to happen first.
     Blocked,
-    /// No token, unknown token, or a token that may not do this. Never tells whether the object exists.
+    /// The request has no token, an unknown token, or a token that does not allow it. The error does not reveal
+    /// whether the entity exists.
     Unauthorised,
-    /// A newer agent attached: this one is a copy and stops (design 6).
+    /// A newer agent has attached: the caller is a copy and stops (design 6).
     Fenced,
-    /// A record of this sequence with other content was applied before (design 4).
+    /// A record with this sequence number and other content was applied before (design 4).
     Forked,
-    /// Records are missing before this one; the message's `expected` says from which on.
+    /// The records before this one are missing; `expected` contains the sequence number that the controller
+    /// needs next.
     Gap,
-    /// A tombstone: the entity was removed, in this history (design 7).
+    /// The entity was removed: there is a tombstone in this store generation (design 7).
     Removed,
-    /// The watch position is of another history or was compacted: take a full view.
+    /// The watch position is of another store generation or too old: the caller must request a full view.
     Compacted,
-    /// A promise of the controller failed.
+    /// The controller has failed internally.
     Broken,
 }
 
+/// The error of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApiError {
+    /// The reason, for programs.
     pub code: ErrorCode,
+    /// What is not possible, and why.
     pub message: String,
+    /// A command or a change that helps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
-    /// With `Gap`: the sequence the controller needs next.
+    /// With `Gap`: the sequence number that the controller needs next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<u64>,
-    /// With `Unreachable`: why nothing answers at the controller's address, in plain words. Never sent: made by the
-    /// client end. None where something answers that is not the controller.
+    /// With `Unreachable`: why there is no response from the controller's address. None if another server
+    /// responds there. Never sent: the client creates it.
     #[serde(skip)]
     pub unreachable: Option<String>,
-    /// What has to happen first; of more than [`state::documents::blockers::BLOCKERS_MAX`] there is one more than that.
+    /// What has to happen first: at most [`state::documents::blockers::BLOCKERS_MAX`] + 1 causes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blockers: Vec<Cause>,
 }
 
 impl ApiError {
+    /// An error without a hint and without blockers.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> ApiError {
         let message = message.into();
         ApiError { code, message, hint: None, expected: None, unreachable: None, blockers: Vec::new() }
     }
 
-    /// Nothing answers at the controller's `address`.
+    /// There is no response from the controller at `address`.
     pub fn unreachable(address: impl fmt::Display, why: impl Into<String>) -> ApiError {
         let why = why.into();
-        let message = format!("controller {address} is not there: {why}");
+        let message = format!("cannot reach controller {address}: {why}");
         ApiError { unreachable: Some(why), ..ApiError::new(ErrorCode::Unreachable, message) }
     }
 
+    /// This error with a command or a change that helps.
     pub fn hint(mut self, hint: impl Into<String>) -> ApiError {
         self.hint = Some(hint.into());
         self
     }
 
-    /// Worth sending again unchanged.
-    pub fn is_passing(&self) -> bool {
+    /// Whether sending the same request again can succeed.
+    pub fn is_transient(&self) -> bool {
         matches!(self.code, ErrorCode::Unreachable | ErrorCode::Unavailable)
     }
 }
@@ -88,7 +98,7 @@ impl fmt::Display for ApiError {
 impl std::error::Error for ApiError {}
 
 impl ErrorCode {
-    /// The HTTP status of a code.
+    /// The HTTP status of this code.
     pub fn status(self) -> u16 {
         match self {
             ErrorCode::Invalid => 400,

@@ -1,9 +1,12 @@
-//! The contract between the programs: one file per noun with its requests and answers, the port through which requests
-//! go (`request`), the one list of all of them (`list`), errors, and the HTTP client.
+//! The contract between the programs of Pintle.
 //!
-//! The controller's sessions implement the same port as the client, so the simulator connects agents directly to the
-//! handlers (design 10). The caller's identity comes from the session, never from a body. Times are milliseconds since
-//! the epoch, in UTC.
+//! There is one file per noun with its requests and responses, the port through which requests are sent
+//! (`request`), the list of all requests (`list`), errors, and the HTTPS client. The crate contains no
+//! decisions.
+//!
+//! The sessions of the controller implement the same port as the client, so that the simulator connects agents
+//! directly to the handlers (design 10). The identity of the caller is that of the session, never part of a
+//! request. Times are milliseconds since the Unix epoch, in UTC.
 
 pub mod about;
 pub mod actions;
@@ -49,12 +52,13 @@ pub use unit_agent::*;
 pub use units::*;
 pub use why::*;
 
-/// Version of everything spoken here; a path prefix.
+/// The version of all requests, which is the prefix of every path.
 pub const API_VERSION: &str = "v1";
-/// What `JUJU_VERSION` and `pintle version` say: switches on everything charms want of 3.6, nothing that 4 changed.
+/// The value of `JUJU_VERSION` and `pintle version`. It enables everything that charms expect of Juju 3.6, and
+/// nothing that Juju 4 changed.
 pub const JUJU_VERSION: &str = "3.6.14";
 
-/// `45s`, `12m`, `3h`, `2d`: how long ago, for people.
+/// The length of a time span for people: `45s`, `12m`, `3h`, `2d`. A negative span is `0s`.
 pub fn ago(ms: i64) -> String {
     let seconds = ms.max(0) / 1000;
     match seconds {
@@ -65,6 +69,8 @@ pub fn ago(ms: i64) -> String {
     }
 }
 
-/// Silence on a watch after which its reader gives it up. The controller sends a heartbeat every third of it.
+/// A watch that is silent for this long is closed by its reader. The controller sends a heartbeat every third
+/// of it.
 pub const WATCH_SILENCE_MS: u64 = 15_000;
+/// The interval of heartbeats: 15 s / 3 = 5 s.
 pub const HEARTBEAT_MS: u64 = WATCH_SILENCE_MS / 3;

@@ -1,7 +1,8 @@
-//! The one list of all requests, by noun, and the ports that agents and commands use.
+//! The list of all requests, by noun, and the ports that agents and commands use.
 //!
-//! The router, the table of authority, the OpenAPI document and the test that tries every principal on every route are
-//! built from it. Each noun declares its own requests, so the list changes only when there is a new noun.
+//! The router, the authorisation table, the OpenAPI document and the test that sends every request as every
+//! principal are built from this list. Each noun declares its own requests, so the list changes only when a
+//! noun is added.
 
 use crate::about::AboutRequests;
 use crate::actions::ActionRequests;
@@ -24,11 +25,11 @@ use crate::why::WhyRequests;
 
 macro_rules! nouns {
     ($($noun:ident)*) => {
-        /// Whoever answers all requests: a session of the controller.
+        /// A port that answers all requests: a session of the controller.
         pub trait EveryPort: $($noun +)* {}
         impl<P: $($noun +)*> EveryPort for P {}
 
-        /// Shows `visitor` all requests, agents' first.
+        /// Calls `visitor` for every request, those of agents first.
         pub fn visit<P: EveryPort>(visitor: &mut impl Visitor<P>) {
             $(<P as $noun>::visit(visitor);)*
         }
@@ -41,7 +42,7 @@ nouns! {
     ActionRequests MachineRequests ProvisioningRequests
 }
 
-/// All requests, agents' first.
+/// All requests, those of agents first.
 pub fn all() -> Vec<Entry> {
     struct Entries(Vec<Entry>);
     impl Visitor<Client> for Entries {
@@ -72,10 +73,10 @@ macro_rules! ports {
 }
 
 ports! {
-    /// What a user asks, through the command-line client.
+    /// The requests of a user, through the command-line client.
     UserPort: InModel, AboutRequests, ChangeRequests, ModelRequests, ArchiveRequests, ApplicationRequests,
         UnitRequests, RelationRequests, RemovalRequests, StatusRequests, LogRequests, WhyRequests, ActionRequests,
         MachineRequests;
-    /// What the provisioner asks.
+    /// The requests of the provisioner.
     ProvisionerPort: InModel, ProvisioningRequests, Handle<ListModels>, Handle<GetModelConfig>, Handle<WaitForChange>;
 }

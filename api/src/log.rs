@@ -1,4 +1,4 @@
-//! Pages of log lines.
+//! Requests for pages of the debug log.
 
 use crate::request::requests;
 use serde::{Deserialize, Serialize};
@@ -7,53 +7,63 @@ requests! { LogRequests {
     LogQuery = post "/v1/models/{model}/debug-log", Reader => LogPage;
 } }
 
-/// Most lines of one debug-log page.
+/// The most lines of one page.
 pub const LOG_PAGE_LINES: u32 = 1_000;
 
-/// Which log lines. Inside a group a line needs one match, and it must pass every group (spec/clients.md 3.6).
+/// Returns lines of the debug log. A line is selected if it matches every filter that is not empty; it matches
+/// a filter if it matches one of its entries (spec/clients.md 3.6).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogQuery {
-    /// Lines after this cursor of an earlier page; none = from the first line, or from the newest `newest` on.
+    /// The cursor of an earlier page, after which this one begins; none for the first line, or for the newest
+    /// `newest` lines.
     #[serde(default)]
     pub after: Option<String>,
-    /// Without a cursor: only the newest so many of the lines that match.
+    /// Without a cursor: the most lines to return, the newest ones that match.
     #[serde(default)]
     pub newest: Option<u32>,
-    /// Hold the answer until there is a line, or [`LONG_POLL_MS`].
+    /// Whether to hold the response until a line matches, at most [`crate::LONG_POLL_MS`].
     #[serde(default)]
     pub wait: bool,
-    /// Least level: TRACE, DEBUG, INFO, WARNING, ERROR.
+    /// The lowest level: TRACE, DEBUG, INFO, WARNING, ERROR.
     #[serde(default)]
     pub level: Option<String>,
-    /// Entities: `web/0`, `unit-web-0`, `unit-web-*`, `machine-0`, or an application, which means its units.
+    /// Entities to include: `web/0`, `unit-web-0`, `unit-web-*`, `machine-0`, or an application, which selects
+    /// its units.
     #[serde(default)]
     pub include: Vec<String>,
+    /// Entities to exclude, in the same forms.
     #[serde(default)]
     pub exclude: Vec<String>,
-    /// Prefixes of module names.
+    /// Prefixes of modules to include.
     #[serde(default)]
     pub include_module: Vec<String>,
+    /// Prefixes of modules to exclude.
     #[serde(default)]
     pub exclude_module: Vec<String>,
 }
 
+/// One line of the debug log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogLine {
+    /// When the agent wrote the line.
     pub at_ms: i64,
+    /// The level.
     pub level: String,
-    /// `unit.web/0.juju-log`.
+    /// The module: `unit.web/0.juju-log`.
     pub module: String,
-    /// `unit-web-0`.
+    /// The tag of the entity: `unit-web-0`.
     pub entity: String,
+    /// The text.
     pub text: String,
 }
 
-/// Lines in the order they were stored, at most [`LOG_PAGE_LINES`].
+/// Lines in the order in which they were stored, at most [`LOG_PAGE_LINES`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogPage {
+    /// The lines.
     pub lines: Vec<LogLine>,
     /// Where the next page begins; also set on an empty page.
     pub cursor: String,
-    /// There are more lines now.
+    /// Whether there are more lines already.
     pub more: bool,
 }

@@ -1,4 +1,4 @@
-//! What a machine agent asks of the controller. The machine is the session's.
+//! The requests of a machine agent. The machine is that of the session.
 
 use crate::request::requests;
 use serde::{Deserialize, Serialize};
@@ -19,83 +19,101 @@ requests! { MachineAgentRequests {
     WatchMachine = get "/v1/models/{model}/machine-agents/{agent}/watch", MachineAgent => MachineWatchEvent;
 } }
 
-/// Watches the machine's view: whole at once, and again whenever it changed.
+/// Watches the machine: sends the whole view at once and after every change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchMachine;
 
-/// What is known of a unit's uuid.
+/// Returns what the controller knows about the uuid of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnitFate {
+    /// The unit.
     pub unit: Uuid,
 }
 
-/// Sets the token of a unit on this machine. The caller made it and has stored it first, so a repeated request
-/// changes nothing.
+/// Sets the token of a unit on this machine. The caller has created and stored the token before, so that a
+/// repeated request changes nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetUnitToken {
+    /// The unit.
     pub unit: Uuid,
+    /// The token.
     pub token: String,
 }
 
-/// Removes a Dead unit after its recall, or a Dying one that was never deployed (spec F.2). Idempotent.
+/// Removes a Dead unit whose agent was recalled, or a Dying unit that was never deployed (spec F.2).
+/// Idempotent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemoveDeadUnit {
+    /// The unit.
     pub unit: Uuid,
 }
 
-/// The agent is running: sent every [`crate::HEARTBEAT_MS`]. An open stream is no evidence of that, since the stream
-/// of a stopped process stays open.
+/// Reports that the agent is running, every [`crate::HEARTBEAT_MS`]. An open stream does not prove that,
+/// because the stream of a stopped process remains open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportPresence;
 
-/// This Dying machine has no units left.
+/// Reports that this Dying machine has no units left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportMachineDead;
 
-/// This Dead machine's agent has removed what it had installed.
+/// Reports that the agent of this Dead machine has removed what it had installed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportUninstalled;
 
-/// A manually provisioned machine replaces its enrolment token by the token that it made.
+/// Replaces the enrolment token of a manually provisioned machine by the token that its agent created.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Enrol {
+    /// The new token.
     pub token: String,
+    /// The address of the machine.
     pub address: String,
 }
 
-/// A unit this machine is to run.
+/// A unit that is assigned to this machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assigned {
+    /// The name of the unit.
     pub name: UnitName,
-    /// Effective life; Dead = its agent has finished, recall it.
+    /// The effective life. Dead: its agent has finished and is to be recalled.
     pub life: Life,
 }
 
-/// What this machine is to run, whole, as of one position.
+/// The machine and all units that are assigned to it, as of one position.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MachineView {
+    /// The position.
     pub position: Position,
+    /// The uuid of the model.
     pub model: Uuid,
+    /// The name of the machine.
     pub name: String,
+    /// The address of the machine.
     pub address: String,
+    /// The life of the machine.
     pub life: Life,
+    /// The units by uuid.
     pub units: BTreeMap<Uuid, Assigned>,
 }
 
+/// One event of the watch of a machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MachineWatchEvent {
+    /// The machine has changed.
     View(MachineView),
+    /// The machine has not changed up to this position.
     Heartbeat(Position),
 }
 
-/// What the controller knows of a unit's uuid (design 7).
+/// What the controller knows about the uuid of an entity (design 7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fate {
+    /// The entity exists.
     Known(Life),
-    /// Removed, in this history.
+    /// The entity was removed, in this store generation.
     Tombstone,
-    /// Nothing is known: never a reason to tear down.
+    /// The controller has no record of the uuid: never a reason to delete anything.
     Unknown,
 }

@@ -1,4 +1,4 @@
-//! Machines as users and the provisioner see them.
+//! Requests about machines, of users and of the provisioner.
 
 use crate::changes::Changed;
 use crate::removal::Force;
@@ -14,81 +14,99 @@ requests! { MachineRequests {
     CreateEnrolmentToken = post "/v1/models/{model}/enrolment-token", Admin => EnrolmentToken;
 } }
 
-/// Destroys a machine. `Blocked` while a unit on it is alive.
+/// Destroys a machine. `Blocked` while a unit on it is Alive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemoveMachine {
+    /// The name of the machine.
     pub machine: String,
+    /// Whether it is removed by force.
     #[serde(default)]
     pub force: Force,
-    /// The instance stays, without an agent, and is the user's.
+    /// Whether the instance is kept: its agent is uninstalled, and it belongs to the user from then on.
     #[serde(default)]
     pub keep_instance: bool,
 }
 
-/// Retries now what the provider of a machine failed at.
+/// Makes the provider of a machine retry a failed operation now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RetryProvisioning {
+    /// The name of the machine.
     pub machine: String,
 }
 
-/// A fresh token for a manually provisioned machine that has not enrolled yet.
+/// Creates a new enrolment token for a manually provisioned machine that has not enrolled yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CreateEnrolmentToken {
+    /// The name of the machine.
     pub machine: String,
 }
 
-/// Adds machines without units. The provider makes those that are not manual.
+/// Adds machines without units. The provider creates instances for those that are not manually provisioned.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddMachines {
+    /// The number of machines.
     pub count: u32,
-    /// A person brings them.
+    /// Whether the machines are manually provisioned.
     #[serde(default)]
     pub manual: bool,
 }
 
+/// The new machines.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddedMachines {
+    /// Their names.
     pub names: Vec<String>,
+    /// The revision of the store that contains the change.
     pub revision: u64,
 }
 
-/// What a manually provisioned machine enrols with.
+/// The credentials with which a manually provisioned machine enrols.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EnrolmentToken {
+    /// The uuid of the machine.
     pub machine: Uuid,
+    /// The name of the machine.
     pub name: String,
+    /// The uuid of the model.
     pub model: Uuid,
-    /// Good for one use, until `expires_ms`.
+    /// The token, valid for one use until `expires_ms`.
     pub token: String,
+    /// When the token expires.
     pub expires_ms: i64,
 }
 
-/// A machine as its provider (the supervisor of `pintle up`) needs it.
+/// A machine with the details that the provisioner of `pintle up` needs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MachineInfo {
+    /// The uuid of the machine.
     pub uuid: Uuid,
+    /// The name of the machine.
     pub name: String,
+    /// The address of its units.
     pub address: String,
+    /// The life.
     pub life: Life,
-    /// A person brings it.
+    /// Whether it is manually provisioned.
     #[serde(default)]
     pub manual: bool,
-    /// Its instance stays when it goes.
+    /// Whether its instance is kept when the machine is removed.
     #[serde(default)]
     pub kept: bool,
-    /// Of one that is Dead and kept: nobody waits for its agent any more.
+    /// For a Dead machine whose instance is kept: whether its agent has been uninstalled, or is no longer
+    /// expected to be.
     #[serde(default)]
     pub left: bool,
-    /// Units are assigned to it.
+    /// Whether units are assigned to it.
     #[serde(default)]
     pub occupied: bool,
-    /// It is Dying, and one of them has lived: that one cannot go without an agent that brings it to its end.
+    /// Whether it is Dying and the agent of one of its units has attached before: that unit can be removed only
+    /// by an agent that runs its last hooks.
     #[serde(default)]
     pub lived: bool,
-    /// The nonce of its instance, once its start was recorded.
+    /// The nonce of its instance, once the creation was recorded.
     #[serde(default)]
     pub nonce: Option<Uuid>,
-    /// The instance, once it is there.
+    /// The provider's name for the instance, once it exists.
     #[serde(default)]
     pub instance_id: Option<String>,
     /// After a failure: when the provider tries again.

@@ -1,4 +1,4 @@
-//! Models and their settings.
+//! Requests about models and their settings.
 
 use crate::applications::ConfigChange;
 use crate::changes::Changed;
@@ -19,47 +19,59 @@ requests! { ModelRequests {
     ConfigureModel = post "/v1/models/{model}/model-config", Writer => Changed;
 } }
 
-/// All models.
+/// Returns all models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListModels;
 
-/// Destroys a model: it is Dying with all that is in it, and goes when nothing is left in it.
+/// Destroys a model: it becomes Dying with everything in it, and is removed when it is empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DestroyModel {
+    /// Whether it is destroyed by force.
     #[serde(default)]
     pub force: Force,
 }
 
-/// A model's settings.
+/// Returns the settings of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetModelConfig;
 
-/// Changes a model's settings.
+/// Changes the settings of a model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfigureModel {
+    /// The change.
     pub change: ConfigChange,
 }
 
+/// A model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelInfo {
+    /// The uuid of the model.
     pub uuid: Uuid,
+    /// The name of the model.
     pub name: String,
+    /// The life.
     pub life: Life,
+    /// The uuid of the controller.
     pub controller: Uuid,
+    /// When the model was created.
     pub created_ms: i64,
 }
 
-/// Creates a model. `AlreadyExists` when the name is taken.
+/// Creates a model. `AlreadyExists` if the name is taken.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CreateModel {
+    /// The name of the model.
     pub name: String,
+    /// The initial settings.
     #[serde(default)]
     pub config: BTreeMap<String, String>,
 }
 
-/// One model setting and where it comes from.
+/// The value of a model setting, and where it comes from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelSetting {
+    /// The value in effect.
     pub value: Value,
+    /// Where it comes from.
     pub source: SettingSource,
 }

@@ -1,4 +1,4 @@
-//! What the provisioner of `pintle up` asks and reports about its instances.
+//! The requests of the provisioner of `pintle up`: machines, and reports about their instances.
 
 use crate::machine_agent::Fate;
 use crate::machines::MachineInfo;
@@ -14,47 +14,67 @@ requests! { ProvisioningRequests {
     RemoveDeadMachine = post "/v1/models/{model}/machine-removed", Admin => ();
 } }
 
-/// All machines, for their provider.
+/// Returns all machines of a model, for their provisioner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListMachines;
 
-/// Records what a provider says of a machine; answers the nonce under which its instance is to be, or was, made.
+/// Records what the provider reports about a machine. Returns the nonce under which the instance has to be, or
+/// was, created.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportInstance {
+    /// The machine.
     pub machine: Uuid,
+    /// The report.
     pub what: ProvisioningReport,
 }
 
-/// What is known of a machine's uuid, in any history of this controller.
+/// Returns what the controller knows about the uuid of a machine, in any store generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MachineFate {
+    /// The machine.
     pub machine: Uuid,
 }
 
-/// Sets the token of a machine's agent. The caller made it and has stored it first, so a repeated request changes
-/// nothing.
+/// Sets the token of a machine's agent. The caller has created and stored the token before, so that a repeated
+/// request changes nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetMachineToken {
+    /// The machine.
     pub machine: Uuid,
+    /// The token.
     pub token: String,
 }
 
-/// The provider has taken a Dead machine away: its record is removed. Idempotent.
+/// Removes the record of a Dead machine whose instance the provider has terminated. Idempotent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemoveDeadMachine {
+    /// The machine.
     pub machine: Uuid,
 }
 
-/// What a provider says of one machine.
+/// What a provider reports about one machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProvisioningReport {
-    /// An instance is about to be made, under this nonce if none is recorded.
-    Starting { provider: String, nonce: Uuid },
-    /// It is there.
-    Started { instance_id: String, address: String },
-    /// It could not be made, kept, or taken away.
-    Failed { message: String },
-    /// There is none and none will be: the Dying machine is Dead.
+    /// An instance is about to be created, under this nonce unless one is recorded already.
+    Starting {
+        /// `local`, `nspawn` or `manual`.
+        provider: String,
+        /// The proposed nonce.
+        nonce: Uuid,
+    },
+    /// The instance exists.
+    Started {
+        /// The provider's name for the instance.
+        instance_id: String,
+        /// The address of the units on it.
+        address: String,
+    },
+    /// The instance could not be created, checked or terminated.
+    Failed {
+        /// The error of the provider.
+        message: String,
+    },
+    /// There is no instance and there will be none: the Dying machine is Dead.
     Absent,
 }

@@ -1,4 +1,4 @@
-//! Relations between applications.
+//! Requests about relations between applications.
 
 use crate::changes::Changed;
 use crate::removal::Force;
@@ -20,45 +20,56 @@ pub struct Integrate(pub Ends);
 /// Destroys a relation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemoveRelation {
+    /// The relation.
     pub relation: RelationChoice,
+    /// Whether it is removed by force.
     #[serde(default)]
     pub force: Force,
 }
 
-/// Suspends a relation: the units of both sides leave it, and none enters until it is resumed.
+/// Suspends a relation: the units of both ends leave it, and none enters until it is resumed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SuspendRelation {
+    /// The number of the relation.
     pub relation: RelationNumber,
-    /// Why, for people.
+    /// The reason, for people.
     #[serde(default)]
     pub message: String,
 }
 
-/// Lets the units of a suspended relation enter it again.
+/// Resumes a suspended relation: its units enter it again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResumeRelation {
+    /// The number of the relation.
     pub relation: RelationNumber,
 }
 
-/// Two ends of a relation, each `application` or `application:endpoint`.
+/// The two ends of a relation, each `APPLICATION` or `APPLICATION:ENDPOINT`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ends {
+    /// The first end.
     pub a: String,
+    /// The second end.
     pub b: String,
 }
 
+/// The new relation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IntegrateResponse {
+    /// Its number.
     pub relation: RelationNumber,
-    /// `db:server web:db`.
+    /// Its ends: `db:server web:db`.
     pub key: String,
+    /// The revision of the store that contains the change.
     pub revision: u64,
 }
 
-/// Which relation to remove.
+/// Identifies a relation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RelationChoice {
+    /// By its two ends.
     Ends(Ends),
+    /// By its number.
     Number(RelationNumber),
 }

@@ -1,4 +1,4 @@
-//! What removals have in common: force, and the simulation of a removal (`--dry-run`).
+//! What all removals have in common: force, and the simulation of a removal (`--dry-run`).
 
 use crate::relations::RelationChoice;
 use crate::request::requests;
@@ -10,30 +10,31 @@ requests! { RemovalRequests {
     DryRunRemoval = post "/v1/models/{model}/dry-run-removal", Reader => Forecast;
 } }
 
-/// What removing all of these together would come to; nothing is changed. A refusal is the removal's own.
+/// Simulates the removal of these entities together; nothing is changed. Fails as the removal itself would.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DryRunRemoval {
-    /// At most [`DRY_RUN_TARGETS_MAX`].
+    /// The entities, at most [`DRY_RUN_TARGETS_MAX`].
     pub removed: Vec<RemovalTarget>,
+    /// Whether they would be removed by force.
     #[serde(default)]
     pub force: Force,
 }
 
-/// How long what is removed has for going by itself, before the controller does what its agents owe (spec E.6).
+/// How long a removal waits for the agents before the controller acts in their place (spec E.6).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Force {
-    /// As long as it takes.
+    /// Without a limit.
     #[default]
     No,
-    /// A minute: `--force`.
+    /// One minute: `--force`.
     AfterWait,
-    /// No time: `--force --no-wait`.
+    /// Not at all: `--force --no-wait`.
     AtOnce,
 }
 
 impl Force {
-    /// `no_wait` says nothing by itself.
+    /// The mode that the two flags select. `no_wait` has no effect without `force`.
     pub fn of(force: bool, no_wait: bool) -> Force {
         match (force, no_wait) {
             (false, _) => Force::No,
@@ -43,36 +44,40 @@ impl Force {
     }
 }
 
-/// What is to be removed, as a person names it.
+/// An entity to remove, as a user names it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RemovalTarget {
+    /// A unit.
     Unit(String),
+    /// An application.
     Application(String),
+    /// A relation.
     Relation(RelationChoice),
+    /// A machine.
     Machine(String),
 }
 
-/// Removals that are foretold together: each of them may be a whole application's.
+/// The most entities of one simulation: each of them may be a whole application.
 pub const DRY_RUN_TARGETS_MAX: usize = 20;
 
-/// What a removal would come to if every hook succeeded; nothing was changed.
+/// The result of a removal if every hook succeeded.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Forecast {
-    /// Gone with the removal itself: `unit web/0`.
+    /// What is removed with the request itself: `unit web/0`.
     pub at_once: Vec<String>,
-    /// Dying with it.
+    /// What becomes Dying with it.
     pub dying: Vec<String>,
-    /// In the order in which they would run.
+    /// The hooks that would run, in order.
     pub hooks: Vec<ExpectedHook>,
-    /// Those of units that force removes at once: they run only if their agents are quicker.
+    /// The hooks of units that force removes immediately: they run only if their agents start them before that.
     #[serde(default)]
     pub left_out: Vec<ExpectedHook>,
-    /// Gone once all these hooks have succeeded.
+    /// What is removed once all these hooks have succeeded.
     pub gone: Vec<String>,
-    /// What would hold up the rest.
+    /// What would block the rest.
     pub blocked: Vec<Cause>,
-    /// There is more of these than a forecast looks at.
+    /// Whether the result is truncated.
     #[serde(default)]
     pub more: bool,
 }
@@ -80,7 +85,8 @@ pub struct Forecast {
 /// A hook that would run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExpectedHook {
+    /// The unit.
     pub unit: UnitName,
-    /// `db-relation-departed db:1 db/0 departing=web/0`.
+    /// The hook: `db-relation-departed db:1 db/0 departing=web/0`.
     pub hook: String,
 }

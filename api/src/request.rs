@@ -1,9 +1,10 @@
-//! What a request is, and the port through which all of them go.
+//! What a request is, and the port through which all requests are sent.
 //!
-//! A request is a type: the message itself, its route, who may send it, and what is answered. Client, dispatch,
-//! authority and the OpenAPI document are generic over these types; `list` leads to all of them. `Handle` is implemented by
-//! the HTTP client (send and wait), by the controller's sessions (one implementation per request, in
-//! `controller/src/handlers/`), and by tests that put something between the two.
+//! A request is a type: it contains the message, its route, who may send it, and the type of the response. The
+//! client, the dispatch, the authorisation and the OpenAPI document are generic over these types; `list`
+//! contains all of them. `Handle` is implemented by the HTTPS client (send and wait), by the sessions of the
+//! controller (one implementation per request, in `controller/src/handlers/`), and by test doubles between the
+//! two.
 
 use crate::error::ApiError;
 use crate::schema::Types;
@@ -11,25 +12,31 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::future::Future;
 
+/// The HTTP method of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// Without a body.
+    /// GET, without a body.
     Get,
+    /// POST, with the request as body.
     Post,
 }
 
-/// Where a request is sent. `{model}` and `{agent}` in the path are filled in from the scope of the client.
+/// The method and path of a request. The client replaces `{model}` and `{agent}` in the path by its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
+    /// The method.
     pub method: Method,
+    /// The path, with placeholders.
     pub path: &'static str,
 }
 
 impl Route {
+    /// A GET route.
     pub const fn get(path: &'static str) -> Route {
         Route { method: Method::Get, path }
     }
 
+    /// A POST route.
     pub const fn post(path: &'static str) -> Route {
         Route { method: Method::Post, path }
     }
@@ -40,31 +47,34 @@ impl Route {
 pub enum Caller {
     /// The agent of the unit that the path names.
     UnitAgent,
-    /// The agent of the machine that the path names. What is on the machine is the handler's question.
+    /// The agent of the machine that the path names. The handler checks what is assigned to the machine.
     MachineAgent,
     /// A machine with an enrolment token; the path names the machine.
     Enrolment,
-    /// Users of the role read or a higher one.
+    /// Users with the role read or a higher one.
     Reader,
-    /// Users of the role write or a higher one.
+    /// Users with the role write or a higher one.
     Writer,
-    /// Users of the role admin.
+    /// Users with the role admin.
     Admin,
 }
 
 /// How a message is encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
+    /// A JSON document.
     Json,
     /// The bytes of a charm archive.
     Bytes,
 }
 
-/// What is sent or answered: a JSON document, or the bytes of a charm archive.
+/// A request or a response: a JSON document, or the bytes of a charm archive.
 pub trait Message: Sized + Send + Sync + 'static {
+    /// The encoding.
     const CONTENT: Content;
+    /// Encodes the message.
     fn into_bytes(self) -> Vec<u8>;
-    /// The error says what is wrong with the bytes.
+    /// Decodes a message. The error describes what is wrong with the bytes.
     fn from_bytes(bytes: Vec<u8>) -> Result<Self, serde_json::Error>;
     /// The JSON schema; none for bytes.
     fn schema(types: &Types) -> Option<Value>;
@@ -86,41 +96,51 @@ impl<T: Serialize + DeserializeOwned + Send + Sync + 'static> Message for T {
     }
 }
 
-/// A request that is answered once.
+/// A request with one response.
 pub trait Request: Message {
+    /// Where the request is sent.
     const ROUTE: Route;
+    /// Who may send it.
     const CALLER: Caller;
+    /// The response.
     type Answer: Message;
 }
 
-/// A request that is answered by a stream, until either end closes it.
+/// A request with a stream of items as response, until either side closes it.
 pub trait WatchRequest: Message {
+    /// Where the request is sent.
     const ROUTE: Route;
+    /// Who may send it.
     const CALLER: Caller;
+    /// One item of the stream.
     type Item: Message + Serialize + DeserializeOwned;
 }
 
-/// Whoever answers requests of one type: the port between the programs. Every request can also end in
-/// `Unreachable`, `Unavailable` or `Unauthorised`.
+/// The port between the programs: answers requests of one type. Every request can also fail with `Unreachable`,
+/// `Unavailable` or `Unauthorised`.
 pub trait Handle<R: Request> {
+    /// Sends or answers the request.
     fn handle(&self, request: R) -> impl Future<Output = Result<R::Answer, ApiError>> + Send;
 }
 
-/// Whoever opens streams of one type.
+/// Opens streams of one type.
 pub trait Watch<R: WatchRequest> {
+    /// The stream.
     type Stream: Stream<Item = R::Item> + Send;
+    /// Opens the stream.
     fn watch(&self, request: R) -> impl Future<Output = Result<Self::Stream, ApiError>> + Send;
 }
 
-/// A stream under way. Dropping it ends it.
+/// An open stream. Dropping it closes it.
 pub trait Stream {
+    /// One item of the stream.
     type Item;
-    /// The next item; an error ends the stream. May be dropped before it is over: the next call answers what that one
-    /// would have.
+    /// Returns the next item; an error ends the stream. The future may be dropped before it completes: the next
+    /// call then returns the item that it would have returned.
     fn next(&mut self) -> impl Future<Output = Result<Self::Item, ApiError>> + Send;
 }
 
-/// A port whose requests are about one model.
+/// A port whose requests concern one model.
 pub trait InModel {
     /// The same port for the model of this name or uuid.
     #[must_use]
@@ -131,40 +151,49 @@ pub trait InModel {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Line<T> {
+    /// The next item.
     Item(T),
-    /// The last one.
+    /// The last line: why the stream ended.
     Error(ApiError),
 }
 
-/// What is known of a request type without a value of it.
+/// The description of a request type.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
     /// The name of the type.
     pub name: &'static str,
+    /// The route.
     pub route: Route,
+    /// Who may send it.
     pub caller: Caller,
+    /// The encoding of the request.
     pub takes: Content,
+    /// The encoding of the response.
     pub gives: ResponseBody,
-    /// JSON schemas of what it takes and gives; none for bytes.
+    /// The JSON schema of the request; none for bytes.
     pub input: fn(&Types) -> Option<Value>,
+    /// The JSON schema of the response; none for bytes.
     pub output: fn(&Types) -> Option<Value>,
 }
 
 /// How a request is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResponseBody {
-    AppliedOnce(Content),
-    /// One JSON [`Line`] after the other, until either end closes.
+    /// One message, encoded like this.
+    Single(Content),
+    /// A stream of JSON [`Line`]s, until either side closes it.
     Lines,
 }
 
 impl Entry {
+    /// The description of a request type.
     pub const fn of<R: Request>(name: &'static str) -> Entry {
-        let gives = ResponseBody::AppliedOnce(R::Answer::CONTENT);
+        let gives = ResponseBody::Single(R::Answer::CONTENT);
         let (input, output) = (R::schema, R::Answer::schema);
         Entry { name, route: R::ROUTE, caller: R::CALLER, takes: R::CONTENT, gives, input, output }
     }
 
+    /// The description of a watch request type.
     pub const fn of_watch<R: WatchRequest>(name: &'static str) -> Entry {
         let (input, output) = (R::schema, <Line<R::Item> as Message>::schema);
         let gives = ResponseBody::Lines;
@@ -172,17 +201,19 @@ impl Entry {
     }
 }
 
-/// Is shown request types, with the port that answers them.
+/// Is called with request types, given a port `P` that answers them.
 pub trait Visitor<P> {
+    /// Visits a request with one response.
     fn request<R: Request>(&mut self, entry: Entry)
     where
         P: Handle<R>;
+    /// Visits a request with a stream of items.
     fn watch<R: WatchRequest>(&mut self, entry: Entry)
     where
         P: Watch<R>;
 }
 
-/// Declares the requests of one noun, one a line, and the trait of a port that answers all of them:
+/// Declares the requests of one noun, one per line, and the trait of a port that answers all of them:
 ///
 /// ```text
 /// requests! { ActionRequests {
@@ -206,9 +237,9 @@ macro_rules! requests {
             type Item = $item;
         })?
 
-        /// Whoever answers all requests of this file.
+        /// A port that answers all requests of this noun.
         pub trait $port: $($crate::request::Handle<$request> +)* $($crate::request::Watch<$watch>)? {
-            /// Shows `visitor` these requests.
+            /// Calls `visitor` for each of these requests.
             fn visit(visitor: &mut impl $crate::request::Visitor<Self>)
             where
                 Self: Sized,

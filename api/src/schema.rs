@@ -1,24 +1,28 @@
-//! The shape of a message, learnt from its type: what its own `Deserialize` asks for when it is read, nothing written
-//! twice. The type is read again and again, each time with another branch of an enum or one field left out, until
-//! nothing about it is unknown.
+//! JSON schemas of the messages, learnt from their types.
 //!
-//! Chosen over a derive (utoipa, schemars) because half of what goes over the wire is `state`'s, which depends on
-//! data formats only; the price is that it knows nothing but what serde knows: names, types, what may be left out.
+//! A schema is derived from what a type's own `Deserialize` requests when it is read, so that nothing is
+//! declared twice. The type is read repeatedly, each time with another variant of an enum or with one field
+//! omitted, until its whole shape is known.
+//!
+//! The alternative is a derive macro (utoipa, schemars). It was not chosen because half of the messages contain
+//! types of `state`, which depends on data formats only. The price is that a schema contains only what serde
+//! reveals: names, types, and which fields are optional. The controller's OpenAPI document and the
+//! compatibility test use it.
 
 mod reading;
 
-use reading::{ShapeReader, Stop};
+use reading::{ReadError, ShapeReader};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Texts to try where a type parses one: what the first good one looks like is its format.
+/// Texts to try where a type parses a text: the first sample that it accepts determines its format.
 const SAMPLES: [(&str, Option<&str>); 3] =
     [("", None), ("00000000-0000-0000-0000-000000000000", Some("uuid")), ("web/0", Some("unit-name"))];
 
-/// Readings of one message after which its shape must be known: one for each field and each branch of it that no
-/// message before it had; the largest has some 400.
+/// The most readings of one message until its shape must be known: one for each field and each variant that no
+/// earlier message had. The largest message needs about 400.
 const READINGS_MAX: usize = 10_000;
 
 /// What a type reads.
@@ -26,7 +30,7 @@ const READINGS_MAX: usize = 10_000;
 enum Shape {
     #[default]
     Unknown,
-    /// Any JSON at all.
+    /// Any JSON value.
     Any,
     Null,
     Boolean,
@@ -34,7 +38,7 @@ enum Shape {
         least: Option<i64>,
     },
     Number,
-    /// `sample` is the index of the text that it takes, `read` when it was read last.
+    /// `sample` is the index of the text that the type accepts; `read` is the time of the last reading.
     Text {
         sample: usize,
         read: usize,
@@ -46,7 +50,7 @@ enum Shape {
         key: Box<Shape>,
         value: Box<Shape>,
     },
-    /// A type with a name of its own, in [`Types`].
+    /// A type with its own name, in [`Types`].
     Named(&'static str),
     Struct(Vec<Field>),
     Enum(Vec<(&'static str, Option<Shape>)>),
@@ -56,62 +60,64 @@ enum Shape {
 struct Field {
     name: &'static str,
     shape: Shape,
-    /// None = not tried yet.
+    /// None if it was not tried yet.
     required: Option<bool>,
 }
 
-/// All types that were described, each once, by the name of the visitor that reads it: no two types share one.
+/// All types that were described, each once, by the type name of the visitor that reads it, which is unique.
 #[derive(Default)]
 pub struct Types {
-    known: RefCell<BTreeMap<&'static str, Known>>,
-    /// Counts texts as they are read.
+    known: RefCell<BTreeMap<&'static str, DescribedType>>,
+    /// Counts the texts that were read.
     clock: Cell<usize>,
 }
 
-struct Known {
-    /// What it is called in the document.
+struct DescribedType {
+    /// The name of the schema in the document.
     name: String,
     shape: Shape,
-    /// It is being read: what is inside it of the same type is left out, where it can be.
-    under_way: bool,
+    /// Whether the type is being read. A nested value of the same type is omitted where it can be.
+    is_being_read: bool,
 }
 
 impl Types {
-    /// The schema of `T`, which refers to the [`Types::schemas`]. A type that cannot be described is a mistake in
-    /// this crate, found by the test that describes every route's messages.
+    /// The schema of `T`, which refers to the [`Types::schemas`].
+    ///
+    /// Panics if the type cannot be described. That is a bug in this crate, which the test that describes the
+    /// messages of every route finds.
     pub fn describe<T: DeserializeOwned>(&self) -> Value {
         let mut shape = Shape::Unknown;
         for _ in 0..READINGS_MAX {
             match T::deserialize(ShapeReader { shape: &mut shape, types: self }) {
-                Ok(_) if !self.is_open(&shape) => return self.schema(&shape),
-                Ok(_) | Err(Stop::FieldIsRequired | Stop::ShapeLearned) => {}
-                Err(Stop::ValueRejected(why)) => {
-                    assert!(self.try_another_text(&mut shape), "{why}: no sample is taken")
+                Ok(_) if !self.has_unknowns(&shape) => return self.schema(&shape),
+                Ok(_) | Err(ReadError::FieldIsRequired | ReadError::ShapeLearned) => {}
+                Err(ReadError::ValueRejected(why)) => {
+                    assert!(self.next_sample(&mut shape), "{why}: no sample is accepted")
                 }
             }
         }
-        panic!("after {READINGS_MAX} readings it is not known what {} reads", std::any::type_name::<T>());
+        panic!("the shape of {} is not known after {READINGS_MAX} readings", std::any::type_name::<T>());
     }
 
-    /// The schemas of all types with a name, by that name.
+    /// The schemas of all types that have a name, by that name.
     pub fn schemas(&self) -> Map<String, Value> {
         let known = self.known.borrow();
-        known.values().map(|one| (one.name.clone(), self.schema(&one.shape))).collect()
+        known.values().map(|described| (described.name.clone(), self.schema(&described.shape))).collect()
     }
 
-    /// There is something, in the types it leads to too, that another reading would tell. What is under way is
-    /// not asked: it is just being learnt.
-    fn is_open(&self, shape: &Shape) -> bool {
+    /// Whether another reading would reveal more about the shape, or about the types that it contains. Types
+    /// that are being read are skipped.
+    fn has_unknowns(&self, shape: &Shape) -> bool {
         fn look(
-            known: &BTreeMap<&'static str, Known>,
+            known: &BTreeMap<&'static str, DescribedType>,
             shape: &Shape,
             seen: &mut BTreeSet<&'static str>,
         ) -> bool {
             match shape {
                 Shape::Unknown => true,
-                Shape::Named(key) => known
-                    .get(key)
-                    .is_none_or(|one| !one.under_way && seen.insert(key) && look(known, &one.shape, seen)),
+                Shape::Named(key) => known.get(key).is_none_or(|one| {
+                    !one.is_being_read && seen.insert(key) && look(known, &one.shape, seen)
+                }),
                 Shape::Struct(fields) if fields.iter().any(|field| field.required.is_none()) => true,
                 Shape::Enum(branches) if branches.iter().any(|(_, inner)| inner.is_none()) => true,
                 other => other.parts().into_iter().any(|part| look(known, part, seen)),
@@ -120,8 +126,9 @@ impl Types {
         look(&self.known.borrow(), shape, &mut BTreeSet::new())
     }
 
-    /// The text that was read last was not taken: the next sample, if there is one.
-    fn try_another_text(&self, shape: &mut Shape) -> bool {
+    /// Selects the next sample for the last text that was read, because the type rejected it; false if there is
+    /// none.
+    fn next_sample(&self, shape: &mut Shape) -> bool {
         let mut known = self.known.borrow_mut();
         let shapes = known.values_mut().map(|one| &mut one.shape).chain([shape]);
         let Some((_, sample)) = shapes.filter_map(Shape::last_text).max_by_key(|(read, _)| *read) else {
@@ -131,19 +138,19 @@ impl Types {
         *sample < SAMPLES.len()
     }
 
-    /// A type inside itself: it is known by then that it is there, and reading on would have no end.
-    fn holds_itself(&self, inner: &Shape) -> bool {
+    /// Whether the type is inside itself. Its presence is known by then, and reading on would not end.
+    fn is_recursive(&self, inner: &Shape) -> bool {
         let Shape::Named(key) = inner else { return false };
-        self.known.borrow().get(key).is_some_and(|one| one.under_way)
+        self.known.borrow().get(key).is_some_and(|one| one.is_being_read)
     }
 
-    /// Reads a type with a name; what is known of it afterwards is kept, however the reading ends.
+    /// Reads a type with a name. What was learnt about it is kept, even if the reading fails.
     fn named<T>(
         &self,
         key: &'static str,
         name: &str,
-        read: impl FnOnce(&mut Shape) -> Result<T, Stop>,
-    ) -> Result<T, Stop> {
+        read: impl FnOnce(&mut Shape) -> Result<T, ReadError>,
+    ) -> Result<T, ReadError> {
         let mut shape = {
             let mut known = self.known.borrow_mut();
             let of_name = known.iter().filter(|(other, one)| {
@@ -153,20 +160,24 @@ impl Types {
                 0 => name.to_owned(),
                 others => format!("{name}{}", others + 1),
             };
-            let one = known.entry(key).or_insert(Known { name, shape: Shape::Unknown, under_way: false });
-            if std::mem::replace(&mut one.under_way, true) {
-                return Err(Stop::ShapeLearned); // it holds itself, in an option or a list: see `holds_itself`
+            let one = known.entry(key).or_insert(DescribedType {
+                name,
+                shape: Shape::Unknown,
+                is_being_read: false,
+            });
+            if std::mem::replace(&mut one.is_being_read, true) {
+                return Err(ReadError::ShapeLearned); // it contains itself, in an option or a list: see `is_recursive`
             }
             std::mem::take(&mut one.shape)
         };
         let answer = read(&mut shape);
         let mut known = self.known.borrow_mut();
-        let one = known.get_mut(key).expect("it was just there");
-        (one.shape, one.under_way) = (shape, false);
+        let one = known.get_mut(key).expect("the entry was just inserted");
+        (one.shape, one.is_being_read) = (shape, false);
         answer
     }
 
-    /// As JSON Schema (2020-12, what OpenAPI 3.1 takes). Unknown fields are ignored by whoever reads.
+    /// The shape as JSON Schema (2020-12, as in OpenAPI 3.1). Readers ignore unknown fields.
     fn schema(&self, shape: &Shape) -> Value {
         match shape {
             Shape::Unknown | Shape::Any => json!({}),
@@ -237,7 +248,7 @@ impl Shape {
         }
     }
 
-    /// When its last text was read, and which sample that was.
+    /// When its last text was read, and the sample that was used.
     fn last_text(&mut self) -> Option<(usize, &mut usize)> {
         let parts: Vec<&mut Shape> = match self {
             Shape::Text { sample, read } => return Some((*read, sample)),
@@ -260,7 +271,7 @@ mod tests {
 
     #[derive(Deserialize)]
     #[serde(rename_all = "kebab-case")]
-    #[expect(dead_code, reason = "only its shape is looked at")]
+    #[expect(dead_code, reason = "only its shape is used")]
     struct Sample {
         unit_name: UnitName,
         #[serde(default)]
@@ -272,7 +283,7 @@ mod tests {
 
     #[derive(Deserialize)]
     #[serde(rename_all = "kebab-case")]
-    #[expect(dead_code, reason = "only its shape is looked at")]
+    #[expect(dead_code, reason = "only its shape is used")]
     enum Choice {
         PlainWord,
         Other,
@@ -285,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_says_what_the_type_reads() {
+    fn a_schema_describes_what_the_type_reads() {
         let types = Types::default();
         assert_eq!(
             types.describe::<Vec<Sample>>(),
@@ -323,9 +334,9 @@ mod tests {
     }
 
     #[test]
-    fn a_type_may_hold_itself() {
+    fn a_recursive_type_is_described() {
         #[derive(Deserialize)]
-        #[expect(dead_code, reason = "only its shape is looked at")]
+        #[expect(dead_code, reason = "only its shape is used")]
         struct Tree {
             parent: Option<Box<Tree>>,
             children: Vec<Tree>,
@@ -347,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn two_types_of_one_name_are_two_schemas() {
+    fn two_types_with_the_same_name_get_two_schemas() {
         mod other {
             #[derive(serde::Deserialize)]
             pub enum Choice {

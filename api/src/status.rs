@@ -1,4 +1,7 @@
 //! The status of a whole model at one revision.
+//!
+//! The controller derives it from documents and from the presence of agents; the commands print it
+//! (spec/clients.md 2.4, 3.3).
 
 use crate::request::requests;
 use serde::{Deserialize, Serialize};
@@ -14,134 +17,189 @@ requests! { StatusRequests {
     GetStatus = get "/v1/models/{model}/status", Reader => Status;
 } }
 
-/// The whole model.
+/// Returns the status of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetStatus;
 
-/// A status as it is to be shown: what is derived (an agent's error shown as the workload's, an application's worst
-/// unit; spec/uniter.md F.5) is derived already.
+/// A status as it is shown. Derived statuses are computed already: an agent's error is shown as the workload
+/// status, and an application shows its worst unit (spec/uniter.md F.5).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StatusInfo {
+    /// The status word.
     pub current: String,
+    /// The message; may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
+    /// When the status was set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since_ms: Option<i64>,
+    /// Additional data of the status.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub data: BTreeMap<String, Value>,
 }
 
-/// A whole model at one revision, by names. The text forms (spec/clients.md 2.4, 3.3) are the command's.
+/// A whole model at one revision, by names. The commands produce the text forms (spec/clients.md 2.4, 3.3).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Status {
+    /// The position in the store.
     pub position: Position,
-    /// The controller's clock when it answered.
+    /// The clock of the controller when it answered.
     pub now_ms: i64,
+    /// The model.
     pub model: ModelStatus,
+    /// The machines by name.
     pub machines: BTreeMap<String, MachineStatus>,
+    /// The applications by name.
     pub applications: BTreeMap<String, ApplicationStatus>,
+    /// All relations.
     pub relations: Vec<RelationStatus>,
 }
 
+/// The model itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelStatus {
+    /// Its name.
     pub name: String,
+    /// Its uuid.
     pub uuid: Uuid,
+    /// Its life.
     pub life: Life,
-    /// Name of the controller people see: `here`.
+    /// The name of the controller that people see: `here`.
     pub controller: String,
+    /// The name of the cloud.
     pub cloud: String,
+    /// The region of the cloud.
     pub region: String,
-    /// [`crate::JUJU_VERSION`].
+    /// The Juju version: [`crate::JUJU_VERSION`].
     pub version: String,
+    /// Its status.
     pub status: StatusInfo,
 }
 
+/// A machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MachineStatus {
+    /// Its uuid.
     pub uuid: Uuid,
+    /// Its life.
     pub life: Life,
-    /// Of its agent: pending, started, stopped, down, error.
+    /// The status of its agent: pending, started, stopped, down, error.
     pub agent: StatusInfo,
-    /// Of the machine itself: pending, running, ...
+    /// The status of its instance: pending, running, ...
     pub instance: StatusInfo,
+    /// The address of its units.
     pub address: String,
+    /// The provider's name for its instance; empty if there is none.
     pub instance_id: String,
+    /// Its operating system.
     pub base: Base,
+    /// Its availability zone.
     pub zone: String,
 }
 
+/// An application.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ApplicationStatus {
+    /// Its uuid.
     pub uuid: Uuid,
+    /// Its life.
     pub life: Life,
+    /// The name of its charm.
     pub charm_name: String,
+    /// The charm URL: `local:web-0`.
     pub charm_url: String,
+    /// The revision of the charm in this model.
     pub charm_revision: u32,
-    /// The charm's own word for its version, of its file `version`.
+    /// The version that the charm declares in its file `version`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub charm_version: Option<String>,
+    /// The operating system of its units.
     pub base: Base,
+    /// Whether it is exposed.
     pub exposed: bool,
+    /// Whether its charm is a subordinate charm.
     pub subordinate: bool,
-    /// The principals' applications, of a subordinate.
+    /// For a subordinate: the applications of its principals.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub subordinate_to: Vec<String>,
-    /// What `application-version-set` said last.
+    /// The last value of `application-version-set`; may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub workload_version: String,
+    /// Its status.
     pub status: StatusInfo,
-    /// By own endpoint.
+    /// Its relations, by its own endpoint.
     #[serde(default)]
     pub relations: BTreeMap<String, Vec<RelatedApplication>>,
-    /// All units, subordinate ones too: those name their principal.
+    /// All its units. Subordinate units are included and name their principal.
     pub units: BTreeMap<UnitName, UnitStatus>,
 }
 
-/// One relation as an application sees it. For a peer relation the related application is itself.
+/// One relation from the perspective of an application. In a peer relation, the related application is the
+/// application itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RelatedApplication {
+    /// The related application.
     pub application: String,
+    /// The interface of the relation.
     pub interface: String,
+    /// The scope of the relation.
     pub scope: Scope,
 }
 
+/// A unit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct UnitStatus {
+    /// Its uuid.
     pub uuid: Uuid,
+    /// Its effective life.
     pub life: Life,
+    /// The name of its machine.
     pub machine: String,
+    /// For a subordinate: its principal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub principal: Option<UnitName>,
+    /// Whether it is the leader of its application.
     pub leader: bool,
+    /// The workload status.
     pub workload: StatusInfo,
-    /// `idle` only when nothing that concerns the unit is undone.
+    /// The agent status. `idle` only if nothing that concerns the unit is pending.
     pub agent: StatusInfo,
-    /// While `agent` is executing: what runs, or is about to.
+    /// While `agent` is executing: what runs, or is about to run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub activity: Option<Activity>,
+    /// Its address.
     pub address: String,
-    /// `80/tcp`, `8000-8100/tcp`, in order.
+    /// Its open ports, in order: `80/tcp`, `8000-8100/tcp`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<String>,
 }
 
+/// One end of a relation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RelationEnd {
+    /// The application.
     pub application: String,
+    /// The endpoint.
     pub endpoint: String,
+    /// The role of the endpoint.
     pub role: Role,
 }
 
+/// A relation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RelationStatus {
+    /// Its uuid.
     pub uuid: Uuid,
+    /// Its number.
     pub number: RelationNumber,
+    /// Its effective life.
     pub life: Life,
+    /// Its interface.
     pub interface: String,
+    /// Its scope.
     pub scope: Scope,
-    /// One end for a peer relation; else the provider first.
+    /// Its ends, the provider first; a peer relation has one.
     pub ends: Vec<RelationEnd>,
-    /// joining, joined, suspending, suspended, broken, error.
+    /// Its status: joining, joined, suspending, suspended, broken, error.
     pub status: StatusInfo,
 }

@@ -1,3 +1,5 @@
-//! English: the only place where facts of the API become sentences, for the commands and for `pintle-agent why`.
+//! English: the only module that turns the facts of the API into sentences, for the commands and for
+//! `pintle-agent why`.
 
+/// Causes and remedies in English.
 pub mod cause;

@@ -1,4 +1,4 @@
-//! Units, and the relation data that they see.
+//! Requests about units and the relation data that they see.
 
 use crate::changes::Changed;
 use crate::removal::Force;
@@ -16,24 +16,28 @@ requests! { UnitRequests {
     RemoveUnit = post "/v1/models/{model}/remove-unit", Writer => Changed;
 } }
 
-/// One unit with its relations' data.
+/// Returns one unit with the data of its relations.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShowUnit {
     /// `web/0` or `web/leader`.
     pub unit: String,
 }
 
-/// Ends a unit's error: its hook is run again or counts as done. `Invalid` when the unit is not in error.
+/// Resolves the error of a unit: its hook is run again or skipped. `Invalid` if the unit is not in error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResolvedRequest {
+    /// The unit.
     pub unit: String,
+    /// Whether to run the hook again instead of skipping it.
     pub retry: bool,
 }
 
 /// Destroys a unit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemoveUnit {
+    /// The unit.
     pub unit: String,
+    /// Whether it is removed by force.
     #[serde(default)]
     pub force: Force,
 }
@@ -41,48 +45,72 @@ pub struct RemoveUnit {
 /// Adds units to an application.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddUnits {
+    /// The application.
     pub application: String,
+    /// The number of units.
     pub units: u32,
+    /// The name of the machine for the first unit; none to add a machine for each unit.
     pub to: Option<String>,
 }
 
+/// The new units.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddUnitsResponse {
+    /// Their names.
     pub units: Vec<UnitName>,
+    /// The revision of the store that contains the change.
     pub revision: u64,
 }
 
-/// One side's data as a unit's relation shows it.
+/// The data of one unit in a relation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberInfo {
+    /// Whether the unit is in the scope of the relation.
     pub in_scope: bool,
+    /// Its settings bag.
     pub data: Bag,
 }
 
+/// A relation of a unit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnitRelation {
+    /// The number of the relation.
     pub number: RelationNumber,
+    /// The endpoint of the unit's application.
     pub endpoint: String,
+    /// The endpoint of the related application.
     pub related_endpoint: String,
-    /// The remote application's bag; of a peer relation, the own application's.
+    /// The bag of the related application; in a peer relation, that of the unit's own application.
     pub application_data: Bag,
+    /// The data of the unit itself.
     pub local_unit: MemberInfo,
+    /// The data of the other units.
     pub related_units: BTreeMap<UnitName, MemberInfo>,
 }
 
+/// A unit with the data of its relations.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct UnitInfo {
+    /// Its name.
     pub name: UnitName,
+    /// Its uuid.
     pub uuid: Uuid,
+    /// The name of its machine.
     pub machine: String,
+    /// Its effective life.
     pub life: Life,
+    /// Whether it is the leader of its application.
     pub leader: bool,
-    /// `local:web-0`.
+    /// The charm URL: `local:web-0`.
     pub charm_url: String,
+    /// Its address.
     pub address: String,
+    /// Its open ports, in order.
     #[serde(default)]
     pub ports: Vec<String>,
+    /// The last value of `application-version-set`; may be empty.
     #[serde(default)]
     pub workload_version: String,
+    /// Its relations.
     pub relations: Vec<UnitRelation>,
 }

@@ -1,4 +1,4 @@
-//! What an entity waits for.
+//! The request that explains what an entity waits for (`pintle why`).
 
 use crate::request::requests;
 use serde::{Deserialize, Serialize};
@@ -9,23 +9,26 @@ requests! { WhyRequests {
     GetWhy = post "/v1/models/{model}/why", Reader => Why;
 } }
 
-/// Everything that an entity waits for.
+/// Returns everything that an entity waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetWhy {
-    /// A unit, an application, a machine's name, a relation's number or its two ends with a space between; empty = the
-    /// model.
+    /// A unit, an application, the name of a machine, the number of a relation, or the two ends of a relation
+    /// with a space between; empty for the model.
     pub entity: String,
 }
 
-/// Everything that an entity waits for; empty = nothing. Computed when it is asked for (design 5).
+/// Everything that an entity waits for, computed on request (design 5).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Why {
+    /// The entity.
     pub entity: Entity,
+    /// Its effective life.
     pub life: Life,
-    /// What it does now, in words: `idle`, `running config-changed hook`.
+    /// What it is doing: `idle`, `running config-changed hook`.
     pub now: String,
+    /// What it waits for; empty if nothing.
     pub causes: Vec<Cause>,
-    /// There are more causes than these.
+    /// Whether there are more causes.
     #[serde(default)]
     pub more: bool,
 }

@@ -134,7 +134,7 @@ async fn destroy_model_batch<S: Store, O: Environment>(
 ) -> Result<bool, ApiError> {
     match controller.run(move |draft| destruction::bite(draft, model)).await {
         Ok(committed) => Ok(committed.answer),
-        Err(error) if error.is_passing() => Err(error),
+        Err(error) if error.is_transient() => Err(error),
         Err(error) => {
             tracing::warn!("cannot continue the destruction of model {}: {error}", model.0);
             Ok(false)
@@ -173,7 +173,7 @@ async fn cleanup_batch<S: Store, O: Environment>(controller: &Controller<S, O>, 
 fn log_and_skip<T>(task: &str, id: Uuid, done: Result<T, ApiError>) -> Result<Option<T>, ApiError> {
     match done {
         Ok(done) => Ok(Some(done)),
-        Err(error) if error.is_passing() => Err(error),
+        Err(error) if error.is_transient() => Err(error),
         Err(error) => {
             tracing::warn!("cannot {task} {id}: {error}");
             Ok(None)

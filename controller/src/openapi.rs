@@ -45,7 +45,7 @@ fn operation(entry: &Entry, types: &Types, failure: &Value) -> Value {
         .map(|name| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}}))
         .collect();
     let answer_kind = match entry.gives {
-        ResponseBody::AppliedOnce(content) => kind(content),
+        ResponseBody::Single(content) => kind(content),
         ResponseBody::Lines => "application/x-ndjson",
     };
     let mut operation = json!({

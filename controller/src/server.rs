@@ -204,7 +204,7 @@ fn no_route(path: &str) -> ApiError {
         return ApiError::new(ErrorCode::NotFound, format!("no such route: {path}"));
     };
     let text = format!("cannot serve protocol version {version}: this controller uses {API_VERSION}");
-    ApiError::new(ErrorCode::NotFound, text).hint("use a program and a controller of the same version")
+    ApiError::new(ErrorCode::NotFound, text).hint("use a client and a controller of the same version")
 }
 
 /// Authenticates a request and releases the permit of its connection.

@@ -29,7 +29,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
-use support::{Agent, Story, delta};
+use support::{Agent, Fixture, delta};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -39,7 +39,7 @@ use tokio_rustls::{TlsConnector, rustls};
 
 /// A controller that serves in this process.
 struct Served {
-    story: Story<Sqlite, Host>,
+    fixture: Fixture<Sqlite, Host>,
     address: String,
     installation: Installation,
     _folder: TempDir,
@@ -51,15 +51,15 @@ impl Served {
         let installation = Installation::open(folder.path()).expect("a new installation");
         let store = Sqlite::open(&installation.store(), Options::new(Uuid(9))).expect("a new store");
         let host = Host::new(installation.archives()).expect("a folder for archives");
-        let story = Story::new(Controller::new(store, host, installation.controller())).await;
+        let fixture = Fixture::new(Controller::new(store, host, installation.controller())).await;
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("it is bound").to_string();
         let acceptor =
             server::acceptor(&installation.certificate, &installation.key).expect("its own certificate");
         let serving =
-            server::serve(story.controller.clone(), vec![listener], acceptor, std::future::pending());
+            server::serve(fixture.controller.clone(), vec![listener], acceptor, std::future::pending());
         tokio::spawn(serving);
-        Served { story, address, installation, _folder: folder }
+        Served { fixture, address, installation, _folder: folder }
     }
 
     fn controller(&self, token: &str) -> client::Controller {
@@ -77,18 +77,18 @@ impl Served {
     }
 
     async fn user_token(&self, name: u128, role: UserRole) -> String {
-        self.story.token(Uuid(name), TokenHolder::User { name: format!("{name}"), role }).await
+        self.fixture.token(Uuid(name), TokenHolder::User { name: format!("{name}"), role }).await
     }
 
     async fn unit_token(&self, unit: Uuid) -> String {
-        self.story.token(unit, TokenHolder::Unit { model: self.story.model, unit }).await
+        self.fixture.token(unit, TokenHolder::Unit { model: self.fixture.model, unit }).await
     }
 
     /// The client of a unit's agent.
     async fn unit(&self, name: &str) -> Client {
-        let unit = self.story.unit(name).await;
+        let unit = self.fixture.unit(name).await;
         let token = self.unit_token(unit).await;
-        Client::agent(&self.controller(&token), self.story.model.0, unit).expect("a good file")
+        Client::agent(&self.controller(&token), self.fixture.model.0, unit).expect("a good file")
     }
 
     fn connector(&self) -> TlsConnector {
@@ -142,15 +142,15 @@ fn executable(hook: &std::path::Path) {
 #[tokio::test]
 async fn one_bag_changed_among_a_hundred_sends_one_delta_of_one_bag() {
     let served = Served::new().await;
-    let story = &served.story;
-    story.deploy("web", 1).await;
-    story.deploy("db", 1).await;
-    let ids = story.admin.handle(AddUnits { application: "db".into(), units: 99, to: None });
-    ids.await.expect("they are added");
-    let (number, id) = story.integrate().await;
-    let model = story.model;
+    let fixture = &served.fixture;
+    fixture.deploy("web", 1).await;
+    fixture.deploy("db", 1).await;
+    let ids = fixture.admin.handle(AddUnits { application: "db".into(), units: 99, to: None });
+    ids.await.expect("the units are added");
+    let (number, id) = fixture.integrate().await;
+    let model = fixture.model;
     for n in 0..100 {
-        let unit = story.unit(&format!("db/{n}")).await;
+        let unit = fixture.unit(&format!("db/{n}")).await;
         let settings = Bag::from([("value".to_owned(), "x".repeat(200))]);
         let enter = move |draft: &mut Draft<'_>| {
             relation::enter_scope(
@@ -162,21 +162,21 @@ async fn one_bag_changed_among_a_hundred_sends_one_delta_of_one_bag() {
                 (1, &mut || unreachable!("no subordinate")),
             )
         };
-        story.controller.run(enter).await.expect("it enters");
+        fixture.controller.run(enter).await.expect("it enters");
     }
     let web = Agent::attach(served.unit("web/0").await, 1).await;
-    let mut watch = web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("it may watch");
-    let whole = delta(&mut watch).await;
+    let mut watch = web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("the stream opens");
+    let whole = next_delta(&mut watch).await;
     let bags = whole.changes.iter().filter(|change| matches!(change, Change::Bag { .. })).count();
     assert!(whole.full && bags >= 100, "{bags} bags");
 
     let mut db = Agent::attach(served.unit("db/42").await, 1).await;
     // The unit knows the relation as one that it has entered, and says with what.
     db.enter((number, id), "server", "web").await;
-    delta(&mut watch).await;
-    let record = db.setting(number, "value", "y");
+    next_delta(&mut watch).await;
+    let record = db.settings_record(number, "value", "y");
     let committed = db.commit(record).await;
-    let next = delta(&mut watch).await;
+    let next = next_delta(&mut watch).await;
     assert_eq!(next.position.revision, committed.revision, "one message, for that revision");
     assert!(matches!(&next.changes[..], [Change::Bag { .. }]), "{:?}", next.changes);
     let bytes = serde_json::to_vec(&next).expect("plain data").len();
@@ -184,18 +184,18 @@ async fn one_bag_changed_among_a_hundred_sends_one_delta_of_one_bag() {
 }
 
 #[tokio::test]
-async fn every_request_is_answered_to_exactly_its_callers() {
+async fn every_request_is_allowed_for_exactly_its_callers() {
     let served = Served::new().await;
-    let story = &served.story;
-    story.deploy("web", 2).await;
-    let (own, other) = (story.unit("web/0").await, story.unit("web/1").await);
-    let machine = story.machine_of(own).await;
-    let machine_token = story.token(machine, TokenHolder::Machine { model: story.model, machine }).await;
-    let elsewhere = story.machine_of(other).await;
+    let fixture = &served.fixture;
+    fixture.deploy("web", 2).await;
+    let (own, other) = (fixture.unit("web/0").await, fixture.unit("web/1").await);
+    let machine = fixture.machine_of_unit(own).await;
+    let machine_token = fixture.token(machine, TokenHolder::Machine { model: fixture.model, machine }).await;
+    let elsewhere = fixture.machine_of_unit(other).await;
     let elsewhere =
-        story.token(elsewhere, TokenHolder::Machine { model: story.model, machine: elsewhere }).await;
-    let invited = TokenHolder::EnrollingMachine { model: story.model, machine, expires_ms: i64::MAX };
-    let invited = story.token(Uuid(99), invited).await;
+        fixture.token(elsewhere, TokenHolder::Machine { model: fixture.model, machine: elsewhere }).await;
+    let invited = TokenHolder::EnrollingMachine { model: fixture.model, machine, expires_ms: i64::MAX };
+    let invited = fixture.token(Uuid(99), invited).await;
     let principals = [
         ("nobody", None),
         ("unknown", Some("0".repeat(64))),
@@ -225,7 +225,7 @@ async fn every_request_is_answered_to_exactly_its_callers() {
         let of_a_unit = route.path.contains("/unit-agents/");
         assert_eq!(of_a_unit, entry.caller == Caller::UnitAgent, "{name}");
         let agent = if route.path.contains("/machine-agents/") { machine } else { own };
-        let path = path(route, &story.model.0.to_string(), &agent.to_string());
+        let path = path(route, &fixture.model.0.to_string(), &agent.to_string());
         for (who, token) in &principals {
             let may = match entry.caller {
                 Caller::UnitAgent => *who == "unit",
@@ -247,11 +247,11 @@ async fn every_request_is_answered_to_exactly_its_callers() {
     // Another unit's, an unknown unit's, another model's, no route at all: the same bytes for whoever may not.
     let token = served.unit_token(own).await;
     let attach = |model: Uuid, unit: Uuid| format!("/v1/models/{model}/unit-agents/{unit}/attach");
-    let forbidden = served.raw("POST", &attach(story.model.0, other), Some(&token), "{}").await;
+    let forbidden = served.raw("POST", &attach(fixture.model.0, other), Some(&token), "{}").await;
     assert_eq!(forbidden.0, 401);
     let body = |answer: &str| answer.split("\r\n\r\n").nth(1).map(str::to_owned);
     for path in
-        [attach(story.model.0, Uuid(404)), attach(Uuid(404), own), "/v1/models/dev/machine-token".into()]
+        [attach(fixture.model.0, Uuid(404)), attach(Uuid(404), own), "/v1/models/dev/machine-token".into()]
     {
         let answer = served.raw("POST", &path, Some(&token), "{}").await;
         assert_eq!((answer.0, body(&answer.1)), (401, body(&forbidden.1)), "{path}");
@@ -264,7 +264,7 @@ fn path(route: Route, model: &str, agent: &str) -> String {
 }
 
 #[tokio::test]
-async fn another_protocol_version_is_refused_by_name() {
+async fn the_refusal_of_another_protocol_version_names_both_versions() {
     let served = Served::new().await;
     let token = served.user_token(78, UserRole::Read).await;
     for version in ["v0", "v2"] {
@@ -275,12 +275,12 @@ async fn another_protocol_version_is_refused_by_name() {
 }
 
 #[tokio::test]
-async fn a_token_of_another_unit_does_nothing_and_says_why() {
+async fn a_request_with_the_token_of_another_unit_is_refused_with_a_hint() {
     let served = Served::new().await;
-    served.story.deploy("web", 2).await;
-    let (own, other) = (served.story.unit("web/0").await, served.story.unit("web/1").await);
+    served.fixture.deploy("web", 2).await;
+    let (own, other) = (served.fixture.unit("web/0").await, served.fixture.unit("web/1").await);
     let token = served.unit_token(other).await;
-    let mistaken = Client::agent(&served.controller(&token), served.story.model.0, own).expect("a good file");
+    let mistaken = Client::agent(&served.controller(&token), served.fixture.model.0, own).expect("a good file");
     let error = mistaken
         .handle(Attach { nonce: Uuid(1), epoch: 0, store_generation: None })
         .await
@@ -293,7 +293,7 @@ async fn a_token_of_another_unit_does_nothing_and_says_why() {
 }
 
 #[tokio::test]
-async fn only_the_pinned_ca_and_tls_1_3_and_a_known_name_are_taken() {
+async fn only_the_pinned_ca_and_tls_1_3_and_the_controllers_name_are_accepted() {
     let served = Served::new().await;
     let token = served.user_token(1, UserRole::Admin).await;
     let elsewhere = tempfile::tempdir().expect("a folder");
@@ -301,11 +301,11 @@ async fn only_the_pinned_ca_and_tls_1_3_and_a_known_name_are_taken() {
     let wrong_ca = client::Controller { ca: elsewhere.ca.clone(), ..served.controller(&token) };
     let error = Client::user(&wrong_ca).expect("a CA").handle(GetAbout).await.expect_err("another CA");
     assert_eq!(error.code, ErrorCode::Unreachable);
-    assert!(error.message.contains("is not the controller that was expected"), "{error}");
+    assert!(error.message.contains("is not the expected controller"), "{error}");
     let wrong_name =
         client::Controller { server_name: elsewhere.controller().to_string(), ..served.controller(&token) };
     let error = Client::user(&wrong_name).expect("a name").handle(GetAbout).await.expect_err("another name");
-    assert!(error.message.contains("is not the controller that was expected"), "{error}");
+    assert!(error.message.contains("is not the expected controller"), "{error}");
 
     let mut plain = TcpStream::connect(&served.address).await.expect("it listens");
     plain.write_all(b"GET /v1/about HTTP/1.1\r\nhost: x\r\n\r\n").await.expect("it is sent");
@@ -318,18 +318,18 @@ async fn only_the_pinned_ca_and_tls_1_3_and_a_known_name_are_taken() {
 }
 
 #[tokio::test]
-async fn a_controller_that_is_not_there_is_named_with_its_address() {
+async fn the_error_for_an_unreachable_controller_has_its_address() {
     let served = Served::new().await;
     let free = TcpListener::bind("127.0.0.1:0").await.expect("a port").local_addr().expect("bound");
     let nobody = client::Controller { address: free.to_string(), ..served.controller(&"0".repeat(64)) };
     let error =
         Client::user(&nobody).expect("a good file").handle(GetAbout).await.expect_err("nobody listens");
     assert_eq!(error.code, ErrorCode::Unreachable);
-    assert_eq!(error.message, format!("controller {free} is not there: connection refused"));
+    assert_eq!(error.message, format!("cannot reach controller {free}: connection refused"));
 }
 
 #[tokio::test]
-async fn strangers_who_say_nothing_keep_nobody_else_out() {
+async fn idle_unauthenticated_connections_do_not_block_authenticated_ones() {
     let served = Served::new().await;
     let user = served.user(1, UserRole::Read).await;
     user.handle(GetAbout).await.expect("it is known now");
@@ -340,12 +340,12 @@ async fn strangers_who_say_nothing_keep_nobody_else_out() {
     tokio::time::timeout(Duration::from_secs(2), user.handle(ListModels))
         .await
         .expect("at once")
-        .expect("answered");
+        .expect("the request succeeds");
     drop(strangers);
 }
 
 #[tokio::test]
-async fn a_body_beyond_its_bound_and_one_that_is_no_message_are_refused_in_one_line() {
+async fn oversized_and_invalid_bodies_are_refused_in_one_line() {
     let served = Served::new().await;
     let token = served.user_token(1, UserRole::Admin).await;
     let (status, answer) = served.raw("POST", "/v1/models/dev/deploy", Some(&token), "{\"sha256\": 1}").await;
@@ -365,7 +365,7 @@ async fn a_body_beyond_its_bound_and_one_that_is_no_message_are_refused_in_one_l
 }
 
 #[tokio::test]
-async fn a_charm_with_problems_is_refused_with_all_of_them_and_a_good_one_is_kept() {
+async fn an_invalid_charm_is_refused_with_all_problems_and_a_valid_one_is_stored() {
     let served = Served::new().await;
     let user = served.user(1, UserRole::Write).await;
     let error = user.handle(UploadArchive(b"no archive".to_vec())).await.expect_err("not an archive");
@@ -379,7 +379,7 @@ async fn a_charm_with_problems_is_refused_with_all_of_them_and_a_good_one_is_kep
     let options = charms::ReadOptions { cache: folder.path().join("cache"), force: false };
     let source = charms::read(folder.path(), &options).expect("a good charm");
     assert_eq!(user.handle(FindArchive { sha256: source.sha256.to_owned() }).await, Ok(None));
-    let uploaded = user.handle(UploadArchive(source.archive.clone())).await.expect("kept");
+    let uploaded = user.handle(UploadArchive(source.archive.clone())).await.expect("the action is kept");
     assert_eq!((uploaded.sha256.as_str(), uploaded.charm.name.as_str()), (source.sha256.as_str(), "tiny"));
     assert_eq!(
         user.handle(FindArchive { sha256: source.sha256.to_owned() }).await,
@@ -394,11 +394,11 @@ async fn a_charm_with_problems_is_refused_with_all_of_them_and_a_good_one_is_kep
         to: None,
         config: BTreeMap::new(),
     };
-    let deployed = user.in_model("dev").handle(deploy).await.expect("it deploys");
+    let deployed = user.in_model("dev").handle(deploy).await.expect("the deployment succeeds");
     assert_eq!(deployed.charm_url, "local:tiny-0");
     let unit = served.unit("tiny/0").await;
     assert_eq!(
-        unit.handle(FetchArchive { sha256: source.sha256.to_owned() }).await.expect("whole"),
+        unit.handle(FetchArchive { sha256: source.sha256.to_owned() }).await.expect("the view is full"),
         Archive(source.archive)
     );
 }
@@ -447,18 +447,18 @@ impl Program {
 
 fn file(data: &std::path::Path) -> ClientFile {
     let place = data.join("client.yaml");
-    let mode = std::fs::metadata(&place).expect("it is there").permissions().mode();
+    let mode = std::fs::metadata(&place).expect("it exists").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     serde_yaml::from_str(&std::fs::read_to_string(place).expect("text")).expect("YAML")
 }
 
 #[tokio::test]
-async fn a_killed_controller_comes_back_at_the_same_address_and_watches_resume() {
+async fn a_killed_controller_restarts_at_the_same_address_and_watches_resume() {
     let folder = tempfile::tempdir().expect("a folder");
     let program = Program::start(folder.path());
     let before = file(folder.path());
     let admin = Client::user(&client::Controller::from(&before)).expect("a good file").in_model("dev");
-    let models = admin.handle(ListModels).await.expect("answered");
+    let models = admin.handle(ListModels).await.expect("the request succeeds");
     assert_eq!(models.iter().map(|model| model.name.as_str()).collect::<Vec<_>>(), ["dev"]);
     let charm = tempfile::tempdir().expect("a folder");
     std::fs::write(charm.path().join("metadata.yaml"), "name: tiny\nsummary: s\ndescription: d\n")
@@ -467,20 +467,20 @@ async fn a_killed_controller_comes_back_at_the_same_address_and_watches_resume()
     executable(&charm.path().join("hooks/install"));
     let options = charms::ReadOptions { cache: charm.path().join("cache"), force: false };
     let source = charms::read(charm.path(), &options).expect("a good charm");
-    admin.handle(UploadArchive(source.archive)).await.expect("kept");
+    admin.handle(UploadArchive(source.archive)).await.expect("the action is kept");
     let deploy =
         Deploy { application: None, sha256: source.sha256, units: 1, to: None, config: BTreeMap::new() };
-    admin.handle(deploy).await.expect("it deploys");
+    admin.handle(deploy).await.expect("the deployment succeeds");
 
     // The way of a token: the supervisor's for the machine, the machine agent's for the unit.
-    let machine = admin.handle(ListMachines).await.expect("answered")[0].uuid;
+    let machine = admin.handle(ListMachines).await.expect("the request succeeds")[0].uuid;
     let (machine_token, unit_token) = ("ab".repeat(32), "cd".repeat(32));
     admin.handle(SetMachineToken { machine, token: machine_token.to_owned() }).await.expect("set");
     let door =
         |token: &str| client::Controller { token: token.to_owned(), ..client::Controller::from(&before) };
     let model = models[0].uuid;
     let machine_agent = Client::agent(&door(&machine_token), model, machine).expect("a good file");
-    let unit = admin.handle(GetStatus).await.expect("answered").applications["tiny"]
+    let unit = admin.handle(GetStatus).await.expect("the request succeeds").applications["tiny"]
         .units
         .values()
         .next()
@@ -490,8 +490,8 @@ async fn a_killed_controller_comes_back_at_the_same_address_and_watches_resume()
     let mut agent =
         Agent::attach(Client::agent(&door(&unit_token), model, unit).expect("a good file"), 1).await;
     let mut watch =
-        agent.api.watch(WatchUnit { epoch: agent.epoch, from: None }).await.expect("it may watch");
-    let position = delta(&mut watch).await.position;
+        agent.api.watch(WatchUnit { epoch: agent.epoch, from: None }).await.expect("the stream opens");
+    let position = next_delta(&mut watch).await.position;
 
     let killed = program.signal(nix::sys::signal::Signal::SIGKILL);
     assert!(!killed.success());
@@ -516,7 +516,7 @@ async fn a_killed_controller_comes_back_at_the_same_address_and_watches_resume()
         .watch(WatchUnit { epoch: agent.epoch, from: Some(position) })
         .await
         .expect("the session stands");
-    let next = delta(&mut watch).await;
+    let next = next_delta(&mut watch).await;
     assert!(!next.full, "it goes on where it was");
     assert_eq!((next.position.revision, next.changes.len()), (revision, 1), "{:?}", next.changes);
     let record = agent.record(state::unit::operation::Operation::Hook(state::unit::operation::Hook::Install));
@@ -528,7 +528,7 @@ async fn a_killed_controller_comes_back_at_the_same_address_and_watches_resume()
 }
 
 #[tokio::test]
-async fn a_second_controller_on_the_same_folder_is_refused_by_the_holders_name() {
+async fn a_second_controller_on_the_same_folder_is_refused_and_the_holder_is_named() {
     let folder = tempfile::tempdir().expect("a folder");
     let program = Program::start(folder.path());
     let second =
@@ -542,7 +542,7 @@ async fn a_second_controller_on_the_same_folder_is_refused_by_the_holders_name()
 }
 
 #[test]
-fn fresh_tokens_are_tokens_and_differ() {
+fn random_tokens_are_valid_and_differ() {
     let folder = tempfile::tempdir().expect("a folder");
     let host = Host::new(folder.path().join("archives")).expect("a folder");
     let (a, b) = (tokens::random_token(&host), tokens::random_token(&host));

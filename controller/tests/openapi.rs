@@ -22,7 +22,7 @@ use state::unit::operation::{Hook, Operation};
 use state::unit::snapshot::BagRequest;
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
-use support::{Agent, Still, Story};
+use support::{Agent, FakeEnvironment, Fixture};
 
 /// The operation of a request in the document.
 fn operation<'a>(document: &'a Value, entry: &Entry) -> &'a Value {
@@ -36,7 +36,7 @@ fn request<'a>(document: &'a Value, entry: &Entry) -> &'a Value {
 fn reply<'a>(document: &'a Value, entry: &Entry) -> &'a Value {
     let kind = match entry.gives {
         ResponseBody::Lines => "application/x-ndjson",
-        ResponseBody::AppliedOnce(_) => "application/json",
+        ResponseBody::Single(_) => "application/json",
     };
     &operation(document, entry)["responses"]["200"]["content"][kind]["schema"]
 }
@@ -127,7 +127,7 @@ fn smallest(document: &Value, schema: &Value) -> Value {
 
 /// A model in which something is going on, and one of each who may ask.
 struct Scene {
-    story: Story<MemoryStore, Still>,
+    fixture: Fixture<MemoryStore, FakeEnvironment>,
     relation: Uuid,
     unit: Uuid,
     machine: Uuid,
@@ -135,26 +135,26 @@ struct Scene {
 
 impl Scene {
     async fn new() -> Scene {
-        let story = Story::in_memory().await;
-        story.deploy("web", 2).await;
-        story.deploy("db", 1).await;
-        let relation = story.integrate().await;
-        let mut web = story.agent_of("web/0").await;
+        let fixture = Fixture::in_memory().await;
+        fixture.deploy("web", 2).await;
+        fixture.deploy("db", 1).await;
+        let relation = fixture.integrate().await;
+        let mut web = fixture.attach_agent("web/0").await;
         web.enter(relation, "db", "db").await;
-        let unit = story.unit("web/0").await;
-        let machine = story.machine_of(unit).await;
-        Scene { story, relation: relation.1, unit, machine }
+        let unit = fixture.unit("web/0").await;
+        let machine = fixture.machine_of_unit(unit).await;
+        Scene { fixture, relation: relation.1, unit, machine }
     }
 
-    fn caller(&self, entry: &Entry) -> Session<MemoryStore, Still> {
-        let model = self.story.model;
+    fn caller(&self, entry: &Entry) -> Session<MemoryStore, FakeEnvironment> {
+        let model = self.fixture.model;
         match entry.caller {
-            Caller::UnitAgent => self.story.controller.unit_session(model, self.unit),
+            Caller::UnitAgent => self.fixture.controller.unit_session(model, self.unit),
             Caller::MachineAgent | Caller::Enrolment => {
                 let machine = TokenHolder::Machine { model, machine: self.machine };
-                self.story.controller.session_for(machine)
+                self.fixture.controller.session_for(machine)
             }
-            Caller::Reader | Caller::Writer | Caller::Admin => self.story.admin.clone(),
+            Caller::Reader | Caller::Writer | Caller::Admin => self.fixture.admin.clone(),
         }
     }
 
@@ -196,7 +196,7 @@ async fn line(body: &mut Body) -> Bytes {
 }
 
 #[tokio::test]
-async fn every_route_has_the_fields_of_what_it_takes_and_gives() {
+async fn every_route_documents_the_fields_of_its_request_and_response() {
     let document = openapi::document();
     for entry in &list::all() {
         let said = |schema: &Value| {
@@ -210,7 +210,7 @@ async fn every_route_has_the_fields_of_what_it_takes_and_gives() {
             assert!(said(request(&document, entry)), "{} takes {}", entry.name, request(&document, entry));
         }
         // The one message without a schema of its own is this document.
-        if entry.gives != ResponseBody::AppliedOnce(Content::Bytes) && entry.name != "GetOpenApi" {
+        if entry.gives != ResponseBody::Single(Content::Bytes) && entry.name != "GetOpenApi" {
             assert!(said(reply(&document, entry)), "{} gives {}", entry.name, reply(&document, entry));
         }
     }
@@ -218,7 +218,7 @@ async fn every_route_has_the_fields_of_what_it_takes_and_gives() {
 
 /// What is sent here was made of the document alone: so the document says what the handlers read.
 #[tokio::test]
-async fn every_route_takes_the_smallest_request_of_its_schema_and_nothing_smaller() {
+async fn every_route_accepts_the_smallest_request_of_its_schema_and_nothing_smaller() {
     let scene = Scene::new().await;
     let document = openapi::document();
     let understood = |answered: Result<Value, String>| match answered {
@@ -241,9 +241,9 @@ async fn every_route_takes_the_smallest_request_of_its_schema_and_nothing_smalle
 }
 
 #[tokio::test]
-async fn real_replies_are_what_the_document_says() {
+async fn real_responses_match_the_document() {
     let scene = Scene::new().await;
-    let web = Agent::attach(scene.story.controller.unit_session(scene.story.model, scene.unit), 2).await;
+    let web = Agent::attach(scene.fixture.controller.unit_session(scene.fixture.model, scene.unit), 2).await;
     let record = web.record(Operation::Hook(Hook::Install));
     let text = str::to_owned;
     let owner = Owner::Unit("web/0".parse().expect("a name"));
@@ -298,7 +298,7 @@ async fn real_replies_are_what_the_document_says() {
 }
 
 #[test]
-fn a_wrong_value_does_not_pass_the_check() {
+fn the_schema_check_rejects_a_wrong_value() {
     let document = openapi::document();
     let (entry, _) = sample(GetAbout);
     let reply = reply(&document, &entry);

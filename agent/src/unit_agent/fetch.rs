@@ -9,7 +9,7 @@ use crate::unit_agent::{LINK_BACKOFF, UnitAgent};
 use api::UnitAgentRequests;
 use host::backoff::Backoff;
 use state::terms::settings::Bag;
-use state::unit::record::Said;
+use state::unit::record::RunReport;
 use state::unit::snapshot::BagRequest;
 use std::pin::pin;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
         loop {
             match self.api.handle(request.clone()).await {
                 Ok(bag) => return Ok(bag.and_then(|bag| bag.values)),
-                Err(error) if error.is_passing() => self.pause(&mut backoff).await,
+                Err(error) if error.is_transient() => self.pause(&mut backoff).await,
                 Err(error) => return Err(error.message),
             }
         }
@@ -55,7 +55,7 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
 }
 
 impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> HookHost for UnitAgent<M, A, H, C> {
-    fn report(&self, report: &Said) {
+    fn report(&self, report: &RunReport) {
         self.queue_report(report);
     }
 

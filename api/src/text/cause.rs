@@ -1,7 +1,8 @@
-//! Why something waits, in English: one sentence for the cause, one hint for its remedy.
+//! Causes and remedies in English: one sentence for a cause, one hint for its remedy.
 //!
-//! A sentence names the entity, who must act, what has to be done, since when, and the last error. Nothing decides on
-//! it. Called by `pintle why`, dry runs, the error output of `pintle`, and `pintle-agent why`.
+//! A sentence contains the entity, who must act, what has to be done, since when, and the last error. No
+//! program decides on the text. Called by `pintle why`, dry runs, the error output of `pintle`, and
+//! `pintle-agent why`.
 
 use crate::ago;
 use state::terms::cause::{Actor, Cause, Duty, Entity, Forced, Host, RelationName, Remedy, Retry, Silence};
@@ -9,14 +10,14 @@ use state::terms::names::UnitName;
 use state::terms::owner::Owner;
 use state::unit::activity::Activity;
 
-/// Relations that a sentence names; of more it says only that there are more.
+/// The most relations that a sentence names; beyond them, only the fact that there are more.
 const RELATIONS_MAX: usize = 20;
 
-/// How a sentence tells times.
+/// How a sentence prints times.
 pub struct Times<'a> {
-    /// By the wall clock of the reader, in milliseconds.
+    /// The wall clock of the reader, in milliseconds.
     pub now_ms: i64,
-    /// Prints a time of day, `10:00:05Z`; none = only how long ago.
+    /// Prints a time of day, `10:00:05Z`; none to print only how long ago.
     pub time_of_day: Option<&'a dyn Fn(i64) -> String>,
 }
 
@@ -29,18 +30,19 @@ impl Times<'_> {
         }
     }
 
-    /// Whole seconds until then, rounded up.
+    /// The seconds until `at_ms`, rounded up.
     fn seconds_until(&self, at_ms: i64) -> i64 {
         seconds(at_ms - self.now_ms)
     }
 }
 
-/// Whole seconds, rounded up; never negative.
+/// Milliseconds as seconds, rounded up; never negative.
 fn seconds(ms: i64) -> i64 {
     (ms.max(0) + 999) / 1000
 }
 
-/// `unit web/0 waits for its agent to leave relation 3 (db:server web:db), since 10:00:05Z (2m).`
+/// The cause as a sentence: `unit web/0 waits for its agent to leave relation 3 (db:server web:db), since
+/// 10:00:05Z (2m).`
 pub fn sentence(cause: &Cause, times: &Times<'_>) -> String {
     let actor = actor(&cause.actor, &cause.entity);
     let mut text = format!("{} waits for {actor} to {}", cause.entity, duty(&cause.duty, times));
@@ -80,13 +82,14 @@ fn duty(duty: &Duty, times: &Times<'_>) -> String {
     match duty {
         Duty::CompareState => "compare the state on disk with its replica".to_owned(),
         Duty::RestoreState => {
-            "choose how to go on: its state files are corrupt, and the controller has no replica".to_owned()
+            "choose how to continue: its state files are corrupt, and the controller has no replica"
+                .to_owned()
         }
         Duty::AnswerRecord { sequence } => {
             format!("answer record {sequence}, which contains a write that can be refused")
         }
         Duty::AgreeOnStoreGeneration => {
-            "check the controller: it shows another store generation than the unit's".to_owned()
+            "check the controller: its store generation differs from the unit's".to_owned()
         }
         Duty::SendView => "send the first view of the unit".to_owned(),
         Duty::FetchSettings { owner: Owner::Unit(unit) } => {
@@ -96,7 +99,7 @@ fn duty(duty: &Duty, times: &Times<'_>) -> String {
             format!("fetch the settings of application {name} before the next hook")
         }
         Duty::AnswerLeadershipClaim => "answer its leadership claim".to_owned(),
-        Duty::Reconnect => "respond: relation hooks do not start without a link".to_owned(),
+        Duty::Reconnect => "respond: relation hooks do not start without a connection".to_owned(),
 
         Duty::ProvideEndpoint { application, endpoint, relation } => {
             format!("refresh {application} to a charm with endpoint {endpoint:?}, for relation {relation}")
@@ -106,7 +109,7 @@ fn duty(duty: &Duty, times: &Times<'_>) -> String {
             format!("be removed, before relation {relation} adds a new subordinate unit")
         }
         Duty::FreeUnitSlot { machine, relation } => {
-            format!("make room on machine {machine}, which takes no more units, for relation {relation}")
+            format!("remove a unit from machine {machine}, which is full, for relation {relation}")
         }
         Duty::Recover { activity, failures, retry } => {
             let times_failed = match failures {
@@ -119,7 +122,7 @@ fn duty(duty: &Duty, times: &Times<'_>) -> String {
                 retry_text(*retry, times)
             )
         }
-        Duty::EndFailure { charm_url } => format!("end the failure, before the refresh to {charm_url}"),
+        Duty::EndFailure { charm_url } => format!("resolve the failure before the refresh to {charm_url}"),
         Duty::Integrate => "integrate it: a subordinate has no units of its own".to_owned(),
         Duty::AddPrincipalUnit { principal } => {
             format!("add a unit to {principal}, which has none for the subordinate")
@@ -171,7 +174,7 @@ fn duty(duty: &Duty, times: &Times<'_>) -> String {
         Duty::ReleaseInstance => "release its instance and remove it".to_owned(),
         Duty::StartInstance { .. } => "start its instance, which failed".to_owned(),
         Duty::TendInstance { .. } => "reach its instance, which failed".to_owned(),
-        Duty::CreateInstance => "create an instance on which its units can end".to_owned(),
+        Duty::CreateInstance => "create an instance on which its units can run their last hooks".to_owned(),
         Duty::RemoveUnits => "remove its units: it has no agent that can stop them".to_owned(),
         Duty::Enrol { .. } => "enrol it with the command that pintle add-machine manual printed".to_owned(),
         Duty::RunMachineAgent { agent, .. } => match agent {
@@ -183,7 +186,7 @@ fn duty(duty: &Duty, times: &Times<'_>) -> String {
     }
 }
 
-/// An activity as a thing that failed.
+/// An activity as the subject of a failure.
 fn operation(activity: &Activity) -> String {
     match activity {
         Activity::Deploy => "the installation of its charm".to_owned(),
@@ -220,15 +223,15 @@ fn relation_list(all: &[RelationName]) -> String {
 
 fn remedy(remedy: &Remedy, times: &Times<'_>) -> String {
     match remedy {
-        Remedy::Automatic => "nothing to do: it happens by itself".to_owned(),
+        Remedy::Automatic => "nothing to do: it is done automatically".to_owned(),
         Remedy::AutomaticOrForce { machine } => {
-            format!("nothing to do while pintle up runs; or without: pintle remove-machine --force {machine}")
+            format!("nothing to do while pintle up runs; otherwise: pintle remove-machine --force {machine}")
         }
         Remedy::StartController => "start the controller".to_owned(),
-        Remedy::RestoreLink => "restore the link to the controller".to_owned(),
+        Remedy::RestoreLink => "restore the connection to the controller".to_owned(),
         Remedy::StartSupervisor => "pintle up".to_owned(),
         Remedy::StartFresh => {
-            "to run the unit from its installation on: pintle-agent resolve DIR --fresh".to_owned()
+            "to start the unit anew from its installation: pintle-agent resolve DIR --fresh".to_owned()
         }
         Remedy::CheckStoreGeneration => {
             "if the controller was restored from a backup, the next attach agrees on its generation"
@@ -238,7 +241,7 @@ fn remedy(remedy: &Remedy, times: &Times<'_>) -> String {
             format!("check that the agent of machine {machine} runs: pintle why machine {machine}")
         }
         Remedy::CheckMachineAgent { machine: None } => "check that the machine agent runs".to_owned(),
-        Remedy::Explain(entity) => format!("pintle why {}", typed(entity)),
+        Remedy::Explain(entity) => format!("pintle why {}", as_argument(entity)),
         Remedy::Refresh { application } => format!("pintle refresh {application}"),
         Remedy::RemoveAnyUnit { machine } => {
             format!("remove another unit of machine {machine} with: pintle remove-unit")
@@ -273,7 +276,7 @@ fn remedy(remedy: &Remedy, times: &Times<'_>) -> String {
                 false => String::new(),
             };
             format!(
-                "the machine agent starts it again once it has ended (pintle why machine {machine}); if it hangs, kill \
+                "the machine agent restarts it after it exits (pintle why machine {machine}); if it hangs, kill \
                  the process of agents/{}/agent.pid{force}",
                 unit.tag()
             )
@@ -297,10 +300,10 @@ fn remedy(remedy: &Remedy, times: &Times<'_>) -> String {
         },
         Remedy::ForceRemoveMachine { machine } => format!("pintle remove-machine --force {machine}"),
         Remedy::AutomaticUnlessGone { forced: true, .. } => {
-            "nothing to do; if its host is gone, force removes it within a minute".to_owned()
+            "nothing to do; if its host no longer exists, force removes it within a minute".to_owned()
         }
         Remedy::AutomaticUnlessGone { machine, forced: false } => {
-            format!("nothing to do; if its host is gone: pintle remove-machine --force {machine}")
+            format!("nothing to do; if its host no longer exists: pintle remove-machine --force {machine}")
         }
         Remedy::DestroyByForce { model, forced } => match forced {
             Forced::No => format!("to remove it by force: pintle destroy-model --force {model}"),
@@ -346,13 +349,13 @@ fn restart(machine: &str, host: Host) -> String {
         Host::Container(folder) => (folder, "nspawn.pid", "console.log"),
     };
     format!(
-        "pintle up starts it once it has ended (see machines/{folder}/{log}); if it hangs, kill the process of \
+        "pintle up restarts it after it exits (see machines/{folder}/{log}); if it hangs, kill the process of \
          machines/{folder}/{process}"
     )
 }
 
-/// As an argument of a command.
-fn typed(entity: &Entity) -> String {
+/// The entity as an argument of a command.
+fn as_argument(entity: &Entity) -> String {
     match entity {
         Entity::Unit(name) => name.to_string(),
         Entity::Application(name) => name.clone(),

@@ -43,10 +43,10 @@ fn a_controller_of_another_ca_is_refused_by_the_command() {
     scene.ok(&["up"]);
     let said = Host::new(&old).pintle(&["config", "db", "say=stranger"]);
     let address = client_file(&scene.dir)["controller"].as_str().expect("text").to_owned();
-    let expected = format!("ERROR what answers at {address} is not the controller that was expected: ");
+    let expected = format!("ERROR the server at {address} is not the expected controller: ");
     assert_eq!((said.code, said.stdout.as_str()), (1, ""), "{said:?}");
     assert!(said.stderr.starts_with(&expected), "{said:?}");
-    assert!(said.stderr.contains("the file that names the controller"), "{said:?}");
+    assert!(said.stderr.contains("check that the client file belongs"), "{said:?}");
     // the agents follow their own data folder, and nothing was changed
     scene.ok(&["config", "db", "say=own"]);
     until_ran(&scene, "db/0", &[&STARTED[..], &["config-changed"]].concat());
@@ -62,7 +62,7 @@ fn a_controller_of_another_ca_is_refused_by_the_agents_which_come_back() {
     let known = lead_agent(&scene, &machine, |config: &mut AgentConfig| {
         config.controllers = vec![stranger["controller"].as_str().expect("text").to_owned()];
     });
-    let words = "is not the controller that was expected";
+    let words = "is not the expected controller";
     told_once(&scene, &machine.join("machine.log"), words);
     told_once(&scene, &folder(&scene, "db/0").join("agent.log"), words);
     scene.ok(&["config", "db", "say=meanwhile"]);
