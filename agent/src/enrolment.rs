@@ -163,13 +163,13 @@ mod tests {
             name: "0".to_owned(),
             secrets: "token\nno CA".to_owned(),
         };
-        let pending = || AgentConfig::read_file(&dir.path().join(PENDING)).expect("it is kept");
-        enrol(dir.path(), request(7, 1)).await.expect_err("nobody listens there");
-        assert!(AgentConfig::read(dir.path()).is_err(), "no machine's folder yet");
+        let pending = || AgentConfig::read_file(&dir.path().join(PENDING)).expect("it is stored");
+        enrol(dir.path(), request(7, 1)).await.expect_err("no controller listens there");
+        assert!(AgentConfig::read(dir.path()).is_err(), "the machine is not enrolled yet");
         let first = pending();
-        enrol(dir.path(), request(7, 2)).await.expect_err("nor there");
+        enrol(dir.path(), request(7, 2)).await.expect_err("no controller listens there either");
         assert_eq!(pending(), AgentConfig { controllers: vec!["127.0.0.1:2".to_owned()], ..first.clone() });
-        let error = enrol(dir.path(), request(8, 1)).await.expect_err("nobody listens there");
+        let error = enrol(dir.path(), request(8, 1)).await.expect_err("no controller listens there");
         assert!(!error.to_string().contains("the folder of machine"), "{error}");
         assert_eq!(pending().uuid, Uuid(8));
         assert_ne!(pending().token, first.token);
@@ -177,8 +177,8 @@ mod tests {
 
     #[tokio::test]
     async fn enrolment_replaces_the_folder_of_a_removed_machine() {
-        let place = tempfile::tempdir().unwrap();
-        let data = place.path().join("pintle");
+        let parent = tempfile::tempdir().unwrap();
+        let data = parent.path().join("pintle");
         folder::private_dir(&data).unwrap();
         crate::uninstall::note_dead(&data).unwrap();
         let request = EnrolmentRequest {
@@ -195,8 +195,8 @@ mod tests {
             enrol(&data, request.clone()).await.expect_err("the agent would delete the new machine's folder");
         assert!(error.to_string().contains("the agent of the earlier machine is still ending"), "{error}");
         drop(agent);
-        enrol(&data, request).await.expect_err("nobody listens there");
-        assert!(!crate::uninstall::is_dead(&data), "its agent is to run");
+        enrol(&data, request).await.expect_err("no controller listens there");
+        assert!(!crate::uninstall::is_dead(&data), "its agent must run");
         assert_eq!(AgentConfig::read_file(&data.join(PENDING)).unwrap().uuid, Uuid(7));
     }
 }

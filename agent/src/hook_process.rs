@@ -31,7 +31,7 @@ use state::unit::hook::{ActionWrites, HookContext, Level, ReportContent};
 use state::unit::local::Run;
 use state::unit::operation::{CharmRef, Operation};
 use state::unit::outcome::{Exit, stream};
-use state::unit::record::Said;
+use state::unit::record::RunReport;
 use std::cell::RefCell;
 use std::fs;
 use std::io;
@@ -54,8 +54,8 @@ const LOCK_POLL_FIRST_MS: u64 = 2;
 const LOCK_POLL_MAX_MS: u64 = 50;
 
 /// The number of last lines of a hook's stderr in its record: half of the reports that a record may hold.
-const OUTPUT_LINES_MAX: usize = state::unit::record::SAID_MAX / 2;
-/// The size of the end of an action's output that is kept as a result: two streams leave most of a record's 1
+const OUTPUT_LINES_MAX: usize = state::unit::record::REPORTS_MAX / 2;
+/// The size of the end of an action's output that is stored as a result: two streams leave most of a record's 1
 /// MiB to the rest.
 const RESULT_BYTES_MAX: usize = 64 << 10;
 
@@ -262,7 +262,7 @@ fn add_results(at: &Path, exit: &Exit, action: &mut ActionWrites) {
 
 /// The output of the charm as log lines: stderr as warnings (spec/hook-tools.md 5.6). stdout has level DEBUG,
 /// which is not stored; it is in `output.log` only.
-fn output_lines(at: &Path, run: &Run, last_call: u32) -> Vec<Said> {
+fn output_lines(at: &Path, run: &Run, last_call: u32) -> Vec<RunReport> {
     let text = fs::read(at.join(shim::OUTPUT)).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let hook = stream(&run.operation);
@@ -272,7 +272,7 @@ fn output_lines(at: &Path, run: &Run, last_call: u32) -> Vec<Said> {
     let more = (left_out > 0).then(|| {
         format!("{left_out} earlier lines are omitted; they are in hooks/{:06}/output.log", run.number)
     });
-    let line = |(text, call): (String, u32)| Said {
+    let line = |(text, call): (String, u32)| RunReport {
         call,
         at_ms: crate::clock::wall_ms(),
         what: ReportContent::Output { hook: hook.clone(), level: Level::Warning, text }.truncated(),
@@ -382,7 +382,7 @@ impl Charms for HostCharms {
         };
         let at = self.folder.run(run.number);
         let digest = host::digest::sha256(context.id.as_bytes());
-        let (on_report, is_leader) = (|report: &Said| hook_host.report(report), || hook_host.is_leader());
+        let (on_report, is_leader) = (|report: &RunReport| hook_host.report(report), || hook_host.is_leader());
         let mut session = HookSession::new(context, digest, CallsFile::open(&at), &on_report, &is_leader);
         self.serve_tools(&mut session, hook_host, async {
             // the exit status of the shim is irrelevant: its outcome file counts

@@ -76,7 +76,7 @@ pub async fn why(dir: &Path, client: Result<PathBuf>) -> Result<String> {
         boot: clock.boot(),
         since_boot_ms,
         wall_ms: crate::clock::wall_ms(),
-        leads: local.leader,
+        leader_generation: local.leader,
         ..Now::hypothetical()
     };
     let name = &local.name;
@@ -122,9 +122,9 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let folder = UnitFolder::new(dir.path().to_path_buf());
         let mut local = Local::new(Uuid(7), UnitName::new("web", 0));
-        let journal = Journal::begin(folder.clone(), 0, &local, true).await.expect("it is written");
+        let journal = Journal::open(folder.clone(), 0, &local, true).await.expect("it is written");
         let (operation, cause) = (Operation::Hook(Hook::Install), "the charm is deployed".to_owned());
-        let run = Run { number: 1, operation, attempt: 1, cause, position: None, leads: None, episode: None };
+        let run = Run { number: 1, operation, attempt: 1, cause, position: None, leader_generation: None, episode: None };
         local.apply(&Event::Started(run.clone()));
         journal.append(&[Event::Started(run)], &Arc::new(local)).await.expect("it is appended");
         let (client, none) = (dir.path().join("pintle-hook"), Err(anyhow::anyhow!("it is missing")));

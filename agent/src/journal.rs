@@ -25,9 +25,9 @@ pub const JOURNAL: &str = "journal.yaml";
 
 /// The journal is compacted beyond this size, so that replaying it takes tens of milliseconds (invariant I42).
 pub const JOURNAL_BYTES_MAX: usize = 1 << 20;
-/// The format of a unit's folder. A program refuses a folder of another format without changing it. The number is
-/// raised when an [`Event`] or anything in it changes: a program that cannot read a journal document would take it for a
-/// torn tail (ARCHITECTURE.md, Compatibility).
+/// The format of a unit's folder. A program refuses a folder of another format without changing it. The number
+/// must be raised when an [`Event`] or anything in it changes, because a program that cannot parse a journal
+/// document would treat it as a torn tail (ARCHITECTURE.md, Compatibility).
 pub const FORMAT: u32 = 1;
 
 /// The operations on the unit's folder that the memory needs. The simulator's disk implements them too.
@@ -265,7 +265,7 @@ pub struct Journal<F> {
 impl<F: FolderFiles> Journal<F> {
     /// Continues after `index` with an empty journal. If `is_new`, the unit has no files yet and `local` is
     /// written first.
-    pub async fn begin(files: F, index: u64, local: &Local, is_new: bool) -> Result<Journal<F>, DiskError> {
+    pub async fn open(files: F, index: u64, local: &Local, is_new: bool) -> Result<Journal<F>, DiskError> {
         if is_new {
             compact(&files, index, local).await?;
         }

@@ -155,7 +155,7 @@ async fn load_memory(folder: &UnitFolder, config: &AgentConfig) -> Result<Journa
             journal::FORMAT
         ),
     };
-    let journal = Journal::begin(folder.clone(), index, &local, is_new).await;
+    let journal = Journal::open(folder.clone(), index, &local, is_new).await;
     journal.map_err(|failed| anyhow!("{failed}"))
 }
 
@@ -407,7 +407,7 @@ async fn start_fresh(dir: PathBuf) -> Result<ExitCode> {
         bail!("cannot reset {}: its state was not lost", config.name);
     }
     local.lost = false;
-    Journal::begin(folder, 0, &local, true).await.map_err(|failed| anyhow!("{failed}"))?;
+    Journal::open(folder, 0, &local, true).await.map_err(|failed| anyhow!("{failed}"))?;
     println!("{} starts from the beginning when its agent starts.", config.name);
     Ok(ExitCode::SUCCESS)
 }

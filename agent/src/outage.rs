@@ -52,7 +52,7 @@ impl Outage {
         }
         self.causes.clear();
         let tenths = now_ms.saturating_sub(self.since_ms) / 100;
-        Some(format!("the controller answers again, after {}.{} s", tenths / 10, tenths % 10))
+        Some(format!("the controller answers again after {}.{} s", tenths / 10, tenths % 10))
     }
 }
 
@@ -77,7 +77,7 @@ mod tests {
         assert_eq!(outage.failed(Channel::Send, &refused, 4000), None);
         assert_eq!(outage.ended(Channel::Watch, 4100), None, "sending still fails");
         let end = outage.ended(Channel::Send, 4250);
-        assert_eq!(end.as_deref(), Some("the controller answers again, after 3.2 s"));
+        assert_eq!(end.as_deref(), Some("the controller answers again after 3.2 s"));
         assert!(outage.failed(Channel::Send, &refused, 5000).is_some());
     }
 

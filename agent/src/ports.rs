@@ -11,7 +11,7 @@ use state::unit::hook::{HookContext, Writes};
 use state::unit::local::{Event, Local, Run};
 use state::unit::operation::CharmRef;
 use state::unit::outcome::Exit;
-use state::unit::record::Said;
+use state::unit::record::RunReport;
 use state::unit::snapshot::{BagRequest, Snapshot};
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -41,13 +41,13 @@ pub struct HookResult {
     /// What the hook's tools wrote.
     pub writes: Writes,
     /// What the hook reported: log lines, statuses and output.
-    pub reports: Vec<Said>,
+    pub reports: Vec<RunReport>,
 }
 
 /// The requests of a running hook's tools to the agent.
 pub trait HookHost {
     /// Forwards a report, which is sent to the controller before the hook ends.
-    fn report(&self, said: &Said);
+    fn report(&self, report: &RunReport);
     /// Whether the unit leads for at least 30 s more.
     fn is_leader(&self) -> bool;
     /// Fetches a bag that is omitted from the view. `None` if the bag no longer exists. Waits a bounded time
@@ -55,7 +55,7 @@ pub trait HookHost {
     ///
     /// # Errors
     /// A message for the charm.
-    fn fetch_bag(&self, asked: &BagRequest) -> impl Future<Output = Result<Option<Bag>, String>>;
+    fn fetch_bag(&self, request: &BagRequest) -> impl Future<Output = Result<Option<Bag>, String>>;
 }
 
 /// The charm of a unit: its folder and its processes.

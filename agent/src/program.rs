@@ -14,7 +14,7 @@ pub fn store_path() {
 
 /// This program's path, to start it again as a shim or an agent.
 pub fn path() -> &'static Path {
-    PROGRAM.get_or_init(|| std::env::current_exe().expect("a process knows its program"))
+    PROGRAM.get_or_init(|| std::env::current_exe().expect("the path of the program is available"))
 }
 
 /// The path of `pintle-hook`, the program behind every hook tool, which is installed beside this program.

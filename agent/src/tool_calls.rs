@@ -11,7 +11,7 @@ use hook_client::RequestFrame;
 use serde::{Deserialize, Serialize};
 use state::terms::settings::Bag;
 use state::unit::hook::{HookContext, Level, Reboot, ReportContent, Writes};
-use state::unit::record::Said;
+use state::unit::record::RunReport;
 use state::unit::snapshot::BagRequest;
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -147,11 +147,11 @@ pub struct HookSession<'a> {
     context_digest: String,
     calls: CallsFile,
     answered: BTreeMap<String, (u8, TextOrBytes, TextOrBytes)>,
-    reports: Vec<Said>,
+    reports: Vec<RunReport>,
     last_call: u32,
     /// The number of the last report. Reports have their own numbers, because one call may make two reports.
     last_report: u32,
-    on_report: &'a dyn Fn(&Said),
+    on_report: &'a dyn Fn(&RunReport),
     is_leader: &'a dyn Fn() -> bool,
     /// Why the bag that the next call needs cannot be fetched.
     fetch_error: Option<String>,
@@ -162,7 +162,7 @@ impl<'a> HookSession<'a> {
         context: HookContext,
         context_digest: String,
         calls: CallsFile,
-        on_report: &'a dyn Fn(&Said),
+        on_report: &'a dyn Fn(&RunReport),
         is_leader: &'a dyn Fn() -> bool,
     ) -> HookSession<'a> {
         let (answered, reports) = (BTreeMap::new(), Vec::new());
@@ -187,7 +187,7 @@ impl<'a> HookSession<'a> {
 
     /// Ends the session, and returns what the hook wrote and reported. No later call can change it (invariant
     /// I33).
-    pub fn close(self) -> (Writes, Vec<Said>) {
+    pub fn close(self) -> (Writes, Vec<RunReport>) {
         (self.context.writes, self.reports)
     }
 
@@ -328,7 +328,7 @@ impl<'a> HookSession<'a> {
             .filter(|what| !matches!(what, ReportContent::Log { level, .. } if *level < LEVEL_STORED));
         for what in stored {
             self.last_report += 1;
-            let report = Said { call: self.last_report, at_ms, what: what.truncated() };
+            let report = RunReport { call: self.last_report, at_ms, what: what.truncated() };
             (self.on_report)(&report);
             if self.reports.len() == REPORTS_REMEMBERED_MAX {
                 // the oldest log line is dropped; a status is not

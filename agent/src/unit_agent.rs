@@ -155,7 +155,7 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
     pub async fn run(&self) -> UnitAgentEnd {
         let (acting, sending) = (pin!(self.run_actions()), pin!(self.send_loop()));
         let (watching, claiming) = (pin!(self.watch_loop()), pin!(self.claim_loop()));
-        // the first loop that ends determines the result: none of them ends while the unit goes on
+        // the first loop that ends determines the result: no loop ends while the agent must run
         tokio::select! {
             biased;
             end = sending => end,
@@ -431,8 +431,8 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
         self.send_changed.notify_one();
     }
 
-    fn queue_report(&self, said: &RunReport) {
-        self.facts.borrow_mut().pending_reports.push(said);
+    fn queue_report(&self, report: &RunReport) {
+        self.facts.borrow_mut().pending_reports.push(report);
         self.send_changed.notify_one();
     }
 

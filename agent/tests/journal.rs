@@ -1,4 +1,7 @@
-//! The unit's memory under damage: every byte of both files flipped, and both files cut at every byte.
+//! The journal detects damage: every byte of both files is flipped, and both files are cut at every byte.
+//!
+//! A damaged file leads to a memory that existed before, with a message, or to a quarantined file. It never
+//! leads to a fresh unit or to a memory that never existed.
 
 use agent::journal::{self, FolderFiles, Loaded, JOURNAL, Journal, STATE};
 use agent::ports::{DiskError, UnitMemory};
@@ -12,11 +15,11 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-/// A folder in memory; never waits.
+/// A folder in memory, whose operations never wait.
 #[derive(Clone, Default)]
-struct UnitFolder(RefCell<BTreeMap<String, Vec<u8>>>);
+struct MemoryFolder(RefCell<BTreeMap<String, Vec<u8>>>);
 
-impl FolderFiles for &UnitFolder {
+impl FolderFiles for &MemoryFolder {
     async fn read(&self, name: &str) -> Result<Option<Vec<u8>>, DiskError> {
         Ok(self.0.borrow().get(name).cloned())
     }
@@ -35,35 +38,35 @@ impl FolderFiles for &UnitFolder {
         };
     }
     async fn quarantine(&self, name: &str) -> Result<String, DiskError> {
-        let bytes = self.0.borrow_mut().remove(name).expect("what is set aside was there");
-        let aside = format!("{name}.corrupt-1");
-        self.0.borrow_mut().insert(aside.clone(), bytes);
-        Ok(aside)
+        let bytes = self.0.borrow_mut().remove(name).expect("the file exists");
+        let new_name = format!("{name}.corrupt-1");
+        self.0.borrow_mut().insert(new_name.clone(), bytes);
+        Ok(new_name)
     }
 }
 
-fn now<T>(future: impl Future<Output = T>) -> T {
+fn block_on<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => value,
         Poll::Pending => panic!("a folder in memory never waits"),
     }
 }
 
-/// A small unit's files after a few appends, and its memory after each.
-fn story() -> (UnitFolder, Vec<Local>) {
-    let folder = UnitFolder::default();
+/// The files of a small unit after a few appends, and its memory after each append.
+fn unit_files() -> (MemoryFolder, Vec<Local>) {
+    let folder = MemoryFolder::default();
     let mut local = Local::new(Uuid(7), UnitName::new("web", 0));
-    let journal = now(Journal::begin(&folder, 0, &local, true)).expect("it is written");
+    let journal = block_on(Journal::open(&folder, 0, &local, true)).expect("it is written");
     let mut memories = vec![local.clone()];
     let mut append = |local: &mut Local, event: Event| {
         local.apply(&event);
-        now(journal.append(&[event], &local.clone().into())).expect("it is appended");
+        block_on(journal.append(&[event], &local.clone().into())).expect("it is appended");
         memories.push(local.clone());
     };
     append(&mut local, Event::Attaching { nonce: Uuid(1) });
     append(
         &mut local,
-        Event::Attached { store_generation: Uuid(2), epoch: 1, sequence: 0, found: Default::default() },
+        Event::Attached { store_generation: Uuid(2), epoch: 1, sequence: 0, recovered_bags: Default::default() },
     );
     let charm = CharmRef {
         sha256: "ab".repeat(32),
@@ -78,7 +81,7 @@ fn story() -> (UnitFolder, Vec<Local>) {
             attempt: 1,
             cause: "the charm: is new".into(),
             position: None,
-            leads: None,
+            leader_generation: None,
             episode: None,
         };
         append(&mut local, Event::Started(run));
@@ -89,22 +92,22 @@ fn story() -> (UnitFolder, Vec<Local>) {
     (folder, memories)
 }
 
-/// What a start makes of damaged files: one of the memories there were, named if it is not the last; or lost, named and
-/// kept. Never a fresh unit, never a memory that never was. True: lost.
-fn judge(damaged: &UnitFolder, memories: &[Local], silent: bool, what: &str) -> bool {
-    match now(journal::load(&damaged)).unwrap_or_else(|failed| panic!("{what}: {failed}")) {
+/// Loads damaged files and checks the result: a memory that existed, reported if it is not the last one unless
+/// `silent`; or quarantined files, reported. Returns whether the files were quarantined.
+fn is_corrupt(damaged: &MemoryFolder, memories: &[Local], silent: bool, what: &str) -> bool {
+    match block_on(journal::load(&damaged)).unwrap_or_else(|failed| panic!("{what}: {failed}")) {
         Loaded::Memory { local, notes, .. } => {
-            assert!(memories.contains(&local), "{what}: a memory that never was");
-            let said = silent || !notes.is_empty();
-            assert!(memories.last() == Some(&*local) || said, "{what}: not said");
-            let again = now(journal::load(&damaged)).unwrap_or_else(|failed| panic!("{what}: {failed}"));
+            assert!(memories.contains(&local), "{what}: a memory that never existed");
+            let is_reported = silent || !notes.is_empty();
+            assert!(memories.last() == Some(&*local) || is_reported, "{what}: not reported");
+            let again = block_on(journal::load(&damaged)).unwrap_or_else(|failed| panic!("{what}: {failed}"));
             let Loaded::Memory { local: second, notes, .. } = again else { panic!("{what}: {again:?}") };
-            assert!(*second == *local && notes.is_empty(), "{what}: a second start finds it in order");
+            assert!(*second == *local && notes.is_empty(), "{what}: a second start finds no damage");
             false
         }
         Loaded::Corrupt { notes } => {
-            assert!(!notes.is_empty(), "{what}: not said");
-            assert!(damaged.0.borrow().keys().any(|name| name.contains("corrupt")), "{what}: not kept");
+            assert!(!notes.is_empty(), "{what}: not reported");
+            assert!(damaged.0.borrow().keys().any(|name| name.contains("corrupt")), "{what}: not quarantined");
             true
         }
         found @ (Loaded::Nothing | Loaded::OtherFormat { .. }) => panic!("{what}: {found:?}"),
@@ -112,17 +115,17 @@ fn judge(damaged: &UnitFolder, memories: &[Local], silent: bool, what: &str) -> 
 }
 
 #[test]
-fn undamaged_files_are_read_back_whole() {
-    let (folder, memories) = story();
-    let found = now(journal::load(&&folder)).expect("they are read");
+fn undamaged_files_are_read_back_completely() {
+    let (folder, memories) = unit_files();
+    let found = block_on(journal::load(&&folder)).expect("they are read");
     let Loaded::Memory { local, notes, .. } = found else { panic!("{found:?}") };
     assert_eq!(Some(&*local), memories.last());
     assert!(notes.is_empty(), "{notes:?}");
 }
 
 #[test]
-fn every_flipped_byte_is_noticed() {
-    let (folder, memories) = story();
+fn every_flipped_byte_is_detected() {
+    let (folder, memories) = unit_files();
     let text = String::from_utf8(folder.0.borrow()[JOURNAL].clone()).expect("YAML is text");
     let last = text.rfind("--- # ").expect("there are documents");
     for file in [STATE, JOURNAL] {
@@ -131,10 +134,10 @@ fn every_flipped_byte_is_noticed() {
                 let damaged = folder.clone();
                 damaged.0.borrow_mut().get_mut(file).expect("it is there")[at] ^= bit;
                 let what = format!("{file}, byte {at} ^ {bit:#x}");
-                let lost = judge(&damaged, &memories, false, &what);
-                // only the end can be torn; before it, what follows tells that it was whole once
+                let lost = is_corrupt(&damaged, &memories, false, &what);
+                // only the last document can be a torn tail; damage before it is corruption
                 let end = file == JOURNAL && at >= last;
-                assert!(lost || end, "{what}: corruption taken for a torn end");
+                assert!(lost || end, "{what}: corruption was treated as a torn tail");
             }
         }
     }
@@ -142,30 +145,30 @@ fn every_flipped_byte_is_noticed() {
 
 #[test]
 fn every_cut_is_survived() {
-    let (folder, memories) = story();
+    let (folder, memories) = unit_files();
     for file in [STATE, JOURNAL] {
         for at in 0..folder.0.borrow()[file].len() {
             let damaged = folder.clone();
             damaged.0.borrow_mut().get_mut(file).expect("it is there").truncate(at);
-            // a journal that ends between two documents is one that was never longer
+            // a journal that is cut between two documents looks complete
             let silent = file == JOURNAL && (at == 0 || damaged.0.borrow()[file].ends_with(b"\n"));
-            judge(&damaged, &memories, silent, &format!("{file} cut at {at}"));
+            is_corrupt(&damaged, &memories, silent, &format!("{file} cut at {at}"));
         }
     }
 }
 
 #[test]
 fn a_folder_of_another_format_is_refused_and_not_changed() {
-    let (folder, _) = story();
+    let (folder, _) = unit_files();
     let state = String::from_utf8(folder.0.borrow()[STATE].clone()).expect("YAML is text");
     let (_, body) = state.split_once('\n').expect("a checksum comes first");
     for format in [0, journal::FORMAT + 1] {
-        let ours = format!("format: {}\n", journal::FORMAT);
-        let body = body.replacen(&ours, &format!("format: {format}\nunknown: yes\n"), 1);
+        let current = format!("format: {}\n", journal::FORMAT);
+        let body = body.replacen(&current, &format!("format: {format}\nunknown: yes\n"), 1);
         let sum = &host::digest::sha256(body.as_bytes())[..16];
         folder.0.borrow_mut().insert(STATE.to_owned(), format!("# checksum {sum}\n{body}").into_bytes());
         let before = folder.0.borrow().clone();
-        let found = now(journal::load(&&folder)).expect("they are read");
+        let found = block_on(journal::load(&&folder)).expect("they are read");
         assert!(matches!(found, Loaded::OtherFormat { format: found } if found == format), "{found:?}");
         assert_eq!(*folder.0.borrow(), before, "nothing was changed");
     }

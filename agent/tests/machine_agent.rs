@@ -1,4 +1,4 @@
-//! The machine agent's loop, by tokio's own clock.
+//! Tests of the machine agent's loop, on tokio's paused clock.
 
 use agent::config::{AgentConfig, AgentKind};
 use agent::deployer::Deployer;
@@ -24,15 +24,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A controller that shows one thing or nothing, and takes no sign of life.
+/// A controller that sends one view or none, and loses every heartbeat.
 #[derive(Clone, Default)]
-struct Quiet {
-    here: Arc<AtomicU32>,
+struct FakeController {
+    heartbeats: Arc<AtomicU32>,
     watches: Arc<AtomicU32>,
-    shows: Option<MachineView>,
-    /// It says that the machine was removed.
+    view: Option<MachineView>,
+    /// Whether the machine was removed.
     removed: bool,
-    /// What it does with tokens.
+    /// How it handles tokens.
     tokens: Tokens,
     set: Arc<Mutex<Vec<(Uuid, String)>>>,
     dead: Arc<AtomicU32>,
@@ -40,16 +40,16 @@ struct Quiet {
 
 #[derive(Clone, Copy, Default)]
 enum Tokens {
-    /// None arrives: no agent is to be started.
+    /// No token is accepted, so no agent is started.
     #[default]
-    Lost,
-    /// They are taken, and each watch ends when it has shown its view three times.
-    Taken,
+    Unreachable,
+    /// Tokens are accepted, and each watch ends after it has sent its view three times.
+    Accepted,
     Unanswered,
 }
 
-impl Quiet {
-    fn known(&self) -> Result<(), ApiError> {
+impl FakeController {
+    fn check_not_removed(&self) -> Result<(), ApiError> {
         match self.removed {
             true => Err(ApiError::new(ErrorCode::Removed, "the machine was removed")),
             false => Ok(()),
@@ -57,56 +57,56 @@ impl Quiet {
     }
 }
 
-struct Shows {
+struct FakeStream {
     views: Vec<MachineView>,
     ends: bool,
 }
 
-impl Stream for Shows {
+impl Stream for FakeStream {
     type Item = MachineWatchEvent;
 
     async fn next(&mut self) -> Result<MachineWatchEvent, ApiError> {
         match self.views.pop() {
             Some(view) => Ok(MachineWatchEvent::View(view)),
-            None if self.ends => Err(ApiError::new(ErrorCode::Unreachable, "it was restored")),
+            None if self.ends => Err(ApiError::new(ErrorCode::Unreachable, "the controller was restored")),
             None => std::future::pending().await,
         }
     }
 }
 
-impl Watch<WatchMachine> for Quiet {
-    type Stream = Shows;
+impl Watch<WatchMachine> for FakeController {
+    type Stream = FakeStream;
 
-    async fn watch(&self, _: WatchMachine) -> Result<Shows, ApiError> {
-        self.known()?;
+    async fn watch(&self, _: WatchMachine) -> Result<FakeStream, ApiError> {
+        self.check_not_removed()?;
         self.watches.fetch_add(1, Ordering::Relaxed);
         let (ends, times) = match self.tokens {
-            Tokens::Taken => (true, 3),
-            Tokens::Lost | Tokens::Unanswered => (false, 1),
+            Tokens::Accepted => (true, 3),
+            Tokens::Unreachable | Tokens::Unanswered => (false, 1),
         };
-        let views = self.shows.iter().flat_map(|view| vec![view.clone(); times]).collect();
-        Ok(Shows { views, ends })
+        let views = self.view.iter().flat_map(|view| vec![view.clone(); times]).collect();
+        Ok(FakeStream { views, ends })
     }
 }
 
-impl Handle<ReportPresence> for Quiet {
+impl Handle<ReportPresence> for FakeController {
     async fn handle(&self, _: ReportPresence) -> Result<(), ApiError> {
-        self.here.fetch_add(1, Ordering::Relaxed);
-        Err(ApiError::new(ErrorCode::Unreachable, "it was lost on the way"))
+        self.heartbeats.fetch_add(1, Ordering::Relaxed);
+        Err(ApiError::new(ErrorCode::Unreachable, "the heartbeat was lost"))
     }
 }
 
-impl Handle<UnitFate> for Quiet {
+impl Handle<UnitFate> for FakeController {
     async fn handle(&self, _: UnitFate) -> Result<Fate, ApiError> {
         Ok(Fate::Unknown)
     }
 }
 
-impl Handle<SetUnitToken> for Quiet {
+impl Handle<SetUnitToken> for FakeController {
     async fn handle(&self, SetUnitToken { unit, token }: SetUnitToken) -> Result<(), ApiError> {
         match self.tokens {
-            Tokens::Lost => Err(ApiError::new(ErrorCode::Unreachable, "no agent is to be started here")),
-            Tokens::Taken => {
+            Tokens::Unreachable => Err(ApiError::new(ErrorCode::Unreachable, "the token is not accepted")),
+            Tokens::Accepted => {
                 self.set.lock().expect("one thread").push((unit, token));
                 Ok(())
             }
@@ -115,25 +115,25 @@ impl Handle<SetUnitToken> for Quiet {
     }
 }
 
-impl Handle<RemoveDeadUnit> for Quiet {
+impl Handle<RemoveDeadUnit> for FakeController {
     async fn handle(&self, _: RemoveDeadUnit) -> Result<(), ApiError> {
         unreachable!("nothing is deployed")
     }
 }
 
-impl Handle<Enrol> for Quiet {
+impl Handle<Enrol> for FakeController {
     async fn handle(&self, _: Enrol) -> Result<(), ApiError> {
-        unreachable!("it has a token")
+        unreachable!("the machine is enrolled already")
     }
 }
 
-impl Handle<ReportUninstalled> for Quiet {
+impl Handle<ReportUninstalled> for FakeController {
     async fn handle(&self, _: ReportUninstalled) -> Result<(), ApiError> {
-        self.known()
+        self.check_not_removed()
     }
 }
 
-impl Handle<ReportMachineDead> for Quiet {
+impl Handle<ReportMachineDead> for FakeController {
     async fn handle(&self, _: ReportMachineDead) -> Result<(), ApiError> {
         self.dead.fetch_add(1, Ordering::Relaxed);
         Ok(())
@@ -165,10 +165,10 @@ fn view(units: BTreeMap<Uuid, Assigned>) -> MachineView {
     }
 }
 
-/// Tokio's clock, which stands still while anything can be done.
-struct Paused(Instant);
+/// Tokio's paused clock, which stands still while any task can run.
+struct PausedClock(Instant);
 
-impl Clock for Paused {
+impl Clock for PausedClock {
     fn boot(&self) -> String {
         "boot".to_owned()
     }
@@ -182,43 +182,44 @@ impl Clock for Paused {
         tokio::time::sleep_until(self.0 + Duration::from_millis(since_boot_ms)).await;
     }
     fn random_uuid(&self) -> Uuid {
-        unreachable!("a machine agent makes no uuids")
+        unreachable!("a machine agent generates no ids")
     }
 }
 
-fn machiner(folder: &Path, controller: &Quiet) -> MachineAgent<Quiet, UnitSupervisor, Paused> {
+fn machine_agent(folder: &Path, controller: &FakeController) -> MachineAgent<FakeController, UnitSupervisor, PausedClock> {
     let config = config(AgentKind::Machine, Uuid(1), "0");
     let deployer = Deployer::new(folder.to_path_buf(), config, ServiceManager::Children);
-    MachineAgent::new(controller.clone(), UnitSupervisor::new(deployer), Paused(Instant::now()))
+    MachineAgent::new(controller.clone(), UnitSupervisor::new(deployer), PausedClock(Instant::now()))
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_agent_says_that_it_is_here_at_every_heartbeat_though_it_is_shown_nothing() {
+async fn a_machine_agent_sends_heartbeats_although_it_receives_no_view() {
     let folder = tempfile::tempdir().expect("a folder");
-    let quiet = Quiet::default();
-    let machiner = machiner(folder.path(), &quiet);
+    let controller = FakeController::default();
+    let agent = machine_agent(folder.path(), &controller);
     let minute = Duration::from_millis(12 * HEARTBEAT_MS - 1);
-    assert!(tokio::time::timeout(minute, machiner.run()).await.is_err(), "it goes on");
-    assert_eq!(quiet.here.load(Ordering::Relaxed), 12);
-    assert_eq!(quiet.watches.load(Ordering::Relaxed), 1, "a lost sign of life is no outage");
+    assert!(tokio::time::timeout(minute, agent.run()).await.is_err(), "the agent continues");
+    assert_eq!(controller.heartbeats.load(Ordering::Relaxed), 12);
+    assert_eq!(controller.watches.load(Ordering::Relaxed), 1, "a lost heartbeat is no outage");
 }
 
-/// 1. web/0 is to be deployed, and the controller does not answer when it is told its token.
+/// 1. web/0 is assigned.
+/// 2. The controller does not answer when it receives the token.
 #[tokio::test(start_paused = true)]
-async fn a_machine_agent_says_that_it_is_here_however_long_it_takes_to_tend_a_unit() {
+async fn a_machine_agent_sends_heartbeats_while_a_deployment_hangs() {
     let machine = tempfile::tempdir().expect("a folder");
     let units = BTreeMap::from([(Uuid(5), Assigned { name: UnitName::new("web", 0), life: Life::Alive })]);
-    let controller = Quiet { shows: Some(view(units)), tokens: Tokens::Unanswered, ..Quiet::default() };
-    let agent = machiner(machine.path(), &controller);
+    let controller = FakeController { view: Some(view(units)), tokens: Tokens::Unanswered, ..FakeController::default() };
+    let agent = machine_agent(machine.path(), &controller);
     let minute = Duration::from_millis(12 * HEARTBEAT_MS - 1);
-    assert!(tokio::time::timeout(minute, agent.run()).await.is_err(), "it goes on");
-    assert_eq!(controller.here.load(Ordering::Relaxed), 12);
+    assert!(tokio::time::timeout(minute, agent.run()).await.is_err(), "the agent continues");
+    assert_eq!(controller.heartbeats.load(Ordering::Relaxed), 12);
 }
 
-/// 1. web/0's token is set, and that is noted. 2. The controller is restored from a copy that does not know the token:
-///    the watch ends.
+/// 1. web/0's token is set, and its folder stores that.
+/// 2. The controller is restored from a backup without the token, which ends the watch.
 #[tokio::test(start_paused = true)]
-async fn a_units_token_is_told_once_in_each_watch() {
+async fn a_unit_token_is_sent_once_in_each_watch() {
     let machine = tempfile::tempdir().expect("a folder");
     let (name, unit) = (UnitName::new("web", 0), Uuid(6));
     let deployer = Deployer::new(
@@ -226,24 +227,25 @@ async fn a_units_token_is_told_once_in_each_watch() {
         config(AgentKind::Machine, Uuid(1), "0"),
         ServiceManager::Children,
     );
-    let token = deployer.prepare(unit, &name).expect("it is made").token;
+    let token = deployer.prepare(unit, &name).expect("it is created").token;
     let folder = deployer.folder(&name);
     deployer.note_token_set(&folder).expect("written");
-    // no agent is to be started here
+    // so that no agent is started here
     fs::write(folder.file("finished"), "").expect("written");
     let units = BTreeMap::from([(unit, Assigned { name, life: Life::Alive })]);
-    let controller = Quiet { shows: Some(view(units)), tokens: Tokens::Taken, ..Quiet::default() };
-    let agent = machiner(machine.path(), &controller);
+    let controller = FakeController { view: Some(view(units)), tokens: Tokens::Accepted, ..FakeController::default() };
+    let agent = machine_agent(machine.path(), &controller);
     let minute = Duration::from_secs(60);
-    assert!(tokio::time::timeout(minute, agent.run()).await.is_err(), "it goes on");
+    assert!(tokio::time::timeout(minute, agent.run()).await.is_err(), "the agent continues");
     let watches = controller.watches.load(Ordering::Relaxed) as usize;
     assert!(watches > 2, "{watches}");
     assert_eq!(*controller.set.lock().expect("one thread"), vec![(unit, token); watches]);
 }
 
-/// 1. web/0's token is set, and that is noted. 2. Its agent.yaml is damaged, and written anew with another token.
+/// 1. web/0's token is set, and its folder stores that.
+/// 2. Its agent.yaml is damaged, and is written again with another token.
 #[test]
-fn a_token_that_is_made_anew_is_not_noted() {
+fn a_new_token_is_not_noted_as_set() {
     let machine = tempfile::tempdir().expect("a folder");
     let (name, unit) = (UnitName::new("web", 0), Uuid(6));
     let deployer = Deployer::new(
@@ -251,20 +253,21 @@ fn a_token_that_is_made_anew_is_not_noted() {
         config(AgentKind::Machine, Uuid(1), "0"),
         ServiceManager::Children,
     );
-    let before = deployer.prepare(unit, &name).expect("it is made").token;
+    let before = deployer.prepare(unit, &name).expect("it is created").token;
     let folder = deployer.folder(&name);
     deployer.note_token_set(&folder).expect("written");
     assert_eq!(deployer.prepare(unit, &name).expect("it is there").token, before);
     assert!(deployer.is_token_noted(&folder));
     fs::write(folder.file("agent.yaml"), "\0").expect("written");
-    assert_ne!(deployer.prepare(unit, &name).expect("it is made anew").token, before);
-    assert!(!deployer.is_token_noted(&folder), "its agent would be let in nowhere");
+    assert_ne!(deployer.prepare(unit, &name).expect("it is created again").token, before);
+    assert!(!deployer.is_token_noted(&folder), "the controller would refuse its agent");
 }
 
-/// 1. web/0 is deployed here. 2. The controller is restored from a copy that knows nothing of it. 3. This machine is
-///    removed.
+/// 1. web/0 is deployed here.
+/// 2. The controller is restored from a backup that has no record of it.
+/// 3. This machine is removed.
 #[tokio::test(start_paused = true)]
-async fn a_machine_that_is_removed_does_not_wait_for_a_unit_that_nobody_knows() {
+async fn a_dying_machine_does_not_wait_for_an_unknown_unit() {
     let machine = tempfile::tempdir().expect("a folder");
     let (name, unknown) = (UnitName::new("web", 0), Uuid(6));
     let deployer = Deployer::new(
@@ -272,42 +275,44 @@ async fn a_machine_that_is_removed_does_not_wait_for_a_unit_that_nobody_knows() 
         config(AgentKind::Machine, Uuid(1), "0"),
         ServiceManager::Children,
     );
-    deployer.prepare(unknown, &name).expect("it is made");
-    fs::write(deployer.folder(&name).file("state.yaml"), "what it remembers").expect("written");
+    deployer.prepare(unknown, &name).expect("it is created");
+    fs::write(deployer.folder(&name).file("state.yaml"), "its memory").expect("written");
     let shown = MachineView { life: Life::Dying, ..view(BTreeMap::new()) };
-    let controller = Quiet { shows: Some(shown), ..Quiet::default() };
-    let agent = machiner(machine.path(), &controller);
-    assert!(tokio::time::timeout(Duration::from_millis(100), agent.run()).await.is_err(), "it goes on");
-    assert!(controller.dead.load(Ordering::Relaxed) > 0, "it is Dying for ever");
-    let kept = machine.path().join("unknown").join(format!("unit-web-0-{unknown}"));
-    assert_eq!(fs::read_to_string(kept.join("state.yaml")).expect("it is kept"), "what it remembers");
+    let controller = FakeController { view: Some(shown), ..FakeController::default() };
+    let agent = machine_agent(machine.path(), &controller);
+    assert!(tokio::time::timeout(Duration::from_millis(100), agent.run()).await.is_err(), "the agent continues");
+    assert!(controller.dead.load(Ordering::Relaxed) > 0, "it was never reported as Dead");
+    let quarantined = machine.path().join("unknown").join(format!("unit-web-0-{unknown}"));
+    assert_eq!(fs::read_to_string(quarantined.join("state.yaml")).expect("it is quarantined"), "its memory");
 }
 
-/// 1. web/0 is deployed here. 2. The controller is restored from a copy that knows nothing of it. 3. Another web/0 is
-///    assigned to this machine.
+/// 1. web/0 is deployed here.
+/// 2. The controller is restored from a backup that has no record of it.
+/// 3. Another web/0 is assigned to this machine.
 #[tokio::test(start_paused = true)]
-async fn a_unit_gets_its_folder_from_an_unknown_one_of_the_same_name_whose_files_are_kept() {
+async fn a_unit_replaces_an_unknown_one_of_the_same_name_whose_folder_is_quarantined() {
     let machine = tempfile::tempdir().expect("a folder");
     let (name, unknown, known) = (UnitName::new("web", 0), Uuid(6), Uuid(5));
     let folder = machine.path().join("agents").join(name.tag());
-    fs::create_dir_all(&folder).expect("it is the test's");
+    fs::create_dir_all(&folder).expect("created");
     let identity = config(AgentKind::Unit, unknown, "web/0").to_yaml();
     write_atomic_unsynced(&folder.join("agent.yaml"), identity.as_bytes()).expect("written");
-    fs::write(folder.join("state.yaml"), "what it remembers").expect("written");
+    fs::write(folder.join("state.yaml"), "its memory").expect("written");
     let units = BTreeMap::from([(known, Assigned { name, life: Life::Alive })]);
-    let controller = Quiet { shows: Some(view(units)), ..Quiet::default() };
-    let agent = machiner(machine.path(), &controller);
-    // less than what is left over waits
-    assert!(tokio::time::timeout(Duration::from_millis(100), agent.run()).await.is_err(), "it goes on");
+    let controller = FakeController { view: Some(view(units)), ..FakeController::default() };
+    let agent = machine_agent(machine.path(), &controller);
+    // less than the delay before a failed step is repeated
+    assert!(tokio::time::timeout(Duration::from_millis(100), agent.run()).await.is_err(), "the agent continues");
     assert_eq!(AgentConfig::read(&folder).expect("it was deployed, in one round").uuid, known);
-    let kept = machine.path().join("unknown").join(format!("unit-web-0-{unknown}"));
-    assert_eq!(fs::read_to_string(kept.join("state.yaml")).expect("it is kept"), "what it remembers");
+    let quarantined = machine.path().join("unknown").join(format!("unit-web-0-{unknown}"));
+    assert_eq!(fs::read_to_string(quarantined.join("state.yaml")).expect("it is quarantined"), "its memory");
 }
 
-/// 1. web/0 is assigned here; its folder is made, and the agent dies. 2. The controller is restored from a copy that
-///    knows nothing of it. 3. Another web/0 is assigned to this machine.
+/// 1. web/0 is assigned here. Its folder is created, and the machine agent dies.
+/// 2. The controller is restored from a backup that has no record of it.
+/// 3. Another web/0 is assigned to this machine.
 #[tokio::test(start_paused = true)]
-async fn a_folder_in_which_no_agent_has_begun_makes_way_and_is_not_kept() {
+async fn a_folder_in_which_no_agent_has_run_is_deleted_and_not_quarantined() {
     let machine = tempfile::tempdir().expect("a folder");
     let (name, unknown, known) = (UnitName::new("web", 0), Uuid(6), Uuid(5));
     let deployer = Deployer::new(
@@ -315,19 +320,19 @@ async fn a_folder_in_which_no_agent_has_begun_makes_way_and_is_not_kept() {
         config(AgentKind::Machine, Uuid(1), "0"),
         ServiceManager::Children,
     );
-    deployer.prepare(unknown, &name).expect("it is made");
+    deployer.prepare(unknown, &name).expect("it is created");
     let units = BTreeMap::from([(known, Assigned { name: name.clone(), life: Life::Alive })]);
-    let controller = Quiet { shows: Some(view(units)), ..Quiet::default() };
-    let agent = machiner(machine.path(), &controller);
-    assert!(tokio::time::timeout(Duration::from_millis(100), agent.run()).await.is_err(), "it goes on");
+    let controller = FakeController { view: Some(view(units)), ..FakeController::default() };
+    let agent = machine_agent(machine.path(), &controller);
+    assert!(tokio::time::timeout(Duration::from_millis(100), agent.run()).await.is_err(), "the agent continues");
     assert_eq!(AgentConfig::read(deployer.folder(&name).root()).expect("it was deployed").uuid, known);
     assert!(!machine.path().join("unknown").exists());
 }
 
-/// 1. The controller is restored from a wrong copy, which says that web/0 was removed: its recall begins. 2. The right
-///    copy is restored, and web/0 is to run here.
+/// 1. The controller is restored from a wrong backup, in which web/0 is removed, so its recall is started.
+/// 2. The right backup is restored, and web/0 is assigned here again.
 #[tokio::test]
-async fn a_recall_is_called_off_for_a_unit_that_is_assigned_again() {
+async fn a_recall_is_cancelled_if_the_unit_is_assigned_again() {
     let machine = tempfile::tempdir().expect("a folder");
     let (name, unit) = (UnitName::new("web", 0), Uuid(6));
     let deployer = Deployer::new(
@@ -335,23 +340,24 @@ async fn a_recall_is_called_off_for_a_unit_that_is_assigned_again() {
         config(AgentKind::Machine, Uuid(1), "0"),
         ServiceManager::Children,
     );
-    deployer.prepare(unit, &name).expect("it is made");
+    deployer.prepare(unit, &name).expect("it is created");
     let folder = deployer.folder(&name);
     deployer.note_token_set(&folder).expect("written");
     deployer.stop(&folder).await.expect("nothing runs");
-    let tended = UnitSupervisor::new(deployer.clone());
-    tended.ensure_running(unit, &folder, false).expect("nothing is to be done");
-    assert!(!deployer.may_run(&folder), "nobody says that it is to run here");
-    // what is started here is no agent, and ends at once
-    tended.ensure_running(unit, &folder, true).expect("it may run");
+    let supervisor = UnitSupervisor::new(deployer.clone());
+    supervisor.ensure_running(unit, &folder, false).expect("nothing is to be done");
+    assert!(!deployer.may_run(&folder), "the controller has not assigned it here");
+    // the program that is started here is not an agent, and ends at once
+    supervisor.ensure_running(unit, &folder, true).expect("it may run");
     assert!(deployer.may_run(&folder));
     deployer.stop(&folder).await.expect("it ends");
 }
 
-/// 1. web/0 has outcomes to tell; the controller is restored from a wrong copy, and another web/0 is made. 2. The right
-///    copy is restored. 3. The wrong one again, and so on.
+/// 1. web/0 has outcomes to send. The controller is restored from a wrong backup, and another web/0 is created.
+/// 2. The right backup is restored.
+/// 3. The wrong backup is restored again, and so on.
 #[tokio::test]
-async fn a_unit_whose_folder_was_set_aside_takes_it_back_however_often() {
+async fn a_quarantined_folder_is_restored_each_time_its_unit_is_assigned() {
     let machine = tempfile::tempdir().expect("a folder");
     let (name, first, second) = (UnitName::new("web", 0), Uuid(6), Uuid(5));
     let deployer = Deployer::new(
@@ -361,44 +367,46 @@ async fn a_unit_whose_folder_was_set_aside_takes_it_back_however_often() {
     );
     let folder = deployer.folder(&name);
     let token = deployer.prepare(first, &name).expect("it is deployed").token;
-    fs::write(folder.file("state.yaml"), "what it remembers").expect("written");
+    fs::write(folder.file("state.yaml"), "its memory").expect("written");
     for round in 1..=2 {
-        deployer.quarantine(&folder, first).await.expect("it makes room");
-        deployer.prepare(second, &name).expect("there is room");
-        assert!(!folder.file("state.yaml").exists(), "round {round}: nothing of the first");
-        deployer.quarantine(&folder, second).await.expect("it makes room");
-        assert_eq!(deployer.prepare(first, &name).expect("there is room").token, token, "round {round}");
-        let memory = fs::read_to_string(folder.file("state.yaml")).expect("its own folder");
-        assert_eq!(memory, "what it remembers", "round {round}");
+        deployer.quarantine(&folder, first).await.expect("it is quarantined");
+        deployer.prepare(second, &name).expect("the name is free");
+        assert!(!folder.file("state.yaml").exists(), "round {round}: no files of the first");
+        deployer.quarantine(&folder, second).await.expect("it is quarantined");
+        assert_eq!(deployer.prepare(first, &name).expect("the name is free").token, token, "round {round}");
+        let memory = fs::read_to_string(folder.file("state.yaml")).expect("the folder is restored");
+        assert_eq!(memory, "its memory", "round {round}");
     }
 }
 
-/// 1. A unit's folder was set aside. 2. Its machine agent goes to another controller. 3. The unit is assigned again.
+/// 1. A unit's folder is quarantined.
+/// 2. The machine agent is moved to another controller.
+/// 3. The unit is assigned again.
 #[tokio::test]
-async fn a_folder_that_is_taken_back_finds_the_controller_where_its_machine_does() {
+async fn a_restored_folder_uses_the_controllers_of_its_machine() {
     let machine = tempfile::tempdir().expect("a folder");
     let (name, unit) = (UnitName::new("web", 0), Uuid(6));
-    let own = config(AgentKind::Machine, Uuid(1), "0");
-    let deployer = |own: AgentConfig| Deployer::new(machine.path().to_path_buf(), own, ServiceManager::Children);
-    let before = deployer(own.clone());
+    let machine_config = config(AgentKind::Machine, Uuid(1), "0");
+    let deployer = |config: AgentConfig| Deployer::new(machine.path().to_path_buf(), config, ServiceManager::Children);
+    let before = deployer(machine_config.clone());
     let token = before.prepare(unit, &name).expect("it is deployed").token;
-    before.quarantine(&before.folder(&name), unit).await.expect("it makes room");
-    let after = deployer(AgentConfig { ca: "another".to_owned(), ..own });
-    let known = after.prepare(unit, &name).expect("it is taken back");
+    before.quarantine(&before.folder(&name), unit).await.expect("it is quarantined");
+    let after = deployer(AgentConfig { ca: "another".to_owned(), ..machine_config });
+    let known = after.prepare(unit, &name).expect("it is restored");
     assert_eq!((known.ca.as_str(), known.token), ("another", token));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_that_was_removed_while_it_was_away_ends_for_good_with_its_units_folders() {
+async fn a_machine_that_was_removed_while_disconnected_uninstalls_its_units() {
     let machine = tempfile::tempdir().expect("a folder");
     let folder = machine.path().join("agents/unit-web-0");
-    fs::create_dir_all(&folder).expect("it is the test's");
+    fs::create_dir_all(&folder).expect("created");
     let identity = config(AgentKind::Unit, Uuid(6), "web/0").to_yaml();
     write_atomic_unsynced(&folder.join("agent.yaml"), identity.as_bytes()).expect("written");
-    let controller = Quiet { removed: true, ..Quiet::default() };
-    let agent = machiner(machine.path(), &controller);
+    let controller = FakeController { removed: true, ..FakeController::default() };
+    let agent = machine_agent(machine.path(), &controller);
     let hour = Duration::from_secs(3600);
-    let MachineAgentEnd::Dead = tokio::time::timeout(hour, agent.run()).await.expect("it does not try for ever");
-    tokio::time::timeout(hour, agent.uninstall_units()).await.expect("nobody is left to be told").expect("it can");
+    let MachineAgentEnd::Dead = tokio::time::timeout(hour, agent.run()).await.expect("the agent ends");
+    tokio::time::timeout(hour, agent.uninstall_units()).await.expect("there is nothing to report to").expect("it can");
     assert!(!folder.exists());
 }

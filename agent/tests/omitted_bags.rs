@@ -1,5 +1,5 @@
-//! A tool that reads a bag which did not come along (design 9): asked for once, written down before it is read, and the
-//! same for every later read in the hook, whichever agent answers.
+//! Tools that read a bag which is omitted from the view (design 9): the bag is requested once, stored before it
+//! is read, and the same for every later read in the hook, whichever agent answers.
 
 mod support;
 
@@ -18,7 +18,7 @@ use std::path::Path;
 
 const CONTEXT_ID: &str = "web/0-install-0";
 
-/// web/0 in config-changed, related to db/0 whose bag did not come along.
+/// web/0 in config-changed, with a relation to db/0 whose bag is omitted.
 fn context() -> HookContext {
     let relation = Relation {
         endpoint: "db".into(),
@@ -46,7 +46,7 @@ fn context() -> HookContext {
     }
 }
 
-fn conversation(run: &Path) -> HookSession<'static> {
+fn session(run: &Path) -> HookSession<'static> {
     let digest = host::digest::sha256(CONTEXT_ID.as_bytes());
     HookSession::new(context(), digest, CallsFile::open(run), &|_| {}, &|| false)
 }
@@ -71,7 +71,7 @@ fn bag(host: &str) -> Option<Bag> {
 }
 
 fn printed(answer: Result<ToolAnswer, BagRequest>) -> (u8, String, String) {
-    match answer.expect("no bag is wanted") {
+    match answer.expect("no bag is needed") {
         ToolAnswer::Done { code, stdout, stderr } => {
             (code, String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
         }
@@ -84,46 +84,46 @@ fn ok(text: &str) -> (u8, String, String) {
 }
 
 #[test]
-fn a_bag_is_wanted_once_in_a_hook_also_by_the_agent_after_this_one() {
+fn a_bag_is_requested_once_in_a_hook_even_if_the_agent_restarts() {
     let run = tempfile::tempdir().unwrap();
-    let mut first = conversation(run.path());
-    let asked = first.answer(&frame(1)).expect_err("it did not come along");
-    assert_eq!((asked.relation, asked.position.revision), (Uuid(9), 7));
-    first.insert_bag(&asked, Ok(bag("a")));
+    let mut first = session(run.path());
+    let request = first.answer(&frame(1)).expect_err("the bag is omitted");
+    assert_eq!((request.relation, request.position.revision), (Uuid(9), 7));
+    first.insert_bag(&request, Ok(bag("a")));
     assert_eq!(printed(first.answer(&frame(1))), ok("a\n"));
     assert_eq!(printed(first.answer(&frame(2))), ok("a\n"));
 
-    let mut second = conversation(run.path());
+    let mut second = session(run.path());
     assert!(second.replay(&CallsFile::read(run.path()).expect("whole lines")));
     assert_eq!(printed(second.answer(&frame(2))), ok("a\n"), "the same call");
     assert_eq!(printed(second.answer(&frame(3))), ok("a\n"), "a new one");
 }
 
 #[test]
-fn a_bag_that_was_taken_and_not_yet_read_is_not_asked_for_again() {
+fn a_fetched_bag_that_was_not_read_yet_is_not_requested_again() {
     let run = tempfile::tempdir().unwrap();
-    let mut first = conversation(run.path());
-    let asked = first.answer(&frame(1)).expect_err("it did not come along");
-    first.insert_bag(&asked, Ok(bag("a")));
+    let mut first = session(run.path());
+    let request = first.answer(&frame(1)).expect_err("the bag is omitted");
+    first.insert_bag(&request, Ok(bag("a")));
 
-    let mut second = conversation(run.path());
+    let mut second = session(run.path());
     assert!(second.replay(&CallsFile::read(run.path()).expect("whole lines")));
     assert_eq!(printed(second.answer(&frame(1))), ok("a\n"));
 }
 
 #[test]
-fn a_bag_that_cannot_be_had_fails_that_call_only() {
+fn a_bag_that_cannot_be_fetched_fails_that_call_only() {
     let run = tempfile::tempdir().unwrap();
-    let mut first = conversation(run.path());
-    let asked = first.answer(&frame(1)).expect_err("it did not come along");
-    first.insert_bag(&asked, Err("cannot read settings for unit \"db/0\": no answer".to_owned()));
+    let mut first = session(run.path());
+    let request = first.answer(&frame(1)).expect_err("the bag is omitted");
+    first.insert_bag(&request, Err("cannot read settings for unit \"db/0\": no answer".to_owned()));
     let refused = (1, String::new(), "ERROR cannot read settings for unit \"db/0\": no answer\n".to_owned());
     assert_eq!(printed(first.answer(&frame(1))), refused);
 
-    let mut second = conversation(run.path());
-    assert!(second.replay(&CallsFile::read(run.path()).expect("whole lines")), "it is the same hook");
+    let mut second = session(run.path());
+    assert!(second.replay(&CallsFile::read(run.path()).expect("whole lines")), "the hook is the same");
     assert_eq!(printed(second.answer(&frame(1))), refused, "the same call");
-    let asked = second.answer(&frame(2)).expect_err("a later call asks again");
-    second.insert_bag(&asked, Ok(bag("a")));
+    let request = second.answer(&frame(2)).expect_err("a later call requests it again");
+    second.insert_bag(&request, Ok(bag("a")));
     assert_eq!(printed(second.answer(&frame(2))), ok("a\n"));
 }

@@ -1,4 +1,5 @@
-//! Hooks and their tools beyond the life of the agent that started them: what is left of a run, and who is answered.
+//! Hooks and their tools after the agent that started them has died: which processes are killed, and which tool
+//! calls are answered.
 
 mod support;
 
@@ -22,7 +23,7 @@ use state::unit::hook::{self, HookContext, ReportContent};
 use state::unit::local::Run;
 use state::unit::operation::{CharmRef, Hook, Operation};
 use state::unit::outcome::Exit;
-use state::unit::record::Said;
+use state::unit::record::RunReport;
 use state::unit::snapshot::BagRequest;
 use std::fs;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -36,19 +37,19 @@ use tokio::sync::{mpsc, watch};
 
 const CONTEXT_ID: &str = "web/0-install-0123456789abcdef0123456789abcdef";
 
-/// What an agent of boot `boot` wrote down about run 1 before it died.
-fn begun(at: &Path, boot: &str) -> Run {
+/// Writes what an agent of boot `boot` stored about run 1 before it died.
+fn started_run(at: &Path, boot: &str) -> Run {
     fs::create_dir_all(at).unwrap();
-    let kept = serde_json::json!({
+    let run_file = serde_json::json!({
         "operation": "install", "cause": "", "position": null, "boot": boot,
         "context_digest": host::digest::sha256(CONTEXT_ID.as_bytes()), "context": context(),
     });
-    fs::write(at.join("context.yaml"), kept.to_string()).unwrap();
+    fs::write(at.join("context.yaml"), run_file.to_string()).unwrap();
     let operation = Operation::Hook(Hook::Install);
-    Run { number: 1, operation, attempt: 1, cause: String::new(), position: None, leads: None, episode: None }
+    Run { number: 1, operation, attempt: 1, cause: String::new(), position: None, leader_generation: None, episode: None }
 }
 
-/// A process group whose leader waits for a line, then ends beside its child, which goes on.
+/// A process group whose leader waits for a line of input and then ends, while its child continues.
 fn group(context_id: &str) -> (Child, Process) {
     let mut leader = Command::new("/bin/sh");
     leader.args(["-c", "sleep 100 >/dev/null 2>&1 & echo $!; read line"]);
@@ -61,9 +62,9 @@ fn group(context_id: &str) -> (Child, Process) {
 }
 
 #[tokio::test]
-async fn the_children_of_a_hook_that_ended_with_its_shim_are_dead_before_it_is_run_again() {
+async fn the_children_of_a_hook_are_killed_before_it_is_repeated() {
     let run = tempfile::tempdir().unwrap();
-    begun(run.path(), &kernel_boot());
+    started_run(run.path(), &kernel_boot());
     let (mut leader, child) = group(CONTEXT_ID);
     Process::of(leader.id() as i32).unwrap().write(&run.path().join(HOOK_PID)).unwrap();
     drop(leader.stdin.take());
@@ -71,33 +72,33 @@ async fn the_children_of_a_hook_that_ended_with_its_shim_are_dead_before_it_is_r
 
     end_leftovers(run.path()).await;
 
-    assert!(!child.is_alive(), "{child} would run beside its own repetition");
+    assert!(!child.is_alive(), "{child} would run beside the repetition");
 }
 
 #[tokio::test]
-async fn a_hook_whose_shim_died_before_it_wrote_down_which_it_is_is_dead_before_it_is_run_again() {
+async fn a_hook_without_a_pid_file_is_killed_before_it_is_repeated() {
     let run = tempfile::tempdir().unwrap();
-    begun(run.path(), &kernel_boot());
+    started_run(run.path(), &kernel_boot());
     let mut shim = Command::new("/bin/true").spawn().unwrap();
     Process::of(shim.id() as i32).unwrap().write(&run.path().join(SHIM_PID)).unwrap();
     let (mut hook, child) = group(CONTEXT_ID);
-    let (mut stranger, other) = group("another");
+    let (mut other_leader, other) = group("another");
     shim.wait().unwrap();
 
     end_leftovers(run.path()).await;
 
-    assert!(!child.is_alive(), "{child} would run beside its own repetition");
+    assert!(!child.is_alive(), "{child} would run beside the repetition");
     assert!(hook.wait().unwrap().signal().is_some(), "the hook was killed");
-    assert!(other.is_alive(), "what knows another context is none of ours");
-    other.signal(nix::sys::signal::Signal::SIGKILL).expect("ours to signal");
-    stranger.kill().unwrap();
-    stranger.wait().unwrap();
+    assert!(other.is_alive(), "a process with another context must not be killed");
+    other.signal(nix::sys::signal::Signal::SIGKILL).expect("it can be signalled");
+    other_leader.kill().unwrap();
+    other_leader.wait().unwrap();
 }
 
 #[tokio::test]
-async fn a_group_that_took_the_number_of_an_ended_hook_is_left_alone() {
+async fn a_process_group_that_reuses_the_number_of_a_hook_is_not_killed() {
     let run = tempfile::tempdir().unwrap();
-    begun(run.path(), &kernel_boot());
+    started_run(run.path(), &kernel_boot());
     let (mut leader, child) = group("another");
     let hook = Process { pid: leader.id() as i32, start: 1 };
     hook.write(&run.path().join(HOOK_PID)).unwrap();
@@ -105,7 +106,7 @@ async fn a_group_that_took_the_number_of_an_ended_hook_is_left_alone() {
     end_leftovers(run.path()).await;
 
     assert!(child.is_alive());
-    child.signal(nix::sys::signal::Signal::SIGKILL).expect("ours to signal");
+    child.signal(nix::sys::signal::Signal::SIGKILL).expect("it can be signalled");
     drop(leader.stdin.take());
     leader.wait().unwrap();
 }
@@ -127,40 +128,40 @@ fn charms_of(unit: &Path) -> HostCharms {
     HostCharms::new(UnitFolder::new(unit.to_path_buf()), around, calls, watch::channel(Gate::Undecided).0)
 }
 
-/// An agent whose hook has ended already: nothing is asked.
-struct Nobody;
+/// The requests of a hook that has ended already: there are none.
+struct NoRequests;
 
-impl HookHost for Nobody {
-    fn report(&self, said: &Said) {
-        panic!("{said:?}")
+impl HookHost for NoRequests {
+    fn report(&self, report: &RunReport) {
+        panic!("{report:?}")
     }
     fn is_leader(&self) -> bool {
         false
     }
-    async fn fetch_bag(&self, asked: &BagRequest) -> Result<Option<Bag>, String> {
-        panic!("{asked:?}")
+    async fn fetch_bag(&self, request: &BagRequest) -> Result<Option<Bag>, String> {
+        panic!("{request:?}")
     }
 }
 
 #[tokio::test]
-async fn an_outcome_of_this_boot_is_taken_and_one_of_another_boot_is_not() {
-    for (boot, taken) in [(kernel_boot(), Some(Exit::Code(0))), ("another".to_owned(), None)] {
+async fn an_outcome_is_accepted_only_if_it_is_of_this_boot() {
+    for (boot, accepted) in [(kernel_boot(), Some(Exit::Code(0))), ("another".to_owned(), None)] {
         let unit = tempfile::tempdir().unwrap();
         let at = unit.path().join("hooks/000001");
-        let run = begun(&at, &boot);
+        let run = started_run(&at, &boot);
         fs::write(at.join(SHIM_PID), "1 1").unwrap();
         fs::write(at.join(OUTCOME), "exit 0").unwrap();
 
-        let result = charms_of(unit.path()).reattach(&run, &Nobody).await;
+        let result = charms_of(unit.path()).reattach(&run, &NoRequests).await;
 
-        assert_eq!(result.map(|result| result.exit), taken, "boot {boot}");
+        assert_eq!(result.map(|result| result.exit), accepted, "boot {boot}");
     }
 }
 
-/// Scenario 145: the application's charm has the action, and this unit runs a revision that has not. The charm's
-/// `dispatch` exits 0 for whatever it does not know.
+/// Scenario 145: the application's charm has the action, and this unit runs a revision that does not. The
+/// charm's `dispatch` exits 0 for everything.
 #[tokio::test]
-async fn an_action_that_the_deployed_charm_lacks_is_missing_whatever_its_dispatch_would_say() {
+async fn an_action_that_the_installed_charm_lacks_is_missing_even_if_dispatch_exists() {
     let unit = tempfile::tempdir().unwrap();
     let declared = serde_json::json!({ "sha256": "", "charm": state::charm::Charm::default() });
     fs::write(unit.path().join("charm.json"), declared.to_string()).unwrap();
@@ -170,14 +171,14 @@ async fn an_action_that_the_deployed_charm_lacks_is_missing_whatever_its_dispatc
     let action = hook::Action { name: "backup".into(), id: "7".into(), params: Default::default() };
     let context = HookContext { cause: hook::Cause::Action(action), ..context() };
     let operation = Operation::Action { id: 7, name: "backup".into() };
-    let run = Run { operation, ..begun(&unit.path().join("hooks/000001"), &kernel_boot()) };
+    let run = Run { operation, ..started_run(&unit.path().join("hooks/000001"), &kernel_boot()) };
 
-    let result = charms_of(unit.path()).run(&run, context, &Nobody).await;
+    let result = charms_of(unit.path()).run(&run, context, &NoRequests).await;
 
     assert_eq!(result.exit, Exit::Missing);
 }
 
-/// Calls a tool and answers what it prints on stderr.
+/// Calls a tool and returns its stderr.
 async fn call(socket: &Path, number: u8) -> String {
     let mut frame = vec![0; 1000];
     let call = CallHeader {
@@ -201,7 +202,7 @@ async fn call(socket: &Path, number: u8) -> String {
 }
 
 #[tokio::test]
-async fn calls_that_queue_when_the_hook_ends_are_refused_and_do_not_wait_for_the_next_hook() {
+async fn calls_that_are_queued_when_the_hook_ends_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("s");
     let (gate, opened) = watch::channel(Gate::Open);
@@ -212,7 +213,7 @@ async fn calls_that_queue_when_the_hook_ends_are_refused_and_do_not_wait_for_the
             tokio::spawn(async move { call(&socket, number).await })
         })
         .collect();
-    // the first is with the hook; the others come to queue behind it while this task steps aside
+    // the first call is with the session; the others queue behind it while this task yields
     let first = calls.recv().await.expect("a call");
     for _ in 0..10_000 {
         tokio::task::yield_now().await;
@@ -223,14 +224,14 @@ async fn calls_that_queue_when_the_hook_ends_are_refused_and_do_not_wait_for_the
         call.answer.send(ToolAnswer::closed()).unwrap();
     }
     for caller in callers {
-        let heard = tokio::time::timeout(std::time::Duration::from_secs(20), caller).await;
-        let heard = heard.expect("nobody waits for the next hook").unwrap();
-        assert_eq!(heard, "ERROR bad request: this context is closed\n");
+        let answer = tokio::time::timeout(std::time::Duration::from_secs(20), caller).await;
+        let answer = answer.expect("a call must not wait for the next hook").unwrap();
+        assert_eq!(answer, "ERROR bad request: this context is closed\n");
     }
 }
 
 #[test]
-fn half_a_line_of_an_agent_that_died_does_not_swallow_the_next_call() {
+fn an_incomplete_line_of_a_dead_agent_does_not_corrupt_the_next_call() {
     let run = tempfile::tempdir().unwrap();
     let path = run.path().join("calls.yaml");
     fs::write(&path, "- whole\n- half of a li").unwrap();
@@ -239,7 +240,7 @@ fn half_a_line_of_an_agent_that_died_does_not_swallow_the_next_call() {
 }
 
 #[test]
-fn a_copy_beside_a_units_folder_is_no_unit() {
+fn a_copy_of_a_unit_folder_is_not_deployed() {
     let machine = tempfile::tempdir().unwrap();
     let config = |kind, name: &str| AgentConfig {
         kind,
@@ -264,7 +265,7 @@ fn a_copy_beside_a_units_folder_is_no_unit() {
 }
 
 #[test]
-fn a_tool_that_could_not_write_its_output_file_answers_a_successor_the_same() {
+fn a_call_whose_output_file_failed_is_replayed_with_the_same_answer() {
     let run = tempfile::tempdir().unwrap();
     let mut frame = vec![0; 1000];
     let call = CallHeader {
@@ -275,20 +276,20 @@ fn a_tool_that_could_not_write_its_output_file_answers_a_successor_the_same() {
     };
     let args = [&b"-o"[..], b"no-such-folder/file"];
     let length = encode_request(&mut frame, &call, args.iter().copied()).unwrap();
-    let talk = || {
+    let session = || {
         let digest = host::digest::sha256(CONTEXT_ID.as_bytes());
         HookSession::new(context(), digest, CallsFile::open(run.path()), &|_| {}, &|| false)
     };
-    let Ok(ToolAnswer::Done { code, .. }) = talk().answer(&frame[..length]) else { panic!("it reads no stdin") };
-    assert_eq!(code, 1, "the folder is not there");
+    let Ok(ToolAnswer::Done { code, .. }) = session().answer(&frame[..length]) else { panic!("it reads no stdin") };
+    assert_eq!(code, 1, "the folder does not exist");
 
-    let kept = CallsFile::read(run.path()).expect("whole lines");
-    assert_eq!(kept.len(), 1);
-    assert!(talk().replay(&kept), "what the hook was told still holds");
+    let lines = CallsFile::read(run.path()).expect("complete lines");
+    assert_eq!(lines.len(), 1);
+    assert!(session().replay(&lines), "the hook has received the same answer");
 }
 
 #[test]
-fn a_charm_that_somebody_deleted_is_not_there() {
+fn a_charm_whose_folder_was_deleted_is_not_declared() {
     let unit = tempfile::tempdir().unwrap();
     let declared = serde_json::json!({ "sha256": "", "charm": state::charm::Charm::default() });
     fs::write(unit.path().join("charm.json"), declared.to_string()).unwrap();
@@ -296,11 +297,11 @@ fn a_charm_that_somebody_deleted_is_not_there() {
     let charms = charms_of(unit.path());
     assert!(charms.declared().is_some());
     fs::remove_dir(unit.path().join("charm")).unwrap();
-    assert!(charms.declared().is_none(), "it is fetched again");
+    assert!(charms.declared().is_none(), "the charm must be fetched again");
 }
 
 #[tokio::test]
-async fn an_archive_with_another_digest_is_refused_before_it_is_looked_into() {
+async fn an_archive_with_another_digest_is_refused_before_it_is_unpacked() {
     let unit = tempfile::tempdir().unwrap();
     let charm = CharmRef {
         sha256: host::digest::sha256(b"the archive"),
@@ -315,7 +316,7 @@ async fn an_archive_with_another_digest_is_refused_before_it_is_looked_into() {
 
 /// Scenario 153.
 #[test]
-fn a_unit_that_does_not_lead_is_refused_its_applications_settings_and_its_hook_goes_on() {
+fn a_non_leader_cannot_set_application_settings_and_its_hook_continues() {
     let run = tempfile::tempdir().unwrap();
     let relation = hook::Relation {
         endpoint: "db".into(),
@@ -333,14 +334,14 @@ fn a_unit_that_does_not_lead_is_refused_its_applications_settings_and_its_hook_g
     };
     let context = HookContext { relations: [(1, relation)].into(), leader: false, ..context() };
     let digest = host::digest::sha256(CONTEXT_ID.as_bytes());
-    let mut talk = HookSession::new(context, digest, CallsFile::open(run.path()), &|_| {}, &|| false);
+    let mut session = HookSession::new(context, digest, CallsFile::open(run.path()), &|_| {}, &|| false);
     let mut set = |number: u8, args: &[&str]| {
         let (cwd, tool) = (&b"/"[..], &b"relation-set"[..]);
         let call = CallHeader { call_id: [number; 16], context_id: CONTEXT_ID.as_bytes(), cwd, tool };
         let mut frame = vec![0; 1000];
-        let args: Vec<&[u8]> = args.iter().map(|word| word.as_bytes()).collect();
+        let args: Vec<&[u8]> = args.iter().map(|arg| arg.as_bytes()).collect();
         let length = encode_request(&mut frame, &call, args.iter().copied()).unwrap();
-        match talk.answer(&frame[..length]) {
+        match session.answer(&frame[..length]) {
             Ok(ToolAnswer::Done { code, stderr, .. }) => (code, String::from_utf8(stderr).unwrap()),
             _ => panic!("it reads no stdin and no bag of others"),
         }
@@ -348,56 +349,56 @@ fn a_unit_that_does_not_lead_is_refused_its_applications_settings_and_its_hook_g
     let refused = set(1, &["-r", "db:1", "--app", "a=1"]);
     assert_eq!(refused, (1, "ERROR cannot write relation settings\n".to_owned()));
     assert_eq!(set(2, &["-r", "db:1", "b=2"]), (0, String::new()));
-    let (writes, _) = talk.close();
+    let (writes, _) = session.close();
     let own = Bag::from([("b".to_owned(), "2".to_owned())]);
     assert_eq!(writes.bags[&1], hook::BagWrites { unit: own, application: Default::default() });
 }
 
-/// A folder in which the shim has run this script as a hook, and how long that took.
-fn shimmed(script: &str) -> (tempfile::TempDir, Duration) {
+/// Runs a script as a hook under the shim. Returns the folder of the run and the duration.
+fn run_under_shim(script: &str) -> (tempfile::TempDir, Duration) {
     let run = tempfile::tempdir().unwrap();
     let program = run.path().join("hook");
-    // written by a process of its own: a file that a child of another test holds open cannot be run
+    // written by another process: a file that a child of another test has open for writing cannot be executed
     let write = "printf '#!/bin/sh\n%s\n' \"$2\" >\"$1\" && chmod 755 \"$1\"";
     let written = Command::new("/bin/sh").args(["-c", write, "sh"]).arg(&program).arg(script).status();
     assert!(written.unwrap().success());
-    let begun = Instant::now();
+    let started = Instant::now();
     agent::shim::run(run.path(), &program).unwrap();
-    (run, begun.elapsed())
+    (run, started.elapsed())
 }
 
 /// Scenario 156.
 #[test]
-fn a_hook_is_over_with_its_own_process_though_its_child_holds_its_output_open() {
+fn a_hook_ends_with_its_process_even_if_a_child_keeps_its_output_open() {
     let run_once = || {
-        let (run, took) = shimmed("sleep 100 & echo $!");
+        let (run, took) = run_under_shim("sleep 100 & echo $!");
         assert_eq!(fs::read_to_string(run.path().join(OUTCOME)).unwrap(), "exit 0");
         let output = fs::read_to_string(run.path().join(OUTPUT)).unwrap();
         let child = output.strip_prefix("stdout: ").unwrap().trim().parse().unwrap();
-        let child = Process::of(child).expect("the child is the charm's, and lives on");
-        child.signal(nix::sys::signal::Signal::SIGKILL).expect("ours to signal");
+        let child = Process::of(child).expect("the child belongs to the charm and continues");
+        child.signal(nix::sys::signal::Signal::SIGKILL).expect("it can be signalled");
         took
     };
-    // of a busy machine's three the fastest
+    // the fastest of three runs, because the machine may be busy
     let fastest = (0..3).map(|_| run_once()).min().unwrap();
     assert!(fastest < Duration::from_secs(1), "{fastest:?}");
 }
 
-/// Scenario 158. What of it is told is bounded besides:
-/// [`of_what_a_hook_prints_the_log_has_the_end_and_says_how_much_it_has_not`].
+/// Scenario 158. The amount that is reported is also bounded:
+/// [`only_the_end_of_a_hooks_output_is_reported_with_the_number_of_omitted_lines`].
 #[test]
-fn a_hook_that_prints_ten_megabytes_on_each_stream_ends_and_a_bounded_part_is_kept() {
+fn a_bounded_part_of_a_hooks_output_is_kept() {
     let (run, _) =
-        shimmed("head -c 10000000 /dev/zero | tr '\\0' x; head -c 10000000 /dev/zero | tr '\\0' x >&2");
+        run_under_shim("head -c 10000000 /dev/zero | tr '\\0' x; head -c 10000000 /dev/zero | tr '\\0' x >&2");
     assert_eq!(fs::read_to_string(run.path().join(OUTCOME)).unwrap(), "exit 0");
     let output = fs::read_to_string(run.path().join(OUTPUT)).unwrap();
-    let told = output.lines().last().unwrap();
-    assert!(output.len() <= OUTPUT_BYTES_MAX + told.len() + 1, "{} bytes", output.len());
-    assert!(told.starts_with("stderr: ") && told.ends_with(" more bytes of output were discarded"), "{told}");
+    let last = output.lines().last().unwrap();
+    assert!(output.len() <= OUTPUT_BYTES_MAX + last.len() + 1, "{} bytes", output.len());
+    assert!(last.starts_with("stderr: ") && last.ends_with(" more bytes of output were discarded"), "{last}");
 }
 
 #[test]
-fn two_things_that_one_call_says_have_a_number_each() {
+fn two_reports_of_one_call_have_different_numbers() {
     let run = tempfile::tempdir().unwrap();
     let mut frame = vec![0; 1000];
     let call =
@@ -405,26 +406,26 @@ fn two_things_that_one_call_says_have_a_number_each() {
     let args = [&b"-l"[..], b"loud", b"hello"];
     let length = encode_request(&mut frame, &call, args.iter().copied()).unwrap();
     let digest = host::digest::sha256(CONTEXT_ID.as_bytes());
-    let mut talk = HookSession::new(context(), digest, CallsFile::open(run.path()), &|_| {}, &|| false);
-    let Ok(ToolAnswer::Done { code: 0, .. }) = talk.answer(&frame[..length]) else { panic!("it is answered") };
-    let (_, said) = talk.close();
-    assert_eq!(said.iter().map(|said| said.call).collect::<Vec<_>>(), [1, 2], "{said:?}");
+    let mut session = HookSession::new(context(), digest, CallsFile::open(run.path()), &|_| {}, &|| false);
+    let Ok(ToolAnswer::Done { code: 0, .. }) = session.answer(&frame[..length]) else { panic!("it is answered") };
+    let (_, reports) = session.close();
+    assert_eq!(reports.iter().map(|report| report.call).collect::<Vec<_>>(), [1, 2], "{reports:?}");
 }
 
 #[tokio::test]
-async fn of_what_a_hook_prints_the_log_has_the_end_and_says_how_much_it_has_not() {
+async fn only_the_end_of_a_hooks_output_is_reported_with_the_number_of_omitted_lines() {
     let unit = tempfile::tempdir().unwrap();
     let at = unit.path().join("hooks/000001");
-    let run = begun(&at, &kernel_boot());
+    let run = started_run(&at, &kernel_boot());
     fs::write(at.join(SHIM_PID), "1 1").unwrap();
     fs::write(at.join(OUTCOME), "exit 0").unwrap();
     let printed: String = (1..=100).map(|n| format!("stderr: line {n}\n")).collect();
     fs::write(at.join(OUTPUT), printed).unwrap();
 
-    let result = charms_of(unit.path()).reattach(&run, &Nobody).await.expect("it ended");
+    let result = charms_of(unit.path()).reattach(&run, &NoRequests).await.expect("it ended");
 
-    let lines = result.reports.iter().map(|said| match &said.what {
-        ReportContent::Output { text, .. } => (said.call, text.as_str()),
+    let lines = result.reports.iter().map(|report| match &report.what {
+        ReportContent::Output { text, .. } => (report.call, text.as_str()),
         other => panic!("{other:?}"),
     });
     let lines: Vec<(u32, &str)> = lines.collect();

@@ -1,5 +1,5 @@
-//! What would harm this host: each test runs again in namespaces of its own, where it is process 1 and root, and what it
-//! mounts and kills is nobody else's.
+//! Tests that would damage this host: each runs again in its own namespaces, where it is process 1 and root,
+//! and where its mounts and kills affect nothing else.
 
 use agent::config::{AgentConfig, FILE, AgentKind};
 use agent::deployer::Deployer;
@@ -15,16 +15,16 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Names the test that runs inside of its namespaces.
+/// The environment variable that names the test which runs inside its namespaces.
 const INSIDE: &str = "PINTLE_TEST_INSIDE";
 const AGENT: &str = env!("CARGO_BIN_EXE_pintle-agent");
 
-/// Runs a test again in its namespaces; inside of them, runs `test`.
-fn apart(name: &str, test: impl FnOnce()) {
+/// Runs the test of this name again in new namespaces. Inside them, runs `test`.
+fn in_namespaces(name: &str, test: impl FnOnce()) {
     if std::env::var(INSIDE).is_ok_and(|inside| inside == name) {
         return test();
     }
-    let this = std::env::current_exe().expect("a process knows its program");
+    let this = std::env::current_exe().expect("the path of the program is available");
     let again = Command::new("unshare")
         .args(namespaces())
         .arg(this)
@@ -32,33 +32,33 @@ fn apart(name: &str, test: impl FnOnce()) {
         .env(INSIDE, name)
         .output()
         .expect("unshare is there: tests/prerequisites.sh");
-    let (said, complained) = (String::from_utf8_lossy(&again.stdout), String::from_utf8_lossy(&again.stderr));
-    assert!(again.status.success(), "{said}\n{complained}");
-    assert!(said.contains("1 passed"), "{said}");
+    let (stdout, stderr) = (String::from_utf8_lossy(&again.stdout), String::from_utf8_lossy(&again.stderr));
+    assert!(again.status.success(), "{stdout}\n{stderr}");
+    assert!(stdout.contains("1 passed"), "{stdout}");
 }
 
-/// How `unshare` makes them here: root may, others where user namespaces are allowed.
+/// The arguments of `unshare` that work here: those for root, or those with a user namespace.
 fn namespaces() -> &'static [&'static str] {
-    let ways: [&[&str]; 2] = [
+    let variants: [&[&str]; 2] = [
         &["--mount", "--pid", "--fork", "--mount-proc"],
         &["--user", "--map-root-user", "--mount", "--pid", "--fork", "--mount-proc"],
     ];
-    let works = |way: &&&[&str]| {
-        let tried = Command::new("unshare").args(**way).arg("true").output();
+    let works = |variant: &&&[&str]| {
+        let tried = Command::new("unshare").args(**variant).arg("true").output();
         tried.is_ok_and(|tried| tried.status.success())
     };
-    ways.iter().find(works).expect("make test needs namespaces: be root, or allow user namespaces")
+    variants.iter().find(works).expect("make test needs namespaces: be root, or allow user namespaces")
 }
 
-/// The kernel lets nobody in a namespace end its process 1: that stands for one that hangs in a system call.
+/// No process of a pid namespace can kill its process 1: it stands for a hook that hangs in a system call.
 #[test]
-fn a_hook_that_cannot_be_killed_does_not_stop_the_machines_agent() {
-    apart("a_hook_that_cannot_be_killed_does_not_stop_the_machines_agent", || {
+fn a_hook_that_cannot_be_killed_does_not_block_the_machine_agent() {
+    in_namespaces("a_hook_that_cannot_be_killed_does_not_block_the_machine_agent", || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
         runtime.expect("a runtime").block_on(async {
             let machine = tempfile::tempdir().expect("a folder");
-            let own = config(AgentKind::Machine, "0");
-            let deployer = Deployer::new(machine.path().to_path_buf(), own, ServiceManager::Children);
+            let machine_config = config(AgentKind::Machine, "0");
+            let deployer = Deployer::new(machine.path().to_path_buf(), machine_config, ServiceManager::Children);
             let name = UnitName::new("web", 0);
             deployer.prepare(Uuid(6), &name).expect("it is made");
             let folder = deployer.folder(&name);
@@ -66,10 +66,10 @@ fn a_hook_that_cannot_be_killed_does_not_stop_the_machines_agent() {
             Process::this().write(&folder.run(1).join(SHIM_PID)).expect("written");
             let stopped =
                 tokio::time::timeout(std::time::Duration::from_secs(60), deployer.stop(&folder)).await;
-            let error = stopped.expect("other units wait for it").expect_err("it lives").to_string();
+            let error = stopped.expect("stop must not block other units").expect_err("it lives").to_string();
             assert!(error.contains("a killed hook does not end"), "{error}");
             Process { pid: 1, start: 1 }.write(&folder.run(1).join(SHIM_PID)).expect("written");
-            deployer.stop(&folder).await.expect("it ended at last");
+            deployer.stop(&folder).await.expect("the hook has ended");
         });
     });
 }
@@ -93,14 +93,15 @@ fn mount(folder: &Path) {
     assert!(mounted.is_ok_and(|status| status.success()), "{}", folder.display());
 }
 
-/// A host where systemd seems to run; answers where its `systemctl` is, which stops what it has a file for.
-fn begin_systemd(place: &Path) -> PathBuf {
+/// Makes the host look as if systemd runs. Returns the folder of a `systemctl` that can stop only units that
+/// have a file.
+fn fake_systemd(parent: &Path) -> PathBuf {
     mount(Path::new("/run"));
     mount(Path::new("/etc"));
     for folder in ["/run/systemd/system", "/etc/systemd/system/multi-user.target.wants"] {
         fs::create_dir_all(folder).expect("made");
     }
-    let programs = place.join("programs");
+    let programs = parent.join("programs");
     fs::create_dir(&programs).expect("made");
     let script = "#!/bin/sh\n\
         if [ \"$1\" = stop ] && [ ! -e /run/systemd/system/pintle-unit@.service ]; then\n\
@@ -108,12 +109,12 @@ fn begin_systemd(place: &Path) -> PathBuf {
         fi\n";
     fs::write(programs.join("systemctl"), script).expect("written");
     let mode = fs::Permissions::from_mode(0o755);
-    fs::set_permissions(programs.join("systemctl"), mode).expect("it is ours");
+    fs::set_permissions(programs.join("systemctl"), mode).expect("it belongs to this test");
     programs
 }
 
-fn dead_machine(place: &Path) -> PathBuf {
-    let data = place.join("pintle");
+fn dead_machine(parent: &Path) -> PathBuf {
+    let data = parent.join("pintle");
     let unit = data.join("agents/unit-web-0");
     fs::create_dir_all(&unit).expect("made");
     write_atomic_unsynced(&data.join(FILE), config(AgentKind::Machine, "0").to_yaml().as_bytes()).expect("written");
@@ -129,38 +130,40 @@ fn agent(programs: &Path) -> Command {
     agent
 }
 
-/// 1. A machine is Dead, and its units' agents are services. 2. It reboots: the template of those is gone.
+/// 1. A machine is Dead, and its unit agents are services.
+/// 2. The host reboots, which deletes the template of these services.
 #[test]
-fn a_retirement_goes_on_after_a_reboot() {
-    apart("a_retirement_goes_on_after_a_reboot", || {
-        let place = tempfile::tempdir().expect("a folder");
-        let (programs, data) = (begin_systemd(place.path()), dead_machine(place.path()));
+fn uninstalling_resumes_after_a_reboot() {
+    in_namespaces("uninstalling_resumes_after_a_reboot", || {
+        let parent = tempfile::tempdir().expect("a folder");
+        let (programs, data) = (fake_systemd(parent.path()), dead_machine(parent.path()));
         let mut agent = agent(&programs);
         let mut agent = agent.args(["machine", "--data"]).arg(&data).arg("--systemd").spawn();
         let agent = agent.as_mut().expect("it runs");
-        let mut said = BufReader::new(agent.stderr.take().expect("piped")).lines().map_while(Result::ok);
-        // there is no controller to be told
-        let last = said.find(|line| line.contains(" WARN ") || line.contains("ERROR"));
-        agent.kill().and_then(|()| agent.wait()).expect("it is ours");
+        let mut lines = BufReader::new(agent.stderr.take().expect("piped")).lines().map_while(Result::ok);
+        // the controller is unreachable, which is logged after the units are removed
+        let last = lines.find(|line| line.contains(" WARN ") || line.contains("ERROR"));
+        agent.kill().and_then(|()| agent.wait()).expect("it belongs to this test");
         assert!(last.as_ref().is_some_and(|line| line.contains(" WARN ")), "{last:?}");
         assert!(!data.join("agents/unit-web-0").exists(), "{last:?}");
     });
 }
 
-/// 1. A machine retires: of its folder all is gone but the folder. 2. It reboots.
+/// 1. A machine is uninstalled until only its folder is left.
+/// 2. The host reboots.
 #[test]
-fn the_service_of_a_machine_that_has_retired_removes_what_is_left_and_itself() {
-    apart("the_service_of_a_machine_that_has_retired_removes_what_is_left_and_itself", || {
-        let place = tempfile::tempdir().expect("a folder");
-        let (programs, data) = (begin_systemd(place.path()), place.path().join("pintle"));
-        // what is mounted there cannot be removed: so the retirement ends in the middle
+fn the_removal_service_deletes_the_remaining_folder_and_itself() {
+    in_namespaces("the_removal_service_deletes_the_remaining_folder_and_itself", || {
+        let parent = tempfile::tempdir().expect("a folder");
+        let (programs, data) = (fake_systemd(parent.path()), parent.path().join("pintle"));
+        // a mount point cannot be deleted, which interrupts the removal
         fs::create_dir(&data).expect("made");
         mount(&data);
-        dead_machine(place.path());
+        dead_machine(parent.path());
         systemd::install(Path::new("/"), Path::new(AGENT), &data).expect("installed");
         let file = Path::new("/etc/systemd/system/pintle-machine.service");
         let uninstall = || agent(&programs).args(["uninstall", "--data"]).arg(&data).output();
-        assert!(!uninstall().expect("it runs").status.success(), "its retirement was not begun");
+        assert!(!uninstall().expect("it runs").status.success(), "the removal was not started");
         assert!(file.exists() && data.join(FILE).exists());
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         runtime.block_on(uninstall::uninstall(&data)).expect_err("it cannot be removed");

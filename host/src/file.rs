@@ -1,12 +1,13 @@
 //! Files that are replaced as a whole: a reader, and a program that starts after a crash, finds the old content or the
-//! new one, never a part.
+//! new content, never a part.
 //!
-//! The new content is written to a hidden temporary file in the same folder, which is then renamed over the old one.
+//! The new content is written to a hidden temporary file in the same folder, which is then renamed over the old file.
 //! The temporary name is random and the file is created exclusively, for two reasons: two writers of one file do not
-//! write into each other's temporary file, and in a folder that somebody else may write to (a container's) no planted
-//! link is followed. The file is readable by its owner only. A temporary file that a crash leaves behind is never read.
+//! write into each other's temporary file, and no planted link is followed in a folder that another user may write to
+//! (for example a container's). The file is readable by its owner only. A temporary file that a crash leaves behind is
+//! never read.
 //!
-//! Written here and not taken from the crate `tempfile`: its rename is a raw system call, which the library of
+//! The crate `tempfile` is not used because it renames with a raw system call, which the library of
 //! `tests/crash_points` cannot intercept.
 
 use std::fs::{self, File, OpenOptions};

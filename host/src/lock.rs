@@ -20,8 +20,8 @@ pub struct Lock {
 pub struct LockHeld(pub String);
 
 impl Lock {
-    /// Takes the lock without waiting. `holder` describes this process; it is written into the file and is
-    /// returned to processes that cannot take the lock.
+    /// Acquires the lock without waiting. `holder` describes this process; it is written into the file, and is
+    /// returned to processes that cannot acquire the lock.
     pub fn take(path: &Path, holder: &str) -> io::Result<Result<Lock, LockHeld>> {
         let mut file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;

@@ -38,7 +38,7 @@ pub fn memories() -> Vec<(Option<Event>, Local)> {
     happens(&mut local, Event::Attaching { nonce: Uuid(1) });
     happens(
         &mut local,
-        Event::Attached { store_generation: Uuid(2), epoch: 1, sequence: 0, found: Default::default() },
+        Event::Attached { store_generation: Uuid(2), epoch: 1, sequence: 0, recovered_bags: Default::default() },
     );
     let charm = CharmRef {
         sha256: "ab".repeat(32),
@@ -55,7 +55,7 @@ pub fn memories() -> Vec<(Option<Event>, Local)> {
             attempt: 1,
             cause,
             position: None,
-            leads: None,
+            leader_generation: None,
             episode: None,
         };
         happens(&mut local, Event::Started(run));
@@ -73,7 +73,7 @@ pub fn memories() -> Vec<(Option<Event>, Local)> {
 pub fn begin(folder: &Path) {
     let folder = UnitFolder::new(folder.to_path_buf());
     let all = memories();
-    let journal = now(Journal::begin(folder, 0, &all[0].1, true)).expect("it is written");
+    let journal = now(Journal::open(folder, 0, &all[0].1, true)).expect("it is written");
     println!("0");
     for (n, (event, local)) in all.iter().enumerate().skip(1) {
         let event = event.clone().expect("all but the first");

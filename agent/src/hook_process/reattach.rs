@@ -14,7 +14,7 @@ use crate::tool_calls::{CallsFile, HookSession};
 use host::lock::Lock;
 use host::process::Process;
 use state::unit::local::Run;
-use state::unit::record::Said;
+use state::unit::record::RunReport;
 use std::rc::Rc;
 
 impl HostCharms {
@@ -61,7 +61,7 @@ impl HostCharms {
             end_leftovers(&at).await;
             return None;
         };
-        let (on_report, is_leader) = (|report: &Said| hook_host.report(report), || hook_host.is_leader());
+        let (on_report, is_leader) = (|report: &RunReport| hook_host.report(report), || hook_host.is_leader());
         let mut session =
             HookSession::new(run_file.context, run_file.context_digest, CallsFile::open(&at), &on_report, &is_leader);
         if !CallsFile::read(&at).is_some_and(|calls| session.replay(&calls)) {

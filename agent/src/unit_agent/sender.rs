@@ -180,9 +180,9 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
 
     /// Sends the reports of a run that has no record.
     async fn send_unrecorded(&self, run: u64) -> Result<(), SendError> {
-        let report = self.local.borrow().unheard.iter().find(|unheard| unheard.run == run).cloned();
-        let (Some(unheard), Some(epoch)) = (found, self.epoch()) else { return Ok(()) };
-        let report = Report { epoch, run, said: unheard.said, executing: None, executing_for_ms: 0 };
+        let report = self.local.borrow().unrecorded_reports.iter().find(|unrecorded| unrecorded.run == run).cloned();
+        let (Some(unrecorded), Some(epoch)) = (found, self.epoch()) else { return Ok(()) };
+        let report = Report { epoch, run, said: unrecorded.said, executing: None, executing_for_ms: 0 };
         match self.api.handle(report).await {
             // a refused report is refused again, and the records wait behind it
             Err(error) if error.code == ErrorCode::Invalid => {
@@ -221,7 +221,7 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
 
     async fn send_report(&self, report: Report) -> Result<(), SendError> {
         let (run, activity) = (report.run, report.executing.clone());
-        let last = report.said.last().map(|said| said.call);
+        let last = report.said.last().map(|report| report.call);
         let again = std::mem::take(&mut self.facts.borrow_mut().resend_executing);
         let answer = self.api.handle(report).await;
         let mut facts = self.facts.borrow_mut();

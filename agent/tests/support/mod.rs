@@ -1,9 +1,9 @@
-//! What several tests of the agent begin with.
+//! Fixtures that several tests of the agent share.
 
 use state::terms::names::Uuid;
 use state::unit::hook::{self, HookContext};
 
-/// web/0 in its install hook, with nothing around it.
+/// web/0 in its install hook, without relations or configuration.
 pub fn context() -> HookContext {
     HookContext {
         unit: "web/0".parse().unwrap(),

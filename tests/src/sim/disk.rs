@@ -8,7 +8,7 @@ use crate::sim::checks::Fact;
 use crate::sim::machine::Machine;
 use crate::sim::mutants::Mutant;
 use crate::sim::world::World;
-use agent::journal::{self, FolderFiles, Loaded, Journal};
+use agent::journal::{self, FolderFiles, Journal, Loaded};
 use agent::ports::{DiskError, UnitMemory};
 use state::terms::names::{UnitName, Uuid};
 use state::unit::local::{Event, Local, Step};
@@ -17,10 +17,10 @@ use state::unit::snapshot::Snapshot;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Here a journal is so short that units fold theirs every few hooks.
+/// The maximum size of a journal: so small that units compact theirs every few hooks.
 pub const JOURNAL_BYTES_MAX: usize = 4 << 10;
 
-/// A write that is under way.
+/// A write in progress.
 #[derive(Clone)]
 enum Unsynced {
     Append(String, Vec<u8>),
@@ -29,24 +29,24 @@ enum Unsynced {
 
 #[derive(Clone, Default)]
 struct State {
-    /// All that was acknowledged, folded.
+    /// The state after all acknowledged events.
     acknowledged: Option<Arc<Local>>,
-    /// Being written, and the memory after it; a crash decides whether it was.
+    /// The events being written and the state after them. A crash decides whether they are durable.
     in_flight: Option<(Arc<[Event]>, Arc<Local>)>,
     view: Option<Arc<Snapshot>>,
-    /// The view as it was kept before that one: a cache is not synced.
+    /// The view that was stored before `view`: a cache is not synced, so a crash may restore it.
     older_view: Option<Arc<Snapshot>>,
     files: BTreeMap<String, Vec<u8>>,
     unsynced: Option<Unsynced>,
-    /// Hooks have run here: a folder without memory is not a new one.
+    /// Whether hooks have run here: then a folder without state is not a new one.
     has_run_hooks: bool,
-    /// Its content was is_damaged: the next agent takes what it finds for the whole.
+    /// Whether the content was damaged: the next agent starts with what it finds.
     is_damaged: bool,
-    /// A planted fault: what the newest replaced file held before.
+    /// For a mutant: the previous content of the file that was replaced last.
     replaced: Option<(String, Option<Vec<u8>>)>,
 }
 
-/// Where a folder is and whose.
+/// Location and unit of a folder.
 #[derive(Clone)]
 pub struct FolderLocation {
     pub folder: Uuid,
@@ -55,37 +55,37 @@ pub struct FolderLocation {
     pub machine: Machine,
 }
 
-/// One folder's files.
+/// The files of one folder.
 #[derive(Clone)]
 pub struct Disk {
     world: World,
-    at: FolderLocation,
+    location: FolderLocation,
     state: Arc<Mutex<State>>,
 }
 
 impl Disk {
-    pub fn new(world: World, at: FolderLocation) -> Disk {
+    pub fn new(world: World, location: FolderLocation) -> Disk {
         world.note(Fact::JournalStarted {
-            folder: at.folder,
-            local: Box::new(Local::new(at.unit, at.name.clone())),
+            folder: location.folder,
+            local: Box::new(Local::new(location.unit, location.name.clone())),
         });
-        Disk { world, at, state: Arc::default() }
+        Disk { world, location, state: Arc::default() }
     }
 
-    /// The same content in another folder: what `cp -a`, or a cloned machine, makes.
+    /// Copies the content to another folder, as `cp -a` or cloning a machine does.
     pub fn copy(&self, folder: Uuid) -> Disk {
-        let at = FolderLocation { folder, ..self.at.clone() };
+        let location = FolderLocation { folder, ..self.location.clone() };
         let mut state = self.state().clone();
-        // what was synced and not yet told is in the copy too
+        // events that were synced and not yet acknowledged are in the copy, too
         state.unsynced = None;
-        Disk { world: self.world.clone(), at, state: Arc::new(Mutex::new(state)) }
+        Disk { world: self.world.clone(), location, state: Arc::new(Mutex::new(state)) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("one thread")
     }
 
-    /// The power went: what was never synced may be torn.
+    /// Power loss: content that was not synced may be torn.
     pub fn lose_power(&self) {
         let cut = self.world.below(1_000) as usize;
         let mut state = self.state();
@@ -103,52 +103,54 @@ impl Disk {
         }
     }
 
-    /// Everything is gone.
+    /// Deletes everything.
     pub fn delete_all(&self) {
         *self.state() = State { is_damaged: true, ..State::default() };
     }
 
-    /// Some byte of some file is another one.
+    /// Flips one bit of one file.
     pub fn corrupt(&self) {
         let mut state = self.state();
-        let at = self.world.below(state.files.len() as u64) as usize;
-        let Some(bytes) = state.files.values_mut().nth(at).filter(|bytes| !bytes.is_empty()) else { return };
-        let at = self.world.below(bytes.len() as u64) as usize;
-        bytes[at] ^= 1 << self.world.below(8);
+        let index = self.world.below(state.files.len() as u64) as usize;
+        let Some(bytes) = state.files.values_mut().nth(index).filter(|bytes| !bytes.is_empty()) else {
+            return;
+        };
+        let index = self.world.below(bytes.len() as u64) as usize;
+        bytes[index] ^= 1 << self.world.below(8);
         state.is_damaged = true;
     }
 
-    fn full(&self) -> Result<(), DiskError> {
-        match self.at.machine.is_full(self.world.now_ms()) {
-            true => Err(DiskError("no space is left on the device".to_owned())),
+    fn require_space(&self) -> Result<(), DiskError> {
+        match self.location.machine.is_full(self.world.now_ms()) {
+            true => Err(DiskError("no space left on device".to_owned())),
             false => Ok(()),
         }
     }
 
-    /// What an agent finds when it starts.
+    /// Opens the folder for an agent that starts, and loads its state.
     pub async fn open(&self) -> Result<(SimMemory, Local, Option<Arc<Snapshot>>), DiskError> {
         self.world.pause().await;
         let (memory, mut local, view) = if self.world.mix().byte_disk > 0 {
             self.open_bytes().await?
         } else {
-            self.full()?;
+            self.require_space()?;
             let (local, view) = self.open_typed();
             (SimMemory::Typed(self.clone()), local, view)
         };
         self.state().acknowledged = Some(Arc::new(local.clone()));
         let is_damaged = std::mem::take(&mut self.state().is_damaged);
-        let (folder, found) = (self.at.folder, Box::new(local.clone()));
+        let (folder, found) = (self.location.folder, Box::new(local.clone()));
         self.world.note(if is_damaged {
             Fact::JournalStarted { folder, local: found }
         } else {
             Fact::Loaded { folder, local: found }
         });
-        self.forget(&mut local);
+        self.apply_memory_mutant(&mut local);
         Ok((memory, local, view))
     }
 
-    /// Planted faults: an agent that does not remember everything.
-    fn forget(&self, local: &mut Local) {
+    /// Mutants: the agent forgets a part of its state.
+    fn apply_memory_mutant(&self, local: &mut Local) {
         let mix = self.world.mix();
         if mix.has(Mutant::ForgetsPendingChanged) {
             local.relations.values_mut().for_each(|relation| relation.pending_changed = None);
@@ -175,9 +177,9 @@ impl Disk {
         }
     }
 
-    /// A folder without memory: a new unit, or one whose files are gone.
-    fn fresh(&self) -> Local {
-        let mut local = Local::new(self.at.unit, self.at.name.clone());
+    /// The state of an empty folder: a new unit, or one whose files are lost.
+    fn empty_state(&self) -> Local {
+        let mut local = Local::new(self.location.unit, self.location.name.clone());
         local.lost = self.state().has_run_hooks;
         local
     }
@@ -190,44 +192,48 @@ impl Disk {
         };
         match in_flight {
             Some((events, after)) => {
-                // the planted fault has said so already
+                // the mutant has acknowledged them already
                 if !self.world.mix().has(Mutant::AcknowledgesBeforeSync) {
-                    self.world.note(Fact::Recorded { folder: self.at.folder, of: self.at.unit, events });
+                    self.world.note(Fact::Recorded {
+                        folder: self.location.folder,
+                        unit: self.location.unit,
+                        events,
+                    });
                 }
                 (Arc::unwrap_or_clone(after), view)
             }
-            None => (acknowledged.map_or_else(|| self.fresh(), Arc::unwrap_or_clone), view),
+            None => (acknowledged.map_or_else(|| self.empty_state(), Arc::unwrap_or_clone), view),
         }
     }
 
     async fn open_bytes(&self) -> Result<(SimMemory, Local, Option<Arc<Snapshot>>), DiskError> {
-        self.settle_unsynced();
+        self.resolve_unsynced();
         let found = journal::load(self).await?;
         let (local, index, fresh) = match found {
-            Loaded::Nothing => (self.fresh(), 0, true),
+            Loaded::Nothing => (self.empty_state(), 0, true),
             Loaded::Memory { local, index, .. } => (*local, index, false),
             Loaded::Corrupt { notes } => {
                 if !self.state().is_damaged {
-                    let what = format!("{}: files lost: {notes:?}", self.at.name);
+                    let what = format!("{}: files lost: {notes:?}", self.location.name);
                     self.world.note(Fact::InvariantViolated("durable-events", what));
                 }
-                (self.fresh(), 0, true)
+                (self.empty_state(), 0, true)
             }
-            Loaded::OtherFormat { .. } => return Err(DiskError("files of another format".to_owned())),
+            Loaded::OtherFormat { .. } => return Err(DiskError("the files have another format".to_owned())),
         };
         let in_flight = self.state().in_flight.take();
         if let Some((events, after)) = in_flight
             && *after == local
         {
-            self.world.note(Fact::Recorded { folder: self.at.folder, of: self.at.unit, events });
+            self.world.note(Fact::Recorded { folder: self.location.folder, unit: self.location.unit, events });
         }
-        let journal = Journal::begin(self.clone(), index, &local, fresh).await?;
+        let journal = Journal::open(self.clone(), index, &local, fresh).await?;
         let view = agent::view_cache::ViewCache::load(self).await;
         Ok((SimMemory::Bytes(self.clone(), journal), local, view.map(Arc::new)))
     }
 
-    /// The write that a crash cut: all of it, a part of it or nothing.
-    fn settle_unsynced(&self) {
+    /// Decides how much of a write in progress survives a crash: all of it, a part or nothing.
+    fn resolve_unsynced(&self) {
         let Some(unsynced) = self.state().unsynced.take() else { return };
         match unsynced {
             Unsynced::Append(name, bytes) => {
@@ -247,7 +253,7 @@ impl Disk {
 
     async fn write(&self, unsynced: Unsynced) -> Result<(), DiskError> {
         self.world.pause().await;
-        self.full()?;
+        self.require_space()?;
         self.state().unsynced = Some(unsynced.clone());
         self.world.pause().await;
         if self.world.draws_fault(self.world.mix().sync_fails) {
@@ -259,7 +265,7 @@ impl Disk {
             Unsynced::Append(name, bytes) => {
                 let file = state.files.entry(name).or_default();
                 file.extend_from_slice(&bytes);
-                self.world.note(Fact::Appended { folder: self.at.folder, bytes: file.len() });
+                self.world.note(Fact::Appended { folder: self.location.folder, bytes: file.len() });
             }
             Unsynced::Replace(name, bytes) => {
                 let before = state.files.insert(name.clone(), bytes);
@@ -275,7 +281,7 @@ impl Disk {
         state.acknowledged = Some(after);
         state.has_run_hooks |= events.iter().any(|event| matches!(event, Event::Started(_)));
         drop(state);
-        self.world.note(Fact::Recorded { folder: self.at.folder, of: self.at.unit, events });
+        self.world.note(Fact::Recorded { folder: self.location.folder, unit: self.location.unit, events });
     }
 
     async fn append_typed(&self, events: &[Event], after: &Arc<Local>) -> Result<(), DiskError> {
@@ -286,12 +292,12 @@ impl Disk {
             if let Some((_, after)) = synced {
                 self.state().acknowledged = Some(after);
             }
-            self.world.note(Fact::Recorded { folder: self.at.folder, of: self.at.unit, events });
+            self.world.note(Fact::Recorded { folder: self.location.folder, unit: self.location.unit, events });
             self.world.pause().await;
             return Ok(());
         }
         self.world.pause().await;
-        self.full()?;
+        self.require_space()?;
         if mix.has(Mutant::SavesInTwoSteps) {
             self.save_half(&events);
         } else {
@@ -301,8 +307,8 @@ impl Disk {
         if self.world.draws_fault(mix.sync_fails) {
             if mix.has(Mutant::FailedSyncIsAccepted) {
                 self.state().in_flight = None;
-                let (folder, of) = (self.at.folder, self.at.unit);
-                self.world.note(Fact::Recorded { folder, of, events });
+                let (folder, unit) = (self.location.folder, self.location.unit);
+                self.world.note(Fact::Recorded { folder, unit, events });
                 return Ok(());
             }
             return Err(DiskError("the sync failed".to_owned()));
@@ -312,7 +318,7 @@ impl Disk {
         Ok(())
     }
 
-    /// A planted fault: the outcome is there before its effects are.
+    /// A mutant: the outcome is stored before its effects.
     fn save_half(&self, events: &[Event]) {
         let half = |event: &Event| match event {
             Event::Finished(record) => {
@@ -325,7 +331,8 @@ impl Disk {
         let half: Vec<Event> = events.iter().map(half).collect();
         let mut state = self.state();
         let acknowledged = state.acknowledged.as_deref().cloned();
-        let mut after = acknowledged.unwrap_or_else(|| Local::new(self.at.unit, self.at.name.clone()));
+        let mut after =
+            acknowledged.unwrap_or_else(|| Local::new(self.location.unit, self.location.name.clone()));
         half.iter().for_each(|event| after.apply(event));
         state.in_flight = Some((half.into(), Arc::new(after)));
     }
@@ -366,7 +373,7 @@ impl FolderFiles for Disk {
     }
 }
 
-/// The memory port.
+/// The memory of an agent, in the form that the profile selects.
 pub enum SimMemory {
     Typed(Disk),
     Bytes(Disk, Journal<Disk>),
