@@ -1,8 +1,8 @@
-//! What the agent of a unit is doing: the fact that it reports while an operation runs, and that status shows.
+//! The operation that a unit agent is running, as the agent reports it to the controller.
 //!
-//! An [`Operation`] without its payload (versions, settings), so that it is small enough for every report. The agent
-//! sends it, the controller keeps it in memory beside the unit's presence, and it becomes text in the agent's status
-//! message alone; nothing parses that text.
+//! An [`Activity`] is an [`Operation`] without its payload (versions, settings), so that every report can carry it. The
+//! agent sends it while an operation runs, and the controller keeps it in memory with the unit's presence. It becomes
+//! text only in the agent's status message; nothing parses that text.
 
 use super::hook_name::HookName;
 use super::operation::{Hook, Operation};
@@ -10,35 +10,46 @@ use crate::terms::names::{RelationNumber, UnitName};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
+/// What a unit agent is doing now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Activity {
-    /// Fetches and installs the charm.
+    /// The agent downloads and unpacks the charm.
     Deploy,
+    /// The unit enters the scope of a relation.
     EnterScope {
+        /// The relation's number.
         relation: RelationNumber,
+        /// The endpoint of the unit's own charm.
         endpoint: String,
     },
+    /// The unit leaves the scope of a relation without a hook.
     LeaveScope {
+        /// The relation's number.
         relation: RelationNumber,
     },
+    /// A hook runs.
     Hook {
+        /// The hook's name.
         name: HookName,
-        /// The unit that a relation hook runs for.
+        /// The remote unit of a relation hook, if the hook has one.
         remote_unit: Option<UnitName>,
     },
+    /// An action runs.
     Action {
+        /// The task's number.
         id: u64,
+        /// The action's name.
         name: String,
     },
-    /// Publishes everything again: the store was restored.
+    /// The agent publishes its whole state again, because the store was restored from a backup.
     Resync,
-    /// Reports that the unit is finished.
+    /// The agent reports that the unit is Dead.
     Die,
 }
 
 impl Activity {
-    /// A hook that no other unit is the cause of.
+    /// Returns the activity of a hook without a remote unit.
     pub fn hook(name: HookName) -> Activity {
         Activity::Hook { name, remote_unit: None }
     }
@@ -48,8 +59,8 @@ impl From<&Operation> for Activity {
     fn from(operation: &Operation) -> Activity {
         match operation {
             Operation::InstallCharm(_) => Activity::Deploy,
-            Operation::EnterScope { relation, place, .. } => {
-                Activity::EnterScope { relation: *relation, endpoint: place.endpoint.clone() }
+            Operation::EnterScope { relation, local_endpoint, .. } => {
+                Activity::EnterScope { relation: *relation, endpoint: local_endpoint.endpoint.clone() }
             }
             Operation::LeaveScope { relation, .. } => Activity::LeaveScope { relation: *relation },
             Operation::Hook(hook) => {
@@ -67,7 +78,7 @@ impl From<&Operation> for Activity {
 }
 
 impl fmt::Display for Activity {
-    /// As a status message in Juju's words: `running config-changed hook`, `running action post`.
+    /// Writes Juju's status message: `running config-changed hook`, `running action post`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Activity::Deploy => f.write_str("installing charm software"),
@@ -76,7 +87,7 @@ impl fmt::Display for Activity {
             Activity::Hook { name, remote_unit: None } => write!(f, "running {name} hook"),
             Activity::Hook { name, remote_unit: Some(unit) } => write!(f, "running {name} hook for {unit}"),
             Activity::Action { name, .. } => write!(f, "running action {name}"),
-            Activity::Resync => f.write_str("restate"),
+            Activity::Resync => f.write_str("resync"),
             Activity::Die => f.write_str("set dead"),
         }
     }

@@ -1,60 +1,69 @@
-//! Which file of the charm is run (spec/hook-tools.md 5, spec/uniter.md A.9).
+//! Selects the file of the charm that a hook or action executes (spec/hook-tools.md 5, spec/uniter.md A.9).
+//!
+//! The decision is pure: the caller (the agent's hook process) looks at the charm's folder and passes in what it found. If
+//! the charm has a `dispatch` file, no other file is ever executed.
 
 use super::hook::Cause;
 use crate::charm::Charm;
 use crate::terms::names::UnitName;
 
-/// What stands at a path of the charm. Links are followed; a link that leads nowhere is absent.
+/// What a path in the charm's folder is. Symbolic links are followed; a dangling link is `Absent`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Entry {
+pub enum PathKind {
+    /// Nothing exists at the path.
     Absent,
+    /// A file that the agent may execute.
     Executable,
+    /// A file without permission to execute it.
     NotExecutable,
+    /// A directory.
     Directory,
 }
 
-/// What dispatching needs to know of the charm's folder.
+/// The facts about the charm's folder that decide the dispatch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CharmFiles {
-    /// The charm says what it is (`metadata.yaml` or what stands for it).
-    pub metadata: bool,
-    /// `dispatch`.
-    pub dispatch: Entry,
-    /// `hooks/<hook>` or `actions/<action>`.
-    pub own: Entry,
+    /// Whether the folder contains the charm's metadata (`metadata.yaml` or its equivalent).
+    pub has_metadata: bool,
+    /// The file `dispatch`.
+    pub dispatch: PathKind,
+    /// The file of this hook or action: `hooks/<hook>` or `actions/<action>`.
+    pub specific: PathKind,
 }
 
+/// The result of the decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Dispatch {
-    /// This file, relative to the charm's folder, without arguments.
+    /// Execute this file, relative to the charm's folder, without arguments.
     Run(String),
-    /// Not an error for a hook; for an action see [`missing_action`].
+    /// The charm has no file for it. This is not an error for a hook; an action fails with [`missing_action`].
     Missing,
-    /// The hook or action fails with this text.
+    /// The hook or action fails with this message.
     Failed(String),
 }
 
-/// `path` is `hooks/<hook>` or `actions/<action>`. A `dispatch` that is there is the only one asked.
+/// Selects the file to execute. `path` is `hooks/<hook>` or `actions/<action>`, and is used only if the charm has no
+/// `dispatch`.
 pub fn dispatch(files: CharmFiles, path: &str) -> Dispatch {
-    if !files.metadata {
+    if !files.has_metadata {
         return Dispatch::Failed("charm missing from disk".to_owned());
     }
     let (file, entry) = match files.dispatch {
-        Entry::Absent => (path, files.own),
-        Entry::Executable | Entry::NotExecutable | Entry::Directory => ("dispatch", files.dispatch),
+        PathKind::Absent => (path, files.specific),
+        PathKind::Executable | PathKind::NotExecutable | PathKind::Directory => ("dispatch", files.dispatch),
     };
     match entry {
-        Entry::Absent => Dispatch::Missing,
-        Entry::Executable => Dispatch::Run(file.to_owned()),
-        Entry::NotExecutable => Dispatch::Failed(format!("fork/exec {file}: permission denied")),
-        Entry::Directory => Dispatch::Failed(format!("{file} is a directory: permission denied")),
+        PathKind::Absent => Dispatch::Missing,
+        PathKind::Executable => Dispatch::Run(file.to_owned()),
+        PathKind::NotExecutable => Dispatch::Failed(format!("fork/exec {file}: permission denied")),
+        PathKind::Directory => Dispatch::Failed(format!("{file} is a directory: permission denied")),
     }
 }
 
-/// The deployed charm has what is to be run; the others are missing. An action is accepted by the charm of its
-/// application, and the unit may run another revision: still, in an error, or since a refresh. The charm's `dispatch`
-/// would be run for what it does not know, and exit 0 (scenario 145).
-pub fn knows(deployed: &Charm, cause: &Cause) -> bool {
+/// Whether the deployed charm declares what is to run. Only an action can be undeclared: the controller validates it
+/// against the charm of the application, and the unit may run another revision (it has not upgraded yet, or is in error).
+/// The charm's `dispatch` must not be executed for an undeclared action, because it would exit 0 (scenario 145).
+pub fn declares(deployed: &Charm, cause: &Cause) -> bool {
     match cause {
         Cause::Action(action) => deployed.actions.contains_key(&action.name),
         Cause::Hook(_)
@@ -66,7 +75,7 @@ pub fn knows(deployed: &Charm, cause: &Cause) -> bool {
     }
 }
 
-/// Why an action that the charm does not have fails.
+/// Returns the failure message of an action that the charm does not implement.
 pub fn missing_action(unit: &UnitName) -> String {
     format!("action not implemented on unit \"{unit}\"")
 }
@@ -75,20 +84,20 @@ pub fn missing_action(unit: &UnitName) -> String {
 mod tests {
     use super::*;
 
-    fn decide(dispatch: Entry, own: Entry) -> Dispatch {
-        super::dispatch(CharmFiles { metadata: true, dispatch, own }, "hooks/start")
+    fn decide(dispatch: PathKind, specific: PathKind) -> Dispatch {
+        super::dispatch(CharmFiles { has_metadata: true, dispatch, specific }, "hooks/start")
     }
 
     #[test]
-    fn a_dispatch_that_is_there_is_the_only_one_asked() {
-        assert_eq!(decide(Entry::Executable, Entry::Executable), Dispatch::Run("dispatch".to_owned()));
-        assert!(matches!(decide(Entry::NotExecutable, Entry::Executable), Dispatch::Failed(_)));
+    fn dispatch_takes_precedence_over_the_file_of_the_hook() {
+        assert_eq!(decide(PathKind::Executable, PathKind::Executable), Dispatch::Run("dispatch".to_owned()));
+        assert!(matches!(decide(PathKind::NotExecutable, PathKind::Executable), Dispatch::Failed(_)));
     }
 
     #[test]
-    fn without_dispatch_the_hook_runs_or_is_missing() {
-        assert_eq!(decide(Entry::Absent, Entry::Executable), Dispatch::Run("hooks/start".to_owned()));
-        assert_eq!(decide(Entry::Absent, Entry::Absent), Dispatch::Missing);
-        assert!(matches!(decide(Entry::Absent, Entry::Directory), Dispatch::Failed(_)));
+    fn without_dispatch_the_file_of_the_hook_runs_or_is_missing() {
+        assert_eq!(decide(PathKind::Absent, PathKind::Executable), Dispatch::Run("hooks/start".to_owned()));
+        assert_eq!(decide(PathKind::Absent, PathKind::Absent), Dispatch::Missing);
+        assert!(matches!(decide(PathKind::Absent, PathKind::Directory), Dispatch::Failed(_)));
     }
 }

@@ -1,5 +1,7 @@
-//! What a unit's agent would do next if all went well: the agent's own decision, asked as if its hook had just ended
-//! and everybody answered at once.
+//! The next operation of a unit agent, simulated for a dry run of a removal.
+//!
+//! The simulation calls the agent's own decision ([`next`]) and assumes that every hook succeeds and that the controller
+//! replies at once. It changes only the `Local` that the caller passes in, which is a copy.
 
 use crate::terms::cause::Cause;
 use crate::unit::local::Local;
@@ -8,27 +10,28 @@ use crate::unit::record::{Outcome, Record};
 use crate::unit::resolve::{Act, Now, next};
 use crate::unit::snapshot::Snapshot;
 
-/// One step ahead.
+/// The result of simulating one step of a unit agent.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SimulatedStep {
-    /// It does this, and succeeds.
+    /// The agent performs an operation successfully; this is its record.
     Performs(Box<Record>),
-    /// It waits; what it waits for.
+    /// The agent waits for these causes. The list is empty if nothing is left to do, or if the agent waits only for itself.
     Waits(Vec<Cause>),
-    /// It is finished.
+    /// The unit is Dead or removed, and its agent has stopped.
     Finished,
 }
 
-/// The next thing of a unit with this memory and view. `local` takes what is only noted.
-pub fn ahead(local: &mut Local, view: &Snapshot) -> SimulatedStep {
+/// Returns the next step of a unit with this stored state and view. Events that the agent only persists are applied to
+/// `local`; applying the returned record is up to the caller.
+pub fn simulate_next(local: &mut Local, view: &Snapshot) -> SimulatedStep {
     loop {
-        // a hook that runs now ends, and its run is counted then
+        // a hook that runs now succeeds; its run is counted when the caller applies the record
         let now = Now::hypothetical();
         match next(local, Some(view), &now).act {
-            Act::Start(run) => return does(local, run.operation),
+            Act::Start(run) => return performed(local, run.operation),
             Act::RecordOutcome(record) => return SimulatedStep::Performs(Box::new(record)),
             Act::PersistEvent(event) => local.apply(&event),
-            Act::Reattach(run) => return does(local, run.operation),
+            Act::Reattach(run) => return performed(local, run.operation),
             Act::Wait(wait) => return SimulatedStep::Waits(wait.causes),
             Act::Finish => return SimulatedStep::Finished,
             Act::AcquireHookLock | Act::FetchBag(_) | Act::Reboot => return SimulatedStep::Waits(Vec::new()),
@@ -36,6 +39,6 @@ pub fn ahead(local: &mut Local, view: &Snapshot) -> SimulatedStep {
     }
 }
 
-fn does(local: &Local, operation: Operation) -> SimulatedStep {
+fn performed(local: &Local, operation: Operation) -> SimulatedStep {
     SimulatedStep::Performs(Box::new(local.record(operation, Outcome::Ok, 0)))
 }

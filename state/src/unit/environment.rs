@@ -1,30 +1,36 @@
-//! The variables a hook's process is given: exactly these, nothing inherited (spec/hook-tools.md 4).
+//! The environment variables of a hook's process (spec/hook-tools.md 4).
+//!
+//! The process has exactly these variables and inherits none from the agent. The agent's hook process calls
+//! [`environment`] for every run.
 
 use super::hook::{Cause, Counterpart, HookContext};
 
-/// What the hook context does not know: facts of the agent and its machine.
+/// The facts of the agent and its machine, which are not part of the hook context.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MachineFacts {
-    /// `<data>/agents/unit-web-0/charm`.
+    /// The charm's folder: `<data>/agents/unit-web-0/charm`.
     pub charm_dir: String,
+    /// The folder of the hook tools, which comes first in PATH.
     pub tools_dir: String,
-    /// Path of the unix socket the tools talk to.
+    /// The path of the Unix socket that the hook tools connect to.
     pub socket: String,
-    /// Empty on Kubernetes.
+    /// The machine's name; empty on Kubernetes.
     pub machine: String,
-    /// `host:port` of the controllers.
+    /// The addresses of the controllers as `host:port`.
     pub api_addresses: Vec<String>,
+    /// The availability zone of the machine, or empty.
     pub availability_zone: String,
-    /// The version charms are told, not this program's own.
+    /// The Juju version that charms read, which is not the version of this program.
     pub version: String,
+    /// The API version of the cloud, or empty.
     pub cloud_api_version: String,
     /// The agent's own PATH.
     pub path: String,
-    /// Those of [`KUBERNETES_VARIABLES`] that the agent itself has, in their order.
+    /// Those of [`KUBERNETES_VARIABLES`] that the agent itself has, in the order of that list.
     pub kubernetes: Vec<(String, String)>,
 }
 
-/// Variables that a hook has as its agent has them.
+/// The variables that a hook receives with the agent's own values.
 pub const KUBERNETES_VARIABLES: [&str; 9] = [
     "KUBERNETES_PORT",
     "KUBERNETES_PORT_443_TCP",
@@ -37,9 +43,9 @@ pub const KUBERNETES_VARIABLES: [&str; 9] = [
     "KUBERNETES_SERVICE_PORT_HTTPS",
 ];
 
-/// The whole environment of one run. A variable of another kind of run is absent, not empty: shell charms under
-/// `set -u` and `ops` both tell the difference.
-pub fn environment(context: &HookContext, around: &MachineFacts) -> Vec<(String, String)> {
+/// Returns the complete environment of one run. A variable that belongs to another kind of run is absent, not empty:
+/// shell charms under `set -u` and `ops` distinguish the two.
+pub fn environment(context: &HookContext, facts: &MachineFacts) -> Vec<(String, String)> {
     let mut variables: Vec<(String, String)> = Vec::new();
     let mut add = |name: &str, value: &str| variables.push((name.to_owned(), value.to_owned()));
 
@@ -49,26 +55,26 @@ pub fn environment(context: &HookContext, around: &MachineFacts) -> Vec<(String,
             add(&name.to_uppercase(), value);
         }
     }
-    for (name, value) in &around.kubernetes {
+    for (name, value) in &facts.kubernetes {
         add(name, value);
     }
-    add("CHARM_DIR", &around.charm_dir);
-    add("JUJU_CHARM_DIR", &around.charm_dir);
+    add("CHARM_DIR", &facts.charm_dir);
+    add("JUJU_CHARM_DIR", &facts.charm_dir);
     add("JUJU_CONTEXT_ID", &context.id);
     add("JUJU_HOOK_NAME", context.cause.hook());
-    add("JUJU_AGENT_SOCKET_ADDRESS", &around.socket);
+    add("JUJU_AGENT_SOCKET_ADDRESS", &facts.socket);
     add("JUJU_AGENT_SOCKET_NETWORK", "unix");
     add("JUJU_UNIT_NAME", &context.unit.to_string());
     add("JUJU_MODEL_UUID", &context.model.uuid.to_string());
     add("JUJU_MODEL_NAME", &context.model.name);
-    add("JUJU_API_ADDRESSES", &around.api_addresses.join(" "));
+    add("JUJU_API_ADDRESSES", &facts.api_addresses.join(" "));
     add("JUJU_SLA", "");
-    add("JUJU_MACHINE_ID", &around.machine);
+    add("JUJU_MACHINE_ID", &facts.machine);
     let principal = context.principal.as_ref().map(ToString::to_string);
     add("JUJU_PRINCIPAL_UNIT", principal.as_deref().unwrap_or_default());
-    add("JUJU_AVAILABILITY_ZONE", &around.availability_zone);
-    add("JUJU_VERSION", &around.version);
-    add("CLOUD_API_VERSION", &around.cloud_api_version);
+    add("JUJU_AVAILABILITY_ZONE", &facts.availability_zone);
+    add("JUJU_VERSION", &facts.version);
+    add("CLOUD_API_VERSION", &facts.cloud_api_version);
     for (name, value) in context.model.proxies.charm.entries() {
         add(&format!("JUJU_CHARM_{}", name.to_uppercase()), value);
     }
@@ -76,19 +82,20 @@ pub fn environment(context: &HookContext, around: &MachineFacts) -> Vec<(String,
         add("JUJU_DISPATCH_PATH", &path);
     }
     if let Some(about) = context.cause.counterpart() {
-        relation(context, about, &mut add);
+        relation_variables(context, about, &mut add);
     }
-    own_kind(&context.cause, &mut add);
+    trigger_variables(&context.cause, &mut add);
     add("APT_LISTCHANGES_FRONTEND", "none");
     add("DEBIAN_FRONTEND", "noninteractive");
     add("LANG", "C.UTF-8");
     add("TERM", "tmux-256color");
-    add("PATH", &format!("{}:{}", around.tools_dir, around.path));
+    add("PATH", &format!("{}:{}", facts.tools_dir, facts.path));
     variables
 }
 
-/// JUJU_REMOTE_UNIT is there but empty in created, broken and application-level changed.
-fn relation(context: &HookContext, about: &Counterpart, add: &mut impl FnMut(&str, &str)) {
+/// Adds the variables of a relation. JUJU_REMOTE_UNIT is present but empty in created, broken and application-level
+/// changed.
+fn relation_variables(context: &HookContext, about: &Counterpart, add: &mut impl FnMut(&str, &str)) {
     if let Some(relation) = context.relations.get(&about.relation) {
         add("JUJU_RELATION", &relation.endpoint);
         add("JUJU_RELATION_ID", &format!("{}:{}", relation.endpoint, about.relation));
@@ -100,7 +107,8 @@ fn relation(context: &HookContext, about: &Counterpart, add: &mut impl FnMut(&st
     }
 }
 
-fn own_kind(cause: &Cause, add: &mut impl FnMut(&str, &str)) {
+/// Adds the variables that only this kind of run has.
+fn trigger_variables(cause: &Cause, add: &mut impl FnMut(&str, &str)) {
     match cause {
         Cause::Hook(_) | Cause::Relation { .. } | Cause::Commands(_) => {}
         Cause::Storage { id, location, kind, .. } => {
@@ -156,7 +164,7 @@ mod tests {
             members: BTreeSet::new(),
             unit_bags: BTreeMap::new(),
             application_bags: BTreeMap::new(),
-            withheld: crate::unit::hook::OmittedBags::default(),
+            omitted: crate::unit::hook::OmittedBags::default(),
         };
         let charm = Proxy { http: "http://p".to_owned(), ..Proxy::default() };
         let proxies = Proxies { charm, ..Proxies::default() };
@@ -181,7 +189,7 @@ mod tests {
         }
     }
 
-    fn surroundings() -> MachineFacts {
+    fn machine_facts() -> MachineFacts {
         MachineFacts {
             charm_dir: "/d/agents/unit-web-0/charm".to_owned(),
             tools_dir: "/d/tools/unit-web-0".to_owned(),
@@ -194,7 +202,7 @@ mod tests {
         }
     }
 
-    /// The variables every run has, as spec/hook-tools.md 4 lists them.
+    /// The variables that every run has (spec/hook-tools.md 4).
     const ALWAYS: &[(&str, &str)] = &[
         ("CHARM_DIR", "/d/agents/unit-web-0/charm"),
         ("JUJU_CHARM_DIR", "/d/agents/unit-web-0/charm"),
@@ -222,11 +230,11 @@ mod tests {
         ("PATH", "/d/tools/unit-web-0:/usr/bin:/bin"),
     ];
 
-    /// Exactly the common variables and `own`, each once.
+    /// Asserts that the environment consists of exactly the common variables and `own`, each once.
     fn assert_environment(cause: Cause, own: &[(&str, &str)]) {
         let mut expected: Vec<(String, String)> =
             ALWAYS.iter().chain(own).map(|(name, value)| (name.to_string(), value.to_string())).collect();
-        let mut actual = environment(&context(cause), &surroundings());
+        let mut actual = environment(&context(cause), &machine_facts());
         expected.sort();
         actual.sort();
         assert_eq!(actual, expected);
@@ -288,10 +296,10 @@ mod tests {
     }
 
     #[test]
-    fn legacy_proxies_come_in_both_cases_and_only_if_set() {
+    fn legacy_proxies_are_set_in_both_cases_and_only_if_not_empty() {
         let mut context = context(Cause::Hook("start".to_owned()));
         context.model.proxies.legacy = Proxy { no_proxy: "10.0.0.0/8".to_owned(), ..Proxy::default() };
-        let variables = environment(&context, &surroundings());
+        let variables = environment(&context, &machine_facts());
         let proxies: Vec<&str> = variables
             .iter()
             .map(|(name, _)| name.as_str())

@@ -1,5 +1,8 @@
-//! What a hook sees and what it writes. Everything it reads was fixed when the hook was decided; everything it
-//! writes is buffered here and applied only if its process exits 0 (design 4). Plain data: no link, no clock.
+//! The context of a hook: everything that the hook tools read, and the buffer for what they write.
+//!
+//! What a hook reads is fixed when the agent decides to run it (I5). What it writes is buffered here, and the agent commits
+//! it only if the hook's process exits with 0 (design 4). The context is plain data without a connection or a clock:
+//! `context` builds it, and the hook session lends it to the hook tools.
 
 use super::writes::size;
 pub use super::writes::{
@@ -15,198 +18,271 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One hook's world.
+/// The data of one run of a hook, an action or commands.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HookContext {
+    /// The unit's name.
     pub unit: UnitName,
-    /// Of a subordinate.
+    /// The principal of a subordinate unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub principal: Option<UnitName>,
-    /// What a tool call must present, `web/0-install-<32 hex>`.
+    /// The secret id that every tool call must present: `web/0-install-<32 hex digits>`.
     pub id: String,
+    /// Why the charm runs.
     pub cause: Cause,
+    /// The model.
     pub model: Model,
-    /// A promise of 30 s or more of leadership. The agent lowers it by [`HookContext::restrict_leadership`]; once false
-    /// it stays false in this hook (spec/hook-tools.md 2.2).
+    /// Whether the unit is the leader for at least another 30 s. The agent revokes it by
+    /// [`HookContext::restrict_leadership`]; it never becomes true again in this hook (spec/hook-tools.md 2.2).
     pub leader: bool,
+    /// The relations whose scope the unit has entered.
     pub relations: BTreeMap<RelationNumber, Relation>,
-    /// Every declared option: the set value, else the default, else null.
+    /// Every option that the charm declares: the value that was set, else the default, else null.
     pub config: BTreeMap<String, Value>,
+    /// The charm's stored state (state-get) before this hook.
     pub charm_state: BTreeMap<String, String>,
+    /// Workload statuses.
     pub statuses: Statuses,
+    /// The ports that the unit had opened before this hook.
     pub opened_ports: Ports,
-    /// What other units of this machine have open.
+    /// The ports that other units of this machine have opened.
     pub machine_ports: BTreeMap<UnitName, Ports>,
-    /// By binding; the empty name is the default binding.
+    /// The networks by binding. The empty name is the default binding.
     pub networks: BTreeMap<String, Network>,
+    /// The address for clients in the same network.
     pub private_address: Option<String>,
+    /// The address for all clients.
     pub public_address: Option<String>,
+    /// The state that the model is converging to (goal-state).
     pub goal_state: GoalState,
-    /// What this hook has written so far.
+    /// The writes of this hook so far.
     pub writes: Writes,
 }
 
-/// Why the charm runs, with what only that kind of run has.
+/// Why the charm runs, with the data that only this kind of run has.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
-    /// `install`, `config-changed`, ...: the hook's name.
+    /// A hook without further data, by its name: `install`, `config-changed`.
     Hook(String),
-    /// `db-relation-changed`.
+    /// A relation hook.
     Relation {
+        /// The hook's name, for example `db-relation-changed`.
         hook: String,
+        /// The relation and the remote unit.
         about: Counterpart,
     },
+    /// A storage hook.
     Storage {
+        /// The hook's name.
         hook: String,
+        /// The storage id, `data/0`.
         id: String,
+        /// Where the storage is mounted.
         location: String,
+        /// `filesystem` or `block`.
         kind: String,
     },
-    /// `id` without its scheme; `revision` for secret-remove and secret-expired only.
+    /// A secret hook.
     Secret {
+        /// The hook's name.
         hook: String,
+        /// The secret's id without the scheme `secret:`.
         id: String,
+        /// The secret's label.
         label: String,
+        /// The revision, for secret-remove and secret-expired only.
         revision: Option<u32>,
     },
+    /// A hook of a workload container (Pebble).
     Workload {
+        /// The hook's name.
         hook: String,
+        /// The container's name.
         workload: String,
+        /// The Pebble notice, if the hook delivers one.
         notice: Option<Notice>,
+        /// The name of the Pebble check, if the hook is about one.
         check: Option<String>,
     },
+    /// An action.
     Action(Action),
-    /// A person's commands (juju-exec), perhaps within a relation.
+    /// Commands of an operator (juju-exec), optionally in the context of a relation.
     Commands(Option<Counterpart>),
 }
 
-/// The relation a hook is about, and who in it.
+/// The relation and the remote unit of a hook.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Counterpart {
+    /// The relation's number.
     pub relation: RelationNumber,
-    /// None in created, broken and application-level changed.
+    /// The remote unit; `None` in created, broken and application-level changed.
     pub unit: Option<UnitName>,
+    /// The remote application.
     pub application: String,
-    /// departed only: who leaves, perhaps this unit.
+    /// The unit that departs, in departed only: the remote unit or this unit.
     pub departing: Option<UnitName>,
 }
 
+/// A Pebble notice.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Notice {
+    /// The notice's id.
     pub id: String,
+    /// The notice's type, for example `custom`.
     pub kind: String,
+    /// The notice's key.
     pub key: String,
 }
 
-/// The action that runs. Defaults of the charm's schema are already among its parameters.
+/// The action that runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Action {
+    /// The action's name.
     pub name: String,
+    /// The task's number.
     pub id: String,
+    /// The parameters, including the defaults of the charm's schema.
     pub params: Map<String, Value>,
 }
 
+/// The model of the unit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Model {
+    /// The model's name.
     pub name: String,
+    /// The model's UUID.
     pub uuid: Uuid,
-    /// Applications of such a model open single ports only.
+    /// Whether the model is on Kubernetes, where charms may open single ports only.
     pub kubernetes: bool,
+    /// The proxy settings.
     pub proxies: Proxies,
 }
 
-/// A relation as this hook sees it.
+/// A relation as this hook reads it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Relation {
+    /// The endpoint of the unit's own charm.
     pub endpoint: String,
+    /// The interface of both endpoints.
     pub interface: String,
+    /// Whether this is a peer relation.
     pub peer: bool,
-    /// `web:db mysql:server`: its name in messages.
+    /// The relation's name in messages, for example `web:db mysql:server`.
     pub key: String,
-    /// The own application in a peer relation.
+    /// The application on the other side; in a peer relation the unit's own.
     pub remote_application: String,
+    /// The UUID of the model of that application.
     pub remote_model: Uuid,
+    /// The relation's effective life.
     pub life: Life,
+    /// Whether the relation is suspended.
     pub suspended: bool,
-    /// The counterparts, with the hook's own effect: joined included, departed excluded; never this unit.
+    /// The remote units in scope. The unit of a joined hook is included, the unit of a departed hook is not, nor is this
+    /// unit.
     pub members: BTreeSet<UnitName>,
+    /// The settings of units, this unit included.
     pub unit_bags: BTreeMap<UnitName, Bag>,
+    /// The settings of applications.
     pub application_bags: BTreeMap<String, Bag>,
-    /// Bags that did not come along (design 9).
+    /// The bags whose values are not here yet (design 9).
     #[serde(default, skip_serializing_if = "OmittedBags::is_empty")]
-    pub withheld: OmittedBags,
+    pub omitted: OmittedBags,
 }
 
 impl Relation {
-    /// relation-ids leaves it out: dead, or nobody is left and nobody will come (spec/hook-tools.md 2.1).
+    /// Whether relation-ids omits the relation: it is Dead, or it has no members and cannot gain one
+    /// (spec/hook-tools.md 2.1).
     pub fn is_broken(&self) -> bool {
-        let ending = self.life != Life::Alive || self.suspended;
-        self.life == Life::Dead || (!self.peer && ending && self.members.is_empty())
+        let is_ending = self.life != Life::Alive || self.suspended;
+        self.life == Life::Dead || (!self.peer && is_ending && self.members.is_empty())
     }
 }
 
-/// A workload status and the charm's words about it.
+/// A workload status.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Status {
+    /// One of Juju's status words, for example `active`.
     pub status: String,
+    /// The charm's message.
     pub message: String,
+    /// Further data of the status, which status-get prints.
     pub data: BTreeMap<String, Value>,
 }
 
+/// The workload statuses that status-get reads.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Statuses {
+    /// The unit's own status.
     pub unit: Status,
+    /// The status of its application.
     pub application: Status,
-    /// Of the application's units, this one included.
+    /// The statuses of the application's units, this unit included.
     pub units: BTreeMap<UnitName, Status>,
 }
 
-/// What a binding is attached to.
+/// The network that a binding is attached to (network-get).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Network {
+    /// The network devices.
     pub devices: Vec<Device>,
+    /// The egress subnets in CIDR notation.
     pub egress: Vec<String>,
+    /// The ingress addresses.
     pub ingress: Vec<String>,
 }
 
+/// A network device.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Device {
+    /// The MAC address.
     pub mac: String,
+    /// The device's name, for example `eth0`.
     pub name: String,
+    /// The addresses of the device.
     pub addresses: Vec<Address>,
 }
 
+/// An address of a network device.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Address {
+    /// The host name, or empty.
     pub hostname: String,
+    /// The IP address.
     pub value: String,
+    /// The subnet in CIDR notation.
     pub cidr: String,
 }
 
-/// What the model should come to: units of this application, and by endpoint applications and their units.
+/// The state that the model is converging to.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GoalState {
+    /// The units of this application by name.
     pub units: BTreeMap<String, Goal>,
+    /// By endpoint the related applications and their units by name.
     pub relations: BTreeMap<String, BTreeMap<String, Goal>>,
 }
 
-/// `since` as the charm sees it: `2006-01-02 15:04:05Z`.
+/// The goal for one unit or application.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Goal {
+    /// One of Juju's status words.
     pub status: String,
+    /// Since when, in the format `2006-01-02 15:04:05Z`.
     pub since: String,
 }
 
-/// Whose bag is written. Reading names units and applications instead.
+/// Which of the unit's two bags in a relation a tool writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
+    /// The unit's own settings.
     Unit,
+    /// The settings of its application.
     Application,
 }
 
 impl Cause {
-    /// `JUJU_HOOK_NAME`: empty for actions and commands.
+    /// Returns the value of `JUJU_HOOK_NAME`, which is empty for actions and commands.
     pub fn hook(&self) -> &str {
         match self {
             Cause::Hook(hook)
@@ -218,7 +294,7 @@ impl Cause {
         }
     }
 
-    /// `JUJU_DISPATCH_PATH`, and the file that is run; none for commands.
+    /// Returns the value of `JUJU_DISPATCH_PATH`, which is also the path of the executed file; `None` for commands.
     pub fn dispatch_path(&self) -> Option<String> {
         match self {
             Cause::Action(action) => Some(format!("actions/{}", action.name)),
@@ -231,6 +307,7 @@ impl Cause {
         }
     }
 
+    /// Returns the relation of the run, if it has one.
     pub fn counterpart(&self) -> Option<&Counterpart> {
         match self {
             Cause::Relation { about, .. } => Some(about),
@@ -245,17 +322,17 @@ impl Cause {
 }
 
 impl HookContext {
-    /// Lowers `leader` when the promise no longer holds; never raises it.
-    pub fn restrict_leadership(&mut self, promised: bool) {
-        self.leader &= promised;
+    /// Sets `leader` to false if the lease no longer lasts long enough. Never sets it to true.
+    pub fn restrict_leadership(&mut self, is_leader: bool) {
+        self.leader &= is_leader;
     }
 
-    /// `db:1`, as charms write it.
+    /// Returns the relation id as charms write it: `db:1`.
     pub fn relation_id(&self, number: RelationNumber) -> Option<String> {
         self.relations.get(&number).map(|relation| format!("{}:{number}", relation.endpoint))
     }
 
-    /// One of this unit's two bags in a relation, with this hook's own writes. A bag never written is empty.
+    /// Returns one of this unit's two bags in a relation, including this hook's writes. A bag without settings is empty.
     pub fn own_bag(&self, number: RelationNumber, side: Side) -> Bag {
         let relation = self.relations.get(&number);
         let bag = match side {
@@ -275,8 +352,11 @@ impl HookContext {
         bag
     }
 
-    /// Buffers a change of one of this unit's two bags. Keys that end as the hook found them are no longer part
-    /// of the change: only differences are sent (spec/uniter.md C.2).
+    /// Buffers a change of one of this unit's two bags. A key that gets back its value from before the hook is removed
+    /// from the buffer, because only differences are sent (spec/uniter.md C.2).
+    ///
+    /// # Errors
+    /// [`TooLarge`] if the bag or all writes of the hook exceed their limit. The buffer is unchanged then.
     pub fn write_bag(
         &mut self,
         number: RelationNumber,
@@ -303,10 +383,10 @@ impl HookContext {
         if writes != BagWrites::default() {
             self.writes.bags.insert(number, writes);
         }
-        self.admit(before)
+        self.check_size(before)
     }
 
-    /// The charm's own state with this hook's writes; none if there has never been any.
+    /// Returns the charm's stored state including this hook's writes, or `None` if the charm has never stored any.
     pub fn own_state(&self) -> Option<BTreeMap<String, String>> {
         if self.charm_state.is_empty() && self.writes.state.is_empty() {
             return None;
@@ -321,7 +401,10 @@ impl HookContext {
         Some(state)
     }
 
-    /// Buffers one key of the charm's own state; none deletes.
+    /// Buffers one key of the charm's stored state. `None` deletes the key.
+    ///
+    /// # Errors
+    /// [`TooLarge`] if the hook's writes exceed their limit. The buffer is unchanged then.
     pub fn write_state(&mut self, key: String, value: Option<String>) -> Result<(), TooLarge> {
         let before = self.writes.clone();
         if self.charm_state.get(&key) == value.as_ref() {
@@ -329,31 +412,38 @@ impl HookContext {
         } else {
             self.writes.state.insert(key, value);
         }
-        self.admit(before)
+        self.check_size(before)
     }
 
-    /// This unit's ports once the hook has succeeded.
+    /// Returns this unit's open ports including this hook's writes.
     pub fn own_ports(&self) -> Ports {
         self.writes.ports.applied_to(&self.opened_ports)
     }
 
     /// Replaces the buffered port changes.
+    ///
+    /// # Errors
+    /// [`TooLarge`] if the hook's writes exceed their limit. The buffer is unchanged then.
     pub fn write_ports(&mut self, ports: PortWrites) -> Result<(), TooLarge> {
         let before = self.writes.clone();
         self.writes.ports = ports;
-        self.admit(before)
+        self.check_size(before)
     }
 
     /// Replaces the buffered action results.
+    ///
+    /// # Errors
+    /// [`TooLarge`] if the hook's writes exceed their limit. The buffer is unchanged then.
     pub fn write_action(&mut self, action: ActionWrites) -> Result<(), TooLarge> {
         let before = self.writes.clone();
         self.writes.action = action;
-        self.admit(before)
+        self.check_size(before)
     }
 
-    /// Takes the writes, or goes back to those `before`, if one transaction could not hold them: a call that would
-    /// pass the bound fails at the call, never at the commit (design 5). What makes them smaller is always taken.
-    fn admit(&mut self, before: Writes) -> Result<(), TooLarge> {
+    /// Keeps the writes, or restores those `before` if one transaction could not hold them: a tool call that exceeds the
+    /// limit fails immediately, so that the commit never fails for its size (design 5). A change that makes the writes
+    /// smaller is always kept.
+    fn check_size(&mut self, before: Writes) -> Result<(), TooLarge> {
         let (documents, bytes) = (self.writes.documents(), self.stored_bytes());
         if documents <= WRITES_MAX && bytes <= HOOK_WRITES_BYTES_MAX {
             return Ok(());
@@ -371,8 +461,8 @@ impl HookContext {
         )))
     }
 
-    /// Bytes a commit stores of what is this unit's: the bags it touches as documents, and in the replica all its own
-    /// bags, its state, and the changes themselves.
+    /// Returns how many bytes of this unit's data a commit stores: the changed bags as documents, and in the replica all
+    /// of the unit's own bags, its state and the changes themselves.
     fn stored_bytes(&self) -> usize {
         let replica: usize =
             self.relations.keys().map(|number| size(&self.own_bag(*number, Side::Unit))).sum();
@@ -409,7 +499,7 @@ mod tests {
             members: BTreeSet::new(),
             unit_bags: BTreeMap::from([(UnitName::new("web", 0), change(&[("old", "1")]))]),
             application_bags: BTreeMap::new(),
-            withheld: OmittedBags::default(),
+            omitted: OmittedBags::default(),
         };
         HookContext {
             unit: UnitName::new("web", 0),
@@ -442,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn own_writes_are_read_back_and_only_differences_are_kept() {
+    fn a_hook_reads_its_own_writes_and_only_differences_are_kept() {
         let mut context = context();
         context.write_bag(1, Side::Unit, change(&[("a", "1"), ("old", "1"), ("gone", "")])).unwrap();
         assert_eq!(context.writes.bags[&1].unit, change(&[("a", "1")]));
@@ -475,7 +565,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_unit_wrote_earlier_counts_and_deleting_is_always_possible() {
+    fn settings_of_earlier_hooks_count_and_deleting_is_always_possible() {
         let mut context = context();
         let own = |size| BTreeMap::from([(UnitName::new("web", 0), change(&[("a", &"x".repeat(size))]))]);
         context.relations.get_mut(&1).unwrap().unit_bags = own(HOOK_WRITES_BYTES_MAX);
@@ -500,7 +590,7 @@ mod tests {
     }
 
     #[test]
-    fn leadership_once_lost_stays_lost() {
+    fn a_hook_that_lost_leadership_never_regains_it() {
         let mut context = context();
         context.restrict_leadership(false);
         context.restrict_leadership(true);

@@ -1,38 +1,58 @@
-//! Which hook of a charm: its name as a type, without the versions that a [`Hook`](super::operation::Hook) carries.
+//! The names of a charm's hooks as a type, without the versions that a [`Hook`](super::operation::Hook) carries.
 //!
-//! A name becomes text where the charm's program is looked up, where people read it, and in the log; nothing parses
-//! that text. Used by status reports, by `why` and by dry runs.
+//! A name becomes text where the agent looks up the charm's program, in messages and in the log; nothing parses that
+//! text. Status reports, `pintle why` and dry runs use these names.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
+/// The name of a hook. [`Display`](fmt::Display) writes it as charms do: `install`, `db-relation-joined`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HookName {
+    /// `install`
     Install,
+    /// `leader-elected`
     LeaderElected,
+    /// `config-changed`
     ConfigChanged,
+    /// `start`
     Start,
+    /// `upgrade-charm`
     UpgradeCharm,
+    /// `update-status`
     UpdateStatus,
+    /// `stop`
     Stop,
+    /// `remove`
     Remove,
-    Relation { endpoint: String, event: RelationEventName },
+    /// `<endpoint>-relation-<event>`
+    Relation {
+        /// The endpoint of the unit's own charm.
+        endpoint: String,
+        /// The last part of the name.
+        event: RelationEventName,
+    },
 }
 
-/// The last part of a relation hook's name.
+/// The last part of a relation hook's name, as in `db-relation-joined`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RelationEventName {
+    /// `created`
     Created,
+    /// `joined`
     Joined,
+    /// `changed`, of a unit or of an application
     Changed,
+    /// `departed`
     Departed,
+    /// `broken`
     Broken,
 }
 
 impl fmt::Display for HookName {
-    /// As the charm names the program: `install`, `db-relation-joined`.
+    /// Writes the name of the charm's program: `install`, `db-relation-joined`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             HookName::Install => "install",

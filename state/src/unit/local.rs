@@ -1,230 +1,287 @@
-//! `Local`: what one unit's disk remembers, and its only transitions.
+//! The durable state of a unit agent, and its only transition function [`Local::apply`].
 //!
-//! `Local` is the fold of its events: the journal keeps the events, `state.yaml` the fold, and the controller's
-//! replica is the same fold over the records it was sent. An event in an order that cannot be is our own bug and
-//! ends the agent (an assertion, style 3).
+//! `Local` is the fold of its events. The agent's journal stores the events and `state.yaml` the fold; the controller's
+//! replica is the same fold over the records that it has received. `Local` never changes in another way.
+//!
+//! An impossible order of events is a defect of this program and ends the agent by an assertion (style 3).
 
 use super::hook::ReportContent;
-use super::record::{Outcome, Record, Said, Timer};
+use super::record::{Outcome, Record, RunReport, Timer};
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
 use crate::terms::position::Position;
 use crate::terms::settings::{self, Bag, BagChange};
 use crate::terms::version::Version;
-use crate::unit::operation::{CharmRef, ConfigDigest, Hook, Operation, Place, RelationEvent};
+use crate::unit::operation::{CharmRef, ConfigDigest, Hook, Operation, LocalEndpoint, RelationEvent};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A run that was interrupted this many times in a row (agent, machine or shim died under it) is a failure: it may
-/// be what kills them (spec A.8).
+/// A run that is interrupted this many times in a row (because the agent, the shim or the machine died) counts as failed:
+/// the run itself may be the cause (spec A.8).
 pub const INTERRUPTIONS_MAX: u32 = 3;
 
-/// Runs whose words are kept for the controller: while it is away, a hook may ask for one reboot after the other. Each
-/// keeps as much as a record would, so this is four records more in `state.yaml`.
+/// The most runs whose unrecorded reports are stored: while the controller is unreachable, a hook may request one reboot
+/// after the other. The reports of a run are as large as a record, so this adds at most four records to `state.yaml`.
 pub const UNRECORDED_RUNS_MAX: usize = 4;
 
-/// What follows at once after what was just done (spec A.4).
+/// The hook that follows the last operation immediately (spec A.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FollowUp {
+    /// install, after the first charm was unpacked
     Install,
+    /// leader-elected, after the unit has gained leadership
     LeaderElected,
+    /// start, after the first config-changed
     Start,
+    /// upgrade-charm, after another charm was unpacked
     UpgradeCharm,
+    /// config-changed, after upgrade-charm
     ConfigChanged,
 }
 
-/// One attempt at an operation, written down before it begins.
+/// One attempt at an operation. The agent stores it before it starts the operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
-    /// Counts the unit's runs; names the folder `hooks/000041`.
+    /// The number of the run, from 1 over the life of the unit. It names the folder `hooks/000041`.
     pub number: u64,
+    /// What runs.
     pub operation: Operation,
-    /// 1 for the first; grows when the same run was interrupted.
+    /// 1 for the first attempt; increases whenever the run is interrupted and starts again.
     pub attempt: u32,
-    /// Why it was chosen, in words; for people.
+    /// Why the agent chose it, as a text for operators.
     pub cause: String,
-    /// The view it was decided on, when there was one.
+    /// The position of the view that the decision was based on, if there was a view.
     pub position: Option<Position>,
-    /// The generation of the leadership the unit held for it: what its tools were promised.
+    /// The leadership generation that the unit held when the run started; `None`: it was not the leader.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub leads: Option<u64>,
-    /// The failure it is a retry of, or that it does not touch (an action, an upgrade in error).
+    pub leader_generation: Option<u64>,
+    /// The failure episode that this run retries, or that it does not affect (an action, or a forced upgrade in error).
     pub episode: Option<Episode>,
 }
 
-/// A failure that lasts until success or a person ends it; retries happen inside it.
+/// A failure with its retries. It lasts until a retry succeeds or an operator ends it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Episode {
-    /// The run that failed first. Resolved marks name it, so one never hits another failure.
+    /// The number of the run that failed first. Resolved marks contain it, so that a mark never ends another episode.
     pub id: u64,
+    /// The operation that failed.
     pub operation: Operation,
+    /// The message of the last failure.
     pub reason: String,
-    /// Wall clock of the first failure, for people only.
+    /// When the operation failed first: the wall clock in milliseconds since 1970, for display only.
     pub since_ms: i64,
-    /// Runs that failed in this episode.
+    /// How many runs have failed in this episode.
     pub failures: u32,
-    /// None: rests until `resolved`.
+    /// When the agent retries. `None`: the unit stays in error until an operator resolves it.
     pub retry: Option<Timer>,
 }
 
-/// How far the current operation is. What has succeeded and is not acknowledged stands in the outbox beside it.
+/// The progress of the current operation. Records that are not acknowledged yet are in the outbox instead.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Step {
+    /// No operation is in progress.
     #[default]
     Idle,
-    /// Begun; found at a start of the agent it was interrupted.
+    /// The run has started. If an agent finds this when it starts, the run was interrupted.
     Started(Run),
-    /// Its record holds a conditional write: nothing further begins until it is answered.
+    /// The last record contains a conditional write, and no operation starts before the controller replies.
     AwaitingAnswer {
+        /// The sequence number of that record.
         sequence: u64,
+        /// The failure episode that was open during the run.
         episode: Option<Episode>,
     },
+    /// The unit is in error.
     Failed(Episode),
 }
 
-/// The unit in one relation.
+/// The state of the unit in one relation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RelationLocal {
+    /// The relation's UUID.
     pub uuid: Uuid,
-    pub place: Place,
-    /// relation-created has run.
+    /// The unit's own side of the relation.
+    pub local_endpoint: LocalEndpoint,
+    /// Whether relation-created has run.
     pub created: bool,
-    /// Remote units for which joined was committed and departed was not, with the version last delivered.
+    /// The remote units for which joined was committed and departed was not, with the version delivered last.
     pub members: BTreeMap<UnitName, Version>,
-    /// Last delivered counter of application bags.
+    /// The counters of the application bags that were delivered last.
     pub applications: BTreeMap<String, u64>,
-    /// The unit whose changed must directly follow its joined.
+    /// The remote unit whose changed must directly follow its joined.
     pub pending_changed: Option<UnitName>,
-    /// This unit's own bag as it was last published: the agent is its only author.
+    /// This unit's own settings as it has published them. No other program writes them.
     pub bag: Bag,
-    /// The folder was lost, and with it the last copy of this bag: the relation was gone from the store already (force).
-    /// A store restored from before has it, and it is taken from there ([`Event::Attached`]). What was set and unset
-    /// since, to go over it; none = not lost.
+    /// Set if the last copy of `bag` was lost: the unit's folder was lost after a forced removal had deleted the relation
+    /// from the store. A store that was restored from an earlier backup still has the bag, and [`Event::Attached`] recovers
+    /// it. This field holds the changes since then, which are applied on top. `None`: the bag is not lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_bag_changes: Option<BagChange>,
-    /// Own application's bag: what this unit wrote as leader and the view may not show yet, and from which revision
-    /// on it does.
+    /// The changes that this unit made to its application's bag as the leader, and the revision from which on a view
+    /// contains them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub application_written: Option<(u64, BagChange)>,
+    pub pending_application_writes: Option<(u64, BagChange)>,
 }
 
-/// What one run said, which no record will hold.
+/// The reports of a run that has no record, because it requested an immediate reboot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct UnrecordedReport {
+    /// The number of the run.
     pub run: u64,
-    pub said: Vec<Said>,
+    /// The reports in the order of their calls.
+    pub said: Vec<RunReport>,
 }
 
-/// The durable memory of one unit. Plain data; see the module's head.
+/// The durable state of one unit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Local {
+    /// The unit's UUID.
     pub unit: Uuid,
+    /// The unit's name.
     pub name: UnitName,
-    /// The store's history this memory belongs to; another one is not acted on before it is agreed on (design 7).
+    /// The store generation that this state belongs to. The agent does not act on a view of another generation before it
+    /// has been reconciled with it (design 7).
     pub store_generation: Option<Uuid>,
-    /// Fencing epoch of the last session, and the nonce of the attach under way.
+    /// The fencing epoch of the last session.
     pub epoch: u64,
+    /// The nonce of the attach request in progress.
     pub nonce: Option<Uuid>,
-    /// Of the last record made, and its digest.
+    /// The sequence number of the last record.
     pub sequence: u64,
+    /// The digest of the last record.
     pub digest: String,
-    /// Last run begun.
+    /// The number of the last run that started.
     pub run: u64,
+    /// The progress of the current operation.
     pub step: Step,
+    /// The hook that follows the last operation immediately.
     pub follow_up: Option<FollowUp>,
+    /// The deployed charm.
     pub charm: Option<CharmRef>,
+    /// Whether install has succeeded.
     pub installed: bool,
+    /// Whether start has succeeded.
     pub started: bool,
+    /// Whether stop has succeeded since the last start.
     pub stopped: bool,
+    /// Whether the hook remove has succeeded.
     pub removed: bool,
+    /// Whether the unit has recorded that it is Dead.
     pub dead: bool,
-    /// The files were corrupt and hooks had run: nothing runs until the replica was taken or a person decides.
+    /// Whether the stored state was lost: the files were corrupt after hooks had run. No operation starts until the agent
+    /// restores the state from the replica or an operator decides.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lost: bool,
-    /// The leadership generation for which leader-elected was queued; whether the unit leads *now* is the grant's
-    /// to say, in memory.
+    /// The leadership generation for which leader-elected was queued. Whether the unit is the leader now depends on its
+    /// lease, which is not stored.
     pub leader: Option<u64>,
-    /// The charm set its status at least once since install (spec C.4).
+    /// Whether the charm has set its status since install (spec C.4).
     pub status_set: bool,
+    /// The workload status and message that the charm set last.
     pub status: Option<(String, String)>,
-    /// Hooks that a person gave up on (`resolved --no-retry`) and that have not succeeded since: people are told.
+    /// The hooks that an operator has skipped (`resolved --no-retry`) and that have not succeeded since. Status shows them.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub skipped: BTreeSet<String>,
-    /// upgrade-charm is owed since a forced upgrade out of an error.
-    pub upgrade_owed: bool,
+    /// Whether upgrade-charm is pending since a forced upgrade in error.
+    pub upgrade_pending: bool,
+    /// The inputs of the last config-changed.
     pub config: Option<ConfigDigest>,
-    /// The boot in which start last ran.
+    /// The boot id of the machine when start ran last.
     pub boot: Option<String>,
-    /// The boot that a hook wants ended: nothing begins in it any more.
+    /// The boot id of the machine when a hook requested a reboot: no operation starts in this boot any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reboot: Option<String>,
-    /// What was said by runs that have no record, the newest of them, until the controller has it.
+    /// The reports of the newest runs without a record, until the controller has stored them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub unheard: Vec<UnrecordedReport>,
+    pub unrecorded_reports: Vec<UnrecordedReport>,
+    /// The relations whose scope the unit has entered.
     pub relations: BTreeMap<RelationNumber, RelationLocal>,
-    /// The charm's own key/value state, and open ports by endpoint (`*` = all).
+    /// The charm's stored key/value state.
     pub charm_state: BTreeMap<String, String>,
+    /// The open port ranges by endpoint (`*` = all endpoints).
     pub ports: BTreeMap<String, BTreeSet<String>>,
+    /// The version that the charm has reported for its workload.
     pub workload_version: String,
-    /// The newest action that has ended: the view may still show it.
+    /// The newest action that has ended. The view may still contain it.
     pub last_action: Option<u64>,
+    /// The records that the controller has not acknowledged, the oldest first.
     pub outbox: Vec<Record>,
 }
 
-/// What changed. The journal is a list of these.
+/// A change of the state. The journal is a list of events.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
-    /// About to attach with this nonce, so that a lost reply is repeatable.
+    /// The agent is about to attach with this nonce. The nonce is stored first, so that the request can be repeated if its
+    /// reply is lost.
     Attaching {
+        /// The nonce.
         nonce: Uuid,
     },
-    /// The controller granted a session; every record up to `sequence` is applied there.
+    /// The controller has opened a session.
     Attached {
+        /// The store generation of the controller.
         store_generation: Uuid,
+        /// The fencing epoch of the session.
         epoch: u64,
+        /// The controller has applied every record up to this sequence number.
         sequence: u64,
-        /// Own bags that were lost here and are in the store: what was changed since goes over them.
+        /// The unit's own bags that were lost here and that the store still has (see
+        /// [`RelationLocal::lost_bag_changes`]).
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-        found: BTreeMap<RelationNumber, Bag>,
+        recovered_bags: BTreeMap<RelationNumber, Bag>,
     },
-    /// The controller's replica was ahead of this disk (or the disk was empty): go on from there.
+    /// The agent continues from the controller's replica, because the replica was ahead of this disk or the disk was
+    /// empty.
     ReplicaTaken {
+        /// The replica.
         replica: Box<Local>,
     },
+    /// A run has started.
     Started(Run),
+    /// A run has finished, or an operation without a process was recorded.
     Finished(Record),
-    /// Records up to `sequence` were applied. `refusal`: the last one's conditional writes were refused, `retry` as
-    /// for a failure. `revision`: of the commit.
+    /// The controller has applied the records up to `sequence`.
     Acknowledged {
+        /// The sequence number of the last applied record.
         sequence: u64,
+        /// The revision of its commit.
         revision: u64,
+        /// Why the controller refused the conditional writes of that record, if it did.
         refusal: Option<String>,
+        /// When the agent retries a refused operation.
         retry: Option<Timer>,
     },
-    /// This generation's leadership was noticed, or lost before leader-elected could run.
+    /// The unit has gained leadership in this generation. `None`: it lost leadership before leader-elected could run.
     LeadershipChanged(Option<u64>),
-    /// The hook that runs asked for the end of this boot, and was ended for it (`juju-reboot --now`).
+    /// The running hook requested an immediate reboot in the boot with this id, and was killed (`juju-reboot --now`).
     RebootRequested(String),
-    /// What that hook said stands (spec/hook-tools.md 3), and is told apart from any record.
+    /// The reports of that hook, which stand (spec/hook-tools.md 3) and are sent without a record.
     UnrecordedReport(UnrecordedReport),
-    /// The controller has what this run said.
+    /// The controller has stored the unrecorded reports of a run.
     ReportAcknowledged {
+        /// The number of the run.
         run: u64,
     },
 }
 
-/// The workflow of seed 004, as people see it: a function of what is remembered.
+/// The workflow state of seed 004, which the stored state determines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Workflow {
+    /// install has not succeeded yet.
     New,
+    /// install has succeeded, and the unit has not started or has stopped.
     Ready,
+    /// start has succeeded.
     Running,
+    /// An operation before or including install is in error.
     InstallError,
+    /// An operation before or including start is in error.
     StartError,
+    /// stop, remove or the end of the unit is in error.
     StopError,
-    /// A later hook is in error.
+    /// A later hook is in error; its name.
     HookError(String),
 }
 
@@ -243,7 +300,7 @@ impl std::fmt::Display for Workflow {
 }
 
 impl Local {
-    /// The memory of a unit that has done nothing yet.
+    /// Creates the state of a unit that has done nothing yet.
     pub fn new(unit: Uuid, name: UnitName) -> Local {
         Local {
             unit,
@@ -267,11 +324,11 @@ impl Local {
             status_set: false,
             status: None,
             skipped: BTreeSet::new(),
-            upgrade_owed: false,
+            upgrade_pending: false,
             config: None,
             boot: None,
             reboot: None,
-            unheard: Vec::new(),
+            unrecorded_reports: Vec::new(),
             relations: BTreeMap::new(),
             charm_state: BTreeMap::new(),
             ports: BTreeMap::new(),
@@ -281,18 +338,18 @@ impl Local {
         }
     }
 
-    /// Where the unit stands in new -> ready -> running (seed 004; spec G.5).
+    /// Returns the position of the unit in the workflow new -> ready -> running (seed 004; spec G.5).
     pub fn workflow(&self) -> Workflow {
-        // retries, and what runs beside a failure, leave the error state as it is
+        // retries, and operations that run while the unit is in error, do not change the error state
         if let Some(episode) = self.episode() {
             return match &episode.operation {
                 Operation::Hook(Hook::Stop | Hook::Remove) | Operation::SetDead => Workflow::StopError,
                 Operation::Hook(Hook::Relation { .. }) if self.started => {
-                    Workflow::HookError(name_of(&episode.operation))
+                    Workflow::HookError(hook_name(&episode.operation))
                 }
                 _ if !self.installed => Workflow::InstallError,
                 _ if !self.started => Workflow::StartError,
-                operation => Workflow::HookError(name_of(operation)),
+                operation => Workflow::HookError(hook_name(operation)),
             };
         }
         match (self.installed, self.started && !self.stopped) {
@@ -302,12 +359,12 @@ impl Local {
         }
     }
 
-    /// It has run stop or remove: whatever a controller says, nothing begins anew (I1).
+    /// Whether the unit has run stop or remove. Such a unit does not start again, even if the view has it Alive (I1).
     pub fn is_tearing_down(&self) -> bool {
         self.stopped || self.removed
     }
 
-    /// The failure the unit rests or retries in.
+    /// Returns the failure episode that is open.
     pub fn episode(&self) -> Option<&Episode> {
         match &self.step {
             Step::Failed(episode) => Some(episode),
@@ -317,10 +374,11 @@ impl Local {
         }
     }
 
-    /// The next record of this unit, of an operation that needs no process or has ended.
+    /// Creates the next record of this unit, for an operation that needs no process or whose process has ended. The
+    /// record has no writes and reports; the caller adds them.
     pub fn record(&self, operation: Operation, outcome: Outcome, at_ms: i64) -> Record {
         let (run, generation) = match &self.step {
-            Step::Started(run) => (run.number, run.leads),
+            Step::Started(run) => (run.number, run.leader_generation),
             Step::Idle | Step::AwaitingAnswer { .. } | Step::Failed(_) => (self.run + 1, None),
         };
         Record {
@@ -339,7 +397,7 @@ impl Local {
         }
     }
 
-    /// The newest action that has run, whether its record is answered or not.
+    /// Returns the newest action that has run, whether its record is acknowledged or not.
     pub fn newest_action(&self) -> Option<u64> {
         let unsent = self.outbox.iter().filter_map(|record| match &record.operation {
             Operation::Action { id, .. } => Some(*id),
@@ -348,21 +406,25 @@ impl Local {
         unsent.chain(self.last_action).max()
     }
 
-    /// The one way `Local` changes.
+    /// Applies one event. This is the only way in which the state changes.
+    ///
+    /// # Panics
+    /// If the event cannot occur in this state, for example if a run starts before the controller has replied to a
+    /// conditional record.
     pub fn apply(&mut self, event: &Event) {
         match event {
             Event::Attaching { nonce } => self.nonce = Some(*nonce),
-            Event::Attached { store_generation, epoch, sequence, found } => {
+            Event::Attached { store_generation, epoch, sequence, recovered_bags } => {
                 self.store_generation = Some(*store_generation);
-                for (number, bag) in found {
+                for (number, bag) in recovered_bags {
                     let known =
-                        self.relations.get_mut(number).expect("a found bag is of a relation it is in");
+                        self.relations.get_mut(number).expect("recovered bags belong to entered relations");
                     known.bag = bag.clone();
                     settings::apply(&mut known.bag, &known.lost_bag_changes.take().unwrap_or_default());
                 }
                 self.epoch = *epoch;
                 self.nonce = None;
-                // a record whose answer was lost is sent again for its answer
+                // a record whose reply was lost is sent again to obtain the reply
                 let waiting = match self.step {
                     Step::AwaitingAnswer { sequence, .. } => Some(sequence),
                     Step::Idle | Step::Started(_) | Step::Failed(_) => None,
@@ -370,16 +432,16 @@ impl Local {
                 self.outbox.retain(|r| r.sequence > *sequence || Some(r.sequence) == waiting);
             }
             Event::ReplicaTaken { replica } => {
-                // runs this disk began stay counted: a number names one run only
+                // runs that this disk has started stay counted: a number must never name two runs
                 let (nonce, run) = (self.nonce, self.run);
                 *self = (**replica).clone();
                 self.nonce = nonce;
                 self.run = self.run.max(run);
             }
-            Event::Started(run) => self.begin(run),
+            Event::Started(run) => self.start(run),
             Event::Finished(record) => self.finish(record),
             Event::Acknowledged { sequence, revision, refusal, retry } => {
-                self.answer(*sequence, *revision, refusal.as_deref(), retry.clone());
+                self.acknowledge(*sequence, *revision, refusal.as_deref(), retry.clone());
             }
             Event::LeadershipChanged(leader) => {
                 self.leader = *leader;
@@ -388,39 +450,41 @@ impl Local {
             Event::RebootRequested(boot) => {
                 self.reboot = Some(boot.clone());
                 if let Step::Started(run) = &mut self.step {
-                    // asked for, and so no interruption to be counted
+                    // the hook requested this interruption, so that it does not count as one
                     run.attempt = 0;
                 }
             }
-            Event::UnrecordedReport(unheard) => {
-                unheard.said.iter().for_each(|said| self.remember(&said.what));
-                self.unheard.push(unheard.clone());
-                let over = self.unheard.len().saturating_sub(UNRECORDED_RUNS_MAX);
-                self.unheard.drain(..over);
+            Event::UnrecordedReport(unrecorded) => {
+                unrecorded.said.iter().for_each(|report| self.store_status(&report.what));
+                self.unrecorded_reports.push(unrecorded.clone());
+                let excess = self.unrecorded_reports.len().saturating_sub(UNRECORDED_RUNS_MAX);
+                self.unrecorded_reports.drain(..excess);
             }
-            Event::ReportAcknowledged { run } => self.unheard.retain(|unheard| unheard.run != *run),
+            Event::ReportAcknowledged { run } => {
+                self.unrecorded_reports.retain(|unrecorded| unrecorded.run != *run);
+            }
         }
     }
 
-    fn begin(&mut self, run: &Run) {
-        assert_eq!(run.number, self.run + 1, "runs are counted");
-        assert!(!matches!(self.step, Step::AwaitingAnswer { .. }), "nothing begins before the answer");
+    fn start(&mut self, run: &Run) {
+        assert_eq!(run.number, self.run + 1, "run numbers are consecutive");
+        assert!(!matches!(self.step, Step::AwaitingAnswer { .. }), "no run starts before the reply");
         self.run = run.number;
         self.reboot = None;
         self.step = Step::Started(run.clone());
     }
 
     fn finish(&mut self, record: &Record) {
-        assert_eq!(record.sequence, self.sequence + 1, "records are counted");
+        assert_eq!(record.sequence, self.sequence + 1, "sequence numbers are consecutive");
         self.sequence = record.sequence;
         self.digest = record.digest();
         self.run = self.run.max(record.run);
-        for said in &record.said {
-            self.remember(&said.what);
+        for report in &record.said {
+            self.store_status(&report.what);
         }
         if record.operation == Operation::Resync {
-            // It says what was done before, the unsent records included; nothing is done by it. What waited for an
-            // answer is decided anew: its store is gone, and the answer with it.
+            // A resync publishes the effects of earlier operations, those of unsent records included, and has no effect
+            // on this state. An operation that awaited a reply is decided again: its store is gone, and so is the reply.
             self.last_action = self.newest_action();
             if let Step::AwaitingAnswer { episode, .. } = &mut self.step {
                 self.step = episode.take().map_or(Step::Idle, Step::Failed);
@@ -434,38 +498,39 @@ impl Local {
             Step::Started(run) => run.episode,
             Step::Failed(episode) => Some(episode),
             Step::Idle => None,
-            Step::AwaitingAnswer { .. } => panic!("nothing ends before the answer"),
+            Step::AwaitingAnswer { .. } => panic!("no run finishes before the reply"),
         };
-        // 1. A hook is retried, and its unit restates: the replica takes that run for begun. 2. The run is given up, and
-        // another ends well. The replica, which hears of no beginning, knows by the record alone that the failure is
-        // no more (cargo sim 66111392).
+        // 1. A hook is retried, and its unit resyncs: in the replica, that run has started.
+        // 2. An operator ends the failure, and another run succeeds.
+        // The replica does not receive the start of that run. It must conclude from the record alone that the failure
+        // has ended (cargo sim 66111392).
         let episode = episode.filter(|episode| record.episode == Some(episode.id));
         if record.is_conditional() {
             self.step = Step::AwaitingAnswer { sequence: record.sequence, episode };
         } else {
-            self.conclude(record, episode);
+            self.apply_outcome(record, episode);
         }
         self.outbox.push(record.clone());
     }
 
-    fn answer(&mut self, sequence: u64, revision: u64, refusal: Option<&str>, retry: Option<Timer>) {
+    fn acknowledge(&mut self, sequence: u64, revision: u64, refusal: Option<&str>, retry: Option<Timer>) {
         let pending = self.outbox.iter().find(|record| record.sequence == sequence).cloned();
         self.outbox.retain(|record| record.sequence > sequence);
         let episode = match &mut self.step {
             Step::AwaitingAnswer { sequence: waiting, episode } if *waiting == sequence => episode.take(),
             Step::AwaitingAnswer { .. } | Step::Idle | Step::Started(_) | Step::Failed(_) => return,
         };
-        let record = pending.expect("an unanswered record is in the outbox");
+        let record = pending.expect("an unacknowledged record is in the outbox");
         match refusal {
             None => {
-                self.conclude(&record, episode);
+                self.apply_outcome(&record, episode);
                 self.overlay_application_bags(&record, revision);
             }
-            // no failure of anybody's: the relation is going away, and the view is about to say so
+            // this is not a failure: the relation is being removed, and the view is about to show it
             Some(_) if matches!(record.operation, Operation::EnterScope { .. }) => {
                 self.step = episode.map_or(Step::Idle, Step::Failed);
             }
-            // an action's refusal is the action's: it is over, and the unit goes on (spec A.16)
+            // a refusal ends the action and does not put the unit into error (spec A.16)
             Some(_) if matches!(record.operation, Operation::Action { .. }) => {
                 self.advance(&record, None);
                 self.step = episode.map_or(Step::Idle, Step::Failed);
@@ -477,24 +542,24 @@ impl Local {
         }
     }
 
-    /// What the leader wrote stays readable to its own hooks until the view shows it.
+    /// Stores what the leader wrote into its application's bag, so that its next hooks read it before a view contains it.
     fn overlay_application_bags(&mut self, record: &Record, revision: u64) {
         for (relation, writes) in &record.writes.bags {
             if writes.application.is_empty() {
                 continue;
             }
             if let Some(local) = self.relations.get_mut(relation) {
-                let mut change = local.application_written.take().map_or(BagChange::new(), |(_, c)| c);
+                let mut change = local.pending_application_writes.take().map_or(BagChange::new(), |(_, c)| c);
                 change.extend(writes.application.clone());
-                local.application_written = Some((revision, change));
+                local.pending_application_writes = Some((revision, change));
             }
         }
     }
 
-    /// `episode` is the failure this run was a retry of, or that it did not touch.
-    fn conclude(&mut self, record: &Record, episode: Option<Episode>) {
+    /// Applies the outcome of a record. `episode` is the failure that the run retried, or that it did not affect.
+    fn apply_outcome(&mut self, record: &Record, episode: Option<Episode>) {
         match &record.outcome {
-            // an action's failure is the action's: the unit goes on (spec A.16)
+            // the failure of an action does not put the unit into error (spec A.16)
             _ if matches!(record.operation, Operation::Action { .. }) => {
                 if record.outcome == Outcome::Ok {
                     self.publish(record);
@@ -517,7 +582,7 @@ impl Local {
         }
     }
 
-    /// A skipped record that does not go on with the failure it follows was a person's decision.
+    /// Stores that an operator has skipped a hook: the record is skipped and does not continue the open failure.
     fn note_skipped(&mut self, record: &Record) {
         let Step::Failed(episode) = &self.step else { return };
         let ended = record.episode.is_none() && episode.operation.is_same_as(&record.operation);
@@ -540,8 +605,8 @@ impl Local {
         });
     }
 
-    fn remember(&mut self, said: &ReportContent) {
-        match said {
+    fn store_status(&mut self, content: &ReportContent) {
+        match content {
             ReportContent::UnitStatus { status, message } => {
                 self.status_set = true;
                 self.status = Some((status.clone(), message.clone()));
@@ -554,7 +619,7 @@ impl Local {
         }
     }
 
-    /// Takes a successful hook's writes into what this unit has published.
+    /// Applies the writes of a successful hook to the state that this unit has published.
     fn publish(&mut self, record: &Record) {
         for (relation, writes) in &record.writes.bags {
             if let Some(local) = self.relations.get_mut(relation) {
@@ -573,7 +638,8 @@ impl Local {
         self.ports = record.writes.ports.applied_to(&self.ports);
     }
 
-    /// What the unit has done now, and what follows at once (spec A.4).
+    /// Applies a completed operation, and queues the hook that follows it immediately (spec A.4). `other` is an open
+    /// failure of another operation.
     fn advance(&mut self, record: &Record, other: Option<&Episode>) {
         match &record.operation {
             Operation::InstallCharm(charm) => {
@@ -582,27 +648,27 @@ impl Local {
                     None if !self.installed => self.follow_up = Some(FollowUp::Install),
                     None => {
                         if self.follow_up == Some(FollowUp::LeaderElected) {
-                            // the charm was lost before it heard that it leads: it is noted and told anew
+                            // the charm was lost before leader-elected ran: the agent queues the hook again
                             self.leader = None;
                         }
                         self.follow_up = Some(FollowUp::UpgradeCharm);
                     }
-                    // the failed hook runs again from the new charm; its own success is what the charm expects
+                    // the failed hook runs again from the new charm, which expects no further upgrade-charm
                     Some(Operation::Hook(Hook::Install | Hook::UpgradeCharm)) => {}
-                    Some(_) => self.upgrade_owed = true,
+                    Some(_) => self.upgrade_pending = true,
                 }
             }
-            Operation::EnterScope { relation, uuid, place, settings } => {
+            Operation::EnterScope { relation, uuid, local_endpoint, settings } => {
                 let local = RelationLocal {
                     uuid: *uuid,
-                    place: place.clone(),
-                    created: place.implicit,
+                    local_endpoint: local_endpoint.clone(),
+                    created: local_endpoint.implicit,
                     members: BTreeMap::new(),
                     applications: BTreeMap::new(),
                     pending_changed: None,
                     bag: settings.clone(),
                     lost_bag_changes: None,
-                    application_written: None,
+                    pending_application_writes: None,
                 };
                 self.relations.insert(*relation, local);
             }
@@ -639,7 +705,7 @@ impl Local {
                 }
             }
             Hook::UpgradeCharm => {
-                self.upgrade_owed = false;
+                self.upgrade_pending = false;
                 self.follow_up = Some(FollowUp::ConfigChanged);
             }
             Hook::UpdateStatus => {}
@@ -669,18 +735,16 @@ impl Local {
             }
             RelationEvent::Departed { unit, .. } => {
                 local.members.remove(unit);
-                // no agent departs from whom it still owes a changed; a record that says so breaks nothing here
-                local.pending_changed.take_if(|owed| owed == unit);
+                // an agent runs a pending changed before departed; a record that violates this does no harm here
+                local.pending_changed.take_if(|pending| pending == unit);
             }
             RelationEvent::Broken => {
-                let prefix = format!("{}-relation-", local.place.endpoint);
+                let prefix = format!("{}-relation-", local.local_endpoint.endpoint);
                 self.relations.remove(&relation);
-                // whatever was given up on there will not come again
-                if !self
-                    .relations
-                    .values()
-                    .any(|other| prefix == format!("{}-relation-", other.place.endpoint))
-                {
+                // the skipped hooks of the endpoint's last relation can no longer succeed
+                let is_same =
+                    |other: &RelationLocal| prefix == format!("{}-relation-", other.local_endpoint.endpoint);
+                if !self.relations.values().any(is_same) {
                     self.skipped.retain(|hook| !hook.starts_with(&prefix));
                 }
             }
@@ -688,7 +752,7 @@ impl Local {
     }
 }
 
-fn name_of(operation: &Operation) -> String {
+fn hook_name(operation: &Operation) -> String {
     match operation {
         Operation::Hook(hook) => hook.name().to_string(),
         Operation::InstallCharm(_)

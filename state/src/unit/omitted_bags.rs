@@ -1,5 +1,8 @@
-//! Bags that did not come along with the view (design 9). A tool that wants one says so; what is answered is taken into
-//! the hook's context, once: every later read in that hook finds the same.
+//! Bags whose values the view omits (design 9), and how a running hook obtains them.
+//!
+//! A hook tool that reads an omitted bag requests it from the controller. The reply becomes part of the hook's context
+//! once, so that every later read in that hook returns the same values (I5). Used by the hook session and by
+//! `relation-get`.
 
 use crate::terms::names::{RelationNumber, Uuid};
 use crate::terms::owner::Owner;
@@ -10,50 +13,55 @@ use crate::unit::snapshot::BagRequest;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// What of one relation is not in a hook's context yet.
+/// The bags of one relation that are not in a hook's context yet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OmittedBags {
+    /// The relation's UUID.
     pub relation: Uuid,
-    /// Where the view stood that the context was made of: bags are wanted as they were then.
-    pub at: Position,
+    /// The position of the view that the context was built from: bags are requested as they were then.
+    pub position: Position,
+    /// The owners of the bags that were not fetched yet.
     pub bags: BTreeSet<Owner>,
-    /// Asked for and no longer there: the relation was removed, for a departed unit's settings stay (I14).
-    pub gone: BTreeSet<Owner>,
-    /// What this unit's hooks wrote into its application's bag and the view does not show yet.
-    pub application_written: BagChange,
+    /// The owners of bags that the controller no longer has. This means that the relation was removed, because the
+    /// settings of a departed unit stay readable (I14).
+    pub removed: BTreeSet<Owner>,
+    /// The changes of this unit's earlier hooks to its application's bag that the view does not contain yet.
+    pub pending_application_writes: BagChange,
 }
 
 impl OmittedBags {
-    /// Nothing has to be fetched, and nothing was.
+    /// Whether no bag of the relation is omitted, fetched or not.
     pub fn is_empty(&self) -> bool {
-        self.bags.is_empty() && self.gone.is_empty()
+        self.bags.is_empty() && self.removed.is_empty()
     }
 }
 
 impl HookContext {
-    /// The bag is to be fetched before it can be read.
-    pub fn wanted(&self, number: RelationNumber, owner: &Owner) -> Option<BagRequest> {
-        let withheld = &self.relations.get(&number)?.withheld;
-        let asked = || BagRequest { relation: withheld.relation, owner: owner.clone(), at: withheld.at };
-        withheld.bags.contains(owner).then(asked)
+    /// Returns the request for a bag that must be fetched before the hook can read it, or `None` if it can be read.
+    pub fn bag_request(&self, number: RelationNumber, owner: &Owner) -> Option<BagRequest> {
+        let omitted = &self.relations.get(&number)?.omitted;
+        let request =
+            || BagRequest { relation: omitted.relation, owner: owner.clone(), position: omitted.position };
+        omitted.bags.contains(owner).then(request)
     }
 
-    /// Takes what was answered; none: the bag is gone. A bag that is known already stays as it was read.
-    pub fn take_bag(&mut self, asked: &BagRequest, values: Option<Bag>) {
+    /// Stores the reply to a request. `None`: the controller no longer has the bag. A bag that the context already has
+    /// keeps its values.
+    pub fn insert_bag(&mut self, request: &BagRequest, values: Option<Bag>) {
         let own_application = self.unit.application.clone();
-        for relation in self.relations.values_mut().filter(|r| r.withheld.relation == asked.relation) {
-            if !relation.withheld.bags.remove(&asked.owner) {
+        for relation in self.relations.values_mut().filter(|r| r.omitted.relation == request.relation) {
+            if !relation.omitted.bags.remove(&request.owner) {
                 continue;
             }
             let Some(mut values) = values.clone() else {
-                relation.withheld.gone.insert(asked.owner.clone());
+                relation.omitted.removed.insert(request.owner.clone());
                 continue;
             };
-            match &asked.owner {
+            match &request.owner {
                 Owner::Unit(unit) => drop(relation.unit_bags.insert(unit.clone(), values)),
                 Owner::Application(name) => {
                     if *name == own_application {
-                        settings::apply(&mut values, &relation.withheld.application_written);
+                        settings::apply(&mut values, &relation.omitted.pending_application_writes);
                     }
                     relation.application_bags.insert(name.clone(), values);
                 }

@@ -1,5 +1,8 @@
-//! What a unit agent can do, one at a time. An operation carries the versions it was decided on, so that what is
-//! committed is what was shown (spec A.11, "commit the version actually shown").
+//! The operations of a unit agent, of which it performs one at a time.
+//!
+//! An operation carries the versions (of settings, members, leadership, configuration) that it was decided on, so that the
+//! agent commits exactly the versions that its hook observed (spec A.11, "commit the version actually shown"). `resolve`
+//! chooses operations; records, the journal and the controller's replica contain them.
 
 use super::hook_name::{HookName, RelationEventName};
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
@@ -9,110 +12,156 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// The charm a unit runs or is to run.
+/// The charm that a unit runs or upgrades to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CharmRef {
+    /// The SHA-256 of the charm archive in hex.
     pub sha256: String,
+    /// The charm URL, for example `local:web-3`.
     pub url: String,
+    /// The revision that the URL ends with.
     pub revision: u32,
-    /// Endpoints it declares: a relation to one it lacks is left alone until an upgrade (spec A.12).
+    /// The endpoints that the charm declares. The unit does not enter a relation on another endpoint until it upgrades
+    /// to a charm that declares it (spec A.12).
     pub endpoints: BTreeSet<String>,
 }
 
-/// The inputs of config-changed, hashed: settings with charm, and addresses (spec B.1).
+/// Hashes of the inputs of config-changed (spec B.1).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfigDigest {
+    /// The hash of the application's settings and its charm URL.
     pub settings: String,
+    /// The hash of the unit's addresses.
     pub addresses: String,
 }
 
-/// Something the agent does and records the outcome of.
+/// An operation of the agent, whose outcome becomes a record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Operation {
-    /// Fetch, verify, unpack beside, swap: first deployment and upgrade.
+    /// Download, verify and unpack the charm beside the current one, then swap the folders. The first deployment and
+    /// upgrades.
     InstallCharm(CharmRef),
-    /// Announce this unit in a relation's scope, its initial settings in the same transaction (seed 000).
+    /// Enter a relation's scope. The unit's initial settings are published in the same transaction (seed 000).
     EnterScope {
+        /// The relation's number.
         relation: RelationNumber,
+        /// The relation's UUID.
         uuid: Uuid,
-        place: Place,
+        /// The unit's own side of the relation.
+        local_endpoint: LocalEndpoint,
+        /// The unit's initial settings.
         settings: Bag,
     },
-    /// Leave without hooks: the implicit provider side of juju-info.
+    /// Leave a relation's scope without hooks, as on the implicit provider side of juju-info.
     LeaveScope {
+        /// The relation's number.
         relation: RelationNumber,
+        /// The relation's UUID.
         uuid: Uuid,
     },
+    /// Run a hook.
     Hook(Hook),
-    /// A person's action. Never run twice.
+    /// Run an action that an operator requested. An action never runs twice.
     Action {
+        /// The task's number.
         id: u64,
+        /// The action's name.
         name: String,
     },
-    /// Publish everything again: the controller was restored from an older copy (design 4).
+    /// Publish the unit's whole state again: the controller's store was restored from a backup (design 4).
     Resync,
-    /// Say that this unit is finished: no hooks, scopes or subordinates left.
+    /// Report that the unit is Dead: no hooks, scopes or subordinates are left.
     SetDead,
 }
 
-/// Where a relation stands on this unit's side; kept locally so that teardown needs no view.
+/// The unit's own side of a relation. The agent stores it, so that it can leave the relation without a view.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct LocalEndpoint {
+    /// The endpoint of the unit's own charm.
     pub endpoint: String,
+    /// The interface of the endpoint.
     pub interface: String,
+    /// Whether this is a peer relation.
     pub peer: bool,
+    /// Whether no charm declares the endpoint (juju-info), so that the relation has no hooks.
     pub implicit: bool,
+    /// The application on the other side; in a peer relation the unit's own application.
     pub remote_application: String,
 }
 
-/// One run of the charm.
+/// A hook with the versions that it delivers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Hook {
+    /// `install`
     Install,
-    /// For one generation of the leadership; none = it moved before the hook could run, which is skipped (spec A.15).
+    /// `leader-elected`, once for each leadership generation that the unit gains.
     LeaderElected {
+        /// The generation. `None`: the lease moved before the hook could run, and the hook is skipped (spec A.15).
         generation: Option<u64>,
     },
+    /// `config-changed` for these inputs.
     ConfigChanged(ConfigDigest),
-    /// Runs once per boot.
+    /// `start`, once per boot.
     Start {
+        /// The boot id of the machine.
         boot: String,
     },
+    /// `upgrade-charm`
     UpgradeCharm,
+    /// `update-status`
     UpdateStatus,
+    /// `stop`
     Stop,
+    /// `remove`
     Remove,
+    /// A relation hook.
     Relation {
+        /// The relation's number.
         relation: RelationNumber,
+        /// The endpoint of the unit's own charm.
         endpoint: String,
+        /// The event that the hook delivers.
         event: RelationEvent,
     },
 }
 
-/// What happened in a relation, as its hooks are told.
+/// The event that a relation hook delivers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RelationEvent {
+    /// The unit has entered the scope.
     Created,
+    /// A remote unit has entered the scope.
     Joined {
+        /// The remote unit.
         unit: UnitName,
+        /// The version of its membership and settings.
         version: Version,
     },
+    /// The settings of a remote unit changed.
     Changed {
+        /// The remote unit.
         unit: UnitName,
+        /// The version of its membership and settings.
         version: Version,
     },
-    /// The remote application's bag; in a peer relation one's own application's.
+    /// The settings of the remote application changed; in a peer relation those of the unit's own application.
     ApplicationChanged {
+        /// The application whose settings changed.
         application: String,
+        /// The counter of its bag.
         counter: u64,
     },
+    /// A remote unit is no longer in scope, or this unit departs.
     Departed {
+        /// The remote unit.
         unit: UnitName,
+        /// The unit that departs: the remote unit or this unit (`JUJU_DEPARTING_UNIT`).
         departing: UnitName,
     },
+    /// The relation ends for this unit.
     Broken,
 }
 
@@ -129,7 +178,7 @@ impl RelationEvent {
         }
     }
 
-    /// `JUJU_REMOTE_UNIT`: none for created, broken and application-level changed.
+    /// Returns the unit for `JUJU_REMOTE_UNIT`; `None` for created, broken and application-level changed.
     pub fn remote_unit(&self) -> Option<&UnitName> {
         match self {
             RelationEvent::Joined { unit, .. }
@@ -141,7 +190,7 @@ impl RelationEvent {
 }
 
 impl Hook {
-    /// The name charms know: `install`, `db-relation-joined`.
+    /// Returns the hook's name, for example `install` or `db-relation-joined`.
     pub fn name(&self) -> HookName {
         match self {
             Hook::Install => HookName::Install,
@@ -160,7 +209,7 @@ impl Hook {
 }
 
 impl fmt::Display for Hook {
-    /// As scripts and people read it: `db-relation-joined db:1 mysql/0`.
+    /// Writes the hook with its relation and units: `db-relation-joined db:1 mysql/0`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.name())?;
         let Hook::Relation { relation, endpoint, event } = self else { return Ok(()) };
@@ -175,7 +224,7 @@ impl fmt::Display for Hook {
 }
 
 impl Operation {
-    /// Runs a program of the charm, so the machine's hook lock is held around it.
+    /// Whether the operation executes a program of the charm, which requires the machine's hook lock.
     pub fn runs_charm(&self) -> bool {
         match self {
             Operation::Hook(_) | Operation::Action { .. } => true,
@@ -187,7 +236,8 @@ impl Operation {
         }
     }
 
-    /// The same thing to do, whatever versions it was decided on: what makes a retry the same episode.
+    /// Whether both operations do the same thing, regardless of the versions they were decided on. A retry that is the
+    /// same in this sense belongs to the same failure episode.
     pub fn is_same_as(&self, other: &Operation) -> bool {
         match (self, other) {
             (Operation::Hook(a), Operation::Hook(b)) => match (a, b) {
@@ -222,16 +272,16 @@ impl Operation {
 }
 
 impl fmt::Display for Operation {
-    /// As scripts and people read it: `hook db-relation-joined db:1 mysql/0`.
+    /// Writes the operation as the log and the test cases show it: `hook db-relation-joined db:1 mysql/0`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Operation::InstallCharm(charm) => write!(f, "deploy {}", charm.url),
-            Operation::EnterScope { relation, place, .. } => {
-                write!(f, "enter scope {}:{relation}", place.endpoint)
+            Operation::EnterScope { relation, local_endpoint, .. } => {
+                write!(f, "enter scope {}:{relation}", local_endpoint.endpoint)
             }
             Operation::LeaveScope { relation, .. } => write!(f, "leave scope {relation}"),
             Operation::Action { id, name } => write!(f, "action {name} {id}"),
-            Operation::Resync => f.write_str("restate"),
+            Operation::Resync => f.write_str("resync"),
             Operation::SetDead => f.write_str("set dead"),
             Operation::Hook(hook) => write!(f, "hook {hook}"),
         }

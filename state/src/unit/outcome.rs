@@ -1,62 +1,70 @@
-//! How a run ended, turned into its record.
+//! Turns the end of a run into its record.
+//!
+//! The agent passes in how the process ended, what the hook wrote and what it reported. A failed hook publishes only its
+//! reports; an interrupted run has no record and runs again. The record never exceeds the limits of one transaction: log
+//! lines that do not fit are replaced by a line with their number.
 
 use super::dispatch::missing_action;
 use super::hook::{Level, Reboot, ReportContent, Writes};
 use super::local::{Event, Local, Run, UnrecordedReport};
 use super::operation::{Hook, Operation};
-use super::record::{Outcome, Record, SAID_MAX, Said};
+use super::record::{Outcome, Record, REPORTS_MAX, RunReport};
 use super::resolve::{self, Now};
 use super::retry;
 use super::snapshot::Snapshot;
 use crate::unit::pending_reports::PendingReports;
 use std::collections::BTreeSet;
 
-/// Of the last line a failed hook printed, so many characters are told: it is one line of what people read.
-const LAST_WORDS_MAX: usize = 200;
+/// The most characters of a failed hook's last line on stderr that become part of the failure message: the message stays
+/// one line in a terminal.
+const STDERR_LINE_CHARS_MAX: usize = 200;
 
-/// What is known of a process that ended.
+/// How a hook's process ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Exit {
+    /// The process exited with this code.
     Code(i32),
-    /// Killed by somebody else: the charm's failure (spec I.14).
+    /// Another process killed it by this signal, which is a failure of the charm (spec I.14).
     Signal(i32),
-    /// We, the machine or a crash ended it: run again, no error.
+    /// The agent, the machine or a crash ended it. The run is repeated and is not a failure.
     Interrupted,
-    /// The charm has no such hook.
+    /// The charm does not implement the hook.
     Missing,
-    /// It could not be run, or what it asked for could not be done.
+    /// The hook could not be executed, or a request of it could not be carried out.
     Refused(String),
 }
 
-/// A run that has ended, and what it left.
+/// A run that has ended, with its results.
 #[derive(Clone, Debug)]
 pub struct Ended<'a> {
+    /// The run.
     pub run: &'a Run,
+    /// How its process ended.
     pub exit: Exit,
-    /// What the hook wrote; taken only if it ended well.
+    /// The hook's writes, which are applied only if it succeeded.
     pub writes: &'a Writes,
-    /// What it said, in order; all of it stands.
-    pub said: Vec<Said>,
-    /// What of that was not told before it ended.
+    /// The hook's reports in order. All of them stand.
+    pub said: Vec<RunReport>,
+    /// The reports that were not delivered before the run ended.
     pub unsaid: &'a PendingReports,
 }
 
-/// What is written down of a run that ended; nothing = interrupted, to be run again.
+/// Returns the events that the end of a run adds to the journal. There are none if the run was interrupted.
 pub fn events(local: &Local, view: Option<&Snapshot>, now: &Now, ended: Ended) -> Vec<Event> {
     if ended.writes.reboot == Some(Reboot::Now) {
-        let (run, said) = (ended.run.number, told(ended.run, ended.said, ended.unsaid, now));
-        let unheard = (!said.is_empty()).then_some(Event::UnrecordedReport(UnrecordedReport { run, said }));
-        return [Event::RebootRequested(now.boot.clone())].into_iter().chain(unheard).collect();
+        let (run, said) = (ended.run.number, bounded_reports(ended.run, ended.said, ended.unsaid, now));
+        let unrecorded = (!said.is_empty()).then_some(Event::UnrecordedReport(UnrecordedReport { run, said }));
+        return [Event::RebootRequested(now.boot.clone())].into_iter().chain(unrecorded).collect();
     }
     record(local, view, now, ended).map(Event::Finished).into_iter().collect()
 }
 
-/// The record of a run; none = interrupted, to be run again.
+/// Returns the record of a run, or `None` if it was interrupted.
 pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, ended: Ended) -> Option<Record> {
     let operation = &ended.run.operation;
     let action = matches!(operation, Operation::Action { .. });
-    let last_words = match &ended.exit {
-        Exit::Code(_) | Exit::Signal(_) => last_words(&ended.said),
+    let last_line = match &ended.exit {
+        Exit::Code(_) | Exit::Signal(_) => last_stderr_line(&ended.said),
         Exit::Interrupted | Exit::Missing | Exit::Refused(_) => None,
     };
     let failed = |reason: String| {
@@ -74,7 +82,7 @@ pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, ended: Ended) -
     };
     let last_call = ended.said.last().map_or(0, |said| said.call);
     let mut record = local.record(operation.clone(), outcome, now.wall_ms);
-    // a failed hook publishes nothing but what it said; an action's results are sent whatever its exit
+    // a failed hook publishes only its reports; an action's results are sent even if it failed
     if record.outcome.advances() {
         record.writes = ended.writes.clone();
         record.reboot = record.writes.reboot.take().map(|_| now.boot.clone());
@@ -82,39 +90,39 @@ pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, ended: Ended) -
     } else {
         record.writes.action = ended.writes.action.clone();
     }
-    record.said = told(ended.run, ended.said, ended.unsaid, now);
+    record.said = bounded_reports(ended.run, ended.said, ended.unsaid, now);
     if let (Outcome::Failed { reason, .. }, Operation::Hook(hook)) = (&mut record.outcome, &record.operation)
     {
         let text = format!("hook \"{}\" failed: {reason}", hook.name());
         let what = ReportContent::Output { hook: stream(operation), level: Level::Error, text };
-        record.said.push(Said { call: last_call + 1, at_ms: now.wall_ms, what });
-        // the log has the line already, the failure itself is told with it
-        if let Some(words) = last_words {
-            *reason = format!("{reason}: {words}");
+        record.said.push(RunReport { call: last_call + 1, at_ms: now.wall_ms, what });
+        // the log has the line already; the failure message includes it for status and `why`
+        if let Some(line) = last_line {
+            *reason = format!("{reason}: {line}");
         }
     }
     Some(record)
 }
 
-/// Of what a run said, as much as one message holds, and how much was left out.
-fn told(run: &Run, said: Vec<Said>, unsaid: &PendingReports, now: &Now) -> Vec<Said> {
-    let (mut said, unfit) = newest(said);
-    let left_out = unsaid.left_out(&unfit);
-    if left_out > 0 {
+/// Returns the newest reports of a run that fit into one message, and a line with the number of those that do not.
+fn bounded_reports(run: &Run, said: Vec<RunReport>, unsaid: &PendingReports, now: &Now) -> Vec<RunReport> {
+    let (mut said, unfit) = split_newest(said);
+    let omitted = unsaid.unreported_lines(&unfit);
+    if omitted > 0 {
         let folder = format!("hooks/{:06}", run.number);
-        let text = format!("{left_out} lines before these are left out: they are in {folder}");
+        let text = format!("{omitted} earlier lines are omitted; they are in {folder}");
         let what = ReportContent::Output { hook: stream(&run.operation), level: Level::Warning, text };
-        // calls are counted from 1: it comes before the lines that are here
-        said.push(Said { call: 0, at_ms: now.wall_ms, what });
+        // calls are counted from 1, so that call 0 precedes the lines of this message
+        said.push(RunReport { call: 0, at_ms: now.wall_ms, what });
     }
     said
 }
 
-/// The last line that the charm's own program printed on stderr.
-fn last_words(said: &[Said]) -> Option<String> {
-    let printed = |said: &Said| match &said.what {
+/// Returns the last line that the charm's program printed on stderr.
+fn last_stderr_line(said: &[RunReport]) -> Option<String> {
+    let printed = |said: &RunReport| match &said.what {
         ReportContent::Output { level: Level::Warning, text, .. } => {
-            Some(text.trim().chars().take(LAST_WORDS_MAX).collect::<String>())
+            Some(text.trim().chars().take(STDERR_LINE_CHARS_MAX).collect::<String>())
         }
         ReportContent::Output { .. }
         | ReportContent::UnitStatus { .. }
@@ -126,7 +134,7 @@ fn last_words(said: &[Said]) -> Option<String> {
     said.iter().rev().filter_map(printed).find(|text| !text.is_empty())
 }
 
-/// The stream `unit.web/0.<stream>` of what a run printed (spec/hook-tools.md 5.6).
+/// Returns the name of the log stream for the output of a run: `unit.web/0.<stream>` (spec/hook-tools.md 5.6).
 pub fn stream(operation: &Operation) -> String {
     match operation {
         Operation::Hook(hook) => hook.name().to_string(),
@@ -134,13 +142,13 @@ pub fn stream(operation: &Operation) -> String {
     }
 }
 
-/// What one record can hold of what was said: the last of each kind of status, and the newest lines, which tell how
-/// it ended. And what it cannot hold.
-fn newest(said: Vec<Said>) -> (Vec<Said>, Vec<Said>) {
+/// Splits reports into those that one record can hold and those that it cannot. The record holds the last status of each
+/// kind and the newest lines, which show how the run ended.
+fn split_newest(said: Vec<RunReport>) -> (Vec<RunReport>, Vec<RunReport>) {
     let mut kinds = BTreeSet::new();
-    // three statuses, the line that says how it failed, and the one that says what is left out
-    let mut lines_left = SAID_MAX - 5;
-    let (mut kept, mut unfit): (Vec<Said>, Vec<Said>) =
+    // 5 reports are reserved: three statuses, the line with the failure, and the line with the number of omitted lines
+    let mut lines_left = REPORTS_MAX - 5;
+    let (mut kept, mut unfit): (Vec<RunReport>, Vec<RunReport>) =
         said.into_iter().rev().partition(|said| match &said.what {
             ReportContent::UnitStatus { .. } => kinds.insert(0),
             ReportContent::ApplicationStatus { .. } => kinds.insert(1),
@@ -156,7 +164,7 @@ fn newest(said: Vec<Said>) -> (Vec<Said>, Vec<Said>) {
     (kept, unfit)
 }
 
-/// A config-changed that was about new addresses puts them into every bag (spec A.12).
+/// Publishes new addresses in every relation, if the hook was a config-changed for new addresses (spec A.12).
 fn refresh_addresses(local: &Local, view: Option<&Snapshot>, record: &mut Record) {
     let (Operation::Hook(Hook::ConfigChanged(seen)), Some(view)) = (&record.operation, view) else { return };
     if local.config.as_ref().is_none_or(|old| old.addresses == seen.addresses) {
@@ -177,34 +185,34 @@ mod tests {
     use crate::unit::local::Event;
 
     #[test]
-    fn lines_that_no_record_holds_and_nobody_was_told_are_counted_in_one_line() {
+    fn a_record_states_the_number_of_lines_that_were_never_delivered() {
         let mut local = Local::new(Uuid(2), UnitName::new("web", 0));
         local.run = 6;
         let operation = Operation::Hook(Hook::UpdateStatus);
-        let (cause, position, leads, episode) = (String::new(), None, None, None);
-        let run = Run { number: 7, operation, attempt: 1, cause, position, leads, episode };
+        let (cause, position, leader_generation, episode) = (String::new(), None, None, None);
+        let run = Run { number: 7, operation, attempt: 1, cause, position, leader_generation, episode };
         local.apply(&Event::Started(run.clone()));
         let now = Now {
             boot: "boot".into(),
             since_boot_ms: 60_000,
             agent_start_ms: 60_000,
             wall_ms: 5,
-            hook_lock: true,
+            holds_hook_lock: true,
             orphan_missing: false,
             attached: true,
             link_age_ms: Some(0),
-            leads: None,
-            claimed: true,
+            leader_generation: None,
+            is_leader_known: true,
             idle_ms: 0,
-            charm_lost: false,
+            is_charm_missing: false,
         };
         let said = |call: u32| {
             let what = ReportContent::Log { level: Level::Info, text: call.to_string() };
-            Said { call, at_ms: 5, what }
+            RunReport { call, at_ms: 5, what }
         };
-        let lines: Vec<Said> = (1..=100).map(said).collect();
+        let lines: Vec<RunReport> = (1..=100).map(said).collect();
         let mut unsaid = PendingReports::default();
-        lines.iter().for_each(|line| unsaid.say(line));
+        lines.iter().for_each(|line| unsaid.push(line));
         let record_of = |exit, unsaid: &PendingReports| {
             let ended = Ended { run: &run, exit, writes: &Writes::default(), said: lines.clone(), unsaid };
             record(&local, None, &now, ended).expect("it was not interrupted").said
@@ -212,50 +220,50 @@ mod tests {
 
         let failed = record_of(Exit::Code(1), &unsaid);
         let (here, about) = failed.split_at(55);
-        assert_eq!(here, &lines[45..], "the newest");
+        assert_eq!(here, &lines[45..], "the newest lines");
         let about: Vec<(u32, &ReportContent)> = about.iter().map(|said| (said.call, &said.what)).collect();
         let printed = |level, text: &str| {
             let (hook, text) = ("update-status".to_owned(), text.to_owned());
             ReportContent::Output { hook, level, text }
         };
         let left_out =
-            printed(Level::Warning, "45 lines before these are left out: they are in hooks/000007");
+            printed(Level::Warning, "45 earlier lines are omitted; they are in hooks/000007");
         let why = printed(Level::Error, "hook \"update-status\" failed: exit status 1");
         assert_eq!(about, [(0, &left_out), (101, &why)]);
 
-        unsaid.acknowledged(45);
-        assert_eq!(record_of(Exit::Code(0), &unsaid), lines[45..], "the others were told while it ran");
+        unsaid.acknowledge(45);
+        assert_eq!(record_of(Exit::Code(0), &unsaid), lines[45..], "the others were delivered during the run");
     }
 
-    /// 1. The hook logs, and asks for a reboot at once. 2. It is ended within the tenth of a second in which nothing is
-    ///    sent early. 3. The machine goes down; the hook runs again, as another run, and its record is sent.
+    /// 1. The hook sets a status and requests an immediate reboot. 2. The agent kills it within 100 ms, before it sends any
+    ///    report of a running hook. 3. The machine reboots; the hook runs again as another run, and its record is sent.
     #[test]
-    fn what_a_hook_said_that_asked_for_a_reboot_at_once_is_told_before_any_later_record() {
+    fn reports_of_a_hook_that_rebooted_immediately_are_sent_before_any_later_record() {
         let mut local = Local::new(Uuid(1), UnitName::new("web", 0));
         let now = Now { boot: "boot".to_owned(), since_boot_ms: 1, wall_ms: 5, ..Now::hypothetical() };
         let what = ReportContent::UnitStatus { status: "blocked".to_owned(), message: String::new() };
-        let said = vec![Said { call: 1, at_ms: 5, what }];
-        let begun = |number, attempt| Run {
+        let said = vec![RunReport { call: 1, at_ms: 5, what }];
+        let started = |number, attempt| Run {
             number,
             operation: Operation::Hook(Hook::Install),
             attempt,
             cause: String::new(),
             position: None,
-            leads: None,
+            leader_generation: None,
             episode: None,
         };
-        let run = begun(1, 1);
+        let run = started(1, 1);
         local.apply(&Event::Started(run.clone()));
         let writes = Writes { reboot: Some(Reboot::Now), ..Writes::default() };
         let unsaid = PendingReports::default();
         let ended =
             Ended { run: &run, exit: Exit::Signal(9), writes: &writes, said: said.clone(), unsaid: &unsaid };
         events(&local, None, &now, ended).iter().for_each(|event| local.apply(event));
-        assert_eq!(local.unheard, [UnrecordedReport { run: 1, said }]);
-        assert_eq!(local.status, Some(("blocked".to_owned(), String::new())), "as its later hooks see it");
+        assert_eq!(local.unrecorded_reports, [UnrecordedReport { run: 1, said }]);
+        assert_eq!(local.status, Some(("blocked".to_owned(), String::new())), "later hooks read it");
 
         let now = Now { boot: "the next".to_owned(), ..now };
-        local.apply(&Event::Started(begun(2, 1)));
+        local.apply(&Event::Started(started(2, 1)));
         let record = local.record(Operation::Hook(Hook::Install), Outcome::Ok, 5);
         local.apply(&Event::Finished(record));
         let send = |local: &Local| resolve::next(local, None, &now).send;
@@ -264,11 +272,11 @@ mod tests {
         assert_eq!(send(&local), resolve::Send::Commit(1));
     }
 
-    /// How a run is recorded that printed these lines on stderr.
+    /// Returns the failure message and the logged line of a run that printed these lines on stderr.
     fn reason(operation: Operation, exit: Exit, stderr: &[&str]) -> (String, String) {
         let local = Local::new(Uuid(1), UnitName::new("web", 0));
         let now = Now { boot: "boot".to_owned(), since_boot_ms: 1, wall_ms: 5, ..Now::hypothetical() };
-        let line = |text: &&str| Said {
+        let line = |text: &&str| RunReport {
             call: 1,
             at_ms: 5,
             what: ReportContent::Output {
@@ -283,7 +291,7 @@ mod tests {
             attempt: 1,
             cause: String::new(),
             position: None,
-            leads: None,
+            leader_generation: None,
             episode: None,
         };
         let said = stderr.iter().map(line).collect();
@@ -300,22 +308,22 @@ mod tests {
     }
 
     #[test]
-    fn a_hook_that_failed_has_failed_with_the_last_line_it_printed() {
+    fn the_failure_message_ends_with_the_last_line_on_stderr() {
         let install = || Operation::Hook(Hook::Install);
         let exited = |lines: &[&str]| reason(install(), Exit::Code(1), lines);
         let logged = "hook \"install\" failed: exit status 1".to_owned();
-        let told = |reason: &str| (reason.to_owned(), logged.clone());
-        assert_eq!(exited(&["Traceback:", "  No space. ", "", " "]), told("exit status 1: No space."));
-        assert_eq!(exited(&[]), told("exit status 1"));
+        let failure = |reason: &str| (reason.to_owned(), logged.clone());
+        assert_eq!(exited(&["Traceback:", "  No space. ", "", " "]), failure("exit status 1: No space."));
+        assert_eq!(exited(&[]), failure("exit status 1"));
         let long = "é".repeat(201);
         assert_eq!(exited(&[&long]).0, format!("exit status 1: {}", "é".repeat(200)));
         assert_eq!(reason(install(), Exit::Signal(9), &["bye"]).0, "killed by signal 9: bye");
-        assert_eq!(reason(install(), Exit::Refused("no".to_owned()), &["bye"]).0, "no", "not by the charm");
+        assert_eq!(reason(install(), Exit::Refused("no".to_owned()), &["bye"]).0, "no", "the charm did not run");
         let backup = Operation::Action { id: 1, name: "backup".to_owned() };
         assert_eq!(
             reason(backup, Exit::Code(1), &["bye"]).0,
             "exit status 1",
-            "what clients know of an action"
+            "clients match the message of an action"
         );
     }
 }

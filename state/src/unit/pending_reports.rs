@@ -1,50 +1,56 @@
-//! What a running hook said and the controller has not acknowledged: sent early, the oldest first, and bounded. It knows
-//! which lines were told, so that the record can say how many never will be.
+//! The reports of a running hook that the controller has not acknowledged yet.
+//!
+//! The agent sends them while the hook runs, the oldest first. The queue is bounded: the oldest report is dropped if a hook
+//! reports faster than the controller acknowledges. The queue tracks which log lines were delivered, so that the run's
+//! record can state how many lines never will be.
 
-use crate::unit::record::{SAID_MAX, Said};
+use crate::unit::record::{REPORTS_MAX, RunReport};
 use std::collections::VecDeque;
 
-/// Two reports' worth wait; of a hook that says more at once the newest.
-const WAITING_MAX: usize = 2 * SAID_MAX;
+/// The queue holds two messages of [`REPORTS_MAX`] reports; beyond that it keeps the newest.
+const PENDING_MAX: usize = 2 * REPORTS_MAX;
 
-/// Lost with the agent's process: its successor tells everything again.
+/// The queue of one run. It is lost with the agent's process; the next process sends all reports of the run again.
 #[derive(Clone, Debug, Default)]
 pub struct PendingReports {
-    waiting: VecDeque<Said>,
-    /// Up to this call everything was told, or is lost.
-    told: u32,
-    lost: usize,
+    queue: VecDeque<RunReport>,
+    /// Every report up to this call was delivered or dropped.
+    delivered_call: u32,
+    dropped_lines: usize,
 }
 
 impl PendingReports {
-    pub fn say(&mut self, said: &Said) {
-        self.waiting.push_back(said.clone());
-        if self.waiting.len() > WAITING_MAX
-            && let Some(lost) = self.waiting.pop_front()
+    /// Appends a report, and drops the oldest one if the queue is full.
+    pub fn push(&mut self, report: &RunReport) {
+        self.queue.push_back(report.clone());
+        if self.queue.len() > PENDING_MAX
+            && let Some(dropped) = self.queue.pop_front()
         {
-            self.lost += usize::from(lost.what.is_log_line());
-            self.told = lost.call;
+            self.dropped_lines += usize::from(dropped.what.is_log_line());
+            self.delivered_call = dropped.call;
         }
     }
 
+    /// Whether every report was acknowledged or dropped.
     pub fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
+        self.queue.is_empty()
     }
 
-    /// What one report holds of it.
-    pub fn report(&self) -> Vec<Said> {
-        self.waiting.iter().take(SAID_MAX).cloned().collect()
+    /// Returns the reports of the next message, at most [`REPORTS_MAX`].
+    pub fn next_batch(&self) -> Vec<RunReport> {
+        self.queue.iter().take(REPORTS_MAX).cloned().collect()
     }
 
-    /// The controller has everything up to this call, but what was lost before.
-    pub fn acknowledged(&mut self, call: u32) {
-        self.told = self.told.max(call);
-        self.waiting.retain(|said| said.call > call);
+    /// Removes the reports up to this call, because the controller has stored them.
+    pub fn acknowledge(&mut self, call: u32) {
+        self.delivered_call = self.delivered_call.max(call);
+        self.queue.retain(|report| report.call > call);
     }
 
-    /// Lines that nobody is told when the record leaves `unfit` out.
-    pub fn left_out(&self, unfit: &[Said]) -> usize {
-        self.lost + unfit.iter().filter(|said| said.call > self.told && said.what.is_log_line()).count()
+    /// Returns the number of log lines that are never delivered if the run's record omits `omitted`.
+    pub fn unreported_lines(&self, omitted: &[RunReport]) -> usize {
+        let is_lost = |report: &&RunReport| report.call > self.delivered_call && report.what.is_log_line();
+        self.dropped_lines + omitted.iter().filter(is_lost).count()
     }
 }
 
@@ -53,25 +59,25 @@ mod tests {
     use crate::unit::hook::{Level, ReportContent};
     use crate::unit::pending_reports::*;
 
-    fn line(call: u32) -> Said {
-        Said { call, at_ms: 0, what: ReportContent::Log { level: Level::Info, text: call.to_string() } }
+    fn line(call: u32) -> RunReport {
+        RunReport { call, at_ms: 0, what: ReportContent::Log { level: Level::Info, text: call.to_string() } }
     }
 
     #[test]
-    fn what_was_told_is_not_left_out_and_what_made_way_is() {
-        let mut unsaid = PendingReports::default();
-        let lines: Vec<Said> = (1..=100).map(line).collect();
-        lines.iter().for_each(|line| unsaid.say(line));
-        assert_eq!(unsaid.report(), lines[..60]);
-        assert_eq!(unsaid.left_out(&lines[..45]), 45);
-        unsaid.acknowledged(40);
-        assert_eq!(unsaid.left_out(&lines[..45]), 5);
-        // 40 of the 200 make way: 41 to 80
-        (101..=200).map(line).for_each(|line| unsaid.say(&line));
-        assert_eq!(unsaid.report()[0].call, 81);
-        let unfit: Vec<Said> = (1..=145).map(line).collect();
-        assert_eq!(unsaid.left_out(&unfit), 40 + 65);
-        unsaid.acknowledged(140);
-        assert_eq!(unsaid.left_out(&unfit), 40 + 5);
+    fn dropped_lines_are_unreported_and_acknowledged_lines_are_not() {
+        let mut pending = PendingReports::default();
+        let lines: Vec<RunReport> = (1..=100).map(line).collect();
+        lines.iter().for_each(|line| pending.push(line));
+        assert_eq!(pending.next_batch(), lines[..60]);
+        assert_eq!(pending.unreported_lines(&lines[..45]), 45);
+        pending.acknowledge(40);
+        assert_eq!(pending.unreported_lines(&lines[..45]), 5);
+        // 60 lines are queued, 100 more arrive, and 120 fit: lines 41 to 80 are dropped
+        (101..=200).map(line).for_each(|line| pending.push(&line));
+        assert_eq!(pending.next_batch()[0].call, 81);
+        let omitted: Vec<RunReport> = (1..=145).map(line).collect();
+        assert_eq!(pending.unreported_lines(&omitted), 40 + 65);
+        pending.acknowledge(140);
+        assert_eq!(pending.unreported_lines(&omitted), 40 + 5);
     }
 }

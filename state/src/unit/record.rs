@@ -1,4 +1,8 @@
-//! What a unit sends: one record per outcome, applied exactly once, in order (design 4).
+//! The records that a unit agent sends: one per outcome of an operation, with all effects of that operation.
+//!
+//! The controller applies each record exactly once and in order (design 4): records have consecutive sequence numbers, and
+//! each names the digest of the record before it. `Local` creates records, the agent's outbox keeps them until they are
+//! acknowledged, and `hook_commit` applies them.
 
 use super::hook::{ReportContent, Writes};
 use super::local::Local;
@@ -6,37 +10,44 @@ use super::operation::Operation;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// Lines and statuses one record carries at most; more were sent early or are dropped with a line that says so.
-/// 60 of them and the record's own documents stay within one transaction's 100 writes.
-pub const SAID_MAX: usize = 60;
+/// The most reports (log lines and statuses) that one record carries. The agent sends further ones while the hook runs,
+/// or drops them and reports how many. 60 reports and the record's own documents fit into the 100 writes of a
+/// transaction.
+pub const REPORTS_MAX: usize = 60;
 
-/// When to try again: `delay_ms` after `started_ms` since boot `boot`; in another boot, `delay_ms` after the agent's
-/// start. Never a wall-clock time (design 1).
+/// When an operation is retried: `delay_ms` after `started_ms` of the boot `boot`, and after a reboot `delay_ms` after
+/// the agent's start. Never a wall-clock time (design 1).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timer {
+    /// The boot id of the machine when the timer was started.
     pub boot: String,
+    /// When the timer was started, in milliseconds since that boot.
     pub started_ms: u64,
+    /// The delay in milliseconds.
     pub delay_ms: u64,
 }
 
-/// How an operation ended. Interrupted is not among them: an interrupted operation is run again.
+/// How an operation ended. There is no variant for an interruption, because an interrupted operation runs again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
+    /// The operation succeeded.
     Ok,
-    /// The charm has no such hook: counts as ok (spec A.9).
+    /// The charm does not implement the hook, which counts as success (spec A.9).
     Missing,
-    /// A person said `resolved --no-retry`: counts as done.
+    /// The operation did not run and counts as done: an operator ran `resolved --no-retry`, or its subject was removed.
     Skipped,
-    /// `retry` none: rests until resolved.
+    /// The operation failed.
     Failed {
+        /// The error message.
         reason: String,
+        /// When the agent retries it. `None`: the unit stays in error until an operator resolves it.
         retry: Option<Timer>,
     },
 }
 
 impl Outcome {
-    /// The unit goes on as if the operation had succeeded.
+    /// Whether the unit proceeds as if the operation had succeeded.
     pub fn advances(&self) -> bool {
         match self {
             Outcome::Ok | Outcome::Missing | Outcome::Skipped => true,
@@ -45,44 +56,55 @@ impl Outcome {
     }
 }
 
-/// Something a hook said at once, numbered within its run, so that order survives lost replies and a line sent
-/// twice is stored once.
+/// A status or log line that a hook reported and that stands even if the hook fails. Reports are numbered within their
+/// run, so that lost replies do not change their order and a report that is sent twice is stored once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Said {
+pub struct RunReport {
+    /// The number of the report within its run, from 1.
     pub call: u32,
-    /// Wall clock in milliseconds, for people only.
+    /// The wall clock in milliseconds since 1970, for display only.
     pub at_ms: i64,
+    /// The status or line.
     pub what: ReportContent,
 }
 
-/// One outcome with all its effects.
+/// The outcome of one operation with all its effects.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// From 1, without holes, for the life of the unit.
+    /// The number of the record, from 1 without gaps over the life of the unit.
     pub sequence: u64,
-    /// Digest of the record before it, so that the records of two folders of one unit never mix; empty = the first.
+    /// The digest of the record before this one, empty for the first. It prevents the records of two copies of a unit's
+    /// folder from being mixed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub after: String,
-    /// The hook run it ends; runs without a process (a scope entered, a hook skipped) have a number too.
+    /// The number of the run that ended. Runs without a process (entering a scope, skipping a hook) have a number too.
     pub run: u64,
+    /// The operation that ended.
     pub operation: Operation,
+    /// How it ended.
     pub outcome: Outcome,
-    /// The failure that was open when it ran: the one it retries, or that it does not touch. None = there was none,
-    /// or a person had ended it; who folds records must know, since a begun run is not among them.
+    /// The failure episode that was open during the run: the one it retried, or one that it does not affect. `None`:
+    /// there was none, or an operator had ended it. The controller's replica needs this, because it is folded from
+    /// records alone and does not receive the event that started the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub episode: Option<u64>,
+    /// The hook's buffered writes; default if the operation failed or has none.
     #[serde(default, skip_serializing_if = "is_default")]
     pub writes: Writes,
+    /// The reports that this record delivers, in the order of their calls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub said: Vec<Said>,
+    pub said: Vec<RunReport>,
+    /// When the operation ended: the wall clock in milliseconds since 1970, for display only.
     pub at_ms: i64,
-    /// The leadership its leader-only writes were made under; another one since, even of the same unit, voids them.
+    /// The leadership generation in which the hook made its leader-only writes. The controller refuses them if another
+    /// generation has begun since, even one of the same unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<u64>,
-    /// The machine is to be rebooted: this boot of it ends with this record.
+    /// The boot id of the machine, if the hook requested a reboot when it succeeds: no operation starts in this boot
+    /// after this record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reboot: Option<String>,
-    /// With a restatement: the whole memory, without its outbox.
+    /// In a resync record: the unit's whole stored state without its outbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<Box<Local>>,
 }
@@ -92,18 +114,19 @@ fn is_default(writes: &Writes) -> bool {
 }
 
 impl Record {
-    /// SHA-256 of the record's JSON, in hex: two records of one sequence are the same or a fork.
+    /// Returns the SHA-256 of the record's JSON in hex. Two records with one sequence number and different digests are
+    /// a fork: two copies of one unit have run.
     pub fn digest(&self) -> String {
         hex(&Sha256::digest(serde_json::to_vec(self).expect("records are plain data")))
     }
 
-    /// It may come after the record of this digest: it names it. A restatement stands alone.
-    pub fn follows(&self, digest: &str) -> bool {
+    /// Whether this record may follow the record with this digest. A resync record may follow any record.
+    pub fn is_successor_of(&self, digest: &str) -> bool {
         self.after == digest || self.operation == Operation::Resync
     }
 
-    /// Holds a write that may be refused, so nothing further begins until it is answered (design 4): leader-only
-    /// bags, ports that may conflict, entering a scope, and dying.
+    /// Whether the controller may refuse a write of this record, so that no further operation starts before its reply
+    /// (design 4): application bags, ports that may conflict, entering a scope, and becoming Dead.
     pub fn is_conditional(&self) -> bool {
         self.outcome.advances()
             && (self.writes.bags.values().any(|bag| !bag.application.is_empty())
@@ -112,7 +135,7 @@ impl Record {
     }
 }
 
-/// Bytes as digits of lower case hex.
+/// Formats bytes as lower-case hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);

@@ -1,32 +1,38 @@
-//! What follows a run that was interrupted or failed: whether it is run again, on what, and when (spec A.8).
+//! Decides what follows a run that was interrupted or has failed: whether, when and with which versions it runs again
+//! (spec A.8).
+//!
+//! An interrupted hook runs again immediately and is not a failure; an action never runs twice. A failed hook is retried
+//! with a growing delay until it succeeds, its retries are exhausted, or an operator resolves the error. A retry never
+//! delivers older versions than the run before it. `resolve` calls this module for a unit that is not idle.
 
 use super::activity::Activity;
 use super::local::{Episode, INTERRUPTIONS_MAX, Local, Run};
 use super::operation::{Hook, Operation, RelationEvent};
 use super::record::{Outcome, Record, Timer};
-use super::relations::{self, Owed, ThisUnit};
+use super::relations::{self, PendingHook, ThisUnit};
 use super::resolve::{
-    Act, Chosen, Now, RECONCILE_WAIT_MS, begin, cause, charm_of, config_digest, fresh, is_alive,
-    is_first_claim_pending, pending_action, stale, unknown_leader_reason, wait,
+    Act, ChosenOperation, Now, RECONCILE_WAIT_MS, config_digest, is_alive, is_first_claim_pending,
+    is_link_fresh, pending_action, stale_link_reason, start, unknown_leader_reason, wait, wait_reason,
+    wanted_charm,
 };
 use super::snapshot::{RelationView, Snapshot};
 use crate::terms::cause::{Actor, Duty, Retry};
 use crate::terms::names::{RelationNumber, Uuid};
 use sha2::{Digest, Sha256};
 
-/// First delay of a retry; doubles each time (spec A.8).
+/// The delay of the first retry in milliseconds. Each further delay is twice as long (spec A.8).
 pub const RETRY_FIRST_MS: u64 = 5_000;
-/// 5 s doubled six times is 320 s: the seventh and later delays are this.
+/// The longest delay in milliseconds: 5 s doubled six times is 320 s, so that the seventh and later delays are 300 s.
 pub const RETRY_MAX_MS: u64 = 300_000;
-/// The cause of what is left to do in a relation that went while a joined of it was under way.
-pub const RELATION_GONE: &str = "the relation is gone";
+/// The reason of a run that ends a relation which was removed while its joined was interrupted or in error.
+pub const RELATION_GONE: &str = "the relation was removed";
 
-/// A run whose agent died. It is run again at once, and is never the charm's failure (design 2); an action is
-/// never run again.
+/// Decides what follows a run whose agent died. The run starts again immediately and is not a failure of the charm
+/// (design 2); an action does not run again.
 pub(super) fn interrupted(local: &Local, view: Option<&Snapshot>, now: &Now, run: &Run) -> Act {
-    // one that asked for a reboot at once was ended before that was written down
+    // a hook that requested an immediate reboot was killed before the request was stored, so it has no process
     if !now.orphan_missing && local.reboot.is_none() {
-        // a tool that asks meanwhile would make the hook lose leadership that nobody has taken
+        // if the agent re-attached now, is-leader would report that the hook lost leadership, which may be wrong
         let until_ms = now.agent_start_ms + RECONCILE_WAIT_MS;
         if is_first_claim_pending(now) && now.since_boot_ms < until_ms {
             return wait(Some(until_ms), vec![unknown_leader_reason(local)]);
@@ -43,25 +49,28 @@ pub(super) fn interrupted(local: &Local, view: Option<&Snapshot>, now: &Now, run
     if let Some(instead) = record_without_running(local, view, now, &run.operation) {
         return instead;
     }
-    // the view kept on disk is not synced: power may have set it back, and older news is no news (I6, I48)
-    let set_back = run.position.zip(view).is_some_and(|(began, view)| {
-        began.store_generation == view.position.store_generation && began.revision > view.position.revision
+    // The view on disk is not synced, so that a power failure may revert it. The hook must not deliver older versions than
+    // the interrupted run (I6, I48).
+    let is_reverted = run.position.zip(view).is_some_and(|(started, view)| {
+        started.store_generation == view.position.store_generation
+            && started.revision > view.position.revision
     });
-    if set_back && !fresh(now) && matches!(run.operation, Operation::Hook(Hook::Relation { .. })) {
-        return wait(None, vec![stale(local, now)]);
+    if is_reverted && !is_link_fresh(now) && matches!(run.operation, Operation::Hook(Hook::Relation { .. })) {
+        return wait(None, vec![stale_link_reason(local, now)]);
     }
     if run.attempt >= INTERRUPTIONS_MAX {
         return failed("interrupted three times in a row", retry_after(local, view, now, &run.operation));
     }
     let operation = refresh(&run.operation, local, view, now);
     let again = Run { attempt: run.attempt + 1, cause: "interrupted".into(), ..run.clone() };
-    begin(local, view, now, Run { operation, ..again })
+    start(local, view, now, Run { operation, ..again })
 }
 
+/// Decides what a unit in error does next: a retry, an action, a forced upgrade, or waiting.
 pub(super) fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, episode: &Episode) -> Act {
     let run = |operation: Operation, cause: String, episode: Option<Episode>| {
-        let run = Run { number: 0, operation, attempt: 1, cause, position: None, leads: None, episode };
-        begin(local, view, now, run)
+        let run = Run { number: 0, operation, attempt: 1, cause, position: None, leader_generation: None, episode };
+        start(local, view, now, run)
     };
     let refreshed = || refresh(&episode.operation, local, view, now);
     let again = |cause, open: Option<Episode>| {
@@ -71,15 +80,15 @@ pub(super) fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, e
         });
         instead.unwrap_or_else(|| run(refreshed(), cause, open))
     };
-    // No relation hook begins on a stale view, a retry neither (spec B.6.7): a person may have asked for it in the view
-    // that an agent kept, and newer news have been delivered since (cargo sim 71023351).
+    // No relation hook starts on a stale view, not even a retry (spec B.6.7): the resolved mark may be part of a cached
+    // view, and the charm has observed newer versions since (cargo sim 71023351).
     let of_relation = matches!(episode.operation, Operation::Hook(Hook::Relation { .. }));
-    let is_stale = of_relation && !fresh(now);
+    let is_stale = of_relation && !is_link_fresh(now);
     let mark = view.and_then(|view| view.resolved.as_ref()).filter(|mark| mark.episode == episode.id);
-    // a charm that is not there cannot be skipped: both kinds try the unpack again (spec A.6)
+    // the installation of a charm cannot be skipped: `resolved` retries it with and without --no-retry (spec A.6)
     let unpacks = matches!(episode.operation, Operation::InstallCharm(_));
     match mark.map(|mark| unpacks || mark.retry) {
-        // a person ended this episode: failing again is another one
+        // an operator has ended this episode: another failure starts a new one
         Some(true) if !is_stale => return again("resolved".into(), None),
         Some(false) => {
             let skipped = local.record(refreshed(), Outcome::Skipped, now.wall_ms);
@@ -88,7 +97,7 @@ pub(super) fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, e
         Some(true) | None => {}
     }
     if let Some(view) = view {
-        let wanted = charm_of(view);
+        let wanted = wanted_charm(view);
         let tried = match &episode.operation {
             Operation::InstallCharm(charm) => Some(charm.sha256.as_str()),
             _ => local.charm.as_ref().map(|charm| charm.sha256.as_str()),
@@ -104,7 +113,7 @@ pub(super) fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, e
     let due = timer.map(|timer| due_ms(timer, now));
     if due.is_some_and(|due| due <= now.since_boot_ms) {
         if is_stale {
-            return wait(None, vec![stale(local, now)]);
+            return wait(None, vec![stale_link_reason(local, now)]);
         }
         let cause = format!("retry {} of {}", episode.failures, episode.operation);
         return again(cause, Some(episode.clone()));
@@ -124,42 +133,43 @@ pub(super) fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, e
         | Operation::SetDead => Actor::Controller,
     };
     let (activity, failures) = (Activity::from(&episode.operation), episode.failures);
-    let failed = cause(local, Duty::Recover { activity, failures, retry }, actor);
+    let failed = wait_reason(local, Duty::Recover { activity, failures, retry }, actor);
     let mut causes = vec![failed.since(episode.since_ms).last_error(episode.reason.clone())];
     if mark.is_some() {
-        causes.push(stale(local, now));
+        causes.push(stale_link_reason(local, now));
     }
     if let Some(view) =
         view.filter(|view| local.charm.as_ref().is_some_and(|c| c.url != view.charm.charm.url))
     {
         let duty = Duty::EndFailure { charm_url: view.charm.charm.url.clone() };
-        causes.push(cause(local, duty, Actor::Operator));
+        causes.push(wait_reason(local, duty, Actor::Operator));
     }
     wait(due, causes)
 }
 
-/// A person ended the episode. The record does not go on with it: refused, it begins another one; else the same mark
-/// would be found again, and again, as fast as the controller can refuse.
+/// Removes the episode from a record, because an operator has ended it. If the controller refuses the record, a new episode
+/// starts. Otherwise the same resolved mark would apply again after each refusal, in an endless loop.
 fn without_episode(record: Record) -> Record {
     Record { episode: None, ..record }
 }
 
-/// What is done instead of running an operation again: it has no program, or what it was about has gone.
+/// Returns the action that replaces running an operation again, if the operation has no program or its subject was
+/// removed.
 fn record_without_running(
     local: &Local,
     view: Option<&Snapshot>,
     now: &Now,
     operation: &Operation,
 ) -> Option<Act> {
-    let settle = |operation, outcome| Act::RecordOutcome(local.record(operation, outcome, now.wall_ms));
+    let record = |operation, outcome| Act::RecordOutcome(local.record(operation, outcome, now.wall_ms));
     match operation {
-        Operation::Hook(Hook::LeaderElected { .. }) if now.leads.is_none() && is_first_claim_pending(now) => {
+        Operation::Hook(Hook::LeaderElected { .. }) if now.leader_generation.is_none() && is_first_claim_pending(now) => {
             Some(wait(None, vec![unknown_leader_reason(local)]))
         }
         // the lease moved before the hook could run: skipped (spec A.15)
-        Operation::Hook(Hook::LeaderElected { .. }) if now.leads.is_none() => {
+        Operation::Hook(Hook::LeaderElected { .. }) if now.leader_generation.is_none() => {
             let operation = Operation::Hook(Hook::LeaderElected { generation: None });
-            Some(settle(operation, Outcome::Skipped))
+            Some(record(operation, Outcome::Skipped))
         }
         Operation::Hook(Hook::Relation { relation, endpoint, event }) => {
             let known = local.relations.get(relation)?;
@@ -167,44 +177,45 @@ fn record_without_running(
             if view.relations.get(relation).is_some_and(|remote| remote.head.uuid == known.uuid) {
                 return None;
             }
-            // 1. A hook begins, and the view that it began on is not kept: the disk is full. 2. Its agent dies with it.
-            // 3. The next one has an older view, of before there was that relation (cargo sim 73006211).
-            if !fresh(now) {
-                return Some(wait(None, vec![stale(local, now)]));
+            // 1. A hook starts, and the view that it started on is not stored, because the disk is full.
+            // 2. The agent and the hook die.
+            // 3. The next agent has an older view, from before the relation was added (cargo sim 73006211).
+            if !is_link_fresh(now) {
+                return Some(wait(None, vec![stale_link_reason(local, now)]));
             }
-            let me = ThisUnit { name: &local.name, alive: is_alive(local, view) };
-            match (event, relations::owed(known, None, me)) {
-                // nobody joined a relation that is gone: on to what is left of it (H.115)
-                (RelationEvent::Joined { .. }, Some(Owed::Hook(event))) => {
+            let this_unit = ThisUnit { name: &local.name, alive: is_alive(local, view) };
+            match (event, relations::pending_hook(known, None, this_unit)) {
+                // no unit can join a removed relation: the hook that ends the relation runs instead (H.115)
+                (RelationEvent::Joined { .. }, Some(PendingHook::Hook(event))) => {
                     let (relation, endpoint) = (*relation, endpoint.clone());
-                    let chosen = Chosen::hook(Hook::Relation { relation, endpoint, event }, RELATION_GONE);
+                    let chosen = ChosenOperation::hook(Hook::Relation { relation, endpoint, event }, RELATION_GONE);
                     chosen.map(|chosen| chosen.act(local, view, now))
                 }
                 // counts as done (spec A.8)
-                _ => Some(settle(operation.clone(), Outcome::Skipped)),
+                _ => Some(record(operation.clone(), Outcome::Skipped)),
             }
         }
         Operation::EnterScope { .. }
         | Operation::LeaveScope { .. }
         | Operation::Resync
-        | Operation::SetDead => Some(settle(operation.clone(), Outcome::Ok)),
+        | Operation::SetDead => Some(record(operation.clone(), Outcome::Ok)),
         Operation::InstallCharm(_) | Operation::Action { .. } | Operation::Hook(_) => None,
     }
 }
 
-/// A time of this boot's clock by the wall clock.
+/// Converts a time since boot to the wall clock, in milliseconds since 1970.
 fn wall_ms(since_boot_ms: u64, now: &Now) -> i64 {
-    let left_ms = i64::try_from(since_boot_ms.saturating_sub(now.since_boot_ms)).unwrap_or(i64::MAX);
-    now.wall_ms.saturating_add(left_ms)
+    let remaining_ms = i64::try_from(since_boot_ms.saturating_sub(now.since_boot_ms)).unwrap_or(i64::MAX);
+    now.wall_ms.saturating_add(remaining_ms)
 }
 
-/// When a retry is due, in this boot's clock.
+/// Returns when a retry is due, in milliseconds since boot.
 fn due_ms(timer: &Timer, now: &Now) -> u64 {
     let from = if timer.boot == now.boot { timer.started_ms } else { now.agent_start_ms };
     from + timer.delay_ms
 }
 
-/// When to try again after `operation` fails now; none when its retries are used up.
+/// Returns when to retry `operation` if it fails now, or `None` if its retries are exhausted.
 pub fn retry_after(
     local: &Local,
     view: Option<&Snapshot>,
@@ -219,26 +230,27 @@ pub fn retry_after(
     }
     let doubled = RETRY_FIRST_MS << (failures - 1).min(16);
     let delay = doubled.min(RETRY_MAX_MS);
-    // up to a tenth longer, the same on every run of the same story: units that failed together part
+    // The delay is up to a tenth longer, so that units that failed together do not retry together. It is a function of
+    // the unit and the number of failures, so that a simulation is reproducible.
     let jitter = jitter(local.unit, u64::from(failures)) % (delay / 10);
     Some(Timer { boot: now.boot.clone(), started_ms: now.since_boot_ms, delay_ms: delay + jitter })
 }
 
-/// A number that looks random and is the same every time.
+/// Returns a pseudo-random number that is a function of its arguments.
 pub(super) fn jitter(unit: Uuid, salt: u64) -> u64 {
     let digest = Sha256::digest([&unit.0.to_be_bytes()[..], &salt.to_be_bytes()[..]].concat());
     digest[..8].iter().fold(0, |n, byte| n << 8 | u64::from(*byte))
 }
 
-/// The same operation on what is known now: a retried hook sees, and commits, the newest.
+/// Returns the same operation with the newest versions: a retried hook reads, and commits, the newest view.
 fn refresh(operation: &Operation, local: &Local, view: Option<&Snapshot>, now: &Now) -> Operation {
     let Some(view) = view else { return operation.clone() };
     match operation {
-        Operation::InstallCharm(_) => Operation::InstallCharm(charm_of(view)),
+        Operation::InstallCharm(_) => Operation::InstallCharm(wanted_charm(view)),
         Operation::Hook(Hook::ConfigChanged(_)) => Operation::Hook(Hook::ConfigChanged(config_digest(view))),
         Operation::Hook(Hook::Start { .. }) => Operation::Hook(Hook::Start { boot: now.boot.clone() }),
         Operation::Hook(Hook::LeaderElected { .. }) => {
-            Operation::Hook(Hook::LeaderElected { generation: now.leads })
+            Operation::Hook(Hook::LeaderElected { generation: now.leader_generation })
         }
         Operation::Hook(Hook::Relation { relation, endpoint, event }) => {
             let remote = view.relations.get(relation);
@@ -268,7 +280,7 @@ fn refresh_event(
             RelationEvent::Joined { unit: unit.clone(), version: newest(unit).unwrap_or(*version) }
         }
         RelationEvent::Changed { unit, version } => {
-            // a unit that left and came back is another membership: this changed is still about the old one
+            // a unit that left and re-entered has another membership, and this changed belongs to the old one
             let member = local.relations.get(&relation).and_then(|local| local.members.get(unit));
             let same = newest(unit).filter(|v| member.is_none_or(|m| m.incarnation == v.incarnation));
             RelationEvent::Changed { unit: unit.clone(), version: same.unwrap_or(*version) }
@@ -290,31 +302,31 @@ mod tests {
     use crate::unit::resolve::next;
 
     #[test]
-    fn a_hook_that_was_found_running_is_taken_over_when_it_is_known_who_leads() {
+    fn an_orphaned_hook_is_reattached_once_the_leader_is_known() {
         let mut local = Local::new(Uuid(2), UnitName::new("web", 0));
         let operation = Operation::Hook(Hook::UpdateStatus);
-        let (cause, position, leads, episode) = (String::new(), None, Some(1), None);
-        let run = Run { number: 1, operation, attempt: 1, cause, position, leads, episode };
+        let (cause, position, leader_generation, episode) = (String::new(), None, Some(1), None);
+        let run = Run { number: 1, operation, attempt: 1, cause, position, leader_generation, episode };
         local.apply(&Event::Started(run.clone()));
         let now = Now {
             boot: "boot".into(),
             since_boot_ms: 60_000,
             agent_start_ms: 60_000,
             wall_ms: 0,
-            hook_lock: false,
+            holds_hook_lock: false,
             orphan_missing: false,
             attached: true,
             link_age_ms: Some(0),
-            leads: None,
-            claimed: false,
+            leader_generation: None,
+            is_leader_known: false,
             idle_ms: 0,
-            charm_lost: false,
+            is_charm_missing: false,
         };
-        let Act::Wait(waits) = next(&local, None, &now).act else { panic!("its tools would not lead") };
-        assert_eq!(waits.until_ms, Some(62_000), "the first claim is answered by then, or never mind");
-        let taken = Act::Reattach(run);
-        assert_eq!(next(&local, None, &Now { claimed: true, ..now.clone() }).act, taken);
-        assert_eq!(next(&local, None, &Now { since_boot_ms: 62_000, ..now.clone() }).act, taken);
-        assert_eq!(next(&local, None, &Now { attached: false, ..now }).act, taken, "nobody will say");
+        let Act::Wait(waits) = next(&local, None, &now).act else { panic!("the leader is not known yet") };
+        assert_eq!(waits.until_ms, Some(62_000), "the agent waits no longer for the first claim");
+        let reattach = Act::Reattach(run);
+        assert_eq!(next(&local, None, &Now { is_leader_known: true, ..now.clone() }).act, reattach);
+        assert_eq!(next(&local, None, &Now { since_boot_ms: 62_000, ..now.clone() }).act, reattach);
+        assert_eq!(next(&local, None, &Now { attached: false, ..now }).act, reattach, "without a session there is no claim");
     }
 }

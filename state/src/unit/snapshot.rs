@@ -1,5 +1,8 @@
-//! What the controller last showed a unit: one view at one position, replaced by deltas, never acted on as an event
-//! (design 1, 9).
+//! The view of the model that a unit agent has received from the controller, and the deltas that update it.
+//!
+//! A view is the state at one position of the store. Agents compare it with their own state; they never treat a delta as an
+//! event to act on, because deltas may be merged or repeated (design 1, 9). The controller builds views in `views`; the
+//! agent keeps the newest in memory and a copy on disk, and passes it to `resolve` and `context`.
 
 use crate::charm::{Charm, Scope};
 use crate::documents::keys::{CharmDoc, ResolvedDoc, StatusDoc};
@@ -15,188 +18,253 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+/// The model's name and configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelView {
+    /// The model's UUID.
     pub uuid: Uuid,
+    /// The model's name.
     pub name: String,
-    /// 0 = never.
+    /// The interval of update-status in milliseconds; 0: the hook never runs.
     pub update_status_ms: u64,
-    /// Automatic retries of a failing hook; none = unlimited. 0 = automatically-retry-hooks off.
+    /// The most automatic retries of a failing hook. `None`: unlimited. 0: automatically-retry-hooks is off.
     pub hook_retries_max: Option<u32>,
+    /// The proxy settings.
     pub proxies: Proxies,
-    /// Hooks of different units of a machine may run at the same time.
+    /// Whether hooks of different units on a machine may run at the same time.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub parallel: bool,
 }
 
+/// The unit itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnitView {
+    /// The unit's UUID.
     pub uuid: Uuid,
+    /// The unit's name.
     pub name: UnitName,
+    /// The UUID of its application.
     pub application: Uuid,
+    /// The name of its machine.
     pub machine: String,
+    /// The address of its machine.
     pub address: String,
+    /// The principal of a subordinate unit.
     pub principal: Option<UnitName>,
-    /// Effective life: the furthest of the unit's, its application's, its principal's, its machine's.
+    /// The effective life: the most advanced of the unit's, its application's, its principal's and its machine's.
     pub life: Life,
-    /// Subordinates not yet removed: the unit may not be Dead while one is left.
+    /// The subordinates that are not removed yet. The unit cannot become Dead while one is left.
     pub subordinates: BTreeSet<UnitName>,
-    /// Those of them that are not Alive: a relation that would bring another unit of their application waits.
+    /// Those subordinates that are not Alive. The unit does not enter a relation that would create another unit of their
+    /// application.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub leaving: BTreeSet<UnitName>,
-    /// The machine takes no more units: a relation that would bring one waits.
+    pub departing_subordinates: BTreeSet<UnitName>,
+    /// Whether the machine has its maximum of units. The unit does not enter a relation that would create another one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub machine_full: bool,
 }
 
+/// The charm of the unit's application.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CharmView {
+    /// Which charm it is.
     pub charm: CharmDoc,
+    /// What the charm declares.
     pub declared: Arc<Charm>,
 }
 
+/// The leadership lease of the unit's application.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GrantView {
+    /// The leader.
     pub holder: UnitName,
+    /// The generation of the lease, which increases whenever the holder changes.
     pub generation: u64,
 }
 
+/// An action that the unit must run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ActionView {
+    /// The action's name.
     pub name: String,
-    /// An agent of this unit has begun it.
+    /// Whether an agent of this unit has started the action.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub running: bool,
+    /// The action's parameters.
     pub params: BTreeMap<String, Value>,
 }
 
 /// A relation of the unit's application, without its members and bags.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RelationHead {
+    /// The relation's UUID.
     pub uuid: Uuid,
+    /// The endpoint of the unit's application.
     pub endpoint: String,
+    /// The interface of both endpoints.
     pub interface: String,
+    /// Whether this is a peer relation.
     pub peer: bool,
+    /// Whether the unit's endpoint is implicit (juju-info).
     pub implicit: bool,
+    /// Global or container scope.
     pub scope: Scope,
+    /// The name of the application on the other side; in a peer relation the unit's own.
     pub remote_application: String,
+    /// The UUID of that application.
     pub remote_application_uuid: Uuid,
+    /// The endpoint of that application.
     pub remote_endpoint: String,
-    /// Effective life: Dying too when an application of it is.
+    /// The effective life: Dying also if one of the applications is Dying.
     pub life: Life,
+    /// Whether the relation is suspended.
     pub suspended: bool,
-    /// This unit, as a principal, brings a unit of the remote application along when it enters.
+    /// Whether a subordinate unit of the remote application is created when this unit, as its principal, enters the
+    /// scope.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub brings: bool,
+    pub creates_subordinate: bool,
 }
 
-/// A bag's version, and its values if they came along.
+/// A bag's version, and its values if the view contains them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BagView {
+    /// The counter of the bag, which changes with every change of its values.
     pub counter: u64,
-    /// None: withheld. They are fetched when they are wanted (design 9).
+    /// The values. `None`: the view omits them, and the agent fetches them when a hook reads them (design 9).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub values: Option<Bag>,
-    /// Bytes of the values as JSON, with them or without.
+    /// The size of the values as JSON in bytes, also if they are omitted.
     pub bytes: usize,
 }
 
 impl BagView {
-    /// With its values.
-    pub fn whole(counter: u64, values: Bag) -> BagView {
+    /// Creates a view of a bag that contains its values.
+    pub fn with_values(counter: u64, values: Bag) -> BagView {
         let bytes = serde_json::to_vec(&values).expect("bags are plain data").len();
         BagView { counter, values: Some(values), bytes }
     }
 }
 
-/// Which bag is wanted, as of when.
+/// A request for the values of one bag as of a position.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BagRequest {
-    /// The relation's uuid.
+    /// The relation's UUID.
     pub relation: Uuid,
+    /// The unit or application whose bag is requested.
     pub owner: Owner,
-    /// As it was then, if the controller still knows; else as it is.
-    pub at: Position,
+    /// The controller returns the bag as of this position, or the current bag if its log no longer reaches there.
+    pub position: Position,
 }
 
-/// A withheld bag that was fetched for the hook about to begin.
+/// An omitted bag that was fetched for the hook that is about to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fetched {
+pub struct FetchedBag {
     relation: Uuid,
     owner: Owner,
     counter: u64,
     values: Bag,
 }
 
-/// One part of a view, whole; none = no longer there.
+/// The new value of one part of a view. `None` means that the part was removed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Change {
+    /// The model.
     Model(ModelView),
+    /// The unit itself.
     Unit(UnitView),
+    /// The charm of the application.
     Charm(CharmView),
-    /// What the user set; defaults are the charm's.
+    /// The settings that operators have set; the defaults are part of the charm.
     Config(BTreeMap<String, Value>),
+    /// The leadership lease of the application.
     Leader(Option<GrantView>),
+    /// The operator's mark that resolves the unit's error.
     Resolved(Option<ResolvedDoc>),
+    /// An action of the unit.
     Action {
+        /// The task's number.
         id: u64,
+        /// The action.
         action: Option<ActionView>,
     },
+    /// A relation without its members and bags.
     Relation {
+        /// The relation's number.
         relation: RelationNumber,
+        /// The relation.
         head: Option<RelationHead>,
     },
-    /// A counterpart in scope, with the incarnation of its membership.
+    /// A remote unit in the scope of a relation.
     Member {
+        /// The relation's number.
         relation: RelationNumber,
+        /// The remote unit.
         unit: UnitName,
+        /// The incarnation of its membership: a unit that leaves and re-enters gets another one.
         incarnation: Option<u64>,
     },
+    /// A bag of a relation.
     Bag {
+        /// The relation's number.
         relation: RelationNumber,
+        /// The unit or application that owns the bag.
         owner: Owner,
+        /// The bag.
         bag: Option<BagView>,
     },
-    /// Cold (design 17): other units' workload status, for goal-state and status-get.
+    /// The workload status of another unit, for goal-state and status-get. Cold data: its change does not wake the agent
+    /// (design 17).
     Status {
+        /// The other unit.
         unit: UnitName,
+        /// Its workload status.
         status: Option<StatusDoc>,
     },
-    /// Cold: what the leader said of the application.
+    /// The application status that the leader has set. Cold data.
     ApplicationStatus(Option<StatusDoc>),
-    /// Cold: what other units on this machine have open.
+    /// The ports that another unit on this machine has opened. Cold data.
     MachinePorts {
+        /// The other unit.
         unit: UnitName,
+        /// Its port ranges by endpoint; empty if it has closed all of them.
         ports: BTreeMap<String, BTreeSet<String>>,
     },
-    /// A tombstone of this unit's uuid: the one positive evidence of removal (design 7).
+    /// A tombstone of this unit's UUID: the only positive evidence that the unit was removed (design 7).
     Removed,
 }
 
-/// Everything that became visible at one revision; `full` replaces the view.
+/// The changes between two positions of a view.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Delta {
+    /// The position of the view once the delta is applied.
     pub position: Position,
+    /// Whether the changes are a complete view, which replaces the current one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub full: bool,
+    /// The changed parts.
     pub changes: Vec<Change>,
 }
 
+/// A relation with its members and bags.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RelationView {
+    /// The relation itself.
     pub head: RelationHead,
+    /// The remote units in scope, with the incarnation of their membership.
     pub members: BTreeMap<UnitName, u64>,
+    /// The bags, sorted by owner.
     pub bags: Vec<(Owner, BagView)>,
 }
 
 impl RelationView {
+    /// Returns the bag of a unit or application.
     pub fn bag(&self, owner: &Owner) -> Option<&BagView> {
         let at = self.bags.binary_search_by(|(o, _)| o.cmp(owner)).ok()?;
         Some(&self.bags[at].1)
     }
 
-    /// The version of a member: its incarnation and its bag's counter.
+    /// Returns the version of a member: its incarnation and the counter of its bag.
     pub fn version(&self, unit: &UnitName) -> Option<Version> {
         let incarnation = *self.members.get(unit)?;
         let counter = self.bag(&Owner::Unit(unit.clone())).map_or(0, |bag| bag.counter);
@@ -204,33 +272,50 @@ impl RelationView {
     }
 }
 
-/// The view itself.
+/// A unit's view: the fold of the deltas that the agent received. The fields are described at [`Change`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
+    /// The position of the view in the store.
     pub position: Position,
+    /// The model.
     pub model: ModelView,
+    /// The unit itself.
     pub unit: UnitView,
+    /// The charm of the application.
     pub charm: CharmView,
+    /// The settings that operators have set.
     pub config: BTreeMap<String, Value>,
+    /// The leadership lease of the application.
     pub leader: Option<GrantView>,
+    /// The operator's mark that resolves the unit's error.
     pub resolved: Option<ResolvedDoc>,
+    /// The unit's actions that have not ended, by task number.
     pub actions: BTreeMap<u64, ActionView>,
+    /// The relations of the application.
     pub relations: BTreeMap<RelationNumber, RelationView>,
+    /// The workload statuses of other units.
     pub statuses: BTreeMap<UnitName, StatusDoc>,
+    /// The application status that the leader has set.
     pub application_status: Option<StatusDoc>,
+    /// The ports that other units on this machine have opened, by endpoint.
     pub machine_ports: BTreeMap<UnitName, BTreeMap<String, BTreeSet<String>>>,
+    /// Whether the unit was removed.
     pub removed: bool,
-    /// One at a time: what comes along is bounded, and so is what is fetched.
+    /// The omitted bag that was fetched last. The view keeps only one, so that its size stays bounded.
     #[serde(skip)]
-    pub fetched: Option<Fetched>,
+    pub fetched_bag: Option<FetchedBag>,
 }
 
-/// A full view that lacks its model, unit or charm. The sender is broken; the view is not taken.
+/// The error for a full view that lacks its model, unit or charm. The agent discards such a view, which only a defect of
+/// the controller can produce.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IncompleteView;
 
 impl Snapshot {
-    /// A view from a full delta.
+    /// Creates a view from a full delta.
+    ///
+    /// # Errors
+    /// [`IncompleteView`] if the delta lacks the model, the unit or the charm.
     pub fn from_full(delta: Delta) -> Result<Snapshot, IncompleteView> {
         let (mut model, mut unit, mut charm) = (None, None, None);
         let mut rest = Vec::new();
@@ -256,35 +341,34 @@ impl Snapshot {
             application_status: None,
             machine_ports: BTreeMap::new(),
             removed: false,
-            fetched: None,
+            fetched_bag: None,
         };
         snapshot.apply(Delta { position: delta.position, full: false, changes: rest });
         Ok(snapshot)
     }
 
-    /// The values of a bag this view shows, if they came along or were fetched as they are in this view.
+    /// Returns the values of a bag of this view, if the view contains them or they were fetched in the view's version.
     pub fn values(&self, relation: RelationNumber, owner: &Owner) -> Option<&Bag> {
         let view = self.relations.get(&relation)?;
         let bag = view.bag(owner)?;
-        let fetched = self.fetched.as_ref().filter(|fetched| {
+        let fetched = self.fetched_bag.as_ref().filter(|fetched| {
             (fetched.relation, &fetched.owner, fetched.counter) == (view.head.uuid, owner, bag.counter)
         });
         bag.values.as_ref().or(fetched.map(|fetched| &fetched.values))
     }
 
-    /// Keeps what was answered. If it is newer than what this view shows it is of no use: the view is about to
-    /// follow, and until then a hook that saw it would see one bag ahead of all others (I5).
-    /// True: it is as this view shows it.
-    pub fn keep_fetched(&mut self, asked: BagRequest, bag: BagView) -> bool {
-        let BagRequest { relation, owner, .. } = asked;
+    /// Stores a fetched bag and returns `true` if it has the version of this view. A newer version is discarded: a hook
+    /// would read one bag ahead of all others (I5), and the delta that updates the view is about to arrive.
+    pub fn keep_fetched(&mut self, request: BagRequest, bag: BagView) -> bool {
+        let BagRequest { relation, owner, .. } = request;
         let shown = self.relations.values().find(|view| view.head.uuid == relation);
         let same = shown.and_then(|view| view.bag(&owner)).is_some_and(|shown| shown.counter == bag.counter);
-        let fetched = |values| Fetched { relation, owner, counter: bag.counter, values };
-        self.fetched = bag.values.filter(|_| same).map(fetched);
-        self.fetched.is_some()
+        let fetched = |values| FetchedBag { relation, owner, counter: bag.counter, values };
+        self.fetched_bag = bag.values.filter(|_| same).map(fetched);
+        self.fetched_bag.is_some()
     }
 
-    /// Takes one delta of the same history. A delta at or before the own position is a repetition: no effect.
+    /// Applies a delta of the same store generation. Applying a delta that the view already contains changes nothing.
     pub fn apply(&mut self, delta: Delta) {
         for change in delta.changes {
             self.change(change);

@@ -1,26 +1,32 @@
-//! What a hook writes: buffered until its process exits 0, or said at once (spec/hook-tools.md 3).
+//! The writes of a hook, and the limits of their size.
+//!
+//! Most writes are buffered and take effect only if the hook's process exits with 0 ([`Writes`]). Reports
+//! ([`ReportContent`]: statuses and log lines) take effect immediately, even if the hook fails (spec/hook-tools.md 3). The
+//! limits guarantee that a record always fits into one transaction of the store.
 
-use super::record::SAID_MAX;
+use super::record::REPORTS_MAX;
 use crate::terms::names::RelationNumber;
 use crate::terms::settings::BagChange;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Documents one hook may write: of a transaction's 100, without what the record says and without some 20 of the
-/// record's own (sequence, digest, replica, ...).
-pub const WRITES_MAX: usize = 100 - SAID_MAX - 20;
+/// The most documents that one hook may write: the 100 of a transaction, minus one for each of the record's reports,
+/// minus 20 for the record's own documents (sequence, digest, replica and others).
+pub const WRITES_MAX: usize = 100 - REPORTS_MAX - 20;
 
-/// Bytes of a transaction's 1 MiB that a unit's own data may take: the rest is for what a record says, and for heads.
+/// The most bytes of a unit's own data in a transaction: its 1 MiB, minus the reports of the record, minus 16 KiB for the
+/// headers of documents.
 pub const HOOK_WRITES_BYTES_MAX: usize = (1 << 20) - REPORTS_BYTES_MAX - (16 << 10);
 
-/// What one record says, as JSON: 60 lines of some 4 KiB. Of an action what it was given and its log share it.
-pub const REPORTS_BYTES_MAX: usize = SAID_MAX * (4 << 10);
+/// The most bytes of the reports in one record, as JSON: 60 reports of about 4 KiB. An action's parameters and its log
+/// share this limit.
+pub const REPORTS_BYTES_MAX: usize = REPORTS_MAX * (4 << 10);
 
-/// Parameters of an action, as JSON: a file of keys or certificates.
+/// The most bytes of an action's parameters, as JSON: enough for a file of keys or certificates.
 pub const PARAMS_BYTES_MAX: usize = 64 << 10;
 
-/// Bytes as JSON.
+/// Returns the size of a value as JSON in bytes.
 pub(crate) fn size(value: &impl Serialize) -> usize {
     serde_json::to_vec(value).expect("plain data").len()
 }
@@ -31,56 +37,67 @@ pub const ALL_ENDPOINTS: &str = "*";
 /// Port ranges (`80/tcp`) by endpoint, [`ALL_ENDPOINTS`] among them.
 pub type Ports = BTreeMap<String, BTreeSet<String>>;
 
-/// What a hook's success will change. Default = nothing.
+/// The changes that take effect if the hook succeeds. The default changes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Writes {
+    /// Relation settings.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub bags: BTreeMap<RelationNumber, BagWrites>,
+    /// Opened and closed ports.
     #[serde(skip_serializing_if = "PortWrites::is_empty")]
     pub ports: PortWrites,
-    /// None deletes.
+    /// Keys of the charm's stored state (state-set). `None` deletes the key.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub state: BTreeMap<String, Option<String>>,
+    /// The results of an action, which are sent even if it fails.
     #[serde(skip_serializing_if = "ActionWrites::is_empty")]
     pub action: ActionWrites,
+    /// The reboot that the hook requested (juju-reboot).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reboot: Option<Reboot>,
 }
 
-/// When the machine is rebooted for a hook that asked (spec A.10).
+/// When the machine reboots after a hook has requested it (spec A.10).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reboot {
-    /// When the hook has succeeded.
+    /// After the hook has succeeded.
     AfterHook,
-    /// At once: the hook is ended, nothing it wrote stands, and it is run again first thing after the boot.
+    /// Immediately (`juju-reboot --now`): the hook is killed, its writes are discarded, and it runs again first after the
+    /// boot.
     Now,
 }
 
+/// Changed settings of one relation. An empty value deletes the key.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BagWrites {
+    /// The unit's own settings.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub unit: BagChange,
+    /// The settings of the unit's application, which only the leader may change.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub application: BagChange,
 }
 
-/// Opened first, then closed. Closing at [`ALL_ENDPOINTS`] closes the range at every endpoint.
+/// Port changes: first ranges are opened, then closed. Closing a range at [`ALL_ENDPOINTS`] closes it at every endpoint.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PortWrites {
+    /// The ranges to open.
     pub open: Ports,
+    /// The ranges to close.
     pub close: Ports,
 }
 
 impl PortWrites {
+    /// Whether nothing changes.
     pub fn is_empty(&self) -> bool {
         self.open.is_empty() && self.close.is_empty()
     }
 
-    /// What is open once `self` is applied to `opened`.
+    /// Returns the open ports after these changes are applied to `opened`.
     pub fn applied_to(&self, opened: &Ports) -> Ports {
         let mut ports = opened.clone();
         for (endpoint, ranges) in &self.open {
@@ -98,53 +115,68 @@ impl PortWrites {
     }
 }
 
-/// An action's results: sent when the action ends, whatever its exit.
+/// The results of an action. They are sent when the action ends, whether it succeeds or fails.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ActionWrites {
+    /// The results that the charm set with action-set.
     pub results: Map<String, Value>,
-    /// Why the charm says it failed.
+    /// The message of action-fail, if the charm called it.
     pub failed: Option<String>,
 }
 
 impl ActionWrites {
+    /// Whether the action has set no result and has not failed.
     pub fn is_empty(&self) -> bool {
         self.results.is_empty() && self.failed.is_none()
     }
 }
 
-/// Said at once: it stands even if the hook fails (spec/hook-tools.md 3).
+/// A report of a hook, which takes effect immediately, even if the hook fails (spec/hook-tools.md 3).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReportContent {
+    /// The workload status of the unit (status-set).
     UnitStatus {
+        /// One of Juju's status words, for example `active`.
         status: String,
+        /// The charm's message.
         message: String,
     },
+    /// The status of the application (status-set --application). Only the leader may set it.
     ApplicationStatus {
+        /// One of Juju's status words.
         status: String,
+        /// The charm's message.
         message: String,
     },
-    /// To the stream `unit.<unit>.juju-log`.
+    /// A line of juju-log, for the stream `unit.<unit>.juju-log`.
     Log {
+        /// The severity.
         level: Level,
+        /// The line.
         text: String,
     },
+    /// A line of action-log.
     ActionLog(String),
+    /// The workload's version (application-version-set).
     WorkloadVersion(String),
-    /// A line the charm printed, to the stream `unit.<unit>.<hook>` (spec/hook-tools.md 5.6).
+    /// A line that the charm printed, for the stream `unit.<unit>.<hook>` (spec/hook-tools.md 5.6).
     Output {
+        /// The name of the hook or action.
         hook: String,
+        /// The severity: warning for stderr.
         level: Level,
+        /// The line.
         text: String,
     },
 }
 
-/// What one line or status may be long: a record's 64 of them are a quarter of a transaction.
+/// The most bytes of one line or status message: the 60 of a record take a quarter of a transaction's 1 MiB.
 pub const TEXT_BYTES_MAX: usize = 4 << 10;
 
 impl ReportContent {
-    /// A line of a log; the others are statuses, of which the last stands.
+    /// Whether this is a log line. The others are statuses, of which only the last one matters.
     pub fn is_log_line(&self) -> bool {
         match self {
             ReportContent::Log { .. } | ReportContent::ActionLog(_) | ReportContent::Output { .. } => true,
@@ -154,7 +186,7 @@ impl ReportContent {
         }
     }
 
-    /// The same, with a text too long cut and saying so.
+    /// Truncates a text longer than [`TEXT_BYTES_MAX`] and appends how many bytes are missing.
     pub fn truncated(mut self) -> ReportContent {
         let text = match &mut self {
             ReportContent::UnitStatus { message, .. } | ReportContent::ApplicationStatus { message, .. } => {
@@ -166,31 +198,38 @@ impl ReportContent {
         if text.len() > TEXT_BYTES_MAX {
             let is_boundary = |at: &usize| text.is_char_boundary(*at);
             let end = (0..=TEXT_BYTES_MAX).rev().find(is_boundary).unwrap_or(0);
-            let left_out = text.len() - end;
+            let omitted_bytes = text.len() - end;
             text.truncate(end);
-            text.push_str(&format!("... ({left_out} more bytes)"));
+            text.push_str(&format!("... ({omitted_bytes} more bytes)"));
         }
         self
     }
 }
 
 #[test]
-fn a_text_too_long_is_cut_at_a_character_and_says_so() {
+fn a_long_text_is_truncated_between_characters_and_states_the_missing_bytes() {
     let long = ReportContent::ActionLog(format!("x{}", "é".repeat(TEXT_BYTES_MAX)));
-    let ReportContent::ActionLog(text) = long.truncated() else { panic!("it stays what it was") };
+    let ReportContent::ActionLog(text) = long.truncated() else { panic!("the variant changed") };
     assert!(text.ends_with("é... (4098 more bytes)") && text.len() < TEXT_BYTES_MAX + 30, "{}", text.len());
     let short = ReportContent::WorkloadVersion("1.0".into());
     assert_eq!(short.clone().truncated(), short);
 }
 
+/// The severity of a log line, in ascending order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Level {
+    /// `TRACE`
     Trace,
+    /// `DEBUG`
     Debug,
+    /// `INFO`
     Info,
+    /// `WARNING`
     Warning,
+    /// `ERROR`
     Error,
+    /// `CRITICAL`
     Critical,
 }
 
@@ -207,12 +246,13 @@ impl std::fmt::Display for Level {
     }
 }
 
-/// A write beyond what one bag or one record may hold; the text is for the charm. Nothing was written.
+/// The error for a write that exceeds the limit of a bag or of a record. The text is for the charm. Nothing was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TooLarge(pub String);
 
 impl Writes {
-    /// Documents a commit writes for them: each bag is one; ports, charm state and action results are one each.
+    /// Returns how many documents a commit of these writes changes: one for each bag, one each for the ports, the charm's
+    /// state and the action's results.
     pub(super) fn documents(&self) -> usize {
         let bags = self.bags.values();
         bags.map(|bag| usize::from(!bag.unit.is_empty()) + usize::from(!bag.application.is_empty()))
